@@ -1,6 +1,7 @@
-import type { DatapathDriver, HostSideLink } from "./drivers/driver.ts";
+import type { DatapathDriver, HostSideLink, PortRef } from "./drivers/driver.ts";
 import { type Guest, macText } from "./guest.ts";
-import { type NotFound, namesOf, type OthersPorts, PortLookup } from "./port-lookup.ts";
+import { guestSpace } from "./guest-space.ts";
+import { type Lookup, type NotFound, namesOf, type OthersPorts, PortLookup } from "./port-lookup.ts";
 import type { PortMemory } from "./port-memory.ts";
 import type { FoundPort } from "./port-search.ts";
 
@@ -18,36 +19,44 @@ export class PortFinder {
 
   /** `guests`: all that are wanted, by key. */
   async find(key: string, guest: Guest, guests: ReadonlyMap<string, Guest>): Promise<FoundPort | NotFound> {
-    const former = this.#memory.former(key);
-    const before = former === undefined ? null : this.#lookup.again(former);
     const found =
-      before === null
-        ? await this.#lookup.find(guest.wanted, this.#others(key, guest, guests))
-        : ({ kind: "found", link: before, mac: former?.mac ?? null } as const);
+      this.#again(key, guest) ?? (await this.#lookup.find(guest.wanted, this.#others(key, guest, guests)));
     if (found.kind !== "found") return found;
     const mac = guest.mac ?? macText(found.mac);
     if (mac === null) {
       const name = guest.wanted.interface;
       return { kind: "pending", problem: `the MAC address of ${name} is not known; request one` };
     }
-    return this.#claim(found.link, mac);
+    const port = await this.#claim(found.link);
+    return "problem" in port ? port : { kind: "found", port, mac, space: found.space };
   }
 
-  async #claim(link: HostSideLink, mac: string): Promise<FoundPort | NotFound> {
+  /** Where it was found once; null: it was not, or that is not there any more, or another attachment's. */
+  #again(key: string, { wanted }: Guest): Extract<Lookup, { kind: "found" }> | null {
+    const former = this.#memory.former(key);
+    if (former === undefined || this.#isOthers(former.ifindex, key)) return null;
+    const link = this.#lookup.again(former);
+    const { mac, space } = former;
+    return link === null ? null : { kind: "found", link, mac, space: space ?? guestSpace(wanted.netns) };
+  }
+
+  async #claim(link: HostSideLink): Promise<PortRef | NotFound> {
     for (const driver of this.#drivers) {
       const port = await driver.claim(link);
-      if (port !== null) return { kind: "found", port, mac };
+      if (port !== null) return port;
     }
     const what = `${link.name}, a link of the kind ${link.kind || "of a physical device"}`;
     return { kind: "final", problem: `no driver of this node serves ${what}` };
   }
 
+  #isOthers(ifindex: number, own: string): boolean {
+    const owner = this.#memory.ownerOf(ifindex);
+    return owner !== null && owner !== own;
+  }
+
   #others(own: string, { wanted }: Guest, guests: ReadonlyMap<string, Guest>): OthersPorts {
     return {
-      isTaken: (ifindex) => {
-        const owner = this.#memory.ownerOf(ifindex);
-        return owner !== null && owner !== own;
-      },
+      isTaken: (ifindex) => this.#isOthers(ifindex, own),
       isNamed: (name) => {
         for (const [key, guest] of guests) {
           if (key === own || guest.wanted.netns !== wanted.netns) continue;

@@ -1,13 +1,19 @@
 import { existsSync } from "node:fs";
 import type { WantedPort } from "../ports/wire.ts";
 import type { HostSideLink } from "./drivers/driver.ts";
+import { type GuestSpace, guestSpace } from "./guest-space.ts";
 import { HostLinks, isLinkName, linkInto, linksIn, type ShownLink } from "./kernel/links.ts";
 import { hostLink, namespaceId, OWN_NAMESPACE } from "./kernel/sysfs.ts";
 import type { FormerPort } from "./port-memory.ts";
 
 /** What became of the search for the host-side link of an attachment. `mac`: of the guest; null: it cannot be seen. */
 export type Lookup =
-  | { readonly kind: "found"; readonly link: HostSideLink; readonly mac: string | null }
+  | {
+      readonly kind: "found";
+      readonly link: HostSideLink;
+      readonly mac: string | null;
+      readonly space: GuestSpace;
+    }
   | NotFound;
 
 export interface NotFound {
@@ -45,7 +51,8 @@ export class PortLookup {
    */
   async find(wanted: Pick<WantedPort, "netns" | "interface">, others: OthersPorts): Promise<Lookup> {
     const { netns, interface: name } = wanted;
-    const id = netns.startsWith("/") ? namespaceId(netns) : null;
+    const space = guestSpace(netns);
+    const { id } = space;
     if (id === null) return pending(`its network namespace ${netns} is not there`);
     const named = isLinkName(name) ? await linksIn(netns, name) : ({ kind: "links", links: [] } as const);
     if (named.kind === "unreadable") return pending(`its network namespace cannot be read: ${named.why}`);
@@ -55,12 +62,12 @@ export class PortLookup {
       const link = await this.#hostSide(own, netns, id);
       if (link === null) return pending(`the other end of ${name} is not on the node`);
       if (others.isTaken(link.ifindex)) return pending(`${link.name} is the port of another attachment`);
-      return { kind: "found", link, mac };
+      return { kind: "found", link, mac, space };
     }
     const pairs = await linksIn(netns, null);
     if (pairs.kind === "unreadable") return pending(`its network namespace cannot be read: ${pairs.why}`);
     const found = await this.#renamed(pairs.links, wanted, id, others);
-    if (found.length === 1) return { kind: "found", link: found[0] as HostSideLink, mac };
+    if (found.length === 1) return { kind: "found", link: found[0] as HostSideLink, mac, space };
     if (found.length > 1)
       return pending(`${name} was renamed, and may be behind ${found.map((one) => one.name).join(" or ")}`);
     if (own === undefined) return pending(`there is no interface ${name} in its network namespace`);

@@ -3,6 +3,7 @@ import { dirname, join } from "node:path";
 import { JsonFields } from "../../platform/json-fields.ts";
 import type { Clock } from "../../platform/time.ts";
 import type { PortRef } from "./drivers/driver.ts";
+import type { GuestSpace } from "./guest-space.ts";
 import { isLinkName } from "./kernel/links.ts";
 import { PORT_ADDRESS_FIRST, PORT_ADDRESS_LAST, type PortAddress } from "./kernel/port-address.ts";
 
@@ -12,6 +13,7 @@ export interface KnownPort {
   readonly port: PortRef;
   /** Of the guest, as requested or as first seen. */
   readonly mac: string;
+  readonly space: GuestSpace;
 }
 
 /** A port that was found once, by a release before this one or for a driver that is no longer used. */
@@ -19,6 +21,8 @@ export interface FormerPort {
   readonly link: string;
   readonly ifindex: number;
   readonly mac: string | null;
+  /** null: it was not written down. */
+  readonly space: GuestSpace | null;
 }
 
 const BLOCK_BITS = 16;
@@ -83,8 +87,8 @@ export class PortMemory {
   }
 
   /** Gives a port the next address of its door. */
-  add(key: string, port: PortRef, guestMac: string): KnownPort {
-    const known = { address: this.#nextAddress(port.door), port, mac: guestMac };
+  add(key: string, port: PortRef, guestMac: string, space: GuestSpace): KnownPort {
+    const known = { address: this.#nextAddress(port.door), port, mac: guestMac, space };
     this.#ports.set(key, known);
     this.#owners.set(port.ifindex, key);
     this.#former.delete(key);
@@ -94,6 +98,7 @@ export class PortMemory {
 
   /** The port is nobody's any more. */
   delete(key: string): void {
+    if (this.#former.delete(key)) this.#changed = true;
     const known = this.#ports.get(key);
     if (known === undefined) return;
     this.#ports.delete(key);
@@ -111,7 +116,8 @@ export class PortMemory {
     const known = this.#ports.get(key);
     if (known === undefined) return;
     this.delete(key);
-    this.#former.set(key, { link: known.port.link, ifindex: known.port.ifindex, mac: known.mac });
+    const { port, ...rest } = known;
+    this.#former.set(key, { link: port.link, ifindex: port.ifindex, mac: rest.mac, space: rest.space });
   }
 
   /** Forgets whatever is kept of attachments that are not wanted. */
@@ -197,7 +203,7 @@ function readOwn(found: unknown): Content | null {
       nextBlock: readBlock(content.get("nextBlock")),
       doors: Object.fromEntries(content.entries("doors", readDoor)),
       ports: Object.fromEntries(content.entries("ports", readKnownPort)),
-      former: Object.fromEntries(content.entries("former", (one) => readFormerPort(one, "link"))),
+      former: Object.fromEntries(content.entries("former", readDemotedPort)),
     };
   } catch {
     return null;
@@ -207,7 +213,7 @@ function readOwn(found: unknown): Content | null {
 /** As the release before this one wrote it: the ports of each attachment, of which the first counts. */
 function readFormer(found: unknown): Record<string, FormerPort> {
   const all = new JsonFields({ found }).entries("found", (ports) =>
-    new JsonFields({ ports }).list("ports", (one) => readFormerPort(one, "port")),
+    new JsonFields({ ports }).list("ports", (one) => readFormerPort(one)),
   );
   return Object.fromEntries(all.flatMap(([key, [first]]) => (first === undefined ? [] : [[key, first]])));
 }
@@ -235,16 +241,28 @@ function readKnownPort(value: unknown): KnownPort {
       door: ref.string("door"),
     },
     mac: known.string("mac", isMac),
+    space: readSpace(known.get("space")),
   };
 }
 
-function readFormerPort(value: unknown, linkField: "link" | "port"): FormerPort {
+function readFormerPort(value: unknown, linkField: "link" | "port" = "port"): FormerPort {
   const port = new JsonFields(value);
   return {
     link: port.string(linkField, isLinkName),
     ifindex: port.integer("ifindex"),
     mac: port.stringOrNull("mac"),
+    space: null,
   };
+}
+
+function readDemotedPort(value: unknown): FormerPort {
+  const space = new JsonFields(value).get("space");
+  return { ...readFormerPort(value, "link"), space: space === null ? null : readSpace(space) };
+}
+
+function readSpace(value: unknown): GuestSpace {
+  const space = new JsonFields(value);
+  return { netns: space.string("netns"), id: space.get("id") === null ? null : space.integer("id") };
 }
 
 function isMac(text: string): boolean {

@@ -1,5 +1,6 @@
 import type { Clock } from "../../platform/time.ts";
 import type { PortRef } from "./drivers/driver.ts";
+import type { GuestSpace } from "./guest-space.ts";
 import type { NotFound } from "./port-lookup.ts";
 
 /** Searches at the same time, when a node is full and nothing is known yet. */
@@ -15,6 +16,8 @@ export interface FoundPort {
   readonly kind: "found";
   readonly port: PortRef;
   readonly mac: string;
+  /** Where the guest was seen. */
+  readonly space: GuestSpace;
 }
 
 interface Search {
@@ -29,17 +32,18 @@ interface Search {
 export class PortSearch {
   readonly #clock: Clock;
   readonly #find: (key: string) => Promise<FoundPort | NotFound>;
-  readonly #found: (key: string, found: FoundPort) => void;
+  readonly #found: (key: string, found: FoundPort) => NotFound | null;
   readonly #searches = new Map<string, Search>();
   #running = 0;
   #runningRepeated = 0;
   /** Called when every one has been searched for once. */
   #waiters: (() => void)[] = [];
 
+  /** `found`: returns why what was found does not count; null: it does. */
   constructor(
     clock: Clock,
     find: (key: string) => Promise<FoundPort | NotFound>,
-    found: (key: string, found: FoundPort) => void,
+    found: (key: string, found: FoundPort) => NotFound | null,
   ) {
     this.#clock = clock;
     this.#find = find;
@@ -65,8 +69,7 @@ export class PortSearch {
 
   /** Searches for exactly these: the new ones, and those whose time has come. `again`: nothing is final. */
   want(keys: ReadonlySet<string>, again: boolean): void {
-    for (const [key, { state }] of this.#searches)
-      if (!keys.has(key) && state !== "running") this.#searches.delete(key);
+    for (const key of this.#searches.keys()) if (!keys.has(key)) this.#searches.delete(key);
     const nowMs = this.#clock.monotonicMs();
     for (const key of keys) {
       const search = this.#searches.get(key);
@@ -75,6 +78,11 @@ export class PortSearch {
       else if (isDue(search, nowMs) || (again && search.state === "failed")) search.state = "waiting";
     }
     this.#fill();
+  }
+
+  /** What is known of this one does not count any more, nor what a search under way comes to. */
+  forget(key: string): void {
+    this.#searches.delete(key);
   }
 
   /** Resolves when every one has been searched for once. */
@@ -92,10 +100,12 @@ export class PortSearch {
   }
 
   #fill(): void {
-    for (const [key, search] of this.#searches) {
-      if (search.state !== "waiting") continue;
+    const waiting = [...this.#searches].filter(([, { state }]) => state === "waiting");
+    // New ones first, then whoever has waited longest: slow ones come again and again.
+    waiting.sort(([, one], [, other]) => one.dueMs - other.dueMs);
+    for (const [key, search] of waiting) {
       if (this.#running >= SEARCHES_MAX) break;
-      if (search.failures > 0 && this.#runningRepeated >= REPEATED_MAX) continue;
+      if (search.failures > 0 && this.#runningRepeated >= REPEATED_MAX) break;
       search.state = "running";
       void this.#run(key, search);
     }
@@ -115,17 +125,21 @@ export class PortSearch {
     }
     this.#running -= 1;
     if (isRepeated) this.#runningRepeated -= 1;
-    if (found.kind === "found") {
-      this.#searches.delete(key);
-      this.#found(key, found);
-    } else {
-      search.state = "failed";
-      search.problem = found;
-      const pauseMs = Math.min(REPEAT_MS_MIN * 2 ** search.failures, REPEAT_MS_MAX);
-      search.failures += 1;
-      search.dueMs = found.kind === "final" ? Number.POSITIVE_INFINITY : this.#clock.monotonicMs() + pauseMs;
+    // Else it is wanted no more, or otherwise.
+    if (this.#searches.get(key) === search) {
+      const problem = found.kind === "found" ? this.#found(key, found) : found;
+      if (problem === null) this.#searches.delete(key);
+      else this.#failed(search, problem);
     }
     this.#fill();
+  }
+
+  #failed(search: Search, problem: NotFound): void {
+    search.state = "failed";
+    search.problem = problem;
+    const pauseMs = Math.min(REPEAT_MS_MIN * 2 ** search.failures, REPEAT_MS_MAX);
+    search.failures += 1;
+    search.dueMs = problem.kind === "final" ? Number.POSITIVE_INFINITY : this.#clock.monotonicMs() + pauseMs;
   }
 }
 

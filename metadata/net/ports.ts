@@ -2,7 +2,8 @@ import type { Log } from "../../platform/log.ts";
 import { type Clock, sleep, type Timer } from "../../platform/time.ts";
 import type { FailedPort, WantedPorts } from "../ports/wire.ts";
 import type { AdmittedPort, DatapathDriver } from "./drivers/driver.ts";
-import { type Guest, guestKey, guestOf, sameWanted } from "./guest.ts";
+import type { Guest } from "./guest.ts";
+import { guestSpace, isSameSpace } from "./guest-space.ts";
 import type { Frontend } from "./haproxy/frontend.ts";
 import { mapEntries } from "./haproxy/port-map.ts";
 import { hostLink } from "./kernel/sysfs.ts";
@@ -11,11 +12,14 @@ import { PortFinder } from "./port-finder.ts";
 import type { NotFound } from "./port-lookup.ts";
 import type { PortMemory } from "./port-memory.ts";
 import { type FoundPort, PortSearch } from "./port-search.ts";
+import { WantedGuests } from "./wanted-guests.ts";
 
 /** How long a change waits for its searches: what takes longer is carried out when it is found. */
 const SEARCH_GRACE_MS = 500;
 /** Between two changes for what was found after that: a full node that knows nothing finds hundreds one by one. */
 const FOUND_PAUSE_MS = 200;
+
+const NOT_WANTED: NotFound = { kind: "pending", problem: "it is not wanted any more" };
 
 export interface PortsParts {
   readonly memory: PortMemory;
@@ -36,9 +40,7 @@ export class Ports {
   readonly #parts: PortsParts;
   readonly #search: PortSearch;
   readonly #finder: PortFinder;
-  #guests = new Map<string, Guest>();
-  /** Attachments that cannot be served wherever they are. */
-  #unfit = new Map<string, NotFound & { readonly attachment: Attachment }>();
+  readonly #guests = new WantedGuests();
   /** By key: why the datapath does not admit the port. */
   #refused = new Map<string, string>();
   /** By key: the problem that was logged. */
@@ -75,7 +77,7 @@ export class Ports {
 
   /** Wanted ports. */
   get count(): number {
-    return this.#guests.size + this.#unfit.size;
+    return this.#guests.count;
   }
 
   /** Has every guest a port, but for those that cannot have one now? */
@@ -92,17 +94,15 @@ export class Ports {
   get servedByDriver(): ReadonlyMap<DatapathDriver["kind"], number> {
     const counts = new Map(this.#parts.drivers.map(({ kind }) => [kind, 0]));
     for (const [key, { port }] of this.#parts.memory.entries())
-      if (this.#guests.has(key) && !this.#refused.has(key))
+      if (this.#guests.fit.has(key) && !this.#refused.has(key))
         counts.set(port.driver, (counts.get(port.driver) ?? 0) + 1);
     return counts;
   }
 
   /** Wanted ports whose guests are not served. */
   get failed(): readonly FailedPort[] {
-    const failed: FailedPort[] = [];
-    for (const { kind, problem, attachment } of this.#unfit.values())
-      failed.push({ ...attachment, kind, problem });
-    for (const [key, { wanted }] of this.#guests) {
+    const failed = [...this.#guests.unfit];
+    for (const [key, { wanted }] of this.#guests.fit) {
       const found = this.#problemOf(key);
       if (found === null) continue;
       const { containerId, interface: name } = wanted;
@@ -141,28 +141,24 @@ export class Ports {
   /** Takes everything away, also what an earlier process left. */
   async removeAll(): Promise<void> {
     this.#foundTimer?.cancel();
-    this.#guests.clear();
-    this.#unfit.clear();
+    this.#guests.take({ ports: [] });
     await this.#turn;
     await this.#remove();
   }
 
-  /** Resolves with whether what is recorded of guests has changed. */
+  /** Returns whether what is recorded of guests has changed. */
   #take(wanted: WantedPorts): boolean {
-    const before = this.#guests;
-    this.#guests = new Map();
-    this.#unfit = new Map();
-    for (const port of wanted.ports) {
-      const { containerId, interface: name } = port;
-      const key = guestKey(port);
-      const known = before.get(key);
-      const guest = known !== undefined && sameWanted(known.wanted, port) ? known : guestOf(port);
-      if ("kind" in guest) this.#unfit.set(key, { ...guest, attachment: { containerId, interface: name } });
-      else this.#guests.set(key, guest);
+    const { memory } = this.#parts;
+    const changed = this.#guests.take(wanted);
+    for (const key of changed) this.#search.forget(key);
+    const { fit } = this.#guests;
+    memory.keepOnly(fit);
+    const moved = [...fit].filter(([key, guest]) => hasMoved(memory, key, guest));
+    for (const [key] of moved) {
+      memory.delete(key);
+      this.#search.forget(key);
     }
-    this.#parts.memory.keepOnly(this.#guests);
-    for (const [key, guest] of before) if (this.#guests.get(key) !== guest) return true;
-    return this.#guests.size === 0;
+    return changed.length > 0 || moved.length > 0 || fit.size === 0;
   }
 
   /** A link of another index is another one, under whatever name: its port is nobody's until it was found anew. */
@@ -174,7 +170,7 @@ export class Ports {
 
   #unknown(): ReadonlySet<string> {
     const { memory } = this.#parts;
-    return new Set([...this.#guests.keys()].filter((key) => memory.get(key) === undefined));
+    return new Set([...this.#guests.fit.keys()].filter((key) => memory.get(key) === undefined));
   }
 
   async #searched(): Promise<void> {
@@ -187,21 +183,26 @@ export class Ports {
   }
 
   #find(key: string): Promise<FoundPort | NotFound> {
-    const guest = this.#guests.get(key);
-    if (guest !== undefined) return this.#finder.find(key, guest, this.#guests);
-    return Promise.resolve({ kind: "pending", problem: "it is not wanted any more" });
+    const guest = this.#guests.fit.get(key);
+    return guest === undefined
+      ? Promise.resolve(NOT_WANTED)
+      : this.#finder.find(key, guest, this.#guests.fit);
   }
 
-  #foundPort(key: string, { port, mac }: FoundPort): void {
+  /** Returns why it does not count; null: it does. */
+  #foundPort(key: string, { port, mac, space }: FoundPort): NotFound | null {
     const { memory, changed, clock } = this.#parts;
-    // Found twice at the same time: the next search says whose it is.
-    if (!this.#guests.has(key) || memory.ownerOf(port.ifindex) !== null) return;
-    memory.add(key, port, mac);
-    if (this.#graces > 0 || this.#foundTimer !== null) return;
+    if (!this.#guests.fit.has(key)) return NOT_WANTED;
+    // Found twice at the same time: it is that of the first.
+    if (memory.ownerOf(port.ifindex) !== null)
+      return { kind: "pending", problem: `${port.link} is the port of another attachment` };
+    memory.add(key, port, mac, space);
+    if (this.#graces > 0 || this.#foundTimer !== null) return null;
     this.#foundTimer = clock.timer(FOUND_PAUSE_MS, () => {
       this.#foundTimer = null;
       void this.#apply(false).then(changed, () => {});
     });
+    return null;
   }
 
   /** One at a time; what is asked for while one waits is part of that. */
@@ -214,7 +215,7 @@ export class Ports {
     this.#next = next;
     next.promise = this.#turn.then(() => {
       this.#next = null;
-      return this.#guests.size === 0 ? this.#remove() : this.#serve(next.again);
+      return this.#guests.fit.size === 0 ? this.#remove() : this.#serve(next.again);
     });
     this.#turn = next.promise.catch(() => {});
     return next.promise;
@@ -235,7 +236,7 @@ export class Ports {
   async #serve(again: boolean): Promise<void> {
     const { drivers, memory, frontend } = this.#parts;
     this.#isEmpty = false;
-    const known = [...this.#guests].flatMap(([key, guest]) => {
+    const known = [...this.#guests.fit].flatMap(([key, guest]) => {
       const record = memory.get(key);
       return record === undefined ? [] : [{ key, guest, record }];
     });
@@ -332,7 +333,8 @@ export class Ports {
   }
 }
 
-interface Attachment {
-  readonly containerId: string;
-  readonly interface: string;
+/** Whether a guest is in another namespace than the one in which its port was found. */
+function hasMoved(memory: PortMemory, key: string, { wanted }: Guest): boolean {
+  const space = (memory.get(key) ?? memory.former(key))?.space ?? null;
+  return space !== null && !isSameSpace(space, guestSpace(wanted.netns));
 }

@@ -6,6 +6,7 @@ import { PortMemory } from "../../metadata/net/port-memory.ts";
 import { newFolder } from "../harness/daemon.ts";
 
 const port = (link: string, door = "main") => ({ driver: "ingress", link, ifindex: 7, door }) as const;
+const SPACE = { netns: "/run/netns/guest", id: 4026532000 };
 const MAC = "02:00:00:00:00:01";
 
 function memories(random = 0): { folder: string; open: () => PortMemory } {
@@ -22,24 +23,24 @@ function block(address: PortAddress): number {
 test("addresses are counted up and never used again, also after a restart", () => {
   const { open } = memories();
   const memory = open();
-  const first = memory.add("a", port("veth1"), MAC).address;
+  const first = memory.add("a", port("veth1"), MAC, SPACE).address;
   memory.delete("a");
-  const second = memory.add("a", port("veth1"), MAC).address;
+  const second = memory.add("a", port("veth1"), MAC, SPACE).address;
   expect(second).toBe(first + 1);
   memory.save();
   const next = open();
-  expect(next.get("a")).toEqual({ address: second, port: port("veth1"), mac: MAC });
+  expect(next.get("a")).toEqual({ address: second, port: port("veth1"), mac: MAC, space: SPACE });
   next.delete("a");
   next.save();
-  expect(open().add("b", port("veth2"), MAC).address).toBe(first + 2);
+  expect(open().add("b", port("veth2"), MAC, SPACE).address).toBe(first + 2);
 });
 
 test("each door has blocks of its own, and another one when a block is used up", () => {
   const memory = memories().open();
-  const main = block(memory.add("a", port("veth1"), MAC).address);
-  const other = block(memory.add("b", port("veth2", "ovs:br1"), MAC).address);
+  const main = block(memory.add("a", port("veth1"), MAC, SPACE).address);
+  const other = block(memory.add("b", port("veth2", "ovs:br1"), MAC, SPACE).address);
   expect(other).not.toBe(main);
-  for (let count = 0; count < 0x10000; count += 1) memory.add("c", port("veth3"), MAC);
+  for (let count = 0; count < 0x10000; count += 1) memory.add("c", port("veth3"), MAC, SPACE);
   const later = block((memory.get("c") as { address: PortAddress }).address);
   expect([main, other]).not.toContain(later);
   expect(memory.blocksOf("main")).toHaveLength(2);
@@ -55,8 +56,8 @@ test("blocks begin anew after the last, without those that a door has", () => {
 test("the file is root's alone, and has what was wanted last", () => {
   const { folder, open } = memories();
   const memory = open();
-  memory.add("a", port("veth1"), MAC);
-  memory.add("b", port("veth2"), MAC);
+  memory.add("a", port("veth1"), MAC, SPACE);
+  memory.add("b", port("veth2"), MAC, SPACE);
   memory.keepOnly(new Set(["b"]));
   memory.save();
   expect(statSync(join(folder, "ports.json")).mode & 0o777).toBe(0o600);
@@ -82,12 +83,12 @@ test("what the release before this one knew of ports is kept until they are foun
   const before = { "blue abc net1": [known], "blue abd net1": [], "blue abe net1": [known, known] };
   writeFileSync(join(folder, "ports.json"), JSON.stringify(before));
   const memory = open();
-  expect(memory.former("blue abc net1")).toEqual({ link: "veth1", ifindex: 7, mac: MAC });
+  expect(memory.former("blue abc net1")).toEqual({ link: "veth1", ifindex: 7, mac: MAC, space: null });
   expect(memory.former("blue abd net1")).toBeUndefined();
   memory.save();
   const next = open();
-  expect(next.former("blue abe net1")).toEqual({ link: "veth1", ifindex: 7, mac: MAC });
-  next.add("blue abc net1", port("veth1"), MAC);
+  expect(next.former("blue abe net1")).toEqual({ link: "veth1", ifindex: 7, mac: MAC, space: null });
+  next.add("blue abc net1", port("veth1"), MAC, SPACE);
   expect(next.former("blue abc net1")).toBeUndefined();
   next.keepOnly(new Set());
   next.save();

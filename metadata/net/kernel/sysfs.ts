@@ -28,9 +28,9 @@ export function hostLinks(): readonly string[] {
 /** What tells a network namespace from all others, now; null: there is none under the path. */
 export function namespaceId(path: string): number | null {
   try {
-    const found = statSync(path);
+    const found = statSync(path, { throwIfNoEntry: false });
     // A file that is left when the mount has gone is in the file system of its folder.
-    return found.dev === namespaceDevice() ? found.ino : null;
+    return found?.dev === namespaceDevice() ? found.ino : null;
   } catch {
     return null;
   }
@@ -51,6 +51,10 @@ export function namespacePath(name: string): string {
 
 export const OWN_NAMESPACE = "/proc/self/ns/net";
 
+/** The same until the machine is started anew. */
+let device: number | undefined;
+
 function namespaceDevice(): number {
-  return statSync(OWN_NAMESPACE).dev;
+  device ??= statSync(OWN_NAMESPACE).dev;
+  return device;
 }

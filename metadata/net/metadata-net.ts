@@ -1,3 +1,4 @@
+import { hostname } from "node:os";
 import { join } from "node:path";
 import { HealthServer } from "../../platform/health-server.ts";
 import type { Log } from "../../platform/log.ts";
@@ -101,12 +102,12 @@ export class MetadataNet {
       log,
       clock,
     });
-    const { ovnNorthbound: northbound = null, balancersSocket } = settings;
+    const { ovnNorthbound: northbound = null, balancersSocket, node = hostname() } = settings;
     const repaired = (network: string) => this.#repaired("balancer", { network });
     this.#balancers =
       northbound === "off"
         ? null
-        : new Balancers({ northbound, socket: balancersSocket, log, clock, repaired });
+        : new Balancers({ northbound, node, socket: balancersSocket, log, clock, repaired });
     this.#health = new HealthServer({
       address: settings.metricsAddress,
       metrics: this.#metrics,

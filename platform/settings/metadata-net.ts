@@ -25,6 +25,11 @@ export const METADATA_NET_SETTINGS = {
     meaning: "socket of this node's own OVN northbound database, unix:/path, or off",
     more: "It is for OVN-Kubernetes in interconnect mode. See [metadata-udn.md](metadata-udn.md)",
   },
+  node: {
+    type: "name",
+    otherwise: "the host name",
+    meaning: "this node's name in Kubernetes, and of the zone of its northbound database",
+  },
   runDir: {
     type: "folder",
     default: "/run/holdfast/metadata-net",

@@ -18,6 +18,7 @@ export class BalancingNode {
   readonly #waiting = new Set<() => void>();
   #balancers: readonly WantedBalancer[] = [];
   #version = 1;
+  #instead: ((answer: ServerResponse) => void) | null = null;
   /** The latest. */
   report: BalancerReport | null = null;
   /** Networks that were reported as written, one after the other. */
@@ -43,13 +44,20 @@ export class BalancingNode {
         daemonSocket: socket("no-daemon.sock"),
         metadataSocket: socket("no-server.sock"),
         runDir: socket("net"),
-        args: ["--balancers-socket", socket("b.sock"), "--ovn-northbound", `unix:${this.#northbound}`],
+        args: [
+          ...["--balancers-socket", socket("b.sock"), "--ovn-northbound", `unix:${this.#northbound}`],
+          ...["--node", this.#node],
+        ],
       }),
     );
   }
 
   endNet(signal: NodeJS.Signals = "SIGTERM"): Promise<number | null | undefined> {
     return this.#processes.at(-1)?.end(signal) ?? Promise.resolve(undefined);
+  }
+
+  get netHasEnded(): boolean {
+    return this.#processes.at(-1)?.hasEnded ?? true;
   }
 
   get log(): string {
@@ -72,6 +80,12 @@ export class BalancingNode {
     );
   }
 
+  /** From now on this is answered; null: what is wanted. */
+  answer(instead: ((answer: ServerResponse) => void) | null): void {
+    this.#instead = instead;
+    for (const send of [...this.#waiting]) send();
+  }
+
   async stop(): Promise<void> {
     await this.endNet();
     this.#server.closeAllConnections();
@@ -91,6 +105,10 @@ export class BalancingNode {
       const send = () => {
         clearTimeout(timer);
         this.#waiting.delete(send);
+        if (this.#instead !== null) {
+          this.#instead(answer);
+          return;
+        }
         const wanted = { version: String(this.#version), node: this.#node, balancers: this.#balancers };
         answer.writeHead(200, { "content-type": "application/json" }).end(JSON.stringify(wanted));
       };
@@ -100,7 +118,7 @@ export class BalancingNode {
         clearTimeout(timer);
         this.#waiting.delete(send);
       });
-      if (report.applied !== String(this.#version)) send();
+      if (this.#instead !== null || report.applied !== String(this.#version)) send();
     });
   }
 }

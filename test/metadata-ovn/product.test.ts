@@ -62,6 +62,8 @@ describe.skipIf(whyNoOvn() !== null)("a network of the cluster that refers to a 
         join(folder, "b.sock"),
         "--ovn-northbound",
         `unix:${zone.central.northbound}`,
+        "--node",
+        NODE,
       ],
     });
   });

@@ -7,7 +7,12 @@ import {
   type WantedBalancers,
 } from "../../balancers/wire.ts";
 
-const BACKEND = /^\d{1,3}(\.\d{1,3}){3}:\d{1,5}$/;
+const BACKEND = /^\d{1,3}(\.\d{1,3}){3}:[1-9]\d{0,4}$/;
+/**
+ * Thousands of networks with tens of endpoints. That process has no rights on the node, and must not be able to use up
+ * the memory of this one, which is root's.
+ */
+const ANSWER_CHARS_MAX = 4 << 20;
 
 /** Beyond the requested wait: then nobody is there. */
 const ANSWER_MS_MAX = 10_000;
@@ -31,6 +36,8 @@ export function exchangeBalancers(
         let text = "";
         answer.setEncoding("utf8").on("data", (chunk: string) => {
           text += chunk;
+          if (text.length > ANSWER_CHARS_MAX)
+            call.destroy(new Error("the metadata server's answer is longer than any can be"));
         });
         answer.on("error", reject);
         answer.on("end", () => {
@@ -56,11 +63,10 @@ export function exchangeBalancers(
 
 function readWanted(value: unknown): WantedBalancers {
   const wanted = new JsonFields(value);
-  return {
-    version: wanted.string("version"),
-    node: wanted.string("node"),
-    balancers: wanted.list("balancers", readBalancer),
-  };
+  const balancers = wanted.list("balancers", readBalancer);
+  if (new Set(balancers.map(({ network }) => network)).size < balancers.length)
+    throw new Error("balancers: expected each network once");
+  return { version: wanted.string("version"), node: wanted.string("node"), balancers };
 }
 
 function readBalancer(value: unknown): WantedBalancer {

@@ -1,3 +1,10 @@
+import { AddressSyntaxError, parseAddress } from "../../../ipam/space/address.ts";
+import {
+  type Cidr,
+  cidrContains,
+  networkOf as cidrOf,
+  parseInterfaceAddress,
+} from "../../../ipam/space/cidr.ts";
 import type { BalancerProblem, WantedBalancer } from "../../balancers/wire.ts";
 import { METADATA_IPV4 } from "../drivers/driver.ts";
 import type { OvsdbOperation } from "../ovs/ovsdb-client.ts";
@@ -7,6 +14,7 @@ import { type BalancerRow, type NorthboundRows, OWNER, OWNER_KEY, type SwitchRow
 const NETWORK_KEY = "k8s.ovn.org/network";
 const ROLE_KEY = "k8s.ovn.org/role";
 const VIP = `${METADATA_IPV4}:80`;
+const PORT_MAX = 65_535;
 const OPTIONS = [
   // Without a backend a guest's connection is refused at once, instead of timing out.
   ["reject", "true"],
@@ -47,9 +55,13 @@ export function planBalancers(rows: NorthboundRows, wanted: readonly WantedBalan
       ([, row]) => isForGuests(row) && networkOf(row) === balancer.network,
     );
     for (const [uuid, row] of switches) {
+      const { backends, foreign } = onSwitch(row, balancer.backends);
+      for (const backend of foreign)
+        problems.push({ network: balancer.network, kind: "failed", problem: outside(backend, row) });
       const existing = [...rows.balancers].find(([, { name }]) => name === nameOn(row));
       if (existing !== undefined) stale.delete(existing[0]);
-      if (ensure({ uuid, row, existing }, balancer, plan.operations)) plan.written.add(balancer.network);
+      if (ensure({ uuid, row, existing }, { ...balancer, backends }, plan.operations))
+        plan.written.add(balancer.network);
       if (!row.ports.some((port) => rows.routerPorts.has(port)))
         problems.push({ network: balancer.network, kind: "no-router", problem: withoutRouter(row.name) });
     }
@@ -59,6 +71,36 @@ export function planBalancers(rows: NorthboundRows, wanted: readonly WantedBalan
     plan.removed.add(external_ids.get(NETWORK_KEY) ?? "");
   }
   return { ...plan, problems };
+}
+
+/** Who names backends has no rights here: guests are led to nothing that is not on their own network. */
+function onSwitch({ other_config }: SwitchRow, backends: readonly string[] | null) {
+  if (backends === null) return { backends, foreign: [] };
+  const subnet = parsedOr(readNetwork, other_config.get("subnet") ?? "");
+  const isThere = (backend: string) => {
+    const [host = "", port = ""] = backend.split(":");
+    const address = parsedOr(parseAddress, host);
+    return subnet !== null && address !== null && cidrContains(subnet, address) && Number(port) <= PORT_MAX;
+  };
+  return {
+    backends: backends.filter(isThere),
+    foreign: backends.filter((backend) => !isThere(backend)),
+  };
+}
+
+function readNetwork(text: string): Cidr {
+  const { address, prefixLength } = parseInterfaceAddress(text);
+  return cidrOf(address, prefixLength);
+}
+
+/** null: it is none. */
+function parsedOr<T>(parse: (text: string) => T, text: string): T | null {
+  try {
+    return parse(text);
+  } catch (error) {
+    if (error instanceof AddressSyntaxError) return null;
+    throw error;
+  }
 }
 
 /** Takes every balancer of ours away. */
@@ -161,6 +203,10 @@ function networkOf({ external_ids }: SwitchRow): string {
 
 function nameOn({ name }: SwitchRow): string {
   return `holdfast_metadata_${name}`;
+}
+
+function outside(backend: string, { name, other_config }: SwitchRow): string {
+  return `no guest is led to ${backend}, which is not in ${other_config.get("subnet")}, the subnet of switch ${name}`;
 }
 
 function withoutRouter(name: string): string {

@@ -19,6 +19,8 @@ const AWAY_MS_MIN = 200;
 const AWAY_MS_MAX = 5_000;
 /** Pause while what is wanted cannot be carried out, ms. */
 const AGAIN_MS = 1_000;
+/** Between two exchanges, ms, whatever is answered. */
+const EXCHANGE_MS_MIN = 20;
 /** How often the known places are looked at for a database, ms. */
 const FIND_MS = 5_000;
 /** Pause after a write, ms, doubled with each that follows within PEACE_MS: somebody may undo each. */
@@ -31,6 +33,8 @@ const STOP_MS_MAX = 3_000;
 export interface BalancersOptions {
   /** Socket of the northbound database, `[unix:]/path`; null: where it is usually. */
   readonly northbound: string | null;
+  /** This node's name in Kubernetes. */
+  readonly node: string;
   /** The socket of `holdfast metadata` for this. */
   readonly socket: string;
   readonly log: Log;
@@ -189,8 +193,11 @@ export class Balancers {
 
   /** With one database for several nodes each would write its own endpoints for all. */
   #foreignZone({ zone }: NorthboundRows): string | null {
-    const node = this.#wanted?.node;
-    if (node === undefined || zone === node) return null;
+    const { node } = this.#options;
+    const other = this.#wanted?.node ?? node;
+    if (other !== node)
+      return `holdfast metadata answers for node ${JSON.stringify(other)}, and this is ${node}: set --node of both`;
+    if (zone === node) return null;
     return (
       `the northbound database ${this.#socket} is of zone ${JSON.stringify(zone)}, and this node is ${node}: balancers ` +
       "need a database of the node's own (OVN-Kubernetes in interconnect mode, one zone for each node)"
@@ -249,6 +256,7 @@ export class Balancers {
         this.#wanted = wanted;
         const isNews = wanted.version !== this.#applied || !isDeepStrictEqual(this.#asked, networks);
         this.#asked = networks;
+        await sleep(clock, EXCHANGE_MS_MIN, this.#stopping.signal);
         if (!isNews) continue;
         this.#touch();
         await this.#changes.until(() => !this.#dirty && !this.#busy, POLL_MS);

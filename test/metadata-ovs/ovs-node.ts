@@ -95,12 +95,16 @@ export class OvsNode {
   /** Ends everything. Resolves with what metadata-net left behind. */
   async stop(): Promise<readonly string[]> {
     await this.net.endNet("SIGTERM");
-    const bridges = (await this.ovs.vsctl("list-br")).split("\n").filter((line) => line !== "");
-    const left = [...(await this.doors())];
-    for (const bridge of bridges) left.push(...(await this.flows(bridge)));
-    await this.ovs.endSwitch();
-    left.push(...(await this.net.stop()));
-    await this.ovs.stop();
+    const left: string[] = [];
+    try {
+      left.push(...(await this.doors()));
+      const bridges = (await this.ovs.vsctl("list-br")).split("\n").filter((line) => line !== "");
+      for (const bridge of bridges) left.push(...(await this.flows(bridge)));
+    } finally {
+      await this.ovs.endSwitch();
+      left.push(...(await this.net.stop()));
+      await this.ovs.stop();
+    }
     return left;
   }
 }

@@ -17,7 +17,6 @@ const FORM: TableForm = {
     address: { kind: "map", type: "iface_index : ipv4_addr", says: "A." },
     answers: { kind: "set", type: "iface_index . mark", says: "B." },
   },
-  meters: { meter: "type iface_index; flags dynamic;" },
 };
 const WHERE = { form: FORM, table: "t" };
 const ONE = 0xf0000001 as PortAddress;
@@ -78,7 +77,6 @@ test("what nft lists is recognised, and what somebody changed is seen", () => {
         { rule: { chain: "shared", comment, expr: [] } },
         { map: { name: "address", type: "iface_index", map: "ipv4_addr", elem } },
         { set: { name: "answers", type: ["iface_index", "mark"], elem: [{ concat: [7, 5] }] } },
-        { set: { name: "meter", type: "iface_index", elem: [{ elem: { val: 7 } }] } },
         ...more,
       ],
     });

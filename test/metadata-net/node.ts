@@ -222,7 +222,9 @@ export class NetNode {
     await until(
       () => {
         if (this.process?.child.exitCode) throw new Error(`metadata-net ended: ${this.log}`);
-        return this.#report?.applied === version;
+        // On a busy machine a search takes longer than a change waits for it.
+        const isSearched = !JSON.stringify(this.problems()).includes("being searched for");
+        return this.#report?.applied === version && isSearched;
       },
       () => `version ${version} to be applied; log: ${this.log}`,
     );

@@ -23,6 +23,13 @@ test("the systemd unit is valid", async () => {
   }
 });
 
+test("a restart of the unit ends metadata-net so that it leaves its rules, and a stop so that it takes them away", () => {
+  const unit = readFileSync(join(UNITS, "holdfast-metadata-net.service"), "utf8");
+  expect(unit).toMatch(/^RestartKillSignal=SIGKILL$/m);
+  expect(unit).toMatch(/^KillMode=process$/m);
+  expect(unit).not.toMatch(/^KillSignal=|^ExecStop/m);
+});
+
 test("metadata-net's default sockets are those of the other units", () => {
   const { metadataSocket, socket, runDir } = loadNetSettings({}, {});
   expect(readFileSync(join(UNITS, "holdfast-metadata.socket"), "utf8")).toContain(

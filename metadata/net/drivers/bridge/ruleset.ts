@@ -1,6 +1,6 @@
 import { formatPortAddress, PORT_ADDRESSES } from "../../kernel/port-address.ts";
 import { type AdmittedPort, type ListenerDoors, METADATA_IPV4 } from "../driver.ts";
-import { CLAIMS } from "../nft/claims.ts";
+import { CLAIMS, SERVED_PING, SERVED_TCP } from "../nft/claims.ts";
 import {
   type ChainText,
   chainText,
@@ -24,7 +24,6 @@ export const FORM: TableForm = {
     },
     mac: { kind: "map", type: "ipv4_addr : ether_addr", says: "D, and the MAC of the guest." },
   },
-  meters: {},
 };
 
 type Macs = Pick<ListenerDoors, "serviceMac" | "secretMac" | "doorMac">;
@@ -62,7 +61,10 @@ function chainsWith({ serviceMac, secretMac, doorMac }: Macs): readonly ChainTex
       "iif @doors drop",
       "ether type { 8021q, 8021ad } accept",
       `iif @guests ${asked} ip saddr { ${METADATA_IPV4}, ${PORT_ADDRESSES} } drop`,
-      `${asked} ip daddr set iif map @address ether daddr set ${doorMac} accept`,
+      ...[SERVED_TCP, SERVED_PING].map(
+        (served) => `${asked} ${served} ip daddr set iif map @address ether daddr set ${doorMac} accept`,
+      ),
+      `iif @guests ${asked} drop`,
     ]),
     // Behind br_netfilter (priority 0), so that the host's rules see an answer come from where its request went.
     chainText("handed", hook("forward", 200), [

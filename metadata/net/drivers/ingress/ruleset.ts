@@ -6,7 +6,7 @@ import {
   portPrefix6,
 } from "../../kernel/port-address.ts";
 import { type AdmittedPort, METADATA_IPV4, METADATA_IPV6 } from "../driver.ts";
-import { CLAIMS, rawAddress } from "../nft/claims.ts";
+import { CLAIMS, SERVED_PING, SERVED_TCP } from "../nft/claims.ts";
 import {
   type ChainText,
   chainText,
@@ -15,6 +15,7 @@ import {
   type Ruleset,
   type TableForm,
 } from "../nft/ruleset.ts";
+import { solicitations } from "./advertise.ts";
 
 /** Whom a guest asks that looks for the MAC of METADATA_IPV6. */
 const SOLICITED = "ff02::1:fffe:a9fe";
@@ -43,7 +44,6 @@ export const FORM: TableForm = {
     mac: { kind: "map", type: "mark : ether_addr", says: "MAC of the guest." },
     link: { kind: "map", type: "mark : iface_index", says: "Link of the guest." },
   },
-  meters: { solicited: "type iface_index; size 65535; flags dynamic,timeout; timeout 1m;" },
 };
 
 export interface RulesetParts {
@@ -126,27 +126,34 @@ function sharedChains(parts: RulesetParts): readonly ChainText[] {
   const asked4 = `meta protocol ip ip daddr ${METADATA_IPV4}`;
   const to6 = (to: string) =>
     `meta protocol ip6 ip6 daddr ${to} ip6 saddr fe80::/64 ip6 saddr != ${METADATA_IPV6}`;
-  const solicits = [
-    to6(`{ ${METADATA_IPV6}, ${SOLICITED} }`),
-    `icmpv6 type nd-neighbor-solicit @th,64,128 ${rawAddress(METADATA_IPV6)} exthdr frag missing`,
-  ].join(" ");
+  const solicits = `${to6(`{ ${METADATA_IPV6}, ${SOLICITED} }`)} icmpv6 type nd-neighbor-solicit`;
+  const asked = solicitations(serviceMac);
   return [
     CLAIMS,
     chainText("arp_service", "", [arpAnswer(METADATA_IPV4)]),
     chainText("arp_former", "", [arpAnswer("meta mark map @gateway")]),
+    ...asked.map(({ chain, answer }) =>
+      chainText(chain, "", [
+        ...answer,
+        `ether daddr set ether saddr ether saddr set ${serviceMac}`,
+        "meta mark set iif map @number fwd to meta iif",
+      ]),
+    ),
     // Of a guest. Who it is follows from the index of the link: another link of that name is nobody. It returns with
     // what is for the IPv6 address, whose prefix the port's own chain knows.
     chainText("guest", "", [
       "ether type { 8021q, 8021ad } goto claims",
       `${asked4} ip saddr { ${METADATA_IPV4}, ${PORT_ADDRESSES} } drop`,
-      `${asked4} ip daddr set iif map @address ${handOver(parts)}`,
+      ...[SERVED_TCP, SERVED_PING].map(
+        (served) => `${asked4} ${served} ip daddr set iif map @address ${handOver(parts)}`,
+      ),
+      // An error of ICMP could lower the path MTU of an address that a neighbour has, too.
+      `${asked4} drop`,
       `${asks} arp daddr ip ${METADATA_IPV4} meta mark set iif map @number goto arp_service`,
       `${asks} meta mark set iif . arp daddr ip map @former goto arp_former`,
       `${to6(METADATA_IPV6)} meta l4proto tcp return`,
       `${to6(METADATA_IPV6)} icmpv6 type echo-request return`,
-      // Each may become a neighbour of the listener, and all namespaces of the node share room for a thousand.
-      `${solicits} update @solicited { iif limit rate over 20/second burst 60 packets } drop`,
-      `${solicits} return`,
+      ...asked.map(({ chain, match }) => `${solicits} ${match} goto ${chain}`),
       "goto claims",
     ]),
     // To a guest: our answers, by the port's own mark, and what others send.

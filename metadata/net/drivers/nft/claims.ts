@@ -10,6 +10,10 @@ const RAW_6 = `{ ${[METADATA_IPV6, EC2_IPV6].map(rawAddress).join(", ")} }`;
 /** Messages with a target address. */
 const TARGETED = "{ nd-neighbor-solicit, nd-neighbor-advert, nd-redirect }";
 
+/** What the service takes of IPv4. No fragment but the first has a type of ICMP. */
+export const SERVED_TCP = "ip protocol tcp";
+export const SERVED_PING = "icmp type echo-request";
+
 /**
  * Drops what claims or asks for an address of a metadata service, and accepts all else: as sender or destination, as
  * the target of a neighbour solicitation or advertisement, as either address of a redirect. "meta protocol": what nft would

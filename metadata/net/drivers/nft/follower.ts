@@ -1,9 +1,10 @@
 import { type ChildProcess, spawn } from "node:child_process";
-import { createInterface } from "node:readline";
 import type { Clock, Timer } from "../../../../platform/time.ts";
 
 /** Until it is tried again when it has ended, ms. */
 const RESTART_MS = 2_000;
+/** Of a line, which is passed on cut off. */
+const LINE_CHARS_MAX = 1 << 12;
 
 /** Follows what a command prints, line by line, until `close`. It ends with this process, however that ends. */
 export class Follower {
@@ -39,8 +40,11 @@ export class Follower {
       stdio: ["ignore", "pipe", "ignore"],
     });
     this.#child = child;
-    createInterface({ input: child.stdout }).on("line", (line) => {
-      if (!this.#closed) this.#heard(line);
+    let rest = "";
+    child.stdout.setEncoding("utf8").on("data", (chunk: string) => {
+      const lines = (rest + chunk).split("\n");
+      rest = (lines.pop() as string).slice(0, LINE_CHARS_MAX);
+      for (const line of lines) if (!this.#closed) this.#heard(line);
     });
     child.on("error", () => {});
     child.on("close", () => {

@@ -4,7 +4,8 @@
  *   nft-table    a table that is brought to what it should be
  *   ruleset      what it should be; claims: the rules that every driver has
  *   table-state  what it is, and the commands between the two
- *   links        the links of ports; follower: hears of changes
+ *   links        the links of ports
+ *   follower     hears of changes; table-news: which of them are of somebody else
  */
 
 import type { Clock } from "../../../../platform/time.ts";
@@ -14,6 +15,7 @@ import type { AdmittedPort, PortRef, SyncResult } from "../driver.ts";
 import { Follower } from "./follower.ts";
 import { choosePorts, concernsLinks, type WatchedLinks } from "./links.ts";
 import type { Ruleset, TableForm } from "./ruleset.ts";
+import { TableNews } from "./table-news.ts";
 import { type Line, linesBetween, parseTable, sameState, stateOf, type TableState } from "./table-state.ts";
 
 /** How often ports that nft refuses are left out and the rest is tried again. */
@@ -38,11 +40,15 @@ export class NftTable {
   /** What was last carried out; null: not known. */
   #applied: TableState | null = null;
   #links: WatchedLinks = NO_LINKS;
+  readonly #news: TableNews;
+  #watcher: { readonly clock: Clock; readonly lost: () => void } | null = null;
+  /** While the table is there. */
   #followers: readonly Follower[] = [];
 
   constructor(form: TableForm, table: string) {
     this.form = form;
     this.table = table;
+    this.#news = new TableNews({ family: form.family, name: table });
   }
 
   /** `again`: compares with what is really there, and changes what differs. See DatapathDriver.sync. */
@@ -51,6 +57,7 @@ export class NftTable {
     { build, links }: TableContent,
     again: boolean,
   ): Promise<SyncResult> {
+    this.#follow();
     const known = this.#applied;
     const inTable = ({ link, ifindex }: PortRef) => !again && this.#links.byIndex.get(ifindex) === link;
     const { admitted, failed } = choosePorts(ports, inTable);
@@ -61,7 +68,7 @@ export class NftTable {
     for (let attempt = 1; ; attempt += 1) {
       const wanted = admitted.filter(({ address }) => !failed.has(address));
       const ruleset = build(wanted);
-      const refused = await change(linesBetween(this, present, ruleset));
+      const refused = await change(linesBetween(this, present, ruleset), this.#news.mark());
       if (refused === null) {
         this.#applied = stateOf(ruleset);
         const there: readonly LinkRef[] = [...links, ...wanted.map(({ port }) => port)];
@@ -77,9 +84,19 @@ export class NftTable {
     }
   }
 
-  /** Begins to hear of the table's deletion, and of links that come and go. */
+  /** From now on, while there is a table, `lost` hears of changes by others and of links that come and go. */
   watch(clock: Clock, lost: () => void): void {
-    const deleted = `delete table ${this.form.family} ${this.table}`;
+    this.#watcher = { clock, lost };
+  }
+
+  close(): void {
+    this.#watcher = null;
+    this.#unfollow();
+  }
+
+  #follow(): void {
+    if (this.#watcher === null || this.#followers.length > 0) return;
+    const { clock, lost } = this.#watcher;
     const follow = (words: readonly string[], concerns: (line: string) => boolean) =>
       new Follower(words, clock, {
         heard: (line) => {
@@ -88,21 +105,22 @@ export class NftTable {
         ended: lost,
       });
     this.#followers = [
-      follow(["nft", "monitor", "destroy", "tables"], (line) => line.startsWith(deleted)),
+      follow(["nft", "monitor"], (line) => this.#news.heard(line)),
       follow(["ip", "-o", "monitor", "link"], (line) => concernsLinks(line, this.#links)),
     ];
   }
 
-  close(): void {
+  #unfollow(): void {
     for (const follower of this.#followers) follower.close();
     this.#followers = [];
   }
 
   async remove(): Promise<void> {
+    this.#unfollow();
     this.#applied = null;
     this.#links = NO_LINKS;
     const which = ["table", this.form.family, this.table];
-    // A table that is deleted is heard of by whoever watches.
+    // Others who watch would hear of a table that is made and deleted.
     if ((await run("nft", ["-t", "list", ...which])).code !== 0) return;
     const ran = await run("nft", ["delete", ...which]);
     if (ran.code !== 0 && (await run("nft", ["-t", "list", ...which])).code === 0)
@@ -126,9 +144,10 @@ interface Refused {
 }
 
 /** One transaction. null: it was carried out. */
-async function change(lines: readonly Line[]): Promise<Refused | null> {
+async function change(lines: readonly Line[], mark: readonly Line[]): Promise<Refused | null> {
   if (lines.length === 0) return null;
-  const ran = await run("nft", ["-f", "-"], `${lines.map(({ text }) => text).join("\n")}\n`);
+  const text = [...lines, ...mark].map((line) => `${line.text}\n`).join("");
+  const ran = await run("nft", ["-f", "-"], text);
   return ran.code === 0 ? null : readRefusal(ran.stderr, lines);
 }
 

@@ -5,8 +5,6 @@ import type { PortAddress } from "../../kernel/port-address.ts";
 export interface TableForm {
   readonly family: "netdev" | "bridge";
   readonly sets: Readonly<Record<string, SetForm>>;
-  /** Further declarations, behind the name of the table; elements of these sets come and go by themselves. */
-  readonly meters: Readonly<Record<string, string>>;
 }
 
 export interface SetForm {

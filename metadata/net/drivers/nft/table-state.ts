@@ -91,7 +91,7 @@ export function parseTable(form: TableForm, json: string): TableState | null {
       chains.set(rule.chain, `${before}${rule.comment ?? "?"} `);
     }
     const found = set ?? map;
-    if (found === undefined || found.name in form.meters) continue;
+    if (found === undefined) continue;
     const read = readElements(form.sets[found.name], found);
     if (read === null) return null;
     elements.set(found.name, read);
@@ -134,7 +134,6 @@ function declarations(form: TableForm, table: string): readonly string[] {
     ...Object.entries(form.sets).map(
       ([name, { kind, type, says }]) => `add ${kind} ${where} ${name} { type ${type}; comment "${says}"; }`,
     ),
-    ...Object.entries(form.meters).map(([name, text]) => `add set ${where} ${name} { ${text} }`),
   ];
 }
 

@@ -96,10 +96,13 @@ const CLAIMS: readonly string[] = [
 function addAsk(add: Add, { door, serviceMac, secretMac, doorMac }: BridgePlan): void {
   const toDoor = `set_field:${secretMac}->eth_src,set_field:${doorMac}->eth_dst`;
   add(TABLE.ask, 10, "arp", answerArp(METADATA_IPV4, serviceMac));
-  add(TABLE.ask, 10, "ip", `${toDoor},move:NXM_NX_REG14[]->NXM_OF_IP_DST[],output:${door}`);
+  // Nothing else: an error of ICMP could lower the path MTU of an address that a neighbour has, too.
+  for (const served of ["tcp", "icmp,icmp_type=8"])
+    add(TABLE.ask, 10, served, `${toDoor},move:NXM_NX_REG14[]->NXM_OF_IP_DST[],output:${door}`);
   // fe80::X becomes fd00:6d64:D::X; the upper 32 bits first.
   const prefix = "set_field:fd00:6d64::/ffff:ffff::->ipv6_src,move:NXM_NX_REG14[]->NXM_NX_IPV6_SRC[64..95]";
-  add(TABLE.ask, 10, "ipv6,ipv6_src=fe80::/64", `${toDoor},${prefix},output:${door}`);
+  for (const served of ["tcp6", "icmp6,icmp_type=128"])
+    add(TABLE.ask, 10, `${served},ipv6_src=fe80::/64`, `${toDoor},${prefix},output:${door}`);
   // The solicitation becomes the advertisement: solicited, override. Its option can be set once it is one.
   const toAdvertisement = [
     "move:NXM_OF_ETH_SRC[]->NXM_OF_ETH_DST[]",

@@ -38,7 +38,12 @@ async function withContainers(count: number): Promise<Line[]> {
   try {
     await store.open();
     const addresses = await attach(store, count);
-    const ports = { enabled: true, formerGateway: () => null, leadsToMetadata: () => false };
+    const ports = {
+      enabled: true,
+      formerGateway: () => null,
+      leadsToMetadata: () => false,
+      isNeverServed: () => false,
+    };
     const files = new ResolverFiles({ paths: [], refused: false, clock: systemClock });
     const service = buildIdentityService(store, ports, files, () => null);
     const us = await lookUps(service, addresses);

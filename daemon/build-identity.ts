@@ -51,7 +51,7 @@ export function buildIdentityService(
   return new IdentityService({ store, source, vms, facts, others: [cluster.ovn.pods], notReady });
 }
 
-type IdentityPorts = Pick<PortService, "enabled" | "formerGateway" | "leadsToMetadata">;
+type IdentityPorts = Pick<PortService, "enabled" | "formerGateway" | "leadsToMetadata" | "isNeverServed">;
 
 /** As in the answer to a repeated ADD. */
 function identityRoutes(
@@ -64,11 +64,13 @@ function identityRoutes(
   const { routes, metadata } = definition;
   if (metadata === null || attachment === null || !ports.enabled) return routes;
   const { network, containerId, interface: name } = attachment;
-  const viaReserved = store.attachment(network, containerId, name)?.viaReserved === true;
+  const { viaReserved = false, formerGateway = null } = store.attachment(network, containerId, name) ?? {};
+  const former = ports.formerGateway({ ...attachment, viaReserved, formerGateway }, definition);
+  if (former === null && ports.isNeverServed(attachment)) return routes;
   const route = guestRouteToTell({
     ips: attachment.ips,
     routes,
-    formerGateway: ports.formerGateway({ ...attachment, viaReserved }, definition),
+    formerGateway: former,
     isLater: earlier.some((one) => ports.leadsToMetadata(one)),
   });
   return route === null ? routes : [...routes, route];

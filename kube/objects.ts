@@ -73,6 +73,11 @@ export interface AllocationAttachment {
    * the network reserves, if the network had metadata then.
    */
   readonly metadataBy?: typeof BY_PORT;
+  /**
+   * Where `metadataBy` is absent: the address by which the guest has its route, so that edits of the definition cannot
+   * change it; absent: not recorded yet.
+   */
+  readonly metadataVia?: string;
 }
 
 /** `metadataBy` of an attachment whose guest is known by its port. */

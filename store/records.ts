@@ -39,9 +39,14 @@ export interface Attachment {
   readonly mac: string | null;
   /**
    * An earlier release recorded it, which gave guests their route to 169.254.169.254 by an address that the network
-   * reserved for that: this guest has such a route, or may have.
+   * reserved for that: this guest has such a route, or may have. So has one that was migrated from such an attachment.
    */
   readonly viaReserved: boolean;
+  /**
+   * That address, kept since it was first seen after the upgrade, so that edits of the definition cannot change it;
+   * null: not yet, and it follows from the definition.
+   */
+  readonly formerGateway: string | null;
 }
 
 /** The fields of an attachment that identify the user of an address. */

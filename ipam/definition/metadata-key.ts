@@ -22,7 +22,7 @@ export interface NetworkMetadata {
 
 /**
  * The address by which guests of earlier releases have their route to 169.254.169.254: it follows from the definition
- * alone, so that every node and release has the same. Out of the ranges while such a guest may run (returnReserved).
+ * alone, so that every node and release has the same. Out of the ranges while such a guest may run (inForce).
  */
 export interface ReservedAddress {
   /** IPv4, with the mask of its subnet. */
@@ -92,6 +92,18 @@ export function rangeSetsWith(
     };
     return makeRangeSet(set.subnets.map((subnet) => (subnet === own ? back : subnet)));
   });
+}
+
+/** The range sets without some addresses, wherever they are. */
+export function rangeSetsWithout(
+  rangeSets: readonly RangeSet[],
+  addresses: readonly Address[],
+): readonly RangeSet[] {
+  return rangeSets.map((set) =>
+    addresses
+      .filter(({ family, value }) => family === set.family && set.usable.contains(value))
+      .reduce((less, { value }) => without(less, value), set),
+  );
 }
 
 /** For fingerprints: plain JSON data that differs exactly when the meaning does. */

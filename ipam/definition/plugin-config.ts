@@ -169,7 +169,7 @@ function fingerprintOf(means: Omit<NetworkDefinition, "fingerprint" | "notes">):
 }
 
 export const ADDRESS_NOT_NEEDED =
-  "metadata.address is no longer needed: guests are known by the port that they are behind; remove it";
+  "metadata.address is of no use to new guests; remove it once no guest of release 0.2 or before runs on any node";
 
 function notesOn(
   conf: JsonObject,

@@ -60,12 +60,15 @@ async function withMetadata(
     return { ips, routes };
   }
   await context.store.keepPluginMtu(network, mtuOf(conf));
-  await waitForPort(context, conf, { attachment, definition }, deadlineMs);
+  const state = await waitForPort(context, conf, { attachment, definition }, deadlineMs);
+  const formerGateway = context.ports.formerGateway(attachment, definition);
+  // A route into the void would keep a later interface, which may be served, from getting one.
+  if (state?.kind === "final" && formerGateway === null) return { ips, routes };
   return guestAnswer({
     ips,
     routes,
     conf,
-    formerGateway: context.ports.formerGateway(attachment, definition),
+    formerGateway,
     isLater: hasEarlier(context, attachment),
   });
 }
@@ -92,18 +95,19 @@ async function waitForPort(
   conf: NodeConfig["conf"],
   { attachment, definition }: Pick<Attached, "attachment" | "definition">,
   deadlineMs: number,
-): Promise<void> {
+): Promise<PortState> {
   // It asks for addresses before it makes the interface: there is nothing to be served yet.
-  if (conf.type === "ptp") return;
+  if (conf.type === "ptp") return null;
   const { clock, ports, metadataWaitMs } = context;
   const waitMs = Math.min(metadataWaitMs, Math.max(0, deadlineMs - clock.monotonicMs()));
   const state = await ports.untilServed(attachment, definition, waitMs);
   ports.waits[state === null ? "late" : state.kind === "up" ? "up" : "failed"] += 1;
-  if (state?.kind === "up") return;
+  if (state?.kind === "up") return state;
   const { network, containerId, interface: name, pod } = attachment;
   const { reason, message } = unserved(network, name, state, waitMs);
   context.log.warn({ network, containerId, interface: name }, message);
   context.cluster?.warnPod(pod, reason, message);
+  return state;
 }
 
 function unserved(network: string, name: string, state: Exclude<PortState, { kind: "up" }>, waitMs: number) {

@@ -14,7 +14,7 @@ export function addressFindings(definitions: readonly (NetworkDefinition | undef
   return named.map((one) =>
     finding(
       `network ${one?.name}: ${ADDRESS_NOT_NEEDED}`,
-      "it is given to guests like any other once no guest of an earlier release runs",
+      "no guest of this node needs it; holdfast show NETWORK says whether it is kept for one of another node",
     ),
   );
 }

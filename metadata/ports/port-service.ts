@@ -10,6 +10,7 @@
 
 import type { NetworkDefinition } from "../../ipam/definition/network-definition.ts";
 import type { Finding } from "../../ipam/finding.ts";
+import { formatAddress, parseAddress } from "../../ipam/space/address.ts";
 import type { Log } from "../../platform/log.ts";
 import { Notifier } from "../../platform/notifier.ts";
 import { type Clock, interval, type Timer } from "../../platform/time.ts";
@@ -37,7 +38,7 @@ const PENDING_MS_MAX = 500;
 export type PortOutcome = "up" | "late" | "failed";
 
 /** The fields of an attachment that tell its former route. */
-type FormerGuest = Pick<Attachment, "network" | "viaReserved" | "ips">;
+type FormerGuest = Pick<Attachment, "network" | "viaReserved" | "formerGateway" | "ips">;
 
 export interface PortServiceParts {
   readonly store: PortStore;
@@ -59,7 +60,7 @@ export class PortService {
   readonly #reserved: ReservedAddresses;
   readonly #wanted: WantedState;
   readonly #dirty = new Set<string>();
-  /** Networks with guests of an earlier release whose reserved address has an unknown holder. */
+  /** Networks with guests of an earlier release whose former gateway is not recorded yet. */
   readonly #unknown = new Set<string>();
   #allDirty = true;
   /** Everything was computed at least once: only then does an empty state mean that nothing is wanted. */
@@ -103,7 +104,10 @@ export class PortService {
   }
 
   findings(): Finding[] {
-    const definitions = this.#wanted.networks.map((network) => this.#wanted.definitionOf(network));
+    const settled = this.#wanted.networks.filter(
+      (network) => !this.#parts.store.usersOfNetwork(network).some(({ viaReserved }) => viaReserved),
+    );
+    const definitions = settled.map((network) => this.#wanted.definitionOf(network));
     return [...portFindings(this.reports, this.#wanted.ports), ...addressFindings(definitions)];
   }
 
@@ -173,16 +177,30 @@ export class PortService {
     return state;
   }
 
-  /** The reserved address by which an earlier release gave the guest its route; null: it gave none. */
-  formerGateway({ network, viaReserved, ips }: FormerGuest, definition: NetworkDefinition): string | null {
+  /** The address by which an earlier release gave the guest its route; null: it gave none. */
+  formerGateway(
+    { network, viaReserved, formerGateway, ips }: FormerGuest,
+    definition: NetworkDefinition,
+  ): string | null {
+    if (!viaReserved) return null;
+    if (formerGateway !== null) return formerGatewayOf(ips, parseAddress(formerGateway));
     const address = reservedAddress(definition);
-    if (!viaReserved || address === null || this.#reserved.isHeld(network, address) === true) return null;
+    if (address === null || this.#reserved.isHeld(network, address) === true) return null;
     return formerGatewayOf(ips, address);
   }
 
   /** Whether an attachment has a way to the metadata service by IPv4, as far as is known now. */
-  leadsToMetadata({ network, ips }: Pick<Attachment, "network" | "ips">): boolean {
-    return hasMetadata(this.#definitionOf(network)) && ips.some(({ address }) => !address.includes(":"));
+  leadsToMetadata(attachment: Pick<Attachment, "network" | "containerId" | "interface" | "ips">): boolean {
+    const { network, ips } = attachment;
+    if (!hasMetadata(this.#definitionOf(network)) || this.isNeverServed(attachment)) return false;
+    return ips.some(({ address }) => !address.includes(":"));
+  }
+
+  /** Whether its port will never be served, as far as is known now. */
+  isNeverServed(attachment: Pick<Attachment, "network" | "containerId" | "interface">): boolean {
+    const key = portKey(attachment);
+    const since = this.#wanted.since(attachment.network, key);
+    return since !== null && this.reports.stateOf(key, since)?.kind === "final";
   }
 
   /** Only takes note: it is called inside a transaction. */
@@ -258,10 +276,11 @@ export class PortService {
 
   #portsOf(network: string, definition: NetworkDefinition): NumberedPort[] {
     const attachments = this.#parts.store.usersOfNetwork(network);
-    const address = reservedAddress(definition);
-    if (address === null || !attachments.some(({ viaReserved }) => viaReserved))
+    if (!attachments.some(({ viaReserved }) => viaReserved))
       return attachments.map((one) => portOf(one, null));
-    if (this.#reserved.isHeld(network, address) === undefined) {
+    const address = reservedAddress(definition);
+    const isUnsettled = attachments.some((one) => one.viaReserved && one.formerGateway === null);
+    if (isUnsettled && address !== null && this.#reserved.isHeld(network, address) !== true) {
       this.#unknown.add(network);
       void this.#ask(network, definition);
     }
@@ -274,7 +293,17 @@ export class PortService {
     if (address === null) return;
     const before = this.#reserved.isHeld(network, address);
     await this.#reserved.ask(network, address);
-    if (this.#reserved.isHeld(network, address) !== before) this.#touch(network);
+    const isHeld = this.#reserved.isHeld(network, address);
+    if (isHeld !== before) this.#touch(network);
+    if (isHeld !== false || this.#notifier.closed) return;
+    try {
+      await this.#parts.store.keepFormerGateway(network, formatAddress(address));
+    } catch (error) {
+      this.#parts.log.warn(
+        { network, err: error as Error },
+        "a former gateway could not be recorded; trying again",
+      );
+    }
   }
 }
 

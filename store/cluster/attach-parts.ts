@@ -5,7 +5,7 @@ import type { JournalAttachment } from "../journal/journal-attachment.ts";
 import type { StateFolder } from "../journal/state-folder.ts";
 import type { NodeContext } from "../node-context.ts";
 import type { AllocationClient } from "./allocations/allocation-client.ts";
-import type { Holder } from "./allocations/allocation-object.ts";
+import type { AttachedHolder } from "./allocations/allocation-object.ts";
 import type { Continuity } from "./allocations/continuity.ts";
 import type { Hint } from "./allocations/hint.ts";
 import { attachmentOfWant, toAllocationOwner } from "./allocations/owners.ts";
@@ -35,7 +35,7 @@ export function holderOf(
   { context }: Pick<AttachParts, "context">,
   want: AttachWant,
   { owner, claim }: Pick<ClusterAttacher, "owner" | "claim">,
-): Holder {
+): AttachedHolder {
   return {
     owner: toAllocationOwner(owner),
     vm: claim?.vm ?? undefined,

@@ -40,6 +40,7 @@ import { attachKey, KeyedMutex, STILL_UNDER_WAY } from "./keyed-mutex.ts";
 import { KubernetesLeaseStore } from "./lease-store.ts";
 import { OtherNode, readNodeIdentity } from "./node-identity.ts";
 import { Outbox } from "./outbox.ts";
+import { GatewayPublisher } from "./publish-gateways.ts";
 import { type Reasserted, reassert } from "./reassert.ts";
 import { isSettled, recoverJournal, recoverUnknown, settleFormerBoot } from "./recover-journal.ts";
 import { releaseInKubernetes } from "./release.ts";
@@ -85,6 +86,7 @@ export class KubernetesStore extends JournalReader implements NodeStore, LocalAn
   readonly #unrestored = new Set<string>();
   readonly #reads: AllocationClient;
   readonly #reserved: ReservedReturns;
+  readonly #gateways: GatewayPublisher;
 
   constructor(options: KubernetesStoreOptions) {
     const { api, context, log } = options;
@@ -98,6 +100,7 @@ export class KubernetesStore extends JournalReader implements NodeStore, LocalAn
     this.#outbox = new Outbox({ folder, client: new AllocationClient(api, "del"), hint: this.hint, log });
     this.#followed = new Followed(context.clock, (network) => options.watchNetwork(network, this.hint));
     this.#reserved = new ReservedReturns({ api, folder });
+    this.#gateways = new GatewayPublisher({ client: this.#reads, context, folder });
     this.#parts = {
       folder,
       reserved: this.#reserved,
@@ -194,6 +197,11 @@ export class KubernetesStore extends JournalReader implements NodeStore, LocalAn
     return { api, folder: this.folder, context, definitionOf, claimAccess };
   }
 
+  override async keepFormerGateway(network: string, address: string): Promise<void> {
+    await super.keepFormerGateway(network, address);
+    await this.#gateways.publish();
+  }
+
   reassert(afterGap = false): Promise<Reasserted> {
     return reassert(this.#parts, afterGap, this.#unrestored);
   }
@@ -206,7 +214,7 @@ export class KubernetesStore extends JournalReader implements NodeStore, LocalAn
       this.#clock.monotonicMs() + this.#options.addDeadlineMs,
     );
     const adding = addKey(want);
-    const leave = await this.#enter(`container ${adding}`, attachKey(want), deadlineMs);
+    const leave = await this.#mutex.enterBoth(`container ${adding}`, attachKey(want), deadlineMs);
     if (leave === null) return { kind: "refused", refusal: refuse("API_AWAY", { problem: STILL_UNDER_WAY }) };
     try {
       this.#underWay.add(adding);
@@ -218,21 +226,6 @@ export class KubernetesStore extends JournalReader implements NodeStore, LocalAn
       this.#underWay.delete(adding);
       leave();
     }
-  }
-
-  /** The turn of a container, then that of the owner; null: not before the deadline. */
-  async #enter(container: string, owner: string | null, deadlineMs: number): Promise<(() => void) | null> {
-    const leaveContainer = await this.#mutex.enter(container, deadlineMs);
-    if (leaveContainer === null || owner === null) return leaveContainer;
-    const leaveOwner = await this.#mutex.enter(owner, deadlineMs);
-    if (leaveOwner === null) {
-      leaveContainer();
-      return null;
-    }
-    return () => {
-      leaveOwner();
-      leaveContainer();
-    };
   }
 
   async detach(want: DetachWant): Promise<DetachOutcome> {
@@ -334,6 +327,7 @@ export class KubernetesStore extends JournalReader implements NodeStore, LocalAn
     }
     this.#followed.endQuiet();
     await followLeases(this.hostLocal);
+    await this.#gateways.publish();
     await this.#reserved.look([...this.attachmentCounts().keys()], (network) => this.definition(network));
   }
 }

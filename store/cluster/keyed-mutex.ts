@@ -14,6 +14,21 @@ export class KeyedMutex {
     this.#clock = clock;
   }
 
+  /** The turn of one key, then that of another, null for none. null: not before the deadline. */
+  async enterBoth(first: string, second: string | null, deadlineMs: number): Promise<(() => void) | null> {
+    const leaveFirst = await this.enter(first, deadlineMs);
+    if (leaveFirst === null || second === null) return leaveFirst;
+    const leaveSecond = await this.enter(second, deadlineMs);
+    if (leaveSecond === null) {
+      leaveFirst();
+      return null;
+    }
+    return () => {
+      leaveSecond();
+      leaveFirst();
+    };
+  }
+
   /**
    * Resolves when the caller may enter, with a function that it must call to let the next one in. null: it could not
    * enter by `deadlineMs`, an instant of the clock, and has nothing to call.

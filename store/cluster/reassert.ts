@@ -1,17 +1,15 @@
 import { RefusalError } from "../../ipam/refusals.ts";
 import { parseInterfaceAddress } from "../../ipam/space/cidr.ts";
-import { type AllocationAttachment, attachmentKey, BY_PORT } from "../../kube/objects.ts";
+import { type AllocationAttachment, attachmentKey } from "../../kube/objects.ts";
 import { isoTime } from "../../platform/time.ts";
 import { journalEnd, owe } from "../journal/intents.ts";
 import { attachmentOf } from "../journal/rows.ts";
 import type { Attachment } from "../records.ts";
 import type { AllocationReading } from "./allocations/allocation-client.ts";
-import { type Holder, sameAllocationOwner } from "./allocations/allocation-object.ts";
+import { type AttachedHolder, sameAllocationOwner } from "./allocations/allocation-object.ts";
 import { hold, tooManyWriters } from "./allocations/hold.ts";
-import { toAllocationOwner } from "./allocations/owners.ts";
+import { toAllocationOwner, toMetadataWay } from "./allocations/owners.ts";
 import type { AttachParts } from "./attach-parts.ts";
-
-type AttachedHolder = Holder & { readonly attachment: AllocationAttachment };
 
 const PAGE = 100;
 /** Reads at once: thousands of attachments are compared within seconds without crowding out ADDs. */
@@ -230,15 +228,15 @@ async function reassertOne(
 }
 
 /** The holder of an attachment's addresses, as its ADD recorded it. */
-function holderOfAttachment(attachment: Attachment): AttachedHolder {
-  const { containerId, interface: interfaceName, node, pod, sinceMs, viaReserved } = attachment;
+export function holderOfAttachment(attachment: Attachment): AttachedHolder {
+  const { containerId, interface: interfaceName, node, pod, sinceMs } = attachment;
   const ours: AllocationAttachment = {
     containerID: containerId,
     interface: interfaceName,
     node,
     ...(pod === null ? {} : { pod }),
     since: isoTime(sinceMs),
-    ...(viaReserved ? {} : { metadataBy: BY_PORT }),
+    ...toMetadataWay(attachment),
   };
   return { owner: toAllocationOwner(attachment.owner), attachment: ours };
 }

@@ -9,7 +9,6 @@ import {
   ALLOCATIONS_PATH,
   type AllocationAttachment,
   attachmentKey,
-  BY_PORT,
   type IPAllocation,
 } from "../../kube/objects.ts";
 import { severalAtOnce } from "../../platform/several-at-once.ts";
@@ -24,7 +23,7 @@ import type { NodeContext } from "../node-context.ts";
 import { type PodIdentity, UNSEEN_NAMESPACE } from "../records.ts";
 import type { AllocationClient } from "./allocations/allocation-client.ts";
 import { isSound } from "./allocations/allocation-object.ts";
-import { fromAllocationOwner } from "./allocations/owners.ts";
+import { fromAllocationOwner, fromMetadataWay } from "./allocations/owners.ts";
 import type { ClaimAccess } from "./claim-access.ts";
 
 /*
@@ -245,7 +244,7 @@ function wantOf(
     pod: attachment.pod ?? null,
     claim: owner.kind === "IPAMClaim" ? { namespace: owner.namespace, name: owner.name } : null,
     requested: [],
-    viaReserved: attachment.metadataBy !== BY_PORT,
+    ...fromMetadataWay(attachment),
     ...(mac === undefined ? {} : { mac }),
     onePerFamily: false,
   };

@@ -10,7 +10,7 @@ import type { AllocationClient, AllocationReading } from "./allocations/allocati
 import { type Holder, sameAllocationOwner } from "./allocations/allocation-object.ts";
 import type { Hint } from "./allocations/hint.ts";
 import { hold, tooManyWriters } from "./allocations/hold.ts";
-import { succeedsHolder } from "./allocations/owners.ts";
+import { type MetadataWay, succeedsHolder } from "./allocations/owners.ts";
 
 /** Refused creates after which the hint is plainly wrong, and the network is watched. */
 const CONFLICTS_TO_FOLLOW = 3;
@@ -37,7 +37,12 @@ export interface Reservation {
 
 /** The outcome of a reservation; the `reserved` addresses of a refused one must be released. */
 export type SlotsOutcome =
-  | { readonly kind: "reserved"; readonly addresses: readonly InterfaceAddress[] }
+  | {
+      readonly kind: "reserved";
+      readonly addresses: readonly InterfaceAddress[];
+      /** Of the attachments that it joined; absent: by its port. */
+      readonly way?: MetadataWay;
+    }
   | { readonly kind: "refused"; readonly refusal: Refusal; readonly reserved: readonly InterfaceAddress[] };
 
 /**

@@ -93,6 +93,7 @@ export function record(
     history_count: historyIds.length,
     mac: want.mac ?? null,
     via_reserved: want.viaReserved === true ? 1 : 0,
+    former_gateway: want.formerGateway ?? null,
   });
   return {
     id,
@@ -109,6 +110,7 @@ export function record(
     sinceMs,
     mac: want.mac ?? null,
     viaReserved: want.viaReserved === true,
+    formerGateway: want.formerGateway ?? null,
   };
 }
 

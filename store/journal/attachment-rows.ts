@@ -28,6 +28,7 @@ const COLUMNS = [
   "history_count",
   "mac",
   "via_reserved",
+  "former_gateway",
 ] as const satisfies readonly (keyof AttachmentRow)[];
 
 export type NewAttachmentRow = Pick<AttachmentRow, (typeof COLUMNS)[number]>;
@@ -44,6 +45,7 @@ export class AttachmentRows {
   readonly #markFound: Database.Statement<[number]>;
   readonly #renameBoot: Database.Statement<[string, string]>;
   readonly #remove: Database.Statement<[number]>;
+  readonly #keepFormerGateway: Database.Statement<[string, number]>;
   readonly #nameInterface: Database.Statement<[string, string, number]>;
   readonly #nameInHistory: Database.Statement<[string, string, number, number]>;
   readonly #changed: (networkId: number) => void;
@@ -57,7 +59,7 @@ export class AttachmentRows {
     );
     this.#bringUpToDate = db.prepare(
       `UPDATE attachments SET ips = ?, boot_id = ?, boot_us = ?, netns_path = ?, netns_id = ?, netns_witnessed = ?, node = ?,
-         mac = ?, via_reserved = ? WHERE id = ?`,
+         mac = ?, via_reserved = ?, former_gateway = ? WHERE id = ?`,
     );
     this.#markLost = db.prepare("UPDATE attachments SET lost = 1 WHERE id = ? AND lost = 0");
     this.#markFound = db.prepare("UPDATE attachments SET lost = 0 WHERE id = ?");
@@ -69,6 +71,9 @@ export class AttachmentRows {
       "UPDATE history SET interface = ?, owner_interface = ? WHERE id >= ? AND id < ?",
     );
     this.#remove = db.prepare("DELETE FROM attachments WHERE id = ?");
+    this.#keepFormerGateway = db.prepare(
+      "UPDATE attachments SET former_gateway = ? WHERE network_id = ? AND via_reserved = 1 AND former_gateway IS NULL",
+    );
   }
 
   /** Returns its id. */
@@ -97,6 +102,7 @@ export class AttachmentRows {
       now.node,
       now.mac,
       now.via_reserved,
+      now.former_gateway,
       row.id,
     );
     this.#changed(row.network_id);
@@ -126,6 +132,11 @@ export class AttachmentRows {
     const end = row.history_id + row.history_count;
     this.#nameInHistory.run(interfaceName, interfaceName, row.history_id, end);
     this.#changed(row.network_id);
+  }
+
+  /** Sets the former gateway of those attachments of a network that have one and do not say which. */
+  keepFormerGateway(networkId: number, address: string): void {
+    if (this.#keepFormerGateway.run(address, networkId).changes > 0) this.#changed(networkId);
   }
 
   remove({ id, network_id: networkId }: Pick<AttachmentRow, "id" | "network_id">): void {

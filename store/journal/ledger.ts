@@ -1,7 +1,7 @@
 import type Database from "better-sqlite3";
 import { BridgeGateways } from "../../ipam/definition/bridge-gateway.ts";
 import type { NetworkDefinition } from "../../ipam/definition/network-definition.ts";
-import { ReturnedDefinitions } from "../../ipam/definition/reserved-address.ts";
+import { DefinitionsInForce } from "../../ipam/definition/reserved-address.ts";
 import { addressFromBytes } from "../../ipam/space/address.ts";
 import type { Pool } from "../../ipam/space/pool.ts";
 import { NetworkSpace, type StoredAddress } from "../network-space.ts";
@@ -26,7 +26,7 @@ export class Ledger {
   readonly context: NodeContext;
   readonly bridgeGateways = new BridgeGateways();
   readonly networks = new Map<string, NetworkSpace>();
-  readonly #returned = new ReturnedDefinitions();
+  readonly #inForce = new DefinitionsInForce();
   readonly #byId = new Map<number, NetworkSpace>();
 
   /** `attachmentsChanged`: see NodeStore.watchAttachments. */
@@ -91,10 +91,14 @@ export class Ledger {
     });
   }
 
-  /** What new allocations come from: a definition without the address that it reserves, once no guest needs that. */
+  /** What new allocations come from: the ranges without the addresses that guests have their former route by. */
   inForce(space: NetworkSpace, definition: NetworkDefinition): NetworkDefinition {
-    if ((definition.metadata?.reserved ?? null) === null) return definition;
-    return this.sql.anyViaReserved.get(space.id) === undefined ? this.#returned.of(definition) : definition;
+    return this.#inForce.of(definition, this.formerGateways(space));
+  }
+
+  /** Of all attachments of a network; null: one of them follows from the definition. */
+  formerGateways(space: NetworkSpace): (string | null)[] {
+    return this.sql.formerGateways.all(space.id).map((row) => row.former_gateway);
   }
 
   /** The pools of a definition; discarded if they were built from rows of a transaction that fails. */

@@ -212,7 +212,10 @@ const MIGRATIONS: readonly string[] = [
   -- 1: recorded by a release that gave guests their route to 169.254.169.254 by an address that the network reserves.
   ALTER TABLE attachments ADD COLUMN via_reserved INTEGER NOT NULL DEFAULT 0;
   UPDATE attachments SET via_reserved = 1 WHERE network_id IN (SELECT network_id FROM listener_plans);
-  CREATE INDEX attachments_via_reserved ON attachments (network_id) WHERE via_reserved = 1;
+
+  -- That address, as soon as a daemon has derived it from the definition.
+  ALTER TABLE attachments ADD COLUMN former_gateway TEXT;
+  CREATE INDEX attachments_via_reserved ON attachments (network_id, former_gateway) WHERE via_reserved = 1;
 
   -- Which interfaces the pod has that a metadata server asks about.
   CREATE INDEX attachments_by_pod ON attachments (pod_uid) WHERE pod_uid IS NOT NULL;

@@ -51,6 +51,8 @@ export interface AttachmentRow extends OwnerColumns, PodColumns {
   readonly mac: string | null;
   /** See Attachment.viaReserved. */
   readonly via_reserved: 0 | 1;
+  /** See Attachment.formerGateway. */
+  readonly former_gateway: string | null;
 }
 
 /** The columns that identify the user of an address. */
@@ -208,5 +210,6 @@ export function attachmentOf(row: AttachmentRow, network: string): Attachment {
     sinceMs: row.since_ms,
     mac: row.mac,
     viaReserved: row.via_reserved === 1,
+    formerGateway: row.former_gateway,
   };
 }

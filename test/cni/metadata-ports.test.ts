@@ -263,12 +263,27 @@ describe("an ADD", () => {
     async ([verdict], { daemon }) => {
       listen(daemon, () => verdict);
       const answer = await daemon.cni("ADD", "c1", { config: withMetadata("blue") });
-      expect(answer.json().routes).toHaveLength(1);
+      // A route into the void would be worse than none.
+      const { routes = [] } = answer.json();
+      expect(routes).toHaveLength(verdict === FINAL ? 0 : 1);
       await untilLogged(daemon, verdict.problem);
       expect(await metric(daemon, FAILED)).toBe(1);
       expect(await metric(daemon, 'holdfast_metadata_ports{state="failed"}')).toBe(1);
     },
   );
+
+  patient("a later interface gets the route when an earlier one can never be served", async ({ daemon }) => {
+    listen(daemon, ({ network }) => (network === "mac" ? FINAL : null));
+    const routesOf = async (name: string, ifname: string, config: object) =>
+      (await daemon.cni("ADD", name, { config, ifname })).json().routes ?? [];
+    expect(await routesOf("c1", "net1", withMetadata("mac", {}, { type: "macvlan" }))).toEqual([]);
+    expect(await routesOf("c1", "net2", withMetadata("blue"))).toEqual([{ dst: "169.254.169.254/32" }]);
+    const asked = await daemon.get("/v1/identity?container=c1");
+    expect(asked.json().identity.interfaces).toMatchObject([
+      { network: "mac", routes: [] },
+      { network: "blue", routes: [{ dst: "169.254.169.254/32", gw: "0.0.0.0" }] },
+    ]);
+  });
 
   patient("waits a moment for a port that is pending, and takes no notice of it then", async ({ daemon }) => {
     const tries: number[] = [];

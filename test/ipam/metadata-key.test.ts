@@ -2,7 +2,8 @@ import { describe, expect, test } from "vitest";
 import { withBridgeGateways } from "../../ipam/definition/bridge-gateway.ts";
 import { parseNadConfig } from "../../ipam/definition/nad-config.ts";
 import type { NetworkDefinition } from "../../ipam/definition/network-definition.ts";
-import { ReturnedDefinitions, returnReserved } from "../../ipam/definition/reserved-address.ts";
+import { DefinitionsInForce, inForce } from "../../ipam/definition/reserved-address.ts";
+import { formatAddress } from "../../ipam/space/address.ts";
 import { formatInterfaceAddress } from "../../ipam/space/cidr.ts";
 import { Pool } from "../../ipam/space/pool.ts";
 import { define, pluginConfig, refusalOf, runs } from "./definitions.ts";
@@ -107,7 +108,7 @@ describe("the reserved address given back", () => {
     [{ subnets: "fd00::/64,10.1.0.0/16,10.2.0.0/16", gateway: "10.1.0.1" }, true, "of several subnets"],
     [{ subnets: "fd00::/64" }, true, "none"],
   ])("%o with %o leaves the ranges as they are without metadata: %s", (ipam, metadata) => {
-    const returned = returnReserved(define({ ...ipam, metadata }));
+    const returned = inForce(define({ ...ipam, metadata }), []);
     const plain = define(ipam);
     expect(returned.rangeSets.map((set) => set.fingerprint)).toEqual(
       plain.rangeSets.map((set) => set.fingerprint),
@@ -121,10 +122,10 @@ describe("the reserved address given back", () => {
 
   test("is computed once, and is another definition than the one that reserves it", () => {
     const definition = define({ subnets: "10.0.0.0/24", metadata: true });
-    const returned = new ReturnedDefinitions();
-    expect(returned.of(definition)).toBe(returned.of(definition));
-    expect(returned.of(definition).fingerprint).not.toBe(definition.fingerprint);
-    expect(returnReserved(returned.of(definition))).toBe(returned.of(definition));
+    const returned = new DefinitionsInForce();
+    expect(returned.of(definition, [])).toBe(returned.of(definition, []));
+    expect(returned.of(definition, []).fingerprint).not.toBe(definition.fingerprint);
+    expect(inForce(returned.of(definition, []), [])).toBe(returned.of(definition, []));
   });
 
   test("is not the bridge's own", () => {
@@ -132,15 +133,43 @@ describe("the reserved address given back", () => {
       define({ subnets: "10.0.0.0/24", metadata: { address: "10.0.0.1" } }),
     );
     expect(metadataOf(definition)).toBe("none optional");
-    const [set] = returnReserved(definition).rangeSets;
+    const [set] = inForce(definition, []).rangeSets;
     expect(set?.usable.contains(0x0a00_0001n)).toBe(false);
+  });
+});
+
+describe("what new allocations come from while guests have a former gateway", () => {
+  const usable = (definition: NetworkDefinition) => definition.rangeSets.map((set) => runs(set, set.usable));
+  const network = (metadata: unknown) => define({ subnets: "10.0.0.0/29", metadata });
+
+  test.each<[string, unknown, (string | null)[], string[], string | null]>([
+    ["the definition's own", true, ["10.0.0.6"], ["10.0.0.1-10.0.0.5"], "10.0.0.6"],
+    ["one that follows from the definition", true, [null], ["10.0.0.1-10.0.0.5"], "10.0.0.6"],
+    ["another, after an edit", true, ["10.0.0.3"], ["10.0.0.1-10.0.0.2", "10.0.0.4-10.0.0.6"], "10.0.0.3"],
+    ["both, after an edit", true, ["10.0.0.6", "10.0.0.1"], ["10.0.0.2-10.0.0.5"], "10.0.0.6"],
+    ["one, with metadata switched off", false, ["10.0.0.6"], ["10.0.0.1-10.0.0.5"], null],
+    ["one outside the present ranges", true, ["10.9.0.6"], ["10.0.0.1-10.0.0.6"], "10.9.0.6"],
+  ])("%s", (_, metadata, gateways, [...expected], reserved) => {
+    const result = inForce(network(metadata), gateways);
+    expect(usable(result)).toEqual([expected.join(" ")]);
+    const kept = result.metadata?.reserved?.address.address;
+    expect(kept ? formatAddress(kept) : null).toBe(reserved);
+  });
+
+  test("is computed again when another one is needed", () => {
+    const definitions = new DefinitionsInForce();
+    const definition = network(true);
+    const first = definitions.of(definition, ["10.0.0.3"]);
+    expect(definitions.of(definition, ["10.0.0.3", "10.0.0.3"])).toBe(first);
+    expect(definitions.of(definition, [])).not.toBe(first);
+    expect(usable(definitions.of(definition, []))).toEqual(["10.0.0.1-10.0.0.6"]);
   });
 });
 
 test("an address that is named is remarked on", () => {
   const notes = (metadata: unknown) => define({ subnets: "10.0.0.0/24", metadata }).notes;
   expect(notes({ address: "10.0.0.9" })).toEqual([
-    expect.stringContaining("metadata.address is no longer needed"),
+    expect.stringContaining("metadata.address is of no use to new guests"),
   ]);
   expect(notes(true)).toEqual([]);
 });

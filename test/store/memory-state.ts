@@ -101,6 +101,7 @@ export class MemoryState {
       sinceMs: this.context.clock.wallMs(),
       mac: want.mac ?? null,
       viaReserved: false,
+      formerGateway: null,
     };
     this.attachments.push(attachment);
     return attachment;

@@ -29,6 +29,9 @@ export interface Holder {
   readonly importedFrom?: string;
 }
 
+/** The holder of an attachment's addresses. */
+export type AttachedHolder = Holder & { readonly attachment: AllocationAttachment };
+
 /** The object whose creation is the allocation. `time` is RFC 3339, for people. */
 export function newAllocation(
   network: string,

@@ -9,6 +9,9 @@ import {
 import { type AllocationAttachment, type AllocationOwner, BY_PORT } from "../../../kube/objects.ts";
 import type { AttachWant } from "../../allocations.ts";
 
+/** See Attachment. */
+export type MetadataWay = Pick<AttachWant, "viaReserved" | "formerGateway">;
+
 /** An owner in the form of IPAllocation objects. */
 export function toAllocationOwner(owner: Owner): AllocationOwner {
   const { namespace, name, uid, interface: interfaceName, cluster } = owner;
@@ -41,13 +44,46 @@ export function describeHolder(owner: AllocationOwner): string {
 
 /** The attachment in the form of the allocation's object. `time` is RFC 3339, for people. */
 export function attachmentOfWant(want: AttachWant, node: string, time: string): AllocationAttachment {
-  const { containerId, interface: interfaceName, pod, viaReserved = false } = want;
+  const { containerId, interface: interfaceName, pod } = want;
   return {
     containerID: containerId,
     interface: interfaceName,
     node,
     ...(pod === null ? {} : { pod }),
     since: time,
-    ...(viaReserved ? {} : { metadataBy: BY_PORT }),
+    ...toMetadataWay(want),
   };
+}
+
+/** How a guest reaches the metadata service, in the form of the allocation's object. */
+export function toMetadataWay({
+  viaReserved = false,
+  formerGateway = null,
+}: MetadataWay): Pick<AllocationAttachment, "metadataBy" | "metadataVia"> {
+  if (!viaReserved) return { metadataBy: BY_PORT };
+  return formerGateway === null ? {} : { metadataVia: formerGateway };
+}
+
+/** See toMetadataWay. */
+export function fromMetadataWay({
+  metadataBy,
+  metadataVia,
+}: Pick<AllocationAttachment, "metadataBy" | "metadataVia">): Required<MetadataWay> {
+  const viaReserved = metadataBy !== BY_PORT;
+  return { viaReserved, formerGateway: viaReserved ? (metadataVia ?? null) : null };
+}
+
+/**
+ * The attachment as it joins others of the same owner: a guest that is being migrated runs on with the route that it
+ * has, so one of them with a former route means that this one has it too.
+ */
+export function inheritingWay(
+  attachment: AllocationAttachment,
+  others: readonly AllocationAttachment[],
+): AllocationAttachment {
+  const former = others.map(fromMetadataWay).filter(({ viaReserved }) => viaReserved);
+  const way = former.find(({ formerGateway }) => formerGateway !== null) ?? former[0];
+  if (way === undefined) return attachment;
+  const { metadataBy: _, metadataVia: __, ...rest } = attachment;
+  return { ...rest, ...toMetadataWay(way) };
 }

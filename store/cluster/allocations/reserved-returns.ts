@@ -1,12 +1,13 @@
 import type { NetworkDefinition } from "../../../ipam/definition/network-definition.ts";
-import { ReturnedDefinitions } from "../../../ipam/definition/reserved-address.ts";
+import { DefinitionsInForce } from "../../../ipam/definition/reserved-address.ts";
 import { type RefusalCode, RefusalError } from "../../../ipam/refusals.ts";
 import { type Address, formatAddress } from "../../../ipam/space/address.ts";
 import { ApiAway, type KubeApi } from "../../../kube/kube-api.ts";
 import { labelSelector } from "../../../kube/object-names.ts";
-import { ALLOCATIONS_PATH, BY_PORT, type IPAllocation, LABEL_NETWORK } from "../../../kube/objects.ts";
+import { ALLOCATIONS_PATH, type IPAllocation, LABEL_NETWORK } from "../../../kube/objects.ts";
 import type { AttachOutcome, AttachWant } from "../../allocations.ts";
 import type { StateFolder } from "../../journal/state-folder.ts";
+import { fromMetadataWay } from "./owners.ts";
 import type { ClusterDefinitions } from "./views.ts";
 
 /** Refusals that the reserved address may remedy. */
@@ -15,6 +16,8 @@ const FOR_WANT_OF_ADDRESSES: readonly RefusalCode[] = ["POOL_FULL", "ADDRESS_EXC
 const NEEDED_FOR_MS = 10_000;
 /** The same where no ADD waits for the address, ms. */
 const BACKGROUND_MS = 900_000;
+/** Longest wait of the first ADD on a network for what guests of it need, ms: it goes on without. */
+const LEARN_MS_MAX = 3_000;
 /** Limit of one look at all networks, ms. */
 const LOOK_MS_MAX = 10_000;
 
@@ -32,9 +35,11 @@ interface Parts {
  */
 export class ReservedReturns {
   readonly #parts: Parts;
-  readonly #whole = new ReturnedDefinitions();
+  readonly #inForce = new DefinitionsInForce();
   /** The returned address, by network. */
   readonly #returned = new Map<string, string>();
+  /** Addresses by which guests had their route when the API server was last asked, by network. */
+  readonly #needed = new Map<string, readonly string[]>();
   /** When the API server was last asked, ms of the monotonic clock, by network. */
   readonly #askedMs = new Map<string, number>();
 
@@ -44,9 +49,23 @@ export class ReservedReturns {
 
   /** What new allocations of a network come from. */
   of(definition: NetworkDefinition): NetworkDefinition {
+    const { name } = definition;
+    const here = this.#here(name).filter((one) => one !== null);
+    const others = [...here, ...(this.#needed.get(name) ?? [])];
+    return this.#inForce.of(definition, this.#hasReturned(definition) ? others : [null, ...others]);
+  }
+
+  /** Whether the address that the definition would reserve is in the ranges: also true where it reserves none. */
+  #hasReturned(definition: NetworkDefinition): boolean {
     const address = reservedOf(definition);
-    const isReturned = address !== null && this.#returned.get(definition.name) === formatAddress(address);
-    return isReturned ? this.#whole.of(definition) : definition;
+    return address === null || this.#returned.get(definition.name) === formatAddress(address);
+  }
+
+  /** The former gateways of this node's guests; null: one that follows from the definition. */
+  #here(network: string): (string | null)[] {
+    const { folder } = this.#parts;
+    const space = folder.status.kind === "ready" ? folder.ledger.networks.get(network) : undefined;
+    return space === undefined ? [] : folder.ledger.formerGateways(space);
   }
 
   /** The definitions with the addresses that have returned. */
@@ -68,6 +87,7 @@ export class ReservedReturns {
     attempt: (want: AttachWant) => Promise<AttachOutcome>,
   ): Promise<AttachOutcome> {
     const { definition } = want;
+    await this.#learn(definition, deadlineMs);
     const outcome = await attempt({ ...want, definition: this.of(definition) });
     if (outcome.kind === "attached" || !FOR_WANT_OF_ADDRESSES.includes(outcome.refusal.code)) return outcome;
     try {
@@ -77,6 +97,17 @@ export class ReservedReturns {
       throw error;
     }
     return attempt({ ...want, definition: this.of(definition) });
+  }
+
+  /** Before the first ADD on a network: after an edit, the definition no longer says which addresses guests need. */
+  async #learn(definition: NetworkDefinition, deadlineMs: number): Promise<void> {
+    if (definition.metadata === null || this.#askedMs.has(definition.name)) return;
+    try {
+      const soonMs = this.#parts.api.clock.monotonicMs() + LEARN_MS_MAX;
+      await this.#ask(definition, Math.min(deadlineMs, soonMs), BACKGROUND_MS);
+    } catch (error) {
+      if (!(error instanceof ApiAway)) throw error;
+    }
   }
 
   /** Asks about networks from time to time, so that counts are right before an ADD needs the address. */
@@ -99,42 +130,50 @@ export class ReservedReturns {
   /** Whether an address may be allocated now: of a returned one this is asked again. Throws ApiAway. */
   async mayTake(network: string, address: Address, deadlineMs: number): Promise<boolean> {
     if (this.#returned.get(network) !== formatAddress(address)) return true;
-    if (!(await this.#isNeeded(network, deadlineMs))) return true;
+    const needed = await this.#gatewaysOf(network, deadlineMs);
+    if (!needed.has(null) && !needed.has(formatAddress(address))) return true;
     // A daemon of an earlier release has attached a guest since.
     this.#returned.delete(network);
     return false;
   }
 
-  /** Whether no guest needs the address any more; then `of` has it in the ranges. Throws ApiAway. */
+  /** Whether no guest needs the definition's address any more; then `of` has it in the ranges. Throws ApiAway. */
   async #ask(definition: NetworkDefinition, deadlineMs: number, pauseMs: number): Promise<boolean> {
     const { name } = definition;
     const address = reservedOf(definition);
-    if (address === null || this.of(definition) !== definition) return false;
+    const isSettled = this.#hasReturned(definition) && !this.#needed.has(name);
+    if (isSettled) return false;
     const nowMs = this.#parts.api.clock.monotonicMs();
     if (nowMs - (this.#askedMs.get(name) ?? Number.NEGATIVE_INFINITY) < pauseMs) return false;
     this.#askedMs.set(name, nowMs);
-    if (await this.#isNeeded(name, deadlineMs)) return false;
-    this.#returned.set(name, formatAddress(address));
+    const own = address && formatAddress(address);
+    const gateways = await this.#gatewaysOf(name, deadlineMs);
+    // What follows from the definition now is kept in mind: the next edit must not free it.
+    const needed = [...gateways].flatMap((one) => one ?? own ?? []);
+    if (needed.length > 0) this.#needed.set(name, needed);
+    else this.#needed.delete(name);
+    if (own === null || needed.includes(own)) return false;
+    this.#returned.set(name, own);
     return true;
   }
 
-  async #isNeeded(network: string, deadlineMs: number): Promise<boolean> {
-    const { api, folder } = this.#parts;
-    const { networks, sql } = folder.ledger;
-    const space = networks.get(network);
-    if (space !== undefined && sql.anyViaReserved.get(space.id) !== undefined) return true;
-    let isNeeded = false;
+  /** The former gateways of all guests of a network; null: one that follows from the definition. Throws ApiAway. */
+  async #gatewaysOf(network: string, deadlineMs: number): Promise<Set<string | null>> {
+    const { api } = this.#parts;
+    const found = new Set(this.#here(network));
     await api.list({
       path: ALLOCATIONS_PATH,
       query: { labelSelector: labelSelector(LABEL_NETWORK, network) },
       deadlineMs,
       each: ({ spec, status }: IPAllocation) => {
-        const uses = Object.values(status?.attachments ?? {});
-        if (spec?.network === network && uses.some(({ metadataBy }) => metadataBy !== BY_PORT))
-          isNeeded = true;
+        if (spec?.network !== network) return;
+        for (const use of Object.values(status?.attachments ?? {})) {
+          const { viaReserved, formerGateway } = fromMetadataWay(use);
+          if (viaReserved) found.add(formerGateway);
+        }
       },
     });
-    return isNeeded;
+    return found;
   }
 }
 

@@ -18,6 +18,8 @@ export class BridgeFlows {
   /** Must what was written be compared before the next change? */
   #isSuspect = false;
   #isWriting = false;
+  /** Has `write` changed anything since news were last looked into? */
+  #hasWritten = false;
   #modified = false;
   #timer: Timer | null = null;
   #closed = false;
@@ -56,6 +58,16 @@ export class BridgeFlows {
    * somebody else had changed what was written.
    */
   async write(plan: BridgePlan, again: boolean): Promise<boolean> {
+    // Also while it compares: what somebody changes behind its back then is looked into afterwards.
+    this.#isWriting = true;
+    try {
+      return await this.#write(plan, again);
+    } finally {
+      this.#isWriting = false;
+    }
+  }
+
+  async #write(plan: BridgePlan, again: boolean): Promise<boolean> {
     const flows = bridgeFlows(plan);
     const written = this.#written;
     const compares = again || this.#isSuspect || written === null;
@@ -63,7 +75,10 @@ export class BridgeFlows {
       ? repairText(this.#cookie, await this.#ofctl.diff(flowsText(this.#cookie, flows)))
       : changeText(this.#cookie, { from: written, to: flows });
     this.#isSuspect = true;
-    if (change !== "") await this.#change(change);
+    if (change !== "") {
+      this.#hasWritten = true;
+      await this.#ofctl.change(change);
+    }
     this.#written = flows;
     this.#isSuspect = false;
     return compares && written !== null && change !== "" && sameFlows(flows, written);
@@ -73,15 +88,6 @@ export class BridgeFlows {
   async clear(): Promise<void> {
     this.#written = null;
     await this.#ofctl.clear();
-  }
-
-  async #change(text: string): Promise<void> {
-    this.#isWriting = true;
-    try {
-      await this.#ofctl.change(text);
-    } finally {
-      this.#isWriting = false;
-    }
   }
 
   #forget(): void {
@@ -99,21 +105,24 @@ export class BridgeFlows {
     });
   }
 
-  /** Our own changes make news, too: only what is not as written counts. */
+  /** Our own changes make news, too: only what is not as written counts. Without any, whatever is told of is compared. */
   async #check(): Promise<void> {
     if (this.#isWriting) return this.#hear(false);
-    const modified = this.#modified;
+    const compares = this.#modified || !this.#hasWritten;
     this.#modified = false;
+    this.#hasWritten = false;
     const written = this.#written;
     if (written === null || this.#isSuspect) return;
     try {
       const isSame =
         (await this.#ofctl.count()) === written.size &&
         !(
-          modified &&
+          compares &&
           repairText(this.#cookie, await this.#ofctl.diff(flowsText(this.#cookie, written))) !== ""
         );
-      if (!isSame && !this.#isWriting && written === this.#written) this.#lost();
+      if (isSame) return;
+      if (this.#isWriting || written !== this.#written) this.#hear(true);
+      else this.#lost();
     } catch {
       // Its end is heard by the watch.
     }

@@ -54,6 +54,8 @@ export class Agent {
   #reported = "";
   #connected = false;
   #disturbed = false;
+  /** Why what was wanted last could not be carried out; null: it was. */
+  #failure: string | null = null;
   /** Changes from the daemon that wait to be applied: an ADD is answered when they are. */
   #waiting = 0;
   /** The work under way, and everything that waits for it. */
@@ -71,7 +73,8 @@ export class Agent {
   notReady(): string | null {
     if (this.#wanted === null) return "the daemon has not been heard yet";
     if (!this.#connected) return "the daemon cannot be heard; what was there before is served";
-    const { problem, failed, count } = this.#parts.ports;
+    const { failed, count } = this.#parts.ports;
+    const problem = this.#problem;
     if (problem !== null) return `no guest is served: ${problem}`;
     const pending = failed.filter(({ kind }) => kind === "pending").length;
     return pending === 0 ? null : `${pending} of ${count} guests are not served`;
@@ -99,8 +102,16 @@ export class Agent {
   }
 
   #report() {
-    const { failed, problem } = this.#parts.ports;
-    return { applied: this.#applied, failed, problem, waitMs: POLL_MS };
+    return {
+      applied: this.#applied,
+      failed: this.#parts.ports.failed,
+      problem: this.#problem,
+      waitMs: POLL_MS,
+    };
+  }
+
+  get #problem(): string | null {
+    return this.#parts.ports.problem ?? this.#failure;
   }
 
   /** Follows the daemon's wanted state. */
@@ -145,7 +156,8 @@ export class Agent {
       sinceWholeMs += PULSE_MS;
       if (this.#wanted === null) continue;
       const { died } = haproxy;
-      const whole = !died && (this.#disturbed || sinceWholeMs >= LOOK_MS);
+      const lookMs = this.#failure === null ? LOOK_MS : LOOK_SOON_MS;
+      const whole = !died && (this.#disturbed || sinceWholeMs >= lookMs);
       if (died) log.error("haproxy is gone; it is started again");
       else if (!whole && !ports.isSearchDue) continue;
       else restartMs = RESTART_MS_MIN;
@@ -177,11 +189,10 @@ export class Agent {
       try {
         await this.#parts.ports.carryOut(wanted, again, hurry);
         await this.#parts.settled();
+        this.#failure = null;
       } catch (error) {
-        this.#parts.log.error(
-          { problem: (error as Error).message },
-          "the wanted ports cannot be carried out",
-        );
+        this.#failure = (error as Error).message;
+        this.#parts.log.error({ problem: this.#failure }, "the wanted ports cannot be carried out");
       }
       this.#wanted = wanted;
       this.#applied = wanted.version;

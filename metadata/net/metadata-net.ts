@@ -29,14 +29,20 @@ const WHAT: Readonly<Record<string, string>> = {
   balancer: "the balancer of a network",
 };
 
+/** How long guests without a port of their own keep the listeners of the release before this one, ms. */
+const FORMER_MS_MAX = 300_000;
+
 /** The parts of one running metadata-net, wired together. `start` before `stop`. */
 export class MetadataNet {
   readonly #settings: NetSettings;
   readonly #log: Log;
+  readonly #clock: Clock;
   readonly #names: Names;
   readonly #haproxy: Haproxy;
   readonly #metrics: NetMetrics;
   readonly #former: FormerListeners;
+  /** Since when others are served beside them; null: not yet. */
+  #formerSinceMs: number | null = null;
   /** null: it is not to be looked for. */
   readonly #ovs: OvsPorts | null;
   readonly #drivers: readonly DatapathDriver[];
@@ -56,6 +62,7 @@ export class MetadataNet {
     this.#unlock = lockRunDir(runDir);
     this.#settings = settings;
     this.#log = log;
+    this.#clock = clock;
     this.#names = namesOf(runDir);
     this.#haproxy = new Haproxy(settings.haproxy, runDir, clock);
     const statsSocket = join(runDir, "stats.sock");
@@ -175,9 +182,12 @@ export class MetadataNet {
     });
   }
 
-  /** Every guest has a port of its own now, or cannot have one. */
+  /** Once every guest has a port of its own, or cannot have one: some are found a while later. */
   async #removeFormer(): Promise<void> {
-    if (!this.#former.present || !this.#ports.isSettled) return;
+    if (!this.#former.present || this.#ports.problem !== null) return;
+    const nowMs = this.#clock.monotonicMs();
+    this.#formerSinceMs ??= nowMs;
+    if (!this.#ports.isSettled && nowMs - this.#formerSinceMs < FORMER_MS_MAX) return;
     await this.#former.remove();
     this.#log.info("the listeners of the release before this one are removed");
     await this.#ports.refresh();

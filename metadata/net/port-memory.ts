@@ -4,6 +4,7 @@ import { JsonFields } from "../../platform/json-fields.ts";
 import type { Clock } from "../../platform/time.ts";
 import type { PortRef } from "./drivers/driver.ts";
 import type { GuestSpace } from "./guest-space.ts";
+import { mapFile } from "./haproxy/haproxy-text.ts";
 import { isLinkName } from "./kernel/links.ts";
 import { PORT_ADDRESS_FIRST, PORT_ADDRESS_LAST, type PortAddress } from "./kernel/port-address.ts";
 
@@ -59,11 +60,16 @@ export class PortMemory {
   readonly #former: Map<string, FormerPort>;
   /** Keys by index of the link. */
   readonly #owners: Map<number, string>;
+  /** Keys of ports whose addresses are not in the file yet. */
+  readonly #unwritten = new Set<string>();
+  /** Blocks that haproxy may still have from before the file was lost. */
+  readonly #mapped: ReadonlySet<number>;
   #changed = true;
 
   constructor(runDir: string, clock: Pick<Clock, "random" | "randomBytes">) {
     this.#path = join(runDir, "ports.json");
     this.#content = readContent(this.#path, clock);
+    this.#mapped = mappedBlocks(mapFile(runDir));
     this.#ports = new Map(Object.entries(this.#content.ports));
     this.#former = new Map(Object.entries(this.#content.former));
     this.#owners = new Map([...this.#ports].map(([key, { port }]) => [port.ifindex, key]));
@@ -90,6 +96,7 @@ export class PortMemory {
   add(key: string, port: PortRef, guestMac: string, space: GuestSpace): KnownPort {
     const known = { address: this.#nextAddress(port.door), port, mac: guestMac, space };
     this.#ports.set(key, known);
+    this.#unwritten.add(key);
     this.#owners.set(port.ifindex, key);
     this.#former.delete(key);
     this.#changed = true;
@@ -102,6 +109,7 @@ export class PortMemory {
     const known = this.#ports.get(key);
     if (known === undefined) return;
     this.#ports.delete(key);
+    this.#unwritten.delete(key);
     if (this.#owners.get(known.port.ifindex) === key) this.#owners.delete(known.port.ifindex);
     this.#changed = true;
   }
@@ -132,6 +140,15 @@ export class PortMemory {
     return this.#doorOf(door).blocks;
   }
 
+  get hasUnwritten(): boolean {
+    return this.#unwritten.size > 0;
+  }
+
+  /** Whether a crash would make the port's address another's. */
+  isUnwritten(key: string): boolean {
+    return this.#unwritten.has(key);
+  }
+
   /** Writes everything down when it has changed. */
   save(): void {
     if (!this.#changed && existsSync(this.#path)) return;
@@ -144,6 +161,7 @@ export class PortMemory {
     writeFileSync(`${this.#path}.new`, JSON.stringify(content), { mode: 0o600 });
     renameSync(`${this.#path}.new`, this.#path);
     this.#changed = false;
+    this.#unwritten.clear();
   }
 
   #doorOf(door: string) {
@@ -167,11 +185,22 @@ export class PortMemory {
   #nextBlock(): number {
     const content = this.#content;
     const taken = new Set(Object.values(content.doors).flatMap(({ blocks }) => blocks));
+    for (const block of this.#mapped) taken.add(block);
     let next = content.nextBlock;
     while (taken.has(next)) next = blockAfter(next);
     content.nextBlock = blockAfter(next);
     this.#changed = true;
     return next;
+  }
+}
+
+/** Of the addresses in haproxy's map: whatever is there of an earlier run was written to it before it was used. */
+function mappedBlocks(path: string): ReadonlySet<number> {
+  try {
+    const keys = readFileSync(path, "utf8").matchAll(/^([0-9A-F]{4})[0-9A-F]{4} /gm);
+    return new Set([...keys].map(([, block]) => Number.parseInt(block as string, 16)));
+  } catch {
+    return new Set();
   }
 }
 

@@ -62,11 +62,6 @@ export class PortSearch {
     return false;
   }
 
-  /** Is one of them waiting or running? */
-  get isBusy(): boolean {
-    return this.#running > 0;
-  }
-
   /** Searches for exactly these: the new ones, and those whose time has come. `again`: nothing is final. */
   want(keys: ReadonlySet<string>, again: boolean): void {
     for (const key of this.#searches.keys()) if (!keys.has(key)) this.#searches.delete(key);

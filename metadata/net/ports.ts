@@ -12,12 +12,16 @@ import { PortFinder } from "./port-finder.ts";
 import type { NotFound } from "./port-lookup.ts";
 import type { PortMemory } from "./port-memory.ts";
 import { type FoundPort, PortSearch } from "./port-search.ts";
+import { Turns } from "./turns.ts";
 import { WantedGuests } from "./wanted-guests.ts";
 
 /** How long a change waits for its searches: what takes longer is carried out when it is found. */
 const SEARCH_GRACE_MS = 500;
 /** Between two changes for what was found after that: a full node that knows nothing finds hundreds one by one. */
 const FOUND_PAUSE_MS = 200;
+
+/** Until what could not be written down is tried again. */
+const WRITE_PAUSE_MS = 1_000;
 
 const NOT_WANTED: NotFound = { kind: "pending", problem: "it is not wanted any more" };
 
@@ -49,9 +53,9 @@ export class Ports {
   /** Drivers whose datapath is to be compared. */
   readonly #suspect = new Set<DatapathDriver>();
   #isEmpty = false;
-  #turn: Promise<void> = Promise.resolve();
-  /** The work that waits for its turn; null: none does. */
-  #next: { promise: Promise<void>; again: boolean } | null = null;
+  readonly #turns = new Turns((again) => (this.#guests.fit.size === 0 ? this.#remove() : this.#serve(again)));
+  /** When what could not be written down is tried again, on the clock that never jumps. */
+  #writeDueMs = 0;
   #hurry: () => boolean = () => false;
   /** Calls that carry out what is found meanwhile. */
   #graces = 0;
@@ -80,14 +84,15 @@ export class Ports {
     return this.#guests.count;
   }
 
-  /** Has every guest a port, but for those that cannot have one now? */
+  /** Is every guest served, but for those that never can be? */
   get isSettled(): boolean {
-    return this.#problem === null && !this.#search.isBusy && this.#refused.size === 0;
+    return this.#problem === null && this.failed.every(({ kind }) => kind === "final");
   }
 
-  /** Is a port to be searched for again? */
+  /** Is a port to be searched for again, or to be written down? */
   get isSearchDue(): boolean {
-    return this.#search.isDue;
+    const { memory, clock } = this.#parts;
+    return this.#search.isDue || (memory.hasUnwritten && clock.monotonicMs() >= this.#writeDueMs);
   }
 
   /** Admitted ports by driver. */
@@ -142,7 +147,7 @@ export class Ports {
   async removeAll(): Promise<void> {
     this.#foundTimer?.cancel();
     this.#guests.take({ ports: [] });
-    await this.#turn;
+    await this.#turns.idle;
     await this.#remove();
   }
 
@@ -205,29 +210,17 @@ export class Ports {
     return null;
   }
 
-  /** One at a time; what is asked for while one waits is part of that. */
   #apply(again: boolean): Promise<void> {
-    if (this.#next !== null) {
-      this.#next.again ||= again;
-      return this.#next.promise;
-    }
-    const next = { again, promise: Promise.resolve() };
-    this.#next = next;
-    next.promise = this.#turn.then(() => {
-      this.#next = null;
-      return this.#guests.fit.size === 0 ? this.#remove() : this.#serve(next.again);
-    });
-    this.#turn = next.promise.catch(() => {});
-    return next.promise;
+    return this.#turns.take(again);
   }
 
   async #remove(): Promise<void> {
     if (this.#isEmpty) return;
-    const { drivers, frontend, listener, memory } = this.#parts;
+    const { drivers, frontend, listener } = this.#parts;
     for (const driver of drivers) await driver.remove();
     await frontend.stop();
     await listener.removeAll();
-    memory.save();
+    this.#save();
     this.#refused.clear();
     this.#problem = null;
     this.#isEmpty = true;
@@ -236,12 +229,16 @@ export class Ports {
   async #serve(again: boolean): Promise<void> {
     const { drivers, memory, frontend } = this.#parts;
     this.#isEmpty = false;
+    const refused = new Map<string, string>();
+    // Before an address is used anywhere.
+    const unwritten = this.#save();
     const known = [...this.#guests.fit].flatMap(([key, guest]) => {
       const record = memory.get(key);
-      return record === undefined ? [] : [{ key, guest, record }];
+      if (record === undefined) return [];
+      if (unwritten === null || !memory.isUnwritten(key)) return [{ key, guest, record }];
+      refused.set(key, `its port cannot be written down: ${unwritten}`);
+      return [];
     });
-    // Before an address is used anywhere.
-    this.#save();
     const entries = mapEntries(
       known.map(({ guest, record }) => ({
         address: record.address,
@@ -251,7 +248,6 @@ export class Ports {
       })),
     );
     this.#problem = await this.#listen(entries, again && !this.#hurry());
-    const refused = new Map<string, string>();
     for (const driver of drivers) {
       const own = known.filter(({ record }) => record.port.driver === driver.kind);
       const ports = own.map(
@@ -305,12 +301,16 @@ export class Ports {
     }
   }
 
-  /** Without the file only a restart costs more. */
-  #save(): void {
+  /** Returns why new ports cannot be written down; null: they are. Without it their addresses would be given again. */
+  #save(): string | null {
+    const { memory, log, clock } = this.#parts;
     try {
-      this.#parts.memory.save();
+      memory.save();
+      return null;
     } catch (error) {
-      this.#parts.log.error({ error: (error as Error).message }, "which ports were found cannot be written");
+      this.#writeDueMs = clock.monotonicMs() + WRITE_PAUSE_MS;
+      log.error({ error: (error as Error).message }, "which ports were found cannot be written down");
+      return (error as Error).message;
     }
   }
 

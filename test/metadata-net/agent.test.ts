@@ -14,23 +14,27 @@ interface Played {
   readonly agent: Agent;
   /** Versions that were carried out, and looks. */
   readonly calls: readonly string[];
+  /** Problems of the node as they were reported. */
+  readonly problems: readonly (string | null)[];
   /** A look at everything is under way. */
   looking(): boolean;
   want(version: number): void;
 }
 
 /** An agent whose look at everything does not end unless somebody hurries it. */
-async function play(isSearchDue: boolean): Promise<Played> {
+async function play(isSearchDue: boolean, failure: () => string | null = () => null): Promise<Played> {
   const folder = newFolder();
   const socket = join(folder, "d.sock");
   let version = 1;
+  const problems: (string | null)[] = [];
   const server = createServer((request, answer) => {
     let body = "";
     request.on("data", (chunk: Buffer) => {
       body += chunk;
     });
     request.on("end", () => {
-      const { applied } = JSON.parse(body) as { applied: string | null };
+      const { applied, problem } = JSON.parse(body) as { applied: string | null; problem: string | null };
+      problems.push(problem);
       const send = () => answer.end(JSON.stringify({ version: String(version), ports: [], ovnNetworks: [] }));
       const timer = setInterval(() => {
         if (applied === String(version)) return;
@@ -48,6 +52,8 @@ async function play(isSearchDue: boolean): Promise<Played> {
     const look = again && calls.length > 0;
     const isNews = wanted.version !== calls.at(-1);
     calls.push(look ? "look" : isNews ? wanted.version : "search");
+    const why = failure();
+    if (why !== null) throw new Error(why);
     looking = look;
     // A look that nobody hurries does not end.
     while (look && !hurry()) await pause(5);
@@ -70,6 +76,7 @@ async function play(isSearchDue: boolean): Promise<Played> {
   return {
     agent,
     calls,
+    problems,
     looking: () => looking,
     want: (next) => {
       version = next;
@@ -93,4 +100,15 @@ test("a port that was not found is searched for again, without a full check", as
   const { calls } = await play(true);
   await until(() => calls.length >= 2, "another search", 10_000);
   expect(calls.slice(0, 2)).toEqual(["1", "search"]);
+});
+
+test("what cannot be carried out is reported until it is", async () => {
+  let why: string | null = "nft has failed";
+  const { agent, problems, want } = await play(false, () => why);
+  await until(() => problems.at(-1) === why, "the report");
+  expect(agent.notReady()).toBe("no guest is served: nft has failed");
+  why = null;
+  want(2);
+  await until(() => problems.at(-1) === null, "the report that it is carried out");
+  expect(agent.notReady()).toBeNull();
 });

@@ -85,6 +85,15 @@ test.skipIf(whyNotReal() !== null)(
       await node.endNet("SIGKILL");
       node.startNet();
       const wanted = [guests[0].on("blue"), guests[1].on("blue"), guests[2].on("red")];
+      // A guest that may still be found, and is answered as before until then.
+      const gone = guests[1].on("blue", { containerId: "later", netns: "/run/netns/is-not-there" });
+      await node.wanted(...wanted, gone);
+      await until(
+        () => Object.keys(node.problems()).join() === "later eth0",
+        () => JSON.stringify(node.problems()),
+      );
+      expect((await node.run("ip", ["netns", "list"])).stdout).toContain(`${node.names.namespace}-`);
+      expect(node.log).not.toContain("the release before this one are removed");
       expect(await node.wanted(...wanted)).toEqual({});
       await until(
         () => node.log.includes("the release before this one are removed"),

@@ -66,6 +66,26 @@ test("the file is root's alone, and has what was wanted last", () => {
   expect([...next.entries()].map(([key]) => key)).toEqual(["b"]);
 });
 
+test("a memory that was lost begins with a block that haproxy's map does not have", () => {
+  const { folder, open } = memories();
+  writeFileSync(join(folder, "ports.map"), "F0000001 blue|a|10.0.0.1\nF0010007 blue|b|10.0.0.2\n");
+  const memory = open();
+  const blocks = ["main", "ovs:br1"].map((door) => memory.blocksOf(door)[0]);
+  expect(blocks).toEqual([0xf002, 0xf003]);
+});
+
+test("a port is not written down until the file has been written", () => {
+  const { folder, open } = memories();
+  const memory = open();
+  mkdirSync(join(folder, "ports.json.new"));
+  memory.add("a", port("veth1"), MAC, SPACE);
+  expect(() => memory.save()).toThrow("EISDIR");
+  expect(memory.isUnwritten("a")).toBe(true);
+  rmSync(join(folder, "ports.json.new"), { recursive: true });
+  memory.save();
+  expect(memory.hasUnwritten).toBe(false);
+});
+
 test("a file that is cut short or is another's is as none", () => {
   for (const text of ["", "{", "[]", '{"secretMac":"x"}', '{"ports":{"a":{"address":1}}}']) {
     const { folder, open } = memories();

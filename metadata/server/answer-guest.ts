@@ -8,13 +8,16 @@ import { ApiAway } from "../../kube/kube-api.ts";
 import type { QuietLog } from "../../platform/log.ts";
 import type { Clock } from "../../platform/time.ts";
 import { type Answer, sentence } from "../documents/answer.ts";
+import { TOKEN_HEADER, type TokenOptions } from "../documents/imds-tokens.ts";
 import { respond } from "../documents/route.ts";
 import type { HeaderLine } from "../proxy/client-headers.ts";
 import type { BackendProxy, ProxiedAnswer } from "../proxy/proxy.ts";
 import type { SignedIdentity } from "../proxy/signature.ts";
 import { instanceOf, projectOf, uuidOf } from "../tenant/instance-of.ts";
 import type { Backend, TenantSource } from "../tenant/tenant-source.ts";
+import type { GuestMemory, RememberedGuest } from "./guest-memory.ts";
 import type { Origin } from "./read-request.ts";
+import type { Seeds } from "./seeds.ts";
 import type { TokenRules } from "./token-rules.ts";
 
 /** Everything that answers need, for any request. */
@@ -27,6 +30,8 @@ export interface AnswerContext {
   /** The newest first. */
   keys(): readonly Buffer[];
   readonly tokenRules: TokenRules;
+  readonly memory: GuestMemory;
+  readonly seeds: Seeds;
   readonly log: QuietLog;
   readonly clock: Clock;
 }
@@ -46,8 +51,6 @@ export interface GuestAnswer {
   readonly proxied: boolean;
 }
 
-/** For the guest's own pool of randomness; of Nova's size. */
-const SEED_BYTES = 512;
 /** When a guest may ask again after 503, seconds: cloud-init tries five times. */
 const RETRY_AFTER = { "retry-after": "1" };
 const UNAVAILABLE = "The metadata server is temporarily unavailable. Please try again later.";
@@ -80,24 +83,40 @@ async function answer(request: GuestRequest, context: AnswerContext): Promise<Gu
     : served(await serve(request, identity, context));
 }
 
-async function serve(
-  request: GuestRequest,
-  identity: IdentityView,
-  { tenants, keys, tokenRules, clock }: AnswerContext,
-): Promise<Answer> {
-  const instance = instanceOf(identity, await tenants.viewOf(identity));
+async function serve(request: GuestRequest, identity: IdentityView, context: AnswerContext): Promise<Answer> {
+  const { tenants, keys, tokenRules, memory, seeds, clock } = context;
+  const guest = memory.page.of(identity) ?? (await compose(identity, context));
   const tokens = tokenRules.of(identity, request.origin.subject.network);
-  const options = { tokens, tokenKeys: keys(), seed: () => clock.randomBytes(SEED_BYTES) };
-  const { effect, ...given } = respond(asked(request), instance, options, clock.wallMs());
+  const seed = () => seeds.next();
+  const answer = (of: () => Buffer) =>
+    respond(asked(request), guest.instance, { tokens, tokenKeys: keys(), seed: of }, clock.wallMs());
+  if (isPlain(request, tokens)) return guest.answer(request.incoming.url ?? "", seed, answer);
+  const { effect, ...given } = answer(seed);
   if (effect === undefined) return given;
-  switch (await tenants.keepPassword(identity, effect.password)) {
-    case "kept":
-      return given;
-    case "taken":
-      return sentence(409, "The password is already set.");
-    case "refused":
-      return sentence(403, "Passwords cannot be kept here.");
+  try {
+    switch (await tenants.keepPassword(identity, effect.password)) {
+      case "kept":
+        return given;
+      case "taken":
+        return sentence(409, "The password is already set.");
+      case "refused":
+        return sentence(403, "Passwords cannot be kept here.");
+    }
+  } finally {
+    // The guest reads what it has just sent.
+    memory.forget();
   }
+}
+
+async function compose(identity: IdentityView, { tenants, memory }: AnswerContext): Promise<RememberedGuest> {
+  const { page } = memory;
+  return page.put(identity, instanceOf(identity, await tenants.viewOf(identity)));
+}
+
+/** Does its answer depend on nothing but who asks for what? */
+function isPlain({ incoming, lines }: GuestRequest, tokens: TokenOptions["tokens"]): boolean {
+  if (incoming.method !== "GET" || tokens === "required") return false;
+  return !lines.some(([name]) => name.length === TOKEN_HEADER.length && name.toLowerCase() === TOKEN_HEADER);
 }
 
 async function forward(

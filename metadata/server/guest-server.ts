@@ -5,8 +5,10 @@ import type { HeaderLine } from "../proxy/client-headers.ts";
 import type { ProxiedAnswer } from "../proxy/proxy.ts";
 import { headerLines } from "../proxy/proxy-headers.ts";
 import { type AnswerContext, answerGuest } from "./answer-guest.ts";
+import { GuestMemory } from "./guest-memory.ts";
 import { type Origin, REQUEST_BODY_BYTES_MAX, readBody } from "./read-request.ts";
 import { RequestScheduler } from "./request-scheduler.ts";
+import { Seeds } from "./seeds.ts";
 import { type RequestedTree, type ServerMetrics, treeOf } from "./server-metrics.ts";
 import { TokenRules } from "./token-rules.ts";
 
@@ -20,7 +22,7 @@ const REQUEST_MS_MAX = 30_000;
 /** Above the 16 KiB that a listener takes, with what it adds. */
 const HEAD_BYTES_MAX = 32 << 10;
 
-export interface GuestServerOptions extends Omit<AnswerContext, "tokenRules"> {
+export interface GuestServerOptions extends Omit<AnswerContext, "tokenRules" | "memory" | "seeds"> {
   origin(incoming: IncomingMessage, lines: readonly HeaderLine[]): Origin | null;
   readonly metrics: ServerMetrics;
   readonly errors: Log;
@@ -28,7 +30,9 @@ export interface GuestServerOptions extends Omit<AnswerContext, "tokenRules"> {
 
 /** The server for guests' requests, not listening yet. */
 export function buildGuestServer(given: GuestServerOptions): Server {
-  const options = { ...given, tokenRules: new TokenRules() };
+  const { clock } = given;
+  const own = { tokenRules: new TokenRules(), memory: new GuestMemory(clock), seeds: new Seeds(clock) };
+  const options = { ...given, ...own };
   const scheduler = new RequestScheduler(given.clock);
   const server = createServer(
     {

@@ -26,22 +26,38 @@ export interface Origin {
  * names no subject: its guests are whoever uses their address on the network.
  */
 export function originByListener(lines: readonly HeaderLine[]): Origin | null {
-  const network = one(lines, LISTENER_HEADERS.network);
-  const given = valuesOf(lines, LISTENER_HEADERS.source);
-  const subjects = valuesOf(lines, LISTENER_HEADERS.subject);
-  const forwarded = valuesOf(lines, LISTENER_HEADERS.clientForwarded);
-  if (network === null || given.length > 1 || forwarded.length > 1) return null;
-  const [text = ""] = given;
-  const source = text === "" ? null : readAddress(text);
-  if (text !== "" && source === null) return null;
-  const clientForwarded = forwarded[0] === "1";
-  if (subjects.length === 0) {
+  const said = readListener(lines);
+  if (said === null) return null;
+  const { network, subject: subjectText, source: sourceText = "", claimed, clientForwarded } = said;
+  if (!network) return null;
+  const source = sourceText === "" ? null : readAddress(sourceText);
+  if (sourceText !== "" && source === null) return null;
+  const forwarded = clientForwarded === "1";
+  if (subjectText === undefined) {
     if (source === null) return null;
     const subject = { kind: "address", network, address: formatAddress(source) } as const;
-    return { subject, source, claimed: null, clientForwarded };
+    return { subject, source, claimed: null, clientForwarded: forwarded };
   }
-  const subject = subjects.length === 1 ? readSubject(subjects[0] as string, network) : null;
-  return subject && { subject, source, claimed: one(lines, LISTENER_HEADERS.claimed), clientForwarded };
+  const subject = readSubject(subjectText, network);
+  return subject && { subject, source, claimed: claimed || null, clientForwarded: forwarded };
+}
+
+type Said = { -readonly [Key in keyof typeof LISTENER_HEADERS]?: string };
+
+const LISTENER_KEYS: ReadonlyMap<string, keyof Said> = new Map(
+  Object.entries(LISTENER_HEADERS).map(([key, name]) => [name, key as keyof Said]),
+);
+
+/** null: something is said twice. */
+function readListener(lines: readonly HeaderLine[]): Said | null {
+  const said: Said = {};
+  for (const [name, value] of lines) {
+    const key = LISTENER_KEYS.get(name.toLowerCase());
+    if (key === undefined) continue;
+    if (said[key] !== undefined) return null;
+    said[key] = value.trim();
+  }
+  return said;
 }
 
 /** `container/<container ID>/<interface>` or `pod/<UID>`. */
@@ -77,16 +93,6 @@ export function originByConnection(
   return { subject, source: address, claimed: null, clientForwarded };
 }
 
-/** null: it is not there once, or empty. */
-function one(lines: readonly HeaderLine[], wanted: string): string | null {
-  const [only, ...others] = valuesOf(lines, wanted);
-  return others.length === 0 ? only || null : null;
-}
-
-function valuesOf(lines: readonly HeaderLine[], wanted: string): string[] {
-  return lines.filter(([name]) => name.toLowerCase() === wanted).map(([, value]) => value.trim());
-}
-
 function readAddress(text: string): Address | null {
   try {
     const address = parseAddress(text);
@@ -98,10 +104,9 @@ function readAddress(text: string): Address | null {
 
 /** The whole body; too-large: it has more than REQUEST_BODY_BYTES_MAX. Rejects when the client leaves in the middle. */
 export function readBody(incoming: IncomingMessage): Promise<Buffer | "too-large"> {
-  const { "content-length": length, "transfer-encoding": coding } = incoming.headers;
-  if (coding === undefined && (length === undefined || length === "0"))
-    return Promise.resolve(Buffer.alloc(0));
-  if (Number(length ?? 0) > REQUEST_BODY_BYTES_MAX) return Promise.resolve("too-large");
+  if (!announcesBody(incoming.rawHeaders)) return NO_BODY;
+  const { "content-length": length = 0 } = incoming.headers;
+  if (Number(length) > REQUEST_BODY_BYTES_MAX) return Promise.resolve("too-large");
   return new Promise((resolve, reject) => {
     // While the request waited for its turn: nothing more would be told of it.
     if (incoming.destroyed) reject(new Error(LEFT));
@@ -116,4 +121,15 @@ export function readBody(incoming: IncomingMessage): Promise<Buffer | "too-large
     incoming.on("error", reject);
     incoming.on("close", () => reject(new Error(LEFT)));
   });
+}
+
+const NO_BODY = Promise.resolve(Buffer.alloc(0));
+
+/** From the lines as they came: most requests need no other header by its name. */
+function announcesBody(raw: readonly string[]): boolean {
+  for (let at = 0; at + 1 < raw.length; at += 2) {
+    const name = (raw[at] as string).toLowerCase();
+    if (name === "transfer-encoding" || (name === "content-length" && raw[at + 1] !== "0")) return true;
+  }
+  return false;
 }

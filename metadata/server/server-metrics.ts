@@ -1,11 +1,14 @@
 import { Counter, collectDefaultMetrics, Histogram, Registry } from "prom-client";
 import type { IdentityOutcome } from "../../identity/client.ts";
+import { BoundedMap } from "../../platform/bounded-map.ts";
 import { readTarget } from "../documents/request-path.ts";
 import type { ProxyOutcome } from "../proxy/proxy.ts";
 import type { Backend } from "../tenant/tenant-source.ts";
 
 /** What a request asked for. */
 export type RequestedTree = "openstack" | "ec2" | "nocloud" | "token" | "other" | "proxied";
+
+type OwnTree = Exclude<RequestedTree, "proxied">;
 
 /** Networks shown by name; a node has far fewer, and a time series each is what they cost. */
 const NETWORKS_MAX = 1_000;
@@ -77,8 +80,20 @@ export class ServerMetrics {
   }
 }
 
+/** Guests ask for the same few dozen; bounds what others may make of it. */
+const TREES = new BoundedMap<string, OwnTree>(500);
+const TREE_CHARS_MAX = 200;
+
 /** Which tree a request of ours asked for. */
-export function treeOf(target: string): Exclude<RequestedTree, "proxied"> {
+export function treeOf(target: string): OwnTree {
+  const known = TREES.get(target);
+  if (known !== undefined) return known;
+  const tree = findTree(target);
+  if (target.length <= TREE_CHARS_MAX) TREES.set(target, tree);
+  return tree;
+}
+
+function findTree(target: string): OwnTree {
   const read = readTarget(target);
   if (read.kind === "bad") return "other";
   const [first] = read.segments;

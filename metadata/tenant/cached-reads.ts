@@ -1,8 +1,8 @@
 import { ApiAway } from "../../kube/kube-api.ts";
 import type { Clock } from "../../platform/time.ts";
 
-/** How long a read object is cached, ms: the delay of a change. A guest's boot is 28 requests. */
-const BELIEVED_MS = 3_000;
+/** How long a read object is cached, ms: with what the server composes of it, a change is told within three seconds. */
+const BELIEVED_MS = 2_900;
 /** For a first read, ms: a guest's client gives up after 10 s. */
 const FIRST_READ_MS_MAX = 5_000;
 /** For refreshing a cached object, ms: after that the cached one is used. */
@@ -44,7 +44,7 @@ export class CachedReads<V> {
   }
 
   /**
-   * What `get` answered at most three seconds ago, or `believedMs`, or before the API went away. Throws ApiAway for what
+   * What `get` answered less than three seconds ago, or `believedMs`, or before the API went away. Throws ApiAway for what
    * was never read.
    */
   async read(key: string, get: (deadlineMs: number) => Promise<V>, believedMs = BELIEVED_MS): Promise<V> {

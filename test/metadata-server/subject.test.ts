@@ -1,4 +1,5 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest";
+import { until } from "../harness/wait.ts";
 import { identity, otherVm, UUID } from "./fake-identity.ts";
 import { MetadataServer } from "./metadata-server.ts";
 import { StandInNova } from "./stand-in-nova.ts";
@@ -51,7 +52,10 @@ describe("who asks", () => {
     server.identity.known.set("blue 10.10.0.5", otherVm(OTHER));
     const lines = [["x-holdfast-claimed", "10.10.0.77"]] as const;
     expect((await server.ask(META_DATA, { subject: SUBJECT, lines })).status).toBe(404);
-    const line = server.log.split("\n").find((one) => one.includes("nobody is known")) ?? "{}";
+    const lineOf = () =>
+      server.log.split("\n").find((one) => one.includes("nobody is known") && one.endsWith("}"));
+    await until(() => lineOf() !== undefined, "the log says that nobody is known");
+    const line = lineOf() ?? "{}";
     expect(JSON.parse(line)).toMatchObject({
       network: "blue",
       subject: `container ${CONTAINER}, interface net1`,

@@ -9,7 +9,7 @@ import { GuestMemory } from "./guest-memory.ts";
 import { type Origin, REQUEST_BODY_BYTES_MAX, readBody } from "./read-request.ts";
 import { RequestScheduler } from "./request-scheduler.ts";
 import { Seeds } from "./seeds.ts";
-import { type RequestedTree, type ServerMetrics, treeOf } from "./server-metrics.ts";
+import type { RequestedTree, ServerMetrics } from "./server-metrics.ts";
 import { TokenRules } from "./token-rules.ts";
 
 type Options = GuestServerOptions & AnswerContext;
@@ -85,7 +85,7 @@ async function decide(
   given: { lines: readonly HeaderLine[]; origin: Origin | null; options: Options },
 ): Promise<{ answer: Answer | ProxiedAnswer | null; tree: RequestedTree }> {
   const { lines, origin, options } = given;
-  const tree = treeOf(incoming.url ?? "");
+  const tree = options.metrics.treeOf(incoming.url ?? "");
   if (origin === null) {
     options.log.warn({}, "a request came without its origin; only a listener may connect here");
     return { tree, answer: sentence(400, "It is not known where this request comes from.") };

@@ -13,10 +13,15 @@ type OwnTree = Exclude<RequestedTree, "proxied">;
 /** Networks shown by name; a node has far fewer, and a time series each is what they cost. */
 const NETWORKS_MAX = 1_000;
 
+/** Targets whose tree is remembered: guests ask for the same few dozen. */
+const TREES_MAX = 500;
+const TREE_CHARS_MAX = 200;
+
 /** Everything `GET /metrics` of the metadata server shows. */
 export class ServerMetrics {
   readonly #registry = new Registry();
   readonly #networks = new Set<string>();
+  readonly #trees = new BoundedMap<string, OwnTree>(TREES_MAX);
   readonly #requests: Counter<"network" | "tree" | "status">;
   readonly #seconds: Histogram<"tree">;
   readonly #identity: Counter<"outcome">;
@@ -58,6 +63,15 @@ export class ServerMetrics {
     this.#seconds.observe({ tree }, ms / 1_000);
   }
 
+  /** Which tree a request of ours asked for. */
+  treeOf(target: string): OwnTree {
+    const known = this.#trees.get(target);
+    if (known !== undefined) return known;
+    const tree = findTree(target);
+    if (target.length <= TREE_CHARS_MAX) this.#trees.set(target, tree);
+    return tree;
+  }
+
   identityAnswered(outcome: IdentityOutcome): void {
     this.#identity.inc({ outcome });
   }
@@ -78,19 +92,6 @@ export class ServerMetrics {
     }
     return network;
   }
-}
-
-/** Guests ask for the same few dozen; bounds what others may make of it. */
-const TREES = new BoundedMap<string, OwnTree>(500);
-const TREE_CHARS_MAX = 200;
-
-/** Which tree a request of ours asked for. */
-export function treeOf(target: string): OwnTree {
-  const known = TREES.get(target);
-  if (known !== undefined) return known;
-  const tree = findTree(target);
-  if (target.length <= TREE_CHARS_MAX) TREES.set(target, tree);
-  return tree;
 }
 
 function findTree(target: string): OwnTree {

@@ -10,7 +10,7 @@
  *   listener/, haproxy/           the namespace in which haproxy listens, and haproxy
  *   former-listeners              what the release before this one has made
  *   kernel/                       links, namespaces, commands
- *   metrics
+ *   metrics, failure-log
  */
 
 import type { Log } from "../../platform/log.ts";

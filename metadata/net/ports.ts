@@ -2,6 +2,7 @@ import type { Log } from "../../platform/log.ts";
 import { type Clock, sleep, type Timer } from "../../platform/time.ts";
 import type { FailedPort, WantedPorts } from "../ports/wire.ts";
 import type { AdmittedPort, DatapathDriver } from "./drivers/driver.ts";
+import { FailureLog } from "./failure-log.ts";
 import type { Guest } from "./guest.ts";
 import { guestSpace, isSameSpace } from "./guest-space.ts";
 import type { Frontend } from "./haproxy/frontend.ts";
@@ -47,8 +48,7 @@ export class Ports {
   readonly #guests = new WantedGuests();
   /** By key: why the datapath does not admit the port. */
   #refused = new Map<string, string>();
-  /** By key: the problem that was logged. */
-  #logged = new Map<string, string>();
+  readonly #failureLog: FailureLog;
   #problem: string | null = null;
   /** Drivers whose datapath is to be compared. */
   readonly #suspect = new Set<DatapathDriver>();
@@ -63,6 +63,7 @@ export class Ports {
 
   constructor(parts: PortsParts) {
     this.#parts = parts;
+    this.#failureLog = new FailureLog(parts.log, parts.clock, () => this.failed);
     this.#finder = new PortFinder(parts.memory, parts.drivers);
     this.#search = new PortSearch(
       parts.clock,
@@ -129,7 +130,7 @@ export class Ports {
     this.#search.want(this.#unknown(), again);
     await this.#searched();
     await this.#apply(false);
-    this.#logProblems();
+    this.#failureLog.look();
   }
 
   /** The driver's datapath may have been changed by somebody else: it is compared at once. */
@@ -146,6 +147,7 @@ export class Ports {
   /** Takes everything away, also what an earlier process left. */
   async removeAll(): Promise<void> {
     this.#foundTimer?.cancel();
+    this.#failureLog.stop();
     this.#guests.take({ ports: [] });
     await this.#turns.idle;
     await this.#remove();
@@ -319,17 +321,6 @@ export class Ports {
       return this.#search.problemOf(key) ?? { kind: "pending", problem: "its port is being searched for" };
     const problem = this.#refused.get(key);
     return problem === undefined ? null : { kind: "pending", problem };
-  }
-
-  #logProblems(): void {
-    const now = new Map<string, string>();
-    for (const { containerId, interface: name, kind, problem } of this.failed) {
-      const key = `${containerId} ${name}`;
-      now.set(key, problem);
-      if (this.#logged.get(key) === problem) continue;
-      this.#parts.log.warn({ containerId, interface: name, kind, problem }, "a guest gets no metadata");
-    }
-    this.#logged = now;
   }
 }
 

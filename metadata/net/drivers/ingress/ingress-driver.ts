@@ -80,7 +80,11 @@ export class IngressDriver implements DatapathDriver {
   }
 
   remove(): Promise<void> {
-    return this.#inTurn(() => this.#table.remove());
+    return this.#inTurn(() => {
+      // It goes with the listener.
+      this.#door = null;
+      return this.#table.remove();
+    });
   }
 
   async #sync(ports: readonly AdmittedPort[], again: boolean): Promise<SyncResult> {

@@ -41,8 +41,6 @@ export class NftTable {
   #applied: TableState | null = null;
   #links: WatchedLinks = NO_LINKS;
   readonly #news: TableNews;
-  #watcher: { readonly clock: Clock; readonly lost: () => void } | null = null;
-  /** While the table is there. */
   #followers: readonly Follower[] = [];
 
   constructor(form: TableForm, table: string) {
@@ -57,7 +55,6 @@ export class NftTable {
     { build, links }: TableContent,
     again: boolean,
   ): Promise<SyncResult> {
-    this.#follow();
     const known = this.#applied;
     const inTable = ({ link, ifindex }: PortRef) => !again && this.#links.byIndex.get(ifindex) === link;
     const { admitted, failed } = choosePorts(ports, inTable);
@@ -84,19 +81,8 @@ export class NftTable {
     }
   }
 
-  /** From now on, while there is a table, `lost` hears of changes by others and of links that come and go. */
+  /** Begins to hear of changes by others, and of links that come and go. */
   watch(clock: Clock, lost: () => void): void {
-    this.#watcher = { clock, lost };
-  }
-
-  close(): void {
-    this.#watcher = null;
-    this.#unfollow();
-  }
-
-  #follow(): void {
-    if (this.#watcher === null || this.#followers.length > 0) return;
-    const { clock, lost } = this.#watcher;
     const follow = (words: readonly string[], concerns: (line: string) => boolean) =>
       new Follower(words, clock, {
         heard: (line) => {
@@ -110,13 +96,12 @@ export class NftTable {
     ];
   }
 
-  #unfollow(): void {
+  close(): void {
     for (const follower of this.#followers) follower.close();
     this.#followers = [];
   }
 
   async remove(): Promise<void> {
-    this.#unfollow();
     this.#applied = null;
     this.#links = NO_LINKS;
     const which = ["table", this.form.family, this.table];

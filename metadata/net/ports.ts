@@ -126,22 +126,22 @@ export class Ports {
     if (again) this.#forgetMoved();
     this.#hurry = hurry;
     // What is recorded comes before any look into a guest's namespace.
-    if (again || isChanged) await this.#apply(again);
+    if (again || isChanged) await this.#turns.take(again);
     this.#search.want(this.#unknown(), again);
     await this.#searched();
-    await this.#apply(false);
+    await this.#turns.take(false);
     this.#failureLog.look();
   }
 
   /** The driver's datapath may have been changed by somebody else: it is compared at once. */
   async restore(driver: DatapathDriver): Promise<void> {
     this.#suspect.add(driver);
-    await this.#apply(false);
+    await this.#turns.take(false);
   }
 
   /** Carries out what has changed beside the ports. */
   refresh(): Promise<void> {
-    return this.#apply(false);
+    return this.#turns.take(false);
   }
 
   /** Takes everything away, also what an earlier process left. */
@@ -207,13 +207,9 @@ export class Ports {
     if (this.#graces > 0 || this.#foundTimer !== null) return null;
     this.#foundTimer = clock.timer(FOUND_PAUSE_MS, () => {
       this.#foundTimer = null;
-      void this.#apply(false).then(changed, () => {});
+      void this.#turns.take(false).then(changed, () => {});
     });
     return null;
-  }
-
-  #apply(again: boolean): Promise<void> {
-    return this.#turns.take(again);
   }
 
   async #remove(): Promise<void> {

@@ -51,10 +51,6 @@ export function namespacePath(name: string): string {
 
 export const OWN_NAMESPACE = "/proc/self/ns/net";
 
-/** The same until the machine is started anew. */
-let device: number | undefined;
-
 function namespaceDevice(): number {
-  device ??= statSync(OWN_NAMESPACE).dev;
-  return device;
+  return statSync(OWN_NAMESPACE).dev;
 }

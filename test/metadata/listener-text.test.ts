@@ -159,8 +159,8 @@ describe("haproxy", () => {
 });
 
 describe("the namespace", () => {
-  const main = { inner: "eth0", blocks: [0xf000], isMain: true };
-  const other = { inner: "doorf001", blocks: [0xf001, 0xf007], isMain: false };
+  const main = { inner: "eth0", blocks: [0xf000], isMain: true, floods: false };
+  const other = { inner: "doorf001", blocks: [0xf001, 0xf007], isMain: false, floods: true };
 
   test("answers by the door whose block the port's address is of", () => {
     expect(doorCommands([main, other], true)).toMatchInlineSnapshot(`

@@ -25,6 +25,8 @@ import {
 } from "./namespace-text.ts";
 
 const MAIN = "main";
+/** Before the name of a bridge of Open vSwitch. */
+const OVS_DOOR = "ovs:";
 
 interface Door {
   readonly outer: string;
@@ -171,7 +173,11 @@ export class Listener implements ListenerDoors {
     await mustRun("ip", ["link", "set", outer, "mtu", String(OUTER_MTU), "up"]);
     const ifindex = hostLink(outer)?.ifindex;
     if (ifindex === undefined) throw new Error(`the link ${outer} is gone again`);
-    const made = { outer, ifindex, plan: { inner, blocks, isMain: door === MAIN } };
+    const made = {
+      outer,
+      ifindex,
+      plan: { inner, blocks, isMain: door === MAIN, floods: door.startsWith(OVS_DOOR) },
+    };
     this.#doors.set(door, made);
     await this.#apply();
     return this.#open(made, !isPair);

@@ -8,7 +8,7 @@ export const DOOR_MAC = "02:6d:64:00:00:03";
 /** The one neighbour that every answer goes to: nobody has it, and the drivers' rules put the guest's in its place. */
 export const NOBODY_MAC = "02:6d:64:00:00:02";
 /**
- * The same behind the door of a switch: reserved by 802.1Q for a single link, so that no bridge forwards it. A switch that
+ * The same behind the door of Open vSwitch: reserved by 802.1Q for a single link, so that no bridge forwards it. A switch that
  * has lost our flows would flood answers otherwise.
  */
 const NOBODY_MAC_AT_SWITCH = "01:80:c2:00:00:0d";
@@ -32,6 +32,11 @@ export interface DoorPlan {
   readonly blocks: readonly number[];
   /** Where whatever has no block of another door is answered. */
   readonly isMain: boolean;
+  /**
+   * Does the switch behind it flood what it has no rules for? A Linux bridge does not: it knows NOBODY_MAC, and consumes
+   * frames to reserved addresses itself.
+   */
+  readonly floods: boolean;
 }
 
 /**
@@ -99,8 +104,8 @@ export function doorCommands(plans: readonly DoorPlan[], hasIpv6: boolean): read
   ];
 }
 
-function nobodyMac({ isMain }: DoorPlan): string {
-  return isMain ? NOBODY_MAC : NOBODY_MAC_AT_SWITCH;
+function nobodyMac({ floods }: DoorPlan): string {
+  return floods ? NOBODY_MAC_AT_SWITCH : NOBODY_MAC;
 }
 
 function doorCommands6(plan: DoorPlan): readonly string[] {

@@ -9,7 +9,7 @@ import { until } from "../../test/harness/wait.ts";
 import { Containers } from "../../test/network/containers.ts";
 
 /** As the systemd unit and the DaemonSet start metadata-net. */
-const AS_SHIPPED = ["env", "NODE_OPTIONS=--max-semi-space-size=2"];
+const AS_SHIPPED = ["env", "NODE_OPTIONS=--max-semi-space-size=2 --jitless", "MALLOC_ARENA_MAX=1"];
 
 type Config = Readonly<Record<string, unknown>>;
 

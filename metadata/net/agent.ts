@@ -22,8 +22,10 @@ import type { Ports } from "./ports.ts";
 
 /** Pause between two checks of everything, ms: an administrator may have changed something that nobody watches. */
 const LOOK_MS = 30_000;
-/** After a check that a change has cut short. */
+/** After a check that a change has cut short, and while something fails. */
 const LOOK_SOON_MS = 5_000;
+/** Checks that changes may cut short, one after the other; the next one goes on to its end. */
+const CUT_SHORT_MAX = 6;
 /** How soon a dead haproxy is noticed, and a search is repeated. */
 const PULSE_MS = 100;
 /** Longest backoff of a haproxy that keeps failing. */
@@ -58,6 +60,9 @@ export class Agent {
   #failure: string | null = null;
   /** Changes from the daemon that wait to be applied: an ADD is answered when they are. */
   #waiting = 0;
+  /** Aborts when the check under way is to be cut short. */
+  #hurry = new AbortController();
+  #cutShort = 0;
   /** The work under way, and everything that waits for it. */
   #turn: Promise<void> = Promise.resolve();
 
@@ -156,7 +161,7 @@ export class Agent {
       sinceWholeMs += PULSE_MS;
       if (this.#wanted === null) continue;
       const { died } = haproxy;
-      const lookMs = this.#failure === null ? LOOK_MS : LOOK_SOON_MS;
+      const lookMs = this.#failure === null && !ports.isTroubled ? LOOK_MS : LOOK_SOON_MS;
       const whole = !died && (this.#disturbed || sinceWholeMs >= lookMs);
       if (died) log.error("haproxy is gone; it is started again");
       else if (!whole && !ports.isSearchDue) continue;
@@ -176,18 +181,22 @@ export class Agent {
    * was completed: for hundreds of ports it takes a while, and changes do not wait for its end.
    */
   #carryOut(next: WantedPorts | null, again: boolean): Promise<boolean> {
-    if (next !== null) this.#waiting += 1;
+    if (next !== null) {
+      this.#waiting += 1;
+      if (this.#cutShort < CUT_SHORT_MAX) this.#hurry.abort();
+    }
     let isWhole = true;
-    const hurry = () => {
-      if (this.#waiting > 0) isWhole = false;
-      return !isWhole;
-    };
     const turn = this.#turn.then(async () => {
       if (next !== null) this.#waiting -= 1;
+      this.#hurry = new AbortController();
+      const { signal } = this.#hurry;
+      if (this.#waiting > 0 && this.#cutShort < CUT_SHORT_MAX) this.#hurry.abort();
       const wanted = next ?? this.#wanted;
       if (wanted === null || this.#stopping.signal.aborted) return;
       try {
-        await this.#parts.ports.carryOut(wanted, again, hurry);
+        await this.#parts.ports.carryOut(wanted, again, signal);
+        if (again) isWhole = !signal.aborted;
+        if (again) this.#cutShort = isWhole ? 0 : this.#cutShort + 1;
         await this.#parts.settled();
         this.#failure = null;
       } catch (error) {

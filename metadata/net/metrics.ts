@@ -1,4 +1,4 @@
-import { Counter, collectDefaultMetrics, Gauge, Registry } from "prom-client";
+import type { Registry } from "prom-client";
 import { ask } from "./haproxy/command-socket.ts";
 import { parseShowStat } from "./haproxy/haproxy-stat.ts";
 
@@ -14,21 +14,45 @@ export interface NetMetricSources {
   readonly statsSocket: string;
 }
 
+type Counts = Map<string, number>;
+
 /** Everything `GET /metrics` of metadata-net shows. */
 export class NetMetrics {
-  readonly #registry = new Registry();
   readonly #sources: NetMetricSources;
-  readonly #reloads: Counter<"outcome">;
-  readonly #repairs: Counter<"what">;
-  readonly #requests: Counter<"status">;
-  readonly #refused: Counter;
+  readonly #reloads: Counts = new Map();
+  readonly #repairs: Counts = new Map();
+  readonly #requests: Counts = new Map();
+  #refused = 0;
+  /** Made when somebody asks: 5 MB that a node whose metrics nobody reads does without. */
+  #registry: Promise<Registry> | null = null;
   /** haproxy's counters as they were last seen: they begin anew with each reload. */
   #seen = new Map<string, number>();
 
   constructor(sources: NetMetricSources) {
     this.#sources = sources;
-    const registers = [this.#registry];
-    collectDefaultMetrics({ register: this.#registry });
+  }
+
+  reloaded(outcome: string): void {
+    add(this.#reloads, outcome, 1);
+  }
+
+  repaired(what: string): void {
+    add(this.#repairs, what, 1);
+  }
+
+  async text(): Promise<{ contentType: string; body: string }> {
+    this.#registry ??= this.#makeRegistry();
+    const registry = await this.#registry;
+    await this.#readHaproxy();
+    return { contentType: registry.contentType, body: await registry.metrics() };
+  }
+
+  async #makeRegistry(): Promise<Registry> {
+    const { Counter, collectDefaultMetrics, Gauge, Registry } = await import("prom-client");
+    const sources = this.#sources;
+    const registry = new Registry();
+    const registers = [registry];
+    collectDefaultMetrics({ register: registry });
     new Gauge({
       name: "holdfast_metadata_net_ports",
       help: "Ports of guests with metadata on this node, by the driver that takes their frames",
@@ -65,42 +89,46 @@ export class NetMetrics {
         for (const [state, count] of Object.entries(sources.balancers() ?? {})) this.set({ state }, count);
       },
     });
-    this.#reloads = new Counter({
-      name: "holdfast_metadata_net_reloads_total",
-      help: "Starts and reloads of haproxy: ok, failed, or refused by its check",
-      labelNames: ["outcome"],
-      registers,
-    });
-    this.#repairs = new Counter({
-      name: "holdfast_metadata_net_repairs_total",
-      help: "What somebody else had changed and is as it was: listener, balancer, or a driver's rules",
-      labelNames: ["what"],
-      registers,
-    });
-    this.#requests = new Counter({
-      name: "holdfast_metadata_net_requests_total",
-      help: "Requests of guests by class of status, as haproxy counted them",
-      labelNames: ["status"],
-      registers,
-    });
-    this.#refused = new Counter({
+    const counter = (name: string, help: string, label: string, counts: Counts) =>
+      new Counter({
+        name,
+        help,
+        labelNames: [label],
+        registers,
+        collect() {
+          this.reset();
+          for (const [value, count] of counts) this.inc({ [label]: value }, count);
+        },
+      });
+    counter(
+      "holdfast_metadata_net_reloads_total",
+      "Starts and reloads of haproxy: ok, failed, or refused by its check",
+      "outcome",
+      this.#reloads,
+    );
+    counter(
+      "holdfast_metadata_net_repairs_total",
+      "What somebody else had changed and is as it was: listener, balancer, or a driver's rules",
+      "what",
+      this.#repairs,
+    );
+    counter(
+      "holdfast_metadata_net_requests_total",
+      "Requests of guests by class of status, as haproxy counted them",
+      "status",
+      this.#requests,
+    );
+    const refused = () => this.#refused;
+    new Counter({
       name: "holdfast_metadata_net_refused_connections_total",
       help: "Connections refused because the guest had too many",
       registers,
+      collect() {
+        this.reset();
+        this.inc(refused());
+      },
     });
-  }
-
-  reloaded(outcome: string): void {
-    this.#reloads.inc({ outcome });
-  }
-
-  repaired(what: string): void {
-    this.#repairs.inc({ what });
-  }
-
-  async text(): Promise<{ contentType: string; body: string }> {
-    await this.#readHaproxy();
-    return { contentType: this.#registry.contentType, body: await this.#registry.metrics() };
+    return registry;
   }
 
   async #readHaproxy(): Promise<void> {
@@ -114,8 +142,8 @@ export class NetMetrics {
     const counts = parseShowStat(answer);
     if (counts === null) return;
     for (const [status, count] of Object.entries(counts.byStatus))
-      this.#requests.inc({ status }, this.#since(status, count));
-    this.#refused.inc(this.#since("refused", counts.refusedConnections));
+      add(this.#requests, status, this.#since(status, count));
+    this.#refused += this.#since("refused", counts.refusedConnections);
   }
 
   #since(key: string, count: number): number {
@@ -123,4 +151,8 @@ export class NetMetrics {
     this.#seen.set(key, count);
     return count >= before ? count - before : count;
   }
+}
+
+function add(counts: Counts, value: string, more: number): void {
+  counts.set(value, (counts.get(value) ?? 0) + more);
 }

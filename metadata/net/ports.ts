@@ -56,7 +56,7 @@ export class Ports {
   readonly #turns = new Turns((again) => (this.#guests.fit.size === 0 ? this.#remove() : this.#serve(again)));
   /** When what could not be written down is tried again, on the clock that never jumps. */
   #writeDueMs = 0;
-  #hurry: () => boolean = () => false;
+  #hurry: AbortSignal | undefined;
   /** Calls that carry out what is found meanwhile. */
   #graces = 0;
   #foundTimer: Timer | null = null;
@@ -90,6 +90,11 @@ export class Ports {
     return this.#problem === null && this.failed.every(({ kind }) => kind === "final");
   }
 
+  /** Is something to be tried again soon, other than a search? */
+  get isTroubled(): boolean {
+    return this.#problem !== null || this.#suspect.size > 0;
+  }
+
   /** Is a port to be searched for again, or to be written down? */
   get isSearchDue(): boolean {
     const { memory, clock } = this.#parts;
@@ -111,17 +116,16 @@ export class Ports {
     for (const [key, { wanted }] of this.#guests.fit) {
       const found = this.#problemOf(key);
       if (found === null) continue;
-      const { containerId, interface: name } = wanted;
-      failed.push({ containerId, interface: name, kind: found.kind, problem: found.problem });
+      failed.push({ containerId: wanted.containerId, interface: wanted.interface, ...found });
     }
     return failed;
   }
 
   /**
    * Resolves when everything is carried out, but for searches that take long. `again`: nothing counts as in place because it
-   * once was, until `hurry` says that somebody waits.
+   * once was, until `hurry` aborts: somebody waits.
    */
-  async carryOut(wanted: WantedPorts, again: boolean, hurry: () => boolean = () => false): Promise<void> {
+  async carryOut(wanted: WantedPorts, again: boolean, hurry?: AbortSignal): Promise<void> {
     const isChanged = this.#take(wanted);
     if (again) this.#forgetMoved();
     this.#hurry = hurry;
@@ -245,7 +249,7 @@ export class Ports {
         source: guest.source,
       })),
     );
-    this.#problem = await this.#listen(entries, again && !this.#hurry());
+    this.#problem = await this.#listen(entries, again && this.#hurry?.aborted !== true);
     for (const driver of drivers) {
       const own = known.filter(({ record }) => record.port.driver === driver.kind);
       const ports = own.map(
@@ -256,7 +260,7 @@ export class Ports {
           formerGateways: guest.formerGateways,
         }),
       );
-      const problems = await this.#sync(driver, ports, again && !this.#hurry());
+      const problems = await this.#sync(driver, ports, again && this.#hurry?.aborted !== true);
       for (const { key, record } of own) {
         const problem = typeof problems === "string" ? problems : problems.get(record.address);
         if (problem !== undefined) refused.set(key, problem);
@@ -288,7 +292,8 @@ export class Ports {
     const { repaired, log } = this.#parts;
     const isSuspect = this.#suspect.delete(driver);
     try {
-      const result = await driver.sync(ports, again || isSuspect);
+      // What is known to be disturbed is mended whoever waits.
+      const result = await driver.sync(ports, again || isSuspect, isSuspect ? undefined : this.#hurry);
       if (result.repaired) repaired(driver.kind);
       return result.failed;
     } catch (error) {

@@ -186,5 +186,6 @@ test.each([
   );
   expect(all).toHaveLength(1);
   const unit = readFileSync(join(DEPLOY, "systemd", file), "utf8");
-  expect(unit).toContain(`\nEnvironment=NODE_OPTIONS=${all[0].value}\n`);
+  const [, options] = /^Environment="?NODE_OPTIONS=([^"\n]*)"?$/m.exec(unit) ?? [];
+  expect(options).toBe(all[0].value);
 });

@@ -48,15 +48,15 @@ async function play(isSearchDue: boolean, failure: () => string | null = () => n
   await once(server, "listening");
   const calls: string[] = [];
   let looking = false;
-  const carryOut = async (wanted: WantedPorts, again: boolean, hurry: () => boolean) => {
+  const carryOut = async (wanted: WantedPorts, again: boolean, hurry: AbortSignal) => {
     const look = again && calls.length > 0;
     const isNews = wanted.version !== calls.at(-1);
     calls.push(look ? "look" : isNews ? wanted.version : "search");
     const why = failure();
     if (why !== null) throw new Error(why);
-    looking = look;
+    looking = look && !hurry.aborted;
     // A look that nobody hurries does not end.
-    while (look && !hurry()) await pause(5);
+    while (look && !hurry.aborted) await pause(5);
     looking = false;
   };
   const ports = { carryOut, isSearchDue, failed: [], problem: null, count: 0 };

@@ -23,9 +23,10 @@ export interface DatapathDriver {
   /**
    * Brings the datapath to exactly these ports, in one transaction. It compares with what it did last; `again`: with
    * what is really there, and changes only what differs. Resolves with the ports that could not be admitted, and why;
-   * `repaired`: somebody else had changed what was there. Throws when nothing could be done.
+   * `repaired`: somebody else had changed what was there. `hurry`: when it aborts, a comparison may be given up. Throws
+   * when nothing could be done.
    */
-  sync(ports: readonly AdmittedPort[], again: boolean): Promise<SyncResult>;
+  sync(ports: readonly AdmittedPort[], again: boolean, hurry?: AbortSignal): Promise<SyncResult>;
   /** Begins to watch the datapath; `lost` is called when somebody may have changed what is ours, or a link went. */
   watch(lost: () => void): void;
   /** Stops watching. Leaves the datapath as it is. */

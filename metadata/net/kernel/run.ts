@@ -17,6 +17,8 @@ export interface RunLimits {
   readonly timeMax?: number;
   /** Characters of each of the two outputs. */
   readonly outputMax?: number;
+  /** Ends it when aborted. */
+  readonly signal?: AbortSignal | undefined;
 }
 
 /** Runs a command to its end, or until it passes a limit. Never rejects. */
@@ -24,11 +26,15 @@ export function run(
   command: string,
   args: readonly string[],
   input = "",
-  { timeMax = COMMAND_MS_MAX, outputMax = OUTPUT_CHARS_MAX }: RunLimits = {},
+  { timeMax = COMMAND_MS_MAX, outputMax = OUTPUT_CHARS_MAX, signal }: RunLimits = {},
 ): Promise<Ran> {
   return new Promise((resolve) => {
     const limits = { timeout: timeMax, killSignal: "SIGKILL" } as const;
-    const child = spawn(command, args, { stdio: ["pipe", "pipe", "pipe"], ...limits });
+    const child = spawn(command, args, {
+      stdio: ["pipe", "pipe", "pipe"],
+      ...limits,
+      ...(signal && { signal }),
+    });
     const out = { stdout: "", stderr: "" };
     let limit = "";
     for (const stream of ["stdout", "stderr"] as const) {

@@ -70,8 +70,8 @@ export class BridgeDriver implements DatapathDriver {
     return { driver: this.kind, link: link.name, ifindex: link.ifindex, door: doorName(place) };
   }
 
-  sync(ports: readonly AdmittedPort[], again: boolean): Promise<SyncResult> {
-    return this.#inTurn(() => this.#sync(ports, again));
+  sync(ports: readonly AdmittedPort[], again: boolean, hurry?: AbortSignal): Promise<SyncResult> {
+    return this.#inTurn(() => this.#sync(ports, again, hurry));
   }
 
   watch(lost: () => void): void {
@@ -90,7 +90,7 @@ export class BridgeDriver implements DatapathDriver {
     });
   }
 
-  async #sync(ports: readonly AdmittedPort[], again: boolean): Promise<SyncResult> {
+  async #sync(ports: readonly AdmittedPort[], again: boolean, hurry?: AbortSignal): Promise<SyncResult> {
     const unplugged = await this.#openDoors(ports, again);
     const failed = new Map<PortAddress, string>();
     const served: AdmittedPort[] = [];
@@ -103,7 +103,7 @@ export class BridgeDriver implements DatapathDriver {
     const build = (chosen: readonly AdmittedPort[]) => bridgeRuleset(chosen, indexes, this.#parts.doors);
     const links = [...this.#open.values()].map(({ outer, ifindex }) => ({ link: outer, ifindex }));
     if (served.length === 0) await this.#table.remove();
-    const done = served.length === 0 ? null : await this.#table.sync(served, { build, links }, again);
+    const done = served.length === 0 ? null : await this.#table.sync(served, { build, links }, again, hurry);
     await this.#keepOutOfNat(served.length > 0);
     for (const [address, why] of done?.failed ?? []) failed.set(address, why);
     return { failed, repaired: done?.repaired ?? false };

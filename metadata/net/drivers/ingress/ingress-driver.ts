@@ -67,8 +67,8 @@ export class IngressDriver implements DatapathDriver {
     return { driver: this.kind, link: link.name, ifindex: link.ifindex, door: DOOR };
   }
 
-  sync(ports: readonly AdmittedPort[], again: boolean): Promise<SyncResult> {
-    return this.#inTurn(() => this.#sync(ports, again));
+  sync(ports: readonly AdmittedPort[], again: boolean, hurry?: AbortSignal): Promise<SyncResult> {
+    return this.#inTurn(() => this.#sync(ports, again, hurry));
   }
 
   watch(lost: () => void): void {
@@ -87,13 +87,14 @@ export class IngressDriver implements DatapathDriver {
     });
   }
 
-  async #sync(ports: readonly AdmittedPort[], again: boolean): Promise<SyncResult> {
+  async #sync(ports: readonly AdmittedPort[], again: boolean, hurry?: AbortSignal): Promise<SyncResult> {
     if (ports.length === 0) {
       await this.#table.remove();
       return { failed: new Map(), repaired: false };
     }
     const door = again || this.#door === null ? await this.#openDoor() : this.#door;
-    return this.#table.sync(ports, { build: (chosen) => door.builder.build(chosen), links: [door] }, again);
+    const content = { build: (chosen: readonly AdmittedPort[]) => door.builder.build(chosen), links: [door] };
+    return this.#table.sync(ports, content, again, hurry);
   }
 
   async #openDoor(): Promise<Door> {

@@ -54,13 +54,14 @@ export class NftTable {
     ports: readonly AdmittedPort[],
     { build, links }: TableContent,
     again: boolean,
+    hurry?: AbortSignal,
   ): Promise<SyncResult> {
     const known = this.#applied;
     const inTable = ({ link, ifindex }: PortRef) => !again && this.#links.byIndex.get(ifindex) === link;
     const { admitted, failed } = choosePorts(ports, inTable);
     const names = new Set([...links, ...ports.map(({ port }) => port)].map(({ link }) => link));
     this.#links = { ...this.#links, names };
-    let present = again || known === null ? await this.#read() : known;
+    let present = again || known === null ? await this.#readUnless(hurry, known) : known;
     const repaired = again && known !== null && (present === null || !sameState(known, present));
     for (let attempt = 1; ; attempt += 1) {
       const wanted = admitted.filter(({ address }) => !failed.has(address));
@@ -112,10 +113,22 @@ export class NftTable {
       throw new Error(`nft cannot delete the table ${this.table}: ${ran.stderr.trim().slice(0, 300)}`);
   }
 
-  /** null: no table, or one of another form. Throws an Error when nft cannot say. */
-  async #read(): Promise<TableState | null> {
+  /** What is there, or what is known when that is to be hurried: a list of a thousand ports takes a second. */
+  async #readUnless(hurry: AbortSignal | undefined, known: TableState | null): Promise<TableState | null> {
+    if (known === null) return this.#read();
+    try {
+      return await this.#read(hurry);
+    } catch (error) {
+      if (hurry?.aborted) return known;
+      throw error;
+    }
+  }
+
+  /** null: no table, or one of another form. Throws an Error when nft cannot say, or `signal` aborts. */
+  async #read(signal?: AbortSignal): Promise<TableState | null> {
     const { form, table } = this;
-    const listed = await run("nft", ["-j", "list", "table", form.family, table], "", LIST_LIMITS);
+    const limits = { ...LIST_LIMITS, signal };
+    const listed = await run("nft", ["-j", "list", "table", form.family, table], "", limits);
     if (listed.code === 0) return parseTable(form, listed.stdout);
     if (listed.stderr.includes("No such file or directory")) return null;
     throw new Error(`nft cannot list the table ${table}: ${listed.stderr.trim().slice(0, 300)}`);

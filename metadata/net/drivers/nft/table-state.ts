@@ -81,10 +81,9 @@ interface ListedSet {
 
 /** `nft -j list table` as a state; null: the table has sets of another form. */
 export function parseTable(form: TableForm, json: string): TableState | null {
-  const { nftables } = JSON.parse(json) as { nftables: readonly Listed[] };
   const chains = new Map<string, string>();
   const elements = new Map<string, ReadonlyMap<string, string>>();
-  for (const { chain, rule, set, map } of nftables) {
+  for (const { chain, rule, set, map } of listedIn(json)) {
     if (chain !== undefined) chains.set(chain.name, "");
     if (rule !== undefined) {
       const before = chains.get(rule.chain) ?? "";
@@ -97,6 +96,20 @@ export function parseTable(form: TableForm, json: string): TableState | null {
     elements.set(found.name, read);
   }
   return elements.size === Object.keys(form.sets).length ? { chains, elements } : null;
+}
+
+/** How nft begins a rule in a list. */
+const RULE = '{"rule": {"family": ';
+
+/** What is listed. Rules are read one by one: as one value, those of a thousand ports would take 10 MB. */
+function* listedIn(json: string): Generator<Listed> {
+  const pieces = json.trimEnd().split(`, ${RULE}`);
+  if (pieces.length === 1) return yield* (JSON.parse(json) as { nftables: readonly Listed[] }).nftables;
+  const last = pieces.length - 1;
+  for (const [at, piece] of pieces.entries()) {
+    const text = at === 0 ? `${piece}]}` : `{"nftables": [${RULE}${piece}${at === last ? "" : "]}"}`;
+    yield* (JSON.parse(text) as { nftables: readonly Listed[] }).nftables;
+  }
 }
 
 function readElements(form: SetForm | undefined, found: ListedSet): ReadonlyMap<string, string> | null {

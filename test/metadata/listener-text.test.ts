@@ -174,11 +174,11 @@ describe("the namespace", () => {
         "neigh replace fe80::2 lladdr 02:6d:64:00:00:02 dev eth0 nud permanent",
         "route replace fd00:6d64::/32 via fe80::2 dev eth0",
         "link set doorf001 mtu 1280 address 02:6d:64:00:00:03 up",
-        "neigh replace 248.0.0.1 lladdr 02:6d:64:00:00:02 dev doorf001 nud permanent",
+        "neigh replace 248.0.0.1 lladdr 01:80:c2:00:00:0d dev doorf001 nud permanent",
         "route replace default via 248.0.0.1 dev doorf001 onlink table 61441",
         "route replace default via 248.0.0.1 dev doorf001 onlink table 61447",
         "address replace fe80::a9fe:a9fe/64 dev doorf001 nodad",
-        "neigh replace fe80::2 lladdr 02:6d:64:00:00:02 dev doorf001 nud permanent",
+        "neigh replace fe80::2 lladdr 01:80:c2:00:00:0d dev doorf001 nud permanent",
         "route replace fd00:6d64:f001::/48 via fe80::2 dev doorf001",
         "route replace fd00:6d64:f007::/48 via fe80::2 dev doorf001",
       ]

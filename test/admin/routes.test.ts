@@ -200,7 +200,7 @@ const BAD: readonly (readonly [
   ["GET", "/v1/history", { pod: "web" }, 'pod is "web": the parameters here are address, network, limit'],
   ["GET", "/v1/history", { address: "blue" }, 'address is "blue": '],
   ["GET", "/v1/history", { limit: "1.5" }, 'limit is "1.5": expected a whole number from 1 to 5000'],
-  ["GET", "/v1/identity", {}, "query is []: expected exactly one of address, pod, vm and container"],
+  ["GET", "/v1/identity", {}, "query is []: expected exactly one of address, pod, vm, container and pod-uid"],
   ["GET", "/v1/identity", { pod: "a", vm: "b" }, 'query is ["pod","vm"]: expected exactly one of'],
   ["GET", "/v1/identity", { pod: "a", network: "blue" }, 'network is "blue": it goes with address only'],
   ["GET", "/v1/identity", { pod: "a", here: "yes" }, 'here is "yes": expected true or false'],

@@ -58,7 +58,7 @@ export class Agent {
   #disturbed = false;
   /** Why what was wanted last could not be carried out; null: it was. */
   #failure: string | null = null;
-  /** Changes from the daemon that wait to be applied: an ADD is answered when they are. */
+  /** Changes that wait to be applied: an ADD is answered when they are. */
   #waiting = 0;
   /** Aborts when the check under way is to be cut short. */
   #hurry = new AbortController();
@@ -99,6 +99,11 @@ export class Agent {
   /** Checks everything again soon: something was changed. */
   checkSoon(): void {
     this.#disturbed = true;
+  }
+
+  /** What is wanted has changed though the daemon has said nothing new. */
+  takeSoon(): void {
+    void this.#carryOut(null, false).then(() => this.reportSoon());
   }
 
   /** Which ports fail has changed: the daemon is told, if it was told otherwise. */
@@ -181,13 +186,14 @@ export class Agent {
    * was completed: for hundreds of ports it takes a while, and changes do not wait for its end.
    */
   #carryOut(next: WantedPorts | null, again: boolean): Promise<boolean> {
-    if (next !== null) {
+    const isChange = next !== null || !again;
+    if (isChange) {
       this.#waiting += 1;
       if (this.#cutShort < CUT_SHORT_MAX) this.#hurry.abort();
     }
     let isWhole = true;
     const turn = this.#turn.then(async () => {
-      if (next !== null) this.#waiting -= 1;
+      if (isChange) this.#waiting -= 1;
       this.#hurry = new AbortController();
       const { signal } = this.#hurry;
       if (this.#waiting > 0 && this.#cutShort < CUT_SHORT_MAX) this.#hurry.abort();

@@ -3,9 +3,24 @@ import { formatAddress, parseAddress } from "../../ipam/space/address.ts";
 import type { WantedPort } from "../ports/wire.ts";
 import type { NotFound } from "./port-lookup.ts";
 
+/** An attachment whose port is wanted: by the daemon, or as a pod of OVN-Kubernetes has it. */
+export interface Attachment extends WantedPort {
+  /** Absent: the link is looked for in the guest's namespace. */
+  readonly pod?: PodPort;
+}
+
+/** Port of a pod in Open vSwitch, as OVN-Kubernetes wrote it. */
+export interface PodPort {
+  readonly uid: string;
+  /** On the node. */
+  readonly link: string;
+  /** UUID of its row, which is another one when the port was added anew. */
+  readonly row: string;
+}
+
 /** An attachment whose port is wanted, validated for use in commands and in haproxy's map. */
 export interface Guest {
-  readonly wanted: WantedPort;
+  readonly wanted: Attachment;
   /** As in LISTENER_HEADERS. */
   readonly subject: string;
   /** The recorded address by which the metadata server knows it: of IPv4, if it has one. */
@@ -15,27 +30,37 @@ export interface Guest {
   readonly formerGateways: readonly string[];
 }
 
-/** Unlike every other attachment's on this node. */
-export function guestKey({ network, containerId, interface: name }: WantedPort): string {
-  return `${network} ${containerId} ${name}`;
+/** No network has this name. */
+const POD_KEY = "{pod} ";
+
+/** Unlike every other attachment's on this node. Of a pod: another one when anything of its row has changed. */
+export function guestKey(wanted: Attachment): string {
+  const { network, containerId, interface: name, pod } = wanted;
+  return pod === undefined ? `${network} ${containerId} ${name}` : POD_KEY + JSON.stringify(wanted);
+}
+
+/** What a key says of a pod's port, which is all; null: it is none of a pod. */
+export function podOf(key: string): Required<Attachment> | null {
+  return key.startsWith(POD_KEY) ? JSON.parse(key.slice(POD_KEY.length)) : null;
 }
 
 /** The guest, or why it cannot be served. */
-export function guestOf(wanted: WantedPort): Guest | NotFound {
-  const { network, containerId, interface: name } = wanted;
+export function guestOf(wanted: Attachment): Guest | NotFound {
+  const { network, containerId, interface: name, pod } = wanted;
   // The CNI rules. The names are used in headers.
   if (!isNetworkName(network))
     return never(
       `the name of network ${JSON.stringify(network)} may only have letters, digits, "_", "." and "-"`,
     );
   if (!/^[\w.-]+$/.test(containerId)) return never(`its container ID ${JSON.stringify(containerId)} is none`);
+  if (pod !== undefined && !/^[\w-]+$/.test(pod.uid)) return never(`its pod's UID ${pod.uid} is none`);
   try {
     const addresses = wanted.addresses.map(parseAddress);
     const source = addresses.find(({ family }) => family === 4) ?? addresses[0];
     if (source === undefined) return { kind: "pending", problem: "it has no recorded address" };
     return {
       wanted,
-      subject: `container/${containerId}/${encodeURIComponent(name)}`,
+      subject: pod === undefined ? `container/${containerId}/${encodeURIComponent(name)}` : `pod/${pod.uid}`,
       source: formatAddress(source),
       mac: macText(wanted.mac),
       formerGateways: wanted.formerGateways
@@ -49,11 +74,9 @@ export function guestOf(wanted: WantedPort): Guest | NotFound {
 }
 
 /** Whether nothing that is recorded of an attachment has changed. */
-export function sameWanted(one: WantedPort, other: WantedPort): boolean {
+export function sameWanted(one: Attachment, other: Attachment): boolean {
   return (
-    one.network === other.network &&
-    one.containerId === other.containerId &&
-    one.interface === other.interface &&
+    guestKey(one) === guestKey(other) &&
     one.netns === other.netns &&
     one.mac === other.mac &&
     sameTexts(one.addresses, other.addresses) &&

@@ -17,6 +17,7 @@ import { type Names, namesOf } from "./kernel/names.ts";
 import { hasIpv6, Listener } from "./listener/listener.ts";
 import { NetMetrics } from "./metrics.ts";
 import { Balancers } from "./ovn/balancers.ts";
+import { OvnPods } from "./ovn-pods.ts";
 import { OvsPorts } from "./ovs/ovs-ports.ts";
 import { PortMemory } from "./port-memory.ts";
 import { Ports } from "./ports.ts";
@@ -45,6 +46,7 @@ export class MetadataNet {
   #formerSinceMs: number | null = null;
   /** null: it is not to be looked for. */
   readonly #ovs: OvsPorts | null;
+  readonly #pods: OvnPods;
   readonly #drivers: readonly DatapathDriver[];
   readonly #ports: Ports;
   readonly #agent: Agent;
@@ -91,8 +93,10 @@ export class MetadataNet {
       // Last: where the kernel has no better.
       new BridgeDriver({ table: `${table}_ports`, doors: listener, clock }),
     ];
+    this.#pods = new OvnPods({ ovs: this.#ovs, memory, clock, log });
     this.#ports = new Ports({
       memory,
+      pods: this.#pods,
       listener,
       frontend: this.#frontend(statsSocket),
       drivers: this.#drivers,
@@ -141,6 +145,7 @@ export class MetadataNet {
         this.#agent.checkSoon();
       });
     }
+    this.#pods.watch(() => this.#agent.takeSoon());
     const { runDir } = this.#settings;
     const { namespace, table } = this.#names;
     this.#log.info({ runDir, namespace, table, metrics: this.#health.address }, "started");
@@ -152,6 +157,7 @@ export class MetadataNet {
   async stop(): Promise<void> {
     try {
       for (const driver of this.#drivers) driver.close();
+      this.#pods.close();
       this.#agent.stop();
       await this.#balancers?.stop();
       await this.#running;

@@ -1,6 +1,7 @@
 import type { DatapathDriver, HostSideLink, PortRef } from "./drivers/driver.ts";
-import { type Guest, macText } from "./guest.ts";
+import { type Guest, macText, type PodPort } from "./guest.ts";
 import { guestSpace } from "./guest-space.ts";
+import type { OvnPods } from "./ovn-pods.ts";
 import { type Lookup, type NotFound, namesOf, type OthersPorts, PortLookup } from "./port-lookup.ts";
 import type { PortMemory } from "./port-memory.ts";
 import type { FoundPort } from "./port-search.ts";
@@ -9,16 +10,20 @@ import type { FoundPort } from "./port-search.ts";
 export class PortFinder {
   readonly #memory: PortMemory;
   readonly #drivers: readonly DatapathDriver[];
+  readonly #pods: OvnPods;
   readonly #lookup = new PortLookup();
 
   /** The first driver that claims a link has it. */
-  constructor(memory: PortMemory, drivers: readonly DatapathDriver[]) {
+  constructor(memory: PortMemory, drivers: readonly DatapathDriver[], pods: OvnPods) {
     this.#memory = memory;
+    this.#pods = pods;
     this.#drivers = drivers;
   }
 
   /** `guests`: all that are wanted, by key. */
   async find(key: string, guest: Guest, guests: ReadonlyMap<string, Guest>): Promise<FoundPort | NotFound> {
+    const { pod } = guest.wanted;
+    if (pod !== undefined) return this.#findPod(key, pod, guest);
     const found =
       this.#again(key, guest) ?? (await this.#lookup.find(guest.wanted, this.#others(key, guest, guests)));
     if (found.kind !== "found") return found;
@@ -27,8 +32,22 @@ export class PortFinder {
       const name = guest.wanted.interface;
       return { kind: "pending", problem: `the MAC address of ${name} is not known; request one` };
     }
-    const port = await this.#claim(found.link);
+    const port = await this.#claim(found.link, this.#drivers);
     return "problem" in port ? port : { kind: "found", port, mac, space: found.space };
+  }
+
+  /** The bridge is ovn-controller's: only a driver that writes nothing into it will do. */
+  async #findPod(key: string, pod: PodPort, { mac, wanted }: Guest): Promise<FoundPort | NotFound> {
+    const found = await this.#pods.find(pod);
+    if ("problem" in found) return found;
+    if (this.#isOthers(found.ifindex, key))
+      return { kind: "pending", problem: `${found.name} is the port of another attachment` };
+    if (mac === null) return { kind: "pending", problem: "Open vSwitch's database has no MAC address of it" };
+    const port = await this.#claim(
+      found,
+      this.#drivers.filter(({ kind }) => kind === "ingress"),
+    );
+    return "problem" in port ? port : { kind: "found", port, mac, space: guestSpace(wanted.netns) };
   }
 
   /** Where it was found once; null: it was not, or that is not there any more, or another attachment's. */
@@ -40,8 +59,8 @@ export class PortFinder {
     return link === null ? null : { kind: "found", link, mac, space: space ?? guestSpace(wanted.netns) };
   }
 
-  async #claim(link: HostSideLink): Promise<PortRef | NotFound> {
-    for (const driver of this.#drivers) {
+  async #claim(link: HostSideLink, drivers: readonly DatapathDriver[]): Promise<PortRef | NotFound> {
+    for (const driver of drivers) {
       const port = await driver.claim(link);
       if (port !== null) return port;
     }

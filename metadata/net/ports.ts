@@ -3,18 +3,17 @@ import { type Clock, sleep, type Timer } from "../../platform/time.ts";
 import type { FailedPort, WantedPorts } from "../ports/wire.ts";
 import type { AdmittedPort, DatapathDriver } from "./drivers/driver.ts";
 import { FailureLog } from "./failure-log.ts";
-import type { Guest } from "./guest.ts";
-import { guestSpace, isSameSpace } from "./guest-space.ts";
 import type { Frontend } from "./haproxy/frontend.ts";
 import { mapEntries } from "./haproxy/port-map.ts";
 import { hostLink } from "./kernel/sysfs.ts";
 import type { Listener } from "./listener/listener.ts";
+import type { OvnPods, WantedHere } from "./ovn-pods.ts";
 import { PortFinder } from "./port-finder.ts";
 import type { NotFound } from "./port-lookup.ts";
 import type { PortMemory } from "./port-memory.ts";
 import { type FoundPort, PortSearch } from "./port-search.ts";
 import { Turns } from "./turns.ts";
-import { WantedGuests } from "./wanted-guests.ts";
+import { hasMoved, WantedGuests } from "./wanted-guests.ts";
 
 /** How long a change waits for its searches: what takes longer is carried out when it is found. */
 const SEARCH_GRACE_MS = 500;
@@ -32,6 +31,7 @@ export interface PortsParts {
   readonly frontend: Frontend;
   /** The first that claims a link has it. */
   readonly drivers: readonly DatapathDriver[];
+  readonly pods: OvnPods;
   readonly log: Log;
   readonly clock: Clock;
   /** Somebody else had changed what this driver had made; it is as it was. */
@@ -64,7 +64,7 @@ export class Ports {
   constructor(parts: PortsParts) {
     this.#parts = parts;
     this.#failureLog = new FailureLog(parts.log, parts.clock, () => this.failed);
-    this.#finder = new PortFinder(parts.memory, parts.drivers);
+    this.#finder = new PortFinder(parts.memory, parts.drivers, parts.pods);
     this.#search = new PortSearch(
       parts.clock,
       (key) => this.#find(key),
@@ -126,7 +126,7 @@ export class Ports {
    * once was, until `hurry` aborts: somebody waits.
    */
   async carryOut(wanted: WantedPorts, again: boolean, hurry?: AbortSignal): Promise<void> {
-    const isChanged = this.#take(wanted);
+    const isChanged = this.#take(this.#parts.pods.among(wanted));
     if (again) this.#forgetMoved();
     this.#hurry = hurry;
     // What is recorded comes before any look into a guest's namespace.
@@ -158,7 +158,7 @@ export class Ports {
   }
 
   /** Returns whether what is recorded of guests has changed. */
-  #take(wanted: WantedPorts): boolean {
+  #take(wanted: WantedHere): boolean {
     const { memory } = this.#parts;
     const changed = this.#guests.take(wanted);
     for (const key of changed) this.#search.forget(key);
@@ -323,10 +323,4 @@ export class Ports {
     const problem = this.#refused.get(key);
     return problem === undefined ? null : { kind: "pending", problem };
   }
-}
-
-/** Whether a guest is in another namespace than the one in which its port was found. */
-function hasMoved(memory: PortMemory, key: string, { wanted }: Guest): boolean {
-  const space = (memory.get(key) ?? memory.former(key))?.space ?? null;
-  return space !== null && !isSameSpace(space, guestSpace(wanted.netns));
 }

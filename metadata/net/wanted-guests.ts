@@ -1,5 +1,7 @@
-import type { FailedPort, WantedPorts } from "../ports/wire.ts";
-import { type Guest, guestKey, guestOf, sameWanted } from "./guest.ts";
+import type { FailedPort } from "../ports/wire.ts";
+import { type Attachment, type Guest, guestKey, guestOf, sameWanted } from "./guest.ts";
+import { guestSpace, isSameSpace } from "./guest-space.ts";
+import type { PortMemory } from "./port-memory.ts";
 
 /** The guests that are wanted: those that can be served, by key, and those that cannot, wherever they are. */
 export class WantedGuests {
@@ -19,7 +21,7 @@ export class WantedGuests {
   }
 
   /** Returns the keys of those that are wanted no longer, or otherwise than before. */
-  take(wanted: Pick<WantedPorts, "ports">): readonly string[] {
+  take(wanted: { readonly ports: readonly Attachment[] }): readonly string[] {
     const before = this.#fit;
     const fit = new Map<string, Guest>();
     const unfit: FailedPort[] = [];
@@ -35,4 +37,10 @@ export class WantedGuests {
     this.#unfit = unfit;
     return [...before].filter(([key, guest]) => fit.get(key) !== guest).map(([key]) => key);
   }
+}
+
+/** Whether a guest is in another namespace than the one in which its port was found. */
+export function hasMoved(memory: PortMemory, key: string, { wanted }: Guest): boolean {
+  const space = (memory.get(key) ?? memory.former(key))?.space ?? null;
+  return space !== null && !isSameSpace(space, guestSpace(wanted.netns));
 }

@@ -51,6 +51,7 @@ export class NetNode {
    */
   #holder: ChildProcess | null = null;
   #ports: readonly WantedPort[] = [];
+  #ovnNetworks: readonly string[] = [];
   #version = 1;
   #former: FormerNet | null = null;
   #report: PortReport | null = null;
@@ -162,7 +163,11 @@ export class NetNode {
         const send = () => {
           clearTimeout(timer);
           this.#pending.delete(send);
-          const wanted = { version: String(this.#version), ports: this.#ports, ovnNetworks: [] };
+          const wanted = {
+            version: String(this.#version),
+            ports: this.#ports,
+            ovnNetworks: this.#ovnNetworks,
+          };
           answer.writeHead(200, { "content-type": "application/json" }).end(JSON.stringify(wanted));
         };
         const timer = setTimeout(send, report.waitMs);
@@ -209,6 +214,12 @@ export class NetNode {
     this.#ports = ports;
     this.#version += 1;
     for (const send of [...this.#pending]) send();
+  }
+
+  /** Wants the pods of these networks of OVN-Kubernetes and of no others; resolves as `wanted` does. */
+  serve(...networks: readonly string[]): Promise<Record<string, string>> {
+    this.#ovnNetworks = networks;
+    return this.wanted(...this.#ports);
   }
 
   /** Wants them, and waits until that was carried out. Resolves with the problems by interface: see `problems`. */

@@ -172,7 +172,8 @@ describe.skipIf(whyNotOvs() !== null)("pods on networks of OVN-Kubernetes", () =
       "sandbox-of-uid-poor ovn-udn1": "pending: Open vSwitch's database has no MAC address of it",
       "sandbox-of-uid-gone ovn-udn1": "pending: there is no link gone0 on the node",
     });
-    expect(node.net.log).toContain("there is no link gone0");
+    // Only what lasts is logged.
+    await until(() => node.net.log.includes("there is no link gone0"), "the log");
     await node.ovs.vsctl("set", "interface", guest.port, `external_ids:attached_mac="${guest.mac}"`);
     await isServed(guest, "pod/uid-poor");
     await node.ovs.vsctl("del-port", "gone0");

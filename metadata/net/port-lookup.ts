@@ -41,6 +41,8 @@ const WITHOUT_HOST_SIDE: Readonly<Record<string, string>> = {
 };
 const NO_HOST_SIDE = "which has no end on the node: frames of its guest cannot be taken there";
 
+const NOT_MADE = ": it is not made yet, or is a socket, such as a vhost-user port, and cannot be served";
+
 /** Finds the end of attachments' interfaces in the node's own network namespace. */
 export class PortLookup {
   readonly #hostLinks = new HostLinks();
@@ -70,7 +72,8 @@ export class PortLookup {
     if (found.length === 1) return { kind: "found", link: found[0] as HostSideLink, mac, space };
     if (found.length > 1)
       return pending(`${name} was renamed, and may be behind ${found.map((one) => one.name).join(" or ")}`);
-    if (own === undefined) return pending(`there is no interface ${name} in its network namespace`);
+    if (own === undefined)
+      return pending(`there is no interface ${name} in its network namespace${NOT_MADE}`);
     const kind = own.linkinfo?.info_kind ?? "";
     return {
       kind: "final",

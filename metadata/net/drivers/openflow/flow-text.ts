@@ -20,10 +20,11 @@ const NO_VLAN = "vlan_tci=0x0000/0x0fff";
  *
  *   0 --- from the door ------------------------> BACK: one port's D or prefix -> its guest
  *     --- claims to be the service -------------> CLAIMS: from or to a port of ours: dropped; else table 0 again
+ *     --- has a tag below its tag --> NESTED: without a VLAN, from or to a port of ours: dropped; else table 0 again
  *     --- asks for the service -> PORTS: which D? -> ASK: rewritten -> door, or answered (ARP, NS -> ADVERTISE)
  *                                 none: table 0 again
  */
-const TABLE = { back: 200, claims: 201, ports: 202, ask: 203, advertise: 204 } as const;
+const TABLE = { back: 200, claims: 201, ports: 202, ask: 203, advertise: 204, nested: 205 } as const;
 
 /**
  * Flows by table, priority and match, with their actions: as ovs-ofctl reads both. Values are set by `set_field`: as `load`
@@ -71,6 +72,8 @@ function addEntry(add: Add, { door }: BridgePlan): void {
   add(0, 30, `in_port=${door}`, `resubmit(,${TABLE.back})`);
   add(0, 20, `dl_vlan=${DOOR_VLAN}`, "drop");
   for (const claim of CLAIMS) add(0, 10, `reg15=0,${claim}`, `resubmit(,${TABLE.claims})`);
+  // What is below the tags that the switch reads may be a claim, and guests take tags without a VLAN off.
+  for (const tag of ["0x8100", "0x88a8"]) add(0, 10, `reg15=0,dl_type=${tag}`, `resubmit(,${TABLE.nested})`);
   for (const question of [
     `arp,arp_op=1,arp_tpa=${METADATA_IPV4}`,
     `ip,nw_dst=${METADATA_IPV4}`,
@@ -78,7 +81,7 @@ function addEntry(add: Add, { door }: BridgePlan): void {
     `ipv6,ipv6_dst=${METADATA_IPV6}`,
   ])
     add(0, 0, `reg15=0,${UNTAGGED},${question}`, `resubmit(,${TABLE.ports})`);
-  for (const table of [TABLE.claims, TABLE.ports])
+  for (const table of [TABLE.claims, TABLE.ports, TABLE.nested])
     add(table, 0, "", `set_field:${NOT_OURS}->reg15,resubmit(,0)`);
 }
 
@@ -90,6 +93,8 @@ const CLAIMS: readonly string[] = [
     `ipv6,ipv6_src=${address}`,
     `icmp6,icmp_type=136,nd_target=${address}`,
   ]),
+  // Redirects, of which no flow can see whom they name. Nobody depends on one.
+  "icmp6,icmp_type=137",
 ];
 
 /** What becomes of a question; D is in reg14. */
@@ -152,14 +157,20 @@ function addGuest(add: Add, { serviceMac }: BridgePlan, guest: GuestFlowPort): v
   add(TABLE.back, 0, `ipv6,ipv6_dst=${portPrefix6(address)}/64`, `${toGuest},${local},output:${ofport}`);
   add(TABLE.claims, 30, `in_port=${ofport}`, "drop");
   add(TABLE.claims, 20, `dl_dst=${mac}`, "drop");
+  for (const vlan of [NO_VLAN, ...(guest.untaggedVlan === 0 ? [] : [`dl_vlan=${guest.untaggedVlan}`])]) {
+    add(TABLE.nested, 30, `in_port=${ofport},${vlan}`, "drop");
+    add(TABLE.nested, 20, `dl_dst=${mac},${vlan}`, "drop");
+  }
 }
 
 /** Claims of others that would be flooded to a guest: those in its VLAN. */
 function addClaims(add: Add, { guests, others }: BridgePlan): void {
   const vlans = new Set(guests.map(({ untaggedVlan }) => untaggedVlan));
-  for (const vlan of vlans) if (vlan !== 0) add(TABLE.claims, 10, `dl_vlan=${vlan},${MULTICAST}`, "drop");
-  for (const { ofport, untaggedVlan } of others)
-    if (vlans.has(untaggedVlan)) add(TABLE.claims, 10, `in_port=${ofport},${NO_VLAN},${MULTICAST}`, "drop");
+  for (const table of [TABLE.claims, TABLE.nested]) {
+    for (const vlan of vlans) if (vlan !== 0) add(table, 10, `dl_vlan=${vlan},${MULTICAST}`, "drop");
+    for (const { ofport, untaggedVlan } of others)
+      if (vlans.has(untaggedVlan)) add(table, 10, `in_port=${ofport},${NO_VLAN},${MULTICAST}`, "drop");
+  }
 }
 
 /** Lines for `ovs-ofctl --bundle add-flows`, which bring the switch from one state to another. "": they are equal. */

@@ -153,10 +153,13 @@ describe("no address is reserved", () => {
     listen(daemon);
     const config = withMetadata("blue", { metadata: { address: "10.10.0.1" } });
     expect(addressesOf(await daemon.cni("ADD", "c1", { config }))).toEqual(["10.10.0.1/24"]);
-    await untilLogged(daemon, "metadata.address is no longer needed");
+    await untilLogged(daemon, "metadata.address is of no use to new guests");
     const { findings } = (await daemon.get("/v1/check")).json();
     expect(findings).toMatchObject([
-      { invariant: "metadata", message: expect.stringContaining("metadata.address is no longer needed") },
+      {
+        invariant: "metadata",
+        message: expect.stringContaining("metadata.address is of no use to new guests"),
+      },
     ]);
   });
 });

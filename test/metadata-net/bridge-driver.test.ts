@@ -36,8 +36,23 @@ describe.skipIf(whyNotReal() !== null)("guests that are served in their bridge",
       );
   });
 
+  test("are answered on link when the address of the bridge has changed", async () => {
+    await node.mustRun("ip", ["link", "set", bridge, "address", "02:00:00:00:00:01"]);
+    await until(
+      async () =>
+        (await node.run("ip", ["neigh", "show", METADATA, "dev", bridge])).stdout.includes("PERMANENT"),
+      () => `what the bridge answers; log: ${node.log}`,
+      10_000,
+    );
+    for (const guest of [a, b]) expect(await askAs(guest)).toBe(self(guest));
+  });
+
   test("keep theirs while a neighbour floods with their MAC, and others see nothing of it", async () => {
     const uplink = await node.uplink(bridge);
+    await until(
+      async () => (await askAs(a, ["--max-time", "1"])) === self(a),
+      () => `an answer beside the new port; log: ${node.log}`,
+    );
     const heard = await listenTo("eth0", uplink.namespace);
     const lie = {
       operation: "request",

@@ -20,6 +20,7 @@ import type {
   Probe,
   SyncResult,
 } from "../driver.ts";
+import { Follower } from "../nft/follower.ts";
 import { isPort } from "../nft/links.ts";
 import { NftTable } from "../nft/nft-table.ts";
 import { doorName, placeOf, placeOfLink, plugIn, unplug } from "./bridge-door.ts";
@@ -41,6 +42,7 @@ export class BridgeDriver implements DatapathDriver {
   readonly #parts: BridgeParts;
   readonly #table: NftTable;
   readonly #open = new Map<string, OpenDoor>();
+  #neighbours: Follower | null = null;
   /** Whether requests are kept out of the host's NAT. */
   #exempt = false;
   /** The work at hand and all that waits for it. */
@@ -76,10 +78,20 @@ export class BridgeDriver implements DatapathDriver {
 
   watch(lost: () => void): void {
     this.#table.watch(this.#parts.clock, lost);
+    // The kernel forgets what a bridge answers when its address changes, as it does when a port with a lower one comes.
+    const bridges = () => [...this.#open.keys()].map((door) => placeOf(door).bridge);
+    this.#neighbours = new Follower(["ip", "-o", "monitor", "neigh"], this.#parts.clock, {
+      heard: (line) => {
+        const [, bridge] = /^Deleted \S+ dev (\S+) lladdr \S+ PERMANENT/.exec(line) ?? [];
+        if (bridge !== undefined && bridges().includes(bridge)) lost();
+      },
+      ended: lost,
+    });
   }
 
   close(): void {
     this.#table.close();
+    this.#neighbours?.close();
   }
 
   remove(): Promise<void> {

@@ -65,6 +65,7 @@ test("a migrated guest keeps its route, its port answers for it, and nobody gets
   await makeFormer(blue);
   // What a node knows of others it has read since.
   await start("node-b");
+  await untilReserved("node-b", "blue", GATEWAY);
 
   const target = await world.target(source, "node-b");
   const answer = await world.add(target.pod, blue, target.options);

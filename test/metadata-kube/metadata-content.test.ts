@@ -368,6 +368,11 @@ test("while the API is away: what is known is told, what is not known is not gue
   await tenants.secret(namespace, "boot", { userdata: "known" });
   const annotations = { "user-data": "secret/boot" };
   const guest = await tenants.vm(namespace, "web", { annotations });
+  // The API server takes a moment to grant what a new binding says.
+  await until(
+    async () => (await source.viewOf(guest.identity).catch(() => null)) !== null,
+    "the right to read",
+  );
   const before = await source.viewOf(guest.identity);
   const fresh = await tenants.source({ syncMsMax: 2_000 });
   const unknown = await tenants.namespace();

@@ -26,8 +26,8 @@ export function wantOf(
     network: networkNameOf(config),
     containerId: wire.containerId,
     interface: wire.ifname,
-    stamp: stampOfLive(context, wire),
-    netns: identifyNamespace(wire.netns, wire.netnsId),
+    stamp: stampOfLive(context.machine, wire),
+    netns: identifyNamespace(context.machine.namespaceIdAt, wire.netns, wire.netnsId),
     bridgeIsGateway: isBridgeGateway(config.conf),
     onePerFamily: config.cniVersion === "0.1.0" || config.cniVersion === "0.2.0",
   };
@@ -56,7 +56,7 @@ export async function answer(
 ): Promise<object> {
   const { ips: answered, routes } = await answerOf(context, config, outcome, deadlineMs);
   const result = formatResult(config.cniVersion, { ips: answered, routes, dns });
-  context.killPoint?.("before-answer");
+  context.machine.killPoint?.("before-answer");
   const { network, containerId, interface: name, ips, pod } = outcome.attachment;
   context.log.debug({ network, containerId, interface: name, ips, pod, repeat: outcome.repeat }, "ADD");
   return result;

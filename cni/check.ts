@@ -8,7 +8,7 @@ import { readDefinedConfig } from "./request.ts";
 
 /** CHECK: journal, store and prevResult must agree. Throws RefusalError CHECK_FAILED with the difference. */
 export async function cniCheck(context: CniContext, wire: CniWireRequest): Promise<void> {
-  stampOfLive(context, wire);
+  stampOfLive(context.machine, wire);
   const { definition, conf } = readDefinedConfig(wire.config, "CHECK", "0.4.0");
   const fail = (problem: string): never => {
     const { containerId, ifname } = wire;

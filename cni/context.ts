@@ -3,8 +3,8 @@ import type { ClusterRequest, ClusterRequestParts } from "../claims/cluster-requ
 import type { Refusal, RefusalCode } from "../ipam/refusals.ts";
 import type { PortService } from "../metadata/ports/port-service.ts";
 import type { BootAgreement } from "../platform/boot-id.ts";
-import type { PassKillPoint } from "../platform/kill-point.ts";
 import type { Log } from "../platform/log.ts";
+import type { Machine } from "../platform/machine.ts";
 import type { ResolverFiles } from "../platform/resolv-conf.ts";
 import type { Clock } from "../platform/time.ts";
 import type { WarnOnce } from "../platform/warn-once.ts";
@@ -41,7 +41,7 @@ export interface CniContext {
   readonly waiting: ClaimWaiters;
   readonly log: Log;
   readonly warnings: WarnOnce;
-  readonly bootId: string;
+  readonly machine: Machine;
   readonly bootAgreement: BootAgreement;
   readonly addDeadlineMs: number;
   readonly ports: PortService;
@@ -49,8 +49,6 @@ export interface CniContext {
   readonly metadataWaitMs: number;
   readonly resolverFiles: ResolverFiles;
   readonly configs: AddConfigs;
-  /** For tests of crashes. */
-  readonly killPoint: PassKillPoint;
   /** Why ADD cannot be served now; null when it can. */
   notReady(): string | null;
 }

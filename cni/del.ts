@@ -22,7 +22,7 @@ export async function cniDel(context: CniContext, wire: CniWireRequest, reason: 
     containerId: wire.containerId,
     interface: wire.ifname,
     network: networkNameIn(wire.config),
-    stamp: { bootId: fromSpool && wire.bootId ? wire.bootId : context.bootId, us: wire.bootUs },
+    stamp: { bootId: fromSpool && wire.bootId ? wire.bootId : context.machine.bootId, us: wire.bootUs },
     reason,
   };
   const { clock } = context;

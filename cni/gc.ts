@@ -25,10 +25,10 @@ export async function cniGc(context: CniContext, wire: CniWireRequest): Promise<
     );
   }
   const valid = readValid(conf[KEY]);
-  const stamp = stampOfLive(context, wire);
+  const stamp = stampOfLive(context.machine, wire);
   for (const attachment of context.store.attachmentsOfNetwork(network)) {
     if (valid.has(`${attachment.containerId}/${attachment.interface}`)) continue;
-    const state = namespaceState(attachment.netns);
+    const state = namespaceState(context.machine.namespaceIdAt, attachment.netns);
     if (state !== "gone" && state !== "never-there") continue;
     if (context.cluster !== null && !(await context.cluster.podHasEnded(attachment.pod))) continue;
     if (await context.store.endAttachment(attachment, "GC", stamp)) {

@@ -8,7 +8,7 @@
  *   context              what the verbs need
  */
 
-import type { FastifyInstance, FastifyReply } from "fastify";
+import type { FastifyInstance } from "fastify";
 import type { CniWireRequest } from "../cni-shim/wire.ts";
 import { type Refusal, RefusalError, refuse } from "../ipam/refusals.ts";
 import { refusalOf } from "../store/refusal-of.ts";
@@ -22,27 +22,51 @@ import { errorVersionOf, readWireRequest } from "./request.ts";
 import { formatError } from "./result.ts";
 import { cniStatus } from "./status.ts";
 
-/** `POST /cni`: one verb of a container runtime, as the plugin binary passes it on. */
-export function addCniRoute(server: FastifyInstance, context: CniContext, metrics: CniMetrics): void {
-  const { clock, cluster } = context;
-  const clusterAdds = cluster && new ClusterAdds(context, cluster);
-  server.post("/cni", async (request, reply) => {
+/** What the plugin binary hears: a status, and a CNI result or error; no body where a verb has none. */
+export interface CniReply {
+  readonly status: 200 | 422 | 503;
+  readonly body?: object;
+}
+
+/** Answers the verbs of a container runtime, as the plugin binary passes them on. */
+export class CniService {
+  readonly #context: CniContext;
+  readonly #metrics: CniMetrics;
+  readonly #clusterAdds: ClusterAdds | null;
+
+  constructor(context: CniContext, metrics: CniMetrics) {
+    const { cluster } = context;
+    this.#context = context;
+    this.#metrics = metrics;
+    this.#clusterAdds = cluster && new ClusterAdds(context, cluster);
+  }
+
+  /** `body`: a CniWireRequest, unchecked. Never rejects. */
+  async answer(body: unknown): Promise<CniReply> {
+    const { clock, bootAgreement } = this.#context;
     const startMs = clock.monotonicMs();
     let wire: CniWireRequest | null = null;
     try {
-      wire = readWireRequest(request.body);
-      const result = await runVerb(context, clusterAdds, wire);
-      metrics.cniDone(wire.command, clock.monotonicMs() - startMs);
-      context.bootAgreement.note(wire, null);
-      if (result === undefined) return reply.code(200).send();
-      return result;
+      wire = readWireRequest(body);
+      const result = await runVerb(this.#context, this.#clusterAdds, wire);
+      this.#metrics.cniDone(wire.command, clock.monotonicMs() - startMs);
+      bootAgreement.note(wire, null);
+      return result === undefined ? { status: 200 } : { status: 200, body: result };
     } catch (error) {
       const refusal = refusalOf(error);
-      metrics.cniRefused(wire?.command ?? "unknown", refusal.code, clock.monotonicMs() - startMs);
-      if (wire !== null) context.bootAgreement.note(wire, refusal);
-      report(context, wire, refusal, error);
-      return sendRefusal(reply, errorVersionOf(wire?.config ?? ""), refusal);
+      this.#metrics.cniRefused(wire?.command ?? "unknown", refusal.code, clock.monotonicMs() - startMs);
+      if (wire !== null) bootAgreement.note(wire, refusal);
+      report(this.#context, wire, refusal, error);
+      return refused(errorVersionOf(wire?.config ?? ""), refusal);
     }
+  }
+}
+
+/** `POST /cni`. */
+export function addCniRoute(server: FastifyInstance, cni: CniService): void {
+  server.post("/cni", async (request, reply) => {
+    const { status, body } = await cni.answer(request.body);
+    return reply.code(status).send(body);
   });
 }
 
@@ -73,9 +97,9 @@ async function runVerb(
 }
 
 /** 5xx means "not done, retry" (the plugin binary then spools a DEL), 4xx "not possible as requested". */
-export function sendRefusal(reply: FastifyReply, cniVersion: string, refusal: Refusal): FastifyReply {
+export function refused(cniVersion: string, refusal: Refusal): CniReply {
   const again = refusal.cniCode === 11 || refusal.cniCode === 50 || refusal.cniCode === 999;
-  return reply.code(again ? 503 : 422).send(formatError(cniVersion, refusal));
+  return { status: again ? 503 : 422, body: formatError(cniVersion, refusal) };
 }
 
 function report(context: CniContext, wire: CniWireRequest | null, refusal: Refusal, error: unknown): void {

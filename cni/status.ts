@@ -22,7 +22,7 @@ export async function cniStatus(context: CniContext, wire: CniWireRequest): Prom
 /** Why an ADD of this plugin binary would be refused; null when it would not. */
 function whyOtherBoot(context: CniContext, wire: CniWireRequest): string | null {
   try {
-    stampOfLive(context, wire);
+    stampOfLive(context.machine, wire);
     return null;
   } catch (error) {
     if (!(error instanceof RefusalError)) throw error;

@@ -1,17 +1,16 @@
 import Fastify, { type FastifyError, type FastifyInstance } from "fastify";
-import type { NodeAdminApi } from "../admin/admin-api.ts";
 import { addAdminRoutes } from "../admin/http.ts";
-import type { CniContext } from "../cni/context.ts";
-import { addCniRoute, sendRefusal } from "../cni/route.ts";
+import { addCniRoute, refused } from "../cni/route.ts";
 import { CNI_BODY_BYTES_MAX } from "../cni-shim/wire.ts";
 import { type Refusal, refuse } from "../ipam/refusals.ts";
 import { addPortRoute } from "../metadata/ports/route.ts";
 import { sendApiError } from "../platform/api-error.ts";
+import type { Log } from "../platform/log.ts";
 import { refusalOf } from "../store/refusal-of.ts";
-import type { Metrics } from "./metrics.ts";
+import type { NodeCore } from "./node-core.ts";
 
 /** The HTTP server with every route, not listening yet. */
-export function buildServer(cni: CniContext, admin: NodeAdminApi, metrics: Metrics): FastifyInstance {
+export function buildServer(node: NodeCore, log: Log): FastifyInstance {
   const server = Fastify({
     logger: false,
     bodyLimit: CNI_BODY_BYTES_MAX,
@@ -24,17 +23,20 @@ export function buildServer(cni: CniContext, admin: NodeAdminApi, metrics: Metri
   });
   server.setErrorHandler((error: FastifyError, request, reply) => {
     const refusal = fastifyRefusal(error, request.url) ?? refusalOf(error);
-    if (refusal.code === "INTERNAL_ERROR") cni.log.error({ err: error, url: request.url }, refusal.message);
-    if (request.url === "/cni") return sendRefusal(reply, "1.1.0", refusal);
+    if (refusal.code === "INTERNAL_ERROR") log.error({ err: error, url: request.url }, refusal.message);
+    if (request.url === "/cni") {
+      const { status, body } = refused("1.1.0", refusal);
+      return reply.code(status).send(body);
+    }
     return sendApiError(reply, refusal);
   });
   server.setNotFoundHandler((request, reply) =>
     sendApiError(reply, refuse("NOT_FOUND", { what: `route ${request.method} ${request.url}` })),
   );
-  addCniRoute(server, cni, metrics);
-  addAdminRoutes(server, admin);
-  addPortRoute(server, cni.ports);
-  addHealthRoutes(server, cni, metrics);
+  addCniRoute(server, node.cni);
+  addAdminRoutes(server, node.admin);
+  addPortRoute(server, node.ports);
+  addHealthRoutes(server, node, log);
   return server;
 }
 
@@ -46,15 +48,15 @@ function fastifyRefusal(error: FastifyError, url: string): Refusal | null {
   return refuse("REQUEST_INVALID", { key: "body", value: "refused", remedy: error.message });
 }
 
-function addHealthRoutes(server: FastifyInstance, { log, notReady }: CniContext, metrics: Metrics): void {
+function addHealthRoutes(server: FastifyInstance, node: NodeCore, log: Log): void {
   server.get("/healthz", async () => "ok\n");
   server.get("/readyz", async (_request, reply) => {
-    const reason = notReady();
+    const reason = node.notReady();
     if (reason === null) return "ready\n";
     return sendApiError(reply, refuse("NOT_READY", { reason }));
   });
   server.get("/metrics", async (_request, reply) => {
-    const { contentType, body } = await metrics.text();
+    const { contentType, body } = await node.metrics.text();
     log.debug("metrics read");
     return reply.type(contentType).send(body);
   });

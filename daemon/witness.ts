@@ -1,5 +1,6 @@
 import { isStaticUid } from "../kube/views/pod-view.ts";
 import type { Log } from "../platform/log.ts";
+import type { Machine } from "../platform/machine.ts";
 import { namespaceState } from "../platform/namespaces.ts";
 import { type Clock, nextTurn } from "../platform/time.ts";
 import type { NodeAttachments } from "../store/node-store.ts";
@@ -16,7 +17,7 @@ const PAGE = 200;
  */
 export class Witness {
   readonly #store: Pick<NodeAttachments, "attachmentsAfter" | "endAttachment">;
-  readonly #bootId: string;
+  readonly #machine: Pick<Machine, "bootId" | "namespaceIdAt">;
   readonly #podHasEnded: (pod: PodIdentity | null) => Promise<boolean>;
   readonly #clock: Clock;
   readonly #log: Log;
@@ -28,7 +29,7 @@ export class Witness {
     readonly store: Pick<NodeAttachments, "attachmentsAfter" | "endAttachment">;
     readonly clock: Clock;
     readonly log: Log;
-    readonly bootId: string;
+    readonly machine: Pick<Machine, "bootId" | "namespaceIdAt">;
     readonly graceSeconds: number;
     /** Whether a pod has certainly ended. */
     podHasEnded(pod: PodIdentity | null): Promise<boolean>;
@@ -36,7 +37,7 @@ export class Witness {
     this.#store = parts.store;
     this.#clock = parts.clock;
     this.#log = parts.log;
-    this.#bootId = parts.bootId;
+    this.#machine = parts.machine;
     this.#podHasEnded = parts.podHasEnded;
     this.#graceMs = parts.graceSeconds * 1_000;
   }
@@ -68,8 +69,8 @@ export class Witness {
    */
   #isGone({ stamp, netns, pod }: Attachment): boolean {
     const learnt = netns.path === "" && stamp.us === 0 && pod !== null && !isStaticUid(pod.uid);
-    const state = namespaceState(netns);
-    return learnt || state === "gone" || (stamp.bootId !== this.#bootId && state !== "alive");
+    const state = namespaceState(this.#machine.namespaceIdAt, netns);
+    return learnt || state === "gone" || (stamp.bootId !== this.#machine.bootId && state !== "alive");
   }
 
   async #end(attachment: Attachment): Promise<void> {

@@ -16,13 +16,20 @@ export interface NamespaceIdentity {
  */
 export type NamespaceState = "alive" | "gone" | "never-there" | "unknown";
 
+/** What sees namespaces; see namespaceIdAt. */
+type NamespaceIdAt = (path: string) => string | null;
+
 /** Records a namespace, and whether the daemon itself can see it (it may run with another view of the file system). */
-export function identifyNamespace(path: string, idSeenByShim: string): NamespaceIdentity {
-  return { path, id: idSeenByShim, witnessed: idSeenByShim !== "" && namespaceIdAt(path) === idSeenByShim };
+export function identifyNamespace(
+  idAt: NamespaceIdAt,
+  path: string,
+  idSeenByShim: string,
+): NamespaceIdentity {
+  return { path, id: idSeenByShim, witnessed: idSeenByShim !== "" && idAt(path) === idSeenByShim };
 }
 
-export function namespaceState(netns: NamespaceIdentity): NamespaceState {
-  const now = namespaceIdAt(netns.path);
+export function namespaceState(idAt: NamespaceIdAt, netns: NamespaceIdentity): NamespaceState {
+  const now = idAt(netns.path);
   if (now === null) return "unknown";
   if (netns.id === "") return now === "" ? "never-there" : "unknown";
   if (now === netns.id) return "alive";
@@ -33,7 +40,7 @@ export function namespaceState(netns: NamespaceIdentity): NamespaceState {
  * `<device>:<inode>`, the identity of a namespace in the kernel; "" when there is nothing at the path; null when it
  * cannot be told.
  */
-function namespaceIdAt(path: string): string | null {
+export function namespaceIdAt(path: string): string | null {
   if (path === "") return "";
   try {
     const found = statSync(path, { throwIfNoEntry: false });

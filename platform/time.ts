@@ -7,7 +7,8 @@
  *   bounded-map, single-flight, next-flight, several-at-once   bounded memory; shared and concurrent work
  *   health-server              /healthz, /readyz, /metrics
  *   socket, api-query, api-error    unix sockets, and requests on them
- *   boot-id, namespaces, resolv-conf, folders, watched-file, write-durably   the machine
+ *   machine            the port to the machine: its boot, its network namespaces
+ *   boot-id, namespaces, resolv-conf, folders, watched-file, write-durably   the machine itself
  *   kill-point                 crashes in tests
  */
 

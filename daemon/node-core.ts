@@ -1,0 +1,297 @@
+import { NodeAdmin } from "../admin/node-admin.ts";
+import { ClaimWaiters } from "../claims/claim-waiters.ts";
+import type { CniContext } from "../cni/context.ts";
+import { cniDel } from "../cni/del.ts";
+import { AddConfigs } from "../cni/request.ts";
+import { CniService } from "../cni/route.ts";
+import { ContentService } from "../identity/content.ts";
+import type { IdentityService } from "../identity/service.ts";
+import type { Finding } from "../ipam/finding.ts";
+import type { Connect } from "../kube/kube-api.ts";
+import { PortService } from "../metadata/ports/port-service.ts";
+import { BootAgreement } from "../platform/boot-id.ts";
+import { ensureFolder } from "../platform/folders.ts";
+import type { Log } from "../platform/log.ts";
+import type { Machine } from "../platform/machine.ts";
+import { namespaceState } from "../platform/namespaces.ts";
+import { ResolverFiles } from "../platform/resolv-conf.ts";
+import { type Clock, interval, type Timer } from "../platform/time.ts";
+import { WarnOnce } from "../platform/warn-once.ts";
+import type { NodeContext } from "../store/node-context.ts";
+import type { NodeStore } from "../store/node-store.ts";
+import { SqliteStore } from "../store/standalone/standalone-store.ts";
+import { buildIdentityService } from "./build-identity.ts";
+import type { ClusterNode } from "./cluster-node.ts";
+import { ApiRequestMetrics, Metrics } from "./metrics.ts";
+import type { DaemonSettings } from "./settings.ts";
+import { Settlement } from "./settlement.ts";
+import { Spool } from "./spool.ts";
+import { Witness } from "./witness.ts";
+
+/** Rests end and a full disk is tried again at this pace, ms. */
+const HOUSEKEEPING_INTERVAL_MS = 5_000;
+
+/** What a node is made of. */
+export interface NodeSurroundings {
+  readonly machine: Machine;
+  readonly log: Log;
+  readonly clock: Clock;
+  readonly version: string;
+  /** The way to the API server; undefined: over HTTP. */
+  readonly connect: Connect | undefined;
+}
+
+/**
+ * Everything of a daemon but its sockets: what the world asks of a node goes in at `cni`, `admin`, `identity` and `ports`. `open`,
+ * then `begin`; `halt`, then `end`.
+ */
+export class NodeCore {
+  readonly cni: CniService;
+  readonly admin: NodeAdmin;
+  readonly identity: IdentityService;
+  /** null: in Kubernetes, where Secrets and ConfigMaps are read from the API. */
+  readonly content: ContentService | null;
+  readonly ports: PortService;
+  readonly metrics: Metrics;
+  readonly #settings: DaemonSettings;
+  readonly #log: Log;
+  readonly #clock: Clock;
+  readonly #machine: Machine;
+  readonly #store: NodeStore;
+  readonly #cluster: ClusterNode | null;
+  readonly #settlement: Settlement | null;
+  readonly #spool: Spool;
+  readonly #waiting: ClaimWaiters;
+  readonly #witness: Witness;
+  readonly #timers: Timer[] = [];
+  /** What else somebody has to look at. */
+  moreFindings: () => readonly Finding[] = () => [];
+  #drained = false;
+  #stopping = false;
+
+  /** Throws when the state folder or the kubeconfig cannot be used. */
+  static async create(settings: DaemonSettings, around: NodeSurroundings): Promise<NodeCore> {
+    const { machine, clock, log } = around;
+    ensureFolder(settings.state, "state");
+    const context: NodeContext = {
+      clock,
+      node: settings.node,
+      bootId: machine.bootId,
+      bootTimeUs: () => machine.bootTimeUs(),
+      hostLocalDirs: settings.hostLocalDirs,
+      namespaceGone: (netns) => namespaceState(machine.namespaceIdAt, netns) === "gone",
+      namespaceAlive: (netns) => namespaceState(machine.namespaceIdAt, netns) === "alive",
+      killPoint: machine.killPoint,
+    };
+    if (settings.kubernetes === null) return new NodeCore(settings, around, context, null);
+    // Read only where there is a cluster: its packages take memory and time.
+    const { ClusterNode } = await import("./cluster-node.ts");
+    const connect = around.connect ?? (await import("../kube/http/http-kube-api.ts")).connectOverHttp;
+    const { state, addDeadlineMs, recoverySeconds } = settings;
+    const { kubeconfig } = settings.kubernetes;
+    const requests = new ApiRequestMetrics();
+    const cluster = new ClusterNode({
+      kubeconfig,
+      state,
+      addDeadlineMs,
+      recoverySeconds,
+      context,
+      log,
+      onRequest: (verb, status, ms) => requests.observe(verb, status, ms),
+      connect,
+    });
+    return new NodeCore(settings, around, context, { cluster, requests });
+  }
+
+  private constructor(
+    settings: DaemonSettings,
+    { machine, log, clock, version }: NodeSurroundings,
+    context: NodeContext,
+    kubernetes: { readonly cluster: ClusterNode; readonly requests: ApiRequestMetrics } | null,
+  ) {
+    this.#settings = settings;
+    this.#log = log;
+    this.#clock = clock;
+    this.#machine = machine;
+    this.#waiting = new ClaimWaiters(clock);
+    this.#cluster = kubernetes?.cluster ?? null;
+    const behind = this.#cluster ?? new SqliteStore(settings.state, context, log);
+    this.#store = behind instanceof SqliteStore ? behind : behind.store;
+    const notReady = () => this.notReady();
+    this.#settlement =
+      this.#cluster &&
+      new Settlement({
+        cluster: this.#cluster,
+        log,
+        mayBegin: () => this.#drained && this.#store.status.kind === "ready",
+        mayCompare: () => this.notReady() === null,
+      });
+    this.ports = new PortService({
+      store: this.#store,
+      clock,
+      log,
+      enabled: settings.metadata === "on",
+      ovn: this.#cluster?.ovn ?? null,
+      notReady,
+    });
+    const resolverFiles = new ResolverFiles({
+      paths: settings.resolvConfPaths,
+      refused: settings.kubernetes !== null && settings.resolvConfInNads === "off",
+      clock,
+    });
+    const bootAgreement = new BootAgreement();
+    const cni: CniContext = {
+      clock,
+      store: this.#store,
+      cluster: this.#cluster,
+      waiting: this.#waiting,
+      log,
+      warnings: new WarnOnce(log),
+      machine,
+      bootAgreement,
+      addDeadlineMs: settings.addDeadlineMs,
+      ports: this.ports,
+      metadataWaitMs: settings.metadataWaitMs,
+      resolverFiles,
+      configs: new AddConfigs(),
+      notReady,
+    };
+    this.#spool = new Spool(settings.spool, clock, log, (wire) => cniDel(cni, wire, "DEL from the spool"));
+    this.#witness = new Witness({
+      store: this.#store,
+      clock,
+      log,
+      machine,
+      graceSeconds: settings.witnessGraceSeconds,
+      podHasEnded: async (pod) => this.#cluster === null || this.#cluster.podHasEnded(pod),
+    });
+    const spool = () => this.#spool.counts();
+    this.metrics = new Metrics({
+      store: this.#store,
+      notReady,
+      spool,
+      waiting: () => this.#waiting.count,
+      owed: () => this.#cluster?.store.owedCount ?? 0,
+      lost: () => this.#cluster?.store.lostCount ?? 0,
+      requests: kubernetes?.requests ?? null,
+      ports: this.ports,
+    });
+    this.cni = new CniService(cni, this.metrics);
+    this.identity = buildIdentityService(behind, this.ports, resolverFiles, notReady);
+    this.content = behind instanceof SqliteStore ? new ContentService(behind) : null;
+    this.admin = new NodeAdmin({
+      store: this.#store,
+      manifests: behind instanceof SqliteStore ? behind : null,
+      identity: this.identity,
+      resolverFiles,
+      waiting: this.#waiting,
+      version,
+      notReady,
+      spool,
+      findings: async () => [
+        ...bootAgreement.findings(),
+        ...(this.#settlement?.findings() ?? []),
+        ...((await this.#cluster?.findings()) ?? []),
+        ...this.ports.findings(),
+        ...this.moreFindings(),
+      ],
+      rebuild: (backup, replace) => this.#rebuild(backup, replace),
+    });
+  }
+
+  /** Opens the state. `close` ends it where nothing was begun. */
+  open(): Promise<void> {
+    return this.#store.open();
+  }
+
+  /** Closes the state. */
+  async close(): Promise<void> {
+    await this.#store.close();
+  }
+
+  /** After `open`, and with its sockets served: drains the spool; only after that is ADD served. */
+  async begin(): Promise<void> {
+    this.#cluster
+      ?.start(() => this.#settlement?.lostTouch())
+      .catch((error: Error) => this.#log.error({ err: error }, "the cluster"));
+    await this.#becomeReady();
+    const settlement = this.#settlement;
+    if (settlement) {
+      const intervalMs = this.#settings.reassertIntervalSeconds * 1_000;
+      this.#every(intervalMs, "comparing with the API", () => settlement.compare());
+    }
+    this.#spool.keepDraining();
+    this.#every(this.#settings.witnessIntervalSeconds * 1_000, "witness", () => this.#witness.runPass());
+    settlement?.begin();
+    this.#store.watchAttachments((network) => network === null && settlement?.reopened());
+    const housekeeping = () => this.#store.housekeeping(this.#machine.bootTimeUs());
+    this.#every(HOUSEKEEPING_INTERVAL_MS, "housekeeping", housekeeping);
+  }
+
+  /** Calls `changed` when what `identity` would answer may have changed, before anybody is answered. */
+  watchChanges(changed: () => void): void {
+    this.#store.watchAttachments(changed);
+    this.#cluster?.ovn.watch(changed);
+  }
+
+  /** Why ADD cannot be served now; null when it can. */
+  notReady(): string | null {
+    if (this.#stopping) return "it is stopping";
+    const { status } = this.#store;
+    if (status.kind !== "ready") return "reason" in status ? status.reason : `its state is ${status.kind}`;
+    if (!this.#drained) return "the spool is not drained yet";
+    return this.#cluster?.notReady() ?? this.#settlement?.pending ?? null;
+  }
+
+  /** Nothing new is begun; what waits is sent away to ask again. */
+  halt(): void {
+    this.#stopping = true;
+    for (const timer of this.#timers) timer.cancel();
+    this.#settlement?.stop();
+    this.#waiting.close();
+    this.ports.close();
+  }
+
+  /** After `halt`, when nobody is being answered any more. */
+  async end(): Promise<void> {
+    await this.#spool.stop();
+    // First, so that no owed release keeps the end waiting for an API server that is away.
+    await this.#cluster?.stop();
+  }
+
+  /** A rebuilt state knows nothing of the DELs that were spooled meanwhile: they come first again. */
+  async #rebuild(backup: string | null, replace: boolean): Promise<void> {
+    if (this.#store.status.kind === "rebuild-required") this.#drained = false;
+    await this.#store.rebuild(backup, replace);
+    await this.#becomeReady();
+  }
+
+  async #becomeReady(): Promise<void> {
+    if (this.#store.status.kind !== "ready") return;
+    try {
+      await this.#spool.drain();
+    } catch (error) {
+      this.#log.error({ err: error as Error }, "the spool cannot be drained yet; ADD waits for it");
+      return;
+    }
+    this.#drained = true;
+    if (this.#cluster === null) this.#log.info("ready");
+  }
+
+  /** Runs work again and again, never twice at once; a failure is logged and the next turn comes. */
+  #every(intervalMs: number, what: string, work: () => Promise<void>): void {
+    let running = false;
+    const timer = interval(this.#clock, intervalMs, () => {
+      if (running || this.#stopping) return;
+      running = true;
+      const retryReady = this.#drained ? Promise.resolve() : this.#becomeReady();
+      retryReady
+        .then(work)
+        .catch((error: Error) => this.#log.warn({ err: error }, `${what} did not finish; it comes again`))
+        .finally(() => {
+          running = false;
+        });
+    });
+    this.#timers.push(timer);
+  }
+}

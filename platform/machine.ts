@@ -1,0 +1,31 @@
+import { readFileSync } from "node:fs";
+import { readBootId } from "./boot-id.ts";
+import { armKillPoint, type PassKillPoint } from "./kill-point.ts";
+import { namespaceIdAt } from "./namespaces.ts";
+
+/** What a daemon sees of the machine it runs on: its boot, and the network namespaces of its containers. A port. */
+export interface Machine {
+  /** The present boot. */
+  readonly bootId: string;
+  /** Microseconds since boot, as the stamps of the plugin binary count them (CLOCK_BOOTTIME). */
+  bootTimeUs(): number;
+  /** See namespaceIdAt. */
+  readonly namespaceIdAt: (path: string) => string | null;
+  /** For tests of crashes. */
+  readonly killPoint: PassKillPoint;
+}
+
+/** The machine of this process. Throws an Error that names the file and the remedy when its boot cannot be told. */
+export function thisMachine(bootIdFile: string): Machine {
+  return {
+    bootId: readBootId(bootIdFile),
+    bootTimeUs,
+    namespaceIdAt,
+    killPoint: armKillPoint(process.env.HOLDFAST_KILL_POINT),
+  };
+}
+
+/** To a hundredth of a second. */
+function bootTimeUs(): number {
+  return Number(readFileSync("/proc/uptime", "utf8").split(" ")[0]) * 1_000_000;
+}

@@ -1,0 +1,179 @@
+/*
+ * test/simulation/: a cluster in one process, one seed, virtual time
+ *
+ *   world     what the parts of it are to each other
+ *   engine/   chance, time, what goes wrong, the loop, shrinking
+ *   cluster/  the API server, its clients and controllers; what becomes of messages
+ *   machine/  nodes: kubelet, runtime, plugin binary, daemon, disk, clock, power
+ *   actors/   who acts: KubeVirt, people, Cluster API, tenants, guests
+ *   oracle/   what must be true; it shares no code with the product
+ *   story/    the history in an operator's words; what was exercised
+ *   mutants/  faults put into the product, each of which must be found
+ *   found/    seeds that failed once
+ */
+
+import type { Etcd } from "../../kube/fake/etcd.ts";
+import type { KubeObject } from "../../kube/fake/objects.ts";
+import type { Connect } from "../../kube/kube-api.ts";
+import type { Clock } from "../../platform/time.ts";
+import type { VirtualTime } from "../../platform/virtual-time.ts";
+import type { Chance } from "./engine/chance.ts";
+
+export interface World {
+  readonly seed: number;
+  readonly time: VirtualTime;
+  /** The world's own clock. Machines and controllers have others. */
+  readonly clock: Clock;
+  readonly faults: Faults;
+  readonly story: Story;
+  readonly counts: Counts;
+  readonly cluster: Cluster;
+  readonly machines: readonly Machine[];
+  readonly controllers: readonly ControllerPlace[];
+  readonly oracle: Oracle;
+}
+
+/** What goes wrong by chance, in one place, so that a history can be made shorter by leaving some of it out. */
+export interface Faults {
+  /** false in times of peace: nothing goes wrong, and `decide` is always false. */
+  isOn: boolean;
+  /**
+   * Whether something of this probability goes wrong now. `key` is unique and says where (`link node-1/4 send 17 lost`): the seed and
+   * the key decide, so that leaving out one does not change the others.
+   */
+  decide(key: string, probability: number): boolean;
+  /** [0, 1) of the seed and the key: how late, how many. */
+  number(key: string): number;
+}
+
+/** One thing that somebody does. What is chosen (which VM, which node) is chosen when it is done, out of what there is. */
+export interface Action {
+  readonly kind: string;
+  /** After the action before it, ms of the world. */
+  readonly afterMs: number;
+  /** Of its choices. */
+  readonly seed: number;
+}
+
+/**
+ * A kind of action. `run` begins it and returns; what takes time goes on beside the others, on the world's clock. When there is
+ * nothing to do it to, it does nothing.
+ */
+export interface ActionKind {
+  /** How often it comes, beside the others (1: usual). */
+  readonly weight: number;
+  run(world: World, chance: Chance): void | Promise<void>;
+}
+
+/** By kind, `who-does-what`: `vm-start`, `node-reboot`, `etcd-restore`. Everything in actors/, machine/ and cluster/ that acts exports one. */
+export type ActionKinds = Readonly<Record<string, ActionKind>>;
+
+/** The history, in an operator's words. */
+export interface Story {
+  /** `who`: `kubelet node-1`, `daemon node-1`, `api server`, `alice`. Times are added. Without names of folders of this machine. */
+  tell(who: string, what: string): void;
+}
+
+/** What was exercised. Names have a prefix: `add.`, `crash.`, `api.`, `vm.`, `people.`, `machines.`, `metadata.`, `attack.`. */
+export interface Counts {
+  add(name: string): void;
+}
+
+/** The API server with the shipped definitions, rights, garbage collector and namespace controller; kubelets and KubeVirt are elsewhere. */
+export interface Cluster {
+  /** Read it directly: what really is, without any delay. Objects of it are not changed. */
+  readonly etcd: Etcd;
+  /**
+   * A client without a network in between, with every right, for actors and kubelets. Answers at once, also while the API server is
+   * "away" for everybody else (it is as if whoever acts waited for it).
+   */
+  readonly admin: AdminClient;
+  /** The way of a product's process to the API server, over a link of that name whose fate `faults` decides. */
+  connect(
+    account: "holdfast-node" | "holdfast-controller" | "holdfast-metadata",
+    link: string,
+    node?: string,
+  ): Connect;
+  /** Everything of this link that is under way is lost, and nothing comes any more: its process was killed. */
+  cut(link: string): void;
+  /** Nobody restricts anything any more: the server is there, caches are current, no partition. */
+  heal(): void;
+}
+
+/** Answers with the object; throws AdminRefused with the status code. Paths as the API has them. */
+export interface AdminClient {
+  /** null: there is none. */
+  get(path: string): Promise<KubeObject | null>;
+  list(collection: string): Promise<KubeObject[]>;
+  create(collection: string, object: KubeObject): Promise<KubeObject>;
+  /** JSON merge patch. */
+  patch(path: string, patch: object): Promise<KubeObject>;
+  /** `graceSeconds` 0: at once. Absent object: nothing. */
+  remove(
+    path: string,
+    options?: { readonly graceSeconds?: number; readonly propagation?: string },
+  ): Promise<void>;
+}
+
+/** A node: its power, its clock, its disk, its kubelet and containers, and the daemon on it. */
+export interface Machine {
+  /** The node's name in the cluster. */
+  readonly name: string;
+  readonly isUp: boolean;
+  /** As a metadata server or a person on this node asks; null: there is none that runs now. */
+  readonly daemon: RunningDaemon | null;
+  /** Power is lost: everything ends at once, the disk keeps what was synced. */
+  losePower(): void;
+  /** After lost power, or instead of it: a new boot. */
+  boot(): void;
+  killDaemon(): void;
+  /** SIGTERM, and a new one. */
+  restartDaemon(): void;
+  /** Everything is made to work again: power, daemon, disk, clock. */
+  heal(): void;
+}
+
+/** What of a daemon is asked by others than the kubelet. Each is a call into the product; a killed daemon never answers. */
+export interface RunningDaemon {
+  readonly core: import("../../daemon/node-core.ts").NodeCore;
+  readonly log: readonly string[];
+}
+
+/** Where one controller runs. */
+export interface ControllerPlace {
+  readonly name: string;
+  readonly isRunning: boolean;
+  kill(): void;
+  start(): void;
+}
+
+/** An interface of a container, as the runtime knows it. */
+export interface Interface {
+  readonly node: string;
+  readonly containerId: string;
+  readonly ifname: string;
+  /** Of the configuration. */
+  readonly network: string;
+  /** As the API has it. */
+  readonly pod: { readonly namespace: string; readonly name: string; readonly uid: string };
+}
+
+/** What the world tells the oracle. Addresses are texts as they were answered, with prefix length. */
+export interface Oracle {
+  /** The runtime has had this answer to an ADD, and the interface is up with it. */
+  up(one: Interface, ips: readonly string[]): void;
+  /** The interface is gone (when its DEL begins, its namespace vanishes, its node loses power). */
+  down(one: Interface): void;
+  /** ADD of a container was refused, CNI code and message. */
+  refused(one: Interface, code: number, message: string): void;
+  /** A process of the product has said, by log, event or metric, that this address is lost to who used it. */
+  lossTold(network: string, address: string): void;
+  /** Somebody with the right to do so took an address away: `release --force`, a NAD's edit, a restored etcd. */
+  excused(network: string, address: string | null, why: string): void;
+  /** A guest asked the metadata service at this interface, and was answered as this VM or pod (UID); null: nobody. */
+  identified(one: Interface, uid: string | null): void;
+  /** After every step. Throws Violation. */
+  afterStep(): void;
+  /** When the world has been left in peace for the longest of all graces. Throws Violation. */
+  atRest(): Promise<void>;
+}

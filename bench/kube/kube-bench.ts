@@ -3,8 +3,9 @@ import { join } from "node:path";
 import { TestCluster } from "../../test/harness/cluster.ts";
 import { run, SHIM } from "../../test/harness/daemon.ts";
 import type { KubeObject } from "../../test/harness/kube-api.ts";
-import { interfaceOf, KubeVirt, type Vm } from "../../test/harness/kubevirt.ts";
+import { KubeVirt, type Vm } from "../../test/harness/kubevirt.ts";
 import { cniArgs, NodeDaemon } from "../../test/harness/node.ts";
+import { interfaceOf } from "../../test/harness/world/kubevirt-objects.ts";
 import { newFolder } from "../workbench.ts";
 import { inParallel } from "./parallel.ts";
 

@@ -1,6 +1,7 @@
 import { afterAll, afterEach, beforeAll, expect, test } from "vitest";
 import type { KubeObject } from "../harness/kube-api.ts";
-import { claimName, interfaceOf } from "../harness/kubevirt.ts";
+import { claimName } from "../harness/kubevirt.ts";
+import { interfaceOf } from "../harness/world/kubevirt-objects.ts";
 import type { Network } from "../harness/world/network.ts";
 import { World } from "../harness/world/world.ts";
 

@@ -1,7 +1,7 @@
 import { afterAll, afterEach, beforeAll, expect, test } from "vitest";
 import type { KubeObject } from "../harness/kube-api.ts";
-import { interfaceOf } from "../harness/kubevirt.ts";
 import { pause } from "../harness/wait.ts";
+import { interfaceOf } from "../harness/world/kubevirt-objects.ts";
 import type { Network } from "../harness/world/network.ts";
 import { World } from "../harness/world/world.ts";
 

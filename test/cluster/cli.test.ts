@@ -10,10 +10,11 @@ import { type Certificate, makeCertificate } from "../harness/certificate.ts";
 import { HOLDFAST, run } from "../harness/daemon.ts";
 import type { KubeObject } from "../harness/kube-api.ts";
 import { pathOf } from "../harness/kube-pods.ts";
-import { interfaceOf, type KubeVirt, type Vm } from "../harness/kubevirt.ts";
+import type { KubeVirt, Vm } from "../harness/kubevirt.ts";
 import type { NodeDaemon } from "../harness/node.ts";
 import { until } from "../harness/wait.ts";
 import type { Cluster } from "../harness/world/cluster.ts";
+import { interfaceOf } from "../harness/world/kubevirt-objects.ts";
 import { World } from "../harness/world/world.ts";
 
 // The command line against a cluster, without any daemon: `--kubeconfig`.

@@ -1,8 +1,8 @@
 import { afterAll, afterEach, beforeAll, expect, test } from "vitest";
 import type { KubeObject } from "../harness/kube-api.ts";
 import { pathOf } from "../harness/kube-pods.ts";
-import { interfaceOf } from "../harness/kubevirt.ts";
 import { until } from "../harness/wait.ts";
+import { interfaceOf } from "../harness/world/kubevirt-objects.ts";
 import { configOf, NAMESPACE, type Network } from "../harness/world/network.ts";
 import { World } from "../harness/world/world.ts";
 

@@ -1,7 +1,7 @@
 import { afterAll, afterEach, beforeAll, expect, test } from "vitest";
 import type { KubeObject } from "../harness/kube-api.ts";
 import { mirrorOf } from "../harness/kube-pods.ts";
-import { interfaceOf } from "../harness/kubevirt.ts";
+import { interfaceOf } from "../harness/world/kubevirt-objects.ts";
 import { configOf, NAMESPACE, type Network } from "../harness/world/network.ts";
 import { World } from "../harness/world/world.ts";
 

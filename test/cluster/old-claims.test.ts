@@ -1,8 +1,9 @@
 /** The definition of IPAMClaims from before it knew ownerPod and conditions is installed. */
 import { afterAll, afterEach, beforeAll, expect, test } from "vitest";
 import type { KubeObject } from "../harness/kube-api.ts";
-import { claimName, interfaceOf, type Vm } from "../harness/kubevirt.ts";
+import { claimName, type Vm } from "../harness/kubevirt.ts";
 import { until } from "../harness/wait.ts";
+import { interfaceOf } from "../harness/world/kubevirt-objects.ts";
 import type { Network } from "../harness/world/network.ts";
 import { World } from "../harness/world/world.ts";
 

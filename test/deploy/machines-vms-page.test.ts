@@ -2,10 +2,11 @@ import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { TestCluster } from "../harness/cluster.ts";
 import { walkthrough } from "../harness/documents.ts";
 import { pathOf } from "../harness/kube-pods.ts";
-import { interfaceOf, KubeVirt, type Vm } from "../harness/kubevirt.ts";
+import { KubeVirt, type Vm } from "../harness/kubevirt.ts";
 import { MetadataParts } from "../harness/metadata/parts.ts";
 import { cniArgs, NodeDaemon } from "../harness/node.ts";
 import { PageReader } from "../harness/page-reader.ts";
+import { interfaceOf } from "../harness/world/kubevirt-objects.ts";
 import { Containers, whyNotReal } from "../network/containers.ts";
 import { applyWithComponents } from "./components.ts";
 

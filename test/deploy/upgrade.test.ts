@@ -17,9 +17,9 @@ import {
 import { codeBlocks } from "../harness/documents.ts";
 import type { KubeObject } from "../harness/kube-api.ts";
 import { freePorts } from "../harness/kube-process.ts";
-import { interfaceOf } from "../harness/kubevirt.ts";
 import { ProductProcess } from "../harness/product-process.ts";
 import { releaseOf } from "../harness/release.ts";
+import { interfaceOf } from "../harness/world/kubevirt-objects.ts";
 import { ipsOf, NAMESPACE } from "../harness/world/network.ts";
 import { World } from "../harness/world/world.ts";
 

@@ -1,28 +1,11 @@
 import { readFileSync } from "node:fs";
 import type { KubeApi, KubeObject } from "./kube-api.ts";
+import { type PodParts, podObject } from "./world/kubevirt-objects.ts";
 
-/** An element of the annotation that tells Multus which networks a pod has. */
-export interface NetworkSelection {
-  /** The NetworkAttachmentDefinition's name. */
-  readonly name: string;
-  readonly namespace?: string;
-  readonly interface?: string;
-  readonly mac?: string;
-  readonly "ipam-claim-reference"?: string;
-}
-
-export interface PodOptions {
-  readonly node: string;
-  readonly networks?: readonly NetworkSelection[];
-  readonly labels?: Readonly<Record<string, string>>;
-  readonly annotations?: Readonly<Record<string, string>>;
-  readonly ownerReferences?: readonly object[];
-  readonly finalizers?: readonly string[];
+export interface PodOptions extends PodParts {
   /** `null` leaves the status empty, as before the kubelet has seen the pod; default Running. */
   readonly phase?: "Pending" | "Running" | "Succeeded" | "Failed" | null;
 }
-
-const NETWORKS = "k8s.v1.cni.cncf.io/networks";
 
 const BOOT_ID = readFileSync("/proc/sys/kernel/random/boot_id", "utf8").trim();
 
@@ -104,24 +87,7 @@ export class KubePods {
 
   /** A pod that its scheduler has bound to a node. Returns it as it is stored, with its UID. */
   async createPod(namespace: string, name: string, options: PodOptions): Promise<KubeObject> {
-    const networks = options.networks === undefined ? {} : { [NETWORKS]: JSON.stringify(options.networks) };
-    const pod = await this.api.create(pathOf(namespace, "pods"), {
-      apiVersion: "v1",
-      kind: "Pod",
-      metadata: {
-        name,
-        namespace,
-        labels: options.labels ?? {},
-        annotations: { ...networks, ...options.annotations },
-        ownerReferences: options.ownerReferences ?? [],
-        finalizers: options.finalizers ?? [],
-      },
-      spec: {
-        nodeName: options.node,
-        terminationGracePeriodSeconds: 30,
-        containers: [{ name: "main", image: "none" }],
-      },
-    });
+    const pod = await this.api.create(pathOf(namespace, "pods"), podObject(namespace, { name }, options));
     return options.phase === null ? pod : this.setPhase(pod, options.phase ?? "Running");
   }
 

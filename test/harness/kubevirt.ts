@@ -1,14 +1,17 @@
-import { createHash } from "node:crypto";
 import type { KubeObject } from "./kube-api.ts";
-import { KubePods, type NetworkSelection, pathOf } from "./kube-pods.ts";
+import { KubePods, pathOf } from "./kube-pods.ts";
 import { until } from "./wait.ts";
-
-const KUBEVIRT = "kubevirt.io/v1";
-const CLAIMS = "k8s.cni.cncf.io/v1alpha1";
-const CLAIM_FINALIZER = "kubevirt.io/persistent-ipam";
-const VM_LABEL = "kubevirt.io/vm";
-/** Hex digits of the hash in an interface's name; with `pod` before them they fill what Linux allows. */
-const INTERFACE_DIGITS = 11;
+import {
+  CLAIM_FINALIZER,
+  CLAIMS,
+  claimObject,
+  interfaceOf,
+  KUBEVIRT,
+  LAUNCHER_LABEL,
+  launcherParts,
+  type NetworkSelection,
+  ownerOf,
+} from "./world/kubevirt-objects.ts";
 
 export interface VmNetwork {
   /** The network's name in the VM, e.g. `blue`: the claim is `<vm>.blue`. */
@@ -32,11 +35,6 @@ export interface RunningVm {
   readonly vmi: KubeObject;
   /** The launcher pod. */
   readonly pod: KubeObject;
-}
-
-/** The interface in the launcher pod that KubeVirt gives to a logical network. */
-export function interfaceOf(logical: string): string {
-  return `pod${createHash("sha256").update(logical).digest("hex").slice(0, INTERFACE_DIGITS)}`;
 }
 
 export function claimName(vm: Vm, logical: string): string {
@@ -79,18 +77,9 @@ export class KubeVirt extends KubePods {
   async createClaims(vm: Vm): Promise<void> {
     for (const { logical, network } of vm.networks) {
       if ((await this.claim(vm, logical)) !== null) continue;
-      await this.api.create(pathOf(vm.namespace, "ipamclaims", "", CLAIMS), {
-        apiVersion: CLAIMS,
-        kind: "IPAMClaim",
-        metadata: {
-          name: claimName(vm, logical),
-          namespace: vm.namespace,
-          labels: { [VM_LABEL]: vm.name },
-          finalizers: [CLAIM_FINALIZER],
-          ownerReferences: [ownerOf(KUBEVIRT, "VirtualMachine", vm)],
-        },
-        spec: { network, interface: "" },
-      });
+      const owner = ownerOf(KUBEVIRT, "VirtualMachine", vm);
+      const claim = claimObject(vm, { name: claimName(vm, logical), network, owner });
+      await this.api.create(pathOf(vm.namespace, "ipamclaims", "", CLAIMS), claim);
     }
   }
 
@@ -112,12 +101,8 @@ export class KubeVirt extends KubePods {
       }),
     );
     return this.createPod(vm.namespace, `virt-launcher-${vm.name}-${this.#launchers}`, {
-      node,
+      ...launcherParts(vmi, { node, networks }),
       phase,
-      networks,
-      labels: { "kubevirt.io": "virt-launcher", "vm.kubevirt.io/name": vm.name },
-      annotations: { "kubevirt.io/domain": vm.name },
-      ownerReferences: [ownerOf(KUBEVIRT, "VirtualMachineInstance", vmi.metadata)],
     });
   }
 
@@ -183,10 +168,8 @@ export class KubeVirt extends KubePods {
 
   /** The launcher pods that exist, of whatever phase. */
   launchers(vm: Vm): Promise<KubeObject[]> {
-    return this.api.list(`${pathOf(vm.namespace, "pods")}?labelSelector=vm.kubevirt.io%2Fname%3D${vm.name}`);
+    return this.api.list(
+      `${pathOf(vm.namespace, "pods")}?labelSelector=${encodeURIComponent(LAUNCHER_LABEL)}%3D${vm.name}`,
+    );
   }
-}
-
-function ownerOf(apiVersion: string, kind: string, { name, uid }: { name: string; uid: string }): object {
-  return { apiVersion, kind, name, uid, controller: true, blockOwnerDeletion: true };
 }

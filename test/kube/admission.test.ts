@@ -2,7 +2,8 @@ import { afterAll, afterEach, beforeAll, expect, test } from "vitest";
 import { asDaemonOf } from "../harness/admission.ts";
 import type { KubeObject } from "../harness/kube-api.ts";
 import { pathOf } from "../harness/kube-pods.ts";
-import { claimName, interfaceOf } from "../harness/kubevirt.ts";
+import { claimName } from "../harness/kubevirt.ts";
+import { interfaceOf } from "../harness/world/kubevirt-objects.ts";
 import { NAMESPACE, type Network, nameOf } from "../harness/world/network.ts";
 import { World } from "../harness/world/world.ts";
 

@@ -1,9 +1,10 @@
 import { once } from "node:events";
 import { expect } from "vitest";
 import type { KubeObject } from "../kube-api.ts";
-import { interfaceOf, type Vm } from "../kubevirt.ts";
+import type { Vm } from "../kubevirt.ts";
 import type { AttachmentOptions, NodeDaemon } from "../node.ts";
 import { until } from "../wait.ts";
+import { interfaceOf } from "../world/kubevirt-objects.ts";
 import { ipsOf, type Network } from "./network.ts";
 
 /** Far above what a daemon needs to tell the API server what it owes, ms. */

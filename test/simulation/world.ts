@@ -122,6 +122,8 @@ export interface Machine {
   readonly isUp: boolean;
   /** As a metadata server or a person on this node asks; null: there is none that runs now. */
   readonly daemon: RunningDaemon | null;
+  /** What is up now, as the runtime knows it, with its addresses as they were answered. Who is in here stays the same object until it is down. */
+  readonly interfaces: ReadonlyMap<Interface, readonly string[]>;
   /** Power is lost: everything ends at once, the disk keeps what was synced. */
   losePower(): void;
   /** After lost power, or instead of it: a new boot. */
@@ -158,19 +160,34 @@ export interface Interface {
   readonly pod: { readonly namespace: string; readonly name: string; readonly uid: string };
 }
 
+/** The address of a machine of Cluster API. It lasts from its answer to the end of the machine, also while its claim is elsewhere in a move. */
+export interface MachineAddress {
+  readonly network: string;
+  readonly namespace: string;
+  /** Name of its IPAddressClaim. */
+  readonly claim: string;
+}
+
 /** What the world tells the oracle. Addresses are texts as they were answered, with prefix length. */
 export interface Oracle {
   /** The runtime has had this answer to an ADD, and the interface is up with it. */
   up(one: Interface, ips: readonly string[]): void;
   /** The interface is gone (when its DEL begins, its namespace vanishes, its node loses power). */
   down(one: Interface): void;
+  /** A machine has read the answer to its claim, and uses the address. */
+  machineUp(one: MachineAddress, address: string): void;
+  /** The machine is turned off; only after that its claim is let go. */
+  machineDown(one: MachineAddress): void;
   /** ADD of a container was refused, CNI code and message. */
   refused(one: Interface, code: number, message: string): void;
   /** A process of the product has said, by log, event or metric, that this address is lost to who used it. */
   lossTold(network: string, address: string): void;
   /** Somebody with the right to do so took an address away: `release --force`, a NAD's edit, a restored etcd. */
   excused(network: string, address: string | null, why: string): void;
-  /** A guest asked the metadata service at this interface, and was answered as this VM or pod (UID); null: nobody. */
+  /**
+   * A guest asked the metadata service at this interface, which was up all the time, and was answered as this VM (UID of the
+   * VirtualMachine, else of its instance) or pod; null: nobody, or no answer.
+   */
   identified(one: Interface, uid: string | null): void;
   /** After every step. Throws Violation. */
   afterStep(): void;

@@ -87,6 +87,8 @@ export class ApiServer {
   /** What it answers. Nothing is awaited before a write is done. */
   async answer(request: ServerRequest): Promise<ServerAnswer> {
     const serverMs = wholeSeconds(this.#options.clock.wallMs());
+    // Another server of this store may have been given definitions.
+    this.#definitions.settle();
     try {
       const { status, body } = await this.#decide(request);
       return { status, body, serverMs, retryAfterMs: 0 };
@@ -99,6 +101,7 @@ export class ApiServer {
 
   /** Opens a watch; returns what closes it from the client's side. Throws Failure for what the server answers with a status. */
   watch(request: ServerRequest, sink: WatchSink): () => void {
+    this.#definitions.settle();
     const route = routeOf(request.path);
     if (route.kind !== "resource") throw notAllowed();
     this.#authorize(request.user, "watch", route);

@@ -4,6 +4,8 @@ import type { ServerAnswer, ServerRequest } from "../requests.ts";
 import type { Fate, Link } from "./link.ts";
 
 const RESET = "socket hang up";
+/** What a client hears of an exchange that hangs. Not one promise for all: it would remember everybody who waits. */
+const nothing = () => new Promise<never>(() => {});
 
 /** What the server makes of a request that has reached it. */
 export type Serve = (request: ServerRequest) => Promise<ServerAnswer>;
@@ -34,9 +36,9 @@ export class Exchange {
   async once(request: ServerRequest, { verb, limitMs, signals, serve }: Attempt): Promise<Arrival> {
     const fate = this.#link.fate?.(request, verb) ?? {};
     const limit = new Limit(this.#clock, limitMs, signals);
-    const isLost = fate.hangs || limit.isOver;
     try {
-      return await limit.race(isLost ? new Promise<never>(() => {}) : this.#carry(request, fate, serve));
+      const isLost = fate.hangs || limit.isOver;
+      return await limit.race(isLost ? nothing() : this.#carry(request, fate, { verb, serve }));
     } catch (error) {
       if (limit.isOver) return { kind: "nothing", problem: limit.reasonOf(error).message };
       throw error;
@@ -50,10 +52,18 @@ export class Exchange {
     if (ms > 0) await sleep(this.#clock, ms);
   }
 
-  async #carry(request: ServerRequest, fate: Fate, serve: Serve): Promise<Arrival> {
-    await this.wait(fate.requestMs);
+  async #carry(
+    request: ServerRequest,
+    sent: Fate,
+    { verb, serve }: Pick<Attempt, "verb" | "serve">,
+  ): Promise<Arrival> {
+    const { requestMs = 0 } = sent;
+    if (requestMs > 0) await sleep(this.#link.clock ?? this.#clock, requestMs);
+    const fate = { ...sent, ...this.#link.reached?.(request, verb) };
+    if (fate.hangs) return nothing();
     if (fate.lost === "before") return { kind: "nothing", problem: RESET };
     const answer = fate.status === undefined ? await this.#served(request, fate, serve) : this.#instead(fate);
+    if (fate.unheard) return nothing();
     await this.wait(fate.answerMs);
     if (fate.lost === "after") return { kind: "nothing", problem: RESET };
     return { kind: "answered", ...answer, cutAfter: fate.cutAfter };

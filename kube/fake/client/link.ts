@@ -1,3 +1,4 @@
+import type { Clock } from "../port.ts";
 import type { ServerRequest } from "../requests.ts";
 
 /**
@@ -6,6 +7,7 @@ import type { ServerRequest } from "../requests.ts";
  * - `requestMs`, `answerMs`: how long each way takes. A request that comes after the client gave up is done all the same.
  * - `lost`: the connection ends before the server has read anything, or after it has done everything; the client hears nothing.
  * - `hangs`: nothing comes at all until the client gives up.
+ * - `unheard`: the server does it, and nothing comes until the client gives up.
  * - `twice`: somebody in between sends it again; the client hears the second answer.
  * - `status`: somebody in between, or a server that is starting or overloaded, answers this, and nothing is done.
  * - `cutAfter`: of a list, the connection ends after so many objects.
@@ -15,6 +17,7 @@ export interface Fate {
   readonly answerMs?: number;
   readonly lost?: "before" | "after";
   readonly hangs?: boolean;
+  readonly unheard?: boolean;
   readonly twice?: boolean;
   readonly status?: 401 | 403 | 410 | 429 | 500 | 502 | 503 | 504;
   readonly retryAfterSeconds?: number;
@@ -26,6 +29,10 @@ export interface Fate {
 export interface Link {
   /** Asked for each attempt; absent, or undefined: it arrives at once, and so does the answer. */
   fate?: (request: ServerRequest, verb: "send" | "list" | "watch") => Fate | undefined;
+  /** Asked when a request that was not lost on its way has come to the server, which may no longer be there. */
+  reached?: (request: ServerRequest, verb: "send" | "list" | "watch") => Fate | undefined;
+  /** Of the way of requests, which goes on while a client is suspended; default: the client's clock. */
+  clock?: Clock;
   /** How long each event of a watch takes, ms; they keep their order. Absent: no time. */
   eventMs?: () => number;
 }

@@ -1,0 +1,20 @@
+import { type ControllerSettings, loadControllerSettings } from "../../../controller/settings.ts";
+
+/** In place of a kubeconfig's path: the connection is handed over. */
+const HANDED_OVER = "handed over";
+
+/** A simulated controller has short graces, so that much happens in little time, and listens nowhere. */
+export function controllerSettings(identity: string): ControllerSettings {
+  const flags = {
+    kubeconfig: HANDED_OVER,
+    identity,
+    metricsAddress: "off",
+    sweepIntervalSeconds: 2,
+    sweepGraceSeconds: 6,
+    coolingKeepSeconds: 60,
+    podGoneReleaseSeconds: 60,
+    clusterGoneReleaseSeconds: 120,
+    machineData: "own",
+  };
+  return loadControllerSettings(flags, {});
+}

@@ -1,6 +1,7 @@
 # make build   dist/bin/holdfast and dist/bin/holdfast-ipam
 # make demo    a VM keeps its address: the whole product in one minute, on real bridges and namespaces
 # make test    everything that is checked, lint included
+# make simulate SEED= STEPS= NODES= FOUND= STORY=   a cluster in one process, everything decided by the seed (docs/simulation.md)
 # make lint    Biome, tsc, knip, the tidy test
 # make format  what Biome can mend, and the lists of settings in docs/
 # make bench   the numbers of bench/README.md, measured here and now
@@ -36,7 +37,9 @@ BUNDLED := $(shell find cli controller daemon admin cni metadata identity claims
 NODE_PREFIX := $(shell node -p 'path.resolve(process.execPath, "../..")' 2>/dev/null)
 NODE_HEADERS := $(if $(wildcard $(NODE_PREFIX)/include/node/node.h),npm_config_nodedir=$(NODE_PREFIX))
 
-.PHONY: build demo test lint format bench release install uninstall clean system-packages
+SIMULATED := $(shell find test/simulation -name '*.ts' 2>/dev/null)
+
+.PHONY: build demo test lint format bench simulate release install uninstall clean system-packages
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
 
@@ -91,6 +94,14 @@ format: node_modules/.installed
 
 bench: system-packages build
 	node bench/run.mjs
+
+build/simulate.cjs: node_modules/.installed tools/simulate-bundle.mjs $(BUNDLED) $(SIMULATED)
+	@mkdir -p build
+	node tools/simulate-bundle.mjs
+
+simulate: build/simulate.cjs
+	@node --enable-source-maps build/simulate.cjs $(if $(SEED),--seed $(SEED)) $(if $(STEPS),--steps $(STEPS)) \
+	  $(if $(NODES),--nodes $(NODES)) $(if $(FOUND),--found $(FOUND)) $(if $(STORY),--story)
 
 release: build
 	node tools/release.mjs

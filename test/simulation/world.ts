@@ -31,6 +31,18 @@ export interface World {
   readonly machines: readonly Machine[];
   readonly controllers: readonly ControllerPlace[];
   readonly oracle: Oracle;
+  /**
+   * In times of peace, beside the cluster, machines and controllers: `heal` puts right what its part has broken, `check` throws
+   * Violation when something is wrong after the longest grace.
+   */
+  onPeace(work: PeaceWork): void;
+  /** The world ends: files are removed, databases closed. */
+  atEnd(clear: () => void): void;
+}
+
+export interface PeaceWork {
+  readonly heal?: () => void | Promise<void>;
+  readonly check?: () => void | Promise<void>;
 }
 
 /** What goes wrong by chance, in one place, so that a history can be made shorter by leaving some of it out. */
@@ -81,6 +93,8 @@ export interface Counts {
 
 /** The API server with the shipped definitions, rights, garbage collector and namespace controller; kubelets and KubeVirt are elsewhere. */
 export interface Cluster {
+  /** What the API server says that no product of ours may bring it to: `403 by missing rights`. Each is a violation. */
+  readonly defects: readonly string[];
   /** Read it directly: what really is, without any delay. Objects of it are not changed. */
   readonly etcd: Etcd;
   /**

@@ -50,6 +50,8 @@ const NO_ORACLE = (): Oracle => ({
   lossTold: () => {},
   excused: () => {},
   identified: () => {},
+  machineUp: () => {},
+  machineDown: () => {},
   afterStep: () => {},
   atRest: async () => {},
 });

@@ -1,15 +1,14 @@
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
-import { parse } from "node:querystring";
-import { type Refusal, refuse } from "../ipam/refusals.ts";
-import { statusOf } from "../platform/api-error.ts";
-import type { Log } from "../platform/log.ts";
+import { refuse } from "../ipam/refusals.ts";
 import { closeServer, listen, listenOnSocket } from "../platform/socket.ts";
 import type { Clock } from "../platform/time.ts";
-import { refusalOf } from "../store/refusal-of.ts";
-import { type ContentService, readContentQuery } from "./content.ts";
+import {
+  answerRequest,
+  type IdentityReply,
+  type IdentityRequestParts,
+  refusalReply,
+} from "./answer-request.ts";
 import { IdentityGeneration } from "./generation.ts";
-import { readIdentityQuery } from "./query.ts";
-import type { IdentityService } from "./service.ts";
 
 /** One metadata server keeps a few connections; a failing client takes no more memory than these. */
 const CONNECTIONS_MAX = 512;
@@ -17,13 +16,8 @@ const CONNECTIONS_MAX = 512;
 const HEADER_BYTES_MAX = 8_192;
 const STOP_GRACE_MS = 1_000;
 
-interface IdentityServerParts {
-  readonly service: IdentityService;
-  /** null: in Kubernetes, which keeps content itself. */
-  readonly content: ContentService | null;
+interface IdentityServerParts extends IdentityRequestParts {
   readonly clock: Clock;
-  readonly log: Log;
-  notReady(): string | null;
   /** Calls back after each change of this node's attachments, before any caller is told of it. */
   watchChanges(changed: () => void): void;
 }
@@ -74,53 +68,18 @@ export class IdentityServer {
 }
 
 async function answer(
-  { service, content, log, notReady }: IdentityServerParts,
+  parts: IdentityServerParts,
   request: IncomingMessage,
   response: ServerResponse,
 ): Promise<void> {
-  const url = request.url ?? "";
-  const cut = url.indexOf("?");
-  const path = cut < 0 ? url : url.slice(0, cut);
-  if (request.method !== "GET") {
-    response.setHeader("connection", "close");
-    return sendRefusal(
-      response,
-      refuse("NOT_FOUND", { what: `route ${request.method} ${path}; this socket is read-only` }),
-    );
-  }
-  switch (path) {
-    case "/healthz":
-      return send(response, 200, "ok\n", "text/plain");
-    case "/readyz": {
-      const reason = notReady();
-      return reason === null
-        ? send(response, 200, "ready\n", "text/plain")
-        : sendRefusal(response, refuse("NOT_READY", { reason }));
-    }
-    case "/v1/identity":
-    case "/v1/content":
-      if (path === "/v1/content" && content === null) break;
-      try {
-        const query = parse(cut < 0 ? "" : url.slice(cut + 1));
-        const answered =
-          content !== null && path === "/v1/content"
-            ? content.answer(readContentQuery(query))
-            : await service.answer(readIdentityQuery(query));
-        return send(response, 200, JSON.stringify(answered), "application/json");
-      } catch (error) {
-        const refusal = refusalOf(error);
-        if (refusal.code === "INTERNAL_ERROR") log.error({ err: error as Error, url }, refusal.message);
-        return sendRefusal(response, refusal);
-      }
-  }
-  sendRefusal(response, refuse("NOT_FOUND", { what: `route GET ${path}` }));
+  const { method, url = "" } = request;
+  if (method === "GET") return send(response, await answerRequest(parts, url));
+  response.setHeader("connection", "close");
+  const what = `route ${method} ${url.split("?")[0]}; this socket is read-only`;
+  send(response, refusalReply(refuse("NOT_FOUND", { what })));
 }
 
-function sendRefusal(response: ServerResponse, { code, message, hint }: Refusal): void {
-  send(response, statusOf(code), JSON.stringify({ code, message, hint }), "application/json");
-}
-
-function send(response: ServerResponse, status: number, body: string, type: string): void {
+function send(response: ServerResponse, { status, type, body }: IdentityReply): void {
   response.writeHead(status, { "content-type": type, "content-length": Buffer.byteLength(body) });
   response.end(body);
 }

@@ -37,7 +37,7 @@ export interface AnswerContext {
 }
 
 export interface GuestRequest {
-  readonly incoming: IncomingMessage;
+  readonly incoming: Pick<IncomingMessage, "method" | "url" | "headers">;
   readonly lines: readonly HeaderLine[];
   readonly origin: Origin;
   readonly body: Buffer;

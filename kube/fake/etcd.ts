@@ -45,6 +45,7 @@ export class Etcd {
   readonly #listeners = new Set<(change: Change) => void>();
   #revision = 1;
   #compacted = 0;
+  #restores = 0;
 
   get revision(): number {
     return this.#revision;
@@ -53,6 +54,11 @@ export class Etcd {
   /** Revisions before this one are forgotten. */
   get compacted(): number {
     return this.#compacted;
+  }
+
+  /** How often it has gone back to what was saved. */
+  get restores(): number {
+    return this.#restores;
   }
 
   /** Called at each write, in order. */
@@ -122,6 +128,7 @@ export class Etcd {
     }
     this.#revision = revision + bumped;
     this.#compacted = revision;
+    this.#restores += 1;
   }
 
   #write(storage: string, key: string, object: KubeObject, deleted: boolean): KubeObject {

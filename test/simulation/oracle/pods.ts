@@ -1,0 +1,122 @@
+import { NODES, type PlainChange, type PlainObject, type PlainStore, PODS, VMIS } from "./view.ts";
+
+/** For so long after a node was seen unreachable its containers may still be judged by that, ms. */
+const UNREACHABLE_COUNTS_MS = 120_000;
+
+/** What is remembered of pods, virtual machines and nodes, also after they are gone. */
+export class Pods {
+  readonly #store: PlainStore;
+  readonly #nowMs: () => number;
+  readonly #ended = new Set<string>();
+  /** UID of the instance (VMI) that a pod runs, by the pod's UID. */
+  readonly #vmiOfPod = new Map<string, string>();
+  /** UID of the virtual machine of an instance. */
+  readonly #vmOfVmi = new Map<string, string>();
+  /** When it was unreachable last; Infinity: it is now. */
+  readonly #unreachableAtMs = new Map<string, number>();
+  readonly #goneNodes = new Set<string>();
+
+  constructor(store: PlainStore, nowMs: () => number) {
+    this.#store = store;
+    this.#nowMs = nowMs;
+    this.readAgain();
+  }
+
+  readAgain(): void {
+    for (const { object } of this.#store.range(PODS, "")) this.notePod(object);
+    for (const { object } of this.#store.range(VMIS, "")) this.noteVmi(object);
+    for (const { object } of this.#store.range(NODES, "")) this.#noteNodeObject(object, false);
+  }
+
+  notePod(pod: PlainObject): void {
+    const { uid } = pod.metadata;
+    if (isOver(pod.status)) {
+      this.#ended.add(uid);
+      const staticUid = staticUidOf(pod);
+      if (staticUid !== null) this.#ended.add(staticUid);
+    }
+    const owners: PlainObject[] = pod.metadata.ownerReferences ?? [];
+    const vmi = owners.find(({ kind }) => kind === "VirtualMachineInstance");
+    if (vmi !== undefined) this.#vmiOfPod.set(uid, vmi.uid);
+  }
+
+  noteVmi(vmi: PlainObject): void {
+    const owners: PlainObject[] = vmi.metadata.ownerReferences ?? [];
+    const vm = owners.find(({ kind }) => kind === "VirtualMachine");
+    if (vm !== undefined) this.#vmOfVmi.set(vmi.metadata.uid, vm.uid);
+  }
+
+  noteNode({ object, deleted }: PlainChange): void {
+    this.#noteNodeObject(object, deleted);
+  }
+
+  /** Its phase said so once, and none of its containers ran. */
+  hasEnded(podUid: string): boolean {
+    return this.#ended.has(podUid);
+  }
+
+  /** The pod is there; a static pod also under the UID that its node gives it. */
+  find({ namespace, name, uid }: { namespace: string; name: string; uid: string }): PlainObject | null {
+    const pod = this.#store.get(PODS, `${namespace}/${name}`);
+    return pod !== null && (pod.metadata.uid === uid || staticUidOf(pod) === uid) ? pod : null;
+  }
+
+  /** UIDs of the instance and the virtual machine that a pod runs; none: it runs none, or nobody saw it. */
+  machineUidsOf(podUid: string): readonly string[] {
+    const vmi = this.#vmiOfPod.get(podUid);
+    if (vmi === undefined) return [];
+    const vm = this.#vmOfVmi.get(vmi);
+    return vm === undefined ? [vmi] : [vmi, vm];
+  }
+
+  /** Whether the virtual machine of the pod's instance is known, or certainly none. */
+  isMachineKnown(podUid: string): boolean {
+    const vmi = this.#vmiOfPod.get(podUid);
+    return vmi !== undefined && this.#vmOfVmi.has(vmi);
+  }
+
+  isNodeThere(node: string): boolean {
+    return this.#store.get(NODES, node) !== null;
+  }
+
+  /** Its object was deleted once. */
+  wasNodeGone(node: string): boolean {
+    return this.#goneNodes.has(node) || !this.isNodeThere(node);
+  }
+
+  /** Its kubelet does not report, or did not a short time ago. */
+  isUnreachable(node: string): boolean {
+    const atMs = this.#unreachableAtMs.get(node);
+    return atMs !== undefined && this.#nowMs() - atMs < UNREACHABLE_COUNTS_MS;
+  }
+
+  /** What was remembered of nodes is over: the world was healed. */
+  forgetNodes(): void {
+    this.#goneNodes.clear();
+    this.#unreachableAtMs.clear();
+    for (const { object } of this.#store.range(NODES, "")) this.#noteNodeObject(object, false);
+  }
+
+  #noteNodeObject(node: PlainObject, deleted: boolean): void {
+    const { name } = node.metadata;
+    if (deleted) this.#goneNodes.add(name);
+    const conditions: PlainObject[] = node.status?.conditions ?? [];
+    const ready = conditions.find(({ type }) => type === "Ready");
+    if (ready?.status === "Unknown") this.#unreachableAtMs.set(name, Number.POSITIVE_INFINITY);
+    else if (this.#unreachableAtMs.get(name) === Number.POSITIVE_INFINITY)
+      this.#unreachableAtMs.set(name, this.#nowMs());
+  }
+}
+
+/** UID that the kubelet gave a static pod, whose object in the API has another. */
+export function staticUidOf(pod: PlainObject): string | null {
+  const annotations = pod.metadata.annotations ?? {};
+  return annotations["kubernetes.io/config.mirror"] ?? annotations["kubernetes.io/config.hash"] ?? null;
+}
+
+/** The phase says so, and no container of it runs. */
+export function isOver(status: PlainObject): boolean {
+  if (status?.phase !== "Succeeded" && status?.phase !== "Failed") return false;
+  const lists = [status.containerStatuses, status.initContainerStatuses, status.ephemeralContainerStatuses];
+  return lists.every((list: PlainObject[] = []) => list.every(({ state }) => state?.running === undefined));
+}

@@ -1,0 +1,129 @@
+import { type Allocations, describeOwner, type Held } from "./allocations.ts";
+import type { Claim, Claims } from "./claims.ts";
+import type { Excuses } from "./excuses.ts";
+import { describeInterface, type Interfaces, type Living } from "./interfaces.ts";
+import { type Pods, staticUidOf } from "./pods.ts";
+import { addressAt } from "./uniqueness.ts";
+import { Violation } from "./violation.ts";
+
+export interface PossessionParts {
+  readonly allocations: Allocations;
+  readonly claims: Claims;
+  readonly interfaces: Interfaces;
+  readonly pods: Pods;
+  readonly excuses: Excuses;
+}
+
+/** Every address of a published claim or a living interface is Bound to its owner, or somebody is excused. */
+export class Possession {
+  readonly #parts: PossessionParts;
+  /** Found missing while somebody was excused: to be looked at again at rest. */
+  readonly #open = new Set<string>();
+  /** Lists that were sound once: what is missing of them now was taken away. */
+  readonly #soundLists = new Set<string>();
+
+  constructor(parts: PossessionParts) {
+    this.#parts = parts;
+  }
+
+  check(place: string): void {
+    const { interfaces, claims } = this.#parts;
+    for (const user of interfaces.at(place)) this.#checkUser(user, place);
+    for (const claim of claims.listing(place)) this.#checkClaim(claim, place);
+  }
+
+  /** Places that were missing something, to be judged without excuse. Empties the list. */
+  takeOpen(): readonly string[] {
+    const open = [...this.#open];
+    this.#open.clear();
+    return open;
+  }
+
+  /** Who still lacks the address, in words; null: nobody does. */
+  whoLacks(place: string): string | null {
+    const { interfaces, claims, allocations } = this.#parts;
+    const held = allocations.at(place);
+    for (const user of interfaces.at(place)) {
+      if (!isHeldFor(user, held, this.#parts.pods) && !this.#mayLose(user))
+        return `${addressAt(user, place)} of network ${user.one.network}, in use by ${describeInterface(user.one)}, ${sayHeld(held)}`;
+    }
+    for (const claim of claims.listing(place)) {
+      if (!isListedBy(claim, held) && !tellsOfIt(claim))
+        return `${claim.ips.join(", ")} of network ${claim.network}, listed by claim ${claim.key}, ${sayHeld(held)}`;
+    }
+    return null;
+  }
+
+  #checkUser(user: Living, place: string): void {
+    const { allocations, excuses, pods } = this.#parts;
+    const held = allocations.at(place);
+    const isNew = user.owner === null;
+    if (isHeldFor(user, held, pods)) {
+      user.owner = (held as Held).owner;
+      return;
+    }
+    if (this.#mayLose(user)) return;
+    if (excuses.whyOf(user.one.network, place) !== null) {
+      this.#open.add(place);
+      return;
+    }
+    throw new Violation(
+      isNew ? "answered-unheld" : "freed-in-use",
+      `${addressAt(user, place)} of network ${user.one.network}, in use by ${describeInterface(user.one)}, ${sayHeld(held)}`,
+    );
+  }
+
+  /** Whether the address of a container that is still there may be given back: nobody runs in it, or nobody can know. */
+  #mayLose({ one: { pod, node } }: Living): boolean {
+    const { pods } = this.#parts;
+    if (pods.hasEnded(pod.uid) || pods.wasNodeGone(node)) return true;
+    return pods.isUnreachable(node) && pods.find(pod) === null;
+  }
+
+  #checkClaim(claim: Claim, place: string): void {
+    const { allocations, excuses } = this.#parts;
+    const held = allocations.at(place);
+    const list = `${claim.uid} ${place}`;
+    if (isListedBy(claim, held)) {
+      this.#soundLists.add(list);
+      return;
+    }
+    if (excuses.whyOf(claim.network, place) !== null || tellsOfIt(claim)) {
+      this.#open.add(place);
+      return;
+    }
+    const wasSound = this.#soundLists.has(list);
+    throw new Violation(
+      wasSound ? "freed-in-use" : "published-unheld",
+      `${claim.ips.join(", ")} of network ${claim.network}, listed by claim ${claim.key}, ${sayHeld(held)}`,
+    );
+  }
+}
+
+/** Bound to the interface's pod, or to a claim of its namespace. */
+function isHeldFor({ one, owner: known }: Living, held: Held | null, pods: Pods): boolean {
+  if (held === null || !held.isBound) return false;
+  const { owner } = held;
+  if (owner.kind === "IPAMClaim")
+    return known?.kind === "IPAMClaim" ? owner.uid === known.uid : owner.namespace === one.pod.namespace;
+  if (owner.kind !== "Pod" || owner.interface !== one.ifname) return false;
+  if (owner.uid === one.pod.uid) return true;
+  const pod = pods.find(one.pod);
+  return pod !== null && (staticUidOf(pod) === owner.uid || pod.metadata.uid === owner.uid);
+}
+
+function isListedBy(claim: Claim, held: Held | null): boolean {
+  return held?.isBound === true && held.owner.kind === "IPAMClaim" && held.owner.uid === claim.uid;
+}
+
+/** Its condition says that the addresses are not its own. */
+function tellsOfIt({ object }: Claim): boolean {
+  const conditions: { status?: string }[] = object.status?.conditions ?? [];
+  return conditions.some(({ status }) => status === "False");
+}
+
+export function sayHeld(held: Held | null): string {
+  if (held === null) return "has no IPAllocation";
+  if (held.isCooling) return `rests (IPAllocation ${held.name} of ${describeOwner(held.owner)} is Cooling)`;
+  return `belongs to ${describeOwner(held.owner)} (UID ${held.owner.uid}, IPAllocation ${held.name})`;
+}

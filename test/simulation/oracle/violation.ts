@@ -1,0 +1,47 @@
+/** What the oracle can find. Each name is short and stays, so that runs can be compared. */
+export type ViolationKind =
+  /** Two living interfaces have one address of one network, and are not two ends of one claim's migration. */
+  | "given-twice"
+  /** An address was answered that was not recorded for its owner. */
+  | "answered-unheld"
+  /** An address of a living interface or a published claim was released, deleted, or passed to another owner. */
+  | "freed-in-use"
+  /** A claim lists an address that was not reserved for it before. */
+  | "published-unheld"
+  /** A container with a claim was answered other addresses than the claim lists. */
+  | "answered-unpublished"
+  /** A claim's list has changed. */
+  | "changed-claim"
+  /** An exact repeat of an ADD was answered otherwise. */
+  | "changed-answer"
+  /** A claim of one virtual machine served a pod of another. */
+  | "stranger-answered"
+  /** A guest was told that it is somebody else. */
+  | "wrong-identity"
+  /** An address was taken away, and nobody was told. */
+  | "untold-loss"
+  /** An address is held for nobody. */
+  | "held-without-reason"
+  /** An address rests for ever. */
+  | "rests-for-ever"
+  /** The counts of a network are not true. */
+  | "counts"
+  /** An ADD that could be answered is not. */
+  | "unanswered"
+  /** A daemon, or all controllers, do not come back. */
+  | "not-ready"
+  /** `check` of a node finds something. */
+  | "check-finds"
+  /** A release is owed, and is never made. */
+  | "owed";
+
+/** Something that must be true is not. */
+export class Violation extends Error {
+  override readonly name = "Violation";
+  readonly kind: ViolationKind;
+
+  constructor(kind: ViolationKind, message: string) {
+    super(message);
+    this.kind = kind;
+  }
+}

@@ -3,19 +3,20 @@
  *
  *   oracle                    what the world tells it, and what it looks at after every step
  *   uniqueness, possession    no address in two hands; every address in use is recorded for its user
- *   interfaces                which containers live, and with what they were answered
+ *   interfaces, machine-uses  which containers and machines live, and with what they were answered
  *   allocations, claims, pods what the API says, followed write by write
  *   excuses                   who was allowed to take an address away
  *   address, view, violation  how addresses are read, etcd is seen, and findings are called
  */
 
-import type { Interface, Oracle } from "../world.ts";
+import type { Interface, MachineAddress, Oracle } from "../world.ts";
 import { Allocations, readPlace } from "./allocations.ts";
 import { Claims } from "./claims.ts";
 import { Excuses } from "./excuses.ts";
 import { describeInterface, Interfaces } from "./interfaces.ts";
+import { MachineUses } from "./machine-uses.ts";
 import { Pods } from "./pods.ts";
-import { Possession, sayHeld } from "./possession.ts";
+import { Possession, type PossessionParts, sayHeld } from "./possession.ts";
 import { checkUnique } from "./uniqueness.ts";
 import { ALLOCATIONS, CLAIMS, NODES, type PlainChange, type PlainStore, PODS, VMIS } from "./view.ts";
 import { Violation } from "./violation.ts";
@@ -34,10 +35,12 @@ export function makeOracle(parts: OracleParts): Oracle {
 class Eye implements Oracle {
   readonly #parts: OracleParts;
   readonly #interfaces = new Interfaces();
+  readonly #machines = new MachineUses();
   readonly #excuses = new Excuses();
   readonly #allocations: Allocations;
   readonly #claims: Claims;
   readonly #pods: Pods;
+  readonly #knowledge: PossessionParts;
   readonly #possession: Possession;
   /** What has to be looked at after this step. */
   readonly #changed = new Set<string>();
@@ -51,13 +54,15 @@ class Eye implements Oracle {
     this.#allocations = new Allocations(etcd, nowMs);
     this.#claims = new Claims(etcd);
     this.#pods = new Pods(etcd, nowMs);
-    this.#possession = new Possession({
+    this.#knowledge = {
       allocations: this.#allocations,
       claims: this.#claims,
       interfaces: this.#interfaces,
+      machines: this.#machines,
       pods: this.#pods,
       excuses: this.#excuses,
-    });
+    };
+    this.#possession = new Possession(this.#knowledge);
     this.#restores = etcd.restores;
     etcd.listen((change) => this.#note(change));
   }
@@ -81,6 +86,15 @@ class Eye implements Oracle {
 
   down(one: Interface): void {
     this.#interfaces.remove(one);
+  }
+
+  machineUp(one: MachineAddress, address: string): void {
+    const use = this.#machines.add(one, address, this.#parts.nowMs());
+    if (use !== null) this.#changed.add(use.place);
+  }
+
+  machineDown(one: MachineAddress): void {
+    this.#machines.remove(one);
   }
 
   refused(): void {}
@@ -109,7 +123,7 @@ class Eye implements Oracle {
     if (this.#parts.etcd.restores !== this.#restores) this.#noteRestore();
     if (this.#changed.size > 0) {
       for (const place of this.#changed) {
-        checkUnique(place, { interfaces: this.#interfaces, pods: this.#pods, excuses: this.#excuses });
+        checkUnique(place, this.#knowledge);
         this.#possession.check(place);
       }
       this.#changed.clear();

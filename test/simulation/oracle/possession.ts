@@ -2,6 +2,7 @@ import { type Allocations, describeOwner, type Held } from "./allocations.ts";
 import type { Claim, Claims } from "./claims.ts";
 import type { Excuses } from "./excuses.ts";
 import { describeInterface, type Interfaces, type Living } from "./interfaces.ts";
+import { describeMachine, isHeldForMachine, type MachineUse, type MachineUses } from "./machine-uses.ts";
 import { type Pods, staticUidOf } from "./pods.ts";
 import { addressAt } from "./uniqueness.ts";
 import { Violation } from "./violation.ts";
@@ -10,6 +11,7 @@ export interface PossessionParts {
   readonly allocations: Allocations;
   readonly claims: Claims;
   readonly interfaces: Interfaces;
+  readonly machines: MachineUses;
   readonly pods: Pods;
   readonly excuses: Excuses;
 }
@@ -27,8 +29,9 @@ export class Possession {
   }
 
   check(place: string): void {
-    const { interfaces, claims } = this.#parts;
+    const { interfaces, claims, machines } = this.#parts;
     for (const user of interfaces.at(place)) this.#checkUser(user, place);
+    for (const machine of machines.at(place)) this.#checkMachine(machine);
     for (const claim of claims.listing(place)) this.#checkClaim(claim, place);
   }
 
@@ -41,8 +44,11 @@ export class Possession {
 
   /** Who still lacks the address, in words; null: nobody does. */
   whoLacks(place: string): string | null {
-    const { interfaces, claims, allocations } = this.#parts;
+    const { interfaces, claims, machines, allocations } = this.#parts;
     const held = allocations.at(place);
+    for (const machine of machines.at(place)) {
+      if (!isHeldForMachine(machine, held)) return sayMachine(machine, held);
+    }
     for (const user of interfaces.at(place)) {
       if (!isHeldFor(user, held, this.#parts.pods) && !this.#mayLose(user))
         return `${addressAt(user, place)} of network ${user.one.network}, in use by ${describeInterface(user.one)}, ${sayHeld(held)}`;
@@ -71,6 +77,15 @@ export class Possession {
       isNew ? "answered-unheld" : "freed-in-use",
       `${addressAt(user, place)} of network ${user.one.network}, in use by ${describeInterface(user.one)}, ${sayHeld(held)}`,
     );
+  }
+
+  #checkMachine(machine: MachineUse): void {
+    const { allocations, excuses } = this.#parts;
+    const held = allocations.at(machine.place);
+    if (isHeldForMachine(machine, held)) return;
+    if (excuses.whyOf(machine.one.network, machine.place) === null)
+      throw new Violation("freed-in-use", sayMachine(machine, held));
+    this.#open.add(machine.place);
   }
 
   /** Whether the address of a container that is still there may be given back: nobody runs in it, or nobody can know. */
@@ -120,6 +135,10 @@ function isListedBy(claim: Claim, held: Held | null): boolean {
 function tellsOfIt({ object }: Claim): boolean {
   const conditions: { status?: string }[] = object.status?.conditions ?? [];
   return conditions.some(({ status }) => status === "False");
+}
+
+function sayMachine(machine: MachineUse, held: Held | null): string {
+  return `${machine.address} of network ${machine.one.network}, in use by ${describeMachine(machine)}, ${sayHeld(held)}`;
 }
 
 export function sayHeld(held: Held | null): string {

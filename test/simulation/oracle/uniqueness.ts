@@ -1,14 +1,28 @@
 import type { Excuses } from "./excuses.ts";
 import { describeInterface, type Interfaces, type Living } from "./interfaces.ts";
+import { describeMachine, type MachineUses } from "./machine-uses.ts";
 import type { Pods } from "./pods.ts";
 import { Violation } from "./violation.ts";
 
-/** No two living interfaces have one address of one network, unless they are two ends of one claim. */
-export function checkUnique(
-  place: string,
-  { interfaces, pods, excuses }: { interfaces: Interfaces; pods: Pods; excuses: Excuses },
-): void {
+export interface UniquenessParts {
+  readonly interfaces: Interfaces;
+  readonly machines: MachineUses;
+  readonly pods: Pods;
+  readonly excuses: Excuses;
+}
+
+/** No two living interfaces or machines have one address of one network, unless they are two ends of one claim. */
+export function checkUnique(place: string, { interfaces, machines, pods, excuses }: UniquenessParts): void {
   const users = interfaces.at(place);
+  const used = machines.at(place);
+  for (const [index, machine] of used.entries()) {
+    const other = users[0] ?? used.slice(0, index).at(-1);
+    if (other === undefined || excuses.whyOf(machine.one.network, place) !== null) continue;
+    throw new Violation(
+      "given-twice",
+      `${machine.address} of network ${machine.one.network} is used by ${describeMachine(machine)} since ${seconds(machine)} and by ${"ips" in other ? describeInterface(other.one) : describeMachine(other)} since ${seconds(other)}`,
+    );
+  }
   for (const [index, younger] of users.entries()) {
     for (const older of users.slice(0, index)) {
       if (isOneUser(older, younger, pods) || excuses.whyOf(younger.one.network, place) !== null) continue;
@@ -37,4 +51,4 @@ export function addressAt({ ips, places }: Living, place: string): string {
   return ips[places.indexOf(place)] ?? place;
 }
 
-const seconds = ({ upAtMs }: Living): string => `${(upAtMs / 1_000).toFixed(3)} s`;
+const seconds = ({ upAtMs }: { readonly upAtMs: number }): string => `${(upAtMs / 1_000).toFixed(3)} s`;

@@ -1,7 +1,7 @@
 /*
  * platform/: what every process needs
  *
- *   time, virtual-time, notifier   clocks, timers, randomness; a simulation's own; waiting for a condition
+ *   time, virtual-time, virtual/, notifier   clocks, timers, randomness; a simulation's own; waiting for a condition
  *   run-process, settings/     the frame of a process: its settings, signals, exit code; host-port, groups
  *   log, warn-once             logging, and its limits
  *   bounded-map, single-flight, next-flight, several-at-once   bounded memory; shared and concurrent work

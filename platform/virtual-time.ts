@@ -1,16 +1,4 @@
-import type { Clock, Timer } from "./time.ts";
-
-/** 2026-01-01T00:00:00Z */
-const BEGIN_WALL_MS = 1_767_225_600_000;
-
-export interface VirtualClockOptions {
-  /** What its monotonic clock shows in the beginning, ms; default 0. */
-  readonly originMs?: number;
-  /** What its wall clock shows in the beginning, ms since the epoch. */
-  readonly wallMs?: number;
-  /** How much faster than the world it goes; default 1. */
-  readonly rate?: number;
-}
+import { TimeLine, VirtualClock, type VirtualClockOptions } from "./virtual/virtual-clock.ts";
 
 /**
  * A world's time: it passes only when nobody can go on without it, and chance is what the seed says. Any number of clocks read
@@ -18,8 +6,7 @@ export interface VirtualClockOptions {
  */
 export class VirtualTime {
   readonly #random: () => number;
-  readonly #due: VirtualTimer[] = [];
-  #nowMs = 0;
+  readonly #line = new TimeLine();
 
   constructor(seed = 1) {
     this.#random = numbersOf(seed);
@@ -27,20 +14,15 @@ export class VirtualTime {
 
   /** Of the world, since it began. */
   get nowMs(): number {
-    return this.#nowMs;
+    return this.#line.nowMs;
   }
 
-  clock({ originMs = 0, wallMs = BEGIN_WALL_MS, rate = 1 }: VirtualClockOptions = {}): Clock {
-    const beganMs = this.#nowMs;
-    const passedMs = () => (this.#nowMs - beganMs) * rate;
-    return {
-      monotonicMs: () => originMs + passedMs(),
-      wallMs: () => wallMs + passedMs(),
-      timer: (ms, fire) => this.#timer(ms / rate, fire),
-      immediate: (fire) => void this.#timer(0, fire),
-      random: this.#random,
-      randomBytes: (count) => Buffer.from(Array.from({ length: count }, () => this.#random() * 256)),
-    };
+  clock(options: VirtualClockOptions = {}): VirtualClock {
+    return new VirtualClock(
+      this.#line,
+      options,
+      options.seed === undefined ? this.#random : numbersOf(options.seed),
+    );
   }
 
   /** What the work becomes. */
@@ -65,86 +47,27 @@ export class VirtualTime {
 
   /** Lets so much time pass, ms, with everything that is due in it. */
   async pass(ms: number): Promise<void> {
-    const untilMs = this.#nowMs + ms;
+    const untilMs = this.#line.nowMs + ms;
     await settled();
-    while ((this.#due[0]?.atMs ?? Number.POSITIVE_INFINITY) <= untilMs) {
+    while ((this.#line.due.first?.atMs ?? Number.POSITIVE_INFINITY) <= untilMs) {
       this.step();
       await settled();
     }
-    this.#nowMs = untilMs;
+    this.#line.nowMs = untilMs;
   }
 
   /** The next thing that is due happens. false: there is none. */
   step(): boolean {
-    const next = this.#due.shift();
+    const next = this.#line.due.shift();
     if (next === undefined) return false;
-    this.#nowMs = Math.max(this.#nowMs, next.atMs);
+    this.#line.nowMs = Math.max(this.#line.nowMs, next.atMs);
     next.fire();
     return true;
-  }
-
-  #timer(ms: number, fire: () => void): Timer {
-    const timer = new VirtualTimer(
-      fire,
-      (one) => this.#schedule(one, ms),
-      (one) => this.#drop(one),
-    );
-    this.#schedule(timer, ms);
-    return timer;
-  }
-
-  /** By time, and those of one instant in the order in which they were asked for. */
-  #schedule(timer: VirtualTimer, ms: number): void {
-    this.#drop(timer);
-    timer.atMs = this.#nowMs + Math.max(0, ms);
-    let [low, high] = [0, this.#due.length];
-    while (low < high) {
-      const middle = (low + high) >>> 1;
-      if ((this.#due[middle] as VirtualTimer).atMs <= timer.atMs) low = middle + 1;
-      else high = middle;
-    }
-    this.#due.splice(low, 0, timer);
-  }
-
-  #drop(timer: VirtualTimer): void {
-    const index = this.#due.indexOf(timer);
-    if (index >= 0) this.#due.splice(index, 1);
-  }
-}
-
-class VirtualTimer implements Timer {
-  atMs = 0;
-  readonly fire: () => void;
-  readonly #schedule: (timer: VirtualTimer) => void;
-  readonly #drop: (timer: VirtualTimer) => void;
-  #isCancelled = false;
-
-  constructor(
-    fire: () => void,
-    schedule: (timer: VirtualTimer) => void,
-    drop: (timer: VirtualTimer) => void,
-  ) {
-    this.fire = fire;
-    this.#schedule = schedule;
-    this.#drop = drop;
-  }
-
-  cancel(): void {
-    this.#isCancelled = true;
-    this.#drop(this);
-  }
-
-  restart(): void {
-    if (!this.#isCancelled) this.#schedule(this);
-  }
-
-  unref(): this {
-    return this;
   }
 }
 
 /** Everything that needs no time is done: promises, and what Node itself brings. */
-function settled(): Promise<void> {
+export function settled(): Promise<void> {
   return new Promise((resolve) => {
     setImmediate(resolve);
   });

@@ -1,9 +1,9 @@
 import { sleep } from "../../../platform/time.ts";
-import { VirtualTime } from "../../../platform/virtual-time.ts";
+import { settled, VirtualTime } from "../../../platform/virtual-time.ts";
 import { KeptCounts } from "../story/counts.ts";
 import { KeptStory } from "../story/story.ts";
 import type { Action, PeaceWork, World } from "../world.ts";
-import { Chance } from "./chance.ts";
+import { Chance, hashOf } from "./chance.ts";
 import { KeyedFaults } from "./faults.ts";
 import { Mishaps } from "./mishaps.ts";
 import type { Parts } from "./parts.ts";
@@ -137,7 +137,7 @@ class Run {
     const base = {
       seed: this.#options.seed,
       time: this.#time,
-      clock: this.#time.clock(),
+      clock: this.#time.clock({ seed: hashOf(`${this.#options.seed} clock`) }),
       faults: this.#faults,
       story: this.#story,
       counts: this.#counts,
@@ -238,11 +238,4 @@ class Run {
   #isEnough(): boolean {
     return this.#steps % ENOUGH_EVERY === 0 && (this.#options.isEnough?.(this.#steps) ?? false);
   }
-}
-
-/** Everything that needs no time is done. */
-function settled(): Promise<void> {
-  return new Promise((resolve) => {
-    setImmediate(resolve);
-  });
 }

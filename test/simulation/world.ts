@@ -42,6 +42,8 @@ export interface World {
 
 export interface PeaceWork {
   readonly heal?: () => void | Promise<void>;
+  /** After the longest grace, before the oracle looks. */
+  readonly ask?: () => void | Promise<void>;
   readonly check?: () => void | Promise<void>;
 }
 

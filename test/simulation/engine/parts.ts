@@ -1,5 +1,7 @@
-import { Etcd } from "../../../kube/fake/etcd.ts";
 import { ACTOR_KINDS, OWED } from "../actors/all.ts";
+import { makeCluster, type SimCluster } from "../cluster/cluster.ts";
+import { makeControllers } from "../cluster/controllers.ts";
+import { makeOracle } from "../oracle/oracle.ts";
 import type { ActionKinds, Cluster, ControllerPlace, Machine, Oracle, World } from "../world.ts";
 import type { Chance } from "./chance.ts";
 
@@ -21,46 +23,11 @@ export interface Parts {
   readonly owed: readonly string[];
 }
 
-/** What stands in for parts that do not exist yet: nothing happens. */
-const NO_CLUSTER = (): Cluster => {
-  const nobody = async () => {
-    throw new Error("no API server");
-  };
-  return {
-    defects: [],
-    etcd: new Etcd(),
-    admin: {
-      get: async () => null,
-      list: async () => [],
-      create: async (_, object) => object,
-      patch: nobody,
-      remove: async () => {},
-    },
-    connect: () => {
-      throw new Error("no API server");
-    },
-    cut: () => {},
-    heal: () => {},
-  };
-};
-const NO_ORACLE = (): Oracle => ({
-  up: () => {},
-  down: () => {},
-  refused: () => {},
-  lossTold: () => {},
-  excused: () => {},
-  identified: () => {},
-  machineUp: () => {},
-  machineDown: () => {},
-  afterStep: () => {},
-  atRest: async () => {},
-});
-
 export const PARTS: Parts = {
-  makeCluster: NO_CLUSTER,
-  makeOracle: NO_ORACLE,
+  makeCluster,
+  makeOracle: ({ cluster, time }) => makeOracle({ etcd: cluster.etcd, nowMs: () => time.nowMs }),
   makeMachines: () => [],
-  makeControllers: () => [],
+  makeControllers: (world) => makeControllers(world, world.cluster as SimCluster),
   setUp: async () => {},
   kinds: ACTOR_KINDS,
   owed: OWED,

@@ -221,6 +221,7 @@ class Run {
     for (const machine of machines) machine.heal();
     for (const controller of controllers) if (!controller.isRunning) controller.start();
     await sleep(clock, PEACE_MS);
+    for (const { ask } of this.#atPeace) await ask?.();
     await oracle.atRest();
     for (const { check } of this.#atPeace) await check?.();
     const [defect] = cluster.defects;

@@ -12,9 +12,14 @@ export class Violation extends Error {
 
 /** What was thrown by the product, or by the world itself, where nothing may be thrown. */
 export function violationOf(thrown: unknown, where: string): Violation {
-  if (thrown instanceof Violation) return thrown;
+  if (isViolation(thrown)) return thrown;
   const error = thrown instanceof Error ? thrown : new Error(String(thrown));
   const violation = new Violation(`thrown ${error.name}`, `${where}: ${error.message}`);
   if (error.stack !== undefined) violation.stack = error.stack;
   return violation;
+}
+
+/** The oracle has a class of its own, which knows all of its kinds. */
+function isViolation(thrown: unknown): thrown is Violation {
+  return thrown instanceof Error && thrown.name === "Violation" && "kind" in thrown;
 }

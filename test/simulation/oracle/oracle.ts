@@ -5,26 +5,43 @@
  *   uniqueness, possession    no address in two hands; every address in use is recorded for its user
  *   interfaces, machine-uses  which containers and machines live, and with what they were answered
  *   allocations, claims, pods what the API says, followed write by write
+ *   liveness, reasons         at rest: everybody is ready and served; nothing is held for nobody
+ *   network-counts            at rest: what networks say of themselves
  *   excuses                   who was allowed to take an address away
- *   address, view, violation  how addresses are read, etcd is seen, and findings are called
+ *   address, selection, view  how addresses, annotations and etcd are read
+ *   violation, oracle-parts   what can be found, and what is asked
  */
 
-import type { Interface, MachineAddress, Oracle } from "../world.ts";
+import type { Violation } from "../engine/violation.ts";
+import type { Interface, MachineAddress, Oracle, World } from "../world.ts";
 import { Allocations, readPlace } from "./allocations.ts";
 import { Claims } from "./claims.ts";
 import { Excuses } from "./excuses.ts";
 import { describeInterface, Interfaces } from "./interfaces.ts";
+import { checkMachines, Refusals } from "./liveness.ts";
 import { MachineUses } from "./machine-uses.ts";
+import { checkCounts } from "./network-counts.ts";
+import type { OracleParts } from "./oracle-parts.ts";
 import { Pods } from "./pods.ts";
 import { Possession, type PossessionParts, sayHeld } from "./possession.ts";
+import { checkReasons } from "./reasons.ts";
 import { checkUnique } from "./uniqueness.ts";
-import { ALLOCATIONS, CLAIMS, NODES, type PlainChange, type PlainStore, PODS, VMIS } from "./view.ts";
-import { Violation } from "./violation.ts";
+import { ALLOCATIONS, CLAIMS, LEASES, NETWORKS, NODES, type PlainChange, PODS, VMIS } from "./view.ts";
+import { violation } from "./violation.ts";
 
-export interface OracleParts {
-  readonly etcd: PlainStore;
-  /** Of the world, ms. */
-  nowMs(): number;
+/** A controller renews its lease every few seconds, ms. */
+const RENEWED_MS = 60_000;
+/** Longer than the cool-downs, graces and intervals of what is simulated, together, ms. */
+const REST_MS_MAX = 120_000;
+
+export function oracleOf(world: World): Oracle {
+  return makeOracle({
+    etcd: world.cluster.etcd,
+    nowMs: () => world.time.nowMs,
+    machines: () => world.machines,
+    controllers: () => world.controllers,
+    restMsMax: REST_MS_MAX,
+  });
 }
 
 /** Looks at everything that has changed since the last step, and at all there is when the world is at rest. */
@@ -42,6 +59,8 @@ class Eye implements Oracle {
   readonly #pods: Pods;
   readonly #knowledge: PossessionParts;
   readonly #possession: Possession;
+  readonly #refusals = new Refusals();
+  #renewedMs = Number.NEGATIVE_INFINITY;
   /** What has to be looked at after this step. */
   readonly #changed = new Set<string>();
   #found: Violation | null = null;
@@ -68,11 +87,12 @@ class Eye implements Oracle {
   }
 
   up(one: Interface, ips: readonly string[]): void {
+    this.#refusals.forget(one);
     const known = this.#interfaces.get(one);
     if (known !== null) {
       if (known.ips.join() === ips.join()) return;
       this.#find(
-        new Violation(
+        violation(
           "changed-answer",
           `${describeInterface(one)} was answered ${ips.join(", ")} to a repeated ADD on network ${one.network}, and ${known.ips.join(", ")} before`,
         ),
@@ -97,7 +117,9 @@ class Eye implements Oracle {
     this.#machines.remove(one);
   }
 
-  refused(): void {}
+  refused(one: Interface, code: number, message: string): void {
+    this.#refusals.note({ one, code, message, atMs: this.#parts.nowMs() });
+  }
 
   lossTold(network: string, address: string): void {
     const place = readPlace(network, address);
@@ -115,7 +137,7 @@ class Eye implements Oracle {
   identified(one: Interface, uid: string | null): void {
     if (uid === null || uid === one.pod.uid || this.#pods.machineUidsOf(one.pod.uid).includes(uid)) return;
     this.#find(
-      new Violation("wrong-identity", `${describeInterface(one)} asked who it is, and was told UID ${uid}`),
+      violation("wrong-identity", `${describeInterface(one)} asked who it is, and was told UID ${uid}`),
     );
   }
 
@@ -128,14 +150,27 @@ class Eye implements Oracle {
       }
       this.#changed.clear();
     }
-    if (this.#found !== null) throw this.#found;
+    const found = this.#found;
+    this.#found = null;
+    if (found !== null) throw found;
   }
 
   async atRest(): Promise<void> {
+    const { etcd, machines, controllers, nowMs, restMsMax } = this.#parts;
+    this.#refusals.check(this.#knowledge, (network) => this.#isFull(network), nowMs());
+    await checkMachines(machines(), (node, message) => this.#isForfeited(node, message));
+    if (controllers().length > 0 && nowMs() - this.#renewedMs > RENEWED_MS)
+      throw violation(
+        "not-ready",
+        `no controller has held the lease since ${(this.#renewedMs / 1_000).toFixed(3)} s`,
+      );
     this.afterStep();
+    const upNodes = new Set(machines().flatMap(({ name, isUp }) => (isUp ? [name] : [])));
+    checkReasons({ ...this.#knowledge, etcd, upNodes, nowMs: nowMs(), restMsMax });
+    checkCounts(etcd, this.#allocations);
     for (const place of this.#possession.takeOpen()) {
       const who = this.#possession.whoLacks(place);
-      if (who !== null) throw new Violation("untold-loss", `${who}, and nobody was told`);
+      if (who !== null) throw violation("untold-loss", `${who}, and nobody was told`);
     }
     this.#excuses.clear();
     this.#pods.forgetNodes();
@@ -157,10 +192,29 @@ class Eye implements Oracle {
       case VMIS:
         this.#pods.noteVmi(change.object);
         return;
+      case LEASES:
+        if (change.key.endsWith("/holdfast-controller")) this.#renewedMs = this.#parts.nowMs();
+        return;
       case NODES:
         this.#pods.noteNode(change);
         return;
     }
+  }
+
+  /** By its own word, whose counts are looked at too. Of several ranges each may be full. */
+  #isFull(network: string): boolean {
+    const found = this.#parts.etcd.range(NETWORKS, "").find(({ object }) => object.spec?.network === network);
+    const { free, subnets = "" } = found?.object.status ?? {};
+    return free === "0" || subnets.includes(",");
+  }
+
+  /** Whether it is about an address that a container of the node has lost, and was told so. */
+  #isForfeited(node: string, message: string): boolean {
+    for (const { one, ips, places, forfeited } of this.#interfaces.all()) {
+      if (one.node !== node || forfeited.size === 0) continue;
+      if (ips.some((ip, index) => forfeited.has(places[index] ?? "") && message.includes(ip))) return true;
+    }
+    return false;
   }
 
   #noteClaim(change: PlainChange): void {
@@ -171,7 +225,7 @@ class Eye implements Oracle {
     if (before.ips.join() === after.ips.join()) return;
     if (before.places.every((place) => this.#excuses.whyOf(before.network, place) !== null)) return;
     this.#find(
-      new Violation(
+      violation(
         "changed-claim",
         `claim ${after.key} listed ${before.ips.join(", ")} of network ${after.network}, and lists ${after.ips.join(", ") || "nothing"} now`,
       ),
@@ -190,7 +244,7 @@ class Eye implements Oracle {
       const own = this.#pods.machineUidsOf(one.pod.uid);
       if (machines.length === 0 || machines.some(({ uid }) => own.includes(uid))) continue;
       this.#find(
-        new Violation(
+        violation(
           "stranger-answered",
           `${describeInterface(one)} was answered ${one.network}'s address of claim ${claim.key}, which is another virtual machine's; ${sayHeld(held)}`,
         ),

@@ -5,7 +5,7 @@ import { describeInterface, type Interfaces, type Living } from "./interfaces.ts
 import { describeMachine, isHeldForMachine, type MachineUse, type MachineUses } from "./machine-uses.ts";
 import { type Pods, staticUidOf } from "./pods.ts";
 import { addressAt } from "./uniqueness.ts";
-import { Violation } from "./violation.ts";
+import { violation } from "./violation.ts";
 
 export interface PossessionParts {
   readonly allocations: Allocations;
@@ -73,7 +73,7 @@ export class Possession {
       this.#open.add(place);
       return;
     }
-    throw new Violation(
+    throw violation(
       isNew ? "answered-unheld" : "freed-in-use",
       `${addressAt(user, place)} of network ${user.one.network}, in use by ${describeInterface(user.one)}, ${sayHeld(held)}`,
     );
@@ -84,7 +84,7 @@ export class Possession {
     const held = allocations.at(machine.place);
     if (isHeldForMachine(machine, held)) return;
     if (excuses.whyOf(machine.one.network, machine.place) === null)
-      throw new Violation("freed-in-use", sayMachine(machine, held));
+      throw violation("freed-in-use", sayMachine(machine, held));
     this.#open.add(machine.place);
   }
 
@@ -108,7 +108,7 @@ export class Possession {
       return;
     }
     const wasSound = this.#soundLists.has(list);
-    throw new Violation(
+    throw violation(
       wasSound ? "freed-in-use" : "published-unheld",
       `${claim.ips.join(", ")} of network ${claim.network}, listed by claim ${claim.key}, ${sayHeld(held)}`,
     );

@@ -2,7 +2,7 @@ import type { Excuses } from "./excuses.ts";
 import { describeInterface, type Interfaces, type Living } from "./interfaces.ts";
 import { describeMachine, type MachineUses } from "./machine-uses.ts";
 import type { Pods } from "./pods.ts";
-import { Violation } from "./violation.ts";
+import { violation } from "./violation.ts";
 
 export interface UniquenessParts {
   readonly interfaces: Interfaces;
@@ -18,7 +18,7 @@ export function checkUnique(place: string, { interfaces, machines, pods, excuses
   for (const [index, machine] of used.entries()) {
     const other = users[0] ?? used.slice(0, index).at(-1);
     if (other === undefined || excuses.whyOf(machine.one.network, place) !== null) continue;
-    throw new Violation(
+    throw violation(
       "given-twice",
       `${machine.address} of network ${machine.one.network} is used by ${describeMachine(machine)} since ${seconds(machine)} and by ${"ips" in other ? describeInterface(other.one) : describeMachine(other)} since ${seconds(other)}`,
     );
@@ -27,7 +27,7 @@ export function checkUnique(place: string, { interfaces, machines, pods, excuses
     for (const older of users.slice(0, index)) {
       if (isOneUser(older, younger, pods) || excuses.whyOf(younger.one.network, place) !== null) continue;
       const address = addressAt(younger, place);
-      throw new Violation(
+      throw violation(
         "given-twice",
         `${address} of network ${younger.one.network} is used by ${describeInterface(older.one)} since ${seconds(older)} and by ${describeInterface(younger.one)} since ${seconds(younger)}`,
       );

@@ -25,6 +25,7 @@ export const ALLOCATIONS = "ipam.holdfast.dev/ipallocations";
 export const NETWORKS = "ipam.holdfast.dev/ipnetworks";
 export const CLAIMS = "k8s.cni.cncf.io/ipamclaims";
 export const PODS = "/pods";
+export const NADS = "k8s.cni.cncf.io/network-attachment-definitions";
 export const NODES = "/nodes";
 export const LEASES = "coordination.k8s.io/leases";
 export const VMIS = "kubevirt.io/virtualmachineinstances";

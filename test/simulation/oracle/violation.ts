@@ -1,5 +1,7 @@
+import { Violation } from "../engine/violation.ts";
+
 /** What the oracle can find. Each name is short and stays, so that runs can be compared. */
-export type ViolationKind =
+export type OracleKind =
   /** Two living interfaces have one address of one network, and are not two ends of one claim's migration. */
   | "given-twice"
   /** An address was answered that was not recorded for its owner. */
@@ -31,17 +33,8 @@ export type ViolationKind =
   /** A daemon, or all controllers, do not come back. */
   | "not-ready"
   /** `check` of a node finds something. */
-  | "check-finds"
-  /** A release is owed, and is never made. */
-  | "owed";
+  | "check-finds";
 
-/** Something that must be true is not. */
-export class Violation extends Error {
-  override readonly name = "Violation";
-  readonly kind: ViolationKind;
-
-  constructor(kind: ViolationKind, message: string) {
-    super(message);
-    this.kind = kind;
-  }
+export function violation(kind: OracleKind, what: string): Violation {
+  return new Violation(kind, what);
 }

@@ -1,0 +1,27 @@
+import type { PlainStore } from "./view.ts";
+
+/** What the oracle asks of a node at rest. */
+export interface CheckedMachine {
+  readonly name: string;
+  readonly isUp: boolean;
+  readonly daemon: {
+    readonly core: {
+      notReady(): string | null;
+      readonly admin: {
+        check(graceSeconds: number | null): Promise<{
+          readonly findings: readonly { readonly invariant: string; readonly message: string }[];
+        }>;
+      };
+    };
+  } | null;
+}
+
+export interface OracleParts {
+  readonly etcd: PlainStore;
+  /** Of the world, ms. */
+  nowMs(): number;
+  machines(): readonly CheckedMachine[];
+  controllers(): readonly { readonly isRunning: boolean }[];
+  /** How long an address is kept at most after its last reason has gone, cool-down and graces included, ms. */
+  readonly restMsMax: number;
+}

@@ -1,7 +1,7 @@
 import { ACTOR_KINDS, OWED } from "../actors/all.ts";
 import { makeCluster, type SimCluster } from "../cluster/cluster.ts";
 import { makeControllers } from "../cluster/controllers.ts";
-import { makeOracle } from "../oracle/oracle.ts";
+import { oracleOf } from "../oracle/oracle.ts";
 import type { ActionKinds, Cluster, ControllerPlace, Machine, Oracle, World } from "../world.ts";
 import type { Chance } from "./chance.ts";
 
@@ -25,7 +25,7 @@ export interface Parts {
 
 export const PARTS: Parts = {
   makeCluster,
-  makeOracle: ({ cluster, time }) => makeOracle({ etcd: cluster.etcd, nowMs: () => time.nowMs }),
+  makeOracle: oracleOf,
   makeMachines: () => [],
   makeControllers: (world) => makeControllers(world, world.cluster as SimCluster),
   setUp: async () => {},

@@ -197,6 +197,11 @@ export class ApiServer {
     if (changes === Number.POSITIVE_INFINITY) this.#held.delete(storage);
   }
 
+  /** Of which resources the cache lags. */
+  get heldStorages(): string[] {
+    return [...this.#held.keys()];
+  }
+
   /** Whether a resource is not served, although its objects are there. */
   withhold(storage: string, isWithheld: boolean): void {
     if (isWithheld) this.served.withheld.add(storage);

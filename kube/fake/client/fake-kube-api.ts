@@ -35,6 +35,12 @@ export class FakeKubeApi extends KubeClient {
     for (const watch of [...this.#transport.watches]) watch.cut();
   }
 
+  /** Nobody is there any more to hear anything: what is under way never ends. */
+  abandon(): void {
+    for (const watch of this.#transport.watches) watch.abandon();
+    this.#transport.watches.clear();
+  }
+
   /** The open watches stay open, and nothing comes from them any more. */
   silenceWatches(): void {
     for (const watch of this.#transport.watches) watch.silence();

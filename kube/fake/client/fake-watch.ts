@@ -74,6 +74,13 @@ export class FakeWatch {
     this.end({ kind: "nothing", problem: "aborted" });
   }
 
+  /** The client is gone: the server forgets it, and it never ends. */
+  abandon(): void {
+    this.#unwatch();
+    this.#isSilent = true;
+    this.#queue.length = 0;
+  }
+
   /** Nothing of it comes any more, and it stays open. */
   silence(): void {
     this.#isSilent = true;

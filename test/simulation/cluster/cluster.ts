@@ -1,30 +1,41 @@
 /*
  * test/simulation/cluster/: the API server, its clients and controllers
  *
- *   cluster         what there is: the server over its store, links by name, an admin's client
- *   sim-link        the way of one process to the server, and what goes wrong on it
+ *   cluster         what there is: servers over one store, links by name, an admin's client
+ *   front           the servers as those who ask see them: away, starting, slow, balanced, restored
+ *   sim-link        the way of one process to the server; troubles: what goes wrong with a message
+ *   gaps            watches that miss how something is deleted and created again
  *   admin-client    requests of those who act, which take no time
  *   installed       the manifests that are applied in the beginning; caretakers: garbage collector, namespace controller
  *   controllers     where Holdfast's two controllers run; controller-settings
+ *   actions         what happens to servers, links and controllers; server-actions, link-actions, controller-actions
  *   parts           what all of it needs of the world
  */
 
 import { ApiServer } from "../../../kube/fake/api-server.ts";
 import { FakeKubeApi } from "../../../kube/fake/client/fake-kube-api.ts";
-import type { Fate } from "../../../kube/fake/client/link.ts";
-import { Etcd } from "../../../kube/fake/etcd.ts";
+import { Etcd, type Saved } from "../../../kube/fake/etcd.ts";
 import type { Access, Gates, User } from "../../../kube/fake/requests.ts";
 import { Rights } from "../../../kube/fake/rights.ts";
 import type { Connect } from "../../../kube/kube-api.ts";
-import type { AdminClient, Cluster } from "../world.ts";
+import { interval } from "../../../platform/time.ts";
+import type { AdminClient, Cluster, World } from "../world.ts";
 import { DirectClient } from "./admin-client.ts";
 import { Caretakers } from "./caretakers.ts";
+import { Front } from "./front.ts";
+import { makeGaps } from "./gaps.ts";
 import { install } from "./installed.ts";
 import type { ClusterParts } from "./parts.ts";
 import { SimLink } from "./sim-link.ts";
 
 const NODE_NAME = "authentication.kubernetes.io/node-name";
 const PRODUCT = "system:serviceaccount:holdfast-system:";
+/** The API server has etcd compacted so often, ms: to where it was the time before. */
+const COMPACTION_MS = 60_000;
+/** Events of one resource that a server remembers. */
+const CACHE_EVENTS_MAX = 200;
+/** After a restore nothing happens to the links for so long, ms. */
+const CALM_AFTER_RESTORE_MS = 10_000;
 
 interface Client {
   readonly link: SimLink;
@@ -36,16 +47,17 @@ export class SimCluster implements Cluster {
   readonly etcd = new Etcd();
   readonly admin: AdminClient;
   readonly caretakers: Caretakers;
-  /** What the product must never meet: a right that its manifests do not give it. */
+  readonly front: Front;
   readonly defects: string[] = [];
   /** What else every write is asked about, in this order. */
   readonly admitters: NonNullable<Gates["admit"]>[] = [];
   /** Called after etcd has gone back to an older state. */
   readonly restored: (() => void)[] = [];
   readonly #parts: ClusterParts;
-  readonly #server: ApiServer;
+  /** Of those who act: it is never away, and serves everything. */
+  readonly #behind: ApiServer;
   readonly #clients = new Map<string, Client>();
-  #isAway = false;
+  #peaces = 0;
 
   private constructor(parts: ClusterParts) {
     this.#parts = parts;
@@ -59,17 +71,31 @@ export class SimCluster implements Cluster {
       }
       return null;
     };
-    this.#server = new ApiServer({ clock, etcd: this.etcd, authorize, admit });
-    const everything = new ApiServer({ clock, etcd: this.etcd, admit });
-    this.admin = new DirectClient(everything);
-    this.caretakers = new Caretakers(parts, everything);
+    const common = { clock, etcd: this.etcd, admit, cacheEventsMax: CACHE_EVENTS_MAX };
+    this.#behind = new ApiServer(common);
+    const servers = [0, 1].map(() => new ApiServer({ ...common, authorize }));
+    this.front = new Front(parts, this.etcd, servers);
+    this.admin = new DirectClient(this.#behind);
+    this.caretakers = new Caretakers(parts, this.#behind);
+    makeGaps(parts, this);
+    this.#compactRegularly();
   }
 
   /** With everything installed. Takes no time of the world. */
   static async make(parts: ClusterParts): Promise<SimCluster> {
     const cluster = new SimCluster(parts);
-    await install(cluster.admin, parts.root ?? process.cwd());
+    await install(cluster.admin);
     return cluster;
+  }
+
+  /** Of the processes that live. */
+  get links(): SimLink[] {
+    return [...this.#clients.values()].map(({ link }) => link);
+  }
+
+  /** Goes up in each time of peace: what was begun before it comes to nothing. */
+  get peaces(): number {
+    return this.#peaces;
   }
 
   connect(
@@ -83,26 +109,58 @@ export class SimCluster implements Cluster {
       ...(node === undefined ? {} : { extra: { [NODE_NAME]: [node] } }),
     };
     return (_kubeconfig, clock) => {
-      const link = new SimLink({ parts: this.#parts, name, reached: () => this.#reached() });
-      const api = new FakeKubeApi({ server: () => this.#server, user, link, clock });
+      const { front } = this;
+      const link = new SimLink({
+        parts: this.#parts,
+        name,
+        reached: () => front.reached(),
+        slowMs: () => front.slowMs,
+      });
+      const api = new FakeKubeApi({ server: () => front.next(), user, link, clock });
+      link.cutWatches = () => api.cutWatches();
+      link.silenceWatches = () => api.silenceWatches();
       this.#clients.set(name, { link, api });
       return api;
     };
   }
 
-  cut(link: string): void {
-    this.#clients.get(link)?.link.cut();
-    this.#clients.delete(link);
+  cut(name: string): void {
+    const client = this.#clients.get(name);
+    if (client === undefined) return;
+    client.link.cut();
+    client.api.abandon();
+    this.#clients.delete(name);
+  }
+
+  save(): Saved {
+    return this.etcd.save();
+  }
+
+  /** While the servers are away: etcd goes back. */
+  restore(saved: Saved, bumped: number): void {
+    this.front.restore(saved, bumped);
+    this.#behind.restart();
+    const calmUntilMs = this.#parts.clock.monotonicMs() + CALM_AFTER_RESTORE_MS;
+    for (const { link } of this.#clients.values()) {
+      link.mend();
+      link.calmUntilMs = calmUntilMs;
+    }
+    for (const tell of this.restored) tell();
   }
 
   heal(): void {
+    this.#peaces += 1;
     this.caretakers.isAway = false;
     for (const { link } of this.#clients.values()) link.mend();
-    this.#isAway = false;
+    this.front.heal();
   }
 
-  #reached(): Fate | undefined {
-    return this.#isAway ? { lost: "before" } : undefined;
+  #compactRegularly(): void {
+    let until = 0;
+    interval(this.#parts.clock, COMPACTION_MS, () => {
+      if (until > 0 && until <= this.etcd.revision) this.etcd.compact(until);
+      until = this.etcd.revision;
+    });
   }
 
   #denied({ user, verb, group, resource, subresource }: Access): false {
@@ -116,4 +174,10 @@ export class SimCluster implements Cluster {
 /** A cluster with everything installed. */
 export function makeCluster(parts: ClusterParts): Promise<SimCluster> {
   return SimCluster.make(parts);
+}
+
+/** The cluster of a world whose parts are those of the simulation. */
+export function simClusterOf({ cluster }: World): SimCluster {
+  if (!(cluster instanceof SimCluster)) throw new Error("the cluster is another one");
+  return cluster;
 }

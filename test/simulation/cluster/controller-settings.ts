@@ -1,10 +1,11 @@
 import { type ControllerSettings, loadControllerSettings } from "../../../controller/settings.ts";
+import { machinePlan } from "../actors/machines/plan.ts";
 
 /** In place of a kubeconfig's path: the connection is handed over. */
 const HANDED_OVER = "handed over";
 
 /** A simulated controller has short graces, so that much happens in little time, and listens nowhere. */
-export function controllerSettings(identity: string): ControllerSettings {
+export function controllerSettings(identity: string, seed: number): ControllerSettings {
   const flags = {
     kubeconfig: HANDED_OVER,
     identity,
@@ -14,7 +15,7 @@ export function controllerSettings(identity: string): ControllerSettings {
     coolingKeepSeconds: 60,
     podGoneReleaseSeconds: 60,
     clusterGoneReleaseSeconds: 120,
-    machineData: "own",
+    machineData: machinePlan(seed).ownData ? "own" : "off",
   };
   return loadControllerSettings(flags, {});
 }

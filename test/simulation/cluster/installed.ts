@@ -3,19 +3,20 @@ import type { KubeObject } from "../../../kube/fake/objects.ts";
 import { collectionOf, readManifestFolder, readManifests } from "../../harness/kube-manifests.ts";
 import type { AdminClient } from "../world.ts";
 
+const ROOT = join(import.meta.dirname, "../../..");
 const CRDS = "test/harness/crds";
 
 /**
  * What is installed in the cluster: the shipped definitions and rights, and definitions of those whom Holdfast works with. Those
  * of Cluster API come with its actors.
  */
-export async function install(admin: AdminClient, root: string): Promise<void> {
-  for (const object of manifests(root)) await admin.create(collectionOf(object), object);
+export async function install(admin: AdminClient): Promise<void> {
+  for (const object of manifests()) await admin.create(collectionOf(object), object);
 }
 
-function manifests(root: string): KubeObject[] {
-  const file = (path: string) => readManifests(join(root, path));
-  const folder = (path: string) => readManifestFolder(join(root, path));
+function manifests(): KubeObject[] {
+  const file = (path: string) => readManifests(join(ROOT, path));
+  const folder = (path: string) => readManifestFolder(join(ROOT, path));
   return [
     ...folder("deploy/crds"),
     ...folder(CRDS),

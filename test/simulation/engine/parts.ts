@@ -1,5 +1,5 @@
 import { ACTOR_KINDS, OWED } from "../actors/all.ts";
-import { makeCluster, type SimCluster } from "../cluster/cluster.ts";
+import { makeCluster, simClusterOf } from "../cluster/cluster.ts";
 import { makeControllers } from "../cluster/controllers.ts";
 import { oracleOf } from "../oracle/oracle.ts";
 import type { ActionKinds, Cluster, ControllerPlace, Machine, Oracle, World } from "../world.ts";
@@ -27,7 +27,7 @@ export const PARTS: Parts = {
   makeCluster,
   makeOracle: oracleOf,
   makeMachines: () => [],
-  makeControllers: (world) => makeControllers(world, world.cluster as SimCluster),
+  makeControllers: (world) => makeControllers(world, simClusterOf(world)),
   setUp: async () => {},
   kinds: ACTOR_KINDS,
   owed: OWED,

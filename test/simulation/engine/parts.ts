@@ -1,6 +1,7 @@
 import { ACTOR_KINDS, OWED } from "../actors/all.ts";
 import { makeCluster, simClusterOf } from "../cluster/cluster.ts";
 import { makeControllers } from "../cluster/controllers.ts";
+import { makeMachines } from "../machine/machines.ts";
 import { oracleOf } from "../oracle/oracle.ts";
 import type { ActionKinds, Cluster, ControllerPlace, Machine, Oracle, World } from "../world.ts";
 import type { Chance } from "./chance.ts";
@@ -26,7 +27,7 @@ export interface Parts {
 export const PARTS: Parts = {
   makeCluster,
   makeOracle: oracleOf,
-  makeMachines: () => [],
+  makeMachines,
   makeControllers: (world) => makeControllers(world, simClusterOf(world)),
   setUp: async () => {},
   kinds: ACTOR_KINDS,

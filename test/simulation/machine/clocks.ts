@@ -1,0 +1,199 @@
+import type { Clock, Timer } from "../../../platform/time.ts";
+
+/**
+ * A machine's clocks over the world's: they stand still while it is suspended, all but the boot clock; the wall clock also jumps.
+ */
+export class MachineClock {
+  readonly #world: Clock;
+  readonly #beganMs: number;
+  #suspendedMs = 0;
+  #suspendedSinceMs: number | null = null;
+  #jumpedMs = 0;
+  #lastBootUs = 0;
+
+  /** `world`: a clock that goes at the machine's own rate; it counts from this boot. */
+  constructor(world: Clock) {
+    this.#world = world;
+    this.#beganMs = world.monotonicMs();
+  }
+
+  get isSuspended(): boolean {
+    return this.#suspendedSinceMs !== null;
+  }
+
+  /** CLOCK_MONOTONIC. */
+  monotonicMs(): number {
+    const nowMs = this.#suspendedSinceMs ?? this.#world.monotonicMs();
+    return nowMs - this.#beganMs - this.#suspendedMs;
+  }
+
+  wallMs(): number {
+    return Math.floor(this.#world.wallMs() + this.#jumpedMs);
+  }
+
+  /** CLOCK_BOOTTIME. No two processes begin at the same microsecond. */
+  bootUs(): number {
+    this.#lastBootUs = Math.max(
+      this.#lastBootUs + 1,
+      Math.floor((this.#world.monotonicMs() - this.#beganMs) * 1_000),
+    );
+    return this.#lastBootUs;
+  }
+
+  timer(ms: number, fire: () => void): Timer {
+    return this.#world.timer(ms, fire);
+  }
+
+  random(): number {
+    return this.#world.random();
+  }
+
+  randomBytes(count: number): Buffer {
+    return this.#world.randomBytes(count);
+  }
+
+  suspend(): void {
+    this.#suspendedSinceMs ??= this.#world.monotonicMs();
+  }
+
+  resume(): void {
+    if (this.#suspendedSinceMs === null) return;
+    this.#suspendedMs += this.#world.monotonicMs() - this.#suspendedSinceMs;
+    this.#suspendedSinceMs = null;
+  }
+
+  jump(ms: number): void {
+    this.#jumpedMs += ms;
+  }
+}
+
+/**
+ * The time of one process of a machine. Nothing that it waits for comes while it is stopped (SIGSTOP), and nothing at all once it
+ * is killed.
+ */
+export class ProcessClock implements Clock {
+  readonly #machine: MachineClock;
+  readonly #timers = new Set<ProcessTimer>();
+  /** What became due while it was stopped, in order. */
+  #late: ProcessTimer[] = [];
+  #isStopped = false;
+  #isDead = false;
+
+  constructor(machine: MachineClock) {
+    this.#machine = machine;
+  }
+
+  get isDead(): boolean {
+    return this.#isDead;
+  }
+
+  get isStopped(): boolean {
+    return this.#isStopped;
+  }
+
+  monotonicMs(): number {
+    return this.#machine.monotonicMs();
+  }
+
+  wallMs(): number {
+    return this.#machine.wallMs();
+  }
+
+  timer(ms: number, fire: () => void): Timer {
+    return new ProcessTimer(this, ms, fire);
+  }
+
+  immediate(fire: () => void): void {
+    this.timer(0, fire);
+  }
+
+  random(): number {
+    return this.#machine.random();
+  }
+
+  randomBytes(count: number): Buffer {
+    return this.#machine.randomBytes(count);
+  }
+
+  stop(): void {
+    this.#isStopped = true;
+  }
+
+  continue(): void {
+    if (!this.#isStopped) return;
+    this.#isStopped = false;
+    const late = this.#late;
+    this.#late = [];
+    for (const timer of late) timer.schedule(0);
+  }
+
+  kill(): void {
+    this.#isDead = true;
+    for (const timer of this.#timers) timer.drop();
+    this.#timers.clear();
+    this.#late = [];
+  }
+
+  /** Of its timers only. */
+  schedule(timer: ProcessTimer, ms: number): Timer | null {
+    if (this.#isDead) return null;
+    this.#timers.add(timer);
+    return this.#machine.timer(ms, () => this.#due(timer));
+  }
+
+  /** Of its timers only. */
+  forget(timer: ProcessTimer): void {
+    this.#timers.delete(timer);
+    if (this.#late.length > 0) this.#late = this.#late.filter((one) => one !== timer);
+  }
+
+  #due(timer: ProcessTimer): void {
+    if (this.#isStopped) {
+      this.#late.push(timer);
+      return;
+    }
+    this.#timers.delete(timer);
+    timer.fire();
+  }
+}
+
+class ProcessTimer implements Timer {
+  readonly fire: () => void;
+  readonly #clock: ProcessClock;
+  readonly #ms: number;
+  #under: Timer | null;
+  #isCancelled = false;
+
+  constructor(clock: ProcessClock, ms: number, fire: () => void) {
+    this.#clock = clock;
+    this.#ms = ms;
+    this.fire = fire;
+    this.#under = clock.schedule(this, ms);
+  }
+
+  schedule(ms: number): void {
+    this.drop();
+    this.#under = this.#clock.schedule(this, ms);
+  }
+
+  drop(): void {
+    this.#under?.cancel();
+    this.#under = null;
+  }
+
+  cancel(): void {
+    this.#isCancelled = true;
+    this.drop();
+    this.#clock.forget(this);
+  }
+
+  restart(): void {
+    if (this.#isCancelled) return;
+    this.#clock.forget(this);
+    this.schedule(this.#ms);
+  }
+
+  unref(): this {
+    return this;
+  }
+}

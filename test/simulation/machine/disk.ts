@@ -1,0 +1,185 @@
+import {
+  closeSync,
+  copyFileSync,
+  existsSync,
+  ftruncateSync,
+  mkdirSync,
+  openSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  truncateSync,
+  writeFileSync,
+  writeSync,
+} from "node:fs";
+import { join } from "node:path";
+import type { Chance } from "../engine/chance.ts";
+import { SPOOL } from "./settings.ts";
+
+const DATABASE = "holdfast.db";
+const LOG = `${DATABASE}-wal`;
+/** Only takes up space, so it is made of nothing here. */
+const RESERVE = "reserve";
+const RESERVE_BYTES = 8 * 1024 * 1024;
+/** The header of SQLite's log; the frames behind it may be lost with the power. */
+const LOG_HEADER_BYTES = 32;
+
+/**
+ * A machine's disk: the folder that its daemon has now, and backups of it. A process that was killed keeps its own folder, which
+ * nobody reads any more; its successor gets a copy as of that instant.
+ */
+export class Disk {
+  /** On the real machine. Nothing of it gets into the story. */
+  readonly root: string;
+  #number = 0;
+  #state: string;
+  #hasBackup = false;
+  /** Bytes of SQLite's log that are surely on the disk. */
+  #syncedLogBytes = 0;
+  /** Files of the spool whose deletion may not be on the disk yet. */
+  #drained = new Map<string, Buffer>();
+
+  /** `root`: a folder of its own. */
+  constructor(root: string) {
+    this.root = root;
+    this.#state = this.#newFolder();
+  }
+
+  /** The state folder that is in use, or would be. */
+  get state(): string {
+    return this.#state;
+  }
+
+  /** A folder for whatever a person keeps; power loss and replaced disks do not change it. */
+  get backupFolder(): string {
+    const path = join(this.root, "kept");
+    mkdirSync(path, { recursive: true });
+    return path;
+  }
+
+  /** What is written from now on is another folder's; returns the one of before, which somebody may still write to. */
+  fork(): string {
+    const before = this.#state;
+    this.#state = this.#newFolder();
+    copyFolder(before, this.#state);
+    return before;
+  }
+
+  /** A database has just been opened: everything of it is synced. */
+  noteSynced(): void {
+    this.#syncedLogBytes = sizeOf(join(this.#state, LOG));
+  }
+
+  /** Power is lost. Returns the folder of before. */
+  loseUnsynced(chance: Chance): string {
+    const before = this.fork();
+    const log = join(this.#state, LOG);
+    const bytes = sizeOf(log);
+    const kept = Math.max(LOG_HEADER_BYTES, Math.min(this.#syncedLogBytes, bytes));
+    if (bytes > kept && chance.happens(0.8)) truncateSync(log, chance.between(kept, bytes));
+    const spool = join(this.#state, SPOOL);
+    for (const [name, content] of this.#drained)
+      if (chance.happens(0.5)) writeFileSync(join(spool, name), content);
+    this.#drained.clear();
+    return before;
+  }
+
+  backUp(): void {
+    const backup = join(this.root, "backup");
+    rmSync(backup, { recursive: true, force: true });
+    copyFolder(this.#state, backup);
+    this.#hasBackup = true;
+  }
+
+  /** The disk of the backup instead of this one; false: there is none. Nobody may be writing. */
+  restoreBackup(): boolean {
+    if (!this.#hasBackup) return false;
+    this.#replaceWith(join(this.root, "backup"));
+    return true;
+  }
+
+  /** An empty disk. Nobody may be writing. */
+  lose(): void {
+    const before = this.#state;
+    this.#state = this.#newFolder();
+    rmSync(before, { recursive: true, force: true });
+  }
+
+  /** The content of another machine's disk instead of this one's. Nobody may be writing. */
+  clone(other: Disk): void {
+    this.#replaceWith(other.state);
+  }
+
+  /** Some bytes in the middle of the database change. false: there is none. */
+  damage(chance: Chance): boolean {
+    const file = join(this.#state, DATABASE);
+    const pages = Math.floor(sizeOf(file) / 4_096);
+    if (pages < 2) return false;
+    const fd = openSync(file, "r+");
+    // A page header: what is behind the last row of a page is read by nobody.
+    writeSync(fd, Buffer.alloc(64, 0x5a), 0, 64, chance.between(1, pages - 1) * 4_096);
+    closeSync(fd);
+    return true;
+  }
+
+  /** Writes a request that could not be delivered, as the plugin binary does. */
+  spool(bootUs: number, number: number, body: string): void {
+    const folder = join(this.#state, SPOOL);
+    mkdirSync(folder, { recursive: true });
+    writeFileSync(join(folder, `${`${bootUs}`.padStart(20, "0")}-${number}-0.json`), body);
+  }
+
+  /** A killed plugin binary leaves such a file. */
+  spoolPart(bootUs: number, number: number, body: string): void {
+    const folder = join(this.#state, SPOOL);
+    mkdirSync(folder, { recursive: true });
+    writeFileSync(join(folder, `.tmp-${`${bootUs}`.padStart(20, "0")}-${number}-0.json`), body);
+  }
+
+  /** What waits in the spool is about to be drained; losing power may bring it back. */
+  noteSpool(): void {
+    const folder = join(this.#state, SPOOL);
+    if (!existsSync(folder)) return;
+    this.#drained.clear();
+    for (const name of readdirSync(folder).sort())
+      if (name.endsWith(".json")) this.#drained.set(name, readFileSync(join(folder, name)));
+  }
+
+  #replaceWith(source: string): void {
+    const before = this.#state;
+    this.#state = this.#newFolder();
+    copyFolder(source, this.#state);
+    rmSync(before, { recursive: true, force: true });
+  }
+
+  #newFolder(): string {
+    this.#number += 1;
+    const path = join(this.root, `${this.#number}`);
+    mkdirSync(path, { recursive: true, mode: 0o700 });
+    makeReserve(path);
+    return path;
+  }
+}
+
+function makeReserve(folder: string): void {
+  const fd = openSync(join(folder, RESERVE), "w", 0o600);
+  ftruncateSync(fd, RESERVE_BYTES);
+  closeSync(fd);
+}
+
+/** Files and folders; the reserve is as it was, there or not. */
+function copyFolder(from: string, to: string): void {
+  mkdirSync(to, { recursive: true, mode: 0o700 });
+  for (const entry of readdirSync(from, { withFileTypes: true })) {
+    const [source, target] = [join(from, entry.name), join(to, entry.name)];
+    if (entry.isDirectory()) copyFolder(source, target);
+    else if (entry.name !== RESERVE) copyFileSync(source, target);
+    else if (statSync(source).size >= RESERVE_BYTES) makeReserve(to);
+  }
+  if (!existsSync(join(from, RESERVE))) rmSync(join(to, RESERVE), { force: true });
+}
+
+function sizeOf(path: string): number {
+  return statSync(path, { throwIfNoEntry: false })?.size ?? 0;
+}

@@ -1,0 +1,120 @@
+/*
+ * machine/: a node, as far as it is there without the product
+ *
+ *   machines         all of them; what is written about pods finds its kubelet
+ *   machine          one: power, boots, its daemons
+ *   clocks           its clocks; a process's time, which can stand still or end
+ *   disk             state folders, copied at the instant of a crash; lost power, backups, damage
+ *   daemon-process   one daemon of the product, from start to end; settings: what it is told
+ *   plugin-binary    what cni-shim/ does
+ *   runtime, multus  sandboxes, namespaces, CNI calls
+ *   kubelet, pod-worker  the pods of a node
+ *   actions          what happens to machines
+ */
+
+import { mkdtempSync, rmSync } from "node:fs";
+import { join } from "node:path";
+import type { Change } from "../../../kube/fake/etcd.ts";
+import type { KubeObject } from "../../../kube/fake/objects.ts";
+import { interval } from "../../../platform/time.ts";
+import type { World } from "../world.ts";
+import { SimMachine } from "./machine.ts";
+import { PODS } from "./runtime.ts";
+
+/** A kubelet lists its pods now and then: a restored etcd tells nobody what it has changed. */
+const RELIST_MS = 10_000;
+
+/** Machines `node-1` to `node-<count>`, which boot when time begins to pass. Their folders are removed at the end. */
+export function makeMachines(world: World, count: number): SimMachine[] {
+  const root = mkdtempSync("/dev/shm/simulation-");
+  const remove = () => rmSync(root, { recursive: true, force: true });
+  process.once("exit", remove);
+  world.atEnd(() => {
+    process.off("exit", remove);
+    remove();
+  });
+  const pods = new PodsByNode(world);
+  const machines = Array.from({ length: count }, (_, index) => {
+    const name = `node-${index + 1}`;
+    return new SimMachine(world, name, index, join(root, name), () => pods.of(name));
+  });
+  pods.follow(machines);
+  for (const machine of machines) world.clock.timer(0, () => machine.boot());
+  return machines;
+}
+
+/** Which pods are bound to which node. */
+class PodsByNode {
+  readonly #world: World;
+  readonly #machines = new Map<string, SimMachine>();
+  readonly #nodes = new Map<string, Map<string, string>>();
+
+  constructor(world: World) {
+    this.#world = world;
+  }
+
+  follow(machines: readonly SimMachine[]): void {
+    for (const machine of machines) this.#machines.set(machine.name, machine);
+    this.#world.cluster.etcd.listen((change) => this.#changed(change));
+    interval(this.#world.clock, RELIST_MS, () => this.#relist());
+  }
+
+  of(node: string): KubeObject[] {
+    const { etcd } = this.#world.cluster;
+    return [...this.#keysOf(node)].flatMap(([uid, key]) => {
+      const pod = etcd.get(PODS, key);
+      return pod?.metadata.uid === uid ? [pod] : [];
+    });
+  }
+
+  #changed({ storage, key, object, previous, deleted }: Change): void {
+    if (storage !== PODS) return;
+    const node = object.spec?.nodeName;
+    if (node === undefined || !isNews(object, previous, deleted)) return;
+    const { uid } = object.metadata;
+    if (deleted) this.#keysOf(node).delete(uid);
+    else this.#keysOf(node).set(uid, key);
+    this.#hear(node, uid, key);
+  }
+
+  #relist(): void {
+    const seen = new Map<string, Map<string, string>>();
+    for (const { key, object } of this.#world.cluster.etcd.range(PODS, "")) {
+      const node = object.spec?.nodeName;
+      if (node === undefined) continue;
+      if (!seen.has(node)) seen.set(node, new Map());
+      seen.get(node)?.set(object.metadata.uid, key);
+    }
+    for (const node of this.#machines.keys()) {
+      const [before, now] = [this.#keysOf(node), seen.get(node) ?? new Map<string, string>()];
+      for (const [uid, key] of before) if (!now.has(uid)) this.#hear(node, uid, key);
+      for (const [uid, key] of now) if (!before.has(uid)) this.#hear(node, uid, key);
+      this.#nodes.set(node, now);
+    }
+  }
+
+  #hear(node: string, uid: string, key: string): void {
+    const machine = this.#machines.get(node);
+    if (machine?.isUp) machine.kubelet.heard(uid, key);
+  }
+
+  #keysOf(node: string): Map<string, string> {
+    const known = this.#nodes.get(node);
+    if (known !== undefined) return known;
+    const keys = new Map<string, string>();
+    this.#nodes.set(node, keys);
+    return keys;
+  }
+}
+
+/** Whether a kubelet has anything to do about a change: its own statuses come by here, too. */
+function isNews(object: KubeObject, previous: KubeObject | null, deleted: boolean): boolean {
+  if (deleted || previous === null || previous.spec?.nodeName === undefined) return true;
+  const [now, before] = [object.metadata, previous.metadata];
+  return (
+    now.uid !== before.uid ||
+    now.deletionTimestamp !== before.deletionTimestamp ||
+    now.annotations?.["simulation/exit"] !== before.annotations?.["simulation/exit"] ||
+    object.status?.phase !== previous.status?.phase
+  );
+}

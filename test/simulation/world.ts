@@ -140,6 +140,11 @@ export interface Machine {
   readonly daemon: RunningDaemon | null;
   /** What is up now, as the runtime knows it, with its addresses as they were answered. Who is in here stays the same object until it is down. */
   readonly interfaces: ReadonlyMap<Interface, readonly string[]>;
+  /**
+   * Path of the identity socket, the same for every daemon of this node: nobody listens there, but beside it is the generation of
+   * its answers, by which they are used again.
+   */
+  readonly identitySocket?: string;
   /** Power is lost: everything ends at once, the disk keeps what was synced. */
   losePower(): void;
   /** After lost power, or instead of it: a new boot. */

@@ -36,7 +36,7 @@ export function guestsOf(world: World): Guests {
 export function setUpGuests(world: World): void {
   const guests = guestsOf(world);
   world.cluster.etcd.listen((change) => guests.heard(change));
-  world.onPeace({ check: () => guests.checkInPeace() });
+  world.onPeace({ ask: () => guests.checkInPeace() });
 }
 
 /** Everybody behind an interface that is up. */

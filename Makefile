@@ -101,7 +101,8 @@ build/simulate.cjs: node_modules/.installed tools/simulate-bundle.mjs $(BUNDLED)
 
 simulate: build/simulate.cjs
 	@node --enable-source-maps build/simulate.cjs $(if $(SEED),--seed $(SEED)) $(if $(STEPS),--steps $(STEPS)) \
-	  $(if $(NODES),--nodes $(NODES)) $(if $(FOUND),--found $(FOUND)) $(if $(STORY),--story)
+	  $(if $(NODES),--nodes $(NODES)) $(if $(FOUND),--found $(FOUND)) $(if $(STORY),--story) \
+	  $(if $(FRESH),--fresh $(FRESH)) $(if $(SHRINK),--shrink $(SHRINK))
 
 release: build
 	node tools/release.mjs

@@ -28,6 +28,7 @@ await build({
   banner: {
     js: `require = require("node:module").createRequire(${JSON.stringify(join(ROOT, "package.json"))});`,
   },
+  define: { MUTANT: JSON.stringify(values.mutant ?? null) },
   plugins: [sources(mutant)],
   logLevel: "warning",
 });

@@ -1,41 +1,112 @@
-import { readFileSync, writeSync } from "node:fs";
+import { readFileSync, writeFileSync, writeSync } from "node:fs";
 import { parseArgs } from "node:util";
 import { readFound } from "./engine/found.ts";
 import { PARTS } from "./engine/parts.ts";
-import { type RunOptions, run } from "./engine/run.ts";
-import { summaryOf } from "./story/summary.ts";
+import { type Outcome, type RunOptions, run } from "./engine/run.ts";
+import { historyOf, replay, type Shrunk, shrink } from "./engine/shrink.ts";
+import { missingOf } from "./story/counts.ts";
+import { storyOf, summaryOf } from "./story/summary.ts";
+
+/** The fault that was put into the product when this was bundled. */
+declare const MUTANT: string | null;
 
 const NODES = 5;
 const STEPS = 100_000;
+/** Of a run that is long enough for everything to be exercised. */
+const OWED_AFTER_STEPS = 300_000;
+const SHRINK_SECONDS = 120;
+
+const { values: flags } = parseArgs({
+  options: {
+    seed: { type: "string" },
+    steps: { type: "string" },
+    nodes: { type: "string" },
+    /** Every line of the history goes to stdout, with each request. */
+    story: { type: "boolean", default: false },
+    /** A history that was kept. */
+    found: { type: "string" },
+    /** One fresh seed after the other, for so many seconds. */
+    fresh: { type: "string" },
+    /** How long a history that fails is made shorter, seconds. */
+    shrink: { type: "string" },
+    /** Where a history that fails is written to. */
+    keep: { type: "string" },
+    /** Where what became of it is written to. */
+    result: { type: "string" },
+    /** After how many steps nothing that is owed may be missing. */
+    "owed-after": { type: "string" },
+  },
+});
+
+const number = (text: string | undefined, otherwise: number) =>
+  text === undefined ? otherwise : Number(text);
+const print = (text: string) => void writeSync(1, `${text}\n`);
+const progress = (text: string) => void writeSync(2, `${text}\n`);
+const freshSeed = () => Math.floor(Math.random() * 2 ** 32);
 
 async function main(): Promise<void> {
-  const { values } = parseArgs({
-    options: {
-      seed: { type: "string" },
-      steps: { type: "string" },
-      nodes: { type: "string" },
-      /** Every line of the history goes to stdout. */
-      story: { type: "boolean", default: false },
-      /** A history that was kept. */
-      found: { type: "string" },
-    },
-  });
+  const untilMs = performance.now() + number(flags.fresh, 0) * 1_000;
+  const kept = flags.found === undefined ? {} : readFound(readFileSync(flags.found, "utf8"));
+  do {
+    const isFine = await tell({
+      seed: number(flags.seed, freshSeed()),
+      nodes: number(flags.nodes, NODES),
+      steps: number(flags.steps, STEPS),
+      ...kept,
+    });
+    if (!isFine) process.exitCode = 1;
+  } while (performance.now() < untilMs && process.exitCode !== 1);
+}
 
-  const options: RunOptions = {
-    seed: values.seed ? Number(values.seed) : Math.floor(Math.random() * 2 ** 32),
-    nodes: Number(values.nodes ?? NODES),
-    steps: Number(values.steps ?? STEPS),
-    ...(values.found === undefined ? {} : readFound(readFileSync(values.found, "utf8"))),
-    ...(values.story && { onLine: (line) => void writeSync(1, `${line}\n`) }),
-  };
+/** One history. false: something is wrong with it. */
+async function tell(options: RunOptions): Promise<boolean> {
+  progress(`seed ${options.seed}`);
   const begunMs = performance.now();
-  const outcome = await run(PARTS, options);
-  console.log(summaryOf({ options, outcome, elapsedMs: performance.now() - begunMs }));
-  if (outcome.violation) {
-    console.log(outcome.lastLines.join("\n"));
-    console.log(`\n${outcome.violation.stack}`);
-    process.exitCode = 1;
-  }
+  const outcome = await run(PARTS, { ...options, ...(flags.story && { onLine: print }) });
+  const elapsedMs = performance.now() - begunMs;
+  const { violation, counts, steps } = outcome;
+  const isLong = steps >= number(flags["owed-after"], OWED_AFTER_STEPS) && flags.found === undefined;
+  const missing = isLong && violation === null ? missingOf(PARTS.owed, counts) : [];
+  print(summaryOf({ options, outcome, elapsedMs, missing }));
+  if (flags.result !== undefined) writeResult(flags.result, options, outcome, missing);
+  if (violation === null) return missing.length === 0;
+  print(`\n${violation.kind}: ${violation.stack ?? violation.message}`);
+  await explain(options, outcome);
+  return false;
+}
+
+/** The shortest history that still fails, as a file and as a story. */
+async function explain({ seed, nodes, steps }: RunOptions, failed: Outcome): Promise<void> {
+  const seconds = number(flags.shrink, SHRINK_SECONDS);
+  const deadlineMs = performance.now() + seconds * 1_000;
+  const isTimeUp = () => performance.now() > deadlineMs;
+  const shrunk =
+    seconds === 0 ? null : await shrink(failed, nodes, { parts: PARTS, seed, isTimeUp, progress });
+  if (seconds > 0 && shrunk === null)
+    print("told again, it does not fail: something that the seed does not decide was in it");
+  const { history, outcome }: Shrunk = shrunk ?? { history: historyOf(nodes, failed), outcome: failed };
+  const path = flags.keep ?? `build/found-${seed}.json`;
+  const violation = outcome.violation?.kind ?? "";
+  const found = { why: outcome.violation?.message ?? "", seed, steps, violation, mutant: MUTANT, ...history };
+  writeFileSync(path, `${JSON.stringify(found, null, 1)}\n`);
+  const lines: string[] = [];
+  if (shrunk !== null) await replay(PARTS, seed, history, steps, { onLine: (line) => lines.push(line) });
+  print(storyOf(lines.length > 0 ? lines : failed.lastLines));
+  print(`\n${violation}: ${found.why}\nkept in ${path}; make simulate FOUND=${path} tells it again`);
+}
+
+function writeResult(path: string, options: RunOptions, outcome: Outcome, missing: readonly string[]): void {
+  const { violation, steps, virtualMs, digest, counts } = outcome;
+  const result = {
+    seed: options.seed,
+    violation: violation && { kind: violation.kind, message: violation.message },
+    steps,
+    virtualMs,
+    digest,
+    missing,
+    counts: Object.fromEntries(counts.all),
+  };
+  writeFileSync(path, `${JSON.stringify(result)}\n`);
 }
 
 void main();

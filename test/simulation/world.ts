@@ -86,6 +86,8 @@ export type ActionKinds = Readonly<Record<string, ActionKind>>;
 export interface Story {
   /** `who`: `kubelet node-1`, `daemon node-1`, `api server`, `alice`. Times are added. Without names of folders of this machine. */
   tell(who: string, what: string): void;
+  /** Only for whoever reads a history that has failed: each request and answer. Costs nothing when nobody does. */
+  detail(who: string, what: () => string): void;
 }
 
 /** What was exercised. Names have a prefix: `add.`, `crash.`, `api.`, `vm.`, `people.`, `machines.`, `metadata.`, `attack.`. */

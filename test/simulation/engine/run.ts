@@ -87,7 +87,8 @@ class Run {
     this.#options = options;
     this.#time = new VirtualTime(seed);
     const nowMs = () => this.#time.nowMs;
-    this.#story = new KeptStory({ nowMs, keep: LINES_KEPT, onLine: options.onLine });
+    const { onLine } = options;
+    this.#story = new KeptStory({ nowMs, keep: LINES_KEPT, onLine, isDetailed: onLine !== undefined });
     this.#faults = new KeyedFaults(seed, { only: options.faults ? new Set(options.faults) : null });
     this.#plan = options.actions ? new KeptPlan(options.actions) : new GeneratedPlan(seed, parts.kinds);
     this.#world = this.#emptyWorld();
@@ -109,9 +110,11 @@ class Run {
   }
 
   async outcome(): Promise<Outcome> {
+    const { steps } = this.#options;
     this.#schedule();
-    await this.#stepUntil(() => this.#isOver || this.#steps >= this.#options.steps || this.#isEnough());
-    if (!this.#isOver && !this.#violation) await this.#endInPeace();
+    await this.#stepUntil(() => this.#isOver || this.#steps >= steps || this.#isEnough());
+    const isKept = this.#options.actions != null;
+    if (!isKept && !this.#violation) await this.#endInPeace();
     return {
       violation: this.#violation,
       steps: this.#steps,

@@ -17,3 +17,8 @@ export class KeptCounts implements Counts {
     return [...this.#counts].sort(([one], [other]) => (one < other ? -1 : 1));
   }
 }
+
+/** What was never counted. */
+export function missingOf(owed: readonly string[], counts: KeptCounts): readonly string[] {
+  return owed.filter((name) => counts.of(name) === 0);
+}

@@ -145,6 +145,7 @@ class Eye implements Oracle {
     if (this.#parts.etcd.restores !== this.#restores) this.#noteRestore();
     if (this.#changed.size > 0) {
       for (const place of this.#changed) {
+        this.#possession.note(place);
         checkUnique(place, this.#knowledge);
         this.#possession.check(place);
       }

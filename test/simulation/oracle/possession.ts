@@ -28,6 +28,14 @@ export class Possession {
     this.#parts = parts;
   }
 
+  /** Notes whom the addresses of new interfaces are recorded for. */
+  note(place: string): void {
+    const { interfaces, allocations, pods } = this.#parts;
+    const held = allocations.at(place);
+    for (const user of interfaces.at(place))
+      if (isHeldFor(user, held, pods)) user.owner = held?.owner ?? null;
+  }
+
   check(place: string): void {
     const { interfaces, claims, machines } = this.#parts;
     for (const user of interfaces.at(place)) this.#checkUser(user, place);
@@ -64,11 +72,7 @@ export class Possession {
     const { allocations, excuses, pods } = this.#parts;
     const held = allocations.at(place);
     const isNew = user.owner === null;
-    if (isHeldFor(user, held, pods)) {
-      user.owner = (held as Held).owner;
-      return;
-    }
-    if (this.#mayLose(user)) return;
+    if (isHeldFor(user, held, pods) || this.#mayLose(user)) return;
     if (excuses.whyOf(user.one.network, place) !== null) {
       this.#open.add(place);
       return;

@@ -1,9 +1,16 @@
 import type { KubeObject } from "../../../../kube/fake/objects.ts";
 import { sleep } from "../../../../platform/time.ts";
-import { CLAIM_FINALIZER, claimObject, KUBEVIRT, ownerOf, podObject } from "../../../harness/world/kubevirt-objects.ts";
+import {
+  CLAIM_FINALIZER,
+  claimObject,
+  KUBEVIRT,
+  ownerOf,
+  podObject,
+} from "../../../harness/world/kubevirt-objects.ts";
 import type { Chance } from "../../engine/chance.ts";
 import type { ActionKinds, World } from "../../world.ts";
-import { NAMES_OF_NAMESPACES, type Nad, nadsIn } from "../networks.ts";
+import { addressIn } from "../addresses.ts";
+import { type Nad, nadsIn } from "../networks.ts";
 import {
   attempt,
   CLAIMS,
@@ -14,12 +21,12 @@ import {
   objectAt,
   objectsOf,
   PODS,
-  pathOf,
   patch,
+  pathOf,
   remove,
   VMS,
 } from "../objects.ts";
-import { addressIn } from "../addresses.ts";
+import { HONEST } from "../people/networks.ts";
 import { freeName, hasRoom } from "../pods/plain.ts";
 import { claimNameOf, nadNameFor, scheduled, specOf, VM_FINALIZER } from "./machines.ts";
 
@@ -38,7 +45,7 @@ export const claimKinds: ActionKinds = {
 
 /** A network with claims, and where. */
 function somewhere(world: World, chance: Chance): Nad | undefined {
-  const open = NAMES_OF_NAMESPACES.filter((one) => isOpen(world, one));
+  const open = HONEST.filter((one) => isOpen(world, one));
   return chance.of(open.flatMap((one) => nadsIn(world, one)).filter(({ isPersistent }) => isPersistent));
 }
 

@@ -3,7 +3,6 @@ import { sleep } from "../../../../platform/time.ts";
 import { CLAIM_FINALIZER, VM_LABEL } from "../../../harness/world/kubevirt-objects.ts";
 import type { Chance } from "../../engine/chance.ts";
 import type { ActionKinds, World } from "../../world.ts";
-import { furnish, NAMES_OF_NAMESPACES } from "../networks.ts";
 import {
   CLAIMS,
   isBeingDeleted,
@@ -18,14 +17,13 @@ import {
   VMIS,
   VMS,
 } from "../objects.ts";
-import type { Reconciler } from "../reconciler.ts";
+import { furnish, HONEST } from "../people/networks.ts";
 import { launchersOf } from "./machines.ts";
 import { createVmNamed, someInstance } from "./vm-actions.ts";
 
 /** Between two looks at whether something is gone, ms. */
 const LOOK_MS = 700;
 const LOOKS_MAX = 120;
-const IPAM_AWAY_MS_MAX = 60_000;
 
 /** The end of VMs in every order, and the same names again. */
 export const deletionKinds: ActionKinds = {
@@ -61,23 +59,6 @@ export const deletionKinds: ActionKinds = {
   "vm-claim-finalizer-removed": { weight: 0.5, run: removeFinalizer },
   "namespace-again": { weight: 0.15, run: namespaceAgain },
 };
-
-/** The controller of claims goes away for a while: what it misses meanwhile it never hears of. */
-export function ipamControllerKinds(ipam: Reconciler): ActionKinds {
-  return {
-    "vm-ipam-controller-away": {
-      weight: 0.4,
-      run: async (world, chance) => {
-        if (!ipam.isOn || !world.faults.isOn) return;
-        world.story.tell("ipam controller", "is away");
-        world.counts.add("vm.ipam-controller-away");
-        ipam.stop();
-        await sleep(world.clock, chance.below(IPAM_AWAY_MS_MAX));
-        ipam.start();
-      },
-    },
-  };
-}
 
 const someVm = (world: World, chance: Chance): KubeObject | undefined =>
   chance.of(objectsOf(world, VMS).filter((one) => !isBeingDeleted(one)));
@@ -134,7 +115,7 @@ async function removeFinalizer(world: World, chance: Chance): Promise<void> {
 
 /** A namespace is deleted with everything in it, and made again as soon as it is gone. */
 async function namespaceAgain(world: World, chance: Chance): Promise<void> {
-  const namespace = chance.of(NAMES_OF_NAMESPACES.filter((one) => isOpen(world, one)));
+  const namespace = chance.of(HONEST.filter((one) => isOpen(world, one)));
   const object = namespace === undefined ? null : objectAt(world, NAMESPACES, namespace);
   if (namespace === undefined || object === null) return;
   world.story.tell("user", `deletes namespace ${namespace}`);

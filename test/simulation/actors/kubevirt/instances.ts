@@ -52,8 +52,7 @@ export class VirtInstances {
     const pods = launchersOf(this.#world, vmi);
     if (isBeingDeleted(vmi)) await this.#end(vmi, pods);
     else if (vmi.status.phase === "Pending") await this.#begin(vmi, pods);
-    else if (vmi.status.phase === "Scheduling" || vmi.status.phase === "Running")
-      await this.#keep(vmi, pods);
+    else if (vmi.status.phase === "Scheduling" || vmi.status.phase === "Running") await this.#keep(vmi, pods);
   }
 
   /** Its launcher pods end first. */
@@ -145,7 +144,8 @@ export class VirtInstances {
     const parts = launcherParts(vmi, { node, networks: this.#selection(vmi), labels });
     const pod = podObject(namespace, { generateName: `virt-launcher-${name}-` }, parts);
     const created = await create(world, PODS, pod);
-    if (created !== null) world.story.tell(WHO, `creates ${created.metadata.name} on ${node} for ${keyOf(vmi)}`);
+    if (created !== null)
+      world.story.tell(WHO, `creates ${created.metadata.name} on ${node} for ${keyOf(vmi)}`);
     return created;
   }
 

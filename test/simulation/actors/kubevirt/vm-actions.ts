@@ -2,8 +2,21 @@ import type { KubeObject } from "../../../../kube/fake/objects.ts";
 import { KUBEVIRT } from "../../../harness/world/kubevirt-objects.ts";
 import type { Chance } from "../../engine/chance.ts";
 import type { ActionKinds, World } from "../../world.ts";
-import { NAMES_OF_NAMESPACES, type Nad, nadsIn } from "../networks.ts";
-import { create, isBeingDeleted, isOpen, keyOf, objectAt, objectsOf, PODS, patch, remove, VMIS, VMS } from "../objects.ts";
+import { type Nad, nadsIn } from "../networks.ts";
+import {
+  create,
+  isBeingDeleted,
+  isOpen,
+  keyOf,
+  objectAt,
+  objectsOf,
+  PODS,
+  patch,
+  remove,
+  VMIS,
+  VMS,
+} from "../objects.ts";
+import { HONEST } from "../people/networks.ts";
 import {
   EXIT_ANNOTATION,
   interfacesIn,
@@ -56,7 +69,7 @@ export const vmKinds: ActionKinds = {
 };
 
 async function createVm(world: World, chance: Chance): Promise<void> {
-  const namespace = chance.of(NAMES_OF_NAMESPACES.filter((one) => isOpen(world, one)));
+  const namespace = chance.of(HONEST.filter((one) => isOpen(world, one)));
   if (namespace === undefined || objectsOf(world, VMS).length >= VMS_MAX) return;
   await createVmNamed(world, chance, namespace, chance.of(NAMES) as string);
 }
@@ -86,7 +99,8 @@ export async function createVmNamed(
 }
 
 function uuidOf(chance: Chance): string {
-  const digits = (count: number) => Array.from({ length: count }, () => chance.below(16).toString(16)).join("");
+  const digits = (count: number) =>
+    Array.from({ length: count }, () => chance.below(16).toString(16)).join("");
   return `${digits(8)}-${digits(4)}-4${digits(3)}-8${digits(3)}-${digits(12)}`;
 }
 
@@ -108,12 +122,7 @@ function usableNads(world: World, chance: Chance, namespace: string): Nad[] {
   return persistent.length > 0 && chance.happens(0.8) ? persistent : nads;
 }
 
-async function setStrategy(
-  world: World,
-  chance: Chance,
-  from: readonly string[],
-  to: string,
-): Promise<void> {
+async function setStrategy(world: World, chance: Chance, from: readonly string[], to: string): Promise<void> {
   const vm = chance.of(
     objectsOf(world, VMS).filter((one) => from.includes(one.spec.runStrategy) && !isBeingDeleted(one)),
   );

@@ -1,4 +1,5 @@
 import type { KubeObject } from "../../../../kube/fake/objects.ts";
+import { sleep } from "../../../../platform/time.ts";
 import type { World } from "../../world.ts";
 import { attempted, NADS, NADS_API, nadPath, objectsOf } from "./look.ts";
 
@@ -19,7 +20,10 @@ export type NetworkConfig = Readonly<Record<string, any>>;
 
 /** Who attacks lives here; nothing of it is anybody else's. */
 export const MALLORY = "mallory";
-export const NAMESPACES = ["shop", "bank", MALLORY] as const;
+/** Everybody else's. */
+export const HONEST: readonly string[] = ["shop", "bank", "lab"];
+/** Times in the API have whole seconds, and the older definition counts: those who join come so much later, ms. */
+const JOIN_MS = 1_500;
 
 const TYPE = "holdfast-ipam";
 const PLUGIN = { cniVersion: "1.0.0", type: "bridge", allowPersistentIPs: true } as const;
@@ -69,6 +73,64 @@ export const NETWORKS: readonly PlannedNetwork[] = [
         type: TYPE,
         ranges: [[{ subnet: "10.4.0.0/27", rangeStart: "10.4.0.4", rangeEnd: "10.4.0.28" }]],
         cooldownSeconds: 10,
+      },
+    },
+  },
+  // Six addresses, and no claims: it is full soon.
+  {
+    network: "tiny",
+    namespace: "shop",
+    nad: "tiny",
+    sharedWith: [],
+    config: {
+      ...PLUGIN,
+      allowPersistentIPs: false,
+      name: "tiny",
+      ipam: { type: TYPE, subnets: "10.5.0.0/29", cooldownSeconds: 5 },
+    },
+  },
+  {
+    network: "six",
+    namespace: "bank",
+    nad: "six",
+    sharedWith: ["lab"],
+    config: { ...PLUGIN, name: "six", ipam: { type: TYPE, subnets: "fd06::/120", cooldownSeconds: 5 } },
+  },
+  {
+    network: "holes",
+    namespace: "lab",
+    nad: "holes",
+    sharedWith: [],
+    config: {
+      ...PLUGIN,
+      name: "holes",
+      ipam: {
+        type: TYPE,
+        subnets: "10.7.0.0/27",
+        excludeSubnets: "10.7.0.4/30,10.7.0.16/32",
+        reservedSubnets: "10.7.0.24/30",
+        cooldownSeconds: 0,
+      },
+    },
+  },
+  {
+    network: "sets",
+    namespace: "lab",
+    nad: "sets",
+    sharedWith: [],
+    config: {
+      ...PLUGIN,
+      name: "sets",
+      ipam: {
+        type: TYPE,
+        ranges: [
+          [
+            { subnet: "10.8.0.0/24", rangeStart: "10.8.0.10", rangeEnd: "10.8.0.14" },
+            { subnet: "10.8.1.0/24", rangeStart: "10.8.1.10", rangeEnd: "10.8.1.19" },
+          ],
+          [{ subnet: "fd08::/112", rangeEnd: "fd08::ff" }],
+        ],
+        cooldownSeconds: 5,
       },
     },
   },
@@ -132,10 +194,34 @@ export function nadObject(
 }
 
 /** Namespaces and networks, before anything else is there. */
-export async function putNetworks({ cluster: { admin } }: World): Promise<void> {
-  for (const name of NAMESPACES)
-    await attempted(
-      admin.create("/api/v1/namespaces", { apiVersion: "v1", kind: "Namespace", metadata: { name } }),
-    );
-  for (const nad of plannedNads()) await attempted(admin.create(nadPath(nad.metadata.namespace), nad));
+export async function putNetworks(world: World): Promise<void> {
+  for (const namespace of [...HONEST, MALLORY]) await putNamespace(world, namespace);
+  await putNads(world, plannedNads());
+}
+
+/** One namespace as it was in the beginning. */
+export async function furnish(world: World, namespace: string): Promise<void> {
+  await putNamespace(world, namespace);
+  await putNads(
+    world,
+    plannedNads().filter(({ metadata }) => metadata.namespace === namespace),
+  );
+}
+
+async function putNamespace({ cluster: { admin } }: World, name: string): Promise<void> {
+  const namespace = { apiVersion: "v1", kind: "Namespace", metadata: { name } };
+  await attempted(admin.create("/api/v1/namespaces", namespace));
+}
+
+/** Those of the owners first. */
+async function putNads({ cluster: { admin }, clock }: World, nads: readonly KubeObject[]): Promise<void> {
+  const put = async (nad: KubeObject) =>
+    void (await attempted(admin.create(nadPath(nad.metadata.namespace), nad)));
+  for (const nad of nads) if (isOfOwner(nad)) await put(nad);
+  await sleep(clock, JOIN_MS);
+  for (const nad of nads) if (!isOfOwner(nad)) await put(nad);
+}
+
+function isOfOwner({ metadata }: KubeObject): boolean {
+  return NETWORKS.some(({ namespace, nad }) => namespace === metadata.namespace && nad === metadata.name);
 }

@@ -5,7 +5,7 @@ import type { Chance } from "../../engine/chance.ts";
 import type { ActionKinds, World } from "../../world.ts";
 import { addressIn } from "../addresses.ts";
 import { EXIT_ANNOTATION, nadNameFor, scheduled } from "../kubevirt/machines.ts";
-import { NAMES_OF_NAMESPACES, type Nad, nadObject, nadsIn } from "../networks.ts";
+import { type Nad, nadsIn } from "../networks.ts";
 import {
   create,
   hasEnded,
@@ -19,6 +19,7 @@ import {
   patch,
   remove,
 } from "../objects.ts";
+import { HONEST, nadObject } from "../people/networks.ts";
 
 const PODS_MAX = 30;
 /** Few, so that they come again. */
@@ -27,6 +28,12 @@ const FLOOD = 8;
 const JOB_MS_MAX = 20_000;
 const LATE_NAD_MS_MAX = 20_000;
 const LATE_NAD = { namespace: "lab", name: "late" };
+const LATE_CONFIG = {
+  cniVersion: "1.0.0",
+  name: "late",
+  type: "bridge",
+  ipam: { type: "holdfast-ipam", subnets: "10.9.0.0/26", cooldownSeconds: 5 },
+};
 
 /** Pods that people create, delete, and that end by themselves. */
 export const plainPodKinds: ActionKinds = {
@@ -108,7 +115,7 @@ export function freeName(world: World, chance: Chance, namespace: string): strin
 
 /** Of an open namespace. */
 export function someNad(world: World, chance: Chance): Nad | undefined {
-  const namespace = chance.of(NAMES_OF_NAMESPACES.filter((one) => isOpen(world, one)));
+  const namespace = chance.of(HONEST.filter((one) => isOpen(world, one)));
   return namespace === undefined ? undefined : chance.of(nadsIn(world, namespace));
 }
 
@@ -120,7 +127,7 @@ async function createPod(
   more: Partial<NetworkSelection> = {},
 ): Promise<KubeObject | null> {
   const [first] = nads;
-  const elsewhere = chance.of(NAMES_OF_NAMESPACES.filter((one) => isOpen(world, one)));
+  const elsewhere = chance.of(HONEST.filter((one) => isOpen(world, one)));
   const namespace = chance.happens(0.1) && elsewhere !== undefined ? elsewhere : first?.namespace;
   const node = scheduled(world, chance);
   if (namespace === undefined || node === null || !hasRoom(world)) return null;
@@ -148,7 +155,7 @@ async function createWithAddress(world: World, chance: Chance): Promise<void> {
 
 /** More than a small network has addresses for; some of them go again soon. */
 async function flood(world: World, chance: Chance): Promise<void> {
-  const small = NAMES_OF_NAMESPACES.flatMap((one) => nadsIn(world, one)).filter(
+  const small = HONEST.flatMap((one) => nadsIn(world, one)).filter(
     ({ namespace, name }) => namespace === "shop" && name === "tiny",
   );
   const nad = chance.of(small);
@@ -177,8 +184,7 @@ async function beforeItsNetwork(world: World, chance: Chance): Promise<void> {
   const pod = await createPod(world, chance, [late]);
   if (pod !== null) world.counts.add("pod.before-its-network");
   await sleep(world.clock, chance.below(LATE_NAD_MS_MAX));
-  const ipam = { subnets: "10.70.0.0/26", cooldownSeconds: 5 };
-  if ((await create(world, NADS, nadObject(LATE_NAD, { name: "late", ipam }))) !== null)
+  if ((await create(world, NADS, nadObject(namespace, name, LATE_CONFIG))) !== null)
     world.story.tell("user", `creates NAD ${namespace}/${name}`);
 }
 

@@ -1,0 +1,51 @@
+/*
+ * test/simulation/actors/kubevirt/: VMs
+ *
+ *   kubevirt             both controllers, and everything that anybody does to VMs
+ *   virt-controller      a VM gets an instance; instances: an instance gets launcher pods; migrations: a second one
+ *   ipam-controller      claims of instances, and when they are let go
+ *   vm-actions, migration-actions, deletion-actions, claim-actions   what people and guests do
+ *   machines             VMs as their objects say them
+ */
+
+import { sleep } from "../../../../platform/time.ts";
+import type { ActionKinds, World } from "../../world.ts";
+import type { Reconciler } from "../reconciler.ts";
+import { claimKinds } from "./claim-actions.ts";
+import { deletionKinds } from "./deletion-actions.ts";
+import { startIpamController } from "./ipam-controller.ts";
+import { migrationKinds } from "./migration-actions.ts";
+import { startVirtController } from "./virt-controller.ts";
+import { vmKinds } from "./vm-actions.ts";
+
+const AWAY_MS_MAX = 60_000;
+/** Of a world. */
+const IPAM_CONTROLLERS = new WeakMap<World, Reconciler>();
+
+/** Begins KubeVirt's controllers. */
+export function startKubeVirt(world: World): void {
+  startVirtController(world);
+  const ipam = startIpamController(world);
+  IPAM_CONTROLLERS.set(world, ipam);
+  world.onPeace({ heal: () => ipam.start() });
+}
+
+export const kubevirtKinds: ActionKinds = {
+  ...vmKinds,
+  ...migrationKinds,
+  ...deletionKinds,
+  ...claimKinds,
+  // What it misses meanwhile it never hears of.
+  "vm-ipam-controller-away": {
+    weight: 0.4,
+    run: async (world, chance) => {
+      const ipam = IPAM_CONTROLLERS.get(world);
+      if (ipam === undefined || !ipam.isOn || !world.faults.isOn) return;
+      world.story.tell("ipam controller", "is away");
+      world.counts.add("vm.ipam-controller-away");
+      ipam.stop();
+      await sleep(world.clock, chance.below(AWAY_MS_MAX));
+      ipam.start();
+    },
+  },
+};

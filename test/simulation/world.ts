@@ -147,6 +147,11 @@ export interface Machine {
    * its answers, by which they are used again.
    */
   readonly identitySocket?: string;
+  /**
+   * Its folder of static pods: manifests by the name of the pod, each with the kubelet's own UID for it, 32 hex digits. The kubelet
+   * runs them, and keeps a mirror of each in the API.
+   */
+  readonly staticPods: Map<string, KubeObject>;
   /** Power is lost: everything ends at once, the disk keeps what was synced. */
   losePower(): void;
   /** After lost power, or instead of it: a new boot. */

@@ -1,4 +1,5 @@
 import { ACTOR_KINDS, OWED } from "../actors/all.ts";
+import { setUp } from "../actors/setup.ts";
 import { makeCluster, simClusterOf } from "../cluster/cluster.ts";
 import { makeControllers } from "../cluster/controllers.ts";
 import { makeMachines } from "../machine/machines.ts";
@@ -29,7 +30,7 @@ export const PARTS: Parts = {
   makeOracle: oracleOf,
   makeMachines,
   makeControllers: (world) => makeControllers(world, simClusterOf(world)),
-  setUp: async () => {},
+  setUp,
   kinds: ACTOR_KINDS,
   owed: OWED,
 };

@@ -37,6 +37,7 @@ export class SimMachine implements Machine {
   #isUp = false;
   /** As if somebody had disabled the unit. */
   #isDaemonOff = false;
+  readonly staticPods = new Map<string, KubeObject>();
   /** Of the product. */
   version = "1.0.0";
 

@@ -1,0 +1,60 @@
+import { Violation } from "../../engine/violation.ts";
+import type { World } from "../../world.ts";
+import { guardOf } from "../tenants/guard.ts";
+import { podsOf } from "../tenants/pods.ts";
+import { askCluster, askNode, type Told } from "./commands.ts";
+import { attempted, CLAIMS, claimPath, NADS, nadPath, objectsOf, podPath } from "./look.ts";
+import { put } from "./nads.ts";
+import { MALLORY, plannedNads } from "./networks.ts";
+
+/** Younger findings are not reported, seconds: shorter than the time of peace. */
+const GRACE_SECONDS = 60;
+/** How often somebody asks again who was not answered. */
+const ASKED_MAX = 5;
+
+/** What people and tenants have broken is put right when peace begins; at its end no check finds anything. */
+export function keepPeace(world: World): void {
+  guardOf(world);
+  world.onPeace({ heal: () => mend(world), check: () => checkAll(world) });
+}
+
+/** What attackers made goes, and definitions are as they were meant. */
+async function mend(world: World): Promise<void> {
+  const { admin } = world.cluster;
+  for (const { metadata } of podsOf(world)) await attempted(admin.remove(podPath(MALLORY, metadata.name)));
+  for (const { metadata } of objectsOf(world, CLAIMS))
+    if (metadata.namespace === MALLORY) await attempted(admin.remove(claimPath(MALLORY, metadata.name)));
+  const planned = plannedNads();
+  const meant = new Set(planned.map(({ metadata }) => `${metadata.namespace}/${metadata.name}`));
+  for (const { metadata } of objectsOf(world, NADS)) {
+    const { namespace, name } = metadata;
+    if (!meant.has(`${namespace}/${name}`)) await attempted(admin.remove(nadPath(namespace, name)));
+  }
+  for (const nad of planned) await put(world, nad);
+}
+
+async function checkAll(world: World): Promise<void> {
+  for (const machine of world.machines) {
+    if (machine.daemon === null) continue;
+    const told = await answered(() => askNode(machine, { path: "/v1/check" }));
+    expectNothing(`on ${machine.name}`, told);
+  }
+  const query = { grace: `${GRACE_SECONDS}` };
+  expectNothing("--kubeconfig", await answered(() => askCluster(world, { path: "/v1/check", query })));
+  world.counts.add("people.check-in-peace");
+}
+
+async function answered(ask: () => Promise<Told>): Promise<Told> {
+  let told = await ask();
+  for (let i = 1; told.kind === "away" && i < ASKED_MAX; i += 1) told = await ask();
+  return told;
+}
+
+function expectNothing(where: string, told: Told): void {
+  if (told.kind !== "answered")
+    throw new Violation("check fails", `holdfast check ${where}: ${told.message}`);
+  const [first, ...others] = told.body.findings;
+  if (first === undefined) return;
+  const more = others.length === 0 ? "" : ` (and ${others.length} more)`;
+  throw new Violation(`check finds ${first.invariant}`, `holdfast check ${where}: ${first.message}${more}`);
+}

@@ -1,0 +1,54 @@
+/*
+ * actors/people/: who operates the cluster
+ *
+ *   networks      the networks of the world as they are meant to be
+ *   nads          NetworkAttachmentDefinitions: edited, broken, deleted, joined
+ *   releases, checks, commands   holdfast release, check, import, rebuild, …
+ *   by-hand, annotations         objects edited and deleted with kubectl
+ *   nodes         nodes drained and deleted, releases rolled out
+ *   forced        addresses taken away by somebody who may: the oracle is told
+ *   peace         what people have broken is put right; then no check finds anything
+ *   look          paths and what is there
+ */
+
+import type { ActionKinds } from "../../world.ts";
+import { BROKEN_REPORTS } from "./annotations.ts";
+import { BY_HAND } from "./by-hand.ts";
+import { CHECKS } from "./checks.ts";
+import { NAD_EDITS } from "./nads.ts";
+import { NODE_WORK } from "./nodes.ts";
+import { RELEASES } from "./releases.ts";
+
+export const PEOPLE: ActionKinds = {
+  ...NAD_EDITS,
+  ...RELEASES,
+  ...CHECKS,
+  ...BY_HAND,
+  ...BROKEN_REPORTS,
+  ...NODE_WORK,
+};
+
+/** Counts that must not stay zero in a long run. */
+export const PEOPLE_OWED: readonly string[] = [
+  ...["grow", "shrink", "exclude", "gateway", "cooldown", "broken", "other-plugin"].map(
+    (one) => `people.nad-${one}`,
+  ),
+  ...["delete", "join", "share", "follow", "mend"].map((one) => `people.nad-${one}`),
+  "people.release.done",
+  "people.release.refused",
+  "people.release-force.done",
+  "people.release-force.refused",
+  "people.address-taken",
+  "people.check.answered",
+  "people.import.answered",
+  "people.rebuild.refused",
+  "people.look.answered",
+  "people.check-in-peace",
+  ...["allocation-delete", "allocation-delete-force", "allocation-edit", "allocation-cool"].map(
+    (one) => `people.${one}`,
+  ),
+  ...["network-object-delete", "network-object-edit", "claim-status", "break-report"].map(
+    (one) => `people.${one}`,
+  ),
+  ...["node-drain", "node-remove", "node-add", "upgrade"].map((one) => `people.${one}`),
+];

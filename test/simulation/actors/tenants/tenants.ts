@@ -1,0 +1,37 @@
+/*
+ * actors/tenants/: somebody who may do what a tenant may, in a namespace of his own, and uses it against others
+ *
+ *   names      networks of others, names of their objects, files of the node
+ *   claims     claims of others, and claims that come with addresses of others
+ *   reports    what pods say of their addresses
+ *   forgeries  pods that say they are somebody else's
+ *   guard      what must hold beside what the oracle sees: looked at with every write of an address
+ *   pods       pods of the attacker
+ */
+
+import type { ActionKinds } from "../../world.ts";
+import { CLAIM_ATTACKS } from "./claims.ts";
+import { FORGERIES } from "./forgeries.ts";
+import { NAMES } from "./names.ts";
+import { REPORTS } from "./reports.ts";
+
+export const ATTACKS: ActionKinds = { ...NAMES, ...CLAIM_ATTACKS, ...REPORTS, ...FORGERIES };
+
+/** Counts that must not stay zero in a long run. */
+export const ATTACKS_OWED: readonly string[] = [
+  "attack.take-name",
+  "attack.squat-name",
+  "attack.resolv-conf",
+  "attack.thief",
+  "attack.thief-afar",
+  "attack.thief-told",
+  "attack.claim-prefilled",
+  "attack.report-many",
+  "attack.report-huge",
+  "attack.report-huge-told",
+  "attack.report-others",
+  "attack.report-nonsense",
+  "attack.forged-mirror",
+  "attack.forged-owner",
+  "attack.namespace",
+];

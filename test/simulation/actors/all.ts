@@ -1,14 +1,18 @@
 import { CLUSTER_OWED, clusterActions } from "../cluster/actions.ts";
 import type { ActionKinds } from "../world.ts";
 import { kubevirtKinds } from "./kubevirt/kubevirt.ts";
+import { PEOPLE, PEOPLE_OWED } from "./people/people.ts";
 import { podKinds } from "./pods/pods.ts";
+import { ATTACKS, ATTACKS_OWED } from "./tenants/tenants.ts";
 
 /** Everything that anybody does. */
 export const ACTOR_KINDS: ActionKinds = {
   ...clusterActions,
   ...kubevirtKinds,
   ...podKinds,
+  ...PEOPLE,
+  ...ATTACKS,
 };
 
 /** What must have been counted at least once in a long run. */
-export const OWED: readonly string[] = [...CLUSTER_OWED];
+export const OWED: readonly string[] = [...CLUSTER_OWED, ...PEOPLE_OWED, ...ATTACKS_OWED];

@@ -106,9 +106,12 @@ export interface Cluster {
    * "away" for everybody else (it is as if whoever acts waited for it).
    */
   readonly admin: AdminClient;
-  /** The way of a product's process to the API server, over a link of that name whose fate `faults` decides. */
+  /**
+   * The way of a product's process to the API server, over a link of that name whose fate `faults` decides. `operator`: somebody
+   * with every right, and the command line.
+   */
   connect(
-    account: "holdfast-node" | "holdfast-controller" | "holdfast-metadata",
+    account: "holdfast-node" | "holdfast-controller" | "holdfast-metadata" | "operator",
     link: string,
     node?: string,
   ): Connect;

@@ -29,6 +29,7 @@ import type { ClusterParts } from "./parts.ts";
 import { SimLink } from "./sim-link.ts";
 
 const NODE_NAME = "authentication.kubernetes.io/node-name";
+const OPERATOR: User = { username: "alice", groups: ["system:masters"] };
 const PRODUCT = "system:serviceaccount:holdfast-system:";
 /** The API server has etcd compacted so often, ms: to where it was the time before. */
 const COMPACTION_MS = 60_000;
@@ -99,15 +100,18 @@ export class SimCluster implements Cluster {
   }
 
   connect(
-    account: "holdfast-node" | "holdfast-controller" | "holdfast-metadata",
+    account: "holdfast-node" | "holdfast-controller" | "holdfast-metadata" | "operator",
     name: string,
     node?: string,
   ): Connect {
-    const user: User = {
-      username: `${PRODUCT}${account}`,
-      groups: ["system:authenticated"],
-      ...(node === undefined ? {} : { extra: { [NODE_NAME]: [node] } }),
-    };
+    const user: User =
+      account === "operator"
+        ? OPERATOR
+        : {
+            username: `${PRODUCT}${account}`,
+            groups: ["system:authenticated"],
+            ...(node === undefined ? {} : { extra: { [NODE_NAME]: [node] } }),
+          };
     return (_kubeconfig, clock) => {
       const { front } = this;
       const link = new SimLink({

@@ -12,6 +12,9 @@ import type { Machine, World } from "../../world.ts";
 /** How long somebody waits for the API server with the command line, ms. */
 const SILENCE_MS = 15_000;
 
+/** Of the command line against the cluster. */
+const runs = new WeakMap<World, number>();
+
 /** What somebody was told. */
 export type Told =
   // biome-ignore lint/suspicious/noExplicitAny: the JSON of each route's answer
@@ -30,12 +33,15 @@ export function askNode(machine: Machine, asked: Asked): Promise<Told> {
 
 /** `holdfast --kubeconfig …` from anywhere. */
 export async function askCluster(world: World, asked: Asked): Promise<Told> {
-  const api = world.cluster.connect("holdfast-controller", "command line")(null, world.clock);
+  const link = `command line ${(runs.get(world) ?? 0) + 1}`;
+  runs.set(world, (runs.get(world) ?? 0) + 1);
+  const api = world.cluster.connect("operator", link)(null, world.clock);
   try {
     const asking = new AskingApi(api, { server: "the cluster", silenceMs: SILENCE_MS });
     return await told(new ClusterAdmin({ api: asking, silenceMs: SILENCE_MS }), asked);
   } finally {
     api.close();
+    world.cluster.cut(link);
   }
 }
 

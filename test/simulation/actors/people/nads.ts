@@ -133,15 +133,17 @@ async function mendLater(world: World, { metadata }: KubeObject, afterMs: number
 
 /** Makes it, or writes over what is there. */
 export async function put(world: World, nad: KubeObject): Promise<void> {
-  const { namespace, name, annotations } = nad.metadata;
-  const { admin } = world.cluster;
-  const path = nadPath(namespace, name);
-  const change = {
-    metadata: { annotations: { [SHARED_WITH]: null, ...annotations } },
-    spec: nad.spec,
-  };
-  if ((await admin.get(path)) === null) await attempted(admin.create(nadPath(namespace), nad));
-  else await attempted(admin.patch(path, change));
+  const { namespace, name, annotations = {} } = nad.metadata;
+  const { admin, etcd } = world.cluster;
+  const now = etcd.get(NADS, `${namespace}/${name}`);
+  const shared = annotations[SHARED_WITH] ?? null;
+  if (now === null) await attempted(admin.create(nadPath(namespace), nad));
+  else {
+    const isAsMeant = now.spec.config === nad.spec.config;
+    if (isAsMeant && (now.metadata.annotations?.[SHARED_WITH] ?? null) === shared) return;
+    const change = { metadata: { annotations: { [SHARED_WITH]: shared } }, spec: nad.spec };
+    await attempted(admin.patch(nadPath(namespace, name), change));
+  }
   done(world, "mend", `writes ${namespace}/${name} as it was meant`);
 }
 

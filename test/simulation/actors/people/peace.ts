@@ -5,7 +5,8 @@ import { podsOf } from "../tenants/pods.ts";
 import { askCluster, askNode, type Told } from "./commands.ts";
 import { attempted, CLAIMS, claimPath, NADS, nadPath, objectsOf, podPath } from "./look.ts";
 import { put } from "./nads.ts";
-import { MALLORY, plannedNads } from "./networks.ts";
+import { MALLORY, NETWORKS, plannedNads } from "./networks.ts";
+import { giveBack } from "./owners.ts";
 
 /** Younger findings are not reported, seconds: shorter than the time of peace. */
 const GRACE_SECONDS = 60;
@@ -31,6 +32,7 @@ async function mend(world: World): Promise<void> {
     if (!meant.has(`${namespace}/${name}`)) await attempted(admin.remove(nadPath(namespace, name)));
   }
   for (const nad of planned) await put(world, nad);
+  for (const network of NETWORKS) await giveBack(world, network);
 }
 
 async function checkAll(world: World): Promise<void> {

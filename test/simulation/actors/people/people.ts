@@ -3,6 +3,7 @@
  *
  *   networks      the networks of the world as they are meant to be
  *   nads          NetworkAttachmentDefinitions: edited, broken, deleted, joined
+ *   owners        networks moved to other namespaces
  *   releases, checks, commands   holdfast release, check, import, rebuild, …
  *   by-hand, annotations         objects edited and deleted with kubectl
  *   nodes         nodes drained and deleted, releases rolled out
@@ -17,6 +18,7 @@ import { BY_HAND } from "./by-hand.ts";
 import { CHECKS } from "./checks.ts";
 import { NAD_EDITS } from "./nads.ts";
 import { NODE_WORK } from "./nodes.ts";
+import { OWNERS } from "./owners.ts";
 import { RELEASES } from "./releases.ts";
 
 export const PEOPLE: ActionKinds = {
@@ -25,6 +27,7 @@ export const PEOPLE: ActionKinds = {
   ...CHECKS,
   ...BY_HAND,
   ...BROKEN_REPORTS,
+  ...OWNERS,
   ...NODE_WORK,
 };
 
@@ -43,6 +46,7 @@ export const PEOPLE_OWED: readonly string[] = [
   "people.import.answered",
   "people.rebuild.refused",
   "people.look.answered",
+  "people.network-own.answered",
   "people.check-in-peace",
   ...["allocation-delete", "allocation-delete-force", "allocation-edit", "allocation-cool"].map(
     (one) => `people.${one}`,

@@ -2,11 +2,13 @@ import type { Chance } from "../engine/chance.ts";
 import type { World } from "../world.ts";
 import { startKubeVirt } from "./kubevirt/kubevirt.ts";
 import { putNetworks } from "./people/networks.ts";
+import { keepPeace } from "./people/peace.ts";
 import { startNodeLifecycle } from "./pods/node-lifecycle.ts";
 
 /** What is there in the beginning, and who acts by itself from then on. */
 export async function setUp(world: World, _chance: Chance): Promise<void> {
   startKubeVirt(world);
   startNodeLifecycle(world);
+  keepPeace(world);
   await putNetworks(world);
 }

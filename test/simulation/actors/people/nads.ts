@@ -2,6 +2,7 @@ import type { KubeObject } from "../../../../kube/fake/objects.ts";
 import { sleep } from "../../../../platform/time.ts";
 import type { Chance } from "../../engine/chance.ts";
 import type { ActionKinds, World } from "../../world.ts";
+import { configOf, nthAddress, withIpam, withSubnets } from "./configs.ts";
 import { ALLOCATIONS, attempted, NADS, nadPath, objectsOf } from "./look.ts";
 import { MALLORY, NETWORKS, type NetworkConfig, nadObject, plannedNads, SHARED_WITH } from "./networks.ts";
 
@@ -31,7 +32,7 @@ const EDITS: readonly Edit[] = [
     "exclude",
     (config, chance, world) => withIpam(config, { excludeSubnets: excludedOf(config, chance, world) }),
   ],
-  ["gateway", (config, chance, world) => withIpam(config, { gateway: gatewayOf(config, chance, world) })],
+  ["gateway", (config, chance, world) => withIpam(config, { gateway: someAddress(config, chance, world) })],
   ["cooldown", (config, chance) => withIpam(config, { cooldownSeconds: chance.below(15) })],
   ["routes", (config) => withIpam(config, { routes: [{ dst: "192.168.0.0/16" }] })],
   ["dns", (config) => withIpam(config, { dns: { nameservers: ["10.0.0.53"] } })],
@@ -180,53 +181,14 @@ function honest(world: World): KubeObject[] {
   return objectsOf(world, NADS).filter(({ metadata }) => metadata.namespace !== MALLORY);
 }
 
-function configOf({ spec }: KubeObject): NetworkConfig | null {
-  try {
-    const config = JSON.parse(spec.config);
-    return typeof config?.ipam === "object" ? config : null;
-  } catch {
-    return null;
-  }
-}
-
-function withIpam(config: NetworkConfig, ipam: object): NetworkConfig {
-  return { ...config, ipam: { ...config.ipam, ...ipam } };
-}
-
-/** Every subnet with another prefix length. */
-function withSubnets(config: NetworkConfig, bitsOf: (bits: number, size: number) => number): NetworkConfig {
-  const resized = (subnet: string) => {
-    const [first = "", bits] = subnet.split("/");
-    const size = first.includes(":") ? 128 : 32;
-    return `${first}/${Math.min(bitsOf(Number(bits), size), size - 2)}`;
-  };
-  const { subnets, ranges } = config.ipam;
-  if (subnets !== undefined) return withIpam(config, { subnets: subnets.split(",").map(resized).join() });
-  return withIpam(config, {
-    ranges: ranges.map((set: { subnet: string }[]) => set.map(({ subnet }) => ({ subnet: resized(subnet) }))),
-  });
-}
-
 /** Mostly of somebody who has it. */
 function someAddress(config: NetworkConfig, chance: Chance, world: World): string {
-  const used = objectsOf(world, ALLOCATIONS).filter(
-    ({ spec }) => spec?.network === config.name && !spec.address.includes(":"),
-  );
+  const used = objectsOf(world, ALLOCATIONS).filter(({ spec }) => spec?.network === config.name);
   const one = chance.happens(0.7) ? chance.of(used) : undefined;
-  const [base = ""] = firstSubnet(config).split("/");
-  return one === undefined
-    ? base.replace(/\d+$/, `${chance.between(1, 14)}`)
-    : one.spec.address.split("/")[0];
+  return one === undefined ? nthAddress(config, chance.between(1, 14)) : one.spec.address.split("/")[0];
 }
 
 function excludedOf(config: NetworkConfig, chance: Chance, world: World): string {
-  return `${someAddress(config, chance, world)}/32`;
-}
-
-function gatewayOf(config: NetworkConfig, chance: Chance, world: World): string {
-  return someAddress(config, chance, world);
-}
-
-function firstSubnet({ ipam }: NetworkConfig): string {
-  return ipam.subnets?.split(",")[0] ?? ipam.ranges[0][0].subnet;
+  const address = someAddress(config, chance, world);
+  return `${address}/${address.includes(":") ? 128 : 32}`;
 }

@@ -2,8 +2,9 @@ import { networkObjectName } from "../../../../kube/object-names.ts";
 import { sleep } from "../../../../platform/time.ts";
 import type { Chance } from "../../engine/chance.ts";
 import type { ActionKinds, World } from "../../world.ts";
+import { firstSubnet, nthAddress } from "../people/configs.ts";
 import { attempted, NETWORK_OBJECTS, nadPath } from "../people/look.ts";
-import { MALLORY, NETWORKS, type NetworkConfig, nadObject, type PlannedNetwork } from "../people/networks.ts";
+import { MALLORY, NETWORKS, nadObject, type PlannedNetwork } from "../people/networks.ts";
 import { mustGetNothing } from "./guard.ts";
 import { endLater, makePod, tellAttack } from "./pods.ts";
 
@@ -33,7 +34,7 @@ async function takeName(world: World, chance: Chance): Promise<void> {
   // Whose it is must be recorded: before that, it belongs to whoever defines it.
   const object = world.cluster.etcd.get(NETWORK_OBJECTS, networkObjectName(network));
   if (object?.spec?.definedIn !== planned.namespace) return;
-  const ipam = chance.of([{}, { gateway: gatewayOf(planned.config) }, { cooldownSeconds: 0 }]) as object;
+  const ipam = chance.of([{}, { gateway: nthAddress(planned.config, 9) }, { cooldownSeconds: 0 }]) as object;
   const config = { ...planned.config, ipam: { ...planned.config.ipam, ...ipam } };
   const nad = `taken-${planned.nad}`;
   if (
@@ -59,11 +60,6 @@ async function takeName(world: World, chance: Chance): Promise<void> {
   await attempted(world.cluster.admin.remove(nadPath(MALLORY, nad)));
 }
 
-function gatewayOf({ ipam }: NetworkConfig): string {
-  const subnet: string = ipam.subnets?.split(",")[0] ?? ipam.ranges[0][0].subnet;
-  return subnet.replace(/\d+\/\d+$/, "9");
-}
-
 /** A network of one's own whose name is what another network's objects are called. */
 async function squatName(world: World, chance: Chance): Promise<void> {
   const planned = chance.of(NETWORKS) as PlannedNetwork;
@@ -77,7 +73,7 @@ async function squatName(world: World, chance: Chance): Promise<void> {
   const nad = `squat-${chance.below(20)}`;
   const ipam = {
     type: "holdfast-ipam",
-    subnets: planned.config.ipam.subnets ?? "10.4.0.0/27",
+    subnets: firstSubnet(planned.config),
     cooldownSeconds: 1,
   };
   const config = { cniVersion: "1.0.0", type: "bridge", name: squatted, ipam };

@@ -3,6 +3,7 @@ import { sleep } from "../../../../platform/time.ts";
 import type { Chance } from "../../engine/chance.ts";
 import { Violation } from "../../engine/violation.ts";
 import type { ActionKinds, World } from "../../world.ts";
+import { nthAddress } from "../people/configs.ts";
 import { ALLOCATIONS, attempted, EVENTS, objectsOf, podPath } from "../people/look.ts";
 import { NETWORKS, type PlannedNetwork } from "../people/networks.ts";
 import { endLater, makePod, NETWORK_STATUS, POD_NETWORKS, podsOf, tellAttack } from "./pods.ts";
@@ -120,10 +121,5 @@ function addressesOf(
       one === undefined ? [] : [one.spec.address.split("/")[0] as string],
     );
   }
-  const subnet: string = config.ipam.subnets?.split(",")[0] ?? config.ipam.ranges[0][0].subnet;
-  const [a, b] = subnet.split(".");
-  return Array.from(
-    { length: kind === "huge" ? HUGE : MANY },
-    (_, i) => `${a}.${b}.${Math.floor((i + 1) / 256)}.${(i + 1) % 256}`,
-  );
+  return Array.from({ length: kind === "huge" ? HUGE : MANY }, (_, i) => nthAddress(config, i + 1));
 }

@@ -62,7 +62,7 @@ export class Possession {
         return `${addressAt(user, place)} of network ${user.one.network}, in use by ${describeInterface(user.one)}, ${sayHeld(held)}`;
     }
     for (const claim of claims.listing(place)) {
-      if (!isListedBy(claim, held) && !tellsOfIt(claim))
+      if (!isListedBy(claim, held) && !tellsOfIt(claim) && !isPrefilled(claim))
         return `${claim.ips.join(", ")} of network ${claim.network}, listed by claim ${claim.key}, ${sayHeld(held)}`;
     }
     return null;
@@ -112,6 +112,7 @@ export class Possession {
       return;
     }
     const wasSound = this.#soundLists.has(list);
+    if (!wasSound && isPrefilled(claim)) return;
     throw violation(
       wasSound ? "freed-in-use" : "published-unheld",
       `${claim.ips.join(", ")} of network ${claim.network}, listed by claim ${claim.key}, ${sayHeld(held)}`,
@@ -133,6 +134,11 @@ function isHeldFor({ one, owner: known }: Living, held: Held | null, pods: Pods)
 
 function isListedBy(claim: Claim, held: Held | null): boolean {
   return held?.isBound === true && held.owner.kind === "IPAMClaim" && held.owner.uid === claim.uid;
+}
+
+/** Somebody wrote its list who may have wished for what others have. */
+function isPrefilled({ object }: Claim): boolean {
+  return object.metadata.annotations?.["simulation/prefilled"] !== undefined;
 }
 
 /** Its condition says that the addresses are not its own. */

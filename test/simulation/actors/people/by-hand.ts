@@ -1,7 +1,7 @@
 import type { KubeObject } from "../../../../kube/fake/objects.ts";
 import type { Chance } from "../../engine/chance.ts";
 import type { ActionKinds, World } from "../../world.ts";
-import { orderTaken } from "./forced.ts";
+import { orderTaken, touchedByHand } from "./forced.ts";
 import {
   ALLOCATIONS,
   allocationPath,
@@ -68,6 +68,7 @@ async function editAllocation(world: World, chance: Chance): Promise<void> {
   const one = chance.of(objectsOf(world, ALLOCATIONS).filter((object) => object.status?.state === "Bound"));
   const [name, patch] = chance.of(HARMLESS) ?? [];
   if (one === undefined || name === undefined || patch === undefined) return;
+  touchedByHand(world).add(one.metadata.name);
   await attempted(world.cluster.admin.patch(allocationPath(one.metadata.name), patch));
   tell(world, "allocation-edit", `edits IPAllocation ${describe(one)} (${name})`);
 }

@@ -14,12 +14,21 @@ interface Order {
 
 /** By the name of the address's object. */
 const orders = new WeakMap<World, Map<string, Order>>();
+const touched = new WeakMap<World, Set<string>>();
+
+/** Names of addresses' objects that somebody has edited or deleted since the last peace. */
+export function touchedByHand(world: World): Set<string> {
+  const known = touched.get(world) ?? new Set();
+  touched.set(world, known);
+  return known;
+}
 
 /**
  * Somebody who may do so orders that an address is taken from whoever has it. The oracle is told in the very moment of the write that
  * does it, so that nothing else is excused.
  */
 export function orderTaken(world: World, allocation: KubeObject, why: string): void {
+  touchedByHand(world).add(allocation.metadata.name);
   const known = orders.get(world) ?? followed(world);
   known.set(allocation.metadata.name, { why, untilMs: world.time.nowMs + LATE_MS });
 }

@@ -98,7 +98,7 @@ async function prefilled(world: World, chance: Chance): Promise<void> {
     world.cluster.admin.create(claimPath(MALLORY), {
       apiVersion: "k8s.cni.cncf.io/v1alpha1",
       kind: "IPAMClaim",
-      metadata: { namespace: MALLORY, name },
+      metadata: { namespace: MALLORY, name, annotations: { "simulation/prefilled": "" } },
       spec: { network: nad.network, interface: "net1" },
     }),
   );

@@ -1,5 +1,5 @@
 import type { KubeObject } from "../../../../kube/fake/objects.ts";
-import { sleep } from "../../../../platform/time.ts";
+import { parseTime, sleep } from "../../../../platform/time.ts";
 import { CLAIM_FINALIZER, VM_LABEL } from "../../../harness/world/kubevirt-objects.ts";
 import type { Chance } from "../../engine/chance.ts";
 import type { ActionKinds, World } from "../../world.ts";
@@ -24,13 +24,15 @@ import { createVmNamed, someInstance } from "./vm-actions.ts";
 /** Between two looks at whether something is gone, ms. */
 const LOOK_MS = 700;
 const LOOKS_MAX = 120;
+const STUCK_MS = 40_000;
 
 /** The end of VMs in every order, and the same names again. */
 export const deletionKinds: ActionKinds = {
-  "vm-delete": { weight: 1.5, run: (world, chance) => deleteVm(world, chance, "Background") },
-  "vm-delete-foreground": { weight: 0.7, run: (world, chance) => deleteVm(world, chance, "Foreground") },
-  "vm-delete-orphan": { weight: 0.4, run: (world, chance) => deleteVm(world, chance, "Orphan") },
-  "vm-delete-same-name": { weight: 1.2, run: sameName },
+  "vm-give-up": { weight: 2, run: giveUp },
+  "vm-delete": { weight: 1, run: (world, chance) => deleteVm(world, chance, "Background") },
+  "vm-delete-foreground": { weight: 0.5, run: (world, chance) => deleteVm(world, chance, "Foreground") },
+  "vm-delete-orphan": { weight: 0.3, run: (world, chance) => deleteVm(world, chance, "Orphan") },
+  "vm-delete-same-name": { weight: 1, run: sameName },
   "vm-delete-instance": {
     weight: 0.5,
     run: async (world, chance) => {
@@ -89,6 +91,27 @@ async function untilGone(world: World, isGone: () => boolean): Promise<void> {
   for (let look = 0; look < LOOKS_MAX && !isGone(); look += 1) await sleep(world.clock, LOOK_MS);
 }
 
+/** A VM that has not started for a while is deleted, with its claims if they stand in the way. */
+async function giveUp(world: World, chance: Chance): Promise<void> {
+  const nowMs = world.clock.wallMs();
+  const stuck = objectsOf(world, VMIS).filter(({ status, metadata }) => {
+    const isWaiting = status.phase === "Pending" || status.phase === "Scheduling";
+    return isWaiting && nowMs - parseTime(metadata.creationTimestamp) > STUCK_MS;
+  });
+  const vmi = chance.of(stuck);
+  if (vmi === undefined) return;
+  const { namespace, name } = vmi.metadata;
+  world.counts.add("vm.given-up");
+  const vm = objectAt(world, VMS, keyOf(vmi));
+  if (vm === null) await remove(world, VMIS, vmi);
+  else if (!isBeingDeleted(vm)) await endVm(world, vm, "Background");
+  await sleep(world.clock, chance.below(20_000));
+  for (const claim of objectsOf(world, CLAIMS, namespace)) {
+    if (claim.metadata.labels?.[VM_LABEL] !== name || !isBeingDeleted(claim)) continue;
+    if (objectAt(world, VMIS, keyOf(vmi)) === null) await letGo(world, claim);
+  }
+}
+
 /** By hand: before its VM, or while its pods run. */
 async function deleteClaim(world: World, chance: Chance): Promise<void> {
   const claim = chance.of(objectsOf(world, CLAIMS).filter((one) => !isBeingDeleted(one)));
@@ -106,7 +129,10 @@ async function removeFinalizer(world: World, chance: Chance): Promise<void> {
     return objectAt(world, VMIS, vm) === null;
   });
   const claim = chance.of(chance.happens(0.8) ? unused : ending);
-  if (claim === undefined) return;
+  if (claim !== undefined) await letGo(world, claim);
+}
+
+async function letGo(world: World, claim: KubeObject): Promise<void> {
   const left = (claim.metadata.finalizers ?? []).filter((one: string) => one !== CLAIM_FINALIZER);
   world.story.tell("user", `removes the finalizer of claim ${keyOf(claim)}`);
   world.counts.add("vm.claim-finalizer-removed");

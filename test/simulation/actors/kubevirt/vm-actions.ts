@@ -37,15 +37,15 @@ const LOGICAL_NAMES = ["blue", "green", "Red_1", "b"];
 /** VMs from their creation to the day before their deletion. */
 export const vmKinds: ActionKinds = {
   "vm-create": {
-    weight: 3,
+    weight: 5,
     run: (world, chance) => createVm(world, chance),
   },
   "vm-start": {
-    weight: 2,
+    weight: 3,
     run: (world, chance) => setStrategy(world, chance, ["Halted", "RerunOnFailure"], "Always"),
   },
   "vm-stop": {
-    weight: 1.5,
+    weight: 1,
     run: (world, chance) => setStrategy(world, chance, ["Always", "RerunOnFailure"], "Halted"),
   },
   "vm-rerun-on-failure": {

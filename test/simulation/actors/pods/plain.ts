@@ -38,7 +38,7 @@ const LATE_CONFIG = {
 /** Pods that people create, delete, and that end by themselves. */
 export const plainPodKinds: ActionKinds = {
   "pod-create": {
-    weight: 5,
+    weight: 6,
     run: async (world, chance) => {
       const nad = someNad(world, chance);
       if (nad !== undefined) await createPod(world, chance, [nad]);
@@ -60,7 +60,8 @@ export const plainPodKinds: ActionKinds = {
   "pod-delete": {
     weight: 4,
     run: async (world, chance) => {
-      const pod = somePod(world, chance);
+      const waiting = livePods(world).filter(({ status }) => status?.phase === "Pending");
+      const pod = (chance.happens(0.4) ? chance.of(waiting) : undefined) ?? somePod(world, chance);
       if (pod === undefined) return;
       world.story.tell("user", `deletes pod ${keyOf(pod)}`);
       world.counts.add("pod.deleted");

@@ -1,0 +1,90 @@
+import type { Mutants } from "./mutant.ts";
+
+const INTENTS = "store/journal/intents.ts";
+const OUTBOX = "store/cluster/outbox.ts";
+const GIVE_BACK = "store/cluster/allocations/give-back.ts";
+const RELATIONS = "claims/reasons/relations.ts";
+
+/** Faults where addresses are given back, on nodes and by the controller. */
+export const RELEASE_PATH: Mutants = {
+  "release-without-version": {
+    file: GIVE_BACK,
+    find: "      return client.replace(cooled(object, since), deadlineMs);",
+    replace: `      return (async () => {
+        for (;;) {
+          const now = await client.readNamed(object.metadata.name, deadlineMs);
+          const { resourceVersion } = now?.object.metadata ?? object.metadata;
+          const written = await client.replace(
+            cooled({ ...object, metadata: { ...object.metadata, resourceVersion } }, since),
+            deadlineMs,
+          );
+          if (written.kind === "done" || now === null) return written;
+        }
+      })();`,
+    why: "what was decided about an earlier version is written over whatever is there now",
+    found: null,
+  },
+  "del-ends-what-is-newer": {
+    file: INTENTS,
+    find: "    isBefore({ bootId: row.boot_id, us: row.boot_us }, want.stamp, context.bootId);",
+    replace: "    row.boot_us >= 0;",
+    why: "a late DEL of an old sandbox ends the new one that has its container ID",
+    found: null,
+  },
+  "boots-not-ordered": {
+    file: "ipam/stamp.ts",
+    find: "  return b.bootId === presentBootId;",
+    replace: '  return b.bootId === presentBootId && a.bootId === "";',
+    why: "after a reboot nothing of this boot counts as newer than what was there before",
+    found: null,
+  },
+  "outbox-entry-dropped": {
+    file: OUTBOX,
+    find: '    if ((await this.#release(row)) === "later") {',
+    replace: '    if ((await this.#release(row).catch(() => "told")) === "later") {',
+    why: "a release that could not be sent is forgotten",
+    found: null,
+  },
+  "former-sandbox-frees": {
+    file: OUTBOX,
+    find: '        if (object.status?.state === "Cooling" || isUsed(ledger, row)) return { kind: "leave", why: "told" };',
+    replace: '        if (object.status?.state === "Cooling") return { kind: "leave", why: "told" };',
+    why: "the release that an old sandbox owes frees the address that the new one uses",
+    found: null,
+  },
+  "intents-of-former-process-forgotten": {
+    file: "store/cluster/cluster-store.ts",
+    find: "      for (const intent of ledger.sql.intents.all()) abandonIntent(ledger, intent);",
+    replace: "      for (const intent of ledger.sql.intents.all()) ledger.sql.deleteIntent.run(intent.id);",
+    why: "what a killed daemon had reserved in the middle of an ADD stays reserved",
+    found: null,
+  },
+  "sweep-without-grace": {
+    file: "controller/observations.ts",
+    find: "    return known.passes >= 2 && nowMs - known.sinceMs >= known.afterMs;",
+    replace: "    return known.passes >= 1;",
+    why: "what is wrong for a moment only is acted upon",
+    found: null,
+  },
+  "unpublished-is-swept": {
+    file: RELATIONS,
+    find: '  if (claim.listedCount === 0) return { kind: "keep", why: "claim-unpublished" };',
+    replace: "",
+    why: "an address that a slow daemon is about to publish is given back",
+    found: null,
+  },
+  "stale-list-believed": {
+    file: "controller/carry-out.ts",
+    find: "  if (identityOf(object.metadata, fresh) !== seen) return CHANGED;\n  switch (fresh.kind) {",
+    replace: '  if (seen.includes(" release ")) return { kind: "cool" };\n  switch (fresh.kind) {',
+    why: "an address is released by what a watch had shown, whatever is true by now",
+    found: null,
+  },
+  "moved-cluster-frees": {
+    file: "claims/reasons/machines.ts",
+    find: '  if (found.kind === "present") return found.it.paused ? moved : release;',
+    replace: '  if (found.kind === "present") return release;',
+    why: "machines that were moved to another management cluster lose their addresses",
+    found: null,
+  },
+};

@@ -149,7 +149,9 @@ export interface Machine {
    * Path of the identity socket, the same for every daemon of this node: nobody listens there, but beside it is the generation of
    * its answers, by which they are used again.
    */
-  readonly identitySocket?: string;
+  readonly identitySocket: string;
+  /** A folder in which a daemon may leave backups; it is not the state folder. */
+  readonly backupFolder: string;
   /**
    * Its folder of static pods: manifests by the name of the pod, each with the kubelet's own UID for it, 32 hex digits. The kubelet
    * runs them, and keeps a mirror of each in the API.

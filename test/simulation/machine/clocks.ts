@@ -1,5 +1,8 @@
 import type { Clock, Timer } from "../../../platform/time.ts";
 
+/** What floating point makes of a sum of times, ms. */
+const EARLY_MS_MAX = 0.001;
+
 /**
  * A machine's clocks over the world's: they stand still while it is suspended, all but the boot clock; the wall clock also jumps.
  */
@@ -124,7 +127,7 @@ export class ProcessClock implements Clock {
     this.#isStopped = false;
     const late = this.#late;
     this.#late = [];
-    for (const timer of late) timer.schedule(0);
+    for (const timer of late) timer.scheduleRest();
   }
 
   kill(): void {
@@ -152,6 +155,11 @@ export class ProcessClock implements Clock {
       this.#late.push(timer);
       return;
     }
+    // The machine was suspended meanwhile: its monotonic clock is not there yet.
+    if (timer.dueMs - this.monotonicMs() > EARLY_MS_MAX) {
+      timer.scheduleRest();
+      return;
+    }
     this.#timers.delete(timer);
     timer.fire();
   }
@@ -161,19 +169,21 @@ class ProcessTimer implements Timer {
   readonly fire: () => void;
   readonly #clock: ProcessClock;
   readonly #ms: number;
-  #under: Timer | null;
+  /** Of the monotonic clock. */
+  dueMs = 0;
+  #under: Timer | null = null;
   #isCancelled = false;
 
   constructor(clock: ProcessClock, ms: number, fire: () => void) {
     this.#clock = clock;
-    this.#ms = ms;
+    this.#ms = Math.max(0, ms);
     this.fire = fire;
-    this.#under = clock.schedule(this, ms);
+    this.#schedule();
   }
 
-  schedule(ms: number): void {
+  scheduleRest(): void {
     this.drop();
-    this.#under = this.#clock.schedule(this, ms);
+    this.#under = this.#clock.schedule(this, this.dueMs - this.#clock.monotonicMs());
   }
 
   drop(): void {
@@ -190,10 +200,16 @@ class ProcessTimer implements Timer {
   restart(): void {
     if (this.#isCancelled) return;
     this.#clock.forget(this);
-    this.schedule(this.#ms);
+    this.#schedule();
   }
 
   unref(): this {
     return this;
+  }
+
+  #schedule(): void {
+    this.drop();
+    this.dueMs = this.#clock.monotonicMs() + this.#ms;
+    this.#under = this.#clock.schedule(this, this.#ms);
   }
 }

@@ -1,7 +1,8 @@
-import { rmSync } from "node:fs";
+import { existsSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import type { CniReply } from "../../../cni/route.ts";
 import type { CniWireRequest } from "../../../cni-shim/wire.ts";
 import { NodeCore } from "../../../daemon/node-core.ts";
+import { generationPathOf, IdentityGeneration } from "../../../identity/generation.ts";
 import type { KillPoint } from "../../../platform/kill-point.ts";
 import type { Log } from "../../../platform/log.ts";
 import type { Cluster, RunningDaemon } from "../world.ts";
@@ -18,6 +19,8 @@ export interface DaemonSurroundings {
   /** Of its link to the API server. */
   readonly link: string;
   readonly state: string;
+  /** Beside which it keeps the generation of its answers. */
+  readonly identitySocket: string;
   readonly bootId: string;
   readonly version: string;
   readonly clock: MachineClock;
@@ -40,6 +43,7 @@ export class DaemonProcess implements RunningDaemon {
   readonly #around: DaemonSurroundings;
   readonly #underWay = new Set<() => void>();
   #core: NodeCore | null = null;
+  #generation: IdentityGeneration | null = null;
   #listens = false;
   #isEnding = false;
 
@@ -96,9 +100,20 @@ export class DaemonProcess implements RunningDaemon {
 
   /** The rest of a killed one is cleared away. Not in the middle of its work. */
   bury(): void {
+    this.#forgetGeneration();
     const gone = () => rmSync(this.state, { recursive: true, force: true });
     if (this.#core === null) gone();
     else this.#core.close().then(gone, gone);
+  }
+
+  /** Its file stays as it is. */
+  #forgetGeneration(): void {
+    if (this.#generation === null) return;
+    const path = generationPathOf(this.#around.identitySocket);
+    const kept = existsSync(path) ? readFileSync(path) : null;
+    this.#generation.end();
+    if (kept !== null) writeFileSync(path, kept);
+    this.#generation = null;
   }
 
   /** SIGTERM. */
@@ -115,6 +130,9 @@ export class DaemonProcess implements RunningDaemon {
     core.halt();
     await this.#answered();
     await core.end();
+    if (this.clock.isDead) return;
+    this.#generation?.end();
+    this.#generation = null;
     await core.close();
     if (this.clock.isDead) return;
     this.kill();
@@ -141,6 +159,9 @@ export class DaemonProcess implements RunningDaemon {
       if (this.clock.isDead || this.#isEnding) return;
       this.#core = core;
       await core.open();
+      if (this.clock.isDead || this.#isEnding) return;
+      this.#generation = new IdentityGeneration(this.#around.identitySocket, null, this.clock);
+      core.watchChanges(() => this.clock.isDead || this.#generation?.next());
       if (this.clock.isDead || this.#isEnding) return;
       this.#listens = true;
       this.#around.listens();

@@ -6,7 +6,6 @@ import {
   mkdirSync,
   openSync,
   readdirSync,
-  readFileSync,
   rmSync,
   statSync,
   truncateSync,
@@ -22,6 +21,8 @@ const LOG = `${DATABASE}-wal`;
 /** Only takes up space, so it is made of nothing here. */
 const RESERVE = "reserve";
 const RESERVE_BYTES = 8 * 1024 * 1024;
+/** Of which the deletion may be undone by lost power. */
+const SPOOLED_KEPT = 10;
 /** The header of SQLite's log; the frames behind it may be lost with the power. */
 const LOG_HEADER_BYTES = 32;
 
@@ -38,7 +39,7 @@ export class Disk {
   /** Bytes of SQLite's log that are surely on the disk. */
   #syncedLogBytes = 0;
   /** Files of the spool whose deletion may not be on the disk yet. */
-  #drained = new Map<string, Buffer>();
+  readonly #spooled = new Map<string, string>();
 
   /** `root`: a folder of its own. */
   constructor(root: string) {
@@ -79,10 +80,28 @@ export class Disk {
     const kept = Math.max(LOG_HEADER_BYTES, Math.min(this.#syncedLogBytes, bytes));
     if (bytes > kept && chance.happens(0.8)) truncateSync(log, chance.between(kept, bytes));
     const spool = join(this.#state, SPOOL);
-    for (const [name, content] of this.#drained)
-      if (chance.happens(0.5)) writeFileSync(join(spool, name), content);
-    this.#drained.clear();
+    for (const [name, body] of this.#spooled)
+      if (chance.happens(0.5)) {
+        mkdirSync(spool, { recursive: true });
+        writeFileSync(join(spool, name), body);
+      }
+    this.#spooled.clear();
     return before;
+  }
+
+  /** The run folder of the daemon, which a reboot empties. */
+  get run(): string {
+    const path = join(this.root, "run");
+    mkdirSync(path, { recursive: true });
+    return path;
+  }
+
+  emptyRun(): void {
+    rmSync(join(this.root, "run"), { recursive: true, force: true });
+  }
+
+  get hasBackup(): boolean {
+    return this.#hasBackup;
   }
 
   backUp(): void {
@@ -127,7 +146,10 @@ export class Disk {
   spool(bootUs: number, number: number, body: string): void {
     const folder = join(this.#state, SPOOL);
     mkdirSync(folder, { recursive: true });
-    writeFileSync(join(folder, `${`${bootUs}`.padStart(20, "0")}-${number}-0.json`), body);
+    const name = `${`${bootUs}`.padStart(20, "0")}-${number}-0.json`;
+    writeFileSync(join(folder, name), body);
+    this.#spooled.set(name, body);
+    for (const oldest of this.#spooled.keys()) if (this.#spooled.size > SPOOLED_KEPT) this.#spooled.delete(oldest);
   }
 
   /** A killed plugin binary leaves such a file. */
@@ -135,15 +157,6 @@ export class Disk {
     const folder = join(this.#state, SPOOL);
     mkdirSync(folder, { recursive: true });
     writeFileSync(join(folder, `.tmp-${`${bootUs}`.padStart(20, "0")}-${number}-0.json`), body);
-  }
-
-  /** What waits in the spool is about to be drained; losing power may bring it back. */
-  noteSpool(): void {
-    const folder = join(this.#state, SPOOL);
-    if (!existsSync(folder)) return;
-    this.#drained.clear();
-    for (const name of readdirSync(folder).sort())
-      if (name.endsWith(".json")) this.#drained.set(name, readFileSync(join(folder, name)));
   }
 
   #replaceWith(source: string): void {

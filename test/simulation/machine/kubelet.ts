@@ -2,11 +2,16 @@ import type { KubeObject } from "../../../kube/fake/objects.ts";
 import { sleep } from "../../../platform/time.ts";
 import type { World } from "../world.ts";
 import { type MachineClock, ProcessClock } from "./clocks.ts";
+import type { KubeletTools } from "./pod-care.ts";
 import { PodWorker } from "./pod-worker.ts";
-import type { FormerSandbox, Runtime } from "./runtime.ts";
+import type { FormerSandbox, Runtime, Sandbox } from "./runtime.ts";
+import { type ManifestFolder, StaticPodWorker } from "./static-pod.ts";
 
 /** How late a kubelet may hear of a pod, ms. */
 const HEARD_MS_MAX = 150;
+
+/** How late it sees a change of the folder of manifests, ms. */
+const MANIFEST_MS = 100;
 
 export interface KubeletParts {
   readonly node: string;
@@ -15,6 +20,7 @@ export interface KubeletParts {
   readonly runtime: Runtime;
   readonly bootNumber: number;
   readonly bootId: string;
+  readonly manifests: ManifestFolder;
   /** Of its node, by number. */
   podIp(number: number): string;
   /** How often this node has begun with pods of that name. */
@@ -25,6 +31,7 @@ export interface KubeletParts {
 export class Kubelet {
   readonly clock: ProcessClock;
   readonly #parts: KubeletParts;
+  readonly #statics = new Map<string, StaticPodWorker>();
   readonly #workers = new Map<string, PodWorker>();
   /** What it will look at, by UID: the pod's key in etcd. */
   readonly #dirty = new Map<string, string>();
@@ -35,14 +42,20 @@ export class Kubelet {
     this.clock = new ProcessClock(parts.machineClock);
   }
 
-  get workers(): readonly PodWorker[] {
-    return [...this.#workers.values()];
+  /** What the runtime has of a pod has changed. */
+  wake(uid: string): void {
+    this.#workers.get(uid)?.wake();
   }
 
   /** `pods`: those that are bound to the node. */
   start(pods: readonly KubeObject[]): void {
     void this.#register();
-    const ids = new Set(pods.map(({ metadata: { uid } }) => uid));
+    const { manifests } = this.#parts;
+    const ids = new Set([...pods, ...manifests.values()].map(({ metadata: { uid } }) => uid));
+    manifests.changed = () => {
+      if (!this.clock.isDead) this.clock.timer(MANIFEST_MS, () => this.#runStatic());
+    };
+    manifests.changed();
     for (const pod of pods) this.heard(pod.metadata.uid, keyOf(pod));
     for (const sandbox of [...this.#parts.runtime.sandboxes.values()])
       if (sandbox.state !== "dead" && !ids.has(sandbox.pod.uid)) this.#endFormer(sandbox);
@@ -85,21 +98,49 @@ export class Kubelet {
   }
 
   #begin(object: KubeObject): void {
-    const { node, runtime, countOf, podIp, world, bootNumber } = this.#parts;
+    // Its kubelet has a manifest of it, and keeps this object by itself.
+    if (object.metadata.annotations?.["kubernetes.io/config.mirror"] !== undefined) return;
+    const { node, countOf } = this.#parts;
     const { uid } = object.metadata;
     const name = keyOf(object);
-    this.#ips += 1;
     const key = `kubelet ${node} ${name}#${countOf(name)}`;
-    const { clock } = this;
-    const parts = { node, world, runtime, clock, bootNumber, podIp: podIp(this.#ips) };
-    const worker = new PodWorker(parts, object, uid, key);
+    const worker = new PodWorker(this.#tools(), object, this.#nextIp(), key);
     this.#workers.set(uid, worker);
-    const known = [...runtime.sandboxes.values()].filter(
+    void worker.run(this.#adopt(uid)).then(() => this.#workers.delete(uid));
+  }
+
+  /** Looks at the manifests. */
+  #runStatic(): void {
+    const manifests = [...this.#parts.manifests.values()];
+    const uids = new Set(manifests.map(({ metadata: { uid } }) => uid));
+    for (const [uid, worker] of this.#statics) if (!uids.has(uid)) worker.end();
+    for (const manifest of manifests) {
+      const { uid } = manifest.metadata;
+      if (this.#statics.has(uid)) continue;
+      const worker = new StaticPodWorker(this.#tools(), manifest, this.#nextIp());
+      this.#statics.set(uid, worker);
+      void worker.run(this.#adopt(uid)).then(() => this.#statics.delete(uid));
+    }
+  }
+
+  /** The sandbox that the runtime has of a pod already; others of it are ended. */
+  #adopt(uid: string): Sandbox | null {
+    const known = [...this.#parts.runtime.sandboxes.values()].filter(
       (one) => one.pod.uid === uid && one.state !== "dead",
     );
     const adopted = known.findLast(({ state }) => state === "ready") ?? null;
     for (const sandbox of known) if (sandbox !== adopted) this.#endFormer(sandbox);
-    void worker.run(adopted).then(() => this.#workers.delete(uid));
+    return adopted;
+  }
+
+  #tools(): KubeletTools {
+    const { node, world, runtime, bootNumber } = this.#parts;
+    return { node, world, runtime, bootNumber, clock: this.clock };
+  }
+
+  #nextIp(): string {
+    this.#ips += 1;
+    return this.#parts.podIp(this.#ips);
   }
 
   /** The Node object, as a kubelet keeps it. */

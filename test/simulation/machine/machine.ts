@@ -1,16 +1,30 @@
+import { rmSync } from "node:fs";
+import { join } from "node:path";
 import type { CniWireRequest } from "../../../cni-shim/wire.ts";
 import type { KubeObject } from "../../../kube/fake/objects.ts";
 import type { KillPoint } from "../../../platform/kill-point.ts";
 import { Chance, numberOf } from "../engine/chance.ts";
 import type { Interface, Machine, RunningDaemon, World } from "../world.ts";
 import { MachineClock, ProcessClock } from "./clocks.ts";
+import { forgetDatabase, makeRoom } from "./databases.ts";
 import { DaemonProcess } from "./daemon-process.ts";
 import { Disk } from "./disk.ts";
 import { Kubelet } from "./kubelet.ts";
 import { type FormerSandbox, Runtime } from "./runtime.ts";
+import { ManifestFolder } from "./static-pod.ts";
 
 /** After a daemon has ended, systemd starts another one, ms. */
 const RESTART_MS = 1_000;
+
+/** What all machines have in common. */
+export interface SharedParts {
+  /** A folder of the real machine. */
+  readonly root: string;
+  /** See RuntimeParts. */
+  readonly claimsInUse: Map<string, number>;
+  /** Pods that are bound to a node. */
+  podsOf(node: string): readonly KubeObject[];
+}
 
 const NONE: ReadonlyMap<Interface, readonly string[]> = new Map();
 
@@ -20,8 +34,9 @@ export class SimMachine implements Machine {
   readonly disk: Disk;
   readonly #world: World;
   readonly #index: number;
-  /** Pods that are bound to this node. */
-  readonly #podsHere: () => readonly KubeObject[];
+  readonly #shared: SharedParts;
+  /** See Machine. */
+  readonly staticPods = new ManifestFolder();
   readonly #podCounts = new Map<string, number>();
   readonly #waiting = new Set<() => void>();
   #boots = 0;
@@ -35,6 +50,7 @@ export class SimMachine implements Machine {
   #formerSandboxes: FormerSandbox[] = [];
   #killAt: { readonly point: KillPoint; passes: number } | null = null;
   #isUp = false;
+  #resume: () => void = () => {};
   /** As if somebody had disabled the unit. */
   #isDaemonOff = false;
   readonly staticPods = new Map<string, KubeObject>();
@@ -51,8 +67,8 @@ export class SimMachine implements Machine {
     this.#world = world;
     this.name = name;
     this.#index = index;
-    this.disk = new Disk(root);
-    this.#podsHere = podsHere;
+    this.disk = new Disk(join(shared.root, name));
+    this.#shared = shared;
   }
 
   get isUp(): boolean {
@@ -71,6 +87,11 @@ export class SimMachine implements Machine {
     return this.disk.backupFolder;
   }
 
+  /** See Machine. */
+  get identitySocket(): string {
+    return join(this.disk.run, "identity.sock");
+  }
+
   get kubelet(): Kubelet {
     return this.#kubelet;
   }
@@ -87,7 +108,7 @@ export class SimMachine implements Machine {
     if (this.#isUp) this.losePower();
     this.#boots += 1;
     const { seed, time } = this.#world;
-    const rate = 1 + 0.02 * (numberOf(seed, `${this.name} rate`) - 0.5);
+    const rate = 1 + 0.06 * (numberOf(seed, `${this.name} rate`) - 0.5);
     const offMs = 4 * 3_600_000 * (numberOf(seed, `${this.name} wall`) - 0.5);
     this.#clock = new MachineClock(time.clock({ rate, wallMs: this.#world.clock.wallMs() + offMs }));
     this.#life = new ProcessClock(this.#clock);
@@ -105,10 +126,12 @@ export class SimMachine implements Machine {
       whenListening: (then: () => void) => this.#whenListening(then),
       spooled: (wire: CniWireRequest) => this.#spooled(wire),
     };
+    const { claimsInUse } = this.#shared;
     this.#runtime = new Runtime(
-      { node: this.name, world: this.#world, plugin, clock: this.#life },
+      { node: this.name, world: this.#world, plugin, claimsInUse, clock: this.#life },
       namespaces,
     );
+    this.disk.emptyRun();
     this.startKubelet();
     this.#startDaemon();
   }
@@ -124,12 +147,13 @@ export class SimMachine implements Machine {
     const chance = this.#chance("power");
     const daemon = this.#daemon;
     this.#daemon = null;
-    if (daemon !== null) {
-      this.disk.loseUnsynced(chance);
+    const before = this.disk.loseUnsynced(chance);
+    if (daemon === null) rmSync(before, { recursive: true, force: true });
+    else {
       daemon.kill();
       this.#buryLater(daemon);
     }
-    this.#formerSandboxes = [...this.#runtime.sandboxes.values()];
+    this.#formerSandboxes = [...this.#formerSandboxes, ...this.#runtime.sandboxes.values()];
     for (const sandbox of this.#runtime.sandboxes.values()) this.#runtime.vanish(sandbox);
   }
 
@@ -150,14 +174,45 @@ export class SimMachine implements Machine {
     void this.#daemon.terminate();
   }
 
-  /** SIGSTOP. */
-  stopDaemon(): void {
-    this.#daemon?.clock.stop();
+  /** SIGSTOP, and SIGCONT after a while. A daemon that is killed meanwhile has not been continued. */
+  stopDaemon(ms: number): void {
+    const daemon = this.#daemon;
+    if (daemon === null || daemon.clock.isStopped) return;
+    this.#tell(`its daemon is stopped for ${Math.round(ms)} ms`);
+    daemon.clock.stop();
+    this.#world.clock.timer(ms, () => daemon.clock.continue());
   }
 
-  /** SIGCONT. */
-  continueDaemon(): void {
-    this.#daemon?.clock.continue();
+  /** The machine sleeps for a while, and its daemon, kubelet and plugin binaries with it. */
+  suspend(ms: number): void {
+    if (!this.#isUp || this.#clock.isSuspended) return;
+    const clock = this.#clock;
+    this.#tell(`is suspended for ${Math.round(ms)} ms`);
+    clock.suspend();
+    const processes = [this.#life, this.#kubelet.clock, ...(this.#daemon ? [this.#daemon.clock] : [])];
+    for (const process of processes) process.stop();
+    const resume = () => {
+      clock.resume();
+      for (const process of processes) process.continue();
+    };
+    this.#resume = resume;
+    this.#world.clock.timer(ms, resume);
+  }
+
+  /** No daemon until `startDaemon`, as while its package is replaced. */
+  async turnDaemonOff(): Promise<void> {
+    this.#isDaemonOff = true;
+    await this.#daemon?.terminate();
+  }
+
+  startDaemon(): void {
+    this.#isDaemonOff = false;
+    this.#startDaemon();
+  }
+
+  /** Nobody uses the disk. */
+  get isDiskIdle(): boolean {
+    return this.#daemon === null;
   }
 
   /** It is killed when it passes the point for the n-th time from now. */
@@ -175,6 +230,7 @@ export class SimMachine implements Machine {
       runtime: this.#runtime,
       bootNumber: this.#boots,
       bootId: this.bootId,
+      manifests: this.staticPods,
       podIp: (number) => `10.${200 + this.#index}.${Math.floor(number / 250) % 250}.${(number % 250) + 2}`,
       countOf: (name) => {
         const count = (this.#podCounts.get(name) ?? 0) + 1;
@@ -182,7 +238,7 @@ export class SimMachine implements Machine {
         return count;
       },
     });
-    this.#kubelet.start(this.#podsHere());
+    this.#kubelet.start(this.#shared.podsOf(this.name));
     const former = this.#formerSandboxes;
     this.#formerSandboxes = [];
     this.#kubelet.endFormer(former.filter((one) => numberOf(seed, `${one.key} remembered`) < 0.7));
@@ -192,7 +248,9 @@ export class SimMachine implements Machine {
     this.#killAt = null;
     this.#isDaemonOff = false;
     if (!this.#isUp) this.boot();
+    this.#resume();
     this.#daemon?.clock.continue();
+    makeRoom(this.disk.state);
     if (this.#daemon === null) this.#startDaemon();
   }
 
@@ -213,6 +271,7 @@ export class SimMachine implements Machine {
       node: this.name,
       link: `${this.name}/${this.#daemons}`,
       state: this.disk.state,
+      identitySocket: this.identitySocket,
       bootId: this.bootId,
       version: this.version,
       clock: this.#clock,
@@ -262,7 +321,10 @@ export class SimMachine implements Machine {
 
   /** Not in the middle of what it does. */
   #buryLater(daemon: DaemonProcess): void {
-    this.#world.clock.timer(0, () => daemon.bury());
+    this.#world.clock.timer(0, () => {
+      daemon.bury();
+      forgetDatabase(daemon.state);
+    });
   }
 
   #whenListening(then: () => void): () => void {

@@ -5,19 +5,21 @@
  *   machine          one: power, boots, its daemons
  *   clocks           its clocks; a process's time, which can stand still or end
  *   disk             state folders, copied at the instant of a crash; lost power, backups, damage
+ *   databases        which are open: a full disk
+ *   impostor         another machine under the name of one
  *   daemon-process   one daemon of the product, from start to end; settings: what it is told
  *   plugin-binary    what cni-shim/ does
  *   runtime, multus  sandboxes, namespaces, CNI calls
- *   kubelet, pod-worker  the pods of a node
+ *   kubelet, pod-worker, static-pod, pod-care   the pods of a node
  *   actions          what happens to machines
  */
 
 import { mkdtempSync, rmSync } from "node:fs";
-import { join } from "node:path";
 import type { Change } from "../../../kube/fake/etcd.ts";
 import type { KubeObject } from "../../../kube/fake/objects.ts";
 import { interval } from "../../../platform/time.ts";
 import type { World } from "../world.ts";
+import { knowDatabases } from "./databases.ts";
 import { SimMachine } from "./machine.ts";
 import { PODS } from "./runtime.ts";
 
@@ -34,9 +36,11 @@ export function makeMachines(world: World, count: number): SimMachine[] {
     remove();
   });
   const pods = new PodsByNode(world);
+  const shared = { root, claimsInUse: new Map<string, number>(), podsOf: (node: string) => pods.of(node) };
+  knowDatabases();
   const machines = Array.from({ length: count }, (_, index) => {
     const name = `node-${index + 1}`;
-    return new SimMachine(world, name, index, join(root, name), () => pods.of(name));
+    return new SimMachine(world, name, index, shared);
   });
   pods.follow(machines);
   for (const machine of machines) world.clock.timer(0, () => machine.boot());

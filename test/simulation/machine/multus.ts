@@ -74,8 +74,12 @@ export function ipsOf(result: KubeObject): string[] {
 }
 
 /** CNI_ARGS as container runtimes set them for a pod. */
-export function argsOf(pod: { namespace: string; name: string }, uid: string, containerId: string): string {
-  return `IgnoreUnknown=1;K8S_POD_NAMESPACE=${pod.namespace};K8S_POD_NAME=${pod.name};K8S_POD_INFRA_CONTAINER_ID=${containerId};K8S_POD_UID=${uid}`;
+export function argsOf(
+  { namespace, name, uid }: { readonly namespace: string; readonly name: string; readonly uid: string },
+  containerId: string,
+): string {
+  const pod = `K8S_POD_NAMESPACE=${namespace};K8S_POD_NAME=${name};K8S_POD_UID=${uid}`;
+  return `IgnoreUnknown=1;${pod};K8S_POD_INFRA_CONTAINER_ID=${containerId}`;
 }
 
 /** An attachment, for the annotation. */

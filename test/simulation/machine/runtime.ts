@@ -14,10 +14,8 @@ const CLAIMS = "k8s.cni.cncf.io/ipamclaims";
 export interface SandboxPod {
   readonly namespace: string;
   readonly name: string;
-  /** Of the object in the API. */
+  /** As the kubelet gives it to the runtime: of a static pod it is not that of its object in the API. */
   readonly uid: string;
-  /** As the kubelet gives it to the runtime: that of a static pod is another one. */
-  readonly runtimeUid: string;
 }
 
 /** An interface that the runtime has asked for. */
@@ -48,6 +46,8 @@ export interface RuntimeParts {
   readonly node: string;
   readonly world: World;
   readonly plugin: PluginSurroundings;
+  /** Interfaces that are up in the whole cluster, by their claim: `namespace/name`. */
+  readonly claimsInUse: Map<string, number>;
   /** Of the processes of this boot. */
   readonly clock: ProcessClock;
 }
@@ -96,7 +96,7 @@ export class Runtime {
     const { world } = this.#parts;
     const { namespace, name, uid } = sandbox.pod;
     const object = world.cluster.etcd.get(PODS, `${namespace}/${name}`);
-    if (object === null || object.metadata.uid !== uid) return "the pod is not in the API";
+    if (object === null || !isPod(object, uid)) return "the pod is not in the API";
     let selection: Selected[];
     try {
       selection = selectionOf(object);
@@ -200,7 +200,7 @@ export class Runtime {
       containerId: id,
       netns: netns ?? sandbox.netns,
       ifname: iface.ifname,
-      args: argsOf(pod, pod.runtimeUid, id),
+      args: argsOf(pod, id),
       config: text ?? config.text,
     });
   }
@@ -254,6 +254,7 @@ export class Runtime {
     // A DEL has begun meanwhile: nobody uses the answer.
     if (sandbox.state === "dead") return "the sandbox is gone";
     attachment.ips = ipsOf(outcome.result);
+    if (!attachment.isUp) this.#countClaim(attachment, 1);
     attachment.isUp = true;
     world.counts.add(`add.answered.${kind}`);
     world.story.tell(who, `ADD ${pod} on ${iface.network}: ${attachment.ips.join(" ")}`);
@@ -281,20 +282,32 @@ export class Runtime {
   #down(attachment: Attachment): void {
     if (!attachment.isUp) return;
     attachment.isUp = false;
+    this.#countClaim(attachment, -1);
     this.interfaces.delete(attachment.iface);
     this.#parts.world.oracle.down(attachment.iface);
+  }
+
+  #countClaim({ selected: { claim }, iface }: Attachment, change: number): void {
+    if (claim === null) return;
+    const { claimsInUse } = this.#parts;
+    const key = `${iface.pod.namespace}/${claim}`;
+    claimsInUse.set(key, (claimsInUse.get(key) ?? 0) + change);
   }
 
   #kindOf(sandbox: Sandbox, { selected, isUp }: Attachment): string {
     if (isUp) return "repeat";
     const { pod } = sandbox;
-    if (selected.claim === null) return pod.runtimeUid === pod.uid ? "pod" : "static";
-    const claim: KubeObject = this.#parts.world.cluster.etcd.get(
-      CLAIMS,
-      `${pod.namespace}/${selected.claim}`,
-    );
+    if (selected.claim === null) return pod.uid.includes("-") ? "pod" : "static";
+    const key = `${pod.namespace}/${selected.claim}`;
+    if ((this.#parts.claimsInUse.get(key) ?? 0) > 0) return "claim-second";
+    const claim: KubeObject = this.#parts.world.cluster.etcd.get(CLAIMS, key);
     return claim?.status?.ips?.length > 0 ? "claim-again" : "claim-first";
   }
+}
+
+/** A static pod has the kubelet's UID here, and its mirror names it. */
+function isPod({ metadata }: KubeObject, uid: string): boolean {
+  return metadata.uid === uid || metadata.annotations?.["kubernetes.io/config.mirror"] === uid;
 }
 
 const NOBODY = { containerId: "", netns: "", ifname: "", args: "" };

@@ -1,0 +1,113 @@
+import type { KubeObject } from "../../../kube/fake/objects.ts";
+import type { World } from "../world.ts";
+import type { ProcessClock } from "./clocks.ts";
+import { NETWORK_STATUS, networkStatus } from "./multus.ts";
+import { PODS, type Runtime, type Sandbox } from "./runtime.ts";
+
+const CONFLICTS = [404, 409];
+
+/** What a kubelet works with. */
+export interface KubeletTools {
+  readonly node: string;
+  readonly world: World;
+  readonly runtime: Runtime;
+  /** Of this kubelet. */
+  readonly clock: ProcessClock;
+  readonly bootNumber: number;
+}
+
+/** A pod's object in the API, as its kubelet writes it. Whatever became of the object meanwhile is no matter. */
+export class PodObject {
+  readonly #world: World;
+  readonly #namespace: string;
+  readonly #name: string;
+  readonly podIp: string;
+  uid: string;
+
+  constructor(world: World, pod: { namespace: string; name: string; uid: string }, podIp: string) {
+    this.#world = world;
+    this.#namespace = pod.namespace;
+    this.#name = pod.name;
+    this.uid = pod.uid;
+    this.podIp = podIp;
+  }
+
+  /** As it is now; null: it is gone, or another one. */
+  get now(): KubeObject | null {
+    const there = this.#world.cluster.etcd.get(PODS, `${this.#namespace}/${this.#name}`);
+    return there?.metadata.uid === this.uid ? there : null;
+  }
+
+  /** The state of all containers, and the phase; null: as it is. */
+  async report(phase: string | null, state: object, more: object = {}): Promise<void> {
+    const names: string[] = (this.now?.spec?.containers ?? []).map(({ name }: KubeObject) => name);
+    const isRunning = "running" in state;
+    const same = { image: "none", imageID: "", ready: isRunning, restartCount: 0, state };
+    const status = {
+      ...(phase === null ? {} : { phase }),
+      containerStatuses: names.map((name) => ({ name, ...same })),
+      ...(isRunning ? { podIP: this.podIp, podIPs: [{ ip: this.podIp }] } : {}),
+      ...more,
+    };
+    await this.#patch("/status", {}, { status });
+  }
+
+  /** As Multus does, when every interface is there. */
+  async reportNetworks(sandbox: Sandbox): Promise<void> {
+    if (sandbox.attachments.length === 0) return;
+    const reported = sandbox.attachments.map(({ selected, mac, ips }) => ({ selected, mac, ips: ips ?? [] }));
+    await this.#patch("", { annotations: { [NETWORK_STATUS]: networkStatus(this.podIp, reported) } }, {});
+  }
+
+  async remove(): Promise<void> {
+    if (this.now !== null) await this.#world.cluster.admin.remove(this.#path, { graceSeconds: 0 });
+  }
+
+  /** Only of this very pod. */
+  async #patch(subresource: string, metadata: object, more: object): Promise<void> {
+    if (this.now === null) return;
+    const patch = { metadata: { uid: this.uid, ...metadata }, ...more };
+    try {
+      await this.#world.cluster.admin.patch(`${this.#path}${subresource}`, patch);
+    } catch (error) {
+      if (!CONFLICTS.includes((error as { status?: number }).status ?? 0)) throw error;
+    }
+  }
+
+  get #path(): string {
+    return `/api/v1/namespaces/${this.#namespace}/pods/${this.#name}`;
+  }
+}
+
+/** What a sandbox that failed, or died, leaves: DEL at once, late, or never. */
+export async function dispose({ world, runtime, clock }: KubeletTools, sandbox: Sandbox): Promise<void> {
+  const { faults, counts } = world;
+  if (faults.decide(`${sandbox.key} DEL lost`, 0.05)) {
+    lose({ world, runtime }, sandbox);
+    return;
+  }
+  if (!faults.decide(`${sandbox.key} DEL late`, 0.15)) return unlessKilled(clock, runtime.tearDown(sandbox));
+  runtime.vanish(sandbox);
+  counts.add("cni.del.late");
+  const lateMs = 8_000 * faults.number(`${sandbox.key} DEL late by`);
+  clock.timer(lateMs, () => void runtime.tearDown(sandbox));
+}
+
+/** DEL at the end of a pod; now and then nobody sends it. */
+export async function end({ world, runtime, clock }: KubeletTools, sandbox: Sandbox): Promise<void> {
+  if (sandbox.state === "dead") return;
+  if (world.faults.decide(`${sandbox.key} DEL never`, 0.03)) lose({ world, runtime }, sandbox);
+  else await unlessKilled(clock, runtime.tearDown(sandbox));
+}
+
+/** What the runtime does goes on when the kubelet is killed, and the kubelet does not. */
+export async function unlessKilled<T>(clock: ProcessClock, work: Promise<T>): Promise<T> {
+  const done = await work;
+  return clock.isDead ? new Promise<never>(() => {}) : done;
+}
+
+function lose({ world, runtime }: Pick<KubeletTools, "world" | "runtime">, sandbox: Sandbox): void {
+  runtime.vanish(sandbox);
+  runtime.forget(sandbox);
+  world.counts.add("cni.del.lost");
+}

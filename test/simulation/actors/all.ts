@@ -1,4 +1,5 @@
 import { CLUSTER_OWED, clusterActions } from "../cluster/actions.ts";
+import { MACHINE_OWED, machineActions } from "../machine/actions.ts";
 import type { ActionKinds } from "../world.ts";
 import { kubevirtKinds } from "./kubevirt/kubevirt.ts";
 import { PEOPLE, PEOPLE_OWED } from "./people/people.ts";
@@ -8,6 +9,7 @@ import { ATTACKS, ATTACKS_OWED } from "./tenants/tenants.ts";
 /** Everything that anybody does. */
 export const ACTOR_KINDS: ActionKinds = {
   ...clusterActions,
+  ...machineActions,
   ...kubevirtKinds,
   ...podKinds,
   ...PEOPLE,
@@ -15,4 +17,4 @@ export const ACTOR_KINDS: ActionKinds = {
 };
 
 /** What must have been counted at least once in a long run. */
-export const OWED: readonly string[] = [...CLUSTER_OWED, ...PEOPLE_OWED, ...ATTACKS_OWED];
+export const OWED: readonly string[] = [...CLUSTER_OWED, ...MACHINE_OWED, ...PEOPLE_OWED, ...ATTACKS_OWED];

@@ -6,8 +6,8 @@ import type { KillPoint } from "../../../platform/kill-point.ts";
 import { Chance, numberOf } from "../engine/chance.ts";
 import type { Interface, Machine, RunningDaemon, World } from "../world.ts";
 import { MachineClock, ProcessClock } from "./clocks.ts";
-import { forgetDatabase, makeRoom } from "./databases.ts";
 import { DaemonProcess } from "./daemon-process.ts";
+import { forgetDatabase, makeRoom } from "./databases.ts";
 import { Disk } from "./disk.ts";
 import { Kubelet } from "./kubelet.ts";
 import { type FormerSandbox, Runtime } from "./runtime.ts";
@@ -53,17 +53,10 @@ export class SimMachine implements Machine {
   #resume: () => void = () => {};
   /** As if somebody had disabled the unit. */
   #isDaemonOff = false;
-  readonly staticPods = new Map<string, KubeObject>();
   /** Of the product. */
   version = "1.0.0";
 
-  constructor(
-    world: World,
-    name: string,
-    index: number,
-    root: string,
-    podsHere: () => readonly KubeObject[],
-  ) {
+  constructor(world: World, name: string, index: number, shared: SharedParts) {
     this.#world = world;
     this.name = name;
     this.#index = index;
@@ -112,6 +105,7 @@ export class SimMachine implements Machine {
     const offMs = 4 * 3_600_000 * (numberOf(seed, `${this.name} wall`) - 0.5);
     this.#clock = new MachineClock(time.clock({ rate, wallMs: this.#world.clock.wallMs() + offMs }));
     this.#life = new ProcessClock(this.#clock);
+    this.#resume = () => {};
     this.#isUp = true;
     this.#tell("boots");
     const namespaces = new Map<string, string>();

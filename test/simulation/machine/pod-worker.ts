@@ -68,7 +68,11 @@ export class PodWorker {
 
   async #bringUp(): Promise<void> {
     const { world, runtime, bootNumber, clock, node } = this.#tools;
-    for (let backoffMs = BACKOFF_MS; this.#ending === null; backoffMs = Math.min(backoffMs * 2, BACKOFF_MAX_MS)) {
+    for (
+      let backoffMs = BACKOFF_MS;
+      this.#ending === null;
+      backoffMs = Math.min(backoffMs * 2, BACKOFF_MAX_MS)
+    ) {
       if (this.#tries === 0) await this.#api.report("Pending", { waiting: { reason: "ContainerCreating" } });
       this.#tries += 1;
       const sandbox = runtime.create(this.pod, bootNumber);
@@ -83,7 +87,10 @@ export class PodWorker {
       }
       const problem = await setUp;
       if (problem === null) return this.#report(sandbox);
-      world.story.tell(`kubelet ${node}`, `the sandbox of ${this.pod.namespace}/${this.pod.name} failed: ${problem}`);
+      world.story.tell(
+        `kubelet ${node}`,
+        `the sandbox of ${this.pod.namespace}/${this.pod.name} failed: ${problem}`,
+      );
       await this.#dispose();
       await this.#rest(backoffMs * (0.8 + 0.4 * this.#number("backoff")));
     }
@@ -103,7 +110,10 @@ export class PodWorker {
     await this.#api.report("Running", { running: {} });
     const { world, runtime, clock } = this.#tools;
     for (const attachment of sandbox.attachments)
-      if (attachment.isUp && world.faults.decide(`${sandbox.key} ${attachment.selected.ifname} ADD again`, 0.1))
+      if (
+        attachment.isUp &&
+        world.faults.decide(`${sandbox.key} ${attachment.selected.ifname} ADD again`, 0.1)
+      )
         await unlessKilled(clock, runtime.repeat(sandbox, attachment));
   }
 
@@ -151,7 +161,8 @@ export class PodWorker {
   }
 
   async #untilDeleted(): Promise<void> {
-    while (this.#object !== null && this.#object.metadata.deletionTimestamp === undefined) await this.#woken();
+    while (this.#object !== null && this.#object.metadata.deletionTimestamp === undefined)
+      await this.#woken();
   }
 
   #woken(): Promise<void> {

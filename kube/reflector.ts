@@ -245,7 +245,10 @@ export class Reflector<T extends Reflected> {
     if (!quick) this.#backoff.reset();
     this.#quickEnds = opened && quick && !heard ? this.#quickEnds + 1 : 0;
     const silent = `nothing was heard for ${stallMs} ms`;
-    await this.#goOn(stalled ? { kind: "failed", problem: silent } : end, quick);
+    if (!stalled) await this.#goOn(end, quick);
+    // A server that has had no write of the resource since it began sends no bookmarks either.
+    else if (opened && !heard) await this.#retryLater(silent, 0, "info");
+    else await this.#retryLater(silent, 0);
   }
 
   #watchQuery(query: Readonly<Record<string, string>> = {}): Record<string, string> {
@@ -276,9 +279,9 @@ export class Reflector<T extends Reflected> {
     } else if (quick) await sleep(this.#clock, this.#backoff.next(), this.#life.signal);
   }
 
-  async #retryLater(problem: string, waitMs: number): Promise<void> {
+  async #retryLater(problem: string, waitMs: number, level: "info" | "warn" = "warn"): Promise<void> {
     if (this.#life.signal.aborted) return;
-    if (!this.#lost) this.#options.log.warn(`${this.#options.path}: lost touch: ${problem}`);
+    if (!this.#lost) this.#options.log[level](`${this.#options.path}: lost touch: ${problem}`);
     this.#lost = true;
     this.#setState("away", problem);
     const asked = Math.min(waitMs, this.#timings.retryMsMax);

@@ -217,6 +217,17 @@ test("a watch that goes silent is given up, and the events that it missed are re
   expect(collection.lists).toBe(1);
 });
 
+test("a watch that has never shown anything is asked for again without a warning: a quiet server sends no bookmarks", async () => {
+  collection.put("a");
+  reflect({ timings: { ...QUICK, stallMs: 200 } });
+  await watching(2);
+  expect(warnings).toEqual([]);
+  collection.put("b");
+  await heard("+b");
+  collection.silence();
+  await until(() => warnings.length > 0, "a warning");
+});
+
 test("while the server is away all objects stay known, and its return is reported", async () => {
   collection.put("a");
   const states: string[] = [];

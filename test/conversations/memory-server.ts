@@ -98,6 +98,7 @@ export class MemoryServer implements ServerUnderTest {
   fault(fault: Fault): void {
     if (fault === "lost before") this.fates.push({ lost: "before" });
     else if (fault === "lost after") this.fates.push({ lost: "after" });
+    else if (fault === "twice") this.fates.push({ twice: true });
     else this.fates.push({ ...fault, message: "not now" });
   }
 }

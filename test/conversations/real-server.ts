@@ -81,6 +81,7 @@ export class RealServer implements ServerUnderTest {
 function actOf(fault: Fault): ProxyAct {
   if (fault === "lost before") return "drop-request";
   if (fault === "lost after") return "drop-answer";
+  if (fault === "twice") return "twice";
   const { status, retryAfterSeconds } = fault;
   const headers = retryAfterSeconds === undefined ? {} : { "retry-after": `${retryAfterSeconds}` };
   return { status, headers, body: { kind: "Status", code: status, message: "not now" } };

@@ -24,6 +24,7 @@ export type Who = "admin" | "holdfast-node";
 export type Fault =
   | "lost before"
   | "lost after"
+  | "twice"
   | { readonly status: 403 | 429 | 500 | 503; readonly retryAfterSeconds?: number };
 
 export interface SendStep {

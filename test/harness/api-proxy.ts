@@ -1,5 +1,5 @@
 import { once } from "node:events";
-import type { IncomingHttpHeaders, IncomingMessage, ServerResponse } from "node:http";
+import type { ClientRequest, IncomingHttpHeaders, IncomingMessage, ServerResponse } from "node:http";
 import * as http from "node:http";
 import * as https from "node:https";
 import type { AddressInfo, Socket } from "node:net";
@@ -14,7 +14,8 @@ export interface ProxyRequest {
 
 /**
  * What becomes of a request. `drop-request`: the connection ends before anything is forwarded. `drop-answer`: the server
- * does it, the connection ends instead of the answer. `hang`: not forwarded, never answered. `end-watch`: the answer ends
+ * does it, the connection ends instead of the answer. `twice`: forwarded once more after the first answer, and that to the
+ * second goes back. `hang`: not forwarded, never answered. `end-watch`: the answer ends
  * after its headers. `silent-watch`: nothing follows the headers. A `body` that is no string is sent as JSON.
  */
 export type ProxyAct =
@@ -22,6 +23,7 @@ export type ProxyAct =
   | { readonly delayMs: number }
   | "drop-request"
   | "drop-answer"
+  | "twice"
   | "hang"
   | "end-watch"
   | "silent-watch";
@@ -155,19 +157,7 @@ export class ApiProxy {
   }
 
   #forward(asked: IncomingMessage, answer: ServerResponse, entry: ProxyLogEntry): void {
-    const { hostname, port } = this.#upstream;
-    const options = {
-      hostname,
-      port,
-      method: entry.method,
-      path: entry.path,
-      headers: { ...entry.headers, ...this.#headers },
-    };
-    const { request } = this.#isSecure ? https : http;
-    const sent = request({ ...options, agent: this.#upstreamAgent }, (from) => {
-      entry.status = from.statusCode ?? null;
-      this.#answer(from, answer, entry);
-    });
+    const sent = this.#sent(entry, (from) => this.#answer(from, answer, entry));
     sent.on("error", () => asked.socket.destroy());
     // A client that goes away ends its watch at the server too; what drop-answer began is finished.
     answer.once("close", () => {
@@ -176,11 +166,31 @@ export class ApiProxy {
     asked.pipe(sent);
   }
 
+  #sent(entry: ProxyLogEntry, answered: (from: IncomingMessage) => void): ClientRequest {
+    const { hostname, port } = this.#upstream;
+    const { method, path } = entry;
+    const headers = { ...entry.headers, ...this.#headers };
+    const { request } = this.#isSecure ? https : http;
+    return request({ hostname, port, method, path, headers, agent: this.#upstreamAgent }, (from) => {
+      entry.status = from.statusCode ?? null;
+      answered(from);
+    });
+  }
+
   #answer(from: IncomingMessage, answer: ServerResponse, entry: ProxyLogEntry): void {
     from.on("error", () => answer.destroy());
     if (entry.act === "drop-answer") {
       from.resume();
       from.once("end", () => answer.destroy());
+      return;
+    }
+    if (entry.act === "twice") {
+      from.resume();
+      from.once("end", () => {
+        const again = this.#sent(entry, (second) => this.#answer(second, answer, { ...entry, act: null }));
+        again.on("error", () => answer.destroy());
+        again.end(entry.body);
+      });
       return;
     }
     answer.writeHead(from.statusCode ?? 502, from.headers);

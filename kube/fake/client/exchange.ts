@@ -33,7 +33,13 @@ export class Exchange {
   }
 
   /** Rejects only with what is a defect of the server. */
-  async once(request: ServerRequest, { verb, limitMs, signals, serve }: Attempt): Promise<Arrival> {
+  async once(request: ServerRequest, attempt: Attempt): Promise<Arrival> {
+    const arrival = await this.#limited(request, attempt);
+    this.#link.heard?.(request, attempt.verb, arrival.kind === "answered" ? arrival.status : arrival.problem);
+    return arrival;
+  }
+
+  async #limited(request: ServerRequest, { verb, limitMs, signals, serve }: Attempt): Promise<Arrival> {
     const fate = this.#link.fate?.(request, verb) ?? {};
     const limit = new Limit(this.#clock, limitMs, signals);
     try {

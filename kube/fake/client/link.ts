@@ -31,6 +31,8 @@ export interface Link {
   fate?: (request: ServerRequest, verb: "send" | "list" | "watch") => Fate | undefined;
   /** Asked when a request that was not lost on its way has come to the server, which may no longer be there. */
   reached?: (request: ServerRequest, verb: "send" | "list" | "watch") => Fate | undefined;
+  /** Told what the client has heard of a request: a status, or why none came. */
+  heard?: (request: ServerRequest, verb: "send" | "list" | "watch", what: number | string) => void;
   /** Of the way of requests, which goes on while a client is suspended; default: the client's clock. */
   clock?: Clock;
   /** How long each event of a watch takes, ms; they keep their order. Absent: no time. */

@@ -3,6 +3,7 @@ import { ABSENT } from "./absent.ts";
 import { CLEANING } from "./cleaning.ts";
 import { CREATING } from "./creating.ts";
 import { DELETING } from "./deleting.ts";
+import { GAPS } from "./gaps.ts";
 import { LISTS } from "./lists.ts";
 import { RIGHTS } from "./rights.ts";
 import { SCHEMAS } from "./schemas.ts";
@@ -21,5 +22,6 @@ export const CONVERSATIONS: readonly Conversation[] = [
   ...LISTS,
   ...WATCHES,
   ...CLEANING,
+  ...GAPS,
   ...TROUBLES,
 ];

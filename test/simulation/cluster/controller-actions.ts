@@ -29,6 +29,20 @@ export const controllerActions: ActionKinds = {
       await startedAfter(world, one, chance.below(2_000));
     },
   },
+  "controller-suspend": {
+    weight: 0.5,
+    run: async (world, chance) => {
+      const one = runningOf(world, chance);
+      if (one === undefined || one.isSuspended) return;
+      const ms = chance.happens(0.5) ? chance.between(300, 8_000) : chance.between(8_000, 60_000);
+      const { link } = one;
+      world.counts.add("api.controller-suspended");
+      world.story.tell(one.name, `stands still for ${ms} ms`);
+      one.suspend();
+      await sleep(world.clock, ms);
+      if (one.link === link) one.resume();
+    },
+  },
   "controller-loses-lease": {
     weight: 0.4,
     run: (world, chance) => {

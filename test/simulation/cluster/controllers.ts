@@ -1,6 +1,8 @@
 import { Controller } from "../../../controller/controller.ts";
 import type { Log } from "../../../platform/log.ts";
-import type { ControllerPlace } from "../world.ts";
+import type { VirtualClock } from "../../../platform/virtual/virtual-clock.ts";
+import { hashOf } from "../engine/chance.ts";
+import type { ControllerPlace, World } from "../world.ts";
 import type { SimCluster } from "./cluster.ts";
 import { controllerSettings } from "./controller-settings.ts";
 import type { ClusterParts } from "./parts.ts";
@@ -19,6 +21,7 @@ export class SimController implements ControllerPlace {
   readonly #place: (typeof PLACES)[number];
   #incarnation = 0;
   #running: Controller | null = null;
+  #clock: VirtualClock | null = null;
 
   constructor(parts: ClusterParts, cluster: SimCluster, place: (typeof PLACES)[number]) {
     this.#parts = parts;
@@ -61,7 +64,9 @@ export class SimController implements ControllerPlace {
     if (this.#running !== null) return;
     this.#incarnation += 1;
     const { link, identity } = this;
-    const clock = this.#parts.time.clock(this.#place);
+    const { time, seed } = this.#parts;
+    const clock = time.clock({ ...this.#place, seed: hashOf(`${seed} ${link}`) });
+    this.#clock = clock;
     const connect = this.#cluster.connect("holdfast-controller", link);
     this.#running = new Controller(
       controllerSettings(identity, this.#parts.seed),
@@ -73,8 +78,23 @@ export class SimController implements ControllerPlace {
     void this.#running.start();
   }
 
+  /** SIGSTOP: it does nothing, and its connections stay open. */
+  suspend(): void {
+    this.#clock?.suspend({ monotonicPasses: true, bootPasses: true });
+  }
+
+  /** SIGCONT. */
+  resume(): void {
+    this.#clock?.resume();
+  }
+
+  get isSuspended(): boolean {
+    return this.#clock?.isSuspended ?? false;
+  }
+
   #gone(): void {
     this.#running = null;
+    this.#clock?.kill();
     this.#cluster.cut(this.link);
   }
 
@@ -90,6 +110,12 @@ export class SimController implements ControllerPlace {
 }
 
 /** Two of them; they do not run yet. */
-export function makeControllers(parts: ClusterParts, cluster: SimCluster): SimController[] {
-  return PLACES.map((place) => new SimController(parts, cluster, place));
+export function makeControllers(world: World, cluster: SimCluster): SimController[] {
+  const places = PLACES.map((place) => new SimController(world, cluster, place));
+  world.onPeace({
+    heal: () => {
+      for (const place of places) place.resume();
+    },
+  });
+  return places;
 }

@@ -87,6 +87,10 @@ export class SimLink implements Link {
     return { ...usual, ...trouble.fate(faults.number(`${key} much`)) };
   };
 
+  readonly heard = ({ method, path }: ServerRequest, verb: Verb, what: number | string): void => {
+    this.#parts.story.detail(this.name, () => `${verb === "send" ? method : verb} ${path}: ${what}`);
+  };
+
   readonly reached = (_request: ServerRequest, verb: Verb): Fate | undefined => {
     if (this.#isCut) return verb === "watch" ? { hangs: true } : this.#ofTheDead();
     const broken = this.#brokenNow();

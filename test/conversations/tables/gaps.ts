@@ -59,8 +59,8 @@ export const GAPS: readonly Conversation[] = [
       remove(ONE, (said: Said) => ({ preconditions: { uid: uidOf("first")(said) } }), 409, {
         reason: "Conflict",
       }),
-      merge(ONE, (said: Said) => ({ metadata: { uid: uidOf("first")(said) }, status: { node: "n" } }), 409, {
-        reason: "Conflict",
+      merge(ONE, (said: Said) => ({ metadata: { uid: uidOf("first")(said) }, status: { node: "n" } }), 422, {
+        reason: "Invalid",
       }),
       patch(
         ONE,
@@ -100,7 +100,6 @@ export const GAPS: readonly Conversation[] = [
       merge(CLAIM, { metadata: { finalizers: null } }, 200, { metadata: { finalizers: undefined } }),
       get(CLAIM, 404, { reason: "NotFound" }),
       hear("w", ["MODIFIED", { status: { ips: ["10.0.0.9/24"] } }], ["DELETED", { metadata: { name: "a" } }]),
-      post(CLAIMS, claim("a"), 201, { status: undefined }),
     ],
   },
   {

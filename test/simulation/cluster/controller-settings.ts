@@ -10,11 +10,11 @@ export function controllerSettings(identity: string, seed: number): ControllerSe
     kubeconfig: HANDED_OVER,
     identity,
     metricsAddress: "off",
-    sweepIntervalSeconds: 2,
-    sweepGraceSeconds: 6,
-    coolingKeepSeconds: 60,
-    podGoneReleaseSeconds: 60,
-    clusterGoneReleaseSeconds: 120,
+    sweepIntervalSeconds: 5,
+    sweepGraceSeconds: 10,
+    coolingKeepSeconds: 30,
+    podGoneReleaseSeconds: 30,
+    clusterGoneReleaseSeconds: 60,
     machineData: machinePlan(seed).ownData ? "own" : "off",
   };
   return loadControllerSettings(flags, {});

@@ -1,9 +1,9 @@
 import { readFileSync, writeFileSync, writeSync } from "node:fs";
 import { parseArgs } from "node:util";
-import { readFound } from "./engine/found.ts";
+import { type Found, readFound } from "./engine/found.ts";
 import { PARTS } from "./engine/parts.ts";
 import { type Outcome, type RunOptions, run } from "./engine/run.ts";
-import { historyOf, replay, type Shrunk, shrink } from "./engine/shrink.ts";
+import { type History, historyOf, replay, type Shrunk, shrink, stepsMaxOf } from "./engine/shrink.ts";
 import { missingOf } from "./story/counts.ts";
 import { storyOf, summaryOf } from "./story/summary.ts";
 
@@ -31,6 +31,8 @@ const { values: flags } = parseArgs({
     shrink: { type: "string" },
     /** Where a history that fails is written to. */
     keep: { type: "string" },
+    /** Where the whole history is written to, whatever becomes of it. */
+    record: { type: "string" },
     /** Where what became of it is written to. */
     result: { type: "string" },
     /** After how many steps nothing that is owed may be missing. */
@@ -61,14 +63,17 @@ async function main(): Promise<void> {
 /** One history. false: something is wrong with it. */
 async function tell(options: RunOptions): Promise<boolean> {
   progress(`seed ${options.seed}`);
-  const begunMs = performance.now();
+  const begun = process.cpuUsage();
   const outcome = await run(PARTS, { ...options, ...(flags.story && { onLine: print }) });
-  const elapsedMs = performance.now() - begunMs;
+  const { user, system } = process.cpuUsage(begun);
+  const processorMs = (user + system) / 1_000;
   const { violation, counts, steps } = outcome;
   const isLong = steps >= number(flags["owed-after"], OWED_AFTER_STEPS) && flags.found === undefined;
   const missing = isLong && violation === null ? missingOf(PARTS.owed, counts) : [];
-  print(summaryOf({ options, outcome, elapsedMs, missing }));
-  if (flags.result !== undefined) writeResult(flags.result, options, outcome, missing);
+  print(summaryOf({ options, outcome, processorMs, missing }));
+  if (flags.result !== undefined) writeResult(flags.result, options, outcome, missing, processorMs);
+  if (flags.record !== undefined)
+    writeHistory(flags.record, options.seed, historyOf(options.nodes, outcome), outcome);
   if (violation === null) return missing.length === 0;
   print(`\n${violation.kind}: ${violation.stack ?? violation.message}`);
   await explain(options, outcome);
@@ -76,7 +81,7 @@ async function tell(options: RunOptions): Promise<boolean> {
 }
 
 /** The shortest history that still fails, as a file and as a story. */
-async function explain({ seed, nodes, steps }: RunOptions, failed: Outcome): Promise<void> {
+async function explain({ seed, nodes }: RunOptions, failed: Outcome): Promise<void> {
   const seconds = number(flags.shrink, SHRINK_SECONDS);
   const deadlineMs = performance.now() + seconds * 1_000;
   const isTimeUp = () => performance.now() > deadlineMs;
@@ -86,22 +91,43 @@ async function explain({ seed, nodes, steps }: RunOptions, failed: Outcome): Pro
     print("told again, it does not fail: something that the seed does not decide was in it");
   const { history, outcome }: Shrunk = shrunk ?? { history: historyOf(nodes, failed), outcome: failed };
   const path = flags.keep ?? `build/found-${seed}.json`;
-  const violation = outcome.violation?.kind ?? "";
-  const found = { why: outcome.violation?.message ?? "", seed, steps, violation, mutant: MUTANT, ...history };
-  writeFileSync(path, `${JSON.stringify(found, null, 1)}\n`);
+  writeHistory(path, seed, history, outcome);
   const lines: string[] = [];
-  if (shrunk !== null) await replay(PARTS, seed, history, steps, { onLine: (line) => lines.push(line) });
+  if (shrunk !== null)
+    await replay(PARTS, seed, history, stepsMaxOf(outcome), { onLine: (line) => lines.push(line) });
   print(storyOf(lines.length > 0 ? lines : failed.lastLines));
-  print(`\n${violation}: ${found.why}\nkept in ${path}; make simulate FOUND=${path} tells it again`);
+  print(
+    `\n${outcome.violation?.kind}: ${outcome.violation?.message}\nkept in ${path}; make simulate FOUND=${path} tells it again`,
+  );
 }
 
-function writeResult(path: string, options: RunOptions, outcome: Outcome, missing: readonly string[]): void {
+function writeHistory(path: string, seed: number, history: History, outcome: Outcome): void {
+  const { violation } = outcome;
+  const found: Found = {
+    why: violation?.message ?? "",
+    violation: violation?.kind ?? "",
+    mutant: MUTANT,
+    seed,
+    steps: stepsMaxOf(outcome),
+    ...history,
+  };
+  writeFileSync(path, `${JSON.stringify(found, null, 1)}\n`);
+}
+
+function writeResult(
+  path: string,
+  options: RunOptions,
+  outcome: Outcome,
+  missing: readonly string[],
+  processorMs: number,
+): void {
   const { violation, steps, virtualMs, digest, counts } = outcome;
   const result = {
     seed: options.seed,
     violation: violation && { kind: violation.kind, message: violation.message },
     steps,
     virtualMs,
+    processorMs,
     digest,
     missing,
     counts: Object.fromEntries(counts.all),

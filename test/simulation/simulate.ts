@@ -11,6 +11,7 @@ export interface Result {
   readonly violation: { readonly kind: string; readonly message: string } | null;
   readonly steps: number;
   readonly virtualMs: number;
+  readonly processorMs: number;
   readonly digest: string;
   readonly missing: readonly string[];
   readonly counts: Readonly<Record<string, number>>;

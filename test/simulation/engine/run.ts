@@ -1,4 +1,4 @@
-import { sleep } from "../../../platform/time.ts";
+import { sleep, type Timer } from "../../../platform/time.ts";
 import { settled, VirtualTime } from "../../../platform/virtual-time.ts";
 import { KeptCounts } from "../story/counts.ts";
 import { KeptStory } from "../story/story.ts";
@@ -70,7 +70,9 @@ class Run {
   readonly #counts = new KeptCounts();
   readonly #faults: KeyedFaults;
   readonly #world: { -readonly [Key in keyof World]: World[Key] };
-  readonly #plan: Plan;
+  #plan: Plan;
+  #next: Timer | null = null;
+  #tailMs: number;
   readonly #mishaps = new Mishaps((thrown) => this.#fail(thrown, "nobody handles it"));
   readonly #atPeace: PeaceWork[] = [];
   readonly #atEnd: (() => void)[] = [];
@@ -91,6 +93,7 @@ class Run {
     this.#story = new KeptStory({ nowMs, keep: LINES_KEPT, onLine, isDetailed: onLine !== undefined });
     this.#faults = new KeyedFaults(seed, { only: options.faults ? new Set(options.faults) : null });
     this.#plan = options.actions ? new KeptPlan(options.actions) : new GeneratedPlan(seed, parts.kinds);
+    this.#tailMs = options.tailMs ?? TAIL_MS;
     this.#world = this.#emptyWorld();
   }
 
@@ -169,13 +172,16 @@ class Run {
   #schedule(): void {
     if (this.#isOver) return;
     const action = this.#plan.next();
-    if (action === null) {
-      this.#world.clock.timer(this.#options.tailMs ?? TAIL_MS, () => {
-        this.#isOver = true;
-      });
-      return;
-    }
-    this.#world.clock.timer(action.afterMs, () => this.#begin(action));
+    const [afterMs, begin] = action
+      ? [action.afterMs, () => this.#begin(action)]
+      : [this.#tailMs, () => this.#end()];
+    const waitMs = this.#lastActionMs + afterMs - this.#time.nowMs;
+    if (action === null && waitMs <= 0) this.#end();
+    else this.#next = this.#world.clock.timer(waitMs, begin);
+  }
+
+  #end(): void {
+    this.#isOver = true;
   }
 
   #begin(action: Action): void {
@@ -194,11 +200,15 @@ class Run {
     await this.#parts.kinds[action.kind]?.run(this.#world, new Chance(action.seed));
   }
 
+  /** Peace is the last action. */
   async #endInPeace(): Promise<void> {
     await this.#stepUntil(() => !this.#isPeaceful);
-    this.#isOver = true;
-    const afterMs = Math.floor(this.#time.nowMs - this.#lastActionMs);
-    await this.#during(this.#act({ kind: PEACE, afterMs, seed: 0 }), PEACE);
+    this.#next?.cancel();
+    const afterMs = Math.ceil(this.#time.nowMs - this.#lastActionMs);
+    this.#plan = new KeptPlan([{ kind: PEACE, afterMs, seed: 0 }]);
+    this.#tailMs = 0;
+    this.#schedule();
+    await this.#stepUntil(() => this.#isOver);
   }
 
   /** Lets time pass until the work is done. */
@@ -232,6 +242,7 @@ class Run {
     story.tell("the world", "goes on");
     faults.isOn = true;
     this.#isPeaceful = false;
+    this.#lastActionMs = this.#time.nowMs;
   }
 
   #fail(thrown: unknown, where: string): void {

@@ -4,8 +4,6 @@ import { type Outcome, type RunOptions, run } from "./run.ts";
 
 /** After the moment at which it failed: with less trouble the same comes a little later. */
 const TAIL_MARGIN_MS = 10_000;
-/** How many steps longer than the history that is shrunk another one may become. */
-const STEPS_MARGIN = 1.2;
 
 /** What of a history is left out until only what makes it fail is there. */
 export interface History {
@@ -29,9 +27,14 @@ export interface Shrunk {
   readonly outcome: Outcome;
 }
 
-/** The history of a run, so that it can be told again. */
-export function historyOf(nodes: number, { actions, faults, tailMs }: Outcome): History {
-  return { nodes, actions, faults, tailMs: Math.ceil(tailMs) + TAIL_MARGIN_MS };
+/** The history of a run, so that it can be told again. What ended in peace is at its end then, and what failed may fail later. */
+export function historyOf(nodes: number, { actions, faults, tailMs, violation }: Outcome): History {
+  return { nodes, actions, faults, tailMs: Math.ceil(tailMs) + (violation === null ? 0 : TAIL_MARGIN_MS) };
+}
+
+/** How many steps a history may take that is much the same. */
+export function stepsMaxOf({ steps }: Outcome): number {
+  return Math.ceil(steps * 1.2) + 1_000;
 }
 
 /** Tells a history again. */
@@ -64,7 +67,7 @@ class Shrinker {
   constructor(failed: Outcome, options: ShrinkOptions) {
     this.#options = options;
     this.#kind = failed.violation?.kind ?? "";
-    this.#stepsMax = Math.ceil(failed.steps * STEPS_MARGIN);
+    this.#stepsMax = stepsMaxOf(failed);
   }
 
   async shrink(history: History): Promise<Shrunk | null> {

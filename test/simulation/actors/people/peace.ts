@@ -13,7 +13,7 @@ import { said } from "./releases.ts";
 /** Younger findings are not reported, seconds: shorter than the time of peace. */
 const GRACE_SECONDS = 60;
 const LEFT_OVER =
-  /^(\S+)\/\d+ of network (\S+) is held by pod (\S+) \(\S+\), which is gone and had it before Holdfast/;
+  /^(\S+)\/\d+ of network (\S+) is held by pod (\S+) \(\S*\), which is gone and had it before Holdfast/;
 /** How often somebody asks again who was not answered. */
 const ASKED_MAX = 5;
 

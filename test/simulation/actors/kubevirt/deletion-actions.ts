@@ -132,6 +132,15 @@ async function removeFinalizer(world: World, chance: Chance): Promise<void> {
   if (claim !== undefined) await letGo(world, claim);
 }
 
+/** Somebody has found the claims that nobody lets go any more, because the controller was away when their VM went. */
+export async function mendClaims(world: World): Promise<void> {
+  for (const claim of objectsOf(world, CLAIMS).filter(isBeingDeleted)) {
+    const { namespace, labels } = claim.metadata;
+    const vm = `${namespace}/${labels?.[VM_LABEL]}`;
+    if (objectAt(world, VMS, vm) === null && objectAt(world, VMIS, vm) === null) await letGo(world, claim);
+  }
+}
+
 async function letGo(world: World, claim: KubeObject): Promise<void> {
   const left = (claim.metadata.finalizers ?? []).filter((one: string) => one !== CLAIM_FINALIZER);
   world.story.tell("user", `removes the finalizer of claim ${keyOf(claim)}`);

@@ -12,13 +12,15 @@ import { sleep } from "../../../../platform/time.ts";
 import type { ActionKinds, World } from "../../world.ts";
 import type { Reconciler } from "../reconciler.ts";
 import { claimKinds } from "./claim-actions.ts";
-import { deletionKinds } from "./deletion-actions.ts";
+import { deletionKinds, mendClaims } from "./deletion-actions.ts";
 import { startIpamController } from "./ipam-controller.ts";
 import { migrationKinds } from "./migration-actions.ts";
 import { startVirtController } from "./virt-controller.ts";
 import { vmKinds } from "./vm-actions.ts";
 
 const AWAY_MS_MAX = 60_000;
+/** VMs that are being deleted when peace begins are gone by then. */
+const ENDED_MS = 40_000;
 /** Of a world. */
 const IPAM_CONTROLLERS = new WeakMap<World, Reconciler>();
 
@@ -27,7 +29,18 @@ export function startKubeVirt(world: World): void {
   startVirtController(world);
   const ipam = startIpamController(world);
   IPAM_CONTROLLERS.set(world, ipam);
-  world.onPeace({ heal: () => ipam.start() });
+  world.onPeace({
+    heal: () => {
+      ipam.start();
+      void mendLater(world);
+    },
+  });
+}
+
+/** When what was under way has ended. */
+async function mendLater(world: World): Promise<void> {
+  await sleep(world.clock, ENDED_MS);
+  await mendClaims(world);
 }
 
 export const kubevirtKinds: ActionKinds = {

@@ -2,6 +2,7 @@
 # make demo    a VM keeps its address: the whole product in one minute, on real bridges and namespaces
 # make test    everything that is checked, lint included
 # make simulate SEED= STEPS= NODES= FOUND= STORY=   a cluster in one process, everything decided by the seed (docs/simulation.md)
+# make soak MINUTES=30 SEED= NODES=   real daemons, controllers and API server, load and faults (docs/soak.md); root
 # make lint    Biome, tsc, knip, the tidy test
 # make format  what Biome can mend, and the lists of settings in docs/
 # make bench   the numbers of bench/README.md, measured here and now
@@ -39,7 +40,7 @@ NODE_HEADERS := $(if $(wildcard $(NODE_PREFIX)/include/node/node.h),npm_config_n
 
 SIMULATED := $(shell find test/simulation -name '*.ts' 2>/dev/null)
 
-.PHONY: build demo test lint format bench simulate release install uninstall clean system-packages
+.PHONY: build demo test lint format bench simulate soak release install uninstall clean system-packages
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
 
@@ -103,6 +104,10 @@ simulate: build/simulate.cjs
 	@node --enable-source-maps build/simulate.cjs $(if $(SEED),--seed $(SEED)) $(if $(STEPS),--steps $(STEPS)) \
 	  $(if $(NODES),--nodes $(NODES)) $(if $(FOUND),--found $(FOUND)) $(if $(STORY),--story) \
 	  $(if $(FRESH),--fresh $(FRESH)) $(if $(SHRINK),--shrink $(SHRINK))
+
+MINUTES ?= 30
+soak: system-packages build
+	@node test/soak/run.mjs --minutes $(MINUTES) $(if $(SEED),--seed $(SEED)) $(if $(NODES),--nodes $(NODES))
 
 release: build
 	node tools/release.mjs

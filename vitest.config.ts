@@ -29,7 +29,7 @@ export default defineConfig({
         test: {
           name: "system",
           include: [
-            "test/{shim,cni,faults,cli,network,deploy,kube,identity,machines-kube,metadata-server,metadata-net,metadata-ovs,metadata-ovn,metadata-node,simulation}/**/*.test.ts",
+            "test/{shim,cni,faults,cli,network,deploy,kube,identity,machines-kube,metadata-server,metadata-net,metadata-ovs,metadata-ovn,metadata-node,simulation,soak}/**/*.test.ts",
           ],
         },
       },

@@ -9,7 +9,7 @@ function samples(rssBytes: (part: number) => number, descriptors: (part: number)
   return Array.from({ length: LENGTH_MS / 1_000 }, (_, index) => {
     const atMs = (index + 1) * 1_000;
     const part = atMs / LENGTH_MS;
-    const loop = { loopP99Ms: 12, loopMaxMs: index === 7 ? 300 : 20 };
+    const loop = { loopP99Ms: 12, loopMaxMs: index === 7 ? 300 : 20, heapBytes: null, externalBytes: null };
     return { atMs, rssBytes: rssBytes(part), descriptors: descriptors(part), ...loop };
   });
 }

@@ -17,6 +17,9 @@ export interface Sample {
   readonly atMs: number;
   readonly rssBytes: number;
   readonly descriptors: number;
+  /** What the heap has in use, garbage included, and what is outside of it; null: it did not answer in time. */
+  readonly heapBytes: number | null;
+  readonly externalBytes: number | null;
   /** Of the event loop since the look before; null: it did not answer in time. */
   readonly loopP99Ms: number | null;
   readonly loopMaxMs: number | null;
@@ -52,6 +55,8 @@ export class Recorder {
       atMs: Math.round(performance.now() - this.#startMs),
       rssBytes: rssKb * 1024,
       descriptors,
+      heapBytes: valueIn(text, "nodejs_heap_size_used_bytes"),
+      externalBytes: valueIn(text, "nodejs_external_memory_bytes"),
       loopP99Ms: lagIn(text, "p99"),
       loopMaxMs: lagIn(text, "max"),
     };
@@ -60,6 +65,11 @@ export class Recorder {
 
 /** Of Node's own measurement, which begins anew at each look. */
 function lagIn(metrics: string, what: "p99" | "max"): number | null {
-  const seconds = new RegExp(`^nodejs_eventloop_lag_${what}_seconds (\\S+)`, "m").exec(metrics)?.[1];
-  return seconds === undefined ? null : Math.round(Number(seconds) * 100_000) / 100;
+  const seconds = valueIn(metrics, `nodejs_eventloop_lag_${what}_seconds`);
+  return seconds === null ? null : Math.round(seconds * 100_000) / 100;
+}
+
+function valueIn(metrics: string, name: string): number | null {
+  const value = new RegExp(`^${name} (\\S+)`, "m").exec(metrics)?.[1];
+  return value === undefined ? null : Number(value);
 }

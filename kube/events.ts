@@ -54,11 +54,14 @@ export class EventWriter {
   readonly #options: EventWriterOptions;
   /** When each was last written, oldest first. */
   readonly #writtenMs = new BoundedMap<string, number>(REMEMBERED_MAX);
+  /** Tells its events from those of another process: in a container every process has the ID 1. */
+  readonly #writerId: string;
   #inFlightCount = 0;
   #sequence = 0;
 
   constructor(options: EventWriterOptions) {
     this.#options = options;
+    this.#writerId = options.api.clock.randomBytes(4).toString("hex");
   }
 
   /** Something is wrong. `reason` is a word in CamelCase. */
@@ -79,7 +82,7 @@ export class EventWriter {
     const namespace = object.namespace || NAMESPACE_DEFAULT;
     this.#sequence += 1;
     // As client-go names them: unique among the events of an object, with the time first.
-    const suffix = `${parseTime(time).toString(16)}.${process.pid.toString(16)}.${this.#sequence.toString(16)}`;
+    const suffix = `${parseTime(time).toString(16)}.${this.#writerId}.${this.#sequence.toString(16)}`;
     const { apiVersion, kind, name, uid } = object;
     const body = {
       apiVersion: "v1",

@@ -43,6 +43,14 @@ test("an object has one event per reason in five minutes", async () => {
   expect(all[0]?.path).toMatch(/^\/api\/v1\/namespaces\/shop\/events\/web\./);
 });
 
+test("two processes that report the same of an object in the same second both have their event", async () => {
+  const { api, events } = eventWriter();
+  const other = new EventWriter({ api, component: "holdfast-test", host: "n2" });
+  events.warn(POD, "ClaimAbsent", "it is not there");
+  other.warn(POD, "ClaimAbsent", "it is not there");
+  expect((await written(api)).map(({ source }) => source.host).sort()).toEqual(["n1", "n2"]);
+});
+
 test("an object without a namespace has its events in the default one", async () => {
   const { api, events } = eventWriter();
   events.warn({ apiVersion: "v1", kind: "Node", name: "n1", uid: "n" }, "Gone", "gone");

@@ -55,8 +55,12 @@ export class Allocations {
     return this.#byName.values();
   }
 
+  /** What was there before the last write of the place. */
+  before: Held | null = null;
+
   /** Returns the place that it is about; null: nothing that can be read. */
   note({ object, deleted }: PlainChange): string | null {
+    this.before = this.#byName.get(object.metadata.name) ?? null;
     if (!deleted) return this.#put(object);
     return this.#drop(object.metadata.name);
   }

@@ -9,6 +9,8 @@ export interface Living {
   readonly upAtMs: number;
   /** Whom its addresses are recorded for, once that was looked up. */
   owner: Owner | null;
+  /** Its claim was seen to list what it was answered. */
+  isPublished: boolean;
   /** Addresses that were taken from it, and it was told. */
   readonly forfeited: Set<string>;
 }
@@ -32,7 +34,15 @@ export class Interfaces {
 
   add(one: Interface, ips: readonly string[], nowMs: number): Living {
     const places = ips.flatMap((ip) => readPlace(one.network, ip) ?? []);
-    const living: Living = { one, ips, places, upAtMs: nowMs, owner: null, forfeited: new Set() };
+    const living: Living = {
+      one,
+      ips,
+      places,
+      upAtMs: nowMs,
+      owner: null,
+      isPublished: false,
+      forfeited: new Set(),
+    };
     this.#byKey.set(keyOf(one), living);
     for (const place of places) {
       const there = this.#byPlace.get(place) ?? new Set();

@@ -4,6 +4,7 @@ import type { PlainStore } from "./view.ts";
 export interface CheckedMachine {
   readonly name: string;
   readonly isUp: boolean;
+  readonly isSuspended?: boolean;
   readonly daemon: {
     readonly core: {
       notReady(): string | null;

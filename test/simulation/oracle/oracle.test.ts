@@ -161,8 +161,21 @@ test("where the node is gone, or its pod is gone and the node not reachable, the
   const gone = new Fabricated();
   gone.served("web", A);
   gone.etcd.delete("/nodes", "node-1");
+  gone.nowMs += 5_000;
   gone.free(A);
   gone.step();
+});
+
+test("a node that is registered anew has not been gone", () => {
+  const world = new Fabricated();
+  world.served("web", A);
+  world.etcd.delete("/nodes", "node-1");
+  world.nowMs += 2_000;
+  world.node("node-1");
+  world.step();
+  world.nowMs += 5_000;
+  world.free(A);
+  expect(kindOf(() => world.step())).toBe("freed-in-use");
 });
 
 test("a published claim's address is reserved before and held as long as the claim is there", () => {

@@ -4,8 +4,10 @@
  *   oracle                    what the world tells it, and what it looks at after every step
  *   uniqueness, possession    no address in two hands; every address in use is recorded for its user
  *   interfaces, machine-uses  which containers and machines live, and with what they were answered
+ *   rests, restored           what was given back rests; what a restore took away is given to nobody else
  *   allocations, claims, pods what the API says, followed write by write
  *   liveness, reasons         at rest: everybody is ready and served; nothing is held for nobody
+ *   claims-at-rest            at rest: claims name their pods; no pod holds a network for itself
  *   network-counts            at rest: what networks say of themselves
  *   excuses                   who was allowed to take an address away
  *   address, selection, view  how addresses, annotations and etcd are read
@@ -16,6 +18,7 @@ import type { Violation } from "../engine/violation.ts";
 import type { Interface, MachineAddress, Oracle, World } from "../world.ts";
 import { Allocations, readPlace } from "./allocations.ts";
 import { Claims } from "./claims.ts";
+import { checkNeeds, checkOwnerPods } from "./claims-at-rest.ts";
 import { Excuses } from "./excuses.ts";
 import { describeInterface, Interfaces } from "./interfaces.ts";
 import { checkMachines, Refusals } from "./liveness.ts";
@@ -25,8 +28,10 @@ import type { OracleParts } from "./oracle-parts.ts";
 import { Pods } from "./pods.ts";
 import { Possession, type PossessionParts, sayHeld } from "./possession.ts";
 import { checkReasons } from "./reasons.ts";
-import { checkUnique } from "./uniqueness.ts";
-import { ALLOCATIONS, CLAIMS, LEASES, NETWORKS, NODES, type PlainChange, PODS, VMIS } from "./view.ts";
+import { Restored } from "./restored.ts";
+import { Rests } from "./rests.ts";
+import { checkUnique, type UniquenessParts } from "./uniqueness.ts";
+import { ALLOCATIONS, CLAIMS, LEASES, NADS, NETWORKS, NODES, type PlainChange, PODS, VMIS } from "./view.ts";
 import { violation } from "./violation.ts";
 
 /** A controller renews its lease every few seconds, ms. */
@@ -57,7 +62,9 @@ class Eye implements Oracle {
   readonly #allocations: Allocations;
   readonly #claims: Claims;
   readonly #pods: Pods;
-  readonly #knowledge: PossessionParts;
+  readonly #knowledge: PossessionParts & UniquenessParts;
+  readonly #rests: Rests;
+  readonly #restored = new Restored();
   readonly #possession: Possession;
   readonly #refusals = new Refusals();
   #renewedMs = Number.NEGATIVE_INFINITY;
@@ -80,7 +87,10 @@ class Eye implements Oracle {
       machines: this.#machines,
       pods: this.#pods,
       excuses: this.#excuses,
+      isProtected: (older, younger, place) =>
+        this.#restored.protects(older, younger, place, parts.machines()),
     };
+    this.#rests = new Rests(etcd, this.#allocations, this.#pods);
     this.#possession = new Possession(this.#knowledge);
     this.#restores = etcd.restores;
     etcd.listen((change) => this.#note(change));
@@ -167,6 +177,9 @@ class Eye implements Oracle {
       );
     this.afterStep();
     const upNodes = new Set(machines().flatMap(({ name, isUp }) => (isUp ? [name] : [])));
+    this.#possession.checkLists();
+    checkOwnerPods(this.#knowledge, etcd);
+    checkNeeds(this.#knowledge, etcd);
     checkReasons({ ...this.#knowledge, etcd, upNodes, nowMs: nowMs(), restMsMax });
     checkCounts(etcd, this.#allocations);
     for (const place of this.#possession.takeOpen()) {
@@ -174,6 +187,7 @@ class Eye implements Oracle {
       if (who !== null) throw violation("untold-loss", `${who}, and nobody was told`);
     }
     this.#excuses.clear();
+    this.#restored.clear();
     this.#pods.forgetNodes();
   }
 
@@ -181,9 +195,16 @@ class Eye implements Oracle {
     switch (change.storage) {
       case ALLOCATIONS: {
         const place = this.#allocations.note(change);
-        if (place !== null) this.#changed.add(place);
+        if (place === null) return;
+        this.#changed.add(place);
+        this.#try(() =>
+          this.#rests.note(this.#allocations.before, this.#allocations.at(place), this.#parts.nowMs()),
+        );
         return;
       }
+      case NADS:
+        this.#rests.forgetDefinitions();
+        return;
       case CLAIMS:
         this.#noteClaim(change);
         return;
@@ -256,11 +277,24 @@ class Eye implements Oracle {
   /** What the restore has taken away or brought back is excused, and nothing else. */
   #noteRestore(): void {
     this.#restores = this.#parts.etcd.restores;
+    this.#restored.note(this.#parts.machines(), this.#parts.nowMs());
     this.#pods.readAgain();
+    const before = new Map([...this.#allocations.all()].map((held) => [held.place, held]));
     for (const place of [...this.#allocations.readAgain(), ...this.#claims.readAgain()]) {
       const network = place.slice(0, place.lastIndexOf(" ", place.lastIndexOf(" ") - 1));
       this.#excuses.add(network, place, "etcd was restored");
+      this.#restored.noteChange(before.get(place) ?? null, this.#allocations, this.#claims);
       this.#changed.add(place);
+    }
+    this.#rests.forget();
+    this.#rests.forgetDefinitions();
+  }
+
+  #try(check: () => void): void {
+    try {
+      check();
+    } catch (thrown) {
+      this.#find(thrown as Violation);
     }
   }
 

@@ -2,19 +2,23 @@ import { NODES, type PlainChange, type PlainObject, type PlainStore, PODS, VMIS 
 
 /** For so long after a node was seen unreachable its containers may still be judged by that, ms. */
 const UNREACHABLE_COUNTS_MS = 120_000;
+/** A node without an object for less than this, ms, has only been registered anew: no grace is as short. */
+const NODE_GONE_MS_MIN = 4_000;
 
 /** What is remembered of pods, virtual machines and nodes, also after they are gone. */
 export class Pods {
   readonly #store: PlainStore;
   readonly #nowMs: () => number;
-  readonly #ended = new Set<string>();
+  /** When that was first seen, ms. */
+  readonly #ended = new Map<string, number>();
   /** UID of the instance (VMI) that a pod runs, by the pod's UID. */
   readonly #vmiOfPod = new Map<string, string>();
   /** UID of the virtual machine of an instance. */
   readonly #vmOfVmi = new Map<string, string>();
   /** When it was unreachable last; Infinity: it is now. */
   readonly #unreachableAtMs = new Map<string, number>();
-  readonly #goneNodes = new Set<string>();
+  /** When its object was deleted; 0: it was gone for long. */
+  readonly #goneNodes = new Map<string, number>();
 
   constructor(store: PlainStore, nowMs: () => number) {
     this.#store = store;
@@ -31,9 +35,8 @@ export class Pods {
   notePod(pod: PlainObject): void {
     const { uid } = pod.metadata;
     if (isOver(pod.status)) {
-      this.#ended.add(uid);
-      const staticUid = staticUidOf(pod);
-      if (staticUid !== null) this.#ended.add(staticUid);
+      for (const one of [uid, staticUidOf(pod)])
+        if (one !== null && !this.#ended.has(one)) this.#ended.set(one, this.#nowMs());
     }
     const owners: PlainObject[] = pod.metadata.ownerReferences ?? [];
     const vmi = owners.find(({ kind }) => kind === "VirtualMachineInstance");
@@ -53,6 +56,12 @@ export class Pods {
   /** Its phase said so once, and none of its containers ran. */
   hasEnded(podUid: string): boolean {
     return this.#ended.has(podUid);
+  }
+
+  /** How long ago that was first seen, ms; -Infinity: it has not ended. */
+  endedForMs(podUid: string): number {
+    const endedMs = this.#ended.get(podUid);
+    return endedMs === undefined ? Number.NEGATIVE_INFINITY : this.#nowMs() - endedMs;
   }
 
   /** The pod is there; a static pod also under the UID that its node gives it. */
@@ -79,9 +88,11 @@ export class Pods {
     return this.#store.get(NODES, node) !== null;
   }
 
-  /** Its object was deleted once. */
+  /** Its object has been gone for a while, now or earlier. */
   wasNodeGone(node: string): boolean {
-    return this.#goneNodes.has(node) || !this.isNodeThere(node);
+    const goneMs = this.#goneNodes.get(node);
+    if (goneMs === undefined) return !this.isNodeThere(node);
+    return goneMs === 0 || this.#nowMs() - goneMs >= NODE_GONE_MS_MIN;
   }
 
   /** Its kubelet does not report, or did not a short time ago. */
@@ -99,7 +110,12 @@ export class Pods {
 
   #noteNodeObject(node: PlainObject, deleted: boolean): void {
     const { name } = node.metadata;
-    if (deleted) this.#goneNodes.add(name);
+    const goneMs = this.#goneNodes.get(name);
+    if (deleted) this.#goneNodes.set(name, goneMs === 0 ? 0 : this.#nowMs());
+    else if (goneMs !== undefined && goneMs > 0) {
+      if (this.#nowMs() - goneMs >= NODE_GONE_MS_MIN) this.#goneNodes.set(name, 0);
+      else this.#goneNodes.delete(name);
+    }
     const conditions: PlainObject[] = node.status?.conditions ?? [];
     const ready = conditions.find(({ type }) => type === "Ready");
     if (ready?.status === "Unknown") this.#unreachableAtMs.set(name, Number.POSITIVE_INFINITY);

@@ -72,7 +72,11 @@ export class Possession {
     const { allocations, excuses, pods } = this.#parts;
     const held = allocations.at(place);
     const isNew = user.owner === null;
-    if (isHeldFor(user, held, pods) || this.#mayLose(user)) return;
+    if (isHeldFor(user, held, pods)) {
+      this.#checkPublished(user, place, held as Held);
+      return;
+    }
+    if (this.#mayLose(user)) return;
     if (excuses.whyOf(user.one.network, place) !== null) {
       this.#open.add(place);
       return;
@@ -81,6 +85,34 @@ export class Possession {
       isNew ? "answered-unheld" : "freed-in-use",
       `${addressAt(user, place)} of network ${user.one.network}, in use by ${describeInterface(user.one)}, ${sayHeld(held)}`,
     );
+  }
+
+  /** What a claim's pod was answered is in the claim's list, from before the answer. */
+  #checkPublished(user: Living, place: string, { owner }: Held): void {
+    const { claims, excuses } = this.#parts;
+    if (owner.kind !== "IPAMClaim" || user.isPublished) return;
+    const claim = claims.get(`${owner.namespace}/${owner.name}`);
+    user.isPublished = claim === null || claim.uid !== owner.uid || claim.places.includes(place);
+    if (user.isPublished || excuses.whyOf(user.one.network, place) !== null) return;
+    throw violation(
+      "answered-unpublished",
+      `${describeInterface(user.one)} was answered ${user.ips.join(", ")} of network ${user.one.network}, and claim ${owner.namespace}/${owner.name} lists ${claim?.ips.join(", ") || "nothing"}`,
+    );
+  }
+
+  /** At rest: a claim that lists nothing although its container runs. */
+  checkLists(): void {
+    const { interfaces, claims } = this.#parts;
+    for (const { one, owner, places, ips, forfeited } of interfaces.all()) {
+      if (owner?.kind !== "IPAMClaim" || forfeited.size > 0) continue;
+      const claim = claims.get(`${owner.namespace}/${owner.name}`);
+      if (claim === null || claim.uid !== owner.uid || places.every((place) => claim.places.includes(place)))
+        continue;
+      throw violation(
+        "answered-unpublished",
+        `${describeInterface(one)} has ${ips.join(", ")} of network ${one.network}, and claim ${claim.key} lists ${claim.ips.join(", ") || "nothing"}`,
+      );
+    }
   }
 
   #checkMachine(machine: MachineUse): void {

@@ -9,10 +9,13 @@ export interface UniquenessParts {
   readonly machines: MachineUses;
   readonly pods: Pods;
   readonly excuses: Excuses;
+  /** Whether the excuse of a restored etcd does not count for these two. */
+  isProtected(older: Living, younger: Living, place: string): boolean;
 }
 
 /** No two living interfaces or machines have one address of one network, unless they are two ends of one claim. */
-export function checkUnique(place: string, { interfaces, machines, pods, excuses }: UniquenessParts): void {
+export function checkUnique(place: string, parts: UniquenessParts): void {
+  const { interfaces, machines, pods, excuses } = parts;
   const users = interfaces.at(place);
   const used = machines.at(place);
   for (const [index, machine] of used.entries()) {
@@ -25,7 +28,9 @@ export function checkUnique(place: string, { interfaces, machines, pods, excuses
   }
   for (const [index, younger] of users.entries()) {
     for (const older of users.slice(0, index)) {
-      if (isOneUser(older, younger, pods) || excuses.whyOf(younger.one.network, place) !== null) continue;
+      if (isOneUser(older, younger, pods)) continue;
+      const isExcused = excuses.whyOf(younger.one.network, place) !== null;
+      if (isExcused && !parts.isProtected(older, younger, place)) continue;
       const address = addressAt(younger, place);
       throw violation(
         "given-twice",

@@ -22,6 +22,16 @@ export type OracleKind =
   | "wrong-identity"
   /** An address was taken away, and nobody was told. */
   | "untold-loss"
+  /** An address was given to another owner before it had rested, though there were others. */
+  | "given-too-soon"
+  /** An address that was given back was taken again for a pod that has long ended. */
+  | "revived"
+  /** One pod holds more addresses of a network than its interfaces can have. */
+  | "held-beyond-need"
+  /** A claim names a pod that does not use it, while another one does. */
+  | "owner-pod"
+  /** A pod that may not use a claim keeps trying, and the claim's owner is not told. */
+  | "untold-thief"
   /** An address is held for nobody. */
   | "held-without-reason"
   /** An address rests for ever. */

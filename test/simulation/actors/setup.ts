@@ -1,6 +1,8 @@
 import type { Chance } from "../engine/chance.ts";
 import type { World } from "../world.ts";
+import { setUpGuests } from "./guests/guests.ts";
 import { startKubeVirt } from "./kubevirt/kubevirt.ts";
+import { setUpMachines } from "./machines/setup.ts";
 import { putNetworks } from "./people/networks.ts";
 import { keepPeace } from "./people/peace.ts";
 import { startNodeLifecycle } from "./pods/node-lifecycle.ts";
@@ -11,4 +13,6 @@ export async function setUp(world: World, _chance: Chance): Promise<void> {
   startNodeLifecycle(world);
   keepPeace(world);
   await putNetworks(world);
+  await setUpMachines(world);
+  setUpGuests(world);
 }

@@ -13,8 +13,8 @@ export class Pods {
   readonly #ended = new Map<string, number>();
   /** UID of the instance (VMI) that a pod runs, by the pod's UID. */
   readonly #vmiOfPod = new Map<string, string>();
-  /** UID of the virtual machine of an instance. */
-  readonly #vmOfVmi = new Map<string, string>();
+  /** UIDs of the virtual machines of an instance: one that was left behind may be adopted by the next of its name. */
+  readonly #vmsOfVmi = new Map<string, Set<string>>();
   /** When it was unreachable last; Infinity: it is now. */
   readonly #unreachableAtMs = new Map<string, number>();
   /** When its object was deleted; 0: it was gone for long. */
@@ -46,7 +46,9 @@ export class Pods {
   noteVmi(vmi: PlainObject): void {
     const owners: PlainObject[] = vmi.metadata.ownerReferences ?? [];
     const vm = owners.find(({ kind }) => kind === "VirtualMachine");
-    if (vm !== undefined) this.#vmOfVmi.set(vmi.metadata.uid, vm.uid);
+    if (vm === undefined) return;
+    const known = this.#vmsOfVmi.get(vmi.metadata.uid) ?? new Set();
+    this.#vmsOfVmi.set(vmi.metadata.uid, known.add(vm.uid));
   }
 
   noteNode({ object, deleted }: PlainChange): void {
@@ -70,18 +72,17 @@ export class Pods {
     return pod !== null && (pod.metadata.uid === uid || staticUidOf(pod) === uid) ? pod : null;
   }
 
-  /** UIDs of the instance and the virtual machine that a pod runs; none: it runs none, or nobody saw it. */
+  /** UIDs of the instance and the virtual machines that a pod runs or ran; none: it runs none, or nobody saw it. */
   machineUidsOf(podUid: string): readonly string[] {
     const vmi = this.#vmiOfPod.get(podUid);
     if (vmi === undefined) return [];
-    const vm = this.#vmOfVmi.get(vmi);
-    return vm === undefined ? [vmi] : [vmi, vm];
+    return [vmi, ...(this.#vmsOfVmi.get(vmi) ?? [])];
   }
 
   /** Whether the virtual machine of the pod's instance is known, or certainly none. */
   isMachineKnown(podUid: string): boolean {
     const vmi = this.#vmiOfPod.get(podUid);
-    return vmi !== undefined && this.#vmOfVmi.has(vmi);
+    return vmi !== undefined && this.#vmsOfVmi.has(vmi);
   }
 
   isNodeThere(node: string): boolean {

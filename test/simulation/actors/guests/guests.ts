@@ -83,7 +83,7 @@ export class Guests {
     const own = vmi.spec.domain?.firmware?.uuid?.toLowerCase();
     const name = `${document.name} (${document.uuid})`;
     if (document.name !== vmi.metadata.name || (own !== undefined && document.uuid !== own)) {
-      story.tell(`guest ${vmi.metadata.name}`, `was told that it is ${name}`);
+      story.tell(`guest ${vmi.metadata.name}`, `with firmware ${own} was told that it is ${name}`);
       oracle.identified(one, name);
       return;
     }

@@ -141,6 +141,8 @@ export interface Machine {
   /** The node's name in the cluster. */
   readonly name: string;
   readonly isUp: boolean;
+  /** Whether it sleeps, or its daemon is stopped: nothing is noticed there. */
+  readonly isSuspended: boolean;
   /** As a metadata server or a person on this node asks; null: there is none that runs now. */
   readonly daemon: RunningDaemon | null;
   /** What is up now, as the runtime knows it, with its addresses as they were answered. Who is in here stays the same object until it is down. */

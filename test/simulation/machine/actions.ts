@@ -5,6 +5,7 @@ import type { ActionKind, ActionKinds, World } from "../world.ts";
 import { MACHINE_COUNTS, machineOf } from "./chosen.ts";
 import { diskActions } from "./disk-actions.ts";
 import { runtimeActions } from "./runtime-actions.ts";
+import { switchOverActions } from "./switch-over.ts";
 
 /** What happens to machines and the processes on them. */
 export const machineActions: ActionKinds = {
@@ -94,6 +95,7 @@ export const machineActions: ActionKinds = {
   },
   ...runtimeActions,
   ...diskActions,
+  ...switchOverActions,
 } satisfies Record<string, ActionKind>;
 
 const KILL_POINTS: readonly KillPoint[] = [

@@ -1,6 +1,7 @@
 import type { Chance } from "../engine/chance.ts";
 import type { World } from "../world.ts";
 import type { SimMachine } from "./machine.ts";
+import type { OtherPlugins } from "./other-plugins.ts";
 
 /** What machines, kubelets and disks go through besides crashes at kill points. */
 export const MACHINE_COUNTS: readonly string[] = [
@@ -39,6 +40,11 @@ export const MACHINE_COUNTS: readonly string[] = [
   "pod.ended.evicted",
   "pod.ended.sandbox-stays",
   "pod.mirror-made",
+  "network.switch-over",
+  "network.imported",
+  "cni.add.late",
+  "cni.other-boot-id",
+  "cni.netns-unseen",
   "add.answered.pod",
   "add.answered.static",
   "add.answered.claim-first",
@@ -50,6 +56,11 @@ export const MACHINE_COUNTS: readonly string[] = [
 /** The machines of a world, as they are made here. */
 export function machinesOf(world: World): readonly SimMachine[] {
   return world.machines as readonly SimMachine[];
+}
+
+/** What other plugins gave. */
+export function othersOf(world: World): OtherPlugins {
+  return (machinesOf(world)[0] as SimMachine).others;
 }
 
 /** One that is up; null: none is. */

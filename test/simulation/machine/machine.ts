@@ -10,6 +10,7 @@ import { DaemonProcess } from "./daemon-process.ts";
 import { forgetDatabase, makeRoom } from "./databases.ts";
 import { Disk } from "./disk.ts";
 import { Kubelet } from "./kubelet.ts";
+import type { OtherPlugins } from "./other-plugins.ts";
 import { type FormerSandbox, Runtime } from "./runtime.ts";
 import { ManifestFolder } from "./static-pod.ts";
 
@@ -22,6 +23,7 @@ export interface SharedParts {
   readonly root: string;
   /** See RuntimeParts. */
   readonly claimsInUse: Map<string, number>;
+  readonly others: OtherPlugins;
   /** Pods that are bound to a node. */
   podsOf(node: string): readonly KubeObject[];
 }
@@ -51,6 +53,7 @@ export class SimMachine implements Machine {
   #killAt: { readonly point: KillPoint; passes: number } | null = null;
   #isUp = false;
   #resume: () => void = () => {};
+  #pluginBootId: string | null = null;
   /** As if somebody had disabled the unit. */
   #isDaemonOff = false;
   /** Of the product. */
@@ -74,6 +77,16 @@ export class SimMachine implements Machine {
 
   get interfaces(): ReadonlyMap<Interface, readonly string[]> {
     return this.#runtime?.interfaces ?? NONE;
+  }
+
+  /** What other plugins gave, in the whole cluster. */
+  get others(): OtherPlugins {
+    return this.#shared.others;
+  }
+
+  /** Whether it sleeps, or its daemon is stopped: who does, notices nothing. */
+  get isSuspended(): boolean {
+    return this.#clock?.isSuspended || this.#daemon?.clock.isStopped === true;
   }
 
   get backupFolder(): string {
@@ -112,7 +125,7 @@ export class SimMachine implements Machine {
     this.#namespaces = namespaces;
     const plugin = {
       clock: this.#life,
-      bootId: this.bootId,
+      bootId: () => this.#pluginBootId ?? this.bootId,
       disk: this.disk,
       bootUs: () => this.#clock.bootUs(),
       namespaceIdAt: (path: string) => namespaces.get(path) ?? "",
@@ -120,9 +133,9 @@ export class SimMachine implements Machine {
       whenListening: (then: () => void) => this.#whenListening(then),
       spooled: (wire: CniWireRequest) => this.#spooled(wire),
     };
-    const { claimsInUse } = this.#shared;
+    const { claimsInUse, others } = this.#shared;
     this.#runtime = new Runtime(
-      { node: this.name, world: this.#world, plugin, claimsInUse, clock: this.#life },
+      { node: this.name, world: this.#world, plugin, claimsInUse, others, clock: this.#life },
       namespaces,
     );
     this.disk.emptyRun();
@@ -209,6 +222,14 @@ export class SimMachine implements Machine {
     return this.#daemon === null;
   }
 
+  /** The plugin binary reads another boot ID than the daemon for a while, as in a container with a /proc of its own. */
+  mistakeBoot(ms: number): void {
+    this.#pluginBootId = "eeeeeeee-eeee-4eee-8eee-eeeeeeeeeeee";
+    this.#world.clock.timer(ms, () => {
+      this.#pluginBootId = null;
+    });
+  }
+
   /** It is killed when it passes the point for the n-th time from now. */
   killAt(point: KillPoint, passes: number): void {
     this.#killAt = { point, passes };
@@ -240,6 +261,7 @@ export class SimMachine implements Machine {
 
   heal(): void {
     this.#killAt = null;
+    this.#pluginBootId = null;
     this.#isDaemonOff = false;
     if (!this.#isUp) this.boot();
     this.#resume();

@@ -11,7 +11,8 @@
  *   plugin-binary    what cni-shim/ does
  *   runtime, multus  sandboxes, namespaces, CNI calls
  *   kubelet, pod-worker, static-pod, pod-care   the pods of a node
- *   actions          what happens to machines
+ *   other-plugins    addresses from before a network was ours
+ *   actions          what happens to machines; runtime-, disk-actions, switch-over; chosen
  */
 
 import { mkdtempSync, rmSync } from "node:fs";
@@ -21,6 +22,7 @@ import { interval } from "../../../platform/time.ts";
 import type { World } from "../world.ts";
 import { knowDatabases } from "./databases.ts";
 import { SimMachine } from "./machine.ts";
+import { OtherPlugins } from "./other-plugins.ts";
 import { PODS } from "./runtime.ts";
 
 /** A kubelet lists its pods now and then: a restored etcd tells nobody what it has changed. */
@@ -36,7 +38,12 @@ export function makeMachines(world: World, count: number): SimMachine[] {
     remove();
   });
   const pods = new PodsByNode(world);
-  const shared = { root, claimsInUse: new Map<string, number>(), podsOf: (node: string) => pods.of(node) };
+  const shared = {
+    root,
+    claimsInUse: new Map<string, number>(),
+    others: new OtherPlugins(world),
+    podsOf: (node: string) => pods.of(node),
+  };
   knowDatabases();
   const machines = Array.from({ length: count }, (_, index) => {
     const name = `node-${index + 1}`;

@@ -1,5 +1,6 @@
 import type { CniReply } from "../../../cni/route.ts";
 import type { CniError, CniWireRequest } from "../../../cni-shim/wire.ts";
+import { sleep } from "../../../platform/time.ts";
 import type { ProcessClock } from "./clocks.ts";
 import type { DaemonProcess } from "./daemon-process.ts";
 import type { Disk } from "./disk.ts";
@@ -28,7 +29,7 @@ export type CniOutcome =
 /** What a plugin binary sees of its machine. */
 export interface PluginSurroundings {
   readonly clock: ProcessClock;
-  readonly bootId: string;
+  bootId(): string;
   readonly disk: Disk;
   bootUs(): number;
   namespaceIdAt(path: string): string;
@@ -40,14 +41,15 @@ export interface PluginSurroundings {
   spooled(wire: CniWireRequest): void;
 }
 
-/** One execution of the plugin binary; see cni-shim/. A machine that loses power never sees the end of it. */
-export async function execute(around: PluginSurroundings, call: CniCall): Promise<CniOutcome> {
+/** One execution of the plugin binary; see cni-shim/. `slowMs`: before it asks, but after it began. A machine that loses power never sees the end of it. */
+export async function execute(around: PluginSurroundings, call: CniCall, slowMs = 0): Promise<CniOutcome> {
   const wire: CniWireRequest = {
     ...call,
     netnsId: call.netns === "" ? "" : around.namespaceIdAt(call.netns),
-    bootId: around.bootId,
+    bootId: around.bootId(),
     bootUs: around.bootUs(),
   };
+  if (slowMs > 0) await sleep(around.clock, slowMs);
   const isDel = call.command === "DEL";
   const reply = await ask(around, wire);
   if (isDel) {

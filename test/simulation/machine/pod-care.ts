@@ -4,7 +4,8 @@ import type { ProcessClock } from "./clocks.ts";
 import { NETWORK_STATUS, networkStatus } from "./multus.ts";
 import { PODS, type Runtime, type Sandbox } from "./runtime.ts";
 
-const CONFLICTS = [404, 409];
+/** It is gone, or another one. */
+const CONFLICTS = [404, 409, 422];
 
 /** What a kubelet works with. */
 export interface KubeletTools {

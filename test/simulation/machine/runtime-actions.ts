@@ -39,6 +39,15 @@ export const runtimeActions: ActionKinds = {
       machine.kubelet.wake(live.pod.uid);
     },
   },
+  "plugin-other-boot-id": {
+    weight: 0.3,
+    run: (world, chance) => {
+      const machine = machineOf(world, chance);
+      if (machine === null) return;
+      world.counts.add("cni.other-boot-id");
+      machine.mistakeBoot(chance.between(500, 8_000));
+    },
+  },
   "runtime-check": {
     weight: 1,
     run: async (world, chance) => {

@@ -4,6 +4,7 @@ import { hashOf, numberOf } from "../engine/chance.ts";
 import type { Interface, World } from "../world.ts";
 import type { ProcessClock } from "./clocks.ts";
 import { argsOf, configOf, ipsOf, type PluginConfig, type Selected, selectionOf } from "./multus.ts";
+import { OTHER_TYPE, type OtherPlugins } from "./other-plugins.ts";
 import { type CniCall, type CniOutcome, execute, type PluginSurroundings } from "./plugin-binary.ts";
 
 export const PODS = "/pods";
@@ -48,6 +49,7 @@ export interface RuntimeParts {
   readonly plugin: PluginSurroundings;
   /** Interfaces that are up in the whole cluster, by their claim: `namespace/name`. */
   readonly claimsInUse: Map<string, number>;
+  readonly others: OtherPlugins;
   /** Of the processes of this boot. */
   readonly clock: ProcessClock;
 }
@@ -79,13 +81,15 @@ export class Runtime {
     const key = `${node} ${bootNumber} ${name}#${count}`;
     let id = hexOf(world.seed, key);
     const former = this.#formerIds.at(-1);
-    if (former !== undefined && !this.sandboxes.has(former) && world.faults.decide(`${key} id again`, 0.02)) {
+    if (former !== undefined && !this.sandboxes.has(former) && world.faults.decide(`${key} id again`, 0.05)) {
       id = former;
       world.counts.add("cni.id-again");
     }
     this.#inode += 1;
     const netns = `/var/run/netns/cni-${hexOf(world.seed, `${key} netns`).slice(0, 12)}`;
-    this.#namespaces.set(netns, `4:${this.#inode}`);
+    // Neither the plugin binary nor the daemon can see it, as with some runtimes of virtual machines.
+    if (world.faults.decide(`${key} netns unseen`, 0.02)) world.counts.add("cni.netns-unseen");
+    else this.#namespaces.set(netns, `4:${this.#inode}`);
     const sandbox: Sandbox = { id, key, netns, pod, attachments: [], state: "creating" };
     this.sandboxes.set(id, sandbox);
     return sandbox;
@@ -145,6 +149,7 @@ export class Runtime {
 
   /** ADD once more of an interface that is up, exactly as before. */
   async repeat(sandbox: Sandbox, attachment: Attachment): Promise<void> {
+    if (attachment.config.ipamType === OTHER_TYPE) return;
     this.#parts.world.counts.add("cni.add.repeat");
     await this.#add(sandbox, attachment);
   }
@@ -183,26 +188,39 @@ export class Runtime {
     return execute(this.#parts.plugin, { ...NOBODY, command: "STATUS", config: text });
   }
 
-  /** Attachments of sandboxes that live, in the order of their making. */
+  /** Attachments of ours of sandboxes that live, in the order of their making. */
   *living(): Generator<{ readonly sandbox: Sandbox; readonly attachment: Attachment }> {
     for (const sandbox of this.sandboxes.values())
-      for (const attachment of sandbox.attachments) if (attachment.isUp) yield { sandbox, attachment };
+      for (const attachment of sandbox.attachments)
+        if (attachment.isUp && attachment.config.ipamType !== OTHER_TYPE) yield { sandbox, attachment };
   }
 
-  call(
+  async call(
     sandbox: FormerSandbox,
     { iface, config }: Attachment,
-    { command, config: text, netns }: { command: CniCall["command"]; config?: string; netns?: string },
+    {
+      command,
+      config: text,
+      netns,
+      slowMs = 0,
+    }: { command: CniCall["command"]; config?: string; netns?: string; slowMs?: number },
   ): Promise<CniOutcome> {
     const { pod, id } = sandbox;
-    return execute(this.#parts.plugin, {
+    const call = {
       command,
       containerId: id,
       netns: netns ?? sandbox.netns,
       ifname: iface.ifname,
       args: argsOf(pod, id),
       config: text ?? config.text,
-    });
+    };
+    const { world, node } = this.#parts;
+    const who = `runtime ${node}`;
+    const what = `${command} ${sandbox.key} ${iface.ifname}`;
+    world.story.detail(who, () => `${what} of ${id.slice(0, 8)}`);
+    const outcome = await execute(this.#parts.plugin, call, slowMs);
+    world.story.detail(who, () => `${what}: ${JSON.stringify(outcome.ok ? outcome.result : outcome.error)}`);
+    return outcome;
   }
 
   async #attach(sandbox: Sandbox, selected: Selected): Promise<string | null> {
@@ -215,7 +233,8 @@ export class Runtime {
     } catch (error) {
       return (error as Error).message;
     }
-    if (config.ipamType !== "holdfast-ipam") return `there is no plugin ${config.ipamType}`;
+    const isOther = config.ipamType === OTHER_TYPE;
+    if (config.ipamType !== "holdfast-ipam" && !isOther) return `there is no plugin ${config.ipamType}`;
     const { pod, id } = sandbox;
     const attachment: Attachment = {
       selected,
@@ -234,14 +253,23 @@ export class Runtime {
     // As Multus' cache: from here on a DEL is owed for it.
     sandbox.attachments.push(attachment);
     await sleep(clock, 2 + 10 * world.faults.number(`${sandbox.key} ${selected.ifname} exec`));
-    return this.#add(sandbox, attachment);
+    return isOther ? this.#addByOther(attachment) : this.#add(sandbox, attachment);
+  }
+
+  #addByOther(attachment: Attachment): string | null {
+    const { iface, config } = attachment;
+    const ip = this.#parts.others.give(config, iface);
+    if (ip === null) return "the range is full";
+    attachment.ips = [ip];
+    attachment.isUp = true;
+    return null;
   }
 
   async #add(sandbox: Sandbox, attachment: Attachment): Promise<string | null> {
     const { world, node } = this.#parts;
     const { iface, selected } = attachment;
     const kind = this.#kindOf(sandbox, attachment);
-    const outcome = await this.call(sandbox, attachment, { command: "ADD" });
+    const outcome = await this.#askForAddress(sandbox, attachment);
     const who = `kubelet ${node}`;
     const pod = `${iface.pod.namespace}/${iface.pod.name} ${selected.ifname}`;
     if (!outcome.ok) {
@@ -260,12 +288,14 @@ export class Runtime {
     world.story.tell(who, `ADD ${pod} on ${iface.network}: ${attachment.ips.join(" ")}`);
     this.interfaces.set(iface, attachment.ips);
     world.oracle.up(iface, attachment.ips);
+    this.#parts.others.given(iface.network, attachment.ips);
     return null;
   }
 
   async #del(sandbox: FormerSandbox, attachment: Attachment, isEmpty: boolean): Promise<void> {
     const { world, node } = this.#parts;
     const { iface, selected } = attachment;
+    if (attachment.config.ipamType === OTHER_TYPE) return;
     const bare = world.faults.decide(`${sandbox.key} ${selected.ifname} DEL bare`, 0.03);
     world.counts.add("cni.del");
     world.story.tell(
@@ -279,9 +309,26 @@ export class Runtime {
     });
   }
 
+  /** Now and then the plugin binary is slow, and the runtime gives up while its request is still under way. */
+  async #askForAddress(sandbox: Sandbox, attachment: Attachment): Promise<CniOutcome> {
+    const { world, clock } = this.#parts;
+    const key = `${sandbox.key} ${attachment.iface.ifname} ADD late`;
+    if (attachment.isUp || !world.faults.decide(key, 0.03))
+      return this.call(sandbox, attachment, { command: "ADD" });
+    world.counts.add("cni.add.late");
+    const slowMs = 200 + 6_000 * world.faults.number(`${key} by`);
+    const late = this.call(sandbox, attachment, { command: "ADD", slowMs });
+    const gaveUp = sleep(clock, slowMs * 2 * world.faults.number(`${key} patience`)).then(() => GAVE_UP);
+    return Promise.race([late, gaveUp]);
+  }
+
   #down(attachment: Attachment): void {
     if (!attachment.isUp) return;
     attachment.isUp = false;
+    if (attachment.config.ipamType === OTHER_TYPE) {
+      this.#parts.others.take(attachment.iface.network, attachment.ips?.[0] ?? "");
+      return;
+    }
     this.#countClaim(attachment, -1);
     this.interfaces.delete(attachment.iface);
     this.#parts.world.oracle.down(attachment.iface);
@@ -310,6 +357,10 @@ function isPod({ metadata }: KubeObject, uid: string): boolean {
   return metadata.uid === uid || metadata.annotations?.["kubernetes.io/config.mirror"] === uid;
 }
 
+const GAVE_UP: CniOutcome = {
+  ok: false,
+  error: { cniVersion: "1.1.0", code: 11, msg: "the runtime gave up", details: "" },
+};
 const NOBODY = { containerId: "", netns: "", ifname: "", args: "" };
 
 function withKey(text: string, key: string, value: unknown): string {

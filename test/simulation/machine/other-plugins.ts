@@ -1,0 +1,88 @@
+import type { Interface, World } from "../world.ts";
+import type { PluginConfig } from "./multus.ts";
+
+const ALLOCATIONS = "ipam.holdfast.dev/ipallocations";
+/** Of the type of a network that is not ours yet. */
+export const OTHER_TYPE = "whereabouts";
+/** How often somebody looks whether an address is recorded by now, ms. */
+export const LOOK_MS = 1_000;
+
+/**
+ * Addresses that another IPAM plugin gave, in the whole cluster. When their network becomes ours they are imported; only from then
+ * on the oracle is told of their users. Whoever is given one of them before is found at once.
+ */
+export class OtherPlugins {
+  readonly #world: World;
+  /** By network, and by address without its length. */
+  readonly #users = new Map<string, Map<string, { readonly one: Interface; isTold: boolean }>>();
+
+  constructor(world: World) {
+    this.#world = world;
+  }
+
+  /** The lowest free address of the range, with its length; null: it is full. */
+  give({ network, text }: PluginConfig, one: Interface): string | null {
+    const [base = "", length = ""] = String(JSON.parse(text).ipam.range).split("/");
+    const prefix = base.slice(0, base.lastIndexOf(".") + 1);
+    const users = this.#usersOf(network);
+    for (let last = 2; last < 60; last += 1) {
+      const address = `${prefix}${last}`;
+      if (users.has(address)) continue;
+      users.set(address, { one, isTold: false });
+      return `${address}/${length}`;
+    }
+    return null;
+  }
+
+  /** The interface is gone. */
+  take(network: string, ip: string): void {
+    const users = this.#usersOf(network);
+    const address = withoutLength(ip);
+    const user = users.get(address);
+    users.delete(address);
+    if (user?.isTold) this.#world.oracle.down(user.one);
+  }
+
+  /** Holdfast has given these addresses: it must not have been one of those. */
+  given(network: string, ips: readonly string[]): void {
+    const users = this.#users.get(network);
+    if (users !== undefined) for (const ip of ips) this.#tell(users.get(withoutLength(ip)), ip);
+  }
+
+  /** Tells of those of a network that are recorded by now; `everybody`: of all. How many it has told of. */
+  tellImported(network: string, everybody: boolean): number {
+    const bound = new Set<string>();
+    for (const { object } of this.#world.cluster.etcd.range(ALLOCATIONS, ""))
+      if (object.spec?.network === network && object.status?.state === "Bound")
+        bound.add(object.spec.address);
+    let told = 0;
+    for (const [address, user] of this.#usersOf(network)) {
+      if (user.isTold || !(everybody || bound.has(address))) continue;
+      this.#tell(user, `${address}/26`);
+      told += 1;
+    }
+    return told;
+  }
+
+  areAllTold(network: string): boolean {
+    return [...this.#usersOf(network).values()].every(({ isTold }) => isTold);
+  }
+
+  #tell(user: { readonly one: Interface; isTold: boolean } | undefined, ip: string): void {
+    if (user === undefined || user.isTold) return;
+    user.isTold = true;
+    this.#world.oracle.up(user.one, [ip]);
+  }
+
+  #usersOf(network: string): Map<string, { readonly one: Interface; isTold: boolean }> {
+    const known = this.#users.get(network);
+    if (known !== undefined) return known;
+    const users = new Map<string, { readonly one: Interface; isTold: boolean }>();
+    this.#users.set(network, users);
+    return users;
+  }
+}
+
+function withoutLength(ip: string): string {
+  return ip.slice(0, ip.indexOf("/"));
+}

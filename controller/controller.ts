@@ -5,7 +5,7 @@
  *   sweeper          every reason of every address judged (claims/reasons), then carried out (carry-out)
  *   adoption         claims that list an address nobody has recorded; pod-adoption, owner-pods: the same of pods
  *   network-imports  what was in use before a network was ours; whereabouts-records: the same of whereabouts
- *   network-status   what `kubectl get ipnetworks` shows; orphan-networks, udn-conditions
+ *   network-status   what `kubectl get ipnetworks` shows; orphan-networks, recoveries, udn-conditions
  *   capi/            machines of Cluster API; machine-data/: Metal3's data of machines
  *   followed-resources  copies that are believed or doubted together; shared-parts: what they have in common, once
  *   periodic-task, observations  how often, and how long something must have been true
@@ -36,6 +36,7 @@ import { OrphanNetworks } from "./orphan-networks.ts";
 import { OwnerPods } from "./owner-pods.ts";
 import { PeriodicTask, type RestOptions } from "./periodic-task.ts";
 import { PodAdoption } from "./pod-adoption.ts";
+import { Recoveries } from "./recoveries.ts";
 import type { ControllerSettings } from "./settings.ts";
 import { CARRY_OUT_REST, LOOK_REST, Sweeper } from "./sweeper.ts";
 import { UdnConditions } from "./udn-conditions.ts";
@@ -82,6 +83,7 @@ export class Controller {
   readonly #networkImports: NetworkImports;
   readonly #networkStatus: NetworkStatus;
   readonly #orphanNetworks: OrphanNetworks;
+  readonly #recoveries: Recoveries;
   readonly #udnConditions: UdnConditions;
   readonly #tasks: Readonly<Record<Work, PeriodicTask>>;
   readonly #health: HealthServer;
@@ -193,6 +195,7 @@ export class Controller {
       ...{ ...shared, definitions, allocations, networks },
       ...{ pools, keepSeconds },
     });
+    this.#recoveries = new Recoveries({ ...shared, networks });
     this.#ownerPods = new OwnerPods({ ...shared, caches: watched, definitions });
     this.#networkStatus = new NetworkStatus({ ...shared, definitions, allocations, networks });
     this.#udnConditions = new UdnConditions({
@@ -324,5 +327,6 @@ export class Controller {
     if (this.#watched.definitionsKnown) await this.#networkImports.runPass(signal);
     await this.#networkStatus.runPass(signal, { writes: this.#idle() === null });
     if (this.#watched.definitionsKnown) await this.#orphanNetworks.runPass(signal);
+    await this.#recoveries.runPass(signal);
   }
 }

@@ -28,8 +28,8 @@ function clusterContinuity({ recoveryMs = 4_000 } = {}) {
 
 test("a node's own mark that is read again after another node's is removed, without any ADD", async () => {
   const { api, contact, continuity } = clusterContinuity({ recoveryMs: 100 });
-  const own = "node-a: it has put back 2";
-  const marked = continuity.missing("blue", own);
+  const marked = continuity.missing("blue", "node-a: it has put back 2");
+  const own = "node-a: it has put back 2; for 1 s";
   // What was read before the mark was written, and the mark itself when its node would have taken it off already.
   continuity.noteMark("blue", "node-b: its allocations are missing");
   await marked;

@@ -270,7 +270,7 @@ test("when an allocation of this node is missing, its network is closed here bef
   setMark("gone");
   expect(await open()).toBe(false);
   await telling;
-  expect(told).toEqual(["blue: gone"]);
+  expect(told).toEqual(["blue: gone; for 30 s"]);
 });
 
 describe("versions", () => {

@@ -184,8 +184,9 @@ export class Continuity {
   async missing(network: string, what: string): Promise<void> {
     this.#distrust();
     this.#beginEpoch();
-    this.noteMark(network, what);
-    await this.#options.mark(network, what);
+    const mark = markText(what, this.#options.recoveryMs);
+    this.noteMark(network, mark);
+    await this.#options.mark(network, mark);
   }
 
   /**
@@ -255,6 +256,17 @@ export class Continuity {
         : `contact with the API server was lost, and other nodes compare what they hold with it, ${seconds} s more`;
     return refuse("NETWORK_RECOVERING", { network, reason });
   }
+}
+
+/** The mark of a network: who found what missing, and for how long it is in force. */
+function markText(what: string, recoveryMs: number): string {
+  return `${what}; for ${Math.ceil(recoveryMs / 1_000)} s`;
+}
+
+/** For how long a mark is in force, ms, from when it is read; null: it does not say. */
+export function markMs(mark: string): number | null {
+  const seconds = /; for (\d+) s$/.exec(mark)?.[1];
+  return seconds === undefined ? null : Number(seconds) * 1_000;
 }
 
 function versionOf(resourceVersion: string | undefined): bigint | null {

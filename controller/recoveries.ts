@@ -1,0 +1,65 @@
+import type { Cache } from "../claims/reasons/caches.ts";
+import { endRecovery, recoveryMark } from "../claims/recovery.ts";
+import type { KubeApi } from "../kube/kube-api.ts";
+import type { IPNetwork } from "../kube/objects.ts";
+import type { Log } from "../platform/log.ts";
+import { markMs } from "../store/cluster/allocations/continuity.ts";
+
+/** The daemon that set a mark removes it itself, and is given so much longer, ms. */
+const SPARE_MS = 10_000;
+
+export interface RecoveriesOptions {
+  readonly api: KubeApi;
+  /** IPNetwork objects by name. */
+  readonly networks: Cache<{ readonly object: IPNetwork }>;
+  readonly idle: () => string | null;
+  readonly log: Pick<Log, "info">;
+}
+
+interface Seen {
+  readonly mark: string;
+  readonly sinceMs: number;
+}
+
+/**
+ * Networks that a node has marked as recovering. Each mark is removed by the daemon that set it; that of one that has ended
+ * meanwhile is removed here, for machines' addresses wait for it, and there may be no ADD for hours that would read it.
+ */
+export class Recoveries {
+  readonly #options: RecoveriesOptions;
+  /** By the UID of the network's object. */
+  #seen = new Map<string, Seen>();
+
+  constructor(options: RecoveriesOptions) {
+    this.#options = options;
+  }
+
+  /** Throws ApiAway. */
+  async runPass(signal: AbortSignal): Promise<void> {
+    const { api, networks, idle, log } = this.#options;
+    if (!networks.known || idle() !== null) return;
+    const nowMs = api.clock.monotonicMs();
+    const seen = new Map<string, Seen>();
+    for (const { object } of networks.items.values()) {
+      const mark = recoveryMark(object);
+      if (mark === null) continue;
+      const before = this.#seen.get(object.metadata.uid);
+      const one = before?.mark === mark ? before : { mark, sinceMs: nowMs };
+      seen.set(object.metadata.uid, one);
+    }
+    this.#seen = seen;
+    for (const { object } of networks.items.values()) {
+      const one = seen.get(object.metadata.uid);
+      const inForceMs = one === undefined ? null : markMs(one.mark);
+      if (one === undefined || inForceMs === null) continue;
+      if (nowMs - one.sinceMs < inForceMs + SPARE_MS) continue;
+      if (signal.aborted || idle() !== null) return;
+      const { network } = object.spec;
+      await endRecovery(api, network, one.mark);
+      log.info(
+        { network, mark: one.mark },
+        "the network has recovered; the node that marked it has not said so",
+      );
+    }
+  }
+}

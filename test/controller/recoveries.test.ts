@@ -1,0 +1,66 @@
+import { expect, test } from "vitest";
+import { markRecovering, recoveryMark } from "../../claims/recovery.ts";
+import { Recoveries } from "../../controller/recoveries.ts";
+import { type IPNetwork, NETWORKS_PATH } from "../../kube/objects.ts";
+import { VirtualTime } from "../../platform/virtual-time.ts";
+import { KubeInMemory } from "../harness/kube-in-memory.ts";
+
+const PATH = `${NETWORKS_PATH}/blue`;
+
+async function marked(message: string) {
+  const time = new VirtualTime();
+  const api = new KubeInMemory(time.clock());
+  api.put(NETWORKS_PATH, { metadata: { name: "blue" }, spec: { network: "blue" } });
+  const networks = {
+    known: true,
+    get items() {
+      return new Map([["blue", { object: api.at(PATH) as IPNetwork }]]);
+    },
+  };
+  let idle: string | null = null;
+  const recoveries = new Recoveries({ api, networks, idle: () => idle, log: { info: () => {} } });
+  const mark = (text: string) => time.run(markRecovering(api, "blue", text));
+  const passes = async (seconds: number) => {
+    for (let left = seconds; left > 0; left -= 1) {
+      await time.run(recoveries.runPass(new AbortController().signal));
+      await time.pass(1_000);
+    }
+  };
+  await mark(message);
+  return {
+    mark,
+    passes,
+    present: () => recoveryMark(api.at(PATH) as IPNetwork),
+    lead: (leads: boolean) => {
+      idle = leads ? null : "another controller works";
+    },
+  };
+}
+
+test("a mark that its daemon did not remove is removed some seconds after it was in force", async () => {
+  const { passes, present } = await marked("node a, then: its allocations are missing; for 30 s");
+  await passes(38);
+  expect(present()).not.toBeNull();
+  await passes(5);
+  expect(present()).toBeNull();
+});
+
+test("a network that is marked again meanwhile recovers from then on", async () => {
+  const { passes, present, mark } = await marked("node a, then: its allocations are missing; for 30 s");
+  await passes(35);
+  await mark("node b, later: it has put back 2; for 30 s");
+  await passes(35);
+  expect(present()).toContain("node b");
+  await passes(10);
+  expect(present()).toBeNull();
+});
+
+test("a mark that does not say for how long it is in force stays, and so does every mark where another controller leads", async () => {
+  const older = await marked("node a, then: its allocations are missing");
+  await older.passes(100);
+  expect(older.present()).not.toBeNull();
+  const follower = await marked("node a, then: its allocations are missing; for 30 s");
+  follower.lead(false);
+  await follower.passes(60);
+  expect(follower.present()).not.toBeNull();
+});

@@ -7,6 +7,11 @@ import type { ClusterNode } from "./cluster-node.ts";
 const SETTLE_INTERVAL_MS = 20;
 /** Pause before settling is retried, ms: a kubelet that has just started reports within seconds. */
 const SETTLE_AGAIN_MS = 1_000;
+/**
+ * After a gap, ms, and as much again by chance, until a node lists what a restored server has of it: thousands of nodes
+ * notice the gap together.
+ */
+const RECOVER_AFTER_MS = 10_000;
 /** Pause before an unfinished comparison with the API is retried, ms. */
 const REASSERT_AGAIN_MS = 5_000;
 
@@ -25,6 +30,7 @@ export class Settlement {
   #stopped = false;
   #timer: Timer | undefined;
   #reassertAgain: Timer | undefined;
+  #recovery: Timer | undefined;
   /** Why the last attempt to settle failed. */
   #problem: string | null = null;
 
@@ -78,6 +84,7 @@ export class Settlement {
     else
       this.#compare(true)
         .then((stillLost) => {
+          this.#recoverSoon();
           // The other owner may release it: on a restored server it is the former holder, which exists again without a
           // container.
           if (stillLost && this.#cluster.contact.continuity.recovering.length > 0) this.#compareAgain();
@@ -95,6 +102,34 @@ export class Settlement {
   #compareAgain(): void {
     this.#reassertAgain?.cancel();
     if (!this.#stopped) this.#reassertAgain = this.#clock.timer(REASSERT_AGAIN_MS, () => this.lostTouch());
+  }
+
+  /**
+   * A restored server has what has ended since its backup: attachments whose release was told before, and that nobody
+   * would end any more.
+   */
+  #recoverSoon(): void {
+    if (this.#recovery !== undefined || this.#stopped) return;
+    this.#recovery = this.#clock.timer(RECOVER_AFTER_MS * (1 + this.#clock.random()), () => {
+      this.#recovery = undefined;
+      this.#recoverAfterGap().catch((error: Error) => {
+        this.#log.warn(
+          { err: error },
+          "looking for what a restored API server has did not finish; it comes again",
+        );
+        this.#recoverSoon();
+      });
+    });
+  }
+
+  async #recoverAfterGap(): Promise<void> {
+    const { contact, store } = this.#cluster;
+    const { continuity } = contact;
+    const { gap } = continuity;
+    if (continuity.isUnbroken) return;
+    if (!this.#mayCompare()) return this.#recoverSoon();
+    this.#logRecovered(await store.recoverUnknown(), "the API server may have been restored");
+    continuity.noteRecovered(gap);
   }
 
   /** Whether an address belongs to another owner now. */
@@ -134,6 +169,7 @@ export class Settlement {
     this.#stopped = true;
     this.#timer?.cancel();
     this.#reassertAgain?.cancel();
+    this.#recovery?.cancel();
   }
 
   #tryIn(afterMs: number): void {

@@ -155,6 +155,27 @@ describe("after a cut connection to a server that was there", () => {
     expect(await time.run(waiting)).toBeNull();
   });
 
+  test("the API server has all that it had; after any other gap only when this node has looked for what it brought back", async () => {
+    const { continuity } = await watched();
+    expect(continuity.isUnbroken).toBe(true);
+    continuity.lose();
+    continuity.regain();
+    expect(continuity.isUnbroken).toBe(false);
+    continuity.noteServed(continuity.gap, true);
+    expect(continuity.isUnbroken).toBe(true);
+    continuity.lose();
+    continuity.regain();
+    const { gap } = continuity;
+    continuity.noteServed(gap, false);
+    continuity.lose();
+    continuity.regain();
+    continuity.noteServed(continuity.gap, true);
+    continuity.noteRecovered(gap);
+    expect(continuity.isUnbroken, "what was looked at before the last gap").toBe(false);
+    continuity.noteRecovered(continuity.gap);
+    expect(continuity.isUnbroken).toBe(true);
+  });
+
   test("an answer that leaves it open is treated as any gap", async () => {
     const { continuity, open, reason, pass } = await watched();
     const { epoch } = continuity;

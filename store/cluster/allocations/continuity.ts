@@ -23,6 +23,7 @@ export interface ContinuityOptions {
 
 /** The state before a gap, restored if it turns out that the API server was there all the time. */
 interface Before {
+  readonly unbroken: boolean;
   readonly validSince: number;
   readonly compared: boolean;
   readonly settledMs: number;
@@ -42,6 +43,8 @@ export class Continuity {
   /** Decisions made in epochs before this one are no longer valid. */
   #validSince = 0;
   #gap = 0;
+  /** The last gap in which the API server was there all the time. */
+  #bridged = 0;
   #lost = false;
   #compared = true;
   /** No allocations to new owners before this instant, ms. */
@@ -72,6 +75,11 @@ export class Continuity {
     return this.#gap;
   }
 
+  /** Whether the API server certainly has everything that it had: there was no gap, or it was there all the time. */
+  get isUnbroken(): boolean {
+    return this.#bridged === this.#gap;
+  }
+
   /** Networks that are recovering, as far as this node knows. */
   get recovering(): string[] {
     return [...this.#marks.keys()].filter((network) => this.recoveryLeftMs(network) > 0);
@@ -83,6 +91,7 @@ export class Continuity {
     this.#lost = true;
     if (this.#reference !== null)
       this.#before ??= {
+        unbroken: this.isUnbroken,
         validSince: this.#validSince,
         compared: this.#compared,
         settledMs: this.#settledMs,
@@ -111,6 +120,7 @@ export class Continuity {
   noteServed(gap: number, served: boolean): boolean {
     if (this.#before === null || gap !== this.#gap || this.#lost) return false;
     if (served) {
+      if (this.#before.unbroken) this.#bridged = gap;
       this.#validSince = this.#before.validSince;
       this.#compared ||= this.#before.compared;
       this.#settledMs = this.#before.settledMs;
@@ -130,6 +140,11 @@ export class Continuity {
     const version = versionOf(resourceVersion);
     if (this.#created === null || version === null || version < this.#created.version) return;
     if (!this.#lost && this.#before === null) this.#reference = this.#created;
+  }
+
+  /** This node has also looked for what an older state of the API server has brought back, after this gap. */
+  noteRecovered(gap: number): void {
+    if (gap === this.#gap) this.#bridged = gap;
   }
 
   /** This node has compared what it holds with the API; the comparison began after this gap. */

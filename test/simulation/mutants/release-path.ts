@@ -59,6 +59,13 @@ export const RELEASE_PATH: Mutants = {
     why: "what a killed daemon had reserved in the middle of an ADD stays reserved",
     found: null,
   },
+  "ended-attachments-come-back": {
+    file: "daemon/settlement.ts",
+    find: "    if (continuity.isUnbroken) return;",
+    replace: "    if (gap >= 0) return;",
+    why: "what had ended since the backup that etcd was restored from is held for ever",
+    found: null,
+  },
   "sweep-without-grace": {
     file: "controller/observations.ts",
     find: "    return known.passes >= 2 && nowMs - known.sinceMs >= known.afterMs;",

@@ -2,10 +2,10 @@ import { CLUSTER_OWED, clusterActions } from "../cluster/actions.ts";
 import { MACHINE_OWED, machineActions } from "../machine/actions.ts";
 import type { ActionKinds } from "../world.ts";
 import { GUEST_KINDS, GUESTS_OWED } from "./guests/kinds.ts";
-import { kubevirtKinds } from "./kubevirt/kubevirt.ts";
+import { KUBEVIRT_OWED, kubevirtKinds } from "./kubevirt/kubevirt.ts";
 import { MACHINE_KINDS, MACHINES_OWED } from "./machines/kinds.ts";
 import { PEOPLE, PEOPLE_OWED } from "./people/people.ts";
-import { podKinds } from "./pods/pods.ts";
+import { PODS_OWED, podKinds } from "./pods/pods.ts";
 import { ATTACKS, ATTACKS_OWED } from "./tenants/tenants.ts";
 
 /** Everything that anybody does. */
@@ -24,6 +24,8 @@ export const ACTOR_KINDS: ActionKinds = {
 export const OWED: readonly string[] = [
   ...CLUSTER_OWED,
   ...MACHINE_OWED,
+  ...KUBEVIRT_OWED,
+  ...PODS_OWED,
   ...PEOPLE_OWED,
   ...ATTACKS_OWED,
   ...MACHINES_OWED,

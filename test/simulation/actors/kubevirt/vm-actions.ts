@@ -17,6 +17,7 @@ import {
   VMS,
 } from "../objects.ts";
 import { HONEST } from "../people/networks.ts";
+import { LATE_NETWORK } from "../pods/late-networks.ts";
 import {
   EXIT_ANNOTATION,
   interfacesIn,
@@ -117,7 +118,9 @@ function someInterfaces(world: World, chance: Chance, namespace: string): VmInte
 
 /** Those of the namespace, persistent ones mostly, and now and then those of another one. */
 function usableNads(world: World, chance: Chance, namespace: string): Nad[] {
-  const nads = nadsIn(world, chance.happens(0.1) ? undefined : namespace);
+  const nads = nadsIn(world, chance.happens(0.1) ? undefined : namespace).filter(
+    ({ network }) => network !== LATE_NETWORK,
+  );
   const persistent = nads.filter(({ isPersistent }) => isPersistent);
   return persistent.length > 0 && chance.happens(0.8) ? persistent : nads;
 }

@@ -12,29 +12,19 @@ import {
   isBeingDeleted,
   isOpen,
   keyOf,
-  NADS,
   objectAt,
   objectsOf,
   PODS,
   patch,
   remove,
 } from "../objects.ts";
-import { HONEST, nadObject } from "../people/networks.ts";
+import { HONEST } from "../people/networks.ts";
 
 const PODS_MAX = 30;
 /** Few, so that they come again. */
 const NAMES = 24;
 const FLOOD = 8;
 const JOB_MS_MAX = 20_000;
-const LATE_NAD_MS_MAX = 20_000;
-const LATE_NAD = { namespace: "lab", name: "late" };
-const LATE_CONFIG = {
-  cniVersion: "1.0.0",
-  name: "late",
-  type: "bridge",
-  ipam: { type: "holdfast-ipam", subnets: "10.9.0.0/26", cooldownSeconds: 5 },
-};
-
 /** Pods that people create, delete, and that end by themselves. */
 export const plainPodKinds: ActionKinds = {
   "pod-create": {
@@ -56,7 +46,6 @@ export const plainPodKinds: ActionKinds = {
   },
   "pod-create-with-address": { weight: 1.2, run: createWithAddress },
   "pod-flood": { weight: 0.6, run: flood },
-  "pod-before-its-network": { weight: 0.4, run: beforeItsNetwork },
   "pod-delete": {
     weight: 4,
     run: async (world, chance) => {
@@ -121,7 +110,7 @@ export function someNad(world: World, chance: Chance): Nad | undefined {
 }
 
 /** A pod in the first NAD's namespace; now and then in another one. null: it was refused, or there is no room. */
-async function createPod(
+export async function createPod(
   world: World,
   chance: Chance,
   nads: readonly Nad[],
@@ -170,23 +159,6 @@ async function flood(world: World, chance: Chance): Promise<void> {
   }
   await sleep(world.clock, chance.below(30_000));
   for (const pod of pods) if (chance.happens(0.7)) await remove(world, PODS, pod);
-}
-
-/** Its NetworkAttachmentDefinition is created when it is on its node already. */
-async function beforeItsNetwork(world: World, chance: Chance): Promise<void> {
-  const { namespace, name } = LATE_NAD;
-  const nad = objectAt(world, NADS, `${namespace}/${name}`);
-  if (!isOpen(world, namespace)) return;
-  if (nad !== null) {
-    world.story.tell("user", `deletes NAD ${namespace}/${name}`);
-    await remove(world, NADS, nad);
-  }
-  const late = { ...LATE_NAD, network: "late", isPersistent: false, subnets: [] };
-  const pod = await createPod(world, chance, [late]);
-  if (pod !== null) world.counts.add("pod.before-its-network");
-  await sleep(world.clock, chance.below(LATE_NAD_MS_MAX));
-  if ((await create(world, NADS, nadObject(namespace, name, LATE_CONFIG))) !== null)
-    world.story.tell("user", `creates NAD ${namespace}/${name}`);
 }
 
 async function exit(world: World, chance: Chance, code: string, count: string): Promise<void> {

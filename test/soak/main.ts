@@ -7,7 +7,7 @@
  *   soak-node, soak-controller, faults   what is struck, and with what
  *   ledger, truth      what was answered, and what must be true of it
  *   recorder, growth   what processes take, and whether it grows
- *   gate, tally, report, patient-api
+ *   gate, tally, latency, report, patient-api
  */
 import { writeFileSync } from "node:fs";
 import { parseArgs } from "node:util";

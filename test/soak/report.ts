@@ -1,4 +1,5 @@
 import type { Growth } from "./growth.ts";
+import type { Latency } from "./latency.ts";
 import type { Sample } from "./recorder.ts";
 import type { Tally } from "./tally.ts";
 
@@ -24,12 +25,15 @@ export interface Report {
   readonly requests: Readonly<Record<string, number>>;
   readonly refusals: Readonly<Record<string, number>>;
   readonly verbs: Tally["verbs"];
+  /** Of requests to the API server, by the daemons that were never killed. */
+  readonly latencies: readonly Latency[];
   readonly processes: readonly ProcessReport[];
 }
 
 /** As people read it. */
 export function textOf(report: Report): string {
   const { seed, minutes, verdict, violations, faults, requests, refusals, verbs, processes } = report;
+  const { latencies } = report;
   const counts = (all: Readonly<Record<string, number>>) =>
     Object.entries(all)
       .sort(([, a], [, b]) => b - a)
@@ -63,6 +67,10 @@ export function textOf(report: Report): string {
     table(
       ["verb", "count", "median ms", "p99", "longest"],
       verbs.map(({ verb, ...rest }) => [verb, ...Object.values(rest).map(String)]),
+    ),
+    table(
+      ["API request", "count", "median ms at most", "p99 at most"],
+      latencies.map(({ verb, count, medianMs, p99Ms }) => [verb, ...[count, medianMs, p99Ms].map(String)]),
     ),
     table(["faults", "kind"], counts(faults)),
     table(["requests", "verb"], counts(requests)),

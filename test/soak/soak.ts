@@ -6,6 +6,7 @@ import { NAMESPACE } from "../harness/world/network.ts";
 import { Faults } from "./faults.ts";
 import { Gate } from "./gate.ts";
 import { growthOf, JUDGED_MINUTES_MIN, judgeGrowth } from "./growth.ts";
+import { type Latency, latenciesIn } from "./latency.ts";
 import { Ledger } from "./ledger.ts";
 import { PatientApi } from "./patient-api.ts";
 import { Population } from "./population.ts";
@@ -93,8 +94,9 @@ export class Soak {
       await this.#judge("what is left", () => this.#lostOrLeaked());
       await this.#judge("the last check", () => this.#findings());
     }
+    const latencies = latenciesIn(await this.#metricsOfImmortals());
     await this.#end();
-    return this.#report(recorder, lengthMs);
+    return this.#report(recorder, lengthMs, latencies);
   }
 
   async #look(recorder: Recorder, runtime: Runtime, isOver: () => boolean): Promise<void> {
@@ -161,7 +163,11 @@ export class Soak {
     this.#countRequests();
   }
 
-  #report(recorder: Recorder, lengthMs: number): Report {
+  #metricsOfImmortals(): Promise<string[]> {
+    return Promise.all(this.#nodes.filter(({ isMortal }) => !isMortal).map((node) => node.metrics()));
+  }
+
+  #report(recorder: Recorder, lengthMs: number, latencies: readonly Latency[]): Report {
     const { seed, minutes } = this.#options;
     const { violations } = this.#ledger;
     const processes = this.#processes.map(({ name, isMortal, restarts, log }) => {
@@ -174,7 +180,7 @@ export class Soak {
     } else console.log(`growth is not judged: the run is shorter than ${JUDGED_MINUTES_MIN} minutes`);
     const { faults, struck, requests, refusals, verbs } = this.#tally;
     return {
-      ...{ seed, minutes, violations, processes, struck, verbs },
+      ...{ seed, minutes, violations, processes, struck, verbs, latencies },
       verdict: violations.length === 0 ? "clean" : "FAILED",
       faults: Object.fromEntries(faults),
       requests: Object.fromEntries(requests),

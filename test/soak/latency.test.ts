@@ -1,0 +1,20 @@
+import { expect, test } from "vitest";
+import { latenciesIn } from "./latency.ts";
+
+function bucket(verb: string, status: string, le: string, count: number): string {
+  return `holdfast_api_request_duration_seconds_bucket{le="${le}",verb="${verb}",status="${status}"} ${count}\n`;
+}
+
+test("the requests of all daemons and of every status are one histogram for each verb", () => {
+  const one = `# HELP some\n${bucket("get", "200", "0.01", 90)}${bucket("get", "200", "0.5", 100)}${bucket("get", "200", "+Inf", 100)}`;
+  const other = `${bucket("get", "away", "0.01", 0)}${bucket("get", "away", "0.5", 0)}${bucket("get", "away", "+Inf", 10)}`;
+  expect(latenciesIn([one, other, bucket("create", "201", "+Inf", 1)])).toEqual([
+    { verb: "get", count: 110, medianMs: 10, p99Ms: Number.POSITIVE_INFINITY },
+    { verb: "create", count: 1, medianMs: Number.POSITIVE_INFINITY, p99Ms: Number.POSITIVE_INFINITY },
+  ]);
+  expect(latenciesIn([one])).toEqual([{ verb: "get", count: 100, medianMs: 10, p99Ms: 500 }]);
+});
+
+test("metrics without requests have no latencies", () => {
+  expect(latenciesIn(["", "up 1\n"])).toEqual([]);
+});

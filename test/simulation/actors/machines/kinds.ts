@@ -1,6 +1,7 @@
 import type { Chance } from "../../engine/chance.ts";
 import type { ActionKinds, World } from "../../world.ts";
 import { anyCluster, CLUSTERS, ENDING_NAMESPACE, makeCluster, NAMESPACES, setPaused } from "./clusters.ts";
+import { DATA_KINDS, DATA_OWED } from "./data.ts";
 import { installCapi, switchCapi } from "./definitions.ts";
 import { type FleetMachine, fleetOf } from "./fleet.ts";
 import { isAway, moveThereAndBack } from "./move.ts";
@@ -30,6 +31,7 @@ export const MACHINE_KINDS: ActionKinds = {
   "machine-namespace-end": { weight: 0.1, run: endNamespace },
   "capi-install": { weight: 0.3, run: install },
   "capi-switch-version": { weight: 0.05, run: switchVersion },
+  ...DATA_KINDS,
 };
 
 /** What must be counted in a long run. */
@@ -50,6 +52,7 @@ export const MACHINES_OWED: readonly string[] = [
   "machines.address-of-a-stranger",
   "machines.namespace-ended",
   "machines.version-switched",
+  ...DATA_OWED,
 ];
 
 async function makeMachine(world: World, chance: Chance): Promise<void> {

@@ -7,7 +7,7 @@ import { CLUSTER_LABEL, fleetOf } from "./fleet.ts";
 import { allOf, create, isBeingDeleted, isOpen, keyOf, patch, remove } from "./objects.ts";
 
 /** A network that no pod uses: its pool defines it. */
-const OWN_NETWORK = {
+export const OWN_NETWORK = {
   network: "metal-machines",
   definition: {
     subnets: "10.90.0.0/26",

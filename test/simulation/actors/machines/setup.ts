@@ -2,6 +2,7 @@ import { simClusterOf } from "../../cluster/cluster.ts";
 import type { World } from "../../world.ts";
 import { checkMachines } from "./at-rest.ts";
 import { CLUSTERS, makeCluster, NAMESPACES, setPaused } from "./clusters.ts";
+import { setUpData } from "./data.ts";
 import { admitCapi, defineOthers, installCapi } from "./definitions.ts";
 import { fleetOf } from "./fleet.ts";
 import { callBack, isAway } from "./move.ts";
@@ -17,6 +18,7 @@ export async function setUpMachines(world: World): Promise<void> {
   if (fromTheBeginning) await installCapi(world, version);
   for (const namespace of NAMESPACES) await makeCluster(world, namespace, CLUSTERS[0]);
   await create(world, "pools", ownPool(NAMESPACES[0]));
+  await setUpData(world);
   const fleet = fleetOf(world);
   fleet.start();
   simClusterOf(world).restored.push(() => fleet.restored());

@@ -33,6 +33,9 @@ export class Fabricated {
       machines: () => [this.#machine()],
       controllers: () => [{ isRunning: true }],
       restMsMax: REST_MS,
+      pause: async (ms) => {
+        this.nowMs += ms;
+      },
     });
     this.node("node-1");
   }

@@ -23,6 +23,8 @@ export interface OracleParts {
   nowMs(): number;
   machines(): readonly CheckedMachine[];
   controllers(): readonly { readonly isRunning: boolean }[];
+  /** Lets so much time of the world pass, ms. */
+  pause(ms: number): Promise<void>;
   /** How long an address is kept at most after its last reason has gone, cool-down and graces included, ms. */
   readonly restMsMax: number;
 }

@@ -6,6 +6,7 @@
  *   interfaces, machine-uses  which containers and machines live, and with what they were answered
  *   rests, restored           what was given back rests; what a restore took away is given to nobody else
  *   allocations, claims, pods what the API says, followed write by write
+ *   at-rest                   what is looked at when the world was left in peace
  *   liveness, reasons         at rest: everybody is ready and served; nothing is held for nobody
  *   claims-at-rest            at rest: claims name their pods; no pod holds a network for itself
  *   network-counts            at rest: what networks say of themselves
@@ -17,25 +18,21 @@
 import type { Violation } from "../engine/violation.ts";
 import type { Interface, MachineAddress, Oracle, World } from "../world.ts";
 import { Allocations, readPlace } from "./allocations.ts";
+import { checkAtRest } from "./at-rest.ts";
 import { Claims } from "./claims.ts";
-import { checkNeeds, checkOwnerPods } from "./claims-at-rest.ts";
 import { Excuses } from "./excuses.ts";
 import { describeInterface, Interfaces } from "./interfaces.ts";
-import { checkMachines, Refusals } from "./liveness.ts";
+import { Refusals } from "./liveness.ts";
 import { MachineUses } from "./machine-uses.ts";
-import { checkCounts } from "./network-counts.ts";
 import type { OracleParts } from "./oracle-parts.ts";
 import { Pods } from "./pods.ts";
 import { Possession, type PossessionParts, sayHeld } from "./possession.ts";
-import { checkReasons } from "./reasons.ts";
 import { Restored } from "./restored.ts";
 import { Rests } from "./rests.ts";
 import { checkUnique, type UniquenessParts } from "./uniqueness.ts";
-import { ALLOCATIONS, CLAIMS, LEASES, NADS, NETWORKS, NODES, type PlainChange, PODS, VMIS } from "./view.ts";
+import { ALLOCATIONS, CLAIMS, LEASES, NADS, NODES, type PlainChange, PODS, VMIS } from "./view.ts";
 import { violation } from "./violation.ts";
 
-/** A controller renews its lease every few seconds, ms. */
-const RENEWED_MS = 60_000;
 /** Longer than the cool-downs, graces and intervals of what is simulated, together, ms. */
 const REST_MS_MAX = 120_000;
 
@@ -46,6 +43,10 @@ export function oracleOf(world: World): Oracle {
     machines: () => world.machines,
     controllers: () => world.controllers,
     restMsMax: REST_MS_MAX,
+    pause: (ms) =>
+      new Promise((resolve) => {
+        world.clock.timer(ms, resolve);
+      }),
   });
 }
 
@@ -167,25 +168,15 @@ class Eye implements Oracle {
   }
 
   async atRest(): Promise<void> {
-    const { etcd, machines, controllers, nowMs, restMsMax } = this.#parts;
-    this.#refusals.check(this.#knowledge, (network) => this.#isFull(network), nowMs());
-    await checkMachines(machines(), (node, message) => this.#isForfeited(node, message));
-    if (controllers().length > 0 && nowMs() - this.#renewedMs > RENEWED_MS)
-      throw violation(
-        "not-ready",
-        `no controller has held the lease since ${(this.#renewedMs / 1_000).toFixed(3)} s`,
-      );
+    await checkAtRest({
+      outside: this.#parts,
+      knowledge: this.#knowledge,
+      possession: this.#possession,
+      refusals: this.#refusals,
+      renewedMs: () => this.#renewedMs,
+    });
     this.afterStep();
-    const upNodes = new Set(machines().flatMap(({ name, isUp }) => (isUp ? [name] : [])));
-    this.#possession.checkLists();
-    checkOwnerPods(this.#knowledge, etcd);
-    checkNeeds(this.#knowledge, etcd);
-    checkReasons({ ...this.#knowledge, etcd, upNodes, nowMs: nowMs(), restMsMax });
-    checkCounts(etcd, this.#allocations);
-    for (const place of this.#possession.takeOpen()) {
-      const who = this.#possession.whoLacks(place);
-      if (who !== null) throw violation("untold-loss", `${who}, and nobody was told`);
-    }
+    this.#possession.forgetOpen();
     this.#excuses.clear();
     this.#restored.clear();
     this.#pods.forgetNodes();
@@ -221,22 +212,6 @@ class Eye implements Oracle {
         this.#pods.noteNode(change);
         return;
     }
-  }
-
-  /** By its own word, whose counts are looked at too. Of several ranges each may be full. */
-  #isFull(network: string): boolean {
-    const found = this.#parts.etcd.range(NETWORKS, "").find(({ object }) => object.spec?.network === network);
-    const { free, subnets = "" } = found?.object.status ?? {};
-    return free === "0" || subnets.includes(",");
-  }
-
-  /** Whether it is about an address that a container of the node has lost, and was told so. */
-  #isForfeited(node: string, message: string): boolean {
-    for (const { one, ips, places, forfeited } of this.#interfaces.all()) {
-      if (one.node !== node || forfeited.size === 0) continue;
-      if (ips.some((ip, index) => forfeited.has(places[index] ?? "") && message.includes(ip))) return true;
-    }
-    return false;
   }
 
   #noteClaim(change: PlainChange): void {

@@ -43,11 +43,13 @@ export class Possession {
     for (const claim of claims.listing(place)) this.#checkClaim(claim, place);
   }
 
-  /** Places that were missing something, to be judged without excuse. Empties the list. */
-  takeOpen(): readonly string[] {
-    const open = [...this.#open];
+  /** Places that were missing something, to be judged without excuse. */
+  get open(): Iterable<string> {
+    return this.#open;
+  }
+
+  forgetOpen(): void {
     this.#open.clear();
-    return open;
   }
 
   /** Who still lacks the address, in words; null: nobody does. */

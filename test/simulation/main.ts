@@ -14,7 +14,7 @@ const NODES = 5;
 const STEPS = 100_000;
 /** Of a run that is long enough for everything to be exercised. */
 const OWED_AFTER_STEPS = 300_000;
-const SHRINK_SECONDS = 120;
+const SHRINK_SECONDS = 240;
 
 const { values: flags } = parseArgs({
   options: {

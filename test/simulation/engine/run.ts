@@ -11,7 +11,7 @@ import { GeneratedPlan, KeptPlan, PEACE, type Plan } from "./plan.ts";
 import { Violation, violationOf } from "./violation.ts";
 
 /** Longer than the longest grace of what is simulated, so that whatever waits for one has had it. */
-const PEACE_MS = 150_000;
+const PEACE_MS = 100_000;
 /** How long a history goes on after the last action that was kept, unless it says so. */
 const TAIL_MS = 30_000;
 const LINES_KEPT = 400;

@@ -26,9 +26,13 @@ export function summaryOf({ options, outcome, processorMs, missing }: Told): str
   ].join("\n");
 }
 
-/** A story that somebody can read. */
+/** A request that only reads, and was answered as it should be. */
+const READ = /: (GET|list|watch) \/\S*: (200|404)$/;
+
+/** A story that somebody can read: what was asked only to know is left out. */
 export function storyOf(lines: readonly string[]): string {
-  const left = lines.length - STORY_LINES_MAX;
-  if (left <= 0) return lines.join("\n");
-  return [`  (${left} lines before; STORY=1 prints them)`, ...lines.slice(-STORY_LINES_MAX)].join("\n");
+  const telling = lines.filter((line) => !READ.test(line));
+  const left = Math.max(0, telling.length - STORY_LINES_MAX);
+  const remark = `  (of ${lines.length} lines ${lines.length - telling.length} that only read, and the first ${left}, are left out)`;
+  return [remark, ...telling.slice(left)].join("\n");
 }

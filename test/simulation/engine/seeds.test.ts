@@ -51,13 +51,22 @@ test("a run in which something was not exercised is red, and says what", async (
   expect((await simulation.run(flags)).code).toBe(0);
 });
 
-test("what is wrong is told as a story, kept, and told again", async () => {
-  const keep = simulation.file("kept.json");
-  const failed = await simulation.run({ seed: 1, steps: 600, nodes: 2, "plant-violation": "kubelet", shrink: 20, keep });
-  expect(failed.code).toBe(1);
-  expect(failed.stderr).toContain("actions");
-  expect(failed.result?.violation?.kind).toBe("planted");
-  const again = await simulation.run({ found: keep, "plant-violation": "kubelet" });
-  expect(again.result?.violation).toEqual(failed.result?.violation);
-  expect((await simulation.run({ found: keep })).code).toBe(0);
+test("what is wrong is told as a story, made shorter, kept, and told again", async () => {
+  const spoiled = new Simulation("answered-before-published");
+  try {
+    const keep = spoiled.file("kept.json");
+    const failed = await spoiled.run({ seed: 1, steps: 8_000, nodes: 2, shrink: 20, keep });
+    expect(failed.code).toBe(1);
+    expect(failed.result?.violation?.kind).toBe("answered-unpublished");
+    expect(failed.stdout).toMatch(/ kubelet node-\d: ADD \S+ \S+ on \S+: \d/);
+
+    const kept = readFound(readFileSync(keep, "utf8"));
+    expect(kept).toMatchObject({ violation: "answered-unpublished", mutant: "answered-before-published" });
+    expect(kept.actions?.length).toBeLessThan(4);
+    const again = await spoiled.run({ found: keep });
+    expect(again.result?.violation?.kind).toBe("answered-unpublished");
+    expect(verdict(await simulation.run({ found: keep }))).toBe("clean");
+  } finally {
+    spoiled.remove();
+  }
 });

@@ -127,6 +127,9 @@ export class Pods {
 
 /** UID that the kubelet gave a static pod, whose object in the API has another. */
 export function staticUidOf(pod: PlainObject): string | null {
+  const owners: PlainObject[] = pod.metadata.ownerReferences ?? [];
+  // Anybody can write the annotations.
+  if (!owners.some(({ kind, name }) => kind === "Node" && name === pod.spec?.nodeName)) return null;
   const annotations = pod.metadata.annotations ?? {};
   return annotations["kubernetes.io/config.mirror"] ?? annotations["kubernetes.io/config.hash"] ?? null;
 }

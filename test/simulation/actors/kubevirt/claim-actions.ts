@@ -29,6 +29,7 @@ import {
 import { HONEST } from "../people/networks.ts";
 import { freeName, hasRoom } from "../pods/plain.ts";
 import { claimNameOf, nadNameFor, scheduled, specOf, VM_FINALIZER } from "./machines.ts";
+import { uuidOf } from "./vm-actions.ts";
 
 /** A claim that a pod waits for comes so late, ms. */
 const LATE_MS_MAX = 20_000;
@@ -131,7 +132,7 @@ async function restore(world: World, chance: Chance): Promise<void> {
     metadata: { name, namespace, finalizers: [VM_FINALIZER] },
     spec: {
       runStrategy: "Halted",
-      template: { spec: specOf([{ logical: "blue", nad: nadNameFor(namespace, nad) }], "") },
+      template: { spec: specOf([{ logical: "blue", nad: nadNameFor(namespace, nad) }], uuidOf(chance)) },
     },
   });
   if (vm === null) return;

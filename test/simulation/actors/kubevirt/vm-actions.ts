@@ -99,7 +99,8 @@ export async function createVmNamed(
   return vm;
 }
 
-function uuidOf(chance: Chance): string {
+/** Of a VM's firmware. */
+export function uuidOf(chance: Chance): string {
   const digits = (count: number) =>
     Array.from({ length: count }, () => chance.below(16).toString(16)).join("");
   return `${digits(8)}-${digits(4)}-4${digits(3)}-8${digits(3)}-${digits(12)}`;

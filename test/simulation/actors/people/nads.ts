@@ -16,6 +16,8 @@ export const NAD_EDITS: ActionKinds = {
   "people-nad-share": { weight: 0.2, run: share },
 };
 
+/** Names of definitions that join a network begin so. */
+export const JOINED = "also-";
 const OFFLINE_MS_MAX = 40_000;
 const NO_TEXTS = ["", "{", "null", '{"name":"blue"}', "[]"];
 
@@ -90,7 +92,7 @@ async function join(world: World, chance: Chance): Promise<void> {
   const planned = chance.of(NETWORKS);
   if (planned === undefined) return;
   const namespace = chance.happens(0.5) ? "shop" : "bank";
-  const name = `also-${planned.nad}`;
+  const name = `${JOINED}${planned.nad}`;
   const others = chance.happens(0.3);
   const config = others ? withIpam(planned.config, { cooldownSeconds: 7 }) : planned.config;
   const made = await attempted(

@@ -5,7 +5,7 @@ import { podsOf } from "../tenants/pods.ts";
 import { askCluster, askNode, type Told } from "./commands.ts";
 import { touchedByHand } from "./forced.ts";
 import { ALLOCATIONS, attempted, CLAIMS, claimPath, NADS, nadPath, objectsOf, podPath } from "./look.ts";
-import { put } from "./nads.ts";
+import { JOINED, put } from "./nads.ts";
 import { MALLORY, NETWORKS, plannedNads } from "./networks.ts";
 import { giveBack } from "./owners.ts";
 import { said } from "./releases.ts";
@@ -29,13 +29,12 @@ async function mend(world: World): Promise<void> {
   for (const { metadata } of podsOf(world)) await attempted(admin.remove(podPath(MALLORY, metadata.name)));
   for (const { metadata } of objectsOf(world, CLAIMS))
     if (metadata.namespace === MALLORY) await attempted(admin.remove(claimPath(MALLORY, metadata.name)));
-  const planned = plannedNads();
-  const meant = new Set(planned.map(({ metadata }) => `${metadata.namespace}/${metadata.name}`));
   for (const { metadata } of objectsOf(world, NADS)) {
     const { namespace, name } = metadata;
-    if (!meant.has(`${namespace}/${name}`)) await attempted(admin.remove(nadPath(namespace, name)));
+    if (namespace === MALLORY || name.startsWith(JOINED))
+      await attempted(admin.remove(nadPath(namespace, name)));
   }
-  for (const nad of planned) await put(world, nad);
+  for (const nad of plannedNads()) await put(world, nad);
   for (const network of NETWORKS) await giveBack(world, network);
 }
 

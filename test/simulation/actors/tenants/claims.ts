@@ -5,7 +5,7 @@ import { Violation } from "../../engine/violation.ts";
 import type { ActionKinds, World } from "../../world.ts";
 import { ALLOCATIONS, attempted, CLAIMS, claimPath, EVENTS, objectsOf } from "../people/look.ts";
 import { MALLORY, nadsNow } from "../people/networks.ts";
-import { mustNotUse } from "./guard.ts";
+import { mustNotUse, mustNotUseClaim } from "./guard.ts";
 import { endLater, makePod, tellAttack } from "./pods.ts";
 
 /** Claims of others are named, and addresses of others are claimed. What is claimed by a VM serves that VM alone. */
@@ -39,10 +39,10 @@ async function thief(world: World, chance: Chance): Promise<void> {
     "thief",
     `makes pod ${namespace}/${pod.metadata.name}, which names claim ${name} of a VM`,
   );
-  mustNotUse(
+  mustNotUseClaim(
     world,
     pod.metadata.uid,
-    uid,
+    claim,
     `it is claim ${namespace}/${name}'s, and pod ${pod.metadata.name} uses it`,
   );
   await sleep(world.clock, 15_000);
@@ -55,7 +55,7 @@ async function thiefAfar(world: World, chance: Chance): Promise<void> {
   const claim = chance.of(claimsOfVms(world));
   const nad = claim && nadsNow(world).find(({ network }) => network === claim.spec.network);
   if (!claim || !nad) return;
-  const { namespace, name, uid, ownerReferences } = claim.metadata;
+  const { namespace, name, ownerReferences } = claim.metadata;
   const reference = chance.happens(0.5) ? name : `${namespace}/${name}`;
   const forged = ownerReferences.map(({ apiVersion, kind, name: vm, uid: of }: KubeObject) => ({
     apiVersion,
@@ -76,10 +76,10 @@ async function thiefAfar(world: World, chance: Chance): Promise<void> {
     "thief-afar",
     `makes pod ${MALLORY}/${pod.metadata.name}, which names claim ${reference}`,
   );
-  mustNotUse(
+  mustNotUseClaim(
     world,
     pod.metadata.uid,
-    uid,
+    claim,
     `it is claim ${namespace}/${name}'s, and pod ${pod.metadata.name} uses it`,
   );
   await endLater(world, pod, chance.between(10_000, 40_000));

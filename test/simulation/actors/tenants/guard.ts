@@ -1,7 +1,8 @@
 import type { Change } from "../../../../kube/fake/etcd.ts";
+import type { KubeObject } from "../../../../kube/fake/objects.ts";
 import { Violation } from "../../engine/violation.ts";
 import type { World } from "../../world.ts";
-import { ALLOCATIONS } from "../people/look.ts";
+import { ALLOCATIONS, CLAIMS } from "../people/look.ts";
 import { MALLORY } from "../people/networks.ts";
 
 /** What a pod of an attacker must never be recorded with, and what it would mean. */
@@ -9,6 +10,8 @@ interface Forbidden {
   readonly what: string;
   /** UID of an owner whose addresses it must not use; null: it must have none at all. */
   readonly ofOwner: string | null;
+  /** Only while this claim, `namespace/name`, is a VM's: orphaned, it serves every pod of its namespace. */
+  readonly claim: string | null;
 }
 
 interface Guard {
@@ -19,12 +22,18 @@ const guards = new WeakMap<World, Guard>();
 
 /** The pod gets no address: neither as the owner of one nor as a user. */
 export function mustGetNothing(world: World, podUid: string, what: string): void {
-  guardOf(world).byPod.set(podUid, { what, ofOwner: null });
+  guardOf(world).byPod.set(podUid, { what, ofOwner: null, claim: null });
 }
 
 /** The pod does not use what an owner has. */
 export function mustNotUse(world: World, podUid: string, ownerUid: string, what: string): void {
-  guardOf(world).byPod.set(podUid, { what, ofOwner: ownerUid });
+  guardOf(world).byPod.set(podUid, { what, ofOwner: ownerUid, claim: null });
+}
+
+/** The pod does not use what a VM's claim has. */
+export function mustNotUseClaim(world: World, podUid: string, { metadata }: KubeObject, what: string): void {
+  const { namespace, name, uid } = metadata;
+  guardOf(world).byPod.set(podUid, { what, ofOwner: uid, claim: `${namespace}/${name}` });
 }
 
 /** Looks at every write of an address from now on. */
@@ -34,7 +43,7 @@ export function guardOf(world: World): Guard {
   const guard: Guard = { byPod: new Map() };
   guards.set(world, guard);
   world.cluster.etcd.listen((change) => {
-    const wrong = change.storage === ALLOCATIONS ? wrongWith(change, guard) : null;
+    const wrong = change.storage === ALLOCATIONS ? wrongWith(world, change, guard) : null;
     // Whoever writes must not be the one who fails.
     if (wrong !== null)
       world.clock.immediate(() => {
@@ -44,7 +53,7 @@ export function guardOf(world: World): Guard {
   return guard;
 }
 
-function wrongWith({ previous, object, deleted }: Change, { byPod }: Guard): string | null {
+function wrongWith(world: World, { previous, object, deleted }: Change, { byPod }: Guard): string | null {
   if (deleted) return null;
   const { network, address, owner } = object.spec ?? {};
   const which = `${address} of network ${network}`;
@@ -57,8 +66,14 @@ function wrongWith({ previous, object, deleted }: Change, { byPod }: Guard): str
   const users = [owner?.kind === "Pod" ? owner.uid : undefined, ...attachments.map(({ pod }) => pod?.uid)];
   for (const uid of users) {
     const forbidden = uid === undefined ? undefined : byPod.get(uid);
-    if (forbidden === undefined) continue;
+    if (forbidden === undefined || !isVms(world, forbidden.claim)) continue;
     if (forbidden.ofOwner === null || forbidden.ofOwner === owner?.uid) return `${which}: ${forbidden.what}`;
   }
   return null;
+}
+
+function isVms({ cluster }: World, claim: string | null): boolean {
+  if (claim === null) return true;
+  const owners: { kind: string }[] = cluster.etcd.get(CLAIMS, claim)?.metadata.ownerReferences ?? [];
+  return owners.some(({ kind }) => kind.startsWith("VirtualMachine"));
 }

@@ -29,6 +29,8 @@ import type { ClusterParts } from "./parts.ts";
 import { SimLink } from "./sim-link.ts";
 
 const NODE_NAME = "authentication.kubernetes.io/node-name";
+/** A node must not read what belongs to machines: a release of their addresses is refused there. */
+const OF_MACHINES = /(^|\.)cluster\.x-k8s\.io$/;
 const OPERATOR: User = { username: "alice", groups: ["system:masters"] };
 const PRODUCT = "system:serviceaccount:holdfast-system:";
 /** What a namespace lets the metadata service read, or not: a refusal leaves that part of a document empty. */
@@ -172,7 +174,8 @@ export class SimCluster implements Cluster {
   #denied({ user, verb, group, resource, subresource }: Access): false {
     const what = subresource === "" ? resource : `${resource}/${subresource}`;
     const isOffered = user.username === `${PRODUCT}holdfast-metadata` && OFFERED.has(resource);
-    if (user.username.startsWith(PRODUCT) && !isOffered)
+    const isKeptBack = user.username === `${PRODUCT}holdfast-node` && OF_MACHINES.test(group);
+    if (user.username.startsWith(PRODUCT) && !isOffered && !isKeptBack)
       this.defects.push(`${user.username.slice(PRODUCT.length)} has no right to ${verb} ${group}/${what}`);
     return false;
   }

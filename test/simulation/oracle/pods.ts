@@ -125,13 +125,14 @@ export class Pods {
   }
 }
 
-/** UID that the kubelet gave a static pod, whose object in the API has another. */
+/** UID that the kubelet gave a static pod, a hash; its object in the API has another. Anybody may write a UID of the API there. */
 export function staticUidOf(pod: PlainObject): string | null {
   const owners: PlainObject[] = pod.metadata.ownerReferences ?? [];
   // Anybody can write the annotations.
   if (!owners.some(({ kind, name }) => kind === "Node" && name === pod.spec?.nodeName)) return null;
   const annotations = pod.metadata.annotations ?? {};
-  return annotations["kubernetes.io/config.mirror"] ?? annotations["kubernetes.io/config.hash"] ?? null;
+  const uid = annotations["kubernetes.io/config.mirror"] ?? annotations["kubernetes.io/config.hash"] ?? "-";
+  return uid.includes("-") ? null : uid;
 }
 
 /** The phase says so, and no container of it runs. */

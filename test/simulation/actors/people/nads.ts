@@ -179,8 +179,13 @@ function done(world: World, name: string, what: string): void {
   world.counts.add(`people.nad-${name}`);
 }
 
+/** Those that somebody puts right again. */
 function honest(world: World): KubeObject[] {
-  return objectsOf(world, NADS).filter(({ metadata }) => metadata.namespace !== MALLORY);
+  const planned = new Set(plannedNads().map(({ metadata }) => `${metadata.namespace}/${metadata.name}`));
+  return objectsOf(world, NADS).filter(
+    ({ metadata: { namespace, name } }) =>
+      planned.has(`${namespace}/${name}`) || (namespace !== MALLORY && name.startsWith(JOINED)),
+  );
 }
 
 /** Mostly of somebody who has it. */

@@ -222,7 +222,8 @@ export class KubeClaimAccess implements ClaimAccess {
     pod: PodView | null,
     deadlineMs: number,
   ): Promise<{ kubevirt: boolean; vmUid: string | null }> {
-    if (pod?.vmi) return this.#pods.vmOf(pod, deadlineMs);
+    const expected = vmOwners(view.owners).map(({ uid }) => uid);
+    if (pod?.vmi) return this.#pods.vmOf(pod, expected, deadlineMs);
     return { kubevirt: await this.#pods.hasKubeVirt(view.namespace, deadlineMs), vmUid: null };
   }
 }

@@ -10,7 +10,7 @@ import { readUuid, readVmFacts, type VmFacts } from "../kube/views/vmi-view.ts";
 import { BoundedMap } from "../platform/bounded-map.ts";
 import type { PodState } from "../store/cluster/claim-access.ts";
 
-/** VMs remembered by the UID of their VMI, which never gets another owner. */
+/** VMs remembered by the UID of their VMI. */
 const VMS_REMEMBERED_MAX = 10_000;
 /** Name of no VMI: the read only shows whether the cluster has VMIs. */
 const NO_VMI = "holdfast-asks-whether-there-is-such-an-api";
@@ -94,9 +94,14 @@ export class PodDirectory {
     return read.kind !== "not-served";
   }
 
-  /** The VM behind a launcher pod. */
-  async vmOf(pod: PodView, deadlineMs: number): Promise<VmLookup> {
+  /**
+   * The VM behind a launcher pod, which is expected to be one of these (UIDs). What is remembered counts only if it is: a VMI
+   * whose VM was deleted without it is adopted by the next VM of its name.
+   */
+  async vmOf(pod: PodView, expected: readonly string[], deadlineMs: number): Promise<VmLookup> {
     if (pod.vmi === null) return { kubevirt: true, vmUid: null };
+    const known = this.#vms.get(pod.vmi.uid);
+    if (known !== undefined && !expected.includes(known.uid)) this.#vms.delete(pod.vmi.uid);
     const { kubevirt, vm } = await this.vmFacts(pod, deadlineMs);
     return { kubevirt, vmUid: vm?.uid || null };
   }

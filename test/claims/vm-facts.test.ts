@@ -51,15 +51,28 @@ test("name, UIDs and firmware UUID of a VMI are read once, because they never ch
   expect(await pods.vmFacts(launcher, DEADLINE_MS)).toEqual({ kubevirt: true, vm: facts });
   api.away = true;
   expect(await pods.vmFacts(launcher, DEADLINE_MS)).toEqual({ kubevirt: true, vm: facts });
-  expect(await pods.vmOf(launcher, DEADLINE_MS)).toEqual({ kubevirt: true, vmUid: "vm-1" });
+  expect(await pods.vmOf(launcher, ["vm-1"], DEADLINE_MS)).toEqual({ kubevirt: true, vmUid: "vm-1" });
   expect(requests).toHaveLength(1);
 });
 
 test("a VMI that no VM owns goes by its own name", async () => {
   vmi(firmware(FIRMWARE), "vmi-1", []);
   expect((await pods.vmFacts(launcher, DEADLINE_MS)).vm).toMatchObject({ name: "vm1", uid: "" });
-  expect(await pods.vmOf(launcher, DEADLINE_MS)).toEqual({ kubevirt: true, vmUid: null });
+  expect(await pods.vmOf(launcher, [], DEADLINE_MS)).toEqual({ kubevirt: true, vmUid: null });
 });
+
+test.for([
+  ["was deleted without it", [owner("VirtualMachine", "vm-1", { name: "the-vm" })]],
+  ["has not adopted it yet", []],
+] as const)(
+  "a claim's VM is found although another VM, which %s, is remembered of the VMI",
+  async ([, before]) => {
+    vmi(firmware(FIRMWARE), "vmi-1", [...before]);
+    await pods.vmFacts(launcher, DEADLINE_MS);
+    vmi(firmware(FIRMWARE), "vmi-1", [owner("VirtualMachine", "vm-2", { name: "the-vm" })]);
+    expect(await pods.vmOf(launcher, ["vm-2"], DEADLINE_MS)).toEqual({ kubevirt: true, vmUid: "vm-2" });
+  },
+);
 
 describe("no VM is found, and that is not remembered, when", () => {
   test("another VMI has the name by now", async () => {

@@ -8,7 +8,7 @@ import type { Tally } from "./tally.ts";
 
 /** Between two faults, ms. */
 const PAUSE_MS = { from: 1_500, to: 4_000 };
-/** The cluster itself is left alone after a fault for as long as that took, and longer: else nothing but starts would be seen. */
+/** After a fault the cluster is left alone for twice as long, and more: else little but starts would be seen. */
 const CLUSTER_REST = { times: 2, moreMs: 10_000 };
 const CLUSTER = "cluster";
 /** How often an API server or etcd is waited for, a minute each. */
@@ -52,7 +52,7 @@ function seconds(random: Random, from: number, to: number): number {
   return Math.round((from + random.next() * (to - from)) * 1_000);
 }
 
-/** Injects one fault after another, as a seed deals them: first one of each kind, then decks in which some are more frequent. */
+/** Injects one fault after another, as a seed deals them: first one of each kind, then decks with more of some. */
 export class Faults {
   readonly kinds: readonly Fault[];
   readonly #random: Random;

@@ -6,8 +6,12 @@ function bucket(verb: string, status: string, le: string, count: number): string
 }
 
 test("the requests of all daemons and of every status are one histogram for each verb", () => {
-  const one = `# HELP some\n${bucket("get", "200", "0.01", 90)}${bucket("get", "200", "0.5", 100)}${bucket("get", "200", "+Inf", 100)}`;
-  const other = `${bucket("get", "away", "0.01", 0)}${bucket("get", "away", "0.5", 0)}${bucket("get", "away", "+Inf", 10)}`;
+  const histogram = (status: string, ...[fast, slow, all]: [number, number, number]) =>
+    bucket("get", status, "0.01", fast) +
+    bucket("get", status, "0.5", slow) +
+    bucket("get", status, "+Inf", all);
+  const one = `# HELP some\n${histogram("200", 90, 100, 100)}`;
+  const other = histogram("away", 0, 0, 10);
   expect(latenciesIn([one, other, bucket("create", "201", "+Inf", 1)])).toEqual([
     { verb: "get", count: 110, medianMs: 10, p99Ms: Number.POSITIVE_INFINITY },
     { verb: "create", count: 1, medianMs: Number.POSITIVE_INFINITY, p99Ms: Number.POSITIVE_INFINITY },

@@ -49,7 +49,7 @@ export class PatientApi extends KubeApi {
   }
 }
 
-/** Whether another attempt may be answered otherwise. A server that has just started does not serve every definition yet. */
+/** Whether another attempt may be answered otherwise. A server that has just started lacks some definitions. */
 function isPassing(method: string, { status, body }: KubeAnswer): boolean {
   if (status === NOT_FOUND) return method === "POST" || body?.details?.name === undefined;
   return PASSING.has(status) || (method === "PATCH" && status === CONFLICT);

@@ -56,7 +56,7 @@ export class Population {
 /** Its NAD, and a bridge that all nodes share: one segment. */
 async function network(kubevirt: KubeVirt, name: string, subnets: string): Promise<Network> {
   const bridge = `br-${name}`;
-  // With an address of its own, or it takes that of one of its ports, each time another, and the plugin's CHECK complains.
+  // With an address of its own: else it takes that of a port, each time another, and the plugin's CHECK complains.
   await mustRun("ip", ["link", "add", bridge, "address", "02:00:00:00:00:01", "type", "bridge"]);
   const config = configOf(name, { subnets, cooldownSeconds: 5 }, { bridge });
   await kubevirt.createNad(NAMESPACE, name, config);

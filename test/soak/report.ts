@@ -76,7 +76,7 @@ export function textOf(report: Report): string {
     table(["requests", "verb"], counts(requests)),
     table(["refusals", "kind"], counts(refusals)),
     ...violations.map((text) => `VIOLATION ${text}`),
-    `soak of ${minutes} minutes, seed ${seed}: ${verdict}${violations.length > 0 ? `, ${violations.length} violations` : ""}`,
+    `soak of ${minutes} minutes, seed ${seed}: ${verdict}, ${violations.length} violations`,
   ].join("\n\n");
 }
 

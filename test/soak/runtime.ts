@@ -57,8 +57,8 @@ export class Runtime {
   }
 
   /**
-   * Sandbox after sandbox, as a kubelet makes them, until an ADD is answered. null: the network is full, and nobody waits
-   * for it at the end of a run, or no longer than `isPatient` says.
+   * Sandbox after sandbox, as a kubelet makes them, until an ADD is answered. null: the network is full, and nobody
+   * waits for it at the end of a run, or no longer than `isPatient` says.
    */
   async attach(
     pod: KubeObject,

@@ -31,7 +31,7 @@ const TOLD_MS = 30_000;
 /** Longer than a runtime takes for one more attempt. */
 const REST_MS_MAX = 300_000;
 
-/** A run: real API server, daemons, controllers, plugins and namespaces; guests that come and go; faults; what it all took. */
+/** A run: real API server, daemons, controllers and plugins; guests that come and go; faults; what it all took. */
 export class Soak {
   readonly #options: SoakOptions;
   readonly #cluster: TestCluster;
@@ -120,7 +120,7 @@ export class Soak {
       for (const { method, path } of proxy.log.splice(0)) this.#tally.request(method, path);
   }
 
-  /** With every guest at rest: everything that was answered is there, nothing else is, nobody waits. Whether they rest. */
+  /** With every guest at rest: what was answered is there, nothing else is, nobody waits. Whether they rest. */
   async #judgeRest(runtime: Runtime, population: Population): Promise<boolean> {
     await this.#judge("readiness", async () => {
       const ready = await Promise.all(this.#processes.map((one) => one.isReady()));

@@ -40,8 +40,8 @@ export async function findings(nodes: readonly SoakNode[], kubeconfig: string): 
 }
 
 /**
- * Compares what the API has with what was answered. Every address of a living container or a claim is Bound to its owner,
- * with the container among its attachments and listed by its claim; nothing else is Bound.
+ * Compares what the API has with what was answered. Every address of a living container or a claim is Bound to its
+ * owner, with the container among its attachments and listed by its claim; nothing else is Bound.
  */
 export async function lostOrLeaked(api: KubeApi, ledger: Ledger): Promise<string[]> {
   const bound = new Map<string, KubeObject>();

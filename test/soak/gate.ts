@@ -1,8 +1,8 @@
 import { pause } from "../harness/wait.ts";
 
 /**
- * Where the actors of a run rest. `end` stops each at its next rest, with everything that it has; `release` lets them go
- * on to give everything back.
+ * Where the actors of a run rest. `end` stops each at its next rest, with all that it has; `release` lets them go on to
+ * give everything back.
  */
 export class Gate {
   #isEnding = false;

@@ -51,7 +51,7 @@ abstract class SoakGuest {
     return this.parts.gate.rest(LIFE_MS.from + this.random.below(LIFE_MS.to - LIFE_MS.from));
   }
 
-  /** What a runtime does with what runs: repeats, CHECK, and a new sandbox, whose ADD comes before the old one's DEL. */
+  /** What a runtime does with what runs: repeats, CHECK, a new sandbox, whose ADD comes before the old one's DEL. */
   protected async disturb(sandbox: Sandbox, attaching: Attaching): Promise<Sandbox> {
     const { runtime, ledger } = this.parts;
     const dice = this.random.below(10);

@@ -6,8 +6,11 @@ const MEMORY_GROWTH_MAX = 1.1;
 const DESCRIPTORS_MORE_MAX = 8;
 /** Which part of a quarter, at its end, "after" it is: single looks differ by what was collected last. */
 const END_PART = 0.2;
-/** Until then memory grows because a process is young: its code is compiled, its heap finds its size. */
-export const JUDGED_MINUTES_MIN = 10;
+/**
+ * For some eight minutes memory grows because a process is young: its code is compiled, its heap finds its size. A run
+ * whose first quarter ends before tells nothing.
+ */
+export const JUDGED_MINUTES_MIN = 30;
 
 /** What a process took after the first and after the last quarter of a run. */
 export interface Growth {

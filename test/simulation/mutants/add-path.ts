@@ -12,7 +12,6 @@ export const ADD_PATH: Mutants = {
     find: "      announce: async (addresses) => {",
     replace: "      announce: async (addresses) => {\n        if (addresses.length > 0) return;",
     why: "nobody knows what an ADD that ended in the middle had reserved",
-    found: null,
   },
   "published-before-reserved": {
     file: ATTACH,
@@ -20,14 +19,12 @@ export const ADD_PATH: Mutants = {
     replace: `        if (attacher.claim !== null && attacher.claim.ips.length === 0)
           await parts.claimAccess.publish(attacher.claim, addresses.map(formatInterfaceAddress), want, deadlineMs);`,
     why: "a claim lists an address that somebody else may have",
-    found: null,
   },
   "answered-before-published": {
     file: ATTACH,
     find: '    if ((await claimAccess.publish(claim, ips, want, deadlineMs)) === "changed") return "again";',
     replace: "    claimAccess.publish(claim, ips, want, deadlineMs).catch(() => {});",
     why: "a container has an address that its claim may never list",
-    found: null,
   },
   "unknown-outcome-is-a-refusal": {
     file: RESERVE,
@@ -38,7 +35,6 @@ export const ADD_PATH: Mutants = {
         };
         if (await this.#take(this.#present).catch(isUnknown)) return this.#present;`,
     why: "a create without an answer counts as one that was refused: what it created is nobody's",
-    found: null,
   },
   "conflict-counts-as-created": {
     file: HOLD,
@@ -47,42 +43,36 @@ export const ADD_PATH: Mutants = {
       return { kind: "held", object: next as IPAllocation, was: "absent" };
     if (written.kind === "done") return { kind: "held", object: written.object, was: stateBefore(object) };`,
     why: "whoever creates second believes that it has the address",
-    found: null,
   },
   "owner-not-compared": {
     file: HOLD,
     find: '  if (relation === "other") return "taken";',
     replace: '  if (relation === "other") return takenOver(object, one, holder, time);',
     why: "an address that is Bound to another owner is overwritten",
-    found: null,
   },
   "cooldown-ignored": {
     file: RESERVE,
     find: "      rested ||\n",
     replace: "      object !== null ||\n",
     why: "an address is given on at once, while packets for its former holder are still under way",
-    found: null,
   },
   "tombstone-forgotten": {
     file: "store/journal/attachment-journal.ts",
     find: "    if (isBefore(want.stamp, { bootId: row.boot_id, us: row.boot_us }, ledger.context.bootId)) return true;",
     replace: "    if (row.boot_us < 0) return true;",
     why: "an ADD that comes after its own DEL attaches a container that is gone",
-    found: null,
   },
   "import-not-awaited": {
     file: "cni/add-in-cluster.ts",
     find: "      await cluster.imports.ensure(base.network, request, deadlineMs);",
     replace: "      cluster.imports.ensure(base.network, request, deadlineMs).catch(() => {});",
     why: "addresses from before are given while they are being recorded",
-    found: null,
   },
   "claim-shared-by-anybody": {
     file: "ipam/decide-attach.ts",
     find: "    if (!mayShare) return user;",
     replace: "    if (mayShare === null) return user;",
     why: "two pods that are not one virtual machine use one claim",
-    found: null,
   },
   "claim-serves-strangers": {
     file: CLAIM_ACCESS,
@@ -90,13 +80,11 @@ export const ADD_PATH: Mutants = {
     replace:
       '    return permission.ok || permission.refusal.code === "CLAIM_OTHER_OWNER" ? null : permission.refusal;',
     why: "a pod of another virtual machine gets a claim's address",
-    found: null,
   },
   "repeat-in-another-order": {
     file: "store/journal/attachment-journal.ts",
     find: "    ips: JSON.stringify(ips),",
     replace: "    ips: JSON.stringify(ips.toReversed()),",
     why: "an exact repeat of an ADD is answered otherwise",
-    found: null,
   },
 };

@@ -7,7 +7,6 @@ export const CONTACT: Mutants = {
     find: "      this.#away = true;\n      this.continuity.lose();",
     replace: "      this.#away = true;",
     why: "after a restore new pods get addresses whose objects it has taken away",
-    found: null,
   },
   "missing-not-put-back": {
     file: "daemon/settlement.ts",
@@ -15,27 +14,23 @@ export const CONTACT: Mutants = {
     replace:
       "    const { restored, lost, stillLost, over, republished, problems } = { restored: 0, lost: [] as never[], stillLost: 0, over: [] as never[], republished: [], problems: [] };",
     why: "what a restore has taken away stays away while its containers run",
-    found: null,
   },
   "lease-not-noticed": {
     file: "controller/lease.ts",
     find: "      this.#renewedMs = requestedMs;",
     replace: "      this.#wasHeld = false;",
     why: "no controller ever leads",
-    found: null,
   },
   "unready-is-served": {
     file: "daemon/node-core.ts",
     find: "    return this.#cluster?.notReady() ?? this.#settlement?.pending ?? null;",
     replace: "    return this.#cluster?.notReady() ?? null;",
     why: "ADDs are served before the node has told the API server what it owes, and has compared what it holds",
-    found: null,
   },
   "identities-outlive-their-address": {
     file: "identity/identity-cache.ts",
     find: "    if (now !== null && now === this.#generation) return true;",
     replace: "    if (now !== null && this.#generation !== null) return true;",
     why: "a guest is told who had its address a moment ago",
-    found: null,
   },
 };

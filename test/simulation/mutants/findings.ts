@@ -7,7 +7,6 @@ export const FINDINGS: Mutants = {
     find: "    this.#endMs = nowMs;\n",
     replace: "    if (this.#endMs < 0) this.#endMs = nowMs;\n",
     why: "a pass long after the last one begins counts as a gap, so that a slow controller frees nothing",
-    found: null,
   },
   "kubelets-addresses-not-imported": {
     file: "claims/import/import-candidates.ts",
@@ -15,49 +14,42 @@ export const FINDINGS: Mutants = {
     replace:
       "    const { nodes } = this.#options;\n    if (nodes === null || pod.podIPs.length > 0) return [];",
     why: "where no object defines a network, addresses of pods from before are given again",
-    found: null,
   },
   "other-boot-id-served": {
     file: "platform/boot-id.ts",
     find: '  if (wire.bootId !== "" && wire.bootId !== present.bootId) {',
     replace: '  if (wire.bootId !== "" && wire.bootId === "never") {',
     why: "a plugin binary and a daemon that read different boot IDs work together, until a DEL compares them",
-    found: null,
   },
   "joining-definition-not-imported": {
     file: "claims/import/import-sources.ts",
     find: '  return condition?.status === "True" && uncovered(object, sources).length === 0;',
     replace: '  return condition?.status === "True" && sources.length >= 0;',
     why: "a definition that joins a network brings pods whose addresses are given again",
-    found: null,
   },
   "unknown-attachments-not-recovered": {
     file: "store/cluster/recover-journal.ts",
     find: "  if (confirmed.length === 0) return 0;",
     replace: "  if (confirmed.length >= 0) return 0;",
     why: "what a journal lost with its last seconds is held for ever",
-    found: null,
   },
   "damaged-journal-stays": {
     file: "store/journal/state-folder.ts",
     find: "      if (this.#journalOnly) {\n        this.#log.error(",
     replace: '      if (this.#journalOnly && this.path === "") {\n        this.#log.error(',
     why: "a node with a damaged journal waits for somebody, although the API server knows everything",
-    found: null,
   },
   "release-of-a-living-pod": {
     file: "store/cluster/release.ts",
     find: '  const lives = asksPod && !force && (await podState(owner)) === "living";',
     replace: '  const lives = asksPod && force && (await podState(owner)) === "living";',
     why: "an operator's release without --force frees the imported address of a pod that runs",
-    found: null,
   },
   "one-pod-takes-a-network": {
     file: "claims/import/import-candidates.ts",
     find: "    return kept;\n",
     replace: "    return this.#heldHere(reporting);\n",
     why: "a pod that reports thousands of addresses gets all of them recorded for it",
-    found: null,
   },
   "recovery-in-two-halves": {
     file: "store/cluster/recover-journal.ts",
@@ -65,14 +57,12 @@ export const FINDINGS: Mutants = {
     replace:
       "  await parts.folder.write((ledger) => ledger.sql.putMeta.run(BOOT, parts.context.bootId));\n  const found = await listOfNode(parts, {});\n",
     why: "after a crash in the middle of a recovery the rest is never recovered",
-    found: null,
   },
   "failed-counts-as-ended": {
     file: "kube/views/pod-view.ts",
     find: "  return TERMINAL_PHASES.includes(String(status.phase)) && everyContainer(status, containerHasEnded);",
     replace: "  return TERMINAL_PHASES.includes(String(status.phase));",
     why: "an evicted pod that still shuts down loses its address",
-    found: null,
   },
   "node-not-identified": {
     file: "store/cluster/cluster-store.ts",
@@ -80,21 +70,18 @@ export const FINDINGS: Mutants = {
     replace:
       '    if (identity.kind === "other" && identity.problem === "") throw new OtherNode(identity.problem);',
     why: "a machine that has another one's name settles that one's addresses",
-    found: null,
   },
   "search-goes-on-without-intent": {
     file: "store/cluster/attach.ts",
     find: "          if (isOvertaken(ledger, want) || !goesOn) throw",
     replace: "          if (!goesOn && addresses.length === 0) throw",
     why: "an ADD whose intent a DEL has ended reserves further candidates, for nobody",
-    found: null,
   },
   "candidates-stay-marked": {
     file: "store/cluster/reserve.ts",
     find: "    for (const search of searches) search.leave();\n",
     replace: "",
     why: "after a fault of the disk addresses count as taken that nobody has",
-    found: null,
   },
   "static-pods-have-two-identities": {
     file: "kube/views/pod-view.ts",
@@ -102,7 +89,6 @@ export const FINDINGS: Mutants = {
     replace:
       "    staticUid: ofNode && annotations.size < 0 ? readStaticUid(annotations.get(STATIC_UID_ANNOTATION)) : null,",
     why: "the pod that the runtime names is not the one that the API server has",
-    found: null,
   },
   "suspended-add-loses-its-intent": {
     file: "store/journal/intents.ts",
@@ -110,7 +96,6 @@ export const FINDINGS: Mutants = {
     replace:
       "    if (underWay.has(addKey({ network, containerId: row.container_id, interface: row.interface })) && nowUs < 0) continue;",
     why: "after a suspend in the middle of an ADD its addresses are given back under it",
-    found: null,
   },
   "rest-of-a-former-sandbox-not-owed": {
     file: "store/cluster/record-attachment.ts",
@@ -118,55 +103,47 @@ export const FINDINGS: Mutants = {
     replace:
       '      const all = new Set(attachment.ips.map(({ address }) => address.split("/")[0] as string));\n      endRow(ledger, attachment.row, why, continues ? (kept.size < 0 ? kept : all) : undefined);',
     why: "of a sandbox that keeps some of its addresses nobody gives back the others",
-    found: null,
   },
   "restored-server-trusted": {
     file: "claims/cluster-continuity.ts",
     find: "      settleMs: Math.min(SETTLE_MS, recoveryMs),",
     replace: "      settleMs: SETTLE_MS - SETTLE_MS,",
     why: "after a restore a node gives addresses before the others have found out what they miss",
-    found: null,
   },
   "list-of-a-claim-not-published-again": {
     file: "store/cluster/reassert.ts",
     find: '  if (owner.kind !== "claim") return false;',
     replace: '  if (owner.kind !== "addressClaim") return false;',
     why: "a claim whose list a restore has emptied stays empty while its container runs",
-    found: null,
   },
   "completed-pod-taken-back": {
     file: "store/cluster/reassert.ts",
     find: '      if (attachment.pod !== null && (await claimAccess.podState(attachment.pod, deadlineMs)) === "completed")\n        return "over";',
     replace: "",
     why: "controller and node release and take back the address of a completed pod in turn",
-    found: null,
   },
   "owner-pod-stays-on-failed-target": {
     file: "controller/owner-pods.ts",
     find: "    if (astray.size === 0) return;\n    const users",
     replace: "    if (astray.size >= 0) return;\n    const users",
     why: "after a migration that failed the claim names the pod that is gone",
-    found: null,
   },
   "orphans-keep-their-counts": {
     file: "controller/orphan-networks.ts",
     find: "    for (const object of orphans) {\n",
     replace: "    for (const object of orphans.slice(orphans.length)) {\n",
     why: "a network that nothing defines any more tells of counts of then",
-    found: null,
   },
   "thief-not-told-of": {
     file: "claims/kube-claim-access.ts",
     find: "    if (pod !== null && MAY_NOT_USE.includes(refusal.code)) {",
     replace: '    if (pod !== null && MAY_NOT_USE.includes(refusal.code) && pod.name === "") {',
     why: "whose claim it is never learns who tries to use it",
-    found: null,
   },
   "check-complains-of-completed-pods": {
     file: "store/cluster/check-node.ts",
     find: "      if (problem === null || (await hasCompleted(attachment.pod, podState))) continue;",
     replace: "      if (problem === null) continue;",
     why: "check of a node asks for a completed pod to be recreated",
-    found: null,
   },
 };

@@ -7,15 +7,8 @@ export interface Mutant {
   readonly replace: string;
   /** What is wrong with it. */
   readonly why: string;
-  /** A seed that shows it, and after how many steps at most; null: no history shows it, and `why` says what else does. */
-  readonly found: FoundBy | null;
-}
-
-export interface FoundBy {
-  readonly seed: number;
-  readonly steps: number;
-  /** What the oracle calls it. */
-  readonly kind: string;
+  /** Why no history of the simulation shows it, and the test that does; absent: found.json has a seed that does. */
+  readonly elsewhere?: string;
 }
 
 export type Mutants = Readonly<Record<string, Mutant>>;

@@ -1,22 +1,23 @@
 // Looks for seeds that find the faults of test/simulation/mutants, and keeps them in test/simulation/mutants/found.json:
-//   node tools/hunt-mutants.mjs [--seeds 1-8] [--steps 20000] [--again] [NAME…]
+//   node tools/hunt-mutants.mjs [--seeds 1-8] [--steps 20000] [--again] [--keep FILE] [NAME…]
 // Without names: those that have no seed yet. A seed counts when the sound product is clean with it, or fails later.
 import { execFileSync, spawnSync } from "node:child_process";
 import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
-import { dirname, join } from "node:path";
+import { dirname, join, resolve } from "node:path";
 import { parseArgs } from "node:util";
 import { build } from "esbuild";
 
 const ROOT = dirname(import.meta.dirname);
-const KEPT = join(ROOT, "test/simulation/mutants/found.json");
 const { values, positionals } = parseArgs({
   options: {
     seeds: { type: "string", default: "1-8" },
     steps: { type: "string", default: "20000" },
     again: { type: "boolean", default: false },
+    keep: { type: "string", default: "test/simulation/mutants/found.json" },
   },
   allowPositionals: true,
 });
+const KEPT = resolve(ROOT, values.keep);
 const [from, to] = values.seeds.split("-").map(Number);
 const steps = Number(values.steps);
 const folder = mkdtempSync("/dev/shm/hunt-");

@@ -33,7 +33,10 @@ export async function checkNode(
   api: KubeApi,
   { owedCount, podState, recovering, listOf, hostLocal }: CheckNodeParts,
 ): Promise<Finding[]> {
-  const findings = checkDatabase(ledger);
+  const damage = checkDatabase(ledger);
+  // Everything else reads what may be on the damaged page.
+  if (damage.length > 0) return damage;
+  const findings: Finding[] = [];
   for (const network of recovering) {
     findings.push({
       invariant: "recovery",

@@ -26,11 +26,11 @@ export const DATA_KINDS: ActionKinds = {
   "metal3-machine-make": { weight: 1, run: makeMachine },
   "metal3-machine-delete": { weight: 0.6, run: (world, chance) => endMachine(world, chance, false) },
   "metal3-machine-replace": { weight: 0.5, run: (world, chance) => endMachine(world, chance, true) },
-  "metal3-secret-delete": { weight: 0.2, run: deleteSecret },
+  "metal3-secret-delete": { weight: 0.5, run: deleteSecret },
   "vm-template-named": { weight: 0.5, run: nameTemplate },
 };
 
-/** What must be counted in a long run over several seeds. */
+/** What must be counted in a long run. */
 export const DATA_OWED: readonly string[] = [
   "machines.data-made",
   "machines.data-rendered",

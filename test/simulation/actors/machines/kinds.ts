@@ -27,10 +27,10 @@ export const MACHINE_KINDS: ActionKinds = {
   "cluster-pause": { weight: 0.4, run: pause },
   "cluster-unpause": { weight: 0.8, run: unpause },
   "cluster-move": { weight: 0.4, run: move },
-  "cluster-teardown": { weight: 0.1, run: tearDown },
-  "machine-namespace-end": { weight: 0.1, run: endNamespace },
+  "cluster-teardown": { weight: 0.25, run: tearDown },
+  "machine-namespace-end": { weight: 0.25, run: endNamespace },
   "capi-install": { weight: 0.3, run: install },
-  "capi-switch-version": { weight: 0.05, run: switchVersion },
+  "capi-switch-version": { weight: 0.2, run: switchVersion },
   ...DATA_KINDS,
 };
 

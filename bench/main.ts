@@ -21,6 +21,7 @@ import { metadataMemory } from "./metadata/memory.ts";
 import { metadataNeighbour } from "./metadata/neighbour.ts";
 import { metadataPorts } from "./metadata/ports.ts";
 import { parallelAdds } from "./parallel-adds.ts";
+import { simulate } from "./simulate.ts";
 import { throughput } from "./throughput.ts";
 import { newFolder } from "./workbench.ts";
 
@@ -31,6 +32,7 @@ const MEASUREMENTS: Readonly<Record<string, Measurement>> = {
   memory,
   allocator,
   "command-line": commandLine,
+  simulate,
   identity,
   "metadata-guests": metadataGuests,
   "metadata-ports": metadataPorts,

@@ -3,10 +3,11 @@ import { mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 
-const ROOT = join(import.meta.dirname, "../..");
+/** Tests and measurements run in the folder of the repository. */
+const ROOT = process.cwd();
 
 /** What `--result` writes. */
-export interface Result {
+interface Result {
   readonly seed: number;
   readonly violation: { readonly kind: string; readonly message: string } | null;
   readonly steps: number;

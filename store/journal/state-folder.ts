@@ -35,6 +35,8 @@ import { carryRunning } from "./replace.ts";
 
 /** Pause before another attempt to reopen the database, ms. */
 const REOPEN_PAUSE_MS = 1_000;
+/** In the table of single values: the name of the node whose journal it is. */
+const NODE = "node";
 
 /**
  * A state folder in use: its database while it is open, and how it is reopened after a fault. Reads and writes get the
@@ -104,6 +106,10 @@ export class StateFolder {
     }
     try {
       const ledger = new Ledger(db, this.#context, (network) => this.#touched.add(network));
+      if (this.#journalOnly && !this.#isOfThisNode(ledger)) {
+        this.#beginAnew(db);
+        return this.open();
+      }
       const commits = new GroupCommit(
         db,
         this.#context,
@@ -121,6 +127,26 @@ export class StateFolder {
       this.#close(db);
       throw error;
     }
+  }
+
+  /**
+   * A journal says what containers of its node have; under another node's name, as on a disk that was copied or moved, its
+   * releases would be those of containers that run elsewhere. One that does not say whose it is becomes this node's.
+   */
+  #isOfThisNode({ sql }: Ledger): boolean {
+    const { node } = this.#context;
+    const written = sql.meta.get(NODE)?.value;
+    if (written === undefined) sql.putMeta.run(NODE, node);
+    return written === undefined || written === node;
+  }
+
+  #beginAnew(db: Database.Database): void {
+    this.#close(db);
+    const kept = putSoundAside(this.path, this.#context.clock);
+    acceptRebuild(this.path, null);
+    this.#log.error(
+      `the journal of ${this.path} is another node's; it was kept as ${kept.join(" and ")}, and a new one is begun`,
+    );
   }
 
   /** If the disk is full, the space of the reserve is freed first, so that DELs are served there too. */

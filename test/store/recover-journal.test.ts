@@ -1,5 +1,5 @@
 /** What a journal learns from the API at a start: after it was lost, after a reboot, and at every other one. */
-import { cpSync, rmSync } from "node:fs";
+import { cpSync, readdirSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import { expect, onTestFinished, test } from "vitest";
 import { ApiAway } from "../../kube/kube-api.ts";
@@ -55,6 +55,20 @@ test.each([1, 2, 3])(
     expect(node.bound).toEqual([]);
   },
 );
+
+test("a journal of another node is put aside, and what it owes is not sent in this one's name", async () => {
+  const { node } = await started("a", "b");
+  await node.store.detach(detachWant("a"));
+  const bound = node.bound;
+  await node.open({ name: "node-b" });
+  expect(node.journal).toEqual([]);
+  expect(node.said.join("\n")).toContain("is another node's; it was kept as holdfast.db.replaced-");
+  await node.settle();
+  expect(node.bound).toEqual(bound);
+  // The next start under that name finds its own.
+  await node.open({ name: "node-b" });
+  expect(readdirSync(node.folder).filter((name) => name.includes(".replaced-"))).toHaveLength(1);
+});
 
 test("a DEL that was drained from the spool before the recovery counts, also one of an earlier boot", async () => {
   const { node, ips } = await started("a", "b", "c");

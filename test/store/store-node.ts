@@ -39,7 +39,13 @@ export class StoreNode {
   }
 
   /** Opens the node's store, as a process that has just started. */
-  async open({ bootId = BOOT }: { readonly bootId?: string } = {}): Promise<KubernetesStore> {
+  async open({
+    bootId = BOOT,
+    name = NODE,
+  }: {
+    readonly bootId?: string;
+    readonly name?: string;
+  } = {}): Promise<KubernetesStore> {
     await this.store?.close();
     const say = (message: unknown) => {
       this.said.push(String(message));
@@ -52,7 +58,7 @@ export class StoreNode {
     const hostLocalDirs = { standard: this.hostLocalDir, allowed: null };
     const store = clusterStore({
       folder: this.folder,
-      context: { node: NODE, bootId, hostLocalDirs },
+      context: { node: name, bootId, hostLocalDirs },
       log: { info: say, warn: say, error: say },
       api,
       // No test here has a claim.

@@ -36,6 +36,7 @@ export class Disk {
   #number = 0;
   #state: string;
   #hasBackup = false;
+  #isDamaged = false;
   /** Bytes of SQLite's log that are surely on the disk. */
   #syncedLogBytes = 0;
   /** Files of the spool whose deletion may not be on the disk yet. */
@@ -69,6 +70,7 @@ export class Disk {
 
   /** A database has just been opened: everything of it is synced. */
   noteSynced(): void {
+    this.#isDamaged = false;
     this.#syncedLogBytes = sizeOf(join(this.#state, LOG));
   }
 
@@ -130,6 +132,11 @@ export class Disk {
     this.#replaceWith(other.state);
   }
 
+  /** Whether no daemon has opened it since it was damaged: only then is all of it looked at. */
+  get isDamaged(): boolean {
+    return this.#isDamaged;
+  }
+
   /** Some bytes in the middle of the database change. false: there is none. */
   damage(chance: Chance): boolean {
     const file = join(this.#state, DATABASE);
@@ -139,6 +146,7 @@ export class Disk {
     // A page header: what is behind the last row of a page is read by nobody.
     writeSync(fd, Buffer.alloc(64, 0x5a), 0, 64, chance.between(1, pages - 1) * 4_096);
     closeSync(fd);
+    this.#isDamaged = true;
     return true;
   }
 

@@ -2,7 +2,7 @@ import type { KubeObject } from "../../../kube/fake/objects.ts";
 import { sleep } from "../../../platform/time.ts";
 import type { World } from "../world.ts";
 import { type MachineClock, ProcessClock } from "./clocks.ts";
-import type { KubeletTools } from "./pod-care.ts";
+import { type KubeletTools, PodObject } from "./pod-care.ts";
 import { PodWorker } from "./pod-worker.ts";
 import type { FormerSandbox, Runtime, Sandbox } from "./runtime.ts";
 import { type ManifestFolder, StaticPodWorker } from "./static-pod.ts";
@@ -12,6 +12,11 @@ const HEARD_MS_MAX = 150;
 
 /** How late it sees a change of the folder of manifests, ms. */
 const MANIFEST_MS = 100;
+
+/** After it has found a mirror without a manifest, ms. */
+const MIRROR_MS = 1_000;
+/** How often it looks at its Node object, ms. */
+const REPORT_MS = 10_000;
 
 export interface KubeletParts {
   readonly node: string;
@@ -98,8 +103,11 @@ export class Kubelet {
   }
 
   #begin(object: KubeObject): void {
-    // Its kubelet has a manifest of it, and keeps this object by itself.
-    if (object.metadata.annotations?.["kubernetes.io/config.mirror"] !== undefined) return;
+    const mirrored = object.metadata.annotations?.["kubernetes.io/config.mirror"];
+    if (mirrored !== undefined) {
+      this.#lookAtMirror(object, mirrored);
+      return;
+    }
     const { node, countOf } = this.#parts;
     const { uid } = object.metadata;
     const name = keyOf(object);
@@ -107,6 +115,15 @@ export class Kubelet {
     const worker = new PodWorker(this.#tools(), object, this.#nextIp(), key);
     this.#workers.set(uid, worker);
     void worker.run(this.#adopt(uid)).then(() => this.#workers.delete(uid));
+  }
+
+  /** Of a static pod that it runs the object is kept by itself; of one whose manifest is gone it is removed. */
+  #lookAtMirror({ metadata: { namespace, name, uid } }: KubeObject, mirrored: string): void {
+    const { world, manifests } = this.#parts;
+    if (this.#statics.has(mirrored)) return;
+    if ([...manifests.values()].some(({ metadata }) => metadata.uid === mirrored)) return;
+    const mirror = new PodObject(world, { namespace, name, uid }, "");
+    this.clock.timer(MIRROR_MS, () => void mirror.remove());
   }
 
   /** Looks at the manifests. */
@@ -145,10 +162,21 @@ export class Kubelet {
 
   /** The Node object, as a kubelet keeps it. */
   async #register(): Promise<void> {
-    const { world, node, bootId } = this.#parts;
+    const { node, bootId } = this.#parts;
     const path = `/api/v1/nodes/${node}`;
     await sleep(this.clock, 100);
-    if ((await world.cluster.admin.get(path)) === null)
+    for (;;) {
+      await this.#reportNode(path, bootId);
+      await sleep(this.clock, REPORT_MS);
+    }
+  }
+
+  /** Where it is not as it should be: a person deletes it, a restored etcd has an older one. */
+  async #reportNode(path: string, bootId: string): Promise<void> {
+    const { world, node } = this.#parts;
+    const there = world.cluster.etcd.get("/nodes", node);
+    if (there?.status?.nodeInfo?.bootID === bootId && isReady(there)) return;
+    if (there === null)
       await world.cluster.admin.create("/api/v1/nodes", {
         apiVersion: "v1",
         kind: "Node",
@@ -157,6 +185,12 @@ export class Kubelet {
     const conditions = [{ type: "Ready", status: "True", reason: "KubeletReady", message: "" }];
     await world.cluster.admin.patch(`${path}/status`, { status: { nodeInfo: nodeInfo(bootId), conditions } });
   }
+}
+
+function isReady(node: KubeObject): boolean {
+  return node.status.conditions?.some(
+    ({ type, status }: KubeObject) => type === "Ready" && status === "True",
+  );
 }
 
 function keyOf({ metadata: { namespace, name } }: KubeObject): string {

@@ -267,6 +267,8 @@ export class SimMachine implements Machine {
     this.#resume();
     this.#daemon?.clock.continue();
     makeRoom(this.disk.state);
+    // A page that nobody reads is only found at a start, which is what `holdfast check` asks for.
+    if (this.disk.isDamaged) this.killDaemon();
     if (this.#daemon === null) this.#startDaemon();
   }
 

@@ -9,7 +9,7 @@ const EXIT = "simulation/exit";
 const BACKOFF_MS = 500;
 const BACKOFF_MAX_MS = 8_000;
 /** The longest that a kubelet goes on with a pod whose object is gone, ms. */
-const ORPHAN_MS_MAX = 20_000;
+const ORPHAN_MS_MAX = 10_000;
 
 /** What a kubelet does about one pod, from its appearance until nothing of it is left. */
 export class PodWorker {

@@ -13,7 +13,8 @@ export const switchOverActions: ActionKinds = { "network-switch-over": { weight:
 async function switchOver(world: World, chance: Chance): Promise<void> {
   const number = chance.below(NETWORKS_MAX);
   const name = `former-${number}`;
-  const [owner, guest] = chance.happens(0.5) ? ["shop", "bank"] : ["bank", "shop"];
+  // One network, one owner: the same number is always of the same namespace.
+  const [owner, guest] = number % 2 === 0 ? ["shop", "bank"] : ["bank", "shop"];
   const config = (type: string) => configOf(name, number, type);
   if (!(await put(world, owner, name, config(OTHER_TYPE), guest))) return;
   world.counts.add("network.switch-over");
@@ -51,7 +52,15 @@ async function lookAtImport(world: World, network: string): Promise<void> {
       world.counts.add("network.imported");
     if (others.areAllTold(network)) return;
   }
-  others.tellImported(network, true);
+  // Without a definition nobody can know that they are in use.
+  if (isOurs(world, network)) others.tellImported(network, true);
+}
+
+function isOurs(world: World, network: string): boolean {
+  const nads = ["shop", "bank"].map((namespace) =>
+    world.cluster.etcd.get("k8s.cni.cncf.io/network-attachment-definitions", `${namespace}/${network}`),
+  );
+  return nads.some((nad) => nad?.spec.config.includes("holdfast-ipam"));
 }
 
 async function makePods(

@@ -85,6 +85,10 @@ function hasReason(
       return place === null || held !== null;
     case 124:
       return named.some((claim) => claim !== null && isUsed(claim.places, one, interfaces));
+    case 130: // What somebody has written into a claim does not fit the network.
+      return named.some(
+        (claim) => claim?.object.metadata.annotations?.["simulation/prefilled"] !== undefined,
+      );
     case 11:
       if (/ is still cooling down/.test(message)) return held?.isCooling === true;
       if (/^no free address /.test(message)) return isFull(one.network);

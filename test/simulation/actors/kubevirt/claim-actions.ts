@@ -138,7 +138,9 @@ async function restore(world: World, chance: Chance): Promise<void> {
   if (vm === null) return;
   const owner = ownerOf(KUBEVIRT, "VirtualMachine", vm.metadata);
   const parts = { name: claimNameOf(name, "blue"), network: nad.network, owner };
-  const claim = await create(world, CLAIMS, claimObject({ namespace, name }, parts));
+  const object = claimObject({ namespace, name }, parts);
+  object.metadata.annotations = { "simulation/prefilled": "" };
+  const claim = await create(world, CLAIMS, object);
   if (claim !== null) await fillIn(world, nad, claim, ips);
   await sleep(world.clock, chance.below(5_000));
   await patch(world, VMS, vm, { spec: { runStrategy: "Always" } });

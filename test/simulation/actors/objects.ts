@@ -47,7 +47,7 @@ export function keyOf({ metadata }: KubeObject): string {
 }
 
 /** Where objects of a kind are created. */
-export function collectionOf({ root, plural }: Kind, namespace?: string): string {
+function collectionOf({ root, plural }: Kind, namespace?: string): string {
   return namespace === undefined ? `${root}/${plural}` : `${root}/namespaces/${namespace}/${plural}`;
 }
 

@@ -84,7 +84,7 @@ export const plainPodKinds: ActionKinds = {
 };
 
 /** Pods that no controller here looks after and that are not being deleted. */
-export function livePods(world: World): KubeObject[] {
+function livePods(world: World): KubeObject[] {
   return objectsOf(world, PODS).filter(
     (pod) => !isBeingDeleted(pod) && (pod.metadata.ownerReferences ?? []).length === 0,
   );

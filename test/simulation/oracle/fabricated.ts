@@ -40,12 +40,12 @@ export class Fabricated {
     this.node("node-1");
   }
 
+  readonly #daemon: CheckedMachine["daemon"] = {
+    core: { notReady: () => this.notReady, admin: { check: async () => ({ findings: this.findings }) } },
+  };
+
   #machine(): CheckedMachine {
-    const core = {
-      notReady: () => this.notReady,
-      admin: { check: async () => ({ findings: this.findings }) },
-    };
-    return { name: "node-1", isUp: this.isUp, daemon: { core } };
+    return { name: "node-1", isUp: this.isUp, daemon: this.#daemon };
   }
 
   /** What has been done is one step. */

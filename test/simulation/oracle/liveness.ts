@@ -2,8 +2,8 @@ import type { Interface } from "../world.ts";
 import { readPlace } from "./allocations.ts";
 import { describeInterface, type Interfaces } from "./interfaces.ts";
 import type { CheckedMachine } from "./oracle-parts.ts";
+import { claimsNamedBy } from "./pods.ts";
 import type { PossessionParts } from "./possession.ts";
-import { claimsNamedBy } from "./selection.ts";
 import type { PlainObject } from "./view.ts";
 import { violation } from "./violation.ts";
 

@@ -11,7 +11,7 @@
  *   claims-at-rest            at rest: claims name their pods; no pod holds a network for itself
  *   network-counts            at rest: what networks say of themselves
  *   excuses                   who was allowed to take an address away
- *   address, selection, view  how addresses, annotations and etcd are read
+ *   address, view             how addresses and etcd are read
  *   violation, oracle-parts   what can be found, and what is asked
  */
 

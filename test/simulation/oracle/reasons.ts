@@ -1,6 +1,6 @@
 import { describeOwner, type Held } from "./allocations.ts";
+import { claimsNamedBy } from "./pods.ts";
 import type { PossessionParts } from "./possession.ts";
-import { claimsNamedBy } from "./selection.ts";
 import { NETWORKS, type PlainObject, type PlainStore, PODS } from "./view.ts";
 import { violation } from "./violation.ts";
 

@@ -30,8 +30,6 @@ export type OracleKind =
   | "held-beyond-need"
   /** A claim names a pod that does not use it, while another one does. */
   | "owner-pod"
-  /** A pod that may not use a claim keeps trying, and the claim's owner is not told. */
-  | "untold-thief"
   /** An address is held for nobody. */
   | "held-without-reason"
   /** An address rests for ever. */

@@ -1,0 +1,136 @@
+import { expect, test } from "vitest";
+import { Fabricated, uidOf } from "./fabricated.ts";
+import { NADS } from "./view.ts";
+
+const A = "10.1.0.5/25";
+const COOLDOWN_MS = 10_000;
+
+/** Also where it is thrown at rest. */
+async function kindOf(work: () => unknown): Promise<string> {
+  try {
+    await work();
+  } catch (thrown) {
+    return (thrown as { kind?: string }).kind ?? String(thrown);
+  }
+  return "nothing";
+}
+
+/** `blue` has a cool-down and much room. */
+function roomy(): Fabricated {
+  const world = new Fabricated();
+  world.network({ size: "128", allocated: "0", cooling: "0", free: "125", subnets: "10.1.0.0/25" });
+  const config = JSON.stringify({ name: "blue", ipam: { cooldownSeconds: COOLDOWN_MS / 1_000 } });
+  world.etcd.put(NADS, "shop/blue", { metadata: { namespace: "shop", name: "blue" }, spec: { config } });
+  return world;
+}
+
+/** It was used and given back `agoMs` ago; now it is given to another pod. */
+function givenOn(agoMs: number, world = roomy()): void {
+  world.hold(A, { name: "web" }, { on: "node-1" });
+  world.step();
+  world.hold(A, { name: "web" }, { state: "Cooling" });
+  world.step();
+  world.nowMs += agoMs;
+  world.pod("db");
+  world.hold(A, { name: "db" }, { on: "node-1" });
+  world.step();
+}
+
+test("an address is not given to another owner before it has rested, while there are others", async () => {
+  expect(await kindOf(() => givenOn(500))).toBe("given-too-soon");
+  expect(await kindOf(() => givenOn(COOLDOWN_MS))).toBe("nothing");
+});
+
+test("in a network that is nearly full an address need not rest", async () => {
+  const full = roomy();
+  full.network({ size: "8", allocated: "5", cooling: "0", free: "0", subnets: "10.1.0.0/29" });
+  for (let last = 10; last < 15; last += 1) full.hold(`10.1.0.${last}/25`, { name: `pod-${last}` });
+  expect(await kindOf(() => givenOn(500, full))).toBe("nothing");
+});
+
+test("an owner takes its own address back at once", async () => {
+  const world = roomy();
+  world.pod("web");
+  world.hold(A, { name: "web" }, { on: "node-1" });
+  world.hold(A, { name: "web" }, { state: "Cooling" });
+  world.hold(A, { name: "web" }, { on: "node-1" });
+  expect(await kindOf(() => world.step())).toBe("nothing");
+});
+
+test("the address of a pod that has ended is not taken back for it", async () => {
+  const world = roomy();
+  world.pod("job", { status: { phase: "Succeeded", containerStatuses: [{ state: { terminated: {} } }] } });
+  world.hold(A, { name: "job" }, { on: "node-1" });
+  world.hold(A, { name: "job" }, { state: "Cooling" });
+  world.step();
+  world.nowMs += 60_000;
+  world.hold(A, { name: "job" }, { on: "node-1" });
+  expect(await kindOf(() => world.step())).toBe("revived");
+});
+
+test("what a claim's pod is answered is in the claim's list, from before and until it ends", async () => {
+  const early = new Fabricated();
+  early.claim("claim", []);
+  early.hold(A, { kind: "IPAMClaim", name: "claim" });
+  early.oracle.up(early.interface(early.pod("web", { claim: "claim" })), [A]);
+  expect(await kindOf(() => early.step())).toBe("answered-unpublished");
+
+  const emptied = new Fabricated();
+  emptied.hold(A, { kind: "IPAMClaim", name: "claim" });
+  emptied.claim("claim", [A]);
+  emptied.oracle.up(emptied.interface(emptied.pod("web", { claim: "claim" })), [A]);
+  emptied.step();
+  emptied.oracle.excused("blue", A, "somebody emptied the list");
+  emptied.claim("claim", []);
+  expect(await kindOf(() => emptied.step())).toBe("nothing");
+  expect(await kindOf(() => emptied.rest())).toBe("answered-unpublished");
+});
+
+test("a claim in use does not name a pod that is gone", async () => {
+  const world = new Fabricated();
+  world.hold(A, { kind: "IPAMClaim", name: "claim" });
+  world.claim("claim", [A]);
+  world.oracle.up(world.interface(world.pod("source", { claim: "claim" })), [A]);
+  world.step();
+  const claim = world.etcd.get("k8s.cni.cncf.io/ipamclaims", "shop/claim");
+  const naming = (name: string) =>
+    world.etcd.put("k8s.cni.cncf.io/ipamclaims", "shop/claim", {
+      ...claim,
+      status: { ...claim.status, ownerPod: { name } },
+    });
+  naming("source");
+  expect(await kindOf(() => world.rest())).toBe("nothing");
+  naming("target");
+  expect(await kindOf(() => world.rest())).toBe("owner-pod");
+});
+
+test("one pod does not hold a network for itself", async () => {
+  const world = new Fabricated();
+  world.pod("greedy");
+  for (let last = 10; last < 20; last += 1)
+    world.hold(`10.1.0.${last}/25`, { name: "greedy", uid: uidOf("greedy") });
+  expect(await kindOf(() => world.rest())).toBe("held-beyond-need");
+});
+
+test("after a restore nobody gets an address in use, where both nodes have heard of it", async () => {
+  const world = roomy();
+  const saved = world.etcd.save();
+  world.served("web", A);
+  world.etcd.restore(saved);
+  world.step();
+  world.hold(A, { name: "db" });
+  world.oracle.up(world.interface(world.pod("db")), [A]);
+  expect(await kindOf(() => world.step())).toBe("given-twice");
+});
+
+test("a daemon that was not there when etcd was restored could not tell what it missed", async () => {
+  const world = roomy();
+  const saved = world.etcd.save();
+  world.served("web", A);
+  world.notReady = "it is stopping";
+  world.etcd.restore(saved);
+  world.step();
+  world.hold(A, { name: "db" });
+  world.oracle.up(world.interface(world.pod("db")), [A]);
+  expect(await kindOf(() => world.step())).toBe("nothing");
+});

@@ -1,0 +1,26 @@
+import { readdirSync, readFileSync } from "node:fs";
+import { join } from "node:path";
+import { expect, test } from "vitest";
+
+/** Made up for its tests. */
+const OF_TESTS = ["fabricated.ts"];
+/** What the oracle hears, and how it says what it found. */
+const ALLOWED = ["../world.ts", "../engine/violation.ts"];
+
+test("the oracle shares no code with the product", () => {
+  const files = readdirSync(import.meta.dirname).filter(
+    (name) => !name.endsWith(".test.ts") && !OF_TESTS.includes(name),
+  );
+  expect(files).toContain("oracle.ts");
+  const imported = files.flatMap((name) => {
+    const text = readFileSync(join(import.meta.dirname, name), "utf8");
+    return [...text.matchAll(/\bfrom "([^"]+)"|\bimport\("([^"]+)"\)/g)].map(
+      ([, a, b]) => `${name}: ${a ?? b}`,
+    );
+  });
+  const foreign = imported.filter((one) => {
+    const [, path = ""] = one.split(": ");
+    return !path.startsWith("./") && !ALLOWED.includes(path);
+  });
+  expect(foreign).toEqual([]);
+});

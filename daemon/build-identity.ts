@@ -39,7 +39,7 @@ export function buildIdentityService(
     return new IdentityService({ store, source, vms: source, facts, notReady });
   }
   const cluster = behind;
-  const vms = new ClusterVms(cluster.api, cluster.pods);
+  const vms = new ClusterVms(cluster.api, cluster.pods, { readsVms: false });
   const source = new ClusterIdentities({
     api: cluster.api,
     facts,

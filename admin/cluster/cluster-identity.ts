@@ -20,7 +20,7 @@ export async function identityInCluster(api: KubeApi, question: IdentityQuestion
     mac: () => null,
     routes: ({ routes }) => routes,
   };
-  const vms = new ClusterVms(api, new PodDirectory(api, () => undefined));
+  const vms = new ClusterVms(api, new PodDirectory(api, () => undefined), { readsVms: true });
   const source = new ClusterIdentities({ api, facts, vms, networks: () => null });
   return answerFrom(
     { find: (one) => source.find(one), vm: (found) => vmOrRecorded(source, found) },

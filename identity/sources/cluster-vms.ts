@@ -13,16 +13,23 @@ const PODS_REMEMBERED_MAX = 10_000;
 /** A guest waits for the answer, ms. */
 const LEARN_MS_MAX = 5_000;
 
+export interface ClusterVmsRights {
+  /** Whether VirtualMachines may be read. Nodes may not: a stopped VM has no firmware UUID there. */
+  readonly readsVms: boolean;
+}
+
 /** The VM of a pod, from its VMI; of a stopped VM, from its claim and the VirtualMachine. */
 export class ClusterVms implements LocalVms {
   readonly #api: KubeApi;
   readonly #pods: PodDirectory;
+  readonly #readsVms: boolean;
   readonly #known = new BoundedMap<string, IdentityVm | null>(PODS_REMEMBERED_MAX);
   readonly #learning = new SingleFlight<void>();
 
-  constructor(api: KubeApi, pods: PodDirectory) {
+  constructor(api: KubeApi, pods: PodDirectory, { readsVms }: ClusterVmsRights) {
     this.#api = api;
     this.#pods = pods;
+    this.#readsVms = readsVms;
   }
 
   known(holdings: readonly Holding[]): IdentityVm | null | undefined {
@@ -102,7 +109,7 @@ export class ClusterVms implements LocalVms {
     const vm = recorded ?? (owner.kind === "claim" ? await this.#vmOfClaim(owner, deadlineMs) : null);
     if (vm === null) return null;
     const named = { namespace: owner.namespace, name: vm.name, uid: vm.uid };
-    const firmwareUuid = await this.#pods.firmwareUuidOfVm(named, deadlineMs);
+    const firmwareUuid = this.#readsVms ? await this.#pods.firmwareUuidOfVm(named, deadlineMs) : null;
     return { ...named, vmiUid: null, firmwareUuid };
   }
 

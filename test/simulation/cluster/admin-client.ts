@@ -8,7 +8,7 @@ const NOT_FOUND = 404;
 const REFUSED_FROM = 300;
 
 /** The API server said no. */
-export class AdminRefused extends Error {
+class AdminRefused extends Error {
   override readonly name = "AdminRefused";
   readonly status: number;
 

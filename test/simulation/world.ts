@@ -19,7 +19,8 @@ import type { Clock } from "../../platform/time.ts";
 import type { VirtualTime } from "../../platform/virtual-time.ts";
 import type { Chance } from "./engine/chance.ts";
 
-export interface World {
+/** One world of the simulation, as all its parts see it. */
+interface SimulatedWorld {
   readonly seed: number;
   readonly time: VirtualTime;
   /** The world's own clock. Machines and controllers have others. */
@@ -39,6 +40,8 @@ export interface World {
   /** The world ends: files are removed, databases closed. */
   atEnd(clear: () => void): void;
 }
+
+export type { SimulatedWorld as World };
 
 export interface PeaceWork {
   readonly heal?: () => void | Promise<void>;
@@ -76,7 +79,7 @@ export interface Action {
 export interface ActionKind {
   /** How often it comes, beside the others (1: usual). */
   readonly weight: number;
-  run(world: World, chance: Chance): void | Promise<void>;
+  run(world: SimulatedWorld, chance: Chance): void | Promise<void>;
 }
 
 /** By kind, `who-does-what`: `vm-start`, `node-reboot`, `etcd-restore`. Everything in actors/, machine/ and cluster/ that acts exports one. */

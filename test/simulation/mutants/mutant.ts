@@ -1,5 +1,5 @@
 /** A fault put into the product: one text of one file is replaced by another when the bundle of the simulation is made. */
-export interface Mutant {
+interface Mutant {
   /** Of the repository. */
   readonly file: string;
   /** Is there exactly once. */

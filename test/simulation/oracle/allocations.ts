@@ -26,7 +26,7 @@ export interface Held {
 }
 
 /** One address of one network. */
-export const placeOf = (network: string, key: string): string => `${network} ${key}`;
+const placeOf = (network: string, key: string): string => `${network} ${key}`;
 
 /** The place of an address in a text; null: it is no address. */
 export function readPlace(network: string, text: string): string | null {

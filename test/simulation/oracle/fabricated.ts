@@ -5,7 +5,7 @@ import type { CheckedMachine } from "./oracle-parts.ts";
 import { ALLOCATIONS, CLAIMS, LEASES, NADS, NETWORKS, NODES, type PlainObject, PODS, VMIS } from "./view.ts";
 
 /** Longer than an address may rest, ms. */
-export const REST_MS = 100_000;
+const REST_MS = 100_000;
 const NETWORK = "blue";
 
 export interface OwnerParts {

@@ -136,7 +136,7 @@ export function staticUidOf(pod: PlainObject): string | null {
 }
 
 /** The phase says so, and no container of it runs. */
-export function isOver(status: PlainObject): boolean {
+function isOver(status: PlainObject): boolean {
   if (status?.phase !== "Succeeded" && status?.phase !== "Failed") return false;
   const lists = [status.containerStatuses, status.initContainerStatuses, status.ephemeralContainerStatuses];
   return lists.every((list: PlainObject[] = []) => list.every(({ state }) => state?.running === undefined));

@@ -2,7 +2,7 @@
  * test/simulation/actors/guests/: what guests ask at 169.254.169.254
  *
  *   guests         who asks, when, and what the oracle hears of the answer
- *   metadata-node  what answers on one node; daemon-way: how it asks the daemon
+ *   simulated-metadata  what answers on one node; daemon-way: how it asks the daemon
  *   kinds          questions as actions
  */
 
@@ -13,7 +13,7 @@ import type { KubeObject } from "../../../../kube/fake/objects.ts";
 import { sleep } from "../../../../platform/time.ts";
 import { Violation } from "../../engine/violation.ts";
 import type { Interface, Machine, World } from "../../world.ts";
-import { MetadataNode } from "./metadata-node.ts";
+import { SimulatedMetadata } from "./simulated-metadata.ts";
 
 const DOCUMENT = "/openstack/latest/meta_data.json";
 /** While its virtual machine moves, stops or starts, a guest asks so many times. */
@@ -42,15 +42,15 @@ export function setUpGuests(world: World): void {
 /** Everybody behind an interface that is up. */
 export class Guests {
   readonly #world: World;
-  readonly #nodes = new Map<Machine, MetadataNode>();
+  readonly #nodes = new Map<Machine, SimulatedMetadata>();
   #changes = 0;
 
   constructor(world: World) {
     this.#world = world;
   }
 
-  nodeOf(machine: Machine): MetadataNode {
-    const known = this.#nodes.get(machine) ?? new MetadataNode(this.#world, machine);
+  nodeOf(machine: Machine): SimulatedMetadata {
+    const known = this.#nodes.get(machine) ?? new SimulatedMetadata(this.#world, machine);
     this.#nodes.set(machine, known);
     return known;
   }

@@ -6,7 +6,7 @@ import { attempted, PODS, podPath } from "../people/look.ts";
 import { MALLORY } from "../people/networks.ts";
 
 /** An element of the annotation by which a pod says which networks it wants. */
-export interface Selected {
+interface Selected {
   readonly name: string;
   readonly namespace?: string;
   readonly interface?: string;

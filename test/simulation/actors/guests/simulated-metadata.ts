@@ -29,7 +29,7 @@ export interface Told {
 }
 
 /** What answers guests of one node: the daemon's answers as the product's client reads them, and a metadata server over it. */
-export class MetadataNode {
+export class SimulatedMetadata {
   readonly #world: World;
   readonly #machine: Machine;
   #identities: IdentityClient | null = null;

@@ -1,11 +1,12 @@
 import { readFileSync, writeFileSync, writeSync } from "node:fs";
 import { parseArgs } from "node:util";
 import { type Found, readFound } from "./engine/found.ts";
-import { PARTS } from "./engine/parts.ts";
+import { PARTS, type Parts } from "./engine/parts.ts";
 import { type Outcome, type RunOptions, run } from "./engine/run.ts";
 import { type History, historyOf, replay, type Shrunk, shrink, stepsMaxOf } from "./engine/shrink.ts";
 import { missingOf } from "./story/counts.ts";
 import { storyOf, summaryOf } from "./story/summary.ts";
+import type { ActionKinds } from "./world.ts";
 
 /** The fault that was put into the product when this was bundled. */
 declare const MUTANT: string | null;
@@ -29,6 +30,8 @@ const { values: flags } = parseArgs({
     fresh: { type: "string" },
     /** How long a history that fails is made shorter, seconds. */
     shrink: { type: "string" },
+    /** `etcd-restore=5,pod-create=20`: how often these come, in place of what they say themselves. */
+    more: { type: "string", default: "" },
     /** Where a history that fails is written to. */
     keep: { type: "string" },
     /** Where the whole history is written to, whatever becomes of it. */
@@ -39,6 +42,9 @@ const { values: flags } = parseArgs({
     "owed-after": { type: "string" },
   },
 });
+
+/** What the world is made of, with the weights that were given. */
+const parts: Parts = { ...PARTS, kinds: weighted(PARTS.kinds, flags.more) };
 
 const number = (text: string | undefined, otherwise: number) =>
   text === undefined ? otherwise : Number(text);
@@ -64,7 +70,7 @@ async function main(): Promise<void> {
 async function tell(options: RunOptions): Promise<boolean> {
   progress(`seed ${options.seed}`);
   const begun = process.cpuUsage();
-  const outcome = await run(PARTS, { ...options, ...(flags.story && { onLine: print }) });
+  const outcome = await run(parts, { ...options, ...(flags.story && { onLine: print }) });
   const { user, system } = process.cpuUsage(begun);
   const processorMs = (user + system) / 1_000;
   const { violation, counts, steps } = outcome;
@@ -85,8 +91,7 @@ async function explain({ seed, nodes }: RunOptions, failed: Outcome): Promise<vo
   const seconds = number(flags.shrink, SHRINK_SECONDS);
   const deadlineMs = performance.now() + seconds * 1_000;
   const isTimeUp = () => performance.now() > deadlineMs;
-  const shrunk =
-    seconds === 0 ? null : await shrink(failed, nodes, { parts: PARTS, seed, isTimeUp, progress });
+  const shrunk = seconds === 0 ? null : await shrink(failed, nodes, { parts, seed, isTimeUp, progress });
   if (seconds > 0 && shrunk === null)
     print("told again, it does not fail: something that the seed does not decide was in it");
   const { history, outcome }: Shrunk = shrunk ?? { history: historyOf(nodes, failed), outcome: failed };
@@ -94,7 +99,7 @@ async function explain({ seed, nodes }: RunOptions, failed: Outcome): Promise<vo
   writeHistory(path, seed, history, outcome);
   const lines: string[] = [];
   if (shrunk !== null)
-    await replay(PARTS, seed, history, stepsMaxOf(outcome), { onLine: (line) => lines.push(line) });
+    await replay(parts, seed, history, stepsMaxOf(outcome), { onLine: (line) => lines.push(line) });
   print(storyOf(lines.length > 0 ? lines : failed.lastLines));
   print(
     `\n${outcome.violation?.kind}: ${outcome.violation?.message}\nkept in ${path}; make simulate FOUND=${path} tells it again`,
@@ -133,6 +138,17 @@ function writeResult(
     counts: Object.fromEntries(counts.all),
   };
   writeFileSync(path, `${JSON.stringify(result)}\n`);
+}
+
+function weighted(kinds: ActionKinds, text: string): ActionKinds {
+  const given = text.split(",").flatMap((one) => {
+    const [kind = "", weight] = one.split("=");
+    if (kind === "") return [];
+    const known = kinds[kind];
+    if (known === undefined) throw new Error(`nobody does ${kind}`);
+    return [[kind, { ...known, weight: Number(weight), run: known.run }] as const];
+  });
+  return { ...kinds, ...Object.fromEntries(given) };
 }
 
 void main();

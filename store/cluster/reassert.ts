@@ -1,6 +1,7 @@
 import { RefusalError } from "../../ipam/refusals.ts";
 import { parseInterfaceAddress } from "../../ipam/space/cidr.ts";
 import { type AllocationAttachment, attachmentKey } from "../../kube/objects.ts";
+import { isStaticUid } from "../../kube/views/pod-view.ts";
 import { isoTime } from "../../platform/time.ts";
 import { journalEnd, owe } from "../journal/intents.ts";
 import { attachmentOf } from "../journal/rows.ts";
@@ -34,7 +35,8 @@ export interface Reasserted {
 /**
  * Compares what this node holds with the API: a missing allocation is created again under its name; an attachment whose
  * address belongs to another owner is recorded as lost. Neither applies to a pod that has ended: its sandbox may exist
- * for long, and the controller has released its address by the same rule (PodView.terminal). A permanent refusal is
+ * for long, and the controller has released its address by the same rule (PodView.terminal); nor to one that is gone and
+ * whose container was of an earlier boot, as a journal has it whose end a power failure took. A permanent refusal is
  * reported and skipped, so that everything else is still compared. `unrestored` remembers it between calls, so that its
  * network is marked once. Throws ApiAway.
  */
@@ -197,8 +199,10 @@ async function reassertOne(
         missing.putBack(network, ip);
         return "held";
       }
-      if (attachment.pod !== null && (await claimAccess.podState(attachment.pod, deadlineMs)) === "completed")
-        return "over";
+      if (attachment.pod !== null) {
+        const pod = await claimAccess.podState(attachment.pod, deadlineMs);
+        if (pod === "completed" || (pod === "gone" && isOfFormerBoot(parts, attachment))) return "over";
+      }
       // A cooling address is free, whoever had it: a restored server does not know who took it over since.
       const state = reading?.object.status?.state;
       if (reading !== null && state !== "Cooling" && !isOwn(reading, holder)) return "lost";
@@ -251,6 +255,15 @@ function isRecorded(reading: AllocationReading | null, holder: AttachedHolder): 
   const { status } = reading.object;
   const { containerID, interface: interfaceName } = holder.attachment;
   return status?.state === "Bound" && attachmentKey(containerID, interfaceName) in (status.attachments ?? {});
+}
+
+/**
+ * Whether the container cannot run any more: its machine has been started again since. The kubelet runs a static pod again,
+ * whatever objects there are.
+ */
+function isOfFormerBoot({ context }: AttachParts, { stamp, netns, pod }: Attachment): boolean {
+  if (stamp.bootId === context.bootId || context.namespaceAlive?.(netns)) return false;
+  return pod !== null && !isStaticUid(pod.uid);
 }
 
 function isStillThere({ folder }: AttachParts, attachment: Attachment): boolean {

@@ -23,6 +23,11 @@ async function lost(node: StoreNode): Promise<void> {
   for (const file of FILES) rmSync(join(node.folder, file), { force: true });
 }
 
+function podUidOf(node: StoreNode, containerId: string): string {
+  const found = node.store.attachmentsAfter(0, 100).find((one) => one.containerId === containerId);
+  return found?.pod?.uid ?? "";
+}
+
 /** Ends the attachment in the journal alone, as one that a lost write never reached. */
 async function forget(node: StoreNode, containerId: string): Promise<void> {
   await node.journalFolder.write((ledger) => {
@@ -68,6 +73,21 @@ test("a journal of another node is put aside: nothing of it is held or released 
   await node.open({ name: "node-b" });
   expect(readdirSync(node.folder).filter((name) => name.endsWith(".db"))).toEqual(["holdfast.db"]);
   expect(readdirSync(node.folder).filter((name) => name.startsWith("holdfast.db.replaced-"))).toHaveLength(1);
+});
+
+test("an address that was given back is not taken again for a pod that is gone and a container of an earlier boot", async () => {
+  const { node } = await started("a", "b");
+  // What the journal has of their end is lost with the power.
+  for (const object of node.allocations)
+    node.api.put(ALLOCATIONS_PATH, {
+      ...object,
+      status: { ...object.status, state: "Cooling", attachments: {} },
+    });
+  node.endedPods.add(podUidOf(node, "a"));
+  await node.open({ bootId: NEXT_BOOT });
+  await node.settle();
+  expect(await node.store.reassert(true)).toMatchObject({ restored: 1, over: [{ containerId: "a" }] });
+  expect(node.bound.map((one) => one.split(" ")[1])).toEqual(["b.eth0"]);
 });
 
 test("a DEL that was drained from the spool before the recovery counts, also one of an earlier boot", async () => {

@@ -49,9 +49,9 @@ interface Counts {
 }
 
 /**
- * IPNetworks without a NetworkAttachmentDefinition or AddressPool: they show how many addresses are left, and are deleted when there
- * are none. One whose owner an administrator has set is the administrator's to delete, and one that the nodes' own
- * configuration defines may be needed at any time: both stay. So does one with an invalid definition: its owner is
+ * IPNetworks without a NetworkAttachmentDefinition: they show how many addresses are left, and are deleted when there are
+ * none. One whose owner an administrator has set is the administrator's to delete, and one that an AddressPool names or
+ * the nodes' own configuration defines may be needed at any time: they stay. So does one with an invalid definition: its owner is
  * expected to correct it, and the IPNetwork keeps the owner of the name.
  */
 export class OrphanNetworks {
@@ -69,18 +69,20 @@ export class OrphanNetworks {
   async runPass(signal: AbortSignal): Promise<void> {
     const { api, networks, allocations, pools, definitions, idle, keepSeconds } = this.#options;
     if (!networks.known || !allocations.known || !(pools.known || pools.missing) || idle() !== null) return;
-    const named = [...pools.items.values()].map(({ network }) => network);
-    const defined = new Set([...definitions.networks(), ...named]);
+    const named = new Set([...pools.items.values()].map(({ network }) => network));
+    const defined = new Set(definitions.networks());
+    // What exactly one configuration of nodes defines is counted like networks of a NetworkAttachmentDefinition.
     const orphans = [...networks.items.values()]
       .map(({ object }) => object)
-      .filter((object) => !defined.has(object.spec?.network) && nodeDefinitionsOf(object).length === 0);
+      .filter((object) => !defined.has(object.spec?.network) && nodeDefinitionsOf(object).length !== 1);
     const counts = orphans.length === 0 ? new Map<string, Counts>() : countAll(allocations.items.values());
     const wrong = wrongDefinitions(definitions.broken());
     const empty = new Map<string, number>();
     for (const object of orphans) {
       if (signal.aborted || idle() !== null) return;
       const { allocated, cooling } = counts.get(object.spec?.network) ?? { allocated: 0, cooling: 0 };
-      if (allocated + cooling > 0 || !mayGo(object) || mayBeDefined(object, wrong)) {
+      const isNeeded = named.has(object.spec?.network) || nodeDefinitionsOf(object).length > 0;
+      if (allocated + cooling > 0 || isNeeded || !mayGo(object) || mayBeDefined(object, wrong)) {
         await this.#show(object, allocated, cooling);
         continue;
       }

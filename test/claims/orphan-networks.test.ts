@@ -34,6 +34,7 @@ async function looks({
   pools = [],
   listedPools = pools,
   poolsKnown = true,
+  allocated = "0",
 }: {
   readonly watched?: readonly object[];
   readonly listed?: readonly object[];
@@ -42,6 +43,8 @@ async function looks({
   readonly listedPools?: readonly object[];
   /** null: they have no definition. */
   readonly poolsKnown?: boolean | null;
+  /** What it shows. */
+  readonly allocated?: string;
   readonly owner?: string | null;
   /** The owner that Holdfast recorded by itself; null: none. */
   readonly recorded?: string | null;
@@ -56,7 +59,7 @@ async function looks({
     metadata: { name: "blue", uid: "n", resourceVersion: "5", annotations },
     spec: { network: "blue", ...definedIn },
     status: {
-      allocated: "0",
+      allocated,
       cooling: "0",
       importedFrom: [],
       conditions: [{ type: "Imported", status: "True" }],
@@ -151,6 +154,12 @@ describe("an IPNetwork without an address", () => {
     expect(await looks({ listedPools: [pool("blue")] }), "not seen yet").toEqual([]);
     expect(await looks({ listedPools: [{ metadata, spec: "blue" }] }), "unreadable").toEqual([]);
     expect(await looks({ pools: [pool("red")] }), "another network's").toEqual(["DELETE"]);
+  });
+
+  test("shows true counts while an AddressPool names it", async () => {
+    const { metadata } = nad("machines", {});
+    const pools = [{ metadata, spec: { network: "blue" } }];
+    expect(await looks({ pools, allocated: "3" })).toEqual(["PATCH", "PATCH", "PATCH"]);
   });
 
   test("is kept while the AddressPools are not known, but not where they have no definition", async () => {

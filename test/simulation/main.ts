@@ -16,6 +16,12 @@ const STEPS = 100_000;
 /** Of a run that is long enough for everything to be exercised. */
 const OWED_AFTER_STEPS = 300_000;
 const SHRINK_SECONDS = 240;
+/** What a shell says of a process that they have ended. */
+const SIGNALS = [
+  ["SIGHUP", 129],
+  ["SIGINT", 130],
+  ["SIGTERM", 143],
+] as const;
 
 const { values: flags } = parseArgs({
   options: {
@@ -26,9 +32,9 @@ const { values: flags } = parseArgs({
     story: { type: "boolean", default: false },
     /** A history that was kept. */
     found: { type: "string" },
-    /** One fresh seed after the other, for so many seconds. */
+    /** One fresh seed after the other, until so many seconds of a processor are spent. */
     fresh: { type: "string" },
-    /** How long a history that fails is made shorter, seconds. */
+    /** How long a history that fails is made shorter, seconds of a processor. */
     shrink: { type: "string" },
     /** `etcd-restore=5,pod-create=20`: how often these come, in place of what they say themselves. */
     more: { type: "string", default: "" },
@@ -52,8 +58,16 @@ const print = (text: string) => void writeSync(1, `${text}\n`);
 const progress = (text: string) => void writeSync(2, `${text}\n`);
 const freshSeed = () => Math.floor(Math.random() * 2 ** 32);
 
+/** Its own time: what else a machine does makes neither fewer histories nor longer ones. */
+function spentMs(): number {
+  const { user, system } = process.cpuUsage();
+  return (user + system) / 1_000;
+}
+
 async function main(): Promise<void> {
-  const untilMs = performance.now() + number(flags.fresh, 0) * 1_000;
+  // An exit removes the folders of the machines, which a signal alone would leave.
+  for (const [signal, code] of SIGNALS) process.once(signal, () => process.exit(code));
+  const untilMs = spentMs() + number(flags.fresh, 0) * 1_000;
   const kept = flags.found === undefined ? {} : readFound(readFileSync(flags.found, "utf8"));
   do {
     const isFine = await tell({
@@ -63,16 +77,15 @@ async function main(): Promise<void> {
       ...kept,
     });
     if (!isFine) process.exitCode = 1;
-  } while (performance.now() < untilMs && process.exitCode !== 1);
+  } while (spentMs() < untilMs && process.exitCode !== 1);
 }
 
 /** One history. false: something is wrong with it. */
 async function tell(options: RunOptions): Promise<boolean> {
   progress(`seed ${options.seed}`);
-  const begun = process.cpuUsage();
+  const begunMs = spentMs();
   const outcome = await run(parts, { ...options, ...(flags.story && { onLine: print }) });
-  const { user, system } = process.cpuUsage(begun);
-  const processorMs = (user + system) / 1_000;
+  const processorMs = spentMs() - begunMs;
   const { violation, counts, steps } = outcome;
   const isLong = steps >= number(flags["owed-after"], OWED_AFTER_STEPS) && flags.found === undefined;
   const missing = isLong && violation === null ? missingOf(PARTS.owed, counts) : [];
@@ -89,8 +102,8 @@ async function tell(options: RunOptions): Promise<boolean> {
 /** The shortest history that still fails, as a file and as a story. */
 async function explain({ seed, nodes }: RunOptions, failed: Outcome): Promise<void> {
   const seconds = number(flags.shrink, SHRINK_SECONDS);
-  const deadlineMs = performance.now() + seconds * 1_000;
-  const isTimeUp = () => performance.now() > deadlineMs;
+  const deadlineMs = spentMs() + seconds * 1_000;
+  const isTimeUp = () => spentMs() > deadlineMs;
   const shrunk = seconds === 0 ? null : await shrink(failed, nodes, { parts, seed, isTimeUp, progress });
   if (seconds > 0 && shrunk === null)
     print("told again, it does not fail: something that the seed does not decide was in it");

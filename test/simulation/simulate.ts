@@ -1,10 +1,13 @@
-import { execFileSync, spawn } from "node:child_process";
+import { type ChildProcess, execFileSync, spawn } from "node:child_process";
 import { mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 
 /** Tests and measurements run in the folder of the repository. */
 const ROOT = process.cwd();
+
+/** Runs are measured in steps; a machine that is busy with other things may take this long for those of one test, ms. */
+export const PATIENCE_MS = 900_000;
 
 /** What `--result` writes. */
 interface Result {
@@ -39,7 +42,10 @@ export class Simulation {
   }
 
   /** Flags as in main.ts. What fails is not made shorter unless `--shrink` says so. */
-  run(flags: Readonly<Record<string, string | number | true>>): Promise<Simulated> {
+  run(
+    flags: Readonly<Record<string, string | number | true>>,
+    onStart: (child: ChildProcess) => void = () => {},
+  ): Promise<Simulated> {
     this.#runs += 1;
     const result = join(this.#folder, `result-${this.#runs}.json`);
     const all: Readonly<Record<string, string | number | true>> = {
@@ -52,6 +58,7 @@ export class Simulation {
       value === true ? [`--${name}`] : [`--${name}`, `${value}`],
     );
     const child = spawn("node", ["--enable-source-maps", this.#bundle, ...words], { cwd: ROOT });
+    onStart(child);
     let [stdout, stderr] = ["", ""];
     child.stdout.setEncoding("utf8").on("data", (text: string) => {
       stdout += text;

@@ -1,38 +1,50 @@
 import { readFileSync, writeFileSync } from "node:fs";
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { Simulation } from "../simulate.ts";
+import { PATIENCE_MS, Simulation } from "../simulate.ts";
 
 let simulation: Simulation;
 beforeAll(() => {
   simulation = new Simulation();
-});
+}, PATIENCE_MS);
 afterAll(() => simulation.remove());
+const patience = { timeout: PATIENCE_MS };
 
 /** Without what it took of a processor. */
 const timeless = (text: string) => text.replace(/\d+ steps\/s \([\d.]+ s of a processor\)/, "");
 
-test("the same seed is the same history in another process, byte for byte, with every request", async () => {
-  const flags = { seed: 20_260_101, steps: 6_000, story: true } as const;
-  const [one, other] = await Promise.all([simulation.run(flags), simulation.run(flags)]);
-  expect(one.result?.steps).toBeGreaterThanOrEqual(6_000);
-  expect(one.stdout.split("\n").length).toBeGreaterThan(300);
-  expect(timeless(other.stdout)).toBe(timeless(one.stdout));
-});
+test(
+  "the same seed is the same history in another process, byte for byte, with every request",
+  patience,
+  async () => {
+    const flags = { seed: 20_260_101, steps: 6_000, story: true } as const;
+    const [one, other] = await Promise.all([simulation.run(flags), simulation.run(flags)]);
+    expect(one.result?.steps).toBeGreaterThanOrEqual(6_000);
+    expect(one.stdout.split("\n").length).toBeGreaterThan(300);
+    expect(timeless(other.stdout)).toBe(timeless(one.stdout));
+  },
+);
 
-test("a long history has the same digest in another process, also when its story is told", async () => {
-  const flags = { seed: 4_711, steps: 100_000 } as const;
-  const [one, other] = await Promise.all([simulation.run(flags), simulation.run({ ...flags, story: true })]);
-  expect(one.result?.digest).toMatch(/^[0-9a-f]{16}$/);
-  expect(other.result?.digest).toBe(one.result?.digest);
-  expect(other.result?.counts).toEqual(one.result?.counts);
-});
+test(
+  "a long history has the same digest in another process, also when its story is told",
+  patience,
+  async () => {
+    const flags = { seed: 4_711, steps: 30_000 } as const;
+    const [one, other] = await Promise.all([
+      simulation.run(flags),
+      simulation.run({ ...flags, story: true }),
+    ]);
+    expect(one.result?.digest).toMatch(/^[0-9a-f]{16}$/);
+    expect(other.result?.digest).toBe(one.result?.digest);
+    expect(other.result?.counts).toEqual(one.result?.counts);
+  },
+);
 
-test("another seed is another history", async () => {
+test("another seed is another history", patience, async () => {
   const [one, other] = await Promise.all([1, 2].map((seed) => simulation.run({ seed, steps: 2_000 })));
   expect(one?.result?.digest).not.toBe(other?.result?.digest);
 });
 
-test("a kept history is told again as it was", async () => {
+test("a kept history is told again as it was", patience, async () => {
   const whole = await simulation.run({ seed: 815, steps: 5_000, record: simulation.file("record.json") });
   const kept = JSON.parse(readFileSync(simulation.file("record.json"), "utf8"));
   expect(kept.actions.length).toBeGreaterThan(10);

@@ -1,13 +1,12 @@
-import { execFileSync, spawnSync } from "node:child_process";
-import { existsSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
+import { readFileSync } from "node:fs";
 import { join } from "node:path";
-import { afterAll, expect, test } from "vitest";
+import { expect, test } from "vitest";
+import { PATIENCE_MS, Simulation } from "../simulate.ts";
 import { MUTANTS } from "./all.ts";
 import found from "./found.json" with { type: "json" };
 
 const ROOT = join(import.meta.dirname, "../../..");
-const folder = mkdtempSync("/dev/shm/mutants-");
-afterAll(() => rmSync(folder, { recursive: true, force: true }));
+const patience = { timeout: PATIENCE_MS };
 
 interface FoundBy {
   readonly seed: number;
@@ -29,47 +28,34 @@ test.each(Object.entries(MUTANTS))(
   },
 );
 
-test("the sound product is clean with the seeds that find a fault", () => {
-  const bundle = made(null);
+test("the sound product is clean with the seeds that find a fault", patience, async () => {
   const longest = new Map<string, FoundBy>();
   for (const one of Object.values(FOUND)) {
     const key = `${one.seed} ${one.more ?? ""}`;
     if ((longest.get(key)?.steps ?? 0) < one.steps) longest.set(key, one);
   }
-  for (const one of longest.values()) expect(run(bundle, one).violation, JSON.stringify(one)).toBeNull();
-}, 300_000);
-
-test.each(Object.entries(FOUND))("%s is found", (name, one) => {
-  const { violation } = run(made(name), { ...one, steps: one.steps + STEPS_MORE });
-  expect(violation?.kind, JSON.stringify(one)).toBe(one.kind);
+  const simulation = new Simulation();
+  try {
+    for (const one of longest.values())
+      expect((await violationIn(simulation, one))?.message, JSON.stringify(one)).toBeUndefined();
+  } finally {
+    simulation.remove();
+  }
 });
 
-function made(name: string | null): string {
-  const out = join(folder, `${name ?? "sound"}.cjs`);
-  const args = [join(ROOT, "tools/simulate-bundle.mjs"), "--out", out];
-  execFileSync(process.execPath, name === null ? args : [...args, "--mutant", name], { stdio: "inherit" });
-  return out;
-}
+test.each(Object.entries(FOUND))("%s is found", patience, async (name, one) => {
+  const simulation = new Simulation(name);
+  try {
+    const violation = await violationIn(simulation, { ...one, steps: one.steps + STEPS_MORE });
+    expect(violation?.kind, JSON.stringify(one)).toBe(one.kind);
+  } finally {
+    simulation.remove();
+  }
+});
 
-function run(
-  bundle: string,
-  { seed, steps, more = "" }: FoundBy,
-): { violation: { kind: string; message: string } | null } {
-  const result = join(folder, "result.json");
-  rmSync(result, { force: true });
-  const args = [
-    "--seed",
-    `${seed}`,
-    "--steps",
-    `${steps}`,
-    "--more",
-    more,
-    "--shrink",
-    "0",
-    "--result",
-    result,
-  ];
-  const { stderr } = spawnSync(process.execPath, [bundle, ...args], { encoding: "utf8" });
-  if (!existsSync(result)) throw new Error(`the run has no result: ${stderr.slice(-2_000)}`);
-  return JSON.parse(readFileSync(result, "utf8"));
+/** What is wrong in a history; undefined: nothing. */
+async function violationIn(simulation: Simulation, { seed, steps, more = "" }: FoundBy) {
+  const { result, stderr } = await simulation.run({ seed, steps, more });
+  if (result === null) throw new Error(`the run did not come to an end: ${stderr.slice(-2_000)}`);
+  return result.violation ?? undefined;
 }

@@ -4,6 +4,9 @@ import { type Due, TimerHeap } from "./timer-heap.ts";
 /** 2026-01-01T00:00:00Z */
 const BEGIN_WALL_MS = 1_767_225_600_000;
 
+/** No timer is shorter, unless it waits for nothing. */
+const SHORTEST_MS = 0.01;
+
 export interface VirtualClockOptions {
   /** What its monotonic clock and its boot clock show in the beginning, ms; default 0. */
   readonly originMs?: number;
@@ -143,7 +146,8 @@ export class VirtualClock implements Clock {
   start(timer: VirtualTimer): void {
     if (this.#isKilled) return;
     timer.order = this.#line.nextOrder();
-    const ms = Math.max(timer.ms, 0);
+    // Whoever waits for the rest of a time must get there: a billionth of a millisecond would not move the world's clock.
+    const ms = timer.ms > 0 ? Math.max(timer.ms, SHORTEST_MS) : 0;
     timer.dueMs = this.monotonicMs() + ms;
     if (this.#suspension !== null) this.#held.push(timer);
     else this.#line.due.push(timer.at(this.#line.nowMs + ms / this.#rate));

@@ -39,6 +39,12 @@ export class PodObject {
     return there?.metadata.uid === this.uid ? there : null;
   }
 
+  /** By its status. */
+  get hasEveryContainerEnded(): boolean {
+    const states: KubeObject[] = this.now?.status?.containerStatuses ?? [];
+    return states.every(({ state }) => state?.running === undefined);
+  }
+
   /** The state of all containers, and the phase; null: as it is. */
   async report(phase: string | null, state: object, more: object = {}): Promise<void> {
     const names: string[] = (this.now?.spec?.containers ?? []).map(({ name }: KubeObject) => name);

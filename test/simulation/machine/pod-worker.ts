@@ -126,8 +126,10 @@ export class PodWorker {
     }
     if (why === "deleted") await this.#rest(50 + 2_000 * this.#number("grace") ** 2);
     const phase = why === "1" || why === "evicted" ? "Failed" : why === "0" ? "Succeeded" : null;
-    const exitCode = phase === "Failed" ? 1 : 0;
-    if (why !== "ended") await this.#api.report(phase, { terminated: { exitCode } });
+    const exitCode = why === "0" || why === "deleted" ? 0 : 1;
+    // A kubelet that is started after an eviction, or after the power was lost meanwhile, says that nothing runs.
+    const isReported = why === "ended" && this.#api.hasEveryContainerEnded;
+    if (!isReported) await this.#api.report(phase, { terminated: { exitCode } });
     if (why !== "deleted") {
       world.counts.add(`pod.ended.${why}`);
       if (world.faults.decide(`${this.#key} sandbox stays`, 0.4)) {

@@ -98,8 +98,8 @@ export const machineActions: ActionKinds = {
   ...switchOverActions,
 } satisfies Record<string, ActionKind>;
 
+/** Those that a daemon with an API server passes: a transaction has one of its own only where there is none. */
 const KILL_POINTS: readonly KillPoint[] = [
-  "in-transaction",
   "before-commit",
   "after-commit",
   "after-intent",

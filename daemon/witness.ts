@@ -49,6 +49,8 @@ export class Witness {
       const page = this.#store.attachmentsAfter(after, PAGE);
       for (const attachment of page) {
         if (!this.#isGone(attachment)) continue;
+        // Nobody saw its namespace: its pod's end begins the grace in which its container may still run.
+        if (isLearnt(attachment) && !(await this.#podHasEnded(attachment.pod))) continue;
         const sinceMs = this.#gone.get(attachment.id) ?? this.#clock.monotonicMs();
         if (this.#clock.monotonicMs() - sinceMs < this.#graceMs) stillGone.set(attachment.id, sinceMs);
         else if (await this.#podHasEnded(attachment.pod)) await this.#end(attachment);
@@ -64,13 +66,15 @@ export class Witness {
 
   /**
    * No namespace outlives its boot, so one that still exists is of this boot, whatever its stamp says. For an
-   * attachment that a lost journal recovered from the API the namespace is unknown: the end of its pod, which is
-   * checked next, is the only evidence, and for a static pod its object is none.
+   * attachment that a lost journal recovered from the API the namespace is unknown: that its pod has ended for the
+   * whole grace is the only evidence, and for a static pod its object is none.
    */
-  #isGone({ stamp, netns, pod }: Attachment): boolean {
-    const learnt = netns.path === "" && stamp.us === 0 && pod !== null && !isStaticUid(pod.uid);
+  #isGone(attachment: Attachment): boolean {
+    const { stamp, netns } = attachment;
     const state = namespaceState(this.#machine.namespaceIdAt, netns);
-    return learnt || state === "gone" || (stamp.bootId !== this.#machine.bootId && state !== "alive");
+    return (
+      isLearnt(attachment) || state === "gone" || (stamp.bootId !== this.#machine.bootId && state !== "alive")
+    );
   }
 
   async #end(attachment: Attachment): Promise<void> {
@@ -82,4 +86,9 @@ export class Witness {
       );
     }
   }
+}
+
+/** Whether a lost journal recovered it from the API, and the end of its pod tells something. */
+function isLearnt({ stamp, netns, pod }: Attachment): boolean {
+  return netns.path === "" && stamp.us === 0 && pod !== null && !isStaticUid(pod.uid);
 }

@@ -1,0 +1,65 @@
+import { expect, test } from "vitest";
+import { Settlement } from "../../daemon/settlement.ts";
+import { ALLOCATIONS_PATH } from "../../kube/objects.ts";
+import { VirtualTime } from "../../platform/virtual-time.ts";
+import { until } from "../harness/wait.ts";
+import { StoreNode } from "./store-node.ts";
+import { detachWant } from "./subjects.ts";
+
+/** A node whose API server is restored from a backup that was made while both of its containers ran. */
+async function restored({ isUnbroken = false } = {}) {
+  const node = new StoreNode();
+  await node.open();
+  await node.settle();
+  const ips = await node.addPods("ended", "running");
+  const backup = structuredClone(node.allocations);
+  await node.store.detach(detachWant("ended"));
+  await node.store.drainOutbox();
+  expect(node.bound).toEqual([`${ips[1]}: running.eth0`]);
+  for (const object of backup) node.api.put(ALLOCATIONS_PATH, object);
+  expect(node.bound).toHaveLength(2);
+
+  const time = new VirtualTime();
+  const comparedAfter: number[] = [];
+  const recoveredAfter: number[] = [];
+  const continuity = {
+    ...{ gap: 3, isUnbroken, recovering: [] },
+    noteCompared: (gap: number) => comparedAfter.push(gap),
+    noteRecovered: (gap: number) => recoveredAfter.push(gap),
+  };
+  const quiet = { info: () => {}, warn: () => {}, error: () => {} };
+  const settlement = new Settlement({
+    cluster: {
+      api: { clock: time.clock() },
+      contact: { probe: async () => {}, continuity },
+      store: node.store,
+    } as never,
+    log: quiet as never,
+    mayBegin: () => true,
+    mayCompare: () => true,
+  });
+  settlement.lostTouch();
+  return { node, ips, time, comparedAfter, recoveredAfter, settlement };
+}
+
+test("an attachment that had ended and that a restored API server has brought back is ended, and no other", async () => {
+  const { node, ips, time, recoveredAfter, settlement } = await restored();
+  await until(async () => {
+    await time.pass(30_000);
+    return recoveredAfter.length > 0;
+  }, "the look for what the server has brought back");
+  await node.store.drainOutbox();
+  expect(node.bound).toEqual([`${ips[1]}: running.eth0`]);
+  expect(recoveredAfter[0]).toBe(3);
+  settlement.stop();
+});
+
+test("nothing is looked for after a gap in which the API server was there all the time", async () => {
+  const { node, time, comparedAfter, recoveredAfter, settlement } = await restored({ isUnbroken: true });
+  await until(async () => comparedAfter.length > 0, "the comparison after the gap");
+  for (let round = 0; round < 20; round += 1) await time.pass(30_000);
+  await node.store.drainOutbox();
+  expect(recoveredAfter).toEqual([]);
+  expect(node.bound).toHaveLength(2);
+  settlement.stop();
+});

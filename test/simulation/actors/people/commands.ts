@@ -11,6 +11,8 @@ import type { Machine, World } from "../../world.ts";
 
 /** How long somebody waits for the API server with the command line, ms. */
 const SILENCE_MS = 15_000;
+/** How often somebody asks who is not answered. */
+const ASKED_MAX = 5;
 
 /** Of the command line against the cluster. */
 const runs = new WeakMap<World, number>();
@@ -43,6 +45,13 @@ export async function askCluster(world: World, asked: Asked): Promise<Told> {
     api.close();
     world.cluster.cut(link);
   }
+}
+
+/** Somebody who was not answered asks again. */
+export async function answered(ask: () => Promise<Told>): Promise<Told> {
+  let told = await ask();
+  for (let i = 1; told.kind === "away" && i < ASKED_MAX; i += 1) told = await ask();
+  return told;
 }
 
 /** Throws Violation for an answer that no operator should see. */

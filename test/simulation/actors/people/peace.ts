@@ -2,20 +2,16 @@ import { Violation } from "../../engine/violation.ts";
 import type { World } from "../../world.ts";
 import { guardOf } from "../tenants/guard.ts";
 import { podsOf } from "../tenants/pods.ts";
-import { askCluster, askNode, type Told } from "./commands.ts";
+import { answered, askCluster, askNode, type Told } from "./commands.ts";
 import { touchedByHand } from "./forced.ts";
-import { ALLOCATIONS, attempted, CLAIMS, claimPath, NADS, nadPath, objectsOf, podPath } from "./look.ts";
+import { actAsTold } from "./left-over.ts";
+import { attempted, CLAIMS, claimPath, NADS, nadPath, objectsOf, podPath } from "./look.ts";
 import { JOINED, put } from "./nads.ts";
 import { MALLORY, NETWORKS, plannedNads } from "./networks.ts";
 import { giveBack } from "./owners.ts";
-import { said } from "./releases.ts";
 
 /** Younger findings are not reported, seconds: shorter than the time of peace. */
 const GRACE_SECONDS = 60;
-const LEFT_OVER =
-  /^(\S+)\/\d+ of network (\S+) is held by pod (\S+) \(\S*\), which is gone and had it before Holdfast/;
-/** How often somebody asks again who was not answered. */
-const ASKED_MAX = 5;
 
 /** What people and tenants have broken is put right when peace begins; at its end no check finds anything. */
 export function keepPeace(world: World): void {
@@ -44,7 +40,7 @@ async function checkAll(world: World): Promise<void> {
     const told = await answered(() => askNode(machine, { path: "/v1/check" }));
     expectNothing(`on ${machine.name}`, told);
   }
-  await releaseLeftOver(world, await checkCluster(world));
+  await actAsTold(world, await checkCluster(world));
   expectNothing("--kubeconfig", await checkCluster(world));
   touchedByHand(world).clear();
   world.counts.add("people.check-in-peace");
@@ -53,35 +49,6 @@ async function checkAll(world: World): Promise<void> {
 function checkCluster(world: World): Promise<Told> {
   const query = { grace: `${GRACE_SECONDS}` };
   return answered(() => askCluster(world, { path: "/v1/check", query }));
-}
-
-/**
- * What a pod said that it had, or what is recorded of it since somebody edited the record, is kept when nobody saw the pod end: only
- * people can know, and `check` tells them what to do.
- */
-async function releaseLeftOver(world: World, told: Told): Promise<void> {
-  const findings: { message: string }[] = told.kind === "answered" ? told.body.findings : [];
-  for (const { message } of findings) {
-    const [, address, network, holder = ""] = LEFT_OVER.exec(message) ?? [];
-    const one = objectsOf(world, ALLOCATIONS).find(
-      ({ spec }) => spec?.network === network && spec?.address.split("/")[0] === address,
-    );
-    if (one === undefined) continue;
-    if (!holder.startsWith(`${MALLORY}/`) && !touchedByHand(world).has(one.metadata.name)) continue;
-    const body = { network, address, force: false };
-    const outcome = await answered(() => askCluster(world, { method: "POST", path: "/v1/release", body }));
-    world.story.tell(
-      "alice",
-      `holdfast release ${address} --network ${network}, as check tells: ${said(outcome)}`,
-    );
-    world.counts.add("people.left-over-released");
-  }
-}
-
-async function answered(ask: () => Promise<Told>): Promise<Told> {
-  let told = await ask();
-  for (let i = 1; told.kind === "away" && i < ASKED_MAX; i += 1) told = await ask();
-  return told;
 }
 
 function expectNothing(where: string, told: Told): void {

@@ -1,0 +1,64 @@
+import type { World } from "../../world.ts";
+import { answered, askCluster, type Told } from "./commands.ts";
+import { touchedByHand } from "./forced.ts";
+import { ALLOCATIONS, attempted, CLAIMS, claimPath, objectsOf } from "./look.ts";
+import { MALLORY } from "./networks.ts";
+import { said } from "./releases.ts";
+
+const FORMER_POD =
+  /^(\S+)\/\d+ of network (\S+) is held by pod (\S+) \(\S*\), which is gone and had it before Holdfast/;
+const STUCK_CLAIM = /^claim (\S+) is being deleted since .*, though no pod names it$/;
+/** Of pods that ran when their network was given to Holdfast, perhaps deleted by force since. */
+const IMPORTED = /\/former-\d+-old-\d+$/;
+
+/** What only people can know or put right is found by `check`, and people do what its hint says. */
+export async function actAsTold(world: World, told: Told): Promise<void> {
+  const findings: { message: string }[] = told.kind === "answered" ? told.body.findings : [];
+  for (const { message } of findings) {
+    await releaseOfFormerPod(world, message);
+    await letGoOfClaim(world, message);
+  }
+}
+
+/**
+ * What a pod said that it had, or what is recorded of it since somebody edited the record, is kept when nobody saw the
+ * pod end. Somebody looks on the machines whether its containers run.
+ */
+async function releaseOfFormerPod(world: World, message: string): Promise<void> {
+  const [, address, network = "", holder = ""] = FORMER_POD.exec(message) ?? [];
+  const one = objectsOf(world, ALLOCATIONS).find(
+    ({ spec }) => spec?.network === network && spec?.address.split("/")[0] === address,
+  );
+  if (one === undefined || runs(world, network, holder)) return;
+  const isKnown = holder.startsWith(`${MALLORY}/`) || IMPORTED.test(holder);
+  if (!isKnown && !touchedByHand(world).has(one.metadata.name)) return;
+  const body = { network, address, force: false };
+  const outcome = await answered(() => askCluster(world, { method: "POST", path: "/v1/release", body }));
+  world.story.tell(
+    "alice",
+    `holdfast release ${address} --network ${network}, as check tells: ${said(outcome)}`,
+  );
+  world.counts.add("people.left-over-released");
+}
+
+/** Whether an interface of this pod is up anywhere. */
+function runs(world: World, network: string, holder: string): boolean {
+  return world.machines.some(({ interfaces }) =>
+    [...interfaces.keys()].some(
+      (one) => one.network === network && `${one.pod.namespace}/${one.pod.name}` === holder,
+    ),
+  );
+}
+
+/** Of a VM that left its claim behind, while another VM has its name: KubeVirt does not take its finalizer off. */
+async function letGoOfClaim(world: World, message: string): Promise<void> {
+  const [, key] = STUCK_CLAIM.exec(message) ?? [];
+  const claim = objectsOf(world, CLAIMS).find(
+    ({ metadata }) => `${metadata.namespace}/${metadata.name}` === key,
+  );
+  if (claim === undefined) return;
+  const { namespace, name } = claim.metadata;
+  world.story.tell("alice", `removes the finalizers of claim ${key}, as check tells`);
+  world.counts.add("people.left-over-let-go");
+  await attempted(world.cluster.admin.patch(claimPath(namespace, name), { metadata: { finalizers: null } }));
+}

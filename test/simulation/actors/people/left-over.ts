@@ -1,3 +1,4 @@
+import { sleep } from "../../../../platform/time.ts";
 import type { World } from "../../world.ts";
 import { answered, askCluster, type Told } from "./commands.ts";
 import { touchedByHand } from "./forced.ts";
@@ -10,6 +11,9 @@ const FORMER_POD =
 const STUCK_CLAIM = /^claim (\S+) is being deleted since .*, though no pod names it$/;
 /** Of pods that ran when their network was given to Holdfast, perhaps deleted by force since. */
 const IMPORTED = /\/former-\d+-old-\d+$/;
+
+/** So soon after it is gone the controllers have given back what a claim had, ms. */
+const GIVEN_BACK_MS = 60_000;
 
 /** What only people can know or put right is found by `check`, and people do what its hint says. */
 export async function actAsTold(world: World, told: Told): Promise<void> {
@@ -61,4 +65,5 @@ async function letGoOfClaim(world: World, message: string): Promise<void> {
   world.story.tell("alice", `removes the finalizers of claim ${key}, as check tells`);
   world.counts.add("people.left-over-let-go");
   await attempted(world.cluster.admin.patch(claimPath(namespace, name), { metadata: { finalizers: null } }));
+  await sleep(world.clock, GIVEN_BACK_MS);
 }

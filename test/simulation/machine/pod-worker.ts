@@ -122,7 +122,8 @@ export class PodWorker {
     if (why === "gone") return this.#endOrphan();
     if (why === "evicted") {
       await this.#api.report("Failed", { running: {} }, { reason: "Evicted" });
-      await this.#rest(1_000 + 8_000 * this.#number("evicted"));
+      // A virtual machine takes its time: longer than every grace of those who believe that Failed is the end.
+      await this.#rest(1_000 + 60_000 * this.#number("evicted") ** 2);
     }
     if (why === "deleted") await this.#rest(50 + 2_000 * this.#number("grace") ** 2);
     const phase = why === "1" || why === "evicted" ? "Failed" : why === "0" ? "Succeeded" : null;

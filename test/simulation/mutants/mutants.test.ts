@@ -9,15 +9,19 @@ const ROOT = join(import.meta.dirname, "../../..");
 const patience = { timeout: PATIENCE_MS };
 
 interface FoundBy {
+  /** The first of those that are tried. */
   readonly seed: number;
   readonly steps: number;
+  /** What the oracle calls it. */
   readonly kind: string;
   /** What happens more often than usually in it. */
   readonly more?: string;
 }
 const FOUND: Readonly<Record<string, FoundBy>> = found;
-/** What has been changed elsewhere may make a fault show a little later. */
-const STEPS_MORE = 5_000;
+/** The world changes, and with it what a seed means: one of so many in a row finds the fault. */
+const SEEDS = 4;
+/** Beside what it took once. */
+const STEPS_MORE = 4_000;
 
 test.each(Object.entries(MUTANTS))(
   "the text of %s is in the product exactly once",
@@ -28,28 +32,30 @@ test.each(Object.entries(MUTANTS))(
   },
 );
 
-test("the sound product is clean with the seeds that find a fault", patience, async () => {
-  const longest = new Map<string, FoundBy>();
-  for (const one of Object.values(FOUND)) {
-    const key = `${one.seed} ${one.more ?? ""}`;
-    if ((longest.get(key)?.steps ?? 0) < one.steps) longest.set(key, one);
-  }
-  const simulation = new Simulation();
-  try {
-    for (const one of longest.values())
-      expect((await violationIn(simulation, one))?.message, JSON.stringify(one)).toBeUndefined();
-  } finally {
-    simulation.remove();
-  }
+test("every fault is found by the simulation, or says what else finds it", () => {
+  const untold = Object.entries(MUTANTS).filter(
+    ([name, { elsewhere }]) => !FOUND[name] && elsewhere === undefined,
+  );
+  expect(untold.map(([name]) => name)).toEqual([]);
+  expect(Object.keys(FOUND).filter((name) => MUTANTS[name] === undefined)).toEqual([]);
 });
 
-test.each(Object.entries(FOUND))("%s is found", patience, async (name, one) => {
-  const simulation = new Simulation(name);
+test.each(
+  Object.entries(FOUND),
+)("%s is found, and the sound product is not blamed for it", patience, async (name, first) => {
+  const [spoiled, sound] = [new Simulation(name), new Simulation()];
+  const seen: string[] = [];
   try {
-    const violation = await violationIn(simulation, { ...one, steps: one.steps + STEPS_MORE });
-    expect(violation?.kind, JSON.stringify(one)).toBe(one.kind);
+    for (let seed = first.seed; seed < first.seed + SEEDS; seed += 1) {
+      const one = { ...first, seed, steps: first.steps + STEPS_MORE };
+      const kind = (await violationIn(spoiled, one))?.kind;
+      seen.push(`seed ${seed}: ${kind ?? "nothing"}`);
+      if (kind === first.kind && (await violationIn(sound, one))?.kind !== kind) return;
+    }
+    expect.fail(`expected ${first.kind} of ${name}: ${seen.join("; ")}`);
   } finally {
-    simulation.remove();
+    spoiled.remove();
+    sound.remove();
   }
 });
 

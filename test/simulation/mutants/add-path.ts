@@ -61,6 +61,7 @@ export const ADD_PATH: Mutants = {
     find: "    if (isBefore(want.stamp, { bootId: row.boot_id, us: row.boot_us }, ledger.context.bootId)) return true;",
     replace: "    if (row.boot_us < 0) return true;",
     why: "an ADD that comes after its own DEL attaches a container that is gone",
+    elsewhere: "test/store/allocations.contract.test.ts: no seed has shown it yet",
   },
   "import-not-awaited": {
     file: "cni/add-in-cluster.ts",

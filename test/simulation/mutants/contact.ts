@@ -7,6 +7,7 @@ export const CONTACT: Mutants = {
     find: "      this.#away = true;\n      this.continuity.lose();",
     replace: "      this.#away = true;",
     why: "after a restore new pods get addresses whose objects it has taken away",
+    elsewhere: "test/store/cluster-continuity.test.ts: no seed has shown it yet",
   },
   "missing-not-put-back": {
     file: "daemon/settlement.ts",

@@ -7,6 +7,8 @@ export const FINDINGS: Mutants = {
     find: "    this.#endMs = nowMs;\n",
     replace: "    if (this.#endMs < 0) this.#endMs = nowMs;\n",
     why: "a pass long after the last one begins counts as a gap, so that a slow controller frees nothing",
+    elsewhere:
+      "test/claims/sweeper.test.ts: passes take no time in the simulation, where processors are infinitely fast",
   },
   "kubelets-addresses-not-imported": {
     file: "claims/import/import-candidates.ts",
@@ -14,6 +16,8 @@ export const FINDINGS: Mutants = {
     replace:
       "    const { nodes } = this.#options;\n    if (nodes === null || pod.podIPs.length > 0) return [];",
     why: "where no object defines a network, addresses of pods from before are given again",
+    elsewhere:
+      "test/claims/import-candidates.test.ts: every network of the simulation has an object that defines it",
   },
   "other-boot-id-served": {
     file: "platform/boot-id.ts",
@@ -32,6 +36,7 @@ export const FINDINGS: Mutants = {
     find: "  if (confirmed.length === 0) return 0;",
     replace: "  if (confirmed.length >= 0) return 0;",
     why: "what a journal lost with its last seconds is held for ever",
+    elsewhere: "test/store/recover-journal.test.ts: no seed has shown it yet",
   },
   "damaged-journal-stays": {
     file: "store/journal/state-folder.ts",
@@ -44,12 +49,14 @@ export const FINDINGS: Mutants = {
     find: '  const lives = asksPod && !force && (await podState(owner)) === "living";',
     replace: '  const lives = asksPod && force && (await podState(owner)) === "living";',
     why: "an operator's release without --force frees the imported address of a pod that runs",
+    elsewhere: "test/claims/release-in-use.test.ts: no seed has shown it yet",
   },
   "one-pod-takes-a-network": {
     file: "claims/import/import-candidates.ts",
     find: "    return kept;\n",
     replace: "    return this.#heldHere(reporting);\n",
     why: "a pod that reports thousands of addresses gets all of them recorded for it",
+    elsewhere: "test/claims/import-candidates.test.ts: no seed has shown it yet",
   },
   "recovery-in-two-halves": {
     file: "store/cluster/recover-journal.ts",
@@ -57,12 +64,15 @@ export const FINDINGS: Mutants = {
     replace:
       "  await parts.folder.write((ledger) => ledger.sql.putMeta.run(BOOT, parts.context.bootId));\n  const found = await listOfNode(parts, {});\n",
     why: "after a crash in the middle of a recovery the rest is never recovered",
+    elsewhere:
+      "test/store/recover-journal.test.ts: the next start lists again what the journal does not have, so that nothing of it is left to see",
   },
   "failed-counts-as-ended": {
     file: "kube/views/pod-view.ts",
     find: "  return TERMINAL_PHASES.includes(String(status.phase)) && everyContainer(status, containerHasEnded);",
     replace: "  return TERMINAL_PHASES.includes(String(status.phase));",
     why: "an evicted pod that still shuts down loses its address",
+    elsewhere: "test/claims/pod-view.test.ts: no seed has shown it yet",
   },
   "node-not-identified": {
     file: "store/cluster/cluster-store.ts",
@@ -70,18 +80,22 @@ export const FINDINGS: Mutants = {
     replace:
       '    if (identity.kind === "other" && identity.problem === "") throw new OtherNode(identity.problem);',
     why: "a machine that has another one's name settles that one's addresses",
+    elsewhere:
+      "test/store/recover-journal.test.ts: no machine of the simulation starts under another one's name",
   },
   "search-goes-on-without-intent": {
     file: "store/cluster/attach.ts",
     find: "          if (isOvertaken(ledger, want) || !goesOn) throw",
     replace: "          if (!goesOn && addresses.length === 0) throw",
     why: "an ADD whose intent a DEL has ended reserves further candidates, for nobody",
+    elsewhere: "test/store/adds-and-dels.test.ts: no seed has shown it yet",
   },
   "candidates-stay-marked": {
     file: "store/cluster/reserve.ts",
     find: "    for (const search of searches) search.leave();\n",
     replace: "",
     why: "after a fault of the disk addresses count as taken that nobody has",
+    elsewhere: "test/store/adds-and-dels.test.ts: no seed has shown it yet",
   },
   "static-pods-have-two-identities": {
     file: "kube/views/pod-view.ts",
@@ -96,6 +110,8 @@ export const FINDINGS: Mutants = {
     replace:
       "    if (underWay.has(addKey({ network, containerId: row.container_id, interface: row.interface })) && nowUs < 0) continue;",
     why: "after a suspend in the middle of an ADD its addresses are given back under it",
+    elsewhere:
+      "test/store/adds-and-dels.test.ts: an ADD of the simulation is suspended for less than the ten minutes that this takes",
   },
   "rest-of-a-former-sandbox-not-owed": {
     file: "store/cluster/record-attachment.ts",
@@ -103,6 +119,7 @@ export const FINDINGS: Mutants = {
     replace:
       '      const all = new Set(attachment.ips.map(({ address }) => address.split("/")[0] as string));\n      endRow(ledger, attachment.row, why, continues ? (kept.size < 0 ? kept : all) : undefined);',
     why: "of a sandbox that keeps some of its addresses nobody gives back the others",
+    elsewhere: "test/store/adds-and-dels.test.ts: no seed has shown it yet",
   },
   "restored-server-trusted": {
     file: "claims/cluster-continuity.ts",
@@ -139,6 +156,7 @@ export const FINDINGS: Mutants = {
     find: "    if (pod !== null && MAY_NOT_USE.includes(refusal.code)) {",
     replace: '    if (pod !== null && MAY_NOT_USE.includes(refusal.code) && pod.name === "") {',
     why: "whose claim it is never learns who tries to use it",
+    elsewhere: "test/claims/refused-pods.test.ts: events are limited to one in five minutes, and may be lost",
   },
   "check-complains-of-completed-pods": {
     file: "store/cluster/check-node.ts",

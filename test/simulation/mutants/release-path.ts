@@ -28,6 +28,7 @@ export const RELEASE_PATH: Mutants = {
     find: "    isBefore({ bootId: row.boot_id, us: row.boot_us }, want.stamp, context.bootId);",
     replace: "    row.boot_us >= 0;",
     why: "a late DEL of an old sandbox ends the new one that has its container ID",
+    elsewhere: "test/store/allocations.contract.test.ts: no seed has shown it yet",
   },
   "boots-not-ordered": {
     file: "ipam/stamp.ts",
@@ -70,17 +71,20 @@ export const RELEASE_PATH: Mutants = {
     find: '  if (claim.listedCount === 0) return { kind: "keep", why: "claim-unpublished" };',
     replace: "",
     why: "an address that a slow daemon is about to publish is given back",
+    elsewhere: "test/claims/sweeper.test.ts: no seed has shown it yet",
   },
   "stale-list-believed": {
     file: "controller/carry-out.ts",
     find: "  if (identityOf(object.metadata, fresh) !== seen) return CHANGED;\n  switch (fresh.kind) {",
     replace: '  if (seen.includes(" release ")) return { kind: "cool" };\n  switch (fresh.kind) {',
     why: "an address is released by what a watch had shown, whatever is true by now",
+    elsewhere: "test/claims/sweeper.test.ts: no seed has shown it yet",
   },
   "moved-cluster-frees": {
     file: "claims/reasons/machines.ts",
     find: '  if (found.kind === "present") return found.it.paused ? moved : release;',
     replace: '  if (found.kind === "present") return release;',
     why: "machines that were moved to another management cluster lose their addresses",
+    elsewhere: "test/claims/machine-release.test.ts: no seed has shown it yet",
   },
 };

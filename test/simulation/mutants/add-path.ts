@@ -12,6 +12,7 @@ export const ADD_PATH: Mutants = {
     find: "      announce: async (addresses) => {",
     replace: "      announce: async (addresses) => {\n        if (addresses.length > 0) return;",
     why: "nobody knows what an ADD that ended in the middle had reserved",
+    elsewhere: "open: no seed has shown it yet",
   },
   "published-before-reserved": {
     file: ATTACH,
@@ -35,6 +36,7 @@ export const ADD_PATH: Mutants = {
         };
         if (await this.#take(this.#present).catch(isUnknown)) return this.#present;`,
     why: "a create without an answer counts as one that was refused: what it created is nobody's",
+    elsewhere: "open: no seed has shown it yet",
   },
   "conflict-counts-as-created": {
     file: HOLD,
@@ -55,6 +57,7 @@ export const ADD_PATH: Mutants = {
     find: "      rested ||\n",
     replace: "      object !== null ||\n",
     why: "an address is given on at once, while packets for its former holder are still under way",
+    elsewhere: "open: no seed has shown it yet",
   },
   "tombstone-forgotten": {
     file: "store/journal/attachment-journal.ts",
@@ -68,6 +71,7 @@ export const ADD_PATH: Mutants = {
     find: "      await cluster.imports.ensure(base.network, request, deadlineMs);",
     replace: "      cluster.imports.ensure(base.network, request, deadlineMs).catch(() => {});",
     why: "addresses from before are given while they are being recorded",
+    elsewhere: "open: no seed has shown it yet",
   },
   "claim-shared-by-anybody": {
     file: "ipam/decide-attach.ts",

@@ -27,11 +27,13 @@ export const CONTACT: Mutants = {
     find: "    return this.#cluster?.notReady() ?? this.#settlement?.pending ?? null;",
     replace: "    return this.#cluster?.notReady() ?? null;",
     why: "ADDs are served before the node has told the API server what it owes, and has compared what it holds",
+    elsewhere: "open: no seed has shown it yet",
   },
   "identities-outlive-their-address": {
     file: "identity/identity-cache.ts",
     find: "    if (now !== null && now === this.#generation) return true;",
     replace: "    if (now !== null && this.#generation !== null) return true;",
     why: "a guest is told who had its address a moment ago",
+    elsewhere: "open: no seed has shown it yet",
   },
 };

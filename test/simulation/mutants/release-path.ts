@@ -22,6 +22,7 @@ export const RELEASE_PATH: Mutants = {
         }
       })();`,
     why: "what was decided about an earlier version is written over whatever is there now",
+    elsewhere: "open: no seed has shown it yet",
   },
   "del-ends-what-is-newer": {
     file: INTENTS,
@@ -41,6 +42,7 @@ export const RELEASE_PATH: Mutants = {
     find: '    if ((await this.#release(row)) === "later") {',
     replace: '    if ((await this.#release(row).catch(() => "told")) === "later") {',
     why: "a release that could not be sent is forgotten",
+    elsewhere: "open: no seed has shown it yet",
   },
   "former-sandbox-frees": {
     file: OUTBOX,
@@ -53,18 +55,21 @@ export const RELEASE_PATH: Mutants = {
     find: "      for (const intent of ledger.sql.intents.all()) abandonIntent(ledger, intent);",
     replace: "      for (const intent of ledger.sql.intents.all()) ledger.sql.deleteIntent.run(intent.id);",
     why: "what a killed daemon had reserved in the middle of an ADD stays reserved",
+    elsewhere: "open: no seed has shown it yet",
   },
   "ended-attachments-come-back": {
     file: "daemon/settlement.ts",
     find: "    if (continuity.isUnbroken) return;",
     replace: "    if (gap >= 0) return;",
     why: "what had ended since the backup that etcd was restored from is held for ever",
+    elsewhere: "open: no seed has shown it yet",
   },
   "sweep-without-grace": {
     file: "controller/observations.ts",
     find: "    return known.passes >= 2 && nowMs - known.sinceMs >= known.afterMs;",
     replace: "    return known.passes >= 1;",
     why: "what is wrong for a moment only is acted upon",
+    elsewhere: "test/claims/sweeper.test.ts: no seed has shown it yet",
   },
   "unpublished-is-swept": {
     file: RELATIONS,

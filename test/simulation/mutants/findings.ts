@@ -31,7 +31,7 @@ export const FINDINGS: Mutants = {
     find: '  return condition?.status === "True" && uncovered(object, sources).length === 0;',
     replace: '  return condition?.status === "True" && sources.length >= 0;',
     why: "a definition that joins a network brings pods whose addresses are given again",
-    elsewhere: "open: no seed has shown it yet",
+    elsewhere: "test/claims/node-imports.test.ts: no seed has shown it yet",
   },
   "unknown-attachments-not-recovered": {
     file: "store/cluster/recover-journal.ts",
@@ -148,7 +148,6 @@ export const FINDINGS: Mutants = {
     find: "    if (astray.size === 0) return;\n    const users",
     replace: "    if (astray.size >= 0) return;\n    const users",
     why: "after a migration that failed the claim names the pod that is gone",
-    elsewhere: "open: no seed has shown it yet",
   },
   "orphans-keep-their-counts": {
     file: "controller/orphan-networks.ts",
@@ -169,6 +168,6 @@ export const FINDINGS: Mutants = {
     find: "      if (problem === null || (await hasCompleted(attachment.pod, podState))) continue;",
     replace: "      if (problem === null) continue;",
     why: "check of a node asks for a completed pod to be recreated",
-    elsewhere: "open: no seed has shown it yet",
+    elsewhere: "test/claims/completed-pods.test.ts: no seed has shown it yet",
   },
 };

@@ -12,7 +12,7 @@ interface FoundBy {
   /** The first of those that are tried. */
   readonly seed: number;
   readonly steps: number;
-  /** What the oracle calls it. */
+  /** What the oracle calls it: what comes first depends on the seed. */
   readonly kind: string;
   /** What happens more often than usually in it. */
   readonly more?: string;
@@ -40,24 +40,27 @@ test("every fault is found by the simulation, or says what else finds it", () =>
   expect(Object.keys(FOUND).filter((name) => MUTANTS[name] === undefined)).toEqual([]);
 });
 
-test.each(
-  Object.entries(FOUND),
-)("%s is found, and the sound product is not blamed for it", patience, async (name, first) => {
-  const [spoiled, sound] = [new Simulation(name), new Simulation()];
-  const seen: string[] = [];
-  try {
-    for (let seed = first.seed; seed < first.seed + SEEDS; seed += 1) {
-      const one = { ...first, seed, steps: first.steps + STEPS_MORE };
-      const kind = (await violationIn(spoiled, one))?.kind;
-      seen.push(`seed ${seed}: ${kind ?? "nothing"}`);
-      if (kind === first.kind && (await violationIn(sound, one))?.kind !== kind) return;
+test.each(Object.entries(FOUND))(
+  "%s is found, and the sound product is not blamed for it",
+  patience,
+  async (name, first) => {
+    const [spoiled, sound] = [new Simulation(name), new Simulation()];
+    const seen: string[] = [];
+    try {
+      for (let seed = first.seed; seed < first.seed + SEEDS; seed += 1) {
+        const one = { ...first, seed, steps: first.steps + STEPS_MORE };
+        const kind = (await violationIn(spoiled, one))?.kind;
+        seen.push(`seed ${seed}: ${kind ?? "nothing"}`);
+        if (kind === undefined || !first.kind.split(" ").includes(kind)) continue;
+        if ((await violationIn(sound, one))?.kind !== kind) return;
+      }
+      expect.fail(`expected ${first.kind} of ${name}: ${seen.join("; ")}`);
+    } finally {
+      spoiled.remove();
+      sound.remove();
     }
-    expect.fail(`expected ${first.kind} of ${name}: ${seen.join("; ")}`);
-  } finally {
-    spoiled.remove();
-    sound.remove();
-  }
-});
+  },
+);
 
 /** What is wrong in a history; undefined: nothing. */
 async function violationIn(simulation: Simulation, { seed, steps, more = "" }: FoundBy) {

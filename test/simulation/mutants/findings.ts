@@ -139,8 +139,8 @@ export const FINDINGS: Mutants = {
   },
   "completed-pod-taken-back": {
     file: "store/cluster/reassert.ts",
-    find: '      if (attachment.pod !== null && (await claimAccess.podState(attachment.pod, deadlineMs)) === "completed")\n        return "over";',
-    replace: "",
+    find: '        if (pod === "completed" || (pod === "gone" && isOfFormerBoot(parts, attachment))) return "over";',
+    replace: '        if (pod === "gone" && isOfFormerBoot(parts, attachment)) return "over";',
     why: "controller and node release and take back the address of a completed pod in turn",
   },
   "owner-pod-stays-on-failed-target": {

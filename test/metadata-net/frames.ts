@@ -52,9 +52,13 @@ s.settimeout(0.1)
 import threading
 done = threading.Event()
 threading.Thread(target=lambda: (sys.stdin.read(), done.set()), daemon=True).start()
-while not done.is_set():
+while True:
+    # What has arrived by the end is told, also where this process had no turn in time.
+    if done.is_set(): s.setblocking(False)
     try: got = s.recvfrom(2048)
-    except OSError: continue
+    except OSError:
+        if s.gettimeout() == 0: break
+        continue
     if got[1][2] != 4: print(got[0].hex(), flush=True)
 `;
 

@@ -32,7 +32,8 @@ export const BOOT: readonly string[] = [
 
 /**
  * Boots until its standard input ends. Each request is made like cloud-init's, on a connection of its own, and again
- * after a failure or a status that it takes as one, at most five times. Prints each answer: path, status, body.
+ * after a failure or a status that it takes as one, at most five times. Prints each answer: path, status, body; after each boot
+ * `whole`.
  */
 export const BOOTS = `
 import http.client, json, sys, threading, time
@@ -46,13 +47,16 @@ def ask(path):
             connection.request("GET", path); answer = connection.getresponse(); body = answer.read().decode()
             connection.close()
             if answer.status not in (408, 429, 500, 502, 503, 504): return answer.status, body
+            failure = f"status {answer.status}: {body}"
         except (OSError, http.client.HTTPException) as error: failure = repr(error)
     return 0, failure
 print("begun", flush=True)
 while not ended.is_set():
     for path in paths:
-        status, body = ask(path)
+        # Slower than the requests that one port may make in ten seconds, so that every answer counts.
+        time.sleep(0.035); status, body = ask(path)
         print(json.dumps({"path": path, "status": status, "body": body}), flush=True)
+    print("whole", flush=True)
 `;
 
 /** One answer that BOOTS prints; status 0: none came. */

@@ -23,6 +23,11 @@ export class GuestProgram {
     return until(() => this.#output.includes(text), `a guest's program to say "${text}"`);
   }
 
+  /** How often it has printed a text. */
+  times(text: string): number {
+    return this.#output.split(text).length - 1;
+  }
+
   write(text: string): void {
     this.#process.stdin?.write(text);
   }

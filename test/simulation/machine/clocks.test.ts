@@ -39,16 +39,48 @@ test("a suspended machine's monotonic clock stands still, its boot clock goes on
     firedMs = process.monotonicMs();
   });
   clock.suspend();
-  process.stop();
   await time.pass(10_000);
   clock.resume();
-  process.continue();
   expect(clock.monotonicMs()).toBe(0);
   expect(clock.bootUs()).toBe(20_000_000);
   await time.pass(499);
   expect(firedMs).toBe(-1);
   await time.pass(2);
   expect(firedMs).toBeGreaterThanOrEqual(999);
+});
+
+test("a process that is started on a suspended machine waits for its end, and takes no step meanwhile", async () => {
+  const { time, clock } = machine();
+  clock.suspend();
+  const process = new ProcessClock(clock);
+  let isFired = false;
+  process.timer(0.5, () => {
+    isFired = true;
+  });
+  let steps = 0;
+  const end = time.clock().timer(1_000, () => clock.resume());
+  while (!isFired && steps < 100 && time.step()) steps += 1;
+  expect(isFired).toBe(true);
+  expect(steps).toBeLessThan(5);
+  expect(time.nowMs).toBeGreaterThanOrEqual(1_000);
+  end.cancel();
+});
+
+test("a process that is continued while its machine is suspended goes on when the machine does", async () => {
+  const { time, clock, process } = machine();
+  let isFired = false;
+  process.timer(10, () => {
+    isFired = true;
+  });
+  process.stop();
+  clock.suspend();
+  await time.pass(100);
+  process.continue();
+  await time.pass(100);
+  expect(isFired).toBe(false);
+  clock.resume();
+  await time.pass(11);
+  expect(isFired).toBe(true);
 });
 
 test("a jump moves the wall clock only", () => {

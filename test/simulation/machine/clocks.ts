@@ -13,6 +13,8 @@ export class MachineClock {
   #suspendedSinceMs: number | null = null;
   #jumpedMs = 0;
   #lastBootUs = 0;
+  /** Those that live, each of which stands still while the machine is suspended. */
+  readonly processes = new Set<ProcessClock>();
 
   /** `world`: a clock that goes at the machine's own rate; it counts from this boot. */
   constructor(world: Clock) {
@@ -63,6 +65,7 @@ export class MachineClock {
     if (this.#suspendedSinceMs === null) return;
     this.#suspendedMs += this.#world.monotonicMs() - this.#suspendedSinceMs;
     this.#suspendedSinceMs = null;
+    for (const process of this.processes) process.fireLate();
   }
 
   jump(ms: number): void {
@@ -71,19 +74,20 @@ export class MachineClock {
 }
 
 /**
- * The time of one process of a machine. Nothing that it waits for comes while it is stopped (SIGSTOP), and nothing at all once it
- * is killed.
+ * The time of one process of a machine. Nothing that it waits for comes while it is stopped (SIGSTOP) or its machine suspended,
+ * and nothing at all once it is killed.
  */
 export class ProcessClock implements Clock {
   readonly #machine: MachineClock;
   readonly #timers = new Set<ProcessTimer>();
-  /** What became due while it was stopped, in order. */
+  /** What became due while it stood still, in order. */
   #late: ProcessTimer[] = [];
   #isStopped = false;
   #isDead = false;
 
   constructor(machine: MachineClock) {
     this.#machine = machine;
+    machine.processes.add(this);
   }
 
   get isDead(): boolean {
@@ -125,6 +129,12 @@ export class ProcessClock implements Clock {
   continue(): void {
     if (!this.#isStopped) return;
     this.#isStopped = false;
+    this.fireLate();
+  }
+
+  /** What became due meanwhile comes, if it goes on now. */
+  fireLate(): void {
+    if (this.#standsStill) return;
     const late = this.#late;
     this.#late = [];
     for (const timer of late) timer.scheduleRest();
@@ -132,6 +142,7 @@ export class ProcessClock implements Clock {
 
   kill(): void {
     this.#isDead = true;
+    this.#machine.processes.delete(this);
     for (const timer of this.#timers) timer.drop();
     this.#timers.clear();
     this.#late = [];
@@ -150,8 +161,12 @@ export class ProcessClock implements Clock {
     if (this.#late.length > 0) this.#late = this.#late.filter((one) => one !== timer);
   }
 
+  get #standsStill(): boolean {
+    return this.#isStopped || this.#machine.isSuspended;
+  }
+
   #due(timer: ProcessTimer): void {
-    if (this.#isStopped) {
+    if (this.#standsStill) {
       this.#late.push(timer);
       return;
     }

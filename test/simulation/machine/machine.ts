@@ -52,7 +52,6 @@ export class SimMachine implements Machine {
   #formerSandboxes: FormerSandbox[] = [];
   #killAt: { readonly point: KillPoint; passes: number } | null = null;
   #isUp = false;
-  #resume: () => void = () => {};
   #pluginBootId: string | null = null;
   /** As if somebody had disabled the unit. */
   #isDaemonOff = false;
@@ -118,7 +117,6 @@ export class SimMachine implements Machine {
     const offMs = 4 * 3_600_000 * (numberOf(seed, `${this.name} wall`) - 0.5);
     this.#clock = new MachineClock(time.clock({ rate, wallMs: this.#world.clock.wallMs() + offMs }));
     this.#life = new ProcessClock(this.#clock);
-    this.#resume = () => {};
     this.#isUp = true;
     this.#tell("boots");
     const namespaces = new Map<string, string>();
@@ -196,14 +194,7 @@ export class SimMachine implements Machine {
     const clock = this.#clock;
     this.#tell(`is suspended for ${Math.round(ms)} ms`);
     clock.suspend();
-    const processes = [this.#life, this.#kubelet.clock, ...(this.#daemon ? [this.#daemon.clock] : [])];
-    for (const process of processes) process.stop();
-    const resume = () => {
-      clock.resume();
-      for (const process of processes) process.continue();
-    };
-    this.#resume = resume;
-    this.#world.clock.timer(ms, resume);
+    this.#world.clock.timer(ms, () => clock.resume());
   }
 
   /** No daemon until `startDaemon`, as while its package is replaced. */
@@ -264,7 +255,7 @@ export class SimMachine implements Machine {
     this.#pluginBootId = null;
     this.#isDaemonOff = false;
     if (!this.#isUp) this.boot();
-    this.#resume();
+    this.#clock.resume();
     this.#daemon?.clock.continue();
     makeRoom(this.disk.state);
     // A page that nobody reads is only found at a start, which is what `holdfast check` asks for.

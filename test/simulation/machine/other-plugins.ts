@@ -20,14 +20,18 @@ export class OtherPlugins {
     this.#world = world;
   }
 
-  /** The lowest free address of the range, with its length; null: it is full. */
+  /**
+   * The lowest free address of the range, with its length; null: it is full. The other plugin does not know what Holdfast gives: that
+   * both give the same one while not all definitions are switched is documented (known-limits), so it is not looked for here.
+   */
   give({ network, text }: PluginConfig, one: Interface): string | null {
     const [base = "", length = ""] = String(JSON.parse(text).ipam.range).split("/");
     const prefix = base.slice(0, base.lastIndexOf(".") + 1);
     const users = this.#usersOf(network);
+    const recorded = this.#recordedOf(network);
     for (let last = 2; last < 60; last += 1) {
       const address = `${prefix}${last}`;
-      if (users.has(address)) continue;
+      if (users.has(address) || recorded.has(address)) continue;
       users.set(address, { one, isTold: false });
       return `${address}/${length}`;
     }
@@ -51,13 +55,10 @@ export class OtherPlugins {
 
   /** Tells of those of a network that are recorded by now; `everybody`: of all. How many it has told of. */
   tellImported(network: string, everybody: boolean): number {
-    const bound = new Set<string>();
-    for (const { object } of this.#world.cluster.etcd.range(ALLOCATIONS, ""))
-      if (object.spec?.network === network && object.status?.state === "Bound")
-        bound.add(object.spec.address);
+    const recorded = this.#recordedOf(network);
     let told = 0;
     for (const [address, user] of this.#usersOf(network)) {
-      if (user.isTold || !(everybody || bound.has(address))) continue;
+      if (user.isTold || !(everybody || recorded.get(address) === "Bound")) continue;
       this.#tell(user, `${address}/26`);
       told += 1;
     }
@@ -66,6 +67,15 @@ export class OtherPlugins {
 
   areAllTold(network: string): boolean {
     return [...this.#usersOf(network).values()].every(({ isTold }) => isTold);
+  }
+
+  /** The states of what Holdfast has recorded, by address without its length. */
+  #recordedOf(network: string): Map<string, string | undefined> {
+    const recorded = new Map<string, string | undefined>();
+    for (const { object } of this.#world.cluster.etcd.range(ALLOCATIONS, ""))
+      if (object.spec?.network === network)
+        recorded.set(withoutLength(object.spec.address), object.status?.state);
+    return recorded;
   }
 
   #tell(user: { readonly one: Interface; isTold: boolean } | undefined, ip: string): void {

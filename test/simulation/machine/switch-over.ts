@@ -16,6 +16,8 @@ async function switchOver(world: World, chance: Chance): Promise<void> {
   // One network, one owner: the same number is always of the same namespace.
   const [owner, guest] = number % 2 === 0 ? ["shop", "bank"] : ["bank", "shop"];
   const config = (type: string) => configOf(name, number, type);
+  // A definition that an earlier one has left would be the older one, and own the network.
+  if (isThere(world, owner, name) || isThere(world, guest, name)) return;
   if (!(await put(world, owner, name, config(OTHER_TYPE), guest))) return;
   world.counts.add("network.switch-over");
   const isShared = chance.happens(0.4);
@@ -57,10 +59,16 @@ async function lookAtImport(world: World, network: string): Promise<void> {
 }
 
 function isOurs(world: World, network: string): boolean {
-  const nads = ["shop", "bank"].map((namespace) =>
-    world.cluster.etcd.get("k8s.cni.cncf.io/network-attachment-definitions", `${namespace}/${network}`),
-  );
+  const nads = ["shop", "bank"].map((namespace) => nadOf(world, namespace, network));
   return nads.some((nad) => nad?.spec.config.includes("holdfast-ipam"));
+}
+
+function isThere(world: World, namespace: string, network: string): boolean {
+  return nadOf(world, namespace, network) !== undefined;
+}
+
+function nadOf(world: World, namespace: string, network: string) {
+  return world.cluster.etcd.get("k8s.cni.cncf.io/network-attachment-definitions", `${namespace}/${network}`);
 }
 
 async function makePods(

@@ -54,6 +54,7 @@ async function takeName(world: World, chance: Chance): Promise<void> {
       world,
       pod.metadata.uid,
       `it was given to pod ${pod.metadata.name}, whose namespace may not use it`,
+      network,
     );
     await endLater(world, pod, chance.between(5_000, 60_000));
   }

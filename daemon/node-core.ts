@@ -163,7 +163,7 @@ export class NodeCore {
       log,
       machine,
       graceSeconds: settings.witnessGraceSeconds,
-      podHasEnded: async (pod) => this.#cluster === null || this.#cluster.podHasEnded(pod),
+      podHasEnded: kubernetes === null ? null : (pod) => kubernetes.cluster.podHasEnded(pod),
     });
     const spool = () => this.#spool.counts();
     this.metrics = new Metrics({

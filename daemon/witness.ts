@@ -1,7 +1,7 @@
 import { isStaticUid } from "../kube/views/pod-view.ts";
 import type { Log } from "../platform/log.ts";
 import type { Machine } from "../platform/machine.ts";
-import { namespaceState } from "../platform/namespaces.ts";
+import { type NamespaceState, namespaceState } from "../platform/namespaces.ts";
 import { type Clock, nextTurn } from "../platform/time.ts";
 import type { NodeAttachments } from "../store/node-store.ts";
 import type { Attachment, PodIdentity } from "../store/records.ts";
@@ -11,14 +11,14 @@ const PAGE = 200;
 
 /**
  * Ends attachments whose DEL was lost: an attachment whose network namespace was seen and has been gone for the whole
- * grace period is ended as if by DEL; in Kubernetes only if its pod has ended too. A namespace that was never seen, or
- * cannot be checked, is left alone.
+ * grace period is ended as if by DEL; in Kubernetes only if its pod has ended too. An attachment whose namespace nobody ever
+ * saw is ended in Kubernetes when its pod has ended for the grace; one that cannot be checked is left alone.
  * See docs/decisions/0005.
  */
 export class Witness {
   readonly #store: Pick<NodeAttachments, "attachmentsAfter" | "endAttachment">;
   readonly #machine: Pick<Machine, "bootId" | "namespaceIdAt">;
-  readonly #podHasEnded: (pod: PodIdentity | null) => Promise<boolean>;
+  readonly #podHasEnded: ((pod: PodIdentity | null) => Promise<boolean>) | null;
   readonly #clock: Clock;
   readonly #log: Log;
   readonly #graceMs: number;
@@ -31,8 +31,8 @@ export class Witness {
     readonly log: Log;
     readonly machine: Pick<Machine, "bootId" | "namespaceIdAt">;
     readonly graceSeconds: number;
-    /** Whether a pod has certainly ended. */
-    podHasEnded(pod: PodIdentity | null): Promise<boolean>;
+    /** Whether a pod has certainly ended; null: nothing here tells of pods. */
+    readonly podHasEnded: ((pod: PodIdentity | null) => Promise<boolean>) | null;
   }) {
     this.#store = parts.store;
     this.#clock = parts.clock;
@@ -50,10 +50,10 @@ export class Witness {
       for (const attachment of page) {
         if (!this.#isGone(attachment)) continue;
         // Nobody saw its namespace: its pod's end begins the grace in which its container may still run.
-        if (isLearnt(attachment) && !(await this.#podHasEnded(attachment.pod))) continue;
+        if (this.#isUnseen(attachment) && !(await this.#hasEnded(attachment.pod))) continue;
         const sinceMs = this.#gone.get(attachment.id) ?? this.#clock.monotonicMs();
         if (this.#clock.monotonicMs() - sinceMs < this.#graceMs) stillGone.set(attachment.id, sinceMs);
-        else if (await this.#podHasEnded(attachment.pod)) await this.#end(attachment);
+        else if (await this.#hasEnded(attachment.pod)) await this.#end(attachment);
         else stillGone.set(attachment.id, sinceMs);
       }
       const last = page[page.length - 1];
@@ -64,17 +64,29 @@ export class Witness {
     this.#gone = stillGone;
   }
 
-  /**
-   * No namespace outlives its boot, so one that still exists is of this boot, whatever its stamp says. For an
-   * attachment that a lost journal recovered from the API the namespace is unknown: that its pod has ended for the
-   * whole grace is the only evidence, and for a static pod its object is none.
-   */
+  /** No namespace outlives its boot, so one that still exists is of this boot, whatever its stamp says. */
   #isGone(attachment: Attachment): boolean {
-    const { stamp, netns } = attachment;
-    const state = namespaceState(this.#machine.namespaceIdAt, netns);
-    return (
-      isLearnt(attachment) || state === "gone" || (stamp.bootId !== this.#machine.bootId && state !== "alive")
-    );
+    const state = this.#stateOf(attachment);
+    const isFormer = attachment.stamp.bootId !== this.#machine.bootId && state !== "alive";
+    return this.#isUnseen(attachment) || state === "gone" || isFormer;
+  }
+
+  /**
+   * Of an attachment that a lost journal recovered from the API, and of one at whose ADD not even the plugin binary saw
+   * a namespace, the only evidence is that its pod has ended for the whole grace. For a static pod its object is none.
+   */
+  #isUnseen(attachment: Attachment): boolean {
+    const { stamp, netns, pod } = attachment;
+    if (pod === null || isStaticUid(pod.uid) || this.#podHasEnded === null) return false;
+    return (netns.path === "" && stamp.us === 0) || this.#stateOf(attachment) === "never-there";
+  }
+
+  #stateOf({ netns }: Attachment): NamespaceState {
+    return namespaceState(this.#machine.namespaceIdAt, netns);
+  }
+
+  async #hasEnded(pod: PodIdentity | null): Promise<boolean> {
+    return this.#podHasEnded === null || this.#podHasEnded(pod);
   }
 
   async #end(attachment: Attachment): Promise<void> {
@@ -86,9 +98,4 @@ export class Witness {
       );
     }
   }
-}
-
-/** Whether a lost journal recovered it from the API, and the end of its pod tells something. */
-function isLearnt({ stamp, netns, pod }: Attachment): boolean {
-  return netns.path === "" && stamp.us === 0 && pod !== null && !isStaticUid(pod.uid);
 }

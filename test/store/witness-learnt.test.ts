@@ -1,4 +1,4 @@
-/** What the witness may end of attachments that a lost journal recovered from the API. */
+/** What the witness may end of attachments of which nobody has seen a network namespace. */
 import { expect, test } from "vitest";
 import { Witness } from "../../daemon/witness.ts";
 import { makeLog } from "../../platform/log.ts";
@@ -7,41 +7,74 @@ import type { Attachment } from "../../store/records.ts";
 
 const GRACE_S = 20;
 
-test("a recovered attachment whose pod is deleted by force is ended a whole grace later, however long it was known", async () => {
-  const time = new VirtualTime();
-  const clock = time.clock();
-  const one = {
-    id: 1,
-    network: "blue",
-    containerId: "c1",
-    interface: "net1",
-    netns: { path: "", id: "", seen: false },
-    stamp: { bootId: "boot-1", us: 0 },
-    pod: { namespace: "shop", name: "pod-1", uid: "7d9f3a52-0000-4000-8000-000000000001" },
-  } as unknown as Attachment;
-  const held = [one];
-  let hasEnded = false;
-  const witness = new Witness({
-    store: {
-      attachmentsAfter: (after) => held.filter(({ id }) => id > after),
-      endAttachment: async () => held.pop() !== undefined,
-    },
-    clock,
-    log: makeLog("silent", clock),
-    machine: { bootId: "boot-1", namespaceIdAt: () => null },
-    graceSeconds: GRACE_S,
-    podHasEnded: async () => hasEnded,
-  });
-  const lookFor = async (seconds: number): Promise<void> => {
+const UID = "7d9f3a52-0000-4000-8000-000000000001";
+const STATIC_UID = "0123456789abcdef0123456789abcdef";
+const RECOVERED = { netns: { path: "", id: "", witnessed: false }, stamp: { bootId: "boot-1", us: 0 } };
+const UNSEEN = {
+  netns: { path: "/run/netns/c1", id: "", witnessed: false },
+  stamp: { bootId: "boot-1", us: 5 },
+};
+
+/** One attachment, at which the witness looks every five seconds. */
+class Watched {
+  readonly #clock;
+  readonly #time = new VirtualTime();
+  readonly #held: Attachment[];
+  readonly #witness: Witness;
+  hasEnded = false;
+
+  constructor(parts: object, { uid = UID, isKubernetes = true, idThere = "" } = {}) {
+    const pod = { namespace: "shop", name: "pod-1", uid };
+    const one = { id: 1, network: "blue", containerId: "c1", interface: "net1", pod, ...parts };
+    this.#held = [one as unknown as Attachment];
+    this.#clock = this.#time.clock();
+    this.#witness = new Witness({
+      store: {
+        attachmentsAfter: (after) => this.#held.filter(({ id }) => id > after),
+        endAttachment: async () => this.#held.pop() !== undefined,
+      },
+      clock: this.#clock,
+      log: makeLog("silent", this.#clock),
+      machine: { bootId: "boot-1", namespaceIdAt: () => idThere },
+      graceSeconds: GRACE_S,
+      podHasEnded: isKubernetes ? async () => this.hasEnded : null,
+    });
+  }
+
+  async isKeptFor(seconds: number): Promise<boolean> {
     for (let passed = 0; passed < seconds; passed += 5) {
-      await time.run(witness.runPass());
-      await time.run(new Promise<void>((resolve) => clock.timer(5_000, resolve)));
+      await this.#time.run(this.#witness.runPass());
+      await this.#time.run(new Promise<void>((resolve) => this.#clock.timer(5_000, resolve)));
     }
-  };
-  await lookFor(5 * GRACE_S);
-  hasEnded = true;
-  await lookFor(GRACE_S);
-  expect(held).toEqual([one]);
-  await lookFor(10);
-  expect(held).toEqual([]);
+    return this.#held.length > 0;
+  }
+}
+
+test.each([
+  { what: "recovered after its journal was lost", parts: RECOVERED },
+  { what: "whose namespace not even the plugin binary saw", parts: UNSEEN },
+])(
+  "an attachment $what is ended a whole grace after its pod, however long it was known",
+  async ({ parts }) => {
+    const watched = new Watched(parts);
+    expect(await watched.isKeptFor(5 * GRACE_S)).toBe(true);
+    watched.hasEnded = true;
+    expect(await watched.isKeptFor(GRACE_S)).toBe(true);
+    expect(await watched.isKeptFor(10)).toBe(false);
+  },
+);
+
+test.each([
+  { what: "of a static pod", parts: UNSEEN, options: { uid: STATIC_UID } },
+  { what: "outside of Kubernetes", parts: UNSEEN, options: { isKubernetes: false } },
+  { what: "at whose path something is now", parts: UNSEEN, options: { idThere: "4:7" } },
+  {
+    what: "whose namespace only the plugin binary saw",
+    parts: { ...UNSEEN, netns: { ...UNSEEN.netns, id: "4:7" } },
+    options: {},
+  },
+])("an attachment $what is not ended without a DEL", async ({ parts, options }) => {
+  const watched = new Watched(parts, options);
+  watched.hasEnded = true;
+  expect(await watched.isKeptFor(5 * GRACE_S)).toBe(true);
 });

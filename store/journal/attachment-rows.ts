@@ -1,7 +1,7 @@
 import type Database from "better-sqlite3";
 import type { Stamp } from "../../ipam/stamp.ts";
 import type { NamespaceIdentity } from "../../platform/namespaces.ts";
-import type { AttachmentRow } from "./rows.ts";
+import type { AttachmentRow, RowIds } from "./rows.ts";
 
 const COLUMNS = [
   "network_id",
@@ -48,12 +48,14 @@ export class AttachmentRows {
   readonly #keepFormerGateway: Database.Statement<[string, number]>;
   readonly #nameInterface: Database.Statement<[string, string, number]>;
   readonly #nameInHistory: Database.Statement<[string, string, number, number]>;
+  readonly #ids: RowIds;
   readonly #changed: (networkId: number) => void;
 
-  constructor(db: Database.Database, changed: (networkId: number) => void) {
+  constructor(db: Database.Database, ids: RowIds, changed: (networkId: number) => void) {
+    this.#ids = ids;
     this.#changed = changed;
     const places = COLUMNS.map(() => "?").join(", ");
-    this.#insert = db.prepare(`INSERT INTO attachments (${COLUMNS.join(", ")}) VALUES (${places})`);
+    this.#insert = db.prepare(`INSERT INTO attachments (id, ${COLUMNS.join(", ")}) VALUES (?, ${places})`);
     this.#refresh = db.prepare(
       "UPDATE attachments SET boot_id = ?, boot_us = ?, netns_path = ?, netns_id = ?, netns_witnessed = ? WHERE id = ?",
     );
@@ -78,9 +80,10 @@ export class AttachmentRows {
 
   /** Returns its id. */
   insert(row: NewAttachmentRow): number {
-    const { lastInsertRowid } = this.#insert.run(...COLUMNS.map((name) => row[name]));
+    const id = this.#ids.next();
+    this.#insert.run(id, ...COLUMNS.map((name) => row[name]));
     this.#changed(row.network_id);
-    return Number(lastInsertRowid);
+    return id;
   }
 
   /** The same attachment was requested again. */

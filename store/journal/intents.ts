@@ -22,7 +22,9 @@ export function openIntent(
   addresses: readonly InterfaceAddress[],
 ): number {
   const space = ledger.networkOf(want.network, transaction);
-  const { lastInsertRowid } = ledger.sql.insertIntent.run(
+  const id = ledger.ids.next();
+  ledger.sql.insertIntent.run(
+    id,
     space.id,
     want.containerId,
     want.interface,
@@ -35,7 +37,7 @@ export function openIntent(
     want.stamp.us,
     textOf(addresses),
   );
-  return Number(lastInsertRowid);
+  return id;
 }
 
 /** Returns whether the intent still exists: a DEL ends it, and a new journal does not know it. */
@@ -60,6 +62,7 @@ export interface Owed {
 
 export function owe(ledger: Ledger, owed: Owed): void {
   ledger.sql.insertOwed.run(
+    ledger.ids.next(),
     owed.network,
     addressBytes(owed.address),
     owed.owner.kind,

@@ -9,6 +9,7 @@ import type { NodeContext } from "../node-context.ts";
 import { AttachmentRows } from "./attachment-rows.ts";
 import type { Transaction } from "./group-commit.ts";
 import { LeaseRows } from "./lease-rows.ts";
+import { RowIds } from "./rows.ts";
 import { prepareStatements, type Statements } from "./statements.ts";
 
 /** Rows read at once when a network's pools are built: limits the time of one step. */
@@ -24,21 +25,25 @@ export class Ledger {
   readonly attachments: AttachmentRows;
   readonly leases: LeaseRows;
   readonly context: NodeContext;
+  readonly ids: RowIds;
   readonly bridgeGateways = new BridgeGateways();
   readonly networks = new Map<string, NetworkSpace>();
   readonly #inForce = new DefinitionsInForce();
   readonly #byId = new Map<number, NetworkSpace>();
 
-  /** `attachmentsChanged`: see NodeStore.watchAttachments. */
+  /** `attachmentsChanged`: see NodeStore.watchAttachments. `ids`: those of the databases before this one. */
   constructor(
     db: Database.Database,
     context: NodeContext,
     attachmentsChanged: (network: string) => void = () => {},
+    ids = new RowIds(),
   ) {
     this.db = db;
     this.context = context;
     this.sql = prepareStatements(db);
-    this.attachments = new AttachmentRows(db, (id) => attachmentsChanged(this.networkById(id).name));
+    this.ids = ids;
+    ids.startAfter(db);
+    this.attachments = new AttachmentRows(db, ids, (id) => attachmentsChanged(this.networkById(id).name));
     this.leases = new LeaseRows(db);
     for (const row of this.sql.networks.all()) {
       this.#remember(row.id, row.name).bridgeIsGateway = row.bridge_is_gateway === 1;

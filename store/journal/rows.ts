@@ -1,3 +1,4 @@
+import type Database from "better-sqlite3";
 import type { Owner } from "../../ipam/owner.ts";
 import { addressFromBytes, formatAddress } from "../../ipam/space/address.ts";
 import { formatInterfaceAddress, type InterfaceAddress } from "../../ipam/space/cidr.ts";
@@ -212,4 +213,29 @@ export function attachmentOf(row: AttachmentRow, network: string): Attachment {
     viaReserved: row.via_reserved === 1,
     formerGateway: row.former_gateway,
   };
+}
+
+/** Tables whose rows are named by their IDs while a request waits for somebody else. */
+const TABLES = ["attachments", "intents", "outbox"] as const;
+
+/**
+ * IDs of new rows, none of which comes a second time while the daemon runs. SQLite gives the highest ID of the table
+ * plus one, so that of a deleted row comes again, and whoever still waits with it would end somebody else's row.
+ */
+export class RowIds {
+  #last = 0;
+
+  /** A database was opened: what it has is not given again. */
+  startAfter(db: Database.Database): void {
+    for (const table of TABLES) {
+      const { last } =
+        db.prepare<[], { last: number | null }>(`SELECT max(id) AS last FROM ${table}`).get() ?? {};
+      this.#last = Math.max(this.#last, last ?? 0);
+    }
+  }
+
+  next(): number {
+    this.#last += 1;
+    return this.#last;
+  }
 }

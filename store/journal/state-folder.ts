@@ -32,6 +32,7 @@ import { Ledger } from "./ledger.ts";
 import { loadNetworks } from "./load.ts";
 import { copyOf, rebuildFrom } from "./rebuild.ts";
 import { carryRunning } from "./replace.ts";
+import { RowIds } from "./rows.ts";
 
 /** Pause before another attempt to reopen the database, ms. */
 const REOPEN_PAUSE_MS = 1_000;
@@ -48,6 +49,7 @@ export class StateFolder {
   readonly #log: StoreLog;
   readonly #reserve: DiskReserve;
   readonly #journalOnly: boolean;
+  readonly #ids = new RowIds();
   #status: StoreStatus = { kind: "opening" };
   #ledger: Ledger | null = null;
   #commits: GroupCommit | null = null;
@@ -105,7 +107,7 @@ export class StateFolder {
       return;
     }
     try {
-      const ledger = new Ledger(db, this.#context, (network) => this.#touched.add(network));
+      const ledger = new Ledger(db, this.#context, (network) => this.#touched.add(network), this.#ids);
       if (this.#journalOnly && !this.#isOfThisNode(ledger)) {
         this.#beginAnew(db);
         return this.open();

@@ -239,8 +239,8 @@ export function prepareStatements(db: Database.Database) {
     ),
 
     insertIntent: run<unknown[]>(
-      `INSERT INTO intents (network_id, container_id, interface, ${OWNER}, boot_id, boot_us, addresses)
-       VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+      `INSERT INTO intents (id, network_id, container_id, interface, ${OWNER}, boot_id, boot_us, addresses)
+       VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
     ),
     updateIntent: run<[string, number]>("UPDATE intents SET addresses = ? WHERE id = ?"),
     deleteIntent: run<[number]>("DELETE FROM intents WHERE id = ?"),
@@ -252,8 +252,8 @@ export function prepareStatements(db: Database.Database) {
       "SELECT * FROM intents WHERE owner_uid = ? AND owner_interface = ? AND network_id = ? ORDER BY id",
     ),
     insertOwed: run<unknown[]>(
-      `INSERT INTO outbox (network, address, owner_kind, owner_uid, owner_interface, container_id, interface, again)
-       VALUES (?, ?, ?, ?, ?, ?, ?, ?)`,
+      `INSERT INTO outbox (id, network, address, owner_kind, owner_uid, owner_interface, container_id, interface, again)
+       VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)`,
     ),
     owedAfter: get<[number, number], OwedRow>("SELECT * FROM outbox WHERE id > ? ORDER BY id LIMIT ?"),
     owedCount: get<[], { n: number }>("SELECT count(*) AS n FROM outbox WHERE again = 0"),

@@ -169,3 +169,28 @@ test("an address that was lost and is held again is no longer reported as lost",
   expect(node.store.lostCount).toBe(0);
   expect(await node.store.answerLocally(want("a", { pod: "a" }))).toMatchObject({ kind: "attached" });
 });
+
+test("a release that takes long does not take the place of one that the node owes later", async () => {
+  const node = await started();
+  await node.addPods("a", "b");
+  let answerLate = () => {};
+  const asked = new Promise<void>((resolve) => {
+    node.api.before = () => {
+      node.api.before = () => {};
+      resolve();
+      return new Promise((answered) => {
+        answerLate = answered;
+      });
+    };
+  });
+  await node.store.detach(detachWant("a"));
+  await asked;
+  await node.store.drainOutbox();
+  expect(node.store.owedCount).toBe(0);
+  await node.store.detach(detachWant("b"));
+  answerLate();
+  // Waits for what is being sent.
+  await node.open();
+  await node.settle();
+  expect(node.bound).toEqual([]);
+});

@@ -36,7 +36,8 @@ export interface Reasserted {
  * Compares what this node holds with the API: a missing allocation is created again under its name; an attachment whose
  * address belongs to another owner is recorded as lost. Neither applies to a pod that has ended: its sandbox may exist
  * for long, and the controller has released its address by the same rule (PodView.terminal); nor to one that is gone and
- * whose container was of an earlier boot, as a journal has it whose end a power failure took. A permanent refusal is
+ * whose container was of an earlier boot, as a journal has it whose end a power failure took, or may have been, as the API
+ * tells it to a journal that was lost. A permanent refusal is
  * reported and skipped, so that everything else is still compared. `unrestored` remembers it between calls, so that its
  * network is marked once. Throws ApiAway.
  */
@@ -201,7 +202,12 @@ async function reassertOne(
       }
       if (attachment.pod !== null) {
         const pod = await claimAccess.podState(attachment.pod, deadlineMs);
-        if (pod === "completed" || (pod === "gone" && isOfFormerBoot(parts, attachment))) return "over";
+        if (pod === "completed") return "over";
+        if (
+          pod === "gone" &&
+          (isOfFormerBoot(parts, attachment) || wasGivenBack(reading, attachment, holder))
+        )
+          return "over";
       }
       // A cooling address is free, whoever had it: a restored server does not know who took it over since.
       const state = reading?.object.status?.state;
@@ -264,6 +270,19 @@ function isRecorded(reading: AllocationReading | null, holder: AttachedHolder): 
 function isOfFormerBoot({ context }: AttachParts, { stamp, netns, pod }: Attachment): boolean {
   if (stamp.bootId === context.bootId || context.namespaceAlive?.(netns)) return false;
   return pod !== null && !isStaticUid(pod.uid);
+}
+
+/**
+ * Whether an address rests of which this node knows from the API alone, of whatever boot (recoverJournal): its pod was seen
+ * to end before it was deleted.
+ */
+function wasGivenBack(
+  reading: AllocationReading | null,
+  { netns, stamp, pod }: Attachment,
+  holder: AttachedHolder,
+): boolean {
+  if (reading?.object.status?.state !== "Cooling" || !isOwn(reading, holder)) return false;
+  return netns.path === "" && stamp.us === 0 && pod !== null && !isStaticUid(pod.uid);
 }
 
 function isStillThere({ folder }: AttachParts, attachment: Attachment): boolean {

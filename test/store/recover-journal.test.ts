@@ -90,6 +90,18 @@ test("an address that was given back is not taken again for a pod that is gone a
   expect(node.bound.map((one) => one.split(" ")[1])).toEqual(["b.eth0"]);
 });
 
+test("an address that was given back is not taken again for a pod that is gone and that a lost journal learnt from the API", async () => {
+  const { node } = await started("a", "b");
+  await lost(node);
+  await node.open();
+  await node.settle();
+  for (const object of node.allocations)
+    node.api.put(ALLOCATIONS_PATH, { ...object, status: { ...object.status, state: "Cooling" } });
+  node.endedPods.add(podUidOf(node, "a"));
+  expect(await node.store.reassert(true)).toMatchObject({ restored: 1, over: [{ containerId: "a" }] });
+  expect(node.bound.map((one) => one.split(" ")[1])).toEqual(["b.eth0"]);
+});
+
 test("a DEL that was drained from the spool before the recovery counts, also one of an earlier boot", async () => {
   const { node, ips } = await started("a", "b", "c");
   await lost(node);

@@ -2,23 +2,24 @@ import type { Verdict } from "../../claims/reasons/verdict.ts";
 import type { Finding } from "../../ipam/finding.ts";
 import { isMachine } from "../../ipam/owner.ts";
 import { type Address, parseAddress } from "../../ipam/space/address.ts";
-import type { IPAllocation } from "../../kube/objects.ts";
-import { isAddressPool } from "../../kube/views/machine-claim-view.ts";
+import { ANNOTATION_ALLOCATION, type IPAllocation } from "../../kube/objects.ts";
+import { isAddressPool, type MachineAddressView } from "../../kube/views/machine-claim-view.ts";
 import { describeHolder, fromAllocationOwner } from "../../store/cluster/allocations/owners.ts";
 import { objectOf } from "./check-holders.ts";
 import type { Grace } from "./grace.ts";
 import type { ClusterSnapshot } from "./snapshot.ts";
 
-/** I2: what a machine was told is recorded as its claim's. */
+/** I2: what a machine was told is recorded as its claim's. I3: what is left of a claim that is gone. */
 export function checkMachines(snapshot: ClusterSnapshot, grace: Grace): Finding[] {
   const { machines } = snapshot;
   if (machines === null || !machines.claims.known || !machines.addresses.known) return [];
   return [...machines.addresses.items.values()].flatMap((told) => {
     const claim = machines.claims.items.get(`${told.namespace}/${told.claim}`);
     const pool = machines.pools.items.get(`${told.namespace}/${told.pool.name}`);
-    const isOurs = isAddressPool(told.pool) && claim?.pool.name === told.pool.name;
-    if (!isOurs || claim === undefined || pool === undefined || told.deletionTimestamp !== null) return [];
+    if (!isAddressPool(told.pool) || told.deletionTimestamp !== null) return [];
     if (!grace.isOver(told.creationTimestamp)) return [];
+    if (claim === undefined) return leftBehind(snapshot, told);
+    if (claim.pool.name !== told.pool.name || pool === undefined) return [];
     const address = read(told.address);
     const problem =
       address === null ? "cannot be read" : problemOf(objectOf(snapshot, pool.network, address), claim.uid);
@@ -31,6 +32,25 @@ export function checkMachines(snapshot: ClusterSnapshot, grace: Grace): Finding[
       },
     ];
   });
+}
+
+/**
+ * Nobody else deletes an IPAddress whose allocation was taken away by hand while its claim ended: the controller deletes it
+ * before it frees the allocation.
+ */
+function leftBehind(
+  snapshot: ClusterSnapshot,
+  { key, namespace, name, annotations }: MachineAddressView,
+): Finding[] {
+  const allocation = annotations.get(ANNOTATION_ALLOCATION);
+  if (allocation === undefined || snapshot.allocations.has(allocation)) return [];
+  return [
+    {
+      invariant: "I3",
+      message: `IPAddress ${key} is left, though its IPAddressClaim and its IPAllocation ${allocation} are gone`,
+      hint: `when no machine uses its address any more: kubectl delete ipaddress -n ${namespace} ${name}`,
+    },
+  ];
 }
 
 /** I3: addresses that are kept because their machines may live under another management cluster; by cluster. */

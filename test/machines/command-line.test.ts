@@ -208,3 +208,19 @@ test("what a moved cluster left behind is found by check, and released by hand",
   );
   expect((await json("check", "--grace", "0")).findings).toEqual([]);
 });
+
+test("an IPAddress whose claim and allocation are gone is found by check until somebody deletes it", async () => {
+  const poolRef = { apiGroup: "ipam.holdfast.dev", kind: "AddressPool", name: "blue" };
+  const annotations = { "ipam.holdfast.dev/allocation": "taken-away" };
+  const spec = { address: "10.1.0.201", prefix: 24, claimRef: { name: "forced" }, poolRef };
+  await capi.putAddress("forced", spec, { annotations });
+  expect((await json("check", "--grace", "0")).findings).toEqual([
+    {
+      invariant: "I3",
+      message: `IPAddress ${NAMESPACE}/forced is left, though its IPAddressClaim and its IPAllocation taken-away are gone`,
+      hint: expect.stringContaining(`kubectl delete ipaddress -n ${NAMESPACE} forced`),
+    },
+  ]);
+  await capi.deleteAddress("forced");
+  expect((await json("check", "--grace", "0")).findings).toEqual([]);
+});

@@ -1,5 +1,6 @@
 import { sleep } from "../../../../platform/time.ts";
 import type { World } from "../../world.ts";
+import { remove } from "../machines/objects.ts";
 import { answered, askCluster, type Told } from "./commands.ts";
 import { touchedByHand } from "./forced.ts";
 import { ALLOCATIONS, attempted, CLAIMS, claimPath, objectsOf } from "./look.ts";
@@ -9,6 +10,7 @@ import { said } from "./releases.ts";
 const FORMER_POD =
   /^(\S+)\/\d+ of network (\S+) is held by pod (\S+) \(\S*\), which is gone and had it before Holdfast/;
 const STUCK_CLAIM = /^claim (\S+) is being deleted since .*, though no pod names it$/;
+const LEFT_ANSWER = /^IPAddress (\S+) is left, though its IPAddressClaim and its IPAllocation \S+ are gone$/;
 /** Of pods that ran when their network was given to Holdfast, perhaps deleted by force since. */
 const IMPORTED = /\/former-\d+-old-\d+$/;
 
@@ -21,6 +23,7 @@ export async function actAsTold(world: World, told: Told): Promise<void> {
   for (const { message } of findings) {
     await releaseOfFormerPod(world, message);
     await letGoOfClaim(world, message);
+    await deleteLeftAnswer(world, message);
   }
 }
 
@@ -66,4 +69,12 @@ async function letGoOfClaim(world: World, message: string): Promise<void> {
   world.counts.add("people.left-over-let-go");
   await attempted(world.cluster.admin.patch(claimPath(namespace, name), { metadata: { finalizers: null } }));
   await sleep(world.clock, GIVEN_BACK_MS);
+}
+
+/** Somebody has taken the allocation away by force before the controller deleted the IPAddress of a claim that was gone. */
+async function deleteLeftAnswer(world: World, message: string): Promise<void> {
+  const [, key] = LEFT_ANSWER.exec(message) ?? [];
+  if (key === undefined) return;
+  world.story.tell("alice", `deletes IPAddress ${key}, as check tells`);
+  await remove(world, "addresses", key);
 }

@@ -20,6 +20,7 @@ export function checkMachines(snapshot: ClusterSnapshot, grace: Grace): Finding[
     if (!grace.isOver(told.creationTimestamp)) return [];
     if (claim === undefined) return leftBehind(snapshot, told);
     if (claim.pool.name !== told.pool.name || pool === undefined) return [];
+    if (!isAnswer(told, claim.addressRef)) return answersNobody(told, pool.network);
     const address = read(told.address);
     const problem =
       address === null ? "cannot be read" : problemOf(objectOf(snapshot, pool.network, address), claim.uid);
@@ -32,6 +33,25 @@ export function checkMachines(snapshot: ClusterSnapshot, grace: Grace): Finding[
       },
     ];
   });
+}
+
+/** Whether an IPAddress answers the claim that it names: it has its name, and the claim names no other. */
+function isAnswer({ name, claim }: MachineAddressView, addressRef: string | null): boolean {
+  return name === claim && (addressRef ?? name) === name;
+}
+
+/** Holdfast has not made it, and will not record it. */
+function answersNobody(
+  { key, namespace, name, claim, address }: MachineAddressView,
+  network: string,
+): Finding[] {
+  return [
+    {
+      invariant: "I2",
+      message: `${address} of network ${network} is in IPAddress ${key}, which does not answer claim ${namespace}/${claim} though it names it: pods may get the address`,
+      hint: `when no machine uses the address: kubectl delete ipaddress -n ${namespace} ${name}`,
+    },
+  ];
 }
 
 /**

@@ -224,3 +224,20 @@ test("an IPAddress whose claim and allocation are gone is found by check until s
   await capi.deleteAddress("forced");
   expect((await json("check", "--grace", "0")).findings).toEqual([]);
 });
+
+test("an IPAddress that names a claim which it does not answer is found by check until somebody deletes it", async () => {
+  const poolRef = { apiGroup: "ipam.holdfast.dev", kind: "AddressPool", name: "blue" };
+  await capi.claim("answered", "blue", { cluster: "prod" });
+  await capi.fulfilled("answered");
+  const spec = { address: "10.1.0.202", prefix: 24, claimRef: { name: "answered" }, poolRef };
+  await capi.putAddress("stranger", spec);
+  expect((await json("check", "--grace", "0")).findings).toEqual([
+    {
+      invariant: "I2",
+      message: `10.1.0.202 of network blue is in IPAddress ${NAMESPACE}/stranger, which does not answer claim ${NAMESPACE}/answered though it names it: pods may get the address`,
+      hint: expect.stringContaining(`kubectl delete ipaddress -n ${NAMESPACE} stranger`),
+    },
+  ]);
+  await capi.deleteAddress("stranger");
+  expect((await json("check", "--grace", "0")).findings).toEqual([]);
+});

@@ -29,6 +29,8 @@ function checkClaim(world: World, claim: KubeObject, own: readonly KubeObject[])
   if (isBeingDeleted(claim)) return;
   if (addressRef === undefined) {
     if (own.length > 1) fail("held twice", `claim ${key} is not answered and holds ${textOf(own)}`);
+    // It is left alone, and said so by an event.
+    if (isAnswerOfAnother(at(world, "addresses", key), claim)) return;
     const ready = [...(v1beta2?.conditions ?? []), ...conditions].find(({ type }) => type === "Ready");
     if (ready === undefined) fail("not told", `claim ${key} is not answered, and nothing says why`);
     if (ready?.status === "True") fail("not answered", `claim ${key} is Ready and has no address`);
@@ -41,12 +43,22 @@ function checkClaim(world: World, claim: KubeObject, own: readonly KubeObject[])
     fail("answered and not held", `claim ${key} is answered and holds ${textOf(own) || "nothing"}`);
   if (answer === null) fail("answer is missing", `claim ${key} is answered and its IPAddress is missing`);
   const [held] = own;
-  const told = `${answer?.spec.address}/${answer?.spec.prefix}`;
+  // What another provider has made keeps its prefix length: an IPAddress cannot be changed.
+  const length = held?.spec.adopted === true ? held.spec.address.split("/")[1] : answer?.spec.prefix;
+  const told = `${answer?.spec.address}/${length}`;
   if (held?.spec.address !== told)
     fail("told another", `claim ${key} is told ${told} and holds ${held?.spec.address}`);
   const machine = fleetOf(world).machines.get(key);
   if (machine?.isWanted && machine.used === null)
     fail("not read", `claim ${key} is answered, and its machine has read nothing`);
+}
+
+/** Whether the IPAddress of a claim's name was made for another claim or pool. */
+function isAnswerOfAnother(answer: KubeObject | null, { metadata, spec }: KubeObject): boolean {
+  if (answer === null) return false;
+  const { claimRef, poolRef } = answer.spec;
+  const names = ["apiGroup", "kind", "name"];
+  return claimRef.name !== metadata.name || names.some((name) => poolRef[name] !== spec.poolRef[name]);
 }
 
 /** A claim that is told that there is nothing left may see for itself. */

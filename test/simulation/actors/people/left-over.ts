@@ -11,6 +11,8 @@ const FORMER_POD =
   /^(\S+)\/\d+ of network (\S+) is held by pod (\S+) \(\S*\), which is gone and had it before Holdfast/;
 const STUCK_CLAIM = /^claim (\S+) is being deleted since .*, though no pod names it$/;
 const LEFT_ANSWER = /^IPAddress (\S+) is left, though its IPAddressClaim and its IPAllocation \S+ are gone$/;
+const NO_ANSWER =
+  /^\S+ of network \S+ is in IPAddress (\S+), which does not answer claim \S+ though it names it/;
 /** Of pods that ran when their network was given to Holdfast, perhaps deleted by force since. */
 const IMPORTED = /\/former-\d+-old-\d+$/;
 
@@ -71,9 +73,12 @@ async function letGoOfClaim(world: World, message: string): Promise<void> {
   await sleep(world.clock, GIVEN_BACK_MS);
 }
 
-/** Somebody has taken the allocation away by force before the controller deleted the IPAddress of a claim that was gone. */
+/**
+ * Somebody has taken the allocation away by force before the controller deleted the IPAddress of a claim that was gone; or another
+ * provider's IPAddress names a claim that it does not answer.
+ */
 async function deleteLeftAnswer(world: World, message: string): Promise<void> {
-  const [, key] = LEFT_ANSWER.exec(message) ?? [];
+  const [, key] = LEFT_ANSWER.exec(message) ?? NO_ANSWER.exec(message) ?? [];
   if (key === undefined) return;
   world.story.tell("alice", `deletes IPAddress ${key}, as check tells`);
   await remove(world, "addresses", key);

@@ -69,6 +69,9 @@ async function editAllocation(world: World, chance: Chance): Promise<void> {
   const [name, patch] = chance.of(HARMLESS) ?? [];
   if (one === undefined || name === undefined || patch === undefined) return;
   touchedByHand(world).add(one.metadata.name);
+  // Somebody has deleted it before, and only the finalizer keeps it.
+  if (name === "finalizer" && one.metadata.deletionTimestamp !== undefined)
+    orderTaken(world, one, "the finalizer of an IPAllocation that is being deleted was taken off by hand");
   await attempted(world.cluster.admin.patch(allocationPath(one.metadata.name), patch));
   tell(world, "allocation-edit", `edits IPAllocation ${describe(one)} (${name})`);
 }

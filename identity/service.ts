@@ -140,7 +140,10 @@ export class IdentityService {
       refuseOthers(first, users);
     }
     const containers = new Set(users.map(({ containerId }) => containerId));
-    return [...containers].flatMap((id) => store.attachmentsOfContainer(id)).flatMap(holdingsOf);
+    return [...containers]
+      .flatMap((id) => store.attachmentsOfContainer(id))
+      .filter((one) => users.some((user) => isOneContainer(user, one)))
+      .flatMap(holdingsOf);
   }
 
   #users(question: LocalQuestion): readonly AddressUser[] {
@@ -170,6 +173,16 @@ export class IdentityService {
     return this.#parts.store.attachmentsAfter(0, Number.MAX_SAFE_INTEGER);
   }
 }
+
+/** A runtime may give an ID again while the attachment of a container without its DEL is still recorded: pods tell them apart. */
+function isOneContainer(a: Container, b: Container): boolean {
+  if (a.containerId !== b.containerId) return false;
+  if (a.pod === null || b.pod === null) return true;
+  if (a.pod.uid !== "" && b.pod.uid !== "") return a.pod.uid === b.pod.uid;
+  return a.pod.namespace === b.pod.namespace && a.pod.name === b.pod.name;
+}
+
+type Container = Pick<Attachment, "containerId" | "pod">;
 
 /** A question that the journal answers. */
 type LocalQuestion = IdentityQuestion | Extract<GuestQuestion, { kind: "attachment" }>;

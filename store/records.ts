@@ -50,7 +50,7 @@ export interface Attachment {
 }
 
 /** The fields of an attachment that identify the user of an address. */
-export type AddressUser = Pick<Attachment, "network" | "containerId" | "owner">;
+export type AddressUser = Pick<Attachment, "network" | "containerId" | "owner" | "pod">;
 
 /** One address in `GET /v1/allocations`. */
 export interface AllocationView {

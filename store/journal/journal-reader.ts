@@ -6,7 +6,7 @@ import { isoTime } from "../../platform/time.ts";
 import type { AllocationFilter, PageRequest } from "../allocations.ts";
 import type { StoreStatus } from "../node-store.ts";
 import type { AddressUser, AllocationView, Attachment, HistoryView, Page } from "../records.ts";
-import { type AttachmentRow, attachmentOf, ownerOf } from "./rows.ts";
+import { type AttachmentRow, attachmentOf, ownerOf, podOf } from "./rows.ts";
 import type { StateFolder } from "./state-folder.ts";
 import { matches, viewHistory } from "./views.ts";
 
@@ -63,6 +63,7 @@ export class JournalReader {
       network: ledger.networkById(row.network_id).name,
       containerId: row.container_id,
       owner: ownerOf(row),
+      pod: podOf(row),
     }));
   }
 

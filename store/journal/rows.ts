@@ -57,7 +57,7 @@ export interface AttachmentRow extends OwnerColumns, PodColumns {
 }
 
 /** The columns that identify the user of an address. */
-export type UserRow = OwnerColumns & Pick<AttachmentRow, "network_id" | "container_id">;
+export type UserRow = OwnerColumns & PodColumns & Pick<AttachmentRow, "network_id" | "container_id">;
 
 export interface ClaimRow {
   readonly uid: string;

@@ -25,7 +25,8 @@ const POD = "pod_namespace, pod_name, pod_uid";
 /** Through the open periods of the history, of which an address has few: attachments have no index by address. */
 function users(condition: string): string {
   return `SELECT attachments.network_id, attachments.container_id, attachments.owner_kind, attachments.owner_uid,
-      attachments.owner_interface, attachments.owner_namespace, attachments.owner_name
+      attachments.owner_interface, attachments.owner_namespace, attachments.owner_name, attachments.pod_namespace,
+      attachments.pod_name, attachments.pod_uid
     FROM history INDEXED BY history_open CROSS JOIN attachments
     ON attachments.container_id = history.container_id AND attachments.interface = history.interface
       AND attachments.network_id = history.network_id AND history.id >= attachments.history_id

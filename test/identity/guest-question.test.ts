@@ -95,6 +95,20 @@ describe("an attachment", () => {
     expect((await ask({ ...C1, container: "c2" })).identity.interfaces).toHaveLength(1);
   });
 
+  test("of a container whose ID another pod's had before is answered with its own pod alone", async () => {
+    expect((await pods.add("c1", { pod: "later", interface: "eth1" })).kind).toBe("attached");
+    for (const [name, uid] of [
+      ["eth0", "uid-c1"],
+      ["eth1", "uid-later"],
+    ] as const) {
+      const { identity } = await ask({ ...C1, interface: name });
+      expect(identity).toMatchObject({ state: "running", pods: [{ containerID: "c1", uid }] });
+      const [held] = identity.interfaces;
+      const address = held?.addresses[0]?.address.split("/")[0] ?? "";
+      expect((await ask({ address, network: "blue", here: "true" })).identity).toEqual(identity);
+    }
+  });
+
   test.for<[string, Record<string, string>]>([
     ["another interface", { interface: "eth1" }],
     ["another network", { network: "red" }],

@@ -20,17 +20,17 @@ export class PodStore {
     this.store = new SqliteStore(this.folder, context, { info: () => {}, error: () => {} });
   }
 
-  /** The ADD of the container of the pod `shop/launcher-<container ID>`. */
-  add(containerId: string): Promise<AttachOutcome> {
+  /** The ADD of the container of the pod `shop/launcher-<container ID>`, or of another pod with this suffix. */
+  add(containerId: string, { pod = containerId, interface: name = "eth0" } = {}): Promise<AttachOutcome> {
     return this.store.attach({
       network: "blue",
       definition: parsePluginConfig(this.#config),
       definitionSource: JSON.stringify(this.#config),
       containerId,
-      interface: "eth0",
+      interface: name,
       stamp: this.#now(),
       netns: { path: `/run/netns/${containerId}`, id: "", witnessed: false },
-      pod: { namespace: "shop", name: `launcher-${containerId}`, uid: `uid-${containerId}` },
+      pod: { namespace: "shop", name: `launcher-${pod}`, uid: `uid-${pod}` },
       claim: null,
       requested: [],
       onePerFamily: false,

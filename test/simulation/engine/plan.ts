@@ -9,6 +9,8 @@ const ACTIONS_BETWEEN_PEACE = 250;
 const SOON_MS_MAX = 60;
 /** The others leave it some time, this much on average. */
 const LATER_MS_MEAN = 1_500;
+/** After so many actions what has come least is given a turn, once in so many. */
+const LEAST = { after: 500, every: 4 } as const;
 
 /** Who does what when. */
 export interface Plan {
@@ -16,11 +18,16 @@ export interface Plan {
   next(): Action | null;
 }
 
-/** Goes on for ever; the seed and the names and weights of the kinds decide. */
+/**
+ * Goes on for ever; the seed and the names and weights of the kinds decide. A long history leaves out nothing that has any weight:
+ * chance alone would leave one of two hundred rare kinds out of nearly every one.
+ */
 export class GeneratedPlan implements Plan {
   readonly #chance: Chance;
   readonly #kinds: readonly { readonly kind: string; readonly upTo: number }[];
   readonly #total: number;
+  /** How often each has come, of those that come at all. */
+  readonly #came = new Map<string, number>();
   #count = 0;
 
   constructor(seed: number, kinds: ActionKinds) {
@@ -30,6 +37,7 @@ export class GeneratedPlan implements Plan {
       .sort()
       .map((kind) => {
         total += kinds[kind]?.weight ?? 0;
+        if (kinds[kind]?.weight) this.#came.set(kind, 0);
         return { kind, upTo: total };
       });
     this.#total = total;
@@ -42,9 +50,22 @@ export class GeneratedPlan implements Plan {
     const afterMs = Math.floor(isSoon ? late * SOON_MS_MAX : -Math.log(1 - late) * LATER_MS_MEAN);
     const drawn = this.#chance.number() * this.#total;
     const seed = this.#chance.below(2 ** 32);
-    const isPeace = this.#count % ACTIONS_BETWEEN_PEACE === 0;
-    const kind = isPeace ? PEACE : (this.#kinds.find(({ upTo }) => drawn < upTo)?.kind ?? PEACE);
+    const kind = this.#kindOf(drawn);
+    const came = this.#came.get(kind);
+    if (came !== undefined) this.#came.set(kind, came + 1);
     return { kind, afterMs, seed };
+  }
+
+  #kindOf(drawn: number): string {
+    if (this.#count % ACTIONS_BETWEEN_PEACE === 0) return PEACE;
+    if (this.#count > LEAST.after && this.#count % LEAST.every === 0) return this.#rarest();
+    return this.#kinds.find(({ upTo }) => drawn < upTo)?.kind ?? PEACE;
+  }
+
+  #rarest(): string {
+    const least = Math.min(...this.#came.values());
+    const rarest = [...this.#came].flatMap(([kind, times]) => (times === least ? [kind] : []));
+    return this.#chance.of(rarest) ?? PEACE;
   }
 }
 

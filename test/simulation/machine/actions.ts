@@ -50,7 +50,7 @@ export const machineActions: ActionKinds = {
       const machine = machineOf(world, chance);
       if (machine === null) return;
       machine.losePower();
-      const isLong = chance.happens(0.2);
+      const isLong = chance.happens(0.3);
       if (isLong) world.counts.add("node.long-absence");
       await sleep(world.clock, isLong ? chance.between(60_000, 300_000) : chance.between(1_000, 20_000));
       if (!machine.isUp) machine.boot();

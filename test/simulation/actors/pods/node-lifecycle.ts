@@ -18,16 +18,16 @@ const NOTICED_MS = 10_000;
 const NOTICED_MORE_MS = 30_000;
 /** Then its pods are marked as deleted, ms. */
 const DELETED_MS = 20_000;
-/** And at last somebody says that it is out of service, of some nodes, ms. */
-const FORCED_MS = 40_000;
-const FORCED_PROBABILITY = 0.5;
-/** Or removes the node from the cluster. */
-const REMOVED_PROBABILITY = 0.25;
+/** And at last somebody says that it is out of service, ms. */
+const FORCED_MS = 20_000;
+/** What comes of outages, in turn: a long history has each. */
+const ENDS = ["removed", "forced", "awaited"] as const;
 
 /** Kubernetes' controllers of nodes, and people who help them: nodes that are away, and what becomes of their pods. */
 export function startNodeLifecycle(world: World): void {
   const sinceMs = new Map<string, number>();
   const outages = new Map<string, number>();
+  const noticed: string[] = [];
   const timer = world.clock.timer(LOOK_MS, () => {
     timer.restart();
     const nowMs = world.clock.monotonicMs();
@@ -41,19 +41,21 @@ export function startNodeLifecycle(world: World): void {
       sinceMs.set(name, downSinceMs);
       const outage = `outage ${name} ${outages.get(name)}`;
       const noticedMs = NOTICED_MS + NOTICED_MORE_MS * world.faults.number(`${outage} noticed`);
-      void follow(world, name, { outage, downMs: nowMs - downSinceMs - noticedMs });
+      const downMs = nowMs - downSinceMs - noticedMs;
+      if (downMs < 0) continue;
+      if (!noticed.includes(outage)) noticed.push(outage);
+      void follow(world, name, { end: ENDS[noticed.indexOf(outage) % ENDS.length], downMs });
     }
   });
 }
 
 interface Outage {
-  readonly outage: string;
+  readonly end: (typeof ENDS)[number] | undefined;
   /** Since it was noticed. */
   readonly downMs: number;
 }
 
-async function follow(world: World, name: string, { outage, downMs }: Outage): Promise<void> {
-  if (downMs < 0) return;
+async function follow(world: World, name: string, { end, downMs }: Outage): Promise<void> {
   const node = objectAt(world, NODES, name);
   if (node === null) return;
   const ready = (node.status?.conditions ?? []).find(({ type }: { type: string }) => type === "Ready");
@@ -64,8 +66,7 @@ async function follow(world: World, name: string, { outage, downMs }: Outage): P
     await attempt(world.cluster.admin.patch(`${pathOf(NODES, node)}/status`, { status }));
   }
   if (downMs < DELETED_MS) return;
-  const isForced =
-    downMs >= DELETED_MS + FORCED_MS && world.faults.number(`${outage} forced`) < FORCED_PROBABILITY;
+  const isForced = downMs >= DELETED_MS + FORCED_MS && end !== "awaited";
   const pods = objectsOf(world, PODS).filter(({ spec }) => spec.nodeName === name);
   for (const pod of pods) {
     if (isBeingDeleted(pod) && !isForced) continue;
@@ -73,7 +74,7 @@ async function follow(world: World, name: string, { outage, downMs }: Outage): P
     world.counts.add(isForced ? "pod.lost-with-its-node" : "pod.deleted-with-its-node");
     await remove(world, PODS, pod, isForced ? { graceSeconds: 0 } : {});
   }
-  if (!isForced || world.faults.number(`${outage} removed`) >= REMOVED_PROBABILITY) return;
+  if (!isForced || end !== "removed") return;
   world.story.tell("user", `removes node ${name} from the cluster`);
   world.counts.add("pod.node-removed");
   await remove(world, NODES, node);

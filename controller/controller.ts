@@ -254,8 +254,9 @@ export class Controller {
 
   /** Serves HTTP, then begins to look and to work. Throws when the address cannot be listened on. */
   async start(): Promise<void> {
-    await this.#health.start();
     const { metricsAddress } = this.#settings;
+    if (metricsAddress !== null) this.#metrics.addProcess();
+    await this.#health.start();
     this.#log.info({ ...metricsAddress, identity: this.#identity }, "listening");
     this.#watched.start();
     this.#udnConditions.start();

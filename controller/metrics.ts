@@ -27,7 +27,6 @@ export class ControllerMetrics {
 
   constructor(sources: ControllerMetricSources) {
     const registers = [this.#registry];
-    collectDefaultMetrics({ register: this.#registry });
     new Gauge({
       name: "holdfast_cluster_network_size_addresses",
       help: "Addresses of a network; the sum of its holdfast_cluster_network_addresses",
@@ -164,6 +163,11 @@ export class ControllerMetrics {
       labelNames: ["verb", "status"],
       registers,
     });
+  }
+
+  /** Shows the process beside the controller. Its garbage collections are watched from then on until it ends. */
+  addProcess(): void {
+    collectDefaultMetrics({ register: this.#registry });
   }
 
   /** Addresses that an import, or a pass over pods, did not record. */

@@ -63,6 +63,7 @@ export class Daemon {
       notReady,
       watchChanges: (changed) => core.watchChanges(changed),
     });
+    core.metrics.addProcess();
     this.#server = buildServer(core, log);
     const address = settings.metricsAddress;
     this.#health = new HealthServer({

@@ -52,7 +52,6 @@ export class Metrics {
   constructor(sources: MetricSources) {
     const registers = [this.#registry];
     this.#store = sources.store;
-    collectDefaultMetrics({ register: this.#registry });
     this.#duration = new Histogram({
       name: "holdfast_cni_request_duration_seconds",
       help: "Time from a CNI request's arrival in the daemon to its answer",
@@ -131,6 +130,11 @@ export class Metrics {
         this.set(sources.waiting());
       },
     });
+  }
+
+  /** Shows the process beside the daemon. Its garbage collections are watched from then on until it ends. */
+  addProcess(): void {
+    collectDefaultMetrics({ register: this.#registry });
   }
 
   /** Networks are read once for all gauges, so that one answer is consistent. */

@@ -15,7 +15,9 @@ test("metrics and health are served by TCP, and nothing else is", async () => {
   await daemon.cni("ADD", "web", { config: network("blue") });
   const metrics = await fetch(`http://${address}/metrics`);
   expect(metrics.headers.get("content-type")).toMatch(/^text\/plain; version=0\.0\.4/);
-  expect(await metrics.text()).toMatch(/^holdfast_ready 1$/m);
+  const text = await metrics.text();
+  expect(text).toMatch(/^holdfast_ready 1$/m);
+  expect(text).toMatch(/^process_resident_memory_bytes \d/m);
   expect((await fetch(`http://${address}/readyz`)).status).toBe(200);
   for (const path of ["/v1/networks", "/v1/allocations", "/v1/identity?address=10.10.0.1"]) {
     expect((await fetch(`http://${address}${path}`)).status, path).toBe(404);

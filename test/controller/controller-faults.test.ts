@@ -98,7 +98,9 @@ test("with a lease one of two works, and the other takes over when it stops", as
   const second = await world.startController({ identity: "second" });
   await world.importedNetwork("led", { subnets: "10.4.0.0/24" });
   await until(async () => (await text(second.port, "/readyz")).status === 200, "the second to be ready");
-  expect((await text(second.port, "/metrics")).body).toMatch(/holdfast_controller_leader 0/);
+  const { body } = await text(second.port, "/metrics");
+  expect(body).toMatch(/holdfast_controller_leader 0/);
+  expect(body).toMatch(/^process_resident_memory_bytes \d/m);
   await first.stop();
   await until(async () => (await holder()) === "second", "the second to lead");
   await world.claim("led", "led", { ips: ["10.4.0.9/24"] });

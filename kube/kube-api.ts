@@ -5,6 +5,7 @@
  *   objects, object-names     the objects on the wire; views/: the fields kept of each kind
  *   reflector, reflector-options, reflector-timings, reflected-items, collection-paths
  *                             a list and its watch, mirrored in memory
+ *   watch-once, last-change   one watch of it, and what the server must tell again after one that broke
  *   cluster-api               the names of Cluster API
  *   object-client             reads and writes of single objects; answers: the meaning of status codes
  *   events, backoff, turn-budget

@@ -1,3 +1,4 @@
+import { isDeepStrictEqual } from "node:util";
 import type { Log } from "../platform/log.ts";
 import type { Clock } from "../platform/time.ts";
 import { TurnBudget } from "./turn-budget.ts";
@@ -83,7 +84,8 @@ export class ReflectedItems<T extends Reflected> {
 
   #put(name: string, item: T): void {
     const known = this.#byName.get(name);
-    if (known?.resourceVersion === item.resourceVersion) return;
+    // A restored server gives versions a second time.
+    if (known?.resourceVersion === item.resourceVersion && isDeepStrictEqual(known, item)) return;
     this.#byName.set(name, item);
     this.items.set(item.key, item);
     this.#tell(name, () => this.#hooks.onUpsert(item, known));

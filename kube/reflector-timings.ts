@@ -14,6 +14,10 @@ export const TIMINGS = {
   firstRetryMsMax: 5_000,
   /** A watch that ends without an event sooner than this, ms, was useless. */
   quickMs: 1_000,
+  /** For the server to tell the last change again, ms, once a watch that was broken is there again. */
+  replayMs: 3_000,
+  /** A watch that goes on from what was told longer ago than this, ms, counts as broken: no restore is so quick. */
+  freshMs: 5_000,
 };
 
 /** Timings of a reflector: seconds and ms as their names say. */

@@ -2,9 +2,11 @@ import { type Clock, sleep } from "../platform/time.ts";
 import { Backoff } from "./backoff.ts";
 import { CollectionPaths } from "./collection-paths.ts";
 import { ApiAway, ListRefused, type WatchEnd } from "./kube-api.ts";
+import { LastChange } from "./last-change.ts";
 import { type Listed, type Reflected, ReflectedItems } from "./reflected-items.ts";
 import type { ReflectorOptions, ReflectorState } from "./reflector-options.ts";
 import { type ReflectorTimings, TIMINGS } from "./reflector-timings.ts";
+import { watchOnce } from "./watch-once.ts";
 
 export type { ReflectorOptions, ReflectorState } from "./reflector-options.ts";
 export type { ReflectorTimings } from "./reflector-timings.ts";
@@ -19,6 +21,10 @@ const FORBIDDEN = 403;
 /**
  * Keeps a copy of a resource's objects: lists them, then follows changes, forever. Replaced objects are recognised by
  * UID, even if the deletion was missed. The copy stays while the server is away or the definition is missing.
+ *
+ * A server that is there again may have been restored from a backup, and have reached the copy's version a second time.
+ * So a watch that was broken is resumed from before the last change, which has to be told again; without that, the
+ * objects are listed anew. See docs/decisions/0046.
  */
 export class Reflector<T extends Reflected> {
   readonly #options: ReflectorOptions<T>;
@@ -38,6 +44,11 @@ export class Reflector<T extends Reflected> {
   #version: string | null = null;
   /** The newest version seen. */
   #lastVersion: string | null = null;
+  #lastChange = new LastChange();
+  /** A watch broke, and the server has not shown since that it has what the copy was made from. */
+  #unproven = false;
+  /** When the server last told something that a watch can go on from, ms. */
+  #toldMs = 0;
   /** The next list must not come from the server's cache: the last one failed. */
   #quorum = false;
   /** Watches in a row that were accepted and ended at once. */
@@ -138,19 +149,31 @@ export class Reflector<T extends Reflected> {
     const { api, metadataOnly = false } = this.#options;
     const { signal } = this.#life;
     const listed: Listed<T> = new Map();
-    this.#setState("listing", "");
+    let lastChange = new LastChange();
+    // Until the list is there, what is known is no newer than the contact that was lost.
+    if (!this.#lost) this.#setState("listing", "");
     try {
       const answer = await api.list({
         path: this.#paths.current,
         query: this.#listQuery(),
         metadataOnly,
-        each: (object) => this.#reflected.collect(listed, object),
-        restarted: () => listed.clear(),
+        each: (object) => {
+          lastChange.note("ADDED", object);
+          this.#reflected.collect(listed, object);
+        },
+        restarted: () => {
+          lastChange = new LastChange();
+          listed.clear();
+        },
         signal,
       });
       if (signal.aborted) return;
       if (answer.kind === "missing") await this.#waitForDefinition();
-      else await this.#take(listed, answer.resourceVersion);
+      else {
+        this.#toldMs = this.#clock.monotonicMs();
+        await this.#take(listed, answer.resourceVersion);
+        this.#lastChange = lastChange;
+      }
     } catch (error) {
       if (!(error instanceof ApiAway)) throw error;
       this.#quorum = true;
@@ -160,11 +183,14 @@ export class Reflector<T extends Reflected> {
     }
   }
 
-  /** A relist from the cache must not be older than the copy, or deleted objects would return. */
+  /**
+   * A relist comes from the server's cache, or a restart of the server would have every client read etcd. It must not
+   * be older than the copy, or deleted objects would return.
+   */
   #listQuery(): Record<string, string> {
     const { resourceVersion, ...query } = this.#options.query ?? {};
-    if (resourceVersion === undefined || this.#quorum) return query;
-    return { ...query, resourceVersion: this.#lastVersion ?? resourceVersion };
+    const version = this.#lastVersion ?? resourceVersion;
+    return version === undefined || this.#quorum ? query : { ...query, resourceVersion: version };
   }
 
   async #take(listed: Listed<T>, resourceVersion: string): Promise<void> {
@@ -173,6 +199,7 @@ export class Reflector<T extends Reflected> {
     this.#version = resourceVersion;
     this.#lastVersion = resourceVersion;
     this.#quorum = false;
+    this.#unproven = false;
     this.#missing = false;
     this.#paths.served();
     this.#forbidden = false;
@@ -205,62 +232,59 @@ export class Reflector<T extends Reflected> {
     await sleep(this.#clock, this.#timings.forbiddenMs, this.#life.signal);
   }
 
-  async #watch(resourceVersion: string): Promise<void> {
-    const { api, query, metadataOnly = false } = this.#options;
-    const { stallMs, quickMs } = this.#timings;
-    const startMs = this.#clock.monotonicMs();
+  async #watch(version: string): Promise<void> {
+    const { api, query = {}, metadataOnly = false } = this.#options;
+    const { resourceVersion: _lists, limit: _too, ...selectors } = query;
+    const awaited = this.#unproven ? this.#lastChange : null;
+    const resourceVersion = awaited === null ? version : awaited.versionBefore;
+    if (resourceVersion === null) {
+      this.#version = null;
+      return;
+    }
     const ends = new AbortController();
     this.#ends = ends;
     const stop = () => ends.abort();
-    let stalled = false;
-    let opened = false;
-    let heard = false;
-    const stall = this.#clock.timer(stallMs, () => {
-      stalled = true;
-      stop();
-    });
     this.#life.signal.addEventListener("abort", stop);
-    const end = await api.watch({
-      path: this.#paths.current,
-      query: this.#watchQuery(query),
-      metadataOnly,
-      resourceVersion,
-      signal: ends.signal,
-      opened: () => {
-        opened = true;
-        stall.restart();
-        this.#setState("watching", "");
-        this.#regained();
-      },
-      event: (type, object) => {
-        heard = true;
-        stall.restart();
-        if (!ends.signal.aborted) this.#event(type, object);
-      },
+    const { end, stalled, opened, heard, tookMs, unbroken } = await watchOnce({
+      ...{ api, metadataOnly, resourceVersion, awaited, ends },
+      ...{ path: this.#paths.current, query: selectors, toldMs: this.#toldMs, timings: this.#timings },
+      inTouch: () => this.#inTouch(),
+      otherHistory: () => this.#otherHistory(),
+      event: (type, object) => this.#event(type, object),
     });
-    stall.cancel();
     this.#life.signal.removeEventListener("abort", stop);
     if (this.#life.signal.aborted) return;
-    const quick = this.#clock.monotonicMs() - startMs < quickMs;
+    if (unbroken) this.#toldMs = this.#clock.monotonicMs();
+    else this.#unproven = true;
+    const quick = tookMs < this.#timings.quickMs;
     if (!quick) this.#backoff.reset();
     this.#quickEnds = opened && quick && !heard ? this.#quickEnds + 1 : 0;
-    const silent = `nothing was heard for ${stallMs} ms`;
+    const silent = `nothing was heard for ${this.#timings.stallMs} ms`;
     if (!stalled) await this.#goOn(end, quick);
     // A server that has had no write of the resource since it began sends no bookmarks either.
     else if (opened && !heard) await this.#retryLater(silent, 0, "info");
     else await this.#retryLater(silent, 0);
   }
 
-  #watchQuery(query: Readonly<Record<string, string>> = {}): Record<string, string> {
-    const { watchSecondsMin, watchSecondsMax } = this.#timings;
-    const seconds = watchSecondsMin + this.#clock.random() * (watchSecondsMax - watchSecondsMin);
-    const { resourceVersion: _lists, limit: _too, ...selectors } = query;
-    return { ...selectors, allowWatchBookmarks: "true", timeoutSeconds: `${Math.round(seconds)}` };
+  /** The copy is what the server has, or had a moment ago. */
+  #inTouch(): void {
+    this.#unproven = false;
+    this.#setState("watching", "");
+    this.#regained();
+  }
+
+  /** The server did not tell the last change again. */
+  #otherHistory(): void {
+    this.#options.log.info(
+      `${this.#options.path}: the API server does not tell again what it told last (a restored etcd?); listing again`,
+    );
+    this.relist();
   }
 
   #event(type: string, object: { readonly metadata?: { readonly resourceVersion?: string } }): void {
     if (type === "ADDED" || type === "MODIFIED") this.#reflected.upsert(object);
     else if (type === "DELETED") this.#reflected.delete(object);
+    if (type !== "BOOKMARK") this.#lastChange.note(type, object);
     const version = object?.metadata?.resourceVersion;
     if (version === undefined) return;
     this.#version = version;

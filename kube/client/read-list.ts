@@ -16,14 +16,17 @@ const SILENCE_MS_MAX = 30_000;
 const RETRY_MS_MIN = 200;
 const RETRY_MS_MAX = 5_000;
 
+/** The cause that a server gives which is older than the version that was asked for. */
+const TOO_LARGE = "ResourceVersionTooLarge";
 const NOT_FOUND = 404;
 const GONE = 410;
 
-/** The outcome of one page. `begin`: the list must be started over. */
+/** The outcome of one page. `begin`: the list must be started over. `ahead`: the server has not reached its version. */
 type PageResult =
   | { readonly kind: "read"; readonly resourceVersion: string; readonly next: string }
   | { readonly kind: "missing" }
   | { readonly kind: "begin"; readonly expired: boolean; readonly problem: string }
+  | { readonly kind: "ahead"; readonly problem: string }
   | { readonly kind: "failed"; readonly problem: string; readonly waitMs: number }
   | { readonly kind: "refused"; readonly problem: string; readonly status: number };
 
@@ -66,6 +69,7 @@ class ListReader {
         this.#query.continue = page.next;
       } else if (page.kind === "refused")
         throw new ListRefused(this.#cannot(page.problem), page.status, page.problem);
+      else if (page.kind === "ahead") throw this.#away(page.problem);
       else if (page.kind === "begin") await this.#begin(page.expired, page.problem);
       else await this.#again(page.problem, page.waitMs);
     }
@@ -132,6 +136,8 @@ class ListReader {
     const problem = problemOf(outcome);
     if (status === NOT_FOUND) return { kind: "missing" };
     if (status === GONE) return { kind: "begin", expired: true, problem };
+    // It has waited for that already, and a restored one may never get there.
+    if (causesOf(outcome.body).includes(TOO_LARGE)) return { kind: "ahead", problem };
     if (isPassing(status, this.#transport.contact))
       return { kind: "failed", problem, waitMs: waitMsOf(outcome) };
     return { kind: "refused", problem, status };
@@ -146,4 +152,10 @@ class ListReader {
       throw error;
     }
   }
+}
+
+function causesOf(
+  body: { readonly details?: { readonly causes?: readonly { readonly reason?: string }[] } } | null,
+) {
+  return (body?.details?.causes ?? []).map(({ reason }) => reason);
 }

@@ -152,6 +152,30 @@ test("an API server that is killed and comes back loses nothing", async () => {
   }
 });
 
+test("what a restore of etcd has taken away or brought back is known, though the versions of then come again", async () => {
+  await newNamespace("restored");
+  for (const name of ["gone", "same"]) await create("restored", name);
+  const saved = await world.server.saveEtcd();
+  const path = namespacedPath(CONFIG_MAPS, "restored");
+  const { reflector, told } = reflect(path);
+  try {
+    await until(async () => told.length === 2, "the objects");
+    await remove("restored", "gone");
+    await create("restored", "lost");
+    await until(async () => told.includes("+lost"), "the last change");
+    await world.server.restoreEtcd(saved);
+    for (let i = 0; i < 10; i += 1) await create("restored", `new${i}`);
+    const present = ["gone", ...Array.from({ length: 10 }, (_, index) => `new${index}`), "same"];
+    await until(
+      async () => `${[...reflector.items.keys()].sort()}` === `${present}`,
+      "what there is",
+      30_000,
+    );
+  } finally {
+    await reflector.stop();
+  }
+});
+
 function widgets(): object {
   const schema = { openAPIV3Schema: { type: "object" } };
   return {

@@ -29,8 +29,6 @@ const WITHHELD = [
 ] as const;
 /** By `etcdctl snapshot restore --bump-revision`. */
 const BUMPED = 1_000_000;
-/** What a cluster writes of itself beside what is simulated (leases of nodes, events) between a backup and its restore. */
-const WRITES_SINCE_BACKUP = 1_000;
 
 /** What happens to the API servers and to etcd. */
 export const serverActions: ActionKinds = {
@@ -149,7 +147,6 @@ async function restore(world: World, chance: Chance): Promise<void> {
   const cluster = simClusterOf(world);
   const { front } = cluster;
   const saved = cluster.save();
-  cluster.etcd.bump(WRITES_SINCE_BACKUP);
   const ageMs = chance.between(1_000, 20_000);
   const bumped = chance.happens(0.5) ? BUMPED : 0;
   const downMs = chance.between(200, 4_000);

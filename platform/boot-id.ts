@@ -38,11 +38,15 @@ export function stampOfLive(present: { readonly bootId: string }, wire: CniWireR
 /** Whether the plugin binary and this daemon agree on the boot, as of the last request that told. */
 export class BootAgreement {
   #refusal: Refusal | null = null;
+  /** What the plugin binary said with the request that was refused. */
+  #theirs = "";
 
-  /** A request was answered, or refused. */
+  /** A request was answered, or refused: for another reason perhaps, which is agreement where it says another boot ID. */
   note(wire: CniWireRequest, refusal: Refusal | null): void {
-    if (refusal?.code === "BOOT_MISMATCH") this.#refusal = refusal;
-    else if (wire.command !== "DEL" && refusal === null) this.#refusal = null;
+    if (refusal?.code === "BOOT_MISMATCH") {
+      this.#refusal = refusal;
+      this.#theirs = wire.bootId;
+    } else if (wire.command !== "DEL" && wire.bootId !== this.#theirs) this.#refusal = null;
   }
 
   findings(): Finding[] {

@@ -196,6 +196,8 @@ export interface Interface {
   readonly network: string;
   /** As the API has it. */
   readonly pod: { readonly namespace: string; readonly name: string; readonly uid: string };
+  /** Its node knows nothing of its network namespace: nobody could see it, or the journal that had it was lost. */
+  isUnseen?: boolean;
 }
 
 /** The address of a machine of Cluster API. It lasts from its answer to the end of the machine, also while its claim is elsewhere in a move. */

@@ -46,6 +46,7 @@ export const diskActions: ActionKinds = {
     run: async (world, chance) => {
       const damage = (machine: SimMachine) => {
         if (!machine.disk.damage(chance)) return;
+        forgetNamespaces(machine);
         world.counts.add("disk.damaged");
         world.story.tell(machine.name, "a page of its database is damaged");
       };
@@ -127,6 +128,12 @@ function loseState(world: World, machine: SimMachine): void {
   world.counts.add("disk.lost");
   world.story.tell(machine.name, "its state folder is lost");
   machine.disk.lose();
+  forgetNamespaces(machine);
+}
+
+/** Its next journal learns from the API what runs, and that has no namespaces. */
+function forgetNamespaces({ interfaces }: SimMachine): void {
+  for (const one of interfaces.keys()) one.isUnseen = true;
 }
 
 /** Two machines, the first of them up. */

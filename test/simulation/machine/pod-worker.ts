@@ -8,8 +8,8 @@ const EXIT = "simulation/exit";
 /** Between two sandboxes of a pod, ms: doubles. */
 const BACKOFF_MS = 500;
 const BACKOFF_MAX_MS = 8_000;
-/** The longest that a kubelet goes on with a pod whose object is gone, ms. */
-const ORPHAN_MS_MAX = 10_000;
+/** The longest that a kubelet goes on with a pod whose object is gone, ms: longer than all graces. */
+const ORPHAN_MS_MAX = 60_000;
 
 /** What a kubelet does about one pod, from its appearance until nothing of it is left. */
 export class PodWorker {

@@ -246,6 +246,7 @@ export class Runtime {
         ifname: selected.ifname,
         network: config.network,
         pod: { namespace: pod.namespace, name: pod.name, uid: pod.uid },
+        isUnseen: !this.#namespaces.has(sandbox.netns),
       },
       ips: null,
       isUp: false,

@@ -166,6 +166,20 @@ test("where the node is gone, or its pod is gone and the node not reachable, the
   gone.step();
 });
 
+test("a pod that was deleted by force keeps its address, unless nobody sees its namespace: then for a grace", () => {
+  const freedAfter = (ms: number, isUnseen: boolean): string => {
+    const world = new Fabricated();
+    world.served("web", A).isUnseen = isUnseen;
+    world.noPod("web");
+    world.nowMs += ms;
+    world.free(A);
+    return kindOf(() => world.step());
+  };
+  expect(freedAfter(60_000, false)).toBe("freed-in-use");
+  expect(freedAfter(10_000, true)).toBe("freed-in-use");
+  expect(freedAfter(20_000, true)).toBe("nothing");
+});
+
 test("a node that is registered anew has not been gone", () => {
   const world = new Fabricated();
   world.served("web", A);

@@ -200,7 +200,8 @@ class Eye implements Oracle {
         this.#noteClaim(change);
         return;
       case PODS:
-        if (!change.deleted) this.#pods.notePod(change.object);
+        if (change.deleted) this.#pods.noteGone(change.object);
+        else this.#pods.notePod(change.object);
         return;
       case VMIS:
         this.#pods.noteVmi(change.object);

@@ -1,3 +1,4 @@
+import type { Interface } from "../world.ts";
 import { NODES, type PlainChange, type PlainObject, type PlainStore, PODS, VMIS } from "./view.ts";
 
 /** For so long after a node was seen unreachable its containers may still be judged by that, ms. */
@@ -5,12 +6,17 @@ const UNREACHABLE_COUNTS_MS = 120_000;
 /** A node without an object for less than this, ms, has only been registered anew: no grace is as short. */
 const NODE_GONE_MS_MIN = 4_000;
 
+/** The witness's grace, less what clocks differ, ms: so long a pod is waited for of whose containers nobody sees more. */
+const UNSEEN_ENDS_MS = 19_000;
+
 /** What is remembered of pods, virtual machines and nodes, also after they are gone. */
 export class Pods {
   readonly #store: PlainStore;
   readonly #nowMs: () => number;
   /** When that was first seen, ms. */
   readonly #ended = new Map<string, number>();
+  /** When its object was deleted, ms. */
+  readonly #gone = new Map<string, number>();
   /** UID of the instance (VMI) that a pod runs, by the pod's UID. */
   readonly #vmiOfPod = new Map<string, string>();
   /** UIDs of the virtual machines of an instance: one that was left behind may be adopted by the next of its name. */
@@ -43,6 +49,10 @@ export class Pods {
     if (vmi !== undefined) this.#vmiOfPod.set(uid, vmi.uid);
   }
 
+  noteGone(pod: PlainObject): void {
+    this.#gone.set(pod.metadata.uid, this.#nowMs());
+  }
+
   noteVmi(vmi: PlainObject): void {
     const owners: PlainObject[] = vmi.metadata.ownerReferences ?? [];
     const vm = owners.find(({ kind }) => kind === "VirtualMachine");
@@ -58,6 +68,13 @@ export class Pods {
   /** Its phase said so once, and none of its containers ran. */
   hasEnded(podUid: string): boolean {
     return this.#ended.has(podUid);
+  }
+
+  /** Its node has nothing but the end of its pod to go by, and that is longer ago than containers are waited for. */
+  isGivenUp({ pod, isUnseen }: Interface): boolean {
+    const goneMs = this.#gone.get(pod.uid);
+    if (isUnseen !== true || goneMs === undefined || this.find(pod) !== null) return false;
+    return this.#nowMs() - goneMs >= UNSEEN_ENDS_MS;
   }
 
   /** How long ago that was first seen, ms; -Infinity: it has not ended. */
@@ -105,6 +122,7 @@ export class Pods {
   /** What was remembered of nodes is over: the world was healed. */
   forgetNodes(): void {
     this.#goneNodes.clear();
+    this.#gone.clear();
     this.#unreachableAtMs.clear();
     for (const { object } of this.#store.range(NODES, "")) this.#noteNodeObject(object, false);
   }

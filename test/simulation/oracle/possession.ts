@@ -127,9 +127,10 @@ export class Possession {
   }
 
   /** Whether the address of a container that is still there may be given back: nobody runs in it, or nobody can know. */
-  #mayLose({ one: { pod, node } }: Living): boolean {
+  #mayLose({ one }: Living): boolean {
     const { pods } = this.#parts;
-    if (pods.hasEnded(pod.uid) || pods.wasNodeGone(node)) return true;
+    const { pod, node } = one;
+    if (pods.hasEnded(pod.uid) || pods.wasNodeGone(node) || pods.isGivenUp(one)) return true;
     return pods.isUnreachable(node) && pods.find(pod) === null;
   }
 

@@ -45,7 +45,7 @@ function isOneUser(older: Living, younger: Living, pods: Pods): boolean {
   // A new sandbox of the same pod.
   if (a.pod.uid === b.pod.uid && a.ifname === b.ifname) return true;
   // What has ended may lose its address while its sandbox stays.
-  if (pods.hasEnded(a.pod.uid)) return true;
+  if (pods.hasEnded(a.pod.uid) || pods.isGivenUp(a)) return true;
   if (younger.owner?.kind !== "IPAMClaim" || older.owner?.uid !== younger.owner.uid) return false;
   const machines = pods.machineUidsOf(a.pod.uid);
   if (pods.machineUidsOf(b.pod.uid).some((uid) => machines.includes(uid))) return true;

@@ -183,6 +183,8 @@ export interface RunningDaemon {
 export interface ControllerPlace {
   readonly name: string;
   readonly isRunning: boolean;
+  /** Its process began then, or asked for all pods at once, ms of the world: of what ended before it may know nothing. Infinity: none runs. */
+  readonly knowsPodsSinceMs: number;
   kill(): void;
   start(): void;
 }

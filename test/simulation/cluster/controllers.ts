@@ -34,6 +34,13 @@ export class SimController implements ControllerPlace {
     return this.#running !== null;
   }
 
+  get knowsPodsSinceMs(): number {
+    const link = this.#cluster.links.find(({ name }) => name === this.link);
+    return this.#running === null
+      ? Number.POSITIVE_INFINITY
+      : (link?.podsListedMs ?? Number.POSITIVE_INFINITY);
+  }
+
   /** Of the one that runs. */
   get link(): string {
     return `${this.name}/${this.#incarnation}`;

@@ -7,6 +7,7 @@ import { TROUBLE_PROBABILITY, troubleOf, type Verb } from "./troubles.ts";
 /** Which way of a link is broken. */
 export type Broken = "both" | "requests" | "answers";
 
+const PODS_PATH = "/api/v1/pods";
 /** Each way of a message takes so long where nothing is wrong, ms: from, to. */
 const WAY_MS = [1, 12] as const;
 /** An event of a watch takes so long after the one before it, ms. */
@@ -31,6 +32,8 @@ export class SimLink implements Link {
   readonly clock: Clock;
   /** Every message of it arrives until then, ms of the world. */
   calmUntilMs = 0;
+  /** When it asked for all pods last, ms of the world; Infinity: never. */
+  podsListedMs = Number.POSITIVE_INFINITY;
   /** The connections of its watches end. */
   cutWatches = () => {};
   /** They stay open, and nothing comes from them any more. */
@@ -71,6 +74,7 @@ export class SimLink implements Link {
 
   readonly fate = ({ method, path }: ServerRequest, verb: Verb): Fate => {
     this.#messages += 1;
+    if (verb === "list" && path === PODS_PATH) this.podsListedMs = this.clock.monotonicMs();
     if (this.#isCut) return { hangs: true };
     const { faults, counts, story } = this.#parts;
     const key = `link ${this.name} ${verb} ${this.#messages}`;

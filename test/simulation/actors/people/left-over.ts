@@ -4,7 +4,7 @@ import { remove } from "../machines/objects.ts";
 import { answered, askCluster, type Told } from "./commands.ts";
 import { touchedByHand } from "./forced.ts";
 import { ALLOCATIONS, attempted, CLAIMS, claimPath, objectsOf } from "./look.ts";
-import { MALLORY } from "./networks.ts";
+import { seenToEndMs } from "./pod-ends.ts";
 import { said } from "./releases.ts";
 
 const FORMER_POD =
@@ -13,10 +13,7 @@ const STUCK_CLAIM = /^claim (\S+) is being deleted since .*, though no pod names
 const LEFT_ANSWER = /^IPAddress (\S+) is left, though its IPAddressClaim and its IPAllocation \S+ are gone$/;
 const NO_ANSWER =
   /^\S+ of network \S+ is in IPAddress (\S+), which does not answer claim \S+ though it names it/;
-/** Of pods that ran when their network was given to Holdfast, perhaps deleted by force since. */
-const IMPORTED = /\/former-\d+-old-\d+$/;
-
-/** So soon after it is gone the controllers have given back what a claim had, ms. */
+/** So soon after their end the controllers have given back what a claim or a pod had, ms. */
 const GIVEN_BACK_MS = 60_000;
 
 /** What only people can know or put right is found by `check`, and people do what its hint says. */
@@ -30,8 +27,9 @@ export async function actAsTold(world: World, told: Told): Promise<void> {
 }
 
 /**
- * What a pod said that it had, or what is recorded of it since somebody edited the record, is kept when nobody saw the
- * pod end. Somebody looks on the machines whether its containers run.
+ * What a pod had before Holdfast, or said so, is kept when no controller that runs now saw it end; so is what is
+ * recorded of it since somebody edited the record. Somebody looks on the machines whether its containers run. Where all
+ * controllers have seen its end they give it back by themselves, within a minute.
  */
 async function releaseOfFormerPod(world: World, message: string): Promise<void> {
   const [, address, network = "", holder = ""] = FORMER_POD.exec(message) ?? [];
@@ -39,8 +37,12 @@ async function releaseOfFormerPod(world: World, message: string): Promise<void> 
     ({ spec }) => spec?.network === network && spec?.address.split("/")[0] === address,
   );
   if (one === undefined || runs(world, network, holder)) return;
-  const isKnown = holder.startsWith(`${MALLORY}/`) || IMPORTED.test(holder);
-  if (!isKnown && !touchedByHand(world).has(one.metadata.name)) return;
+  const seenMs = touchedByHand(world).has(one.metadata.name) ? null : seenToEndMs(world, one.spec.owner.uid);
+  if (seenMs !== null) {
+    world.counts.add("people.left-over-waited-for");
+    await sleep(world.clock, Math.max(0, seenMs + GIVEN_BACK_MS - world.time.nowMs));
+    return;
+  }
   const body = { network, address, force: false };
   const outcome = await answered(() => askCluster(world, { method: "POST", path: "/v1/release", body }));
   world.story.tell(
@@ -59,14 +61,18 @@ function runs(world: World, network: string, holder: string): boolean {
   );
 }
 
-/** Of a VM that left its claim behind, while another VM has its name: KubeVirt does not take its finalizer off. */
+/**
+ * Of a VM that left its claim behind, while another VM has its name: KubeVirt does not take its finalizer off. One of
+ * ours would be ours to remove.
+ */
 async function letGoOfClaim(world: World, message: string): Promise<void> {
   const [, key] = STUCK_CLAIM.exec(message) ?? [];
   const claim = objectsOf(world, CLAIMS).find(
     ({ metadata }) => `${metadata.namespace}/${metadata.name}` === key,
   );
   if (claim === undefined) return;
-  const { namespace, name } = claim.metadata;
+  const { namespace, name, finalizers = [] } = claim.metadata;
+  if (!finalizers.every((one: string) => one.startsWith("kubevirt.io/"))) return;
   world.story.tell("alice", `removes the finalizers of claim ${key}, as check tells`);
   world.counts.add("people.left-over-let-go");
   await attempted(world.cluster.admin.patch(claimPath(namespace, name), { metadata: { finalizers: null } }));

@@ -9,6 +9,7 @@ import { attempted, CLAIMS, claimPath, NADS, nadPath, objectsOf, podPath } from 
 import { JOINED, put } from "./nads.ts";
 import { MALLORY, NETWORKS, plannedNads } from "./networks.ts";
 import { giveBack } from "./owners.ts";
+import { notePodEnds } from "./pod-ends.ts";
 
 /** Younger findings are not reported, seconds: shorter than the time of peace. */
 const GRACE_SECONDS = 60;
@@ -16,6 +17,7 @@ const GRACE_SECONDS = 60;
 /** What people and tenants have broken is put right when peace begins; at its end no check finds anything. */
 export function keepPeace(world: World): void {
   guardOf(world);
+  notePodEnds(world);
   world.onPeace({ heal: () => mend(world), check: () => checkAll(world) });
 }
 

@@ -9,6 +9,7 @@
  *   nodes         nodes drained and deleted, releases rolled out
  *   forced        addresses taken away by somebody who may: the oracle is told
  *   peace         what people have broken is put right; then no check finds anything
+ *   left-over     what check tells people to do; pod-ends: what the controllers know by themselves
  *   look          paths and what is there
  */
 

@@ -88,6 +88,15 @@ export class PodDirectory {
     return view.terminal ? "completed" : "living";
   }
 
+  /**
+   * Whether its node runs another manifest of a static pod's name: the kubelet has ended it before that. That it has no
+   * object says nothing.
+   */
+  async hasSuccessor(pod: PodName, deadlineMs: number): Promise<boolean> {
+    const view = await this.readNamed(pod.namespace, pod.name, deadlineMs);
+    return view !== null && view.staticUid !== null && !isPod(view, pod.uid);
+  }
+
   /** Whether the cluster has KubeVirt's API. */
   async hasKubeVirt(namespace: string, deadlineMs: number): Promise<boolean> {
     const read = await this.#objects.get(namespacedPath(VMIS_PATH, namespace, NO_VMI), deadlineMs);

@@ -19,7 +19,7 @@ import {
   PODS_PATH,
 } from "../kube/objects.ts";
 import { Reflector } from "../kube/reflector.ts";
-import { type PodView, projectPod } from "../kube/views/pod-view.ts";
+import { isStaticUid, type PodView, projectPod } from "../kube/views/pod-view.ts";
 import type { Log } from "../platform/log.ts";
 import { sleep } from "../platform/time.ts";
 import type { Hint } from "../store/cluster/allocations/hint.ts";
@@ -233,15 +233,14 @@ export class ClusterNode {
 
   /**
    * Whether no pod speaks for an attachment that there is other evidence against: its pod has certainly ended, or its container
-   * has none, as on a node without Kubernetes. False where the API cannot tell.
+   * has none, as on a node without Kubernetes. `alone`: there is none. False where the API cannot tell.
    */
-  async podHasEnded(pod: PodIdentity | null): Promise<boolean> {
+  async podHasEnded(pod: PodIdentity | null, alone = false): Promise<boolean> {
     if (pod === null) return true;
+    const deadlineMs = this.api.clock.monotonicMs() + this.#options.addDeadlineMs;
     try {
-      return (
-        (await this.pods.stateOf(pod, this.api.clock.monotonicMs() + this.#options.addDeadlineMs)) !==
-        "living"
-      );
+      if (alone && isStaticUid(pod.uid)) return await this.pods.hasSuccessor(pod, deadlineMs);
+      return (await this.pods.stateOf(pod, deadlineMs)) !== "living";
     } catch (error) {
       if (error instanceof ApiAway || error instanceof RefusalError) return false;
       throw error;

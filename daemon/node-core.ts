@@ -163,7 +163,7 @@ export class NodeCore {
       log,
       machine,
       graceSeconds: settings.witnessGraceSeconds,
-      podHasEnded: kubernetes === null ? null : (pod) => kubernetes.cluster.podHasEnded(pod),
+      podHasEnded: kubernetes === null ? null : (pod, alone) => kubernetes.cluster.podHasEnded(pod, alone),
     });
     const spool = () => this.#spool.counts();
     this.metrics = new Metrics({

@@ -1,4 +1,3 @@
-import { isStaticUid } from "../kube/views/pod-view.ts";
 import type { Log } from "../platform/log.ts";
 import type { Machine } from "../platform/machine.ts";
 import { type NamespaceState, namespaceState } from "../platform/namespaces.ts";
@@ -9,6 +8,9 @@ import type { Attachment, PodIdentity } from "../store/records.ts";
 /** Attachments checked in one turn of the event loop. */
 const PAGE = 200;
 
+/** `alone`: nothing else tells that its containers have ended. */
+type PodHasEnded = (pod: PodIdentity | null, alone: boolean) => Promise<boolean>;
+
 /**
  * Ends attachments whose DEL was lost: an attachment whose network namespace was seen and has been gone for the whole
  * grace period is ended as if by DEL; in Kubernetes only if its pod has ended too. An attachment whose namespace nobody ever
@@ -18,7 +20,7 @@ const PAGE = 200;
 export class Witness {
   readonly #store: Pick<NodeAttachments, "attachmentsAfter" | "endAttachment">;
   readonly #machine: Pick<Machine, "bootId" | "namespaceIdAt">;
-  readonly #podHasEnded: ((pod: PodIdentity | null) => Promise<boolean>) | null;
+  readonly #podHasEnded: PodHasEnded | null;
   readonly #clock: Clock;
   readonly #log: Log;
   readonly #graceMs: number;
@@ -32,7 +34,7 @@ export class Witness {
     readonly machine: Pick<Machine, "bootId" | "namespaceIdAt">;
     readonly graceSeconds: number;
     /** Whether a pod has certainly ended; null: nothing here tells of pods. */
-    readonly podHasEnded: ((pod: PodIdentity | null) => Promise<boolean>) | null;
+    readonly podHasEnded: PodHasEnded | null;
   }) {
     this.#store = parts.store;
     this.#clock = parts.clock;
@@ -50,10 +52,10 @@ export class Witness {
       for (const attachment of page) {
         if (!this.#isGone(attachment)) continue;
         // Nobody saw its namespace: its pod's end begins the grace in which its container may still run.
-        if (this.#isUnseen(attachment) && !(await this.#hasEnded(attachment.pod))) continue;
+        if (this.#isUnseen(attachment) && !(await this.#hasEnded(attachment))) continue;
         const sinceMs = this.#gone.get(attachment.id) ?? this.#clock.monotonicMs();
         if (this.#clock.monotonicMs() - sinceMs < this.#graceMs) stillGone.set(attachment.id, sinceMs);
-        else if (await this.#hasEnded(attachment.pod)) await this.#end(attachment);
+        else if (await this.#hasEnded(attachment)) await this.#end(attachment);
         else stillGone.set(attachment.id, sinceMs);
       }
       const last = page[page.length - 1];
@@ -73,11 +75,11 @@ export class Witness {
 
   /**
    * Of an attachment that a lost journal recovered from the API, and of one at whose ADD not even the plugin binary saw
-   * a namespace, the only evidence is that its pod has ended for the whole grace. For a static pod its object is none.
+   * a namespace, the only evidence is that its pod has ended for the whole grace.
    */
   #isUnseen(attachment: Attachment): boolean {
     const { stamp, netns, pod } = attachment;
-    if (pod === null || isStaticUid(pod.uid) || this.#podHasEnded === null) return false;
+    if (pod === null || this.#podHasEnded === null) return false;
     return (netns.path === "" && stamp.us === 0) || this.#stateOf(attachment) === "never-there";
   }
 
@@ -85,8 +87,8 @@ export class Witness {
     return namespaceState(this.#machine.namespaceIdAt, netns);
   }
 
-  async #hasEnded(pod: PodIdentity | null): Promise<boolean> {
-    return this.#podHasEnded === null || this.#podHasEnded(pod);
+  async #hasEnded(attachment: Attachment): Promise<boolean> {
+    return this.#podHasEnded === null || this.#podHasEnded(attachment.pod, this.#isUnseen(attachment));
   }
 
   async #end(attachment: Attachment): Promise<void> {

@@ -8,7 +8,6 @@ import type { Attachment } from "../../store/records.ts";
 const GRACE_S = 20;
 
 const UID = "7d9f3a52-0000-4000-8000-000000000001";
-const STATIC_UID = "0123456789abcdef0123456789abcdef";
 const RECOVERED = { netns: { path: "", id: "", witnessed: false }, stamp: { bootId: "boot-1", us: 0 } };
 const UNSEEN = {
   netns: { path: "/run/netns/c1", id: "", witnessed: false },
@@ -22,9 +21,11 @@ class Watched {
   readonly #held: Attachment[];
   readonly #witness: Witness;
   hasEnded = false;
+  /** Whether each question was told that nothing else tells of the end. */
+  readonly alone = new Set<boolean>();
 
-  constructor(parts: object, { uid = UID, isKubernetes = true, idThere = "" } = {}) {
-    const pod = { namespace: "shop", name: "pod-1", uid };
+  constructor(parts: object, { isKubernetes = true, idThere = "" } = {}) {
+    const pod = { namespace: "shop", name: "pod-1", uid: UID };
     const one = { id: 1, network: "blue", containerId: "c1", interface: "net1", pod, ...parts };
     this.#held = [one as unknown as Attachment];
     this.#clock = this.#time.clock();
@@ -37,8 +38,13 @@ class Watched {
       log: makeLog("silent", this.#clock),
       machine: { bootId: "boot-1", namespaceIdAt: () => idThere },
       graceSeconds: GRACE_S,
-      podHasEnded: isKubernetes ? async () => this.hasEnded : null,
+      podHasEnded: isKubernetes ? (_, alone) => this.#askedFor(alone) : null,
     });
+  }
+
+  async #askedFor(alone: boolean): Promise<boolean> {
+    this.alone.add(alone);
+    return this.hasEnded;
   }
 
   async isKeptFor(seconds: number): Promise<boolean> {
@@ -61,11 +67,11 @@ test.each([
     watched.hasEnded = true;
     expect(await watched.isKeptFor(GRACE_S)).toBe(true);
     expect(await watched.isKeptFor(10)).toBe(false);
+    expect([...watched.alone]).toEqual([true]);
   },
 );
 
 test.each([
-  { what: "of a static pod", parts: UNSEEN, options: { uid: STATIC_UID } },
   { what: "outside of Kubernetes", parts: UNSEEN, options: { isKubernetes: false } },
   { what: "at whose path something is now", parts: UNSEEN, options: { idThere: "4:7" } },
   {

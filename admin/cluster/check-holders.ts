@@ -41,8 +41,8 @@ export function checkClaims(snapshot: ClusterSnapshot, grace: Grace): Finding[] 
 export function checkPods(snapshot: ClusterSnapshot, grace: Grace): Finding[] {
   const findings: Finding[] = [];
   for (const pod of snapshot.pods.items.values()) {
-    // A pod being deleted may have released its addresses already; one that has ended reports none.
-    if (pod.beingDeleted || !grace.isOver(pod.creationTimestamp)) continue;
+    // A pod being deleted, or between two sandboxes, may have released its addresses; one that has ended reports none.
+    if (pod.beingDeleted || pod.lacksSandbox || !grace.isOver(pod.creationTimestamp)) continue;
     if (pod.addressesCut) findings.push(tooMany(pod));
     const unrecorded = new Map<string, string[]>();
     for (const { network, address } of reportedBy(snapshot, pod)) {

@@ -42,9 +42,10 @@ export interface Definitions {
   readonly networks: ReadonlyMap<string, IPNetwork>;
 }
 
-/** A pod, and whether it is being deleted. */
+/** A pod, whether it is being deleted, and whether it has no sandbox now. */
 export interface SnapshotPod extends SweptPod {
   readonly beingDeleted: boolean;
+  readonly lacksSandbox: boolean;
 }
 
 /** One reading of everything that the checks need. */
@@ -169,5 +170,6 @@ export async function listObjects<T>(api: KubeApi, path: string, metadataOnly = 
 
 function snapshotPod(object: unknown): SnapshotPod {
   const view = projectPod(object, { addresses: true });
-  return { ...sweptPod(view), beingDeleted: view.deletionTimestamp !== null };
+  const { deletionTimestamp, lacksSandbox } = view;
+  return { ...sweptPod(view), beingDeleted: deletionTimestamp !== null, lacksSandbox };
 }

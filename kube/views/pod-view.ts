@@ -20,6 +20,8 @@ export interface PodView extends ObjectMetadata {
   /** See hasStopped. */
   readonly stopped: boolean;
   readonly hostNetwork: boolean;
+  /** See lacksSandbox. */
+  readonly lacksSandbox: boolean;
   /** The addresses of its primary interface as the kubelet reports them; none for a pod on its node's own network. */
   readonly podIPs: readonly string[];
   /**
@@ -79,6 +81,7 @@ export function projectPod(object: unknown, options: { readonly addresses?: bool
     terminal: hasEnded(status),
     stopped: hasStopped(status, metadata.deletionTimestamp !== null),
     hostNetwork: spec.hostNetwork === true,
+    lacksSandbox: lacksSandbox(status),
     podIPs: options.addresses && spec.hostNetwork !== true ? readPodIPs(status) : [],
     staticUid: ofNode ? readStaticUid(annotations.get(STATIC_UID_ANNOTATION)) : null,
     vmi: vmi ? { name: vmi.name, uid: vmi.uid } : null,
@@ -134,6 +137,16 @@ function hasStopped(status: JsonObject, beingDeleted: boolean): boolean {
   const isReported = Array.isArray(containerStatuses) && containerStatuses.length > 0;
   // Waiting for an init container: a kubelet that has not seen the deletion would start it.
   return beingDeleted && isReported && everyContainer(status, isTerminated);
+}
+
+/**
+ * Whether the kubelet says that the pod has no sandbox with a network now, as after the old one died: what its annotations
+ * tell is of that one. Kubelets before 1.29 do not say it. The annotations of the next sandbox may come before this is over.
+ */
+function lacksSandbox({ conditions }: JsonObject): boolean {
+  const isFalse = (one: unknown) =>
+    isObject(one) && one.type === "PodReadyToStartContainers" && one.status === "False";
+  return Array.isArray(conditions) && conditions.some(isFalse);
 }
 
 function everyContainer(status: JsonObject, holds: (container: unknown) => boolean): boolean {

@@ -76,13 +76,19 @@ function pool(allocations: Readonly<Record<string, object>>, range = RANGE) {
   api.put(namespacedPath(WHEREABOUTS_POOLS_PATH, "kube-system"), { metadata, spec: { range, allocations } });
 }
 
-function pod(name: string, ips: readonly string[], more: { metadata?: object; phase?: string } = {}) {
+interface MoreOfPod {
+  readonly metadata?: object;
+  readonly phase?: string;
+  readonly conditions?: readonly object[];
+}
+
+function pod(name: string, ips: readonly string[], more: MoreOfPod = {}) {
   const status = [{ name: "shop/blue", interface: "net1", ips }];
   const annotations = { "k8s.v1.cni.cncf.io/network-status": JSON.stringify(status) };
   return api.put(namespacedPath(PODS_PATH, "shop"), {
     metadata: { namespace: "shop", name, annotations, ...more.metadata },
     spec: { nodeName: "n1" },
-    status: { phase: more.phase ?? "Running" },
+    status: { phase: more.phase ?? "Running", conditions: more.conditions ?? [] },
   });
 }
 
@@ -153,6 +159,29 @@ describe("whereabouts' records on a network that was switched over", () => {
       };
       expect(await findings()).toEqual([]);
     }
+  });
+});
+
+describe("what a pod reports", () => {
+  const reported = async () => (await findings()).filter((one) => one.includes("in use by pod"));
+  const sandbox = (status: string) => [{ type: "PodReadyToStartContainers", status }];
+
+  test("is in use while the kubelet has a sandbox for the pod, or does not say so", async () => {
+    switchedOver();
+    allocation("blue", "10.0.0.5/24");
+    pod("web", ["10.0.0.5"], { conditions: sandbox("True") });
+    pod("old", ["10.0.0.5"]);
+    expect(await reported()).toEqual([
+      expect.stringContaining("10.0.0.5 of network blue, in use by pod shop/old, belongs to"),
+      expect.stringContaining("10.0.0.5 of network blue, in use by pod shop/web, belongs to"),
+    ]);
+  });
+
+  test("is of a former sandbox while the kubelet has none for the pod", async () => {
+    switchedOver();
+    allocation("blue", "10.0.0.5/24");
+    pod("web", ["10.0.0.5"], { conditions: sandbox("False") });
+    expect(await reported()).toEqual([]);
   });
 });
 

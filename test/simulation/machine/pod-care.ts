@@ -4,6 +4,7 @@ import type { ProcessClock } from "./clocks.ts";
 import { NETWORK_STATUS, networkStatus } from "./multus.ts";
 import { PODS, type Runtime, type Sandbox } from "./runtime.ts";
 
+const HAS_SANDBOX = "PodReadyToStartContainers";
 /** It is gone, or another one. */
 const CONFLICTS = [404, 409, 422];
 
@@ -45,6 +46,15 @@ export class PodObject {
     return states.every(({ state }) => state?.running === undefined);
   }
 
+  /** The sandbox that its status tells of is gone. */
+  async reportNoSandbox(phase: string | null): Promise<void> {
+    const has = this.now?.status?.conditions?.some(
+      ({ type, status }: KubeObject) => type === HAS_SANDBOX && status === "True",
+    );
+    if (phase === null && !has) return;
+    await this.report(phase, { waiting: { reason: "ContainerCreating" } });
+  }
+
   /** The state of all containers, and the phase; null: as it is. */
   async report(phase: string | null, state: object, more: object = {}): Promise<void> {
     const names: string[] = (this.now?.spec?.containers ?? []).map(({ name }: KubeObject) => name);
@@ -53,6 +63,7 @@ export class PodObject {
     const status = {
       ...(phase === null ? {} : { phase }),
       containerStatuses: names.map((name) => ({ name, ...same })),
+      conditions: [{ type: HAS_SANDBOX, status: "waiting" in state ? "False" : "True" }],
       ...(isRunning ? { podIP: this.podIp, podIPs: [{ ip: this.podIp }] } : {}),
       ...more,
     };

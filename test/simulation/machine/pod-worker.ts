@@ -73,7 +73,7 @@ export class PodWorker {
       this.#ending === null;
       backoffMs = Math.min(backoffMs * 2, BACKOFF_MAX_MS)
     ) {
-      if (this.#tries === 0) await this.#api.report("Pending", { waiting: { reason: "ContainerCreating" } });
+      await this.#api.reportNoSandbox(this.#tries === 0 ? "Pending" : null);
       this.#tries += 1;
       const sandbox = runtime.create(this.pod, bootNumber);
       this.#sandbox = sandbox;

@@ -75,6 +75,7 @@ export class StaticPodWorker {
     const { runtime, bootNumber, clock, world, node } = this.#tools;
     const { namespace } = this.#manifest.metadata;
     this.#tries += 1;
+    await mirror?.reportNoSandbox(null);
     const pod: SandboxPod = { namespace, name: this.#name, uid: this.uid };
     const sandbox = runtime.create(pod, bootNumber);
     this.#sandbox = sandbox;

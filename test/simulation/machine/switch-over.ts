@@ -64,7 +64,7 @@ function isOurs(world: World, network: string): boolean {
 }
 
 function isThere(world: World, namespace: string, network: string): boolean {
-  return nadOf(world, namespace, network) !== undefined;
+  return nadOf(world, namespace, network) !== null;
 }
 
 function nadOf(world: World, namespace: string, network: string) {

@@ -77,8 +77,10 @@ export interface Action {
  * nothing to do it to, it does nothing.
  */
 export interface ActionKind {
-  /** How often it comes, beside the others (1: usual). */
+  /** How often it comes, beside the others (1: usual). 0: never by chance. */
   readonly weight: number;
+  /** It comes in the turns of a long history all the same. */
+  readonly isInTurn?: true;
   run(world: SimulatedWorld, chance: Chance): void | Promise<void>;
 }
 

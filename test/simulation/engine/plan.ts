@@ -10,7 +10,7 @@ const SOON_MS_MAX = 60;
 /** The others leave it some time, this much on average. */
 const LATER_MS_MEAN = 1_500;
 /** After so many actions what has come least is given a turn, once in so many. */
-const LEAST = { after: 500, every: 4 } as const;
+const LEAST = { after: 500, every: 3 } as const;
 
 /** Who does what when. */
 export interface Plan {
@@ -37,7 +37,7 @@ export class GeneratedPlan implements Plan {
       .sort()
       .map((kind) => {
         total += kinds[kind]?.weight ?? 0;
-        if (kinds[kind]?.weight) this.#came.set(kind, 0);
+        if (kinds[kind]?.weight || kinds[kind]?.isInTurn) this.#came.set(kind, 0);
         return { kind, upTo: total };
       });
     this.#total = total;

@@ -7,6 +7,17 @@ import { diskActions } from "./disk-actions.ts";
 import { runtimeActions } from "./runtime-actions.ts";
 import { switchOverActions } from "./switch-over.ts";
 
+/** Those that a daemon with an API server passes: a transaction has one of its own only where there is none. */
+const KILL_POINTS: readonly KillPoint[] = [
+  "before-commit",
+  "after-commit",
+  "after-intent",
+  "after-reserve",
+  "before-publish",
+  "after-publish",
+  "before-answer",
+];
+
 /** What happens to machines and the processes on them. */
 export const machineActions: ActionKinds = {
   "daemon-kill": {
@@ -25,6 +36,7 @@ export const machineActions: ActionKinds = {
       machineOf(world, chance)?.killAt(point, chance.between(1, 3));
     },
   },
+  ...killsInTurn(),
   "daemon-restart": {
     weight: 1,
     run: (world, chance) => {
@@ -53,6 +65,18 @@ export const machineActions: ActionKinds = {
       const isLong = chance.happens(0.3);
       if (isLong) world.counts.add("node.long-absence");
       await sleep(world.clock, isLong ? chance.between(60_000, 300_000) : chance.between(1_000, 20_000));
+      if (!machine.isUp) machine.boot();
+    },
+  },
+  "node-absence": {
+    weight: 0,
+    isInTurn: true,
+    run: async (world, chance) => {
+      const machine = machineOf(world, chance);
+      if (machine === null) return;
+      machine.losePower();
+      world.counts.add("node.long-absence");
+      await sleep(world.clock, chance.between(120_000, 200_000));
       if (!machine.isUp) machine.boot();
     },
   },
@@ -98,16 +122,19 @@ export const machineActions: ActionKinds = {
   ...switchOverActions,
 } satisfies Record<string, ActionKind>;
 
-/** Those that a daemon with an API server passes: a transaction has one of its own only where there is none. */
-const KILL_POINTS: readonly KillPoint[] = [
-  "before-commit",
-  "after-commit",
-  "after-intent",
-  "after-reserve",
-  "before-publish",
-  "after-publish",
-  "before-answer",
-];
+/** Each point in its turn: of so many some are passed by nobody in a history, by chance. */
+function killsInTurn(): ActionKinds {
+  return Object.fromEntries(
+    KILL_POINTS.map((point) => [
+      `daemon-kill-${point}`,
+      {
+        weight: 0,
+        isInTurn: true,
+        run: (world, chance) => machineOf(world, chance)?.killAt(point, 1),
+      } satisfies ActionKind,
+    ]),
+  );
+}
 
 /** Names of counts, none of which may be zero after a long run. */
 export const MACHINE_OWED: readonly string[] = [

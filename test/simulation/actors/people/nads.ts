@@ -6,16 +6,6 @@ import { configOf, nthAddress, withIpam, withSubnets } from "./configs.ts";
 import { ALLOCATIONS, attempted, NADS, nadPath, objectsOf } from "./look.ts";
 import { MALLORY, NETWORKS, type NetworkConfig, nadObject, plannedNads, SHARED_WITH } from "./networks.ts";
 
-/** NetworkAttachmentDefinitions are made, edited and deleted while guests use them. None of it takes an address from anybody. */
-export const NAD_EDITS: ActionKinds = {
-  "people-nad-edit": { weight: 1, run: edit },
-  "people-nad-break": { weight: 0.4, run: breakIt },
-  "people-nad-other-plugin": { weight: 0.3, run: otherPlugin },
-  "people-nad-delete": { weight: 0.4, run: deleteIt },
-  "people-nad-join": { weight: 0.4, run: join },
-  "people-nad-share": { weight: 0.2, run: share },
-};
-
 /** Names of definitions that join a network begin so. */
 export const JOINED = "also-";
 const OFFLINE_MS_MAX = 40_000;
@@ -40,6 +30,22 @@ const EDITS: readonly Edit[] = [
   ["dns", (config) => withIpam(config, { dns: { nameservers: ["10.0.0.53"] } })],
 ];
 
+/** NetworkAttachmentDefinitions are made, edited and deleted while guests use them. None of it takes an address from anybody. */
+export const NAD_EDITS: ActionKinds = {
+  "people-nad-edit": { weight: 1, run: (world, chance) => edit(world, chance, null) },
+  ...Object.fromEntries(
+    EDITS.map((one) => [
+      `people-nad-${one[0]}`,
+      { weight: 0, isInTurn: true, run: (world: World, chance: Chance) => edit(world, chance, one) },
+    ]),
+  ),
+  "people-nad-break": { weight: 0.4, run: breakIt },
+  "people-nad-other-plugin": { weight: 0.3, run: otherPlugin },
+  "people-nad-delete": { weight: 0.4, run: deleteIt },
+  "people-nad-join": { weight: 0.4, run: join },
+  "people-nad-share": { weight: 0.2, run: share },
+};
+
 /** A wrong edit, and what is told of it: nobody is given anything through it until it is mended. */
 const MISTAKES: readonly ((config: NetworkConfig) => NetworkConfig)[] = [
   (config) => withIpam(config, { subnets: "10.1.0.0/33", ranges: undefined }),
@@ -49,11 +55,12 @@ const MISTAKES: readonly ((config: NetworkConfig) => NetworkConfig)[] = [
   (config) => withIpam(config, { cooldownSeconds: -1 }),
 ];
 
-async function edit(world: World, chance: Chance): Promise<void> {
+/** `which` null: any. */
+async function edit(world: World, chance: Chance, which: Edit | null): Promise<void> {
   const nad = chance.of(honest(world));
   const config = nad && configOf(nad);
   if (!config) return;
-  const [name, change] = chance.of(EDITS) as Edit;
+  const [name, change] = which ?? (chance.of(EDITS) as Edit);
   await write(world, nad, change(config, chance, world), name);
   // Where it is shared, the others follow, or their pods are refused.
   if (chance.happens(0.5)) await follow(world, nad, config.name, chance.between(100, 5_000));

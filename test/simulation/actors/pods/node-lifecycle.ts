@@ -27,7 +27,7 @@ const ENDS = ["removed", "forced", "awaited"] as const;
 export function startNodeLifecycle(world: World): void {
   const sinceMs = new Map<string, number>();
   const outages = new Map<string, number>();
-  const noticed: string[] = [];
+  const ends = new Map<string, (typeof ENDS)[number]>();
   const timer = world.clock.timer(LOOK_MS, () => {
     timer.restart();
     const nowMs = world.clock.monotonicMs();
@@ -43,14 +43,15 @@ export function startNodeLifecycle(world: World): void {
       const noticedMs = NOTICED_MS + NOTICED_MORE_MS * world.faults.number(`${outage} noticed`);
       const downMs = nowMs - downSinceMs - noticedMs;
       if (downMs < 0) continue;
-      if (!noticed.includes(outage)) noticed.push(outage);
-      void follow(world, name, { end: ENDS[noticed.indexOf(outage) % ENDS.length], downMs });
+      const isLong = downMs >= DELETED_MS + FORCED_MS;
+      if (isLong && !ends.has(outage)) ends.set(outage, ENDS[ends.size % ENDS.length] ?? "awaited");
+      void follow(world, name, { end: ends.get(outage) ?? "awaited", downMs });
     }
   });
 }
 
 interface Outage {
-  readonly end: (typeof ENDS)[number] | undefined;
+  readonly end: (typeof ENDS)[number];
   /** Since it was noticed. */
   readonly downMs: number;
 }
@@ -66,7 +67,7 @@ async function follow(world: World, name: string, { end, downMs }: Outage): Prom
     await attempt(world.cluster.admin.patch(`${pathOf(NODES, node)}/status`, { status }));
   }
   if (downMs < DELETED_MS) return;
-  const isForced = downMs >= DELETED_MS + FORCED_MS && end !== "awaited";
+  const isForced = end !== "awaited";
   const pods = objectsOf(world, PODS).filter(({ spec }) => spec.nodeName === name);
   for (const pod of pods) {
     if (isBeingDeleted(pod) && !isForced) continue;

@@ -59,6 +59,7 @@ class PodsByNode {
   readonly #world: World;
   readonly #machines = new Map<string, SimMachine>();
   readonly #nodes = new Map<string, Map<string, string>>();
+  #restores = 0;
 
   constructor(world: World) {
     this.#world = world;
@@ -89,6 +90,10 @@ class PodsByNode {
   }
 
   #relist(): void {
+    const { restores } = this.#world.cluster.etcd;
+    // Pods that are the same may have a status of before.
+    const isRestored = restores !== this.#restores;
+    this.#restores = restores;
     const seen = new Map<string, Map<string, string>>();
     for (const { key, object } of this.#world.cluster.etcd.range(PODS, "")) {
       const node = object.spec?.nodeName;
@@ -99,7 +104,7 @@ class PodsByNode {
     for (const node of this.#machines.keys()) {
       const [before, now] = [this.#keysOf(node), seen.get(node) ?? new Map<string, string>()];
       for (const [uid, key] of before) if (!now.has(uid)) this.#hear(node, uid, key);
-      for (const [uid, key] of now) if (!before.has(uid)) this.#hear(node, uid, key);
+      for (const [uid, key] of now) if (isRestored || !before.has(uid)) this.#hear(node, uid, key);
       this.#nodes.set(node, now);
     }
   }

@@ -8,6 +8,8 @@ const EXIT = "simulation/exit";
 /** Between two sandboxes of a pod, ms: doubles. */
 const BACKOFF_MS = 500;
 const BACKOFF_MAX_MS = 8_000;
+/** So long after it a kubelet sees at most that the API has another status than it reported, ms. */
+const REPORT_MS_MAX = 10_000;
 /** The longest that a kubelet goes on with a pod whose object is gone, ms: longer than all graces. */
 const ORPHAN_MS_MAX = 60_000;
 
@@ -135,11 +137,11 @@ export class PodWorker {
       world.counts.add(`pod.ended.${why}`);
       if (world.faults.decide(`${this.#key} sandbox stays`, 0.4)) {
         world.counts.add("pod.ended.sandbox-stays");
-        await this.#untilDeleted();
+        await this.#untilDeleted(exitCode);
       }
     }
     await this.#end();
-    await this.#untilDeleted();
+    await this.#untilDeleted(exitCode);
     await this.#api.remove();
     // Another sandbox of it may be there from before this kubelet.
     for (const sandbox of [...runtime.sandboxes.values()])
@@ -163,9 +165,17 @@ export class PodWorker {
     while (this.#ending === null) await this.#woken();
   }
 
-  async #untilDeleted(): Promise<void> {
-    while (this.#object !== null && this.#object.metadata.deletionTimestamp === undefined)
-      await this.#woken();
+  /** Whoever restores etcd meanwhile brings an earlier status back: the kubelet reports again how the pod has ended. */
+  async #untilDeleted(exitCode: number): Promise<void> {
+    const phase = exitCode === 0 ? "Succeeded" : "Failed";
+    while (this.#object !== null && this.#object.metadata.deletionTimestamp === undefined) {
+      const now = this.#api.now?.status?.phase ?? phase;
+      if (now === "Succeeded" || now === "Failed") await this.#woken();
+      else {
+        await this.#rest(REPORT_MS_MAX * this.#number("report again"));
+        await this.#api.report(phase, { terminated: { exitCode } });
+      }
+    }
   }
 
   #woken(): Promise<void> {

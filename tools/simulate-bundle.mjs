@@ -52,16 +52,17 @@ async function mutantOf(name) {
   return found;
 }
 
-/** Each file knows its folder, as it does in the source tree; one of them may have a fault. */
+/** Each file knows its folder, as it does in the source tree; some of them may have a fault. */
 function sources(mutant) {
-  const spoiled = mutant && join(ROOT, mutant.file);
+  const edits = mutant === null ? [] : [mutant, ...(mutant.also ?? [])];
   return {
     name: "sources",
     setup: ({ onLoad }) => {
       onLoad({ filter: /\.ts$/ }, ({ path }) => {
         if (path.includes("/node_modules/")) return undefined;
-        const text = readFileSync(path, "utf8");
-        const contents = path === spoiled ? withFault(text, mutant) : text;
+        const contents = edits
+          .filter(({ file }) => join(ROOT, file) === path)
+          .reduce(withFault, readFileSync(path, "utf8"));
         const folder = dirname(path);
         return { contents: contents.replaceAll("import.meta.dirname", JSON.stringify(folder)), loader: "ts" };
       });

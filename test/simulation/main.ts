@@ -36,7 +36,10 @@ const { values: flags } = parseArgs({
     fresh: { type: "string" },
     /** How long a history that fails is made shorter, seconds of a processor. */
     shrink: { type: "string" },
-    /** `etcd-restore=5,pod-create=20`: how often these come, in place of what they say themselves. */
+    /**
+     * `etcd-restore=5,pod-create=20`: how often these come, in place of what they say themselves; `*=0.1` and `guest-*=0` are all
+     * that begin so, and what is named behind them counts.
+     */
     more: { type: "string", default: "" },
     /** Where a history that fails is written to. */
     keep: { type: "string" },
@@ -155,11 +158,16 @@ function writeResult(
 
 function weighted(kinds: ActionKinds, text: string): ActionKinds {
   const given = text.split(",").flatMap((one) => {
-    const [kind = "", weight] = one.split("=");
-    if (kind === "") return [];
-    const known = kinds[kind];
-    if (known === undefined) throw new Error(`nobody does ${kind}`);
-    return [[kind, { ...known, weight: Number(weight), run: known.run }] as const];
+    const [name = "", weight] = one.split("=");
+    if (name === "") return [];
+    const meant = name.endsWith("*")
+      ? Object.keys(kinds).filter((kind) => kind.startsWith(name.slice(0, -1)))
+      : [name];
+    return meant.map((kind) => {
+      const known = kinds[kind];
+      if (known === undefined) throw new Error(`nobody does ${kind}`);
+      return [kind, { ...known, weight: Number(weight), run: known.run }] as const;
+    });
   });
   return { ...kinds, ...Object.fromEntries(given) };
 }

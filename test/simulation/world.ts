@@ -187,6 +187,8 @@ export interface ControllerPlace {
   readonly isRunning: boolean;
   /** Its process began then, or asked for all pods at once, ms of the world: of what ended before it may know nothing. Infinity: none runs. */
   readonly knowsPodsSinceMs: number;
+  /** Nobody starts it again before there is peace. */
+  isAbsent: boolean;
   kill(): void;
   start(): void;
 }
@@ -212,12 +214,19 @@ export interface MachineAddress {
   readonly claim: string;
 }
 
+interface Finding {
+  readonly invariant: string;
+  readonly message: string;
+}
+
 /** What the world tells the oracle. Addresses are texts as they were answered, with prefix length. */
 export interface Oracle {
   /** The runtime has had this answer to an ADD, and the interface is up with it. */
   up(one: Interface, ips: readonly string[]): void;
   /** The interface is gone (when its DEL begins, its namespace vanishes, its node loses power). */
   down(one: Interface): void;
+  /** The runtime has sent its DEL, and the plugin has answered. */
+  deleted(one: Interface): void;
   /** A machine has read the answer to its claim, and uses the address. */
   machineUp(one: MachineAddress, address: string): void;
   /** The machine is turned off; only after that its claim is let go. */
@@ -228,6 +237,8 @@ export interface Oracle {
   lossTold(network: string, address: string): void;
   /** Somebody with the right to do so took an address away: `release --force`, a NAD's edit, a restored etcd. */
   excused(network: string, address: string | null, why: string): void;
+  /** What `check` of a node has found, while nothing went wrong. */
+  checked(node: string, findings: readonly Finding[]): void;
   /**
    * A guest asked the metadata service at this interface, which was up all the time, and was answered as this VM (UID of the
    * VirtualMachine, else of its instance) or pod; null: nobody, or no answer.
@@ -235,6 +246,8 @@ export interface Oracle {
   identified(one: Interface, uid: string | null): void;
   /** After every step. Throws Violation. */
   afterStep(): void;
+  /** When the nodes have been left in peace for long, and no controller has run since. Throws Violation. */
+  withoutControllers(): void;
   /** When the world has been left in peace for the longest of all graces. Throws Violation. */
   atRest(): Promise<void>;
 }

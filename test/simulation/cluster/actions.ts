@@ -11,9 +11,15 @@ export const clusterActions: ActionKinds = { ...serverActions, ...linkActions, .
 export const CLUSTER_OWED: readonly string[] = [
   ...TROUBLES.map(({ name }) => name),
   ...["starting-401", "starting-403", "starting-429", "starting-503"],
-  ...["event-late", "watch-cut", "watches-cut", "watches-silent", "gap", "gap-recreated"],
+  ...["event-late", "watch-cut", "watches-cut", "watches-silent", "link-lossy", "gap", "gap-recreated"],
   ...["partition", "partition-requests", "partition-answers"],
   ...["restart", "away", "starting", "slow", "compaction", "cache-lag", "balanced", "404-kind"],
   ...["restore", "restore-bumped", "caretakers-away", "garbage-collected", "namespace-emptied"],
-  ...["controller-killed", "controller-restarted", "controller-suspended", "leader-cut"],
+  ...[
+    "controller-killed",
+    "controller-restarted",
+    "controller-suspended",
+    "leader-cut",
+    "controllers-absent",
+  ],
 ].map((name) => `api.${name}`);

@@ -43,6 +43,17 @@ export const controllerActions: ActionKinds = {
       if (one.link === link) one.resume();
     },
   },
+  /** As if the Deployment had no replicas: the nodes are on their own until there is peace, and for some of it. */
+  "controllers-absent": {
+    weight: 0.1,
+    run: (world) => {
+      world.counts.add("api.controllers-absent");
+      for (const one of placesOf(world)) {
+        one.isAbsent = true;
+        one.kill();
+      }
+    },
+  },
   "controller-loses-lease": {
     weight: 0.4,
     run: (world, chance) => {

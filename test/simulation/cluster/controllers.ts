@@ -16,6 +16,8 @@ const PLACES = [
 /** Where one of Holdfast's controllers runs: each start is a new process with its own identity and link. */
 export class SimController implements ControllerPlace {
   readonly name: string;
+  /** See ControllerPlace. */
+  isAbsent = false;
   readonly #parts: ClusterParts;
   readonly #cluster: SimCluster;
   readonly #place: (typeof PLACES)[number];
@@ -68,7 +70,7 @@ export class SimController implements ControllerPlace {
   }
 
   start(): void {
-    if (this.#running !== null) return;
+    if (this.#running !== null || this.isAbsent) return;
     this.#incarnation += 1;
     const { link, identity } = this;
     const { time, seed } = this.#parts;

@@ -23,6 +23,18 @@ export const linkActions: ActionKinds = {
       link.break(way, ms);
     },
   },
+  /** Its watches stay, and much of what is asked has trouble. */
+  "link-lossy": {
+    weight: 0.4,
+    run: (world, chance) => {
+      const link = linkOf(world, chance);
+      if (link === undefined) return;
+      const ms = chance.between(2_000, 25_000);
+      world.counts.add("api.link-lossy");
+      world.story.tell(link.name, `has a bad connection to the API server for ${ms} ms`);
+      link.lossyUntilMs = link.clock.monotonicMs() + ms;
+    },
+  },
   "link-cut-watches": {
     weight: 1,
     run: (world, chance) => {

@@ -12,6 +12,8 @@ const PODS_PATH = "/api/v1/pods";
 const WAY_MS = [1, 12] as const;
 /** An event of a watch takes so long after the one before it, ms. */
 const EVENT_MS_MAX = 4;
+/** Of a link that is bad for a while. */
+const LOSSY = 0.4;
 /** It is late with this probability, by up to so much, ms. */
 const LATE_EVENT = { probability: 0.004, msMax: 6_000 } as const;
 /** A watch breaks off at an event with this probability. */
@@ -34,6 +36,8 @@ export class SimLink implements Link {
   calmUntilMs = 0;
   /** When it asked for all pods last, ms of the world; Infinity: never. */
   podsListedMs = Number.POSITIVE_INFINITY;
+  /** A good part of its messages has some trouble until then, ms of the world. */
+  lossyUntilMs = 0;
   /** The connections of its watches end. */
   cutWatches = () => {};
   /** They stay open, and nothing comes from them any more. */
@@ -70,6 +74,7 @@ export class SimLink implements Link {
 
   mend(): void {
     this.#broken = null;
+    this.lossyUntilMs = 0;
   }
 
   readonly fate = ({ method, path }: ServerRequest, verb: Verb): Fate => {
@@ -125,7 +130,8 @@ export class SimLink implements Link {
   }
 
   #hasTrouble(key: string): boolean {
-    return !this.#isCalm && this.#parts.faults.decide(key, TROUBLE_PROBABILITY);
+    const isLossy = this.clock.monotonicMs() < this.lossyUntilMs;
+    return !this.#isCalm && this.#parts.faults.decide(key, isLossy ? LOSSY : TROUBLE_PROBABILITY);
   }
 
   /** A process that was killed may have sent it already. */

@@ -12,6 +12,8 @@ import { Violation, violationOf } from "./violation.ts";
 
 /** Longer than the longest grace of what is simulated, so that whatever waits for one has had it. */
 const PEACE_MS = 100_000;
+/** Longer than nodes take to give back by themselves what containers have left, ms. */
+const WITHOUT_CONTROLLERS_MS = 160_000;
 /** How long a history goes on after the last action that was kept, unless it says so. */
 const TAIL_MS = 30_000;
 const LINES_KEPT = 400;
@@ -232,7 +234,14 @@ class Run {
     cluster.heal();
     for (const { heal } of this.#atPeace) await heal?.();
     for (const machine of machines) machine.heal();
-    for (const controller of controllers) if (!controller.isRunning) controller.start();
+    if (controllers.some(({ isAbsent }) => isAbsent)) {
+      await sleep(clock, WITHOUT_CONTROLLERS_MS);
+      oracle.withoutControllers();
+    }
+    for (const controller of controllers) {
+      controller.isAbsent = false;
+      if (!controller.isRunning) controller.start();
+    }
     await sleep(clock, PEACE_MS);
     for (const { ask } of this.#atPeace) await ask?.();
     await oracle.atRest();

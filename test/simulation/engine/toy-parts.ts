@@ -25,6 +25,9 @@ export function toyParts(kinds: ActionKinds, isWrong: () => void, begin: () => v
     identified: nothing,
     machineUp: nothing,
     machineDown: nothing,
+    deleted: nothing,
+    checked: nothing,
+    withoutControllers: nothing,
     afterStep: isWrong,
     atRest: async () => {},
   };

@@ -3,6 +3,7 @@ import { sleep } from "../../../platform/time.ts";
 import type { Chance } from "../engine/chance.ts";
 import type { ActionKind, ActionKinds, World } from "../world.ts";
 import { MACHINE_COUNTS, machineOf } from "./chosen.ts";
+import { defaultNetworkActions } from "./default-network.ts";
 import { diskActions } from "./disk-actions.ts";
 import { runtimeActions } from "./runtime-actions.ts";
 import { switchOverActions } from "./switch-over.ts";
@@ -120,6 +121,7 @@ export const machineActions: ActionKinds = {
   ...runtimeActions,
   ...diskActions,
   ...switchOverActions,
+  ...defaultNetworkActions,
 } satisfies Record<string, ActionKind>;
 
 /** Each point in its turn: of so many some are passed by nobody in a history, by chance. */

@@ -41,6 +41,7 @@ export const MACHINE_COUNTS: readonly string[] = [
   "pod.ended.sandbox-stays",
   "pod.mirror-made",
   "network.switch-over",
+  "network.default-switch-over",
   "network.imported",
   "cni.add.late",
   "cni.other-boot-id",

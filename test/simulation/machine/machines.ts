@@ -12,7 +12,7 @@
  *   runtime, multus  sandboxes, namespaces, CNI calls
  *   kubelet, pod-worker, static-pod, pod-care   the pods of a node
  *   other-plugins    addresses from before a network was ours
- *   actions          what happens to machines; runtime-, disk-actions, switch-over; chosen
+ *   actions          what happens to machines; runtime-, disk-actions, switch-over, default-network; chosen
  */
 
 import { mkdtempSync, rmSync } from "node:fs";

@@ -13,6 +13,15 @@ export interface Selected {
   readonly claim: string | null;
 }
 
+/** Names the network that a file on the nodes gives the pod's primary interface; others have theirs from somebody else. */
+export const PRIMARY = "simulation/primary";
+
+/** The primary interface of a pod, where it is ours: no definition in the API names its network. */
+export function primaryOf({ metadata }: KubeObject): Selected[] {
+  const name: string | undefined = metadata.annotations?.[PRIMARY];
+  return name === undefined ? [] : [{ namespace: "", name, ifname: "eth0", mac: null, claim: null }];
+}
+
 /** The configuration that is given to the IPAM plugin for one interface. */
 export interface PluginConfig {
   readonly text: string;
@@ -53,7 +62,7 @@ function shortForm(text: string): KubeObject {
 }
 
 /** Throws an Error when Multus could not use the NAD. */
-export function configOf(nad: KubeObject): PluginConfig {
+export function configOf(nad: Pick<KubeObject, "metadata" | "spec">): PluginConfig {
   const given = JSON.parse(nad.spec?.config || "null");
   if (given === null || typeof given !== "object") throw new Error("the NAD has no configuration");
   const [first] = Array.isArray(given.plugins) ? given.plugins : [given];

@@ -16,8 +16,17 @@ export class OtherPlugins {
   /** By network, and by address without its length. */
   readonly #users = new Map<string, Map<string, { readonly one: Interface; isTold: boolean }>>();
 
+  /** Files of /etc/cni/net.d, the same on every node, by the network that they define. */
+  readonly files = new Map<string, string>();
+
   constructor(world: World) {
     this.#world = world;
+  }
+
+  /** As if it were a definition in the API; null: there is no such file. */
+  fileOf(network: string) {
+    const config = this.files.get(network);
+    return config === undefined ? null : { metadata: { name: network }, spec: { config } };
   }
 
   /**

@@ -1,7 +1,7 @@
 import type { KubeObject } from "../../../kube/fake/objects.ts";
 import type { World } from "../world.ts";
 import type { ProcessClock } from "./clocks.ts";
-import { NETWORK_STATUS, networkStatus } from "./multus.ts";
+import { NETWORK_STATUS, networkStatus, type Selected } from "./multus.ts";
 import { PODS, type Runtime, type Sandbox } from "./runtime.ts";
 
 const HAS_SANDBOX = "PodReadyToStartContainers";
@@ -23,7 +23,7 @@ export class PodObject {
   readonly #world: World;
   readonly #namespace: string;
   readonly #name: string;
-  readonly podIp: string;
+  podIp: string;
   uid: string;
 
   constructor(world: World, pod: { namespace: string; name: string; uid: string }, podIp: string) {
@@ -72,8 +72,11 @@ export class PodObject {
 
   /** As Multus does, when every interface is there. */
   async reportNetworks(sandbox: Sandbox): Promise<void> {
-    if (sandbox.attachments.length === 0) return;
-    const reported = sandbox.attachments.map(({ selected, mac, ips }) => ({ selected, mac, ips: ips ?? [] }));
+    const isPrimary = ({ selected }: { selected: Selected }) => selected.namespace === "";
+    this.podIp = sandbox.attachments.find(isPrimary)?.ips?.[0]?.replace(/\/.*/, "") ?? this.podIp;
+    const others = sandbox.attachments.filter((one) => !isPrimary(one));
+    if (others.length === 0) return;
+    const reported = others.map(({ selected, mac, ips }) => ({ selected, mac, ips: ips ?? [] }));
     await this.#patch("", { annotations: { [NETWORK_STATUS]: networkStatus(this.podIp, reported) } }, {});
   }
 

@@ -3,7 +3,15 @@ import { sleep } from "../../../platform/time.ts";
 import { hashOf, numberOf } from "../engine/chance.ts";
 import type { Interface, World } from "../world.ts";
 import type { ProcessClock } from "./clocks.ts";
-import { argsOf, configOf, ipsOf, type PluginConfig, type Selected, selectionOf } from "./multus.ts";
+import {
+  argsOf,
+  configOf,
+  ipsOf,
+  type PluginConfig,
+  primaryOf,
+  type Selected,
+  selectionOf,
+} from "./multus.ts";
 import { OTHER_TYPE, type OtherPlugins } from "./other-plugins.ts";
 import { type CniCall, type CniOutcome, execute, type PluginSurroundings } from "./plugin-binary.ts";
 
@@ -103,7 +111,7 @@ export class Runtime {
     if (object === null || !isPod(object, uid)) return "the pod is not in the API";
     let selection: Selected[];
     try {
-      selection = selectionOf(object);
+      selection = [...primaryOf(object), ...selectionOf(object)];
     } catch (error) {
       return `Multus does not understand the annotation: ${(error as Error).message}`;
     }
@@ -224,9 +232,10 @@ export class Runtime {
   }
 
   async #attach(sandbox: Sandbox, selected: Selected): Promise<string | null> {
-    const { world, node, clock } = this.#parts;
-    const nad = world.cluster.etcd.get(NADS, `${selected.namespace}/${selected.name}`);
-    if (nad === null) return `there is no NAD ${selected.namespace}/${selected.name}`;
+    const { world, node, clock, others } = this.#parts;
+    const { namespace, name } = selected;
+    const nad = namespace === "" ? others.fileOf(name) : world.cluster.etcd.get(NADS, `${namespace}/${name}`);
+    if (nad === null) return `there is no NAD ${namespace}/${name}`;
     let config: PluginConfig;
     try {
       config = configOf(nad);
@@ -308,6 +317,7 @@ export class Runtime {
       ...(bare ? { config: "{}" } : {}),
       ...(isEmpty ? { netns: "" } : {}),
     });
+    world.oracle.deleted(iface);
   }
 
   /** Now and then the plugin binary is slow, and the runtime gives up while its request is still under way. */

@@ -4,6 +4,7 @@ import type { ActionKinds, World } from "../world.ts";
 import { machineOf, othersOf } from "./chosen.ts";
 import { LOOK_MS, OTHER_TYPE } from "./other-plugins.ts";
 
+const POD_NETWORKS = "k8s.v1.cni.cncf.io/networks";
 const NADS = "network-attachment-definitions";
 const NETWORKS_MAX = 200;
 
@@ -30,7 +31,7 @@ async function switchOver(world: World, chance: Chance): Promise<void> {
   if (isShared) pods.push(...(await makePods(world, chance, guest, name, "old")));
   await sleep(world.clock, chance.between(2_000, 20_000));
   await change(world, owner, name, config("holdfast-ipam"));
-  const look = lookAtImport(world, name);
+  const look = lookAtImport(world, name, () => isOurs(world, name));
   pods.push(...(await makePods(world, chance, owner, name, "new")));
   await sleep(world.clock, chance.between(100, 30_000));
   if (isShared) {
@@ -45,7 +46,7 @@ async function switchOver(world: World, chance: Chance): Promise<void> {
 }
 
 /** Until everybody who was there is told of: at the latest in times of peace, when an import must be done. */
-async function lookAtImport(world: World, network: string): Promise<void> {
+export async function lookAtImport(world: World, network: string, isDefined: () => boolean): Promise<void> {
   const others = othersOf(world);
   for (let peacefulMs = 0; peacefulMs < 60_000; ) {
     await sleep(world.clock, LOOK_MS);
@@ -55,7 +56,7 @@ async function lookAtImport(world: World, network: string): Promise<void> {
     if (others.areAllTold(network)) return;
   }
   // Without a definition nobody can know that they are in use.
-  if (isOurs(world, network)) others.tellImported(network, true);
+  if (isDefined()) others.tellImported(network, true);
 }
 
 function isOurs(world: World, network: string): boolean {
@@ -71,19 +72,21 @@ function nadOf(world: World, namespace: string, network: string) {
   return world.cluster.etcd.get("k8s.cni.cncf.io/network-attachment-definitions", `${namespace}/${network}`);
 }
 
-async function makePods(
+/** `by`: the annotation that names their network. */
+export async function makePods(
   world: World,
   chance: Chance,
   namespace: string,
   network: string,
   kind: string,
+  by = POD_NETWORKS,
 ): Promise<string[]> {
   const paths: string[] = [];
   for (let left = chance.between(1, 3); left > 0; left -= 1) {
     const name = `${network}-${kind}-${left}`;
     const node = machineOf(world, chance)?.name;
     if (node === undefined) continue;
-    const annotations = { "k8s.v1.cni.cncf.io/networks": network };
+    const annotations = { [by]: network };
     const pod = {
       apiVersion: "v1",
       kind: "Pod",

@@ -12,7 +12,6 @@ export const ADD_PATH: Mutants = {
     find: "      announce: async (addresses) => {",
     replace: "      announce: async (addresses) => {\n        if (addresses.length > 0) return;",
     why: "nobody knows what an ADD that ended in the middle had reserved",
-    elsewhere: "open: no seed has shown it yet",
   },
   "published-before-reserved": {
     file: ATTACH,
@@ -36,7 +35,6 @@ export const ADD_PATH: Mutants = {
         };
         if (await this.#take(this.#present).catch(isUnknown)) return this.#present;`,
     why: "a create without an answer counts as one that was refused: what it created is nobody's",
-    elsewhere: "open: no seed has shown it yet",
   },
   "conflict-counts-as-created": {
     file: HOLD,

@@ -41,7 +41,6 @@ export const RELEASE_PATH: Mutants = {
     find: '    if ((await this.#release(row)) === "later") {',
     replace: '    if ((await this.#release(row).catch(() => "told")) === "later") {',
     why: "a release that could not be sent is forgotten",
-    elsewhere: "open: no seed has shown it yet",
   },
   "former-sandbox-frees": {
     file: OUTBOX,
@@ -61,14 +60,12 @@ export const RELEASE_PATH: Mutants = {
     find: "    if (continuity.isUnbroken) return;",
     replace: "    if (gap >= 0) return;",
     why: "what had ended since the backup that etcd was restored from is held for ever",
-    elsewhere: "open: no seed has shown it yet",
   },
   "sweep-without-grace": {
     file: "controller/observations.ts",
     find: "    return known.passes >= 2 && nowMs - known.sinceMs >= known.afterMs;",
     replace: "    return known.passes >= 1;",
     why: "what is wrong for a moment only is acted upon",
-    elsewhere: "test/claims/sweeper.test.ts: no seed has shown it yet",
   },
   "unpublished-is-swept": {
     file: RELATIONS,
@@ -80,7 +77,15 @@ export const RELEASE_PATH: Mutants = {
   "stale-list-believed": {
     file: "controller/carry-out.ts",
     find: "  if (identityOf(object.metadata, fresh) !== seen) return CHANGED;\n  switch (fresh.kind) {",
-    replace: '  if (seen.includes(" release ")) return { kind: "cool" };\n  switch (fresh.kind) {',
+    replace:
+      '  if (seen.includes(" release ")) return { kind: "cool" };\n  if (seen.includes(" delete ")) return { kind: "delete" };\n  switch (fresh.kind) {',
+    also: [
+      {
+        file: "controller/carry-out.ts",
+        find: "        object.metadata.resourceVersion === resourceVersion\n",
+        replace: '        resourceVersion !== ""\n',
+      },
+    ],
     why: "an address is released by what a watch had shown, whatever is true by now",
     elsewhere: "test/claims/sweeper.test.ts: no seed has shown it yet",
   },

@@ -41,6 +41,19 @@ test("an address is not given to another owner before it has rested, while there
   expect(await kindOf(() => givenOn(COOLDOWN_MS))).toBe("nothing");
 });
 
+test("an address rests from when its release says, though the write of it was under way for long", async () => {
+  const late = roomy();
+  const release = late.hold.bind(late);
+  late.hold = (...all) => {
+    const { nowMs } = late;
+    if (all[2]?.state === "Cooling") late.nowMs = Math.max(0, nowMs - COOLDOWN_MS);
+    release(...all);
+    late.nowMs = nowMs;
+  };
+  late.nowMs = 10 * COOLDOWN_MS;
+  expect(await kindOf(() => givenOn(500, late))).toBe("nothing");
+});
+
 test("in a network that is nearly full an address need not rest", async () => {
   const full = roomy();
   full.network({ size: "8", allocated: "5", cooling: "0", free: "0", subnets: "10.1.0.0/29" });
@@ -133,4 +146,75 @@ test("a daemon that was not there when etcd was restored could not tell what it 
   world.hold(A, { name: "db" });
   world.oracle.up(world.interface(world.pod("db")), [A]);
   expect(await kindOf(() => world.step())).toBe("nothing");
+});
+
+test("check of a node does not complain of pods that have ended", async () => {
+  const world = new Fabricated();
+  const one = world.served("web", A);
+  const findings = [
+    { invariant: "I2", message: `${A}, in use by container ${one.containerId}, is not Bound` },
+  ];
+  world.oracle.checked("node-1", findings);
+  expect(await kindOf(() => world.step())).toBe("nothing");
+  world.pod("web", { status: { phase: "Succeeded" } });
+  world.step();
+  world.nowMs += 60_000;
+  world.oracle.checked("node-1", []);
+  expect(await kindOf(() => world.step())).toBe("nothing");
+  world.oracle.checked("node-1", findings);
+  expect(await kindOf(() => world.step())).toBe("check-finds");
+});
+
+/** Longer than a node may take. */
+const LONG_MS = 200_000;
+
+/** `web` had the address, and is gone; its container was ended so long ago. */
+function gone({ agoMs = LONG_MS, isDeleted = true } = {}): Fabricated {
+  const world = new Fabricated();
+  const one = { ...world.interface(world.pod("web")), containerId: "c" };
+  world.hold(A, { name: "web" }, { on: "node-1" });
+  world.oracle.up(one, [A]);
+  world.step();
+  world.oracle.down(one);
+  world.noPod("web");
+  if (isDeleted) world.oracle.deleted(one);
+  world.nowMs += agoMs;
+  return world;
+}
+
+const alone = (world: Fabricated) => kindOf(() => world.oracle.withoutControllers());
+
+test("a node gives back by itself what a DEL has ended", async () => {
+  expect(await alone(gone())).toBe("held-without-reason");
+  const released = gone();
+  released.hold(A, { name: "web" }, { state: "Cooling", on: "node-1" });
+  expect(await alone(released)).toBe("nothing");
+});
+
+test("a node takes its time, and waits for a DEL", async () => {
+  expect(await alone(gone({ agoMs: 1_000 }))).toBe("nothing");
+  expect(await alone(gone({ isDeleted: false }))).toBe("nothing");
+});
+
+test("what a living pod has is not given back for its former container", async () => {
+  const world = gone();
+  world.pod("web");
+  expect(await alone(world)).toBe("nothing");
+});
+
+test("a container ID that is used again is not taken for the former container", async () => {
+  const world = gone();
+  const again = { ...world.interface(world.pod("db")), containerId: "c" };
+  world.hold("10.1.0.9/25", { name: "db" }, { on: "node-1" });
+  world.oracle.up(again, ["10.1.0.9/25"]);
+  world.step();
+  expect(await alone(world)).toBe("nothing");
+});
+
+test("what was ended before the last rest is remembered while an object names it", async () => {
+  const world = gone();
+  world.pod("web");
+  await world.rest();
+  world.noPod("web");
+  expect(await alone(world)).toBe("held-without-reason");
 });

@@ -30,6 +30,7 @@ export class Fabricated {
     this.oracle = makeOracle({
       etcd: this.etcd,
       nowMs: () => this.nowMs,
+      wallMs: () => this.nowMs,
       machines: () => [this.#machine()],
       controllers: () => [{ isRunning: true }],
       restMsMax: REST_MS,
@@ -133,7 +134,11 @@ export class Fabricated {
     this.etcd.put(ALLOCATIONS, `blue-${address}`, {
       metadata: { name: `blue-${address}` },
       spec: { network: NETWORK, address, owner: { kind, namespace, name, uid, interface: ifname, cluster } },
-      status: { state, attachments: on === "" ? {} : { "c.net1": { containerID: "c", node: on } } },
+      status: {
+        state,
+        since: new Date(this.nowMs).toISOString(),
+        attachments: on === "" ? {} : { "c.net1": { containerID: "c", interface: "net1", node: on } },
+      },
     });
   }
 

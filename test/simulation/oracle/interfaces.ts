@@ -15,12 +15,15 @@ export interface Living {
   readonly forfeited: Set<string>;
 }
 
+/** What tells one from all others. */
+export type InterfaceKey = Pick<Interface, "node" | "containerId" | "ifname" | "network">;
+
 /** Which interfaces live, and where. */
 export class Interfaces {
   readonly #byKey = new Map<string, Living>();
   readonly #byPlace = new Map<string, Set<Living>>();
 
-  get(one: Interface): Living | null {
+  get(one: InterfaceKey): Living | null {
     return this.#byKey.get(keyOf(one)) ?? null;
   }
 
@@ -64,7 +67,7 @@ export class Interfaces {
   }
 }
 
-const keyOf = ({ node, containerId, ifname, network }: Interface): string =>
+const keyOf = ({ node, containerId, ifname, network }: InterfaceKey): string =>
   `${node} ${containerId} ${ifname} ${network}`;
 
 /** `pod red/web on node-1 (container 4f2a, net1)` */

@@ -21,6 +21,8 @@ export interface OracleParts {
   readonly etcd: PlainStore;
   /** Of the world, ms. */
   nowMs(): number;
+  /** What the API server's clock shows, ms. */
+  wallMs(): number;
   machines(): readonly CheckedMachine[];
   controllers(): readonly { readonly isRunning: boolean }[];
   /** Lets so much time of the world pass, ms. */

@@ -4,7 +4,8 @@
  *   oracle                    what the world tells it, and what it looks at after every step
  *   uniqueness, possession    no address in two hands; every address in use is recorded for its user
  *   interfaces, machine-uses  which containers and machines live, and with what they were answered
- *   rests, restored           what was given back rests; what a restore took away is given to nobody else
+ *   rests, restored           what was given back rests, and nodes do it by themselves; what a restore took away is given to nobody
+ *                             else
  *   allocations, claims, pods what the API says, followed write by write
  *   at-rest                   what is looked at when the world was left in peace
  *   liveness, reasons         at rest: everybody is ready and served; nothing is held for nobody
@@ -28,18 +29,21 @@ import type { OracleParts } from "./oracle-parts.ts";
 import { Pods } from "./pods.ts";
 import { Possession, type PossessionParts, sayHeld } from "./possession.ts";
 import { Restored } from "./restored.ts";
-import { Rests } from "./rests.ts";
+import { Ended, Rests } from "./rests.ts";
 import { checkUnique, type UniquenessParts } from "./uniqueness.ts";
 import { ALLOCATIONS, CLAIMS, LEASES, NADS, NODES, type PlainChange, PODS, VMIS } from "./view.ts";
 import { violation } from "./violation.ts";
 
 /** Longer than the cool-downs, graces and intervals of what is simulated, together, ms. */
 const REST_MS_MAX = 120_000;
+/** So long ago a pod has ended, ms, when everybody must know that what it had is somebody else's. */
+const ENDED_MS_MIN = 15_000;
 
 export function oracleOf(world: World): Oracle {
   return makeOracle({
     etcd: world.cluster.etcd,
     nowMs: () => world.time.nowMs,
+    wallMs: () => world.clock.wallMs(),
     machines: () => world.machines,
     controllers: () => world.controllers,
     restMsMax: REST_MS_MAX,
@@ -66,6 +70,7 @@ class Eye implements Oracle {
   readonly #knowledge: PossessionParts & UniquenessParts;
   readonly #rests: Rests;
   readonly #restored = new Restored();
+  readonly #ended = new Ended();
   readonly #possession: Possession;
   readonly #refusals = new Refusals();
   #renewedMs = Number.NEGATIVE_INFINITY;
@@ -99,6 +104,7 @@ class Eye implements Oracle {
 
   up(one: Interface, ips: readonly string[]): void {
     this.#refusals.forget(one);
+    this.#ended.forget(one);
     const known = this.#interfaces.get(one);
     if (known !== null) {
       if (known.ips.join() === ips.join()) return;
@@ -117,6 +123,10 @@ class Eye implements Oracle {
 
   down(one: Interface): void {
     this.#interfaces.remove(one);
+  }
+
+  deleted(one: Interface): void {
+    this.#ended.note(one, this.#parts.nowMs());
   }
 
   machineUp(one: MachineAddress, address: string): void {
@@ -145,6 +155,18 @@ class Eye implements Oracle {
     this.#excuses.add(network, address === null ? null : readPlace(network, address), why);
   }
 
+  checked(node: string, findings: Parameters<Oracle["checked"]>[1]): void {
+    for (const { one } of this.#interfaces.all()) {
+      if (one.node !== node || this.#pods.endedForMs(one.pod.uid) < ENDED_MS_MIN) continue;
+      const found = findings.find(
+        ({ invariant, message }) => invariant === "I2" && message.includes(one.containerId),
+      );
+      if (found === undefined) continue;
+      const what = `check on ${node}: ${found.message}, and ${describeInterface(one)} has ended`;
+      this.#find(violation("check-finds", what));
+    }
+  }
+
   identified(one: Interface, uid: string | null): void {
     if (uid === null || uid === one.pod.uid || this.#pods.machineUidsOf(one.pod.uid).includes(uid)) return;
     this.#find(
@@ -167,6 +189,10 @@ class Eye implements Oracle {
     if (found !== null) throw found;
   }
 
+  withoutControllers(): void {
+    this.#ended.check(this.#allocations, this.#pods, this.#parts.nowMs());
+  }
+
   async atRest(): Promise<void> {
     await checkAtRest({
       outside: this.#parts,
@@ -179,6 +205,7 @@ class Eye implements Oracle {
     this.#possession.forgetOpen();
     this.#excuses.clear();
     this.#restored.clear();
+    this.#ended.clear(this.#allocations);
     this.#pods.forgetNodes();
   }
 
@@ -189,7 +216,12 @@ class Eye implements Oracle {
         if (place === null) return;
         this.#changed.add(place);
         this.#try(() =>
-          this.#rests.note(this.#allocations.before, this.#allocations.at(place), this.#parts.nowMs()),
+          this.#rests.note(
+            this.#allocations.before,
+            this.#allocations.at(place),
+            this.#parts.nowMs(),
+            this.#parts.wallMs(),
+          ),
         );
         return;
       }

@@ -36,6 +36,7 @@ export function checkReasons(parts: ReasonParts): void {
 function hasReason(held: Held, parts: ReasonParts): boolean {
   const { interfaces, machines } = parts;
   if (interfaces.at(held.place).length > 0 || machines.at(held.place).length > 0) return true;
+  if (isLeftBy(held, parts)) return false;
   if (attachmentsOf(held).some(({ node }) => mayRun(node, parts))) return true;
   switch (held.owner.kind) {
     case "IPAMClaim":
@@ -48,6 +49,16 @@ function hasReason(held: Held, parts: ReasonParts): boolean {
     default:
       return true;
   }
+}
+
+/** Everybody that it names runs with other addresses. */
+function isLeftBy(held: Held, { interfaces }: ReasonParts): boolean {
+  const attachments = attachmentsOf(held);
+  if (held.owner.kind !== "Pod" || attachments.length === 0) return false;
+  return attachments.every(({ node, containerID: containerId, interface: ifname }) => {
+    const living = interfaces.get({ node, containerId, ifname, network: held.network });
+    return living !== null && !living.places.includes(held.place);
+  });
 }
 
 /** A container of it may run where nobody can look: its node exists, and its machine is not up. */
@@ -103,6 +114,12 @@ function isToldOf({ owner, network, place }: Held, { machines }: ReasonParts): b
   );
 }
 
-function attachmentsOf({ object }: Held): { readonly node: string }[] {
-  return Object.values(object.status?.attachments ?? {}) as PlainObject[] as { node: string }[];
+interface Attached {
+  readonly node: string;
+  readonly containerID: string;
+  readonly interface: string;
+}
+
+function attachmentsOf({ object }: Held): Attached[] {
+  return Object.values(object.status?.attachments ?? {}) as PlainObject[] as Attached[];
 }

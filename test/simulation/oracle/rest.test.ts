@@ -23,6 +23,17 @@ test.each<[string, string, (world: Fabricated) => void]>([
       world.noPod("web");
     },
   ],
+  [
+    "held-without-reason",
+    "its container runs with another address",
+    (world) => {
+      const one = { ...world.interface(world.pod("web")), containerId: "c" };
+      world.hold("10.1.0.9/25", { name: "web" }, { on: "node-1" });
+      world.oracle.up(one, ["10.1.0.9/25"]);
+      world.step();
+      world.hold(A, { name: "web" }, { on: "node-1" });
+    },
+  ],
   ["held-without-reason", "its pod is gone", (world) => world.hold(A, { name: "gone" }, { on: "node-1" })],
   [
     "held-without-reason",

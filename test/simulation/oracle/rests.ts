@@ -1,17 +1,25 @@
 import { type Allocations, describeOwner, type Held } from "./allocations.ts";
+import type { InterfaceKey } from "./interfaces.ts";
 import type { Pods } from "./pods.ts";
 import { NADS, type PlainObject, type PlainStore } from "./view.ts";
 import { violation } from "./violation.ts";
 
 /** Clocks are compared by whole seconds, and go at different rates. */
-const SLACK = 0.5;
-const SLACK_MS = 1_000;
+const SLACK_MS = 2_000;
 /** A pod that ended so long ago, ms, is not taken for a living one by a look from before its end. */
 const ENDED_MS_MIN = 40_000;
+/**
+ * How long a node may take to give back what a DEL has ended, ms: a write that was given up may be carried out later, and two minutes
+ * after that somebody looks again.
+ */
+const GIVEN_BACK_MS_MAX = 150_000;
 
 interface Released {
   readonly held: Held;
+  /** Of the write; what it says itself may be earlier, because it was under way for long. */
   readonly atMs: number;
+  /** As it says itself, by the server's clock. */
+  readonly sinceMs: number;
 }
 
 /** Addresses that were given back: they rest before another owner has them, where there are others. */
@@ -43,12 +51,19 @@ export class Rests {
   }
 
   /** One address of one network was written, or its object deleted. */
-  note(before: Held | null, after: Held | null, nowMs: number): void {
+  note(before: Held | null, after: Held | null, nowMs: number, wallMs: number): void {
     if (before === null && after !== null) this.#count(after.network, 1);
     if (before !== null && after === null) this.#count(before.network, -1);
     const place = (after ?? before)?.place;
     if (place === undefined) return;
-    if (after?.isCooling && before?.isBound) this.#released.set(place, { held: before, atMs: nowMs });
+    if (after?.isCooling && before?.isBound) {
+      const sinceMs = nowMs - Math.max(0, wallMs - Date.parse(after.object.status?.since));
+      this.#released.set(place, {
+        held: before,
+        atMs: nowMs,
+        sinceMs: Number.isNaN(sinceMs) ? nowMs : sinceMs,
+      });
+    }
     if (!after?.isBound || before?.isBound) return;
     const released = this.#released.get(place);
     this.#released.delete(place);
@@ -65,13 +80,13 @@ export class Rests {
     );
   }
 
-  #checkSoon({ held, atMs }: Released, after: Held, nowMs: number): void {
+  #checkSoon({ held, atMs, sinceMs }: Released, after: Held, nowMs: number): void {
     const { network, owner } = after;
     // A machine's address passes on to the next object of its name; import and adoption take what is in use.
     if (owner.kind !== "Pod" && owner.kind !== "IPAMClaim") return;
     if (Object.keys(after.object.status?.attachments ?? {}).length === 0) return;
     const restedMs = nowMs - atMs;
-    if (restedMs >= this.#cooldownOf(network) * SLACK - SLACK_MS || !this.#isRoomy(network)) return;
+    if (nowMs - sinceMs >= this.#cooldownOf(network) - SLACK_MS || !this.#isRoomy(network)) return;
     throw violation(
       "given-too-soon",
       `${after.address} of network ${network} was given to ${describeOwner(owner)} ${restedMs.toFixed(0)} ms after ${describeOwner(held.owner)} had given it back`,
@@ -115,3 +130,54 @@ function configOf({ spec }: PlainObject, network: string): PlainObject[] {
 
 const isSameOwner = (a: Held, b: Held): boolean =>
   a.owner.kind === b.owner.kind && a.owner.uid === b.owner.uid && a.owner.interface === b.owner.interface;
+
+/** Interfaces whose DEL the runtime has sent: their nodes give back the addresses, and need no controller for it. */
+export class Ended {
+  readonly #atMs = new Map<string, number>();
+
+  note(one: InterfaceKey, nowMs: number): void {
+    this.#atMs.set(keyOf(one), nowMs);
+  }
+
+  /** An ADD of it has been answered: its container ID is used again. */
+  forget(one: InterfaceKey): void {
+    this.#atMs.delete(keyOf(one));
+  }
+
+  /** What no object names any more. */
+  clear(allocations: Allocations): void {
+    const named = new Set<string>();
+    for (const held of allocations.all()) for (const key of keysOf(held)) named.add(key);
+    for (const key of this.#atMs.keys()) if (!named.has(key)) this.#atMs.delete(key);
+  }
+
+  /** While no controller runs and nothing goes wrong. */
+  check(allocations: Allocations, pods: Pods, nowMs: number): void {
+    for (const held of allocations.all()) {
+      if (!held.isBound || held.owner.kind !== "Pod") continue;
+      const isThere = pods.find(held.owner) !== null && !pods.hasEnded(held.owner.uid);
+      if (isThere || nowMs - Math.max(held.sinceMs, this.#allEndedMs(held)) < GIVEN_BACK_MS_MAX) continue;
+      throw violation(
+        "held-without-reason",
+        `${held.address} of network ${held.network} is held for ${describeOwner(held.owner)} (UID ${held.owner.uid}), the DELs of all its containers were answered by ${(this.#allEndedMs(held) / 1_000).toFixed(3)} s, and no node has given it back (IPAllocation ${held.name})`,
+      );
+    }
+  }
+
+  /** When the last of its containers was ended; Infinity: one of them was not. */
+  #allEndedMs(held: Held): number {
+    const keys = keysOf(held);
+    const times = keys.map((key) => this.#atMs.get(key) ?? Number.POSITIVE_INFINITY);
+    return times.length === 0 ? Number.POSITIVE_INFINITY : Math.max(...times);
+  }
+}
+
+function keysOf({ object, network }: Held): string[] {
+  const attachments = Object.values(object.status?.attachments ?? {}) as PlainObject[];
+  return attachments.map(({ node, containerID, interface: ifname }) =>
+    keyOf({ node, containerId: containerID, ifname, network }),
+  );
+}
+
+const keyOf = ({ node, containerId, ifname, network }: InterfaceKey): string =>
+  `${node} ${containerId} ${ifname} ${network}`;

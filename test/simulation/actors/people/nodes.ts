@@ -1,16 +1,20 @@
 import type { KubeObject } from "../../../../kube/fake/objects.ts";
 import { sleep } from "../../../../platform/time.ts";
 import type { Chance } from "../../engine/chance.ts";
+import { machinesOf } from "../../machine/chosen.ts";
 import type { ActionKinds, Machine, World } from "../../world.ts";
 import { attempted, objectsOf, PODS, podPath } from "./look.ts";
 
 /** What operators do to nodes and to what runs on them. */
 export const NODE_WORK: ActionKinds = {
   "people-node-remove": { weight: 0.15, run: removeNode },
+  "people-node-object-delete": { weight: 0.2, run: deleteNodeObject },
   "people-upgrade": { weight: 0.15, run: upgrade },
 };
 
 const DRAINED_MS_MAX = 60_000;
+/** How long nobody notices that it was a mistake, ms: shorter than every grace. */
+const MISTAKEN_MS_MAX = 3_000;
 
 /** Drained, switched off, deleted, and added again under its name. */
 async function removeNode(world: World, chance: Chance): Promise<void> {
@@ -36,6 +40,16 @@ async function removeNode(world: World, chance: Chance): Promise<void> {
   if (machine.isUp) return;
   machine.boot();
   tell(world, "node-add", `adds ${machine.name} again`);
+}
+
+/** Somebody deletes the Node of a machine that runs, and starts its kubelet again, which registers it anew. */
+async function deleteNodeObject(world: World, chance: Chance): Promise<void> {
+  const machine = chance.of(machinesOf(world).filter(({ isUp }) => isUp));
+  if (machine === undefined) return;
+  await attempted(world.cluster.admin.remove(`/api/v1/nodes/${machine.name}`));
+  tell(world, "node-object-delete", `deletes Node ${machine.name} by mistake`);
+  await sleep(world.clock, chance.below(MISTAKEN_MS_MAX));
+  if (machine.isUp) machine.startKubelet();
 }
 
 /** A new release comes to one node after the other, and to the controllers. */

@@ -55,5 +55,5 @@ export const PEOPLE_OWED: readonly string[] = [
   ...["network-object-delete", "network-object-edit", "claim-status", "break-report"].map(
     (one) => `people.${one}`,
   ),
-  ...["node-drain", "node-remove", "node-add", "upgrade"].map((one) => `people.${one}`),
+  ...["node-drain", "node-remove", "node-add", "node-object-delete", "upgrade"].map((one) => `people.${one}`),
 ];

@@ -3,6 +3,7 @@
  *
  *   names      networks of others, names of their objects, files of the node
  *   claims     claims of others, and claims that come with addresses of others
+ *   told-of    whose claim was named by others learns of it
  *   reports    what pods say of their addresses
  *   forgeries  pods that say they are somebody else's
  *   guard      what must hold beside what the oracle sees: looked at with every write of an address
@@ -14,8 +15,15 @@ import { CLAIM_ATTACKS } from "./claims.ts";
 import { FORGERIES } from "./forgeries.ts";
 import { NAMES } from "./names.ts";
 import { REPORTS } from "./reports.ts";
+import { THIEF_TOLD_OF } from "./told-of.ts";
 
-export const ATTACKS: ActionKinds = { ...NAMES, ...CLAIM_ATTACKS, ...REPORTS, ...FORGERIES };
+export const ATTACKS: ActionKinds = {
+  ...NAMES,
+  ...CLAIM_ATTACKS,
+  ...THIEF_TOLD_OF,
+  ...REPORTS,
+  ...FORGERIES,
+};
 
 /** Counts that must not stay zero in a long run. */
 export const ATTACKS_OWED: readonly string[] = [
@@ -25,6 +33,7 @@ export const ATTACKS_OWED: readonly string[] = [
   "attack.thief",
   "attack.thief-afar",
   "attack.thief-told",
+  "attack.thief-in-peace",
   "attack.claim-prefilled",
   "attack.report-many",
   "attack.report-huge",

@@ -106,6 +106,7 @@ export const FINDINGS: Mutants = {
     file: "store/cluster/reserve.ts",
     find: "    for (const search of searches) search.leave();\n",
     replace: "",
+    also: [{ file: "store/cluster/allocations/hint.ts", find: "      space.forgetPools();\n", replace: "" }],
     why: "after a fault of the disk addresses count as taken that nobody has",
     elsewhere: "test/store/adds-and-dels.test.ts: no seed has shown it yet",
   },

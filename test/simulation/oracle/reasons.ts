@@ -51,13 +51,18 @@ function hasReason(held: Held, parts: ReasonParts): boolean {
   }
 }
 
-/** Everybody that it names runs with other addresses. */
+/** Everybody that it names, or the next sandbox of the pod, runs with other addresses. */
 function isLeftBy(held: Held, { interfaces }: ReasonParts): boolean {
   const attachments = attachmentsOf(held);
   if (held.owner.kind !== "Pod" || attachments.length === 0) return false;
+  const { network, owner, place } = held;
   return attachments.every(({ node, containerID: containerId, interface: ifname }) => {
-    const living = interfaces.get({ node, containerId, ifname, network: held.network });
-    return living !== null && !living.places.includes(held.place);
+    const living =
+      interfaces.get({ node, containerId, ifname, network }) ??
+      [...interfaces.all()].find(
+        ({ one }) => one.pod.uid === owner.uid && one.ifname === ifname && one.network === network,
+      );
+    return living !== undefined && !living.places.includes(place);
   });
 }
 

@@ -34,6 +34,14 @@ test.each<[string, string, (world: Fabricated) => void]>([
       world.hold(A, { name: "web" }, { on: "node-1" });
     },
   ],
+  [
+    "held-without-reason",
+    "the next sandbox of its pod has another address",
+    (world) => {
+      world.served("web", "10.1.0.9/25");
+      world.hold(A, { name: "web" }, { on: "node-1" });
+    },
+  ],
   ["held-without-reason", "its pod is gone", (world) => world.hold(A, { name: "gone" }, { on: "node-1" })],
   [
     "held-without-reason",

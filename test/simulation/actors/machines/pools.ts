@@ -74,8 +74,8 @@ export async function makePool(world: World, chance: Chance): Promise<void> {
 
 /** Its ranges, its preallocations or its network are others from now on. */
 export async function editPool(world: World, chance: Chance): Promise<void> {
-  const pool = anyPool(world, chance);
-  if (pool === null || pool.spec.definition !== undefined) return;
+  const pool = changeablePool(world, chance);
+  if (pool === null) return;
   const subnets = subnetsNow(world);
   const own = subnets.find(({ network }) => network === pool.spec.network);
   const { namespace, name } = pool.metadata;
@@ -96,11 +96,21 @@ export async function editPool(world: World, chance: Chance): Promise<void> {
 
 /** What claims of it have they keep. */
 export async function deletePool(world: World, chance: Chance): Promise<void> {
-  const pool = anyPool(world, chance);
-  if (pool === null || pool.spec.definition !== undefined) return;
+  const pool = changeablePool(world, chance);
+  if (pool === null) return;
   await remove(world, "pools", keyOf(pool));
   world.counts.add("machines.pool-deleted");
   world.story.tell("metal admin", `deletes pool ${keyOf(pool)}`);
+}
+
+/** None that defines its network: the machines of that one stay where they are. */
+function changeablePool(world: World, chance: Chance): KubeObject | null {
+  const drawn = anyPool(world, chance);
+  if (drawn?.spec.definition === undefined) return drawn;
+  const others = allOf(world, "pools").filter(
+    (one) => !isBeingDeleted(one) && one.spec.definition === undefined,
+  );
+  return chance.of(others) ?? null;
 }
 
 /** One that is there now. */

@@ -4,18 +4,43 @@ import type { Chance } from "../../engine/chance.ts";
 import type { ActionKinds, World } from "../../world.ts";
 import { askCluster, askNode, type Told } from "./commands.ts";
 import { orderTaken } from "./forced.ts";
-import { ALLOCATIONS, attempted, objectsOf, podPath } from "./look.ts";
+import { ALLOCATIONS, attempted, objectsOf, PODS, podPath } from "./look.ts";
 
 /** Addresses are given back by hand. */
 export const RELEASES: ActionKinds = {
   "people-release": { weight: 1, run: (world, chance) => release(world, chance, false) },
   "people-release-force": { weight: 0.3, run: (world, chance) => release(world, chance, true) },
+  "people-release-left": { weight: 0, isInTurn: true, run: releaseLeft },
 };
+
+/** For so long somebody waits for an address whose pod is gone, s. */
+const LEFT_SECONDS_MAX = 120;
+
+/** What a pod that is gone has left, before anything of Holdfast gives it back. */
+async function releaseLeft(world: World, chance: Chance): Promise<void> {
+  for (let seconds = 0; seconds < LEFT_SECONDS_MAX && world.faults.isOn; seconds += 1) {
+    const left = objectsOf(world, ALLOCATIONS).filter((one) => isWhole(one) && isLeft(world, one));
+    const one = chance.of(left);
+    if (one !== undefined) {
+      await releaseOne(world, chance, one, false);
+      return;
+    }
+    await sleep(world.clock, 1_000);
+  }
+}
+
+function isLeft(world: World, { spec, status }: KubeObject): boolean {
+  if (spec.owner?.kind !== "Pod" || status.state !== "Bound") return false;
+  return world.cluster.etcd.get(PODS, `${spec.owner.namespace}/${spec.owner.name}`) === null;
+}
 
 /** Nothing may be taken from anybody who lives, unless by force; and by force nothing of a claim that exists. */
 async function release(world: World, chance: Chance, force: boolean): Promise<void> {
   const one = chance.of(objectsOf(world, ALLOCATIONS).filter(isWhole));
-  if (one === undefined) return;
+  if (one !== undefined) await releaseOne(world, chance, one, force);
+}
+
+async function releaseOne(world: World, chance: Chance, one: KubeObject, force: boolean): Promise<void> {
   const { network, address } = one.spec;
   const text = address.split("/")[0];
   const machine = chance.happens(0.5)

@@ -230,6 +230,11 @@ export class DefinitionCatalog {
     return counts ? counting(counts) : null;
   }
 
+  /** Of all NADs, `namespace/name` each. */
+  keys(): string[] {
+    return [...new Set([...this.#entries.keys(), ...this.#unread.keys()])];
+  }
+
   /** `spec.config` of a NAD (`namespace/name`), whoever's plugin it is for. */
   configOf(nadKey: string): string | undefined {
     return (this.#unread.get(nadKey) ?? this.#entries.get(nadKey)?.nad)?.config;

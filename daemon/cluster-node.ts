@@ -4,6 +4,7 @@ import { KubeClaimAccess } from "../claims/kube-claim-access.ts";
 import { NetworkOwners } from "../claims/network-owners.ts";
 import { NodeConfigurations } from "../claims/node-configurations.ts";
 import { PodDirectory } from "../claims/pod-directory.ts";
+import { forgetUnlisted } from "../claims/unlisted-definitions.ts";
 import type { Finding } from "../ipam/finding.ts";
 import { type Refusal, type RefusalCode, RefusalError } from "../ipam/refusals.ts";
 import { EventWriter, reasonOf } from "../kube/events.ts";
@@ -135,6 +136,7 @@ export class ClusterNode {
       },
       onState: (state) => {
         if (state !== "watching") this.catalog.interrupted();
+        else void this.#forgetDefinitions();
       },
       log,
     });
@@ -245,6 +247,11 @@ export class ClusterNode {
       if (error instanceof ApiAway || error instanceof RefusalError) return false;
       throw error;
     }
+  }
+
+  #forgetDefinitions(): Promise<void> {
+    const { items } = this.#nadWatch;
+    return this.#untilDone("reading definitions again", () => forgetUnlisted(this.api, this.catalog, items));
   }
 
   async #untilDone(what: string, work: () => Promise<void>): Promise<void> {

@@ -5,6 +5,8 @@ import { type Clock, sleep } from "../platform/time.ts";
 const GAP_MS_MIN = 1_000;
 /** Rest after the work when events trigger it all the time, in multiples of its duration. */
 const REST_SHARE = 5;
+/** No rest is longer, ms: the duration of the work may have been that of one answer that was lost. */
+const REST_MS_MAX = 30_000;
 
 export interface RestOptions {
   /** Rest after the work when events trigger it all the time, in multiples of its duration. */
@@ -16,7 +18,7 @@ export interface RestOptions {
 /** How long to rest at least after work that took `tookMs`. */
 export function restMs(
   tookMs: number,
-  { restShare = REST_SHARE, restMsMax = Infinity }: RestOptions,
+  { restShare = REST_SHARE, restMsMax = REST_MS_MAX }: RestOptions,
 ): number {
   return Math.max(GAP_MS_MIN, Math.min(tookMs * restShare, restMsMax));
 }

@@ -61,6 +61,12 @@ test.each([
   expect(begunMs.slice(0, 2), reason).toEqual([0, 2_000 + restMs]);
 });
 
+test("work that one lost answer has kept for half a minute comes again half a minute later", async () => {
+  const { time, begunMs } = paced(30_000);
+  await time.pass(61_000);
+  expect(begunMs).toEqual([0, 60_000]);
+});
+
 test("a run comes when it is needed, before the interval has passed, and not before the gap has", async () => {
   const dueMs = [4_200, 4_300, 30_000];
   const { time, begunMs } = paced(0, {}, false, () => dueMs.shift() ?? Number.POSITIVE_INFINITY);

@@ -39,7 +39,7 @@ import { ReadHoldings } from "./holdings.ts";
 import { attachKey, KeyedMutex, STILL_UNDER_WAY } from "./keyed-mutex.ts";
 import { KubernetesLeaseStore } from "./lease-store.ts";
 import { OtherNode, readNodeIdentity } from "./node-identity.ts";
-import { Outbox } from "./outbox.ts";
+import { abandonEnded, Outbox } from "./outbox.ts";
 import { GatewayPublisher } from "./publish-gateways.ts";
 import { type Reasserted, reassert } from "./reassert.ts";
 import { isSettled, recoverJournal, recoverUnknown, settleFormerBoot } from "./recover-journal.ts";
@@ -329,5 +329,6 @@ export class KubernetesStore extends JournalReader implements NodeStore, LocalAn
     await followLeases(this.hostLocal);
     await this.#gateways.publish();
     await this.#reserved.look([...this.attachmentCounts().keys()], (network) => this.definition(network));
+    if (await abandonEnded(this.#recovery, nowUs, this.#underWay)) this.#outbox.wake();
   }
 }

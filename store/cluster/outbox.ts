@@ -6,16 +6,20 @@ import { ApiAway } from "../../kube/kube-api.ts";
 import { allocationName } from "../../kube/object-names.ts";
 import { attachmentKey, type IPAllocation } from "../../kube/objects.ts";
 import type { Log } from "../../platform/log.ts";
+import { severalAtOnce } from "../../platform/several-at-once.ts";
 import { sleep } from "../../platform/time.ts";
 import { attachmentsOf } from "../journal/holdings.ts";
+import { abandonIntent, intentsAtRest } from "../journal/intents.ts";
 import type { Ledger } from "../journal/ledger.ts";
-import { attachmentOf, type OwedRow } from "../journal/rows.ts";
+import { attachmentOf, type OwedRow, ownerOf as ownerOfIntent } from "../journal/rows.ts";
 import type { StateFolder } from "../journal/state-folder.ts";
+import type { NodeContext } from "../node-context.ts";
 import type { AllocationClient } from "./allocations/allocation-client.ts";
 import { sameAllocationOwner } from "./allocations/allocation-object.ts";
 import { type Change, giveBack } from "./allocations/give-back.ts";
 import type { Hint } from "./allocations/hint.ts";
 import { tooManyWriters } from "./allocations/hold.ts";
+import type { ClaimAccess } from "./claim-access.ts";
 
 /** Longest time for one release before the others get their turn, ms. */
 const DELIVERY_MS_MAX = 10_000;
@@ -173,6 +177,46 @@ export class Outbox {
       }
     }
   }
+}
+
+/** A runtime that still wants an ADD has repeated it after so long, as a rule: its pod is asked for then. µs. */
+const REPEATED_US_MAX = 30_000_000;
+
+/**
+ * Gives back what ADDs reserved whose answer was lost, once their pod has ended: neither their repeat nor, where the
+ * runtime has forgotten them, a DEL comes any more. Returns whether there was something. While the API server is away it
+ * is left for the next time.
+ */
+export async function abandonEnded(
+  {
+    folder,
+    context,
+    claimAccess,
+  }: {
+    readonly folder: StateFolder;
+    readonly context: NodeContext;
+    readonly claimAccess: Pick<ClaimAccess, "hasEnded">;
+  },
+  nowUs: number,
+  underWay: ReadonlySet<string>,
+): Promise<boolean> {
+  const ended = new Set<number>();
+  const old = intentsAtRest(folder.ledger, underWay).filter(
+    ({ owner_kind: kind, boot_us: us }) => kind === "pod" && nowUs - us > REPEATED_US_MAX,
+  );
+  await severalAtOnce(old, TOGETHER_MAX, async (row) => {
+    const { namespace, name, uid } = ownerOfIntent(row);
+    const deadlineMs = context.clock.monotonicMs() + DELIVERY_MS_MAX;
+    if (await claimAccess.hasEnded({ namespace, name, uid }, deadlineMs)) ended.add(row.id);
+  }).catch((error: unknown) => {
+    if (!(error instanceof ApiAway)) throw error;
+  });
+  if (ended.size === 0) return false;
+  return folder.write((ledger) => {
+    const rows = intentsAtRest(ledger, underWay).filter(({ id }) => ended.has(id));
+    for (const row of rows) abandonIntent(ledger, row);
+    return rows.length > 0;
+  });
 }
 
 /** The owner of an entry in the form of IPAllocations. */

@@ -103,12 +103,18 @@ const INTENT_US_MAX = 600_000_000;
  * in this process, however old: after a suspend in the middle of it, its machine does not know what it has reserved.
  */
 export function abandonForgotten(ledger: Ledger, nowUs: number, underWay: ReadonlySet<string>): void {
-  for (const row of ledger.sql.intents.all()) {
-    const { name: network } = ledger.networkById(row.network_id);
-    if (underWay.has(addKey({ network, containerId: row.container_id, interface: row.interface }))) continue;
+  for (const row of intentsAtRest(ledger, underWay)) {
     const forgotten = row.boot_id !== ledger.context.bootId || nowUs - row.boot_us > INTENT_US_MAX;
     if (forgotten) abandonIntent(ledger, row);
   }
+}
+
+/** Intents whose ADD has ended in this process, or was one of an earlier process: nobody was answered. */
+export function intentsAtRest(ledger: Ledger, underWay: ReadonlySet<string>): IntentRow[] {
+  return ledger.sql.intents.all().filter((row) => {
+    const { name: network } = ledger.networkById(row.network_id);
+    return !underWay.has(addKey({ network, containerId: row.container_id, interface: row.interface }));
+  });
 }
 
 /** Ends an attachment in the journal. Its addresses are to be released, except those that its owner keeps. */

@@ -91,6 +91,11 @@ export async function reassert(
             if (await parts.folder.write((now) => journalEnd(now, attachment, "pod ended")))
               over.push(attachment);
             parts.owed();
+          } else if (states.includes("lost") && isOfFormerBoot(parts, attachment)) {
+            // Nobody uses it here, so nobody has lost it; the next sandbox of its pod gets another one.
+            if (await parts.folder.write((now) => journalEnd(now, attachment, "reboot")))
+              await missing.note(attachment.network);
+            parts.owed();
           } else if (states.includes("lost")) {
             // The row stays: its DEL releases the remaining addresses, and until then `check` reports it.
             const news = await parts.folder.write((now) => {
@@ -203,10 +208,9 @@ async function reassertOne(
       if (attachment.pod !== null) {
         const pod = await claimAccess.podState(attachment.pod, deadlineMs);
         if (pod === "completed") return "over";
-        if (
-          pod === "gone" &&
-          (isOfFormerBoot(parts, attachment) || wasGivenBack(reading, attachment, holder))
-        )
+        // The kubelet runs a static pod again, whatever objects there are.
+        const isGone = pod === "gone" && !isStaticUid(attachment.pod.uid);
+        if (isGone && (isOfFormerBoot(parts, attachment) || wasGivenBack(reading, attachment, holder)))
           return "over";
       }
       // A cooling address is free, whoever had it: a restored server does not know who took it over since.
@@ -263,13 +267,9 @@ function isRecorded(reading: AllocationReading | null, holder: AttachedHolder): 
   return status?.state === "Bound" && attachmentKey(containerID, interfaceName) in (status.attachments ?? {});
 }
 
-/**
- * Whether the container cannot run any more: its machine has been started again since. The kubelet runs a static pod again,
- * whatever objects there are.
- */
-function isOfFormerBoot({ context }: AttachParts, { stamp, netns, pod }: Attachment): boolean {
-  if (stamp.bootId === context.bootId || context.namespaceAlive?.(netns)) return false;
-  return pod !== null && !isStaticUid(pod.uid);
+/** Whether the container cannot run any more: its machine has been started again since. */
+function isOfFormerBoot({ context }: AttachParts, { stamp, netns }: Attachment): boolean {
+  return stamp.bootId !== context.bootId && context.namespaceAlive?.(netns) !== true;
 }
 
 /**
@@ -278,11 +278,11 @@ function isOfFormerBoot({ context }: AttachParts, { stamp, netns, pod }: Attachm
  */
 function wasGivenBack(
   reading: AllocationReading | null,
-  { netns, stamp, pod }: Attachment,
+  { netns, stamp }: Attachment,
   holder: AttachedHolder,
 ): boolean {
   if (reading?.object.status?.state !== "Cooling" || !isOwn(reading, holder)) return false;
-  return netns.path === "" && stamp.us === 0 && pod !== null && !isStaticUid(pod.uid);
+  return netns.path === "" && stamp.us === 0;
 }
 
 function isStillThere({ folder }: AttachParts, attachment: Attachment): boolean {

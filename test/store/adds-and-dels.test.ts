@@ -144,6 +144,36 @@ test("the address of an ADD whose answer was lost is released in the end, when n
   expect(node.bound).toEqual([]);
 });
 
+test("an address of a container of an earlier boot that somebody else has by now is not reported as lost", async () => {
+  const node = await started();
+  await node.addPods("a", "b");
+  const [object] = node.allocations;
+  takenBy(node, { ...object, metadata: { name: object?.metadata.name } } as never);
+  await node.open({ bootId: "next-boot" });
+  await node.settle();
+  expect((await node.store.reassert()).lost).toEqual([]);
+  expect(node.store.lostCount).toBe(0);
+  expect(node.journal).toHaveLength(1);
+});
+
+test("the address of an ADD whose answer was lost is released when its pod has ended, and not while it lives", async () => {
+  const node = await started();
+  const send = node.api.send.bind(node.api);
+  node.api.send = async (request) => {
+    const answer = await send(request);
+    if (request.method === "POST") throw new ApiAway("the answer is lost");
+    return answer;
+  };
+  const asked = ["a", "b"].map((id) => want(id, { pod: id }));
+  for (const one of asked) await node.store.attach(one);
+  node.api.send = send;
+  expect(node.bound).toHaveLength(2);
+  node.endedPods.add(asked[0]?.pod?.uid ?? "");
+  await node.store.housekeeping((asked[1]?.stamp.us ?? 0) + 60_000_000);
+  await node.store.drainOutbox();
+  expect(node.bound).toEqual([expect.stringMatching(/b.eth0$/)]);
+});
+
 test("a new sandbox that keeps only some of the old one's addresses releases the others", async () => {
   const node = await started();
   await node.added(want("a", { pod: "p", ipam: TWO }));

@@ -244,6 +244,8 @@ export interface Oracle {
    * VirtualMachine, else of its instance) or pod; null: nobody, or no answer.
    */
   identified(one: Interface, uid: string | null): void;
+  /** Whether an address of this interface, which is up, was taken away, and that was told. */
+  hasForfeited(one: Interface): boolean;
   /** After every step. Throws Violation. */
   afterStep(): void;
   /** When the nodes have been left in peace for long, and no controller has run since. Throws Violation. */

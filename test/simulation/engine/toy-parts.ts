@@ -23,6 +23,7 @@ export function toyParts(kinds: ActionKinds, isWrong: () => void, begin: () => v
     lossTold: nothing,
     excused: nothing,
     identified: nothing,
+    hasForfeited: () => false,
     machineUp: nothing,
     machineDown: nothing,
     deleted: nothing,

@@ -174,6 +174,10 @@ class Eye implements Oracle {
     );
   }
 
+  hasForfeited(one: Interface): boolean {
+    return (this.#interfaces.get(one)?.forfeited.size ?? 0) > 0;
+  }
+
   afterStep(): void {
     if (this.#parts.etcd.restores !== this.#restores) this.#noteRestore();
     if (this.#changed.size > 0) {

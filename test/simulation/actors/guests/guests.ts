@@ -138,7 +138,8 @@ export class Guests {
       await sleep(clock, PEACE_RETRY_MS);
     }
     const { namespace, name, uid } = one.pod;
-    if (this.#hasEnded(one)) return;
+    // Whoever has lost its address is nobody, and was told to be recreated.
+    if (this.#hasEnded(one) || oracle.hasForfeited(one)) return;
     throw new Violation(
       "liveness",
       `pod ${namespace}/${name} (${uid}) on ${machine.name}, ${one.ifname}: nobody is known there`,

@@ -13,8 +13,8 @@ type PodHasEnded = (pod: PodIdentity | null, alone: boolean) => Promise<boolean>
 
 /**
  * Ends attachments whose DEL was lost: an attachment whose network namespace was seen and has been gone for the whole
- * grace period is ended as if by DEL; in Kubernetes only if its pod has ended too. An attachment whose namespace nobody ever
- * saw is ended in Kubernetes when its pod has ended for the grace; one that cannot be checked is left alone.
+ * grace period is ended as if by DEL; in Kubernetes only if its pod has ended too. A namespace that was never seen, or
+ * cannot be checked, is left alone.
  * See docs/decisions/0005.
  */
 export class Witness {
@@ -51,8 +51,8 @@ export class Witness {
       const page = this.#store.attachmentsAfter(after, PAGE);
       for (const attachment of page) {
         if (!this.#isGone(attachment)) continue;
-        // Nobody saw its namespace: its pod's end begins the grace in which its container may still run.
-        if (this.#isUnseen(attachment) && !(await this.#hasEnded(attachment))) continue;
+        // Its namespace is not known: its pod's end begins the grace in which its container may still run.
+        if (this.#isLearnt(attachment) && !(await this.#hasEnded(attachment))) continue;
         const sinceMs = this.#gone.get(attachment.id) ?? this.#clock.monotonicMs();
         if (this.#clock.monotonicMs() - sinceMs < this.#graceMs) stillGone.set(attachment.id, sinceMs);
         else if (await this.#hasEnded(attachment)) await this.#end(attachment);
@@ -70,17 +70,15 @@ export class Witness {
   #isGone(attachment: Attachment): boolean {
     const state = this.#stateOf(attachment);
     const isFormer = attachment.stamp.bootId !== this.#machine.bootId && state !== "alive";
-    return this.#isUnseen(attachment) || state === "gone" || isFormer;
+    return this.#isLearnt(attachment) || state === "gone" || isFormer;
   }
 
   /**
-   * Of an attachment that a lost journal recovered from the API, and of one at whose ADD not even the plugin binary saw
-   * a namespace, the only evidence is that its pod has ended for the whole grace.
+   * Of an attachment that a lost journal recovered from the API the only evidence is that its pod has ended for the whole
+   * grace.
    */
-  #isUnseen(attachment: Attachment): boolean {
-    const { stamp, netns, pod } = attachment;
-    if (pod === null || this.#podHasEnded === null) return false;
-    return (netns.path === "" && stamp.us === 0) || this.#stateOf(attachment) === "never-there";
+  #isLearnt({ stamp, netns, pod }: Attachment): boolean {
+    return pod !== null && this.#podHasEnded !== null && netns.path === "" && stamp.us === 0;
   }
 
   #stateOf({ netns }: Attachment): NamespaceState {
@@ -88,7 +86,7 @@ export class Witness {
   }
 
   async #hasEnded(attachment: Attachment): Promise<boolean> {
-    return this.#podHasEnded === null || this.#podHasEnded(attachment.pod, this.#isUnseen(attachment));
+    return this.#podHasEnded === null || this.#podHasEnded(attachment.pod, this.#isLearnt(attachment));
   }
 
   async #end(attachment: Attachment): Promise<void> {

@@ -202,7 +202,7 @@ export interface Interface {
   readonly network: string;
   /** As the API has it. */
   readonly pod: { readonly namespace: string; readonly name: string; readonly uid: string };
-  /** Its node knows nothing of its network namespace: nobody could see it, or the journal that had it was lost. */
+  /** Its node knows nothing of its network namespace: the journal that had it was lost. */
   isUnseen?: boolean;
 }
 

@@ -43,6 +43,8 @@ export interface Sandbox {
   /** Of keys of faults. */
   readonly key: string;
   readonly netns: string;
+  /** Nothing but its DEL tells of its end. */
+  readonly isUnseen: boolean;
   readonly pod: SandboxPod;
   readonly attachments: Attachment[];
   state: "creating" | "ready" | "dead";
@@ -98,7 +100,8 @@ export class Runtime {
     // Neither the plugin binary nor the daemon can see it, as with some runtimes of virtual machines.
     if (world.faults.decide(`${key} netns unseen`, 0.02)) world.counts.add("cni.netns-unseen");
     else this.#namespaces.set(netns, `4:${this.#inode}`);
-    const sandbox: Sandbox = { id, key, netns, pod, attachments: [], state: "creating" };
+    const isUnseen = !this.#namespaces.has(netns);
+    const sandbox: Sandbox = { id, key, netns, isUnseen, pod, attachments: [], state: "creating" };
     this.sandboxes.set(id, sandbox);
     return sandbox;
   }
@@ -255,7 +258,6 @@ export class Runtime {
         ifname: selected.ifname,
         network: config.network,
         pod: { namespace: pod.namespace, name: pod.name, uid: pod.uid },
-        isUnseen: !this.#namespaces.has(sandbox.netns),
       },
       ips: null,
       isUp: false,

@@ -16,6 +16,8 @@ import { ManifestFolder } from "./static-pod.ts";
 
 /** After a daemon has ended, systemd starts another one, ms. */
 const RESTART_MS = 1_000;
+/** After peace has begun, when daemons are there again, ms. */
+const STATUS_MS = 60_000;
 
 /** What all machines have in common. */
 export interface SharedParts {
@@ -53,6 +55,7 @@ export class SimMachine implements Machine {
   #killAt: { readonly point: KillPoint; passes: number } | null = null;
   #isUp = false;
   #pluginBootId: string | null = null;
+  #wasMistaken = false;
   /** As if somebody had disabled the unit. */
   #isDaemonOff = false;
   /** Of the product. */
@@ -216,6 +219,7 @@ export class SimMachine implements Machine {
   /** The plugin binary reads another boot ID than the daemon for a while, as in a container with a /proc of its own. */
   mistakeBoot(ms: number): void {
     this.#pluginBootId = "eeeeeeee-eeee-4eee-8eee-eeeeeeeeeeee";
+    this.#wasMistaken = true;
     this.#world.clock.timer(ms, () => {
       this.#pluginBootId = null;
     });
@@ -256,6 +260,9 @@ export class SimMachine implements Machine {
     this.#isDaemonOff = false;
     if (!this.#isUp) this.boot();
     this.#clock.resume();
+    // Runtimes ask every few seconds; here it matters where the last answer was that the boot IDs differ.
+    if (this.#wasMistaken) this.#life.timer(STATUS_MS, () => void this.#runtime.askStatus());
+    this.#wasMistaken = false;
     this.#daemon?.clock.continue();
     makeRoom(this.disk.state);
     // A page that nobody reads is only found at a start, which is what `holdfast check` asks for.

@@ -13,6 +13,7 @@ const STUCK_CLAIM = /^claim (\S+) is being deleted since .*, though no pod names
 const LEFT_ANSWER = /^IPAddress (\S+) is left, though its IPAddressClaim and its IPAllocation \S+ are gone$/;
 const NO_ANSWER =
   /^\S+ of network \S+ is in IPAddress (\S+), which does not answer claim \S+ though it names it/;
+const CONTESTED = /^\S+ of network \S+, listed by claim (\S+), belongs to \S+/;
 /** So soon after their end the controllers have given back what a claim or a pod had, ms. */
 const GIVEN_BACK_MS = 60_000;
 
@@ -23,6 +24,7 @@ export async function actAsTold(world: World, told: Told): Promise<void> {
     await releaseOfFormerPod(world, message);
     await letGoOfClaim(world, message);
     await deleteLeftAnswer(world, message);
+    await deleteContested(world, message);
   }
 }
 
@@ -88,4 +90,27 @@ async function deleteLeftAnswer(world: World, message: string): Promise<void> {
   if (key === undefined) return;
   world.story.tell("alice", `deletes IPAddress ${key}, as check tells`);
   await remove(world, "addresses", key);
+}
+
+/** A VM was restored from a backup with an address that somebody else has by now: it is restored again, later. */
+async function deleteContested(world: World, message: string): Promise<void> {
+  const [, key] = CONTESTED.exec(message) ?? [];
+  const claim = objectsOf(world, CLAIMS).find(
+    ({ metadata }) => `${metadata.namespace}/${metadata.name}` === key,
+  );
+  if (claim?.metadata.annotations?.["simulation/prefilled"] === undefined) return;
+  const { namespace, name, ownerReferences = [] } = claim.metadata;
+  world.story.tell(
+    "alice",
+    `deletes claim ${key} and its VM: its address is somebody else's, as check tells`,
+  );
+  world.counts.add("people.left-over-contested");
+  for (const owner of ownerReferences)
+    await attempted(
+      world.cluster.admin.remove(
+        `/apis/kubevirt.io/v1/namespaces/${namespace}/virtualmachines/${owner.name}`,
+      ),
+    );
+  await attempted(world.cluster.admin.remove(claimPath(namespace, name)));
+  await sleep(world.clock, GIVEN_BACK_MS);
 }

@@ -22,9 +22,9 @@ export const FINDINGS: Mutants = {
     also: [
       {
         file: "store/journal/intents.ts",
-        find: "    if (underWay.has(addKey({ network, containerId: row.container_id, interface: row.interface }))) continue;",
+        find: "    return !underWay.has(addKey({ network, containerId: row.container_id, interface: row.interface }));",
         replace:
-          "    if (underWay.has(addKey({ network, containerId: row.container_id, interface: row.interface })) && nowUs < 0) continue;",
+          "    return network !== addKey({ network, containerId: row.container_id, interface: row.interface });",
       },
     ],
     why: "a plugin binary and a daemon that read different boot IDs work together, and what an ADD under way reserves is given back",
@@ -93,7 +93,6 @@ export const FINDINGS: Mutants = {
     find: "          if (isOvertaken(ledger, want) || !goesOn) throw",
     replace: "          if (!goesOn && addresses.length === 0) throw",
     why: "an ADD whose intent a DEL has ended reserves further candidates, for nobody",
-    elsewhere: "test/store/adds-and-dels.test.ts: no seed has shown it yet",
   },
   "candidates-stay-marked": {
     file: "store/cluster/reserve.ts",
@@ -101,7 +100,6 @@ export const FINDINGS: Mutants = {
     replace: "",
     also: [{ file: "store/cluster/allocations/hint.ts", find: "      space.forgetPools();\n", replace: "" }],
     why: "after a fault of the disk addresses count as taken that nobody has",
-    elsewhere: "test/store/adds-and-dels.test.ts: no seed has shown it yet",
   },
   "static-pods-have-two-identities": {
     file: "kube/views/pod-view.ts",
@@ -112,9 +110,9 @@ export const FINDINGS: Mutants = {
   },
   "suspended-add-loses-its-intent": {
     file: "store/journal/intents.ts",
-    find: "    if (underWay.has(addKey({ network, containerId: row.container_id, interface: row.interface }))) continue;",
+    find: "    return !underWay.has(addKey({ network, containerId: row.container_id, interface: row.interface }));",
     replace:
-      "    if (underWay.has(addKey({ network, containerId: row.container_id, interface: row.interface })) && nowUs < 0) continue;",
+      "    return network !== addKey({ network, containerId: row.container_id, interface: row.interface });",
     also: [
       {
         file: "store/journal/intents.ts",
@@ -124,7 +122,6 @@ export const FINDINGS: Mutants = {
       },
     ],
     why: "after a suspend in the middle of an ADD its addresses are given back under it",
-    elsewhere: "test/store/adds-and-dels.test.ts: no seed has shown it yet",
   },
   "rest-of-a-former-sandbox-not-owed": {
     file: "store/cluster/record-attachment.ts",
@@ -132,7 +129,6 @@ export const FINDINGS: Mutants = {
     replace:
       '      const all = new Set(attachment.ips.map(({ address }) => address.split("/")[0] as string));\n      endRow(ledger, attachment.row, why, continues ? (kept.size < 0 ? kept : all) : undefined);',
     why: "of a sandbox that keeps some of its addresses nobody gives back the others",
-    elsewhere: "test/store/adds-and-dels.test.ts: no seed has shown it yet",
   },
   "restored-server-trusted": {
     file: "claims/cluster-continuity.ts",

@@ -56,7 +56,10 @@ export class PodWorker {
       // Its processes are gone: the pod gets another one.
       await this.#dispose();
     }
-    await this.#finish(this.#ending);
+    const why = this.#ending;
+    await this.#finish(why);
+    // Whoever restores etcd meanwhile brings its object back: the kubelet begins with it anew.
+    if (why === "gone" && this.#object !== null) await this.run(null);
   }
 
   /** Why its containers have to end, or what they ended with; null: they run. */

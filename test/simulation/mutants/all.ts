@@ -2,7 +2,8 @@
  * test/simulation/mutants/: faults put into the product, each of which must be found
  *
  *   add-path, release-path, contact   planted faults, by where they are
- *   findings                          what was found once and mended, put back
+ *   findings                          what reviews found once and was mended, put back
+ *   simulated                         the same of what the simulation found
  *   mutant                            what each of them says
  */
 
@@ -11,5 +12,6 @@ import { CONTACT } from "./contact.ts";
 import { FINDINGS } from "./findings.ts";
 import type { Mutants } from "./mutant.ts";
 import { RELEASE_PATH } from "./release-path.ts";
+import { SIMULATED } from "./simulated.ts";
 
-export const MUTANTS: Mutants = { ...ADD_PATH, ...RELEASE_PATH, ...CONTACT, ...FINDINGS };
+export const MUTANTS: Mutants = { ...ADD_PATH, ...RELEASE_PATH, ...CONTACT, ...FINDINGS, ...SIMULATED };

@@ -1,0 +1,40 @@
+import type { Mutants } from "./mutant.ts";
+
+/** What this simulation found first, put back: its seeds keep it mended. */
+export const SIMULATED: Mutants = {
+  "row-ids-come-again": {
+    file: "store/journal/intents.ts",
+    find: "    ledger.ids.next(),\n    owed.network,",
+    replace: "    null,\n    owed.network,",
+    why: "a release that was told deletes the entry of another one that got its number, and an address is held for ever",
+    elsewhere: "test/store/adds-and-dels.test.ts: no seed has shown it yet",
+  },
+  "unanswered-adds-wait": {
+    file: "store/cluster/outbox.ts",
+    find: "  if (ended.size === 0) return false;",
+    replace: "  if (ended.size >= 0) return false;",
+    why: "what an ADD without an answer reserved is held for ten minutes after its pod",
+    elsewhere: "open: no seed has shown it yet",
+  },
+  "broken-watch-goes-on": {
+    file: "kube/reflector.ts",
+    find: "    const awaited = this.#unproven ? this.#lastChange : null;",
+    replace: "    const awaited = null as LastChange | null;",
+    why: "after a restore of etcd copies keep what it took away",
+    elsewhere: "test/claims/reflector-restored.test.ts: no seed has shown it yet",
+  },
+  "identity-of-two-pods": {
+    file: "identity/service.ts",
+    find: "      .filter((one) => users.some((user) => isOneContainer(user, one)))\n",
+    replace: "",
+    why: "a guest is told what the pod had that used its container's ID before",
+    elsewhere: "test/identity/guest-question.test.ts: no seed has shown it yet",
+  },
+  "tasks-rest-long": {
+    file: "controller/periodic-task.ts",
+    find: "restMsMax = REST_MS_MAX }",
+    replace: "restMsMax = Number.POSITIVE_INFINITY }",
+    why: "one lost answer has networks not counted and not imported for minutes",
+    elsewhere: "test/claims/periodic-task.test.ts: no seed has shown it yet",
+  },
+};

@@ -12,7 +12,7 @@ export function controllerSettings(identity: string, seed: number): ControllerSe
     metricsAddress: "off",
     sweepIntervalSeconds: 5,
     sweepGraceSeconds: 10,
-    coolingKeepSeconds: 30,
+    coolingKeepSeconds: 10,
     podGoneReleaseSeconds: 30,
     clusterGoneReleaseSeconds: 60,
     machineData: machinePlan(seed).ownData ? "own" : "off",

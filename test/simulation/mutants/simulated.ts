@@ -14,7 +14,6 @@ export const SIMULATED: Mutants = {
     find: "  if (ended.size === 0) return false;",
     replace: "  if (ended.size >= 0) return false;",
     why: "what an ADD without an answer reserved is held for ten minutes after its pod",
-    elsewhere: "open: no seed has shown it yet",
   },
   "broken-watch-goes-on": {
     file: "kube/reflector.ts",

@@ -22,6 +22,7 @@ test("a plain pod has no claims and no addresses", () => {
     terminal: false,
     stopped: false,
     hostNetwork: false,
+    lacksSandbox: false,
     podIPs: [],
     staticUid: null,
     vmi: null,

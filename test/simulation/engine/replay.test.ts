@@ -39,6 +39,14 @@ test(
   },
 );
 
+test("what a full disk has a daemon say is the same in another process", patience, async () => {
+  const flags = { seed: 5, steps: 6_000, nodes: 2, story: true } as const;
+  const more = "*=0,disk-full=12,pod-create=30,pod-delete=20";
+  const [one, other] = await Promise.all([1, 2].map(() => simulation.run({ ...flags, more })));
+  expect(one?.stdout).toContain("the disk under /");
+  expect(timeless(other?.stdout ?? "")).toBe(timeless(one?.stdout ?? ""));
+});
+
 test("another seed is another history", patience, async () => {
   const [one, other] = await Promise.all([1, 2].map((seed) => simulation.run({ seed, steps: 2_000 })));
   expect(one?.result?.digest).not.toBe(other?.result?.digest);

@@ -61,7 +61,9 @@ export async function execute(around: PluginSurroundings, call: CniCall, slowMs 
     return { ok: false, error: { cniVersion: "1.1.0", code, msg: reply, details: "" } };
   }
   if (reply.status === 200) return { ok: true, result: reply.body ?? null };
-  return { ok: false, error: reply.body as CniError };
+  const error = reply.body as CniError;
+  // Each process has another folder, and the same history.
+  return { ok: false, error: { ...error, msg: error.msg.replaceAll(around.disk.root, "") } };
 }
 
 /** A text: why there is no answer. */

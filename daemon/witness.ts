@@ -3,7 +3,7 @@ import type { Machine } from "../platform/machine.ts";
 import { type NamespaceState, namespaceState } from "../platform/namespaces.ts";
 import { type Clock, nextTurn } from "../platform/time.ts";
 import type { NodeAttachments } from "../store/node-store.ts";
-import type { Attachment, PodIdentity } from "../store/records.ts";
+import { type Attachment, isLearnt, type PodIdentity } from "../store/records.ts";
 
 /** Attachments checked in one turn of the event loop. */
 const PAGE = 200;
@@ -52,7 +52,7 @@ export class Witness {
       for (const attachment of page) {
         if (!this.#isGone(attachment)) continue;
         // Its namespace is not known: its pod's end begins the grace in which its container may still run.
-        if (this.#isLearnt(attachment) && !(await this.#hasEnded(attachment))) continue;
+        if (this.#hasOnlyItsPod(attachment) && !(await this.#hasEnded(attachment))) continue;
         const sinceMs = this.#gone.get(attachment.id) ?? this.#clock.monotonicMs();
         if (this.#clock.monotonicMs() - sinceMs < this.#graceMs) stillGone.set(attachment.id, sinceMs);
         else if (await this.#hasEnded(attachment)) await this.#end(attachment);
@@ -70,15 +70,12 @@ export class Witness {
   #isGone(attachment: Attachment): boolean {
     const state = this.#stateOf(attachment);
     const isFormer = attachment.stamp.bootId !== this.#machine.bootId && state !== "alive";
-    return this.#isLearnt(attachment) || state === "gone" || isFormer;
+    return this.#hasOnlyItsPod(attachment) || state === "gone" || isFormer;
   }
 
-  /**
-   * Of an attachment that a lost journal recovered from the API the only evidence is that its pod has ended for the whole
-   * grace.
-   */
-  #isLearnt({ stamp, netns, pod }: Attachment): boolean {
-    return pod !== null && this.#podHasEnded !== null && netns.path === "" && stamp.us === 0;
+  /** Whether the only evidence is that its pod has ended for the whole grace. */
+  #hasOnlyItsPod(attachment: Attachment): boolean {
+    return attachment.pod !== null && this.#podHasEnded !== null && isLearnt(attachment);
   }
 
   #stateOf({ netns }: Attachment): NamespaceState {
@@ -86,7 +83,7 @@ export class Witness {
   }
 
   async #hasEnded(attachment: Attachment): Promise<boolean> {
-    return this.#podHasEnded === null || this.#podHasEnded(attachment.pod, this.#isLearnt(attachment));
+    return this.#podHasEnded === null || this.#podHasEnded(attachment.pod, this.#hasOnlyItsPod(attachment));
   }
 
   async #end(attachment: Attachment): Promise<void> {

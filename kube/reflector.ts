@@ -245,9 +245,16 @@ export class Reflector<T extends Reflected> {
     this.#ends = ends;
     const stop = () => ends.abort();
     this.#life.signal.addEventListener("abort", stop);
-    const { end, stalled, opened, heard, tookMs, unbroken } = await watchOnce({
-      ...{ api, metadataOnly, resourceVersion, awaited, ends },
-      ...{ path: this.#paths.current, query: selectors, toldMs: this.#toldMs, timings: this.#timings },
+    const { end, stalled, opened, heard, idle, tookMs, unbroken } = await watchOnce({
+      api,
+      path: this.#paths.current,
+      query: selectors,
+      metadataOnly,
+      resourceVersion,
+      awaited,
+      toldMs: this.#toldMs,
+      timings: this.#timings,
+      ends,
       inTouch: () => this.#inTouch(),
       otherHistory: () => this.#otherHistory(),
       event: (type, object) => this.#event(type, object),
@@ -261,9 +268,7 @@ export class Reflector<T extends Reflected> {
     this.#quickEnds = opened && quick && !heard ? this.#quickEnds + 1 : 0;
     const silent = `nothing was heard for ${this.#timings.stallMs} ms`;
     if (!stalled) await this.#goOn(end, quick);
-    // A server that has had no write of the resource since it began sends no bookmarks either.
-    else if (opened && !heard) await this.#retryLater(silent, 0, "info");
-    else await this.#retryLater(silent, 0);
+    else await this.#retryLater(silent, 0, idle ? "info" : "warn");
   }
 
   /** The copy is what the server has, or had a moment ago. */

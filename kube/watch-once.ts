@@ -36,6 +36,8 @@ export interface WatchOutcome {
   readonly opened: boolean;
   /** There was an event. */
   readonly heard: boolean;
+  /** It was there, and silent to its end: a server that has had no write of the resource since it began sends no bookmarks. */
+  readonly idle: boolean;
   /** How long it took, ms. */
   readonly tookMs: number;
   /** It ended as every watch does, and the next one goes on where it was. */
@@ -88,7 +90,6 @@ export async function watchOnce(options: WatchOnce): Promise<WatchOutcome> {
   for (const timer of [stall, ...replays]) timer.cancel();
   const tookMs = clock.monotonicMs() - startMs;
   const onTime = end.kind === "closed" && Math.abs(tookMs - seconds * 1_000) <= ON_TIME_MS;
-  // A server that has had no write of the resource since it began sends no bookmarks either.
   const idle = stalled && opened && !heard;
-  return { end, stalled, opened, heard, tookMs, unbroken: awaited === null && (onTime || idle) };
+  return { end, stalled, opened, heard, idle, tookMs, unbroken: awaited === null && (onTime || idle) };
 }

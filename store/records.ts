@@ -49,6 +49,14 @@ export interface Attachment {
   readonly formerGateway: string | null;
 }
 
+/**
+ * Whether a journal that was lost learnt it from the API, which knows neither its network namespace nor the instant of its ADD:
+ * it may be of any boot (recoverJournal).
+ */
+export function isLearnt({ netns, stamp }: Pick<Attachment, "netns" | "stamp">): boolean {
+  return netns.path === "" && stamp.us === 0;
+}
+
 /** The fields of an attachment that identify the user of an address. */
 export type AddressUser = Pick<Attachment, "network" | "containerId" | "owner" | "pod">;
 

@@ -1,3 +1,4 @@
+import { isAnswer } from "../../claims/pools/pool-ledger.ts";
 import type { Verdict } from "../../claims/reasons/verdict.ts";
 import type { Finding } from "../../ipam/finding.ts";
 import { isMachine } from "../../ipam/owner.ts";
@@ -20,7 +21,7 @@ export function checkMachines(snapshot: ClusterSnapshot, grace: Grace): Finding[
     if (!grace.isOver(told.creationTimestamp)) return [];
     if (claim === undefined) return leftBehind(snapshot, told);
     if (claim.pool.name !== told.pool.name || pool === undefined) return [];
-    if (!isAnswer(told, claim.addressRef)) return answersNobody(told, pool.network);
+    if (!isAnswer(told, claim)) return answersNobody(told, pool.network);
     const address = read(told.address);
     const problem =
       address === null ? "cannot be read" : problemOf(objectOf(snapshot, pool.network, address), claim.uid);
@@ -33,11 +34,6 @@ export function checkMachines(snapshot: ClusterSnapshot, grace: Grace): Finding[
       },
     ];
   });
-}
-
-/** Whether an IPAddress answers the claim that it names: it has its name, and the claim names no other. */
-function isAnswer({ name, claim }: MachineAddressView, addressRef: string | null): boolean {
-  return name === claim && (addressRef ?? name) === name;
 }
 
 /** Holdfast has not made it, and will not record it. */

@@ -159,7 +159,7 @@ export async function findUnrecorded(
 }
 
 /** Whether an IPAddress is the one that answers the claim: it has the claim's name, and the claim names no other. */
-function isAnswer(
+export function isAnswer(
   { name, claim, pool }: MachineAddressView,
   { addressRef, pool: wanted }: Pick<MachineClaimView, "addressRef" | "pool">,
 ): boolean {

@@ -5,7 +5,7 @@ import { isStaticUid } from "../../kube/views/pod-view.ts";
 import { isoTime } from "../../platform/time.ts";
 import { journalEnd, owe } from "../journal/intents.ts";
 import { attachmentOf } from "../journal/rows.ts";
-import type { Attachment } from "../records.ts";
+import { type Attachment, isLearnt } from "../records.ts";
 import type { AllocationReading } from "./allocations/allocation-client.ts";
 import { type AttachedHolder, sameAllocationOwner } from "./allocations/allocation-object.ts";
 import { hold, tooManyWriters } from "./allocations/hold.ts";
@@ -272,17 +272,13 @@ function isOfFormerBoot({ context }: AttachParts, { stamp, netns }: Attachment):
   return stamp.bootId !== context.bootId && context.namespaceAlive?.(netns) !== true;
 }
 
-/**
- * Whether an address rests of which this node knows from the API alone, of whatever boot (recoverJournal): its pod was seen
- * to end before it was deleted.
- */
+/** Whether an address rests of which this node knows from the API alone: its pod was seen to end before it was deleted. */
 function wasGivenBack(
   reading: AllocationReading | null,
-  { netns, stamp }: Attachment,
+  attachment: Attachment,
   holder: AttachedHolder,
 ): boolean {
-  if (reading?.object.status?.state !== "Cooling" || !isOwn(reading, holder)) return false;
-  return netns.path === "" && stamp.us === 0;
+  return reading?.object.status?.state === "Cooling" && isOwn(reading, holder) && isLearnt(attachment);
 }
 
 function isStillThere({ folder }: AttachParts, attachment: Attachment): boolean {

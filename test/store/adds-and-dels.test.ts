@@ -31,6 +31,19 @@ function takenBy(node: StoreNode, body: { spec: object }): void {
   node.api.put(ALLOCATIONS_PATH, { ...body, spec: { ...body.spec, owner: other } });
 }
 
+/** From now on creates are done, and their answers are lost. Returns how to end that. */
+function loseAnswers({ api }: StoreNode): () => void {
+  const send = api.send.bind(api);
+  api.send = async (request) => {
+    const answer = await send(request);
+    if (request.method === "POST") throw new ApiAway("the answer is lost");
+    return answer;
+  };
+  return () => {
+    api.send = send;
+  };
+}
+
 test("after a DEL in the middle of a search no further candidate is reserved", async () => {
   const node = await started();
   beforeCreate(node, async (count, body) => {
@@ -129,15 +142,10 @@ test("when the journal loses the intent in the middle of a search no further can
 
 test("the address of an ADD whose answer was lost is released in the end, when no repeat comes", async () => {
   const node = await started();
-  const send = node.api.send.bind(node.api);
-  node.api.send = async (request) => {
-    const answer = await send(request);
-    if (request.method === "POST") throw new ApiAway("the answer is lost");
-    return answer;
-  };
+  const hear = loseAnswers(node);
   const outcome = await node.store.attach(want("a", { pod: "a" }));
   expect(outcome).toMatchObject({ kind: "refused", refusal: { code: "API_AWAY" } });
-  node.api.send = send;
+  hear();
   expect(node.bound).toHaveLength(1);
   await node.store.housekeeping(Number.MAX_SAFE_INTEGER);
   await node.store.drainOutbox();
@@ -158,15 +166,10 @@ test("an address of a container of an earlier boot that somebody else has by now
 
 test("the address of an ADD whose answer was lost is released when its pod has ended, and not while it lives", async () => {
   const node = await started();
-  const send = node.api.send.bind(node.api);
-  node.api.send = async (request) => {
-    const answer = await send(request);
-    if (request.method === "POST") throw new ApiAway("the answer is lost");
-    return answer;
-  };
+  const hear = loseAnswers(node);
   const asked = ["a", "b"].map((id) => want(id, { pod: id }));
   for (const one of asked) await node.store.attach(one);
-  node.api.send = send;
+  hear();
   expect(node.bound).toHaveLength(2);
   node.endedPods.add(asked[0]?.pod?.uid ?? "");
   await node.store.housekeeping((asked[1]?.stamp.us ?? 0) + 60_000_000);

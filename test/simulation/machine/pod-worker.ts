@@ -173,7 +173,8 @@ export class PodWorker {
     const phase = exitCode === 0 ? "Succeeded" : "Failed";
     while (this.#object !== null && this.#object.metadata.deletionTimestamp === undefined) {
       const now = this.#api.now?.status?.phase ?? phase;
-      if (now === "Succeeded" || now === "Failed") await this.#woken();
+      const isTerminal = now === "Succeeded" || now === "Failed";
+      if (isTerminal && this.#api.hasEveryContainerEnded) await this.#woken();
       else {
         await this.#rest(REPORT_MS_MAX * this.#number("report again"));
         await this.#api.report(phase, { terminated: { exitCode } });

@@ -55,14 +55,12 @@ export const ADD_PATH: Mutants = {
     find: "      rested ||\n",
     replace: "      object !== null ||\n",
     why: "an address is given on at once, while packets for its former holder are still under way",
-    elsewhere: "open: no seed has shown it yet",
   },
   "tombstone-forgotten": {
     file: "store/journal/attachment-journal.ts",
     find: "    if (isBefore(want.stamp, { bootId: row.boot_id, us: row.boot_us }, ledger.context.bootId)) return true;",
     replace: "    if (row.boot_us < 0) return true;",
     why: "an ADD that comes after its own DEL attaches a container that is gone",
-    elsewhere: "test/store/allocations.contract.test.ts: no seed has shown it yet",
   },
   "import-not-awaited": {
     file: "cni/add-in-cluster.ts",

@@ -40,7 +40,6 @@ export const FINDINGS: Mutants = {
     find: "  if (confirmed.length === 0) return 0;",
     replace: "  if (confirmed.length >= 0) return 0;",
     why: "what a journal lost with its last seconds is held for ever",
-    elsewhere: "test/store/recover-journal.test.ts: no seed has shown it yet",
   },
   "damaged-journal-stays": {
     file: "store/journal/state-folder.ts",

@@ -22,7 +22,6 @@ export const RELEASE_PATH: Mutants = {
         }
       })();`,
     why: "what was decided about an earlier version is written over whatever is there now",
-    elsewhere: "open: seeds of earlier worlds have shown it, none of the present one has yet",
   },
   "del-ends-what-is-newer": {
     file: INTENTS,

@@ -34,6 +34,5 @@ export const SIMULATED: Mutants = {
     find: "restMsMax = REST_MS_MAX }",
     replace: "restMsMax = Number.POSITIVE_INFINITY }",
     why: "one lost answer has networks not counted and not imported for minutes",
-    elsewhere: "test/claims/periodic-task.test.ts: no seed has shown it yet",
   },
 };

@@ -44,7 +44,9 @@ export class NetworkStatus {
   async runPass(signal: AbortSignal, { writes }: { readonly writes: boolean }): Promise<void> {
     const { definitions, allocations, networks, idle } = this.#options;
     if (!allocations.known) return;
-    const ours = new Set([...definitions.networks(), ...this.#nodeNetworks().keys()]);
+    // Without a definition in its owner's namespace a network has no size: orphan-networks shows it.
+    const defined = definitions.networks().filter((network) => definitions.definitionOf(network) !== null);
+    const ours = new Set([...defined, ...this.#nodeNetworks().keys()]);
     for (const network of this.#counted.keys()) if (!ours.has(network)) this.#counted.delete(network);
     await this.#count(ours);
     for (const [network, { counts }] of this.#counted) {

@@ -24,7 +24,7 @@ import type { Log } from "../platform/log.ts";
 
 export interface OrphanNetworksOptions {
   readonly api: KubeApi;
-  readonly definitions: Pick<DefinitionCatalog, "networks" | "broken">;
+  readonly definitions: Pick<DefinitionCatalog, "networks" | "definitionOf" | "broken">;
   readonly allocations: Cache<CachedAllocation>;
   /** IPNetwork objects by name. */
   readonly networks: Cache<{ readonly object: IPNetwork }>;
@@ -49,8 +49,8 @@ interface Counts {
 }
 
 /**
- * IPNetworks without a NetworkAttachmentDefinition: they show how many addresses are left, and are deleted when there are
- * none. One whose owner an administrator has set is the administrator's to delete, and one that an AddressPool names or
+ * IPNetworks that no NetworkAttachmentDefinition of their owner defines: they show how many addresses are left, and are
+ * deleted when there are none. One that other namespaces still name or whose owner an administrator has set is the administrator's to delete, and one that an AddressPool names or
  * the nodes' own configuration defines may be needed at any time: they stay. So does one with an invalid definition: its owner is
  * expected to correct it, and the IPNetwork keeps the owner of the name.
  */
@@ -70,18 +70,21 @@ export class OrphanNetworks {
     const { api, networks, allocations, pools, definitions, idle, keepSeconds } = this.#options;
     if (!networks.known || !allocations.known || !(pools.known || pools.missing) || idle() !== null) return;
     const named = new Set([...pools.items.values()].map(({ network }) => network));
-    const defined = new Set(definitions.networks());
+    // By namespaces that do not own it perhaps: the owner may define it again, or it is theirs one day.
+    const asked = new Set(definitions.networks());
     // What exactly one configuration of nodes defines is counted like networks of a NetworkAttachmentDefinition.
     const orphans = [...networks.items.values()]
       .map(({ object }) => object)
-      .filter((object) => !defined.has(object.spec?.network) && nodeDefinitionsOf(object).length !== 1);
+      .filter(({ spec }) => definitions.definitionOf(spec?.network) === null)
+      .filter((object) => nodeDefinitionsOf(object).length !== 1);
     const counts = orphans.length === 0 ? new Map<string, Counts>() : countAll(allocations.items.values());
     const wrong = wrongDefinitions(definitions.broken());
     const empty = new Map<string, number>();
     for (const object of orphans) {
       if (signal.aborted || idle() !== null) return;
       const { allocated, cooling } = counts.get(object.spec?.network) ?? { allocated: 0, cooling: 0 };
-      const isNeeded = named.has(object.spec?.network) || nodeDefinitionsOf(object).length > 0;
+      const { network } = object.spec ?? {};
+      const isNeeded = named.has(network) || asked.has(network) || nodeDefinitionsOf(object).length > 0;
       if (allocated + cooling > 0 || isNeeded || !mayGo(object) || mayBeDefined(object, wrong)) {
         await this.#show(object, allocated, cooling);
         continue;

@@ -52,6 +52,7 @@ async function looks({
   const clock = new ManualClock();
   const beganMs = clock.nowMs;
   const definitions = new DefinitionCatalog(clock);
+  if (owner !== null) definitions.setOwner("blue", { definedIn: owner, sharedWith: [] });
   for (const one of watched) definitions.upsert(projectNad(one));
   const definedIn = owner === null ? {} : { definedIn: owner };
   const annotations = recorded === null ? {} : { [RECORDED_OWNER_ANNOTATION]: recorded };
@@ -133,6 +134,11 @@ describe("an IPNetwork without an address", () => {
     [[configured("shop", conf({ ipam: { type: "host-local" } }))], "another plugin serves it"],
   ])("is deleted after its time when no definition can be meant for it", async (watched, reason) => {
     expect(await looks({ watched }), reason).toEqual(["DELETE"]);
+  });
+
+  test("is kept while another namespace than its owner's names it, and shows that nothing is left", async () => {
+    expect(await looks({ watched: [configured("bank", conf({}))] })).toEqual([]);
+    expect(await looks({ watched: [configured("bank", conf({}))], allocated: "3" })).toContain("PATCH");
   });
 
   test.each([

@@ -1,0 +1,54 @@
+import { describe, expect, test } from "vitest";
+import { DefinitionCatalog, projectNad } from "../../claims/definition-catalog.ts";
+import type { CachedAllocation } from "../../claims/reasons/caches.ts";
+import { NetworkStatus, type NetworkStatusOptions } from "../../controller/network-status.ts";
+import { ManualClock } from "../harness/manual-clock.ts";
+
+/** A NetworkAttachmentDefinition that defines network blue. */
+function nad(namespace: string) {
+  const metadata = { namespace, name: "blue", uid: `uid-${namespace}`, resourceVersion: "1" };
+  const ipam = { type: "holdfast-ipam", subnet: "10.31.0.0/24" };
+  const config = JSON.stringify({ name: "blue", type: "bridge", ipam });
+  return projectNad({
+    metadata: { ...metadata, creationTimestamp: "2026-01-01T00:00:00Z" },
+    spec: { config },
+  });
+}
+
+function allocation(address: string, state: string): CachedAllocation {
+  const object = { spec: { network: "blue", owner: { kind: "Pod" } }, status: { state } };
+  return { key: address, uid: address, resourceVersion: "1", object, address } as unknown as CachedAllocation;
+}
+
+describe("the counts of a network", () => {
+  test("are those of now when its owner's definition is there again, though others named it all the while", async () => {
+    const clock = new ManualClock();
+    const definitions = new DefinitionCatalog(clock);
+    definitions.setOwner("blue", { definedIn: "shop", sharedWith: [] });
+    definitions.upsert(nad("shop"));
+    definitions.upsert(nad("bank"));
+    const allocations = new Map(
+      [allocation("10.31.0.5", "Bound"), allocation("10.31.0.6", "Cooling")].map((one) => [one.key, one]),
+    );
+    const status = new NetworkStatus({
+      ...{ api: { clock }, definitions, idle: () => null, log: { warn: () => {} } },
+      allocations: { known: true, items: allocations },
+      networks: { known: true, items: new Map() },
+    } as unknown as NetworkStatusOptions);
+    const counted = async () => {
+      await status.runPass(new AbortController().signal, { writes: false });
+      const { allocated, cooling } = status.counts.get("blue")?.counts ?? {};
+      return { allocated, cooling };
+    };
+    expect(await counted()).toEqual({ allocated: 1n, cooling: 1n });
+
+    definitions.remove("shop/blue");
+    expect(await counted()).toEqual({});
+    allocations.delete("10.31.0.6");
+    status.touch("blue");
+    expect(await counted()).toEqual({});
+
+    definitions.upsert(nad("shop"));
+    expect(await counted()).toEqual({ allocated: 1n, cooling: 0n });
+  });
+});

@@ -1,6 +1,6 @@
 import { sleep } from "../../../../platform/time.ts";
 import type { World } from "../../world.ts";
-import { remove } from "../machines/objects.ts";
+import { at, remove } from "../machines/objects.ts";
 import { answered, askCluster, type Told } from "./commands.ts";
 import { touchedByHand } from "./forced.ts";
 import { ALLOCATIONS, attempted, CLAIMS, claimPath, objectsOf } from "./look.ts";
@@ -13,6 +13,8 @@ const STUCK_CLAIM = /^claim (\S+) is being deleted since .*, though no pod names
 const LEFT_ANSWER = /^IPAddress (\S+) is left, though its IPAddressClaim and its IPAllocation \S+ are gone$/;
 const NO_ANSWER =
   /^\S+ of network \S+ is in IPAddress (\S+), which does not answer claim \S+ though it names it/;
+const CONTESTED_ANSWER = /^\S+ of network \S+, which IPAddress (\S+) tells a machine, belongs to \S+/;
+const ALLOCATION = "ipam.holdfast.dev/allocation";
 const CONTESTED = /^\S+ of network \S+, listed by claim (\S+), belongs to \S+/;
 /** So soon after their end the controllers have given back what a claim or a pod had, ms. */
 const GIVEN_BACK_MS = 60_000;
@@ -83,13 +85,21 @@ async function letGoOfClaim(world: World, message: string): Promise<void> {
 
 /**
  * Somebody has taken the allocation away by force before the controller deleted the IPAddress of a claim that was gone; or another
- * provider's IPAddress names a claim that it does not answer.
+ * provider's IPAddress names a claim that it does not answer, or has an address that somebody else holds, as the claim's condition
+ * says. One of Holdfast's own has never.
  */
 async function deleteLeftAnswer(world: World, message: string): Promise<void> {
-  const [, key] = LEFT_ANSWER.exec(message) ?? NO_ANSWER.exec(message) ?? [];
+  const [, contested] = CONTESTED_ANSWER.exec(message) ?? [];
+  const isStrangers =
+    contested !== undefined &&
+    at(world, "addresses", contested)?.metadata.annotations?.[ALLOCATION] === undefined;
+  const [, left] = LEFT_ANSWER.exec(message) ?? NO_ANSWER.exec(message) ?? [];
+  const key = isStrangers ? contested : left;
   if (key === undefined) return;
   world.story.tell("alice", `deletes IPAddress ${key}, as check tells`);
   await remove(world, "addresses", key);
+  // Its claim gets another one, and the machine reads it.
+  await sleep(world.clock, GIVEN_BACK_MS);
 }
 
 /** A VM was restored from a backup with an address that somebody else has by now: it is restored again, later. */

@@ -181,12 +181,15 @@ export interface RunningDaemon {
   readonly log: readonly string[];
 }
 
+/** Of what controllers follow. */
+export type FollowedKind = "pods" | "clusters";
+
 /** Where one controller runs. */
 export interface ControllerPlace {
   readonly name: string;
   readonly isRunning: boolean;
-  /** Its process began then, or asked for all pods at once, ms of the world: of what ended before it may know nothing. Infinity: none runs. */
-  readonly knowsPodsSinceMs: number;
+  /** Its process began then, or asked for all of a kind at once, ms of the world: of what ended before it may know nothing. Infinity: none runs. */
+  knowsSinceMs(kind: FollowedKind): number;
   /** Nobody starts it again before there is peace. */
   isAbsent: boolean;
   kill(): void;

@@ -2,7 +2,7 @@ import { Controller } from "../../../controller/controller.ts";
 import type { Log } from "../../../platform/log.ts";
 import type { VirtualClock } from "../../../platform/virtual/virtual-clock.ts";
 import { hashOf } from "../engine/chance.ts";
-import type { ControllerPlace, World } from "../world.ts";
+import type { ControllerPlace, FollowedKind, World } from "../world.ts";
 import type { SimCluster } from "./cluster.ts";
 import { controllerSettings } from "./controller-settings.ts";
 import type { ClusterParts } from "./parts.ts";
@@ -36,11 +36,11 @@ export class SimController implements ControllerPlace {
     return this.#running !== null;
   }
 
-  get knowsPodsSinceMs(): number {
+  knowsSinceMs(kind: FollowedKind): number {
     const link = this.#cluster.links.find(({ name }) => name === this.link);
     return this.#running === null
       ? Number.POSITIVE_INFINITY
-      : (link?.podsListedMs ?? Number.POSITIVE_INFINITY);
+      : (link?.listedMs[kind] ?? Number.POSITIVE_INFINITY);
   }
 
   /** Of the one that runs. */

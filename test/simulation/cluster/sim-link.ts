@@ -1,6 +1,7 @@
 import type { Fate, Link } from "../../../kube/fake/client/link.ts";
 import type { ServerRequest } from "../../../kube/fake/requests.ts";
 import type { Clock } from "../../../platform/time.ts";
+import type { FollowedKind } from "../world.ts";
 import type { ClusterParts } from "./parts.ts";
 import { TROUBLE_PROBABILITY, troubleOf, type Verb } from "./troubles.ts";
 
@@ -34,8 +35,8 @@ export class SimLink implements Link {
   readonly clock: Clock;
   /** Every message of it arrives until then, ms of the world. */
   calmUntilMs = 0;
-  /** When it asked for all pods last, ms of the world; Infinity: never. */
-  podsListedMs = Number.POSITIVE_INFINITY;
+  /** When it asked for all of a kind last, ms of the world; absent: never. */
+  readonly listedMs: Partial<Record<FollowedKind, number>> = {};
   /** A good part of its messages has some trouble until then, ms of the world. */
   lossyUntilMs = 0;
   /** The connections of its watches end. */
@@ -79,7 +80,8 @@ export class SimLink implements Link {
 
   readonly fate = ({ method, path }: ServerRequest, verb: Verb): Fate => {
     this.#messages += 1;
-    if (verb === "list" && path === PODS_PATH) this.podsListedMs = this.clock.monotonicMs();
+    if (verb === "list" && path === PODS_PATH) this.listedMs.pods = this.clock.monotonicMs();
+    if (verb === "list" && path.endsWith("/clusters")) this.listedMs.clusters = this.clock.monotonicMs();
     if (this.#isCut) return { hangs: true };
     const { faults, counts, story } = this.#parts;
     const key = `link ${this.name} ${verb} ${this.#messages}`;

@@ -1,6 +1,7 @@
 import { sleep } from "../../../../platform/time.ts";
 import type { World } from "../../world.ts";
 import { at, remove } from "../machines/objects.ts";
+import { isSeenToGoOn } from "./cluster-ends.ts";
 import { answered, askCluster, type Told } from "./commands.ts";
 import { touchedByHand } from "./forced.ts";
 import { ALLOCATIONS, attempted, CLAIMS, claimPath, objectsOf } from "./look.ts";
@@ -16,6 +17,7 @@ const NO_ANSWER =
 const CONTESTED_ANSWER = /^\S+ of network \S+, which IPAddress (\S+) tells a machine, belongs to \S+/;
 const ALLOCATION = "ipam.holdfast.dev/allocation";
 const CONTESTED = /^\S+ of network \S+, listed by claim (\S+), belongs to \S+/;
+const MOVED = /kept for machines of cluster (\S+), which moved to another management cluster$/;
 /** So soon after their end the controllers have given back what a claim or a pod had, ms. */
 const GIVEN_BACK_MS = 60_000;
 
@@ -27,6 +29,7 @@ export async function actAsTold(world: World, told: Told): Promise<void> {
     await letGoOfClaim(world, message);
     await deleteLeftAnswer(world, message);
     await deleteContested(world, message);
+    await releaseMoved(world, message);
   }
 }
 
@@ -123,4 +126,15 @@ async function deleteContested(world: World, message: string): Promise<void> {
     );
   await attempted(world.cluster.admin.remove(claimPath(namespace, name)));
   await sleep(world.clock, GIVEN_BACK_MS);
+}
+
+/** A Cluster came back from a move, or its pause had ended, before somebody deleted it; no controller was there to see it. */
+async function releaseMoved(world: World, message: string): Promise<void> {
+  const [, cluster] = MOVED.exec(message) ?? [];
+  if (cluster === undefined || isSeenToGoOn(world, cluster)) return;
+  const outcome = await answered(() =>
+    askCluster(world, { method: "POST", path: "/v1/release-moved", body: { cluster } }),
+  );
+  world.story.tell("alice", `holdfast release --moved ${cluster}, as check tells: ${said(outcome)}`);
+  world.counts.add("people.left-over-moved");
 }

@@ -2,6 +2,7 @@ import { Violation } from "../../engine/violation.ts";
 import type { World } from "../../world.ts";
 import { guardOf } from "../tenants/guard.ts";
 import { podsOf } from "../tenants/pods.ts";
+import { noteClusterEnds } from "./cluster-ends.ts";
 import { answered, askCluster, askNode, type Told } from "./commands.ts";
 import { touchedByHand } from "./forced.ts";
 import { actAsTold } from "./left-over.ts";
@@ -20,6 +21,7 @@ const EARLY_MS = 22_000;
 export function keepPeace(world: World): void {
   guardOf(world);
   notePodEnds(world);
+  noteClusterEnds(world);
   world.onPeace({
     heal: async () => {
       world.clock.timer(EARLY_MS, () => void checkEarly(world));

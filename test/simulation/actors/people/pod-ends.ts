@@ -30,7 +30,7 @@ export function notePodEnds(world: World): void {
 export function seenToEndMs(world: World, uid: string): number | null {
   const end = endsOf(world).byUid.get(uid);
   if (end === undefined || !end.isTold || world.controllers.length === 0) return null;
-  const sinceMs = Math.max(...world.controllers.map(({ knowsPodsSinceMs }) => knowsPodsSinceMs));
+  const sinceMs = Math.max(...world.controllers.map((one) => one.knowsSinceMs("pods")));
   return sinceMs + LISTED_MS_MAX < end.atMs ? end.atMs : null;
 }
 

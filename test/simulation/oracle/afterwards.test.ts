@@ -115,6 +115,9 @@ test("a claim in use does not name a pod that is gone", async () => {
   expect(await kindOf(() => world.rest())).toBe("nothing");
   naming("target");
   expect(await kindOf(() => world.rest())).toBe("owner-pod");
+  // It ends: nobody uses the claim, and the last name stays.
+  world.pod("source", { claim: "claim", status: { phase: "Succeeded" } });
+  expect(await kindOf(() => world.rest())).toBe("nothing");
 });
 
 test("one pod does not hold a network for itself", async () => {

@@ -6,8 +6,8 @@ import { violation } from "./violation.ts";
 const ADDRESSES_PER_SUBNET = 2;
 const SUBNETS_MIN = 2;
 
-/** A claim in use names the pod that uses it, and not one that is gone. */
-export function checkOwnerPods({ claims, interfaces }: PossessionParts, etcd: PlainStore): void {
+/** A claim in use names the pod that uses it, and not one that is gone. A pod that has ended uses nothing any more. */
+export function checkOwnerPods({ claims, interfaces, pods }: PossessionParts, etcd: PlainStore): void {
   for (const claim of claims.all()) {
     const named: string | undefined = claim.object.status?.ownerPod?.name;
     if (named === undefined || etcd.get(PODS, `${claim.object.metadata.namespace}/${named}`) !== null)
@@ -16,8 +16,7 @@ export function checkOwnerPods({ claims, interfaces }: PossessionParts, etcd: Pl
       .flatMap((place) => interfaces.at(place))
       .filter(({ owner }) => owner?.uid === claim.uid);
     const [user] = users;
-    const lives =
-      user !== undefined && etcd.get(PODS, `${user.one.pod.namespace}/${user.one.pod.name}`) !== null;
+    const lives = user !== undefined && pods.find(user.one.pod) !== null && !pods.hasEnded(user.one.pod.uid);
     if (lives)
       throw violation(
         "owner-pod",

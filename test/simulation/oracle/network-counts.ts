@@ -23,7 +23,9 @@ export function checkCounts(etcd: PlainStore, allocations: Allocations): void {
         "counts",
         `IPNetwork ${object.metadata.name} tells of ${status.allocated} allocated and ${status.cooling} cooling addresses, and there are ${bound} and ${cooling}`,
       );
-    if (sumOf(status) > BigInt(status.size ?? 0) && defining.length > 0)
+    // Without a definition of its owner a network has neither a size nor addresses that are free.
+    const isSized = status.size !== undefined || status.free !== undefined;
+    if (isSized && sumOf(status) > BigInt(status.size ?? 0) && defining.length > 0)
       throw violation(
         "counts",
         `IPNetwork ${object.metadata.name}: ${status.allocated} allocated, ${status.cooling} cooling and ${status.free} free are more than its size of ${status.size}`,

@@ -111,7 +111,7 @@ export class ImportCandidates {
     this.#pods.clear();
   }
 
-  /** Each address once. A claim precedes a pod, and the older of two the younger: the first has the address. */
+  /** Each address once. A claim precedes a pod, and of two pods the first of ofPods: the first has the address. */
   all(): ImportCandidate[] {
     const byAddress = new Map<string, ImportCandidate>();
     const add = (candidate: ImportCandidate) => {
@@ -124,10 +124,12 @@ export class ImportCandidates {
     return [...byAddress.values()];
   }
 
-  /** What pods report alone, the oldest first. */
+  /** What pods report alone, the oldest first; last those between two sandboxes: somebody may have got their addresses since. */
   ofPods(): ImportCandidate[] {
     this.refusedCount = 0;
-    const pods = [...this.#pods.values()].sort((a, b) => older(a.pod, b.pod));
+    const pods = [...this.#pods.values()].sort(
+      (a, b) => Number(a.pod.lacksSandbox) - Number(b.pod.lacksSandbox) || older(a.pod, b.pod),
+    );
     return pods.flatMap((one) => this.#ofPod(one));
   }
 

@@ -56,8 +56,12 @@ export function sweptPod(view: PodView): SweptPod {
   };
 }
 
-/** The pod's own addresses are reported without a network, unless its network status names one. */
-function reported({ podIPs }: PodView, held: readonly PodAddress[]): ReportedAddress[] {
+/**
+ * The pod's own addresses are reported without a network, unless its network status names one. Of a pod that has ended its
+ * status tells them further, and it has none.
+ */
+function reported({ terminal, podIPs }: PodView, held: readonly PodAddress[]): ReportedAddress[] {
+  if (terminal) return [];
   const all = held.map(({ address, nad, network }) => ({
     address: formatAddress(address),
     nad: nad === null ? null : `${nad.namespace}/${nad.name}`,

@@ -74,6 +74,24 @@ function hosts(first: number, count: number): string[] {
   return Array.from({ length: count }, (_, index) => `10.31.0.${first + index}`);
 }
 
+test("of two pods that report an address the older one has it, unless it is between two sandboxes", () => {
+  const twice = (conditions: object[]) => {
+    const candidates = new ImportCandidates("blue", { definitions: ownedByShop(), nodes: null });
+    const annotations = {
+      [STATUS]: JSON.stringify([{ name: "shop/blue", interface: "i0", ips: ["10.31.0.77"] }]),
+    };
+    const made = (name: string, creationTimestamp: string, status: object) =>
+      candidates.addPod(pod({ metadata: { name, uid: name, creationTimestamp, annotations }, status }));
+    made("younger", "2026-11-20T11:00:00Z", {});
+    made("older", "2026-11-20T10:00:00Z", { conditions });
+    return found(candidates);
+  };
+  const sandbox = (status: string) => [{ type: "PodReadyToStartContainers", status }];
+  expect(twice([])).toEqual(["10.31.0.77/24 Pod shop/older"]);
+  expect(twice(sandbox("True"))).toEqual(["10.31.0.77/24 Pod shop/older"]);
+  expect(twice(sandbox("False"))).toEqual(["10.31.0.77/24 Pod shop/younger"]);
+});
+
 describe("what a pod's annotations claim", () => {
   const candidatesOf = (object: object, ipam: object = {}, recorded: readonly string[] = []) => {
     const definitions = ownedByShop({ ...conf.ipam, ...ipam });

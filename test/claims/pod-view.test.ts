@@ -1,4 +1,5 @@
 import { describe, expect, test } from "vitest";
+import { projectSweptPod } from "../../claims/reasons/fact-views.ts";
 import { formatAddress } from "../../ipam/space/address.ts";
 import { statusAddresses } from "../../kube/views/held-addresses.ts";
 import { projectPod } from "../../kube/views/pod-view.ts";
@@ -316,4 +317,18 @@ describe("the addresses of a pod by its annotations", () => {
   test("a pod that has ended holds no address", () => {
     expect(read([blue], undefined, { status: { phase: "Succeeded" } }).lines).toEqual([]);
   });
+});
+
+test("a pod that has ended has none of the addresses that its status and annotations tell further", () => {
+  const annotations = {
+    [STATUS]: JSON.stringify([{ name: "shop/blue", interface: "net1", ips: ["10.0.0.7"] }]),
+  };
+  const reported = (phase: string) => {
+    const status = { phase, podIP: "10.1.0.9", podIPs: [{ ip: "10.1.0.9" }] };
+    return projectSweptPod(pod({ metadata: { annotations }, status })).addresses.map(
+      ({ address }) => address,
+    );
+  };
+  expect(reported("Running")).toEqual(["10.0.0.7", "10.1.0.9"]);
+  expect(reported("Succeeded")).toEqual([]);
 });

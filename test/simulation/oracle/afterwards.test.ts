@@ -81,6 +81,45 @@ test("the address of a pod that has ended is not taken back for it", async () =>
   expect(await kindOf(() => world.step())).toBe("revived");
 });
 
+test("an address that a container has used all the time is not given to it anew, when its node puts it back", async () => {
+  const world = roomy();
+  world.hold(A, { name: "web" }, { on: "node-1" });
+  world.step();
+  const saved = world.etcd.save();
+  world.nowMs += COOLDOWN_MS;
+  world.free(A);
+  world.served("db", A);
+  world.etcd.restore(saved);
+  world.step();
+  world.hold(A, { name: "web" }, { state: "Cooling" });
+  world.step();
+  world.nowMs += 500;
+  world.hold(A, { name: "db" }, { on: "node-1" });
+  expect(await kindOf(() => world.step())).toBe("nothing");
+});
+
+test("a pod that has ended, and lives again with an older etcd, may take its address back", async () => {
+  const world = roomy();
+  world.pod("job");
+  const saved = world.etcd.save();
+  const ended = { status: { phase: "Succeeded", containerStatuses: [{ state: { terminated: {} } }] } };
+  world.pod("job", ended);
+  world.nowMs += 60_000;
+  world.etcd.restore(saved);
+  world.step();
+  const takeBack = () => {
+    world.hold(A, { name: "job" }, { on: "node-1" });
+    world.hold(A, { name: "job" }, { state: "Cooling" });
+    world.step();
+    world.hold(A, { name: "job" }, { on: "node-1" });
+    world.step();
+  };
+  expect(await kindOf(takeBack)).toBe("nothing");
+  world.pod("job", ended);
+  world.nowMs += 60_000;
+  expect(await kindOf(takeBack)).toBe("revived");
+});
+
 test("what a claim's pod is answered is in the claim's list, from before and until it ends", async () => {
   const early = new Fabricated();
   early.claim("claim", []);

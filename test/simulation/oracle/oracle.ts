@@ -96,7 +96,12 @@ class Eye implements Oracle {
       isProtected: (older, younger, place) =>
         this.#restored.protects(older, younger, place, parts.machines()),
     };
-    this.#rests = new Rests(etcd, this.#allocations, this.#pods);
+    this.#rests = new Rests({
+      etcd,
+      allocations: this.#allocations,
+      interfaces: this.#interfaces,
+      pods: this.#pods,
+    });
     this.#possession = new Possession(this.#knowledge);
     this.#restores = etcd.restores;
     etcd.listen((change) => this.#note(change));

@@ -13,8 +13,10 @@ const UNSEEN_ENDS_MS = 19_000;
 export class Pods {
   readonly #store: PlainStore;
   readonly #nowMs: () => number;
-  /** When that was first seen, ms. */
-  readonly #ended = new Map<string, number>();
+  /** Those that have ended once. */
+  readonly #ended = new Set<string>();
+  /** When that was first seen, ms; of those that have not come back to life with an older etcd. */
+  readonly #overSinceMs = new Map<string, number>();
   /** When its object was deleted, ms. */
   readonly #gone = new Map<string, number>();
   /** UID of the instance (VMI) that a pod runs, by the pod's UID. */
@@ -33,7 +35,11 @@ export class Pods {
   }
 
   readAgain(): void {
-    for (const { object } of this.#store.range(PODS, "")) this.notePod(object);
+    for (const { object } of this.#store.range(PODS, "")) {
+      // Its kubelet says again that it has ended, or begins with it anew, where it was started meanwhile.
+      if (!isOver(object.status)) for (const uid of uidsOf(object)) this.#overSinceMs.delete(uid);
+      this.notePod(object);
+    }
     for (const { object } of this.#store.range(VMIS, "")) this.noteVmi(object);
     for (const { object } of this.#store.range(NODES, "")) this.#noteNodeObject(object, false);
   }
@@ -41,8 +47,10 @@ export class Pods {
   notePod(pod: PlainObject): void {
     const { uid } = pod.metadata;
     if (isOver(pod.status)) {
-      for (const one of [uid, staticUidOf(pod)])
-        if (one !== null && !this.#ended.has(one)) this.#ended.set(one, this.#nowMs());
+      for (const one of uidsOf(pod)) {
+        this.#ended.add(one);
+        if (!this.#overSinceMs.has(one)) this.#overSinceMs.set(one, this.#nowMs());
+      }
     }
     const owners: PlainObject[] = pod.metadata.ownerReferences ?? [];
     const vmi = owners.find(({ kind }) => kind === "VirtualMachineInstance");
@@ -77,9 +85,9 @@ export class Pods {
     return this.#nowMs() - goneMs >= UNSEEN_ENDS_MS;
   }
 
-  /** How long ago that was first seen, ms; -Infinity: it has not ended. */
+  /** How long ago that was first seen, ms; -Infinity: it has not ended, or lives again since etcd was restored. */
   endedForMs(podUid: string): number {
-    const endedMs = this.#ended.get(podUid);
+    const endedMs = this.#overSinceMs.get(podUid);
     return endedMs === undefined ? Number.NEGATIVE_INFINITY : this.#nowMs() - endedMs;
   }
 
@@ -151,6 +159,11 @@ export function staticUidOf(pod: PlainObject): string | null {
   const annotations = pod.metadata.annotations ?? {};
   const uid = annotations["kubernetes.io/config.mirror"] ?? annotations["kubernetes.io/config.hash"] ?? "-";
   return uid.includes("-") ? null : uid;
+}
+
+function uidsOf(pod: PlainObject): string[] {
+  const staticUid = staticUidOf(pod);
+  return staticUid === null ? [pod.metadata.uid] : [pod.metadata.uid, staticUid];
 }
 
 /** The phase says so, and no container of it runs. */

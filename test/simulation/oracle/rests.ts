@@ -1,5 +1,5 @@
 import { type Allocations, describeOwner, type Held } from "./allocations.ts";
-import type { InterfaceKey } from "./interfaces.ts";
+import type { InterfaceKey, Interfaces } from "./interfaces.ts";
 import type { Pods } from "./pods.ts";
 import { NADS, type PlainObject, type PlainStore } from "./view.ts";
 import { violation } from "./violation.ts";
@@ -22,18 +22,27 @@ interface Released {
   readonly sinceMs: number;
 }
 
+interface RestsParts {
+  readonly etcd: PlainStore;
+  readonly allocations: Allocations;
+  readonly interfaces: Interfaces;
+  readonly pods: Pods;
+}
+
 /** Addresses that were given back: they rest before another owner has them, where there are others. */
 export class Rests {
   readonly #etcd: PlainStore;
   readonly #allocations: Allocations;
+  readonly #interfaces: Interfaces;
   readonly #pods: Pods;
   readonly #released = new Map<string, Released>();
   readonly #cooldownMs = new Map<string, number>();
   readonly #heldCount = new Map<string, number>();
 
-  constructor(etcd: PlainStore, allocations: Allocations, pods: Pods) {
+  constructor({ etcd, allocations, interfaces, pods }: RestsParts) {
     this.#etcd = etcd;
     this.#allocations = allocations;
+    this.#interfaces = interfaces;
     this.#pods = pods;
     for (const { network } of allocations.all()) this.#count(network, 1);
   }
@@ -85,6 +94,9 @@ export class Rests {
     // A machine's address passes on to the next object of its name; import and adoption take what is in use.
     if (owner.kind !== "Pod" && owner.kind !== "IPAMClaim") return;
     if (Object.keys(after.object.status?.attachments ?? {}).length === 0) return;
+    // After a restore its node puts back what it has been using all the time.
+    const users = this.#interfaces.at(after.place);
+    if (users.some((user) => user.owner?.uid === owner.uid && user.upAtMs < atMs)) return;
     const restedMs = nowMs - atMs;
     if (nowMs - sinceMs >= this.#cooldownOf(network) - SLACK_MS || !this.#isRoomy(network)) return;
     throw violation(
@@ -155,7 +167,7 @@ export class Ended {
   check(allocations: Allocations, pods: Pods, nowMs: number): void {
     for (const held of allocations.all()) {
       if (!held.isBound || held.owner.kind !== "Pod") continue;
-      const isThere = pods.find(held.owner) !== null && !pods.hasEnded(held.owner.uid);
+      const isThere = pods.find(held.owner) !== null && pods.endedForMs(held.owner.uid) < 0;
       if (isThere || nowMs - Math.max(held.sinceMs, this.#allEndedMs(held)) < GIVEN_BACK_MS_MAX) continue;
       throw violation(
         "held-without-reason",

@@ -1,9 +1,11 @@
 import type { Interface, World } from "../world.ts";
 import type { PluginConfig } from "./multus.ts";
 
+const NADS = "k8s.cni.cncf.io/network-attachment-definitions";
 const ALLOCATIONS = "ipam.holdfast.dev/ipallocations";
 /** Of the type of a network that is not ours yet. */
 export const OTHER_TYPE = "whereabouts";
+const OUR_TYPE = "holdfast-ipam";
 /** How often somebody looks whether an address is recorded by now, ms. */
 export const LOOK_MS = 1_000;
 
@@ -15,6 +17,9 @@ export class OtherPlugins {
   readonly #world: World;
   /** By network, and by address without its length. */
   readonly #users = new Map<string, Map<string, { readonly one: Interface; isTold: boolean }>>();
+
+  /** Addresses whose users are gone, by network. */
+  readonly #former = new Map<string, Set<string>>();
 
   /** Files of /etc/cni/net.d, the same on every node, by the network that they define. */
   readonly files = new Map<string, string>();
@@ -31,16 +36,19 @@ export class OtherPlugins {
 
   /**
    * The lowest free address of the range, with its length; null: it is full. The other plugin does not know what Holdfast gives: that
-   * both give the same one while not all definitions are switched is documented (known-limits), so it is not looked for here.
+   * both give the same one while not all definitions are switched is documented (known-limits), so it is not looked for here. For the
+   * same reason it gives nothing again from when the first definition is switched: an import may just be recording it for the pod
+   * that had it.
    */
   give({ network, text }: PluginConfig, one: Interface): string | null {
     const [base = "", length = ""] = String(JSON.parse(text).ipam.range).split("/");
     const prefix = base.slice(0, base.lastIndexOf(".") + 1);
     const users = this.#usersOf(network);
     const recorded = this.#recordedOf(network);
+    const former = this.#isBeingSwitched(network) ? this.#former.get(network) : undefined;
     for (let last = 2; last < 60; last += 1) {
       const address = `${prefix}${last}`;
-      if (users.has(address) || recorded.has(address)) continue;
+      if (users.has(address) || recorded.has(address) || former?.has(address)) continue;
       users.set(address, { one, isTold: false });
       return `${address}/${length}`;
     }
@@ -53,6 +61,8 @@ export class OtherPlugins {
     const address = withoutLength(ip);
     const user = users.get(address);
     users.delete(address);
+    const former = this.#former.get(network) ?? new Set();
+    this.#former.set(network, former.add(address));
     if (user?.isTold) this.#world.oracle.down(user.one);
   }
 
@@ -76,6 +86,13 @@ export class OtherPlugins {
 
   areAllTold(network: string): boolean {
     return [...this.#usersOf(network).values()].every(({ isTold }) => isTold);
+  }
+
+  #isBeingSwitched(network: string): boolean {
+    const isOurs = (config: string | undefined) =>
+      (config?.includes(`"${network}"`) && config.includes(OUR_TYPE)) === true;
+    const nads = this.#world.cluster.etcd.range(NADS, "");
+    return isOurs(this.files.get(network)) || nads.some(({ object }) => isOurs(object.spec?.config));
   }
 
   /** The states of what Holdfast has recorded, by address without its length. */

@@ -75,7 +75,8 @@ export class Possession {
     const held = allocations.at(place);
     const isNew = user.owner === null;
     if (isHeldFor(user, held, pods)) {
-      this.#checkPublished(user, place, held as Held);
+      // What an ended pod has lost may be a claim's of its namespace by now.
+      if (!this.#mayLose(user)) this.#checkPublished(user, place, held as Held);
       return;
     }
     if (this.#mayLose(user)) return;

@@ -20,7 +20,8 @@ export function checkMachines(snapshot: ClusterSnapshot, grace: Grace): Finding[
     if (!isAddressPool(told.pool) || told.deletionTimestamp !== null) return [];
     if (!grace.isOver(told.creationTimestamp)) return [];
     if (claim === undefined) return leftBehind(snapshot, told);
-    if (claim.pool.name !== told.pool.name || pool === undefined) return [];
+    if (claim.pool.name !== told.pool.name) return [];
+    if (pool === undefined) return isAnswer(told, claim) ? withoutPool(snapshot, told, claim.uid) : [];
     if (!isAnswer(told, claim)) return answersNobody(told, pool.network);
     const address = read(told.address);
     const problem =
@@ -34,6 +35,25 @@ export function checkMachines(snapshot: ClusterSnapshot, grace: Grace): Finding[
       },
     ];
   });
+}
+
+/** Its pool is gone, and only the IPAddress itself tells which IPAllocation was its own: nothing records it again. */
+function withoutPool(
+  { allocations }: ClusterSnapshot,
+  { key, namespace, annotations, pool, address }: MachineAddressView,
+  claimUid: string,
+): Finding[] {
+  const allocation = annotations.get(ANNOTATION_ALLOCATION);
+  if (allocation === undefined) return [];
+  const problem = problemOf(allocations.get(allocation)?.object, claimUid);
+  if (problem === null) return [];
+  return [
+    {
+      invariant: "I2",
+      message: `${address}, which IPAddress ${key} tells a machine, ${problem}, and its AddressPool ${pool.name} is gone`,
+      hint: `create AddressPool ${pool.name} in namespace ${namespace} again: then the controller records the address, or says in the claim why not`,
+    },
+  ];
 }
 
 /** Holdfast has not made it, and will not record it. */

@@ -1,5 +1,8 @@
 /** What the command line tells of machines, and what it takes back: at a cluster, without any daemon. */
 import { afterAll, beforeAll, expect, test } from "vitest";
+import { parseInterfaceAddress } from "../../ipam/space/cidr.ts";
+import { allocationName } from "../../kube/object-names.ts";
+import { ALLOCATIONS_PATH } from "../../kube/objects.ts";
 import { HOLDFAST, run } from "../harness/daemon.ts";
 import type { KubeObject } from "../harness/kube-api.ts";
 import { CLUSTER_LABEL, type ClusterApi } from "../harness/machines/cluster-api.ts";
@@ -223,6 +226,30 @@ test("an IPAddress whose claim and allocation are gone is found by check until s
   ]);
   await capi.deleteAddress("forced");
   expect((await json("check", "--grace", "0")).findings).toEqual([]);
+});
+
+test("an address whose allocation and pool are both gone is found by check until somebody makes the pool again", async () => {
+  const ranges = ["10.1.0.210-10.1.0.219"];
+  await capi.pool("passing", "blue", { ranges });
+  await capi.claim("kept", "passing");
+  const told = (await capi.fulfilled("kept")) as string;
+  await capi.deletePool("passing");
+  const findings = async () => (await json("check", "--grace", "0")).findings;
+  expect(await findings()).toEqual([]);
+  const path = `${ALLOCATIONS_PATH}/${allocationName("blue", parseInterfaceAddress(told).address)}`;
+  await world.cluster.api.patch(path, { metadata: { finalizers: null } });
+  await world.cluster.api.delete(path);
+  expect(await findings()).toEqual([
+    {
+      invariant: "I2",
+      message: `${told.split("/")[0]}, which IPAddress ${NAMESPACE}/kept tells a machine, has no IPAllocation, and its AddressPool passing is gone`,
+      hint: expect.stringContaining("create AddressPool passing"),
+    },
+  ]);
+  await capi.pool("passing", "blue", { ranges });
+  await until(async () => (await world.state("blue", told)) === "Bound", "the record");
+  expect(await findings()).toEqual([]);
+  await capi.deleteClaim("kept");
 });
 
 test("an IPAddress that names a claim which it does not answer is found by check until somebody deletes it", async () => {

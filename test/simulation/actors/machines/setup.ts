@@ -4,9 +4,9 @@ import { checkMachines } from "./at-rest.ts";
 import { CLUSTERS, makeCluster, NAMESPACES, setPaused } from "./clusters.ts";
 import { setUpData } from "./data.ts";
 import { admitCapi, defineOthers, installCapi } from "./definitions.ts";
-import { fleetOf } from "./fleet.ts";
+import { type FleetMachine, fleetOf } from "./fleet.ts";
 import { callBack, isAway } from "./move.ts";
-import { allOf, create, keyOf, servedVersion } from "./objects.ts";
+import { allOf, at, create, keyOf, servedVersion } from "./objects.ts";
 import { machinePlan } from "./plan.ts";
 import { ownPool } from "./pools.ts";
 
@@ -25,7 +25,7 @@ export async function setUpMachines(world: World): Promise<void> {
   world.onPeace({ heal: () => heal(world), check: () => checkMachines(world) });
 }
 
-/** Nothing is paused or away, and what pools are made of is installed. */
+/** Nothing is paused or away, and what pools are made of is installed; pools are there again where claims and check say so. */
 async function heal(world: World): Promise<void> {
   callBack(world);
   if (servedVersion(world, "claims") === null) await installCapi(world, machinePlan(world.seed).version);
@@ -37,4 +37,33 @@ async function heal(world: World): Promise<void> {
   for (const cluster of allOf(world, "clusters"))
     if (cluster.spec?.paused === true && !isAway(world, keyOf(cluster)))
       await setPaused(world, keyOf(cluster), false);
+  for (const machine of fleetOf(world).machines.values())
+    if (lacksAddress(world, machine)) await makeAgain(world, machine);
+}
+
+/** It uses an address that nothing keeps, and its pool is gone, without which nobody records the address again. */
+function lacksAddress(world: World, { namespace, name, pool, used }: FleetMachine): boolean {
+  if (used === null || at(world, "pools", `${namespace}/${pool}`) !== null) return false;
+  const isHeld = allOf(world, "allocations").some(
+    ({ spec, status }) =>
+      spec.network === used.network &&
+      spec.owner.namespace === namespace &&
+      spec.owner.name === name &&
+      status?.state === "Bound",
+  );
+  return !isHeld;
+}
+
+async function makeAgain(world: World, { namespace, pool, used }: FleetMachine): Promise<void> {
+  const { network } = used as NonNullable<typeof used>;
+  const made = await create(world, "pools", {
+    metadata: { name: pool, namespace },
+    spec: { network, family: 4 },
+  });
+  if (made === null) return;
+  world.counts.add("machines.pool-made-again");
+  world.story.tell(
+    "metal admin",
+    `makes pool ${namespace}/${pool} of network ${network} again, as check tells`,
+  );
 }

@@ -85,6 +85,7 @@ export class Front {
 
   /** etcd gets what was saved, while nobody is served. `bumped`: revisions that it is moved on by. */
   restore(saved: Saved, bumped: number): void {
+    if (!this.#isAway) throw new Error("etcd is restored under servers that run");
     this.#etcd.restore(saved, bumped);
     this.#etcd.bump(WRITES_OF_START);
   }

@@ -157,6 +157,8 @@ async function restore(world: World, chance: Chance): Promise<void> {
   await later(world, downMs, () => {
     const how = bumped > 0 ? "with its revisions moved on" : "with its revisions of then";
     const name = bumped > 0 ? "restore-bumped" : "restore";
+    // Another outage may have ended meanwhile: who restores stops the servers again.
+    front.stop();
     told(world, name, `is back over an etcd restored to its state ${ageMs + downMs} ms ago, ${how}`);
     cluster.restore(saved, bumped);
     front.start();

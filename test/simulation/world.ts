@@ -230,6 +230,8 @@ export interface Oracle {
   down(one: Interface): void;
   /** The runtime has sent its DEL, and the plugin has answered. */
   deleted(one: Interface): void;
+  /** The journal of a node is lost, or was replaced by an older one: with it, what DELs said and the API was not told yet. */
+  journalLost(node: string): void;
   /** A machine has read the answer to its claim, and uses the address. */
   machineUp(one: MachineAddress, address: string): void;
   /** The machine is turned off; only after that its claim is let go. */

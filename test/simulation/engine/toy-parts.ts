@@ -27,6 +27,7 @@ export function toyParts(kinds: ActionKinds, isWrong: () => void, begin: () => v
     machineUp: nothing,
     machineDown: nothing,
     deleted: nothing,
+    journalLost: nothing,
     checked: nothing,
     withoutControllers: nothing,
     afterStep: isWrong,

@@ -31,6 +31,7 @@ export const diskActions: ActionKinds = {
         (machine) => {
           world.counts.add("disk.old");
           machine.disk.restoreBackup();
+          world.oracle.journalLost(machine.name);
         },
       ),
   },
@@ -46,7 +47,7 @@ export const diskActions: ActionKinds = {
     run: async (world, chance) => {
       const damage = (machine: SimMachine) => {
         if (!machine.disk.damage(chance)) return;
-        forgetNamespaces(machine);
+        noteLost(world, machine);
         world.counts.add("disk.damaged");
         world.story.tell(machine.name, "a page of its database is damaged");
       };
@@ -128,11 +129,12 @@ function loseState(world: World, machine: SimMachine): void {
   world.counts.add("disk.lost");
   world.story.tell(machine.name, "its state folder is lost");
   machine.disk.lose();
-  forgetNamespaces(machine);
+  noteLost(world, machine);
 }
 
 /** Its next journal learns from the API what runs, and that has no namespaces. */
-function forgetNamespaces({ interfaces }: SimMachine): void {
+function noteLost({ oracle }: World, { name, interfaces }: SimMachine): void {
+  oracle.journalLost(name);
   for (const one of interfaces.keys()) one.isUnseen = true;
 }
 

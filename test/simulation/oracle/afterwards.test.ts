@@ -233,6 +233,28 @@ test("a node gives back by itself what a DEL has ended", async () => {
   expect(await alone(released)).toBe("nothing");
 });
 
+test("what a DEL said of a static pod may be lost with its node's journal, and of another pod its end tells it", async () => {
+  const STATIC_UID = "d41d8cd98f00b204e9800998ecf8427e";
+  const lost = (uid: string) => {
+    const world = new Fabricated();
+    const one = { ...world.interface({ namespace: "shop", name: "web", uid }), containerId: "c" };
+    world.hold(A, { name: "web", uid }, { on: "node-1" });
+    world.oracle.deleted(one);
+    world.oracle.journalLost("node-2");
+    world.nowMs += LONG_MS;
+    return world;
+  };
+  expect(await alone(lost(STATIC_UID))).toBe("held-without-reason");
+  for (const [uid, found] of [
+    [STATIC_UID, "nothing"],
+    [uidOf("web"), "held-without-reason"],
+  ] as const) {
+    const world = lost(uid);
+    world.oracle.journalLost("node-1");
+    expect(await alone(world)).toBe(found);
+  }
+});
+
 test("a node takes its time, and waits for a DEL", async () => {
   expect(await alone(gone({ agoMs: 1_000 }))).toBe("nothing");
   expect(await alone(gone({ isDeleted: false }))).toBe("nothing");

@@ -134,6 +134,10 @@ class Eye implements Oracle {
     this.#ended.note(one, this.#parts.nowMs());
   }
 
+  journalLost(node: string): void {
+    this.#ended.noteLost(node, this.#parts.nowMs());
+  }
+
   machineUp(one: MachineAddress, address: string): void {
     const use = this.#machines.add(one, address, this.#parts.nowMs());
     if (use !== null) this.#changed.add(use.place);
@@ -252,6 +256,7 @@ class Eye implements Oracle {
         return;
       case NODES:
         this.#pods.noteNode(change);
+        if (change.deleted) this.journalLost(change.key);
         return;
     }
   }

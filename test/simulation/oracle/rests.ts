@@ -146,6 +146,8 @@ const isSameOwner = (a: Held, b: Held): boolean =>
 /** Interfaces whose DEL the runtime has sent: their nodes give back the addresses, and need no controller for it. */
 export class Ended {
   readonly #atMs = new Map<string, number>();
+  /** When a node lost what it had heard last. */
+  readonly #lostMs = new Map<string, number>();
 
   note(one: InterfaceKey, nowMs: number): void {
     this.#atMs.set(keyOf(one), nowMs);
@@ -154,6 +156,11 @@ export class Ended {
   /** An ADD of it has been answered: its container ID is used again. */
   forget(one: InterfaceKey): void {
     this.#atMs.delete(keyOf(one));
+  }
+
+  /** Its journal is lost, or its Node was deleted: after its next restart it may not know which containers are of an earlier boot. */
+  noteLost(node: string, nowMs: number): void {
+    this.#lostMs.set(node, nowMs);
   }
 
   /** What no object names any more. */
@@ -168,12 +175,26 @@ export class Ended {
     for (const held of allocations.all()) {
       if (!held.isBound || held.owner.kind !== "Pod") continue;
       const isThere = pods.find(held.owner) !== null && pods.endedForMs(held.owner.uid) < 0;
-      if (isThere || nowMs - Math.max(held.sinceMs, this.#allEndedMs(held)) < GIVEN_BACK_MS_MAX) continue;
+      if (
+        isThere ||
+        this.#isForgotten(held) ||
+        nowMs - Math.max(held.sinceMs, this.#allEndedMs(held)) < GIVEN_BACK_MS_MAX
+      )
+        continue;
       throw violation(
         "held-without-reason",
         `${held.address} of network ${held.network} is held for ${describeOwner(held.owner)} (UID ${held.owner.uid}), the DELs of all its containers were answered by ${(this.#allEndedMs(held) / 1_000).toFixed(3)} s, and no node has given it back (IPAllocation ${held.name})`,
       );
     }
+  }
+
+  /** Only the DEL tells that a static pod without its object has ended, and its node has lost it (docs/known-limits.md). */
+  #isForgotten(held: Held): boolean {
+    if (held.owner.uid.includes("-")) return false;
+    return attachmentsOf(held).some(({ node }, index) => {
+      const deletedMs = this.#atMs.get(keysOf(held)[index] ?? "") ?? 0;
+      return (this.#lostMs.get(node) ?? Number.NEGATIVE_INFINITY) >= deletedMs;
+    });
   }
 
   /** When the last of its containers was ended; Infinity: one of them was not. */
@@ -184,9 +205,13 @@ export class Ended {
   }
 }
 
-function keysOf({ object, network }: Held): string[] {
-  const attachments = Object.values(object.status?.attachments ?? {}) as PlainObject[];
-  return attachments.map(({ node, containerID, interface: ifname }) =>
+function attachmentsOf({ object }: Held): PlainObject[] {
+  return Object.values(object.status?.attachments ?? {});
+}
+
+function keysOf(held: Held): string[] {
+  const { network } = held;
+  return attachmentsOf(held).map(({ node, containerID, interface: ifname }) =>
     keyOf({ node, containerId: containerID, ifname, network }),
   );
 }

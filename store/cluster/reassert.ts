@@ -1,7 +1,6 @@
 import { RefusalError } from "../../ipam/refusals.ts";
 import { parseInterfaceAddress } from "../../ipam/space/cidr.ts";
 import { type AllocationAttachment, attachmentKey } from "../../kube/objects.ts";
-import { isStaticUid } from "../../kube/views/pod-view.ts";
 import { isoTime } from "../../platform/time.ts";
 import { journalEnd, owe } from "../journal/intents.ts";
 import { attachmentOf } from "../journal/rows.ts";
@@ -208,9 +207,9 @@ async function reassertOne(
       if (attachment.pod !== null) {
         const pod = await claimAccess.podState(attachment.pod, deadlineMs);
         if (pod === "completed") return "over";
-        // The kubelet runs a static pod again, whatever objects there are.
-        const isGone = pod === "gone" && !isStaticUid(attachment.pod.uid);
-        if (isGone && (isOfFormerBoot(parts, attachment) || wasGivenBack(reading, attachment, holder)))
+        const mayBeOver = isOfFormerBoot(parts, attachment) || wasGivenBack(reading, attachment, holder);
+        // The kubelet runs a static pod again, whatever objects there are, but one with another manifest of its name.
+        if (pod === "gone" && mayBeOver && (await claimAccess.hasEnded(attachment.pod, deadlineMs)))
           return "over";
       }
       // A cooling address is free, whoever had it: a restored server does not know who took it over since.

@@ -79,6 +79,26 @@ test.each([
   ).toBe(ended);
 });
 
+test("a static pod has ended when its node runs another manifest of its name", async () => {
+  api.put(namespacedPath(PODS_PATH, "shop"), {
+    metadata: {
+      name: "job",
+      namespace: "shop",
+      uid: "mirror-uid",
+      annotations: { "kubernetes.io/config.mirror": "feedfacefeedface" },
+      ownerReferences: [{ apiVersion: "v1", kind: "Node", name: "n1", uid: "n1-uid" }],
+    },
+    spec: { nodeName: "n1" },
+    status: { phase: "Running" },
+  });
+  const pods = new PodDirectory(api, () => undefined);
+  const access = new KubeClaimAccess({ api, pods, warn: () => {} });
+  const hasEnded = (uid: string) =>
+    access.hasEnded({ namespace: "shop", name: "job", uid }, api.clock.monotonicMs() + 10_000);
+  expect(await hasEnded(STATIC_UID)).toBe(true);
+  expect(await hasEnded("feedfacefeedface")).toBe(false);
+});
+
 const NOTHING = { restored: 0, lost: 0, over: 0 };
 
 describe("a completed pod whose sandbox stays", () => {

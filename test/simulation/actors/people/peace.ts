@@ -1,5 +1,7 @@
+import { sleep } from "../../../../platform/time.ts";
 import { Violation } from "../../engine/violation.ts";
 import type { World } from "../../world.ts";
+import { isOpen, NAMESPACES, objectAt } from "../objects.ts";
 import { guardOf } from "../tenants/guard.ts";
 import { podsOf } from "../tenants/pods.ts";
 import { noteClusterEnds } from "./cluster-ends.ts";
@@ -8,7 +10,7 @@ import { touchedByHand } from "./forced.ts";
 import { actAsTold } from "./left-over.ts";
 import { attempted, CLAIMS, claimPath, NADS, nadPath, objectsOf, podPath } from "./look.ts";
 import { JOINED, put } from "./nads.ts";
-import { MALLORY, NETWORKS, plannedNads } from "./networks.ts";
+import { furnish, HONEST, MALLORY, NETWORKS, plannedNads } from "./networks.ts";
 import { giveBack } from "./owners.ts";
 import { notePodEnds } from "./pod-ends.ts";
 
@@ -16,6 +18,9 @@ import { notePodEnds } from "./pod-ends.ts";
 const GRACE_SECONDS = 60;
 /** In peace, when nodes have not compared everything with the API yet, ms. */
 const EARLY_MS = 22_000;
+/** Between two looks at whether a namespace is gone, ms. */
+const LOOK_MS = 1_000;
+const LOOKS_MAX = 60;
 
 /** What people and tenants have broken is put right when peace begins; at its end no check finds anything. */
 export function keepPeace(world: World): void {
@@ -42,7 +47,21 @@ async function mend(world: World): Promise<void> {
     if (namespace === MALLORY || name.startsWith(JOINED))
       await attempted(admin.remove(nadPath(namespace, name)));
   }
+  for (const namespace of HONEST) {
+    const isThere = objectAt(world, NAMESPACES, namespace) !== null;
+    if (isThere && !isOpen(world, namespace)) void openAgain(world, namespace);
+    else if (!isThere) await furnish(world, namespace);
+  }
   for (const nad of plannedNads()) await put(world, nad);
+  for (const network of NETWORKS) await giveBack(world, network);
+}
+
+/** Whoever deleted it may know nothing of it any more: a restored etcd has it as it was in the middle. */
+async function openAgain(world: World, namespace: string): Promise<void> {
+  const isGone = () => objectAt(world, NAMESPACES, namespace) === null;
+  for (let left = LOOKS_MAX; left > 0 && !isGone(); left -= 1) await sleep(world.clock, LOOK_MS);
+  if (!isGone()) return;
+  await furnish(world, namespace);
   for (const network of NETWORKS) await giveBack(world, network);
 }
 

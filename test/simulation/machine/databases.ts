@@ -31,6 +31,12 @@ export function fillDisk(folder: string): void {
   if (db?.open) db.pragma(`max_page_count = ${db.pragma("page_count", { simple: true })}`);
 }
 
+/** The next write is refused, as of a file system that an error has made read-only for a moment: whoever opens it again may write. */
+export function refuseWrite(folder: string): void {
+  const db = OPEN.get(folder);
+  if (db?.open) db.pragma("query_only = 1");
+}
+
 /** What takes up space cannot be written again. */
 export function keepFull(folder: string): void {
   try {

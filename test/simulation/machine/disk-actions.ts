@@ -2,7 +2,7 @@ import { sleep } from "../../../platform/time.ts";
 import type { Chance } from "../engine/chance.ts";
 import type { ActionKinds, World } from "../world.ts";
 import { machineOf, machinesOf } from "./chosen.ts";
-import { fillDisk, keepFull, makeRoom } from "./databases.ts";
+import { fillDisk, keepFull, makeRoom, refuseWrite } from "./databases.ts";
 import { startImpostor } from "./impostor.ts";
 import type { SimMachine } from "./machine.ts";
 
@@ -71,6 +71,16 @@ export const diskActions: ActionKinds = {
       }
       makeRoom(machine.disk.state);
       world.story.tell(machine.name, "its disk has room again");
+    },
+  },
+  "disk-refuses": {
+    weight: 0,
+    run: (world, chance) => {
+      const machine = machineOf(world, chance);
+      if (!machine?.daemon) return;
+      world.counts.add("disk.refuses");
+      world.story.tell(machine.name, "its disk refuses the next write");
+      refuseWrite(machine.disk.state);
     },
   },
   /** Another machine gets a copy of the disk, under its own name. */

@@ -41,12 +41,13 @@ export class OtherPlugins {
    * that had it.
    */
   give({ network, text }: PluginConfig, one: Interface): string | null {
-    const [base = "", length = ""] = String(JSON.parse(text).ipam.range).split("/");
+    const { range, range_start: first = "" } = JSON.parse(text).ipam;
+    const [base = "", length = ""] = String(range).split("/");
     const prefix = base.slice(0, base.lastIndexOf(".") + 1);
     const users = this.#usersOf(network);
     const recorded = this.#recordedOf(network);
     const former = this.#isBeingSwitched(network) ? this.#former.get(network) : undefined;
-    for (let last = 2; last < 60; last += 1) {
+    for (let last = Number(first.slice(prefix.length)) || 2; last < 60; last += 1) {
       const address = `${prefix}${last}`;
       if (users.has(address) || recorded.has(address) || former?.has(address)) continue;
       users.set(address, { one, isTold: false });

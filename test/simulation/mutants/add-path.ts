@@ -67,7 +67,6 @@ export const ADD_PATH: Mutants = {
     find: "      await cluster.imports.ensure(base.network, request, deadlineMs);",
     replace: "      cluster.imports.ensure(base.network, request, deadlineMs).catch(() => {});",
     why: "addresses from before are given while they are being recorded",
-    elsewhere: "open: no seed has shown it yet",
   },
   "claim-shared-by-anybody": {
     file: "ipam/decide-attach.ts",

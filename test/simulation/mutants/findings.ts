@@ -100,7 +100,6 @@ export const FINDINGS: Mutants = {
     replace: "",
     also: [{ file: "store/cluster/allocations/hint.ts", find: "      space.forgetPools();\n", replace: "" }],
     why: "after a fault of the disk addresses count as taken that nobody has",
-    elsewhere: "test/store/adds-and-dels.test.ts: no seed has shown it yet",
   },
   "static-pods-have-two-identities": {
     file: "kube/views/pod-view.ts",
@@ -130,7 +129,6 @@ export const FINDINGS: Mutants = {
     replace:
       '      const all = new Set(attachment.ips.map(({ address }) => address.split("/")[0] as string));\n      endRow(ledger, attachment.row, why, continues ? (kept.size < 0 ? kept : all) : undefined);',
     why: "of a sandbox that keeps some of its addresses nobody gives back the others",
-    elsewhere: "test/store/adds-and-dels.test.ts: no seed has shown it yet",
   },
   "restored-server-trusted": {
     file: "claims/cluster-continuity.ts",

@@ -20,7 +20,6 @@ export const SIMULATED: Mutants = {
     find: "    const awaited = this.#unproven ? this.#lastChange : null;",
     replace: "    const awaited = null as LastChange | null;",
     why: "after a restore of etcd copies keep what it took away",
-    elsewhere: "test/claims/reflector-restored.test.ts: no seed has shown it yet",
   },
   "identity-of-two-pods": {
     file: "identity/service.ts",

@@ -133,7 +133,7 @@ async function share(world: World, chance: Chance): Promise<void> {
 }
 
 /** As it is meant to be, some time later; sooner when the world is to be at rest. */
-async function mendLater(world: World, { metadata }: KubeObject, afterMs: number): Promise<void> {
+export async function mendLater(world: World, { metadata }: KubeObject, afterMs: number): Promise<void> {
   await sleep(world.clock, afterMs);
   const planned = plannedNads().find(
     (one) => one.metadata.namespace === metadata.namespace && one.metadata.name === metadata.name,
@@ -167,7 +167,8 @@ async function follow(world: World, nad: KubeObject, network: string, afterMs: n
   }
 }
 
-async function write(
+/** An edit, and its name for people. */
+export async function write(
   world: World,
   nad: KubeObject,
   config: NetworkConfig | string,
@@ -187,7 +188,7 @@ function done(world: World, name: string, what: string): void {
 }
 
 /** Those that somebody puts right again. */
-function honest(world: World): KubeObject[] {
+export function honest(world: World): KubeObject[] {
   const planned = new Set(plannedNads().map(({ metadata }) => `${metadata.namespace}/${metadata.name}`));
   return objectsOf(world, NADS).filter(
     ({ metadata: { namespace, name } }) =>

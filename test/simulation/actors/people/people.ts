@@ -2,7 +2,7 @@
  * actors/people/: who operates the cluster
  *
  *   networks      the networks of the world as they are meant to be
- *   nads          NetworkAttachmentDefinitions: edited, broken, deleted, joined
+ *   nads, one-family   NetworkAttachmentDefinitions: edited, broken, deleted, joined
  *   owners        networks moved to other namespaces
  *   releases, checks, commands   holdfast release, check, import, rebuild, …
  *   by-hand, annotations         objects edited and deleted with kubectl
@@ -19,11 +19,13 @@ import { BY_HAND } from "./by-hand.ts";
 import { CHECKS } from "./checks.ts";
 import { NAD_EDITS } from "./nads.ts";
 import { NODE_WORK } from "./nodes.ts";
+import { ONE_FAMILY } from "./one-family.ts";
 import { OWNERS } from "./owners.ts";
 import { RELEASES } from "./releases.ts";
 
 export const PEOPLE: ActionKinds = {
   ...NAD_EDITS,
+  ...ONE_FAMILY,
   ...RELEASES,
   ...CHECKS,
   ...BY_HAND,

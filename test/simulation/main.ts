@@ -1,4 +1,5 @@
-import { readFileSync, writeFileSync, writeSync } from "node:fs";
+import { mkdirSync, readFileSync, writeFileSync, writeSync } from "node:fs";
+import { dirname } from "node:path";
 import { parseArgs } from "node:util";
 import { type Found, readFound } from "./engine/found.ts";
 import { PARTS, type Parts } from "./engine/parts.ts";
@@ -132,6 +133,7 @@ function writeHistory(path: string, seed: number, history: History, outcome: Out
     steps: stepsMaxOf(outcome),
     ...history,
   };
+  mkdirSync(dirname(path), { recursive: true });
   writeFileSync(path, `${JSON.stringify(found, null, 1)}\n`);
 }
 

@@ -111,7 +111,11 @@ export async function dispose({ world, runtime, clock }: KubeletTools, sandbox: 
   runtime.vanish(sandbox);
   counts.add("cni.del.late");
   const lateMs = 8_000 * faults.number(`${sandbox.key} DEL late by`);
-  clock.timer(lateMs, () => void runtime.tearDown(sandbox));
+  clock.timer(lateMs, () => {
+    // A runtime that uses an ID again (podman, cnitool) has done with its former use: DEL names nothing but the ID.
+    const isUsedAgain = (runtime.sandboxes.get(sandbox.id) ?? sandbox) !== sandbox;
+    if (!isUsedAgain) void runtime.tearDown(sandbox);
+  });
 }
 
 /**

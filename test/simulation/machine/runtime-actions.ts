@@ -21,13 +21,19 @@ export const runtimeActions: ActionKinds = {
       machine.kubelet.wake(live.pod.uid);
     },
   },
-  /** The runtime loses everything that it knows of a sandbox, and its namespace goes: nobody sends a DEL for it, ever. */
+  /**
+   * The runtime loses everything that it knows of a sandbox, and its namespace goes: nobody sends a DEL for it, ever. Not of one whose
+   * namespace nobody sees, as at the end of a pod.
+   */
   "sandbox-vanishes": {
     weight: 1,
     run: (world, chance) => {
       const machine = machineOf(world, chance);
       const live =
-        machine && chance.of([...machine.runtime.sandboxes.values()].filter((one) => one.state === "ready"));
+        machine &&
+        chance.of(
+          [...machine.runtime.sandboxes.values()].filter((one) => one.state === "ready" && !one.isUnseen),
+        );
       if (!live) return;
       world.counts.add("sandbox.vanished");
       world.story.tell(

@@ -20,7 +20,9 @@ export function checkMachines(snapshot: ClusterSnapshot, grace: Grace): Finding[
     if (!isAddressPool(told.pool) || told.deletionTimestamp !== null) return [];
     if (!grace.isOver(told.creationTimestamp)) return [];
     if (claim === undefined) return leftBehind(snapshot, told);
-    if (claim.pool.name !== told.pool.name) return [];
+    // A claim of another pool has the name of a former one, and cannot be answered while this is there.
+    if (claim.pool.name !== told.pool.name)
+      return told.owners.some(({ uid }) => uid === claim.uid) ? [] : leftBehind(snapshot, told);
     if (pool === undefined) return isAnswer(told, claim) ? withoutPool(snapshot, told, claim.uid) : [];
     if (!isAnswer(told, claim)) return answersNobody(told, pool.network);
     const address = read(told.address);

@@ -217,15 +217,20 @@ test("an IPAddress whose claim and allocation are gone is found by check until s
   const annotations = { "ipam.holdfast.dev/allocation": "taken-away" };
   const spec = { address: "10.1.0.201", prefix: 24, claimRef: { name: "forced" }, poolRef };
   await capi.putAddress("forced", spec, { annotations });
-  expect((await json("check", "--grace", "0")).findings).toEqual([
-    {
-      invariant: "I3",
-      message: `IPAddress ${NAMESPACE}/forced is left, though its IPAddressClaim and its IPAllocation taken-away are gone`,
-      hint: expect.stringContaining(`kubectl delete ipaddress -n ${NAMESPACE} forced`),
-    },
-  ]);
+  const left = {
+    invariant: "I3",
+    message: `IPAddress ${NAMESPACE}/forced is left, though its IPAddressClaim and its IPAllocation taken-away are gone`,
+    hint: expect.stringContaining(`kubectl delete ipaddress -n ${NAMESPACE} forced`),
+  };
+  const findings = async () => (await json("check", "--grace", "0")).findings;
+  expect(await findings()).toEqual([left]);
+  await capi.pool("second", "blue", { ranges: ["10.1.0.220-10.1.0.229"] });
+  await capi.claim("forced", "second");
+  expect(await findings(), "a claim of another pool has its name").toContainEqual(left);
   await capi.deleteAddress("forced");
-  expect((await json("check", "--grace", "0")).findings).toEqual([]);
+  await capi.fulfilled("forced");
+  expect(await findings()).toEqual([]);
+  await capi.deleteClaim("forced");
 });
 
 test("an address whose allocation and pool are both gone is found by check until somebody makes the pool again", async () => {

@@ -305,6 +305,7 @@ export class SimMachine implements Machine {
   }
 
   #listens(): void {
+    if (this.disk.isDamaged) this.#world.oracle.journalLost(this.name);
     this.disk.noteSynced();
     this.#tell("its daemon listens");
     for (const then of [...this.#waiting]) then();

@@ -272,7 +272,13 @@ test("a machine keeps its address until it is turned off, also under the next cl
   expect(kindOf(() => world.step())).toBe("freed-in-use");
 });
 
-test("a machine and a pod do not have one address", () => {
+test("a machine and a pod do not have one address, unless the pod has ended", () => {
+  const ended = new Fabricated();
+  ended.served("job", A);
+  ended.pod("job", { status: ENDED });
+  ended.hold(A, { kind: "IPAddressClaim", name: "m-0" });
+  ended.oracle.machineUp(MACHINE, A);
+  ended.step();
   const world = new Fabricated();
   world.hold(A, { kind: "IPAddressClaim", name: "m-0" });
   world.oracle.machineUp(MACHINE, A);

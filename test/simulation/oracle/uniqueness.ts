@@ -19,7 +19,7 @@ export function checkUnique(place: string, parts: UniquenessParts): void {
   const users = interfaces.at(place);
   const used = machines.at(place);
   for (const [index, machine] of used.entries()) {
-    const other = users[0] ?? used.slice(0, index).at(-1);
+    const other = users.find((one) => !mayHaveLost(one, pods)) ?? used.slice(0, index).at(-1);
     if (other === undefined || excuses.whyOf(machine.one.network, place) !== null) continue;
     throw violation(
       "given-twice",
@@ -44,13 +44,17 @@ function isOneUser(older: Living, younger: Living, pods: Pods): boolean {
   const [a, b] = [older.one, younger.one];
   // A new sandbox of the same pod.
   if (a.pod.uid === b.pod.uid && a.ifname === b.ifname) return true;
-  // What has ended may lose its address while its sandbox stays.
-  if (pods.hasEnded(a.pod.uid) || pods.isGivenUp(a)) return true;
+  if (mayHaveLost(older, pods)) return true;
   if (younger.owner?.kind !== "IPAMClaim" || older.owner?.uid !== younger.owner.uid) return false;
   const machines = pods.machineUidsOf(a.pod.uid);
   if (pods.machineUidsOf(b.pod.uid).some((uid) => machines.includes(uid))) return true;
   // A claim goes on to another pod when the one before it is gone or has ended, though its container may linger.
   return [a, b].some(({ pod }) => pods.hasEnded(pod.uid) || pods.find(pod) === null);
+}
+
+/** What has ended may lose its address while its sandbox stays. */
+function mayHaveLost({ one }: Living, pods: Pods): boolean {
+  return pods.hasEnded(one.pod.uid) || pods.isGivenUp(one);
 }
 
 /** The address as it was answered. */

@@ -35,11 +35,17 @@ async function switchOver(world: World, chance: Chance): Promise<void> {
   await sleep(world.clock, chance.between(4_000, 20_000));
   files.set(name, config("holdfast-ipam"));
   world.story.tell("alice", `gives ${name} to Holdfast on every node`);
-  const look = lookAtImport(world, name, () => true);
+  const look = lookAtImport(world, name, () => isKnown(world, name));
   pods.push(...(await makePods(world, chance, NAMESPACE, name, "new", PRIMARY)));
   await look;
   await sleep(world.clock, chance.between(10_000, 60_000));
   for (const path of pods) await world.cluster.admin.remove(path);
+}
+
+/** A node has told of its definition: what it gave before that may have been lost with a restored etcd, and nobody asks for it again. */
+function isKnown({ cluster }: World, name: string): boolean {
+  const network = cluster.etcd.get("ipam.holdfast.dev/ipnetworks", name);
+  return (network?.status?.importedFrom ?? []).length > 0;
 }
 
 function configOf(name: string, number: number, type: string): object {

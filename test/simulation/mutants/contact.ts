@@ -27,7 +27,8 @@ export const CONTACT: Mutants = {
     find: "    return this.#cluster?.notReady() ?? this.#settlement?.pending ?? null;",
     replace: "    return this.#cluster?.notReady() ?? null;",
     why: "ADDs are served before the node has told the API server what it owes, and has compared what it holds",
-    elsewhere: "open: no seed has shown it yet",
+    elsewhere:
+      "open: where etcd was not restored, what a start compares and owes takes nothing from anybody, and where it was, the oracle asks nothing of a daemon that was started since",
   },
   "identities-outlive-their-address": {
     file: "identity/identity-cache.ts",

@@ -91,8 +91,15 @@ export const FINDINGS: Mutants = {
     file: "store/cluster/attach.ts",
     find: "          if (isOvertaken(ledger, want) || !goesOn) throw",
     replace: "          if (!goesOn && addresses.length === 0) throw",
+    also: [
+      {
+        // Every other start looks again: a second line of defence, added later.
+        file: "store/cluster/recover-journal.ts",
+        find: "  if (confirmed.length === 0) return 0;",
+        replace: "  if (confirmed.length >= 0) return 0;",
+      },
+    ],
     why: "an ADD whose intent a DEL has ended reserves further candidates, for nobody",
-    elsewhere: "test/store/adds-and-dels.test.ts: no seed has shown it yet",
   },
   "candidates-stay-marked": {
     file: "store/cluster/reserve.ts",

@@ -52,8 +52,15 @@ export const RELEASE_PATH: Mutants = {
     file: "store/cluster/cluster-store.ts",
     find: "      for (const intent of ledger.sql.intents.all()) abandonIntent(ledger, intent);",
     replace: "      for (const intent of ledger.sql.intents.all()) ledger.sql.deleteIntent.run(intent.id);",
+    also: [
+      {
+        // Every start looks for what the API has and the journal has not: a second line of defence.
+        file: "store/cluster/recover-journal.ts",
+        find: "  if (confirmed.length === 0) return 0;",
+        replace: "  if (confirmed.length >= 0) return 0;",
+      },
+    ],
     why: "what a killed daemon had reserved in the middle of an ADD stays reserved",
-    elsewhere: "open: no seed has shown it yet",
   },
   "ended-attachments-come-back": {
     file: "daemon/settlement.ts",

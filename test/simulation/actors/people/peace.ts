@@ -9,6 +9,7 @@ import { answered, askCluster, askNode, type Told } from "./commands.ts";
 import { touchedByHand } from "./forced.ts";
 import { actAsTold } from "./left-over.ts";
 import { attempted, CLAIMS, claimPath, NADS, nadPath, objectsOf, podPath } from "./look.ts";
+import { recreateLosers } from "./lost-addresses.ts";
 import { JOINED, put } from "./nads.ts";
 import { furnish, HONEST, MALLORY, NETWORKS, plannedNads } from "./networks.ts";
 import { giveBack } from "./owners.ts";
@@ -18,6 +19,8 @@ import { notePodEnds } from "./pod-ends.ts";
 const GRACE_SECONDS = 60;
 /** In peace, when nodes have not compared everything with the API yet, ms. */
 const EARLY_MS = 22_000;
+/** In peace, when somebody looks who has lost its address, ms: nodes have compared everything by then. */
+const LOSSES_MS = [35_000, 65_000];
 /** Between two looks at whether a namespace is gone, ms. */
 const LOOK_MS = 1_000;
 const LOOKS_MAX = 60;
@@ -30,6 +33,7 @@ export function keepPeace(world: World): void {
   world.onPeace({
     heal: async () => {
       world.clock.timer(EARLY_MS, () => void checkEarly(world));
+      for (const afterMs of LOSSES_MS) world.clock.timer(afterMs, () => void recreateLosers(world));
       await mend(world);
     },
     check: () => checkAll(world),

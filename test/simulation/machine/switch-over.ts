@@ -65,9 +65,10 @@ export async function lookAtImport(world: World, network: string, isDefined: () 
   if (isDefined()) others.tellImported(network, true);
 }
 
+/** In every namespace that has it: a restored etcd may have one as it was before. */
 function isOurs(world: World, network: string): boolean {
-  const nads = ["shop", "bank"].map((namespace) => nadOf(world, namespace, network));
-  return nads.some((nad) => nad?.spec.config.includes("holdfast-ipam"));
+  const nads = ["shop", "bank"].flatMap((namespace) => nadOf(world, namespace, network) ?? []);
+  return nads.length > 0 && nads.every((nad) => nad.spec.config.includes("holdfast-ipam"));
 }
 
 function isThere(world: World, namespace: string, network: string): boolean {

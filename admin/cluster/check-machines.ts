@@ -2,9 +2,10 @@ import { isAnswer } from "../../claims/pools/pool-ledger.ts";
 import type { Verdict } from "../../claims/reasons/verdict.ts";
 import type { Finding } from "../../ipam/finding.ts";
 import { isMachine } from "../../ipam/owner.ts";
-import { type Address, parseAddress } from "../../ipam/space/address.ts";
+import { type Address, formatAddress, parseAddress } from "../../ipam/space/address.ts";
 import { ANNOTATION_ALLOCATION, type IPAllocation } from "../../kube/objects.ts";
 import { isAddressPool, type MachineAddressView } from "../../kube/views/machine-claim-view.ts";
+import { soundAddress } from "../../store/cluster/allocations/allocation-object.ts";
 import { describeHolder, fromAllocationOwner } from "../../store/cluster/allocations/owners.ts";
 import { objectOf } from "./check-holders.ts";
 import type { Grace } from "./grace.ts";
@@ -28,7 +29,7 @@ export function checkMachines(snapshot: ClusterSnapshot, grace: Grace): Finding[
     const address = read(told.address);
     const problem =
       address === null ? "cannot be read" : problemOf(objectOf(snapshot, pool.network, address), claim.uid);
-    if (problem === null) return [];
+    if (problem === null || isHeldAsNoted(snapshot, told, claim.uid)) return [];
     return [
       {
         invariant: "I2",
@@ -37,6 +38,18 @@ export function checkMachines(snapshot: ClusterSnapshot, grace: Grace): Finding[
       },
     ];
   });
+}
+
+/** Its claim has the address on the network that its pool was of when it was given. */
+function isHeldAsNoted(
+  { allocations }: ClusterSnapshot,
+  { annotations, address }: MachineAddressView,
+  claimUid: string,
+): boolean {
+  const object = allocations.get(annotations.get(ANNOTATION_ALLOCATION) ?? "")?.object;
+  const told = read(address);
+  if (object === undefined || told === null || problemOf(object, claimUid) !== null) return false;
+  return soundAddress(object) === formatAddress(told);
 }
 
 /** Its pool is gone, and only the IPAddress itself tells which IPAllocation was its own: nothing records it again. */

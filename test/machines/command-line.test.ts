@@ -257,6 +257,18 @@ test("an address whose allocation and pool are both gone is found by check until
   await capi.deleteClaim("kept");
 });
 
+test("check has nothing to say of an address that a claim keeps while its pool is of another network by now", async () => {
+  await world.importedNetwork("red", { subnets: "10.2.0.0/24" });
+  await capi.pool("changing", "blue", { ranges: ["10.1.0.230-10.1.0.239"] });
+  await capi.claim("settled", "changing");
+  const told = (await capi.fulfilled("settled")) as string;
+  await capi.editPool("changing", { spec: { network: "red", ranges: null } });
+  await capi.untilPool("changing", "NetworkChanged");
+  expect(await world.state("blue", told)).toBe("Bound");
+  expect((await json("check", "--grace", "0")).findings).toEqual([]);
+  await capi.deleteClaim("settled");
+});
+
 test("an IPAddress that names a claim which it does not answer is found by check until somebody deletes it", async () => {
   const poolRef = { apiGroup: "ipam.holdfast.dev", kind: "AddressPool", name: "blue" };
   await capi.claim("answered", "blue", { cluster: "prod" });

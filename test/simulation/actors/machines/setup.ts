@@ -41,17 +41,20 @@ async function heal(world: World): Promise<void> {
     if (lacksAddress(world, machine)) await makeAgain(world, machine);
 }
 
-/** It uses an address that nothing keeps, and its pool is gone, without which nobody records the address again. */
+/**
+ * It uses an address, and its pool is gone, without which nobody records the address again where nothing keeps it, nor makes its
+ * IPAddress again.
+ */
 function lacksAddress(world: World, { namespace, name, pool, used }: FleetMachine): boolean {
   if (used === null || at(world, "pools", `${namespace}/${pool}`) !== null) return false;
-  const isHeld = allOf(world, "allocations").some(
+  if (at(world, "addresses", `${namespace}/${name}`) === null) return true;
+  return !allOf(world, "allocations").some(
     ({ spec, status }) =>
       spec.network === used.network &&
       spec.owner.namespace === namespace &&
       spec.owner.name === name &&
       status?.state === "Bound",
   );
-  return !isHeld;
 }
 
 async function makeAgain(world: World, { namespace, pool, used }: FleetMachine): Promise<void> {
@@ -64,6 +67,6 @@ async function makeAgain(world: World, { namespace, pool, used }: FleetMachine):
   world.counts.add("machines.pool-made-again");
   world.story.tell(
     "metal admin",
-    `makes pool ${namespace}/${pool} of network ${network} again, as check tells`,
+    `makes pool ${namespace}/${pool} of network ${network} again, as its claims and check tell`,
   );
 }

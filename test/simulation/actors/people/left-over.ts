@@ -1,3 +1,4 @@
+import type { KubeObject } from "../../../../kube/fake/objects.ts";
 import { sleep } from "../../../../platform/time.ts";
 import type { World } from "../../world.ts";
 import { at, remove } from "../machines/objects.ts";
@@ -14,7 +15,7 @@ const STUCK_CLAIM = /^claim (\S+) is being deleted since .*, though no pod names
 const LEFT_ANSWER = /^IPAddress (\S+) is left, though its IPAddressClaim and its IPAllocation \S+ are gone$/;
 const NO_ANSWER =
   /^\S+ of network \S+ is in IPAddress (\S+), which does not answer claim \S+ though it names it/;
-const CONTESTED_ANSWER = /^\S+ of network \S+, which IPAddress (\S+) tells a machine, belongs to \S+/;
+const CONTESTED_ANSWER = /^\S+ of network \S+, which IPAddress (\S+) tells a machine, /;
 const ALLOCATION = "ipam.holdfast.dev/allocation";
 const CONTESTED = /^\S+ of network \S+, listed by claim (\S+), belongs to \S+/;
 const MOVED = /kept for machines of cluster (\S+), which moved to another management cluster$/;
@@ -88,14 +89,15 @@ async function letGoOfClaim(world: World, message: string): Promise<void> {
 
 /**
  * Somebody has taken the allocation away by force before the controller deleted the IPAddress of a claim that was gone; or another
- * provider's IPAddress names a claim that it does not answer, or has an address that somebody else holds, as the claim's condition
- * says. One of Holdfast's own has never.
+ * provider's IPAddress names a claim that it does not answer, or has an address that somebody else holds or that is not the network's,
+ * as the claim's condition says. One of Holdfast's own has never.
  */
 async function deleteLeftAnswer(world: World, message: string): Promise<void> {
   const [, contested] = CONTESTED_ANSWER.exec(message) ?? [];
   const isStrangers =
     contested !== undefined &&
-    at(world, "addresses", contested)?.metadata.annotations?.[ALLOCATION] === undefined;
+    at(world, "addresses", contested)?.metadata.annotations?.[ALLOCATION] === undefined &&
+    asksToDelete(at(world, "claims", contested));
   const [, left] = LEFT_ANSWER.exec(message) ?? NO_ANSWER.exec(message) ?? [];
   const key = isStrangers ? contested : left;
   if (key === undefined) return;
@@ -103,6 +105,14 @@ async function deleteLeftAnswer(world: World, message: string): Promise<void> {
   await remove(world, "addresses", key);
   // Its claim gets another one, and the machine reads it.
   await sleep(world.clock, GIVEN_BACK_MS);
+}
+
+/** Whether the condition of a claim says so of the IPAddress that has its name. */
+function asksToDelete(claim: KubeObject | null): boolean {
+  const { conditions = [], v1beta2 } = claim?.status ?? {};
+  return [...conditions, ...(v1beta2?.conditions ?? [])].some(({ type, message }: KubeObject) =>
+    Boolean(type === "Ready" && message?.includes("delete the IPAddress")),
+  );
 }
 
 /** A VM was restored from a backup with an address that somebody else has by now: it is restored again, later. */

@@ -19,8 +19,8 @@ import { notePodEnds } from "./pod-ends.ts";
 const GRACE_SECONDS = 60;
 /** In peace, when nodes have not compared everything with the API yet, ms. */
 const EARLY_MS = 22_000;
-/** In peace, when somebody looks who has lost its address, ms: nodes have compared everything by then. */
-const LOSSES_MS = [35_000, 65_000];
+/** In peace, when somebody looks who has lost its address, and whose networks are, ms: all has been compared by then. */
+const LOOKS_MS = [35_000, 65_000];
 /** Between two looks at whether a namespace is gone, ms. */
 const LOOK_MS = 1_000;
 const LOOKS_MAX = 60;
@@ -33,7 +33,7 @@ export function keepPeace(world: World): void {
   world.onPeace({
     heal: async () => {
       world.clock.timer(EARLY_MS, () => void checkEarly(world));
-      for (const afterMs of LOSSES_MS) world.clock.timer(afterMs, () => void recreateLosers(world));
+      for (const afterMs of LOOKS_MS) world.clock.timer(afterMs, () => void lookAgain(world));
       await mend(world);
     },
     check: () => checkAll(world),
@@ -67,6 +67,12 @@ async function openAgain(world: World, namespace: string): Promise<void> {
   if (!isGone()) return;
   await furnish(world, namespace);
   for (const network of NETWORKS) await giveBack(world, network);
+}
+
+/** An IPNetwork that was not there when peace began has been made since, and the older of two definitions is its owner's. */
+async function lookAgain(world: World): Promise<void> {
+  for (const network of NETWORKS) await giveBack(world, network);
+  await recreateLosers(world);
 }
 
 /** Pods that ended a moment ago are no reason to complain, though their sandboxes are there. */

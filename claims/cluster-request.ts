@@ -264,7 +264,7 @@ async function readNad(
 ): Promise<void> {
   const path = namespacedPath(NADS_PATH, nad.namespace, nad.name);
   const read = await new ObjectClient(api, "add").get(path, deadlineMs);
-  if (read.kind === "present") catalog.upsert(projectNad(read.object));
+  if (read.kind === "present") catalog.upsert(projectNad(read.object), { isAhead: true });
   else if (read.kind === "refused") {
     throw refusedBy(read.answer, `read NetworkAttachmentDefinition ${nad.namespace}/${nad.name}`);
   }

@@ -2,7 +2,7 @@ import type { NetworkDefinition } from "../ipam/definition/network-definition.ts
 import type { Refusal } from "../ipam/refusals.ts";
 import { type ObjectMetadata, objectAt, readMetadata, readTexts } from "../kube/views/object-metadata.ts";
 import type { Clock } from "../platform/time.ts";
-import { type BrokenNad, type NadReading, readNadConfig, stays } from "./nad-reading.ts";
+import { type BrokenNad, type NadReading, older, readNadConfig, stays } from "./nad-reading.ts";
 import { isSharedWith, type NetworkOwner, readSharedWith, SHARED_WITH_ANNOTATION } from "./network-owner.ts";
 
 /** The fields kept of a network attachment definition (NAD). */
@@ -101,6 +101,8 @@ export class DefinitionCatalog {
   readonly #nadsOf = new Map<string, NetworkNads>();
   /** As recorded, by network. */
   readonly #owners = new Map<string, NetworkOwner>();
+  /** Keys of NADs that were read by themselves and that the watch has not delivered since. */
+  readonly #ahead = new Set<string>();
 
   constructor(clock: Clock) {
     this.#clock = clock;
@@ -174,11 +176,18 @@ export class DefinitionCatalog {
     this.#interruptions += 1;
   }
 
-  /** Adds or changes a NAD. A long one is parsed when it is needed, at most once in a while. */
-  upsert(nad: NadView): void {
+  /** Adds or changes a NAD. A long one is parsed when it is needed. `isAhead`: the watch has not delivered it yet. */
+  upsert(nad: NadView, { isAhead = false } = {}): void {
     const isRead = this.#entries.get(nad.key)?.nad.config === nad.config;
     if (isRead || nad.config.length <= READ_AT_ONCE_CHARS_MAX) this.#take(nad);
     else this.#unread.set(nad.key, nad);
+    if (isAhead) this.#ahead.add(nad.key);
+  }
+
+  /** Whether it may know a NAD of the network and not an older one. */
+  isAhead(network: string): boolean {
+    this.#readLong();
+    return [...this.#ahead].some((key) => this.#nadsOf.get(network)?.entries.has(key));
   }
 
   #take(nad: NadView): void {
@@ -212,6 +221,7 @@ export class DefinitionCatalog {
   /** Forgets a NAD, by `namespace/name`; unknown ones too. */
   remove(key: string): void {
     this.#unread.delete(key);
+    this.#ahead.delete(key);
     const entry = this.#entries.get(key);
     this.#entries.delete(key);
     if (entry?.reading.kind !== "ours") return;
@@ -326,12 +336,4 @@ export class DefinitionCatalog {
 
 function counting({ nad, reading }: OwnEntry): CountingDefinition {
   return { definition: reading.definition, by: nad.key, source: nad.config };
-}
-
-/** The API server writes times in one form, so comparing them as strings compares the times. */
-function older<T extends { readonly nad: NadView }>(a: T, b: T): T {
-  if (a.nad.creationTimestamp !== b.nad.creationTimestamp) {
-    return a.nad.creationTimestamp < b.nad.creationTimestamp ? a : b;
-  }
-  return a.nad.key < b.nad.key ? a : b;
 }

@@ -1,6 +1,7 @@
 import { networkNameIn, parseNadConfigIfOurs } from "../ipam/definition/nad-config.ts";
 import type { NetworkDefinition } from "../ipam/definition/network-definition.ts";
 import { type Refusal, RefusalError, refuse } from "../ipam/refusals.ts";
+import type { ObjectMetadata } from "../kube/views/object-metadata.ts";
 
 /** The content of a NAD's configuration. */
 export type NadReading =
@@ -54,4 +55,15 @@ function follows(before: Edition["nad"], after: Edition["nad"], unbroken: boolea
   if (after.uid !== before.uid) return false;
   if (after.generation === before.generation) return after.config === before.config;
   return unbroken && after.generation === before.generation + 1;
+}
+
+/** Of two NADs the one that was created first, then by key. The API server writes times in one form, so comparing them as strings compares the times. */
+export function older<T extends { readonly nad: Pick<ObjectMetadata, "key" | "creationTimestamp"> }>(
+  a: T,
+  b: T,
+): T {
+  if (a.nad.creationTimestamp !== b.nad.creationTimestamp) {
+    return a.nad.creationTimestamp < b.nad.creationTimestamp ? a : b;
+  }
+  return a.nad.key < b.nad.key ? a : b;
 }

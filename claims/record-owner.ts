@@ -5,6 +5,7 @@ import { ObjectClient } from "../kube/object-client.ts";
 import { type IPNetwork, namespacedPath, objectPath } from "../kube/objects.ts";
 import type { Log } from "../platform/log.ts";
 import type { DefinitionCatalog } from "./definition-catalog.ts";
+import { listDefinitions } from "./listed-definitions.ts";
 import { changeNetworkObject, readNetworkObject } from "./network-object.ts";
 import {
   isAdministratorsWord,
@@ -124,14 +125,16 @@ async function chooseOwner(
   api: KubeApi,
   network: string,
   object: IPNetwork | null,
-  { catalog, byNodes = false }: RecordOwnerOptions,
+  { catalog: followed, byNodes = false }: RecordOwnerOptions,
 ): Promise<NetworkOwner | null> {
+  // The owner stays: an older definition that the watch has not delivered yet must not be overlooked.
+  const catalog = followed.isAhead(network) ? (await listDefinitions(api)).catalog : followed;
   const before = namespaceOfDefinition(object?.status?.definedBy ?? "") || undefined;
   const byName = before ?? (await udnNamespace(api, network));
   const definedIn = byName ?? catalog.namespacesOf(network)[0] ?? (byNodes ? NODES_OWN : undefined);
   if (definedIn === undefined) return null;
   if (object === null) return { definedIn, sharedWith: [] };
-  return { definedIn, sharedWith: await namespacesInUse(api, network, { catalog: catalog, definedIn }) };
+  return { definedIn, sharedWith: await namespacesInUse(api, network, { catalog, definedIn }) };
 }
 
 /**

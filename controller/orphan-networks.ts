@@ -1,5 +1,6 @@
-import { DefinitionCatalog, projectNad } from "../claims/definition-catalog.ts";
+import type { DefinitionCatalog } from "../claims/definition-catalog.ts";
 import { IMPORTED, isImported, nodeDefinitionsOf } from "../claims/import/import-sources.ts";
+import { listDefinitions } from "../claims/listed-definitions.ts";
 import { writeNetworkObject } from "../claims/network-object.ts";
 import { isAdministratorsWord } from "../claims/network-owner.ts";
 import { namespaceOfDefinition } from "../claims/pools/pool-definition.ts";
@@ -14,12 +15,11 @@ import {
   type IPAllocation,
   type IPNetwork,
   LABEL_NETWORK,
-  NADS_PATH,
   NETWORKS_PATH,
   objectPath,
 } from "../kube/objects.ts";
 import { type AddressPoolView, projectAddressPool } from "../kube/views/address-pool-view.ts";
-import { MalformedObjectError, objectAt } from "../kube/views/object-metadata.ts";
+import { MalformedObjectError } from "../kube/views/object-metadata.ts";
 import type { Log } from "../platform/log.ts";
 
 export interface OrphanNetworksOptions {
@@ -142,21 +142,7 @@ export class OrphanNetworks {
       },
     });
     if (allocations > 0) return false;
-    const catalog = new DefinitionCatalog(api.clock);
-    const unreadable = new Set<string>();
-    // Without their definition there are none.
-    await api.list({
-      path: NADS_PATH,
-      each: (object) => {
-        try {
-          catalog.upsert(projectNad(object));
-        } catch (error) {
-          if (!(error instanceof MalformedObjectError)) throw error;
-          unreadable.add(namespaceOf(object));
-        }
-      },
-      restarted: () => {},
-    });
+    const { catalog, unreadable } = await listDefinitions(api);
     if (catalog.networks().includes(name) || (await this.#isNamedByPool(name))) return false;
     const { networks, namespaces } = wrongDefinitions(catalog.broken());
     return !mayBeDefined(network, { networks, namespaces: new Set([...namespaces, ...unreadable]) });
@@ -216,12 +202,6 @@ function poolNetwork(object: unknown): string | null {
     if (error instanceof MalformedObjectError) return null;
     throw error;
   }
-}
-
-/** Of an otherwise malformed object. */
-function namespaceOf(object: unknown): string {
-  const { namespace } = objectAt(object, "metadata", "NetworkAttachmentDefinition");
-  return String(namespace);
 }
 
 function countAll(allocations: Iterable<CachedAllocation>): Map<string, Counts> {

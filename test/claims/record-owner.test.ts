@@ -6,6 +6,7 @@ import { allocationName } from "../../kube/object-names.ts";
 import {
   ALLOCATIONS_PATH,
   LABEL_NETWORK,
+  NADS_PATH,
   NETWORKS_PATH,
   namespacedPath,
   PODS_PATH,
@@ -94,6 +95,36 @@ class Upgrade {
     return this.api.at(`${NETWORKS_PATH}/blue`).spec.sharedWith;
   }
 }
+
+describe("the owner of a network that nobody has recorded", () => {
+  const nad = (namespace: string, creationTimestamp: string) => ({
+    metadata: { namespace, name: "blue", creationTimestamp },
+    spec: { config: BLUE },
+  });
+  const older = nad("bank", "2026-01-01T00:00:00Z");
+  const younger = nad("shop", "2026-01-01T00:00:01Z");
+
+  /** `watched`: what the watch has delivered when an ADD reads the younger one by itself. */
+  async function ownerBy({ isAhead }: { isAhead: boolean }): Promise<string | undefined> {
+    const api = new KubeInMemory();
+    const catalog = new DefinitionCatalog(api.clock);
+    for (const one of [older, younger])
+      api.put(namespacedPath(NADS_PATH, one.metadata.namespace), structuredClone(one));
+    const read = api.at(namespacedPath(NADS_PATH, "shop", "blue"));
+    catalog.upsert(projectNad(read), { isAhead });
+    const deadlineMs = api.clock.monotonicMs() + 60_000;
+    const owner = await recordOwner(api, "blue", { catalog, deadlineMs, log: { info() {}, warn() {} } });
+    return owner?.definedIn;
+  }
+
+  test("is the namespace of the oldest definition, also of one that the watch has not delivered yet", async () => {
+    expect(await ownerBy({ isAhead: true })).toBe("bank");
+  });
+
+  test("is told by what the watch has delivered, without a list", async () => {
+    expect(await ownerBy({ isAhead: false })).toBe("shop");
+  });
+});
 
 const through = (...nads: string[]) => ({ [NETWORKS_ANNOTATION]: nads.join(",") });
 

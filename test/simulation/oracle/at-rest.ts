@@ -1,7 +1,7 @@
 import { checkNeeds, checkOwnerPods } from "./claims-at-rest.ts";
 import type { Interfaces } from "./interfaces.ts";
 import { checkMachines, type Refusals } from "./liveness.ts";
-import { checkCounts } from "./network-counts.ts";
+import type { NetworkCounts } from "./network-counts.ts";
 import type { OracleParts } from "./oracle-parts.ts";
 import type { Possession, PossessionParts } from "./possession.ts";
 import { checkReasons } from "./reasons.ts";
@@ -23,6 +23,7 @@ export interface RestParts {
   readonly outside: OracleParts;
   readonly knowledge: PossessionParts;
   readonly possession: Possession;
+  readonly counts: NetworkCounts;
   readonly refusals: Refusals;
   /** When a controller renewed its lease last, ms. */
   renewedMs(): number;
@@ -43,7 +44,14 @@ export async function checkAtRest(parts: RestParts): Promise<void> {
   }
 }
 
-async function checkOnce({ outside, knowledge, possession, refusals, renewedMs }: RestParts): Promise<void> {
+async function checkOnce({
+  outside,
+  knowledge,
+  possession,
+  counts,
+  refusals,
+  renewedMs,
+}: RestParts): Promise<void> {
   const { etcd, machines, controllers, nowMs, restMsMax } = outside;
   refusals.check(knowledge, (network) => isFull(network, outside), nowMs());
   await checkMachines(machines(), (node, message) => isForfeited(node, message, knowledge.interfaces));
@@ -57,7 +65,7 @@ async function checkOnce({ outside, knowledge, possession, refusals, renewedMs }
   checkOwnerPods(knowledge, etcd);
   checkNeeds(knowledge, etcd);
   checkReasons({ ...knowledge, etcd, upNodes, nowMs: nowMs(), restMsMax });
-  checkCounts(etcd, knowledge.allocations);
+  counts.check(etcd, knowledge.allocations);
   for (const place of possession.open) {
     const who = possession.whoLacks(place);
     if (who !== null) throw violation("untold-loss", `${who}, and nobody was told`);

@@ -147,10 +147,10 @@ export class Fabricated {
   }
 
   /** The network's definition, and what its object tells. */
-  network(status: PlainObject, { generation = 1 } = {}): void {
+  network(status: PlainObject, subnets = "10.1.0.0/25"): void {
     this.etcd.put(NADS, "shop/blue", {
-      metadata: { namespace: "shop", name: "blue", generation },
-      spec: { config: JSON.stringify({ name: NETWORK }) },
+      metadata: { namespace: "shop", name: "blue" },
+      spec: { config: JSON.stringify({ name: NETWORK, ipam: { subnets } }) },
     });
     this.etcd.put(NETWORKS, NETWORK, { metadata: { name: NETWORK }, spec: { network: NETWORK }, status });
   }

@@ -2,34 +2,59 @@ import type { Allocations } from "./allocations.ts";
 import { NADS, NETWORKS, type PlainObject, type PlainStore } from "./view.ts";
 import { violation } from "./violation.ts";
 
-/** What a network's object says is what there is. */
-export function checkCounts(etcd: PlainStore, allocations: Allocations): void {
-  const counted = countAll(allocations);
-  const nads = etcd.range(NADS, "").map(({ object }) => object);
-  for (const { object } of etcd.range(NETWORKS, "")) {
-    const network: string = object.spec?.network;
-    const { bound, cooling } = counted.get(network) ?? { bound: 0, cooling: 0 };
-    const status = object.status ?? {};
-    if (status.allocated === undefined) continue;
-    const defining = nads.filter((nad) => definesNetwork(nad, network));
-    // Addresses of an earlier range are held, and counted nowhere.
-    const isEdited = defining.some(({ metadata }) => metadata.generation > 1) || defining.length > 1;
-    const told = { bound: Number(status.allocated), cooling: Number(status.cooling) };
-    const isRight = isEdited
-      ? told.bound <= bound && told.cooling <= cooling
-      : told.bound === bound && told.cooling === cooling;
-    if (!isRight)
-      throw violation(
-        "counts",
-        `IPNetwork ${object.metadata.name} tells of ${status.allocated} allocated and ${status.cooling} cooling addresses, and there are ${bound} and ${cooling}`,
-      );
-    // Without a definition of its owner a network has neither a size nor addresses that are free.
-    const isSized = status.size !== undefined || status.free !== undefined;
-    if (isSized && sumOf(status) > BigInt(status.size ?? 0) && defining.length > 0)
-      throw violation(
-        "counts",
-        `IPNetwork ${object.metadata.name}: ${status.allocated} allocated, ${status.cooling} cooling and ${status.free} free are more than its size of ${status.size}`,
-      );
+/** What a network's object says is what there is. Addresses of an earlier range are held, and counted nowhere. */
+export class NetworkCounts {
+  /** What a definition has said since the counts of its networks were right, by key. */
+  readonly #said = new Map<string, Set<string>>();
+
+  /** A definition was written, or is there. */
+  note({ metadata, spec }: PlainObject): void {
+    const key = `${metadata.namespace}/${metadata.name}`;
+    const said = this.#said.get(key) ?? new Set<string>();
+    this.#said.set(key, said.add(String(spec?.config ?? "")));
+  }
+
+  check(etcd: PlainStore, allocations: Allocations): void {
+    const counted = countAll(allocations);
+    const nads = etcd.range(NADS, "").map(({ object }) => object);
+    // A restore of etcd tells nobody.
+    for (const nad of nads) this.note(nad);
+    for (const { object } of etcd.range(NETWORKS, "")) {
+      const network: string = object.spec?.network;
+      const { bound, cooling } = counted.get(network) ?? { bound: 0, cooling: 0 };
+      const status = object.status ?? {};
+      if (status.allocated === undefined) continue;
+      const defining = nads.filter((nad) => definesNetwork(nad, network));
+      const isEdited = defining.length > 1 || this.#isEdited(network);
+      const told = { bound: Number(status.allocated), cooling: Number(status.cooling) };
+      const isExact = told.bound === bound && told.cooling === cooling;
+      const isRight = isExact || (isEdited && told.bound <= bound && told.cooling <= cooling);
+      if (!isRight)
+        throw violation(
+          "counts",
+          `IPNetwork ${object.metadata.name} tells of ${status.allocated} allocated and ${status.cooling} cooling addresses, and there are ${bound} and ${cooling}`,
+        );
+      // Without a definition of its owner a network has neither a size nor addresses that are free.
+      const isSized = status.size !== undefined || status.free !== undefined;
+      if (isSized && sumOf(status) > BigInt(status.size ?? 0) && defining.length > 0)
+        throw violation(
+          "counts",
+          `IPNetwork ${object.metadata.name}: ${status.allocated} allocated, ${status.cooling} cooling and ${status.free} free are more than its size of ${status.size}`,
+        );
+      if (isExact) this.#forget(network);
+    }
+  }
+
+  /** What defines it, or did, has said something else before; also where it was deleted and made again. */
+  #isEdited(network: string): boolean {
+    return [...this.#said.values()].some(
+      (said) => said.size > 1 && [...said].some((text) => tells(text, network)),
+    );
+  }
+
+  #forget(network: string): void {
+    for (const [key, said] of this.#said)
+      if ([...said].some((text) => tells(text, network))) this.#said.delete(key);
   }
 }
 
@@ -48,7 +73,7 @@ function countAll(allocations: Allocations) {
 }
 
 /** Whether its configuration is, or may be, of the network. */
-function definesNetwork({ spec }: PlainObject, network: string): boolean {
-  const text = String(spec?.config ?? "");
-  return text.includes(JSON.stringify(network));
-}
+const definesNetwork = ({ spec }: PlainObject, network: string): boolean =>
+  tells(String(spec?.config ?? ""), network);
+
+const tells = (text: string, network: string): boolean => text.includes(JSON.stringify(network));

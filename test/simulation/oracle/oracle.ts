@@ -25,6 +25,7 @@ import { Excuses } from "./excuses.ts";
 import { describeInterface, Interfaces } from "./interfaces.ts";
 import { Refusals } from "./liveness.ts";
 import { MachineUses } from "./machine-uses.ts";
+import { NetworkCounts } from "./network-counts.ts";
 import type { OracleParts } from "./oracle-parts.ts";
 import { Pods } from "./pods.ts";
 import { Possession, type PossessionParts, sayHeld } from "./possession.ts";
@@ -69,6 +70,7 @@ class Eye implements Oracle {
   readonly #pods: Pods;
   readonly #knowledge: PossessionParts & UniquenessParts;
   readonly #rests: Rests;
+  readonly #counts = new NetworkCounts();
   readonly #restored = new Restored();
   readonly #ended = new Ended();
   readonly #possession: Possession;
@@ -211,6 +213,7 @@ class Eye implements Oracle {
       outside: this.#parts,
       knowledge: this.#knowledge,
       possession: this.#possession,
+      counts: this.#counts,
       refusals: this.#refusals,
       renewedMs: () => this.#renewedMs,
     });
@@ -240,6 +243,7 @@ class Eye implements Oracle {
       }
       case NADS:
         this.#rests.forgetDefinitions();
+        if (!change.deleted) this.#counts.note(change.object);
         return;
       case CLAIMS:
         this.#noteClaim(change);

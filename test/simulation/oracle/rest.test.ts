@@ -136,9 +136,17 @@ test("a network's counts are what there is", async () => {
 
 test("addresses outside of an edited range need not be counted", async () => {
   const world = new Fabricated();
-  world.served("web", A);
-  world.network({ size: "8", allocated: "0", cooling: "0", free: "6" }, { generation: 2 });
+  const web = world.served("web", A);
+  const small = { size: "8", allocated: "0", cooling: "0", free: "6" };
+  world.network(small);
+  world.network(small, "10.1.0.0/29");
   expect(await restOf(world)).toBe("nothing");
+  // Once they are gone, and its counts right, everything is counted again.
+  world.oracle.down(web);
+  world.free(A);
+  expect(await restOf(world)).toBe("nothing");
+  world.served("mail", A);
+  expect(await restOf(world)).toBe("counts");
 });
 
 test("everybody is ready, and a controller leads", async () => {

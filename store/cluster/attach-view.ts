@@ -6,7 +6,7 @@ import { type Refusal, RefusalError, refuse } from "../../ipam/refusals.ts";
 import { type Address, formatAddress } from "../../ipam/space/address.ts";
 import { parseInterfaceAddress } from "../../ipam/space/cidr.ts";
 import type { Pool } from "../../ipam/space/pool.ts";
-import type { AllocationAttachment } from "../../kube/objects.ts";
+import { type AllocationAttachment, attachmentKey } from "../../kube/objects.ts";
 import type { AttachWant } from "../allocations.ts";
 import { isOvertaken } from "../journal/attachment-journal.ts";
 import { attachmentsOf } from "../journal/holdings.ts";
@@ -143,9 +143,15 @@ export class ClusterView implements AttachView<JournalAttachment, ClaimReading> 
   }
 
   /** The attachments in the allocations of the claim's addresses, this node's included. */
-  usersOf(claim: ClaimReading): ClaimUser[] {
-    if (claim.ips.length === 0) return [];
+  /** Of this node also those that only the journal knows: a restored etcd lacks what was attached since. */
+  usersOf(claim: ClaimReading, others: readonly JournalAttachment[]): ClaimUser[] {
     const users = new Map<string, ClaimUser>();
+    for (const one of others) {
+      const { containerId, interface: name, pod, isLost } = one;
+      const { node } = this.#parts.context;
+      if (!isLost) users.set(attachmentKey(containerId, name), { containerId, interface: name, pod, node });
+    }
+    if (claim.ips.length === 0) return [...users.values()];
     for (const reading of this.#readings.values()) {
       for (const [key, one] of Object.entries(reading?.object.status?.attachments ?? {}))
         users.set(key, userOf(one));

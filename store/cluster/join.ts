@@ -101,10 +101,11 @@ function keyOf({ containerID, interface: interfaceName }: AllocationAttachment):
   return attachmentKey(containerID, interfaceName);
 }
 
-/** The faster writer may have attached another pod. */
+/** The faster writer may have attached another pod, and it is in the journal also where a restored etcd has lost that. */
 async function whyInUse(view: ClusterView, attacher: ClusterAttacher): Promise<Refusal | null> {
-  const { claim } = attacher;
-  const user = claim && (await view.settle(() => userInTheWay(view, attacher, claim, [])));
+  const { claim, owner } = attacher;
+  const inTheWay = (claim: ClaimReading) => userInTheWay(view, attacher, claim, view.attachmentsOf(owner));
+  const user = claim && (await view.settle(() => inTheWay(claim)));
   if (user === null) return null;
   return refuse("CLAIM_IN_USE", { claim: claimRefOf(view.ask), holder: describeUser(user) });
 }

@@ -4,7 +4,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from "vitest";
 import type { NodeDaemon } from "../harness/node.ts";
-import { until } from "../harness/wait.ts";
+import { until, untilSaid } from "../harness/wait.ts";
 import { added, addedInTheEnd, checked } from "../harness/world/guests.ts";
 import { NAMESPACE, type Network } from "../harness/world/network.ts";
 import { type StartOptions, World } from "../harness/world/world.ts";
@@ -191,7 +191,10 @@ test("an address that another node's container has already is reported, and nobo
   const [pa, pb] = [await world.guest(net, a.name), await world.guest(net, b.name)];
   expect([...(await added(a, pa)), ...(await added(b, pb))]).not.toContain("10.63.0.1/29");
   expect(await bound(net)).toContain("10.63.0.1 on-a");
-  expect(b.log).toContain("says that container on-b (eth0) has the address, which is held by container on-a");
+  await untilSaid(
+    () => b.log,
+    "says that container on-b (eth0) has the address, which is held by container on-a",
+  );
   const { stdout, code } = await b.daemon.cli("import", "--network", "leased-twice");
   expect(stdout).toMatch(/10\.63\.0\.1 +container on-b \(eth0\) +CONFLICT +held by container on-a/);
   expect(code).toBe(1);

@@ -1,6 +1,7 @@
 import { expect } from "vitest";
 import { addressesOf, counts, errorOf, expectDone, network, processTest, restart, test } from "./fixtures.ts";
 import { apply, claim, claimNamed, conditionOf, nad, withClaim } from "./manifests.ts";
+import { untilSaid } from "../harness/wait.ts";
 
 /** A bridge with isGateway puts the gateway's address on itself, whatever defines the network. */
 
@@ -40,7 +41,9 @@ test("a request for the bridge's address is refused, and the missing gateway is 
     code: 122,
   });
   for (const id of ["c2", "c3"]) addressesOf(await daemon.cni("ADD", id, { config }));
-  expect(daemon.log.split("10.20.0.1 is the bridge's and is not given").length - 1).toBe(1);
+  const said = "10.20.0.1 is the bridge's and is not given";
+  await untilSaid(() => daemon.log, said);
+  expect(daemon.log.split(said).length - 1).toBe(1);
 });
 
 test("a container that already holds the bridge's address is named, and keeps it until it ends", async ({

@@ -1,4 +1,5 @@
 import { describe, expect } from "vitest";
+import { untilSaid } from "../harness/wait.ts";
 import { addressesOf, errorOf, held, network, pod, test, testWith } from "./fixtures.ts";
 import { apply, claim, claimNamed, claims, conditionOf, withClaim } from "./manifests.ts";
 
@@ -90,7 +91,8 @@ describe("a claim and its network", () => {
     expect(addressesOf(await daemon.cni("ADD", "c1", { config, args: INFRA }))).toEqual(["10.10.0.1/24"]);
     expect(await held(daemon, "blue")).toEqual(["10.10.0.1/24 Bound pod default/virt-1 (eth0)"]);
     expect(await conditionOf(daemon, "vm1")).toBe("False PersistenceNotAllowed");
-    expect(daemon.log).toContain(
+    await untilSaid(
+      () => daemon.log,
       "claim default/vm1 is ignored: network blue does not set allowPersistentIPs",
     );
     await daemon.cni("DEL", "c1", { config });

@@ -2,6 +2,7 @@ import { mkdirSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { network, type ServedDaemon, TestDaemon } from "../harness/daemon.ts";
+import { until } from "../harness/wait.ts";
 
 let daemon: ServedDaemon;
 beforeAll(async () => {
@@ -9,12 +10,16 @@ beforeAll(async () => {
 });
 afterAll(() => daemon.stop());
 
-const said = (text: string) => daemon.log.split(text).length - 1;
+/** How often the daemon says it. What it says may come behind its answer. */
+async function said(text: string): Promise<number> {
+  await until(() => daemon.log.includes(text), `the daemon to say ${text}`);
+  return daemon.log.split(text).length - 1;
+}
 
 test("a dataDir without a folder of the network is reported, once", async () => {
   const config = network("migrated", { subnets: undefined, subnet: "10.40.0.0/24", dataDir: daemon.folder });
   for (const id of ["w1", "w2"]) expect((await daemon.cni("ADD", id, { config })).code).toBe(0);
-  expect(said("/migrated, so no address of host-local")).toBe(1);
+  expect(await said("/migrated, so no address of host-local")).toBe(1);
 });
 
 test("with a dataDir that the daemon does not see ADDs are refused with what to do, and check names it", async () => {
@@ -51,5 +56,5 @@ test("ranges of the runtime that differ from the applied ones are reported once,
     const answer = await daemon.cni("ADD", id, { config });
     expect(answer.json().ips[0].address).toMatch(/^10\.41\.0\./);
   }
-  expect(said("not those of default/applied, which was applied and counts")).toBe(1);
+  expect(await said("not those of default/applied, which was applied and counts")).toBe(1);
 });

@@ -8,7 +8,7 @@ import Database from "better-sqlite3";
 import { expect, test } from "vitest";
 import { type CniAnswer, network, type TestDaemon } from "../harness/daemon.ts";
 import { requireRoot } from "../harness/needs.ts";
-import { until } from "../harness/wait.ts";
+import { until, untilSaid } from "../harness/wait.ts";
 import { StandaloneNode } from "./standalone-node.ts";
 import { attachedTo, expectSound } from "./truth.ts";
 import { BOOT_ID } from "./wire.ts";
@@ -79,11 +79,11 @@ test("a boot ID file that cannot be read, or has no boot ID, is named with what 
   const missing = node.path("missing");
   const daemon = await node.daemon({ wait: false, args: ["--boot-id-file", missing] });
   await until(() => daemon.process.exitCode !== null, "its end");
-  expect(daemon.log).toContain(`bootIdFile ${missing} cannot be read`);
+  await untilSaid(() => daemon.log, `bootIdFile ${missing} cannot be read`);
   writeFileSync(missing, "two words\n");
   const again = await node.daemon({ wait: false, args: ["--boot-id-file", missing] });
   await until(() => again.process.exitCode !== null, "its end");
-  expect(again.log).toContain('begins with "two words", which is no boot ID');
+  await untilSaid(() => again.log, 'begins with "two words", which is no boot ID');
 });
 
 test("attachments with a boot ID that only the plugin binary saw survive a restart of the daemon", async () => {
@@ -95,7 +95,7 @@ test("attachments with a boot ID that only the plugin binary saw survive a resta
   // As a release that did not compare has recorded them; the database says that this boot has been served.
   edit(node, `UPDATE attachments SET boot_id = '${OTHER_BOOT}'`);
   const daemon = await node.daemon();
-  expect(daemon.log).toContain(`2 attachments say that this is boot ${OTHER_BOOT}`);
+  await untilSaid(() => daemon.log, `2 attachments say that this is boot ${OTHER_BOOT}`);
   expect(await attachedTo(daemon, "blue")).toEqual(["a", "b"]);
   expect(held).not.toContain(addressOf(await daemon.cni("ADD", "c", { config: BLUE })));
   expect((await daemon.cni("DEL", "a", { config: BLUE })).code).toBe(0);
@@ -120,7 +120,7 @@ test("a database without a boot ID keeps its attachments when one of their netwo
   edit(node, `${late}, boot_id = '${OTHER_BOOT}'`, `UPDATE meta SET value = 'x' WHERE key = 'boot'`);
   const restarted = await node.daemon();
   expect(await attachedTo(restarted, "blue")).toEqual([]);
-  expect(restarted.log).toContain("2 attachments of earlier boots ended");
+  await untilSaid(() => restarted.log, "2 attachments of earlier boots ended");
 });
 
 /** Lines of the shipped unit with that key, the run folder replaced by one of the node. */

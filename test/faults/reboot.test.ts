@@ -3,7 +3,7 @@ import { readdirSync, writeFileSync } from "node:fs";
 import { beforeEach, expect, test } from "vitest";
 import { network, runShim, type TestDaemon } from "../harness/daemon.ts";
 import { requireRoot } from "../harness/needs.ts";
-import { until } from "../harness/wait.ts";
+import { until, untilSaid } from "../harness/wait.ts";
 import { StandaloneNode } from "./standalone-node.ts";
 import { allAllocations, attachedTo, boundOn, expectSound, ipsIn } from "./truth.ts";
 import { claimManifest, podArgs, postCni, type WireOptions } from "./wire.ts";
@@ -57,7 +57,7 @@ test("a reboot ends the attachments of the boot before, and claims keep their ad
   const node = new StandaloneNode();
   const { ips } = await beforeReboot(node);
   const daemon = await node.daemon({ wrapper: inBoot(node, NEXT_BOOT) });
-  expect(daemon.log).toContain("455 attachments of earlier boots ended");
+  await untilSaid(() => daemon.log, "455 attachments of earlier boots ended");
   await expectSound(daemon);
   const bound = (await allAllocations(daemon)).filter((one) => one.state === "Bound");
   expect(bound.map(({ owner }) => owner.name).sort()).toEqual(["stopped", "stopped", "vm", "vm"]);

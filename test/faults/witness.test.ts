@@ -2,7 +2,7 @@
 import { beforeEach, expect, test } from "vitest";
 import { network, type TestDaemon } from "../harness/daemon.ts";
 import { requireRoot } from "../harness/needs.ts";
-import { pause, until } from "../harness/wait.ts";
+import { pause, until, untilSaid } from "../harness/wait.ts";
 import { command, StandaloneNode } from "./standalone-node.ts";
 import { attachedTo, boundOn, expectSound, ipsIn } from "./truth.ts";
 import { claimManifest, podArgs } from "./wire.ts";
@@ -55,7 +55,7 @@ test("a network namespace that is gone ends its attachment after the grace, livi
   expect(await attachedTo(daemon, "plain")).toEqual(["living", "never-seen"]);
   expect((await boundOn(daemon, "plain")).size).toBe(2);
   expect((await boundOn(daemon, "vms")).size).toBe(2);
-  expect(daemon.log).toContain("its network namespace is gone and no DEL came; ended");
+  await untilSaid(() => daemon.log, "its network namespace is gone and no DEL came; ended");
   const { items } = (await daemon.get("/v1/history?network=plain")).json();
   expect(items.filter((one: { endedBy: string | null }) => one.endedBy === "namespace gone")).toHaveLength(2);
   await expectSound(daemon);

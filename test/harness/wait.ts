@@ -25,3 +25,11 @@ export async function until(
 export function pause(ms: number): Promise<void> {
   return new Promise((resolve) => setTimeout(resolve, ms));
 }
+
+/** What a process says may come behind its answer. */
+export function untilSaid(log: () => string, text: string): Promise<void> {
+  return until(
+    () => log().includes(text),
+    () => `"${text}" in\n${log()}`,
+  );
+}

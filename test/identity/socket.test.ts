@@ -12,6 +12,7 @@ import {
   TestDaemon,
   test,
 } from "../cni/fixtures.ts";
+import { untilSaid } from "../harness/wait.ts";
 import { askIdentity, askSocket, identitySocket } from "./ask.ts";
 
 const mode = (path: string) => statSync(path).mode & 0o777;
@@ -74,7 +75,7 @@ test("a start that cannot give the socket to its group fails, and says what is m
   });
   await new Promise((resolve) => daemon.process.once("close", resolve));
   expect(daemon.process.exitCode).toBe(1);
-  expect(daemon.log).toContain("SupplementaryGroups=");
+  await untilSaid(() => daemon.log, "SupplementaryGroups=");
   await daemon.stop();
 });
 

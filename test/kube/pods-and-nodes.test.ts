@@ -3,7 +3,7 @@ import { spawnSync } from "node:child_process";
 import { existsSync } from "node:fs";
 import { afterAll, beforeAll, expect, onTestFinished, test } from "vitest";
 import type { NodeDaemon } from "../harness/node.ts";
-import { pause, until } from "../harness/wait.ts";
+import { pause, until, untilSaid } from "../harness/wait.ts";
 import { added, addedInTheEnd, checked, deleted, type Guest } from "../harness/world/guests.ts";
 import type { Network } from "../harness/world/network.ts";
 import { World } from "../harness/world/world.ts";
@@ -177,7 +177,7 @@ test("a lost DEL: ended by the witness, and not while the pod lives", async () =
     net,
     held.filter(([guest]) => guest !== gone),
   );
-  expect(a.log).toContain("its network namespace is gone and no DEL came; ended");
+  await untilSaid(() => a.log, "its network namespace is gone and no DEL came; ended");
   expect(await added(a, living)).toEqual(held[0]?.[1]);
   await deleted(a, living);
   await deleted(a, seen);

@@ -2,7 +2,7 @@
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { ALLOCATIONS_PATH, BOUND_FINALIZER, type IPAllocation, objectPath } from "../../kube/objects.ts";
 import type { NodeDaemon } from "../harness/node.ts";
-import { pause, until } from "../harness/wait.ts";
+import { pause, until, untilSaid } from "../harness/wait.ts";
 import { added, addedInTheEnd, checked, deleted, type Guest } from "../harness/world/guests.ts";
 import type { Network } from "../harness/world/network.ts";
 import { World } from "../harness/world/world.ts";
@@ -106,7 +106,7 @@ test("deleted by force: restored at the next look, and after a loss of touch", a
   expect(after.filter(({ metadata }) => known.has(metadata.uid))).toEqual([]);
   expect(after.map(({ metadata }) => metadata.finalizers)).toEqual(after.map(() => [BOUND_FINALIZER]));
   expect((await attachedTo(net)).length).toBe(4);
-  expect(keen.log).toContain("are restored");
+  await untilSaid(() => keen.log, "are restored");
 
   const [podA, vmA] = [await world.guest(net, a.name), await world.vmGuest(net, a.name)];
   const heldA = [
@@ -119,7 +119,7 @@ test("deleted by force: restored at the next look, and after a loss of touch", a
   await world.cluster.stopApiServer();
   await world.cluster.startApiServer();
   await world.settledWith(net, [...held, ...heldA]);
-  expect(a.log).toContain("are restored");
+  await untilSaid(() => a.log, "are restored");
   for (const guest of [podA, vmA]) await deleted(a, guest);
   for (const guest of [pod, vm]) await deleted(keen, guest);
   await world.settledWith(net, [held[1], heldA[1]]);

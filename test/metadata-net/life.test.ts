@@ -2,7 +2,7 @@ import { rmSync } from "node:fs";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { doorLink } from "../../metadata/net/kernel/names.ts";
 import { LISTENER_HEADERS } from "../../metadata/proxy/listener-headers.ts";
-import { pause, until } from "../harness/wait.ts";
+import { pause, until, untilSaid } from "../harness/wait.ts";
 import { whyNotReal } from "../network/containers.ts";
 import { load } from "./load.ts";
 import { batch, NetNode, type PortGuest } from "./node.ts";
@@ -148,7 +148,7 @@ except OSError as e: print("none")
     expect(shown.stdout).not.toContain("10.9.9.9");
     const rules = await node.mustRun("ip", ["netns", "exec", namespace, "nft", "list", "ruleset"]);
     expect(rules.stdout).toContain("policy drop");
-    expect(node.log).toContain("the listener had been changed by somebody else");
+    await untilSaid(() => node.log, "the listener had been changed by somebody else");
   });
 
   test("a run folder that somebody empties is filled again", async () => {

@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
-import { pause, until } from "../harness/wait.ts";
+import { pause, until, untilSaid } from "../harness/wait.ts";
 import { BalancingNode } from "./balancing-node.ts";
 import { whyNoOvn, Zone } from "./zone.ts";
 
@@ -137,7 +137,7 @@ describe.skipIf(whyNoOvn() !== null)("rows of a northbound database", () => {
         "the foreign mark to go",
       );
       await until(() => node.written.length > before, "the repair to be told");
-      expect(node.log).toContain("had been changed by somebody else");
+      await untilSaid(() => node.log, "had been changed by somebody else");
     });
 
     test("the database is made anew", async () => {

@@ -6,7 +6,7 @@ import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest"
 import { makeCertificate } from "../harness/certificate.ts";
 import { newFolder } from "../harness/daemon.ts";
 import { ask } from "../harness/metadata/server.ts";
-import { until } from "../harness/wait.ts";
+import { until, untilSaid } from "../harness/wait.ts";
 import { identity } from "./fake-identity.ts";
 import { MetadataServer } from "./metadata-server.ts";
 import { StandInNova } from "./stand-in-nova.ts";
@@ -41,7 +41,7 @@ describe("a backend that is not there", () => {
     const answer = await server.ask("/openstack");
     expect([answer.status, answer.text]).toEqual([503, UNAVAILABLE]);
     await until(() => server.log.includes("the backend is not reachable"), "the line in the log");
-    expect(server.log).toContain("ECONNREFUSED");
+    await untilSaid(() => server.log, "ECONNREFUSED");
     const back = await StandInNova.start({ port });
     expect((await server.ask("/openstack")).status).toBe(200);
     await server.stop();

@@ -3,7 +3,7 @@ import { connect } from "node:net";
 import { join } from "node:path";
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest";
 import { signInstanceId } from "../../metadata/proxy/signature.ts";
-import { until } from "../harness/wait.ts";
+import { until, untilSaid } from "../harness/wait.ts";
 import { identity, otherVm, UUID } from "./fake-identity.ts";
 import { MetadataServer } from "./metadata-server.ts";
 import { StandInNova } from "./stand-in-nova.ts";
@@ -235,7 +235,7 @@ describe("the secret", () => {
       writeFileSync(join(folder, "secret"), SECRET, { mode: 0o644 });
       return ["--nova-url", nova.url, "--secret-file", join(folder, "secret")];
     });
-    expect(second.log).toContain("anybody on this machine may read the file of --secret-file");
+    await untilSaid(() => second.log, "anybody on this machine may read the file of --secret-file");
     await second.stop();
   });
 

@@ -2,7 +2,7 @@ import { existsSync, readdirSync, rmSync, statSync, writeFileSync } from "node:f
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { run } from "../harness/daemon.ts";
-import { until } from "../harness/wait.ts";
+import { until, untilSaid } from "../harness/wait.ts";
 import { identity, otherVm, UUID } from "./fake-identity.ts";
 import { MetadataServer } from "./metadata-server.ts";
 
@@ -77,7 +77,7 @@ describe("keys", () => {
   test("are made once, readable by the server alone, and kept over a restart", async () => {
     const file = join(server.state, "keys");
     expect(statSync(file).mode & 0o777).toBe(0o600);
-    expect(server.log).toContain("give all nodes the same file with --key-file");
+    await untilSaid(() => server.log, "give all nodes the same file with --key-file");
     const given = await token();
     await server.end("SIGKILL");
     await server.run();

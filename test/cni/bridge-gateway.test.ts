@@ -1,7 +1,7 @@
 import { expect } from "vitest";
+import { untilSaid } from "../harness/wait.ts";
 import { addressesOf, counts, errorOf, expectDone, network, processTest, restart, test } from "./fixtures.ts";
 import { apply, claim, claimNamed, conditionOf, nad, withClaim } from "./manifests.ts";
-import { untilSaid } from "../harness/wait.ts";
 
 /** A bridge with isGateway puts the gateway's address on itself, whatever defines the network. */
 

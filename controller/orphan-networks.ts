@@ -50,9 +50,10 @@ interface Counts {
 
 /**
  * IPNetworks that no NetworkAttachmentDefinition of their owner defines: they show how many addresses are left, and are
- * deleted when there are none. One that other namespaces still name or whose owner an administrator has set is the administrator's to delete, and one that an AddressPool names or
- * the nodes' own configuration defines may be needed at any time: they stay. So does one with an invalid definition: its owner is
- * expected to correct it, and the IPNetwork keeps the owner of the name.
+ * deleted when there are none. One whose owner an administrator has set is the administrator's to delete, and one that an
+ * AddressPool or another namespace's definition names, or that the nodes' own configuration defines, may be needed at any
+ * time: they stay. So does one with an invalid definition: its owner is expected to correct it, and the IPNetwork keeps the
+ * owner of the name.
  */
 export class OrphanNetworks {
   readonly #options: OrphanNetworksOptions;

@@ -142,8 +142,10 @@ export class ClusterView implements AttachView<JournalAttachment, ClaimReading> 
     );
   }
 
-  /** The attachments in the allocations of the claim's addresses, this node's included. */
-  /** Of this node also those that only the journal knows: a restored etcd lacks what was attached since. */
+  /**
+   * The attachments in the allocations of the claim's addresses, and this node's of the journal: a restored etcd lacks what
+   * was attached since.
+   */
   usersOf(claim: ClaimReading, others: readonly JournalAttachment[]): ClaimUser[] {
     const users = new Map<string, ClaimUser>();
     for (const one of others) {

@@ -5,7 +5,6 @@ import { isMachine } from "../../ipam/owner.ts";
 import { type Address, formatAddress, parseAddress } from "../../ipam/space/address.ts";
 import { ANNOTATION_ALLOCATION, type IPAllocation } from "../../kube/objects.ts";
 import { isAddressPool, type MachineAddressView } from "../../kube/views/machine-claim-view.ts";
-import { soundAddress } from "../../store/cluster/allocations/allocation-object.ts";
 import { describeHolder, fromAllocationOwner } from "../../store/cluster/allocations/owners.ts";
 import { objectOf } from "./check-holders.ts";
 import type { Grace } from "./grace.ts";
@@ -15,6 +14,7 @@ import type { ClusterSnapshot } from "./snapshot.ts";
 export function checkMachines(snapshot: ClusterSnapshot, grace: Grace): Finding[] {
   const { machines } = snapshot;
   if (machines === null || !machines.claims.known || !machines.addresses.known) return [];
+  const held = addressesByClaim(snapshot);
   return [...machines.addresses.items.values()].flatMap((told) => {
     const claim = machines.claims.items.get(`${told.namespace}/${told.claim}`);
     const pool = machines.pools.items.get(`${told.namespace}/${told.pool.name}`);
@@ -29,7 +29,7 @@ export function checkMachines(snapshot: ClusterSnapshot, grace: Grace): Finding[
     const address = read(told.address);
     const problem =
       address === null ? "cannot be read" : problemOf(objectOf(snapshot, pool.network, address), claim.uid);
-    if (problem === null || isHeldAsNoted(snapshot, told, claim.uid)) return [];
+    if (problem === null || (address !== null && held.get(claim.uid)?.has(formatAddress(address)))) return [];
     return [
       {
         invariant: "I2",
@@ -40,16 +40,18 @@ export function checkMachines(snapshot: ClusterSnapshot, grace: Grace): Finding[
   });
 }
 
-/** Its claim has the address on the network that its pool was of when it was given. */
-function isHeldAsNoted(
-  { allocations }: ClusterSnapshot,
-  { annotations, address }: MachineAddressView,
-  claimUid: string,
-): boolean {
-  const object = allocations.get(annotations.get(ANNOTATION_ALLOCATION) ?? "")?.object;
-  const told = read(address);
-  if (object === undefined || told === null || problemOf(object, claimUid) !== null) return false;
-  return soundAddress(object) === formatAddress(told);
+/**
+ * What claims have, by their UID, on whatever network: a pool may be of another one by now, and another provider's IPAddress does
+ * not say which IPAllocation is its own.
+ */
+function addressesByClaim({ allocations }: ClusterSnapshot): ReadonlyMap<string, ReadonlySet<string>> {
+  const held = new Map<string, Set<string>>();
+  for (const { object, address } of allocations.values()) {
+    const { uid } = object.spec.owner;
+    if (address === null || problemOf(object, uid) !== null) continue;
+    held.set(uid, (held.get(uid) ?? new Set()).add(address));
+  }
+  return held;
 }
 
 /** Its pool is gone, and only the IPAddress itself tells which IPAllocation was its own: nothing records it again. */

@@ -269,6 +269,21 @@ test("check has nothing to say of an address that a claim keeps while its pool i
   await capi.deleteClaim("settled");
 });
 
+test("check has nothing to say of another provider's IPAddress that is recorded on the network that its pool was of", async () => {
+  await world.importedNetwork("grey", { subnets: "10.3.0.0/24" });
+  const poolRef = { apiGroup: "ipam.holdfast.dev", kind: "AddressPool", name: "passed" };
+  // A pool that gives nothing: the answer is recorded, and left as it is.
+  await capi.pool("passed", "blue", { ranges: ["10.1.0.240/29"], preallocations: { other: "10.1.0.99" } });
+  await capi.untilPool("passed", "PreallocationInvalid");
+  await capi.claim("told", "passed");
+  await capi.putAddress("told", { address: "10.1.0.241", prefix: 24, claimRef: { name: "told" }, poolRef });
+  await until(async () => (await world.state("blue", "10.1.0.241/24")) === "Bound", "the record");
+  await capi.editPool("passed", { spec: { network: "grey", ranges: null, preallocations: null } });
+  await capi.untilPool("passed", "NetworkChanged");
+  expect((await json("check", "--grace", "0")).findings).toEqual([]);
+  await capi.deleteClaim("told");
+});
+
 test("an IPAddress that names a claim which it does not answer is found by check until somebody deletes it", async () => {
   const poolRef = { apiGroup: "ipam.holdfast.dev", kind: "AddressPool", name: "blue" };
   await capi.claim("answered", "blue", { cluster: "prod" });

@@ -43,8 +43,10 @@ export async function withdrawMachineAddress(
   const objects = new ObjectClient(api);
   const withdraw = async (path: string, view: MachineAddressView): Promise<Withdrawal> => {
     if (!tells(view, allocation)) return "gone";
-    // A claim of the same name has taken it over.
-    if (view.owners.some((one) => one.kind === "IPAddressClaim" && one.uid !== owner.uid)) return "changed";
+    // A claim of the same name has taken it over, and is still there: it was read before that was asked.
+    const isAnothers = view.owners.some((one) => one.kind === "IPAddressClaim" && one.uid !== owner.uid);
+    if (isAnothers && (await isThere(objects, machinePaths("ipaddressclaims", owner), deadlineMs)))
+      return "changed";
     const { uid, resourceVersion } = view;
     const written = await objects.delete(path, { uid, resourceVersion }, deadlineMs);
     if (written.kind === "refused") throw refusedBy(written.answer, `delete IPAddress ${view.key}`);
@@ -58,6 +60,19 @@ export async function withdrawMachineAddress(
     return object === null ? "gone" : withdraw(path, projectMachineAddress(object));
   }
   throw new ApiAway(`IPAddress ${owner.namespace}/${owner.name} cannot be read: its kind is not served`);
+}
+
+/** Whether an object is there, by its paths in every version. One that may not be read may be there. */
+async function isThere(
+  objects: ObjectClient,
+  paths: readonly string[],
+  deadlineMs?: number,
+): Promise<boolean> {
+  for (const path of paths) {
+    const { kind } = await objects.get(path, deadlineMs);
+    if (kind !== "not-served") return kind !== "absent";
+  }
+  return true;
 }
 
 function tells(view: MachineAddressView, allocation: IPAllocation): boolean {

@@ -265,16 +265,28 @@ test("a second address of a living claim goes only when the one that its IPAddre
 });
 
 test("an IPAddress that belongs to a new claim of the name stays, though the claim is not seen yet", async () => {
-  const owned = {
-    apiVersion: "ipam.cluster.x-k8s.io/v1beta2",
-    kind: "IPAddressClaim",
-    name: "m0",
-    uid: "c2",
+  cluster.tell("10.0.0.5", { ownerReferences: [claimReference("c2")] });
+  let reads = 0;
+  cluster.api.before = ({ method, path }) => {
+    if (method !== "GET" || !path.includes("/ipaddressclaims/")) return;
+    reads += 1;
+    // The verdict rests on the first read.
+    if (reads === 2) cluster.claim("c2");
   };
-  cluster.tell("10.0.0.5", { ownerReferences: [owned] });
   await cluster.sweepFor(100);
+  expect(reads).toBeGreaterThan(1);
   expect([cluster.state, cluster.told]).toEqual(["Bound", "10.0.0.5"]);
 });
+
+test("an IPAddress that came back from a move with a claim which is gone as well is deleted", async () => {
+  cluster.tell("10.0.0.5", { ownerReferences: [claimReference("c2")] });
+  await cluster.sweepFor(40);
+  expect([cluster.state, cluster.told]).toEqual(["Cooling", undefined]);
+});
+
+function claimReference(uid: string): object {
+  return { apiVersion: "ipam.cluster.x-k8s.io/v1beta2", kind: "IPAddressClaim", name: "m0", uid };
+}
 
 test("an allocation that a new claim of the name has taken over meanwhile is not released", async () => {
   onceBefore("PUT", "/ipallocations/", () => {

@@ -36,6 +36,8 @@ export class AddressWatcher {
     const allocation = this.#server.etcd.get(ALLOCATIONS, annotations?.[ALLOCATION] ?? "");
     if (previous === null) {
       this.told += 1;
+      // A creation may wait for ten seconds, and a sweep of these tests for one: nobody reads what comes for a claim that is gone.
+      if (!this.#isClaim(uid)) return;
       if (allocation?.status?.state !== "Bound")
         this.faults.push(`${name} is told ${address}, which is ${allocation?.status?.state ?? "nobody's"}`);
       else if (allocation.spec.owner.uid !== uid)
@@ -49,13 +51,16 @@ export class AddressWatcher {
   /** An address that rests, or is nobody's, is told to no claim that lives. */
   #lookAtAllocation({ object, deleted }: Change): void {
     if (!deleted && object.status?.state === "Bound") return;
-    const living = new Set(this.#all(CLAIMS).map(({ metadata }) => metadata.uid));
     for (const { metadata } of this.#all(ADDRESSES))
       if (
         metadata.annotations?.[ALLOCATION] === object.metadata.name &&
-        metadata.ownerReferences?.some(({ uid }: KubeObject) => living.has(uid))
+        metadata.ownerReferences?.some(({ uid }: KubeObject) => this.#isClaim(uid))
       )
         this.faults.push(`${metadata.name} is told ${object.spec.address}, which is Bound no more`);
+  }
+
+  #isClaim(uid: string | undefined): boolean {
+    return this.#all(CLAIMS).some(({ metadata }) => metadata.uid === uid);
   }
 
   #all(storage: string): KubeObject[] {

@@ -3,7 +3,6 @@ import { poolKeyOf } from "../../claims/pools/pool-ledger.ts";
 import {
   type Address,
   AddressSyntaxError,
-  familyBits,
   formatAddress,
   parseAddress,
   sameAddress,
@@ -68,19 +67,24 @@ export class RecordedAddresses {
     const former = known[0];
     const network = former?.spec.network ?? this.#networkOf(claim);
     const definition = network === null ? null : (definitions.definitionOf(network)?.definition ?? null);
+    const subnet = definition === null ? undefined : placeOf(definition.rangeSets, address)?.subnet;
+    // What the claim takes over is on record: also of a network that nothing defines now.
+    if (former !== undefined) {
+      const prefixLength = subnet?.cidr.prefixLength ?? owned(former).prefixLength;
+      return this.#write(claim, told, former.spec.network, { address, prefixLength }, former);
+    }
     if (network === null || definition === null) {
       const message = `IPAddress ${told.name} has ${formatAddress(address)} of network ${network ?? "unknown"}, which nothing defines now; create a NetworkAttachmentDefinition of it again`;
       return { kind: "failed", reason: "PoolNotReady", message };
     }
-    const subnet = placeOf(definition.rangeSets, address)?.subnet;
-    if (former === undefined && subnet === undefined) {
+    if (subnet === undefined) {
       const subnets = definition.rangeSets.map(describeRangeSet).join(", ");
       return failed(
         `IPAddress ${told.name} has ${formatAddress(address)}, which is not in ${subnets} of network ${network}; add a subnet that holds it, or delete the IPAddress`,
       );
     }
-    const prefixLength = subnet?.cidr.prefixLength ?? told.prefix ?? familyBits(address.family);
-    return this.#write(claim, told, network, { address, prefixLength }, former);
+    const { prefixLength } = subnet.cidr;
+    return this.#write(claim, told, network, { address, prefixLength }, undefined);
   }
 
   async #write(

@@ -225,3 +225,22 @@ test("a network that nothing defines any more keeps what its claims have, and no
   expect((await capi.ready("m0"))?.status).toBe("True");
   expect(await held()).toEqual([`m0 ${text} Bound`]);
 });
+
+test("a claim that is created again under its name takes over its address also of a network that nothing defines any more", async () => {
+  const { world, capi } = await beginLan();
+  await capi.claim("m0", "lan");
+  const text = (await capi.fulfilled("m0")) as string;
+  await world.cluster.api.delete(
+    "/apis/k8s.cni.cncf.io/v1/namespaces/shop/network-attachment-definitions/blue",
+  );
+  await capi.untilPool("lan", "NetworkNotFound");
+  await capi.deleteClaim("m0");
+  const { metadata } = await capi.claim("m0", "lan");
+  const path = `${ALLOCATIONS_PATH}/${nameOf("blue", text)}`;
+  await until(
+    async () => (await world.cluster.api.find(path))?.spec.owner.uid === metadata.uid,
+    "the takeover",
+  );
+  expect((await capi.address("m0"))?.spec.address).toBe(text.split("/")[0]);
+  expect((await capi.untilReady("m0", "PoolNotReady")).message).toContain("NetworkNotFound");
+});

@@ -6,7 +6,7 @@
  *   fleet          the machines: what an infrastructure provider does for each, and which address it has read
  *   clusters, pools, kinds     what people do; move: `clusterctl move`
  *   data, vm-templates         Metal3's machine data, where the controllers serve it
- *   at-rest        what must be true of claims and addresses in peace
+ *   remedies       what people mend in peace, as claims and pools say; at-rest: what must be true then
  */
 
 import type { Change } from "../../../../kube/fake/etcd.ts";

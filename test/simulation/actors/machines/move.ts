@@ -2,6 +2,7 @@ import type { KubeObject } from "../../../../kube/fake/objects.ts";
 import { sleep } from "../../../../platform/time.ts";
 import type { Chance } from "../../engine/chance.ts";
 import type { World } from "../../world.ts";
+import { makeCluster } from "./clusters.ts";
 import { CLUSTER_LABEL, fleetOf } from "./fleet.ts";
 import { allOf, at, create, isBeingDeleted, keyOf, patch, remove, type Storage } from "./objects.ts";
 
@@ -59,6 +60,9 @@ export async function moveThereAndBack(world: World, key: string, chance: Chance
     await elsewhere(world, chance.number() * AWAY_MS_MAX);
     world.story.tell("clusterctl", `moves cluster ${key} back`);
     await bring(world, taken, chance);
+    // A restore may have taken it away before anything of it was read.
+    const [namespace = "", name = ""] = key.split("/");
+    await makeCluster(world, namespace, name);
     await patch(world, "clusters", key, { spec: { paused: null } });
     world.counts.add("machines.moved-back");
   } finally {

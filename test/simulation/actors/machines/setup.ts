@@ -4,11 +4,12 @@ import { checkMachines } from "./at-rest.ts";
 import { CLUSTERS, makeCluster, NAMESPACES, setPaused } from "./clusters.ts";
 import { setUpData } from "./data.ts";
 import { admitCapi, defineOthers, installCapi } from "./definitions.ts";
-import { type FleetMachine, fleetOf } from "./fleet.ts";
+import { fleetOf } from "./fleet.ts";
 import { callBack, isAway } from "./move.ts";
-import { allOf, at, create, keyOf, servedVersion } from "./objects.ts";
+import { allOf, create, keyOf, servedVersion } from "./objects.ts";
 import { machinePlan } from "./plan.ts";
 import { ownPool } from "./pools.ts";
+import { mendPools, stopMending } from "./remedies.ts";
 
 /** After the cluster: definitions, as the seed says, the first pool, and the provider begins to work. */
 export async function setUpMachines(world: World): Promise<void> {
@@ -22,7 +23,13 @@ export async function setUpMachines(world: World): Promise<void> {
   const fleet = fleetOf(world);
   fleet.start();
   simClusterOf(world).restored.push(() => fleet.restored());
-  world.onPeace({ heal: () => heal(world), check: () => checkMachines(world) });
+  world.onPeace({
+    heal: () => heal(world),
+    check: () => {
+      stopMending(world);
+      checkMachines(world);
+    },
+  });
 }
 
 /** Nothing is paused or away, and what pools are made of is installed; pools are there again where claims and check say so. */
@@ -37,36 +44,5 @@ async function heal(world: World): Promise<void> {
   for (const cluster of allOf(world, "clusters"))
     if (cluster.spec?.paused === true && !isAway(world, keyOf(cluster)))
       await setPaused(world, keyOf(cluster), false);
-  for (const machine of fleetOf(world).machines.values())
-    if (lacksAddress(world, machine)) await makeAgain(world, machine);
-}
-
-/**
- * It uses an address, and its pool is gone, without which nobody records the address again where nothing keeps it, nor makes its
- * IPAddress again.
- */
-function lacksAddress(world: World, { namespace, name, pool, used }: FleetMachine): boolean {
-  if (used === null || at(world, "pools", `${namespace}/${pool}`) !== null) return false;
-  if (at(world, "addresses", `${namespace}/${name}`) === null) return true;
-  return !allOf(world, "allocations").some(
-    ({ spec, status }) =>
-      spec.network === used.network &&
-      spec.owner.namespace === namespace &&
-      spec.owner.name === name &&
-      status?.state === "Bound",
-  );
-}
-
-async function makeAgain(world: World, { namespace, pool, used }: FleetMachine): Promise<void> {
-  const { network } = used as NonNullable<typeof used>;
-  const made = await create(world, "pools", {
-    metadata: { name: pool, namespace },
-    spec: { network, family: 4 },
-  });
-  if (made === null) return;
-  world.counts.add("machines.pool-made-again");
-  world.story.tell(
-    "metal admin",
-    `makes pool ${namespace}/${pool} of network ${network} again, as its claims and check tell`,
-  );
+  await mendPools(world);
 }

@@ -26,7 +26,12 @@ import type { ClaimStatus } from "./claim-status.ts";
 import type { MachineCaches } from "./machine-caches.ts";
 import type { MachineLedger } from "./machine-ledger.ts";
 import type { Pools } from "./pools.ts";
-import { parsedAddress, type Recorded, type RecordedAddresses } from "./recorded-addresses.ts";
+import {
+  parsedAddress,
+  type Recorded,
+  type RecordedAddresses,
+  type RecordedOutcome,
+} from "./recorded-addresses.ts";
 import type { RefusedAddresses } from "./refused-addresses.ts";
 import type { ToldAddresses } from "./told-addresses.ts";
 
@@ -107,7 +112,8 @@ export class Fulfilment {
       if (state.kind !== "served") return this.#confirm(claim, null, existing, recorded);
     // It is looked at again as soon as that is known: until then there is nothing to tell.
     if (state.kind === "unsettled") return { kind: "halted", why: "its pool is being looked at" };
-    if (state.kind !== "served") return { kind: "failed", ...failureOfPool(claim.pool.name, state) };
+    if (state.kind !== "served")
+      return { kind: "failed", ...withUnrecorded(failureOfPool(claim.pool.name, state), recorded) };
     if (recorded?.kind === "failed") return recorded;
     if (existing !== undefined && recorded?.kind === "recorded")
       return this.#confirm(claim, state.pool, existing, recorded);
@@ -278,6 +284,13 @@ function foreignAnswer(claim: MachineClaimView, existing: MachineAddressView | u
   if (existing === undefined || answers(existing, claim)) return null;
   const { claim: other, pool } = existing;
   return `IPAddress ${name} is there already and answers claim ${other} of ${pool.kind} ${pool.name}; it is left alone: delete it, or create the claim under another name`;
+}
+
+/** Why a pool gives nothing, and why the IPAddress that is there is not recorded: what mends the pool may not mend that. */
+function withUnrecorded(failure: ClaimFailure, recorded: RecordedOutcome | null): ClaimFailure {
+  // Of a network that nothing defines: the pool says the same.
+  if (recorded?.kind !== "failed" || recorded.reason === "PoolNotReady") return failure;
+  return { ...failure, message: `${failure.message}. ${recorded.message}` };
 }
 
 /** Of the objects of a collection. */

@@ -77,6 +77,22 @@ test("a moved address outside of the pool is recorded, so that nobody else gets 
   await capi.untilReady("m0", "AddressAllocated");
 });
 
+test("an IPAddress that cannot be recorded is reported also while the pool gives nothing", async () => {
+  const { capi } = await beginLan({ pool: null });
+  const pool = await capi.pool("lan", "blue", { preallocations: { other: "10.9.9.9" } });
+  await capi.untilPool("lan", "PreallocationInvalid");
+  await moved(capi, await capi.claim("m0", "lan"), pool, "10.8.0.5");
+  await until(async () => {
+    const ready = await capi.ready("m0");
+    return (
+      ready?.message.includes("PreallocationInvalid") && ready.message.includes("10.8.0.5, which is not in")
+    );
+  }, "both troubles");
+  expect((await capi.untilReady("m0", "PoolNotReady")).message).toContain("delete the IPAddress");
+  await capi.deleteAddress("m0");
+  await until(async () => !(await capi.ready("m0"))?.message.includes("10.8.0.5"), "the rest");
+});
+
 test("what was given stays valid when the ranges of the pool become smaller", async () => {
   const { world, capi } = await beginLan({ pool: { ranges: ["10.0.0.10"] } });
   await capi.claim("m0", "lan");

@@ -11,9 +11,12 @@ export class Grace {
     this.#seconds = seconds;
   }
 
-  /** Since a time (RFC 3339); an unreadable one is long ago. */
+  /**
+   * Since a time (RFC 3339). An unreadable one is long ago, and so is one further ahead than the grace: it is of a node whose clock
+   * was wrong, and waiting for it could hide a finding for years.
+   */
   isOver(since: string | null | undefined): boolean {
     const sinceMs = parseTime(since ?? "");
-    return Number.isNaN(sinceMs) || this.#nowMs - sinceMs >= this.#seconds * 1_000;
+    return Number.isNaN(sinceMs) || Math.abs(this.#nowMs - sinceMs) >= this.#seconds * 1_000;
   }
 }

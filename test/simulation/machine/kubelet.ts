@@ -146,7 +146,11 @@ export class Kubelet {
       (one) => one.pod.uid === uid && one.state !== "dead",
     );
     const adopted = known.findLast(({ state }) => state === "ready") ?? null;
-    for (const sandbox of known) if (sandbox !== adopted) this.#endFormer(sandbox);
+    for (const sandbox of known) {
+      // A runtime gives up what is being made as soon as the kubelet that asked for it is gone, and makes no other until then.
+      if (sandbox.state === "creating") void this.#parts.runtime.tearDown(sandbox);
+      else if (sandbox !== adopted) this.#endFormer(sandbox);
+    }
     return adopted;
   }
 

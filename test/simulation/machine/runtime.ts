@@ -313,8 +313,9 @@ export class Runtime {
     world.counts.add(`add.answered.${kind}`);
     world.story.tell(who, `ADD ${pod} on ${iface.network}: ${attachment.ips.join(" ")}`);
     this.interfaces.set(iface, attachment.ips);
-    world.oracle.up(iface, attachment.ips);
+    // Whoever has them from another plugin had them before.
     this.#parts.others.given(iface.network, attachment.ips);
+    world.oracle.up(iface, attachment.ips);
     return null;
   }
 

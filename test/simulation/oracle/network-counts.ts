@@ -19,11 +19,15 @@ export class NetworkCounts {
     const nads = etcd.range(NADS, "").map(({ object }) => object);
     // A restore of etcd tells nobody.
     for (const nad of nads) this.note(nad);
+    const others: string[] = [];
     for (const { object } of etcd.range(NETWORKS, "")) {
       const network: string = object.spec?.network;
       const { bound, cooling } = counted.get(network) ?? { bound: 0, cooling: 0 };
       const status = object.status ?? {};
-      if (status.allocated === undefined) continue;
+      if (status.allocated === undefined) {
+        others.push(network);
+        continue;
+      }
       const defining = nads.filter((nad) => definesNetwork(nad, network));
       const isEdited = defining.length > 1 || this.#isEdited(network);
       const told = { bound: Number(status.allocated), cooling: Number(status.cooling) };
@@ -41,8 +45,9 @@ export class NetworkCounts {
           "counts",
           `IPNetwork ${object.metadata.name}: ${status.allocated} allocated, ${status.cooling} cooling and ${status.free} free are more than its size of ${status.size}`,
         );
-      if (isExact) this.#forget(network);
+      if (!isExact) others.push(network);
     }
+    this.#forgetAllBut(others);
   }
 
   /** What defines it, or did, has said something else before; also where it was deleted and made again. */
@@ -52,9 +57,12 @@ export class NetworkCounts {
     );
   }
 
-  #forget(network: string): void {
-    for (const [key, said] of this.#said)
-      if ([...said].some((text) => tells(text, network))) this.#said.delete(key);
+  /** What one definition has said may be of several networks: it counts until all of them are right. */
+  #forgetAllBut(networks: readonly string[]): void {
+    for (const [key, said] of this.#said) {
+      const isNeeded = networks.some((network) => [...said].some((text) => tells(text, network)));
+      if (!isNeeded) this.#said.delete(key);
+    }
   }
 }
 

@@ -149,6 +149,24 @@ test("addresses outside of an edited range need not be counted", async () => {
   expect(await restOf(world)).toBe("counts");
 });
 
+test("a range that was edited by way of another network's name is edited still when that network's counts are right", async () => {
+  const world = new Fabricated();
+  world.served("web", A);
+  const small = { size: "8", allocated: "0", cooling: "0", free: "6" };
+  world.network(small);
+  const nad = { metadata: { namespace: "shop", name: "blue" }, spec: { config: '{"name":"another"}' } };
+  world.etcd.put("k8s.cni.cncf.io/network-attachment-definitions", "shop/blue", nad);
+  const right = { size: "8", allocated: "0", cooling: "0", free: "8" };
+  world.etcd.put("ipam.holdfast.dev/ipnetworks", "another", {
+    metadata: { name: "another" },
+    spec: { network: "another" },
+    status: right,
+  });
+  world.network(small, "10.1.0.0/29");
+  expect(await restOf(world)).toBe("nothing");
+  expect(await restOf(world)).toBe("nothing");
+});
+
 test("everybody is ready, and a controller leads", async () => {
   const daemon = new Fabricated();
   daemon.notReady = "the pods of this node are not listed yet";

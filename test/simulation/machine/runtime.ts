@@ -44,7 +44,7 @@ export interface Sandbox {
   readonly key: string;
   readonly netns: string;
   /** Nothing but its DEL tells of its end. */
-  readonly isUnseen: boolean;
+  isUnseen: boolean;
   readonly pod: SandboxPod;
   readonly attachments: Attachment[];
   state: "creating" | "ready" | "dead";
@@ -347,7 +347,10 @@ export class Runtime {
     const slowMs = 200 + 6_000 * world.faults.number(`${key} by`);
     const late = this.call(sandbox, attachment, { command: "ADD", slowMs });
     const gaveUp = sleep(clock, slowMs * 2 * world.faults.number(`${key} patience`)).then(() => GAVE_UP);
-    return Promise.race([late, gaveUp]);
+    const outcome = await Promise.race([late, gaveUp]);
+    // The daemon may read the request when the namespace is gone.
+    if (outcome === GAVE_UP) sandbox.isUnseen = true;
+    return outcome;
   }
 
   #down(attachment: Attachment): void {

@@ -97,11 +97,19 @@ function anyMachine(world: World, chance: Chance): FleetMachine | null {
 
 /** By hand: it comes back, and says the same. */
 async function deleteAddress(world: World, chance: Chance): Promise<void> {
-  const address = chance.of(allOf(world, "addresses"));
+  const address = chance.of(allOf(world, "addresses").filter((one) => !isOnlyRecord(world, keyOf(one))));
   if (address === undefined) return;
   await remove(world, "addresses", keyOf(address));
   world.counts.add("machines.address-deleted");
   world.story.tell("metal admin", `deletes IPAddress ${keyOf(address)}`);
+}
+
+/** A machine runs with it, and it is on its way with its cluster or has just come, so that no ledger has it for this claim yet. */
+function isOnlyRecord(world: World, key: string): boolean {
+  const machine = fleetOf(world).machines.get(key);
+  if (machine === undefined || machine.used === null) return false;
+  const isMoved = isAway(world, `${machine.namespace}/${machine.cluster}`);
+  return isMoved || at(world, "claims", key)?.status?.addressRef === undefined;
 }
 
 /** An IPAddress that nobody of ours has made: for a claim that waits, that does not exist, or with the name of none. */

@@ -42,6 +42,13 @@ export async function moveThereAndBack(world: World, key: string, chance: Chance
   // A move refuses a Cluster that is paused.
   if (cluster === null || isBeingDeleted(cluster) || cluster.spec?.paused === true || isAway(world, key))
     return;
+  // Whoever moves looks first: nothing else takes along what a machine was told.
+  const isComplete = fleetOf(world)
+    .of(key)
+    .every(
+      ({ namespace, name, used }) => used === null || at(world, "addresses", `${namespace}/${name}`) !== null,
+    );
+  if (!isComplete) return;
   const away = AWAY.get(world) ?? new Set();
   AWAY.set(world, away.add(key));
   const machines = fleetOf(world).of(key);

@@ -11,18 +11,23 @@ const LOOK_MS = 10_000;
 const LOOKS = new WeakMap<World, Timer>();
 
 /**
- * In peace, people make pools again without which nobody can put right what machines have: at once where the machine itself shows it,
- * and until `stopMending` where its claim and the pool say it.
+ * In peace, people make pools again without which nobody can put right what machines have: at once, and until
+ * `stopMending` from time to time, where the machine, its claim or the pool says so.
  */
 export async function mendPools(world: World): Promise<void> {
-  for (const machine of fleetOf(world).machines.values())
-    if (lacksAddress(world, machine) && machine.used !== null)
-      await makeAgain(world, machine.namespace, machine.pool, machine.used.network);
+  await lookAtMachines(world);
   const timer = world.clock.timer(LOOK_MS, () => {
     timer.restart();
-    void look(world);
+    void lookAtMachines(world).then(() => lookAtClaims(world));
   });
   LOOKS.set(world, timer);
+}
+
+/** clusterctl brings the pool of those that it moves along, before their claims. */
+async function lookAtMachines(world: World): Promise<void> {
+  for (const machine of fleetOf(world).machines.values())
+    if (!machine.isMoving && machine.used !== null && lacksAddress(world, machine))
+      await makeAgain(world, machine.namespace, machine.pool, machine.used.network);
 }
 
 export function stopMending(world: World): void {
@@ -46,7 +51,7 @@ function lacksAddress(world: World, { namespace, name, pool, used }: FleetMachin
   );
 }
 
-async function look(world: World): Promise<void> {
+async function lookAtClaims(world: World): Promise<void> {
   for (const claim of allOf(world, "claims")) {
     const { namespace, uid } = claim.metadata;
     if (!isWithoutAnswer(world, claim)) continue;

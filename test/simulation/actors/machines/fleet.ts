@@ -129,13 +129,20 @@ export class Fleet {
     if (this.machines.has(key)) this.mark(key);
   }
 
-  /** A claim of before the restore, whose machine is gone long since: it is let go. */
+  /** A claim of before the restore, whose machine is gone long since, also where another one has its name by now: it is let go. */
   #adopt(claim: KubeObject): void {
     const key = keyOf(claim);
-    if (this.machines.has(key) || !finalizersOf(claim).includes(FINALIZER)) return;
+    if (!finalizersOf(claim).includes(FINALIZER)) return;
     const { namespace, name } = claim.metadata;
     const cluster = claim.spec.clusterName ?? claim.metadata.labels?.[CLUSTER_LABEL] ?? "";
     const pool = claim.spec.poolRef.name;
+    const known = this.machines.get(key);
+    if (known !== undefined) {
+      if (known.isMoving || (known.cluster === cluster && known.pool === pool)) return;
+      // Its own claim was made after that, and nobody knows of it any more.
+      this.turnOff(known);
+      this.machines.delete(key);
+    }
     this.add({ namespace, name, cluster, pool, annotations: {}, namesCluster: true });
     (this.machines.get(key) as FleetMachine).isWanted = false;
   }
@@ -164,6 +171,8 @@ export class Fleet {
       if (at(this.#world, "claims", key) !== null) return;
     }
     this.#world.counts.add("machines.ended");
+    // After a restore another one may have its name.
+    if (this.machines.get(key) !== machine) return;
     this.machines.delete(key);
     if (!machine.isReplaced || !isOpen(this.#world, machine.namespace)) return;
     this.#world.counts.add("machines.replaced");

@@ -78,6 +78,11 @@ export class Pods {
     return this.#ended.has(podUid);
   }
 
+  /** It has ended, and no restored etcd has brought it back to life: then its kubelet begins with it anew. */
+  isOver(podUid: string): boolean {
+    return this.#overSinceMs.has(podUid);
+  }
+
   /** Its node has nothing but the end of its pod to go by, and that is longer ago than containers are waited for. */
   isGivenUp({ pod, isUnseen }: Interface): boolean {
     const goneMs = this.#gone.get(pod.uid);

@@ -76,12 +76,12 @@ function hasClaim({ owner, place }: Held, { claims, etcd, pods }: ReasonParts): 
   if (claim?.uid === owner.uid) return claim.ips.length === 0 || claim.places.includes(place);
   return etcd
     .range(PODS, `${owner.namespace}/`)
-    .some(({ object }) => !pods.hasEnded(object.metadata.uid) && claimsNamedBy(object).includes(owner.name));
+    .some(({ object }) => !pods.isOver(object.metadata.uid) && claimsNamedBy(object).includes(owner.name));
 }
 
 function hasPod(held: Held, { pods, etcd }: ReasonParts): boolean {
   const { owner, object } = held;
-  if (pods.find(owner) !== null) return !pods.hasEnded(owner.uid);
+  if (pods.find(owner) !== null) return !pods.isOver(owner.uid);
   // Nobody but its node knows whether a static pod without its object runs.
   if (STATIC_UID.test(owner.uid)) return etcd.get(PODS, `${owner.namespace}/${owner.name}`) === null;
   // Recorded from before: no DEL tells of its end.

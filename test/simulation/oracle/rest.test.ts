@@ -17,6 +17,17 @@ test.each<[string, string, (world: Fabricated) => void]>([
   ["nothing", "a pod lives", (world) => world.hold(A, { name: world.pod("web").name })],
   [
     "nothing",
+    "a restored etcd has brought a pod back that had ended",
+    (world) => {
+      world.hold(A, { name: world.pod("web").name });
+      const saved = world.etcd.save();
+      world.pod("web", { status: { phase: "Succeeded" } });
+      world.step();
+      world.etcd.restore(saved);
+    },
+  ],
+  [
+    "nothing",
     "a container lives whose pod is gone",
     (world) => {
       world.served("web", A);

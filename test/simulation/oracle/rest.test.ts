@@ -24,6 +24,7 @@ test.each<[string, string, (world: Fabricated) => void]>([
       world.pod("web", { status: { phase: "Succeeded" } });
       world.step();
       world.etcd.restore(saved);
+      world.step();
     },
   ],
   [

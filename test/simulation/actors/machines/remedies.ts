@@ -2,11 +2,13 @@ import type { KubeObject } from "../../../../kube/fake/objects.ts";
 import type { Timer } from "../../../../platform/time.ts";
 import type { World } from "../../world.ts";
 import { type FleetMachine, fleetOf } from "./fleet.ts";
-import { allOf, at, create, isBeingDeleted, keyOf, patch } from "./objects.ts";
+import { allOf, at, create, isBeingDeleted, keyOf, patch, remove } from "./objects.ts";
 import { OWN_NETWORK, ownPool } from "./pools.ts";
 
 /** Between two looks at what claims say, in peace, ms: controllers may begin late, and one remedy may show the next trouble. */
 const LOOK_MS = 10_000;
+
+const ALLOCATION = "ipam.holdfast.dev/allocation";
 
 const LOOKS = new WeakMap<World, Timer>();
 
@@ -54,12 +56,31 @@ function lacksAddress(world: World, { namespace, name, pool, used }: FleetMachin
 async function lookAtClaims(world: World): Promise<void> {
   for (const claim of allOf(world, "claims")) {
     const { namespace, uid } = claim.metadata;
+    if (isHeldByAnother(world, claim)) await deleteAnswer(world, keyOf(claim));
     if (!isWithoutAnswer(world, claim)) continue;
     const held = allOf(world, "allocations").find(
       ({ spec, status }) => spec.owner.uid === uid && status?.state === "Bound",
     );
     if (held !== undefined) await mend(world, namespace, claim.spec.poolRef.name, held.spec.network);
   }
+}
+
+/** What it came back with was given to somebody else meanwhile, after a restore, and its machine does not run with it. */
+function isHeldByAnother(world: World, claim: KubeObject): boolean {
+  const key = keyOf(claim);
+  const name = at(world, "addresses", key)?.metadata.annotations?.[ALLOCATION];
+  const machine = fleetOf(world).machines.get(key);
+  if (name === undefined || machine === undefined || machine.used !== null || machine.isMoving) return false;
+  const holder = at(world, "allocations", name)?.spec.owner;
+  return (
+    holder !== undefined && holder.uid !== claim.metadata.uid && whyNotReady(claim) === "AllocationFailed"
+  );
+}
+
+async function deleteAnswer(world: World, key: string): Promise<void> {
+  await remove(world, "addresses", key);
+  world.counts.add("machines.address-given-up");
+  world.story.tell("metal admin", `deletes IPAddress ${key}, which somebody else holds, as its claim tells`);
 }
 
 /** Its IPAddress was deleted, and it says that its pool does not let it come back. */

@@ -35,10 +35,10 @@ export interface Reasserted {
  * Compares what this node holds with the API: a missing allocation is created again under its name; an attachment whose
  * address belongs to another owner is recorded as lost. Neither applies to a pod that has ended: its sandbox may exist
  * for long, and the controller has released its address by the same rule (PodView.terminal); nor to one that is gone and
- * whose container was of an earlier boot, as a journal has it whose end a power failure took, or may have been, as the API
- * tells it to a journal that was lost. A permanent refusal is
- * reported and skipped, so that everything else is still compared. `unrestored` remembers it between calls, so that its
- * network is marked once. Throws ApiAway.
+ * whose container's namespace is gone too, or whose container was of an earlier boot, as a journal has it whose end a power
+ * failure took, or may have been, as the API tells it to a journal that was lost. A permanent refusal is reported and
+ * skipped, so that everything else is still compared. `unrestored` remembers it between calls, so that its network is
+ * marked once. Throws ApiAway.
  */
 export async function reassert(
   parts: AttachParts,
@@ -207,7 +207,10 @@ async function reassertOne(
       if (attachment.pod !== null) {
         const pod = await claimAccess.podState(attachment.pod, deadlineMs);
         if (pod === "completed") return "over";
-        const mayBeOver = isOfFormerBoot(parts, attachment) || wasGivenBack(reading, attachment, holder);
+        const mayBeOver =
+          isOfFormerBoot(parts, attachment) ||
+          context.namespaceGone(attachment.netns) ||
+          wasGivenBack(reading, attachment, holder);
         // The kubelet runs a static pod again, whatever objects there are, but one with another manifest of its name.
         if (pod === "gone" && mayBeOver && (await claimAccess.hasEnded(attachment.pod, deadlineMs)))
           return "over";

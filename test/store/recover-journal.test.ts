@@ -90,6 +90,20 @@ test("an address that was given back is not taken again for a pod that is gone a
   expect(node.bound.map((one) => one.split(" ")[1])).toEqual(["b.eth0"]);
 });
 
+test("an address that was given back is not taken again for a pod that is gone and a container whose namespace is gone too", async () => {
+  const { node } = await started("a", "b");
+  for (const object of node.allocations)
+    node.api.put(ALLOCATIONS_PATH, {
+      ...object,
+      status: { ...object.status, state: "Cooling", attachments: {} },
+    });
+  for (const id of ["a", "b"]) node.endedPods.add(podUidOf(node, id));
+  // The container of the other one still runs: its pod was deleted by force.
+  node.goneNamespaces.add(want("a").netns.path);
+  expect(await node.store.reassert(true)).toMatchObject({ restored: 1, over: [{ containerId: "a" }] });
+  expect(node.bound.map((one) => one.split(" ")[1])).toEqual(["b.eth0"]);
+});
+
 test("an address that was given back is not taken again for a pod that is gone and that a lost journal learnt from the API", async () => {
   const { node } = await started("a", "b");
   await lost(node);

@@ -28,6 +28,8 @@ export class StoreNode {
   readonly definitions = new Map<string, NetworkDefinition>();
   /** UIDs of pods that are gone; all others live. */
   readonly endedPods = new Set<string>();
+  /** Paths of network namespaces that were seen, and are gone. */
+  readonly goneNamespaces = new Set<string>();
   store!: KubernetesStore;
 
   constructor() {
@@ -58,7 +60,12 @@ export class StoreNode {
     const hostLocalDirs = { standard: this.hostLocalDir, allowed: null };
     const store = clusterStore({
       folder: this.folder,
-      context: { node: name, bootId, hostLocalDirs },
+      context: {
+        node: name,
+        bootId,
+        hostLocalDirs,
+        namespaceGone: ({ path }) => this.goneNamespaces.has(path),
+      },
       log: { info: say, warn: say, error: say },
       api,
       // No test here has a claim.

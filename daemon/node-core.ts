@@ -164,6 +164,7 @@ export class NodeCore {
       machine,
       graceSeconds: settings.witnessGraceSeconds,
       podHasEnded: kubernetes === null ? null : (pod, alone) => kubernetes.cluster.podHasEnded(pod, alone),
+      isSettled: () => (this.#settlement?.pending ?? null) === null,
     });
     const spool = () => this.#spool.counts();
     this.metrics = new Metrics({

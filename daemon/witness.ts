@@ -14,13 +14,15 @@ type PodHasEnded = (pod: PodIdentity | null, alone: boolean) => Promise<boolean>
 /**
  * Ends attachments whose DEL was lost: an attachment whose network namespace was seen and has been gone for the whole
  * grace period is ended as if by DEL; in Kubernetes only if its pod has ended too. A namespace that was never seen, or
- * cannot be checked, is left alone.
+ * cannot be checked, is left alone. Nothing is ended before the node has settled: on another machine under this name, with a copy
+ * of this one's journal, no namespace is there, and what it ended would be released as soon as the Node object is deleted.
  * See docs/decisions/0005.
  */
 export class Witness {
   readonly #store: Pick<NodeAttachments, "attachmentsAfter" | "endAttachment">;
   readonly #machine: Pick<Machine, "bootId" | "namespaceIdAt">;
   readonly #podHasEnded: PodHasEnded | null;
+  readonly #isSettled: () => boolean;
   readonly #clock: Clock;
   readonly #log: Log;
   readonly #graceMs: number;
@@ -35,17 +37,25 @@ export class Witness {
     readonly graceSeconds: number;
     /** Whether a pod has certainly ended; null: nothing here tells of pods. */
     readonly podHasEnded: PodHasEnded | null;
+    /** Whether the journal's containers are certainly this machine's. */
+    isSettled(): boolean;
   }) {
     this.#store = parts.store;
     this.#clock = parts.clock;
     this.#log = parts.log;
     this.#machine = parts.machine;
     this.#podHasEnded = parts.podHasEnded;
+    this.#isSettled = () => parts.isSettled();
     this.#graceMs = parts.graceSeconds * 1_000;
   }
 
   /** One pass over all attachments. Two passes, a grace period apart, are needed to end one. */
   async runPass(): Promise<void> {
+    if (!this.#isSettled()) {
+      // A journal that begins anew uses the same ids for other attachments.
+      this.#gone.clear();
+      return;
+    }
     const stillGone = new Map<number, number>();
     for (let after = 0; ; ) {
       const page = this.#store.attachmentsAfter(after, PAGE);

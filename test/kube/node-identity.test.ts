@@ -1,10 +1,11 @@
 /** Whose name a machine has: the boot that the Node object reports must be its own before anything is settled. */
-import { readFileSync, writeFileSync } from "node:fs";
+import { cpSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { TestDaemon } from "../harness/daemon.ts";
 import type { NodeDaemon } from "../harness/node.ts";
-import { until } from "../harness/wait.ts";
+import { pause, until } from "../harness/wait.ts";
 import { added, addedInTheEnd, checked } from "../harness/world/guests.ts";
 import { World } from "../harness/world/world.ts";
 
@@ -110,6 +111,42 @@ test("a daemon that gets another node's name within its boot is not ready, and r
   await b.restart("SIGKILL");
   expect(await world.bound(net)).toEqual(bound);
   await checked(b);
+});
+
+test("a cloned machine under its origin's name ends nothing of the copied journal, so nothing is released when the Node is deleted", async () => {
+  const graceS = 2;
+  const net = await world.network("cloned", { subnets: "10.76.0.0/24" });
+  const node = await world.startNode("node-g");
+  const guest = await world.guest(net, node.name);
+  await added(node, guest);
+  const bound = await world.bound(net);
+  const folder = mkdtempSync(join(tmpdir(), "holdfast-test-"));
+  cpSync(node.daemon.state, join(folder, "state"), { recursive: true });
+  const bootId = join(folder, "boot-id");
+  writeFileSync(bootId, `${NEXT_BOOT}\n`);
+  const witness = ["--witness-interval-seconds", "1", "--witness-grace-seconds", `${graceS}`];
+  const { kubeconfig, node: name } = node.options;
+  const clone = await TestDaemon.start({
+    folder,
+    args: ["--kubeconfig", kubeconfig, "--node", name, "--boot-id-file", bootId, ...witness],
+    wait: false,
+  });
+  try {
+    await until(
+      () => clone.log.includes("not ready yet"),
+      () => clone.log,
+    );
+    // By force: its container runs on.
+    await world.kubevirt.removePod(guest.pod);
+    await pause((graceS + 2) * 1_000);
+    expect(clone.log).not.toContain("no DEL came");
+    await world.kubevirt.deleteNode(name);
+    await clone.ready();
+    expect(await world.bound(net)).toEqual(bound);
+  } finally {
+    await clone.end("SIGKILL");
+    rmSync(folder, { recursive: true, force: true });
+  }
 });
 
 test("a Node that reports no boot ID is served all the same", async () => {

@@ -21,6 +21,7 @@ class Watched {
   readonly #held: Attachment[];
   readonly #witness: Witness;
   hasEnded = false;
+  isSettled = true;
   /** Whether each question was told that nothing else tells of the end. */
   readonly alone = new Set<boolean>();
 
@@ -39,6 +40,7 @@ class Watched {
       machine: { bootId: "boot-1", namespaceIdAt: () => idThere },
       graceSeconds: GRACE_S,
       podHasEnded: isKubernetes ? (_, alone) => this.#askedFor(alone) : null,
+      isSettled: () => this.isSettled,
     });
   }
 
@@ -78,4 +80,14 @@ test.each([
   const watched = new Watched(parts, options);
   watched.hasEnded = true;
   expect(await watched.isKeptFor(5 * GRACE_S)).toBe(true);
+});
+
+test("an attachment of another boot is ended a whole grace after the node has settled, and not before", async () => {
+  const watched = new Watched({ ...UNSEEN, stamp: { bootId: "boot-0", us: 5 } });
+  watched.hasEnded = true;
+  watched.isSettled = false;
+  expect(await watched.isKeptFor(5 * GRACE_S)).toBe(true);
+  watched.isSettled = true;
+  expect(await watched.isKeptFor(GRACE_S)).toBe(true);
+  expect(await watched.isKeptFor(10)).toBe(false);
 });

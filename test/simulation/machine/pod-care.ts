@@ -46,6 +46,14 @@ export class PodObject {
     return states.every(({ state }) => state?.running === undefined);
   }
 
+  /** By its status, or there is no object to say it. */
+  get saysItRuns(): boolean {
+    const { now } = this;
+    if (now === null) return true;
+    const states: KubeObject[] = now.status?.containerStatuses ?? [];
+    return now.status?.phase === "Running" && states.every(({ state }) => state?.running !== undefined);
+  }
+
   /** The sandbox that its status tells of is gone. */
   async reportNoSandbox(phase: string | null): Promise<void> {
     const has = this.now?.status?.conditions?.some(
@@ -70,10 +78,14 @@ export class PodObject {
     await this.#patch("/status", {}, { status });
   }
 
+  /** What its own interface has is the pod's address. */
+  takeAddressOf(sandbox: Sandbox): void {
+    this.podIp = sandbox.attachments.find(isPrimary)?.ips?.[0]?.replace(/\/.*/, "") ?? this.podIp;
+  }
+
   /** As Multus does, when every interface is there. */
   async reportNetworks(sandbox: Sandbox): Promise<void> {
-    const isPrimary = ({ selected }: { selected: Selected }) => selected.namespace === "";
-    this.podIp = sandbox.attachments.find(isPrimary)?.ips?.[0]?.replace(/\/.*/, "") ?? this.podIp;
+    this.takeAddressOf(sandbox);
     const others = sandbox.attachments.filter((one) => !isPrimary(one));
     if (others.length === 0) return;
     const reported = others.map(({ selected, mac, ips }) => ({ selected, mac, ips: ips ?? [] }));
@@ -98,6 +110,10 @@ export class PodObject {
   get #path(): string {
     return `/api/v1/namespaces/${this.#namespace}/pods/${this.#name}`;
   }
+}
+
+function isPrimary({ selected }: { readonly selected: Selected }): boolean {
+  return selected.namespace === "";
 }
 
 /** What a sandbox that failed, or died, leaves: DEL at once, late, or never. */

@@ -51,7 +51,7 @@ export class PodWorker {
     for (;;) {
       await this.#rest(10 + 90 * this.#number("start"));
       if (this.#ending === null && this.#sandbox === null) await this.#bringUp();
-      while (this.#ending === null && this.#sandbox?.state === "ready") await this.#woken();
+      await this.#follow();
       if (this.#ending !== null) break;
       // Its processes are gone: the pod gets another one.
       await this.#dispose();
@@ -60,6 +60,21 @@ export class PodWorker {
     await this.#finish(why);
     // Whoever restores etcd meanwhile brings its object back: the kubelet begins with it anew.
     if (why === "gone" && this.#object !== null) await this.run(null);
+  }
+
+  /**
+   * As long as its containers run. What the API has not, because the kubelet of before had no time to report it or etcd was restored,
+   * is reported again.
+   */
+  async #follow(): Promise<void> {
+    while (this.#ending === null && this.#sandbox?.state === "ready") {
+      if (this.#api.saysItRuns) await this.#woken();
+      else {
+        await this.#rest(20 + 80 * this.#number("containers"));
+        if (this.#ending === null && this.#sandbox?.state === "ready")
+          await this.#reportRunning(this.#sandbox);
+      }
+    }
   }
 
   /** Why its containers have to end, or what they ended with; null: they run. */
@@ -82,7 +97,7 @@ export class PodWorker {
       this.#tries += 1;
       const sandbox = runtime.create(this.pod, bootNumber);
       this.#sandbox = sandbox;
-      const setUp = unlessKilled(clock, runtime.setUp(sandbox));
+      const setUp = unlessKilled(clock, this.#setUp(sandbox));
       if (world.faults.decide(`${sandbox.key} DEL during ADD`, 0.3)) {
         await Promise.race([setUp, this.#untilEnding()]);
         if (this.#ending !== null && sandbox.state === "creating") {
@@ -107,12 +122,23 @@ export class PodWorker {
     if (sandbox !== null) await dispose(this.#tools, sandbox);
   }
 
-  /** Status and annotation of a pod that runs. */
+  /** Multus tells what it has added before it answers, whatever becomes of the kubelet meanwhile. */
+  async #setUp(sandbox: Sandbox): Promise<string | null> {
+    const problem = await this.#tools.runtime.setUp(sandbox);
+    if (problem === null) await this.#api.reportNetworks(sandbox);
+    return problem;
+  }
+
+  async #reportRunning(sandbox: Sandbox): Promise<void> {
+    this.#api.takeAddressOf(sandbox);
+    await this.#api.report("Running", { running: {} });
+  }
+
+  /** Status of a pod that runs now. */
   async #report(sandbox: Sandbox): Promise<void> {
-    await this.#api.reportNetworks(sandbox);
     await this.#rest(20 + 80 * this.#number("containers"));
     if (this.#ending !== null) return;
-    await this.#api.report("Running", { running: {} });
+    await this.#reportRunning(sandbox);
     const { world, runtime, clock } = this.#tools;
     for (const attachment of sandbox.attachments)
       if (

@@ -97,6 +97,7 @@ export const diskActions: ActionKinds = {
           world.counts.add("node.clone");
           world.story.tell(machine.name, `gets a copy of the disk of ${from.name}`);
           machine.disk.clone(from.disk);
+          noteLost(world, machine);
         },
       );
     },
@@ -114,6 +115,7 @@ export const diskActions: ActionKinds = {
         world.story.tell(machine.name, `is what ${one.name} was`);
         machine.disk.clone(one.disk);
         one.disk.lose();
+        for (const renamed of [one, machine]) noteLost(world, renamed);
       });
       if (!one.isUp) one.boot();
     },

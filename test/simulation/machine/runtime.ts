@@ -279,7 +279,15 @@ export class Runtime {
     // As Multus' cache: from here on a DEL is owed for it.
     sandbox.attachments.push(attachment);
     await sleep(clock, 2 + 10 * world.faults.number(`${sandbox.key} ${selected.ifname} exec`));
+    // The plugin that makes the interface enters the namespace before it asks for an address.
+    if (!this.#hasNamespace(sandbox)) return "the namespace is gone";
     return isOther ? this.#addByOther(attachment) : this.#add(sandbox, attachment);
+  }
+
+  #hasNamespace(sandbox: Sandbox): boolean {
+    return sandbox.isUnseen
+      ? this.sandboxes.get(sandbox.id) === sandbox
+      : this.#namespaces.has(sandbox.netns);
   }
 
   #addByOther(attachment: Attachment): string | null {

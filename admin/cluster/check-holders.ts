@@ -9,6 +9,7 @@ import { allocationName } from "../../kube/object-names.ts";
 import type { IPAllocation } from "../../kube/objects.ts";
 import { POD_ADDRESSES_MAX } from "../../kube/views/held-addresses.ts";
 import { describeHolder } from "../../store/cluster/allocations/owners.ts";
+import { isFromHoldfast } from "./from-holdfast.ts";
 import type { Grace } from "./grace.ts";
 import type { ClusterSnapshot, SnapshotPod } from "./snapshot.ts";
 
@@ -20,6 +21,10 @@ const POD_HINT =
 const UNRECORDED = "has no IPAllocation";
 const UNRECORDED_HINT =
   "the controller records it within a minute, and holdfast import --kubeconfig does it now; recreate the pod if this stays";
+
+const WITHOUT_CONTAINER = "is recorded without its container";
+const WITHOUT_CONTAINER_HINT =
+  "its IPAllocation and the journal of its node were lost, or another plugin gave it the address; recreate the pod if this stays: until then the metadata service does not know it";
 
 /** I2: every address that a claim lists is allocated to it. */
 export function checkClaims(snapshot: ClusterSnapshot, grace: Grace): Finding[] {
@@ -45,8 +50,8 @@ export function checkPods(snapshot: ClusterSnapshot, grace: Grace): Finding[] {
     if (pod.beingDeleted || pod.lacksSandbox || !grace.isOver(pod.creationTimestamp)) continue;
     if (pod.addressesCut) findings.push(tooMany(pod));
     const unrecorded = new Map<string, string[]>();
-    for (const { network, address } of reportedBy(snapshot, pod)) {
-      const problem = podProblem(snapshot, pod, { network, address }, grace);
+    for (const { network, address, nad } of reportedBy(snapshot, pod)) {
+      const problem = podProblem(snapshot, pod, { network, address, nad }, grace);
       if (problem === null) continue;
       if (problem === UNRECORDED) {
         unrecorded.set(network, [...(unrecorded.get(network) ?? []), formatAddress(address)]);
@@ -55,7 +60,7 @@ export function checkPods(snapshot: ClusterSnapshot, grace: Grace): Finding[] {
       findings.push({
         invariant: "I2",
         message: `${formatAddress(address)} of network ${network}, in use by pod ${pod.key}, ${problem}`,
-        hint: POD_HINT,
+        hint: problem === WITHOUT_CONTAINER ? WITHOUT_CONTAINER_HINT : POD_HINT,
       });
     }
     for (const [network, addresses] of unrecorded) findings.push(notRecorded(pod, network, addresses));
@@ -63,23 +68,27 @@ export function checkPods(snapshot: ClusterSnapshot, grace: Grace): Finding[] {
   return findings;
 }
 
-/** The addresses that a pod reports, each with its network of ours. */
-function reportedBy(
-  { catalog, networks }: ClusterSnapshot,
-  pod: SnapshotPod,
-): { readonly network: string; readonly address: Address }[] {
-  return pod.addresses.flatMap(({ address: text, nad, network: named }) => {
+/** An address that a pod reports, with the network of ours that it is on. */
+interface Reported {
+  readonly network: string;
+  readonly address: Address;
+  /** `namespace/name`; null: the nodes' own configuration defines the network. */
+  readonly nad: string | null;
+}
+
+function reportedBy({ catalog, networks }: ClusterSnapshot, pod: SnapshotPod): Reported[] {
+  return pod.addresses.flatMap(({ address: text, nad, network: named }): Reported[] => {
     const address = parseAddress(text);
     if (nad !== null) {
       const network = catalog.networkOfNad(nad);
-      return network === null ? [] : [{ network, address }];
+      return network === null ? [] : [{ network, address, nad }];
     }
     // Networks that the nodes' own configuration defines.
     return [...networks.values()].flatMap((object) => {
       const definitions = nodeDefinitionsOf(object);
       const holds = definitions.some(({ rangeSets }) => placeOf(rangeSets, address) !== null);
       const { network } = object.spec;
-      return holds || (definitions.length > 0 && network === named) ? [{ network, address }] : [];
+      return holds || (definitions.length > 0 && network === named) ? [{ network, address, nad: null }] : [];
     });
   });
 }
@@ -136,7 +145,7 @@ function claimProblem(snapshot: ClusterSnapshot, claim: ClaimViewWithFact, addre
 function podProblem(
   snapshot: ClusterSnapshot,
   pod: SnapshotPod,
-  { network, address }: { readonly network: string; readonly address: Address },
+  { network, address, nad }: Reported,
   grace: Grace,
 ): string | null {
   const object = objectOf(snapshot, network, address);
@@ -149,10 +158,13 @@ function podProblem(
   const attached = Object.values(object.status.attachments ?? {}).some(
     (one) => one.pod !== undefined && isPod(pod, one.pod.uid),
   );
-  if (attached || (owner.kind === "Pod" && isPod(pod, owner.uid))) return null;
+  if (attached) return null;
   const named =
     owner.kind === "IPAMClaim" && owner.namespace === pod.namespace && pod.claims.includes(owner.name);
-  return named ? null : belongsTo(object);
+  if (!named && !(owner.kind === "Pod" && isPod(pod, owner.uid))) return belongsTo(object);
+  // Nobody but Holdfast can have given it, so a node has recorded its container once.
+  const wasAttached = nad !== null && isFromHoldfast(snapshot, pod, { network, nad });
+  return wasAttached && grace.isOver(object.status.since) ? WITHOUT_CONTAINER : null;
 }
 
 export function objectOf(

@@ -1,4 +1,4 @@
-import { type DefinitionCatalog, projectNad } from "../../claims/definition-catalog.ts";
+import { type DefinitionCatalog, type NadView, projectNad } from "../../claims/definition-catalog.ts";
 import { networkObjectOf } from "../../claims/network-object.ts";
 import { readOwner } from "../../claims/network-owner.ts";
 import { DefinitionsWithPools } from "../../claims/pools/definitions-with-pools.ts";
@@ -38,6 +38,8 @@ export interface Definitions {
   readonly catalog: DefinitionCatalog;
   /** When the NAD or AddressPool that defines a network was created, RFC 3339. */
   readonly madeAt: ReadonlyMap<string, string>;
+  /** By `namespace/name`; malformed ones are left out. */
+  readonly nads: ReadonlyMap<string, NadView>;
   /** IPNetwork objects by name. */
   readonly networks: ReadonlyMap<string, IPNetwork>;
 }
@@ -117,7 +119,7 @@ export async function readDefinitions(api: KubeApi): Promise<Definitions> {
   const madeAt = catalog
     .networks()
     .map((network) => [network, made.get(catalog.definitionOf(network)?.by ?? "") ?? ""] as const);
-  return { catalog: catalog, madeAt: new Map(madeAt), networks };
+  return { catalog: catalog, madeAt: new Map(madeAt), nads: nads.items, networks };
 }
 
 export function readAllocations(api: KubeApi): Promise<IPAllocation[]> {

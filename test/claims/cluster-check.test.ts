@@ -59,13 +59,13 @@ function nad(namespace: string, name: string, ipam: object, network = "blue", me
 }
 
 /** A network that was switched over: its NAD, imported, and whose it is. */
-function switchedOver(network = "blue", { definedIn = "shop" } = {}) {
+function switchedOver(network = "blue", { definedIn = "shop", lastTransitionTime = "" } = {}) {
   const { metadata } = nad("shop", network, { subnets: RANGE }, network);
   api.put(NETWORKS_PATH, {
     metadata: { name: network },
     spec: { network, definedIn },
     status: {
-      conditions: [{ type: "Imported", status: "True" }],
+      conditions: [{ type: "Imported", status: "True", lastTransitionTime }],
       importedFrom: [{ definition: `shop/${network}`, uid: metadata.uid, generation: 1 }],
     },
   });
@@ -92,12 +92,18 @@ function pod(name: string, ips: readonly string[], more: MoreOfPod = {}) {
   });
 }
 
-function allocation(network: string, address: string, state = "Bound") {
-  const owner = { kind: "Container", namespace: "shop", name: "gone-0", uid: "sandbox-1", interface: "net1" };
+const GONE = { kind: "Container", namespace: "shop", name: "gone-0", uid: "sandbox-1", interface: "net1" };
+
+function allocation(
+  network: string,
+  address: string,
+  state = "Bound",
+  { owner = GONE, attachments = {} }: { owner?: object; attachments?: object } = {},
+) {
   api.put(ALLOCATIONS_PATH, {
     metadata: { name: allocationName(network, parseInterfaceAddress(address).address) },
     spec: { network, address, owner },
-    status: { state, since: "2026-01-01T00:00:00Z", attachments: {} },
+    status: { state, since: "2026-01-01T00:00:00Z", attachments },
   });
 }
 
@@ -175,6 +181,43 @@ describe("what a pod reports", () => {
       expect.stringContaining("10.0.0.5 of network blue, in use by pod shop/old, belongs to"),
       expect.stringContaining("10.0.0.5 of network blue, in use by pod shop/web, belongs to"),
     ]);
+  });
+
+  const RECORDED = "10.0.0.5 of network blue, in use by pod shop/web, is recorded without its container";
+
+  /** A pod of a network that was imported at noon, and its allocation, to which no node has written a container. */
+  function withoutContainer({ createdAt = "2026-01-01T13:00:00Z", by = "shop/blue", attachments = {} } = {}) {
+    switchedOver("blue", { lastTransitionTime: "2026-01-01T12:00:00Z" });
+    const annotations = { "ipam.holdfast.dev/shared-with": "lab" };
+    nad("shop", "blue", { subnets: RANGE }, "blue", { generation: 2, annotations });
+    const status = [{ name: by, interface: "net1", ips: ["10.0.0.5"] }];
+    const reporting = { "k8s.v1.cni.cncf.io/network-status": JSON.stringify(status) };
+    const { metadata } = pod("web", [], {
+      metadata: { creationTimestamp: createdAt, annotations: reporting },
+    });
+    const owner = { kind: "Pod", namespace: "shop", name: "web", uid: metadata.uid, interface: "net1" };
+    allocation("blue", "10.0.0.5/24", "Bound", { owner, attachments });
+    return metadata.uid;
+  }
+
+  test("has a container on some node where Holdfast has given it", async () => {
+    const uid = withoutContainer();
+    expect(await reported()).toEqual([expect.stringContaining(`I2: ${RECORDED}; do: `)]);
+    const attachments = { "c1.net1": { node: "n1", containerID: "c1", interface: "net1", pod: { uid } } };
+    withoutContainer({ attachments });
+    expect(await reported()).toEqual([]);
+  });
+
+  test("needs no container where another plugin gave it, or may have", async () => {
+    withoutContainer({ createdAt: "2026-01-01T11:00:00Z" });
+    expect(await reported()).toEqual([]);
+    const creationTimestamp = "2026-01-01T10:00:00Z";
+    nad("lab", "edited", { subnets: RANGE }, "blue", { generation: 2, creationTimestamp });
+    withoutContainer({ by: "lab/edited" });
+    expect(await reported()).toEqual([]);
+    nad("lab", "as-made", { subnets: RANGE }, "blue", { creationTimestamp });
+    withoutContainer({ by: "lab/as-made" });
+    expect(await reported()).toEqual([expect.stringContaining(RECORDED)]);
   });
 
   test("is of a former sandbox while the kubelet has none for the pod", async () => {

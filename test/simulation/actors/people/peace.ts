@@ -9,7 +9,7 @@ import { answered, askCluster, askNode, type Told } from "./commands.ts";
 import { touchedByHand } from "./forced.ts";
 import { actAsTold } from "./left-over.ts";
 import { attempted, CLAIMS, claimPath, NADS, nadPath, objectsOf, podPath } from "./look.ts";
-import { recreateLosers } from "./lost-addresses.ts";
+import { recreateLosers, recreateReportedLosers } from "./lost-addresses.ts";
 import { JOINED, put } from "./nads.ts";
 import { furnish, HONEST, MALLORY, NETWORKS, plannedNads } from "./networks.ts";
 import { giveBack } from "./owners.ts";
@@ -17,10 +17,14 @@ import { notePodEnds } from "./pod-ends.ts";
 
 /** Younger findings are not reported, seconds: shorter than the time of peace. */
 const GRACE_SECONDS = 60;
+/** The same when somebody looks who has lost its address: nothing is given or taken by then. */
+const LOSERS_GRACE_SECONDS = 10;
 /** In peace, when nodes have not compared everything with the API yet, ms. */
 const EARLY_MS = 22_000;
+/** In peace, when nodes have repaired what they can, ms. */
+const LATE_MS = 65_000;
 /** In peace, when somebody looks who has lost its address, and whose networks are, ms: all has been compared by then. */
-const LOOKS_MS = [35_000, 65_000];
+const LOOKS_MS = [35_000, LATE_MS];
 /** Between two looks at whether a namespace is gone, ms. */
 const LOOK_MS = 1_000;
 const LOOKS_MAX = 60;
@@ -33,7 +37,7 @@ export function keepPeace(world: World): void {
   world.onPeace({
     heal: async () => {
       world.clock.timer(EARLY_MS, () => void checkEarly(world));
-      for (const afterMs of LOOKS_MS) world.clock.timer(afterMs, () => void lookAgain(world));
+      for (const afterMs of LOOKS_MS) world.clock.timer(afterMs, () => void lookAgain(world, afterMs));
       await mend(world);
     },
     check: () => checkAll(world),
@@ -70,9 +74,11 @@ async function openAgain(world: World, namespace: string): Promise<void> {
 }
 
 /** An IPNetwork that was not there when peace began has been made since, and the older of two definitions is its owner's. */
-async function lookAgain(world: World): Promise<void> {
+async function lookAgain(world: World, afterMs: number): Promise<void> {
   for (const network of NETWORKS) await giveBack(world, network);
   await recreateLosers(world);
+  if (afterMs >= LATE_MS)
+    await recreateReportedLosers(world, await checkCluster(world, LOSERS_GRACE_SECONDS));
 }
 
 /** Pods that ended a moment ago are no reason to complain, though their sandboxes are there. */
@@ -88,7 +94,7 @@ async function checkAll(world: World): Promise<void> {
   for (const machine of world.machines) {
     if (machine.daemon !== null) expectNothing(`on ${machine.name}`, await checkOf(machine, world));
   }
-  expectNothing("--kubeconfig", await actAsTold(world, () => checkCluster(world)));
+  expectNothing("--kubeconfig", await actAsTold(world, () => checkCluster(world, GRACE_SECONDS)));
   touchedByHand(world).clear();
   world.counts.add("people.check-in-peace");
 }
@@ -102,8 +108,8 @@ async function checkOf(machine: Machine, world: World): Promise<Told> {
   return look();
 }
 
-function checkCluster(world: World): Promise<Told> {
-  const query = { grace: `${GRACE_SECONDS}` };
+function checkCluster(world: World, graceSeconds: number): Promise<Told> {
+  const query = { grace: `${graceSeconds}` };
   return answered(() => askCluster(world, { path: "/v1/check", query }));
 }
 

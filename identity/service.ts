@@ -27,7 +27,7 @@ import {
   type RunningPod,
 } from "./allocation-source.ts";
 import { composeIdentity, type NetworkFacts, NotLearnt } from "./compose.ts";
-import { type Holding, holdingsOf, userKey } from "./holding.ts";
+import { containersOf, type Holding, holdingsOf, userKey } from "./holding.ts";
 import {
   type GuestQuestion,
   type IdentityQuery,
@@ -96,8 +96,10 @@ export class IdentityService {
       const found = this.#found(question);
       const { holdings, pod } = found;
       const vm = pod === null ? vms.known(holdings) : vms.knownOf(pod);
-      if (vm !== undefined)
-        return { network: networkOf(question, holdings), identity: this.#identityOf(found, vm) };
+      if (vm !== undefined) {
+        const meant = vm === null ? { holdings: ofLatestUser(holdings), pod } : found;
+        return { network: networkOf(question, holdings), identity: this.#identityOf(meant, vm) };
+      }
       await (pod === null ? vms.learn(holdings) : vms.learnOf(pod));
     }
   }
@@ -183,6 +185,17 @@ function isOneContainer(a: Container, b: Container): boolean {
 }
 
 type Container = Pick<Attachment, "containerId" | "pod">;
+
+/**
+ * Those of one pod. Only a VM has two at once: any other claim goes on to another pod when the one before it is gone or has ended,
+ * though its attachment may still be recorded.
+ */
+function ofLatestUser(holdings: readonly Holding[]): readonly Holding[] {
+  const users = containersOf(holdings).map(userKey);
+  const latest = users.at(-1);
+  if (users.every((user) => user === latest)) return holdings;
+  return holdings.filter(({ uses }) => uses.some((use) => userKey(use) === latest));
+}
 
 /** A question that the journal answers. */
 type LocalQuestion = IdentityQuestion | Extract<GuestQuestion, { kind: "attachment" }>;

@@ -114,6 +114,22 @@ test("two owners of one address are an error, and neither is answered", async ()
   }
 });
 
+test("an address of a claim without a VM is of the pod that came last, though the attachment of the one before is recorded", async () => {
+  await add("now");
+  const [now] = store.attachmentsOfContainer("now");
+  if (now === undefined) throw new Error("it is attached");
+  const pod = { namespace: "shop", name: "launcher-former", uid: "uid-former" };
+  const former = { ...now, containerId: "former", pod, sinceMs: now.sinceMs - 5_000 };
+  const both = Object.create(store, {
+    usersOf: { value: () => [former, now] },
+    attachmentsOfContainer: { value: (id: string) => (id === "former" ? [former] : [now]) },
+  }) as SqliteStore;
+  const answered = async (vms: Partial<LocalVms>) =>
+    (await serviceWith(vms, { store: both }).answer({ question: QUESTION, here: true })).identity;
+  expect(await answered({})).toMatchObject({ state: "running", pods: [{ name: "launcher-now" }] });
+  expect((await answered({ known: () => VM })).state).toBe("migrating");
+});
+
 test("an attachment that has lost its address to another owner is not answered", async () => {
   await add("c1");
   expect((await serviceWith({}).answer({ question: QUESTION, here: true })).identity.pods).toHaveLength(1);

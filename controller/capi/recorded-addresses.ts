@@ -83,6 +83,11 @@ export class RecordedAddresses {
         `IPAddress ${told.name} has ${formatAddress(address)}, which is not in ${subnets} of network ${network}; add a subnet that holds it, or delete the IPAddress`,
       );
     }
+    // A router answers for it: the ledger has it for nobody, and two hosts would have it.
+    if (subnet.gateway !== null && sameAddress(subnet.gateway, address))
+      return failed(
+        `IPAddress ${told.name} has ${formatAddress(address)}, which is the gateway of network ${network}; delete the IPAddress, or give the network another gateway`,
+      );
     const { prefixLength } = subnet.cidr;
     return this.#write(claim, told, network, { address, prefixLength }, undefined);
   }

@@ -8,6 +8,8 @@ import { startMachines } from "./in-world.ts";
 
 /** Several passes of a controller in a hurry, ms. */
 const PASSES_MS = 4_000;
+/** Of network blue, as startMachines defines it. */
+const GATEWAY = "10.1.0.1";
 const IP_POOLS = `/apis/ipam.metal3.io/v1alpha1/namespaces/${NAMESPACE}/ippools`;
 
 let world: World;
@@ -100,6 +102,18 @@ test.concurrent("an IPAddress whose address somebody else holds gives its claim 
   await pause(PASSES_MS);
   expect(await heldBy(claim.metadata.uid)).toEqual([]);
   expect((await world.allocation("blue", `${held}/24`)).spec.owner.name).toBe("holder");
+});
+
+test.concurrent("an IPAddress with the gateway of the network is not recorded, and its claim says so", async () => {
+  await capi.putAddress("router", spec("router", GATEWAY));
+  const claim = await capi.claim("router", "machines");
+  await capi.untilReady("router", "AllocationFailed");
+  expect((await capi.ready("router"))?.message).toContain(
+    `IPAddress router has ${GATEWAY}, which is the gateway of network blue; delete the IPAddress`,
+  );
+  expect(await heldBy(claim.metadata.uid)).toEqual([]);
+  await capi.deleteAddress("router");
+  expect(await capi.fulfilled("router")).not.toContain(`${GATEWAY}/`);
 });
 
 test.concurrent("an IPAddress that is deleted by hand is made again with the same address", async () => {

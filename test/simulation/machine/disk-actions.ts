@@ -1,6 +1,6 @@
 import { sleep } from "../../../platform/time.ts";
 import type { Chance } from "../engine/chance.ts";
-import type { ActionKinds, World } from "../world.ts";
+import type { ActionKinds, Interface, World } from "../world.ts";
 import { machineOf, machinesOf } from "./chosen.ts";
 import { fillDisk, keepFull, makeRoom, refuseWrite } from "./databases.ts";
 import { startImpostor } from "./impostor.ts";
@@ -8,6 +8,9 @@ import type { SimMachine } from "./machine.ts";
 
 /** Between two looks of whoever keeps a disk full, ms. */
 const FULL_MS = 1_000;
+
+/** When the journal that had an interface was lost while it was up, ms of the world. */
+export const journalLostAtMs = new WeakMap<Interface, number>();
 
 /** What happens to disks, and to machines with other machines' disks. */
 export const diskActions: ActionKinds = {
@@ -145,9 +148,12 @@ function loseState(world: World, machine: SimMachine): void {
 }
 
 /** Its next journal learns from the API what runs, and that has no namespaces. */
-function noteLost({ oracle }: World, { name, interfaces }: SimMachine): void {
+function noteLost({ oracle, time }: World, { name, interfaces }: SimMachine): void {
   oracle.journalLost(name);
-  for (const one of interfaces.keys()) one.isUnseen = true;
+  for (const one of interfaces.keys()) {
+    one.isUnseen = true;
+    journalLostAtMs.set(one, time.nowMs);
+  }
 }
 
 /** Two machines, the first of them up. */

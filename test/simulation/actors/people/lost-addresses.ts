@@ -2,6 +2,7 @@ import type { KubeObject } from "../../../../kube/fake/objects.ts";
 import type { Interface, Machine, World } from "../../world.ts";
 import { answered, askNode, type Told } from "./commands.ts";
 import { ALLOCATIONS, attempted, EVENTS, objectsOf, podPath } from "./look.ts";
+import { takeTwiceLost } from "./twice-lost.ts";
 
 const LOST = /^(\S+) of network (\S+), in use by container (\S+) \(\S+\), belongs to /;
 const REPORTED =
@@ -20,6 +21,15 @@ interface Loss {
 /** Whoever uses an address that was taken away by hand, and is somebody else's now, is started anew, as `check` of its node tells. */
 export async function recreateLosers(world: World): Promise<void> {
   for (const loss of await toldByNodes(world)) await recreate(world, loss);
+}
+
+/** Whoever restored etcd starts pods anew where a node has lost its journal, too, as the documentation says. */
+export async function recreateTwiceLost(world: World): Promise<void> {
+  for (const { machine, one, ips } of takeTwiceLost(world))
+    for (const ip of ips) {
+      const [address = ""] = ip.split("/");
+      await recreate(world, { machine, one, network: one.network, address }, "nobody knows");
+    }
 }
 
 /**
@@ -80,13 +90,14 @@ async function toldByNodes(world: World): Promise<Loss[]> {
   return losses;
 }
 
-async function recreate(world: World, { machine, one, network, address }: Loss): Promise<void> {
+async function recreate(
+  world: World,
+  { machine, one, network, address }: Loss,
+  why = "check tells",
+): Promise<void> {
   const { namespace, name, uid } = one.pod;
   world.oracle.lossTold(network, address);
-  world.story.tell(
-    "alice",
-    `starts pod ${namespace}/${name} anew, as check tells of ${address} of ${network}`,
-  );
+  world.story.tell("alice", `starts pod ${namespace}/${name} anew, as ${why} of ${address} of ${network}`);
   world.counts.add("people.loser-recreated");
   const [manifest] = [...machine.staticPods].find(([, { metadata }]) => metadata.uid === uid) ?? [];
   if (manifest === undefined) await attempted(world.cluster.admin.remove(podPath(namespace, name)));

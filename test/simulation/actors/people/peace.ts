@@ -9,11 +9,12 @@ import { answered, askCluster, askNode, type Told } from "./commands.ts";
 import { touchedByHand } from "./forced.ts";
 import { actAsTold } from "./left-over.ts";
 import { attempted, CLAIMS, claimPath, NADS, nadPath, objectsOf, podPath } from "./look.ts";
-import { recreateLosers, recreateReportedLosers } from "./lost-addresses.ts";
+import { recreateLosers, recreateReportedLosers, recreateTwiceLost } from "./lost-addresses.ts";
 import { JOINED, put } from "./nads.ts";
 import { furnish, HONEST, MALLORY, NETWORKS, plannedNads } from "./networks.ts";
 import { giveBack } from "./owners.ts";
 import { notePodEnds } from "./pod-ends.ts";
+import { noteMissing } from "./twice-lost.ts";
 
 /** Younger findings are not reported, seconds: shorter than the time of peace. */
 const GRACE_SECONDS = 60;
@@ -34,6 +35,7 @@ export function keepPeace(world: World): void {
   guardOf(world);
   notePodEnds(world);
   noteClusterEnds(world);
+  noteMissing(world);
   world.onPeace({
     heal: async () => {
       world.clock.timer(EARLY_MS, () => void checkEarly(world));
@@ -77,6 +79,7 @@ async function openAgain(world: World, namespace: string): Promise<void> {
 async function lookAgain(world: World, afterMs: number): Promise<void> {
   for (const network of NETWORKS) await giveBack(world, network);
   await recreateLosers(world);
+  await recreateTwiceLost(world);
   if (afterMs >= LATE_MS)
     await recreateReportedLosers(world, await checkCluster(world, LOSERS_GRACE_SECONDS));
 }

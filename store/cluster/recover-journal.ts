@@ -124,11 +124,13 @@ interface Counts {
 async function settle(parts: Parts, { formerBoot }: { readonly formerBoot: boolean }): Promise<Counts> {
   const found = await listOfNode(parts, {});
   const ended = formerBoot ? await endedPods(parts, found) : NONE;
-  return parts.folder.write((ledger, transaction) => {
-    const counts = settleAll(ledger, transaction, found, parts, ended);
+  const counts = await parts.folder.write((ledger, transaction) => {
+    const settled = settleAll(ledger, transaction, found, parts, ended);
     ledger.sql.putMeta.run(BOOT, parts.context.bootId);
-    return counts;
+    return settled;
   });
+  parts.folder.relaxSync();
+  return counts;
 }
 
 /** UIDs of pods that have ended, among the attachments that the journal does not know. */

@@ -26,7 +26,7 @@ import {
   RebuildRequiredError,
 } from "./database-file.ts";
 import { DiskReserve, isDiskFull } from "./disk-reserve.ts";
-import { settleFormerBoots } from "./former-boots.ts";
+import { BOOT, settleFormerBoots } from "./former-boots.ts";
 import { GroupCommit, type Transaction } from "./group-commit.ts";
 import { Ledger } from "./ledger.ts";
 import { loadNetworks } from "./load.ts";
@@ -61,7 +61,7 @@ export class StateFolder {
   /**
    * `journalOnly`: the truth is elsewhere. Attachments of earlier boots are not ended here, because the API knows
    * better; a damaged database is put aside and a new one begun without asking; and commits survive the end of the
-   * process but not a power failure, because only checkpoints are synced.
+   * process but not a power failure, because only checkpoints are synced: from `relaxSync` on.
    * See docs/decisions/0017.
    */
   constructor(
@@ -93,7 +93,6 @@ export class StateFolder {
     let db: Database.Database;
     try {
       db = this.#openDatabase();
-      if (this.#journalOnly) db.pragma("synchronous = NORMAL");
     } catch (error) {
       if (!(error instanceof RebuildRequiredError)) throw error;
       if (this.#journalOnly) {
@@ -123,12 +122,24 @@ export class StateFolder {
       if (this.#status.kind === "closed") throw new StorageAway(this.#unavailable());
       this.#ledger = ledger;
       this.#commits = commits;
+      this.relaxSync();
       this.#status = { kind: "ready" };
       for (const changed of this.#attachmentWatchers) changed(null);
     } catch (error) {
       this.#close(db);
       throw error;
     }
+  }
+
+  /**
+   * A journal that has recorded what the API knows of this boot loses nothing with its end that the next boot would not
+   * learn. One that has not yet waits for each sync: a DEL that comes to it before finds no attachment, and nothing but
+   * its tombstone tells the recovery after a power failure that the container is gone.
+   */
+  relaxSync(): void {
+    if (!this.#journalOnly || !this.#ledger) return;
+    const { db, sql, context } = this.#ledger;
+    if (sql.meta.get(BOOT)?.value === context.bootId) db.pragma("synchronous = NORMAL");
   }
 
   /**

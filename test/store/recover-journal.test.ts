@@ -61,6 +61,32 @@ test.each([1, 2, 3])(
   },
 );
 
+test("a journal waits for the disk until it has what the API knows of this boot", async () => {
+  const node = new StoreNode();
+  const isSynced = () => node.journalFolder.ledger.db.pragma("synchronous", { simple: true }) === 2;
+  for (const bootId of [BOOT, NEXT_BOOT]) {
+    node.reportBoot(bootId);
+    await node.open({ bootId });
+    expect(isSynced()).toBe(true);
+    await node.settle();
+    expect(isSynced()).toBe(false);
+    await node.open({ bootId });
+    expect(isSynced()).toBe(false);
+  }
+});
+
+test("a DEL that comes to a lost journal before it is filled frees the address also after a restart of the machine", async () => {
+  const { node, ips } = await started("a", "b");
+  await lost(node);
+  node.reportBoot(BOOT);
+  await node.open();
+  await node.store.detach(detachWant("a"));
+  node.reportBoot(NEXT_BOOT);
+  await node.open({ bootId: NEXT_BOOT });
+  expect((await node.settle()).recovered).toBe(1);
+  expect(node.bound).toEqual([`${ips[1]}: b.eth0`]);
+});
+
 test("a journal of another node is put aside: nothing of it is held or released under this one's name", async () => {
   const { node } = await started("a", "b");
   const bound = node.bound;

@@ -2,6 +2,9 @@ import { symlinkSync, unlinkSync } from "node:fs";
 import { dirname, join } from "node:path";
 import Database from "better-sqlite3";
 
+/** As `PRAGMA synchronous` tells it. */
+const SYNCHRONOUS_FULL = 2;
+
 /** The databases that are open, by their folder. */
 const OPEN = new Map<string, Database.Database>();
 
@@ -24,6 +27,10 @@ export function forgetDatabase(folder: string): void {
   OPEN.delete(folder);
   if (db?.open) db.close();
 }
+
+/** Whether what is committed in the folder survives a power failure, and not only the end of the process. */
+export const isSyncing = (folder: string): boolean =>
+  OPEN.get(folder)?.pragma("synchronous", { simple: true }) === SYNCHRONOUS_FULL;
 
 /** The disk has no room: the next page that the database needs is refused, and so is the reserve. */
 export function fillDisk(folder: string): void {

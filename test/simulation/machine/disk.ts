@@ -69,8 +69,13 @@ export class Disk {
   }
 
   /** A database has just been opened: everything of it is synced. */
-  noteSynced(): void {
+  noteOpened(): void {
     this.#isDamaged = false;
+    this.noteSynced();
+  }
+
+  /** What is in the log now survives a power failure. */
+  noteSynced(): void {
     this.#syncedLogBytes = sizeOf(join(this.#state, LOG));
   }
 

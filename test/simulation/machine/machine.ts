@@ -7,7 +7,7 @@ import { Chance, numberOf } from "../engine/chance.ts";
 import type { Interface, Machine, RunningDaemon, World } from "../world.ts";
 import { MachineClock, ProcessClock } from "./clocks.ts";
 import { DaemonProcess } from "./daemon-process.ts";
-import { forgetDatabase, makeRoom } from "./databases.ts";
+import { forgetDatabase, isSyncing, makeRoom } from "./databases.ts";
 import { Disk } from "./disk.ts";
 import { Kubelet } from "./kubelet.ts";
 import type { OtherPlugins } from "./other-plugins.ts";
@@ -306,7 +306,7 @@ export class SimMachine implements Machine {
 
   #listens(): void {
     if (this.disk.isDamaged) this.#world.oracle.journalLost(this.name);
-    this.disk.noteSynced();
+    this.disk.noteOpened();
     this.#tell("its daemon listens");
     for (const then of [...this.#waiting]) then();
     this.#waiting.clear();
@@ -326,6 +326,7 @@ export class SimMachine implements Machine {
   }
 
   #passed(point: KillPoint): void {
+    if (point === "after-commit" && isSyncing(this.disk.state)) this.disk.noteSynced();
     const armed = this.#killAt;
     if (armed === null || armed.point !== point) return;
     armed.passes -= 1;

@@ -18,6 +18,11 @@ const POOL = "machines";
 const INSPECTED_MS_MAX = 8_000;
 const READS_MS_MAX = 2_000;
 const RETRY_MS = 5_000;
+/** How often a host that was turned off looks whether it was rendered again. */
+const PROVISION_TRIES = 6;
+/** In peace, when somebody looks at the events of data objects, ms. */
+const LOOKS_MS = [5_000, 30_000];
+const EVENTS = "/events";
 const VM_TEMPLATE_ANNOTATION = "metadata.holdfast.dev/data-template";
 const VM_TEMPLATE = "guests";
 
@@ -53,7 +58,36 @@ export async function setUpData(world: World): Promise<void> {
   await makeTemplates(world);
   machinesOf(world).start();
   simClusterOf(world).restored.push(() => machinesOf(world).restored());
-  world.onPeace({ heal: () => makeTemplates(world), check: () => checkIndexes(world) });
+  world.onPeace({ heal: () => heal(world), check: () => checkIndexes(world) });
+}
+
+async function heal(world: World): Promise<void> {
+  await makeTemplates(world);
+  for (const afterMs of LOOKS_MS) world.clock.timer(afterMs, () => void renewData(world));
+}
+
+/** Whose address was taken by hand gets another one when people do as its event says: they delete its data object. */
+async function renewData(world: World): Promise<void> {
+  for (const { object } of world.cluster.etcd.range(EVENTS, "")) {
+    const { namespace, name, uid } = object.involvedObject;
+    const key = `${namespace}/${name}`;
+    const data = object.reason === "AddressMissing" ? at(world, "datas", key) : null;
+    if (data?.metadata.uid !== uid || isBeingDeleted(data) || holdsAddress(world, data)) continue;
+    world.story.tell("metal admin", `deletes Metal3Data ${key}, as its event AddressMissing says`);
+    world.counts.add("machines.data-renewed");
+    machinesOf(world).provisionAgain(name);
+    await remove(world, "datas", key);
+  }
+}
+
+/** It may have its address back by now. */
+function holdsAddress(world: World, { metadata }: KubeObject): boolean {
+  return allOf(world, "allocations").some(
+    ({ spec, status }) =>
+      status?.state === "Bound" &&
+      spec.owner.namespace === metadata.namespace &&
+      [metadata.name, `${metadata.name}-${POOL}`].includes(spec.owner.name),
+  );
 }
 
 async function makeTemplates(world: World): Promise<void> {
@@ -102,6 +136,17 @@ class DataMachines {
     if (booted === undefined) return;
     this.#booted.delete(key);
     this.#world.oracle.machineDown(booted.one);
+  }
+
+  /** The host with this data is turned off, and boots with what is rendered next. */
+  provisionAgain(data: string): void {
+    for (const [key, booted] of this.#booted) {
+      if (booted.data !== data) continue;
+      this.turnOff(key);
+      const uid = at(this.#world, "metal3Machines", key)?.metadata.uid;
+      for (let tries = 1; uid !== undefined && tries <= PROVISION_TRIES; tries += 1)
+        this.#world.clock.timer(tries * RETRY_MS, () => this.#boot(key, uid));
+    }
   }
 
   /** After a restore: what the API server knows nothing of any more is turned off. */

@@ -24,6 +24,7 @@ import { isStaticUid, type PodView, projectPod } from "../kube/views/pod-view.ts
 import type { Log } from "../platform/log.ts";
 import { sleep } from "../platform/time.ts";
 import type { Hint } from "../store/cluster/allocations/hint.ts";
+import type { PodState } from "../store/cluster/claim-access.ts";
 import { KubernetesStore } from "../store/cluster/cluster-store.ts";
 import type { NodeContext } from "../store/node-context.ts";
 import type { PodIdentity } from "../store/records.ts";
@@ -233,18 +234,25 @@ export class ClusterNode {
     this.#events.warn({ apiVersion: "v1", kind: "Pod", namespace, name, uid }, reason, message);
   }
 
+  /** Whether no pod speaks for an attachment that there is other evidence against. False where the API cannot tell. */
+  async podHasEnded(pod: PodIdentity | null): Promise<boolean> {
+    return (await this.podState(pod, false)) !== "living";
+  }
+
   /**
-   * Whether no pod speaks for an attachment that there is other evidence against: its pod has certainly ended, or its container
-   * has none, as on a node without Kubernetes. `alone`: there is none. False where the API cannot tell.
+   * What the pod of an attachment says of its containers; "gone": nothing, or it has none, as on a node without Kubernetes. `alone`:
+   * there is no other evidence against it, and a static pod is gone when another manifest of its name runs. "living" where the API
+   * cannot tell.
    */
-  async podHasEnded(pod: PodIdentity | null, alone = false): Promise<boolean> {
-    if (pod === null) return true;
+  async podState(pod: PodIdentity | null, alone: boolean): Promise<PodState> {
+    if (pod === null) return "gone";
     const deadlineMs = this.api.clock.monotonicMs() + this.#options.addDeadlineMs;
     try {
-      if (alone && isStaticUid(pod.uid)) return await this.pods.hasSuccessor(pod, deadlineMs);
-      return (await this.pods.stateOf(pod, deadlineMs)) !== "living";
+      if (alone && isStaticUid(pod.uid))
+        return (await this.pods.hasSuccessor(pod, deadlineMs)) ? "gone" : "living";
+      return await this.pods.stateOf(pod, deadlineMs);
     } catch (error) {
-      if (error instanceof ApiAway || error instanceof RefusalError) return false;
+      if (error instanceof ApiAway || error instanceof RefusalError) return "living";
       throw error;
     }
   }

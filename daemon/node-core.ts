@@ -163,7 +163,7 @@ export class NodeCore {
       log,
       machine,
       graceSeconds: settings.witnessGraceSeconds,
-      podHasEnded: kubernetes === null ? null : (pod, alone) => kubernetes.cluster.podHasEnded(pod, alone),
+      podState: kubernetes === null ? null : (pod, alone) => kubernetes.cluster.podState(pod, alone),
       isSettled: () => (this.#settlement?.pending ?? null) === null,
     });
     const spool = () => this.#spool.counts();

@@ -2,6 +2,7 @@ import type { Log } from "../platform/log.ts";
 import type { Machine } from "../platform/machine.ts";
 import { type NamespaceState, namespaceState } from "../platform/namespaces.ts";
 import { type Clock, nextTurn } from "../platform/time.ts";
+import type { PodState } from "../store/cluster/claim-access.ts";
 import type { NodeAttachments } from "../store/node-store.ts";
 import { type Attachment, isLearnt, type PodIdentity } from "../store/records.ts";
 
@@ -9,7 +10,7 @@ import { type Attachment, isLearnt, type PodIdentity } from "../store/records.ts
 const PAGE = 200;
 
 /** `alone`: nothing else tells that its containers have ended. */
-type PodHasEnded = (pod: PodIdentity | null, alone: boolean) => Promise<boolean>;
+type ReadPodState = (pod: PodIdentity | null, alone: boolean) => Promise<PodState>;
 
 /**
  * Ends attachments whose DEL was lost: an attachment whose network namespace was seen and has been gone for the whole
@@ -21,7 +22,7 @@ type PodHasEnded = (pod: PodIdentity | null, alone: boolean) => Promise<boolean>
 export class Witness {
   readonly #store: Pick<NodeAttachments, "attachmentsAfter" | "endAttachment">;
   readonly #machine: Pick<Machine, "bootId" | "namespaceIdAt">;
-  readonly #podHasEnded: PodHasEnded | null;
+  readonly #podState: ReadPodState | null;
   readonly #isSettled: () => boolean;
   readonly #clock: Clock;
   readonly #log: Log;
@@ -35,8 +36,8 @@ export class Witness {
     readonly log: Log;
     readonly machine: Pick<Machine, "bootId" | "namespaceIdAt">;
     readonly graceSeconds: number;
-    /** Whether a pod has certainly ended; null: nothing here tells of pods. */
-    readonly podHasEnded: PodHasEnded | null;
+    /** "living" also where nobody can tell; null: nothing here tells of pods. */
+    readonly podState: ReadPodState | null;
     /** Whether the journal's containers are certainly this machine's. */
     isSettled(): boolean;
   }) {
@@ -44,7 +45,7 @@ export class Witness {
     this.#clock = parts.clock;
     this.#log = parts.log;
     this.#machine = parts.machine;
-    this.#podHasEnded = parts.podHasEnded;
+    this.#podState = parts.podState;
     this.#isSettled = () => parts.isSettled();
     this.#graceMs = parts.graceSeconds * 1_000;
   }
@@ -61,8 +62,13 @@ export class Witness {
       const page = this.#store.attachmentsAfter(after, PAGE);
       for (const attachment of page) {
         if (!this.#isGone(attachment)) continue;
-        // Its namespace is not known: its pod's end begins the grace in which its container may still run.
-        if (this.#hasOnlyItsPod(attachment) && !(await this.#hasEnded(attachment))) continue;
+        if (this.#hasOnlyItsPod(attachment)) {
+          // Its namespace is not known: that its pod is gone begins the grace in which its container may still run. When the pod says
+          // that all containers have ended, none does, and its object may be gone when the grace is over.
+          const state = await this.#stateOfPod(attachment);
+          if (state === "completed") await this.#end(attachment);
+          if (state !== "gone") continue;
+        }
         const sinceMs = this.#gone.get(attachment.id) ?? this.#clock.monotonicMs();
         if (this.#clock.monotonicMs() - sinceMs < this.#graceMs) stillGone.set(attachment.id, sinceMs);
         else if (await this.#hasEnded(attachment)) await this.#end(attachment);
@@ -85,7 +91,7 @@ export class Witness {
 
   /** Whether the only evidence is that its pod has ended for the whole grace. */
   #hasOnlyItsPod(attachment: Attachment): boolean {
-    return attachment.pod !== null && this.#podHasEnded !== null && isLearnt(attachment);
+    return attachment.pod !== null && this.#podState !== null && isLearnt(attachment);
   }
 
   #stateOf({ netns }: Attachment): NamespaceState {
@@ -93,7 +99,11 @@ export class Witness {
   }
 
   async #hasEnded(attachment: Attachment): Promise<boolean> {
-    return this.#podHasEnded === null || this.#podHasEnded(attachment.pod, this.#hasOnlyItsPod(attachment));
+    return (await this.#stateOfPod(attachment)) !== "living";
+  }
+
+  async #stateOfPod(attachment: Attachment): Promise<PodState> {
+    return this.#podState === null ? "gone" : this.#podState(attachment.pod, this.#hasOnlyItsPod(attachment));
   }
 
   async #end(attachment: Attachment): Promise<void> {

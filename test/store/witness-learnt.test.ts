@@ -3,6 +3,7 @@ import { expect, test } from "vitest";
 import { Witness } from "../../daemon/witness.ts";
 import { makeLog } from "../../platform/log.ts";
 import { VirtualTime } from "../../platform/virtual-time.ts";
+import type { PodState } from "../../store/cluster/claim-access.ts";
 import type { Attachment } from "../../store/records.ts";
 
 const GRACE_S = 20;
@@ -20,7 +21,7 @@ class Watched {
   readonly #time = new VirtualTime();
   readonly #held: Attachment[];
   readonly #witness: Witness;
-  hasEnded = false;
+  podState: PodState = "living";
   isSettled = true;
   /** Whether each question was told that nothing else tells of the end. */
   readonly alone = new Set<boolean>();
@@ -39,14 +40,14 @@ class Watched {
       log: makeLog("silent", this.#clock),
       machine: { bootId: "boot-1", namespaceIdAt: () => idThere },
       graceSeconds: GRACE_S,
-      podHasEnded: isKubernetes ? (_, alone) => this.#askedFor(alone) : null,
+      podState: isKubernetes ? (_, alone) => this.#askedFor(alone) : null,
       isSettled: () => this.isSettled,
     });
   }
 
-  async #askedFor(alone: boolean): Promise<boolean> {
+  async #askedFor(alone: boolean): Promise<PodState> {
     this.alone.add(alone);
-    return this.hasEnded;
+    return this.podState;
   }
 
   async isKeptFor(seconds: number): Promise<boolean> {
@@ -61,10 +62,17 @@ class Watched {
 test("an attachment recovered after its journal was lost is ended a whole grace after its pod, however long it was known", async () => {
   const watched = new Watched(RECOVERED);
   expect(await watched.isKeptFor(5 * GRACE_S)).toBe(true);
-  watched.hasEnded = true;
+  watched.podState = "gone";
   expect(await watched.isKeptFor(GRACE_S)).toBe(true);
   expect(await watched.isKeptFor(10)).toBe(false);
   expect([...watched.alone]).toEqual([true]);
+});
+
+test("an attachment recovered after its journal was lost is ended at once when its pod says that all containers have ended", async () => {
+  const watched = new Watched(RECOVERED);
+  expect(await watched.isKeptFor(GRACE_S)).toBe(true);
+  watched.podState = "completed";
+  expect(await watched.isKeptFor(5)).toBe(false);
 });
 
 test.each([
@@ -78,13 +86,13 @@ test.each([
   },
 ])("an attachment $what is not ended without a DEL", async ({ parts, options }) => {
   const watched = new Watched(parts, options);
-  watched.hasEnded = true;
+  watched.podState = "gone";
   expect(await watched.isKeptFor(5 * GRACE_S)).toBe(true);
 });
 
 test("an attachment of another boot is ended a whole grace after the node has settled, and not before", async () => {
   const watched = new Watched({ ...UNSEEN, stamp: { bootId: "boot-0", us: 5 } });
-  watched.hasEnded = true;
+  watched.podState = "gone";
   watched.isSettled = false;
   expect(await watched.isKeptFor(5 * GRACE_S)).toBe(true);
   watched.isSettled = true;

@@ -1,7 +1,7 @@
 import type { NetworkDefinition } from "../../ipam/definition/network-definition.ts";
 import { parsePluginConfig } from "../../ipam/definition/plugin-config.ts";
 import { knownKindOf } from "../../ipam/owner.ts";
-import { addressBytes } from "../../ipam/space/address.ts";
+import { addressBytes, sameAddress } from "../../ipam/space/address.ts";
 import { type InterfaceAddress, parseInterfaceAddress } from "../../ipam/space/cidr.ts";
 import { placeOf } from "../../ipam/space/range-set.ts";
 import type { KubeApi } from "../../kube/kube-api.ts";
@@ -18,6 +18,7 @@ import { BOOT } from "../journal/former-boots.ts";
 import type { Transaction } from "../journal/group-commit.ts";
 import { owe } from "../journal/intents.ts";
 import type { Ledger } from "../journal/ledger.ts";
+import { attachmentOf } from "../journal/rows.ts";
 import type { StateFolder } from "../journal/state-folder.ts";
 import type { NodeContext } from "../node-context.ts";
 import { type PodIdentity, UNSEEN_NAMESPACE } from "../records.ts";
@@ -30,6 +31,8 @@ import type { ClaimAccess } from "./claim-access.ts";
  * What the API has of this node and the journal has not: no attachment, no ADD under way, no outstanding release.
  *
  *   a DEL of the container was seen             release it: the container is gone
+ *   the runtime has used its ID again since,    release it: the one that runs is another, and has other addresses
+ *   and the namespace of that one is there
  *   first start in this boot, this node is      release it: an ADD that a power failure cut short reserved it, because
  *   certainly ours, and the pod has ended       intents outlive the process but not a power failure
  *   otherwise                                   record it: the journal was lost, wholly or in part, or is a copy, and a
@@ -181,7 +184,7 @@ function settleAll(
   for (const one of all) {
     if (isKnown(ledger, one)) continue;
     const { pod } = one.attachment;
-    if ((pod !== undefined && ended.has(pod.uid)) || wasDeleted(ledger, one)) {
+    if ((pod !== undefined && ended.has(pod.uid)) || wasDeleted(ledger, one) || isOfFormerUse(ledger, one)) {
       owed += oweAll(ledger, one);
       continue;
     }
@@ -198,18 +201,40 @@ function settleAll(
 }
 
 /** Whether the journal has the attachment, an ADD that is about to make it, or its release. */
-function isKnown({ sql, networks }: Ledger, { attachment, object, addresses }: FoundAttachment): boolean {
+function isKnown(ledger: Ledger, found: FoundAttachment): boolean {
+  const { sql, networks } = ledger;
+  const { attachment, object, addresses } = found;
   const { containerID: containerId, interface: interfaceName } = attachment;
   const { network } = object.spec;
   const space = networks.get(network);
-  if (space && sql.attachment.get(containerId, interfaceName, space.id) !== undefined) return true;
+  const isRecorded = space && sql.attachment.get(containerId, interfaceName, space.id) !== undefined;
+  if (isRecorded && !isOfFormerUse(ledger, found)) return true;
   const intents = sql.intentsOfContainer.all(containerId, interfaceName);
-  if (intents.some((row) => row.network_id === space?.id)) return true;
+  if (intents.some(({ network_id: id }) => id === space?.id)) return true;
   return addresses.some(({ address }) =>
     sql.owedOf
       .all(network, addressBytes(address))
       .some((row) => row.container_id === containerId && row.interface === interfaceName),
   );
+}
+
+/**
+ * Whether the container of this ID that certainly runs now is another pod's, with other addresses. A runtime has one
+ * container of an ID at a time.
+ */
+function isOfFormerUse(
+  { sql, networks, context }: Ledger,
+  { attachment, object, addresses }: FoundAttachment,
+): boolean {
+  const { containerID, interface: interfaceName } = attachment;
+  const { network, owner } = object.spec;
+  const space = networks.get(network);
+  const row = space && sql.attachment.get(containerID, interfaceName, space.id);
+  if (!row || row.owner_uid === owner.uid || row.boot_id !== context.bootId) return false;
+  const { ips, netns } = attachmentOf(row, network);
+  const has = (one: InterfaceAddress) =>
+    ips.some((ip) => sameAddress(parseInterfaceAddress(ip.address).address, one.address));
+  return !addresses.some(has) && context.namespaceAlive?.(netns) === true;
 }
 
 /** Whether a DEL of the container has come, in this boot or an earlier one, and found nothing to end. */

@@ -87,6 +87,24 @@ test("a DEL that comes to a lost journal before it is filled frees the address a
   expect(node.bound).toEqual([`${ips[1]}: b.eth0`]);
 });
 
+test.each(["runs", "is gone"])(
+  "what a container with a used ID had is given back after a restore while the next one of the ID %s",
+  async (next) => {
+    const { node, ips } = await started("a");
+    const [before] = node.allocations;
+    await node.store.detach(detachWant("a"));
+    await node.store.drainOutbox();
+    const [now] = await node.added(want("a", { pod: "b" }));
+    expect(now).not.toBe(ips[0]);
+    node.api.put(ALLOCATIONS_PATH, before as object);
+    const isGone = next === "is gone";
+    if (!isGone) node.livingNamespaces.add(want("a").netns.path);
+    await node.store.recoverUnknown();
+    await node.store.drainOutbox();
+    expect(node.bound).toEqual([...(isGone ? [`${ips[0]}: a.eth0`] : []), `${now}: a.eth0`].sort());
+  },
+);
+
 test("a journal of another node is put aside: nothing of it is held or released under this one's name", async () => {
   const { node } = await started("a", "b");
   const bound = node.bound;

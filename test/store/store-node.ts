@@ -30,6 +30,8 @@ export class StoreNode {
   readonly endedPods = new Set<string>();
   /** Paths of network namespaces that were seen, and are gone. */
   readonly goneNamespaces = new Set<string>();
+  /** Paths of those that certainly exist. */
+  readonly livingNamespaces = new Set<string>();
   store!: KubernetesStore;
 
   constructor() {
@@ -65,6 +67,7 @@ export class StoreNode {
         bootId,
         hostLocalDirs,
         namespaceGone: ({ path }) => this.goneNamespaces.has(path),
+        namespaceAlive: ({ path }) => this.livingNamespaces.has(path),
       },
       log: { info: say, warn: say, error: say },
       api,

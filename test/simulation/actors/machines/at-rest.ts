@@ -1,6 +1,7 @@
 import type { KubeObject } from "../../../../kube/fake/objects.ts";
 import { Violation } from "../../engine/violation.ts";
 import type { World } from "../../world.ts";
+import { isSeenToGoOn } from "../people/cluster-ends.ts";
 import { fleetOf } from "./fleet.ts";
 import { allOf, at, isBeingDeleted, keyOf } from "./objects.ts";
 
@@ -80,10 +81,21 @@ function checkAnswers(world: World, claims: readonly KubeObject[], allocations: 
     const other = seen.get(name);
     if (other !== undefined) fail("one address for two", `IPAddresses ${other} and ${key} are both ${name}`);
     seen.set(name, key);
-    const owner = byName.get(name)?.spec.owner;
-    if (owner !== undefined && living.has(owner.uid)) continue;
+    const held = byName.get(name);
+    if (held !== undefined && (living.has(held.spec.owner.uid) || isKeptAsMoved(world, held))) continue;
     fail("left behind", `IPAddress ${key} is left, and no claim holds ${name}`);
   }
+}
+
+/**
+ * The Cluster is gone as well, and a controller that runs now did not see it go on before: it may have moved away, so what its machines
+ * were told is kept until people release it or clusterGoneReleaseSeconds are over (docs/known-limits.md).
+ */
+function isKeptAsMoved(world: World, { spec, status }: KubeObject): boolean {
+  const { namespace, cluster = "" } = spec.owner;
+  const key = `${namespace}/${cluster}`;
+  if (cluster === "" || status?.state !== "Bound" || at(world, "clusters", key) !== null) return false;
+  return !isSeenToGoOn(world, key);
 }
 
 function textOf(allocations: readonly KubeObject[]): string {

@@ -64,7 +64,8 @@ async function checkOnce({
   possession.checkLists();
   checkOwnerPods(knowledge, etcd);
   checkNeeds(knowledge, etcd);
-  checkReasons({ ...knowledge, etcd, upNodes, nowMs: nowMs(), restMsMax });
+  const knownSinceMs = Math.max(0, ...controllers().map((one) => one.knowsSinceMs("pods")));
+  checkReasons({ ...knowledge, etcd, upNodes, nowMs: nowMs(), restMsMax, knownSinceMs });
   counts.check(etcd, knowledge.allocations);
   for (const place of possession.open) {
     const who = possession.whoLacks(place);

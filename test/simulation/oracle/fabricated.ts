@@ -25,6 +25,8 @@ export class Fabricated {
   notReady: string | null = null;
   isUp = true;
   nowMs = 0;
+  /** Since when the controller knows all pods. */
+  knownSinceMs = 0;
 
   constructor() {
     this.oracle = makeOracle({
@@ -32,7 +34,7 @@ export class Fabricated {
       nowMs: () => this.nowMs,
       wallMs: () => this.nowMs,
       machines: () => [this.#machine()],
-      controllers: () => [{ isRunning: true }],
+      controllers: () => [{ isRunning: true, knowsSinceMs: () => this.knownSinceMs }],
       restMsMax: REST_MS,
       pause: async (ms) => {
         this.nowMs += ms;

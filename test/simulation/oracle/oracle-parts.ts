@@ -24,7 +24,11 @@ export interface OracleParts {
   /** What the API server's clock shows, ms. */
   wallMs(): number;
   machines(): readonly CheckedMachine[];
-  controllers(): readonly { readonly isRunning: boolean }[];
+  controllers(): readonly {
+    readonly isRunning: boolean;
+    /** Since when it follows all objects of a kind without having listed them anew, ms of the world; Infinity: it does not. */
+    knowsSinceMs(kind: "pods"): number;
+  }[];
   /** Lets so much time of the world pass, ms. */
   pause(ms: number): Promise<void>;
   /** How long an address is kept at most after its last reason has gone, cool-down and graces included, ms. */

@@ -11,7 +11,12 @@ export interface ReasonParts extends PossessionParts {
   readonly nowMs: number;
   /** How long an address may rest before its object is deleted, ms. */
   readonly restMsMax: number;
+  /** Since when controllers follow everything, ms: they count rests from then on. */
+  readonly knownSinceMs: number;
 }
+
+/** What controllers must have seen rest for so long, of a network without a definition too, they have deleted, ms. */
+const SEEN_MS_MAX = 90_000;
 
 const STATIC_UID = /^[0-9a-f]{16,64}$/;
 
@@ -20,7 +25,9 @@ export function checkReasons(parts: ReasonParts): void {
   for (const held of parts.allocations.all()) {
     const since = `since ${(held.sinceMs / 1_000).toFixed(3)} s`;
     const { address, network, owner, name } = held;
-    if (held.isCooling && parts.nowMs - held.sinceMs > parts.restMsMax && !isToldOf(held, parts))
+    const isDue =
+      parts.nowMs - held.sinceMs > parts.restMsMax && parts.nowMs - parts.knownSinceMs > SEEN_MS_MAX;
+    if (held.isCooling && isDue && !isToldOf(held, parts))
       throw violation(
         "rests-for-ever",
         `${address} of network ${network} is Cooling ${since} (IPAllocation ${name})`,

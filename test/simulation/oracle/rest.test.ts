@@ -105,6 +105,14 @@ test.each<[string, string, (world: Fabricated) => void]>([
   ],
   ["rests-for-ever", "it rests", (world) => world.hold(A, { name: "gone" }, { state: "Cooling" })],
   [
+    "nothing",
+    "it rests, and the controller has everything in sight again since a moment ago",
+    (world) => {
+      world.knownSinceMs = 150_000;
+      world.hold(A, { name: "gone" }, { state: "Cooling" });
+    },
+  ],
+  [
     "held-without-reason",
     "the machine's claim is gone",
     (world) => world.hold(A, { kind: "IPAddressClaim", name: "m" }),

@@ -64,7 +64,9 @@ async function checkOnce({
   possession.checkLists();
   checkOwnerPods(knowledge, etcd);
   checkNeeds(knowledge, etcd);
-  const knownSinceMs = Math.max(0, ...controllers().map((one) => one.knowsSinceMs("pods")));
+  // One that follows no pods excuses nothing.
+  const known = controllers().map((one) => one.knowsSinceMs("pods"));
+  const knownSinceMs = Math.max(0, ...known.filter(Number.isFinite));
   checkReasons({ ...knowledge, etcd, upNodes, nowMs: nowMs(), restMsMax, knownSinceMs });
   counts.check(etcd, knowledge.allocations);
   for (const place of possession.open) {

@@ -7,7 +7,7 @@
 # make format  what Biome can mend, and the lists of settings in docs/
 # make bench   the numbers of bench/README.md, measured here and now
 # make release   what clusterctl installs: dist/release/ipam-components.yaml, metadata.yaml
-# make install PREFIX=/usr/local DESTDIR= NODE=   the built files, the plugin binary into CNI_BIN, the units into UNITS and
+# make install PREFIX=/usr/local DESTDIR=   the built files, the plugin binary into CNI_BIN, the units into UNITS and
 #              the metadata server's user into SYSUSERS (either empty: not at all; holdfast.service needs its group)
 # make uninstall   takes them and the units away, and names what it leaves
 
@@ -20,8 +20,9 @@ SYSUSERS ?= /usr/lib/sysusers.d
 SYSTEMD ?= $(wildcard /run/systemd/system)
 UNIT_NAMES := holdfast.service holdfast-metadata.service holdfast-metadata.socket holdfast-metadata-net.service holdfast-metadata.target
 CC ?= cc
-# What the installed command runs with, whatever else is in PATH: its SQLite is compiled for this one.
-NODE ?= $(shell node -p process.execPath 2>/dev/null)
+# The Node that the product brings along (package.json, optionalDependencies), first in PATH for all that follows.
+NODE := $(CURDIR)/node_modules/node-linux-$(if $(filter aarch64,$(shell uname -m)),arm64,x64)/bin/node
+export PATH := $(CURDIR)/node_modules/.bin:$(PATH)
 
 C_FLAGS := -std=c11 -D_GNU_SOURCE -Wall -Wextra -Wpedantic -Wconversion -Wshadow -Wstrict-prototypes -Wformat=2 -Wvla -Werror
 SHIM_FLAGS = $(C_FLAGS) -DHOLDFAST_VERSION='"$(VERSION)"'
@@ -34,10 +35,6 @@ SHIM_SOURCES := $(wildcard cni-shim/*.c)
 SHIM_HEADERS := $(wildcard cni-shim/*.h)
 BUNDLED := $(shell find cli controller daemon admin cni metadata identity claims store kube platform ipam cni-shim version.ts -name '*.ts' 2>/dev/null)
 
-# Node's own headers, where they are installed beside it: nothing has to be downloaded to compile SQLite.
-NODE_PREFIX := $(shell node -p 'path.resolve(process.execPath, "../..")' 2>/dev/null)
-NODE_HEADERS := $(if $(wildcard $(NODE_PREFIX)/include/node/node.h),npm_config_nodedir=$(NODE_PREFIX))
-
 SIMULATED := $(shell find test/simulation -name '*.ts' 2>/dev/null)
 
 .PHONY: build demo test lint format bench simulate soak release install uninstall clean system-packages
@@ -46,12 +43,11 @@ SIMULATED := $(shell find test/simulation -name '*.ts' 2>/dev/null)
 
 build: dist/bin/holdfast dist/bin/holdfast-ipam
 
-# npm says little and works long: better-sqlite3 compiles its SQLite. Not `npm ci`, which refuses where a registry mirror
-# lacks the optional packages of other platforms; the lock file decides the versions all the same, and is not written.
+# Not `npm ci`, which refuses where a registry mirror lacks the optional packages of other platforms; the lock file decides
+# the versions all the same, and is not written.
 node_modules/.installed: package.json package-lock.json
 	@tools/check-tools
-	@echo "installing npm packages; compiling SQLite takes a minute or two"
-	npm_config_build_from_source=true $(NODE_HEADERS) npm install --no-save --no-progress
+	npm install --no-save --no-update-notifier --loglevel=error
 	@touch $@
 
 dist/bin/holdfast: node_modules/.installed tools/bundle.mjs tools/supply.mjs $(BUNDLED)
@@ -79,18 +75,18 @@ demo: system-packages build
 	@node examples/demo/run.mjs
 
 lint: node_modules/.installed dist/bin/holdfast-ipam
-	npx --no-install biome check --error-on-warnings .
-	npx --no-install tsc --noEmit -p .
-	npx --no-install knip
-	npx --no-install vitest run --project tidy --silent=passed-only
+	biome check --error-on-warnings .
+	tsc --noEmit -p .
+	knip
+	vitest run --project tidy --silent=passed-only
 
 # With a real API server: KUBEBUILDER_ASSETS says where one is, else one is built once (tools/kube-assets).
 test: system-packages build build/holdfast-ipam-asan build/fault-injection.so lint
 	test/metadata/cloud-init/fetch && test/metadata/cloud-init/fetch-newer || test -z "$$CI"
-	set -e; export HOLDFAST_KUBE_ASSETS="$$(tools/kube-assets)"; npx --no-install vitest run --project unit --project system
+	set -e; export HOLDFAST_KUBE_ASSETS="$$(tools/kube-assets)"; vitest run --project unit --project system
 
 format: node_modules/.installed
-	npx --no-install biome check --write .
+	biome check --write .
 	node tools/settings-docs.mjs
 
 bench: system-packages build
@@ -114,7 +110,9 @@ release: build
 
 install: build
 	install -d $(DESTDIR)$(PREFIX)/lib/holdfast/bin $(DESTDIR)$(PREFIX)/lib/holdfast/lib $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(CNI_BIN)
-	sed '1s|.*|#!$(NODE)|' dist/bin/holdfast > $(DESTDIR)$(PREFIX)/lib/holdfast/bin/.holdfast.new
+	install -m 0755 $(NODE) $(DESTDIR)$(PREFIX)/lib/holdfast/bin/.node.new
+	mv -f $(DESTDIR)$(PREFIX)/lib/holdfast/bin/.node.new $(DESTDIR)$(PREFIX)/lib/holdfast/bin/node
+	sed '1s|.*|#!$(PREFIX)/lib/holdfast/bin/node|' dist/bin/holdfast > $(DESTDIR)$(PREFIX)/lib/holdfast/bin/.holdfast.new
 	chmod 0755 $(DESTDIR)$(PREFIX)/lib/holdfast/bin/.holdfast.new
 	mv -f $(DESTDIR)$(PREFIX)/lib/holdfast/bin/.holdfast.new $(DESTDIR)$(PREFIX)/lib/holdfast/bin/holdfast
 	install -m 0644 dist/lib/*.cjs dist/lib/*.cache dist/lib/better_sqlite3.node $(DESTDIR)$(PREFIX)/lib/holdfast/lib/

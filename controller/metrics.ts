@@ -1,4 +1,4 @@
-import { Counter, collectDefaultMetrics, Gauge, Registry } from "prom-client";
+import { Counter, collectDefaultMetrics, Gauge, Registry } from "../platform/prometheus.ts";
 import type { OwnModeCounts } from "./machine-data/own-mode.ts";
 import type { NetworkCounts } from "./network-counts.ts";
 

@@ -1,7 +1,7 @@
-import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from "prom-client";
 import type { RefusalCode } from "../ipam/refusals.ts";
 import { addPortMetrics } from "../metadata/ports/metrics.ts";
 import type { PortService } from "../metadata/ports/port-service.ts";
+import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from "../platform/prometheus.ts";
 import { StorageFault } from "../store/allocations.ts";
 import type { Networks } from "../store/node-store.ts";
 import type { NetworkView } from "../store/records.ts";

@@ -8,7 +8,7 @@ import { writeSupplyChain } from "./supply.mjs";
 const common = {
   bundle: true,
   platform: "node",
-  target: "node20",
+  target: "node24",
   format: "cjs",
   minifySyntax: true,
   // What is not read again takes no memory: Node keeps the text of what it runs.
@@ -37,7 +37,8 @@ async function buildInto(outfile, options) {
 const bundles = await Promise.all([
   buildInto("dist/bin/holdfast", {
     entryPoints: ["cli/main.ts"],
-    banner: { js: "#!/usr/bin/env node" },
+    // The Node of node_modules, which runs this; `make install` writes that of the installation.
+    banner: { js: `#!${process.execPath}` },
     // Felt in a start of 80 ms: every byte is read each time, and YAML is needed by few commands.
     minify: true,
     alias: { yaml: "../lib/yaml.cjs" },
@@ -52,7 +53,7 @@ const bundles = await Promise.all([
 ]);
 // Renamed into place: a daemon that runs from here has the old file mapped and would crash if it changed.
 copyFileSync(
-  "node_modules/better-sqlite3/build/Release/better_sqlite3.node",
+  `node_modules/better-sqlite3/prebuilds/linux-${process.arch}.node`,
   "dist/lib/better_sqlite3.node.new",
 );
 renameSync("dist/lib/better_sqlite3.node.new", "dist/lib/better_sqlite3.node");

@@ -19,7 +19,7 @@ await build({
   outfile: `${outfile}.new`,
   bundle: true,
   platform: "node",
-  target: "node20",
+  target: "node24",
   format: "cjs",
   external: ["better-sqlite3"],
   sourcemap: "inline",

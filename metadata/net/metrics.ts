@@ -1,4 +1,4 @@
-import type { Registry } from "prom-client";
+import type { Registry } from "../../platform/prometheus.ts";
 import { ask } from "./haproxy/command-socket.ts";
 import { parseShowStat } from "./haproxy/haproxy-stat.ts";
 
@@ -48,7 +48,7 @@ export class NetMetrics {
   }
 
   async #makeRegistry(): Promise<Registry> {
-    const { Counter, collectDefaultMetrics, Gauge, Registry } = await import("prom-client");
+    const { Counter, collectDefaultMetrics, Gauge, Registry } = await import("../../platform/prometheus.ts");
     const sources = this.#sources;
     const registry = new Registry();
     const registers = [registry];

@@ -1,4 +1,4 @@
-import { Counter, Gauge, type Registry } from "prom-client";
+import { Counter, Gauge, type Registry } from "../../platform/prometheus.ts";
 import type { PortService } from "./port-service.ts";
 
 export function addPortMetrics(registry: Registry, service: PortService): void {

@@ -1,6 +1,6 @@
-import { Counter, collectDefaultMetrics, Histogram, Registry } from "prom-client";
 import type { IdentityOutcome } from "../../identity/client.ts";
 import { BoundedMap } from "../../platform/bounded-map.ts";
+import { Counter, collectDefaultMetrics, Histogram, Registry } from "../../platform/prometheus.ts";
 import { readTarget } from "../documents/request-path.ts";
 import type { ProxyOutcome } from "../proxy/proxy.ts";
 import type { Backend } from "../tenant/tenant-source.ts";

@@ -63,5 +63,6 @@ test("the command line does not carry what only the daemon needs", () => {
   );
   const outside = [...required].filter((name) => !isBuiltin(name));
   expect(outside).toEqual(["../lib/yaml.cjs"]);
-  for (const daemons of ["better_sqlite3", "fastify", "prom-client"]) expect(bundle).not.toContain(daemons);
+  for (const daemons of ["better_sqlite3", "fastify", "@prometheus-io"])
+    expect(bundle).not.toContain(daemons);
 });

@@ -20,7 +20,8 @@ SYSUSERS ?= /usr/lib/sysusers.d
 SYSTEMD ?= $(wildcard /run/systemd/system)
 UNIT_NAMES := holdfast.service holdfast-metadata.service holdfast-metadata.socket holdfast-metadata-net.service holdfast-metadata.target
 CC ?= cc
-# The Node that the product brings along (package.json, optionalDependencies), first in PATH for all that follows.
+# The Node that the product brings (package.json, optionalDependencies), first in PATH for all that follows:
+# docs/decisions/0048.
 NODE := $(CURDIR)/node_modules/node-linux-$(if $(filter aarch64,$(shell uname -m)),arm64,x64)/bin/node
 export PATH := $(CURDIR)/node_modules/.bin:$(PATH)
 

@@ -14,7 +14,7 @@ const PREFIX_CHARS = Module.wrap("").lastIndexOf("\n");
 /**
  * `require` for a bundle of lib/, with the code beside it that V8 compiled when it was built: compiling megabytes is a
  * third of a daemon's start. Code of another text, V8 or set of flags is left alone; then the text is compiled, as
- * without a cache.
+ * without a cache. Installed, it is always the V8 of the build: docs/decisions/0048.
  */
 export function loadBundle(path: string): unknown {
   return evaluate(compileBundle(path), path);

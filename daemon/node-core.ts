@@ -10,7 +10,7 @@ import type { Finding } from "../ipam/finding.ts";
 import type { Connect } from "../kube/kube-api.ts";
 import { PortService } from "../metadata/ports/port-service.ts";
 import { BootAgreement } from "../platform/boot-id.ts";
-import { ensureFolder } from "../platform/folders.ts";
+import { ensureFolder } from "../platform/files.ts";
 import type { Log } from "../platform/log.ts";
 import type { Machine } from "../platform/machine.ts";
 import { namespaceState } from "../platform/namespaces.ts";

@@ -2,7 +2,7 @@ import { readdirSync, readFileSync, renameSync, rmSync, unlinkSync } from "node:
 import { join } from "node:path";
 import { readWireRequest } from "../cni/request.ts";
 import type { CniWireRequest } from "../cni-shim/wire.ts";
-import { ensureFolder } from "../platform/folders.ts";
+import { ensureFolder } from "../platform/files.ts";
 import type { Log } from "../platform/log.ts";
 import { SingleFlight } from "../platform/single-flight.ts";
 import type { Clock, Timer } from "../platform/time.ts";

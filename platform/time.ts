@@ -5,10 +5,10 @@
  *   run-process, settings/     the frame of a process: its settings, signals, exit code; host-port, groups
  *   log, warn-once             logging, and its limits
  *   bounded-map, single-flight, next-flight, several-at-once   bounded memory; shared and concurrent work
- *   health-server              /healthz, /readyz, /metrics
+ *   health-server, prometheus  /healthz, /readyz, /metrics
  *   socket, api-query, api-error    unix sockets, and requests on them
  *   machine            the port to the machine: its boot, its network namespaces
- *   boot-id, namespaces, resolv-conf, folders, watched-file, write-durably   the machine itself
+ *   boot-id, namespaces, resolv-conf, files, watched-file   the machine itself
  *   kill-point                 crashes in tests
  */
 

@@ -59,11 +59,7 @@ copyFileSync(
 renameSync("dist/lib/better_sqlite3.node.new", "dist/lib/better_sqlite3.node");
 await writeCodeCaches(["daemon", "controller", "metadata", "metadata-net", "cluster"]);
 // Files without an ending are what the nearest package.json says; dist/ may be copied away from ours.
-// The addon runs with this major version of Node alone; who starts it with another is told of both.
-writeFileSync(
-  "dist/package.json",
-  `${JSON.stringify({ type: "commonjs", builtWithNode: process.version })}\n`,
-);
+writeFileSync("dist/package.json", `${JSON.stringify({ type: "commonjs" })}\n`);
 writeSupplyChain(
   bundles.map(({ metafile }) => metafile),
   bundles.map(({ comments }) => comments),

@@ -4,6 +4,7 @@ import { execFileSync } from "node:child_process";
 import { createHash } from "node:crypto";
 import { existsSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
+import Database from "better-sqlite3";
 
 const LICENCE_FILE = /^((un)?licen[cs]e|copying|notice)([.-].*)?$/i;
 /** For packages that declare it and bring no text along. */
@@ -31,8 +32,9 @@ export function writeSupplyChain(metafiles, legalComments) {
 function packagesOf(files) {
   const lock = readJson("package-lock.json").packages;
   const folders = new Set(files.map(folderOf).filter((folder) => folder !== null));
-  // Only its addon is in dist/lib, and the addon is all of it.
+  // Its prebuilt module is in dist/lib, and the Node that runs everything is installed beside the bundles.
   folders.add("node_modules/better-sqlite3");
+  folders.add(`node_modules/node-linux-${process.arch}`);
   return [...folders].sort().map((folder) => {
     const { name, version, license, author } = readJson(join(folder, "package.json"));
     const locked = lock[folder];
@@ -91,10 +93,11 @@ function licenceTexts(folder) {
     .map((name) => readFileSync(join(folder, name), "utf8").trim());
 }
 
-/** What is compiled in: SQLite into its addon, the C library into the plugin binary. */
+/** What is compiled in: SQLite into its module, the C library into the plugin binary. */
 function compiledParts() {
-  const source = readFileSync("node_modules/better-sqlite3/deps/sqlite3/sqlite3.h", "utf8");
-  const sqlite = /#define SQLITE_VERSION\s+"([^"]+)"/.exec(source)[1];
+  const memory = new Database(":memory:");
+  const sqlite = memory.prepare("SELECT sqlite_version()").pluck().get();
+  memory.close();
   const parts = [
     {
       name: "sqlite",

@@ -1,5 +1,5 @@
 import { Buffer } from "node:buffer";
-import { ensureFolder } from "../../platform/folders.ts";
+import { ensureFolder } from "../../platform/files.ts";
 import type { Log } from "../../platform/log.ts";
 import type { Clock } from "../../platform/time.ts";
 import { WatchedFile } from "../../platform/watched-file.ts";

@@ -1,7 +1,7 @@
 import { Buffer } from "node:buffer";
 import { existsSync, linkSync, rmSync } from "node:fs";
+import { writeDurably } from "../../platform/files.ts";
 import type { Clock } from "../../platform/time.ts";
-import { writeDurably } from "../../platform/write-durably.ts";
 
 /** Of HMAC-SHA256: a longer key adds nothing, a shorter one takes something away. */
 const KEY_BYTES_MIN = 32;

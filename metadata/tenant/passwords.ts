@@ -1,9 +1,8 @@
 import type { Buffer } from "node:buffer";
 import { linkSync, readFileSync, rmSync, statSync } from "node:fs";
 import { join } from "node:path";
-import { ensureFolder } from "../../platform/folders.ts";
+import { ensureFolder, syncFolder, writeDurably } from "../../platform/files.ts";
 import { type Clock, randomUuid } from "../../platform/time.ts";
-import { syncFolder, writeDurably } from "../../platform/write-durably.ts";
 
 /** Guests' passwords as files, one for each instance; each is written once. */
 export class Passwords {

@@ -5,7 +5,6 @@ import {
   existsSync,
   fsyncSync,
   openSync,
-  readFileSync,
   renameSync,
   rmSync,
   statfsSync,
@@ -68,34 +67,14 @@ export function openDatabase(folder: string, clock: Clock): Database.Database {
   } catch (error) {
     const { code, message } = error as { code?: unknown; message: string };
     if (code === undefined) throw error;
-    if (code === "ERR_DLOPEN_FAILED") throw Object.assign(new Error(notLoaded(message)), { code });
+    if (code === "ERR_DLOPEN_FAILED") {
+      const problem = `the SQLite module of Holdfast cannot be loaded (${message})`;
+      const remedy = "install Holdfast again; the state folder was not opened";
+      throw Object.assign(new Error(`${problem}: ${remedy}`), { code });
+    }
     const remedy =
       "expected a writable folder on a sound local disk with room; mend it, or give another --state";
     throw Object.assign(new Error(`state folder ${folder} cannot be used: ${message}; ${remedy}`), { code });
-  }
-}
-
-/** SQLite is compiled for one major version of Node, and an upgrade of the system's Node leaves it behind. */
-function notLoaded(cause: string): string {
-  const here = `this is Node ${process.version} (${process.execPath})`;
-  const [built, required] = [...cause.matchAll(/NODE_MODULE_VERSION (\d+)/g)].map(([, number]) => number);
-  const remedy = "the state folder was not opened";
-  if (built === undefined || required === undefined)
-    return `the SQLite module of Holdfast cannot be loaded (${cause}), and ${here}: build and install Holdfast again on this system; ${remedy}`;
-  const version = builtWith();
-  return (
-    `Holdfast was built with ${version === null ? "another Node" : `Node ${version}`} (NODE_MODULE_VERSION ${built}), and ${here}, which ` +
-    `needs ${required}: run it with the Node that it was built with, or build and install it again with this one; ${remedy}`
-  );
-}
-
-/** The version of Node that made dist/; null: not known. */
-function builtWith(): string | null {
-  try {
-    const { builtWithNode } = JSON.parse(readFileSync(join(import.meta.dirname, "../package.json"), "utf8"));
-    return typeof builtWithNode === "string" ? builtWithNode : null;
-  } catch {
-    return null;
   }
 }
 

@@ -27,7 +27,9 @@ const NOBODY = 65_534;
 let target: string;
 beforeAll(() => {
   target = newFolder();
-  execFileSync("make", ["-C", ROOT, "install", `DESTDIR=${target}`, "PREFIX=/usr/local"], { stdio: "pipe" });
+  // Without DESTDIR, which is for files that are moved to where they belong later: these run where they are.
+  const places = [`PREFIX=${join(target, "usr/local")}`, `CNI_BIN=${join(target, "opt/cni/bin")}`];
+  execFileSync("make", ["-C", ROOT, "install", ...places, "UNITS=", "SYSUSERS="], { stdio: "pipe" });
 });
 afterAll(() => rmSync(target, { recursive: true, force: true }));
 
@@ -67,53 +69,28 @@ test("all of the bundles is installed, with the code that was compiled of them",
   expect(files(join(target, "usr/local/lib/holdfast/lib"))).toEqual(built);
 });
 
-test("what is installed runs with the Node that it was built with, whatever is in PATH", async () => {
-  const holdfast = join(target, "usr/local/lib/holdfast/bin/holdfast");
-  const [first] = readFileSync(holdfast, "utf8").split("\n", 1);
-  expect(first).toBe(`#!${execFileSync("node", ["-p", "process.execPath"], { encoding: "utf8" }).trim()}`);
-  const { code, stderr } = await run(holdfast, ["version"], {
+test("what is installed runs with the Node that it brings, whatever is in PATH", async () => {
+  const { stdout, code } = await run(join(target, "usr/local/bin/holdfast"), ["--help"], {
     PATH: "/nonexistent",
-    HOLDFAST_SOCKET: "/nonexistent",
   });
-  expect(stderr).not.toContain("No such file or directory");
-  expect(code).not.toBe(127);
+  expect(stdout).toMatch(/^Usage: holdfast /);
+  expect(code).toBe(0);
 });
 
-test("a Node that the SQLite module does not fit is named, with the one that does", async () => {
-  const lib = join(target, "usr/local/lib/holdfast/lib");
-  const addon = join(lib, "better_sqlite3.node");
+test("an SQLite module that cannot be loaded is named, with the remedy", async () => {
+  const addon = join(target, "usr/local/lib/holdfast/lib/better_sqlite3.node");
   const kept = readFileSync(addon);
-  const source = join(target, "other.c");
-  // What a module says of itself that was compiled for Node 24.
-  writeFileSync(
-    source,
-    `struct { int version; unsigned flags; void *handle; const char *file; void *init, *context; const char *name; void *priv, *link; }
-       module = { 137, 0, 0, "other.c", 0, 0, "other", 0, 0 };
-     void node_module_register(void *);
-     __attribute__((constructor)) static void start(void) { node_module_register(&module); }`,
-  );
-  const start = () =>
-    run(join(target, "usr/local/bin/holdfast"), [
-      "daemon",
-      ...["--state", join(target, "other-state"), "--socket", join(target, "o.sock")],
-    ]);
+  const state = join(target, "other-state");
   try {
-    execFileSync("cc", ["-shared", "-fPIC", "-o", addon, source]);
-    const other = await start();
-    expect(other.code).toBe(1);
-    expect(other.stderr).toMatch(
-      new RegExp(
-        `^holdfast daemon: Holdfast was built with Node ${process.version} \\(NODE_MODULE_VERSION 137\\), and this is Node ` +
-          `${process.version} \\(/.*node\\), which needs ${process.versions.modules}: .*build and install it again`,
-      ),
-    );
-    expect(other.stderr).not.toContain("cannot be used");
     writeFileSync(addon, "of another system");
-    const broken = await start();
-    expect(broken.stderr).toMatch(
-      /^holdfast daemon: the SQLite module of Holdfast cannot be loaded \(.*build and install/,
+    const { code, stderr } = await run(join(target, "usr/local/bin/holdfast"), [
+      "daemon",
+      ...["--state", state, "--socket", join(target, "o.sock")],
+    ]);
+    expect(stderr).toMatch(
+      /^holdfast daemon: the SQLite module of Holdfast cannot be loaded \(.*\): install Holdfast again; the state folder was not opened/,
     );
-    expect(broken.code).toBe(1);
+    expect(code).toBe(1);
   } finally {
     writeFileSync(addon, kept);
   }

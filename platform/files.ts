@@ -1,0 +1,57 @@
+import type { Buffer } from "node:buffer";
+import {
+  accessSync,
+  closeSync,
+  constants,
+  existsSync,
+  fsyncSync,
+  mkdirSync,
+  openSync,
+  writeSync,
+} from "node:fs";
+import { dirname } from "node:path";
+
+/**
+ * Creates a folder and its parents for the owner alone, if they are missing. Throws an Error with the folder, the cause
+ * and the flag for another one.
+ */
+export function ensureFolder(path: string, flag: "state" | "spool"): void {
+  try {
+    makeMissing(path);
+    accessSync(path, constants.W_OK);
+  } catch (error) {
+    const { message } = error as Error;
+    throw new Error(
+      `${flag} folder ${path} cannot be used: ${message}; make it writable, or give another --${flag}`,
+    );
+  }
+}
+
+/** One by one: Node's recursive mkdir reports ENOENT for a read-only file system. */
+function makeMissing(path: string): void {
+  if (existsSync(path)) return;
+  makeMissing(dirname(path));
+  mkdirSync(path, { recursive: true, mode: 0o700 });
+}
+
+/** Writes a new file for its owner alone and waits until it is on the disk. Returns its path; throws when it exists. */
+export function writeDurably(path: string, content: Buffer): string {
+  const file = openSync(path, "wx", 0o600);
+  try {
+    for (let at = 0; at < content.length; ) at += writeSync(file, content, at);
+    fsyncSync(file);
+  } finally {
+    closeSync(file);
+  }
+  return path;
+}
+
+/** Waits until the names in a folder are on the disk. */
+export function syncFolder(path: string): void {
+  const folder = openSync(path, "r");
+  try {
+    fsyncSync(folder);
+  } finally {
+    closeSync(folder);
+  }
+}

@@ -1,9 +1,10 @@
 # make build   dist/bin/holdfast and dist/bin/holdfast-ipam
 # make demo    a VM keeps its address: the whole product in one minute, on real bridges and namespaces
-# make test    everything that is checked, lint included
+# make check   Biome, tsc, knip, the tidy test
+# make test    check, pure code, worlds in memory, the plugin binary and the command line: minutes, and no root needed
+# make test-all   what CI runs: also real API servers, Open vSwitch, OVN, haproxy, systemd, podman, kills and full disks; root
 # make simulate SEED= STEPS= NODES= FOUND= STORY=   a cluster in one process, everything decided by the seed (docs/simulation.md)
 # make soak MINUTES=30 SEED= NODES=   real daemons, controllers and API server, load and faults (docs/soak.md); root
-# make lint    Biome, tsc, knip, the tidy test
 # make format  what Biome can mend, and the lists of settings in docs/
 # make bench   the numbers of bench/README.md, measured here and now
 # make release   what clusterctl installs: dist/release/ipam-components.yaml, metadata.yaml
@@ -38,7 +39,7 @@ BUNDLED := $(shell find cli controller daemon admin cni metadata identity claims
 
 SIMULATED := $(shell find test/simulation -name '*.ts' 2>/dev/null)
 
-.PHONY: build demo test lint format bench simulate soak release install uninstall clean system-packages
+.PHONY: build demo check test test-all format bench simulate soak release install uninstall clean system-packages
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
 
@@ -75,16 +76,20 @@ system-packages:
 demo: system-packages build
 	@node examples/demo/run.mjs
 
-lint: node_modules/.installed dist/bin/holdfast-ipam
+check: node_modules/.installed dist/bin/holdfast-ipam
 	biome check --error-on-warnings .
 	tsc --noEmit -p .
 	knip
 	vitest run --project tidy --silent=passed-only
 
-# With a real API server: KUBEBUILDER_ASSETS says where one is, else one is built once (tools/kube-assets).
-test: system-packages build build/holdfast-ipam-asan build/fault-injection.so lint
+LAYERS := --project fast --project worlds --project process
+test: build build/holdfast-ipam-asan check
+	vitest run $(LAYERS)
+
+# With a real API server: KUBEBUILDER_ASSETS names a folder with one, else it is built once (tools/kube-assets).
+test-all: system-packages build build/holdfast-ipam-asan build/fault-injection.so check
 	test/metadata/cloud-init/fetch && test/metadata/cloud-init/fetch-newer || test -z "$$CI"
-	set -e; export HOLDFAST_KUBE_ASSETS="$$(tools/kube-assets)"; vitest run --project unit --project system
+	set -e; export HOLDFAST_KUBE_ASSETS="$$(tools/kube-assets)"; vitest run $(LAYERS) --project real
 
 format: node_modules/.installed
 	biome check --write .

@@ -1,7 +1,22 @@
 import { defineConfig } from "vitest/config";
 
-// unit: pure code and the stores, in parallel. system: real processes, sockets, namespaces and full disks.
-// tidy: the repository checks itself; part of `make lint`.
+/** A test's layer is its folder. `make test` runs all but `real`, which `make test-all` adds. */
+const LAYERS = {
+  // Pure code, and the stores over real SQLite. Runs on any system.
+  fast: ["admin", "claims", "conversations", "ipam", "metadata", "platform", "store"],
+  // Daemons, controllers and metadata servers in the test's process, over an API server in memory, in virtual time.
+  worlds: ["cluster", "controller", "machines", "metadata-kube"],
+  // The shipped binaries, and the simulation.
+  process: ["cli", "cni", "identity", "network", "shim", "simulation/{actors,engine,machine,mutants,oracle}"],
+  // API servers, Open vSwitch, OVN, haproxy, systemd, podman, full disks, kills, and hours in minutes.
+  real: [
+    ...["deploy", "faults", "kube", "machines-kube", "simulation/long", "soak"],
+    ...["metadata-net", "metadata-node", "metadata-ovn", "metadata-ovs", "metadata-server"],
+  ],
+  // The repository checks itself: `make check`.
+  tidy: ["tidy"],
+};
+
 export default defineConfig({
   test: {
     pool: "forks",
@@ -14,26 +29,9 @@ export default defineConfig({
     reporters: ["default", "./test/harness/closing-line-reporter.ts"],
     testTimeout: 120_000,
     hookTimeout: 120_000,
-    projects: [
-      {
-        extends: true,
-        test: {
-          name: "unit",
-          include: [
-            "test/{ipam,platform,store,claims,admin,metadata,conversations,cluster,controller,machines,metadata-kube}/**/*.test.ts",
-          ],
-        },
-      },
-      {
-        extends: true,
-        test: {
-          name: "system",
-          include: [
-            "test/{shim,cni,faults,cli,network,deploy,kube,identity,machines-kube,metadata-server,metadata-net,metadata-ovs,metadata-ovn,metadata-node,simulation,soak}/**/*.test.ts",
-          ],
-        },
-      },
-      { extends: true, test: { name: "tidy", include: ["test/tidy/**/*.test.ts"] } },
-    ],
+    projects: Object.entries(LAYERS).map(([name, folders]) => ({
+      extends: true as const,
+      test: { name, include: folders.map((folder) => `test/${folder}/**/*.test.ts`) },
+    })),
   },
 });

@@ -37,7 +37,7 @@ function cacheOf(source: string, name = "bundle.cjs"): Buffer {
 /** Of another name: what a process has compiled of a file it remembers, and would not look into a cache of that. */
 function ofAnotherV8(): Buffer {
   const code = Buffer.from(cacheOf(text, "other.cjs").subarray(CHECKSUM_BYTES));
-  code.writeUInt32LE(code.readUInt32LE(V8_VERSION_AT) ^ 1, V8_VERSION_AT);
+  code.writeUInt8(code.readUInt8(V8_VERSION_AT) ^ 1, V8_VERSION_AT);
   const checksum = Buffer.alloc(CHECKSUM_BYTES);
   checksum.writeUInt32LE(crc32(code, crc32(text)));
   return Buffer.concat([checksum, code]);

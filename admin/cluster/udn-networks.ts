@@ -32,7 +32,7 @@ interface UdnNetwork {
 /**
  * The networks that a (Cluster)UserDefinedNetwork defines and none of ours does, counted from the addresses that pods
  * and claims report: OVN-Kubernetes allocates there. Without Layer3 networks, whose nodes have a range each, and
- * invalid ones. Empty if the kinds are not installed or may not be read. Throws ApiAway, ClusterProblem.
+ * those whose ranges cannot be read. Empty if the kinds are not installed or may not be read. Throws ApiAway, ClusterProblem.
  */
 export async function udnNetworks(api: KubeApi, ours: ReadonlySet<string>): Promise<NetworkView[]> {
   try {
@@ -71,8 +71,8 @@ async function readNetworks(api: KubeApi, ours: ReadonlySet<string>): Promise<Ud
   );
   return lists.flat().flatMap((view): UdnNetwork[] => {
     if (view === null || ours.has(view.network)) return [];
-    const defined = defineUdn(view);
-    return defined.kind === "defined" ? [{ view, definition: defined.definition }] : [];
+    const definition = defineUdn(view);
+    return definition === null ? [] : [{ view, definition }];
   });
 }
 

@@ -2,64 +2,65 @@
  * claims/udn/: OVN-Kubernetes' (Cluster)UserDefinedNetworks
  *
  *   udn-object, udn-watch    their projection and their watch
- *   read-udn                 validation (udn-facts), field by field (udn-fields)
- *   layer2, layer3, localnet, common-rules   by topology
+ *   udn-subnets              their subnets, as far as they can be read
  *   udn-definition           as a network definition
  *   service-reference        the Service that answers its metadata
  */
 
-import { PLUGIN_TYPE } from "../../ipam/definition/definition-keys.ts";
+import { isObject, type JsonObject, PLUGIN_TYPE } from "../../ipam/definition/definition-keys.ts";
 import type { NetworkDefinition } from "../../ipam/definition/network-definition.ts";
 import { parsePluginConfig } from "../../ipam/definition/plugin-config.ts";
 import { hostAddresses } from "../../ipam/definition/subnet-ranges.ts";
 import { RefusalError } from "../../ipam/refusals.ts";
-import { type Address, type Family, formatAddress, sameAddress } from "../../ipam/space/address.ts";
+import {
+  type Address,
+  AddressSyntaxError,
+  type Family,
+  formatAddress,
+  parseAddress,
+  sameAddress,
+} from "../../ipam/space/address.ts";
 import { type Cidr, cidrContains, formatCidr } from "../../ipam/space/cidr.ts";
-import { describeProblems, readUdn } from "./read-udn.ts";
-import type { UdnFacts } from "./udn-facts.ts";
 import type { UdnView } from "./udn-object.ts";
-
-export type UdnDefinition =
-  | { readonly kind: "defined"; readonly definition: NetworkDefinition; readonly facts: UdnFacts }
-  /** No single range for the whole network: each node has its own, or addresses are not managed. */
-  | { readonly kind: "without-ranges"; readonly facts: UdnFacts }
-  | { readonly kind: "wrong"; readonly problem: string };
+import { cidrsAt, listOf } from "./udn-subnets.ts";
 
 /**
  * The network definition equivalent to a (Cluster)UserDefinedNetwork: the addresses that may be given to workloads by
- * whichever component allocates them, which is OVN-Kubernetes if its plugin attaches the pods.
+ * whichever component allocates them, which is OVN-Kubernetes if its plugin attaches the pods. The API server has
+ * validated the object by OVN-Kubernetes' rules, so they are not checked again. null: there is no single range for the
+ * whole network (Layer3, where each node has its own, or addresses are not managed), or the ranges cannot be read.
  */
-export function defineUdn(view: UdnView): UdnDefinition {
-  const reading = readUdn(view);
-  if (reading.kind === "wrong") return { kind: "wrong", problem: describeProblems(reading.problems) };
-  const { facts } = reading;
-  if (facts.topology === "Layer3" || facts.subnets.length === 0) return { kind: "without-ranges", facts };
+export function defineUdn({ network, networkSpec }: UdnView): NetworkDefinition | null {
+  const section = [networkSpec.layer2, networkSpec.localnet].find(isObject);
+  const subnets = section ? cidrsAt(section, "subnets") : [];
+  if (section === undefined || subnets.length === 0) return null;
   try {
-    return { kind: "defined", definition: parsePluginConfig(configOf(view.network, facts)), facts };
+    return parsePluginConfig(configOf(network, section, subnets));
   } catch (error) {
-    if (error instanceof RefusalError) return { kind: "wrong", problem: error.refusal.message };
+    if (error instanceof RefusalError) return null;
     throw error;
   }
 }
 
-function configOf(name: string, facts: UdnFacts): object {
-  const routers = facts.subnets.map(({ cidr }) => routerAddresses(cidr, facts));
+function configOf(name: string, section: JsonObject, subnets: readonly Cidr[]): object {
+  const infrastructure = cidrsAt(section, "infrastructureSubnets");
+  const routers = subnets.map((cidr) => routerAddresses(cidr, section, infrastructure));
   const excluded = [
-    ...[...facts.excludeSubnets, ...facts.infrastructureSubnets].map(formatCidr),
+    ...[...cidrsAt(section, "excludeSubnets"), ...infrastructure].map(formatCidr),
     ...routers.flatMap(({ management }) => (management === null ? [] : [alone(management)])),
   ];
   return {
     name,
-    allowPersistentIPs: facts.allowPersistentIPs,
+    allowPersistentIPs: isObject(section.ipam) && section.ipam.lifecycle === "Persistent",
     ipam: {
       type: PLUGIN_TYPE,
-      subnets: facts.subnets.map(({ cidr }) => formatCidr(cidr)),
+      subnets: subnets.map(formatCidr),
       ...listUnlessEmpty(
         "gateway",
         routers.flatMap(({ gateway }) => (gateway === null ? [] : [formatAddress(gateway)])),
       ),
       ...listUnlessEmpty("excludeSubnets", excluded),
-      ...listUnlessEmpty("reservedSubnets", facts.reservedSubnets.map(formatCidr)),
+      ...listUnlessEmpty("reservedSubnets", cidrsAt(section, "reservedSubnets").map(formatCidr)),
       // OVN-Kubernetes has no cool-down.
       cooldownSeconds: 0,
     },
@@ -72,13 +73,16 @@ function configOf(name: string, facts: UdnFacts): object {
  */
 function routerAddresses(
   cidr: Cidr,
-  facts: UdnFacts,
+  section: JsonObject,
+  infrastructure: readonly Cidr[],
 ): { readonly gateway: Address | null; readonly management: Address | null } {
-  if (facts.role !== "Primary") return { gateway: null, management: null };
-  const own = facts.infrastructureSubnets.filter(({ family }) => family === cidr.family);
+  if (section.role !== "Primary") return { gateway: null, management: null };
+  const own = infrastructure.filter(({ family }) => family === cidr.family);
   const hosts = firstHosts(cidr, cidr);
   const candidates = [...own.flatMap((infra) => firstHosts(infra, cidr)), ...hosts];
-  const given = facts.defaultGatewayIPs.find((ip) => cidrContains(cidr, ip));
+  const given = listOf(section.defaultGatewayIPs)
+    .flatMap(readAddress)
+    .find((ip) => cidrContains(cidr, ip));
   const gateway = given ?? candidates[0] ?? null;
   const others = (own.length > 0 ? candidates : [...hosts].reverse()).filter(
     (one) => gateway === null || !sameAddress(one, gateway),
@@ -93,6 +97,15 @@ function firstHosts(part: Cidr, subnet: Cidr): Address[] {
     .filter((value) => value >= first && value <= last && cidrContains(part, addressOf(part.family, value)))
     .slice(0, 2)
     .map((value) => addressOf(part.family, value));
+}
+
+function readAddress(value: unknown): Address[] {
+  try {
+    return typeof value === "string" ? [parseAddress(value)] : [];
+  } catch (error) {
+    if (error instanceof AddressSyntaxError) return [];
+    throw error;
+  }
 }
 
 function addressOf(family: Family, value: bigint): Address {

@@ -1,11 +1,33 @@
 import { isObject, type JsonObject } from "../../ipam/definition/definition-keys.ts";
-import type { Cidr } from "../../ipam/space/cidr.ts";
-import { readUdnCidr } from "./udn-fields.ts";
+import { AddressSyntaxError } from "../../ipam/space/address.ts";
+import { type Cidr, networkOf, parseInterfaceAddress } from "../../ipam/space/cidr.ts";
 
 /** The subnets of a network's specification, of either topology that can be primary; what cannot be read is left out. */
 export function udnSubnets(spec: JsonObject): Cidr[] {
-  const subnets = [spec.layer2, spec.layer3]
+  return [spec.layer2, spec.layer3]
     .filter(isObject)
-    .flatMap((section): unknown[] => (Array.isArray(section.subnets) ? section.subnets : []));
-  return subnets.flatMap((one) => readUdnCidr(isObject(one) ? one.cidr : one)?.cidr ?? []);
+    .flatMap((section) =>
+      listOf(section.subnets).flatMap((one) => readCidr(isObject(one) ? one.cidr : one) ?? []),
+    );
+}
+
+/** A list of CIDRs in a section of a specification; what cannot be read is left out. */
+export function cidrsAt(section: JsonObject, key: string): Cidr[] {
+  return listOf(section[key]).flatMap((one) => readCidr(one) ?? []);
+}
+
+export function listOf(value: unknown): readonly unknown[] {
+  return Array.isArray(value) ? value : [];
+}
+
+/** Host bits are dropped, as OVN-Kubernetes does. */
+function readCidr(value: unknown): Cidr | null {
+  if (typeof value !== "string" || !value.includes("/")) return null;
+  try {
+    const { address, prefixLength } = parseInterfaceAddress(value);
+    return networkOf(address, prefixLength);
+  } catch (error) {
+    if (error instanceof AddressSyntaxError) return null;
+    throw error;
+  }
 }

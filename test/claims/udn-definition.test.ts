@@ -1,10 +1,21 @@
 import { expect, test } from "vitest";
 import { defineUdn } from "../../claims/udn/udn-definition.ts";
-import type { UdnView } from "../../claims/udn/udn-object.ts";
+import { projectUdn, type UdnView } from "../../claims/udn/udn-object.ts";
 import type { NetworkDefinition } from "../../ipam/definition/network-definition.ts";
 import { formatAddress } from "../../ipam/space/address.ts";
 import type { IntervalSet } from "../../ipam/space/interval-set.ts";
-import { cudn, layer2, layer3, localnet, udn } from "./udn-objects.ts";
+import { cudn, layer2, layer3, localnet, PRIMARY, udn } from "./udn-objects.ts";
+
+test("a network has the name of the configuration that OVN-Kubernetes renders from it", () => {
+  expect(udn(layer2(PRIMARY)).network).toBe("shop_blue");
+  expect(cudn(layer2(PRIMARY)).network).toBe("cluster_udn_blue");
+});
+
+test("an object without metadata is refused with its kind", () => {
+  expect(() => projectUdn({ metadata: { name: "blue" } }, "UserDefinedNetwork")).toThrow(
+    "UserDefinedNetwork blue: its metadata is not complete",
+  );
+});
 
 test("in the proposal's example infrastructure addresses are never given, and reserved ones only on request", () => {
   const definition = defined(
@@ -81,27 +92,43 @@ test("a secondary network has no router, and a localnet may leave addresses out"
   expect(runs(local.rangeSets[0]?.automatic, 4)).toEqual(["10.0.0.128-10.0.0.254"]);
 });
 
-test("a layer3 network and one without addresses define no ranges for all nodes", () => {
+test("a layer3 network and one without addresses define no range for all nodes", () => {
   for (const view of [
     udn(layer3({ role: "Primary", subnets: [{ cidr: "10.128.0.0/14", hostSubnet: 24 }] })),
+    udn(layer2({ role: "Secondary", ipam: { mode: "Disabled" } })),
     cudn(localnet({ ipam: { mode: "Disabled" } })),
+    cudn(localnet({ ipam: { mode: "DHCP" } })),
   ])
-    expect(defineUdn(view).kind).toBe("without-ranges");
+    expect(defineUdn(view)).toBeNull();
 });
 
-test("a wrong field is refused with its path", () => {
-  expect(defineUdn(udn(layer2({ role: "Primary" })))).toEqual({
-    kind: "wrong",
-    problem: "spec.layer2: Subnets is required with ipam.mode is Enabled or unset",
-  });
-  const outside = defineUdn(cudn(localnet({ subnets: ["10.0.0.0/24"], excludeSubnets: ["10.1.0.0/24"] })));
-  expect(outside).toMatchObject({ kind: "wrong", problem: expect.stringContaining("10.1.0.0/24") });
+test("host bits of a subnet are dropped, as OVN-Kubernetes does, and empty lists count as absent", () => {
+  const definition = defined(
+    udn(layer2({ role: "Primary", subnets: ["10.20.3.4/24"], reservedSubnets: [] })),
+  );
+  expect(gateways(definition)).toEqual(["10.20.3.1"]);
+  expect(runs(definition.rangeSets[0]?.usable, 4)).toEqual(["10.20.3.3-10.20.3.254"]);
+});
+
+test("fields that cannot be read are left out, and a network without ranges then defines none", () => {
+  const odd = { role: "Primary", subnets: ["10.0.0.0/24", "fd10::"], infrastructureSubnets: 7 };
+  const definition = defined(udn(layer2({ ...odd, defaultGatewayIPs: ["10.0.0.x", 3], ipam: "x" })));
+  expect(gateways(definition)).toEqual(["10.0.0.1"]);
+  expect(runs(definition.rangeSets[0]?.usable, 4)).toEqual(["10.0.0.3-10.0.0.254"]);
+  for (const view of [
+    udn({}),
+    udn({ layer2: "x" }),
+    udn(layer2({ subnets: "10.0.0.0/24" })),
+    udn(layer2({ subnets: [null, "10.0.0.0", { cidr: 5 }] })),
+    cudn(localnet({ subnets: ["10.0.0.0/24"], excludeSubnets: ["10.1.0.0/24"] })),
+  ])
+    expect(defineUdn(view)).toBeNull();
 });
 
 function defined(view: UdnView): NetworkDefinition {
-  const result = defineUdn(view);
-  if (result.kind !== "defined") throw new Error(JSON.stringify(result));
-  return result.definition;
+  const definition = defineUdn(view);
+  if (definition === null) throw new Error(`${view.network} defines no network`);
+  return definition;
 }
 
 function gateways({ rangeSets }: NetworkDefinition): string[] {

@@ -18,6 +18,7 @@ import type {
   ReleaseWant,
 } from "./admin-api.ts";
 import { refuseOtherFolder } from "./backup-path.ts";
+import { CLUSTER_ONLY } from "./elsewhere.ts";
 import { applyObject, deleteObject, type ManifestParts, manifestsOf, withContentNote } from "./manifests.ts";
 import { checkNode, type NodeCheckParts } from "./node-check.ts";
 
@@ -77,11 +78,16 @@ export class NodeAdmin implements NodeAdminApi {
     return this.#store.release(want);
   }
 
-  /** What host-local gave on this node before its networks were ours. */
+  /** What host-local gave on this node before its networks were ours. Throws RefusalError NOT_FOUND in a cluster. */
   async importByHand(request: ImportRequest): Promise<ImportReport> {
+    const { hostLocal } = this.#store;
+    if (hostLocal === null) {
+      const what = "import on a node of a cluster: the cluster imports what its pods and claims report";
+      throw new RefusalError({ ...refuse("NOT_FOUND", { what }), hint: CLUSTER_ONLY });
+    }
     const reason = this.#parts.notReady();
     if (reason !== null) throw new RefusalError(refuse("NOT_READY", { reason }));
-    return importLeases(this.#store.hostLocal, request);
+    return importLeases(hostLocal, request);
   }
 
   async apply(objects: readonly unknown[]): Promise<AppliedResult[]> {

@@ -39,7 +39,7 @@ export function loadDaemonSettings(flags: Given, env: Environment): DaemonSettin
   const kubernetes = clusterOf(kubeconfig, env);
   return {
     ...rest,
-    hostLocalDirs: hostLocalDirsOf(hostLocalDirs, kubernetes !== null),
+    hostLocalDirs: hostLocalDirsOf(hostLocalDirs),
     identitySocket: identitySocketOf(identitySocket, rest.socket),
     identityGroup: identityGroupOf(identityGroup, (why) => refused("identityGroup", why)),
     spool: spool ?? join(rest.state, "spool"),
@@ -53,13 +53,9 @@ function identitySocketOf(given: string | undefined, socket: string): string | n
   return given === "" || given === "off" ? null : given;
 }
 
-/**
- * In a cluster only folders that an operator names: tenants write configurations, and an unmounted folder would look
- * empty.
- */
-function hostLocalDirsOf(given: readonly string[] | undefined, inCluster: boolean): HostLocalDirs {
+function hostLocalDirsOf(given: readonly string[] | undefined): HostLocalDirs {
   const [standard = HOST_LOCAL_DATA_DIR] = given ?? [];
-  return { standard, allowed: given ?? (inCluster ? [HOST_LOCAL_DATA_DIR] : null) };
+  return { standard, allowed: given ?? null };
 }
 
 function identityGroupOf(group: string | undefined, refused: (why: string) => SettingsError): number | null {

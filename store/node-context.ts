@@ -13,7 +13,7 @@ export interface NodeContext {
   readonly bootId: string;
   /** Microseconds of CLOCK_BOOTTIME now. Absent: not known. */
   bootTimeUs?(): number;
-  /** host-local's folders; absent: its default, and those that configurations name. */
+  /** host-local's folders, without a cluster; absent: its default, and those that configurations name. */
   readonly hostLocalDirs?: HostLocalDirs;
   /** Whether an attachment's network namespace is certainly gone. Unknown is false. */
   namespaceGone(netns: NamespaceIdentity): boolean;

@@ -107,8 +107,8 @@ export interface ClaimsOfVms {
 }
 
 export interface AdminStore extends Pick<Allocations, "list">, Omit<Networks, "holderOf"> {
-  /** What host-local allocated on this node. */
-  readonly hostLocal: HostLocalTakeover;
+  /** What host-local allocated on this node; null: its folders are not read here. */
+  readonly hostLocal: HostLocalTakeover | null;
   claims(): Promise<ClaimManifest[]>;
   history(which: { network?: string; address?: Address; limit: number; before?: number }): HistoryView[];
   check(): Promise<Finding[]>;

@@ -144,13 +144,13 @@ export class ClusterAdmin implements ClusterAdminApi {
     );
   }
 
-  /** host-local's folders are on the nodes: a request with `dataDir` is for a daemon. */
+  /** host-local's folders are read on nodes without a cluster: a request with `dataDir` is for such a daemon. */
   async importByHand({ network, dataDir, dryRun }: ImportRequest): Promise<ImportReport> {
     if (dataDir !== undefined)
       invalid(
         "dataDir",
         dataDir,
-        "host-local's addresses are on the nodes; run it there, without --kubeconfig",
+        "host-local's folders are read on nodes without a cluster only; leave it out",
       );
     return importCluster(this.#api, { ...(network === undefined ? {} : { network }), dryRun });
   }

@@ -11,7 +11,6 @@ const ACTIONS: Readonly<Record<ImportItem["action"], string>> = {
   "recorded-now": "recorded",
   "recorded-before": "recorded before",
   ended: "container ended",
-  "held-by-pod": "held by its pod",
   conflict: "CONFLICT",
   outside: "not in the network",
   undefined: "network not defined yet",

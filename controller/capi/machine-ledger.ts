@@ -67,7 +67,6 @@ export class MachineLedger {
       continuity,
       holdings: this.#holdings(),
       claimAccess: { read: async () => null },
-      hostLocal: null,
       mutex: new KeyedMutex(api.clock),
       msMax: RESERVE_MS_MAX,
       waits: false,

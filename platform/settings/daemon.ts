@@ -137,8 +137,8 @@ export const DAEMON_SETTINGS = {
   },
   hostLocalDirs: {
     type: "folders",
-    otherwise: "/var/lib/cni/networks, and without a cluster any dataDir",
-    meaning: "where host-local may have kept addresses",
+    otherwise: "/var/lib/cni/networks, and any dataDir",
+    meaning: "without a cluster, where host-local may have kept addresses",
     more: "The first is where it did so without `dataDir` ([switching.md](switching.md))",
   },
   resolvConfInNads: {

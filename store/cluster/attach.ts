@@ -3,7 +3,7 @@
  *
  *   cluster-store                 the port
  *   attach, attach-view           one ADD over what it has read; find-own, join, reserve, record-attachment, reconsider
- *   claim-access, take-over       the claim; host-local's addresses, which are recorded first
+ *   claim-access                  the claim
  *   reservations                  addresses of owners without containers
  *   outbox, release               releases sent to the API server; release by an operator
  *   recover-journal, reassert     journal and API server compared, at the start and after every gap

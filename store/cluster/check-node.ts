@@ -5,8 +5,6 @@ import { parseInterfaceAddress } from "../../ipam/space/cidr.ts";
 import { ApiAway, type KubeApi } from "../../kube/kube-api.ts";
 import { allocationName } from "../../kube/object-names.ts";
 import { ALLOCATIONS_PATH, attachmentKey, type IPAllocation } from "../../kube/objects.ts";
-import { leaseFindings } from "../host-local/findings.ts";
-import type { HostLocalTakeover } from "../host-local/takeover.ts";
 import { checkDatabase } from "../journal/check.ts";
 import type { Ledger } from "../journal/ledger.ts";
 import { attachmentOf } from "../journal/rows.ts";
@@ -21,8 +19,6 @@ export interface CheckNodeParts {
   podState(pod: PodIdentity): Promise<PodState>;
   /** Networks on which no new owner gets an address now. */
   readonly recovering: readonly string[];
-  /** Files that host-local has left on this node. */
-  readonly hostLocal: HostLocalTakeover;
   /** `status.ips` of a claim; null: the claim is gone, or cannot be read. */
   listOf(claim: Owner): Promise<readonly string[] | null>;
 }
@@ -31,7 +27,7 @@ export interface CheckNodeParts {
 export async function checkNode(
   ledger: Ledger,
   api: KubeApi,
-  { owedCount, podState, recovering, listOf, hostLocal }: CheckNodeParts,
+  { owedCount, podState, recovering, listOf }: CheckNodeParts,
 ): Promise<Finding[]> {
   const damage = checkDatabase(ledger);
   // Everything else reads what may be on the damaged page.
@@ -61,7 +57,7 @@ export async function checkNode(
     if (!(error instanceof ApiAway)) throw error;
     return [...findings, apiAway(error)];
   }
-  findings.push(...(await checkDefinitions(api)), ...(await checkLeases(hostLocal)));
+  findings.push(...(await checkDefinitions(api)));
   for (const row of ledger.sql.attachmentsAfter.all(0, Number.MAX_SAFE_INTEGER)) {
     const attachment = attachmentOf(row, ledger.networkById(row.network_id).name);
     const key = attachmentKey(attachment.containerId, attachment.interface);
@@ -86,16 +82,6 @@ export async function checkNode(
     }
   }
   return findings;
-}
-
-/** Looks up in the API the addresses of files that this node has not recorded. */
-async function checkLeases(hostLocal: HostLocalTakeover): Promise<Finding[]> {
-  try {
-    return await leaseFindings(hostLocal);
-  } catch (error) {
-    if (!(error instanceof ApiAway)) throw error;
-    return [apiAway(error)];
-  }
 }
 
 function apiAway({ message: problem }: ApiAway): Finding {

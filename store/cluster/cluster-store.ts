@@ -15,7 +15,6 @@ import type {
   EndReason,
   PageRequest,
 } from "../allocations.ts";
-import { HostLocalTakeover } from "../host-local/takeover.ts";
 import { PRUNE_STEPS_MAX, prune } from "../journal/housekeeping.ts";
 import { abandonForgotten, abandonIntent, addKey, journalDetach, journalEnd } from "../journal/intents.ts";
 import { JournalReader } from "../journal/journal-reader.ts";
@@ -37,7 +36,6 @@ import type { ClaimAccess } from "./claim-access.ts";
 import { Followed, isNearlyFull } from "./followed.ts";
 import { ReadHoldings } from "./holdings.ts";
 import { attachKey, KeyedMutex, STILL_UNDER_WAY } from "./keyed-mutex.ts";
-import { KubernetesLeaseStore } from "./lease-store.ts";
 import { OtherNode, readNodeIdentity } from "./node-identity.ts";
 import { abandonEnded, Outbox } from "./outbox.ts";
 import { GatewayPublisher } from "./publish-gateways.ts";
@@ -45,7 +43,6 @@ import { type Reasserted, reassert } from "./reassert.ts";
 import { isSettled, recoverJournal, recoverUnknown, settleFormerBoot } from "./recover-journal.ts";
 import { releaseInKubernetes } from "./release.ts";
 import { KubernetesReservations } from "./reservations.ts";
-import { followLeases, takeOverFirst } from "./take-over.ts";
 
 /** Limit of reads for people and checks, ms. */
 const READ_MS_MAX = 10_000;
@@ -73,7 +70,8 @@ export interface KubernetesStoreOptions {
  */
 export class KubernetesStore extends JournalReader implements NodeStore, LocalAnswers {
   readonly hint: Hint;
-  readonly hostLocal: HostLocalTakeover;
+  /** Its folders are not read in a cluster: docs/decisions/0029. */
+  readonly hostLocal = null;
   readonly reservations: KubernetesReservations;
   readonly #options: KubernetesStoreOptions;
   readonly #clock: NodeContext["clock"];
@@ -112,13 +110,7 @@ export class KubernetesStore extends JournalReader implements NodeStore, LocalAn
       follow: (network) => this.#followed.need(network),
       owed: () => this.#outbox.wake(),
     };
-    this.hostLocal = new HostLocalTakeover({
-      leaseStore: new KubernetesLeaseStore({ ...this.#parts, definitions: options.definitions }),
-      clock: this.#clock,
-      dirs: context.hostLocalDirs,
-      log,
-    });
-    const shared = { api, hostLocal: this.hostLocal, mutex: this.#mutex, msMax: options.addDeadlineMs };
+    const shared = { api, mutex: this.#mutex, msMax: options.addDeadlineMs };
     const holdings = new ReadHoldings(api);
     this.reservations = new KubernetesReservations({ ...this.#parts, ...shared, holdings, waits: true });
   }
@@ -218,8 +210,6 @@ export class KubernetesStore extends JournalReader implements NodeStore, LocalAn
     if (leave === null) return { kind: "refused", refusal: refuse("API_AWAY", { problem: STILL_UNDER_WAY }) };
     try {
       this.#underWay.add(adding);
-      const refusal = await takeOverFirst(this.hostLocal, this.#clock, want, deadlineMs);
-      if (refusal !== null) return { kind: "refused", refusal };
       const attempt = (now: AttachWant) => attachInKubernetes(this.#parts, now, deadlineMs);
       return await this.#reserved.attach(want, deadlineMs, attempt);
     } finally {
@@ -230,7 +220,6 @@ export class KubernetesStore extends JournalReader implements NodeStore, LocalAn
 
   async detach(want: DetachWant): Promise<DetachOutcome> {
     const outcome = await this.folder.write((ledger) => journalDetach(ledger, want));
-    if (want.reason === "DEL") this.hostLocal.forget(want);
     this.#outbox.wake();
     return outcome;
   }
@@ -287,9 +276,9 @@ export class KubernetesStore extends JournalReader implements NodeStore, LocalAn
       const claim = await claimAccess.read(owner, this.#clock.monotonicMs() + READ_MS_MAX).catch(() => null);
       return claim?.uid === owner.uid ? claim.ips : null;
     };
-    const { owedCount, hostLocal } = this;
+    const { owedCount } = this;
     const { recovering } = continuity;
-    return checkNode(this.folder.ledger, api, { owedCount, podState, recovering, listOf, hostLocal });
+    return checkNode(this.folder.ledger, api, { owedCount, podState, recovering, listOf });
   }
 
   async release(which: { network: string; address: Address; force: boolean }): Promise<ReleaseOutcome> {
@@ -326,7 +315,6 @@ export class KubernetesStore extends JournalReader implements NodeStore, LocalAn
       if (space.presentPools(this.#clock.monotonicMs()).some(isNearlyFull)) this.#followed.need(network);
     }
     this.#followed.endQuiet();
-    await followLeases(this.hostLocal);
     await this.#gateways.publish();
     await this.#reserved.look([...this.attachmentCounts().keys()], (network) => this.definition(network));
     if (await abandonEnded(this.#recovery, nowUs, this.#underWay)) this.#outbox.wake();

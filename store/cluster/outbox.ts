@@ -1,6 +1,6 @@
 import { OWNER_KINDS } from "../../ipam/owner.ts";
 import { RefusalError } from "../../ipam/refusals.ts";
-import { type Address, addressBytes, addressFromBytes, sameAddress } from "../../ipam/space/address.ts";
+import { addressFromBytes, sameAddress } from "../../ipam/space/address.ts";
 import { parseInterfaceAddress } from "../../ipam/space/cidr.ts";
 import { ApiAway } from "../../kube/kube-api.ts";
 import { allocationName } from "../../kube/object-names.ts";
@@ -15,7 +15,6 @@ import { attachmentOf, type OwedRow, ownerOf as ownerOfIntent } from "../journal
 import type { StateFolder } from "../journal/state-folder.ts";
 import type { NodeContext } from "../node-context.ts";
 import type { AllocationClient } from "./allocations/allocation-client.ts";
-import { sameAllocationOwner } from "./allocations/allocation-object.ts";
 import { type Change, giveBack } from "./allocations/give-back.ts";
 import type { Hint } from "./allocations/hint.ts";
 import { tooManyWriters } from "./allocations/hold.ts";
@@ -241,25 +240,6 @@ function isUsed(ledger: Ledger, row: OwedRow): boolean {
         sameAddress(parseInterfaceAddress(ip.address).address, address),
       ),
     );
-}
-
-/**
- * Whether everything that an object binds its address to is a container of this node that has ended and whose release
- * is still to be sent.
- */
-export function isOnlyOwed(ledger: Ledger, object: IPAllocation, address: Address): boolean {
-  const attachments = Object.entries(object.status?.attachments ?? {});
-  return ledger.sql.owedOf.all(object.spec.network, addressBytes(address)).some((row) => {
-    const own = attachmentKey(row.container_id, row.interface);
-    const isAll = attachments.every(([key, { node }]) => key === own && node === ledger.context.node);
-    const hasEnded = !isUsed(ledger, row) && !isBeingAdded(ledger, row);
-    return (
-      row.owner_kind === "container" &&
-      sameAllocationOwner(object.spec.owner, ownerOf(row)) &&
-      isAll &&
-      hasEnded
-    );
-  });
 }
 
 /** An intent is opened before an ADD's first write and closed together with the record of its attachment. */

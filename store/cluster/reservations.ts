@@ -8,7 +8,6 @@ import { ApiAway, type KubeApi } from "../../kube/kube-api.ts";
 import { allocationName } from "../../kube/object-names.ts";
 import type { IPAllocation } from "../../kube/objects.ts";
 import type { OwnerReleaseOutcome, Reservations, ReserveOutcome, ReserveWant } from "../allocations.ts";
-import type { HostLocalTakeover } from "../host-local/takeover.ts";
 import { sameAllocationOwner } from "./allocations/allocation-object.ts";
 import { type GivenBack, giveBack } from "./allocations/give-back.ts";
 import { tooManyWriters } from "./allocations/hold.ts";
@@ -19,7 +18,6 @@ import { type Holdings, type OwnedAllocation, readOwned } from "./holdings.ts";
 import { type KeyedMutex, ownerKey, STILL_UNDER_WAY } from "./keyed-mutex.ts";
 import { reconsider } from "./reconsider.ts";
 import { reserve } from "./reserve.ts";
-import { takeOverFirst } from "./take-over.ts";
 
 /** Everything that reservations work with. */
 interface ReservationParts extends Pick<AttachParts, "client" | "hint" | "continuity" | "follow"> {
@@ -27,8 +25,6 @@ interface ReservationParts extends Pick<AttachParts, "client" | "hint" | "contin
   readonly api: KubeApi;
   readonly holdings: Holdings;
   readonly claimAccess: Pick<ClaimAccess, "read">;
-  /** What host-local gave on this node; null: nothing is attached here. */
-  readonly hostLocal: HostLocalTakeover | null;
   readonly mutex: KeyedMutex;
   /** Time for one reservation or release, ms. */
   readonly msMax: number;
@@ -45,12 +41,7 @@ export class KubernetesReservations implements Reservations {
   }
 
   reserve(want: ReserveWant): Promise<ReserveOutcome> {
-    return this.#exclusively(want.owner, async (deadlineMs) => {
-      const { hostLocal, context } = this.#parts;
-      const refusal = hostLocal && (await takeOverFirst(hostLocal, context.clock, want, deadlineMs));
-      if (refusal !== null) return { kind: "refused", refusal };
-      return reserveInKubernetes(this.#parts, want, deadlineMs);
-    });
+    return this.#exclusively(want.owner, (deadlineMs) => reserveInKubernetes(this.#parts, want, deadlineMs));
   }
 
   release(owner: Owner): Promise<OwnerReleaseOutcome> {

@@ -40,7 +40,6 @@ function findingOf(network: string, { lease, verdict }: JudgedLease): Omit<Findi
         hint: `holdfast import --network ${network} records it; if no container uses it, remove the file`,
       };
     case "other":
-      if (verdict.byItsPod) return null;
       return {
         message: `${address} of network ${network} is held by ${describeOwner(verdict.holder)}, but ${lease.path} says that ${user} uses it`,
         hint: "stop one of the two; if the container in the file is gone, remove the file",

@@ -14,11 +14,8 @@ export type LeaseVerdict =
   | { readonly kind: "recorded" }
   /** Its container has ended here; only the file is left. */
   | { readonly kind: "ended" }
-  /**
-   * Another owner has the address. `byItsPod`: a pod that was recorded while it ran, before any container of it was
-   * known here. As far as can be told, the container in the file is that pod's: host-local's files do not name pods.
-   */
-  | { readonly kind: "other"; readonly holder: Owner; readonly byItsPod?: boolean }
+  /** Another owner has the address. */
+  | { readonly kind: "other"; readonly holder: Owner }
   /** In no subnet of the network, so not ours to allocate. */
   | { readonly kind: "outside" }
   /** The network has no definition, so the address cannot be judged. */
@@ -33,14 +30,12 @@ export interface RecordedLease {
   readonly interface: string;
 }
 
-/** Where leases are recorded: this node's database, or the cluster's objects with this node's journal. */
+/** Where leases are recorded. */
 export interface LeaseStore {
   /** Networks that have a definition here. */
   definitions(): readonly NetworkDefinition[];
   /** Folders that were read before, also by an earlier process. */
   folders(): readonly { readonly network: string; readonly folder: string }[];
-  /** Whether containers of a network were taken over but no folder is known: the journal was lost, and began again. */
-  hasForgotten(network: string): boolean;
   /** Whether the owner of a lease's address may have released it. Called at every ADD, so it must be cheap. */
   mayBeFree(definition: NetworkDefinition, lease: Lease): boolean;
   /** Whether containers that were taken over from the folder are still attached. */

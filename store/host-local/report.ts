@@ -16,8 +16,6 @@ type ImportAction =
   | "recorded-before"
   /** Its container has ended here; the file or annotation is left over. */
   | "ended"
-  /** The address is recorded for the pod of the container. */
-  | "held-by-pod"
   /** Another owner has the address. */
   | "conflict"
   /** In no subnet of the network. */
@@ -128,7 +126,6 @@ function itemOf(network: string, { lease, verdict }: JudgedLease): ImportItem {
     case "undefined":
       return { ...item, action: "undefined", detail: "recorded by the network's first ADD" };
     case "other":
-      if (verdict.byItsPod) return { ...item, action: "held-by-pod", detail: describeOwner(verdict.holder) };
       return { ...item, action: "conflict", detail: `held by ${describeOwner(verdict.holder)}` };
   }
 }

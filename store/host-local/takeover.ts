@@ -106,10 +106,9 @@ export class HostLocalTakeover {
     for (const definition of this.definitions) {
       const { name } = definition;
       try {
-        const read = this.#leaseStore
+        const folders = this.#leaseStore
           .folders()
           .flatMap(({ network, folder }) => (network === name ? [folder] : []));
-        const folders = this.#leaseStore.hasForgotten(name) ? [this.#folderOf(definition)] : read;
         for (const folder of folders)
           if (!this.#isCurrent(definition, folder, true)) await this.#refresh(definition, folder, true);
       } catch (error) {
@@ -295,7 +294,6 @@ export class HostLocalTakeover {
       );
     for (const { lease, verdict } of leases) {
       if (verdict.kind === "other") {
-        if (verdict.byItsPod) continue;
         this.#logOnce(
           `network ${network}: ${lease.path} says that ${describeLease(lease)} has the address, which is held by ${describeOwner(verdict.holder)}`,
         );

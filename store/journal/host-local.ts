@@ -49,7 +49,7 @@ function namesHolder({ sql, leases }: Ledger, { id }: NetworkSpace, lease: Lease
 }
 
 /** What became of a lease that was recorded before; null: this one was not. */
-export function knownLease(ledger: Ledger, network: string, lease: Lease): LeaseVerdict | null {
+function knownLease(ledger: Ledger, network: string, lease: Lease): LeaseVerdict | null {
   const space = ledger.networks.get(network);
   const row = space && ledger.leases.get(space.id, addressBytes(lease.address));
   if (row === undefined || row.file_id !== lease.fileId || row.path !== lease.path) return null;
@@ -112,7 +112,7 @@ function take(
   recordLeases(ledger, space, definition, holder, [...addressesOfRow(former), ...addresses]);
 }
 
-export function putLease(ledger: Ledger, space: NetworkSpace, holder: LeaseHolder, lease: Lease): void {
+function putLease(ledger: Ledger, space: NetworkSpace, holder: LeaseHolder, lease: Lease): void {
   ledger.leases.put({
     network_id: space.id,
     address: addressBytes(lease.address),
@@ -124,7 +124,7 @@ export function putLease(ledger: Ledger, space: NetworkSpace, holder: LeaseHolde
 }
 
 /** The attachment that stands for the container of leases. */
-export function recordLeases(
+function recordLeases(
   ledger: Ledger,
   space: NetworkSpace,
   definition: NetworkDefinition,
@@ -137,7 +137,7 @@ export function recordLeases(
   record(ledger, space, definition, ownerOfLease(holder), wantOf(ledger, definition, holder), inOrder);
 }
 
-export function ownerOfLease({ containerId, interface: interfaceName }: LeaseHolder): Owner {
+function ownerOfLease({ containerId, interface: interfaceName }: LeaseHolder): Owner {
   return { kind: "container", uid: containerId, interface: interfaceName, namespace: "", name: "" };
 }
 
@@ -163,12 +163,12 @@ function wantOf(
 }
 
 /** No runtime has requested it since it was taken over. */
-export function isTakenOver({ boot_us: us, owner_kind: kind }: AttachmentRow): boolean {
+function isTakenOver({ boot_us: us, owner_kind: kind }: AttachmentRow): boolean {
   return us === 0 && kind === "container";
 }
 
 /** The leases of a network's folder by what has become of them: see LeaseStore.settle. */
-export function sortLeases(
+function sortLeases(
   ledger: Ledger,
   space: NetworkSpace,
   folder: string,
@@ -271,10 +271,7 @@ export function addressesOfRow(row: AttachmentRow | undefined): InterfaceAddress
 }
 
 /** The address with the mask of its subnet. */
-export function placed(
-  { rangeSets }: NetworkDefinition,
-  { address }: Pick<Lease, "address">,
-): InterfaceAddress {
+function placed({ rangeSets }: NetworkDefinition, { address }: Pick<Lease, "address">): InterfaceAddress {
   const place = placeOf(rangeSets, address);
   if (place === null) throw new Error("a lease outside the network's subnets is never taken over");
   return { address, prefixLength: place.subnet.cidr.prefixLength };

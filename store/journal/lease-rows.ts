@@ -16,7 +16,6 @@ export class LeaseRows {
   readonly #remember: Database.Statement<[number, string]>;
   readonly #get: Database.Statement<[number, Uint8Array], LeaseRow>;
   readonly #ofNetwork: Database.Statement<[number], LeaseRow>;
-  readonly #takenOver: Database.Statement<[number], { one: number }>;
   readonly #put: Database.Statement<[number, Uint8Array, string, string, string, string]>;
   readonly #delete: Database.Statement<[number, Uint8Array]>;
   readonly #nameless: Database.Statement<[string], LeaseRow>;
@@ -38,9 +37,6 @@ export class LeaseRows {
     );
     this.#get = db.prepare("SELECT * FROM host_local_leases WHERE network_id = ? AND address = ?");
     this.#ofNetwork = db.prepare("SELECT * FROM host_local_leases WHERE network_id = ? ORDER BY address");
-    this.#takenOver = db.prepare(
-      "SELECT 1 AS one FROM attachments WHERE network_id = ? AND owner_kind = 'container' AND boot_us = 0 LIMIT 1",
-    );
     this.#put = db.prepare(
       `INSERT INTO host_local_leases (network_id, address, path, file_id, container_id, interface) VALUES (?, ?, ?, ?, ?, ?)
        ON CONFLICT (network_id, address) DO UPDATE SET path = excluded.path, file_id = excluded.file_id,
@@ -73,11 +69,6 @@ export class LeaseRows {
 
   ofNetwork(networkId: number): LeaseRow[] {
     return this.#ofNetwork.all(networkId);
-  }
-
-  /** Whether a network has an attachment that isTakenOver. */
-  hasTakenOver(networkId: number): boolean {
-    return this.#takenOver.get(networkId) !== undefined;
   }
 
   put(row: LeaseRow): void {

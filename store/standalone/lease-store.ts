@@ -21,11 +21,6 @@ export class SqliteLeaseStore implements LeaseStore {
     return this.#folder.ledger.leases.folders();
   }
 
-  /** Never: folders and attachments are in one database. */
-  hasForgotten(): boolean {
-    return false;
-  }
-
   mayBeFree(definition: NetworkDefinition, lease: Lease): boolean {
     return judgeLease(this.#folder.ledger, definition, lease).kind === "free";
   }

@@ -286,7 +286,7 @@ describe("input that only one side takes", () => {
     const folder = await inProcess(cluster, { method: "POST", path: "/v1/import", body });
     expect(folder.body).toMatchObject({
       code: "REQUEST_INVALID",
-      message: expect.stringContaining("without --kubeconfig"),
+      message: expect.stringContaining("on nodes without a cluster only"),
     });
   });
 

@@ -229,13 +229,7 @@ test("the daemon's pod sees every folder that the settings' defaults name", () =
   const same = mounts.filter((mount) => mount !== bootId);
   for (const { name, mountPath } of same) expect(hostOf(name)).toBe(mountPath);
   const paths = same.map(({ mountPath }) => mountPath).sort();
-  expect(paths).toEqual([
-    "/etc/holdfast",
-    "/run/holdfast",
-    "/run/netns",
-    "/var/lib/cni/networks",
-    "/var/lib/holdfast",
-  ]);
+  expect(paths).toEqual(["/etc/holdfast", "/run/holdfast", "/run/netns", "/var/lib/holdfast"]);
 });
 
 test("the init container's script installs the binary and settings that it understands", async () => {

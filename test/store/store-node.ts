@@ -22,8 +22,6 @@ export class StoreNode {
   readonly api = new KubeInMemory(this.clock);
   readonly folder = mkdtempSync(join(tmpdir(), "holdfast-store-"));
   readonly said: string[] = [];
-  /** Where host-local may have kept addresses; none of this machine's. */
-  readonly hostLocalDir = mkdtempSync(join(tmpdir(), "holdfast-lease-"));
   /** Networks that the cluster defines. */
   readonly definitions = new Map<string, NetworkDefinition>();
   /** UIDs of pods that are gone; all others live. */
@@ -38,7 +36,6 @@ export class StoreNode {
     onTestFinished(async () => {
       await this.store?.close();
       rmSync(this.folder, { recursive: true, force: true });
-      rmSync(this.hostLocalDir, { recursive: true, force: true });
     });
   }
 
@@ -59,13 +56,11 @@ export class StoreNode {
       const definition = definitions.get(network);
       return definition === undefined ? null : { definition, by: "a test", source: "" };
     };
-    const hostLocalDirs = { standard: this.hostLocalDir, allowed: null };
     const store = clusterStore({
       folder: this.folder,
       context: {
         node: name,
         bootId,
-        hostLocalDirs,
         namespaceGone: ({ path }) => this.goneNamespaces.has(path),
         namespaceAlive: ({ path }) => this.livingNamespaces.has(path),
       },

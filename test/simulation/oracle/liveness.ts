@@ -9,7 +9,7 @@ import { violation } from "./violation.ts";
 
 /** A refusal this much before the rest is the latest word on an ADD, ms: kubelets try again much sooner. */
 const LATEST_MS = 60_000;
-/** Of `check`: what people have defined wrongly is theirs to mend, and what host-local left behind too. */
+/** Of `check`: what people have defined wrongly is theirs to mend. */
 const MUST_BE_SILENT = [
   "I1",
   "I2",

@@ -37,7 +37,7 @@ SHIM_SOURCES := $(wildcard cni-shim/*.c)
 SHIM_HEADERS := $(wildcard cni-shim/*.h)
 BUNDLED := $(shell find cli controller daemon admin cni metadata identity claims store kube platform ipam cni-shim version.ts -name '*.ts' 2>/dev/null)
 
-SIMULATED := $(shell find test/simulation -name '*.ts' 2>/dev/null)
+SIMULATED := $(shell find test/simulation test/harness/kube-fake -name '*.ts' 2>/dev/null)
 
 .PHONY: build demo check test test-all format bench simulate soak release install uninstall clean system-packages
 .DELETE_ON_ERROR:

@@ -1,7 +1,7 @@
 /*
  * kube/: the Kubernetes API
  *
- *   kube-api                  the port; client/: retries; http/ and fake/ carry it
+ *   kube-api                  the port; client/: retries; http/ carries it
  *   objects, object-names     the objects on the wire; views/: the fields kept of each kind
  *   reflector, reflector-options, reflector-timings, reflected-items, collection-paths
  *                             a list and its watch, mirrored in memory

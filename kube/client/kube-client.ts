@@ -5,7 +5,7 @@
  *   read-list         a list, page by page, started over where it must be
  *   statuses          which answers count, and how long to wait after the others
  *   contact           whether the server is settling after trouble; limit: the time of one attempt
- *   kube-transport    the port below: one attempt; http/ and fake/client/ implement it
+ *   kube-transport    the port below: one attempt; http/ implements it
  */
 
 import { type Clock, sleep } from "../../platform/time.ts";

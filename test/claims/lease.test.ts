@@ -1,9 +1,9 @@
 import { expect, test } from "vitest";
 import { LeaderLease } from "../../controller/lease.ts";
-import type { ApiServer } from "../../kube/fake/api-server.ts";
-import { FakeKubeApi } from "../../kube/fake/client/fake-kube-api.ts";
 import type { KubeApi, KubeRequest } from "../../kube/kube-api.ts";
 import type { Clock } from "../../platform/time.ts";
+import type { ApiServer } from "../harness/kube-fake/api-server.ts";
+import { FakeKubeApi } from "../harness/kube-fake/client/fake-kube-api.ts";
 import { KubeInMemory } from "../harness/kube-in-memory.ts";
 import { ManualClock } from "../harness/manual-clock.ts";
 

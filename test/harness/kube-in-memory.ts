@@ -1,9 +1,4 @@
 import { join } from "node:path";
-import { ApiServer } from "../../kube/fake/api-server.ts";
-import { FakeKubeApi } from "../../kube/fake/client/fake-kube-api.ts";
-import { pathOf } from "../../kube/fake/controllers/garbage-collector.ts";
-import type { Gates } from "../../kube/fake/requests.ts";
-import { groupPath, type Resource } from "../../kube/fake/resources.ts";
 import {
   ApiAway,
   type KubeAnswer,
@@ -15,6 +10,11 @@ import {
   type WatchRequest,
 } from "../../kube/kube-api.ts";
 import { type Clock, systemClock } from "../../platform/time.ts";
+import { ApiServer } from "./kube-fake/api-server.ts";
+import { FakeKubeApi } from "./kube-fake/client/fake-kube-api.ts";
+import { pathOf } from "./kube-fake/controllers/garbage-collector.ts";
+import type { Gates } from "./kube-fake/requests.ts";
+import { groupPath, type Resource } from "./kube-fake/resources.ts";
 import { collectionOf, readManifestFolder, readManifests } from "./kube-manifests.ts";
 
 // biome-ignore lint/suspicious/noExplicitAny: objects of every kind

@@ -1,6 +1,6 @@
-import type { ApiServer } from "../../kube/fake/api-server.ts";
-import type { Change } from "../../kube/fake/etcd.ts";
 import type { KubeObject } from "../harness/kube-api.ts";
+import type { ApiServer } from "../harness/kube-fake/api-server.ts";
+import type { Change } from "../harness/kube-fake/etcd.ts";
 
 const ADDRESSES = "ipam.cluster.x-k8s.io/ipaddresses";
 const CLAIMS = "ipam.cluster.x-k8s.io/ipaddressclaims";

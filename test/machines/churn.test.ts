@@ -1,8 +1,8 @@
 /** Claims come and go at random under faults of every kind, and after each write of anybody the addresses are looked at. */
 import { expect, test } from "vitest";
 import type { Controller } from "../../controller/controller.ts";
-import type { Fate, Link } from "../../kube/fake/client/link.ts";
 import { type Random, seededRandom } from "../faults/random.ts";
+import type { Fate, Link } from "../harness/kube-fake/client/link.ts";
 import type { ClusterApi } from "../harness/machines/cluster-api.ts";
 import { pause } from "../harness/wait.ts";
 import type { MemoryCluster } from "../harness/world/memory-cluster.ts";

@@ -1,7 +1,7 @@
 /** Many claims at once, and two controllers that both believe they are alone. */
 import { afterEach, expect, test } from "vitest";
-import type { Link } from "../../kube/fake/client/link.ts";
 import { seededRandom } from "../faults/random.ts";
+import type { Link } from "../harness/kube-fake/client/link.ts";
 import type { ClusterApi } from "../harness/machines/cluster-api.ts";
 import { until } from "../harness/wait.ts";
 import { World } from "../harness/world/world.ts";

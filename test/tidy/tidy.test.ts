@@ -43,9 +43,11 @@ function tracked(pattern: RegExp): string[] {
   return out.split("\n").filter((file) => pattern.test(file) && existsSync(join(ROOT, file)));
 }
 
-const sources = tracked(/\.ts$/).filter(
+const product = tracked(/\.ts$/).filter(
   (file) => file === "version.ts" || ROOMS.includes(file.split("/")[0] as string),
 );
+/** Worlds and conversations stand on this server as on the product: it keeps to the same rules. */
+const sources = [...product, ...tracked(/^test\/harness\/kube-fake\/.*\.ts$/)];
 
 function importsOf(file: string): string[] {
   const paths = [...read(file).matchAll(/(?:from|import\()\s*"(\.[^"]+)"/g)].map(
@@ -79,8 +81,17 @@ function reachableFrom(edges: ReadonlyMap<string, readonly string[]>, start: str
   return reached;
 }
 
+test("the product imports nothing that does not belong to it", () => {
+  const foreign = product.flatMap((file) =>
+    importsOf(file)
+      .filter((target) => !product.includes(target))
+      .map((target) => `${file}: ${target}`),
+  );
+  expect(foreign).toEqual([]);
+});
+
 test("imports point down the rooms of the house", () => {
-  const upward = sources.flatMap((file) => {
+  const upward = product.flatMap((file) => {
     const own = ROOMS.indexOf(roomOf(file));
     return importsOf(file)
       .map((target) => ({ file, target, room: ROOMS.indexOf(roomOf(target)) }))

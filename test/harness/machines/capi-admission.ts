@@ -1,8 +1,8 @@
-import type { ApiServer } from "../../../kube/fake/api-server.ts";
-import { Failure } from "../../../kube/fake/failure.ts";
-import type { Gates } from "../../../kube/fake/requests.ts";
 import type { TestCluster } from "../cluster.ts";
 import type { KubeObject } from "../kube-api.ts";
+import type { ApiServer } from "../kube-fake/api-server.ts";
+import { Failure } from "../kube-fake/failure.ts";
+import type { Gates } from "../kube-fake/requests.ts";
 import { type Refused, Webhook } from "../webhook.ts";
 import type { Cluster } from "../world/cluster.ts";
 import { MemoryCluster } from "../world/memory-cluster.ts";

@@ -1,5 +1,5 @@
-import type { Fate, Link } from "../../../kube/fake/client/link.ts";
-import type { ServerRequest } from "../../../kube/fake/requests.ts";
+import type { Fate, Link } from "../kube-fake/client/link.ts";
+import type { ServerRequest } from "../kube-fake/requests.ts";
 
 /** What a process writes by its own clock, and so at no fixed place among its other writes. */
 const UNCOUNTED = /\/(leases|events)(\/|$)/;

@@ -1,5 +1,5 @@
 import { createHash } from "node:crypto";
-import type { KubeObject } from "../../../kube/fake/objects.ts";
+import type { KubeObject } from "../kube-fake/objects.ts";
 
 /** Pods, claims and launcher pods as their creators write them: for a real API server, one in memory, and simulated ones. */
 

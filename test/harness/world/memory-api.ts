@@ -1,5 +1,5 @@
-import type { ServerRequest, User } from "../../../kube/fake/requests.ts";
 import { type KubeAnswer, KubeApi } from "../kube-api.ts";
+import type { ServerRequest, User } from "../kube-fake/requests.ts";
 import type { MemoryCluster } from "./memory-cluster.ts";
 
 /** A client of the server in memory, by path, as tests have one of a real server. */

@@ -1,19 +1,19 @@
 import { randomUUID } from "node:crypto";
 import { rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { ApiServer } from "../../../kube/fake/api-server.ts";
-import { FakeKubeApi } from "../../../kube/fake/client/fake-kube-api.ts";
-import type { Link } from "../../../kube/fake/client/link.ts";
-import { collectGarbage } from "../../../kube/fake/controllers/garbage-collector.ts";
-import { endNamespaces } from "../../../kube/fake/controllers/namespace-controller.ts";
-import { Etcd } from "../../../kube/fake/etcd.ts";
-import type { Gates, ServerAnswer, ServerRequest, User } from "../../../kube/fake/requests.ts";
-import { Rights } from "../../../kube/fake/rights.ts";
-import { routeOf } from "../../../kube/fake/routes.ts";
 import type { Connect } from "../../../kube/kube-api.ts";
 import { systemClock } from "../../../platform/time.ts";
 import { newFolder, ROOT } from "../daemon.ts";
 import type { KubeApi, KubeObject } from "../kube-api.ts";
+import { ApiServer } from "../kube-fake/api-server.ts";
+import { FakeKubeApi } from "../kube-fake/client/fake-kube-api.ts";
+import type { Link } from "../kube-fake/client/link.ts";
+import { collectGarbage } from "../kube-fake/controllers/garbage-collector.ts";
+import { endNamespaces } from "../kube-fake/controllers/namespace-controller.ts";
+import { Etcd } from "../kube-fake/etcd.ts";
+import type { Gates, ServerAnswer, ServerRequest, User } from "../kube-fake/requests.ts";
+import { Rights } from "../kube-fake/rights.ts";
+import { routeOf } from "../kube-fake/routes.ts";
 import { applyObjects, readManifestFolder, readManifests } from "../kube-manifests.ts";
 import { NO_WRITES, type WriteCounts } from "../kube-metrics.ts";
 import { ACCOUNTS, type Cluster, type ClusterUser } from "./cluster.ts";
@@ -36,7 +36,7 @@ export interface MemoryClusterOptions {
   readonly admission?: boolean;
 }
 
-/** The server in memory (kube/fake) as a cluster: rights by the RBAC objects in it, controllers that look after every change. */
+/** The server in memory (kube-fake) as a cluster: rights by the RBAC objects in it, controllers that look after every change. */
 export class MemoryCluster implements Cluster {
   readonly folder = newFolder();
   readonly ca = "";

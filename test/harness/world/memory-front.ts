@@ -1,8 +1,8 @@
 import { once } from "node:events";
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
 import type { AddressInfo, Socket } from "node:net";
-import { Failure } from "../../../kube/fake/failure.ts";
-import type { ServerAnswer } from "../../../kube/fake/requests.ts";
+import { Failure } from "../kube-fake/failure.ts";
+import type { ServerAnswer } from "../kube-fake/requests.ts";
 import { requestOf } from "./memory-api.ts";
 import type { MemoryCluster } from "./memory-cluster.ts";
 

@@ -5,7 +5,7 @@
  *   objects            what is in the API: networks, claims, allocations, events; network: one, as tests pass it around
  *   guests             pods and VMs with an interface: ADD and DEL on a node
  *   cluster            what both kinds of cluster offer: harness/cluster.ts, a real API server, and memory-cluster
- *   memory-cluster     kube/fake with rights and controllers; memory-api, memory-front: by path, and over HTTP
+ *   memory-cluster     kube-fake with rights and controllers; memory-api, memory-front: by path, and over HTTP
  *
  * What a world need not have is read when it is asked for: a test file pays for its imports.
  */
@@ -14,7 +14,6 @@ import pino from "pino";
 import { expect } from "vitest";
 import type { Controller } from "../../../controller/controller.ts";
 import { type ControllerSettings, loadControllerSettings } from "../../../controller/settings.ts";
-import type { Link } from "../../../kube/fake/client/link.ts";
 import type { Connect } from "../../../kube/kube-api.ts";
 import { ALLOCATIONS_PATH } from "../../../kube/objects.ts";
 import { systemClock } from "../../../platform/time.ts";
@@ -23,6 +22,7 @@ import { ApiProxy } from "../api-proxy.ts";
 import type { ClusterOptions, TestCluster } from "../cluster.ts";
 import type { CniAnswer } from "../daemon.ts";
 import type { KubeObject } from "../kube-api.ts";
+import type { Link } from "../kube-fake/client/link.ts";
 import type { ClusterApi, ClusterApiOptions } from "../machines/cluster-api.ts";
 import { type AttachmentOptions, NodeDaemon, type NodeOptions } from "../node.ts";
 import { until } from "../wait.ts";
@@ -38,7 +38,7 @@ const SETTLED_MS_MAX = 30_000;
 const HANDED_OVER = "handed over";
 
 export interface WorldOptions {
-  /** `memory`: the server in memory (kube/fake), and daemons in this process. `server`: kube-apiserver, and processes. */
+  /** `memory`: the server in memory (kube-fake), and daemons in this process. `server`: kube-apiserver, and processes. */
   readonly api: "memory" | "server";
   readonly nodes?: readonly string[];
   /** Of a real server; of one in memory `oldClaims` only. */

@@ -7,7 +7,7 @@
  *   kubevirt/       VMs, their claims, launchers and migrations; pods/: everything else that runs, and the nodes under it
  */
 
-import type { KubeObject } from "../../../kube/fake/objects.ts";
+import type { KubeObject } from "../../harness/kube-fake/objects.ts";
 import type { World } from "../world.ts";
 
 /** Of a resource: its key in etcd, and its path. */

@@ -1,5 +1,5 @@
-import type { Change } from "../../../kube/fake/etcd.ts";
 import type { Timer } from "../../../platform/time.ts";
+import type { Change } from "../../harness/kube-fake/etcd.ts";
 import type { World } from "../world.ts";
 
 /** After something has changed, ms; it depends on the object and on how often it was looked at. */

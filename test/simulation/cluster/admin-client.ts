@@ -1,6 +1,6 @@
-import type { ApiServer } from "../../../kube/fake/api-server.ts";
-import { type KubeObject, overTheWire } from "../../../kube/fake/objects.ts";
-import type { ServerRequest } from "../../../kube/fake/requests.ts";
+import type { ApiServer } from "../../harness/kube-fake/api-server.ts";
+import { type KubeObject, overTheWire } from "../../harness/kube-fake/objects.ts";
+import type { ServerRequest } from "../../harness/kube-fake/requests.ts";
 import type { AdminClient } from "../world.ts";
 
 const USER = { username: "admin", groups: ["system:masters"] };

@@ -1,6 +1,6 @@
-import type { ApiServer } from "../../../kube/fake/api-server.ts";
-import { collectGarbage } from "../../../kube/fake/controllers/garbage-collector.ts";
-import { endNamespaces } from "../../../kube/fake/controllers/namespace-controller.ts";
+import type { ApiServer } from "../../harness/kube-fake/api-server.ts";
+import { collectGarbage } from "../../harness/kube-fake/controllers/garbage-collector.ts";
+import { endNamespaces } from "../../harness/kube-fake/controllers/namespace-controller.ts";
 import type { ClusterParts } from "./parts.ts";
 
 /** They look so long after something has changed, ms: from, to. */

@@ -12,13 +12,13 @@
  *   parts           what all of it needs of the world
  */
 
-import { ApiServer } from "../../../kube/fake/api-server.ts";
-import { FakeKubeApi } from "../../../kube/fake/client/fake-kube-api.ts";
-import { Etcd, type Saved } from "../../../kube/fake/etcd.ts";
-import type { Access, Gates, User } from "../../../kube/fake/requests.ts";
-import { Rights } from "../../../kube/fake/rights.ts";
 import type { Connect } from "../../../kube/kube-api.ts";
 import { interval } from "../../../platform/time.ts";
+import { ApiServer } from "../../harness/kube-fake/api-server.ts";
+import { FakeKubeApi } from "../../harness/kube-fake/client/fake-kube-api.ts";
+import { Etcd, type Saved } from "../../harness/kube-fake/etcd.ts";
+import type { Access, Gates, User } from "../../harness/kube-fake/requests.ts";
+import { Rights } from "../../harness/kube-fake/rights.ts";
 import type { AdminClient, Cluster, World } from "../world.ts";
 import { DirectClient } from "./admin-client.ts";
 import { Caretakers } from "./caretakers.ts";

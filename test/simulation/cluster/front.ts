@@ -1,6 +1,6 @@
-import type { ApiServer } from "../../../kube/fake/api-server.ts";
-import type { Fate } from "../../../kube/fake/client/link.ts";
-import type { Etcd, Saved } from "../../../kube/fake/etcd.ts";
+import type { ApiServer } from "../../harness/kube-fake/api-server.ts";
+import type { Fate } from "../../harness/kube-fake/client/link.ts";
+import type { Etcd, Saved } from "../../harness/kube-fake/etcd.ts";
 import type { ClusterParts } from "./parts.ts";
 
 /** What a server that has just started refuses, of a thousand requests. */

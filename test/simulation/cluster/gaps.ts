@@ -1,4 +1,4 @@
-import type { Change } from "../../../kube/fake/etcd.ts";
+import type { Change } from "../../harness/kube-fake/etcd.ts";
 import type { ClusterParts } from "./parts.ts";
 import type { SimLink } from "./sim-link.ts";
 

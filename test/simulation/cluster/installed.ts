@@ -1,5 +1,5 @@
 import { join } from "node:path";
-import type { KubeObject } from "../../../kube/fake/objects.ts";
+import type { KubeObject } from "../../harness/kube-fake/objects.ts";
 import { collectionOf, readManifestFolder, readManifests } from "../../harness/kube-manifests.ts";
 import type { AdminClient } from "../world.ts";
 

@@ -1,5 +1,5 @@
-import type { ApiServer } from "../../../kube/fake/api-server.ts";
 import { sleep } from "../../../platform/time.ts";
+import type { ApiServer } from "../../harness/kube-fake/api-server.ts";
 import type { Chance } from "../engine/chance.ts";
 import type { ActionKinds, World } from "../world.ts";
 import { type SimCluster, simClusterOf } from "./cluster.ts";

@@ -1,6 +1,6 @@
-import type { Fate, Link } from "../../../kube/fake/client/link.ts";
-import type { ServerRequest } from "../../../kube/fake/requests.ts";
 import type { Clock } from "../../../platform/time.ts";
+import type { Fate, Link } from "../../harness/kube-fake/client/link.ts";
+import type { ServerRequest } from "../../harness/kube-fake/requests.ts";
 import type { FollowedKind } from "../world.ts";
 import type { ClusterParts } from "./parts.ts";
 import { TROUBLE_PROBABILITY, troubleOf, type Verb } from "./troubles.ts";

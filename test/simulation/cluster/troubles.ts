@@ -1,4 +1,4 @@
-import type { Fate } from "../../../kube/fake/client/link.ts";
+import type { Fate } from "../../harness/kube-fake/client/link.ts";
 
 export type Verb = "send" | "list" | "watch";
 

@@ -1,4 +1,4 @@
-import { Etcd } from "../../../kube/fake/etcd.ts";
+import { Etcd } from "../../harness/kube-fake/etcd.ts";
 import type { ActionKinds, Cluster, Oracle } from "../world.ts";
 import type { Parts } from "./parts.ts";
 

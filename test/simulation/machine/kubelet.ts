@@ -1,5 +1,5 @@
-import type { KubeObject } from "../../../kube/fake/objects.ts";
 import { sleep } from "../../../platform/time.ts";
+import type { KubeObject } from "../../harness/kube-fake/objects.ts";
 import type { World } from "../world.ts";
 import { type MachineClock, ProcessClock } from "./clocks.ts";
 import { type KubeletTools, PodObject } from "./pod-care.ts";

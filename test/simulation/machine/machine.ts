@@ -1,8 +1,8 @@
 import { rmSync } from "node:fs";
 import { join } from "node:path";
 import type { CniWireRequest } from "../../../cni-shim/wire.ts";
-import type { KubeObject } from "../../../kube/fake/objects.ts";
 import type { KillPoint } from "../../../platform/kill-point.ts";
+import type { KubeObject } from "../../harness/kube-fake/objects.ts";
 import { Chance, numberOf } from "../engine/chance.ts";
 import type { Interface, Machine, RunningDaemon, World } from "../world.ts";
 import { MachineClock, ProcessClock } from "./clocks.ts";

@@ -16,9 +16,9 @@
  */
 
 import { mkdtempSync, rmSync } from "node:fs";
-import type { Change } from "../../../kube/fake/etcd.ts";
-import type { KubeObject } from "../../../kube/fake/objects.ts";
 import { interval } from "../../../platform/time.ts";
+import type { Change } from "../../harness/kube-fake/etcd.ts";
+import type { KubeObject } from "../../harness/kube-fake/objects.ts";
 import type { World } from "../world.ts";
 import { knowDatabases } from "./databases.ts";
 import { SimMachine } from "./machine.ts";

@@ -1,4 +1,4 @@
-import type { KubeObject } from "../../../kube/fake/objects.ts";
+import type { KubeObject } from "../../harness/kube-fake/objects.ts";
 
 const NETWORKS = "k8s.v1.cni.cncf.io/networks";
 export const NETWORK_STATUS = "k8s.v1.cni.cncf.io/network-status";

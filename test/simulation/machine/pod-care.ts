@@ -1,4 +1,4 @@
-import type { KubeObject } from "../../../kube/fake/objects.ts";
+import type { KubeObject } from "../../harness/kube-fake/objects.ts";
 import type { World } from "../world.ts";
 import type { ProcessClock } from "./clocks.ts";
 import { NETWORK_STATUS, networkStatus, type Selected } from "./multus.ts";

@@ -1,5 +1,5 @@
-import type { KubeObject } from "../../../kube/fake/objects.ts";
 import { sleep } from "../../../platform/time.ts";
+import type { KubeObject } from "../../harness/kube-fake/objects.ts";
 import { dispose, end, type KubeletTools, PodObject, unlessKilled } from "./pod-care.ts";
 import type { Sandbox, SandboxPod } from "./runtime.ts";
 

@@ -1,5 +1,5 @@
-import type { KubeObject } from "../../../kube/fake/objects.ts";
 import { sleep } from "../../../platform/time.ts";
+import type { KubeObject } from "../../harness/kube-fake/objects.ts";
 import { hashOf, numberOf } from "../engine/chance.ts";
 import type { Interface, World } from "../world.ts";
 import type { ProcessClock } from "./clocks.ts";

@@ -1,4 +1,4 @@
-import { Etcd } from "../../../kube/fake/etcd.ts";
+import { Etcd } from "../../harness/kube-fake/etcd.ts";
 import type { Interface, Oracle } from "../world.ts";
 import { makeOracle } from "./oracle.ts";
 import type { CheckedMachine } from "./oracle-parts.ts";

@@ -8,9 +8,9 @@
 
 import type { IdentitySubject } from "../../../../identity/source.ts";
 import type { IdentityView } from "../../../../identity/wire.ts";
-import type { Change } from "../../../../kube/fake/etcd.ts";
-import type { KubeObject } from "../../../../kube/fake/objects.ts";
 import { sleep } from "../../../../platform/time.ts";
+import type { Change } from "../../../harness/kube-fake/etcd.ts";
+import type { KubeObject } from "../../../harness/kube-fake/objects.ts";
 import { Violation } from "../../engine/violation.ts";
 import type { Interface, Machine, World } from "../../world.ts";
 import { SimulatedMetadata } from "./simulated-metadata.ts";

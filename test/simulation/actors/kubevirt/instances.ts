@@ -1,4 +1,4 @@
-import type { KubeObject } from "../../../../kube/fake/objects.ts";
+import type { KubeObject } from "../../../harness/kube-fake/objects.ts";
 import { interfaceOf, launcherParts, podObject } from "../../../harness/world/kubevirt-objects.ts";
 import type { World } from "../../world.ts";
 import { readNad } from "../networks.ts";

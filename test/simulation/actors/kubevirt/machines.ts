@@ -1,4 +1,4 @@
-import type { KubeObject } from "../../../../kube/fake/objects.ts";
+import type { KubeObject } from "../../../harness/kube-fake/objects.ts";
 import { LAUNCHER_LABEL } from "../../../harness/world/kubevirt-objects.ts";
 import { Chance } from "../../engine/chance.ts";
 import type { World } from "../../world.ts";

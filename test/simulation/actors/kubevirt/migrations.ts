@@ -1,4 +1,4 @@
-import type { KubeObject } from "../../../../kube/fake/objects.ts";
+import type { KubeObject } from "../../../harness/kube-fake/objects.ts";
 import type { World } from "../../world.ts";
 import { hasEnded, isBeingDeleted, keyOf, PODS, patch, remove, VMIS } from "../objects.ts";
 import { chanceOf, EXIT_ANNOTATION, MIGRATION_LABEL, type Migration } from "./machines.ts";

@@ -1,4 +1,4 @@
-import type { KubeObject } from "../../../../kube/fake/objects.ts";
+import type { KubeObject } from "../../../harness/kube-fake/objects.ts";
 import { Violation } from "../../engine/violation.ts";
 import type { World } from "../../world.ts";
 import { isSeenToGoOn } from "../people/cluster-ends.ts";

@@ -1,5 +1,5 @@
-import type { Change } from "../../../../kube/fake/etcd.ts";
-import type { KubeObject } from "../../../../kube/fake/objects.ts";
+import type { Change } from "../../../harness/kube-fake/etcd.ts";
+import type { KubeObject } from "../../../harness/kube-fake/objects.ts";
 import { simClusterOf } from "../../cluster/cluster.ts";
 import type { Chance } from "../../engine/chance.ts";
 import { Violation } from "../../engine/violation.ts";

@@ -1,5 +1,5 @@
 import { join } from "node:path";
-import type { KubeObject } from "../../../../kube/fake/objects.ts";
+import type { KubeObject } from "../../../harness/kube-fake/objects.ts";
 import { readManifestFolder } from "../../../harness/kube-manifests.ts";
 import { type CapiReview, capiProblems, concernsCapi } from "../../../harness/machines/capi-rules.ts";
 import { converted } from "../../../harness/machines/conversion.ts";

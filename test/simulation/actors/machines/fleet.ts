@@ -9,9 +9,9 @@
  *   remedies       what people mend in peace, as claims and pools say; at-rest: what must be true then
  */
 
-import type { Change } from "../../../../kube/fake/etcd.ts";
-import type { KubeObject } from "../../../../kube/fake/objects.ts";
 import type { Timer } from "../../../../platform/time.ts";
+import type { Change } from "../../../harness/kube-fake/etcd.ts";
+import type { KubeObject } from "../../../harness/kube-fake/objects.ts";
 import { Violation } from "../../engine/violation.ts";
 import type { MachineAddress, World } from "../../world.ts";
 import { allOf, at, create, isBeingDeleted, isOpen, keyOf, patch, remove, STORAGE } from "./objects.ts";

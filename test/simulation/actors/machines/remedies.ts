@@ -1,5 +1,5 @@
-import type { KubeObject } from "../../../../kube/fake/objects.ts";
 import type { Timer } from "../../../../platform/time.ts";
+import type { KubeObject } from "../../../harness/kube-fake/objects.ts";
 import type { World } from "../../world.ts";
 import { type FleetMachine, fleetOf } from "./fleet.ts";
 import { allOf, at, create, isBeingDeleted, keyOf, patch, remove } from "./objects.ts";

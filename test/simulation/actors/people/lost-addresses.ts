@@ -1,4 +1,4 @@
-import type { KubeObject } from "../../../../kube/fake/objects.ts";
+import type { KubeObject } from "../../../harness/kube-fake/objects.ts";
 import type { Interface, Machine, World } from "../../world.ts";
 import { answered, askNode, type Told } from "./commands.ts";
 import { ALLOCATIONS, attempted, EVENTS, objectsOf, podPath } from "./look.ts";

@@ -1,4 +1,4 @@
-import type { KubeObject } from "../../../../kube/fake/objects.ts";
+import type { KubeObject } from "../../../harness/kube-fake/objects.ts";
 import type { Chance } from "../../engine/chance.ts";
 import type { ActionKinds, World } from "../../world.ts";
 import { configOf, withIpam } from "./configs.ts";

@@ -1,4 +1,4 @@
-import type { KubeObject } from "../../../../kube/fake/objects.ts";
+import type { KubeObject } from "../../../harness/kube-fake/objects.ts";
 import { simClusterOf } from "../../cluster/cluster.ts";
 import { journalLostAtMs } from "../../machine/disk-actions.ts";
 import type { Interface, Machine, World } from "../../world.ts";

@@ -1,5 +1,5 @@
-import type { KubeObject } from "../../../../kube/fake/objects.ts";
 import { sleep } from "../../../../platform/time.ts";
+import type { KubeObject } from "../../../harness/kube-fake/objects.ts";
 import { podObject } from "../../../harness/world/kubevirt-objects.ts";
 import type { Chance } from "../../engine/chance.ts";
 import type { ActionKinds, World } from "../../world.ts";

@@ -1,5 +1,5 @@
-import type { KubeObject } from "../../../../kube/fake/objects.ts";
 import { sleep } from "../../../../platform/time.ts";
+import type { KubeObject } from "../../../harness/kube-fake/objects.ts";
 import { Chance } from "../../engine/chance.ts";
 import { Violation } from "../../engine/violation.ts";
 import type { ActionKinds, Machine, World } from "../../world.ts";

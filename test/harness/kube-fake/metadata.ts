@@ -12,7 +12,7 @@ import {
   VALUE_RULE,
 } from "./names.ts";
 import { isEqual, type KubeObject } from "./objects.ts";
-import { type Clock, isoTime, randomUuid, type World } from "./port.ts";
+import { type Clock, type HasClock, isoTime, randomUuid } from "./port.ts";
 import type { Resource } from "./resources.ts";
 
 const ANNOTATIONS_BYTES_MAX = 256 * 1024;
@@ -22,7 +22,7 @@ const SUFFIX_CHARS = 5;
 const GENERATED_CHARS_MAX = 58;
 
 /** Gives a new object what only the server knows. */
-export function beginLife(object: KubeObject, resource: Resource, { clock }: World): void {
+export function beginLife(object: KubeObject, resource: Resource, { clock }: HasClock): void {
   const { metadata } = object;
   for (const field of ["deletionTimestamp", "deletionGracePeriodSeconds", "selfLink"]) delete metadata[field];
   metadata.uid = randomUuid(clock);

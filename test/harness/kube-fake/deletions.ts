@@ -2,7 +2,7 @@ import { CLEANUP } from "./definitions-controller.ts";
 import type { Etcd } from "./etcd.ts";
 import { conflict, forbidden, notAllowed, notFound } from "./failure.ts";
 import { copyOf, isEqual, type KubeObject } from "./objects.ts";
-import { isoTime, parseTime, type World } from "./port.ts";
+import { type HasClock, isoTime, parseTime } from "./port.ts";
 import type { Written } from "./registry.ts";
 import { type Asked, type Gates, keyOf } from "./requests.ts";
 import { DEFINITIONS, type Resource } from "./resources.ts";
@@ -22,10 +22,10 @@ interface DeleteOptions {
 /** Deletes an object, or marks it as being deleted where somebody has to agree first. Throws Failure. */
 export class Deletions {
   readonly #etcd: Etcd;
-  readonly #world: World;
+  readonly #world: HasClock;
   readonly #gates: Gates;
 
-  constructor(etcd: Etcd, world: World, gates: Gates) {
+  constructor(etcd: Etcd, world: HasClock, gates: Gates) {
     this.#etcd = etcd;
     this.#world = world;
     this.#gates = gates;

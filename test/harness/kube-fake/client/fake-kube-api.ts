@@ -1,10 +1,10 @@
 import type { ApiServer } from "../api-server.ts";
-import { KubeClient, type World } from "../port.ts";
+import { type HasClock, KubeClient } from "../port.ts";
 import type { User } from "../requests.ts";
 import { FakeTransport } from "./fake-transport.ts";
 import type { Link } from "./link.ts";
 
-export interface FakeKubeApiOptions extends World {
+export interface FakeKubeApiOptions extends HasClock {
   /** May be another one after a while, as behind a load balancer. */
   readonly server: () => ApiServer;
   readonly user?: User;

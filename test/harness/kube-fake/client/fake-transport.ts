@@ -5,20 +5,20 @@ import {
   type AttemptOutcome,
   type Clock,
   Contact,
+  type HasClock,
   type KubeRequest,
   type KubeTransport,
   type ListPageOutcome,
   type ListPageRequest,
   type WatchEnd,
   type WatchRequest,
-  type World,
 } from "../port.ts";
 import type { ServerRequest, User } from "../requests.ts";
 import { type Arrival, type Attempt, Exchange } from "./exchange.ts";
 import { FakeWatch } from "./fake-watch.ts";
 import type { Link } from "./link.ts";
 
-interface FakeTransportOptions extends World {
+interface FakeTransportOptions extends HasClock {
   readonly server: () => ApiServer;
   readonly user: User;
   readonly link: Link;

@@ -1,5 +1,5 @@
 /*
- * kube/fake/: a Kubernetes API server in memory
+ * test/harness/kube-fake/: a Kubernetes API server in memory
  *
  *   client/         the KubeApi port on it: attempts, answers that are lost, watches that are cut
  *   controllers/    garbage collector and namespace controller, one round at a time
@@ -19,7 +19,7 @@ import { Failure, forbidden, noSuchPath, notAllowed, notFound } from "./failure.
 import { listPage } from "./lists.ts";
 import { beginLife } from "./metadata.ts";
 import { copyOf, type KubeObject, overTheWire, wholeSeconds } from "./objects.ts";
-import type { World } from "./port.ts";
+import type { HasClock } from "./port.ts";
 import { Registry } from "./registry.ts";
 import {
   type Access,
@@ -41,7 +41,7 @@ const NAMESPACES = ["default", "kube-system", "kube-public", "kube-node-lease"];
 const CACHE_EVENTS_MAX = 102_400;
 const MINOR = 20;
 
-export interface ApiServerOptions extends World, Gates {
+export interface ApiServerOptions extends HasClock, Gates {
   /** Of the version 1.`minor` that it plays; default 20. */
   readonly minor?: number;
   /** The store behind it; several servers may have one. */

@@ -15,7 +15,7 @@ import {
 import { beginLife, carryOver, problemsOfMetadata, tidy } from "./metadata.ts";
 import { copyOf, isEqual, isRecord, type KubeObject } from "./objects.ts";
 import { jsonPatched, mergePatched } from "./patches.ts";
-import type { World } from "./port.ts";
+import type { HasClock } from "./port.ts";
 import { type Asked, type Gates, keyOf } from "./requests.ts";
 import { apiVersionOf, type Resource } from "./resources.ts";
 import { conform } from "./schema.ts";
@@ -33,10 +33,10 @@ export interface Written {
 /** Reads and writes of single objects, in the order in which the server checks them. Every method throws Failure. */
 export class Registry {
   readonly #etcd: Etcd;
-  readonly #world: World;
+  readonly #world: HasClock;
   readonly #gates: Gates;
 
-  constructor(etcd: Etcd, world: World, gates: Gates) {
+  constructor(etcd: Etcd, world: HasClock, gates: Gates) {
     this.#etcd = etcd;
     this.#world = world;
     this.#gates = gates;

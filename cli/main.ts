@@ -1,31 +1,7 @@
-import { CommanderError } from "commander";
-import { systemClock } from "../platform/time.ts";
-import { CommandError, EXIT } from "./failure.ts";
-import { buildProgram } from "./program.ts";
-import { printError, watchStreams } from "./terminal.ts";
+import { join } from "node:path";
+import type * as CommandLine from "./command-line.ts";
+import { loadBundle } from "./load-bundle.ts";
 
-/** Runs one command. The exit code is set, never forced, so that all output is flushed. */
-async function main(): Promise<void> {
-  watchStreams();
-  try {
-    await buildProgram(systemClock).parseAsync();
-  } catch (error) {
-    process.exitCode = report(error);
-  }
-}
-
-function report(error: unknown): number {
-  // Commander has already printed its errors; help and version on request are not errors.
-  if (error instanceof CommanderError) return error.exitCode === 0 ? EXIT.ok : EXIT.usage;
-  if (error instanceof CommandError) {
-    printError(error.message, error.hint);
-    return error.exitCode;
-  }
-  printError(
-    `a fault in holdfast: ${(error as Error)?.stack ?? String(error)}`,
-    "please report it, with the command that led to it",
-  );
-  return EXIT.refused;
-}
-
+// All of `dist/bin/holdfast`: the command line is a bundle like the others, whose code was compiled when it was built.
+const { main } = loadBundle(join(import.meta.dirname, "../lib/command-line.cjs")) as typeof CommandLine;
 void main();

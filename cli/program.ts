@@ -1,7 +1,7 @@
 /*
  * cli/: the command `holdfast`
  *
- *   main, program          the entry, and the tree of commands
+ *   main, command-line, program  the entry, and the tree of commands
  *   commands/              one file for each command
  *   client, choose-client  the server of a command: a daemon (socket-client) or a cluster (cluster-client)
  *   manifests/             files for apply and delete: of manifests, or that become a Secret or ConfigMap
@@ -95,9 +95,10 @@ export function buildProgram(clock: Clock): Command {
     program.commandsGroup(heading);
     for (const add of adds) add(program, clock);
   }
-  program
-    .command("help [command]", { hidden: true })
-    .action((name?: string) => (program.commands.find((one) => one.name() === name) ?? program).help());
+  program.command("help [command]", { hidden: true }).action(async (name?: string) => {
+    const known = program.commands.some((command) => command.name() === name);
+    await program.parseAsync(known ? [name as string, "--help"] : ["--help"], { from: "user" });
+  });
   program.showHelpAfterError("hint: holdfast --help shows the commands");
   for (const command of program.commands) {
     command.showHelpAfterError(`hint: holdfast ${command.name()} --help shows how it is used`);

@@ -32,11 +32,15 @@ export function addProcess(name: ProcessName): (program: Command, clock: Clock) 
   const { description, settings, configFile }: Process = PROCESSES[name];
   return (program, clock) => {
     const command = program.command(name).description(description);
-    if (configFile !== undefined)
-      command.option(`--${CONFIG} <file>`, `settings in YAML (default: ${configFile} where that exists)`);
-    for (const [key, setting] of Object.entries(settings))
-      if (key !== "socket") command.addOption(optionOf(key, setting));
-    if (name === "metadata-net") addProbeOptions(command);
+    // Their settings are many, and the start of every other command is quicker without them.
+    program.hook("preSubcommand", (_program, chosen) => {
+      if (chosen !== command) return;
+      if (configFile !== undefined)
+        command.option(`--${CONFIG} <file>`, `settings in YAML (default: ${configFile} where that exists)`);
+      for (const [key, setting] of Object.entries(settings))
+        if (key !== "socket") command.addOption(optionOf(key, setting));
+      if (name === "metadata-net") addProbeOptions(command);
+    });
     command
       .addHelpText("after", `\n${helpOnSources(configFile)}`)
       .action(async ({ probe, output, ...flags }: Record<string, unknown>) => {

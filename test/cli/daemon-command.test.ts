@@ -1,7 +1,7 @@
 import { spawn } from "node:child_process";
 import { readFileSync, rmSync, writeFileSync } from "node:fs";
 import { isBuiltin } from "node:module";
-import { join } from "node:path";
+import { dirname, join } from "node:path";
 import { expect, test } from "vitest";
 import { PROCESSES, type Process } from "../../platform/settings/processes.ts";
 import { flagOf } from "../../platform/settings/setting.ts";
@@ -57,12 +57,12 @@ test("wait --pid ends after the process whose settings are refused, so that syst
 });
 
 test("the command line does not carry what only the daemon needs", () => {
-  const bundle = readFileSync(HOLDFAST, "utf8");
+  const bundle = readFileSync(join(dirname(HOLDFAST), "../lib/command-line.cjs"), "utf8");
   const required = new Set(
     [...bundle.matchAll(/\b(?:require|import)\("([^"]+)"\)/g)].map((match) => match[1] as string),
   );
   const outside = [...required].filter((name) => !isBuiltin(name));
-  expect(outside).toEqual(["../lib/yaml.cjs"]);
+  expect(outside).toEqual(["./yaml.cjs"]);
   for (const daemons of ["better_sqlite3", "fastify", "@prometheus-io"])
     expect(bundle).not.toContain(daemons);
 });

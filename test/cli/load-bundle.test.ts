@@ -49,7 +49,7 @@ function damaged(cache: Buffer): Buffer {
   return cache;
 }
 
-test.each(["daemon", "controller", "metadata", "metadata-net", "cluster"])(
+test.each(["command-line", "daemon", "controller", "metadata", "metadata-net", "cluster"])(
   "the code that was built for %s is taken",
   (name) => {
     expect(compileBundle(join(LIB, `${name}.cjs`)).cachedDataRejected).toBe(false);

@@ -225,7 +225,7 @@ test("the machine's clock is chosen where a process or a bundle is put together,
   const composing = new Set([
     "platform/time.ts",
     "platform/run-process.ts",
-    "cli/main.ts",
+    "cli/command-line.ts",
     "admin/cluster/main.ts",
   ]);
   const guilty = sources

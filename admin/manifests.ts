@@ -3,7 +3,6 @@ import { readManifest, readReference } from "../claims/manifest.ts";
 import { servedObject } from "../identity/content.ts";
 import { isObject } from "../ipam/definition/definition-keys.ts";
 import type { NetworkMetadata } from "../ipam/definition/metadata-key.ts";
-import { ADDRESS_NOT_NEEDED } from "../ipam/definition/plugin-config.ts";
 import { RefusalError, refuse } from "../ipam/refusals.ts";
 import { ANNOTATIONS, contentAnnotations, type ObjectKind } from "../kube/views/content-annotations.ts";
 import { readContent } from "../metadata/tenant/content.ts";
@@ -49,7 +48,6 @@ export async function applyObject(parts: ManifestParts, object: unknown): Promis
 
 /** What to know about the metadata of a network; null: nothing in particular. */
 function noteOn(metadata: NetworkMetadata | null): string | null {
-  if (metadata?.reserved?.named) return ADDRESS_NOT_NEEDED;
   if (metadata?.tokens !== "required") return null;
   return "metadata.tokens is required: of cloud-init only the Ec2 source in a VM that looks like one of AWS asks for a token; others get nothing (docs/metadata.md, Tokens)";
 }

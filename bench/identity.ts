@@ -40,7 +40,6 @@ async function withContainers(count: number): Promise<Line[]> {
     const addresses = await attach(store, count);
     const ports = {
       enabled: true,
-      formerGateway: () => null,
       leadsToMetadata: () => false,
       isNeverServed: () => false,
     };

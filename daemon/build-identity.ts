@@ -8,7 +8,6 @@ import type { Route } from "../ipam/definition/routes-and-dns.ts";
 import { guestRouteToTell } from "../metadata/ports/guest-route.ts";
 import type { PortService } from "../metadata/ports/port-service.ts";
 import type { ResolverFiles } from "../platform/resolv-conf.ts";
-import type { NodeAttachments } from "../store/node-store.ts";
 import { SqliteStore } from "../store/standalone/standalone-store.ts";
 import type { ClusterNode } from "./cluster-node.ts";
 
@@ -31,8 +30,7 @@ export function buildIdentityService(
     },
     mtu: (network) => store.pluginMtu(network),
     mac: (pod, name) => (isAlone ? null : behind.pods.reportedMac(pod, name)),
-    routes: (definition, attachment, earlier) =>
-      identityRoutes(ports, store, definition, attachment, earlier),
+    routes: (definition, attachment, earlier) => identityRoutes(ports, definition, attachment, earlier),
   };
   if (isAlone) {
     const source = new StandaloneIdentities(behind, facts);
@@ -51,26 +49,21 @@ export function buildIdentityService(
   return new IdentityService({ store, source, vms, facts, others: [cluster.ovn.pods], notReady });
 }
 
-type IdentityPorts = Pick<PortService, "enabled" | "formerGateway" | "leadsToMetadata" | "isNeverServed">;
+type IdentityPorts = Pick<PortService, "enabled" | "leadsToMetadata" | "isNeverServed">;
 
 /** As in the answer to a repeated ADD. */
 function identityRoutes(
   ports: IdentityPorts,
-  store: Pick<NodeAttachments, "attachment">,
   definition: NetworkDefinition,
   attachment: AttachmentSummary | null,
   earlier: readonly AttachmentSummary[],
 ): readonly Route[] {
   const { routes, metadata } = definition;
   if (metadata === null || attachment === null || !ports.enabled) return routes;
-  const { network, containerId, interface: name } = attachment;
-  const { viaReserved = false, formerGateway = null } = store.attachment(network, containerId, name) ?? {};
-  const former = ports.formerGateway({ ...attachment, viaReserved, formerGateway }, definition);
-  if (former === null && ports.isNeverServed(attachment)) return routes;
+  if (ports.isNeverServed(attachment)) return routes;
   const route = guestRouteToTell({
     ips: attachment.ips,
     routes,
-    formerGateway: former,
     isLater: earlier.some((one) => ports.leadsToMetadata(one)),
   });
   return route === null ? routes : [...routes, route];

@@ -68,20 +68,7 @@ export interface AllocationAttachment {
   readonly pod?: { readonly namespace: string; readonly name: string; readonly uid: string };
   /** RFC 3339, for people. */
   readonly since: string;
-  /**
-   * How the guest reaches the metadata service. Absent: recorded by a release that gave it a route by an address which
-   * the network reserves, if the network had metadata then.
-   */
-  readonly metadataBy?: typeof BY_PORT;
-  /**
-   * Where `metadataBy` is absent: the address by which the guest has its route, so that edits of the definition cannot
-   * change it; absent: not recorded yet.
-   */
-  readonly metadataVia?: string;
 }
-
-/** `metadataBy` of an attachment whose guest is known by its port. */
-export const BY_PORT = "port";
 
 export interface IPAllocation {
   readonly apiVersion: typeof API_VERSION;

@@ -29,10 +29,6 @@ export interface AttachWant extends AttachAsk {
   readonly netns: NamespaceIdentity;
   /** MAC of the interface, if one was requested. */
   readonly mac?: string;
-  /** See Attachment.viaReserved: of one that is recorded again, or joins such a one. Default: false. */
-  readonly viaReserved?: boolean;
-  /** See Attachment.formerGateway. Default: null. */
-  readonly formerGateway?: string | null;
   /** The bridge is the gateway, but the cluster's definition does not say so: other nodes may allocate that address. */
   readonly definitionLacksGateway?: boolean;
   /** Deadline of the whole ADD, an instant of the clock, ms; absent: the store's own limit. */

@@ -87,13 +87,11 @@ export interface LocalAnswers {
 }
 
 export interface PortStore
-  extends Pick<Networks, "definition" | "holderOf">,
+  extends Pick<Networks, "definition">,
     Pick<NodeAttachments, "usersOfNetwork" | "attachmentCounts" | "watchAttachments"> {
   /** `mtu` of the plugin's configuration of a network with metadata, as last seen; null: none, or not known. */
   pluginMtu(network: string): number | null;
   keepPluginMtu(network: string, mtu: number | null): Promise<void>;
-  /** Records it for the attachments of a network that have a former gateway and do not say which. */
-  keepFormerGateway(network: string, address: string): Promise<void>;
 }
 
 export type IdentityStore = Pick<

@@ -37,16 +37,6 @@ export interface Attachment {
   readonly sinceMs: number;
   /** The MAC that was requested with the ADD, as written; null: none was. */
   readonly mac: string | null;
-  /**
-   * An earlier release recorded it, which gave guests their route to 169.254.169.254 by an address that the network
-   * reserved for that: this guest has such a route, or may have. So has one that was migrated from such an attachment.
-   */
-  readonly viaReserved: boolean;
-  /**
-   * That address, kept since it was first seen after the upgrade, so that edits of the definition cannot change it;
-   * null: not yet, and it follows from the definition.
-   */
-  readonly formerGateway: string | null;
 }
 
 /**
@@ -112,17 +102,10 @@ export interface NetworkView {
   /** In Kubernetes: other namespaces that may use it, or "*". */
   readonly sharedWith?: readonly string[];
   /** Absent: the network has none. */
-  readonly metadata?: MetadataView;
+  readonly metadata?: { readonly tokens: string };
   /** Allocations outside every present subnet (the range was edited): kept, and not part of the counts below. */
   readonly outside: string;
   readonly ranges: readonly RangeView[];
-}
-
-/** Metadata of a network. */
-export interface MetadataView {
-  readonly tokens: string;
-  /** Not allocated, because guests of an earlier release may have their route by it; null: there is no such address. */
-  readonly reserved: string | null;
 }
 
 /**

@@ -1,7 +1,7 @@
 import type { Command } from "commander";
 import type { NetworkWithClaims } from "../../admin/admin-api.ts";
 import type { Clock } from "../../platform/time.ts";
-import type { AllocationView, MetadataView, RangeView } from "../../store/records.ts";
+import type { AllocationView, RangeView } from "../../store/records.ts";
 import { allocationColumns } from "../allocation-columns.ts";
 import { allAllocations } from "../allocations.ts";
 import { clientOf } from "../choose-client.ts";
@@ -45,7 +45,7 @@ function factsOf(network: NetworkWithClaims, allocations: readonly AllocationVie
     if (network.imported !== undefined)
       facts.push(["Imported", network.imported ? "yes" : "not yet: no address is given"]);
   }
-  if (network.metadata !== undefined) facts.push(["Metadata", metadataText(network.metadata)]);
+  if (network.metadata !== undefined) facts.push(["Metadata", `on, tokens ${network.metadata.tokens}`]);
   facts.push(["Attachments", String(network.attachments)]);
   for (const range of network.ranges) facts.push(["Range", rangeText(range)]);
   if (network.outside !== "0") {
@@ -62,12 +62,6 @@ function factsOf(network: NetworkWithClaims, allocations: readonly AllocationVie
   facts.push(["Holders", String(holders.size)]);
   const widest = Math.max(...facts.map(([label]) => label.length));
   return `${facts.map(([label, text]) => `${`${label}:`.padEnd(widest + 2)} ${printable(text)}\n`).join("")}\n`;
-}
-
-function metadataText(metadata: MetadataView): string {
-  const { tokens, reserved } = metadata;
-  const kept = reserved === null ? "" : `; ${reserved} is kept for guests of an earlier release`;
-  return `on, tokens ${tokens}${kept}`;
 }
 
 function rangeText({ subnets, gateways, size, allocated, cooling, free, excluded }: RangeView): string {

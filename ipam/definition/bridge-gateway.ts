@@ -1,4 +1,4 @@
-import { type Address, sameAddress } from "../space/address.ts";
+import type { Address } from "../space/address.ts";
 import { IntervalSet } from "../space/interval-set.ts";
 import { makeRangeSet, type RangeSet, type SubnetDefinition } from "../space/range-set.ts";
 import type { NetworkDefinition } from "./network-definition.ts";
@@ -19,7 +19,7 @@ export function isBridgeGateway(conf: Readonly<Record<string, unknown>>): boolea
 export function withBridgeGateways(definition: NetworkDefinition): NetworkDefinition {
   const rangeSets = definition.rangeSets.map(withGateways);
   const changed = rangeSets.some((set, i) => set !== definition.rangeSets[i]);
-  return changed ? redefine(definition, rangeSets) : definition;
+  return changed ? redefined(definition, rangeSets) : definition;
 }
 
 /** Computes withBridgeGateways once for each definition. */
@@ -59,21 +59,4 @@ function withGateway(subnet: SubnetDefinition): SubnetDefinition {
     usable: subnet.usable.subtract(one),
     automatic: subnet.automatic.subtract(one),
   };
-}
-
-function redefine(definition: NetworkDefinition, rangeSets: readonly RangeSet[]): NetworkDefinition {
-  return redefined(definition, { rangeSets, metadata: metadataBeside(definition, rangeSets) });
-}
-
-/** A reserved address that is the bridge's own is not given back: earlier releases gave no metadata there. */
-function metadataBeside(
-  { metadata }: NetworkDefinition,
-  rangeSets: readonly RangeSet[],
-): NetworkDefinition["metadata"] {
-  const reserved = metadata?.reserved?.address.address;
-  if (metadata === null || reserved === undefined) return metadata;
-  const taken = rangeSets.some(({ subnets }) =>
-    subnets.some(({ gateway }) => gateway !== null && sameAddress(gateway, reserved)),
-  );
-  return taken ? { ...metadata, reserved: null } : metadata;
 }

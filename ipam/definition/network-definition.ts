@@ -5,7 +5,6 @@
  *   nad-config, plugin-config   a NetworkAttachmentDefinition's text, and one plugin's configuration
  *   own-keys, host-local-keys, subnet-ranges   ranges, by our keys and by host-local's
  *   metadata-key, routes-and-dns, bridge-gateway, requested-address   the other keys
- *   reserved-address            the definition with the address in its ranges that earlier releases reserve
  *   definition-keys             reading and refusing any key; definition-difference: comparing two definitions
  *   host-local-lease            host-local's files; interface-name: names that Linux accepts
  */
@@ -30,7 +29,7 @@ export interface NetworkDefinition {
   readonly allowPersistentIPs: boolean;
   /** Whether STATUS fails while a range set has no free address. */
   readonly statusWhenFull: "ok" | "fail";
-  /** null: off. `rangeSets` are without its reserved address, if it has one. */
+  /** null: off. */
   readonly metadata: NetworkMetadata | null;
   /** Equal for two definitions exactly if they mean the same. */
   readonly fingerprint: string;

@@ -16,7 +16,7 @@ import {
   refuseUnknownKeys,
 } from "./definition-keys.ts";
 import { readHostLocalRanges } from "./host-local-keys.ts";
-import { canonicalMetadata, type NetworkMetadata, readMetadata } from "./metadata-key.ts";
+import { readMetadata } from "./metadata-key.ts";
 import type { NetworkDefinition } from "./network-definition.ts";
 import { readOwnSubnets } from "./own-keys.ts";
 import { type Dns, readDns, readRoutes } from "./routes-and-dns.ts";
@@ -40,11 +40,13 @@ export function parsePluginConfig(conf: unknown): NetworkDefinition {
   const name = readNetworkName({ key: "name", value: conf.name });
   const ipam = readIpamBlock(conf);
   const pick = keyPicker(conf, ipam);
-  const { metadata, rangeSets } = readMetadata(pick("metadata"), readRangeSets(conf, pick));
+  const rangeSets = readRangeSets(conf, pick);
+  const metadata = readOr(pick("metadata"), null, readMetadata);
   const means = {
     name,
     rangeSets,
-    metadata,
+    // Without ranges there is nobody who could ask.
+    metadata: rangeSets.length === 0 ? null : metadata,
     routes: readRoutes(pick("routes")),
     ...readResolver(pick),
     cooldownSeconds: readOr(pick("cooldownSeconds"), DEFAULT_COOLDOWN_SECONDS, (found) =>
@@ -57,7 +59,7 @@ export function parsePluginConfig(conf: unknown): NetworkDefinition {
     ...means,
     ...readDataDir(pick),
     fingerprint: fingerprintOf(means),
-    notes: notesOn(conf, rangeSets, metadata),
+    notes: notesOn(conf, rangeSets),
   };
 }
 
@@ -142,13 +144,10 @@ function readOr<T>(found: ConfigValue | null, otherwise: T, read: (found: Config
   return found === null ? otherwise : read(found);
 }
 
-/** The definition with some parts replaced. */
-export function redefined(
-  definition: NetworkDefinition,
-  parts: Partial<Pick<NetworkDefinition, "rangeSets" | "metadata">>,
-): NetworkDefinition {
+/** The definition with other ranges. */
+export function redefined(definition: NetworkDefinition, rangeSets: readonly RangeSet[]): NetworkDefinition {
   const { fingerprint: _, notes, ...means } = definition;
-  const changed = { ...means, ...parts };
+  const changed = { ...means, rangeSets };
   return { ...changed, fingerprint: fingerprintOf(changed), notes };
 }
 
@@ -164,21 +163,13 @@ function fingerprintOf(means: Omit<NetworkDefinition, "fingerprint" | "notes">):
     plain.cooldownSeconds,
     plain.allowPersistentIPs,
     plain.statusWhenFull,
-    canonicalMetadata(metadata),
+    metadata && [metadata.tokens],
   ]);
 }
 
-export const ADDRESS_NOT_NEEDED =
-  "metadata.address is of no use to new guests; remove it once no guest of release 0.2 or before runs on any node";
-
-function notesOn(
-  conf: JsonObject,
-  rangeSets: readonly RangeSet[],
-  metadata: NetworkMetadata | null,
-): readonly string[] {
+function notesOn(conf: JsonObject, rangeSets: readonly RangeSet[]): readonly string[] {
   const notes: string[] = [];
   if (isGiven(conf.routes)) notes.push("routes at the plugin's top level is not read: write it inside ipam");
-  if (metadata?.reserved?.named) notes.push(ADDRESS_NOT_NEEDED);
   if (rangeSets.some((set) => set.automatic.size === 0n)) {
     notes.push("a subnet is reserved as a whole: its addresses are given only when asked for");
   }

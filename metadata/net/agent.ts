@@ -8,7 +8,6 @@
  *   port-memory                   which port and address an attachment has, kept in a file
  *   drivers/, ovs/                how frames get from the ports of a switch to the listener and back
  *   listener/, haproxy/           the namespace in which haproxy listens, and haproxy
- *   former-listeners              what the release before this one has made
  *   kernel/                       links, namespaces, commands
  *   metrics, failure-log
  */
@@ -39,8 +38,6 @@ export interface AgentParts {
   readonly socket: string;
   readonly ports: Ports;
   readonly haproxy: Haproxy;
-  /** Everything that was wanted is carried out. */
-  readonly settled: () => Promise<void>;
   readonly log: Log;
   readonly clock: Clock;
 }
@@ -203,7 +200,6 @@ export class Agent {
         await this.#parts.ports.carryOut(wanted, again, signal);
         if (again) isWhole = !signal.aborted;
         if (again) this.#cutShort = isWhole ? 0 : this.#cutShort + 1;
-        await this.#parts.settled();
         this.#failure = null;
       } catch (error) {
         this.#failure = (error as Error).message;

@@ -2,8 +2,6 @@ import { request } from "node:http";
 import { JsonFields } from "../../platform/json-fields.ts";
 import type { PortReport, WantedPort, WantedPorts } from "../ports/wire.ts";
 
-/** Of a daemon that knows listeners of networks instead of ports. */
-const NOT_FOUND = 404;
 /** Beyond the requested wait: then the daemon is not there. */
 const ANSWER_MS_MAX = 5_000;
 
@@ -30,12 +28,6 @@ export function exchange(socket: string, report: PortReport, signal: AbortSignal
         });
         answer.on("error", reject);
         answer.on("end", () => {
-          if (answer.statusCode === NOT_FOUND) {
-            reject(
-              new Error("the daemon is of an earlier release: upgrade it first, then start this one again"),
-            );
-            return;
-          }
           if (answer.statusCode !== 200) {
             reject(new Error(`the daemon answered ${answer.statusCode}: ${text.slice(0, 300)}`));
             return;
@@ -72,6 +64,5 @@ function readPort(value: unknown): WantedPort {
     netns: port.string("netns"),
     addresses: port.strings("addresses"),
     mac: port.stringOrNull("mac"),
-    formerGateways: port.strings("formerGateways"),
   };
 }

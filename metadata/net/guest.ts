@@ -27,7 +27,6 @@ export interface Guest {
   readonly source: string;
   /** As requested; null: none was. Lower case with colons. */
   readonly mac: string | null;
-  readonly formerGateways: readonly string[];
 }
 
 /** No network has this name. */
@@ -63,10 +62,6 @@ export function guestOf(wanted: Attachment): Guest | NotFound {
       subject: pod === undefined ? `container/${containerId}/${encodeURIComponent(name)}` : `pod/${pod.uid}`,
       source: formatAddress(source),
       mac: macText(wanted.mac),
-      formerGateways: wanted.formerGateways
-        .map(parseAddress)
-        .filter(({ family }) => family === 4)
-        .map(formatAddress),
     };
   } catch (error) {
     return never((error as Error).message);
@@ -79,8 +74,7 @@ export function sameWanted(one: Attachment, other: Attachment): boolean {
     guestKey(one) === guestKey(other) &&
     one.netns === other.netns &&
     one.mac === other.mac &&
-    sameTexts(one.addresses, other.addresses) &&
-    sameTexts(one.formerGateways, other.formerGateways)
+    sameTexts(one.addresses, other.addresses)
   );
 }
 

@@ -8,7 +8,6 @@ import { BridgeDriver } from "./drivers/bridge/bridge-driver.ts";
 import type { DatapathDriver } from "./drivers/driver.ts";
 import { IngressDriver } from "./drivers/ingress/ingress-driver.ts";
 import { OpenflowDriver } from "./drivers/openflow/openflow-driver.ts";
-import { FormerListeners } from "./former-listeners.ts";
 import { Frontend } from "./haproxy/frontend.ts";
 import { Haproxy } from "./haproxy/haproxy.ts";
 import { mapFile } from "./haproxy/haproxy-text.ts";
@@ -30,20 +29,13 @@ const WHAT: Readonly<Record<string, string>> = {
   balancer: "the balancer of a network",
 };
 
-/** How long guests without a port of their own keep the listeners of the release before this one, ms. */
-const FORMER_MS_MAX = 300_000;
-
 /** The parts of one running metadata-net, wired together. `start` before `stop`. */
 export class MetadataNet {
   readonly #settings: NetSettings;
   readonly #log: Log;
-  readonly #clock: Clock;
   readonly #names: Names;
   readonly #haproxy: Haproxy;
   readonly #metrics: NetMetrics;
-  readonly #former: FormerListeners;
-  /** Since when others are served beside them; null: not yet. */
-  #formerSinceMs: number | null = null;
   /** null: it is not to be looked for. */
   readonly #ovs: OvsPorts | null;
   readonly #pods: OvnPods;
@@ -64,7 +56,6 @@ export class MetadataNet {
     this.#unlock = lockRunDir(runDir);
     this.#settings = settings;
     this.#log = log;
-    this.#clock = clock;
     this.#names = namesOf(runDir);
     this.#haproxy = new Haproxy(settings.haproxy, runDir, clock);
     const statsSocket = join(runDir, "stats.sock");
@@ -75,7 +66,6 @@ export class MetadataNet {
       balancers: () => this.#balancers?.counts ?? null,
       statsSocket,
     });
-    this.#former = new FormerListeners(this.#names, runDir);
     const memory = new PortMemory(runDir, clock);
     const listener = new Listener({
       names: this.#names,
@@ -109,7 +99,6 @@ export class MetadataNet {
       socket: settings.socket,
       ports: this.#ports,
       haproxy: this.#haproxy,
-      settled: () => this.#removeFormer(),
       log,
       clock,
     });
@@ -163,7 +152,6 @@ export class MetadataNet {
       await this.#running;
       await this.#ports.removeAll();
       this.#ovs?.close();
-      if (this.#former.present) await this.#former.remove();
       await this.#health.close();
     } finally {
       this.#unlock();
@@ -183,20 +171,8 @@ export class MetadataNet {
         rateLimit,
         runAs: { user, group },
       },
-      former: () => this.#former.frontends(),
       reloaded: (outcome) => this.#metrics.reloaded(outcome),
     });
-  }
-
-  /** Once every guest has a port of its own, or cannot have one: some are found a while later. */
-  async #removeFormer(): Promise<void> {
-    if (!this.#former.present || this.#ports.problem !== null) return;
-    const nowMs = this.#clock.monotonicMs();
-    this.#formerSinceMs ??= nowMs;
-    if (!this.#ports.isSettled && nowMs - this.#formerSinceMs < FORMER_MS_MAX) return;
-    await this.#former.remove();
-    this.#log.info("the listeners of the release before this one are removed");
-    await this.#ports.refresh();
   }
 
   #repaired(what: string, details: Readonly<Record<string, string>>): void {

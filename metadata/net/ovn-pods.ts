@@ -144,7 +144,6 @@ function podAt({ link, interfaceUuid: row, externalIds: ids }: OvsPort): Require
     netns: "",
     addresses: addresses.filter((one) => one !== ""),
     mac: ids.get("attached_mac") ?? null,
-    formerGateways: [],
     pod: { uid, link, row },
   };
 }

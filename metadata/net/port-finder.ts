@@ -25,7 +25,7 @@ export class PortFinder {
     const { pod } = guest.wanted;
     if (pod !== undefined) return this.#findPod(key, pod, guest);
     const found =
-      this.#again(key, guest) ?? (await this.#lookup.find(guest.wanted, this.#others(key, guest, guests)));
+      this.#again(key) ?? (await this.#lookup.find(guest.wanted, this.#others(key, guest, guests)));
     if (found.kind !== "found") return found;
     const mac = guest.mac ?? macText(found.mac);
     if (mac === null) {
@@ -51,12 +51,12 @@ export class PortFinder {
   }
 
   /** Where it was found once; null: it was not, or that is not there any more, or another attachment's. */
-  #again(key: string, { wanted }: Guest): Extract<Lookup, { kind: "found" }> | null {
-    const former = this.#memory.former(key);
-    if (former === undefined || this.#isOthers(former.ifindex, key)) return null;
-    const link = this.#lookup.again(former);
-    const { mac, space } = former;
-    return link === null ? null : { kind: "found", link, mac, space: space ?? guestSpace(wanted.netns) };
+  #again(key: string): Extract<Lookup, { kind: "found" }> | null {
+    const demoted = this.#memory.demoted(key);
+    if (demoted === undefined || this.#isOthers(demoted.ifindex, key)) return null;
+    const link = this.#lookup.again(demoted);
+    const { mac, space } = demoted;
+    return link === null ? null : { kind: "found", link, mac, space };
   }
 
   async #claim(link: HostSideLink, drivers: readonly DatapathDriver[]): Promise<PortRef | NotFound> {

@@ -4,7 +4,7 @@ import type { HostSideLink } from "./drivers/driver.ts";
 import { type GuestSpace, guestSpace } from "./guest-space.ts";
 import { HostLinks, isLinkName, linkInto, linksIn, type ShownLink } from "./kernel/links.ts";
 import { hostLink, namespaceId, OWN_NAMESPACE } from "./kernel/sysfs.ts";
-import type { FormerPort } from "./port-memory.ts";
+import type { DemotedPort } from "./port-memory.ts";
 
 /** What became of the search for the host-side link of an attachment. `mac`: of the guest; null: it cannot be seen. */
 export type Lookup =
@@ -82,7 +82,7 @@ export class PortLookup {
   }
 
   /** Where a port is that was found once; null: it is not there any more. */
-  again({ link, ifindex }: FormerPort): HostSideLink | null {
+  again({ link, ifindex }: DemotedPort): HostSideLink | null {
     if (hostLink(link)?.ifindex !== ifindex) return null;
     return { name: link, ifindex, kind: existsSync(`/sys/class/net/${link}/tun_flags`) ? "tun" : "veth" };
   }

@@ -17,13 +17,10 @@ export interface KnownPort {
   readonly space: GuestSpace;
 }
 
-/** A port that was found once, by a release before this one or for a driver that is no longer used. */
-export interface FormerPort {
+/** A port that was found for a driver that is no longer used. */
+export interface DemotedPort extends Pick<KnownPort, "mac" | "space"> {
   readonly link: string;
   readonly ifindex: number;
-  readonly mac: string | null;
-  /** null: it was not written down. */
-  readonly space: GuestSpace | null;
 }
 
 const BLOCK_BITS = 16;
@@ -45,7 +42,7 @@ interface Content {
   nextBlock: number;
   readonly doors: Record<string, DoorBlocks>;
   readonly ports: Readonly<Record<string, KnownPort>>;
-  readonly former: Readonly<Record<string, FormerPort>>;
+  readonly demoted: Readonly<Record<string, DemotedPort>>;
 }
 
 /**
@@ -57,7 +54,7 @@ export class PortMemory {
   readonly #path: string;
   readonly #content: Content;
   readonly #ports: Map<string, KnownPort>;
-  readonly #former: Map<string, FormerPort>;
+  readonly #demoted: Map<string, DemotedPort>;
   /** Keys by index of the link. */
   readonly #owners: Map<number, string>;
   /** Keys of ports whose addresses are not in the file yet. */
@@ -71,7 +68,7 @@ export class PortMemory {
     this.#content = readContent(this.#path, clock);
     this.#mapped = mappedBlocks(mapFile(runDir));
     this.#ports = new Map(Object.entries(this.#content.ports));
-    this.#former = new Map(Object.entries(this.#content.former));
+    this.#demoted = new Map(Object.entries(this.#content.demoted));
     this.#owners = new Map([...this.#ports].map(([key, { port }]) => [port.ifindex, key]));
   }
 
@@ -88,8 +85,8 @@ export class PortMemory {
     return this.#ports.entries();
   }
 
-  former(key: string): FormerPort | undefined {
-    return this.#former.get(key);
+  demoted(key: string): DemotedPort | undefined {
+    return this.#demoted.get(key);
   }
 
   /** Gives a port the next address of its door. */
@@ -98,14 +95,14 @@ export class PortMemory {
     this.#ports.set(key, known);
     this.#unwritten.add(key);
     this.#owners.set(port.ifindex, key);
-    this.#former.delete(key);
+    this.#demoted.delete(key);
     this.#changed = true;
     return known;
   }
 
   /** The port is nobody's any more. */
   delete(key: string): void {
-    if (this.#former.delete(key)) this.#changed = true;
+    if (this.#demoted.delete(key)) this.#changed = true;
     const known = this.#ports.get(key);
     if (known === undefined) return;
     this.#ports.delete(key);
@@ -124,15 +121,15 @@ export class PortMemory {
     const known = this.#ports.get(key);
     if (known === undefined) return;
     this.delete(key);
-    const { port, ...rest } = known;
-    this.#former.set(key, { link: port.link, ifindex: port.ifindex, mac: rest.mac, space: rest.space });
+    const { port, mac, space } = known;
+    this.#demoted.set(key, { link: port.link, ifindex: port.ifindex, mac, space });
   }
 
   /** Forgets whatever is kept of attachments that are not wanted. */
   keepOnly(wanted: { has(key: string): boolean }): void {
     for (const key of this.#ports.keys()) if (!wanted.has(key)) this.delete(key);
-    for (const key of this.#former.keys())
-      if (!wanted.has(key) && this.#former.delete(key)) this.#changed = true;
+    for (const key of this.#demoted.keys())
+      if (!wanted.has(key) && this.#demoted.delete(key)) this.#changed = true;
   }
 
   /** Upper 16 bits of the addresses behind a door: at least one number. */
@@ -155,7 +152,7 @@ export class PortMemory {
     const content: Content = {
       ...this.#content,
       ports: Object.fromEntries(this.#ports),
-      former: Object.fromEntries(this.#former),
+      demoted: Object.fromEntries(this.#demoted),
     };
     mkdirSync(dirname(this.#path), { recursive: true, mode: 0o711 });
     writeFileSync(`${this.#path}.new`, JSON.stringify(content), { mode: 0o600 });
@@ -210,8 +207,14 @@ function blockAfter(one: number): number {
 
 function readContent(path: string, clock: Pick<Clock, "random" | "randomBytes">): Content {
   try {
-    const found: unknown = JSON.parse(readFileSync(path, "utf8"));
-    return readOwn(found) ?? { ...newContent(clock), former: readFormer(found) };
+    const content = new JsonFields(JSON.parse(readFileSync(path, "utf8")));
+    return {
+      secretMac: content.string("secretMac", isMac),
+      nextBlock: readBlock(content.get("nextBlock")),
+      doors: Object.fromEntries(content.entries("doors", readDoor)),
+      ports: Object.fromEntries(content.entries("ports", readKnownPort)),
+      demoted: Object.fromEntries(content.entries("demoted", readDemotedPort)),
+    };
   } catch {
     // Not there, cut short or of somebody else: everything is looked up again, and has other addresses than before.
     return newContent(clock);
@@ -220,31 +223,7 @@ function readContent(path: string, clock: Pick<Clock, "random" | "randomBytes">)
 
 function newContent(clock: Pick<Clock, "random" | "randomBytes">): Content {
   const nextBlock = BLOCK_FIRST + Math.floor(clock.random() * BLOCKS);
-  return { secretMac: randomMac(clock), nextBlock, doors: {}, ports: {}, former: {} };
-}
-
-/** null: it is not of this release. */
-function readOwn(found: unknown): Content | null {
-  try {
-    const content = new JsonFields(found);
-    return {
-      secretMac: content.string("secretMac", isMac),
-      nextBlock: readBlock(content.get("nextBlock")),
-      doors: Object.fromEntries(content.entries("doors", readDoor)),
-      ports: Object.fromEntries(content.entries("ports", readKnownPort)),
-      former: Object.fromEntries(content.entries("former", readDemotedPort)),
-    };
-  } catch {
-    return null;
-  }
-}
-
-/** As the release before this one wrote it: the ports of each attachment, of which the first counts. */
-function readFormer(found: unknown): Record<string, FormerPort> {
-  const all = new JsonFields({ found }).entries("found", (ports) =>
-    new JsonFields({ ports }).list("ports", (one) => readFormerPort(one)),
-  );
-  return Object.fromEntries(all.flatMap(([key, [first]]) => (first === undefined ? [] : [[key, first]])));
+  return { secretMac: randomMac(clock), nextBlock, doors: {}, ports: {}, demoted: {} };
 }
 
 function readBlock(value: unknown): number {
@@ -274,19 +253,14 @@ function readKnownPort(value: unknown): KnownPort {
   };
 }
 
-function readFormerPort(value: unknown, linkField: "link" | "port" = "port"): FormerPort {
+function readDemotedPort(value: unknown): DemotedPort {
   const port = new JsonFields(value);
   return {
-    link: port.string(linkField, isLinkName),
+    link: port.string("link", isLinkName),
     ifindex: port.integer("ifindex"),
-    mac: port.stringOrNull("mac"),
-    space: null,
+    mac: port.string("mac", isMac),
+    space: readSpace(port.get("space")),
   };
-}
-
-function readDemotedPort(value: unknown): FormerPort {
-  const space = new JsonFields(value).get("space");
-  return { ...readFormerPort(value, "link"), space: space === null ? null : readSpace(space) };
 }
 
 function readSpace(value: unknown): GuestSpace {

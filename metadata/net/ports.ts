@@ -85,11 +85,6 @@ export class Ports {
     return this.#guests.count;
   }
 
-  /** Is every guest served, but for those that never can be? */
-  get isSettled(): boolean {
-    return this.#problem === null && this.failed.every(({ kind }) => kind === "final");
-  }
-
   /** Is something to be tried again soon, other than a search? */
   get isTroubled(): boolean {
     return this.#problem !== null || this.#suspect.size > 0;
@@ -141,11 +136,6 @@ export class Ports {
   async restore(driver: DatapathDriver): Promise<void> {
     this.#suspect.add(driver);
     await this.#turns.take(false);
-  }
-
-  /** Carries out what has changed beside the ports. */
-  refresh(): Promise<void> {
-    return this.#turns.take(false);
   }
 
   /** Takes everything away, also what an earlier process left. */
@@ -257,7 +247,6 @@ export class Ports {
           address: record.address,
           port: record.port,
           mac: guest.mac ?? record.mac,
-          formerGateways: guest.formerGateways,
         }),
       );
       const problems = await this.#sync(driver, ports, again && this.#hurry?.aborted !== true);

@@ -41,6 +41,6 @@ export class WantedGuests {
 
 /** Whether a guest is in another namespace than the one in which its port was found. */
 export function hasMoved(memory: PortMemory, key: string, { wanted }: Guest): boolean {
-  const space = (memory.get(key) ?? memory.former(key))?.space ?? null;
+  const space = (memory.get(key) ?? memory.demoted(key))?.space ?? null;
   return space !== null && !isSameSpace(space, guestSpace(wanted.netns));
 }

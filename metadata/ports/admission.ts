@@ -61,14 +61,12 @@ async function withMetadata(
   }
   await context.store.keepPluginMtu(network, mtuOf(conf));
   const state = await waitForPort(context, conf, { attachment, definition }, deadlineMs);
-  const formerGateway = context.ports.formerGateway(attachment, definition);
   // A route into the void would keep a later interface, which may be served, from getting one.
-  if (state?.kind === "final" && formerGateway === null) return { ips, routes };
+  if (state?.kind === "final") return { ips, routes };
   return guestAnswer({
     ips,
     routes,
     conf,
-    formerGateway,
     isLater: hasEarlier(context, attachment),
   });
 }

@@ -1,5 +1,3 @@
-import type { NetworkDefinition } from "../../ipam/definition/network-definition.ts";
-import { ADDRESS_NOT_NEEDED } from "../../ipam/definition/plugin-config.ts";
 import type { Finding } from "../../ipam/finding.ts";
 import type { PortReports } from "./reports.ts";
 import { portKey } from "./wanted-state.ts";
@@ -7,17 +5,6 @@ import type { FailedPort, WantedPorts } from "./wire.ts";
 
 /** Failed ports that are named one by one; more would hide other findings. */
 const NAMED_MAX = 10;
-
-/** Networks whose definition names an address that has no use any more. */
-export function addressFindings(definitions: readonly (NetworkDefinition | undefined)[]): Finding[] {
-  const named = definitions.filter((one) => one?.metadata?.reserved?.named === true);
-  return named.map((one) =>
-    finding(
-      `network ${one?.name}: ${ADDRESS_NOT_NEEDED}`,
-      "no guest of this node needs it; holdfast show NETWORK says whether it is kept for one of another node",
-    ),
-  );
-}
 
 /** Findings about the guests of this node that get no metadata. */
 export function portFindings(reports: PortReports, { ports, ovnNetworks }: WantedPorts): Finding[] {

@@ -1,5 +1,5 @@
 import type { Route } from "../../ipam/definition/routes-and-dns.ts";
-import { type Address, formatAddress, parseAddress } from "../../ipam/space/address.ts";
+import { type Address, parseAddress } from "../../ipam/space/address.ts";
 import { cidrContains, networkOf, parseCidr, parseInterfaceAddress } from "../../ipam/space/cidr.ts";
 import type { AnsweredAddress } from "../../store/records.ts";
 
@@ -16,8 +16,6 @@ export interface GuestInterface {
   readonly routes: readonly Route[];
   /** The plugin's configuration; {}: not known. */
   readonly conf: Readonly<Record<string, unknown>>;
-  /** The reserved address by which an earlier release gave it the route; null: it did not. */
-  readonly formerGateway: string | null;
   /** Another interface of the container, attached before, is on a network with metadata and has IPv4. */
   readonly isLater: boolean;
 }
@@ -30,14 +28,13 @@ export type GuestAnswer = Pick<GuestInterface, "ips" | "routes">;
  * 169.254.169.254 at the guest's own port, whatever the next hop, so a guest needs only some route out of this
  * interface.
  *
- *   it had the route by the reserved address          the same one again: a repeated ADD is answered as before
  *   no IPv4 address                                   none: such a guest asks fe80::a9fe:a9fe
  *   another interface leads there already             none: two routes would be one multipath route
  *   a route of its own covers 169.254.169.254         none: a default route does, as does 169.254.0.0/16
  *   an address of its own has it on link              none
  *   anything else                                     169.254.169.254/32, on link
  *
- * Only this interface's own result counts. A default route by another interface of the pod (the cluster's network) leads
+ * Only this interface's own result counts (docs/decisions/0043). A default route by another interface of the pod (the cluster's network) leads
  * to a port where nobody answers; the route to the one address is narrower and wins over it.
  */
 export function guestAnswer(one: GuestInterface): GuestAnswer {
@@ -63,10 +60,9 @@ export function guestRouteToTell(one: Omit<GuestInterface, "conf">): Route | nul
   return route === null || route.gw !== undefined ? route : { ...route, gw: ON_LINK };
 }
 
-function guestRoute({ ips, routes, conf, formerGateway, isLater }: GuestInterface): Route | null {
+function guestRoute({ ips, routes, conf, isLater }: GuestInterface): Route | null {
   if (!ips.some(({ address }) => parseInterfaceAddress(address).address.family === 4)) return null;
   if (isLater || routes.some(isToMetadata)) return null;
-  if (formerGateway !== null) return { dst: METADATA_ROUTE_DST, gw: formerGateway };
   if (conf.isDefaultGateway === true || routes.some(coversMetadata) || ips.some(isOnMetadataLink))
     return null;
   return { dst: METADATA_ROUTE_DST };
@@ -92,13 +88,4 @@ const MAIN_TABLE = 254;
 function isOnMetadataLink({ address }: AnsweredAddress): boolean {
   const own = parseInterfaceAddress(address);
   return cidrContains(networkOf(own.address, own.prefixLength), METADATA);
-}
-
-/** The reserved address as the gateway of a former route; null: no address of the interface reaches it. */
-export function formerGatewayOf(ips: readonly AnsweredAddress[], reserved: Address): string | null {
-  const reached = ips.some(({ address }) => {
-    const own = parseInterfaceAddress(address);
-    return cidrContains(networkOf(own.address, own.prefixLength), reserved);
-  });
-  return reached ? formatAddress(reserved) : null;
 }

@@ -1,10 +1,9 @@
 import type { Attachment } from "../../store/records.ts";
 import type { NumberedPort } from "./wanted-state.ts";
 
-/** The port of an attachment. `formerGateway`: by which an earlier release gave its guest a route; null: none. */
-export function portOf(attachment: Attachment, formerGateway: string | null): NumberedPort {
+/** The port of an attachment. */
+export function portOf(attachment: Attachment): NumberedPort {
   const { id, network, containerId, interface: name, netns, mac, ips } = attachment;
-  const formerGateways = formerGateway === null ? [] : [formerGateway];
   const port = {
     network,
     containerId,
@@ -12,7 +11,6 @@ export function portOf(attachment: Attachment, formerGateway: string | null): Nu
     netns: netns.path,
     addresses: ips.map(({ address }) => withoutMask(address)),
     mac,
-    formerGateways,
   };
   return { id, port };
 }

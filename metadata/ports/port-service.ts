@@ -2,7 +2,7 @@
  * metadata/ports/: which guests of a node get metadata, and whether they are served
  *
  *   port-service  computes, answers and waits; route, wire: the requests of metadata-net
- *   port-of       the wanted port of an attachment; reserved: the gateway of guests of an earlier release
+ *   port-of       the wanted port of an attachment
  *   wanted-state  all of them, numbered; reports: what metadata-net said of them
  *   admission     an ADD that waits for its port; guest-route: the route in its answer
  *   findings, metrics
@@ -10,18 +10,15 @@
 
 import type { NetworkDefinition } from "../../ipam/definition/network-definition.ts";
 import type { Finding } from "../../ipam/finding.ts";
-import { formatAddress, parseAddress } from "../../ipam/space/address.ts";
 import type { Log } from "../../platform/log.ts";
 import { Notifier } from "../../platform/notifier.ts";
 import { type Clock, interval, type Timer } from "../../platform/time.ts";
 import type { PortStore } from "../../store/node-store.ts";
 import type { Attachment } from "../../store/records.ts";
-import { addressFindings, portFindings } from "./findings.ts";
-import { formerGatewayOf } from "./guest-route.ts";
+import { portFindings } from "./findings.ts";
 import { portOf } from "./port-of.ts";
 import { PortReports, type PortState } from "./reports.ts";
-import { ReservedAddresses, reservedAddress } from "./reserved.ts";
-import { type NumberedPort, portKey, WantedState } from "./wanted-state.ts";
+import { portKey, WantedState } from "./wanted-state.ts";
 import type { PortReport, WantedPorts } from "./wire.ts";
 
 /** How often definitions are compared, and failed computations retried, ms. */
@@ -36,9 +33,6 @@ const PENDING_MS_MAX = 500;
 
 /** What came of an ADD's wait for its port. */
 export type PortOutcome = "up" | "late" | "failed";
-
-/** The fields of an attachment that tell its former route. */
-type FormerGuest = Pick<Attachment, "network" | "viaReserved" | "formerGateway" | "ips">;
 
 export interface PortServiceParts {
   readonly store: PortStore;
@@ -57,11 +51,8 @@ export class PortService {
   readonly reports: PortReports;
   readonly waits: Record<PortOutcome, number> = { up: 0, late: 0, failed: 0 };
   readonly #parts: PortServiceParts;
-  readonly #reserved: ReservedAddresses;
   readonly #wanted: WantedState;
   readonly #dirty = new Set<string>();
-  /** Networks with guests of an earlier release whose former gateway is not recorded yet. */
-  readonly #unknown = new Set<string>();
   #allDirty = true;
   /** Everything was computed at least once: only then does an empty state mean that nothing is wanted. */
   #synced = false;
@@ -79,7 +70,6 @@ export class PortService {
     this.reports = new PortReports(parts.clock);
     this.#wanted = new WantedState(parts.clock);
     this.#notifier = new Notifier(parts.clock);
-    this.#reserved = new ReservedAddresses(parts.store, parts.log);
     const { ovn } = parts;
     this.#ovnKnown = ovn === null || !parts.enabled;
     if (!parts.enabled) {
@@ -104,11 +94,7 @@ export class PortService {
   }
 
   findings(): Finding[] {
-    const settled = this.#wanted.networks.filter(
-      (network) => !this.#parts.store.usersOfNetwork(network).some(({ viaReserved }) => viaReserved),
-    );
-    const definitions = settled.map((network) => this.#wanted.definitionOf(network));
-    return [...portFindings(this.reports, this.#wanted.ports), ...addressFindings(definitions)];
+    return portFindings(this.reports, this.#wanted.ports);
   }
 
   /** Releases all waiters. */
@@ -177,18 +163,6 @@ export class PortService {
     return state;
   }
 
-  /** The address by which an earlier release gave the guest its route; null: it gave none. */
-  formerGateway(
-    { network, viaReserved, formerGateway, ips }: FormerGuest,
-    definition: NetworkDefinition,
-  ): string | null {
-    if (!viaReserved) return null;
-    if (formerGateway !== null) return formerGatewayOf(ips, parseAddress(formerGateway));
-    const address = reservedAddress(definition);
-    if (address === null || this.#reserved.isHeld(network, address) === true) return null;
-    return formerGatewayOf(ips, address);
-  }
-
   /** Whether an attachment has a way to the metadata service by IPv4, as far as is known now. */
   leadsToMetadata(attachment: Pick<Attachment, "network" | "containerId" | "interface" | "ips">): boolean {
     const { network, ips } = attachment;
@@ -230,7 +204,6 @@ export class PortService {
     for (const network of this.#wanted.networks) {
       const definition = this.#definitionOf(network);
       if (definition !== this.#wanted.definitionOf(network)) this.#touch(network);
-      if (definition !== undefined && this.#unknown.has(network)) void this.#ask(network, definition);
     }
     if (this.#allDirty || this.#dirty.size > 0) this.#soon();
   }
@@ -269,41 +242,8 @@ export class PortService {
 
   #refresh(network: string): void {
     const definition = this.#parts.store.definition(network);
-    this.#unknown.delete(network);
-    const ports = hasMetadata(definition) ? this.#portsOf(network, definition) : [];
+    const ports = hasMetadata(definition) ? this.#parts.store.usersOfNetwork(network).map(portOf) : [];
     this.#wanted.put(network, definition, ports);
-  }
-
-  #portsOf(network: string, definition: NetworkDefinition): NumberedPort[] {
-    const attachments = this.#parts.store.usersOfNetwork(network);
-    if (!attachments.some(({ viaReserved }) => viaReserved))
-      return attachments.map((one) => portOf(one, null));
-    const address = reservedAddress(definition);
-    const isUnsettled = attachments.some((one) => one.viaReserved && one.formerGateway === null);
-    if (isUnsettled && address !== null && this.#reserved.isHeld(network, address) !== true) {
-      this.#unknown.add(network);
-      void this.#ask(network, definition);
-    }
-    // Until it is known, the route is presumed: the release that gave it had seen that the address was free.
-    return attachments.map((one) => portOf(one, this.formerGateway(one, definition)));
-  }
-
-  async #ask(network: string, definition: NetworkDefinition): Promise<void> {
-    const address = reservedAddress(definition);
-    if (address === null) return;
-    const before = this.#reserved.isHeld(network, address);
-    await this.#reserved.ask(network, address);
-    const isHeld = this.#reserved.isHeld(network, address);
-    if (isHeld !== before) this.#touch(network);
-    if (isHeld !== false || this.#notifier.closed) return;
-    try {
-      await this.#parts.store.keepFormerGateway(network, formatAddress(address));
-    } catch (error) {
-      this.#parts.log.warn(
-        { network, err: error as Error },
-        "a former gateway could not be recorded; trying again",
-      );
-    }
   }
 }
 

@@ -42,9 +42,4 @@ export interface WantedPort {
   readonly addresses: readonly string[];
   /** As requested; null: none was, and that of the interface when it is first seen counts. */
   readonly mac: string | null;
-  /**
-   * IPv4 addresses by which the guest still has a route to 169.254.169.254 since a release before this one: the
-   * driver answers ARP for them on this port. Usually empty.
-   */
-  readonly formerGateways: readonly string[];
 }

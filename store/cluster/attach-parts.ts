@@ -9,7 +9,6 @@ import type { AttachedHolder } from "./allocations/allocation-object.ts";
 import type { Continuity } from "./allocations/continuity.ts";
 import type { Hint } from "./allocations/hint.ts";
 import { attachmentOfWant, toAllocationOwner } from "./allocations/owners.ts";
-import type { ReservedReturns } from "./allocations/reserved-returns.ts";
 import type { ClaimAccess, ClaimReading } from "./claim-access.ts";
 
 /** Everything that an ADD in Kubernetes works with. */
@@ -20,8 +19,6 @@ export interface AttachParts {
   readonly hint: Hint;
   readonly claimAccess: ClaimAccess;
   readonly continuity: Continuity;
-  /** See ReservedReturns. */
-  readonly reserved: Pick<ReservedReturns, "mayTake">;
   /** Starts watching a network whose hint proved poor. */
   follow(network: string): void;
   /** Releases are waiting to be sent to the API server. */

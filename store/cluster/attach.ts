@@ -79,12 +79,7 @@ async function attachOnce(parts: AttachParts, want: AttachWant, deadlineMs: numb
   context.killPoint?.("after-publish");
   // An ADD that was suspended for so long may have lost its addresses: only a new read can tell.
   if (context.clock.monotonicMs() > deadlineMs) throw new ApiAway("this ADD took longer than it may");
-  const recorded = await recordAttachment(
-    parts,
-    { ...want, ...outcome.way },
-    decision.attacher,
-    outcome.addresses,
-  );
+  const recorded = await recordAttachment(parts, want, decision.attacher, outcome.addresses);
   if (claim !== null && claim.ips.length > 0 && recorded.kind === "attached") claimAccess.follow(claim, want);
   return recorded;
 }
@@ -179,7 +174,6 @@ async function allocate(
       pools: view.pools,
       holder: holderOf(parts, want, attacher),
       deadlineMs,
-      mayTake: (address) => parts.reserved.mayTake(network, address, deadlineMs),
       announce: async (addresses) => {
         intentId = await folder.write((ledger, transaction) => {
           // A later request removed the intent: whatever this ADD reserves from now on, nobody would release.

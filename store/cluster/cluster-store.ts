@@ -27,7 +27,6 @@ import { AllocationClient } from "./allocations/allocation-client.ts";
 import type { Continuity } from "./allocations/continuity.ts";
 import { Hint } from "./allocations/hint.ts";
 import { fromAllocationOwner } from "./allocations/owners.ts";
-import { ReservedReturns } from "./allocations/reserved-returns.ts";
 import { type ClusterDefinitions, listClaims, listFromApi, viewNetworks } from "./allocations/views.ts";
 import { answerFromJournal, attachInKubernetes } from "./attach.ts";
 import type { AttachParts } from "./attach-parts.ts";
@@ -38,7 +37,6 @@ import { ReadHoldings } from "./holdings.ts";
 import { attachKey, KeyedMutex, STILL_UNDER_WAY } from "./keyed-mutex.ts";
 import { OtherNode, readNodeIdentity } from "./node-identity.ts";
 import { abandonEnded, Outbox } from "./outbox.ts";
-import { GatewayPublisher } from "./publish-gateways.ts";
 import { type Reasserted, reassert } from "./reassert.ts";
 import { isSettled, recoverJournal, recoverUnknown, settleFormerBoot } from "./recover-journal.ts";
 import { releaseInKubernetes } from "./release.ts";
@@ -83,8 +81,6 @@ export class KubernetesStore extends JournalReader implements NodeStore, LocalAn
   readonly #underWay = new Set<string>();
   readonly #unrestored = new Set<string>();
   readonly #reads: AllocationClient;
-  readonly #reserved: ReservedReturns;
-  readonly #gateways: GatewayPublisher;
 
   constructor(options: KubernetesStoreOptions) {
     const { api, context, log } = options;
@@ -97,11 +93,8 @@ export class KubernetesStore extends JournalReader implements NodeStore, LocalAn
     this.#reads = new AllocationClient(api, "housekeeping");
     this.#outbox = new Outbox({ folder, client: new AllocationClient(api, "del"), hint: this.hint, log });
     this.#followed = new Followed(context.clock, (network) => options.watchNetwork(network, this.hint));
-    this.#reserved = new ReservedReturns({ api, folder });
-    this.#gateways = new GatewayPublisher({ client: this.#reads, context, folder });
     this.#parts = {
       folder,
-      reserved: this.#reserved,
       context,
       client: new AllocationClient(api, "add", options.continuity),
       continuity: options.continuity,
@@ -189,11 +182,6 @@ export class KubernetesStore extends JournalReader implements NodeStore, LocalAn
     return { api, folder: this.folder, context, definitionOf, claimAccess };
   }
 
-  override async keepFormerGateway(network: string, address: string): Promise<void> {
-    await super.keepFormerGateway(network, address);
-    await this.#gateways.publish();
-  }
-
   reassert(afterGap = false): Promise<Reasserted> {
     return reassert(this.#parts, afterGap, this.#unrestored);
   }
@@ -210,8 +198,7 @@ export class KubernetesStore extends JournalReader implements NodeStore, LocalAn
     if (leave === null) return { kind: "refused", refusal: refuse("API_AWAY", { problem: STILL_UNDER_WAY }) };
     try {
       this.#underWay.add(adding);
-      const attempt = (now: AttachWant) => attachInKubernetes(this.#parts, now, deadlineMs);
-      return await this.#reserved.attach(want, deadlineMs, attempt);
+      return await attachInKubernetes(this.#parts, want, deadlineMs);
     } finally {
       this.#underWay.delete(adding);
       leave();
@@ -261,7 +248,7 @@ export class KubernetesStore extends JournalReader implements NodeStore, LocalAn
   }
 
   async networks(): Promise<NetworkView[]> {
-    const definitions = this.#reserved.definitionsOf(this.#options.definitions);
+    const { definitions } = this.#options;
     return viewNetworks(definitions, this.hint, this.attachmentCounts(), this.#clock.monotonicMs());
   }
 
@@ -315,8 +302,6 @@ export class KubernetesStore extends JournalReader implements NodeStore, LocalAn
       if (space.presentPools(this.#clock.monotonicMs()).some(isNearlyFull)) this.#followed.need(network);
     }
     this.#followed.endQuiet();
-    await this.#gateways.publish();
-    await this.#reserved.look([...this.attachmentCounts().keys()], (network) => this.definition(network));
     if (await abandonEnded(this.#recovery, nowUs, this.#underWay)) this.#outbox.wake();
   }
 }

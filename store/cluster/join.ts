@@ -4,14 +4,14 @@ import { claimRefOf } from "../../ipam/decide-repeat.ts";
 import { type Refusal, RefusalError, refuse } from "../../ipam/refusals.ts";
 import type { Address } from "../../ipam/space/address.ts";
 import type { InterfaceAddress } from "../../ipam/space/cidr.ts";
-import { type AllocationAttachment, attachmentKey, type IPAllocation } from "../../kube/objects.ts";
+import { attachmentKey, type IPAllocation } from "../../kube/objects.ts";
 import type { AttachWant } from "../allocations.ts";
 import { openIntent, owe } from "../journal/intents.ts";
 import type { JournalAttachment } from "../journal/journal-attachment.ts";
 import type { AllocationReading } from "./allocations/allocation-client.ts";
 import { type Holder, sameAllocationOwner } from "./allocations/allocation-object.ts";
 import { hold, tooManyWriters } from "./allocations/hold.ts";
-import { describeHolder, fromMetadataWay, inheritingWay, type MetadataWay } from "./allocations/owners.ts";
+import { describeHolder } from "./allocations/owners.ts";
 import { type AttachParts, type ClusterAttacher, holderOf } from "./attach-parts.ts";
 import type { ClusterView } from "./attach-view.ts";
 import type { ClaimReading } from "./claim-access.ts";
@@ -44,34 +44,23 @@ export async function join(
     if (failed.reason instanceof RefusalError) await leave(parts, want, attacher, addresses);
     throw failed.reason;
   }
-  const ways = results.flatMap((result) => (result.status === "fulfilled" ? result.value : []));
-  const way = ways.find(({ viaReserved }) => viaReserved);
-  return { kind: "reserved", addresses, ...(way === undefined ? {} : { way }) };
+  return { kind: "reserved", addresses };
 }
 
-/**
- * Adds the attachment to one address: one write, and a new read whenever another writer was faster. Returns how its
- * guest reaches the metadata service.
- */
+/** Adds the attachment to one address: one write, and a new read whenever another writer was faster. */
 async function joinOne(
   parts: AttachParts,
   view: ClusterView,
   attacher: ClusterAttacher,
   one: InterfaceAddress,
   deadlineMs: number,
-): Promise<MetadataWay> {
+): Promise<void> {
   const { client, hint } = parts;
   const { ask: want } = view;
   const { network } = want;
   const { address } = one;
   const holder = holderOf(parts, want, attacher);
-  const { attachment } = holder;
-  const key = keyOf(attachment);
   let isFirst = true;
-  const whyNotTaken = async (reading: AllocationReading | null) =>
-    reading !== null || (await parts.reserved.mayTake(network, address, deadlineMs))
-      ? null
-      : refuse("ADDRESS_EXCLUDED", { address, network });
   const outcome = await hold<Refusal>(client, {
     network,
     one,
@@ -82,23 +71,13 @@ async function joinOne(
       if (!isFirst) view.renew(address, reading);
       const inUse = isFirst ? null : await whyInUse(view, attacher);
       isFirst = false;
-      return inUse ?? whyNotOwn(reading, holder, want, address) ?? (await whyNotTaken(reading));
+      return inUse ?? whyNotOwn(reading, holder, want, address);
     },
     replaced: (object) => staleKeys(object, holder, want, attacher),
-    beside: (others) =>
-      inheritingWay(
-        attachment,
-        others.filter((other) => keyOf(other) !== key),
-      ),
   });
   if (outcome.kind === "left") throw new RefusalError(outcome.why);
   if (outcome.kind !== "held") throw tooManyWriters(network, address);
   hint.note(network, address, attacher.owner.uid, false, outcome.object.metadata.resourceVersion);
-  return fromMetadataWay(outcome.object.status?.attachments?.[key] ?? attachment);
-}
-
-function keyOf({ containerID, interface: interfaceName }: AllocationAttachment): string {
-  return attachmentKey(containerID, interfaceName);
 }
 
 /** The faster writer may have attached another pod, and it is in the journal also where a restored etcd has lost that. */

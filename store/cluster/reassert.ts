@@ -8,7 +8,7 @@ import { type Attachment, isLearnt } from "../records.ts";
 import type { AllocationReading } from "./allocations/allocation-client.ts";
 import { type AttachedHolder, sameAllocationOwner } from "./allocations/allocation-object.ts";
 import { hold, tooManyWriters } from "./allocations/hold.ts";
-import { toAllocationOwner, toMetadataWay } from "./allocations/owners.ts";
+import { toAllocationOwner } from "./allocations/owners.ts";
 import type { AttachParts } from "./attach-parts.ts";
 
 const PAGE = 100;
@@ -244,7 +244,7 @@ async function reassertOne(
 }
 
 /** The holder of an attachment's addresses, as its ADD recorded it. */
-export function holderOfAttachment(attachment: Attachment): AttachedHolder {
+function holderOfAttachment(attachment: Attachment): AttachedHolder {
   const { containerId, interface: interfaceName, node, pod, sinceMs } = attachment;
   const ours: AllocationAttachment = {
     containerID: containerId,
@@ -252,7 +252,6 @@ export function holderOfAttachment(attachment: Attachment): AttachedHolder {
     node,
     ...(pod === null ? {} : { pod }),
     since: isoTime(sinceMs),
-    ...toMetadataWay(attachment),
   };
   return { owner: toAllocationOwner(attachment.owner), attachment: ours };
 }

@@ -24,7 +24,7 @@ import type { NodeContext } from "../node-context.ts";
 import { type PodIdentity, UNSEEN_NAMESPACE } from "../records.ts";
 import type { AllocationClient } from "./allocations/allocation-client.ts";
 import { isSound } from "./allocations/allocation-object.ts";
-import { fromAllocationOwner, fromMetadataWay } from "./allocations/owners.ts";
+import { fromAllocationOwner } from "./allocations/owners.ts";
 import type { ClaimAccess } from "./claim-access.ts";
 
 /*
@@ -271,7 +271,6 @@ function wantOf(
     pod: attachment.pod ?? null,
     claim: owner.kind === "IPAMClaim" ? { namespace: owner.namespace, name: owner.name } : null,
     requested: [],
-    ...fromMetadataWay(attachment),
     ...(mac === undefined ? {} : { mac }),
     onePerFamily: false,
   };

@@ -10,7 +10,7 @@ import type { AllocationClient, AllocationReading } from "./allocations/allocati
 import { type Holder, sameAllocationOwner } from "./allocations/allocation-object.ts";
 import type { Hint } from "./allocations/hint.ts";
 import { hold, tooManyWriters } from "./allocations/hold.ts";
-import { type MetadataWay, succeedsHolder } from "./allocations/owners.ts";
+import { succeedsHolder } from "./allocations/owners.ts";
 
 /** Refused creates after which the hint is plainly wrong, and the network is watched. */
 const CONFLICTS_TO_FOLLOW = 3;
@@ -25,8 +25,6 @@ export interface Reservation {
   readonly deadlineMs: number;
   /** There is one slot only: an address that turns out to be the holder's already is its result. */
   readonly mayBeOwn?: boolean;
-  /** Whether a free address may be taken now; absent: every one. */
-  mayTake?(address: Address): Promise<boolean>;
   /** Makes durable what is about to be tried or may already be reserved. */
   announce(addresses: readonly InterfaceAddress[]): Promise<void>;
   /** An allocation as it was just read or written. */
@@ -37,12 +35,7 @@ export interface Reservation {
 
 /** The outcome of a reservation; the `reserved` addresses of a refused one must be released. */
 export type SlotsOutcome =
-  | {
-      readonly kind: "reserved";
-      readonly addresses: readonly InterfaceAddress[];
-      /** Of the attachments that it joined; absent: by its port. */
-      readonly way?: MetadataWay;
-    }
+  | { readonly kind: "reserved"; readonly addresses: readonly InterfaceAddress[] }
   | { readonly kind: "refused"; readonly refusal: Refusal; readonly reserved: readonly InterfaceAddress[] };
 
 /**
@@ -165,11 +158,7 @@ class Search {
 
   /** Returns whether the candidate now belongs to the holder. */
   async #take(one: InterfaceAddress): Promise<boolean> {
-    const { client, definition, holder, deadlineMs, mayBeOwn = false, mayTake } = this.#reservation;
-    if ((await mayTake?.(one.address)) === false) {
-      this.leave();
-      return false;
-    }
+    const { client, definition, holder, deadlineMs, mayBeOwn = false } = this.#reservation;
     const outcome = await hold<AllocationReading>(client, {
       network: definition.name,
       one,

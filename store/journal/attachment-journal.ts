@@ -92,8 +92,6 @@ export function record(
     history_id: historyIds[0] ?? 0,
     history_count: historyIds.length,
     mac: want.mac ?? null,
-    via_reserved: want.viaReserved === true ? 1 : 0,
-    former_gateway: want.formerGateway ?? null,
   });
   return {
     id,
@@ -109,8 +107,6 @@ export function record(
     node: context.node,
     sinceMs,
     mac: want.mac ?? null,
-    viaReserved: want.viaReserved === true,
-    formerGateway: want.formerGateway ?? null,
   };
 }
 

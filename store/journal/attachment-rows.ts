@@ -27,8 +27,6 @@ const COLUMNS = [
   "history_id",
   "history_count",
   "mac",
-  "via_reserved",
-  "former_gateway",
 ] as const satisfies readonly (keyof AttachmentRow)[];
 
 export type NewAttachmentRow = Pick<AttachmentRow, (typeof COLUMNS)[number]>;
@@ -45,7 +43,6 @@ export class AttachmentRows {
   readonly #markFound: Database.Statement<[number]>;
   readonly #renameBoot: Database.Statement<[string, string]>;
   readonly #remove: Database.Statement<[number]>;
-  readonly #keepFormerGateway: Database.Statement<[string, number]>;
   readonly #nameInterface: Database.Statement<[string, string, number]>;
   readonly #nameInHistory: Database.Statement<[string, string, number, number]>;
   readonly #ids: RowIds;
@@ -61,7 +58,7 @@ export class AttachmentRows {
     );
     this.#bringUpToDate = db.prepare(
       `UPDATE attachments SET ips = ?, boot_id = ?, boot_us = ?, netns_path = ?, netns_id = ?, netns_witnessed = ?, node = ?,
-         mac = ?, via_reserved = ?, former_gateway = ? WHERE id = ?`,
+         mac = ? WHERE id = ?`,
     );
     this.#markLost = db.prepare("UPDATE attachments SET lost = 1 WHERE id = ? AND lost = 0");
     this.#markFound = db.prepare("UPDATE attachments SET lost = 0 WHERE id = ?");
@@ -73,9 +70,6 @@ export class AttachmentRows {
       "UPDATE history SET interface = ?, owner_interface = ? WHERE id >= ? AND id < ?",
     );
     this.#remove = db.prepare("DELETE FROM attachments WHERE id = ?");
-    this.#keepFormerGateway = db.prepare(
-      "UPDATE attachments SET former_gateway = ? WHERE network_id = ? AND via_reserved = 1 AND former_gateway IS NULL",
-    );
   }
 
   /** Returns its id. */
@@ -95,19 +89,7 @@ export class AttachmentRows {
   /** Updates an earlier record of the same attachment. */
   bringUpToDate(row: AttachmentRow, now: AttachmentRow): void {
     const { ips, boot_id: bootId, boot_us: us, netns_path: path, netns_id: id } = now;
-    this.#bringUpToDate.run(
-      ips,
-      bootId,
-      us,
-      path,
-      id,
-      now.netns_witnessed,
-      now.node,
-      now.mac,
-      now.via_reserved,
-      now.former_gateway,
-      row.id,
-    );
+    this.#bringUpToDate.run(ips, bootId, us, path, id, now.netns_witnessed, now.node, now.mac, row.id);
     this.#changed(row.network_id);
   }
 
@@ -135,11 +117,6 @@ export class AttachmentRows {
     const end = row.history_id + row.history_count;
     this.#nameInHistory.run(interfaceName, interfaceName, row.history_id, end);
     this.#changed(row.network_id);
-  }
-
-  /** Sets the former gateway of those attachments of a network that have one and do not say which. */
-  keepFormerGateway(networkId: number, address: string): void {
-    if (this.#keepFormerGateway.run(address, networkId).changes > 0) this.#changed(networkId);
   }
 
   remove({ id, network_id: networkId }: Pick<AttachmentRow, "id" | "network_id">): void {

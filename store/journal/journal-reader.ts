@@ -104,14 +104,6 @@ export class JournalReader {
     });
   }
 
-  /** See PortStore. */
-  async keepFormerGateway(network: string, address: string): Promise<void> {
-    await this.folder.write((ledger) => {
-      const space = ledger.networks.get(network);
-      if (space !== undefined) ledger.attachments.keepFormerGateway(space.id, address);
-    });
-  }
-
   #kept(rows: readonly AttachmentRow[]): Attachment[] {
     const { ledger } = this.folder;
     return rows

@@ -1,7 +1,6 @@
 import type Database from "better-sqlite3";
 import { BridgeGateways } from "../../ipam/definition/bridge-gateway.ts";
 import type { NetworkDefinition } from "../../ipam/definition/network-definition.ts";
-import { DefinitionsInForce } from "../../ipam/definition/reserved-address.ts";
 import { addressFromBytes } from "../../ipam/space/address.ts";
 import type { Pool } from "../../ipam/space/pool.ts";
 import { NetworkSpace, type StoredAddress } from "../network-space.ts";
@@ -28,7 +27,6 @@ export class Ledger {
   readonly ids: RowIds;
   readonly bridgeGateways = new BridgeGateways();
   readonly networks = new Map<string, NetworkSpace>();
-  readonly #inForce = new DefinitionsInForce();
   readonly #byId = new Map<number, NetworkSpace>();
 
   /** `attachmentsChanged`: see NodeStore.watchAttachments. `ids`: those of the databases before this one. */
@@ -94,16 +92,6 @@ export class Ledger {
       space.definition = before.definition;
       space.appliedBy = before.appliedBy;
     });
-  }
-
-  /** What new allocations come from: the ranges without the addresses that guests have their former route by. */
-  inForce(space: NetworkSpace, definition: NetworkDefinition): NetworkDefinition {
-    return this.#inForce.of(definition, this.formerGateways(space));
-  }
-
-  /** Of all attachments of a network; null: one of them follows from the definition. */
-  formerGateways(space: NetworkSpace): (string | null)[] {
-    return this.sql.formerGateways.all(space.id).map((row) => row.former_gateway);
   }
 
   /** The pools of a definition; discarded if they were built from rows of a transaction that fails. */

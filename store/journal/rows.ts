@@ -50,10 +50,6 @@ export interface AttachmentRow extends OwnerColumns, PodColumns {
   readonly lost: 0 | 1;
   /** As requested; null: none was. */
   readonly mac: string | null;
-  /** See Attachment.viaReserved. */
-  readonly via_reserved: 0 | 1;
-  /** See Attachment.formerGateway. */
-  readonly former_gateway: string | null;
 }
 
 /** The columns that identify the user of an address. */
@@ -210,8 +206,6 @@ export function attachmentOf(row: AttachmentRow, network: string): Attachment {
     node: row.node,
     sinceMs: row.since_ms,
     mac: row.mac,
-    viaReserved: row.via_reserved === 1,
-    formerGateway: row.former_gateway,
   };
 }
 

@@ -149,12 +149,6 @@ export function prepareStatements(db: Database.Database) {
 
     networkMtu: get<[number], { mtu: number | null }>("SELECT mtu FROM networks WHERE id = ?"),
     setNetworkMtu: run<[number | null, number]>("UPDATE networks SET mtu = ? WHERE id = ?"),
-    formerGuests: get<[], AttachmentRow>(
-      "SELECT * FROM attachments WHERE via_reserved = 1 AND former_gateway IS NOT NULL ORDER BY id",
-    ),
-    formerGateways: get<[number], Pick<AttachmentRow, "former_gateway">>(
-      "SELECT DISTINCT former_gateway FROM attachments WHERE network_id = ? AND via_reserved = 1",
-    ),
 
     tombstones: get<[string, string, string], { boot_id: string; boot_us: number }>(
       // +network: the list is evaluated only where there is a row, which is rare.

@@ -153,7 +153,7 @@ export function viewNetworks(ledger: Ledger): NetworkView[] {
   const spaces = [...ledger.networks.values()].sort((a, b) => (a.name < b.name ? -1 : 1));
   return spaces.flatMap((space) => {
     if (space.definition === null && space.boundCount === 0) return [];
-    const definition = space.definition && ledger.inForce(space, space.definition);
+    const { definition } = space;
     const pools = definition === null ? [] : space.poolsOf(definition, nowMs);
     let inside = 0n;
     for (const pool of pools) {
@@ -179,8 +179,7 @@ export function viewNetworks(ledger: Ledger): NetworkView[] {
 export function viewMetadata(definition: NetworkDefinition | null): Pick<NetworkView, "metadata"> {
   const metadata = definition?.metadata ?? null;
   if (metadata === null) return {};
-  const { tokens, reserved } = metadata;
-  return { metadata: { tokens, reserved: reserved && formatAddress(reserved.address.address) } };
+  return { metadata: { tokens: metadata.tokens } };
 }
 
 /** How the addresses of one range set are used. */

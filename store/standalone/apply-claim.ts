@@ -73,7 +73,7 @@ function adopt(ledger: Ledger, transaction: Transaction, applied: AppliedClaim, 
   const addresses = applied.ips.map(parseInterfaceAddress);
   const { namespace, name } = applied;
   const owner = ownerOfClaim({ uid, namespace, name });
-  const unfit = space.definition && whyUnfit(ledger.inForce(space, space.definition), addresses);
+  const unfit = space.definition && whyUnfit(space.definition, addresses);
   if (unfit) throw new RefusalError(unfit);
   for (const one of addresses) reserveInUse(ledger, transaction, space, owner, one);
   openHolding(ledger, owner, addresses, space);

@@ -15,7 +15,7 @@ import { reserve } from "./reserve.ts";
 export function attach(ledger: Ledger, transaction: Transaction, want: AttachWant): AttachOutcome {
   const space = ledger.networkOf(want.network, transaction);
   if (want.bridgeIsGateway && !space.bridgeIsGateway) ledger.setBridgeIsGateway(space, transaction);
-  const definition = ledger.inForce(space, effectiveDefinition(ledger, transaction, space, want));
+  const definition = effectiveDefinition(ledger, transaction, space, want);
   nameInterface(ledger, want);
   const view = new StandaloneView(ledger, transaction, { ask: want, definition, space });
   const decision = decideAttach(view);

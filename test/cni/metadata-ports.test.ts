@@ -120,7 +120,6 @@ describe("the wanted ports", () => {
         netns: "/run/netns/c1",
         addresses: ["fd10::1", "10.10.0.2", "10.20.0.1"],
         mac: "02:00:00:00:00:07",
-        formerGateways: [],
       },
     ]);
   });

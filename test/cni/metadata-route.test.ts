@@ -1,6 +1,6 @@
 import { describe, expect, onTestFinished } from "vitest";
 import type { ServedDaemon } from "../harness/daemon.ts";
-import { PortClient, untilLogged, wantedNow, withMetadata } from "../harness/port-client.ts";
+import { PortClient, wantedNow, withMetadata } from "../harness/port-client.ts";
 import {
   addressesOf,
   errorOf,
@@ -136,32 +136,16 @@ test("a guest with IPv6 only gets none, and its port is wanted", async ({ daemon
   expect((await wantedNow(daemon)).ports).toMatchObject([{ network: "six", addresses: ["fd10::1"] }]);
 });
 
-describe("no address is reserved", () => {
-  test("every address of a network is given", async ({ daemon }) => {
-    listen(daemon);
-    const config = withMetadata("tiny", { subnets: "10.10.0.0/30" });
-    expect(addressesOf(await daemon.cni("ADD", "c1", { config }))).toEqual(["10.10.0.1/30"]);
-    expect(addressesOf(await daemon.cni("ADD", "c2", { config }))).toEqual(["10.10.0.2/30"]);
-    expect(errorOf(await daemon.cni("ADD", "c3", { config }))).toMatchObject({ code: 11 });
-    const { ranges, metadata } = (await daemon.get("/v1/networks/tiny")).json();
-    expect(ranges).toMatchObject([{ size: "4", allocated: "2", free: "0", excluded: "2" }]);
-    expect(metadata).toEqual({ tokens: "optional", reserved: null });
-    expect((await daemon.cli("show", "tiny")).stdout).toMatch(/^Metadata: +on, tokens optional$/m);
-  });
-
-  test("one that is named is given too, and a remark says so", async ({ daemon }) => {
-    listen(daemon);
-    const config = withMetadata("blue", { metadata: { address: "10.10.0.1" } });
-    expect(addressesOf(await daemon.cni("ADD", "c1", { config }))).toEqual(["10.10.0.1/24"]);
-    await untilLogged(daemon, "metadata.address is of no use to new guests");
-    const { findings } = (await daemon.get("/v1/check")).json();
-    expect(findings).toMatchObject([
-      {
-        invariant: "metadata",
-        message: expect.stringContaining("metadata.address is of no use to new guests"),
-      },
-    ]);
-  });
+test("every address of a network with metadata can be allocated", async ({ daemon }) => {
+  listen(daemon);
+  const config = withMetadata("tiny", { subnets: "10.10.0.0/30" });
+  expect(addressesOf(await daemon.cni("ADD", "c1", { config }))).toEqual(["10.10.0.1/30"]);
+  expect(addressesOf(await daemon.cni("ADD", "c2", { config }))).toEqual(["10.10.0.2/30"]);
+  expect(errorOf(await daemon.cni("ADD", "c3", { config }))).toMatchObject({ code: 11 });
+  const { ranges, metadata } = (await daemon.get("/v1/networks/tiny")).json();
+  expect(ranges).toMatchObject([{ size: "4", allocated: "2", free: "0", excluded: "2" }]);
+  expect(metadata).toEqual({ tokens: "optional" });
+  expect((await daemon.cli("show", "tiny")).stdout).toMatch(/^Metadata: +on, tokens optional$/m);
 });
 
 const offTest = testWith("--metadata", "off");

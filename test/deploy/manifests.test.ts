@@ -6,7 +6,6 @@ import { parse } from "yaml";
 import { loadControllerSettings } from "../../controller/settings.ts";
 import { TestCluster } from "../harness/cluster.ts";
 import { newFolder, run, SHIM } from "../harness/daemon.ts";
-import { codeBlocks } from "../harness/documents.ts";
 import type { KubeObject } from "../harness/kube-api.ts";
 import { collectionOf, readManifests } from "../harness/kube-manifests.ts";
 import { LEDGER_COLUMNS, NETWORK, NETWORK_COLUMNS, SAMPLE, WRONG } from "./ledger.ts";
@@ -77,18 +76,6 @@ test("the kustomization lists every manifest", async () => {
       ...networks,
     ].sort(),
   ).toEqual(there.sort());
-});
-
-test("docs/upgrade.md: what is applied before the metadata service is everything but its DaemonSet", () => {
-  const [commands] = codeBlocks("docs/upgrade.md", "Metadata from 0.2.0") as [string];
-  const [, label = "", value] = /^kubectl apply -k deploy -l (\S+)!=(\S+)$/m.exec(commands) ?? [];
-  const all = [...FILES, ...METADATA.resources.map((one: string) => `metadata/${one}`)].flatMap((file) =>
-    readManifests(join(DEPLOY, file)),
-  );
-  const later = all.filter(({ metadata }) => metadata.labels?.[label] === value);
-  expect(later.map(({ kind, metadata }) => `${kind} ${metadata.name}`)).toEqual([
-    "DaemonSet holdfast-metadata",
-  ]);
 });
 
 test("the API server takes every object, and takes it again", async () => {

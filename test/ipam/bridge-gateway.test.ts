@@ -56,10 +56,4 @@ describe("a definition on a bridge that is the gateway", () => {
     const definition = define({ subnets: "10.0.0.0/24", gateway: "10.0.0.9" });
     expect(withBridgeGateways(definition)).toBe(definition);
   });
-
-  test("reserves nothing for metadata where that is the bridge's own address", () => {
-    const definition = define({ subnets: "10.0.0.0/24", metadata: { address: "10.0.0.1" } });
-    expect(definition.metadata?.reserved).not.toBeNull();
-    expect(withBridgeGateways(definition).metadata).toEqual({ tokens: "optional", reserved: null });
-  });
 });

@@ -355,7 +355,6 @@ export class PortGuest extends NamespaceGuest {
       netns: `/run/netns/${this.namespace}`,
       addresses: [this.address],
       mac: null,
-      formerGateways: [],
       ...more,
     };
   }

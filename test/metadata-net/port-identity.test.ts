@@ -84,19 +84,6 @@ describe.skipIf(whyNotReal() !== null)("a guest is who its port says", () => {
     expect(await askAs(machine, ["--max-time", "1"])).toBe("status 0");
   });
 
-  test("a guest by a former gateway is served, and that gateway answers at its port alone", async () => {
-    const bridge = await node.bridge();
-    const [old, other] = [await node.guest(bridge, "10.30.0.5/24"), await node.guest(bridge, "10.30.0.6/24")];
-    for (const guest of [old, other])
-      await batch(
-        ["route del 169.254.0.0/16 dev eth0", "route add 169.254.169.254/32 via 10.30.0.254"],
-        guest.namespace,
-      );
-    await node.wanted(old.on("blue", { formerGateways: ["10.30.0.250", "10.30.0.254"] }), other.on("blue"));
-    expect(await askAs(old)).toBe(self(old));
-    expect(await askAs(other, ["--max-time", "2"])).toBe("status 0");
-  });
-
   test("a guest is served under any address, and one of the listener's own range gets nothing", async () => {
     const bridge = await node.bridge();
     const places: readonly (readonly [string, string | null])[] = [
@@ -187,7 +174,6 @@ print(h.hexdigest())`);
         netns: "/proc/self/ns/net",
         addresses: ["10.30.0.77"],
         mac: "02:00:00:00:00:77",
-        formerGateways: [],
       };
       expect(await node.wanted(wanted)).toEqual({});
     } finally {

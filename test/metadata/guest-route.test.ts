@@ -6,7 +6,6 @@ const PLAIN: GuestInterface = {
   ips: [{ address: "10.0.0.5/24" }],
   routes: [],
   conf: { type: "bridge" },
-  formerGateway: null,
   isLater: false,
 };
 const WITH_GATEWAY = { ips: [{ address: "10.0.0.5/24", gateway: "10.0.0.1" }] };
@@ -79,17 +78,6 @@ describe("the route to 169.254.169.254", () => {
     const one = { ...PLAIN, ...WITH_GATEWAY, routes: [{ dst: "0.0.0.0/0" }] };
     expect(guestAnswer(one)).toEqual({ ips: one.ips, routes: one.routes });
   });
-
-  test.for<[string, Partial<GuestInterface>, object | null]>([
-    ["as before", {}, { dst: DST, gw: "10.0.0.254" }],
-    ["as before, with a default route", { routes: [{ dst: "0.0.0.0/0" }] }, { dst: DST, gw: "10.0.0.254" }],
-    ["none, as before, on a later interface", { isLater: true }, null],
-    ["none, as before, beside the network's own", { routes: [{ dst: DST, gw: "10.0.0.7" }] }, null],
-  ])("of a guest of an earlier release is %s", ([, more, expected]) => {
-    const one = { ...PLAIN, ...WITH_GATEWAY, ...more, formerGateway: "10.0.0.254" };
-    const routes = expected === null ? one.routes : [...one.routes, expected];
-    expect(guestAnswer(one)).toEqual({ ips: one.ips, routes });
-  });
 });
 
 describe("the route that the metadata service tells", () => {
@@ -102,7 +90,6 @@ describe("the route that the metadata service tells", () => {
       { dst: DST, gw: "0.0.0.0" },
     ],
     ["is not needed beside a default route", { routes: [{ dst: "0.0.0.0/0" }] }, null],
-    ["goes by the former gateway", { formerGateway: "10.0.0.254" }, { dst: DST, gw: "10.0.0.254" }],
   ])("%s", ([, more, expected]) => {
     expect(guestRouteToTell({ ...told, ...more })).toEqual(expected);
   });

@@ -97,23 +97,22 @@ test("a file that is cut short or is another's is as none", () => {
   }
 });
 
-test("what the release before this one knew of ports is kept until they are found", () => {
+test("a port whose driver is no longer used is remembered without its address until it is found again", () => {
   const { folder, open } = memories();
-  const known = { port: "veth1", ifindex: 7, mac: MAC };
-  const before = { "blue abc net1": [known], "blue abd net1": [], "blue abe net1": [known, known] };
-  writeFileSync(join(folder, "ports.json"), JSON.stringify(before));
   const memory = open();
-  expect(memory.former("blue abc net1")).toEqual({ link: "veth1", ifindex: 7, mac: MAC, space: null });
-  expect(memory.former("blue abd net1")).toBeUndefined();
+  for (const key of ["blue abc net1", "blue abd net1"]) memory.add(key, port("veth1"), MAC, SPACE);
+  memory.demote("blue abc net1");
+  memory.demote("blue abd net1");
   memory.save();
   const next = open();
-  expect(next.former("blue abe net1")).toEqual({ link: "veth1", ifindex: 7, mac: MAC, space: null });
+  expect(next.get("blue abc net1")).toBeUndefined();
+  expect(next.demoted("blue abc net1")).toEqual({ link: "veth1", ifindex: 7, mac: MAC, space: SPACE });
   next.add("blue abc net1", port("veth1"), MAC, SPACE);
-  expect(next.former("blue abc net1")).toBeUndefined();
+  expect(next.demoted("blue abc net1")).toBeUndefined();
   next.keepOnly(new Set());
   next.save();
   expect(JSON.parse(readFileSync(join(folder, "ports.json"), "utf8"))).toMatchObject({
     ports: {},
-    former: {},
+    demoted: {},
   });
 });

@@ -100,8 +100,6 @@ export class MemoryState {
       node: this.context.node,
       sinceMs: this.context.clock.wallMs(),
       mac: want.mac ?? null,
-      viaReserved: false,
-      formerGateway: null,
     };
     this.attachments.push(attachment);
     return attachment;

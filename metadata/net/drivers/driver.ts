@@ -69,7 +69,6 @@ export interface AdmittedPort {
   readonly port: PortRef;
   /** Of the guest; answers go to it. Lower case with colons. */
   readonly mac: string;
-  readonly formerGateways: readonly string[];
 }
 
 /**

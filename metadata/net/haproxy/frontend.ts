@@ -17,8 +17,6 @@ export interface FrontendParts {
   readonly haproxy: Haproxy;
   readonly map: PortMap;
   readonly plan: HaproxyPlan;
-  /** Frontends of the release before this one, which answer until its guests have a port; empty: none. */
-  readonly former: () => string;
   readonly reloaded: (outcome: ReloadOutcome) => void;
 }
 
@@ -42,10 +40,10 @@ export class Frontend {
     namespaceId: number | null,
     again: boolean,
   ): Promise<string | null> {
-    const { haproxy, map, plan, former } = this.#parts;
+    const { haproxy, map, plan } = this.#parts;
     map.write(ports);
     if (again) map.forget();
-    const text = haproxyText(plan) + former();
+    const text = haproxyText(plan);
     if (!haproxy.runsWith(text)) {
       const problem = await this.#load(text, ports, false);
       if (problem !== null) return problem;

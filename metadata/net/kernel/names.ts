@@ -22,7 +22,7 @@ export function namesOf(runDir: string): Names {
   };
 }
 
-/** The outer end of a door: at most 14 characters, one less than what the release before this one made. */
+/** The outer end of a door: at most 14 characters. */
 export function doorLink({ linkPrefix }: Names, door: string): string {
   if (door === "main") return `${linkPrefix}main`;
   return linkPrefix + createHash("sha256").update(door).digest("base64url").slice(0, 7);

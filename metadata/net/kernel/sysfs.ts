@@ -36,15 +36,6 @@ export function namespaceId(path: string): number | null {
   }
 }
 
-/** Names in /run/netns, also of files that are no namespaces any more. */
-export function namespaceNames(): readonly string[] {
-  try {
-    return readdirSync(NAMESPACES);
-  } catch {
-    return [];
-  }
-}
-
 export function namespacePath(name: string): string {
   return `${NAMESPACES}/${name}`;
 }

@@ -1,7 +1,7 @@
 import { type Address, formatAddress } from "../../../ipam/space/address.ts";
 import type { InterfaceAddress } from "../../../ipam/space/cidr.ts";
 import { ApiAway } from "../../../kube/kube-api.ts";
-import type { AllocationAttachment, IPAllocation } from "../../../kube/objects.ts";
+import type { IPAllocation } from "../../../kube/objects.ts";
 import { isoTime } from "../../../platform/time.ts";
 import type { AllocationClient, AllocationReading } from "./allocation-client.ts";
 import {
@@ -46,8 +46,6 @@ export interface HoldRequest<W> {
   relationOf?(object: IPAllocation): Relation;
   /** Keys of attachments that the holder's attachment replaces. */
   replaced?(object: IPAllocation): readonly string[];
-  /** The attachment as it is written beside those that stay; absent: as the holder has it. */
-  beside?(others: readonly AllocationAttachment[]): AllocationAttachment;
 }
 
 export type HoldOutcome<W> =
@@ -93,7 +91,7 @@ export function tooManyWriters(network: string, address: Address): ApiAway {
 
 /** The object to be written, with the version that was read; or why nothing is written. */
 function nextOf<W>(
-  { network, one, holder, relationOf, replaced, beside }: HoldRequest<W>,
+  { network, one, holder, relationOf, replaced }: HoldRequest<W>,
   object: IPAllocation | null,
   time: string,
 ): object | "own" | "taken" {
@@ -110,8 +108,7 @@ function nextOf<W>(
     return object.spec.owner.cluster === owner.cluster
       ? "own"
       : { ...object, spec: { ...object.spec, owner } };
-  const left = withoutAttachments(object, replaced?.(object) ?? []);
-  return withAttachment(left, beside?.(Object.values(left.status?.attachments ?? {})) ?? attachment);
+  return withAttachment(withoutAttachments(object, replaced?.(object) ?? []), attachment);
 }
 
 function stateBefore(object: IPAllocation | null): "absent" | "cooling" | "bound" {

@@ -6,11 +6,8 @@ import {
   type Owner,
   succeeds,
 } from "../../../ipam/owner.ts";
-import { type AllocationAttachment, type AllocationOwner, BY_PORT } from "../../../kube/objects.ts";
+import type { AllocationAttachment, AllocationOwner } from "../../../kube/objects.ts";
 import type { AttachWant } from "../../allocations.ts";
-
-/** See Attachment. */
-export type MetadataWay = Pick<AttachWant, "viaReserved" | "formerGateway">;
 
 /** An owner in the form of IPAllocation objects. */
 export function toAllocationOwner(owner: Owner): AllocationOwner {
@@ -51,39 +48,5 @@ export function attachmentOfWant(want: AttachWant, node: string, time: string): 
     node,
     ...(pod === null ? {} : { pod }),
     since: time,
-    ...toMetadataWay(want),
   };
-}
-
-/** How a guest reaches the metadata service, in the form of the allocation's object. */
-export function toMetadataWay({
-  viaReserved = false,
-  formerGateway = null,
-}: MetadataWay): Pick<AllocationAttachment, "metadataBy" | "metadataVia"> {
-  if (!viaReserved) return { metadataBy: BY_PORT };
-  return formerGateway === null ? {} : { metadataVia: formerGateway };
-}
-
-/** See toMetadataWay. */
-export function fromMetadataWay({
-  metadataBy,
-  metadataVia,
-}: Pick<AllocationAttachment, "metadataBy" | "metadataVia">): Required<MetadataWay> {
-  const viaReserved = metadataBy !== BY_PORT;
-  return { viaReserved, formerGateway: viaReserved ? (metadataVia ?? null) : null };
-}
-
-/**
- * The attachment as it joins others of the same owner: a guest that is being migrated runs on with the route that it
- * has, so one of them with a former route means that this one has it too.
- */
-export function inheritingWay(
-  attachment: AllocationAttachment,
-  others: readonly AllocationAttachment[],
-): AllocationAttachment {
-  const former = others.map(fromMetadataWay).filter(({ viaReserved }) => viaReserved);
-  const way = former.find(({ formerGateway }) => formerGateway !== null) ?? former[0];
-  if (way === undefined) return attachment;
-  const { metadataBy: _, metadataVia: __, ...rest } = attachment;
-  return { ...rest, ...toMetadataWay(way) };
 }

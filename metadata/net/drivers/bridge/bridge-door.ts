@@ -42,7 +42,6 @@ export async function plugIn(
   place: BridgePlace,
   { outer }: OpenDoor,
   macs: Pick<ListenerDoors, "serviceMac" | "doorMac" | "nobodyMac">,
-  formerGateways: readonly string[],
 ): Promise<void> {
   const { bridge, vlan } = place;
   const of = vlan === null ? "" : ` vlan ${vlan}`;
@@ -65,10 +64,8 @@ export async function plugIn(
     ),
   ];
   await mustRun("bridge", ["-batch", "-"], `${commands.join("\n")}\n`);
-  const answered = [METADATA_IPV4, ...formerGateways].map(
-    (address) => `neigh replace ${address} lladdr ${macs.serviceMac} dev ${bridge} nud permanent\n`,
-  );
-  await mustRun("ip", ["-batch", "-"], answered.join(""));
+  const answer = `neigh replace ${METADATA_IPV4} lladdr ${macs.serviceMac} dev ${bridge} nud permanent\n`;
+  await mustRun("ip", ["-batch", "-"], answer);
 }
 
 /** Takes away what `plugIn` left at the bridge itself; what is at the door's link goes with that. */

@@ -125,15 +125,13 @@ export class BridgeDriver implements DatapathDriver {
   async #openDoors(ports: readonly AdmittedPort[], again: boolean): Promise<ReadonlyMap<string, string>> {
     const { doors } = this.#parts;
     const failed = new Map<string, string>();
-    const wanted = new Map<string, Set<string>>(ports.map(({ port }) => [port.door, new Set()]));
-    for (const { port, formerGateways } of ports)
-      for (const gateway of formerGateways) wanted.get(port.door)?.add(gateway);
+    const wanted = new Set(ports.map(({ port }) => port.door));
     for (const door of [...this.#open.keys()]) if (!wanted.has(door)) await this.#closeDoor(door);
-    for (const [door, gateways] of wanted) {
-      if (this.#open.has(door) && !again && gateways.size === 0) continue;
+    for (const door of wanted) {
+      if (this.#open.has(door) && !again) continue;
       try {
         const opened = await doors.ensure(door);
-        await plugIn(placeOf(door), opened, doors, [...gateways]);
+        await plugIn(placeOf(door), opened, doors);
         this.#open.set(door, opened);
       } catch (error) {
         this.#open.delete(door);

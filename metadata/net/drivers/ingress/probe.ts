@@ -50,7 +50,7 @@ function sample(egress: boolean): string {
   const address = PORT_ADDRESS_FIRST as PortAddress;
   const door = { outer: "probe0", ifindex: 3 };
   const builder = new RulesetBuilder({ door, serviceMac: mac, secretMac: mac, doorMac: mac, egress });
-  const ruleset = builder.build([{ address, port, mac, formerGateways: ["192.0.2.1"] }]);
+  const ruleset = builder.build([{ address, port, mac }]);
   return linesBetween({ form: FORM, table: "t" }, null, ruleset)
     .map(({ text }) => `${text}\n`)
     .join("");

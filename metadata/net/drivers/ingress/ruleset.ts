@@ -1,4 +1,3 @@
-import { parseAddress } from "../../../../ipam/space/address.ts";
 import {
   formatPortAddress,
   PORT_ADDRESSES,
@@ -28,12 +27,6 @@ export const FORM: TableForm = {
   sets: {
     address: { kind: "map", type: "iface_index : ipv4_addr", says: "Link of a guest, and its D." },
     number: { kind: "map", type: "iface_index : mark", says: "The same as a mark." },
-    former: {
-      kind: "map",
-      type: "iface_index . ipv4_addr : mark",
-      says: "Address by which the guest there may still have a route, as a mark.",
-    },
-    gateway: { kind: "map", type: "mark : ipv4_addr", says: "That mark, and the address." },
     answers: {
       kind: "set",
       type: "iface_index . mark",
@@ -105,10 +98,7 @@ export class RulesetBuilder {
 
 function sameAdmitted(one: AdmittedPort, other: AdmittedPort): boolean {
   return (
-    one.port.link === other.port.link &&
-    one.port.ifindex === other.port.ifindex &&
-    one.mac === other.mac &&
-    one.formerGateways.join() === other.formerGateways.join()
+    one.port.link === other.port.link && one.port.ifindex === other.port.ifindex && one.mac === other.mac
   );
 }
 
@@ -131,7 +121,6 @@ function sharedChains(parts: RulesetParts): readonly ChainText[] {
   return [
     CLAIMS,
     chainText("arp_service", "", [arpAnswer(METADATA_IPV4)]),
-    chainText("arp_former", "", [arpAnswer("meta mark map @gateway")]),
     ...asked.map(({ chain, answer }) =>
       chainText(chain, "", [
         ...answer,
@@ -150,7 +139,6 @@ function sharedChains(parts: RulesetParts): readonly ChainText[] {
       // An error of ICMP could lower the path MTU of an address that a neighbour has, too.
       `${asked4} drop`,
       `${asks} arp daddr ip ${METADATA_IPV4} meta mark set iif map @number goto arp_service`,
-      `${asks} meta mark set iif . arp daddr ip map @former goto arp_former`,
       `${to6(METADATA_IPV6)} meta l4proto tcp return`,
       `${to6(METADATA_IPV6)} icmpv6 type echo-request return`,
       ...asked.map(({ chain, match }) => `${solicits} ${match} goto ${chain}`),
@@ -182,7 +170,7 @@ function portChains({ address, port }: AdmittedPort, parts: RulesetParts): reado
   ];
 }
 
-function portElements({ address, port, mac, formerGateways }: AdmittedPort): readonly Element[] {
+function portElements({ address, port, mac }: AdmittedPort): readonly Element[] {
   const d = formatPortAddress(address);
   const [link, mark] = [String(port.ifindex), String(address)];
   return [
@@ -193,13 +181,6 @@ function portElements({ address, port, mac, formerGateways }: AdmittedPort): rea
     ["port6", portPrefix6(address), mark],
     ["mac", mark, mac],
     ["link", mark, link],
-    ...formerGateways.flatMap((gateway): readonly Element[] => {
-      const number = String(parseAddress(gateway).value);
-      return [
-        ["former", `${link} . ${gateway}`, number],
-        ["gateway", number, gateway],
-      ];
-    }),
   ];
 }
 

@@ -1,5 +1,4 @@
 import { existsSync, readFileSync } from "node:fs";
-import { isIP } from "node:net";
 import type { PortAddress } from "../../kernel/port-address.ts";
 import type { AdmittedPort, HostSideLink, PortRef } from "../driver.ts";
 
@@ -61,10 +60,8 @@ function whyNot({ link, ifindex }: PortRef): string | null {
 }
 
 /** What nft would refuse together with all other ports. */
-function whyMalformed({ mac, formerGateways }: AdmittedPort): string | null {
-  if (!MAC.test(mac)) return `its MAC ${JSON.stringify(mac)} is none`;
-  const bad = formerGateways.find((gateway) => isIP(gateway) !== 4);
-  return bad === undefined ? null : `its former gateway ${JSON.stringify(bad)} is no IPv4 address`;
+function whyMalformed({ mac }: AdmittedPort): string | null {
+  return MAC.test(mac) ? null : `its MAC ${JSON.stringify(mac)} is none`;
 }
 
 /** Links in the rules by index, and the names of all that are wanted there. */

@@ -48,7 +48,6 @@ export interface GuestFlowPort {
   readonly ofport: number;
   readonly address: PortAddress;
   readonly mac: string;
-  readonly formerGateways: readonly string[];
   readonly untaggedVlan: number;
 }
 
@@ -138,18 +137,11 @@ function answerArp(address: string, mac: string): string {
 }
 
 function addGuest(add: Add, { serviceMac }: BridgePlan, guest: GuestFlowPort): void {
-  const { ofport, address, mac, formerGateways } = guest;
+  const { ofport, address, mac } = guest;
   // With another MAC it could not be answered: then nothing is asked either.
   const d = `set_field:0x${address.toString(16)}->reg14`;
   add(TABLE.ports, 20, `in_port=${ofport},dl_src=${mac}`, `${d},resubmit(,${TABLE.ask})`);
   add(TABLE.ports, 10, `in_port=${ofport}`, "drop");
-  for (const gateway of formerGateways)
-    add(
-      0,
-      0,
-      `in_port=${ofport},${UNTAGGED},arp,arp_op=1,arp_tpa=${gateway}`,
-      answerArp(gateway, serviceMac),
-    );
   const toGuest = `set_field:${serviceMac}->eth_src,set_field:${mac}->eth_dst`;
   const own = formatPortAddress(address);
   add(TABLE.back, 0, `ip,nw_src=${own}`, `${toGuest},set_field:${METADATA_IPV4}->ip_src,output:${ofport}`);

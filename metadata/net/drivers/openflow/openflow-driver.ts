@@ -225,7 +225,7 @@ export class OpenflowDriver implements DatapathDriver {
     const { ovs, doors } = this.#parts;
     const failed = new Map<PortAddress, string>();
     const guests = new Map<number, GuestFlowPort>();
-    for (const { address, port, mac, formerGateways } of bridge.admitted) {
+    for (const { address, port, mac } of bridge.admitted) {
       const found = ovs.ports().get(port.link);
       const why = whyNot(port, found, name);
       if (why !== null || found === undefined || found.ofport === null) {
@@ -235,7 +235,7 @@ export class OpenflowDriver implements DatapathDriver {
       const { ofport, untaggedVlan } = found;
       if (numbers !== null && numbers.get(port.link) !== ofport)
         failed.set(address, `${port.link} is renumbered`);
-      else guests.set(ofport, { ofport, address, mac, formerGateways, untaggedVlan });
+      else guests.set(ofport, { ofport, address, mac, untaggedVlan });
     }
     bridge.failed = failed;
     const others = [...ovs.ports().values()].flatMap(({ bridge: of, ofport, untaggedVlan }) =>

@@ -4,11 +4,9 @@ import { BOOT } from "../../test/metadata-node/boot.ts";
 import { atMost, type Line, type Measurement, number } from "../line.ts";
 import { median, quantile } from "../statistics.ts";
 import { type Asked, askAsGuests, PORT, STATIC_PORT, startStaticServer } from "./ask.ts";
-import { type BothNodes, beside, withBoth } from "./before.ts";
-import type { BenchNode } from "./node.ts";
+import { BenchNode } from "./node.ts";
 
 const WARM_UP = 2_000;
-/** One after the other for each release. */
 const ROUNDS = 8;
 const PAIRS_A_ROUND = 500;
 const PATH = "/openstack/latest/meta_data.json";
@@ -55,28 +53,17 @@ class Pairs {
   }
 }
 
-async function ratios({ now, before }: BothNodes): Promise<Line[]> {
-  return Pairs.with(now, async (ours) => {
-    if (before === null) {
-      for (let round = 0; round < ROUNDS; round += 1) await ours.round();
-      return ratioLines(ours, null);
-    }
-    return Pairs.with(before, async (theirs) => {
-      for (let round = 0; round < ROUNDS; round += 1) {
-        await ours.round();
-        await theirs.round();
-      }
-      return ratioLines(ours, theirs);
-    });
+async function ratios(node: BenchNode): Promise<Line[]> {
+  return Pairs.with(node, async (pairs) => {
+    for (let round = 0; round < ROUNDS; round += 1) await pairs.round();
+    return ratioLines(pairs);
   });
 }
 
-function ratioLines(ours: Pairs, before: Pairs | null): Line[] {
+function ratioLines(ours: Pairs): Line[] {
   const [fresh, alone] = [ours.ms("fresh", PORT), ours.ms("fresh", STATIC_PORT)];
   const [kept, keptAlone] = [ours.ms("kept", PORT), ours.ms("kept", STATIC_PORT)];
   const each = `${number(ROUNDS * PAIRS_A_ROUND)} each after ${number(WARM_UP)}`;
-  const earlier = (of: "fresh" | "kept", take: (ms: number[]) => number) =>
-    before === null ? null : take(before.ms(of, PORT));
   const p99 = (ms: number[]) => quantile(ms, 0.99);
   return [
     atMost(median(fresh) / median(alone), 2, "×", {
@@ -89,9 +76,6 @@ function ratioLines(ours: Pairs, before: Pairs | null): Line[] {
       what: "metadata GET on a connection kept alive, median",
       against: `haproxy alone ${number(median(keptAlone))} ms, in turns`,
     }),
-    beside("GET on a new connection, median", median(fresh), earlier("fresh", median), "ms"),
-    beside("GET on a new connection, p99", p99(fresh), earlier("fresh", p99), "ms"),
-    beside("GET on a kept connection, median", median(kept), earlier("kept", median), "ms"),
   ];
 }
 
@@ -128,13 +112,9 @@ class Boots {
   }
 }
 
-async function boots({ now, before }: BothNodes): Promise<Line[]> {
-  const ours = await Boots.on(now);
-  const theirs = before && (await Boots.on(before));
-  for (let round = 0; round < BOOT_ROUNDS; round += 1) {
-    await ours.round();
-    await theirs?.round();
-  }
+async function boots(node: BenchNode): Promise<Line[]> {
+  const ours = await Boots.on(node);
+  for (let round = 0; round < BOOT_ROUNDS; round += 1) await ours.round();
   const answered = ours.asked.filter(({ status }) => status === 200 || status === 404).length;
   const ms = ours.asked.map(({ us }) => us / 1_000);
   const times = `${BOOT_ROUNDS} times`;
@@ -147,11 +127,9 @@ async function boots({ now, before }: BothNodes): Promise<Line[]> {
       what: "the slowest of them",
       against: `${times}: ${ours.slowestMs.map(number).join(", ")} ms; of all median ${number(median(ms))} ms, p99 ${number(quantile(ms, 0.99))} ms`,
     }),
-    beside("the slowest of them", median(ours.slowestMs), theirs && median(theirs.slowestMs), "ms"),
-    beside("all of them", median(ours.allMs), theirs && median(theirs.allMs), "ms"),
   ];
 }
 
 /** Guests in namespaces behind the real bridge plugin, haproxy and the server. Needs root. */
 export const metadataGuests: Measurement = () =>
-  withBoth(async (nodes) => [...(await ratios(nodes)), ...(await boots(nodes))]);
+  BenchNode.with(async (node) => [...(await ratios(node)), ...(await boots(node))]);

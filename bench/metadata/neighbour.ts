@@ -2,11 +2,10 @@ import { readFileSync } from "node:fs";
 import { run } from "../../test/harness/daemon.ts";
 import type { NamespaceGuest } from "../../test/harness/metadata/guest.ts";
 import { pause } from "../../test/harness/wait.ts";
-import { atMost, type Line, type Measurement, number, told } from "../line.ts";
+import { atMost, type Measurement, number } from "../line.ts";
 import { quantile } from "../statistics.ts";
 import { type Asked, askAsGuests, PORT } from "./ask.ts";
-import { onEach } from "./before.ts";
-import type { BenchNode } from "./node.ts";
+import { BenchNode } from "./node.ts";
 
 const SECONDS = 20;
 /** Somebody on the node flushes our rules so often meanwhile: the neighbour waits for that. */
@@ -15,7 +14,7 @@ const FLUSHES = 20;
 const REQUESTS = 50;
 const PATH = "/openstack/latest/meta_data.json";
 const SCRIPT = "bench/metadata/neighbour.py";
-/** Of the answerer of ARP, and of an earlier listener's port: a guest sees it. */
+/** Of the answerer of ARP: a guest sees it. */
 const SERVICE_MAC = "02:6d:64:00:00:01";
 
 interface Outcome {
@@ -72,25 +71,17 @@ function uuidOf(body: string): string {
 
 /** What a neighbour on the same bridge can do to a guest. Needs root. */
 export const metadataNeighbour: Measurement = async () => {
-  const { now, before } = await onEach(attack);
-  const lost = (one: Outcome) => one.victim.filter(({ status }) => status !== 200).length;
+  const now = await BenchNode.with(attack);
+  const lost = now.victim.filter(({ status }) => status !== 200).length;
   const ms = now.victim.map(({ us }) => us / 1_000);
-  const lines: Line[] = [
+  return [
     atMost(now.stolen, 0, "answers", {
       what: "a neighbour that floods, spoofs and waits for a flush: answers with another identity",
       against: `${number(now.own)} with its own; ${number(now.sent)} frames in ${SECONDS} s, ${FLUSHES} flushes`,
     }),
-    atMost(lost(now), 0, "requests", {
+    atMost(lost, 0, "requests", {
       what: "of the victim's requests meanwhile: not answered",
       against: `${number(now.victim.length)} requests, p99 ${number(quantile(ms, 0.99))} ms`,
     }),
   ];
-  if (before !== null)
-    lines.push(
-      told(`${number(before.stolen)} answers, ${number(lost(before))} requests`, {
-        what: "the same of the listener before",
-        against: `${number(before.own)} with its own; ${number(before.victim.length)} requests of the victim`,
-      }),
-    );
-  return lines;
 };

@@ -1,7 +1,7 @@
 import { chmodSync, readFileSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import { namesOf } from "../../metadata/net/kernel/names.ts";
-import { HOLDFAST, type Release, run, TestDaemon } from "../../test/harness/daemon.ts";
+import { run, TestDaemon } from "../../test/harness/daemon.ts";
 import { type GuestPlace, macOf, NamespaceGuest } from "../../test/harness/metadata/guest.ts";
 import { listening } from "../../test/harness/metadata/server.ts";
 import { ProductProcess } from "../../test/harness/product-process.ts";
@@ -16,34 +16,44 @@ type Config = Readonly<Record<string, unknown>>;
 /** Of guests that are attached without a plugin. */
 const ADDS_IN_FLIGHT = 4;
 
-/** The programs of a release with everything that answers guests on a node, and guests on real bridges. Needs root. */
+/** A daemon with everything that answers guests on a node, and guests on real bridges. Needs root. */
 export class BenchNode {
   readonly daemon: TestDaemon;
   readonly containers: Containers;
   /** Where metadata-net keeps what it generates. */
   readonly runDir: string;
-  readonly #program: string;
   readonly #namespaces: string[] = [];
   #server: ProductProcess | null = null;
   #net: ProductProcess | null = null;
 
-  private constructor(daemon: TestDaemon, program: string) {
+  private constructor(daemon: TestDaemon) {
     this.daemon = daemon;
-    this.#program = program;
     this.runDir = join(daemon.folder, "net");
     this.containers = new Containers(daemon);
   }
 
-  /** Without a release: what was built here. */
-  static async start(release?: Release): Promise<BenchNode> {
-    const daemon = await TestDaemon.start({ release });
-    const node = new BenchNode(daemon, release?.holdfast ?? HOLDFAST);
+  /** Runs work with a node, of which nothing is left. */
+  static async with<T>(work: (node: BenchNode) => Promise<T>): Promise<T> {
+    const node = await BenchNode.#start();
+    try {
+      return await work(node);
+    } finally {
+      await node.stop();
+    }
+  }
+
+  static async #start(): Promise<BenchNode> {
+    const node = new BenchNode(await TestDaemon.start());
     try {
       // haproxy is not root, and has to reach the server's socket in there.
-      chmodSync(daemon.folder, 0o711);
-      const sockets = ["--identity-socket", join(daemon.folder, "identity.sock"), ...node.#metadataSocket];
-      const own = ["--state", join(daemon.folder, "metadata"), "--metrics-address", "off"];
-      node.#server = new ProductProcess(["metadata", ...sockets, ...own], [], node.#program);
+      chmodSync(node.daemon.folder, 0o711);
+      const sockets = [
+        "--identity-socket",
+        join(node.daemon.folder, "identity.sock"),
+        ...node.#metadataSocket,
+      ];
+      const own = ["--state", join(node.daemon.folder, "metadata"), "--metrics-address", "off"];
+      node.#server = new ProductProcess(["metadata", ...sockets, ...own]);
       await listening(node.#server);
       await node.startNet();
       return node;
@@ -72,7 +82,7 @@ export class BenchNode {
     // A client that measures asks more often than any guest.
     const more = ["--metrics-address", "127.0.0.1:0", "--rate-limit", "0"];
     const args = ["metadata-net", ...own, ...this.#metadataSocket, ...more];
-    const net = new ProductProcess(args, AS_SHIPPED, this.#program);
+    const net = new ProductProcess(args, AS_SHIPPED);
     this.#net = net;
     await net.until(() => this.#netMetrics() !== null, "started");
   }

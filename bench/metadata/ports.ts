@@ -3,8 +3,7 @@ import { atMost, type Line, type Measurement, number } from "../line.ts";
 import { median, quantile } from "../statistics.ts";
 import { memoryBytesOf } from "../workbench.ts";
 import { askAsGuests, PORT } from "./ask.ts";
-import { beside, onEach } from "./before.ts";
-import type { BenchNode } from "./node.ts";
+import { BenchNode } from "./node.ts";
 
 const PORTS = 900;
 /** Attached one after the other to the full node. */
@@ -48,7 +47,7 @@ async function fill(node: BenchNode): Promise<Full> {
 
 /** `holdfast metadata-net` with 900 guests on the node. Needs root. */
 export const metadataPorts: Measurement = async (): Promise<Line[]> => {
-  const { now: ours, before: theirs } = await onEach(fill);
+  const ours = await BenchNode.with(fill);
   const one = `an ADD that waits for its port, after ${number(PORTS)}; ${MORE} times, p99 ${number(quantile(ours.admitMs, 0.99))} ms`;
   return [
     atMost(ours.notAnswered, 0, "guests", {
@@ -64,8 +63,5 @@ export const metadataPorts: Measurement = async (): Promise<Line[]> => {
       what: "memory of metadata-net with them",
       against: "the most there ever was, resident set of the process",
     }),
-    beside("one more guest, median", median(ours.admitMs), theirs && median(theirs.admitMs), "ms"),
-    beside("start of metadata-net", ours.startMs, theirs?.startMs ?? null, "ms"),
-    beside("memory of metadata-net", ours.bytes / 1e6, theirs && theirs.bytes / 1e6, "MB"),
   ];
 };

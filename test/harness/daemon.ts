@@ -20,19 +20,7 @@ export interface DaemonOptions {
   readonly wait?: boolean;
   /** Command to run the daemon under, e.g. `["unshare", "-m", …]`. */
   readonly wrapper?: readonly string[];
-  /** Another command line and plugin binary than those that were built here. */
-  readonly release?: Release | undefined;
 }
-
-/** The programs of a release. */
-export interface Release {
-  /** The command line, which runs the daemon. */
-  readonly holdfast: string;
-  /** The plugin binary. */
-  readonly shim: string;
-}
-
-const BUILT: Release = { holdfast: HOLDFAST, shim: SHIM };
 
 export interface ApiAnswer {
   readonly status: number;
@@ -47,14 +35,12 @@ export abstract class RunningDaemon {
   readonly socket: string;
   readonly state: string;
   readonly spool: string;
-  readonly #release: Release;
 
-  protected constructor(folder: string, release = BUILT) {
+  protected constructor(folder: string) {
     this.folder = folder;
     this.socket = join(folder, "s.sock");
     this.state = join(folder, "state");
     this.spool = join(folder, "state", "spool");
-    this.#release = release;
   }
 
   /** Everything the daemon has logged so far. */
@@ -73,8 +59,7 @@ export abstract class RunningDaemon {
 
   /** Runs the plugin binary as a container runtime would. */
   cni(verb: string, containerId: string, options: CniOptions = {}): Promise<CniAnswer> {
-    const { shim } = this.#release;
-    return runShim(verb, containerId, { socket: this.socket, spool: this.spool, shim, ...options });
+    return runShim(verb, containerId, { socket: this.socket, spool: this.spool, ...options });
   }
 
   get(path: string): Promise<ApiAnswer> {
@@ -91,7 +76,7 @@ export abstract class RunningDaemon {
 
   /** Runs a command of the command line against this daemon. */
   cli(...args: string[]): Promise<{ code: number; stdout: string; stderr: string }> {
-    return run(process.execPath, [this.#release.holdfast, ...args], { HOLDFAST_SOCKET: this.socket });
+    return run(process.execPath, [HOLDFAST, ...args], { HOLDFAST_SOCKET: this.socket });
   }
 }
 
@@ -103,8 +88,8 @@ export class TestDaemon extends RunningDaemon {
   readonly process: ChildProcess;
   #log = "";
 
-  private constructor(folder: string, process: ChildProcess, release: Release) {
-    super(folder, release);
+  private constructor(folder: string, process: ChildProcess) {
+    super(folder);
     this.process = process;
     for (const stream of [process.stdout, process.stderr]) {
       stream?.on("data", (chunk: Buffer) => {
@@ -115,11 +100,10 @@ export class TestDaemon extends RunningDaemon {
 
   static async start(options: DaemonOptions = {}): Promise<TestDaemon> {
     const folder = options.folder ?? newFolder();
-    const release = options.release ?? BUILT;
     const [command, ...args] = [
       ...(options.wrapper ?? []),
       process.execPath,
-      release.holdfast,
+      HOLDFAST,
       "daemon",
       "--state",
       join(folder, "state"),
@@ -131,7 +115,7 @@ export class TestDaemon extends RunningDaemon {
       env: { ...cleanEnv(), ...options.env },
       stdio: ["ignore", "pipe", "pipe"],
     });
-    const daemon = new TestDaemon(folder, child, release);
+    const daemon = new TestDaemon(folder, child);
     if (options.wait === false) return daemon;
     try {
       await daemon.ready();

@@ -1,7 +1,7 @@
 import type { ChildProcess } from "node:child_process";
 import type { Connect } from "../../kube/kube-api.ts";
 import type { Clock } from "../../platform/time.ts";
-import { type CniAnswer, type Release, type RunningDaemon, TestDaemon } from "./daemon.ts";
+import { type CniAnswer, type RunningDaemon, TestDaemon } from "./daemon.ts";
 import { DaemonHere } from "./daemon-here.ts";
 import type { KubeObject } from "./kube-api.ts";
 
@@ -20,8 +20,6 @@ export interface NodeOptions {
   readonly wait?: boolean;
   /** Of a daemon in the process of the test. */
   readonly clock?: Clock | undefined;
-  /** As DaemonOptions. */
-  readonly release?: Release | undefined;
 }
 
 export interface AttachmentOptions {
@@ -124,7 +122,6 @@ async function launch(options: NodeOptions): Promise<RunningDaemon> {
   if (connect === undefined)
     return TestDaemon.start({
       args,
-      release: options.release,
       ...(folder === undefined ? {} : { folder }),
       ...(env === undefined ? {} : { env }),
       ...(options.wait === undefined ? {} : { wait: options.wait }),

@@ -9,12 +9,9 @@ export class ProductProcess {
   readonly #command: string;
   #log = "";
 
-  /**
-   * `args` begin with the command; `within` is a command to run it under, e.g. `["ip", "netns", "exec", …]`; `program`
-   * is the command line of another release.
-   */
-  constructor(args: readonly string[], within: readonly string[] = [], program = HOLDFAST) {
-    const [command, ...words] = [...within, process.execPath, program, ...args] as [string, ...string[]];
+  /** `args` begin with the command; `within` is a command to run it under, e.g. `["ip", "netns", "exec", …]`. */
+  constructor(args: readonly string[], within: readonly string[] = []) {
+    const [command, ...words] = [...within, process.execPath, HOLDFAST, ...args] as [string, ...string[]];
     this.#command = `holdfast ${args[0]}`;
     this.child = spawn(command, words, { env: cleanEnv(), stdio: ["ignore", "pipe", "pipe"] });
     for (const stream of [this.child.stdout, this.child.stderr]) {

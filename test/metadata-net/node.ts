@@ -1,7 +1,7 @@
 import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
 import { chmodSync, mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs";
-import { createServer, type Server, type ServerResponse } from "node:http";
+import { createServer, type Server } from "node:http";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { namesOf } from "../../metadata/net/kernel/names.ts";
@@ -27,12 +27,6 @@ export interface EchoAnswer extends GuestAnswer {
   readonly echo: Echo;
 }
 
-/** The release before the present one, and what a daemon of that release says to it. */
-export interface FormerNet {
-  readonly program: string;
-  answer(report: unknown, answer: ServerResponse): void;
-}
-
 let lastNumber = 0;
 
 /** `holdfast metadata-net` between a daemon that says what the test wants and a metadata server that echoes. */
@@ -53,7 +47,6 @@ export class NetNode {
   #ports: readonly WantedPort[] = [];
   #ovnNetworks: readonly string[] = [];
   #version = 1;
-  #former: FormerNet | null = null;
   #report: PortReport | null = null;
   readonly #processes: ProductProcess[] = [];
   /** Requests that came to the metadata server. */
@@ -73,7 +66,7 @@ export class NetNode {
   /** `apart`: in a network namespace of its own, whose rules may be flushed. */
   static async start(
     args: readonly string[] = [],
-    { apart = false, former }: { readonly apart?: boolean; readonly former?: FormerNet } = {},
+    { apart = false }: { readonly apart?: boolean } = {},
   ): Promise<NetNode> {
     const space = apart ? `hft-${process.pid}-${uniqueLink("node")}` : null;
     const node = new NetNode(args, space);
@@ -82,10 +75,9 @@ export class NetNode {
       node.#namespaces.add(space);
       node.#holder = await holdNamespace(space);
     }
-    node.#former = former ?? null;
     await node.startDaemon();
     await node.startUpstream();
-    node.startNet(former?.program);
+    node.startNet();
     return node;
   }
 
@@ -111,11 +103,9 @@ export class NetNode {
     return this.#report;
   }
 
-  /** `program`: the command line of another release. */
-  startNet(program?: string): void {
+  startNet(): void {
     this.#processes.push(
       metadataNet({
-        program,
         daemonSocket: join(this.folder, "d.sock"),
         metadataSocket: join(this.folder, "m.sock"),
         runDir: this.runDir,
@@ -154,10 +144,6 @@ export class NetNode {
         body += chunk;
       });
       request.on("end", () => {
-        if (request.url === "/v1/metadata/listeners") {
-          this.#former?.answer(JSON.parse(body), answer);
-          return;
-        }
         const report = JSON.parse(body) as PortReport;
         this.#report = report;
         const send = () => {

@@ -77,8 +77,6 @@ export interface MetadataNetOptions {
   readonly args: readonly string[];
   /** The command to run it under. */
   readonly within?: readonly string[];
-  /** The command line of another release. */
-  readonly program?: string | undefined;
 }
 
 /** A real `holdfast metadata-net`. */
@@ -97,7 +95,6 @@ export function metadataNet(options: MetadataNetOptions): ProductProcess {
       ...options.args,
     ],
     options.within,
-    options.program,
   );
 }
 

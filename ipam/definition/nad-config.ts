@@ -62,32 +62,11 @@ export function networkNameIn(text: string): string | null {
   }
 }
 
-/**
- * Reads a configuration that an earlier release accepted and recorded: 0.1.0 also took `allowPersistentIPs` inside
- * `ipam`. What is refused today keeps its meaning until it is applied again.
- */
-export function parseRecordedNadConfig(text: string): NadConfig {
-  const conf = parseJsonObject(text);
-  if (!Array.isArray(conf.plugins)) return read(withPersistenceMoved(conf));
-  return read({ ...conf, plugins: conf.plugins.map(withPersistenceMoved) });
-}
-
-/** The same for a plugin configuration that came on stdin. */
-export function parseRecordedPluginConfig(text: string): NetworkDefinition {
-  return parsePluginConfig(withPersistenceMoved(parseJsonObject(text)));
-}
-
 function tooLong({ length }: string): never {
   invalid(
     { key: "spec.config", value: `${length} characters` },
     `at most ${CONFIG_CHARS_MAX} characters are read; exclude or reserve larger subnets in place of many small ones`,
   );
-}
-
-function withPersistenceMoved(plugin: JsonObject): JsonObject {
-  if (!isOurs(plugin) || !(PERSISTENCE_KEY in (plugin.ipam as JsonObject))) return plugin;
-  const { [PERSISTENCE_KEY]: inside, ...ipam } = plugin.ipam as JsonObject;
-  return { [PERSISTENCE_KEY]: inside, ...plugin, ipam };
 }
 
 function read(conf: JsonObject): NadConfig {

@@ -2,12 +2,10 @@ import type Database from "better-sqlite3";
 import { OWNER_KINDS } from "../../ipam/owner.ts";
 import { kindIs } from "./rows.ts";
 
-const KINDS = Object.keys(OWNER_KINDS);
-
 /**
- * The schema, one entry per version; `PRAGMA user_version` is the number of entries that have run. Released entries are
- * never edited: a change is a new entry. Only the constraint on the kinds of owner follows their table
- * (admitOwnerKinds).
+ * The schema, one entry per version; `PRAGMA user_version` is the number of entries that have run. Until the first
+ * release the one entry is edited in place (docs/decisions/0047). Released entries are never edited: a change, such as
+ * another kind of owner, is a new entry.
  */
 const MIGRATIONS: readonly string[] = [
   `
@@ -18,7 +16,11 @@ const MIGRATIONS: readonly string[] = [
   CREATE TABLE networks (
     id INTEGER PRIMARY KEY,
     name TEXT NOT NULL UNIQUE,
-    runtime_config TEXT
+    runtime_config TEXT,
+    -- 1: an ADD came through a bridge with isGateway, so the gateway's address is the bridge's, whatever defines the network.
+    bridge_is_gateway INTEGER NOT NULL DEFAULT 0,
+    -- mtu of the plugin's configuration at the last ADD on a network with metadata.
+    mtu INTEGER
   ) STRICT;
 
   -- Applied NetworkAttachmentDefinitions; the oldest that names a network defines it.
@@ -39,7 +41,7 @@ const MIGRATIONS: readonly string[] = [
     network_id INTEGER NOT NULL REFERENCES networks (id),
     address BLOB NOT NULL CHECK (length(address) = 5 OR length(address) = 17),
     prefix_length INTEGER NOT NULL,
-    owner_kind TEXT NOT NULL ${ownerKindCheck()},
+    owner_kind TEXT NOT NULL CHECK ${kindIs(Object.keys(OWNER_KINDS))},
     owner_uid TEXT NOT NULL CHECK (owner_uid <> ''),
     owner_interface TEXT NOT NULL,
     owner_namespace TEXT NOT NULL,
@@ -78,10 +80,16 @@ const MIGRATIONS: readonly string[] = [
     since_ms INTEGER NOT NULL,
     history_id INTEGER NOT NULL,
     history_count INTEGER NOT NULL,
+    -- In Kubernetes: an address of it was found in somebody else's hands.
+    lost INTEGER NOT NULL DEFAULT 0,
+    -- MAC that somebody asked for with the ADD, in any of the usual spellings.
+    mac TEXT,
     UNIQUE (container_id, interface, network_id)
   ) STRICT;
   -- A container as owner is found by container_id.
   CREATE INDEX attachments_by_owner ON attachments (owner_uid, owner_interface) WHERE owner_kind <> 'container';
+  -- Which interfaces the pod has that a metadata server asks about.
+  CREATE INDEX attachments_by_pod ON attachments (pod_uid) WHERE pod_uid IS NOT NULL;
 
   -- The newest DEL of a (container, interface), so that an older ADD still in flight takes nothing.
   -- network '' stands for every network.
@@ -133,10 +141,8 @@ const MIGRATIONS: readonly string[] = [
     ended_by TEXT
   ) STRICT;
   CREATE INDEX history_by_address ON history (address, network_id);
-  `,
-  `
-  -- In Kubernetes: an address of it was found in somebody else's hands.
-  ALTER TABLE attachments ADD COLUMN lost INTEGER NOT NULL DEFAULT 0;
+  -- Who uses an address now: what a metadata server asks for at each of its requests.
+  CREATE INDEX history_open ON history (address, network_id) WHERE until_ms IS NULL;
 
   -- In Kubernetes: what an ADD is about to reserve, written before its first remote write. addresses: JSON list of CIDR.
   CREATE TABLE intents (
@@ -169,25 +175,7 @@ const MIGRATIONS: readonly string[] = [
     interface TEXT NOT NULL,
     again INTEGER NOT NULL DEFAULT 0
   ) STRICT;
-  `,
-  `
-  -- MAC that somebody asked for with the ADD, in any of the usual spellings.
-  ALTER TABLE attachments ADD COLUMN mac TEXT;
 
-  -- Who uses an address now: what a metadata server asks for at each of its requests.
-  CREATE INDEX history_open ON history (address, network_id) WHERE until_ms IS NULL;
-
-  -- What the runtime's configuration last said of a network that has metadata: JSON, for releases before schema version 6.
-  CREATE TABLE listener_plans (
-    network_id INTEGER PRIMARY KEY REFERENCES networks (id),
-    plan TEXT NOT NULL
-  ) STRICT;
-  `,
-  `
-  -- 1: an ADD came through a bridge with isGateway, so the gateway's address is the bridge's, whatever defines the network.
-  ALTER TABLE networks ADD COLUMN bridge_is_gateway INTEGER NOT NULL DEFAULT 0;
-  `,
-  `
   -- host-local's folders whose addresses were recorded: they are followed.
   CREATE TABLE host_local_folders (
     network_id INTEGER NOT NULL REFERENCES networks (id),
@@ -207,29 +195,7 @@ const MIGRATIONS: readonly string[] = [
     PRIMARY KEY (network_id, address)
   ) STRICT, WITHOUT ROWID;
   CREATE INDEX host_local_leases_by_container ON host_local_leases (container_id);
-  `,
-  `
-  -- 1: recorded by a release that gave guests their route to 169.254.169.254 by an address that the network reserves.
-  ALTER TABLE attachments ADD COLUMN via_reserved INTEGER NOT NULL DEFAULT 0;
-  UPDATE attachments SET via_reserved = 1 WHERE network_id IN (SELECT network_id FROM listener_plans);
 
-  -- That address, as soon as a daemon has derived it from the definition.
-  ALTER TABLE attachments ADD COLUMN former_gateway TEXT;
-  CREATE INDEX attachments_via_reserved ON attachments (network_id, former_gateway) WHERE via_reserved = 1;
-
-  -- Which interfaces the pod has that a metadata server asks about.
-  CREATE INDEX attachments_by_pod ON attachments (pod_uid) WHERE pod_uid IS NOT NULL;
-
-  -- mtu of the plugin's configuration at the last ADD on a network with metadata. The rest of what the listeners of
-  -- earlier releases needed (bridge, VLAN) has no use any more.
-  ALTER TABLE networks ADD COLUMN mtu INTEGER;
-  UPDATE networks SET mtu = (
-    SELECT CASE WHEN json_valid(plan) THEN
-      CASE WHEN json_type(plan, '$.mtu') = 'integer' THEN json_extract(plan, '$.mtu') END END
-    FROM listener_plans WHERE network_id = networks.id);
-  DROP TABLE listener_plans;
-  `,
-  `
   -- Applied Secrets and ConfigMaps: what claims name for their guests. labels, keys, data: JSON; values of data in base64.
   CREATE TABLE contents (
     namespace TEXT NOT NULL,
@@ -248,61 +214,18 @@ const MIGRATIONS: readonly string[] = [
 
 export const SCHEMA_VERSION = MIGRATIONS.length;
 
-/**
- * Brings the schema to the present version, or to an earlier one, each step in its own transaction, and lets the
- * database hold every kind of owner. Throws when a newer release has written the file.
- */
-export function migrate(db: Database.Database, version = SCHEMA_VERSION): void {
+/** Brings the schema to the present version, each step in its own transaction. Throws when another release has written the file. */
+export function migrate(db: Database.Database): void {
   const found = db.pragma("user_version", { simple: true }) as number;
   if (found > SCHEMA_VERSION) {
     throw new Error(
-      `the state database has schema version ${found}, this release knows ${SCHEMA_VERSION}; install the newer holdfast again`,
+      `the state database has schema version ${found}, this release knows ${SCHEMA_VERSION}: install the release that wrote it`,
     );
   }
-  for (let done = found; done < version; done += 1) {
+  for (let done = found; done < SCHEMA_VERSION; done += 1) {
     db.transaction(() => {
       db.exec(MIGRATIONS[done] as string);
       db.pragma(`user_version = ${done + 1}`);
     })();
   }
-  if (version === SCHEMA_VERSION) admitOwnerKinds(db);
-}
-
-/** The constraint of `owner_kind`: what the table of kinds has. */
-export function ownerKindCheck(kinds: readonly string[] = KINDS): string {
-  return `CHECK ${kindIs(kinds)}`;
-}
-
-/**
- * Lets a database of an earlier release hold every kind of owner. SQLite cannot change a constraint, so the table is
- * created again with its rows and indexes (https://www.sqlite.org/lang_altertable.html, section 7). Nothing is done
- * when the constraint already has all kinds, even if it has more, as that of a later release does.
- */
-export function admitOwnerKinds(db: Database.Database, kinds: readonly string[] = KINDS): void {
-  const [before] = schemaOf(db, "table");
-  if (before === undefined) return;
-  const known = [...before.matchAll(/owner_kind = '(\w+)'/g)].map(([, kind]) => kind as string);
-  if (kinds.every((kind) => known.includes(kind))) return;
-  const check = ownerKindCheck([...new Set([...known, ...kinds])]);
-  const after = before
-    .replace(/^CREATE TABLE "?allocations"?/, "CREATE TABLE allocations_new")
-    .replace(/CHECK \(owner_kind = [^)]*\)/, check);
-  db.transaction(() => {
-    const indexes = schemaOf(db, "index");
-    db.exec(after);
-    db.exec("INSERT INTO allocations_new SELECT * FROM allocations");
-    db.exec("DROP TABLE allocations");
-    db.exec("ALTER TABLE allocations_new RENAME TO allocations");
-    for (const index of indexes) db.exec(index);
-  })();
-}
-
-/** The statements that made the table of allocations, or its indexes. */
-function schemaOf(db: Database.Database, type: "table" | "index"): string[] {
-  return db
-    .prepare<[string], { sql: string }>(
-      "SELECT sql FROM sqlite_schema WHERE type = ? AND tbl_name = 'allocations' AND sql IS NOT NULL",
-    )
-    .all(type)
-    .map(({ sql }) => sql);
 }

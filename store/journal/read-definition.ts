@@ -1,5 +1,7 @@
-import { parseRecordedNadConfig, parseRecordedPluginConfig } from "../../ipam/definition/nad-config.ts";
+import { parseJsonObject } from "../../ipam/definition/definition-keys.ts";
+import { parseNadConfig } from "../../ipam/definition/nad-config.ts";
 import type { NetworkDefinition } from "../../ipam/definition/network-definition.ts";
+import { parsePluginConfig } from "../../ipam/definition/plugin-config.ts";
 import type { Ledger } from "./ledger.ts";
 import type { DefinitionRow } from "./rows.ts";
 
@@ -23,9 +25,9 @@ export function readDefinition(
   }
   const runtime = row?.runtime_config ?? null;
   if (runtime === null) return { definition: null, appliedBy: null };
-  return { definition: onNode(parseRecordedPluginConfig(runtime)), appliedBy: null };
+  return { definition: onNode(parsePluginConfig(parseJsonObject(runtime))), appliedBy: null };
 }
 
 export function recordedDefinitionIn(row: DefinitionRow): NetworkDefinition {
-  return parseRecordedNadConfig(row.config).definition;
+  return parseNadConfig(row.config).definition;
 }

@@ -10,20 +10,16 @@ import {
 } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import Database from "better-sqlite3";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { parsePluginConfig } from "../../ipam/definition/plugin-config.ts";
 import { parseRequestedAddress } from "../../ipam/definition/requested-address.ts";
 import type { AttachOutcome, AttachWant, DetachOutcome } from "../../store/allocations.ts";
 import { hidingMount } from "../../store/host-local/data-dir.ts";
-import { migrate } from "../../store/journal/migrations.ts";
 import { SqliteStore } from "../../store/standalone/standalone-store.ts";
 import { ManualClock } from "../harness/manual-clock.ts";
 import { BOOT } from "./subjects.ts";
 
 /** What release 0.1.0 knows. */
-const SCHEMA_VERSION_0_1_0 = 3;
-const tables = ["meta", "networks", "allocations", "history", "attachments"] as const;
 
 let root: string;
 let leases: string;
@@ -121,11 +117,6 @@ async function held(): Promise<string[]> {
 
 async function problems(): Promise<string[]> {
   return (await store.check()).map((one) => `${one.invariant}: ${one.message}`);
-}
-
-function rowsOf(table: string): Record<string, unknown>[] {
-  const db = (store as unknown as { folder: { ledger: { db: Database.Database } } }).folder.ledger.db;
-  return db.prepare<[], Record<string, unknown>>(`SELECT * FROM ${table}`).all();
 }
 
 function housekeeping(): Promise<void> {
@@ -488,33 +479,6 @@ describe("addresses that host-local gave", () => {
     await store.hostLocal.takeOver(parsePluginConfig(configuration()));
     expect(readdirSync(leases)).toEqual([]);
     expect((await held()).filter((one) => one.includes("old-1"))).toEqual([]);
-  });
-
-  test("the networks of a state folder of release 0.1.0 respect the files that are still there", async () => {
-    await add("new-1");
-    const rows = [...tables].map((table) => ({ table, rows: rowsOf(table) }));
-    store.close();
-    const file = join(root, "state", "holdfast.db");
-    for (const end of ["", "-wal"]) rmSync(`${file}${end}`, { force: true });
-    const db = new Database(file);
-    migrate(db, SCHEMA_VERSION_0_1_0);
-    for (const { table, rows: some } of rows) {
-      const columns = db.pragma(`table_info(${table})`) as { name: string }[];
-      const names = columns.map(({ name }) => name);
-      const insert = db.prepare(
-        `INSERT INTO ${table} (${names.join()}) VALUES (${names.map(() => "?").join()})`,
-      );
-      for (const row of some) insert.run(names.map((name) => row[name]));
-    }
-    db.close();
-    lease("10.88.0.3", "old-1");
-    await open();
-    expect(answer(await add("new-2"))).toBe("10.88.0.4/29");
-    expect(await held()).toEqual([
-      "10.88.0.2/29 Bound new-1 eth0",
-      "10.88.0.3/29 Bound old-1 eth0",
-      "10.88.0.4/29 Bound new-2 eth0",
-    ]);
   });
 
   test("hundreds of concurrent ADDs wait for one reading", async () => {

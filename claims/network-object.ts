@@ -1,7 +1,7 @@
 import { problemOf, type WriteOutcome } from "../kube/answers.ts";
 import { ApiAway, type KubeAnswer, type KubeApi, type Priority } from "../kube/kube-api.ts";
 import { ObjectClient } from "../kube/object-client.ts";
-import { networkObjectName, networkObjectNames } from "../kube/object-names.ts";
+import { networkObjectName } from "../kube/object-names.ts";
 import { API_VERSION, type IPNetwork, NETWORKS_PATH, objectPath } from "../kube/objects.ts";
 
 /** Conflicts after which it gives up: only a few controllers and daemons write the object. */
@@ -9,13 +9,10 @@ const ATTEMPTS_MAX = 10;
 
 type ByName = (objectName: string) => IPNetwork | null | undefined;
 
-/** The IPNetwork of a network, also under the name that release 0.1.0 gave it; null: there is none. */
+/** The IPNetwork of a network; null: there is none, or its name is taken. */
 export function networkObjectOf(network: string, byName: ByName): IPNetwork | null {
-  for (const name of networkObjectNames(network)) {
-    const object = byName(name);
-    if (object?.spec?.network === network) return object;
-  }
-  return null;
+  const object = byName(networkObjectName(network));
+  return object?.spec?.network === network ? object : null;
 }
 
 /** The network whose IPNetwork has the name that this network's object needs; null: the name is free, or its own. */
@@ -30,18 +27,14 @@ export async function readNetworkObject(
   network: string,
   deadlineMs?: number,
 ): Promise<IPNetwork | null> {
-  const objects = new ObjectClient(api);
-  const found = new Map<string, IPNetwork>();
-  for (const name of networkObjectNames(network)) {
-    const object: IPNetwork | null = await objects.find(objectPath(NETWORKS_PATH, name), deadlineMs);
-    if (object !== null) found.set(name, object);
-    if (object?.spec?.network === network) break;
-  }
-  const byName: ByName = (name) => found.get(name);
-  const object = networkObjectOf(network, byName);
-  const other = nameTakenBy(network, byName);
-  if (object !== null || other === null) return object;
-  throw new ApiAway(`IPNetwork ${networkObjectName(network)} is of network ${other}; delete it`);
+  const name = networkObjectName(network);
+  const found: IPNetwork | null = await new ObjectClient(api).find(
+    objectPath(NETWORKS_PATH, name),
+    deadlineMs,
+  );
+  const other = nameTakenBy(network, () => found);
+  if (other !== null) throw new ApiAway(`IPNetwork ${name} is of network ${other}; delete it`);
+  return networkObjectOf(network, () => found);
 }
 
 /** Fields of an IPNetwork to set; null removes one. */

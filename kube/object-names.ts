@@ -53,33 +53,18 @@ export function networkObjectName(network: string): string {
 }
 
 /**
- * Every name under which the IPNetwork of a network may exist, the present one first: release 0.1.0 used a name that
- * looks shortened. An object under the second name counts only when its `spec.network` is this network.
- */
-export function networkObjectNames(network: string): readonly string[] {
-  const isFormer = OBJECT_NAME.test(network) && LOOKS_SHORTENED.test(network);
-  return isFormer ? [networkObjectName(network), network] : [networkObjectName(network)];
-}
-
-/**
  * A label value that stands for a text: itself, or its beginning and a hash where it is too long, not allowed (422
  * otherwise) or looks like one with a hash.
  */
 export function labelValue(text: string): string {
-  return isLabelAsItIs(text) && !LOOKS_SHORTENED.test(text) ? text : shortened(text, text, /[^A-Za-z0-9]+/g);
+  return LABEL_VALUE.test(text) && !LOOKS_SHORTENED.test(text)
+    ? text
+    : shortened(text, text, /[^A-Za-z0-9]+/g);
 }
 
-/**
- * Selects objects by a label that stands for a text, those of release 0.1.0 included. Check `spec` of what it finds:
- * that release's labels may be shared.
- */
+/** Selects objects by a label that stands for a text. Check `spec` of what it finds: anybody may edit labels. */
 export function labelSelector(label: string, text: string): string {
-  const value = labelValue(text);
-  return isLabelAsItIs(text) && value !== text ? `${label} in (${value},${text})` : `${label}=${value}`;
-}
-
-function isLabelAsItIs(text: string): boolean {
-  return LABEL_VALUE.test(text);
+  return `${label}=${labelValue(text)}`;
 }
 
 function shortened(readable: string, text: string, notAllowed: RegExp): string {

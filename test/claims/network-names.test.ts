@@ -1,9 +1,9 @@
 import { expect, test } from "vitest";
-import { networkObjectOf, readNetworkObject } from "../../claims/network-object.ts";
+import { readNetworkObject } from "../../claims/network-object.ts";
 import { isNetworkName } from "../../ipam/definition/plugin-config.ts";
 import { parseInterfaceAddress } from "../../ipam/space/cidr.ts";
-import { labelSelector, labelValue, networkObjectName, networkObjectNames } from "../../kube/object-names.ts";
-import { ALLOCATIONS_PATH, type IPNetwork, NETWORKS_PATH } from "../../kube/objects.ts";
+import { labelSelector, labelValue, networkObjectName } from "../../kube/object-names.ts";
+import { ALLOCATIONS_PATH, NETWORKS_PATH } from "../../kube/objects.ts";
 import { newAllocation } from "../../store/cluster/allocations/allocation-object.ts";
 import { Hint } from "../../store/cluster/allocations/hint.ts";
 import { KubeInMemory } from "../harness/kube-in-memory.ts";
@@ -30,23 +30,12 @@ test.each(["blue", "tenant-blue", "a.b-c", "blue-0123456789abcde", "cafe01234567
   "an ordinary name is not shortened: %s",
   (network) => {
     expect(networkObjectName(network)).toBe(network);
-    expect(networkObjectNames(network)).toEqual([network]);
     expect(labelValue(network)).toBe(network);
     expect(labelSelector("k", network)).toBe(`k=${network}`);
   },
 );
 
-test("the object and the labels that release 0.1.0 gave a name that looks shortened are found", async () => {
-  const network = "blue-0123456789abcdef";
-  const api = new KubeInMemory();
-  const former = api.put(NETWORKS_PATH, { metadata: { name: network }, spec: { network } });
-  expect((await readNetworkObject(api, network))?.metadata.uid).toBe(former.metadata.uid);
-  expect(labelSelector("k", network)).toBe(`k in (${labelValue(network)},${network})`);
-  const objects = new Map<string, IPNetwork>([[network, former]]);
-  expect(networkObjectOf(network, (name) => objects.get(name))).toBe(former);
-});
-
-test("an object under a network's former name that is another network's is left alone", async () => {
+test("a network whose name is the shortened one of another has an object of its own", async () => {
   const victim = "cluster_udn_blue";
   const squatter = networkObjectName(victim);
   const api = new KubeInMemory();
@@ -63,7 +52,7 @@ test("two networks whose allocations carry the same label share no hint", async 
     const one = parseInterfaceAddress(address);
     const object = newAllocation(network, one, { owner: owner(address), attachment: null }, "t");
     const metadata = object.metadata as { labels: Record<string, string> };
-    // As release 0.1.0 labelled both.
+    // As somebody may have edited it.
     metadata.labels["ipam.holdfast.dev/network"] = other;
     api.put(ALLOCATIONS_PATH, object);
   };

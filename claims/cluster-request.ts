@@ -3,7 +3,7 @@
  *
  *   attachment-request, cni-args  on a standalone node; cluster-request: in Kubernetes
  *   definition-catalog, nad-reading  the definition in force for a network; manifest: as applied to a node
- *   network-owner(s), record-owner, network-users, network-object   the owner of a network
+ *   network-owner(s), record-owner, network-object   the owner of a network
  *   kube-claim-access, read-claim, vm-identity   an IPAMClaim and its VM
  *   pod-directory, pod-bounds, owner-records     a pod
  *   node-configurations           differences in the files on a node

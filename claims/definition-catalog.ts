@@ -151,18 +151,6 @@ export class DefinitionCatalog {
     return this.#entries.get(nadKey)?.nad.config.trim() === "";
   }
 
-  /** The namespaces that have NADs which leave their configuration to files on the nodes, in no order. */
-  namespacesFromFile(): string[] {
-    const fromFile = [...this.#entries.values()].filter(({ nad }) => nad.config.trim() === "");
-    return [...new Set(fromFile.map(({ nad }) => nad.namespace))];
-  }
-
-  /** Whether a NAD is one of the network's, permitted or not. */
-  definesNetwork(nadKey: string, network: string): boolean {
-    this.#readLong();
-    return this.#nadsOf.get(network)?.entries.has(nadKey) ?? false;
-  }
-
   /** The namespaces that have a NAD of the network, whether or not they may use it; the oldest NAD's first. */
   namespacesOf(network: string): string[] {
     this.#readLong();

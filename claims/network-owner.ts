@@ -12,7 +12,7 @@ export const RECORDED_OWNER_ANNOTATION = "ipam.holdfast.dev/recorded-owner";
 /** Owner of networks that the nodes' own CNI configuration or a ClusterUserDefinedNetwork defines: administrators. */
 export const NODES_OWN = "";
 
-export const EVERYBODY = "*";
+const EVERYBODY = "*";
 
 /** The owner of a network: the namespace that defines it, and those whose NADs may join (docs/decisions/0023). */
 export interface NetworkOwner {

@@ -14,8 +14,6 @@ import {
   RECORDED_OWNER_ANNOTATION,
   readOwner,
 } from "./network-owner.ts";
-import { namespacesInUse } from "./network-users.ts";
-import { namespaceOfDefinition } from "./pools/pool-definition.ts";
 import { CUDNS_PATH, UDNS_PATH } from "./udn/udn-object.ts";
 
 const CUDN_PREFIX = "cluster_udn_";
@@ -28,7 +26,7 @@ export interface RecordOwnerOptions {
   readonly seen?: (object: IPNetwork | null) => void;
   /** An instant of the API's clock, ms. */
   readonly deadlineMs: number;
-  readonly log: Pick<Log, "info" | "warn">;
+  readonly log: Pick<Log, "info">;
 }
 
 /**
@@ -45,34 +43,19 @@ export async function recordOwner(
       options.seen?.(object);
       const recorded = readOwner(object);
       if (recorded !== null) return { kind: "leave", result: recorded };
-      const owner = await chooseOwner(api, network, object, options);
-      if (owner === null) return { kind: "leave", result: null };
-      const { definedIn, sharedWith } = owner;
-      const fields = {
-        annotations: { [RECORDED_OWNER_ANNOTATION]: definedIn },
-        spec: sharedWith.length === 0 ? { definedIn } : { definedIn, sharedWith },
+      const definedIn = await chooseOwner(api, network, options);
+      if (definedIn === null) return { kind: "leave", result: null };
+      const fields = { annotations: { [RECORDED_OWNER_ANNOTATION]: definedIn }, spec: { definedIn } };
+      const afterWrite = () => {
+        options.log.info({ network, definedIn }, "recorded whose the network is");
+        return { definedIn, sharedWith: [] };
       };
-      return { kind: "write", fields, afterWrite: (written) => told(network, owner, written, options) };
+      return { kind: "write", fields, afterWrite };
     },
     failed: `whose network ${network} is could not be recorded`,
     priority: "add",
     deadlineMs: options.deadlineMs,
   });
-}
-
-function told(
-  network: string,
-  owner: NetworkOwner,
-  written: IPNetwork,
-  { log }: RecordOwnerOptions,
-): NetworkOwner {
-  if (readOwner(written) === null) {
-    log.warn(
-      { network },
-      "the installed definition of IPNetworks is of an earlier release, and whose the network is cannot be recorded: apply deploy/crds",
-    );
-  } else log.info({ network, ...owner }, "recorded whose the network is");
-  return owner;
 }
 
 /** The recorded owner of a network; null: none is recorded. Throws ApiAway. */
@@ -118,23 +101,18 @@ export async function moveNetwork(
 }
 
 /**
- * The definer that an earlier release wrote down; else a (Cluster)UserDefinedNetwork of that name; else the namespace
- * of the oldest NAD. A network that was in use before owners were recorded stays shared with its users.
+ * The namespace of a (Cluster)UserDefinedNetwork of that name; else of the oldest NAD; else, where the nodes define the
+ * network, NODES_OWN. null: nothing defines it.
  */
 async function chooseOwner(
   api: KubeApi,
   network: string,
-  object: IPNetwork | null,
   { catalog: followed, byNodes = false }: RecordOwnerOptions,
-): Promise<NetworkOwner | null> {
+): Promise<string | null> {
   // The owner stays: an older definition that the watch has not delivered yet must not be overlooked.
   const catalog = followed.isAhead(network) ? (await listDefinitions(api)).catalog : followed;
-  const before = namespaceOfDefinition(object?.status?.definedBy ?? "") || undefined;
-  const byName = before ?? (await udnNamespace(api, network));
-  const definedIn = byName ?? catalog.namespacesOf(network)[0] ?? (byNodes ? NODES_OWN : undefined);
-  if (definedIn === undefined) return null;
-  if (object === null) return { definedIn, sharedWith: [] };
-  return { definedIn, sharedWith: await namespacesInUse(api, network, { catalog, definedIn }) };
+  const byName = await udnNamespace(api, network);
+  return byName ?? catalog.namespacesOf(network)[0] ?? (byNodes ? NODES_OWN : null);
 }
 
 /**

@@ -3,7 +3,6 @@ import { importNetwork } from "../claims/import/import.ts";
 import { ImportBackoff } from "../claims/import/import-backoff.ts";
 import {
   broughtUpToDate,
-  editionOf,
   isImported,
   type SeenSource,
   sourcesOf,
@@ -33,8 +32,6 @@ export interface NetworkImportsOptions {
 export class NetworkImports {
   readonly #options: NetworkImportsOptions;
   readonly #pace: ImportBackoff;
-  /** Imported editions that the installed definition of IPNetworks cannot hold, by network. */
-  readonly #unlisted = new Map<string, string>();
 
   constructor(options: NetworkImportsOptions) {
     this.#options = options;
@@ -63,7 +60,6 @@ export class NetworkImports {
   }
 
   #due(network: string, known: IPNetwork | null, sources: readonly SeenSource[]): SeenSource[] {
-    if (this.#unlisted.get(network) === editionsOf(sources)) return [];
     const open = isImported(known, []) ? uncovered(known, sources) : sources;
     return open.filter((one) => this.#pace.waitMs(network, one) === 0);
   }
@@ -78,15 +74,9 @@ export class NetworkImports {
 
   async #import(network: string, needed: readonly SeenSource[]): Promise<void> {
     const { api, definitions, onRefused, log } = this.#options;
-    const covered = editionsOf(sourcesOf(definitions, network, null));
     const result = await importNetwork(api, network, { definitions, needed, log });
     if (result.kind !== "imported") return;
     this.#pace.imported(network, needed);
     onRefused(result.refused);
-    if (!result.listed) this.#unlisted.set(network, covered);
   }
-}
-
-function editionsOf(sources: readonly SeenSource[]): string {
-  return sources.map(editionOf).sort().join();
 }

@@ -39,7 +39,7 @@ export function isImported(object: IPNetwork | null, sources: readonly SeenSourc
   return condition?.status === "True" && uncovered(object, sources).length === 0;
 }
 
-/** Definitions that the last imports did not cover; all of them for an object of release 0.1.0, which has no list. */
+/** Definitions that the last imports did not cover. */
 export function uncovered(object: IPNetwork | null, sources: readonly SeenSource[]): SeenSource[] {
   const covered = importedFrom(object);
   return sources.filter((wanted) => !covered.some((one) => covers(one, wanted)));

@@ -34,7 +34,6 @@ import {
   type SeenSource,
   sourcesOf,
   subnetsOf,
-  uncovered,
 } from "./import-sources.ts";
 
 /** Objects created in parallel: an import of thousands must end within minutes, and others use the server too. */
@@ -80,8 +79,6 @@ export type ImportResult =
       readonly existed: number;
       /** Addresses that pods report beyond what their interfaces can have: not recorded. */
       readonly refused: number;
-      /** Whether the IPNetwork now lists what was covered; false if its definition is of an earlier release. */
-      readonly listed: boolean;
       readonly addresses: readonly ImportedAddress[];
       /** What could not be read, or was refused, a sentence each. */
       readonly problems: readonly string[];
@@ -121,31 +118,20 @@ export async function importNetwork(
   const created = addresses.filter(({ outcome }) => outcome === "recorded").length;
   const refused = candidates.refusedCount;
   const result = { kind: "imported", created, existed: all.length - created, refused } as const;
-  if (options.dryRun) return { ...result, listed: false, addresses, problems };
+  if (options.dryRun) return { ...result, addresses, problems };
   const conflicts = taken.map(
     ({ address, foundIn, by }) => `${address}, in use by ${foundIn}, is held by ${by}`,
   );
   for (const problem of [...conflicts, ...problems].slice(0, PROBLEMS_LOGGED_MAX)) {
     log.warn({ network, problem }, "not imported");
   }
-  const listed = await setImported(api, network, {
-    sources,
-    nodes,
-    count: all.length,
-    refused,
-  });
+  await setImported(api, network, { sources, nodes, count: all.length, refused });
   const { existed } = result;
   log.info(
     { network, created, existed, refused, notImported: conflicts.length + problems.length },
     "addresses in use are imported",
   );
-  if (!listed) {
-    log.warn(
-      { network },
-      "the installed definition of IPNetworks is of an earlier release and does not keep what was imported: apply deploy/crds",
-    );
-  }
-  return { ...result, listed, addresses, problems };
+  return { ...result, addresses, problems };
 }
 
 /** Records addresses that are in use; with `dryRun` only reports them. Throws ApiAway, and NotRecorded at the first. */
@@ -230,12 +216,11 @@ interface Covered {
   readonly refused: number;
 }
 
-/** Returns whether the server kept the list. */
 async function setImported(
   api: KubeApi,
   network: string,
   { sources, nodes, count, refused }: Covered,
-): Promise<boolean> {
+): Promise<void> {
   const condition = {
     type: IMPORTED,
     status: "True",
@@ -243,17 +228,16 @@ async function setImported(
     message: `${count} addresses were in use before${refused === 0 ? "" : `; ${refused} more that pods report are not recorded`}`,
     lastTransitionTime: isoTime(api.clock.wallMs()),
   } as const;
-  return changeNetworkObject<boolean>(api, network, {
+  return changeNetworkObject<void>(api, network, {
     decide: (known) => {
-      if (isImported(known, sources)) return { kind: "leave", result: true };
+      if (isImported(known, sources)) return { kind: "leave", result: undefined };
       const status = {
         conditions: mergeCondition(known?.status?.conditions ?? [], condition),
         importedFrom: joined(known, sources),
         // If a NAD defines the network, the controller writes its subnets.
         ...(nodes === null || sources.length > 1 ? {} : { subnets: subnetsOf(nodes), definedBy: "" }),
       };
-      const afterWrite = (object: IPNetwork) => uncovered(object, sources).length === 0;
-      return { kind: "write", fields: { status }, afterWrite };
+      return { kind: "write", fields: { status }, afterWrite: () => undefined };
     },
     failed: `the import of network ${network} was not written down`,
   });

@@ -53,7 +53,7 @@ export class IdentityClient implements IdentitySource {
   async contentOf(container: string): Promise<ContentAnswer | null> {
     const { status, body } = await this.#daemon.get(`/v1/content?container=${encodeURIComponent(container)}`);
     if (status === 200) return JSON.parse(body) as ContentAnswer;
-    // A daemon of an earlier release, or one of a cluster.
+    // A daemon of a cluster.
     if (status === 404) return null;
     throw new IdentityAway(`the daemon answered ${status}: ${sentenceOf(body)}`);
   }

@@ -1,7 +1,7 @@
-import { ApiAway, type KubeApi, ListRefused } from "../../kube/kube-api.ts";
+import { ApiAway, type KubeApi } from "../../kube/kube-api.ts";
 import { ObjectClient } from "../../kube/object-client.ts";
 import { namespacedPath } from "../../kube/objects.ts";
-import { type ObjectKind, SERVE_LABEL } from "../../kube/views/content-annotations.ts";
+import type { ObjectKind } from "../../kube/views/content-annotations.ts";
 import {
   CONFIG_MAPS_PATH,
   isServed,
@@ -79,30 +79,8 @@ export class NamedObjects {
       return isServed(read.object) ? projectTenantObject(read.object, kind) : undefined;
     if (read.kind === "absent") return undefined;
     const { status } = read.answer;
-    if (status === FORBIDDEN) return this.#listOne(namespace, { kind, name }, deadlineMs);
+    if (status === FORBIDDEN) return "forbidden";
     throw new ApiAway(`${kind} ${name} of namespace ${namespace} cannot be read: ${status}`);
-  }
-
-  /** A namespace that applied the Role of 0.1.0 lets its objects be listed and not be read by name. */
-  async #listOne(namespace: string, { kind, name }: ObjectReference, deadlineMs: number): Promise<Found> {
-    let found: TenantObject | undefined;
-    try {
-      await this.#options.api.list({
-        path: namespacedPath(pathOf(kind), namespace),
-        query: { fieldSelector: `metadata.name=${name}`, labelSelector: `${SERVE_LABEL}=true` },
-        each: (object) => {
-          found = projectTenantObject(object, kind);
-        },
-        restarted: () => {
-          found = undefined;
-        },
-        deadlineMs,
-      });
-    } catch (error) {
-      if (error instanceof ListRefused && error.status === FORBIDDEN) return "forbidden";
-      throw error;
-    }
-    return found;
   }
 }
 

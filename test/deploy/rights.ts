@@ -69,7 +69,7 @@ export const MAY = {
   ],
   "holdfast-metadata": [
     ...rights("", "namespaces", "get list watch"),
-    ...rights("kubevirt.io", "virtualmachines", "get list watch"),
+    ...rights("kubevirt.io", "virtualmachines", "get"),
     ...rights("kubevirt.io", "virtualmachineinstances", "get list watch"),
     ...rights("", "nodes", "get"),
     ...rights("", "events", "create"),

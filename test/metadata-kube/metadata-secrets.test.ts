@@ -57,31 +57,6 @@ test("a Secret that the Role does not name: the event says how to name it, and t
   expect(await userData(guest)).toBe("first");
 });
 
-test("a namespace with the Role of 0.1.0, which lets Secrets be listed and not be read by name, is served on", async () => {
-  const namespace = await tenants.namespace();
-  const role = pathOf(namespace, "roles", "holdfast-metadata", RBAC);
-  const rules = [
-    { apiGroups: [""], resources: ["secrets", "configmaps"], verbs: ["list", "watch"] },
-    {
-      apiGroups: [""],
-      resources: ["configmaps"],
-      resourceNames: ["holdfast-guest-passwords"],
-      verbs: ["get", "patch"],
-    },
-  ];
-  await tenants.cluster.api.patch(role, { rules });
-  await tenants.secret(namespace, "boot", { userdata: "served" });
-  await tenants.secret(namespace, "hidden", { userdata: "unlabelled" }, false);
-  const annotations = { "user-data": "secret/boot", meta: "secret/hidden" };
-  const guest = await tenants.vm(namespace, "web", { annotations });
-  const view = async () => {
-    const { userData: data, meta, password } = await source.viewOf(guest.identity);
-    return { data: data?.toString() ?? null, meta, password };
-  };
-  await until(async () => (await view()).data === "served", "the Role of 0.1.0 to count");
-  expect(await view()).toEqual({ data: "served", meta: {}, password: { stored: null } });
-});
-
 test("a guest that asks again and again costs the API server one read of each object in three seconds", async () => {
   const namespace = await tenants.namespace();
   await tenants.secret(namespace, "boot", { userdata: "served" });

@@ -66,3 +66,12 @@ test("the command line does not carry what only the daemon needs", () => {
   for (const daemons of ["better_sqlite3", "fastify", "@prometheus-io"])
     expect(bundle).not.toContain(daemons);
 });
+
+test("no process carries the clients and models of the Kubernetes client, of which only the kubeconfig is used", () => {
+  for (const name of ["daemon", "controller", "metadata", "cluster"]) {
+    const bundle = readFileSync(join(dirname(HOLDFAST), "../lib", `${name}.cjs`), "utf8");
+    expect(bundle.includes("certificate-authority-data"), name).toBe(true);
+    for (const unused of ["V1PodSpec", "fetch failed", "SocksClientError"])
+      expect(bundle.includes(unused), `${unused} in ${name}`).toBe(false);
+  }
+});

@@ -20,6 +20,8 @@ const LAYERS = {
 export default defineConfig({
   test: {
     pool: "forks",
+    // What Node deprecates is an error, as in the processes that tests start.
+    execArgv: ["--throw-deprecation"],
     // A worker evaluates the product once, not again for each file: no module of it keeps state (the tidy test says so).
     // Tests that count what a function does spy on it, for a module that others have loaded can no longer be mocked.
     isolate: false,

@@ -255,11 +255,16 @@ export function call(socketPath: string, method: string, path: string, body?: st
   });
 }
 
-/** The environment without settings of ours that a developer's shell may carry. */
+/**
+ * The environment without settings of ours that a developer's shell may carry. A process that uses what Node deprecates
+ * ends, instead of a warning that nobody reads.
+ */
 export function cleanEnv(): NodeJS.ProcessEnv {
-  return Object.fromEntries(
-    Object.entries(process.env).filter(([name]) => !name.startsWith("HOLDFAST_") && !name.startsWith("CNI_")),
+  const { NODE_OPTIONS = "", ...env } = process.env;
+  const others = Object.entries(env).filter(
+    ([name]) => !name.startsWith("HOLDFAST_") && !name.startsWith("CNI_"),
   );
+  return { ...Object.fromEntries(others), NODE_OPTIONS: `${NODE_OPTIONS} --throw-deprecation`.trim() };
 }
 
 export function newFolder(): string {

@@ -26,7 +26,10 @@ export interface HttpExchange {
   readonly limit: Limit;
 }
 
-/** HTTP to the API server over few, long-lived connections. Watches have connections of their own. */
+/**
+ * HTTP to the API server over few, long-lived connections. Watches have connections of their own. By Node's client: see
+ * docs/decisions/0049.
+ */
 export class Connections {
   readonly contact: Contact;
   readonly #connection: KubeConnection;

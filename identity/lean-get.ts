@@ -21,8 +21,8 @@ interface ConnectionError extends Error {
 
 /**
  * One keep-alive connection to a daemon of ours, for GET requests one after the other. It parses only what that daemon
- * writes (HTTP/1.1 with a Content-Length): Node's own client takes twice the time, and each metadata request waits for
- * such a GET.
+ * writes (HTTP/1.1 with a Content-Length): Node's own client takes three times as long, which is felt when many VMs boot
+ * at once. See docs/decisions/0049.
  */
 export class LeanConnection {
   readonly #socket: Socket;

@@ -8,30 +8,77 @@ import { IdentityClient } from "../../identity/client.ts";
 import { systemClock } from "../../platform/time.ts";
 import { identity } from "../metadata-server/fake-identity.ts";
 
-test("a daemon that hangs costs a guest one time-out, also on a kept connection", async () => {
+const SUBJECT = { kind: "address", network: "blue", address: "10.10.0.5" } as const;
+const BODY = JSON.stringify({ network: "blue", identity: identity() });
+const ANSWER = `HTTP/1.1 200 OK\r\nContent-Length: ${BODY.length}\r\n\r\n${BODY}`;
+
+/** Runs work with a client of a socket. `answer` is called for each request with its connection and the number of requests so far. */
+async function withSocket(
+  answer: (socket: Socket, count: number) => void,
+  work: (client: IdentityClient, open: ReadonlySet<Socket>) => Promise<void>,
+): Promise<void> {
   const folder = mkdtempSync(join(tmpdir(), "holdfast-client-"));
-  const body = JSON.stringify({ network: "blue", identity: identity() });
   const open = new Set<Socket>();
-  let asked = 0;
+  let count = 0;
   const server = createServer((socket) => {
     open.add(socket);
+    socket.on("close", () => open.delete(socket));
+    socket.on("error", () => {});
     socket.on("data", () => {
-      asked += 1;
-      if (asked === 1) socket.write(`HTTP/1.1 200 OK\r\nContent-Length: ${body.length}\r\n\r\n${body}`);
+      count += 1;
+      answer(socket, count);
     });
   });
   server.listen(join(folder, "identity.sock"));
   await once(server, "listening");
   const client = new IdentityClient(join(folder, "identity.sock"), systemClock);
   try {
-    const subject = { kind: "address", network: "blue", address: "10.10.0.5" } as const;
-    expect(await client.find(subject)).toEqual(identity());
-    await expect(client.find(subject)).rejects.toThrow("no answer in time");
-    expect([asked, open.size]).toEqual([2, 1]);
+    await work(client, open);
   } finally {
     await client.close();
     for (const socket of open) socket.destroy();
     server.close();
     rmSync(folder, { recursive: true, force: true });
   }
+}
+
+test("a daemon that hangs costs a guest one time-out, also on a kept connection", async () => {
+  let asked = 0;
+  const answer = (socket: Socket, count: number) => {
+    asked = count;
+    if (count === 1) socket.write(ANSWER);
+  };
+  await withSocket(answer, async (client, open) => {
+    expect(await client.find(SUBJECT)).toEqual(identity());
+    expect(open.size).toBe(1);
+    await expect(client.find(SUBJECT)).rejects.toThrow("no answer in time");
+    expect(asked).toBe(2);
+  });
+});
+
+test("a kept connection that ends under a request is replaced by a new one", async () => {
+  const usedBy: Socket[] = [];
+  const answer = (socket: Socket, count: number) => {
+    usedBy.push(socket);
+    if (count === 2) socket.destroy();
+    else socket.write(ANSWER);
+  };
+  await withSocket(answer, async (client) => {
+    await client.find(SUBJECT);
+    expect(await client.find(SUBJECT)).toEqual(identity());
+    expect(new Set(usedBy).size).toBe(2);
+    expect(usedBy.length).toBe(3);
+  });
+});
+
+test("a new connection that ends without an answer is not tried again", async () => {
+  let asked = 0;
+  const answer = (socket: Socket, count: number) => {
+    asked = count;
+    socket.destroy();
+  };
+  await withSocket(answer, async (client) => {
+    await expect(client.find(SUBJECT)).rejects.toThrow(/identity\.sock cannot be asked: /);
+    expect(asked).toBe(1);
+  });
 });

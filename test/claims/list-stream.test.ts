@@ -16,16 +16,30 @@ function read(chunks: readonly Buffer[]): { items: unknown[]; envelope: object }
   return { items, envelope: stream.end() };
 }
 
+/**
+ * After JSON.parse has met a key with a backslash, it takes another object's key that begins with an escape for it: after
+ * `{"a":1,"\\":2}` also that of `{"a":1,"\n":2}` (nodejs/node#63785). Both sides of these comparisons use it.
+ */
+function hasBackslashInKey(value: unknown): boolean {
+  let found = false;
+  JSON.stringify(value, (key, inner) => {
+    found ||= key.includes("\\");
+    return inner;
+  });
+  return found;
+}
+
 const awkward = fc.constantFrom('"', "\\", '\\"', "]", "},{", "ä€𝄞", "items", '"items":[', "\u0000\n", "");
 const value = fc.jsonValue({ maxDepth: 4 });
 const element = fc.oneof(value, awkward, fc.dictionary(awkward, fc.oneof(value, awkward)));
-const list = fc.record({
+const anyList = fc.record({
   items: fc.array(element, { maxLength: 12 }),
   metadata: fc.record({ resourceVersion: fc.string(), continue: fc.string(), more: value }),
   before: fc.oneof(value, awkward, fc.constant({ items: [1, { items: [2] }] })),
   metadataFirst: fc.boolean(),
   space: fc.constantFrom(undefined, 1, "\t", "\r\n  "),
 });
+const list = anyList.filter((parts) => !hasBackslashInKey(parts));
 
 test(`however a list is cut, its items and envelope come out whole (seed ${seed})`, () => {
   fc.assert(
@@ -53,6 +67,18 @@ test(`a list may arrive a byte at a time (seed ${seed})`, () => {
     }),
     { seed, numRuns: 100 },
   );
+});
+
+test("a key may have a backslash and a quote, wherever the list is cut", () => {
+  const element = '{"\\\\":1,"\\\\\\"]":{"\\"":[]}}';
+  const body = Buffer.from(`{"items":[${element},${element}]}`);
+  for (let at = 0; at <= body.length; at += 1) {
+    const texts: string[] = [];
+    const stream = new ListStream((text) => texts.push(text));
+    for (const chunk of cut(body, [at])) stream.push(chunk);
+    stream.end();
+    expect(texts).toEqual([element, element]);
+  }
 });
 
 test("a list without objects, or with null for them, has none", () => {

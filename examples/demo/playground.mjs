@@ -4,6 +4,8 @@ import { once } from "node:events";
 import { accessSync, chmodSync, constants, existsSync, mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { delimiter, join } from "node:path";
+import { leftovers } from "./leftovers.mjs";
+import { say, sayOutput } from "./terminal.mjs";
 
 const ROOT = join(import.meta.dirname, "../..");
 const HOLDFAST = join(ROOT, "dist/bin/holdfast");
@@ -11,6 +13,24 @@ const BIN = join(ROOT, "dist/bin");
 const CNI_FOLDERS = ["/usr/lib/cni", "/opt/cni/bin", "/usr/libexec/cni"];
 /** Far above what a start takes; only ends a demo that hangs. */
 const START_LIMIT_MS = 30_000;
+/** A TCP connection to each address: nobody listens there, and a refusal is the answer of whoever has the address. */
+const REACH = `
+  import { connect } from "node:net";
+  const [end, ...addresses] = process.argv.slice(1);
+  const answers = (host) => new Promise((resolve) => {
+    const socket = connect({ host, port: 9, timeout: 1000 });
+    const done = (is) => { socket.destroy(); resolve(is); };
+    socket.once("connect", () => done(true)).once("timeout", () => done(false));
+    socket.once("error", ({ code }) => done(code === "ECONNREFUSED"));
+  });
+  for (const address of addresses)
+    while (!(await answers(address))) {
+      // An IPv6 address answers only after duplicate address detection.
+      if (Date.now() > end) { process.stderr.write(address + " does not answer"); process.exit(1); }
+      await new Promise((resolve) => setTimeout(resolve, 100));
+    }`;
+/** Until what was stopped has removed what it made. */
+const STOP_LIMIT_MS = 20_000;
 
 export class Playground {
   #folder = mkdtempSync(join(tmpdir(), "holdfast-demo-"));
@@ -24,6 +44,8 @@ export class Playground {
   #metadata = [];
   #step = "(before the first step)";
   #containers = new Map();
+  #isInterrupted = false;
+  #isCleaningUp = false;
 
   /** `configs`: plugin configurations by a colour, of which `blue` is the one meant where none is named. */
   static async create(configs, spawn) {
@@ -42,8 +64,8 @@ export class Playground {
 
   describe() {
     return this.#whyNotReal === null
-      ? `The real bridge plugin (${this.#bridgeFolder}/bridge), network namespaces and pings.`
-      : `No namespaces and no pings here: ${this.#whyNotReal}. Driving the plugin binary directly instead.`;
+      ? `The real bridge plugin (${this.#bridgeFolder}/bridge), and network namespaces as containers.`
+      : `No network namespaces here: ${this.#whyNotReal}. Driving the plugin binary directly instead.`;
   }
 
   /** With namespaces and the bridge plugin, and not the plugin binary alone. */
@@ -51,24 +73,44 @@ export class Playground {
     return this.#whyNotReal === null;
   }
 
-  say = (text) => {
-    process.stdout.write(`${text}\n`);
-  };
+  /** Why no metadata can be shown; null: it can. */
+  async whyNoMetadata() {
+    if (!this.real) return "its listeners need network namespaces and a bridge";
+    const { code, stderr } = await this.#run("nft", ["list", "tables"]);
+    if (code !== 0) return `nft cannot be used (${stderr.trim()})`;
+    const haproxy = await this.#run("haproxy", ["-v"]);
+    return haproxy.code === 0 ? null : "haproxy is not installed";
+  }
 
   step = async (title, act) => {
     this.#step = title;
-    this.say(`\n==> ${title}`);
+    say();
+    say(`==> ${title}`);
     await act();
   };
 
   fail(error) {
-    process.stdout.write(`\nFAILED in step "${this.#step}": ${error.message}\n`);
+    say();
+    if (this.#isInterrupted) {
+      say("Interrupted.");
+      process.exitCode = 130;
+      return;
+    }
+    process.stdout.write(`FAILED in step "${this.#step}": ${error.message}\n`);
     process.stdout.write(this.#daemonLog === "" ? "" : `--- the daemon's log\n${this.#daemonLog}`);
     process.exitCode = 1;
   }
 
+  /** Ends the step under way, so that everything is removed. */
+  interrupt = () => {
+    this.#isInterrupted = true;
+  };
+
   async startDaemon() {
-    const child = this.#start("daemon", "--state", join(this.#folder, "state"), "--socket", this.#socket);
+    const at = (name) => join(this.#folder, name);
+    // Not what host-local keeps on this machine: no container of it is in the demo's networks, and only root may read it.
+    const folders = ["--state", at("state"), "--host-local-dirs", at("host-local")];
+    const child = this.#start("daemon", ...folders, "--socket", this.#socket);
     this.#daemon = child;
     const end = performance.now() + START_LIMIT_MS;
     for (;;) {
@@ -106,14 +148,18 @@ export class Playground {
     const { code, stdout, stderr } = await this.#run("ip", [...args, "--input-type=module", "-e", script]);
     if (code !== 0) throw new Error(`${container} asks ${url}: ${stderr}`);
     const shown = stdout.trimEnd().replaceAll("\n", " ⏎ ");
-    this.say(`  ${container} asks ${url}: ${shown.length > 60 ? `${shown.slice(0, 60)}…` : shown}`);
+    say(`  ${container} asks ${url}: ${shown.length > 60 ? `${shown.slice(0, 60)}…` : shown}`);
     return stdout;
   }
 
-  async killDaemon() {
+  /** Kills the daemon and starts it again; how long nobody was answered, in milliseconds. */
+  async crashDaemon() {
+    const killed = performance.now();
     const exited = once(this.#daemon, "exit");
     this.#daemon.kill("SIGKILL");
     await exited;
+    await this.startDaemon();
+    return performance.now() - killed;
   }
 
   /** One command of the command line; its output. */
@@ -126,8 +172,8 @@ export class Playground {
   /** One command of the command line, shown as a person would see it. */
   show = async (...args) => {
     const shown = args.map((arg) => arg.replace(`${ROOT}/`, ""));
-    this.say(`$ holdfast ${shown.join(" ")}`);
-    this.say((await this.holdfast(...args)).trimEnd());
+    say(`$ holdfast ${shown.join(" ")}`);
+    sayOutput(await this.holdfast(...args));
   };
 
   /** Attaches a container; its addresses. */
@@ -136,7 +182,7 @@ export class Playground {
     const { code, stdout } = await this.#cni("ADD", container, args, colour);
     if (code !== 0) throw new Error(`ADD of ${container} exited ${code}: ${stdout}`);
     const ips = JSON.parse(stdout).ips.map((ip) => ip.address);
-    this.say(`  ${container.padEnd(9)} ${ips.join("  ")}`);
+    say(`  ${container.padEnd(9)} ${ips.join("  ")}`);
     return ips;
   };
 
@@ -155,39 +201,25 @@ export class Playground {
     await this.#removeNamespace(container);
   };
 
-  async ping(from, addresses) {
-    if (this.#whyNotReal !== null) return;
-    for (const address of addresses) {
-      const args = [
-        "netns",
-        "exec",
-        this.#namespace(from),
-        "ping",
-        "-c",
-        "1",
-        "-i",
-        "0.2",
-        "-W",
-        "5",
-        address,
-      ];
-      // An IPv6 address answers only after duplicate address detection.
-      for (let attempt = 1; ; attempt += 1) {
-        const { code, stdout, stderr } = await this.#run("ip", args);
-        if (code === 0) break;
-        if (attempt === 5) throw new Error(`${from} cannot reach ${address}: ${stdout}${stderr}`);
-        await new Promise((resolve) => setTimeout(resolve, 500));
-      }
-      this.say(`  ${from} reaches ${address}`);
-    }
+  async reach(from, addresses) {
+    if (!this.real) return;
+    const node = ["netns", "exec", this.#namespace(from), process.execPath, "--input-type=module"];
+    const end = String(Date.now() + START_LIMIT_MS);
+    const { code, stderr } = await this.#run("ip", [...node, "-e", REACH, end, ...addresses]);
+    if (code !== 0) throw new Error(`${from} cannot reach all of ${addresses.join(", ")}: ${stderr}`);
+    for (const address of addresses) say(`  ${from} reaches ${address}`);
   }
 
+  /** Removes everything, also after a failure; what is left all the same. */
   async cleanUp() {
+    this.#isCleaningUp = true;
     for (const child of [...this.#metadata, this.#daemon]) {
       if (child?.exitCode !== null || child.signalCode !== null) continue;
       const exited = once(child, "exit");
       child.kill("SIGTERM");
+      const impatience = setTimeout(() => child.kill("SIGKILL"), STOP_LIMIT_MS);
       await exited;
+      clearTimeout(impatience);
     }
     for (const container of [...this.#containers.keys()]) await this.#removeNamespace(container);
     if (this.real) {
@@ -195,11 +227,15 @@ export class Playground {
         await this.#run("ip", ["link", "delete", bridge]);
     }
     rmSync(this.#folder, { recursive: true, force: true });
+    const lines = async (command, ...args) => (await this.#run(command, args)).stdout.split("\n");
+    return leftovers(this.#folder, [`hfdemo-${process.pid}-`, `hfd${process.pid}`], lines);
   }
 
   #start(...args) {
     const command = [HOLDFAST, ...args, "--log-level", "warn"];
-    const child = this.#spawn(process.execPath, command, { stdio: ["ignore", "pipe", "pipe"] });
+    // In a group of its own: an interrupted demo still needs it, to remove what was made.
+    const options = { stdio: ["ignore", "pipe", "pipe"], detached: true };
+    const child = this.#spawn(process.execPath, command, options);
     for (const stream of [child.stdout, child.stderr]) {
       stream.on("data", (chunk) => {
         this.#daemonLog += chunk;
@@ -245,6 +281,7 @@ export class Playground {
   }
 
   #run(command, args, env = {}, stdin = "") {
+    if (this.#isInterrupted && !this.#isCleaningUp) throw new Error("interrupted");
     const settings = {
       HOLDFAST_SOCKET: this.#socket,
       HOLDFAST_SPOOL: join(this.#folder, "state/spool"),

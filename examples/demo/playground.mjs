@@ -312,9 +312,9 @@ export class Playground {
       return `${this.#bridgeFolder}/bridge cannot be run`;
     }
     const name = this.#namespace("probe");
-    const { code, stderr } = await this.#run("ip", ["netns", "add", name]);
-    if (code !== 0) return `network namespaces cannot be made (${stderr.trim()})`;
+    const made = await this.#run("ip", ["netns", "add", name]);
+    const used = made.code === 0 ? await this.#run("ip", ["netns", "exec", name, "true"]) : made;
     await this.#run("ip", ["netns", "delete", name]);
-    return null;
+    return used.code === 0 ? null : `network namespaces cannot be used (${used.stderr.trim()})`;
   }
 }

@@ -152,7 +152,7 @@ if (left.length > 0) {
   say(`  - The VM kept ${ipv4} and ${ipv6} across stop, crash and start; nobody else could get them.`);
   say("  - Its claim's deletion gave them back: the next container got them.");
   if (isMetadataShown) say("  - A VM found its identity, user-data, key and host name at 169.254.169.254.");
-  say("Everything is removed again: processes, network namespaces, bridges, rules and files.");
+  say("Everything is removed again: processes, network namespaces, bridges, rules and files. Packages stay.");
   say();
   say("Next:");
   say("  make test                  the tests");

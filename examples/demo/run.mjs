@@ -155,9 +155,9 @@ if (left.length > 0) {
   say("Everything is removed again: processes, network namespaces, bridges, rules and files. Packages stay.");
   say();
   say("Next:");
-  say("  make test                  the tests");
-  say('  sudo make install          this machine; README.md goes on in "Your first network on one node"');
-  say("  less docs/kubernetes.md    a cluster with KubeVirt");
+  say("  make test                  its tests, some minutes");
+  say('  sudo make install          then README.md, "Your first network on one node"');
+  say("  less docs/kubernetes.md    how it serves a cluster with KubeVirt");
 } else {
   say("Everything is removed again.");
 }

@@ -51,6 +51,8 @@ const WITHOUT_CHILD_PROCESSES = {
   },
 };
 
+// Some seconds, but half a minute on a machine that does much else.
+if (process.stderr.isTTY) setInterval(() => console.error("  … bundling"), 4_000).unref();
 mkdirSync("dist/bin", { recursive: true });
 mkdirSync("dist/lib", { recursive: true });
 /** Renamed into place, so that whoever starts meanwhile reads a whole file, the old one or the new. */

@@ -13,7 +13,6 @@
 
 import { hostname } from "node:os";
 import type { SweptPod } from "../claims/reasons/fact-views.ts";
-import { DEFAULT_COOLDOWN_SECONDS } from "../ipam/definition/plugin-config.ts";
 import { EventWriter } from "../kube/events.ts";
 import type { Connect, OpenKubeApi } from "../kube/kube-api.ts";
 import { POD_ADDRESSES_MAX } from "../kube/views/held-addresses.ts";
@@ -169,8 +168,7 @@ export class Controller {
         podGoneReleaseSeconds: settings.podGoneReleaseSeconds,
         clusterGoneReleaseSeconds: settings.clusterGoneReleaseSeconds,
         coolingKeepSeconds: settings.coolingKeepSeconds,
-        cooldownSeconds: (network) =>
-          watched.catalog.definitionOf(network)?.definition.cooldownSeconds ?? DEFAULT_COOLDOWN_SECONDS,
+        definitionOf: (network) => watched.catalog.definitionOf(network)?.definition ?? null,
       },
       onDone: (_object, { kind, why }) => this.#metrics.carriedOut(kind, why),
     });

@@ -33,7 +33,7 @@ export async function countNetwork(
     if (address === null) continue;
     const cooling = object.status?.state === "Cooling";
     // Counted as cooling for as long as its object says so.
-    fill(pools, { address: parseAddress(address), cooling }, 1, 0);
+    fill(pools, { address: parseAddress(address), cooling }, null, 0);
     if (!cooling && object.spec.owner.kind === "IPAMClaim" && isUnattached(object)) idleCount += 1;
     if (budget.isSpent) await budget.nextTurn();
   }

@@ -1,6 +1,7 @@
 import type { NetworkDefinition } from "../ipam/definition/network-definition.ts";
 import type { Address } from "../ipam/space/address.ts";
 import { Pool } from "../ipam/space/pool.ts";
+import { type CooldownDefinition, cooldownEndMs } from "../ipam/space/rest.ts";
 
 /**
  * Definitions of one network whose pools are kept: two configurations that disagree, or the parts of it that are kept
@@ -49,7 +50,7 @@ export class NetworkSpace {
     if (kept) return kept;
     const pools = definition.rangeSets.map((rangeSet) => new Pool(rangeSet, this.#startSeed));
     for (const stored of this.#stored()) {
-      fill(pools, stored, definition.cooldownSeconds, nowMs, this.#startSeed === undefined);
+      fill(pools, stored, definition, nowMs, this.#startSeed === undefined);
     }
     this.adopt(definition, pools);
     return pools;
@@ -137,7 +138,7 @@ export function poolOf(pools: readonly Pool[], address: Address): Pool | undefin
 export function fill(
   pools: readonly Pool[],
   stored: StoredAddress,
-  cooldownSeconds: number,
+  definition: CooldownDefinition,
   nowMs: number,
   moveCursor = true,
 ): void {
@@ -146,6 +147,6 @@ export function fill(
     if (pool.rangeSet.family !== family || !pool.subnetOf(value)) continue;
     // A seeded search must not start behind the addresses of other nodes.
     pool.allocate(value, { moveCursor });
-    if (stored.cooling) pool.release(value, (stored.restingSinceMs ?? nowMs) + cooldownSeconds * 1000, nowMs);
+    if (stored.cooling) pool.release(value, cooldownEndMs(definition, stored.restingSinceMs ?? nowMs), nowMs);
   }
 }

@@ -45,7 +45,7 @@ export function checkReasons(snapshot: ClusterSnapshot, grace: Grace): Finding[]
     podGoneReleaseSeconds: 0,
     clusterGoneReleaseSeconds: 0,
     coolingKeepSeconds: 0,
-    cooldownSeconds: (network) => catalog.definitionOf(network)?.definition.cooldownSeconds ?? 0,
+    definitionOf: (network) => catalog.definitionOf(network)?.definition ?? null,
   };
   const findings: Finding[] = [];
   const kept = new KeptForMoved();

@@ -52,8 +52,8 @@ function countedView(
   members: readonly IPAllocation[],
   nowMs: number,
 ): NetworkView {
-  const cooldownSeconds = counting?.definition.cooldownSeconds ?? 0;
-  const pools = (counting?.definition.rangeSets ?? []).map((rangeSet) => new Pool(rangeSet));
+  const definition = counting?.definition ?? null;
+  const pools = (definition?.rangeSets ?? []).map((rangeSet) => new Pool(rangeSet));
   const attachments = new Set<string>();
   let bound = 0;
   for (const object of members) {
@@ -61,7 +61,7 @@ function countedView(
     const sinceMs = parseTime(object.status?.since ?? "");
     // As allocators count: an address whose cool-down is over is free, though its object still exists.
     const restingSinceMs = Number.isNaN(sinceMs) ? nowMs : sinceMs;
-    fill(pools, { address: addressOf(object), cooling, restingSinceMs }, cooldownSeconds, nowMs);
+    fill(pools, { address: addressOf(object), cooling, restingSinceMs }, definition, nowMs);
     if (cooling) continue;
     bound += 1;
     for (const key of Object.keys(object.status?.attachments ?? {})) attachments.add(key);

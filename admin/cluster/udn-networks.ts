@@ -53,7 +53,7 @@ async function countedNetworks(api: KubeApi, ours: ReadonlySet<string>): Promise
     const { addresses, pods } = held.get(definition.name) ?? { addresses: new Map(), pods: 0 };
     const pools = definition.rangeSets.map((rangeSet) => new Pool(rangeSet));
     for (const address of addresses.values())
-      fill(pools, { address, cooling: false, restingSinceMs: 0 }, 0, 0);
+      fill(pools, { address, cooling: false, restingSinceMs: 0 }, null, 0);
     const counts = { bound: addresses.size, attachments: pods };
     return viewNetwork(definition.name, { definition, by: describeUdn(view) }, pools, counts);
   });

@@ -27,7 +27,7 @@ const GONE_ONE_OF = 10;
 const CLUSTER = "c";
 const RULES = {
   ...{ graceSeconds: 3_600, podGoneReleaseSeconds: 0, clusterGoneReleaseSeconds: 0, coolingKeepSeconds: 600 },
-  cooldownSeconds: () => 60,
+  definitionOf: () => null,
 };
 
 /** How long every allocation of ten thousand machines is judged, in this process and from memory alone. */

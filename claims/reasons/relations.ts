@@ -9,6 +9,7 @@
  */
 
 import { knownKindOf, OWNER_KINDS } from "../../ipam/owner.ts";
+import { cooldownSeconds } from "../../ipam/space/rest.ts";
 import {
   type AllocationAttachment,
   type AllocationOwner,
@@ -103,7 +104,7 @@ function judgeCooling(allocation: IPAllocation, address: string, facts: Facts, r
   if (isStillTold(allocation, address, facts, rules))
     return { kind: "withdraw", why: "cooling-still-told", afterSeconds: rules.graceSeconds };
   if (metadata.deletionTimestamp !== undefined) return { kind: "keep", why: "being-deleted" };
-  const afterSeconds = rules.cooldownSeconds(spec.network) + rules.coolingKeepSeconds;
+  const afterSeconds = cooldownSeconds(rules.definitionOf(spec.network)) + rules.coolingKeepSeconds;
   return { kind: "delete", why: "cooling-expired", afterSeconds };
 }
 

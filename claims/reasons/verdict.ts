@@ -1,3 +1,4 @@
+import type { CooldownDefinition } from "../../ipam/space/rest.ts";
 import type { IPAllocation } from "../../kube/objects.ts";
 
 /** Settings of the operator. Durations in seconds, measured on a monotonic clock. */
@@ -10,8 +11,8 @@ export interface Rules {
   readonly clusterGoneReleaseSeconds: number;
   /** How long a Cooling object is kept after its cool-down, so that its history can be read. */
   readonly coolingKeepSeconds: number;
-  /** The cool-down of a network. */
-  cooldownSeconds(network: string): number;
+  /** What a network is, for its cool-down; null: nothing defines it. */
+  definitionOf(network: string): CooldownDefinition;
 }
 
 type KeepWhy =

@@ -1,5 +1,6 @@
 import { RefusalError, refuse } from "../refusals.ts";
 import { hashOf, type RangeSet } from "../space/range-set.ts";
+import { COOLDOWN_SECONDS_DEFAULT } from "../space/rest.ts";
 import {
   type ConfigValue,
   IPAM_KEYS,
@@ -22,8 +23,6 @@ import { readOwnSubnets } from "./own-keys.ts";
 import { type Dns, readDns, readRoutes } from "./routes-and-dns.ts";
 import { buildRangeSets } from "./subnet-ranges.ts";
 
-/** Default cool-down of a released address: longer than ARP and conntrack entries of a peer live. */
-export const DEFAULT_COOLDOWN_SECONDS = 60;
 /** Longest cool-down, one week: for longer, use a reservation. */
 const COOLDOWN_SECONDS_MAX = 604_800;
 /** Longest network name, characters: what a Kubernetes object name can hold. */
@@ -49,7 +48,7 @@ export function parsePluginConfig(conf: unknown): NetworkDefinition {
     metadata: rangeSets.length === 0 ? null : metadata,
     routes: readRoutes(pick("routes")),
     ...readResolver(pick),
-    cooldownSeconds: readOr(pick("cooldownSeconds"), DEFAULT_COOLDOWN_SECONDS, (found) =>
+    cooldownSeconds: readOr(pick("cooldownSeconds"), COOLDOWN_SECONDS_DEFAULT, (found) =>
       readWhole(found, 0, COOLDOWN_SECONDS_MAX),
     ),
     allowPersistentIPs: readOr(pick("allowPersistentIPs"), false, readBoolean),

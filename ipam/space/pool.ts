@@ -1,3 +1,12 @@
+/*
+ * ipam/space/: addresses, and which of them are free
+ *
+ *   address, cidr              one address, a subnet, an address in it: read and written
+ *   interval-set, range-set    the addresses of a network that can be given
+ *   pool, free-index, cooling-queue, next-fit   which of them are free or cooling, and the order in which they are tried
+ *   rest                       how long a released address cools down
+ */
+
 import { createHash } from "node:crypto";
 import { cidrContains } from "./cidr.ts";
 import { CoolingQueue, type Resting } from "./cooling-queue.ts";

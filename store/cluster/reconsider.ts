@@ -1,4 +1,5 @@
 import { type Refusal, refuse } from "../../ipam/refusals.ts";
+import { hasCooledDown } from "../../ipam/space/rest.ts";
 import { ApiAway } from "../../kube/kube-api.ts";
 import { type Clock, parseTime } from "../../platform/time.ts";
 import type { AttachWant } from "../allocations.ts";
@@ -36,7 +37,7 @@ export async function reconsider(
   const cooling = status?.state === "Cooling";
   hint.note(want.network, address, spec.owner.uid, cooling, metadata.resourceVersion);
   const restedMs = (reading.serverMs ?? Number.NEGATIVE_INFINITY) - parseTime(status?.since ?? "");
-  if (cooling && restedMs >= want.definition.cooldownSeconds * 1_000) {
+  if (cooling && hasCooledDown(want.definition, restedMs)) {
     hint.space(want.network).endRest(address);
     return "again";
   }

@@ -5,6 +5,7 @@ import type { Address } from "../../ipam/space/address.ts";
 import type { InterfaceAddress } from "../../ipam/space/cidr.ts";
 import type { Pool } from "../../ipam/space/pool.ts";
 import { describeRangeSet } from "../../ipam/space/range-set.ts";
+import { hasCooledDown } from "../../ipam/space/rest.ts";
 import { type Clock, parseTime } from "../../platform/time.ts";
 import type { AllocationClient, AllocationReading } from "./allocations/allocation-client.ts";
 import { type Holder, sameAllocationOwner } from "./allocations/allocation-object.ts";
@@ -205,12 +206,14 @@ class Search {
     if (object.status?.state !== "Cooling") return true;
     // It is deleted as soon as its finalizers are gone; then its name is free.
     if (object.metadata.deletionTimestamp !== undefined) return false;
-    const restMs = definition.cooldownSeconds * 1_000;
     const sinceMs = parseTime(object.status.since ?? "");
     // By the server's clock, or by having seen it for so long: clocks of nodes prove nothing.
     const rested =
-      (serverMs !== null && serverMs - sinceMs >= restMs) ||
-      hint.restSeenMs(definition.name, one.address, object.metadata.resourceVersion) >= restMs;
+      (serverMs !== null && hasCooledDown(definition, serverMs - sinceMs)) ||
+      hasCooledDown(
+        definition,
+        hint.restSeenMs(definition.name, one.address, object.metadata.resourceVersion),
+      );
     const { owner } = object.spec;
     return (
       rested ||

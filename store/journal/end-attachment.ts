@@ -1,5 +1,5 @@
-import { DEFAULT_COOLDOWN_SECONDS } from "../../ipam/definition/plugin-config.ts";
 import { OWNER_KINDS, type Owner, sameOwner } from "../../ipam/owner.ts";
+import { cooldownEndMs } from "../../ipam/space/rest.ts";
 import type { EndReason } from "../allocations.ts";
 import type { Transaction } from "./group-commit.ts";
 import { allocationsOf, attachmentsOf } from "./holdings.ts";
@@ -59,10 +59,10 @@ export function endHolding(ledger: Ledger, held: AllocationRow, reason: EndReaso
 export function releaseAllocation(ledger: Ledger, transaction: Transaction, row: AllocationRow): void {
   const { clock } = ledger.context;
   const space = ledger.networkById(row.network_id);
-  const cooldownSeconds = space.definition?.cooldownSeconds ?? DEFAULT_COOLDOWN_SECONDS;
-  if (cooldownSeconds === 0) ledger.sql.deleteAllocation.run(row.id);
-  else ledger.sql.coolAllocation.run(clock.wallMs(), row.id);
   const nowMs = clock.monotonicMs();
+  const endMs = cooldownEndMs(space.definition, nowMs);
+  if (endMs > nowMs) ledger.sql.coolAllocation.run(clock.wallMs(), row.id);
+  else ledger.sql.deleteAllocation.run(row.id);
   const { address } = interfaceAddressOf(row);
-  transaction.onRollback(space.release(address, nowMs + cooldownSeconds * 1000, nowMs));
+  transaction.onRollback(space.release(address, endMs, nowMs));
 }

@@ -45,13 +45,13 @@ async function loadPools(
  */
 class PoolLoader {
   readonly #pools: readonly Pool[];
-  readonly #cooldownSeconds: number;
+  readonly #definition: NetworkDefinition | null;
   readonly #nowMs: number;
   readonly #newest = new Map<Pool, StoredAddress & { sinceMs: number }>();
 
   constructor(definition: NetworkDefinition | null, nowMs: number) {
     this.#pools = definition?.rangeSets.map((rangeSet) => new Pool(rangeSet)) ?? [];
-    this.#cooldownSeconds = definition?.cooldownSeconds ?? 0;
+    this.#definition = definition;
     this.#nowMs = nowMs;
   }
 
@@ -60,10 +60,10 @@ class PoolLoader {
     if (!pool) return;
     const newest = this.#newest.get(pool);
     if (stored.cooling || (newest && newest.sinceMs > stored.sinceMs)) {
-      fill([pool], stored, this.#cooldownSeconds, this.#nowMs);
+      fill([pool], stored, this.#definition, this.#nowMs);
       return;
     }
-    if (newest) fill([pool], newest, this.#cooldownSeconds, this.#nowMs);
+    if (newest) fill([pool], newest, this.#definition, this.#nowMs);
     this.#newest.set(pool, stored);
   }
 

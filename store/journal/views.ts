@@ -3,6 +3,7 @@ import { RefusalError, refuse } from "../../ipam/refusals.ts";
 import { addressBytes, formatAddress } from "../../ipam/space/address.ts";
 import { formatCidr } from "../../ipam/space/cidr.ts";
 import type { Pool } from "../../ipam/space/pool.ts";
+import { cooldownSeconds } from "../../ipam/space/rest.ts";
 import { isoTime } from "../../platform/time.ts";
 import type { AllocationFilter, PageRequest } from "../allocations.ts";
 import type {
@@ -165,7 +166,7 @@ export function viewNetworks(ledger: Ledger): NetworkView[] {
         name: space.name,
         source: space.appliedBy ?? (space.definition === null ? "none" : "runtime"),
         allowPersistentIPs: space.definition?.allowPersistentIPs ?? false,
-        cooldownSeconds: space.definition?.cooldownSeconds ?? 0,
+        cooldownSeconds: cooldownSeconds(space.definition),
         attachments: attachments.get(space.id) ?? 0,
         ...viewMetadata(definition),
         outside: String(BigInt(space.boundCount) - inside),

@@ -7,7 +7,7 @@ export const RULES: Rules = {
   podGoneReleaseSeconds: 0,
   clusterGoneReleaseSeconds: 0,
   coolingKeepSeconds: 600,
-  cooldownSeconds: () => 60,
+  definitionOf: () => ({ cooldownSeconds: 60 }),
 };
 export const CLAIM: AllocationOwner = {
   kind: "IPAMClaim",

@@ -523,6 +523,20 @@ const CASES: readonly (readonly [
   ["nobody knows where the container ran", allocation(CONTAINER), {}, "report container-without-attachment"],
   ["resting", cooling(CLAIM), {}, "delete cooling-expired after 660"],
   [
+    "resting as its network says",
+    cooling(CLAIM),
+    {},
+    "delete cooling-expired after 605",
+    { definitionOf: () => ({ cooldownSeconds: 5 }) },
+  ],
+  [
+    "resting on a network that nothing defines",
+    cooling(CLAIM),
+    {},
+    "delete cooling-expired after 660",
+    { definitionOf: () => null },
+  ],
+  [
     "somebody's edit put the finalizer back",
     withFinalizer(cooling(CLAIM)),
     {},

@@ -71,7 +71,7 @@ const UNDEFINED = {
   name: "undefined",
   source: "none",
   allowPersistentIPs: false,
-  cooldownSeconds: 0,
+  cooldownSeconds: 60,
   attachments: 0,
   outside: "1",
   ranges: [],

@@ -1,13 +1,10 @@
 import { describe, expect, test } from "vitest";
 import { parseJsonObject } from "../../ipam/definition/definition-keys.ts";
 import type { NetworkDefinition } from "../../ipam/definition/network-definition.ts";
-import {
-  DEFAULT_COOLDOWN_SECONDS,
-  hasRanges,
-  parsePluginConfig,
-} from "../../ipam/definition/plugin-config.ts";
+import { hasRanges, parsePluginConfig } from "../../ipam/definition/plugin-config.ts";
 import { formatAddress } from "../../ipam/space/address.ts";
 import { formatCidr } from "../../ipam/space/cidr.ts";
+import { COOLDOWN_SECONDS_DEFAULT } from "../../ipam/space/rest.ts";
 import { define, firstRangeSet, pluginConfig, refusalOf, runs } from "./definitions.ts";
 
 function shapeOf(definition: NetworkDefinition): string[] {
@@ -103,7 +100,7 @@ describe("our own keys", () => {
 
   test("have defaults", () => {
     expect(define({ subnets: "10.0.0.0/24" })).toMatchObject({
-      cooldownSeconds: DEFAULT_COOLDOWN_SECONDS,
+      cooldownSeconds: COOLDOWN_SECONDS_DEFAULT,
       allowPersistentIPs: false,
       statusWhenFull: "ok",
       routes: [],

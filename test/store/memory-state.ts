@@ -3,6 +3,7 @@ import type { NetworkDefinition } from "../../ipam/definition/network-definition
 import { describeOwner, type Owner, sameOwner, succeeds } from "../../ipam/owner.ts";
 import { type Address, sameAddress } from "../../ipam/space/address.ts";
 import { formatInterfaceAddress, type InterfaceAddress } from "../../ipam/space/cidr.ts";
+import { cooldownEndMs } from "../../ipam/space/rest.ts";
 import { isBefore, type Stamp } from "../../ipam/stamp.ts";
 import type { AttachWant } from "../../store/allocations.ts";
 import { NetworkSpace } from "../../store/network-space.ts";
@@ -124,10 +125,10 @@ export class MemoryState {
   release(one: Held): void {
     const space = this.#spaces.get(one.network) as NetworkSpace;
     const nowMs = this.context.clock.monotonicMs();
-    const seconds = space.definition?.cooldownSeconds ?? 0;
-    space.release(one.address, nowMs + seconds * 1_000, nowMs);
+    const endMs = cooldownEndMs(space.definition, nowMs);
+    space.release(one.address, endMs, nowMs);
     this.held = this.held.filter((other) => other !== one);
-    if (seconds > 0) this.held.push({ ...one, state: "Cooling" });
+    if (endMs > nowMs) this.held.push({ ...one, state: "Cooling" });
   }
 
   view(held: Held): AllocationView {

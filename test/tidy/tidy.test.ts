@@ -248,6 +248,16 @@ test("nothing is decided by the text of a message", () => {
   expect(sources.filter((file) => banned.test(withoutComments(read(file))))).toEqual([]);
 });
 
+test("ipam/space/rest.ts alone decides how long a released address cools down", () => {
+  const reads = (file: string) =>
+    /\.cooldownSeconds\b|\bcooldownSeconds\s*[-+*/<>?]|COOLDOWN_SECONDS_DEFAULT/.test(
+      withoutComments(read(file)),
+    );
+  const others = sources.filter((file) => reads(file) && roomOf(file) !== "cli");
+  // plugin-config reads the key, and compares definitions by it. The command line prints what a view says.
+  expect(others.sort()).toEqual(["ipam/definition/plugin-config.ts", "ipam/space/rest.ts"]);
+});
+
 test("files stay short enough to read", () => {
   const LINES_MAX = 340;
   const long = [...sources, ...tracked(/^cni-shim\/.*\.[ch]$/)].filter(

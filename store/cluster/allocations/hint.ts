@@ -1,5 +1,6 @@
 import { type Address, formatAddress } from "../../../ipam/space/address.ts";
 import { parseInterfaceAddress } from "../../../ipam/space/cidr.ts";
+import { cooldownEndMs } from "../../../ipam/space/rest.ts";
 import { ApiAway, type KubeApi } from "../../../kube/kube-api.ts";
 import { allocationNamePrefix, labelValue, prefixOfAllocationName } from "../../../kube/object-names.ts";
 import {
@@ -164,8 +165,7 @@ export class Hint {
     if (before && before.cooling === entry.cooling && (sameRest || !entry.cooling)) return;
     if (!before || before.cooling) space.allocate(entry.address, false);
     if (entry.cooling) {
-      const restMs = (space.definition?.cooldownSeconds ?? 0) * 1_000;
-      space.release(entry.address, now.restingSinceMs + restMs, nowMs);
+      space.release(entry.address, cooldownEndMs(space.definition, now.restingSinceMs), nowMs);
     }
   }
 

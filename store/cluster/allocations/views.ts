@@ -1,6 +1,7 @@
 import type { NetworkDefinition } from "../../../ipam/definition/network-definition.ts";
 import { addressBytes, compareAddresses, sameAddress } from "../../../ipam/space/address.ts";
 import type { Pool } from "../../../ipam/space/pool.ts";
+import { cooldownSeconds } from "../../../ipam/space/rest.ts";
 import type { KubeApi } from "../../../kube/kube-api.ts";
 import { ALLOCATIONS_PATH, CLAIMS_PATH, type IPAllocation } from "../../../kube/objects.ts";
 import type { AllocationFilter, PageRequest } from "../../allocations.ts";
@@ -79,7 +80,7 @@ export function viewNetwork(
     name,
     source: counting?.by ?? "none",
     allowPersistentIPs: counting?.definition.allowPersistentIPs ?? false,
-    cooldownSeconds: counting?.definition.cooldownSeconds ?? 0,
+    cooldownSeconds: cooldownSeconds(counting?.definition ?? null),
     attachments,
     ...viewMetadata(counting?.definition ?? null),
     outside: String(BigInt(bound) - inside),
@@ -104,7 +105,10 @@ export function viewNetworks(
     .toSorted()
     .map((name) => {
       const counting = definitions.definitionOf(name);
-      const pools = counting === null ? [] : hint.space(name).poolsOf(counting.definition, nowMs);
+      const space = hint.space(name);
+      // For the cool-down of what is released from now on, although nothing was ever attached here.
+      if (counting !== null) space.definition = counting.definition;
+      const pools = counting === null ? [] : space.presentPools(nowMs);
       for (const pool of pools) pool.expire(nowMs);
       const counts = { bound: hint.boundCount(name), attachments: attachments.get(name) ?? 0 };
       return { ...viewNetwork(name, counting, pools, counts), ...definitions.accessTo?.(name) };

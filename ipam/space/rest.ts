@@ -1,0 +1,25 @@
+/*
+ * How long a released address cools down before another owner may have it. The only place where that is decided:
+ * allocators, the controller, `holdfast check` and every view ask here.
+ */
+
+/** The cool-down of a network that does not set its own: longer than ARP and conntrack entries of a peer live. */
+export const COOLDOWN_SECONDS_DEFAULT = 60;
+
+/** What decides: a network's definition; null where it has none, or none that can be read. */
+export type CooldownDefinition = { readonly cooldownSeconds: number } | null;
+
+/** A network without a definition has the default: peers may still remember its addresses. */
+export function cooldownSeconds(definition: CooldownDefinition): number {
+  return definition?.cooldownSeconds ?? COOLDOWN_SECONDS_DEFAULT;
+}
+
+/** When the cool-down of an address that was released at `sinceMs` ends, on the same clock. */
+export function cooldownEndMs(definition: CooldownDefinition, sinceMs: number): number {
+  return sinceMs + cooldownSeconds(definition) * 1_000;
+}
+
+/** Whether an address that has been cooling for `coolingMs` may go to another owner. NaN, not known for how long: no. */
+export function hasCooledDown(definition: CooldownDefinition, coolingMs: number): boolean {
+  return coolingMs >= cooldownSeconds(definition) * 1_000;
+}

@@ -1,4 +1,5 @@
 import { attachedClaims, type Caches, cachedFacts } from "../claims/reasons/caches.ts";
+import type { Found } from "../claims/reasons/facts.ts";
 import { NO_MEMORY } from "../claims/reasons/machine-facts.ts";
 import { judge } from "../claims/reasons/relations.ts";
 import type { Rules, Verdict } from "../claims/reasons/verdict.ts";
@@ -6,7 +7,7 @@ import type { KubeApi } from "../kube/kube-api.ts";
 import type { IPAllocation } from "../kube/objects.ts";
 import { TurnBudget } from "../kube/turn-budget.ts";
 import type { Log } from "../platform/log.ts";
-import { NextFlight } from "../platform/next-flight.ts";
+import { SingleFlight } from "../platform/single-flight.ts";
 import { type CarryOutContext, carryOut } from "./carry-out.ts";
 import { Observations } from "./observations.ts";
 import type { RestOptions } from "./periodic-task.ts";
@@ -60,7 +61,7 @@ export class Sweeper {
   #counts: ReadonlyMap<string, number> = new Map();
   /** What the last pass found due, by name, and what has not been tried since. */
   #due = new Map<string, Due>();
-  readonly #sharedReads = new NextFlight();
+  readonly #sharedReads = new SingleFlight<Found<unknown>>();
   /** Names of allocations being changed. */
   readonly #inHand = new Set<string>();
   #attachedToClaim: CarryOutContext["attachedToClaim"] = () => false;

@@ -1,6 +1,8 @@
 /** Work that concurrent callers share; a caller that arrives after its end starts it again. */
 export class SingleFlight<T> {
   readonly #flights = new Map<string, Promise<T>>();
+  /** What begins when the run under way has ended. */
+  readonly #next = new Map<string, Promise<T>>();
 
   /** What is under way for this key; undefined: nothing is. */
   underWay(key = ""): Promise<T> | undefined {
@@ -10,6 +12,22 @@ export class SingleFlight<T> {
   /** The work under way for the key, or else `work`, started now. All callers get its failure, and none is cached. */
   run(work: () => Promise<T>, key = ""): Promise<T> {
     return this.#flights.get(key) ?? this.renew(work, key);
+  }
+
+  /**
+   * Work that begins after the call, once the run under way has ended, so that no result is older than its question.
+   * Callers share it until it begins.
+   */
+  next(work: () => Promise<T>, key = ""): Promise<T> {
+    const waiting = this.#next.get(key);
+    if (waiting !== undefined) return waiting;
+    const begin = () => {
+      this.#next.delete(key);
+      return this.renew(work, key);
+    };
+    const next = Promise.resolve(this.#flights.get(key)).then(begin, begin);
+    this.#next.set(key, next);
+    return next;
   }
 
   /** Starts the work now; later callers share this run and not an earlier one. */

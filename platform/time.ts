@@ -4,7 +4,7 @@
  *   time, virtual-time, virtual/, notifier   clocks, timers, randomness; a simulation's own; waiting for a condition
  *   run-process, settings/     the frame of a process: its settings, signals, exit code; host-port, groups
  *   log, warn-once             logging, and its limits
- *   bounded-map, single-flight, next-flight, several-at-once   bounded memory; shared and concurrent work
+ *   bounded-map, single-flight, several-at-once   bounded memory; shared and concurrent work
  *   health-server, prometheus  /healthz, /readyz, /metrics
  *   socket, api-query, api-error    unix sockets, and requests on them
  *   machine            the port to the machine: its boot, its network namespaces

@@ -9,7 +9,7 @@ import {
 } from "../../kube/objects.ts";
 import { projectClaim } from "../../kube/views/claim-view.ts";
 import { projectPod } from "../../kube/views/pod-view.ts";
-import type { NextFlight } from "../../platform/next-flight.ts";
+import type { SingleFlight } from "../../platform/single-flight.ts";
 import type { Clock } from "../../platform/time.ts";
 import { DefinitionCatalog, projectNad } from "../definition-catalog.ts";
 import { claimFact, nodeFact, type SweptPod, sweptPod } from "./fact-views.ts";
@@ -25,7 +25,7 @@ const ROUNDS_MAX = 64;
 export interface RememberedFacts {
   readonly machines: MachineMemory;
   /** Decisions that are made at the same time share what many of them ask for. */
-  readonly sharedReads: NextFlight;
+  readonly sharedReads: SingleFlight<Found<unknown>>;
   /** Whether the pod is attached to an address of the claim. */
   readonly attachedToClaim: (pod: SweptPod, claimUid: string) => boolean;
   readonly wasSeenStopped: Facts["wasSeenStopped"];

@@ -16,7 +16,7 @@ import {
   projectMachineClaim,
 } from "../../kube/views/machine-claim-view.ts";
 import { readMetadata } from "../../kube/views/object-metadata.ts";
-import type { NextFlight } from "../../platform/next-flight.ts";
+import type { SingleFlight } from "../../platform/single-flight.ts";
 import { soundAddress } from "../../store/cluster/allocations/allocation-object.ts";
 import { readNetworkObject } from "../network-object.ts";
 import { type Found, type MachineFacts, type NamespaceFact, UNKNOWN } from "./facts.ts";
@@ -36,12 +36,13 @@ interface FreshMachines {
   readonly api: KubeApi;
   readonly machines: MachineMemory;
   /** What many machines have in common is read once for all that ask at the same time. */
-  readonly sharedReads: NextFlight;
+  readonly sharedReads: SingleFlight<Found<unknown>>;
 }
 
 /** Machines' facts from quorum reads alone, each of which begins after it is asked for. */
 export function freshMachineFacts({ api, machines, sharedReads }: FreshMachines, ask: Ask): MachineFacts {
-  const askShared: Ask = (question, read) => ask(question, () => sharedReads.run(question, read));
+  const askShared: Ask = (question, read) =>
+    ask(question, () => sharedReads.next(read, question) as ReturnType<typeof read>);
   const read = <F>(
     resource: MachineResource,
     at: { readonly namespace: string; readonly name: string },

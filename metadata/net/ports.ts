@@ -1,4 +1,5 @@
 import type { Log } from "../../platform/log.ts";
+import { SingleFlight } from "../../platform/single-flight.ts";
 import { type Clock, sleep, type Timer } from "../../platform/time.ts";
 import type { FailedPort, WantedPorts } from "../ports/wire.ts";
 import type { AdmittedPort, DatapathDriver } from "./drivers/driver.ts";
@@ -12,7 +13,6 @@ import { PortFinder } from "./port-finder.ts";
 import type { NotFound } from "./port-lookup.ts";
 import type { PortMemory } from "./port-memory.ts";
 import { type FoundPort, PortSearch } from "./port-search.ts";
-import { Turns } from "./turns.ts";
 import { hasMoved, WantedGuests } from "./wanted-guests.ts";
 
 /** How long a change waits for its searches: what takes longer is carried out when it is found. */
@@ -53,7 +53,9 @@ export class Ports {
   /** Drivers whose datapath is to be compared. */
   readonly #suspect = new Set<DatapathDriver>();
   #isEmpty = false;
-  readonly #turns = new Turns((again) => (this.#guests.fit.size === 0 ? this.#remove() : this.#serve(again)));
+  readonly #turns = new SingleFlight<void>();
+  /** Whether the next turn also checks what seems to be in place. */
+  #again = false;
   /** When what could not be written down is tried again, on the clock that never jumps. */
   #writeDueMs = 0;
   #hurry: AbortSignal | undefined;
@@ -125,26 +127,33 @@ export class Ports {
     if (again) this.#forgetMoved();
     this.#hurry = hurry;
     // What is recorded comes before any look into a guest's namespace.
-    if (again || isChanged) await this.#turns.take(again);
+    if (again || isChanged) await this.#inTurn(again);
     this.#search.want(this.#unknown(), again);
     await this.#searched();
-    await this.#turns.take(false);
+    await this.#inTurn(false);
     this.#failureLog.look();
   }
 
   /** The driver's datapath may have been changed by somebody else: it is compared at once. */
   async restore(driver: DatapathDriver): Promise<void> {
     this.#suspect.add(driver);
-    await this.#turns.take(false);
+    await this.#inTurn(false);
   }
 
+<<<<<<< HEAD
+=======
+  /** Carries out what has changed beside the ports. */
+  refresh(): Promise<void> {
+    return this.#inTurn(false);
+  }
+
+>>>>>>> c52c8e0 (platform: SingleFlight also shares the run that comes next)
   /** Takes everything away, also what an earlier process left. */
   async removeAll(): Promise<void> {
     this.#foundTimer?.cancel();
     this.#failureLog.stop();
     this.#guests.take({ ports: [] });
-    await this.#turns.idle;
-    await this.#remove();
+    await this.#inTurn(false);
   }
 
   /** Returns whether what is recorded of guests has changed. */
@@ -201,9 +210,19 @@ export class Ports {
     if (this.#graces > 0 || this.#foundTimer !== null) return null;
     this.#foundTimer = clock.timer(FOUND_PAUSE_MS, () => {
       this.#foundTimer = null;
-      void this.#turns.take(false).then(changed, () => {});
+      void this.#inTurn(false).then(changed, () => {});
     });
     return null;
+  }
+
+  /** Carries out what is wanted, one turn after the other; what is asked for while one waits is part of it. */
+  #inTurn(again: boolean): Promise<void> {
+    this.#again ||= again;
+    return this.#turns.next(() => {
+      const isAgain = this.#again;
+      this.#again = false;
+      return this.#guests.fit.size === 0 ? this.#remove() : this.#serve(isAgain);
+    });
   }
 
   async #remove(): Promise<void> {

@@ -56,3 +56,50 @@ test("a run that was renewed or forgotten is not shared any more, and its end do
   expect(await next).toBe("next");
   expect(begun.map(({ key }) => key)).toEqual(["old", "fresh", "next"]);
 });
+
+test("whoever comes while a run is under way shares the next one, which begins after it", async () => {
+  const { begun, work, flights } = controlledWork();
+  const first = flights.next(work("first"));
+  await Promise.resolve();
+  await Promise.resolve();
+  const later = [flights.next(work("second")), flights.next(work("third"))];
+  begun[0]?.end("one");
+  expect(await first).toBe("one");
+  await Promise.resolve();
+  await Promise.resolve();
+  begun[1]?.end("two");
+  expect(await Promise.all(later)).toEqual(["two", "two"]);
+  expect(begun.map(({ key }) => key)).toEqual(["first", "second"]);
+});
+
+test("callers that ask for the next run before any is under way share it", async () => {
+  const { begun, work, flights } = controlledWork();
+  const both = [flights.next(work("first")), flights.next(work("second"))];
+  await Promise.resolve();
+  await Promise.resolve();
+  begun[0]?.end("one");
+  expect(await Promise.all(both)).toEqual(["one", "one"]);
+});
+
+test("a failed run fails those that share it, and not those that wait for the next", async () => {
+  const { begun, work, flights } = controlledWork();
+  const first = flights.next(work("first"));
+  await Promise.resolve();
+  await Promise.resolve();
+  const second = flights.next(work("second"));
+  begun[0]?.fail(new Error("no"));
+  await expect(first).rejects.toThrow("no");
+  await Promise.resolve();
+  await Promise.resolve();
+  begun[1]?.end("two");
+  expect(await second).toBe("two");
+});
+
+test("the next run of one key does not wait for that of another", async () => {
+  const { begun, work, flights } = controlledWork();
+  const all = [flights.next(work("a"), "a"), flights.next(work("b"), "b")];
+  await Promise.resolve();
+  await Promise.resolve();
+  for (const { key, end } of begun.toReversed()) end(key);
+  expect(await Promise.all(all)).toEqual(["a", "b"]);
+});

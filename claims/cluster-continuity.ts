@@ -2,6 +2,7 @@ import type { KubeApi } from "../kube/kube-api.ts";
 import { type IPNetwork, NETWORKS_PATH } from "../kube/objects.ts";
 import type { ReflectorState } from "../kube/reflector.ts";
 import type { Log } from "../platform/log.ts";
+import { PeriodicTask } from "../platform/periodic-task.ts";
 import type { Timer } from "../platform/time.ts";
 import { Continuity } from "../store/cluster/allocations/continuity.ts";
 import { type Creation, hasServedSince } from "../store/cluster/allocations/served-since.ts";
@@ -40,13 +41,15 @@ export class ClusterContinuity {
   readonly #options: ClusterContinuityOptions;
   #away = false;
   #stopped = false;
-  #probing: Timer | null = null;
+  readonly #probing: PeriodicTask;
   /** By network: when to check whether this node's mark can be removed. */
   readonly #ends = new Map<string, Timer>();
 
   constructor(options: ClusterContinuityOptions) {
     this.#options = options;
     const { api, recoveryMs, log } = options;
+    this.#probing = new PeriodicTask({ clock: api.clock, work: () => this.#probeAway() });
+    this.#probing.start();
     this.continuity = new Continuity({
       settleMs: Math.min(SETTLE_MS, recoveryMs),
       recoveryMs,
@@ -101,20 +104,19 @@ export class ClusterContinuity {
 
   /** While the watch is broken, probes tell whether the server is there: a watch may be refused for long. */
   #probeSoon(): void {
-    if (this.#probing !== null || this.#stopped) return;
-    const { clock } = this.#options.api;
-    const pauseMs = PROBE_PAUSE_MS_MAX * (0.5 + clock.random() / 2);
-    this.#probing = clock.timer(pauseMs, () => {
-      this.probe(PROBE_MS_MAX)
-        .then(
-          () => this.#away && this.continuity.regain() && this.#options.compare(),
-          () => this.#away && this.continuity.lose(),
-        )
-        .finally(() => {
-          this.#probing = null;
-          if (this.#away) this.#probeSoon();
-        });
-    });
+    this.#probing.trigger(PROBE_PAUSE_MS_MAX * (0.5 + this.#options.api.clock.random() / 2));
+  }
+
+  async #probeAway(): Promise<void> {
+    if (!this.#away) return;
+    const isThere = await this.probe(PROBE_MS_MAX).then(
+      () => true,
+      () => false,
+    );
+    if (!this.#away) return;
+    if (!isThere) this.continuity.lose();
+    else if (this.continuity.regain()) this.#options.compare();
+    this.#probeSoon();
   }
 
   /** Notes an IPNetwork that was read. A mark that has stood long enough is removed. */
@@ -152,7 +154,7 @@ export class ClusterContinuity {
 
   stop(): void {
     this.#stopped = true;
-    this.#probing?.cancel();
+    void this.#probing.stop();
     for (const timer of this.#ends.values()) timer.cancel();
   }
 

@@ -8,7 +8,7 @@
  *   network-status   what `kubectl get ipnetworks` shows; orphan-networks, recoveries, udn-conditions
  *   capi/            machines of Cluster API; machine-data/: Metal3's data of machines
  *   followed-resources  copies that are believed or doubted together; shared-parts: what they have in common, once
- *   periodic-task, observations  how often, and how long something must have been true
+ *   observations     how long something must have been true
  */
 
 import { hostname } from "node:os";
@@ -19,6 +19,7 @@ import { POD_ADDRESSES_MAX } from "../kube/views/held-addresses.ts";
 import type { CapiClusterView } from "../kube/views/machine-claim-view.ts";
 import { HealthServer } from "../platform/health-server.ts";
 import type { Log } from "../platform/log.ts";
+import { logFailure, PeriodicTask, type RestOptions } from "../platform/periodic-task.ts";
 import { type Clock, randomUuid, sleep } from "../platform/time.ts";
 import { Adoption } from "./adoption.ts";
 import { AskedNamespaces } from "./capi/asked-namespaces.ts";
@@ -33,7 +34,6 @@ import { NetworkImports } from "./network-imports.ts";
 import { NetworkStatus } from "./network-status.ts";
 import { OrphanNetworks } from "./orphan-networks.ts";
 import { OwnerPods } from "./owner-pods.ts";
-import { PeriodicTask, type RestOptions } from "./periodic-task.ts";
 import { PodAdoption } from "./pod-adoption.ts";
 import { Recoveries } from "./recoveries.ts";
 import type { ControllerSettings } from "./settings.ts";
@@ -221,7 +221,11 @@ export class Controller {
       work: (signal: AbortSignal) => Promise<void>,
       rest: RestOptions = {},
       nextMs?: () => number,
-    ) => new PeriodicTask({ clock, what, intervalMs, work, log, rest, ...(nextMs && { nextMs }) });
+    ) =>
+      new PeriodicTask({
+        ...{ clock, intervalMs, work, rest, ...(nextMs && { nextMs }) },
+        onFailure: logFailure(log, what),
+      });
     this.#tasks = {
       lease: task("the lease", LEASE_RETRY_MS, () => this.#lease.turn()),
       sweep: task(

@@ -7,10 +7,10 @@ import type { KubeApi } from "../kube/kube-api.ts";
 import type { IPAllocation } from "../kube/objects.ts";
 import { TurnBudget } from "../kube/turn-budget.ts";
 import type { Log } from "../platform/log.ts";
+import type { RestOptions } from "../platform/periodic-task.ts";
 import { SingleFlight } from "../platform/single-flight.ts";
 import { type CarryOutContext, carryOut } from "./carry-out.ts";
 import { Observations } from "./observations.ts";
-import type { RestOptions } from "./periodic-task.ts";
 
 /**
  * Verdicts carried out in parallel: each costs a few reads of the API server, which others need too. With four, the

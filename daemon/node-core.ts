@@ -14,8 +14,9 @@ import { ensureFolder } from "../platform/files.ts";
 import type { Log } from "../platform/log.ts";
 import type { Machine } from "../platform/machine.ts";
 import { namespaceState } from "../platform/namespaces.ts";
+import { logFailure, PeriodicTask } from "../platform/periodic-task.ts";
 import { ResolverFiles } from "../platform/resolv-conf.ts";
-import { type Clock, interval, type Timer } from "../platform/time.ts";
+import type { Clock } from "../platform/time.ts";
 import { WarnOnce } from "../platform/warn-once.ts";
 import type { NodeContext } from "../store/node-context.ts";
 import type { NodeStore } from "../store/node-store.ts";
@@ -63,7 +64,7 @@ export class NodeCore {
   readonly #spool: Spool;
   readonly #waiting: ClaimWaiters;
   readonly #witness: Witness;
-  readonly #timers: Timer[] = [];
+  readonly #tasks: PeriodicTask[] = [];
   /** What else somebody has to look at. */
   moreFindings: () => readonly Finding[] = () => [];
   #drained = false;
@@ -247,7 +248,7 @@ export class NodeCore {
   /** Nothing new is begun; what waits is sent away to ask again. */
   halt(): void {
     this.#stopping = true;
-    for (const timer of this.#timers) timer.cancel();
+    for (const task of this.#tasks) void task.stop();
     this.#settlement?.stop();
     this.#waiting.close();
     this.ports.close();
@@ -279,20 +280,16 @@ export class NodeCore {
     if (this.#cluster === null) this.#log.info("ready");
   }
 
-  /** Runs work again and again, never twice at once; a failure is logged and the next turn comes. */
+  /** Runs work again and again, for the first time after `intervalMs`. */
   #every(intervalMs: number, what: string, work: () => Promise<void>): void {
-    let running = false;
-    const timer = interval(this.#clock, intervalMs, () => {
-      if (running || this.#stopping) return;
-      running = true;
-      const retryReady = this.#drained ? Promise.resolve() : this.#becomeReady();
-      retryReady
-        .then(work)
-        .catch((error: Error) => this.#log.warn({ err: error }, `${what} did not finish; it comes again`))
-        .finally(() => {
-          running = false;
-        });
+    const task = new PeriodicTask({
+      ...{ clock: this.#clock, intervalMs, onFailure: logFailure(this.#log, what) },
+      work: async () => {
+        if (!this.#drained) await this.#becomeReady();
+        await work();
+      },
     });
-    this.#timers.push(timer);
+    this.#tasks.push(task);
+    task.start(intervalMs);
   }
 }

@@ -5,7 +5,7 @@ import type { KubeApi } from "../kube/kube-api.ts";
 import type { Reflected } from "../kube/reflected-items.ts";
 import { Reflector } from "../kube/reflector.ts";
 import type { Log } from "../platform/log.ts";
-import type { Timer } from "../platform/time.ts";
+import { PeriodicTask } from "../platform/periodic-task.ts";
 
 /** Changes that come together, such as those of a first list, are looked at once after this time, ms. */
 const SETTLE_MS = 50;
@@ -31,18 +31,17 @@ interface Parts extends Omit<OvnNodePodsParts, "served"> {
  */
 export class OvnNetworks {
   readonly pods: OvnNodePods;
-  readonly #api: KubeApi;
   readonly #isListed: () => boolean;
   readonly #reflectors: readonly Reflector<ServedNetwork>[];
   #names: readonly string[] = [];
   #isKnown = false;
-  #timer: Timer | null = null;
+  readonly #looking: PeriodicTask;
   #told: () => void = () => {};
   #changed: () => void = () => {};
 
   constructor({ api, log, isListed, ...parts }: Parts) {
-    this.#api = api;
     this.#isListed = isListed;
+    this.#looking = new PeriodicTask({ clock: api.clock, settleMs: SETTLE_MS, work: () => this.#look() });
     this.pods = new OvnNodePods({ ...parts, served: () => this.#names });
     const reflect = (kind: UdnKind, path: string) =>
       new Reflector<ServedNetwork>({
@@ -80,25 +79,18 @@ export class OvnNetworks {
 
   start(): void {
     for (const reflector of this.#reflectors) reflector.start();
-    this.#later(SETTLE_MS);
+    this.#looking.start();
+    this.#looking.trigger();
   }
 
   async stop(): Promise<void> {
-    this.#timer?.cancel();
-    await Promise.all(this.#reflectors.map((reflector) => reflector.stop()));
+    await Promise.all([this.#looking.stop(), ...this.#reflectors.map((reflector) => reflector.stop())]);
   }
 
   /** A pod of this node, a NetworkAttachmentDefinition or a network has changed. */
   changed(): void {
     this.#changed();
-    this.#later(SETTLE_MS);
-  }
-
-  #later(ms: number): void {
-    this.#timer ??= this.#api.clock.timer(ms, () => {
-      this.#timer = null;
-      this.#look();
-    });
+    this.#looking.trigger();
   }
 
   #look(): void {
@@ -107,7 +99,7 @@ export class OvnNetworks {
     );
     // Half of what is there would take the rules of the other half away.
     if (!isListed || !this.#isListed()) {
-      this.#later(LOOK_AGAIN_MS);
+      this.#looking.trigger(LOOK_AGAIN_MS);
       return;
     }
     const served = this.#reflectors.flatMap(({ items }) => [...items.values()].map(({ network }) => network));

@@ -1,6 +1,7 @@
 import type { Finding } from "../ipam/finding.ts";
 import type { Log } from "../platform/log.ts";
-import type { Clock, Timer } from "../platform/time.ts";
+import { logFailure, PeriodicTask } from "../platform/periodic-task.ts";
+import type { Clock } from "../platform/time.ts";
 import type { ClusterNode } from "./cluster-node.ts";
 
 /** How often to check at the start whether everything is listed, ms. */
@@ -26,11 +27,9 @@ export class Settlement {
   readonly #mayBegin: () => boolean;
   readonly #mayCompare: () => boolean;
   #settled = false;
-  #running = false;
-  #stopped = false;
-  #timer: Timer | undefined;
-  #reassertAgain: Timer | undefined;
-  #recovery: Timer | undefined;
+  readonly #settling: PeriodicTask;
+  readonly #comparingAgain: PeriodicTask;
+  readonly #recovering: PeriodicTask;
   /** Why the last attempt to settle failed. */
   #problem: string | null = null;
 
@@ -47,6 +46,19 @@ export class Settlement {
     this.#log = parts.log;
     this.#mayBegin = parts.mayBegin;
     this.#mayCompare = parts.mayCompare;
+    const clock = this.#clock;
+    this.#settling = new PeriodicTask({ clock, work: () => this.#try() });
+    this.#comparingAgain = new PeriodicTask({ clock, work: () => this.lostTouch() });
+    this.#recovering = new PeriodicTask({
+      ...{ clock, retryMs: RECOVER_AFTER_MS },
+      work: () => this.#recoverAfterGap(),
+      onFailure: logFailure(parts.log, "looking for what a restored API server has"),
+    });
+    for (const task of this.#tasks) task.start();
+  }
+
+  get #tasks(): readonly PeriodicTask[] {
+    return [this.#settling, this.#comparingAgain, this.#recovering];
   }
 
   /** Why ADD must wait for it; null when it need not. */
@@ -65,9 +77,7 @@ export class Settlement {
 
   /** Retries until it has settled: the API server may come up later. */
   begin(): void {
-    if (this.#running) return;
-    this.#running = true;
-    this.#tryIn(SETTLE_INTERVAL_MS);
+    this.#settling.trigger(SETTLE_INTERVAL_MS);
   }
 
   /** The database was reopened. If it was damaged, it is a new one, and is filled from the API first. */
@@ -100,8 +110,7 @@ export class Settlement {
   }
 
   #compareAgain(): void {
-    this.#reassertAgain?.cancel();
-    if (!this.#stopped) this.#reassertAgain = this.#clock.timer(REASSERT_AGAIN_MS, () => this.lostTouch());
+    this.#comparingAgain.trigger(REASSERT_AGAIN_MS);
   }
 
   /**
@@ -109,17 +118,7 @@ export class Settlement {
    * would end any more.
    */
   #recoverSoon(): void {
-    if (this.#recovery !== undefined || this.#stopped) return;
-    this.#recovery = this.#clock.timer(RECOVER_AFTER_MS * (1 + this.#clock.random()), () => {
-      this.#recovery = undefined;
-      this.#recoverAfterGap().catch((error: Error) => {
-        this.#log.warn(
-          { err: error },
-          "looking for what a restored API server has did not finish; it comes again",
-        );
-        this.#recoverSoon();
-      });
-    });
+    this.#recovering.trigger(RECOVER_AFTER_MS * (1 + this.#clock.random()));
   }
 
   async #recoverAfterGap(): Promise<void> {
@@ -166,29 +165,22 @@ export class Settlement {
   }
 
   stop(): void {
-    this.#stopped = true;
-    this.#timer?.cancel();
-    this.#reassertAgain?.cancel();
-    this.#recovery?.cancel();
-  }
-
-  #tryIn(afterMs: number): void {
-    this.#timer = this.#clock.timer(afterMs, () => void this.#try());
+    for (const task of this.#tasks) void task.stop();
   }
 
   async #try(): Promise<void> {
-    let nextMs = SETTLE_INTERVAL_MS;
+    if (this.#settled) return;
+    let againMs = SETTLE_INTERVAL_MS;
     try {
       await this.#settle();
     } catch (error) {
-      nextMs = SETTLE_AGAIN_MS;
+      againMs = SETTLE_AGAIN_MS;
       const { message } = error as Error;
       if (this.#settled || message !== this.#problem)
         this.#log.warn({ err: error as Error }, this.#settled ? "comparing with the API" : "not ready yet");
       if (!this.#settled) this.#problem = message;
     }
-    this.#running = !this.#settled && !this.#stopped;
-    if (this.#running) this.#tryIn(nextMs);
+    if (!this.#settled) this.#settling.trigger(againMs);
   }
 
   /** Once everything is listed: settles the releases of the previous process, and what it held. */

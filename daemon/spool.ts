@@ -4,8 +4,9 @@ import { readWireRequest } from "../cni/request.ts";
 import type { CniWireRequest } from "../cni-shim/wire.ts";
 import { ensureFolder } from "../platform/files.ts";
 import type { Log } from "../platform/log.ts";
+import { logFailure, PeriodicTask } from "../platform/periodic-task.ts";
 import { SingleFlight } from "../platform/single-flight.ts";
-import type { Clock, Timer } from "../platform/time.ts";
+import type { Clock } from "../platform/time.ts";
 
 /** How often the folder is checked: a DEL in it has been answered already, only its address waits. */
 const DRAIN_INTERVAL_MS = 1_000;
@@ -25,14 +26,19 @@ export class Spool {
    * file in use.
    */
   readonly #partials = new Map<string, number>();
-  #timer: Timer | null = null;
   readonly #draining = new SingleFlight<void>();
+  readonly #task: PeriodicTask;
 
   constructor(folder: string, clock: Clock, log: Log, deliver: (wire: CniWireRequest) => Promise<void>) {
     this.#folder = folder;
     this.#clock = clock;
     this.#log = log;
     this.#deliver = deliver;
+    this.#task = new PeriodicTask({
+      ...{ clock, intervalMs: DRAIN_INTERVAL_MS },
+      work: () => this.drain(),
+      onFailure: logFailure(log, "draining the spool"),
+    });
     ensureFolder(folder, "spool");
   }
 
@@ -42,19 +48,11 @@ export class Spool {
   }
 
   keepDraining(): void {
-    const again = () => {
-      this.drain()
-        .catch((error: Error) => this.#log.warn({ err: error }, "the spool is not drained; trying again"))
-        .finally(() => {
-          if (this.#timer) this.#timer = this.#clock.timer(DRAIN_INTERVAL_MS, again);
-        });
-    };
-    this.#timer = this.#clock.timer(DRAIN_INTERVAL_MS, again);
+    this.#task.start(DRAIN_INTERVAL_MS);
   }
 
   async stop(): Promise<void> {
-    this.#timer?.cancel();
-    this.#timer = null;
+    await this.#task.stop();
     await this.#draining.underWay()?.catch(() => {});
   }
 

@@ -3,6 +3,7 @@
  *
  *   time, virtual-time, virtual/, notifier   clocks, timers, randomness; a simulation's own; waiting for a condition
  *   run-process, settings/     the frame of a process: its settings, signals, exit code; host-port, groups
+ *   periodic-task              what runs again and again, never twice at once
  *   log, warn-once             logging, and its limits
  *   bounded-map, single-flight, several-at-once   bounded memory; shared and concurrent work
  *   health-server, prometheus  /healthz, /readyz, /metrics

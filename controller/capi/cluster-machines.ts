@@ -18,7 +18,7 @@ import type { IPAllocation } from "../../kube/objects.ts";
 import type { ReflectorState } from "../../kube/reflector.ts";
 import type { CapiClusterView } from "../../kube/views/machine-claim-view.ts";
 import type { Log } from "../../platform/log.ts";
-import { PeriodicTask } from "../periodic-task.ts";
+import { logFailure, PeriodicTask } from "../../platform/periodic-task.ts";
 import type { Watched } from "../watched.ts";
 import { MachineCaches } from "./machine-caches.ts";
 import { MachineClaims } from "./machine-claims.ts";
@@ -134,18 +134,14 @@ export class ClusterMachines {
     });
     const { clock } = api;
     const claimsTask = new PeriodicTask({
-      ...{ clock, log },
-      what: "the claims of machines",
-      intervalMs: CLAIMS_INTERVAL_MS,
+      ...{ clock, intervalMs: CLAIMS_INTERVAL_MS, rest: CLAIMS_REST },
       work: (signal) => this.#claims.runPass(signal),
-      rest: CLAIMS_REST,
+      onFailure: logFailure(log, "the claims of machines"),
     });
     this.#poolsTask = new PeriodicTask({
-      ...{ clock, log },
-      what: "the address pools",
-      intervalMs: POOLS_INTERVAL_MS,
+      ...{ clock, intervalMs: POOLS_INTERVAL_MS, rest: POOLS_REST },
       work: (signal) => this.pools.runPass(signal),
-      rest: POOLS_REST,
+      onFailure: logFailure(log, "the address pools"),
     });
     this.#tasks = [this.#poolsTask, claimsTask];
   }

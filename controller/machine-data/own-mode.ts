@@ -18,9 +18,9 @@ import type { EventWriter } from "../../kube/events.ts";
 import { ApiAway, type KubeApi } from "../../kube/kube-api.ts";
 import { TurnBudget } from "../../kube/turn-budget.ts";
 import type { Log } from "../../platform/log.ts";
+import { logFailure, PeriodicTask } from "../../platform/periodic-task.ts";
 import { severalAtOnce } from "../../platform/several-at-once.ts";
 import type { MachineCaches } from "../capi/machine-caches.ts";
-import { PeriodicTask } from "../periodic-task.ts";
 import { ClaimIndexing } from "./claim-indexing.ts";
 import { computedNetworks } from "./computed-networks.ts";
 import { PARTS } from "./data-bodies.ts";
@@ -135,7 +135,10 @@ export class OwnMode {
       computedIn: (spec) => computedNetworks(spec, catalog),
     });
     const task = (what: string, intervalMs: number, pass: (signal: AbortSignal) => Promise<void>) =>
-      new PeriodicTask({ clock: api.clock, what, intervalMs, work: pass, log, rest: { restShare: 0 } });
+      new PeriodicTask({
+        ...{ clock: api.clock, intervalMs, work: pass, rest: { restShare: 0 } },
+        onFailure: logFailure(log, what),
+      });
     const work = task("machine data", WAITING_INTERVAL_MS, (signal) => this.#pass(signal));
     this.#tasks = [
       work,

@@ -3,7 +3,8 @@ import type { EventObject, EventWriter } from "../../kube/events.ts";
 import { ApiAway } from "../../kube/kube-api.ts";
 import type { Log } from "../../platform/log.ts";
 import { Notifier } from "../../platform/notifier.ts";
-import { type Clock, interval, type Timer } from "../../platform/time.ts";
+import { PeriodicTask } from "../../platform/periodic-task.ts";
+import type { Clock } from "../../platform/time.ts";
 import type { NetworkBackends } from "../tenant/services.ts";
 import { BalancerEvents } from "./balancer-events.ts";
 import type { BalancerReport, WantedBalancer, WantedBalancers } from "./wire.ts";
@@ -45,29 +46,28 @@ export class BalancerService {
   readonly #run: string;
   /** The networks that the balancers are computed for. */
   #computedFor: readonly string[] | null = null;
-  #changes = 0;
-  #computing: Promise<void> | null = null;
-  #timer: Timer | null = null;
-  #looking: Timer | null = null;
+  readonly #computing: PeriodicTask;
 
   constructor(options: BalancerServiceOptions) {
     this.#options = options;
     this.#notifier = new Notifier(options.clock);
     this.#events = new BalancerEvents(options.events, options.node);
     this.#run = `${process.pid}.${Math.trunc(options.clock.wallMs())}`;
-    options.source.watch(() => this.#touch());
+    this.#computing = new PeriodicTask({
+      ...{ clock: options.clock, settleMs: SOON_MS, intervalMs: LOOK_MS, unref: true },
+      work: () => this.#compute(),
+    });
+    options.source.watch(() => this.#networks.length > 0 && this.#computing.trigger());
   }
 
   start(): void {
-    this.#looking = interval(this.#options.clock, LOOK_MS, () => this.#touch()).unref();
+    this.#computing.start(LOOK_MS);
   }
 
   /** Releases all waiters. */
   async stop(): Promise<void> {
-    this.#looking?.cancel();
-    this.#timer?.cancel();
     this.#notifier.close();
-    await this.#computing;
+    await this.#computing.stop();
   }
 
   /**
@@ -77,8 +77,7 @@ export class BalancerService {
   async poll(report: BalancerReport, hungUp: AbortSignal): Promise<WantedBalancers | null> {
     if (!isDeepStrictEqual(report.networks, this.#networks)) {
       this.#networks = [...report.networks];
-      this.#changes += 1;
-      this.#compute();
+      this.#computing.trigger(0);
     }
     this.#events.take(report, (network) => this.#owners.get(network), this.#balancers);
     const notify = () => this.#notifier.notify();
@@ -95,44 +94,17 @@ export class BalancerService {
     return `${this.#run}.${this.#number}`;
   }
 
-  #touch(): void {
-    this.#changes += 1;
-    if (this.#networks.length > 0) this.#later(SOON_MS);
-  }
-
-  #later(ms: number): void {
-    if (this.#timer !== null || this.#notifier.closed) return;
-    this.#timer = this.#options.clock
-      .timer(ms, () => {
-        this.#timer = null;
-        this.#compute();
-      })
-      .unref();
-  }
-
-  /** One at a time; what changes meanwhile is computed after it. */
-  #compute(): void {
-    if (this.#computing !== null || this.#notifier.closed) return;
-    const changes = this.#changes;
+  async #compute(): Promise<void> {
     const networks = this.#networks;
-    this.#computing = this.#computeOnce(networks).then((isComplete) => {
-      this.#computedFor = networks;
-      this.#computing = null;
-      this.#notifier.notify();
-      if (this.#changes !== changes) this.#later(SOON_MS);
-      else if (!isComplete) this.#later(AGAIN_MS);
-    });
-  }
-
-  /** Resolves with whether the backends of every network are known. */
-  async #computeOnce(networks: readonly string[]): Promise<boolean> {
     const found = await Promise.all(networks.map((network) => this.#wantedOf(network)));
     const balancers = found.filter((one) => one !== null);
     if (!isDeepStrictEqual(balancers, this.#balancers)) {
       this.#balancers = balancers;
       this.#number += 1;
     }
-    return balancers.every(({ backends }) => backends !== null);
+    this.#computedFor = networks;
+    this.#notifier.notify();
+    if (balancers.some(({ backends }) => backends === null)) this.#computing.trigger(AGAIN_MS);
   }
 
   async #wantedOf(network: string): Promise<WantedBalancer | null> {

@@ -1,4 +1,5 @@
 import type { Log } from "../../platform/log.ts";
+import { PeriodicTask } from "../../platform/periodic-task.ts";
 import type { Clock, Timer } from "../../platform/time.ts";
 import type { WantedPorts } from "../ports/wire.ts";
 import type { HostSideLink } from "./drivers/driver.ts";
@@ -41,7 +42,7 @@ export class OvnPods {
   /** Was the database read since the start of this process? */
   #isRead = false;
   #unfollow: (() => void) | null = null;
-  #timer: Timer | null = null;
+  #looking: PeriodicTask | null = null;
   #away: Timer | null = null;
 
   constructor(parts: OvnPodsParts) {
@@ -61,19 +62,24 @@ export class OvnPods {
   watch(changed: () => void): void {
     const { ovs, clock } = this.#parts;
     if (ovs === null) return;
+    const looking = new PeriodicTask({
+      ...{ clock, settleMs: SETTLE_MS },
+      work: () => {
+        if (keysOf(this.#pods()) !== this.#given) changed();
+      },
+    });
+    looking.start();
+    this.#looking = looking;
     this.#unfollow = ovs.onChange(() => {
       this.#isRead ||= ovs.connected;
       this.#noteAway();
-      this.#timer ??= clock.timer(SETTLE_MS, () => {
-        this.#timer = null;
-        if (keysOf(this.#pods()) !== this.#given) changed();
-      });
+      looking.trigger();
     });
   }
 
   close(): void {
     this.#unfollow?.();
-    this.#timer?.cancel();
+    void this.#looking?.stop();
     this.#away?.cancel();
   }
 

@@ -140,14 +140,6 @@ export class Ports {
     await this.#inTurn(false);
   }
 
-<<<<<<< HEAD
-=======
-  /** Carries out what has changed beside the ports. */
-  refresh(): Promise<void> {
-    return this.#inTurn(false);
-  }
-
->>>>>>> c52c8e0 (platform: SingleFlight also shares the run that comes next)
   /** Takes everything away, also what an earlier process left. */
   async removeAll(): Promise<void> {
     this.#foundTimer?.cancel();

@@ -12,7 +12,8 @@ import type { NetworkDefinition } from "../../ipam/definition/network-definition
 import type { Finding } from "../../ipam/finding.ts";
 import type { Log } from "../../platform/log.ts";
 import { Notifier } from "../../platform/notifier.ts";
-import { type Clock, interval, type Timer } from "../../platform/time.ts";
+import { PeriodicTask, type RestOptions } from "../../platform/periodic-task.ts";
+import type { Clock } from "../../platform/time.ts";
 import type { PortStore } from "../../store/node-store.ts";
 import type { Attachment } from "../../store/records.ts";
 import { portFindings } from "./findings.ts";
@@ -23,8 +24,8 @@ import type { PortReport, WantedPorts } from "./wire.ts";
 
 /** How often definitions are compared, and failed computations retried, ms. */
 const LOOK_INTERVAL_MS = 1_000;
-/** Pause after a computation, in multiples of its time: thousands of attachments share the event loop with ADDs. */
-const PAUSE_FACTOR = 4;
+/** Rest after a computation: thousands of attachments share the event loop with ADDs. */
+const COMPUTING_REST: RestOptions = { restMsMin: 0, restShare: 4, restMsMax: LOOK_INTERVAL_MS };
 /**
  * Longest wait of an ADD for a port that is reported as pending, ms: what a switch shows a moment later is up by then,
  * and what somebody has to mend does not hold up pods.
@@ -57,10 +58,8 @@ export class PortService {
   /** Everything was computed at least once: only then does an empty state mean that nothing is wanted. */
   #synced = false;
   #ovnKnown: boolean;
-  #turn: Timer | null = null;
-  /** Earliest time of the next computation, on the clock that never jumps. */
-  #pausedUntilMs = 0;
-  #timer: Timer | null = null;
+  readonly #computing: PeriodicTask;
+  readonly #looking: PeriodicTask;
   /** Notifies when something has changed. */
   readonly #notifier: Notifier;
 
@@ -70,6 +69,14 @@ export class PortService {
     this.reports = new PortReports(parts.clock);
     this.#wanted = new WantedState(parts.clock);
     this.#notifier = new Notifier(parts.clock);
+<<<<<<< HEAD
+=======
+    this.#reserved = new ReservedAddresses(parts.store, parts.log);
+    const { clock } = parts;
+    this.#computing = new PeriodicTask({ clock, rest: COMPUTING_REST, work: () => this.#compute() });
+    const looking = { clock, intervalMs: LOOK_INTERVAL_MS, unref: true };
+    this.#looking = new PeriodicTask({ ...looking, work: () => this.#look() });
+>>>>>>> 682f237 (platform: one PeriodicTask for what runs again and again)
     const { ovn } = parts;
     this.#ovnKnown = ovn === null || !parts.enabled;
     if (!parts.enabled) {
@@ -78,7 +85,8 @@ export class PortService {
     }
     ovn?.follow(() => this.#serveOvn(ovn.names));
     parts.store.watchAttachments((network) => this.#touch(network));
-    this.#timer = interval(parts.clock, LOOK_INTERVAL_MS, () => this.#look()).unref();
+    this.#computing.start();
+    this.#looking.start(LOOK_INTERVAL_MS);
   }
 
   get enabled(): boolean {
@@ -99,8 +107,8 @@ export class PortService {
 
   /** Releases all waiters. */
   close(): void {
-    this.#timer?.cancel();
-    this.#turn?.cancel();
+    void this.#looking.stop();
+    void this.#computing.stop();
     this.#notifier.close();
   }
 
@@ -181,21 +189,12 @@ export class PortService {
   #touch(network: string | null): void {
     if (network === null) this.#allDirty = true;
     else this.#dirty.add(network);
-    this.#soon();
+    this.#computing.trigger();
   }
 
   #computeNow(network: string): void {
     this.#dirty.add(network);
     this.#compute();
-  }
-
-  #soon(): void {
-    if (this.#turn !== null || this.#notifier.closed) return;
-    const { clock } = this.#parts;
-    this.#turn = clock.timer(Math.max(0, this.#pausedUntilMs - clock.monotonicMs()), () => {
-      this.#turn = null;
-      this.#compute();
-    });
   }
 
   /** Detects what is not notified: edited definitions. */
@@ -205,7 +204,7 @@ export class PortService {
       const definition = this.#definitionOf(network);
       if (definition !== this.#wanted.definitionOf(network)) this.#touch(network);
     }
-    if (this.#allDirty || this.#dirty.size > 0) this.#soon();
+    if (this.#allDirty || this.#dirty.size > 0) this.#computing.trigger();
   }
 
   #definitionOf(network: string): NetworkDefinition | undefined {
@@ -217,9 +216,8 @@ export class PortService {
   }
 
   #compute(): void {
-    const { clock, log, notReady, store } = this.#parts;
+    const { log, notReady, store } = this.#parts;
     if (this.#notifier.closed || notReady() !== null) return;
-    const startMs = clock.monotonicMs();
     try {
       if (this.#allDirty) {
         for (const network of [...store.attachmentCounts().keys(), ...this.#wanted.networks])
@@ -234,9 +232,6 @@ export class PortService {
       this.#notifier.notify();
     } catch (error) {
       log.warn({ err: error as Error }, "which ports get metadata cannot be told; trying again");
-    } finally {
-      const nowMs = clock.monotonicMs();
-      this.#pausedUntilMs = nowMs + Math.min(LOOK_INTERVAL_MS, PAUSE_FACTOR * (nowMs - startMs));
     }
   }
 

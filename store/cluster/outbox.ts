@@ -6,8 +6,8 @@ import { ApiAway } from "../../kube/kube-api.ts";
 import { allocationName } from "../../kube/object-names.ts";
 import { attachmentKey, type IPAllocation } from "../../kube/objects.ts";
 import type { Log } from "../../platform/log.ts";
+import { PeriodicTask } from "../../platform/periodic-task.ts";
 import { severalAtOnce } from "../../platform/several-at-once.ts";
-import { sleep } from "../../platform/time.ts";
 import { attachmentsOf } from "../journal/holdings.ts";
 import { abandonIntent, intentsAtRest } from "../journal/intents.ts";
 import type { Ledger } from "../journal/ledger.ts";
@@ -40,11 +40,8 @@ export class Outbox {
   readonly #log: Pick<Log, "warn">;
   /** By entry id: when an entry that must be checked again was first sent, ms of the monotonic clock. */
   readonly #toldMs = new Map<number, number>();
-  #running: Promise<void> | null = null;
-  #begun = false;
-  #woken = false;
+  readonly #sending: PeriodicTask;
   #postponed = false;
-  readonly #life = new AbortController();
 
   constructor(parts: {
     folder: StateFolder;
@@ -56,6 +53,13 @@ export class Outbox {
     this.#client = parts.client;
     this.#hint = parts.hint;
     this.#log = parts.log;
+    this.#sending = new PeriodicTask({
+      ...{ clock: parts.client.clock, retryMs: RETRY_PAUSE_MS },
+      work: () => this.#send(),
+      onFailure: (error) => {
+        if (!(error instanceof ApiAway)) this.#log.warn(`owed releases: ${error.message}; trying again`);
+      },
+    });
   }
 
   /** Entries that have not been sent yet. */
@@ -65,18 +69,13 @@ export class Outbox {
 
   /** From now on entries are sent by themselves: this machine certainly is the node that it claims to be. */
   begin(): void {
-    this.#begun = true;
+    this.#sending.start();
     this.wake();
   }
 
   /** There may be something to send. */
   wake(): void {
-    this.#woken = true;
-    if (this.#life.signal.aborted || !this.#begun) return;
-    this.#running ??= this.#deliverAll().finally(() => {
-      this.#running = null;
-      if (this.#woken && !this.#life.signal.aborted) this.wake();
-    });
+    this.#sending.trigger();
   }
 
   /** Sends everything once. Throws ApiAway, and errors of the database. */
@@ -90,28 +89,15 @@ export class Outbox {
     }
   }
 
-  async stop(): Promise<void> {
-    this.#life.abort();
-    await this.#running;
+  stop(): Promise<void> {
+    return this.#sending.stop();
   }
 
-  async #deliverAll(): Promise<void> {
-    while (this.#woken && !this.#life.signal.aborted) {
-      this.#woken = false;
-      try {
-        this.#postponed = false;
-        await this.drain();
-        if (this.#postponed) {
-          this.#woken = true;
-          await sleep(this.#client.clock, RETRY_PAUSE_MS, this.#life.signal);
-        }
-      } catch (error) {
-        this.#woken = true;
-        if (!(error instanceof ApiAway))
-          this.#log.warn(`owed releases: ${(error as Error).message}; trying again`);
-        await sleep(this.#client.clock, RETRY_PAUSE_MS, this.#life.signal);
-      }
-    }
+  /** What had to be left for later is tried again like what could not be sent. */
+  async #send(): Promise<void> {
+    this.#postponed = false;
+    await this.drain();
+    if (this.#postponed) throw new ApiAway("releases were left for later");
   }
 
   /** An entry that the server refuses for good is logged and kept, and does not hold up the others. */

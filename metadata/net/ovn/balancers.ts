@@ -1,6 +1,7 @@
 import { isDeepStrictEqual } from "node:util";
 import type { Log } from "../../../platform/log.ts";
 import { Notifier } from "../../../platform/notifier.ts";
+import { logFailure, PeriodicTask } from "../../../platform/periodic-task.ts";
 import { type Clock, sleep } from "../../../platform/time.ts";
 import type { BalancerProblem, WantedBalancer, WantedBalancers } from "../../balancers/wire.ts";
 import { exchangeBalancers } from "./balancer-link.ts";
@@ -50,6 +51,7 @@ export interface BalancersOptions {
 export class Balancers {
   readonly #options: BalancersOptions;
   readonly #stopping = new AbortController();
+  readonly #finding: PeriodicTask;
   readonly #changes: Notifier;
   #polling = new AbortController();
   #northbound: Northbound | null = null;
@@ -71,10 +73,16 @@ export class Balancers {
   constructor(options: BalancersOptions) {
     this.#options = options;
     this.#changes = new Notifier(options.clock);
+    this.#finding = new PeriodicTask({
+      ...{ clock: options.clock, intervalMs: FIND_MS },
+      work: () => this.#find(),
+      onFailure: logFailure(options.log, "looking for the northbound database"),
+    });
   }
 
   start(): void {
-    this.#running = Promise.all([this.#find(), this.#keep(), this.#follow()]);
+    this.#finding.start();
+    this.#running = Promise.all([this.#keep(), this.#follow()]);
   }
 
   /** How many networks' balancers are there, and how many are not. */
@@ -87,6 +95,7 @@ export class Balancers {
   /** Removes the balancers, if the database can be reached. */
   async stop(): Promise<void> {
     this.#stopping.abort();
+    void this.#finding.stop();
     this.#polling.abort();
     this.#changes.close();
     await this.#running;
@@ -106,18 +115,14 @@ export class Balancers {
   }
 
   /** Opens the database once there is one, and another where it has moved. */
-  async #find(): Promise<void> {
+  #find(): void {
     const { northbound: given, clock, log } = this.#options;
-    while (!this.#stopping.signal.aborted) {
-      const socket = this.#northbound?.connected ? this.#socket : findNorthbound(given);
-      if (socket !== null && socket !== this.#socket) {
-        this.#northbound?.close();
-        this.#socket = socket;
-        this.#northbound = openNorthbound({ socket, clock, log, changed: () => this.#touch() });
-        this.#northbound.start();
-      }
-      await sleep(clock, FIND_MS, this.#stopping.signal);
-    }
+    const socket = this.#northbound?.connected ? this.#socket : findNorthbound(given);
+    if (socket === null || socket === this.#socket) return;
+    this.#northbound?.close();
+    this.#socket = socket;
+    this.#northbound = openNorthbound({ socket, clock, log, changed: () => this.#touch() });
+    this.#northbound.start();
   }
 
   #touch(): void {

@@ -29,7 +29,7 @@ export const SIMULATED: Mutants = {
     elsewhere: "test/identity/guest-question.test.ts: no seed has shown it yet",
   },
   "tasks-rest-long": {
-    file: "controller/periodic-task.ts",
+    file: "platform/periodic-task.ts",
     find: "restMsMax = REST_MS_MAX }",
     replace: "restMsMax = Number.POSITIVE_INFINITY }",
     why: "one lost answer has networks not counted and not imported for minutes",

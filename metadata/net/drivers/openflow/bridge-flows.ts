@@ -1,4 +1,5 @@
-import type { Clock, Timer } from "../../../../platform/time.ts";
+import { PeriodicTask } from "../../../../platform/periodic-task.ts";
+import type { Clock } from "../../../../platform/time.ts";
 import { type BridgePlan, bridgeFlows, changeText, type Flows, flowsText, repairText } from "./flow-text.ts";
 import { FlowWatch } from "./flow-watch.ts";
 import { Ofctl } from "./ofctl.ts";
@@ -10,7 +11,6 @@ const SETTLE_MS = 30;
 export class BridgeFlows {
   readonly #cookie: string;
   readonly #ofctl: Ofctl;
-  readonly #clock: Clock;
   readonly #lost: () => void;
   readonly #watch: FlowWatch;
   /** null: nothing was written yet. */
@@ -21,15 +21,16 @@ export class BridgeFlows {
   /** Has `write` changed anything since news were last looked into? */
   #hasWritten = false;
   #modified = false;
-  #timer: Timer | null = null;
+  readonly #checking: PeriodicTask;
   #closed = false;
 
   /** `lost`: somebody else has changed the flows, or they are gone with the switch. */
   constructor(bridge: { readonly socket: string; readonly cookie: string }, clock: Clock, lost: () => void) {
     this.#cookie = bridge.cookie;
     this.#ofctl = new Ofctl(bridge.socket, bridge.cookie);
-    this.#clock = clock;
     this.#lost = lost;
+    this.#checking = new PeriodicTask({ clock, settleMs: SETTLE_MS, work: () => this.#check() });
+    this.#checking.start();
     this.#watch = new FlowWatch(bridge, clock, {
       news: (modified) => this.#hear(modified),
       lost: () => this.#forget(),
@@ -44,7 +45,7 @@ export class BridgeFlows {
 
   close(): void {
     this.#closed = true;
-    this.#timer?.cancel();
+    void this.#checking.stop();
     this.#watch.stop();
   }
 
@@ -98,11 +99,7 @@ export class BridgeFlows {
 
   #hear(modified: boolean): void {
     this.#modified ||= modified;
-    if (this.#timer !== null || this.#closed) return;
-    this.#timer = this.#clock.timer(SETTLE_MS, () => {
-      this.#timer = null;
-      void this.#check();
-    });
+    this.#checking.trigger();
   }
 
   /** Our own changes make news, too: only what is not as written counts. Without any, whatever is told of is compared. */

@@ -7,7 +7,8 @@
  *   flow-text         the flows (pure); ofctl, flow-watch: ovs-ofctl as a command and as a monitor
  */
 
-import type { Clock, Timer } from "../../../../platform/time.ts";
+import { PeriodicTask } from "../../../../platform/periodic-task.ts";
+import type { Clock } from "../../../../platform/time.ts";
 import type { PortAddress } from "../../kernel/port-address.ts";
 import { hostLink } from "../../kernel/sysfs.ts";
 import type { OvsPort, OvsPorts } from "../../ovs/ovs-ports.ts";
@@ -62,7 +63,7 @@ export class OpenflowDriver implements DatapathDriver {
   readonly #bridges = new Map<string, Bridge>();
   #lost: (() => void) | null = null;
   #unfollow: (() => void) | null = null;
-  #timer: Timer | null = null;
+  #following: PeriodicTask | null = null;
   /** What of the switch's ports the flows follow from, as last seen. */
   #seen = "";
   /** The work under way, and everything that waits for it. */
@@ -110,19 +111,20 @@ export class OpenflowDriver implements DatapathDriver {
 
   watch(lost: () => void): void {
     this.#lost = lost;
-    this.#unfollow = this.#parts.ovs.onChange(() => {
-      this.#timer ??= this.#parts.clock.timer(SETTLE_MS, () => {
-        this.#timer = null;
-        void this.#inTurn(() => this.#follow());
-      });
+    const following = new PeriodicTask({
+      ...{ clock: this.#parts.clock, settleMs: SETTLE_MS },
+      work: () => this.#inTurn(() => this.#follow()),
     });
+    following.start();
+    this.#following = following;
+    this.#unfollow = this.#parts.ovs.onChange(() => following.trigger());
     for (const { flows } of this.#bridges.values()) flows.watch();
   }
 
   close(): void {
     this.#lost = null;
     this.#unfollow?.();
-    this.#timer?.cancel();
+    void this.#following?.stop();
     for (const { flows } of this.#bridges.values()) flows.close();
   }
 

@@ -1,32 +1,29 @@
 import { Counter, collectDefaultMetrics, Gauge, Registry } from "../platform/prometheus.ts";
-import type { OwnModeCounts } from "./machine-data/own-mode.ts";
-import type { NetworkCounts } from "./network-counts.ts";
+import type { AddressParts } from "./address-parts.ts";
+import type { MachineParts } from "./machine-parts.ts";
+import type { NetworkParts } from "./network-parts.ts";
+import type { Watched } from "./watched.ts";
 
-export interface ControllerMetricSources {
-  /** By network. */
-  networks(): ReadonlyMap<string, { readonly counts: NetworkCounts }>;
-  /** Allocations by `<verdict> <why>`. */
-  verdicts(): ReadonlyMap<string, number>;
-  overdueSeconds(): number;
-  conflicts(): number;
+/** What the metrics of a controller are read from. */
+interface MeasuredParts {
+  readonly watched: Watched;
+  readonly addresses: AddressParts;
+  readonly machines: MachineParts;
+  readonly networks: NetworkParts;
   leads(): boolean;
-  /** Claims of machines by what became of them. */
-  machineClaims(): ReadonlyMap<string, number>;
-  /** Whether each resource's objects are known, and its watch is up. */
-  resources(): Readonly<Record<string, boolean>>;
-  /** null: machine data is not served. */
-  machineData(): OwnModeCounts | null;
 }
 
-/** Everything in `GET /metrics` of the controller. Gauges are read from their sources at each request. */
+/** Everything in `GET /metrics` of the controller. Gauges are read from the parts at each request. */
 export class ControllerMetrics {
   readonly #registry = new Registry();
   readonly #carriedOut: Counter<"verdict" | "why">;
   readonly #refused: Counter;
   readonly #requests: Counter<"verb" | "status">;
 
-  constructor(sources: ControllerMetricSources) {
+  constructor({ watched, addresses, machines, networks, leads }: MeasuredParts) {
     const registers = [this.#registry];
+    const { sweeper, adoption } = addresses;
+    const { cluster, data } = machines;
     new Gauge({
       name: "holdfast_cluster_network_size_addresses",
       help: "Addresses of a network; the sum of its holdfast_cluster_network_addresses",
@@ -34,7 +31,8 @@ export class ControllerMetrics {
       registers,
       collect() {
         this.reset();
-        for (const [network, { counts }] of sources.networks()) this.set({ network }, Number(counts.size));
+        for (const [network, { counts }] of networks.status.counts)
+          this.set({ network }, Number(counts.size));
       },
     });
     new Gauge({
@@ -44,7 +42,7 @@ export class ControllerMetrics {
       registers,
       collect() {
         this.reset();
-        for (const [network, { counts }] of sources.networks()) {
+        for (const [network, { counts }] of networks.status.counts) {
           const { size, allocated, cooling, free } = counts;
           const states = { allocated, cooling, free, excluded: size - allocated - cooling - free };
           for (const [state, count] of Object.entries(states)) this.set({ network, state }, Number(count));
@@ -58,7 +56,7 @@ export class ControllerMetrics {
       registers,
       collect() {
         this.reset();
-        for (const [network, { counts }] of sources.networks()) this.set({ network }, counts.idleCount);
+        for (const [network, { counts }] of networks.status.counts) this.set({ network }, counts.idleCount);
       },
     });
     new Gauge({
@@ -68,7 +66,7 @@ export class ControllerMetrics {
       registers,
       collect() {
         this.reset();
-        for (const [word, count] of sources.verdicts()) {
+        for (const [word, count] of leads() ? sweeper.counts : []) {
           const [verdict = "", why = ""] = word.split(" ");
           this.set({ verdict, why }, count);
         }
@@ -79,7 +77,7 @@ export class ControllerMetrics {
       help: "How much longer than its grace the oldest reason to free or delete something has waited, seconds; 0: none",
       registers,
       collect() {
-        this.set(sources.overdueSeconds());
+        this.set(sweeper.overdueSeconds);
       },
     });
     new Gauge({
@@ -87,7 +85,7 @@ export class ControllerMetrics {
       help: "Claims that list an address which is somebody else's",
       registers,
       collect() {
-        this.set(sources.conflicts());
+        this.set(adoption.conflictCount);
       },
     });
     new Gauge({
@@ -97,7 +95,7 @@ export class ControllerMetrics {
       registers,
       collect() {
         this.reset();
-        for (const [state, count] of sources.machineClaims()) this.set({ state }, count);
+        for (const [state, count] of leads() ? cluster.claimCounts : []) this.set({ state }, count);
       },
     });
     new Gauge({
@@ -105,7 +103,7 @@ export class ControllerMetrics {
       help: "1 when this controller works, 0 when another one does",
       registers,
       collect() {
-        this.set(sources.leads() ? 1 : 0);
+        this.set(leads() ? 1 : 0);
       },
     });
     new Gauge({
@@ -114,9 +112,8 @@ export class ControllerMetrics {
       labelNames: ["resource"],
       registers,
       collect() {
-        for (const [resource, synced] of Object.entries(sources.resources())) {
-          this.set({ resource }, synced ? 1 : 0);
-        }
+        const resources = { ...watched.synced, ...cluster.caches.synced, ...data?.synced };
+        for (const [resource, synced] of Object.entries(resources)) this.set({ resource }, synced ? 1 : 0);
       },
     });
     new Gauge({
@@ -126,8 +123,7 @@ export class ControllerMetrics {
       registers,
       collect() {
         this.reset();
-        for (const [state, count] of Object.entries(sources.machineData()?.objects ?? {}))
-          this.set({ state }, count);
+        for (const [state, count] of Object.entries(data?.counts.objects ?? {})) this.set({ state }, count);
       },
     });
     new Gauge({
@@ -135,7 +131,7 @@ export class ControllerMetrics {
       help: "1 when machine data is to be served and CAPM3 owns its kinds, so that nothing is written",
       registers,
       collect() {
-        this.set(sources.machineData()?.isRefused ? 1 : 0);
+        this.set(data?.counts.isRefused ? 1 : 0);
       },
     });
     new Gauge({
@@ -143,7 +139,7 @@ export class ControllerMetrics {
       help: "Secrets of machines that this process created",
       registers,
       collect() {
-        this.set(sources.machineData()?.secrets ?? 0);
+        this.set(data?.counts.secrets ?? 0);
       },
     });
     this.#carriedOut = new Counter({

@@ -1,0 +1,85 @@
+import type { SweptPod } from "../claims/reasons/fact-views.ts";
+import type { MachineSources } from "../claims/reasons/machine-facts.ts";
+import type { Verdict } from "../claims/reasons/verdict.ts";
+import { POD_ADDRESSES_MAX } from "../kube/views/held-addresses.ts";
+import { Adoption } from "./adoption.ts";
+import { OwnerPods } from "./owner-pods.ts";
+import type { ControllerPart, PartContext } from "./part.ts";
+import { PodAdoption } from "./pod-adoption.ts";
+import { CARRY_OUT_REST, LOOK_REST, Sweeper } from "./sweeper.ts";
+import { WhereaboutsRecords } from "./whereabouts-records.ts";
+
+interface AddressPartsOptions extends PartContext {
+  readonly machines: MachineSources;
+  /** Why what is known cannot be trusted, or null. */
+  doubt(): string | null;
+  onCarriedOut(verdict: Verdict): void;
+  onRefused(count: number): void;
+}
+
+/** Why each address is kept, who has those that are not recorded yet, and what is shown of it. */
+export class AddressParts {
+  readonly sweeper: Sweeper;
+  readonly adoption: Adoption;
+  readonly podAdoption: PodAdoption;
+  readonly parts: readonly ControllerPart[];
+  readonly #context: PartContext;
+
+  constructor(options: AddressPartsOptions) {
+    const { api, log, idle, events, settings, watched, machines, occur, onRefused } = options;
+    const shared = { api, log, idle };
+    const { claims, pods, allocations, networks, catalog: definitions } = watched;
+    const { sweepGraceSeconds: graceSeconds, sweepIntervalSeconds: intervalSeconds } = settings;
+    const everyMs = intervalSeconds * 1_000;
+    const sweeper = new Sweeper({
+      ...{ ...shared, intervalSeconds },
+      caches: { ...watched, machines },
+      doubt: () => options.doubt(),
+      onDue: () => occur("verdict-due"),
+      rules: {
+        graceSeconds,
+        podGoneReleaseSeconds: settings.podGoneReleaseSeconds,
+        clusterGoneReleaseSeconds: settings.clusterGoneReleaseSeconds,
+        coolingKeepSeconds: settings.coolingKeepSeconds,
+        definitionOf: (network) => definitions.definitionOf(network)?.definition ?? null,
+      },
+      onDone: (_object, verdict) => options.onCarriedOut(verdict),
+    });
+    const adoption = new Adoption({ ...shared, claims, allocations, definitions, events });
+    const podAdoption = new PodAdoption({
+      ...shared,
+      ...{ pods, allocations, networks, definitions, events, onRefused },
+    });
+    const whereabouts = new WhereaboutsRecords({ ...shared, allocations, graceSeconds });
+    const ownerPods = new OwnerPods({ ...shared, caches: watched, definitions });
+    this.sweeper = sweeper;
+    this.adoption = adoption;
+    this.podAdoption = podAdoption;
+    this.parts = [
+      {
+        ...{ name: "the sweep", everyMs, triggers: ["owner-ended"], rest: LOOK_REST },
+        nextMs: () => sweeper.nextDueMs,
+        work: (signal) => sweeper.runPass(signal),
+      },
+      {
+        ...{ name: "carrying out", everyMs, triggers: ["verdict-due"], rest: CARRY_OUT_REST },
+        work: (signal) => sweeper.carryOutDue(signal),
+      },
+      {
+        ...{ name: "adoption", everyMs, triggers: ["claim-listed"] },
+        work: (signal) => adoption.runPass(signal),
+      },
+      { name: "adoption of pods", everyMs, work: (signal) => podAdoption.runPass(signal) },
+      { name: "whereabouts' records", everyMs, work: (signal) => whereabouts.runPass(signal) },
+      { name: "the owner pods", everyMs, work: (signal) => ownerPods.runPass(signal) },
+    ];
+    this.#context = options;
+  }
+
+  warnCut({ key, namespace, name, uid }: SweptPod): void {
+    const { log, events } = this.#context;
+    const message = `the pod reports more than ${POD_ADDRESSES_MAX} addresses; the others are not read`;
+    log.warn({ pod: key }, message);
+    events.warn({ apiVersion: "v1", kind: "Pod", namespace, name, uid }, "TooManyAddresses", message);
+  }
+}

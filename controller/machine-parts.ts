@@ -1,0 +1,80 @@
+import type { MachineSources } from "../claims/reasons/machine-facts.ts";
+import { AskedNamespaces } from "./capi/asked-namespaces.ts";
+import { ClusterMachines } from "./capi/cluster-machines.ts";
+import { machineSources, servedPathIn } from "./capi/machine-sources.ts";
+import { PausedClusters } from "./capi/paused-clusters.ts";
+import { directReservation } from "./machine-data/direct-reservation.ts";
+import { OwnMode } from "./machine-data/own-mode.ts";
+import type { ControllerPart, PartContext } from "./part.ts";
+
+interface MachinePartsOptions extends PartContext {
+  onDefinitions(): void;
+}
+
+/** Machines of Cluster API, and Metal3's data of them. Their own work begins with `start`, after everything else. */
+export class MachineParts {
+  readonly cluster: ClusterMachines;
+  /** null: Metal3's data kinds are left to CAPM3. */
+  readonly data: OwnMode | null;
+  /** What the sweep judges them by. */
+  readonly sources: MachineSources;
+  readonly parts: readonly ControllerPart[];
+
+  constructor({ api, log, idle, settings, identity, events, watched, occur, ...on }: MachinePartsOptions) {
+    const shared = { api, log, idle };
+    const { allocations, networks, catalog } = watched;
+    const everyMs = settings.sweepIntervalSeconds * 1_000;
+    this.cluster = new ClusterMachines({
+      ...shared,
+      ...{ watched, events, identity, passMs: everyMs },
+      onDefinitions: () => on.onDefinitions(),
+      onOwnerGone: () => occur("owner-ended"),
+      // Before anything of it is released: what a pause tells is remembered although it may last a second only.
+      onCluster: (cluster) => {
+        if (pausedClusters.note(cluster)) occur("cluster-paused");
+      },
+    });
+    const { caches } = this.cluster;
+    this.data =
+      settings.machineData === "off"
+        ? null
+        : new OwnMode({
+            ...{ ...shared, events, catalog },
+            machines: caches,
+            direct: directReservation(this.cluster),
+            graceSeconds: settings.sweepGraceSeconds,
+          });
+    const servedPath = servedPathIn(caches);
+    const pausedClusters = new PausedClusters({ ...shared, allocations, networks, servedPath });
+    const namespaces = new AskedNamespaces(api, () => occur("namespace-asked"));
+    const data = this.data?.data ?? null;
+    this.sources = machineSources({ caches, data, networks, namespaces, pausedClusters });
+    this.parts = [
+      {
+        ...{ name: "the paused clusters", everyMs, triggers: ["cluster-paused"] },
+        work: (signal) => pausedClusters.runPass(signal),
+      },
+      {
+        ...{ name: "the namespaces", everyMs, triggers: ["namespace-asked"] },
+        work: (signal) => namespaces.runPass(signal),
+      },
+    ];
+  }
+
+  /** Resolves when they are followed, or have been stopped meanwhile. */
+  async start(stopped: () => boolean): Promise<void> {
+    if (stopped()) return;
+    this.cluster.start();
+    await this.cluster.caches.listed();
+    if (!stopped()) this.data?.start();
+  }
+
+  /** Work in hand comes to its end. */
+  async stopWork(): Promise<void> {
+    await Promise.all([this.cluster.stopWork(), this.data?.stopWork()]);
+  }
+
+  async stop(): Promise<void> {
+    await Promise.all([this.cluster.stop(), this.data?.stop()]);
+  }
+}

@@ -1,0 +1,52 @@
+import { NetworkImports } from "./network-imports.ts";
+import { NetworkStatus } from "./network-status.ts";
+import { OrphanNetworks, type OrphanNetworksOptions } from "./orphan-networks.ts";
+import type { ControllerPart, PartContext } from "./part.ts";
+import { Recoveries } from "./recoveries.ts";
+import { UdnConditions } from "./udn-conditions.ts";
+
+/** How often networks are imported, counted and shown, ms. */
+const NETWORKS_INTERVAL_MS = 3_000;
+
+interface NetworkPartsOptions extends PartContext {
+  readonly pools: OrphanNetworksOptions["pools"];
+  onRefused(count: number): void;
+}
+
+/** What was in use before a network was ours, what it has, and when it goes. */
+export class NetworkParts {
+  readonly status: NetworkStatus;
+  readonly udnConditions: UdnConditions;
+  readonly parts: readonly ControllerPart[];
+
+  constructor(options: NetworkPartsOptions) {
+    const { api, log, idle, settings, watched, pools, events, occur, onRefused } = options;
+    const { allocations, networks, catalog: definitions } = watched;
+    const shared = { api, log, idle, networks };
+    const imports = new NetworkImports({ ...shared, definitions, onRefused });
+    const status = new NetworkStatus({ ...shared, definitions, allocations });
+    const keepSeconds = Math.max(settings.coolingKeepSeconds, settings.sweepGraceSeconds);
+    const orphans = new OrphanNetworks({ ...shared, definitions, allocations, pools, keepSeconds });
+    const recoveries = new Recoveries(shared);
+    const onChange = () => occur("udns-changed");
+    const udnConditions = new UdnConditions({ api, log, idle, events, onChange });
+    this.status = status;
+    this.udnConditions = udnConditions;
+    this.parts = [
+      {
+        ...{ name: "the networks", everyMs: NETWORKS_INTERVAL_MS, triggers: ["definitions-changed"] },
+        work: async (signal) => {
+          if (watched.definitionsKnown) await imports.runPass(signal);
+          await status.runPass(signal, { writes: idle() === null });
+          if (watched.definitionsKnown) await orphans.runPass(signal);
+          await recoveries.runPass(signal);
+        },
+      },
+      {
+        ...{ name: "the user-defined networks", triggers: ["udns-changed"] },
+        everyMs: settings.sweepIntervalSeconds * 1_000,
+        work: (signal) => udnConditions.runPass(signal),
+      },
+    ];
+  }
+}

@@ -1,5 +1,5 @@
+import type { MachineSources } from "../claims/reasons/caches.ts";
 import type { SweptPod } from "../claims/reasons/fact-views.ts";
-import type { MachineSources } from "../claims/reasons/machine-facts.ts";
 import type { Verdict } from "../claims/reasons/verdict.ts";
 import { POD_ADDRESSES_MAX } from "../kube/views/held-addresses.ts";
 import { Adoption } from "./adoption.ts";

@@ -1,4 +1,4 @@
-import type { MachineSources } from "../claims/reasons/machine-facts.ts";
+import type { MachineSources } from "../claims/reasons/caches.ts";
 import { AskedNamespaces } from "./capi/asked-namespaces.ts";
 import { ClusterMachines } from "./capi/cluster-machines.ts";
 import { machineSources, servedPathIn } from "./capi/machine-sources.ts";

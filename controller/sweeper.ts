@@ -1,6 +1,6 @@
 import { attachedClaims, type Caches, cachedFacts } from "../claims/reasons/caches.ts";
 import type { Found } from "../claims/reasons/facts.ts";
-import { NO_MEMORY } from "../claims/reasons/machine-facts.ts";
+import { NO_MEMORY } from "../claims/reasons/read-facts.ts";
 import { judge } from "../claims/reasons/relations.ts";
 import type { Rules, Verdict } from "../claims/reasons/verdict.ts";
 import type { KubeApi } from "../kube/kube-api.ts";

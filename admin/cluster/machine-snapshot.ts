@@ -1,6 +1,6 @@
+import type { MachineSources } from "../../claims/reasons/caches.ts";
 import { UNKNOWN } from "../../claims/reasons/facts.ts";
-import type { MachineSources } from "../../claims/reasons/machine-facts.ts";
-import { NO_MEMORY } from "../../claims/reasons/machine-facts.ts";
+import { NO_MEMORY } from "../../claims/reasons/read-facts.ts";
 import { CAPI_GROUP, CAPI_IPAM_GROUP, capiPaths } from "../../kube/cluster-api.ts";
 import type { KubeApi } from "../../kube/kube-api.ts";
 import { ADDRESS_POOLS_PATH, type IPNetwork } from "../../kube/objects.ts";

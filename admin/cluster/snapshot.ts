@@ -3,13 +3,13 @@ import { networkObjectOf } from "../../claims/network-object.ts";
 import { readOwner } from "../../claims/network-owner.ts";
 import { DefinitionsWithPools } from "../../claims/pools/definitions-with-pools.ts";
 import { poolDefinitionKey } from "../../claims/pools/pool-definition.ts";
+import type { MachineSources } from "../../claims/reasons/caches.ts";
 import {
   type CachedAllocation,
   type ClaimViewWithFact,
   projectAllocation,
 } from "../../claims/reasons/caches.ts";
 import { claimFact, type SweptPod, sweptPod } from "../../claims/reasons/fact-views.ts";
-import type { MachineSources } from "../../claims/reasons/machine-facts.ts";
 import { isMachine } from "../../ipam/owner.ts";
 import { type KubeApi, ListRefused } from "../../kube/kube-api.ts";
 import {

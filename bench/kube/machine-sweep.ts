@@ -1,6 +1,6 @@
 import { type Caches, projectAllocation } from "../../claims/reasons/caches.ts";
 import { ABSENT, type Cache } from "../../claims/reasons/facts.ts";
-import { NO_MEMORY } from "../../claims/reasons/machine-facts.ts";
+import { NO_MEMORY } from "../../claims/reasons/read-facts.ts";
 import { Sweeper } from "../../controller/sweeper.ts";
 import { formatAddress } from "../../ipam/space/address.ts";
 import type { KubeApi } from "../../kube/kube-api.ts";

@@ -1,7 +1,14 @@
-import type { IPAllocation } from "../../kube/objects.ts";
+import type { IPAllocation, IPNetwork } from "../../kube/objects.ts";
+import type { AddressPoolView } from "../../kube/views/address-pool-view.ts";
 import type { ClaimView } from "../../kube/views/claim-view.ts";
+import type {
+  CapiClusterView,
+  MachineAddressView,
+  MachineClaimView,
+} from "../../kube/views/machine-claim-view.ts";
 import { soundAddress } from "../../store/cluster/allocations/allocation-object.ts";
 import type { DefinitionCatalog } from "../definition-catalog.ts";
+import { networkObjectOf } from "../network-object.ts";
 import type { SweptPod } from "./fact-views.ts";
 import {
   ABSENT,
@@ -9,12 +16,12 @@ import {
   type ClaimFact,
   type Facts,
   type Found,
-  type NamingPod,
+  type NamespaceFact,
   type NodeFact,
   present,
   UNKNOWN,
 } from "./facts.ts";
-import { cachedMachineFacts, type MachineSources, NO_MACHINES } from "./machine-facts.ts";
+import { type FactReader, type MachineMemory, NO_MEMORY, type ReadKinds, readFacts } from "./read-facts.ts";
 import type { StoppedPods } from "./stopped-pods.ts";
 import type { JudgedAllocation } from "./verdict.ts";
 
@@ -39,6 +46,20 @@ export interface Caches {
   readonly machines: MachineSources | null;
 }
 
+/** Followed copies of everything that machines' facts come from. By `namespace/name`, networks by name. */
+export interface MachineSources extends MachineMemory {
+  readonly claims: Cache<MachineClaimView>;
+  readonly addresses: Cache<MachineAddressView>;
+  readonly pools: Cache<AddressPoolView>;
+  readonly clusters: Cache<CapiClusterView>;
+  /** null: they are not followed. */
+  readonly data: Cache<{ readonly uid: string }> | null;
+  /** IPNetwork objects. */
+  readonly networks: Cache<{ readonly object: IPNetwork }>;
+  /** As it was read last; unknown until then. */
+  namespaceOf(name: string): Found<NamespaceFact>;
+}
+
 /** A claim, with its addresses parsed. */
 export interface ClaimViewWithFact extends ClaimView {
   readonly fact: ClaimFact;
@@ -59,27 +80,49 @@ export function projectAllocation(object: IPAllocation): CachedAllocation {
 
 /** Facts from the caches: enough to suspect, never to act. Valid for one pass. */
 export function cachedFacts(caches: Caches): Facts {
-  const attachedTo = attachedClaims(caches.allocations.items);
+  const { machines, catalog, pods } = caches;
   let naming: ReadonlyMap<string, readonly SweptPod[]> | null = null;
-  return {
-    ...(caches.machines === null ? NO_MACHINES : cachedMachineFacts(caches.machines, caches.allocations)),
-    claim: (namespace, name) => find(caches.claims, `${namespace}/${name}`, ({ fact }) => fact),
-    pod: (namespace, name) => find(caches.pods, `${namespace}/${name}`, (pod) => pod),
-    node: (name) => find(caches.nodes, name, (node) => node),
-    wasSeenStopped: (podUid) => caches.stoppedPods.has(podUid),
-    networkOfNad: (nad) => {
-      const network = caches.catalog.networkOfNad(nad);
+  let poolsByNamespace: ReadonlyMap<string, readonly AddressPoolView[]> | null = null;
+  const kinds: { readonly [K in keyof ReadKinds]: (key: string) => Found<ReadKinds[K]> } = {
+    claim: (key) => find(caches.claims, key, ({ fact }) => fact),
+    pod: (key) => find(pods, key),
+    node: (key) => find(caches.nodes, key),
+    nad: (key) => {
+      const network = catalog.networkOfNad(key);
       return network === null ? UNKNOWN : present(network);
     },
+    allocation: (key) => find(caches.allocations, key),
+    addressClaim: (key) => find(machines?.claims, key),
+    address: (key) => find(machines?.addresses, key),
+    cluster: (key) => find(machines?.clusters, key),
+    machineData: (key) => find(machines?.data, key),
+    network: (key) => {
+      if (!machines?.networks.known) return UNKNOWN;
+      const object = networkObjectOf(key, (name) => machines.networks.items.get(name)?.object);
+      return object === null ? ABSENT : present(object);
+    },
+    namespace: (key) => machines?.namespaceOf(key) ?? UNKNOWN,
+  };
+  const reader: FactReader = {
+    get: (kind, key) => kinds[kind](key),
     podsNaming: (namespace, claim) => {
-      if (!caches.pods.known) return UNKNOWN;
-      naming ??= podsByClaim(caches.pods.items);
-      const pods = naming.get(`${namespace}/${claim}`) ?? [];
-      return present(
-        pods.map((pod): NamingPod => ({ ...pod, attachedToClaim: (uid) => attachedTo(pod, uid) })),
+      if (!pods.known) return UNKNOWN;
+      naming ??= groupBy(pods.items, (pod) =>
+        pod.terminal ? [] : pod.claims.map((name) => `${pod.namespace}/${name}`),
       );
+      return present(naming.get(`${namespace}/${claim}`) ?? []);
+    },
+    addressPools: (namespace) => {
+      if (!machines?.pools.known) return UNKNOWN;
+      poolsByNamespace ??= groupBy(machines.pools.items, (pool) => [pool.namespace]);
+      return present(poolsByNamespace.get(namespace) ?? []);
     },
   };
+  return readFacts(reader, {
+    attachedToClaim: attachedClaims(caches.allocations.items),
+    wasSeenStopped: (podUid) => caches.stoppedPods.has(podUid),
+    machines: machines ?? NO_MEMORY,
+  });
 }
 
 /** Tells whether a pod is attached to an address of the claim with a UID. Indexes the allocations at the first call. */
@@ -97,22 +140,29 @@ export function attachedClaims(
   };
 }
 
-function find<T, F>(cache: Cache<T>, key: string, read: (item: T) => F): Found<F> {
-  if (!cache.known) return UNKNOWN;
+function find<T>(cache: Cache<T> | null | undefined, key: string): Found<T>;
+function find<T, F>(cache: Cache<T>, key: string, read: (item: T) => F): Found<F>;
+function find<T>(
+  cache: Cache<T> | null | undefined,
+  key: string,
+  read: (item: T) => unknown = (item) => item,
+): Found<unknown> {
+  if (!cache?.known) return UNKNOWN;
   const item = cache.items.get(key);
   return item === undefined ? ABSENT : present(read(item));
 }
 
-function podsByClaim(pods: ReadonlyMap<string, SweptPod>): Map<string, SweptPod[]> {
-  const byClaim = new Map<string, SweptPod[]>();
-  for (const pod of pods.values()) {
-    if (pod.terminal) continue;
-    for (const claim of pod.claims) {
-      const key = `${pod.namespace}/${claim}`;
-      const known = byClaim.get(key);
-      if (known === undefined) byClaim.set(key, [pod]);
-      else known.push(pod);
+function groupBy<T>(
+  items: ReadonlyMap<string, T>,
+  keysOf: (item: T) => readonly string[],
+): ReadonlyMap<string, readonly T[]> {
+  const groups = new Map<string, T[]>();
+  for (const item of items.values()) {
+    for (const key of keysOf(item)) {
+      const known = groups.get(key);
+      if (known === undefined) groups.set(key, [item]);
+      else known.push(item);
     }
   }
-  return byClaim;
+  return groups;
 }

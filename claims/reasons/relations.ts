@@ -2,9 +2,8 @@
  * claims/reasons/: why an address is kept, or given back
  *
  *   relations, machines      the tables of relations, and the verdicts about them; verdict: their words
- *   facts                    what verdicts rest on; fact-views, machine-facts: read from objects
- *   caches                   facts from followed copies
- *   fresh-facts, fresh-machine-facts, fresh-read   the same from quorum reads
+ *   facts                    what verdicts rest on; fact-views: read from objects
+ *   read-facts               facts over a reader: caches (followed copies) or fresh-facts, fresh-read (quorum reads)
  *   stopped-pods             pods that were seen to end
  */
 

@@ -1,5 +1,5 @@
 import { type Found, type NamespaceFact, UNKNOWN } from "../../claims/reasons/facts.ts";
-import { readNamespace } from "../../claims/reasons/fresh-machine-facts.ts";
+import { readNamespace } from "../../claims/reasons/fresh-facts.ts";
 import type { KubeApi } from "../../kube/kube-api.ts";
 
 /** One that is not asked for any more is forgotten after this time, ms: longer than any sweep takes. */

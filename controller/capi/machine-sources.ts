@@ -1,5 +1,4 @@
-import type { Cache } from "../../claims/reasons/caches.ts";
-import type { MachineSources } from "../../claims/reasons/machine-facts.ts";
+import type { Cache, MachineSources } from "../../claims/reasons/caches.ts";
 import type { IPNetwork } from "../../kube/objects.ts";
 import type { AskedNamespaces } from "./asked-namespaces.ts";
 import type { MachineCaches } from "./machine-caches.ts";

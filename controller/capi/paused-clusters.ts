@@ -1,7 +1,7 @@
 import { changeNetworkObject } from "../../claims/network-object.ts";
 import type { Cache, CachedAllocation } from "../../claims/reasons/caches.ts";
 import { readFact } from "../../claims/reasons/fresh-read.ts";
-import type { MachineMemory } from "../../claims/reasons/machine-facts.ts";
+import type { MachineMemory } from "../../claims/reasons/read-facts.ts";
 import { machinePaths } from "../../kube/cluster-api.ts";
 import { ApiAway, type KubeApi } from "../../kube/kube-api.ts";
 import type { IPNetwork } from "../../kube/objects.ts";

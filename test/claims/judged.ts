@@ -1,4 +1,5 @@
 /** What the tests of the sweep are about: its rules, and the owners of the allocations that it judges. */
+import { type MachineFacts, UNKNOWN } from "../../claims/reasons/facts.ts";
 import type { Rules } from "../../claims/reasons/verdict.ts";
 import type { AllocationOwner } from "../../kube/objects.ts";
 
@@ -8,6 +9,17 @@ export const RULES: Rules = {
   clusterGoneReleaseSeconds: 0,
   coolingKeepSeconds: 600,
   definitionOf: () => ({ cooldownSeconds: 60 }),
+};
+/** Machines' facts where none are followed. */
+export const NO_MACHINES: MachineFacts = {
+  addressClaim: () => UNKNOWN,
+  machineData: () => UNKNOWN,
+  machineAddress: () => UNKNOWN,
+  boundTo: () => UNKNOWN,
+  cluster: () => UNKNOWN,
+  addressPools: () => UNKNOWN,
+  namespace: () => UNKNOWN,
+  wasPaused: () => UNKNOWN,
 };
 export const CLAIM: AllocationOwner = {
   kind: "IPAMClaim",

@@ -1,9 +1,8 @@
 /** What is written when a machine's address is freed, in which order, and what happens when something comes between. */
 import { beforeEach, expect, test } from "vitest";
-import type { Caches } from "../../claims/reasons/caches.ts";
+import type { Caches, MachineSources } from "../../claims/reasons/caches.ts";
 import { projectAllocation } from "../../claims/reasons/caches.ts";
 import { type Found, type NamespaceFact, UNKNOWN } from "../../claims/reasons/facts.ts";
-import type { MachineSources } from "../../claims/reasons/machine-facts.ts";
 import { Sweeper } from "../../controller/sweeper.ts";
 import { parseInterfaceAddress } from "../../ipam/space/cidr.ts";
 import { ApiAway, type KubeRequest } from "../../kube/kube-api.ts";

@@ -12,13 +12,12 @@ import {
   type ReportedAddress,
   UNKNOWN,
 } from "../../claims/reasons/facts.ts";
-import { NO_MACHINES } from "../../claims/reasons/machine-facts.ts";
 import { judge } from "../../claims/reasons/relations.ts";
 import type { JudgedAllocation, Rules, Verdict } from "../../claims/reasons/verdict.ts";
 import { parseInterfaceAddress } from "../../ipam/space/cidr.ts";
 import type { AllocationAttachment, AllocationOwner, IPAllocation } from "../../kube/objects.ts";
 import { cooled, newAllocation, soundAddress } from "../../store/cluster/allocations/allocation-object.ts";
-import { CLAIM, POD, RULES } from "./judged.ts";
+import { CLAIM, NO_MACHINES, POD, RULES } from "./judged.ts";
 
 const SINCE = "2026-01-01T00:00:00Z";
 const CONTAINER: AllocationOwner = {

@@ -1,0 +1,141 @@
+import { formatAddress, parseAddress } from "../../ipam/space/address.ts";
+import type { MachineResource } from "../../kube/cluster-api.ts";
+import { ANNOTATION_ALLOCATION, type IPNetwork } from "../../kube/objects.ts";
+import type { AddressPoolView } from "../../kube/views/address-pool-view.ts";
+import type {
+  CapiClusterView,
+  MachineAddressView,
+  MachineClaimView,
+} from "../../kube/views/machine-claim-view.ts";
+import type { SweptPod } from "./fact-views.ts";
+import {
+  ABSENT,
+  type AddressPoolFact,
+  type ClaimFact,
+  type Facts,
+  type Found,
+  type MachineAddressFact,
+  type NamespaceFact,
+  type NodeFact,
+  present,
+  UNKNOWN,
+} from "./facts.ts";
+import type { JudgedAllocation } from "./verdict.ts";
+
+/** What can be read of each kind. By `namespace/name`; nodes, allocations, networks and namespaces by name. */
+export interface ReadKinds {
+  readonly claim: ClaimFact;
+  readonly pod: SweptPod;
+  readonly node: NodeFact;
+  /** The network of a NAD. */
+  readonly nad: string;
+  readonly allocation: JudgedAllocation;
+  readonly addressClaim: MachineClaimView;
+  readonly address: MachineAddressView;
+  readonly cluster: CapiClusterView;
+  readonly machineData: { readonly uid: string };
+  /** The IPNetwork of a network. */
+  readonly network: IPNetwork;
+  readonly namespace: NamespaceFact;
+}
+
+/** Where facts come from: followed copies, or quorum reads. */
+export interface FactReader {
+  get<K extends keyof ReadKinds>(kind: K, key: string): Found<ReadKinds[K]>;
+  /** Pods of a namespace that are not terminal and name the claim. */
+  podsNaming(namespace: string, claim: string): Found<readonly SweptPod[]>;
+  /** Every AddressPool of the namespace. */
+  addressPools(namespace: string): Found<readonly AddressPoolView[]>;
+}
+
+/** What the controller remembers, and no object says. */
+export interface FactMemory {
+  /** Whether the pod is attached to an address of the claim. */
+  readonly attachedToClaim: (pod: SweptPod, claimUid: string) => boolean;
+  readonly wasSeenStopped: Facts["wasSeenStopped"];
+  readonly machines: Pick<MachineMemory, "wasSeenPaused">;
+}
+
+/** What the controller remembers of machines, and no object says. */
+export interface MachineMemory {
+  /** A Cluster (`namespace/name`) was paused when it was last seen. False is no evidence. */
+  wasSeenPaused(cluster: string): boolean;
+  /** The collection's path in the version that is known to be served; null: not known. */
+  servedPath(resource: MachineResource): string | null;
+  /** The IPAddress (`namespace/name`) as it was seen last; null: not known. */
+  addressAt(key: string): MachineAddressView | null;
+}
+
+/** The memory of somebody who has followed nothing. */
+export const NO_MEMORY: MachineMemory = {
+  wasSeenPaused: () => false,
+  servedPath: () => null,
+  addressAt: () => null,
+};
+
+/** All facts, from whatever is read. */
+export function readFacts(reader: FactReader, memory: FactMemory): Facts {
+  const { attachedToClaim, wasSeenStopped, machines } = memory;
+  return {
+    claim: (namespace, name) => reader.get("claim", `${namespace}/${name}`),
+    pod: (namespace, name) => reader.get("pod", `${namespace}/${name}`),
+    node: (name) => reader.get("node", name),
+    wasSeenStopped,
+    networkOfNad: (nad) => reader.get("nad", nad),
+    podsNaming: (namespace, claim) =>
+      convert(reader.podsNaming(namespace, claim), (pods) =>
+        pods.map((pod) => ({ ...pod, attachedToClaim: (uid) => attachedToClaim(pod, uid) })),
+      ),
+    addressClaim: (namespace, name) => reader.get("addressClaim", `${namespace}/${name}`),
+    machineData: (namespace, name) => reader.get("machineData", `${namespace}/${name}`),
+    machineAddress: (namespace, name) =>
+      convert(reader.get("address", `${namespace}/${name}`), machineAddressFact),
+    boundTo: (name) => {
+      const allocation = reader.get("allocation", name);
+      return allocation.kind === "present" ? boundFact(allocation.it) : allocation;
+    },
+    cluster: (namespace, name) => reader.get("cluster", `${namespace}/${name}`),
+    addressPools: (namespace) =>
+      convert(reader.addressPools(namespace), (pools) => pools.map(addressPoolFact)),
+    namespace: (name) => reader.get("namespace", name),
+    wasPaused: (network, cluster) => {
+      const object = reader.get("network", network);
+      if (object.kind === "unknown") return UNKNOWN;
+      if (machines.wasSeenPaused(cluster)) return present(true);
+      // Without a record nothing is known.
+      return convert(
+        object.kind === "absent" ? UNKNOWN : object,
+        ({ status }) => status?.pausedClusters?.includes(cluster) ?? false,
+      );
+    },
+  };
+}
+
+function convert<T, F>(found: Found<T>, read: (it: T) => F): Found<F> {
+  return found.kind === "present" ? present(read(found.it)) : found;
+}
+
+function machineAddressFact(view: MachineAddressView): MachineAddressFact {
+  const { claim, pool, address, annotations } = view;
+  const allocation = annotations.get(ANNOTATION_ALLOCATION) ?? null;
+  return { claim, pool, address: canonical(address), allocation };
+}
+
+/** The UID of the owner while it is Bound. One that is not sound tells nothing. */
+function boundFact({ object, address }: JudgedAllocation): Found<string> {
+  if (address === null) return UNKNOWN;
+  if (object.status?.state !== "Bound") return ABSENT;
+  return present(object.spec.owner.uid);
+}
+
+function addressPoolFact({ network, preallocations }: AddressPoolView): AddressPoolFact {
+  return { network, preallocated: (claim) => canonical(preallocations.get(claim) ?? "") };
+}
+
+function canonical(text: string): string | null {
+  try {
+    return formatAddress(parseAddress(text));
+  } catch {
+    return null;
+  }
+}

@@ -69,14 +69,10 @@ export class PortService {
     this.reports = new PortReports(parts.clock);
     this.#wanted = new WantedState(parts.clock);
     this.#notifier = new Notifier(parts.clock);
-<<<<<<< HEAD
-=======
-    this.#reserved = new ReservedAddresses(parts.store, parts.log);
     const { clock } = parts;
     this.#computing = new PeriodicTask({ clock, rest: COMPUTING_REST, work: () => this.#compute() });
     const looking = { clock, intervalMs: LOOK_INTERVAL_MS, unref: true };
     this.#looking = new PeriodicTask({ ...looking, work: () => this.#look() });
->>>>>>> 682f237 (platform: one PeriodicTask for what runs again and again)
     const { ovn } = parts;
     this.#ovnKnown = ovn === null || !parts.enabled;
     if (!parts.enabled) {

@@ -1,6 +1,5 @@
 import { afterAll, afterEach, beforeAll, expect, test } from "vitest";
 import type { KubeObject } from "../harness/kube-api.ts";
-import { pause } from "../harness/wait.ts";
 import { interfaceOf } from "../harness/world/kubevirt-objects.ts";
 import type { Network } from "../harness/world/network.ts";
 import { World } from "../harness/world/world.ts";
@@ -21,7 +20,7 @@ test("a claim that is created three seconds after its pod is waited for", async 
   const network = await world.network("late");
   const pod = await podOf("early", "node-a", network, "late");
   const adding = world.given(pod, network);
-  await pause(3_000);
+  await world.advance(3_000);
   expect(await world.allocations(network)).toEqual([]);
   await world.claim("late", "late");
   const ips = await adding;

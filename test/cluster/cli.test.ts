@@ -7,12 +7,10 @@ import { parseAddress } from "../../ipam/space/address.ts";
 import { allocationName, networkObjectName } from "../../kube/object-names.ts";
 import { normalise } from "../cli/normalise.ts";
 import { type Certificate, makeCertificate } from "../harness/certificate.ts";
-import { HOLDFAST, run } from "../harness/daemon.ts";
 import type { KubeObject } from "../harness/kube-api.ts";
 import { pathOf } from "../harness/kube-pods.ts";
 import type { KubeVirt, Vm } from "../harness/kubevirt.ts";
 import type { NodeDaemon } from "../harness/node.ts";
-import { until } from "../harness/wait.ts";
 import type { Cluster } from "../harness/world/cluster.ts";
 import { interfaceOf } from "../harness/world/kubevirt-objects.ts";
 import { World } from "../harness/world/world.ts";
@@ -53,7 +51,7 @@ function configOf(name: string, ipam: object): string {
 
 /** The command line on a machine without daemon, as a user who may only read. */
 function cli(...args: string[]) {
-  return run(process.execPath, [HOLDFAST, "--kubeconfig", reader, ...args]);
+  return world.cli("--kubeconfig", reader, ...args);
 }
 
 async function table(...args: string[]): Promise<string> {
@@ -106,7 +104,7 @@ async function live(): Promise<void> {
   expect((await a.add(gone, { config: GREY, containerId: "c4" })).code).toBe(0);
   expect((await a.del(gone, { config: GREY, containerId: "c4" })).code).toBe(0);
   await kubevirt.removePod(gone);
-  await until(async () => {
+  await world.until(async () => {
     const objects: KubeObject[] = await cluster.api.list(ALLOCATIONS);
     const uses = objects.map(({ status }) => Object.keys(status.attachments ?? {}).length);
     return objects.some(({ status }) => status.state === "Cooling") && Math.max(...uses) === 1;
@@ -330,7 +328,7 @@ describe("check", () => {
   });
 
   test("waits for what may be on its way", async () => {
-    const since = new Date().toISOString();
+    const since = new Date(world.time.clock.wallMs()).toISOString();
     await plant("10.0.0.80/29", {
       owner: { kind: "Pod", name: "never", uid: "u2" },
       status: { state: "Bound", since },
@@ -393,8 +391,7 @@ test("release takes back what is held by mistake, and asks for force where it is
     },
     status: { state: "Bound", since: LONG_AGO },
   });
-  const release = (...args: string[]) =>
-    run(process.execPath, [HOLDFAST, "release", ...args, "--kubeconfig", admin]);
+  const release = (...args: string[]) => world.cli("release", ...args, "--kubeconfig", admin);
   expect(await release("10.0.0.50"), "no attachment is recorded, but its pod lives").toMatchObject({
     code: 1,
     stderr: expect.stringContaining("10.0.0.50 is in use by pod shop/web (net7)"),
@@ -413,7 +410,7 @@ test("release takes back what is held by mistake, and asks for force where it is
 
 describe("where the cluster is named", () => {
   const list = (args: string[], env: Record<string, string> = {}) =>
-    run(process.execPath, [HOLDFAST, ...args, "-o", "json"], env);
+    world.cliWith(env, ...args, "-o", "json");
 
   test("before or after the command, or in HOLDFAST_KUBECONFIG; --socket wins over that", async () => {
     const { stdout } = await list(["list", "--kubeconfig", reader]);
@@ -445,7 +442,7 @@ describe("where the cluster is named", () => {
       expect(stderr).toContain(remedy);
     }
     const env = { HOLDFAST_KUBECONFIG: reader };
-    const { code, stderr } = await run(process.execPath, [HOLDFAST, "backup", "x.db"], env);
+    const { code, stderr } = await world.cliWith(env, "backup", "x.db");
     expect({ code, stderr }).toMatchObject({
       code: 2,
       stderr: expect.stringContaining("HOLDFAST_KUBECONFIG names"),
@@ -464,7 +461,7 @@ describe("where the cluster is named", () => {
         [command, "--kubeconfig", none, ...more],
         ["--kubeconfig", none, command, ...more],
       ]) {
-        const { code, stdout, stderr } = await run(process.execPath, [HOLDFAST, ...args]);
+        const { code, stdout, stderr } = await world.cli(...args);
         expect(code).not.toBe(0);
         expect(stdout + stderr).toContain(`kubeconfig ${none} cannot be used`);
       }
@@ -473,8 +470,7 @@ describe("where the cluster is named", () => {
 });
 
 describe("what goes wrong", () => {
-  const as = (kubeconfig: string, ...args: string[]) =>
-    run(process.execPath, [HOLDFAST, "--kubeconfig", kubeconfig, ...args]);
+  const as = (kubeconfig: string, ...args: string[]) => world.cli("--kubeconfig", kubeconfig, ...args);
 
   function changed(change: (text: string) => string): string {
     const path = join(cluster.folder, "changed.kubeconfig");
@@ -552,7 +548,7 @@ describe("what goes wrong", () => {
   test("a cluster without Holdfast: 1, with what installs it", async () => {
     const path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/ipnetworks.ipam.holdfast.dev";
     await cluster.api.delete(path);
-    await until(async () => (await cluster.api.call("GET", NETWORKS)).status === 404, "its end");
+    await world.until(async () => (await cluster.api.call("GET", NETWORKS)).status === 404, "its end");
     expect(await cli("networks")).toEqual({
       code: 1,
       stdout: "",

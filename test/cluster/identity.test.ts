@@ -1,11 +1,9 @@
 /** Who is behind an address in a cluster: two nodes, a real API server, and what KubeVirt does when the test says so. */
 import { afterAll, afterEach, beforeAll, expect, test } from "vitest";
 import type { IdentityAnswer } from "../../identity/wire.ts";
-import { HOLDFAST, run } from "../harness/daemon.ts";
 import type { KubeObject } from "../harness/kube-api.ts";
 import { pathOf } from "../harness/kube-pods.ts";
 import type { Vm } from "../harness/kubevirt.ts";
-import { until } from "../harness/wait.ts";
 import { interfaceOf } from "../harness/world/kubevirt-objects.ts";
 import { NAMESPACE, type Network } from "../harness/world/network.ts";
 import { World } from "../harness/world/world.ts";
@@ -19,7 +17,7 @@ let world: World;
 
 beforeAll(async () => {
   const controller = { sweepIntervalSeconds: 1, sweepGraceSeconds: 1 };
-  world = await World.start({ api: "memory", nodes: ["node-b"], controller });
+  world = await World.start({ api: "memory", time: "machine", nodes: ["node-b"], controller });
   await world.startNode("node-a", { process: true });
 });
 afterEach(() => world.settled());
@@ -260,7 +258,7 @@ test("a VM that is stopped, started on another node and deleted is known by its 
   }
   // Who may read VirtualMachines is told the UUID that the guest will have.
   const admin = world.cluster.kubeconfig("admin");
-  const cli = (...args: string[]) => run(process.execPath, [HOLDFAST, "--kubeconfig", admin, ...args]);
+  const cli = (...args: string[]) => world.cli("--kubeconfig", admin, ...args);
   for (const args of [
     ["who", "--vm", "sleeper", "-o", "json"],
     ["who", "--vm", `${NAMESPACE}/sleeper`, "-o", "json"],
@@ -334,7 +332,7 @@ test("a MAC that nobody requested is the one that Multus reports", async () => {
   await world.cluster.api.patch(pathOf(NAMESPACE, "pods", "reported-0"), {
     metadata: { annotations: { "k8s.v1.cni.cncf.io/network-status": status } },
   });
-  await until(
+  await world.until(
     async () => (await who("node-a", query)).identity.interfaces[0]?.mac === mac,
     "the MAC of network-status",
   );
@@ -371,7 +369,7 @@ test("while the API server is away known identities are answered, and unknown on
     await world.del(started.pod, network, nic(network));
     expect(await refused("node-a", here(knownIp))).toEqual({ status: 404, code: "NOT_FOUND" });
     await world.node("node-a").restart("SIGKILL", { wait: false });
-    await until(() => world.node("node-a").log.includes("listening"), "the socket");
+    await world.until(() => world.node("node-a").log.includes("listening"), "the socket");
     expect((await refused("node-a", here(freshIp))).status).toBe(503);
   } finally {
     await world.cluster.startApiServer();

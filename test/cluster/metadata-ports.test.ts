@@ -2,7 +2,6 @@ import { afterAll, afterEach, beforeAll, expect, onTestFinished, test } from "vi
 import { NETWORKS_PATH } from "../../kube/objects.ts";
 import { pathOf } from "../harness/kube-pods.ts";
 import { PortClient, wantedNow } from "../harness/port-client.ts";
-import { until } from "../harness/wait.ts";
 import { configOf, NAMESPACE } from "../harness/world/network.ts";
 import { Tenant } from "../harness/world/tenant.ts";
 import { World } from "../harness/world/world.ts";
@@ -18,6 +17,7 @@ let world: World;
 beforeAll(async () => {
   world = await World.start({
     api: "memory",
+    time: "machine",
     nodes: ["node-a"],
     node: { process: true, args: ["--metadata-wait-ms", "1000"] },
   });
@@ -60,7 +60,7 @@ test("the NAD switches it on: route, port with the MAC of the selection element,
   await editNad("blue", configOf("blue", { metadata: false }));
   await anew.untilWanted([]);
   await editNad("blue", network.config);
-  await until(() => anew.wanted.length === 1, "the port to be wanted again");
+  await world.until(() => anew.wanted.length === 1, "the port to be wanted again");
   await world.del(pod, network);
   await anew.untilWanted([]);
 });
@@ -112,7 +112,7 @@ test("who shares a network may attach to it by another bridge, and is served at 
   await tenant.nad("lent", elsewhere);
   const guest = await tenant.pod("first", "node-a", "lent");
   let answer = await world.add(guest, network, { config: elsewhere });
-  await until(async () => {
+  await world.until(async () => {
     if (answer.code === 0) return true;
     answer = await world.add(guest, network, { config: elsewhere });
     return answer.code === 0;
@@ -132,7 +132,7 @@ test("metadata that is switched on later serves who is attached already, whateve
   expect(await world.given(old, before)).toEqual(["10.0.0.254/24"]);
   const network = { name: "held", config: configOf("held", { metadata: true }) };
   await editNad("held", network.config);
-  await until(() => client.wanted.some((one) => one.network === "held"), "the node to see the edit");
+  await world.until(() => client.wanted.some((one) => one.network === "held"), "the node to see the edit");
   const pod = await world.pod("new", "node-a", network);
   expect((await world.add(pod, network)).json().routes).toEqual([ROUTE]);
   expect(client.wanted.filter((one) => one.network === "held")).toMatchObject([

@@ -2,10 +2,8 @@
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { networkObjectName } from "../../kube/object-names.ts";
 import { NETWORKS_PATH, objectPath } from "../../kube/objects.ts";
-import { HOLDFAST, run } from "../harness/daemon.ts";
 import type { KubeObject } from "../harness/kube-api.ts";
 import { pathOf } from "../harness/kube-pods.ts";
-import { pause, until } from "../harness/wait.ts";
 import { configOf, NAMESPACE, type Network } from "../harness/world/network.ts";
 import { Tenant } from "../harness/world/tenant.ts";
 import { metadataApi, serviceBackends } from "../harness/world/udn-objects.ts";
@@ -39,7 +37,7 @@ const networkObject = (network: string): Promise<KubeObject | null> =>
   world.cluster.api.find(objectPath(NETWORKS_PATH, networkObjectName(network)));
 const nadPath = (name: string) =>
   pathOf(NAMESPACE, "network-attachment-definitions", name, "k8s.cni.cncf.io/v1");
-const admin = (...args: string[]) => run(process.execPath, [HOLDFAST, "--kubeconfig", kubeconfig, ...args]);
+const admin = (...args: string[]) => world.cli("--kubeconfig", kubeconfig, ...args);
 const own = (network: string, namespace: string) =>
   admin("networks", "own", network, "--namespace", namespace);
 
@@ -57,7 +55,7 @@ async function owned(name: string, ipam: object = {}, plugin: object = {}): Prom
 
 /** Tries again until an ADD succeeds: what changed is seen within seconds. */
 async function givenInTheEnd(pod: KubeObject, network: Network): Promise<void> {
-  await until(async () => (await world.add(pod, network)).code === 0, "an ADD");
+  await world.until(async () => (await world.add(pod, network)).code === 0, "an ADD");
 }
 
 describe("recorded", () => {
@@ -75,7 +73,7 @@ describe("recorded", () => {
     const guest = await evil.pod(fresh("squatter"), "node-a", "kept");
     expect(await world.refused(guest, network, 7)).toContain("belongs to namespace shop");
     expect((await networkObject("kept"))?.spec.definedIn).toBe(NAMESPACE);
-    await until(
+    await world.until(
       async () => (await admin("networks", "-o", "json")).stdout.includes('"source": "none"'),
       "the network to be without a definition, whatever the other namespace's NAD says",
     );
@@ -111,19 +109,22 @@ describe("a tenant with NAD and pod rights in its own namespace", () => {
   test("does not take another's metadata Service, though its NAD is older", async () => {
     await evil.nad("sleeper", HOST_LOCAL, { [SERVICE]: "thief" });
     // Times are in whole seconds: the owner's is certainly younger.
-    await pause(1_100);
+    await world.advance(1_100);
     await owned("vault");
     await world.cluster.api.patch(nadPath("vault"), { metadata: { annotations: { [SERVICE]: "md" } } });
     const api = metadataApi(world.cluster);
-    const backends = serviceBackends(api, "node-a");
+    const backends = serviceBackends(world.cluster, api, "node-a");
     backends.start();
     try {
       const service = async () => (await backends.backendOf("vault")) as KubeObject;
-      await until(async () => (await service())?.service === `${NAMESPACE}/md`, "the owner's Service");
+      await world.until(async () => (await service())?.service === `${NAMESPACE}/md`, "the owner's Service");
       await evil.editNad("sleeper", { spec: { config: configOf("vault") } });
       await evil.nad("vault-too", configOf("seen"), { [SERVICE]: "thief" });
       // What was written later is known, so the edit is.
-      await until(async () => (await backends.backendOf("seen")) !== null, "the tenant's NADs to be seen");
+      await world.until(
+        async () => (await backends.backendOf("seen")) !== null,
+        "the tenant's NADs to be seen",
+      );
       expect((await service())?.service).toBe(`${NAMESPACE}/md`);
     } finally {
       await backends.stop();
@@ -133,7 +134,7 @@ describe("a tenant with NAD and pod rights in its own namespace", () => {
 
   test("does not refuse a pool's ADDs by an older NAD with other ranges", async () => {
     await evil.nad("older", HOST_LOCAL);
-    await pause(1_100);
+    await world.advance(1_100);
     const network = await owned("ranges");
     await evil.editNad("older", { spec: { config: configOf("ranges", { subnets: "10.99.0.0/24" }) } });
     const pod = await evil.pod(fresh("older"), "node-b", "older");
@@ -180,7 +181,7 @@ describe("a tenant with NAD and pod rights in its own namespace", () => {
     await evil.api.patch(pathOf("evil", "pods", pod.metadata.name), {
       metadata: { annotations: { [DEFAULT_NETWORK]: null } },
     });
-    await until(
+    await world.until(
       async () => (await world.refused(pod, network, 7, primary)).includes(`pod evil/${pod.metadata.name},`),
       "the pod to be seen without its annotation",
     );
@@ -190,7 +191,10 @@ describe("a tenant with NAD and pod rights in its own namespace", () => {
     expect(said).toContain("holdfast networks own stripped --administrators");
     expect((await world.allocations(network)).length).toBe(before);
     await share("stripped", "evil");
-    await until(async () => (await world.add(pod, network, primary)).code === 0, "the share to let it in");
+    await world.until(
+      async () => (await world.add(pod, network, primary)).code === 0,
+      "the share to let it in",
+    );
     const { importedFrom } = (await networkObject("stripped"))?.status ?? {};
     expect(
       importedFrom.filter((one: KubeObject) => one.subnets),
@@ -251,14 +255,14 @@ describe("shared", () => {
     const shown = (await admin("networks", "-o", "wide")).stdout;
     expect(shown).toMatch(new RegExp(`^shared .* ${NAMESPACE} +\\* `, "m"));
     await evil.editNad("shared", { spec: { config: configOf("shared", { subnets: "10.7.0.0/24" }) } });
-    await until(async () => {
+    await world.until(async () => {
       const answer = await world.add(await guest(), network);
       return (
         answer.code !== 0 && answer.json().msg.includes("evil/shared defines network shared differently")
       );
     }, "the guest's other ranges to be refused");
     await share("shared", null);
-    await until(async () => {
+    await world.until(async () => {
       const answer = await world.add(await guest(), network);
       return answer.code !== 0 && answer.json().msg.includes("belongs to namespace shop");
     }, "the share to end");
@@ -270,7 +274,7 @@ describe("shared", () => {
     await world.cluster.api.patch(objectPath(NETWORKS_PATH, "orphaned"), { spec: { sharedWith: ["evil"] } });
     await givenInTheEnd(await evil.pod(fresh("before"), "node-a", "orphaned"), network);
     await world.cluster.api.delete(nadPath("orphaned"));
-    await until(async () => {
+    await world.until(async () => {
       const answer = await world.add(await evil.pod(fresh("after"), "node-a", "orphaned"), network);
       return answer.code !== 0 && answer.json().msg.includes("no NetworkAttachmentDefinition defines it now");
     }, "the guest to be told");

@@ -1,7 +1,6 @@
 import { afterAll, afterEach, beforeAll, expect, test } from "vitest";
 import type { KubeObject } from "../harness/kube-api.ts";
 import { pathOf } from "../harness/kube-pods.ts";
-import { until } from "../harness/wait.ts";
 import { interfaceOf } from "../harness/world/kubevirt-objects.ts";
 import { configOf, NAMESPACE, type Network } from "../harness/world/network.ts";
 import { World } from "../harness/world/world.ts";
@@ -28,7 +27,7 @@ async function editNad(name: string, config: string, sign: string): Promise<void
 
 async function untilSeen(sign: string): Promise<void> {
   for (const node of world.nodes) {
-    await until(
+    await world.until(
       async () => (await node.daemon.cli("networks", "-o", "json")).stdout.includes(sign),
       `${node.name} to see ${sign}`,
     );
@@ -141,7 +140,7 @@ test("two NADs of one network that disagree: the older counts, until the younger
   }
   await world.cluster.api.patch(nadPath("clash-two"), { spec: { config: older } });
   const mended = await through("clash-two", 2);
-  await until(async () => (await world.add(mended, one)).code === 0, "the mended NAD to serve");
+  await world.until(async () => (await world.add(mended, one)).code === 0, "the mended NAD to serve");
 });
 
 test("a range that is edited: old addresses stay, new ones come from the new range", async () => {
@@ -171,7 +170,7 @@ test("a NAD that is deleted with pods alive: repeats and DEL need none", async (
   const pod = await world.pod("orphan", "node-a", network);
   const ips = await world.given(pod, network);
   await world.cluster.api.delete(nadPath("gone"));
-  await until(
+  await world.until(
     async () =>
       !(await world.node("node-a").daemon.cli("networks", "-o", "json")).stdout.includes("shop/gone"),
     "the node to see it",

@@ -1,8 +1,6 @@
 /** A network of the nodes' own CNI configuration, and NetworkAttachmentDefinitions that have its name. */
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { HOLDFAST, run } from "../harness/daemon.ts";
 import type { KubeObject } from "../harness/kube-api.ts";
-import { pause, until } from "../harness/wait.ts";
 import { configOf, NAMESPACE, type Network } from "../harness/world/network.ts";
 import { Tenant } from "../harness/world/tenant.ts";
 import { World } from "../harness/world/world.ts";
@@ -28,7 +26,7 @@ afterAll(async () => {
   await world?.stop();
 });
 
-const admin = (...args: string[]) => run(process.execPath, [HOLDFAST, "--kubeconfig", kubeconfig, ...args]);
+const admin = (...args: string[]) => world.cli("--kubeconfig", kubeconfig, ...args);
 
 /** A pod that has only its primary interface. */
 function pod(): Promise<KubeObject> {
@@ -67,7 +65,7 @@ test("a tenant that defined the name first changes no primary interface, and an 
   expect((await world.given(web, network, PRIMARY))[0]).toMatch(/^10\.30\.0\./);
   expect((await check()).stdout).not.toContain("podnet differently");
   const late = await evil.pod("late", "node-a", "x");
-  await until(
+  await world.until(
     async () => (await world.add(late, network)).code !== 0,
     "the tenant's definition not to count",
   );
@@ -112,7 +110,7 @@ test("a bridge that is the gateway by the node's configuration alone is named by
   const check = async () => (await world.node("node-a").daemon.cli("check")).stdout;
   expect(await check()).toContain(says);
   await leftovers.editNad("bridged", JSON.stringify({ ...plugin, isGateway: true, ipam }));
-  await until(async () => !(await check()).includes(says), "the node to know the corrected definition");
+  await world.until(async () => !(await check()).includes(says), "the node to know the corrected definition");
 });
 
 test("the cluster's default network, which a definition in Multus's namespace gives to every pod", async () => {
@@ -137,10 +135,10 @@ test("the nodes' network that a namespace has now stays every pod's, as long as 
   expect((await admin("networks", "own", "handed", "--namespace", "evil")).code).toBe(0);
   await evil.nad("handed", network.config);
   const through = await evil.pod("handed", "node-a", "handed");
-  await until(async () => (await world.add(through, network)).code === 0, "the new owner's pods");
+  await world.until(async () => (await world.add(through, network)).code === 0, "the new owner's pods");
   await world.given(await pod(), network, PRIMARY);
   await evil.editNad("handed", { spec: { config: configOf("handed", { subnets: "10.38.0.0/24" }) } });
-  await until(
+  await world.until(
     async () => (await world.add(await pod(), network, PRIMARY)).code !== 0,
     "other subnets to be refused",
   );
@@ -159,7 +157,7 @@ test("an import by hand records whose the network is before it makes anything", 
   await world.kubevirt.createNad(NAMESPACE, "byhand", config);
   await leftovers.pod("byhand-old", `${NAMESPACE}/byhand`, ["10.33.0.9"]);
   // Times are in whole seconds: the owner's is certainly older.
-  await pause(1_100);
+  await world.advance(1_100);
   await evil.nad("byhand", config);
   await evil.pod("byhand-thief", "node-a", "byhand", {
     "k8s.v1.cni.cncf.io/network-status": JSON.stringify([

@@ -2,7 +2,6 @@
 import { afterAll, afterEach, beforeAll, expect, test } from "vitest";
 import type { KubeObject } from "../harness/kube-api.ts";
 import { claimName, type Vm } from "../harness/kubevirt.ts";
-import { until } from "../harness/wait.ts";
 import { interfaceOf } from "../harness/world/kubevirt-objects.ts";
 import type { Network } from "../harness/world/network.ts";
 import { World } from "../harness/world/world.ts";
@@ -50,7 +49,7 @@ test("a VM keeps its addresses, and its claim is not written again at every star
   expect((await world.readClaim(claim)).status).toEqual({ ips });
   // The other node has yet to learn what the server drops.
   expect(await runOnce(vm, "node-b", network)).toEqual(ips);
-  await until(async () => (await statusWrites()) === 2, "one write of each node");
+  await world.until(async () => (await statusWrites()) === 2, "one write of each node");
   const [before, version] = [await statusWrites(), await versionOf(claim)];
   for (const node of [...NODES, ...NODES]) expect(await runOnce(vm, node, network)).toEqual(ips);
   expect(await statusWrites()).toBe(before);

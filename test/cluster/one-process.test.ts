@@ -1,9 +1,8 @@
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { ALLOCATIONS_PATH } from "../../kube/objects.ts";
-import { type Clock, parseTime, systemClock } from "../../platform/time.ts";
+import { type Clock, parseTime } from "../../platform/time.ts";
 import type { KubeObject } from "../harness/kube-api.ts";
 import type { NodeDaemon } from "../harness/node.ts";
-import { until } from "../harness/wait.ts";
 import type { MetadataHere } from "../harness/world/metadata-here.ts";
 import { ipsOf, type Network } from "../harness/world/network.ts";
 import { World } from "../harness/world/world.ts";
@@ -26,11 +25,21 @@ beforeAll(async () => {
   const overHttp = () => ({ args, process: false, kubeconfig: world.cluster.kubeconfig("holdfast-node") });
   here = await world.startNode("here", overHttp());
   // A clock that is wrong is one node's affair.
-  const clock: Clock = { ...systemClock, wallMs: () => systemClock.wallMs() + YEAR_MS };
-  there = await world.startNode("there", { ...overHttp(), clock });
+  there = await world.startNode("there", { ...overHttp(), clock: aYearAhead(world.cluster.time.clock) });
   metadata = await world.startMetadata(here);
 });
 afterAll(() => world?.stop());
+
+function aYearAhead(clock: Clock): Clock {
+  return {
+    monotonicMs: () => clock.monotonicMs(),
+    wallMs: () => clock.wallMs() + YEAR_MS,
+    timer: (ms, fire) => clock.timer(ms, fire),
+    immediate: (fire) => clock.immediate(fire),
+    random: () => clock.random(),
+    randomBytes: (count) => clock.randomBytes(count),
+  };
+}
 
 test("two daemons, a controller and a metadata server share a process and nothing else", async () => {
   const pods = await Promise.all([startPod("a", here), startPod("b", there)]);
@@ -45,7 +54,7 @@ test("two daemons, a controller and a metadata server share a process and nothin
   expect(await addsCounted(there)).toBe(1);
   const since = (await world.cluster.api.list(ALLOCATIONS_PATH)).map(({ spec, status }) => [
     spec.address,
-    parseTime(status.since) > systemClock.wallMs() + YEAR_MS / 2,
+    parseTime(status.since) > world.cluster.time.clock.wallMs() + YEAR_MS / 2,
   ]);
   expect(since.sort()).toEqual(
     [
@@ -77,7 +86,7 @@ test("the controller gives back what a pod had", async () => {
   const stateOf = async () =>
     (await world.cluster.api.list(ALLOCATIONS_PATH)).find(({ spec }) => spec.address === address)?.status
       .state;
-  await until(async () => (await stateOf()) !== "Bound", "the release");
+  await world.until(async () => (await stateOf()) !== "Bound", "the release");
 });
 
 function startPod(name: string, node: NodeDaemon): Promise<KubeObject> {

@@ -3,7 +3,6 @@ import { afterAll, beforeAll, expect, onTestFinished, test } from "vitest";
 import type { KubeObject } from "../harness/kube-api.ts";
 import { pathOf } from "../harness/kube-pods.ts";
 import { PortClient, wantedNow } from "../harness/port-client.ts";
-import { pause, until } from "../harness/wait.ts";
 import { NAMESPACE } from "../harness/world/network.ts";
 import { UdnObjects, udnDefinitions } from "../harness/world/udn-objects.ts";
 import { World } from "../harness/world/world.ts";
@@ -55,7 +54,7 @@ function give({ metadata }: KubeObject, nad: string, ip: string): Promise<KubeOb
 
 async function untilServed(networks: readonly string[], client: PortClient): Promise<void> {
   const names = () => client.answers.at(-1)?.ovnNetworks ?? null;
-  await until(() => names()?.join() === networks.join(), `${JSON.stringify(networks)} to be served`);
+  await world.until(() => names()?.join() === networks.join(), `${JSON.stringify(networks)} to be served`);
 }
 
 test("where OVN-Kubernetes' definitions are missing, no network is named and nothing waits", async () => {
@@ -73,7 +72,7 @@ test("a network is served where it asks for it and a pod of the node is on it, a
   await udns.cudn("tenants", LAYER2, { ...SERVE, "metadata.holdfast.dev/service": `${NAMESPACE}/own` });
   const vm = await world.kubevirt.createVm(NAMESPACE, "served", []);
   const { pod } = await world.kubevirt.startVm(vm, "node-a", null);
-  await pause(200);
+  await world.advance(200);
   expect(client.answers.at(-1)?.ovnNetworks).toEqual([]);
   await give(pod, `${NAMESPACE}/blue`, "10.20.0.5");
   await untilServed(["cluster_udn_blue"], client);
@@ -105,11 +104,14 @@ test("a running pod is its VM, with interfaces of both kinds; one that does not 
   const { uid } = pod.metadata;
   await give(pod, `${NAMESPACE}/red`, "10.20.0.9");
   await world.kubevirt.setPhase(pod, "Pending");
-  await pause(200);
+  await world.advance(200);
   expect((await here(uid, "cluster_udn_red")).status).toBe(404);
 
   await world.kubevirt.setPhase(pod, "Running");
-  await until(async () => (await here(uid, "cluster_udn_red")).status === 200, "the pod to be seen running");
+  await world.until(
+    async () => (await here(uid, "cluster_udn_red")).status === 200,
+    "the pod to be seen running",
+  );
   const { network, identity } = (await here(uid, "cluster_udn_red")).json();
   expect(network).toBe("cluster_udn_red");
   expect(identity).toMatchObject({
@@ -141,5 +143,5 @@ test("a running pod is its VM, with interfaces of both kinds; one that does not 
   await world.del(pod, ours, { ifname: "net1" });
 
   await world.kubevirt.removePod(pod);
-  await until(async () => (await here(uid, "cluster_udn_red")).status === 404, "the pod to be gone");
+  await world.until(async () => (await here(uid, "cluster_udn_red")).status === 404, "the pod to be gone");
 });

@@ -2,7 +2,6 @@
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { mirrorOf } from "../harness/kube-pods.ts";
 import type { NodeDaemon } from "../harness/node.ts";
-import { pause } from "../harness/wait.ts";
 import { added, deleted, type Guest } from "../harness/world/guests.ts";
 import type { Network } from "../harness/world/network.ts";
 import { World } from "../harness/world/world.ts";
@@ -39,7 +38,7 @@ test("a deleted mirror frees nothing, and every sandbox of the pod has one addre
   await world.kubevirt.reportReady(node.name, "Unknown");
   // The API server forgets the mirror; the containers run on. Several graces of the controller and looks of the witness.
   await world.kubevirt.removePod(guest.pod);
-  await pause(6_000);
+  await world.advance(6_000);
   expect(await world.bound(net)).toEqual(held);
   const again = await mirror(net);
   expect(again.guest.pod.metadata.uid).not.toBe(guest.pod.metadata.uid);

@@ -1,6 +1,5 @@
 import { afterAll, afterEach, beforeAll, expect, test } from "vitest";
 import type { KubeObject } from "../harness/kube-api.ts";
-import { until } from "../harness/wait.ts";
 import { configOf, NAMESPACE, type Network } from "../harness/world/network.ts";
 import { World } from "../harness/world/world.ts";
 import { Leftovers, whereaboutsConfig } from "./leftovers.ts";
@@ -96,7 +95,7 @@ test("a NAD that another plugin served for a while is imported again when it com
   await leftovers.editNad("back", whereaboutsConfig("back", RANGE));
   await leftovers.pod("back-meanwhile", `${NAMESPACE}/back`, ["10.0.0.1"]);
   await leftovers.editNad("back", network.config);
-  await until(
+  await world.until(
     async () =>
       (await world.node("node-b").daemon.cli("networks", "-o", "json")).stdout.includes(`${NAMESPACE}/back`),
     "the node to know the NAD again",
@@ -266,7 +265,7 @@ test("without the right to read whereabouts' pools nothing is given, and the ref
     const network = await world.network("unread", { subnets: "10.77.0.0/29" });
     const pod = await world.pod("unread", "node-a", network);
     let said: KubeObject;
-    await until(async () => {
+    await world.until(async () => {
       const answer = await world.add(
         await world.pod(`unread-${crypto.randomUUID().slice(0, 8)}`, "node-a", network),
         network,
@@ -277,7 +276,7 @@ test("without the right to read whereabouts' pools nothing is given, and the ref
     expect(said.msg).toContain("what was in use on network unread before cannot be read");
     expect(said.details).toContain("ippools.whereabouts.cni.cncf.io");
     await api.patch(path, { rules });
-    await until(async () => (await world.add(pod, network)).code === 0, "the address to be given");
+    await world.until(async () => (await world.add(pod, network)).code === 0, "the address to be given");
   } finally {
     await api.patch(path, { rules });
   }

@@ -2,7 +2,6 @@ import { afterAll, afterEach, beforeAll, expect, test } from "vitest";
 import type { KubeObject } from "../harness/kube-api.ts";
 import { pathOf } from "../harness/kube-pods.ts";
 import { claimName, type Vm } from "../harness/kubevirt.ts";
-import { pause, until } from "../harness/wait.ts";
 import { interfaceOf } from "../harness/world/kubevirt-objects.ts";
 import type { Network } from "../harness/world/network.ts";
 import { World } from "../harness/world/world.ts";
@@ -28,12 +27,15 @@ function deleteVmObject(vm: Vm, propagationPolicy: string): Promise<unknown> {
 }
 
 async function untilTerminating(read: () => Promise<KubeObject | null>, what: string): Promise<void> {
-  await until(async () => (await read())?.metadata.deletionTimestamp !== undefined, `${what} to terminate`);
+  await world.until(
+    async () => (await read())?.metadata.deletionTimestamp !== undefined,
+    `${what} to terminate`,
+  );
 }
 
 /** Longer than the grace and some sweeps. */
 async function expectStaysBound(network: Network, ips: readonly string[]): Promise<void> {
-  await pause((GRACE_SECONDS + 2) * 1_000);
+  await world.advance((GRACE_SECONDS + 2) * 1_000);
   for (const ip of ips) expect((await world.allocation(network, ip)).status.state).toBe("Bound");
 }
 
@@ -59,7 +61,7 @@ test.each(["Background", "Foreground"] as const)(
     await world.del(pod, network, nic(network));
     await world.kubevirt.stopVm(vm, { remove: false });
     await world.kubevirt.releaseClaims(vm);
-    await until(async () => (await world.readClaim(claimName(vm, name))) === null, "the claim to go");
+    await world.until(async () => (await world.readClaim(claimName(vm, name))) === null, "the claim to go");
     await expectStaysBound(network, ips);
 
     const others: string[] = [];
@@ -73,7 +75,10 @@ test.each(["Background", "Foreground"] as const)(
     await world.del(pod, network, sandbox);
     await world.kubevirt.removePod(pod);
     await untilCooling(network, ips);
-    await until(async () => (await world.add(waiting, network)).code === 0, "the waiting pod to be served");
+    await world.until(
+      async () => (await world.add(waiting, network)).code === 0,
+      "the waiting pod to be served",
+    );
   },
 );
 
@@ -113,9 +118,9 @@ test("a VM deleted and created again under its name: nothing until the old claim
 
   await world.del(oldPod, network, nic(network));
   await world.kubevirt.releaseClaims(old);
-  await until(async () => (await world.readClaim("phoenix.phoenix")) === null, "the old claim to go");
+  await world.until(async () => (await world.readClaim("phoenix.phoenix")) === null, "the old claim to go");
   // The extension makes the new one while the pod waits, in a later second: creation times have no finer ones.
-  await pause(1_100);
+  await world.advance(1_100);
   const adding = world.given(pod, network, nic(network));
   await world.kubevirt.createClaims(vm);
   const ips = await adding;

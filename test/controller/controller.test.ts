@@ -1,5 +1,4 @@
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { until } from "../harness/wait.ts";
 import { NAMESPACE } from "../harness/world/network.ts";
 import { attachmentOf, claimOwner, podOwner } from "../harness/world/objects.ts";
 import { World } from "../harness/world/world.ts";
@@ -78,7 +77,7 @@ test.concurrent("a stopped VM's attachment goes with its node; the address stays
   await world.publish("vm", { ips: ["10.1.0.17/24"] });
   await world.kubevirt.removePod(pod);
   await world.kubevirt.deleteNode("n3");
-  await until(
+  await world.until(
     async () =>
       Object.keys((await world.allocation("blue", "10.1.0.17/24")).status.attachments ?? {}).length === 0,
     "the attachment to go",
@@ -114,10 +113,10 @@ test.concurrent("a claim that lists what is another's gets the condition and an 
   await world.becomes("blue", "10.1.0.22/24", "Bound");
   await world.claim("second", "blue", { ips: ["10.1.0.22/24"] });
   const condition = async () => (await world.readClaim("second")).status.conditions?.[0];
-  await until(async () => (await condition())?.reason === "IPAddressConflict", "the condition");
+  await world.until(async () => (await condition())?.reason === "IPAddressConflict", "the condition");
   expect(await condition()).toMatchObject({ type: "IPsAllocated", status: "False" });
   expect((await condition()).message).toContain(`${NAMESPACE}/first`);
-  await until(async () => {
+  await world.until(async () => {
     const events = await world.cluster.api.list(`/api/v1/namespaces/${NAMESPACE}/events`);
     return events.some(
       ({ reason, involvedObject: { name } }) => reason === "IPAddressConflict" && name === "second",
@@ -125,7 +124,7 @@ test.concurrent("a claim that lists what is another's gets the condition and an 
   }, "the event");
   expect((await world.readClaim("second")).status.ips).toEqual(["10.1.0.22/24"]);
   await world.deleteClaim("first");
-  await until(async () => (await condition()).status === "True", "the address to be the second's");
+  await world.until(async () => (await condition()).status === "True", "the address to be the second's");
   expect((await world.allocation("blue", "10.1.0.22/24")).spec.owner.name).toBe("second");
 });
 
@@ -163,7 +162,7 @@ test.concurrent("an IPNetwork shows how full a network is, in numbers of any siz
   const pod = await world.kubevirt.createPod(NAMESPACE, "wide-pod", { node: "n1" });
   await world.allocate("wide", "10.2.0.9/24", podOwner(pod));
   await world.allocate("wide", "fd10::9/64", podOwner(pod));
-  await until(async () => (await world.networkObject("wide")).status.allocated === "2", "the counts");
+  await world.until(async () => (await world.networkObject("wide")).status.allocated === "2", "the counts");
   expect((await world.networkObject("wide")).status).toMatchObject({
     subnets: "10.2.0.0/24,fd10::/64",
     definedBy: `${NAMESPACE}/wide`,

@@ -5,9 +5,7 @@ import { HttpKubeApi } from "../../kube/http/http-kube-api.ts";
 import { loadKubeConfig } from "../../kube/http/kube-config.ts";
 import { labelValue, networkObjectName } from "../../kube/object-names.ts";
 import { ALLOCATIONS_PATH, LABEL_NETWORK, NADS_PATH } from "../../kube/objects.ts";
-import { systemClock } from "../../platform/time.ts";
 import type { KubeObject } from "../harness/kube-api.ts";
-import { pause } from "../harness/wait.ts";
 import { configOf, NAMESPACE } from "../harness/world/network.ts";
 import { World } from "../harness/world/world.ts";
 
@@ -19,8 +17,9 @@ let world: World;
 let api: HttpKubeApi;
 
 beforeAll(async () => {
-  world = await World.start({ api: "memory" });
-  api = new HttpKubeApi(loadKubeConfig(world.cluster.kubeconfig("holdfast-node")), systemClock);
+  // More writes at once than go at once: the queue in front of them (Bottleneck) has timers of its own.
+  world = await World.start({ api: "memory", time: "machine" });
+  api = new HttpKubeApi(loadKubeConfig(world.cluster.kubeconfig("holdfast-node")), world.time.clock);
 });
 afterAll(async () => {
   api?.close();
@@ -29,7 +28,7 @@ afterAll(async () => {
 
 /** The NADs as a daemon has them after its first list. */
 async function definitions(): Promise<DefinitionCatalog> {
-  const catalog = new DefinitionCatalog(systemClock);
+  const catalog = new DefinitionCatalog(world.time.clock);
   for (const nad of await world.cluster.api.list(NADS_PATH)) catalog.upsert(projectNad(nad));
   return catalog;
 }
@@ -39,7 +38,7 @@ async function importIt(network: string) {
     definitions: await definitions(),
     log: { info() {}, warn() {} },
   };
-  return importNetwork(api, network, options);
+  return world.time.run(importNetwork(api, network, options));
 }
 
 /** By address. */
@@ -153,7 +152,7 @@ test("whose an address is: the claim that the pod names for the interface, else 
 test("an address that two claims list is the older one's; what exists already stays whose it is", async () => {
   await world.kubevirt.createNad(NAMESPACE, "gold", configOf("gold", { subnets: "10.40.0.0/24" }));
   const old = await world.claim("a-old", "gold", { ips: ["10.40.0.1/24"] });
-  await pause(1_100);
+  await world.advance(1_100);
   await world.claim("0-young", "gold", { ips: ["10.40.0.1/24", "10.40.0.2/24"] });
   await world.allocate("gold", "10.40.0.2/24", {
     kind: "Pod",

@@ -1,9 +1,7 @@
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { ALLOCATIONS_PATH, NADS_PATH, namespacedPath } from "../../kube/objects.ts";
-import { HOLDFAST, run } from "../harness/daemon.ts";
 import type { KubeObject } from "../harness/kube-api.ts";
 import { mirrorOf, pathOf } from "../harness/kube-pods.ts";
-import { pause, until } from "../harness/wait.ts";
 import { configOf, NAMESPACE } from "../harness/world/network.ts";
 import { podOwner } from "../harness/world/objects.ts";
 import { Tenant } from "../harness/world/tenant.ts";
@@ -30,7 +28,7 @@ function pod(name: string, nad: string, ips: readonly string[]): Promise<KubeObj
 
 async function eventOf(object: KubeObject, reason: string): Promise<string> {
   let found: KubeObject;
-  await until(async () => {
+  await world.until(async () => {
     const events = await world.cluster.api.list(pathOf(NAMESPACE, "events"));
     found = events.find((one) => one.reason === reason && one.involvedObject.uid === object.metadata.uid);
     return found !== undefined;
@@ -69,7 +67,7 @@ test("a pod from before that is deleted by force holds its address until its nod
   await world.allocate("forced", "10.55.0.8/24", podOwner(older));
   const nodeOf = async (address: string) => (await world.allocation("forced", address))?.status.node;
   expect(await nodeOf("10.55.0.7/24")).toBe("n2");
-  await until(async () => (await nodeOf("10.55.0.8/24")) === "n2", "its node to be recorded");
+  await world.until(async () => (await nodeOf("10.55.0.8/24")) === "n2", "its node to be recorded");
   for (const pod of [forced, older]) await world.kubevirt.removePod(pod);
   for (const host of [7, 8]) await world.stays("forced", `10.55.0.${host}/24`);
   await world.kubevirt.deleteNode("n2");
@@ -146,7 +144,7 @@ test("a network whose NAD and pods are gone shows what is left, and goes with th
   for (const name of ["beforehand", "moved"]) await world.importedNetwork(name, { subnets: "10.56.0.0/24" });
   const flags = ["--kubeconfig", world.cluster.kubeconfig("admin")];
   const own = [...flags, "networks", "own", "moved", "--namespace", "bank"];
-  expect((await run(process.execPath, [HOLDFAST, ...own])).stdout).toContain("moved belongs to bank");
+  expect((await world.cli(...own)).stdout).toContain("moved belongs to bank");
   for (const name of ["beforehand", "moved"])
     await world.cluster.api.delete(namespacedPath(NADS_PATH, NAMESPACE, name));
   await world.importedNetwork("leaving", { subnets: "10.53.0.0/24" });
@@ -161,26 +159,29 @@ test("a network whose NAD and pods are gone shows what is left, and goes with th
   const path = namespacedPath(NADS_PATH, NAMESPACE, "leaving");
   const claim = await world.claim("leaving", "leaving", { ips: ["10.53.0.4/24"] });
   await world.becomes("leaving", "10.53.0.4/24", "Bound");
-  await until(
+  await world.until(
     async () => (await world.networkObject("leaving"))?.status.allocated === "1",
     "one to be counted",
   );
   await world.cluster.api.delete(path);
-  await until(
+  await world.until(
     async () => (await world.networkObject("leaving"))?.status.size === undefined,
     "no size to be shown",
   );
   expect((await world.networkObject("leaving"))?.status).toMatchObject({ allocated: "1", cooling: "0" });
   await world.deleteClaim(claim.metadata.name);
   await world.becomes("leaving", "10.53.0.4/24", "Cooling");
-  await until(async () => (await world.networkObject("leaving"))?.status.cooling === "1", "it to be counted");
+  await world.until(
+    async () => (await world.networkObject("leaving"))?.status.cooling === "1",
+    "it to be counted",
+  );
   const resting = await world.allocation("leaving", "10.53.0.4/24");
   await world.cluster.api.delete(`${ALLOCATIONS_PATH}/${resting?.metadata.name}`);
-  await until(async () => (await world.networkObject("leaving")) === null, "the IPNetwork to go");
+  await world.until(async () => (await world.networkObject("leaving")) === null, "the IPNetwork to go");
   expect(await world.networkObject("mistyped"), "its definition is there, and wrong").not.toBeNull();
   // Made beforehand by an administrator, and never used.
   await reserve("reserved");
-  await pause(6_000);
+  await world.advance(6_000);
   for (const [name, definedIn] of [
     ["reserved", undefined],
     ["beforehand", NAMESPACE],
@@ -202,11 +203,11 @@ test("a NAD that joins an imported network is imported, and again when another p
   await world.becomes("rejoined", "10.52.0.3/24", "Bound");
   const status = async () => (await world.networkObject("rejoined"))?.status;
   const covers = (generation: number) =>
-    until(
+    world.until(
       async () => (await status())?.importedFrom.some((one: KubeObject) => one.generation === generation),
       `generation ${generation} to be covered`,
     );
-  await until(async () => (await status())?.importedFrom.length === 2, "both NADs to be covered");
+  await world.until(async () => (await status())?.importedFrom.length === 2, "both NADs to be covered");
   await pod("rejoined-later", "rejoined-too", ["10.52.0.4"]);
   await world.becomes("rejoined", "10.52.0.4/24", "Bound");
   const edit = (text: string) =>
@@ -269,7 +270,7 @@ test("what a tenant writes into its pods takes no gateway, and no more than eigh
     await world.kubevirt.setPhase(running, "Running");
     await world.becomes("victim", `${host(2)}/22`, "Bound");
     expect(await world.state("victim", `${host(1)}/22`)).toBe("none");
-    await until(async () => (await bound()).length === 8, "what it may have to be recorded");
+    await world.until(async () => (await bound()).length === 8, "what it may have to be recorded");
     for (const first of [600, 700]) {
       await evil.api.patch(`${path}/running`, { metadata: { annotations: notes(first, 90) } });
       await world.stays("victim", `${host(2)}/22`);

@@ -8,11 +8,9 @@ import type { OpenKubeApi } from "../../kube/kube-api.ts";
 import { networkObjectName } from "../../kube/object-names.ts";
 import { namespacedPath } from "../../kube/objects.ts";
 import type { KubeServiceBackends } from "../../metadata/tenant/services.ts";
-import { systemClock } from "../../platform/time.ts";
 import { ApiProxy, type ProxyRequest } from "../harness/api-proxy.ts";
 import type { KubeObject } from "../harness/kube-api.ts";
 import { pathOf } from "../harness/kube-pods.ts";
-import { pause, until } from "../harness/wait.ts";
 import { configOf, NAMESPACE } from "../harness/world/network.ts";
 import {
   endpointOf,
@@ -46,7 +44,7 @@ afterAll(async () => {
 });
 
 test("without the definitions: NADs refer to Services all the same, and other networks to none", async () => {
-  const early = serviceBackends(api, NODE);
+  const early = serviceBackends(world.cluster, api, NODE);
   early.start();
   await world.kubevirt.createNad(NAMESPACE, "plain", configOf("plain", { subnets: "10.1.0.0/24" }));
   expect(await early.backendOf("plain")).toBeNull();
@@ -57,7 +55,7 @@ test("without the definitions: NADs refer to Services all the same, and other ne
     configOf("served", { subnets: "10.2.0.0/24" }),
   );
   await annotate(nad, "early");
-  await until(async () => (await early.backendOf("served")) !== null, "the annotation to be seen");
+  await world.until(async () => (await early.backendOf("served")) !== null, "the annotation to be seen");
   expect(await early.backendOf("served")).toEqual({
     kind: "service",
     service: `${NAMESPACE}/early`,
@@ -74,7 +72,7 @@ describe("the definitions of OVN-Kubernetes, which drop metadataServiceRef", () 
   beforeAll(async () => {
     await world.cluster.apply(udnDefinitions("pruning"));
     controller = await world.startController();
-    backends = serviceBackends(api, NODE);
+    backends = serviceBackends(world.cluster, api, NODE);
     backends.start();
   });
 
@@ -129,7 +127,7 @@ describe("the definitions of OVN-Kubernetes, which drop metadataServiceRef", () 
   });
 
   test("a node without an endpoint of its own: 503 there, and an event that names it", async () => {
-    const other = serviceBackends(api, "node-z");
+    const other = serviceBackends(world.cluster, api, "node-z");
     other.start();
     expect(await other.backendOf("shop_blue")).toMatchObject({ kind: "service", endpoints: [] });
     const event = await objects.event(NAMESPACE, "blue", "MetadataServiceNoLocalEndpoint");
@@ -144,10 +142,13 @@ describe("the definitions of OVN-Kubernetes, which drop metadataServiceRef", () 
     const name = "m".repeat(64);
     await objects.udn(NAMESPACE, "long", PRIMARY, { [SERVICE_ANNOTATION]: name });
     await becomes(udnPath("long"), "False", `Service ${NAMESPACE}/${name} does not exist`);
-    await until(async () => (await backends.backendOf("shop_long")) !== null, "the network to be heard of");
-    const startMs = performance.now();
+    await world.until(
+      async () => (await backends.backendOf("shop_long")) !== null,
+      "the network to be heard of",
+    );
+    const startMs = world.time.clock.monotonicMs();
     expect(await backends.backendOf("shop_long")).toMatchObject({ kind: "service", endpoints: [] });
-    expect(performance.now() - startMs).toBeLessThan(2_500);
+    expect(world.time.clock.monotonicMs() - startMs).toBeLessThan(2_500);
   });
 
   test("an API server that does not say which EndpointSlices it has is asked again", async () => {
@@ -156,8 +157,8 @@ describe("the definitions of OVN-Kubernetes, which drop metadataServiceRef", () 
       path.startsWith("/apis/discovery.k8s.io/v1?") || path.endsWith("/v1");
     proxy.rule({ when: isAsked, times: 1, act: { status: 406, body: {} } });
     const kubeconfig = world.cluster.kubeconfig("holdfast-metadata", proxy.url);
-    const proxied = new HttpKubeApi(loadKubeConfig(kubeconfig), systemClock);
-    const fresh = serviceBackends(proxied, NODE);
+    const proxied = new HttpKubeApi(loadKubeConfig(kubeconfig), world.time.clock);
+    const fresh = serviceBackends(world.cluster, proxied, NODE);
     fresh.start();
     try {
       expect(await fresh.backendOf("shop_blue")).toMatchObject({ endpoints: ["10.244.1.1:8080"] });
@@ -215,7 +216,7 @@ describe("the definitions of OVN-Kubernetes, which drop metadataServiceRef", () 
     const event = await objects.event("default", "nameless", "ReferenceInvalid");
     expect(event).toMatchObject({ message, involvedObject: { kind: "ClusterUserDefinedNetwork" } });
     expect(event.source.component).toBe("holdfast-controller");
-    await until(
+    await world.until(
       async () => (await backends.backendOf("cluster_udn_nameless")) !== null,
       "the network to be heard of",
     );
@@ -237,30 +238,30 @@ describe("the definitions of OVN-Kubernetes, which drop metadataServiceRef", () 
     await world.cluster.api.patch(udnPath("fickle"), {
       metadata: { annotations: { [SERVICE_ANNOTATION]: null } },
     });
-    await until(
+    await world.until(
       async () => (await objects.condition(udnPath("fickle"))) === undefined,
       "the condition to go",
     );
     const { status } = await world.cluster.api.get(udnPath("fickle"));
     expect(status.conditions).toEqual([expect.objectContaining(ours)]);
-    await until(async () => (await backends.backendOf("shop_fickle")) === null, "the backend to go");
+    await world.until(async () => (await backends.backendOf("shop_fickle")) === null, "the backend to go");
   });
 
   test("a condition is written once and not again", async () => {
     const before = (await world.cluster.writes("userdefinednetworks/status")).patch;
-    await pause(4_000);
+    await world.advance(4_000);
     expect((await world.cluster.writes("userdefinednetworks/status")).patch).toBe(before);
   });
 
   test("a network that is defined in another namespace is not a UserDefinedNetwork's", async () => {
     await world.kubevirt.createNad("bank", "odd", configOf("shop_odd", { subnets: "10.5.0.0/24" }));
-    await until(
+    await world.until(
       async () => (await world.networkObject(networkObjectName("shop_odd")))?.spec.definedIn === "bank",
       "it to be recorded as bank's",
     );
     await objects.udn(NAMESPACE, "odd", PRIMARY, { [SERVICE_ANNOTATION]: "md" });
     await becomes(udnPath("odd"), "True", `metadata requests go to Service ${NAMESPACE}/md`);
-    await until(async () => (await backends.backendOf("shop_odd")) === null, "both to be heard of");
+    await world.until(async () => (await backends.backendOf("shop_odd")) === null, "both to be heard of");
     expect(await backends.backendOf("shop_odd")).toBeNull();
   });
 
@@ -272,11 +273,11 @@ describe("the definitions of OVN-Kubernetes, which drop metadataServiceRef", () 
       configOf("shop_own", { subnets: "10.6.0.0/24" }),
     );
     await annotate(thief, "thief");
-    await until(
+    await world.until(
       async () => (await world.networkObject(networkObjectName("shop_own")))?.spec.definedIn === NAMESPACE,
       "it to be recorded as the UserDefinedNetwork's",
     );
-    await until(
+    await world.until(
       async () =>
         ((await backends.backendOf("shop_own")) as KubeObject | null)?.service === `${NAMESPACE}/md`,
       "the UserDefinedNetwork's Service",
@@ -289,10 +290,10 @@ test("definitions that keep the field: it is read where it is", async () => {
   // For up to two minutes after a change of a definition the server's open watches go on with the old one.
   await Promise.all([controller.stop(), backends.stop()]);
   controller = await world.startController();
-  backends = serviceBackends(api, NODE);
+  backends = serviceBackends(world.cluster, api, NODE);
   backends.start();
   const spec = { ...PRIMARY, metadataServiceRef: { name: "md" } };
-  await until(async () => {
+  await world.until(async () => {
     const { spec: stored, metadata } = await objects.udn(NAMESPACE, "kept", spec);
     if (stored.metadataServiceRef !== undefined) return true;
     await world.cluster.api.delete(udnPath(metadata.name));
@@ -318,9 +319,9 @@ test("a definition without conditions: the event tells, and nothing is written f
   await objects.cudn("silent", { ...network, metadataServiceRef: { name: "md", namespace: NAMESPACE } });
   const { message } = await objects.event("default", "silent", "ReferenceInvalid");
   expect(message).toBe("metadataServiceRef requires at least one IPv4 subnet");
-  await pause(2_000);
+  await world.advance(2_000);
   const before = (await world.cluster.writes("clusteruserdefinednetworks/status")).patch;
-  await pause(4_000);
+  await world.advance(4_000);
   expect((await world.cluster.writes("clusteruserdefinednetworks/status")).patch).toBe(before);
   expect(await objects.condition(`${CUDNS_PATH}/silent`)).toBeUndefined();
 });
@@ -329,11 +330,11 @@ test("an API server that is away: what was followed is answered, what is new is 
   const stopped = world.cluster.stopApiServer();
   await stopped;
   expect(await backends.backendOf("shop_blue")).toMatchObject({ endpoints: ["10.244.1.1:8080"] });
-  const late = serviceBackends(api, NODE);
+  const late = serviceBackends(world.cluster, api, NODE);
   late.start();
   await expect(late.backendOf("shop_blue")).rejects.toMatchObject({ name: "ApiAway" });
   await world.cluster.startApiServer();
-  await until(
+  await world.until(
     async () =>
       ((await late.backendOf("shop_blue").catch(() => null)) as KubeObject)?.endpoints?.length === 1,
     "the endpoints after all",
@@ -342,8 +343,8 @@ test("an API server that is away: what was followed is answered, what is new is 
 });
 
 test("`holdfast networks` of the cluster shows them, with who defines them", async () => {
-  const admin = new HttpKubeApi(loadKubeConfig(world.cluster.kubeconfig("admin")), systemClock);
-  const items = await new ClusterAdmin({ api: admin, silenceMs: 0 }).networks();
+  const admin = new HttpKubeApi(loadKubeConfig(world.cluster.kubeconfig("admin")), world.time.clock);
+  const items = await world.time.run(new ClusterAdmin({ api: admin, silenceMs: 0 }).networks());
   admin.close();
   const named = new Map(items.map((item) => [item.name, item]));
   expect(named.get("shop_blue")).toMatchObject({
@@ -356,22 +357,26 @@ test("`holdfast networks` of the cluster shows them, with who defines them", asy
 
 async function endpointsBecome(network: string, endpoints: readonly string[]): Promise<void> {
   let last: KubeObject;
-  await until(async () => {
-    last = await backends.backendOf(network);
-    return JSON.stringify(last?.endpoints) === JSON.stringify(endpoints);
-  }, `the endpoints of ${network} to be ${endpoints}`).catch((error) => {
-    throw new Error(`${error.message}; they are ${JSON.stringify(last?.endpoints)}`);
-  });
+  await world
+    .until(async () => {
+      last = await backends.backendOf(network);
+      return JSON.stringify(last?.endpoints) === JSON.stringify(endpoints);
+    }, `the endpoints of ${network} to be ${endpoints}`)
+    .catch((error) => {
+      throw new Error(`${error.message}; they are ${JSON.stringify(last?.endpoints)}`);
+    });
 }
 
 async function becomes(path: string, status: string, message: string): Promise<void> {
   let last: KubeObject;
-  await until(async () => {
-    last = await objects.condition(path);
-    return last?.status === status && last.message === message;
-  }, `the condition of ${path}`).catch((error) => {
-    throw new Error(`${error.message}; it is ${JSON.stringify(last)}`);
-  });
+  await world
+    .until(async () => {
+      last = await objects.condition(path);
+      return last?.status === status && last.message === message;
+    }, `the condition of ${path}`)
+    .catch((error) => {
+      throw new Error(`${error.message}; it is ${JSON.stringify(last)}`);
+    });
 }
 
 async function annotate(nad: KubeObject, service: string): Promise<void> {

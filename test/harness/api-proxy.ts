@@ -3,6 +3,7 @@ import type { ClientRequest, IncomingHttpHeaders, IncomingMessage, ServerRespons
 import * as http from "node:http";
 import * as https from "node:https";
 import type { AddressInfo, Socket } from "node:net";
+import type { Clock } from "../../platform/time.ts";
 import type { Cluster } from "./world/cluster.ts";
 
 export interface ProxyRequest {
@@ -54,10 +55,13 @@ export class ApiProxy {
   readonly #sockets = new Set<Socket>();
   readonly #watches = new Set<OpenWatch>();
   readonly #headers: Readonly<Record<string, string>>;
+  /** Of what is answered later. */
+  readonly #clock: Clock;
   #rules: { rule: ProxyRule; left: number }[] = [];
 
   private constructor(cluster: Cluster, headers: Readonly<Record<string, string>>) {
     this.#headers = headers;
+    this.#clock = cluster.time.clock;
     this.ca = cluster.ca;
     this.#upstream = new URL(cluster.server);
     const handle = (asked: IncomingMessage, answer: ServerResponse) => this.#handle(asked, answer);
@@ -145,7 +149,7 @@ export class ApiProxy {
     else if (typeof act === "object" && act !== null && "status" in act) answerItself(act, entry, answer);
     else if (typeof act === "object" && act !== null) {
       asked.pause();
-      setTimeout(() => this.#forward(asked, answer, entry), act.delayMs);
+      this.#clock.timer(act.delayMs, () => this.#forward(asked, answer, entry));
     } else this.#forward(asked, answer, entry);
   }
 

@@ -11,7 +11,7 @@ import { type KubeApi, type KubeObject, ServerApi } from "./kube-api.ts";
 import { applyObjects, definitionsServed, readManifestFolder, readManifests } from "./kube-manifests.ts";
 import { NO_WRITES, readsOf, type WriteCounts, writesOf } from "./kube-metrics.ts";
 import { freePorts, type KubeProcess } from "./kube-process.ts";
-import { until } from "./wait.ts";
+import { machineTime, until } from "./wait.ts";
 import { ACCOUNTS, type Account, type Cluster, type ClusterUser } from "./world/cluster.ts";
 import { kubeconfigText } from "./world/kubeconfig.ts";
 
@@ -44,6 +44,7 @@ export class TestCluster implements Cluster {
   /** A client with every right. */
   readonly api: KubeApi;
   readonly folder: string;
+  readonly time = machineTime;
   readonly #adminToken = randomUUID();
   readonly #tokens = new Map<ClusterUser, string>();
   readonly #parts: { etcd: KubeProcess; apiServer: KubeProcess; controllerManager: KubeProcess | null };

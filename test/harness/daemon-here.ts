@@ -3,9 +3,9 @@ import { join } from "node:path";
 import pino from "pino";
 import type * as DaemonBundle from "../../daemon/main.ts";
 import type { Connect } from "../../kube/kube-api.ts";
-import { type Clock, systemClock } from "../../platform/time.ts";
+import type { Clock } from "../../platform/time.ts";
 import { newFolder, RunningDaemon } from "./daemon.ts";
-import { until } from "./wait.ts";
+import { machineTime, type TestTime } from "./wait.ts";
 
 const BUNDLE = join(import.meta.dirname, "../../dist/lib/daemon.cjs");
 
@@ -15,6 +15,9 @@ export interface DaemonHereOptions {
   /** The way to the API server of its cluster. */
   readonly connect?: Connect | undefined;
   readonly env?: Readonly<Record<string, string>> | undefined;
+  /** What it lives in; default: the machine's. */
+  readonly time?: TestTime | undefined;
+  /** Default: that of its time. */
   readonly clock?: Clock | undefined;
 }
 
@@ -26,13 +29,13 @@ export class DaemonHere extends RunningDaemon {
   #daemon: DaemonBundle.Daemon | null = null;
   #log = "";
 
-  private constructor(folder: string) {
-    super(folder);
+  private constructor(folder: string, time: TestTime) {
+    super(folder, time);
   }
 
   /** `args`: flags of `holdfast daemon`, each with its value. */
   static async start(args: readonly string[] = [], options: DaemonHereOptions = {}): Promise<DaemonHere> {
-    const here = new DaemonHere(options.folder ?? newFolder());
+    const here = new DaemonHere(options.folder ?? newFolder(), options.time ?? machineTime);
     try {
       await here.#begin(args, options);
       return here;
@@ -48,7 +51,7 @@ export class DaemonHere extends RunningDaemon {
   }
 
   override async ready(): Promise<void> {
-    await until(
+    await this.time.until(
       async () => (await this.get("/readyz").catch(() => null))?.status === 200,
       () => `readiness; log: ${this.#log}`,
     );
@@ -57,15 +60,16 @@ export class DaemonHere extends RunningDaemon {
   /** Ends it as SIGTERM does; the folder stays. */
   override async end(signal: NodeJS.Signals = "SIGTERM"): Promise<null> {
     if (signal !== "SIGTERM") throw new Error(`a daemon in the test's own process cannot get ${signal}`);
-    await this.#daemon?.stop();
+    if (this.#daemon !== null) await this.time.run(this.#daemon.stop());
     this.#daemon = null;
     return null;
   }
 
   async #begin(
     args: readonly string[],
-    { connect, env = {}, clock = systemClock }: DaemonHereOptions,
+    { connect, env = {}, clock = this.time.clock }: DaemonHereOptions,
   ): Promise<void> {
+    // All of it first, what is read only in a cluster too: no time of the world passes meanwhile.
     const { Daemon, loadDaemonSettings }: typeof DaemonBundle = await programOf(connect);
     const flags = { state: this.state, socket: this.socket, ...flagsOf(args) };
     const settings = loadDaemonSettings(flags, env);
@@ -74,13 +78,15 @@ export class DaemonHere extends RunningDaemon {
     };
     const log = pino({ level: settings.logLevel, base: null }, { write });
     this.#daemon = await Daemon.create(settings, log, clock, "0.0.0", connect);
-    await this.#daemon.start();
+    await this.time.run(this.#daemon.start());
   }
 }
 
 /** Of `dist/`; from the sources where it is handed a connection, whose errors it has to know by their classes. */
-function programOf(connect: Connect | undefined): Promise<typeof DaemonBundle> {
-  return connect === undefined ? createRequire(import.meta.url)(BUNDLE) : import("../../daemon/main.ts");
+async function programOf(connect: Connect | undefined): Promise<typeof DaemonBundle> {
+  if (connect === undefined) return createRequire(import.meta.url)(BUNDLE);
+  await import("../../daemon/cluster-node.ts");
+  return import("../../daemon/main.ts");
 }
 
 /** `--boot-id-file`, `x` as the setting bootIdFile. */

@@ -4,7 +4,7 @@ import { existsSync, mkdtempSync, rmSync } from "node:fs";
 import { request } from "node:http";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { until } from "./wait.ts";
+import { machineTime, type TestTime, until } from "./wait.ts";
 
 /** Of this repository, also where a bundle of the benchmark has this file in build/bench. */
 export const ROOT = join(import.meta.dirname, "../..");
@@ -35,12 +35,15 @@ export abstract class RunningDaemon {
   readonly socket: string;
   readonly state: string;
   readonly spool: string;
+  /** What it lives in: who asks it something lets it pass. */
+  readonly time: TestTime;
 
-  protected constructor(folder: string) {
+  protected constructor(folder: string, time: TestTime = machineTime) {
     this.folder = folder;
     this.socket = join(folder, "s.sock");
     this.state = join(folder, "state");
     this.spool = join(folder, "state", "spool");
+    this.time = time;
   }
 
   /** Everything the daemon has logged so far. */
@@ -59,24 +62,27 @@ export abstract class RunningDaemon {
 
   /** Runs the plugin binary as a container runtime would. */
   cni(verb: string, containerId: string, options: CniOptions = {}): Promise<CniAnswer> {
-    return runShim(verb, containerId, { socket: this.socket, spool: this.spool, ...options });
+    const { socket, spool } = this;
+    return this.time.run(runShim(verb, containerId, { socket, spool, ...options }));
   }
 
   get(path: string): Promise<ApiAnswer> {
-    return call(this.socket, "GET", path);
+    return this.time.run(call(this.socket, "GET", path));
   }
 
   post(path: string, body: unknown): Promise<ApiAnswer> {
-    return call(this.socket, "POST", path, typeof body === "string" ? body : JSON.stringify(body));
+    const text = typeof body === "string" ? body : JSON.stringify(body);
+    return this.time.run(call(this.socket, "POST", path, text));
   }
 
   delete(path: string): Promise<ApiAnswer> {
-    return call(this.socket, "DELETE", path);
+    return this.time.run(call(this.socket, "DELETE", path));
   }
 
   /** Runs a command of the command line against this daemon. */
   cli(...args: string[]): Promise<{ code: number; stdout: string; stderr: string }> {
-    return run(process.execPath, [HOLDFAST, ...args], { HOLDFAST_SOCKET: this.socket });
+    const env = { HOLDFAST_SOCKET: this.socket, ...this.time.environment };
+    return this.time.run(run(process.execPath, [HOLDFAST, ...args], env));
   }
 }
 

@@ -1,6 +1,6 @@
-import type { KubeObject } from "./kube-api.ts";
+import type { KubeApi, KubeObject } from "./kube-api.ts";
 import { KubePods, pathOf } from "./kube-pods.ts";
-import { until } from "./wait.ts";
+import { machineTime, type TestTime } from "./wait.ts";
 import {
   CLAIM_FINALIZER,
   CLAIMS,
@@ -43,7 +43,13 @@ export function claimName(vm: Vm, logical: string): string {
 
 /** Does to the API what KubeVirt and its IPAM extension do around a VM, step by step, when the test says so. */
 export class KubeVirt extends KubePods {
+  readonly #time: TestTime;
   #launchers = 0;
+
+  constructor(api: KubeApi, time = machineTime) {
+    super(api);
+    this.#time = time;
+  }
 
   /** The VM object, stopped. The extension makes its claims when it starts. */
   async createVm(namespace: string, name: string, networks: readonly VmNetwork[]): Promise<Vm> {
@@ -134,7 +140,7 @@ export class KubeVirt extends KubePods {
     await this.stopVm(vm);
     if (options.release === false) return;
     await this.releaseClaims(vm);
-    await until(async () => {
+    await this.#time.until(async () => {
       const claims = await Promise.all(vm.networks.map(({ logical }) => this.claim(vm, logical)));
       const path = pathOf(vm.namespace, "virtualmachines", vm.name, KUBEVIRT);
       return claims.every((claim) => claim === null) && (await this.api.find(path)) === null;

@@ -4,6 +4,7 @@ import type { Clock } from "../../platform/time.ts";
 import { type CniAnswer, type RunningDaemon, TestDaemon } from "./daemon.ts";
 import { DaemonHere } from "./daemon-here.ts";
 import type { KubeObject } from "./kube-api.ts";
+import { machineTime, type TestTime } from "./wait.ts";
 
 export interface NodeOptions {
   /** The node's name. */
@@ -18,7 +19,9 @@ export interface NodeOptions {
   readonly env?: Readonly<Record<string, string>>;
   /** Wait for readiness; default true. */
   readonly wait?: boolean;
-  /** Of a daemon in the process of the test. */
+  /** What it lives in; default: the machine's. */
+  readonly time?: TestTime | undefined;
+  /** Of a daemon in the process of the test; default: that of its time. */
   readonly clock?: Clock | undefined;
 }
 
@@ -56,6 +59,10 @@ export class NodeDaemon {
 
   get log(): string {
     return this.daemon.log;
+  }
+
+  get time(): TestTime {
+    return this.options.time ?? machineTime;
   }
 
   /** Of a daemon that is a process of its own. */
@@ -117,7 +124,7 @@ export function cniArgs(pod: KubeObject, containerId: string): string {
 }
 
 async function launch(options: NodeOptions): Promise<RunningDaemon> {
-  const { connect, folder, env, clock } = options;
+  const { connect, folder, env, time, clock } = options;
   const args = ["--kubeconfig", options.kubeconfig, "--node", options.node, ...(options.args ?? [])];
   if (connect === undefined)
     return TestDaemon.start({
@@ -126,7 +133,7 @@ async function launch(options: NodeOptions): Promise<RunningDaemon> {
       ...(env === undefined ? {} : { env }),
       ...(options.wait === undefined ? {} : { wait: options.wait }),
     });
-  const daemon = await DaemonHere.start(args, { folder, connect, env, clock });
+  const daemon = await DaemonHere.start(args, { folder, connect, env, time, clock });
   if (options.wait !== false) await daemon.ready();
   return daemon;
 }

@@ -1,7 +1,7 @@
 import { request } from "node:http";
 import type { FailedPort, PortReport, WantedPort, WantedPorts } from "../../metadata/ports/wire.ts";
+import { sleep } from "../../platform/time.ts";
 import { type ApiAnswer, network, type ServedDaemon } from "./daemon.ts";
-import { pause, until } from "./wait.ts";
 
 /** A bridge network whose VMs have metadata. */
 export function withMetadata(name: string, ipam: object = {}, plugin: object = {}): object {
@@ -48,12 +48,12 @@ export class PortClient {
 
   async untilWanted(summary: readonly string[]): Promise<void> {
     const reached = () => this.answers.length > 0 && this.summary.join() === summary.join();
-    await until(reached, `${JSON.stringify(summary)} to be wanted`);
+    await this.#daemon.time.until(reached, `${JSON.stringify(summary)} to be wanted`);
   }
 
   async stop(): Promise<void> {
     this.#life.abort();
-    await this.#running;
+    await this.#daemon.time.run(this.#running);
   }
 
   async #run(): Promise<void> {
@@ -66,7 +66,7 @@ export class PortClient {
         this.#life.signal,
       ).catch(() => null);
       if (answer?.status !== 200) {
-        await pause(20);
+        await sleep(this.#daemon.time.clock, 20);
         continue;
       }
       const wanted: WantedPorts = answer.json();
@@ -125,12 +125,12 @@ export function poll(daemon: ServedDaemon, report: unknown, signal?: AbortSignal
 
 /** Asks once and does not wait. */
 export async function wantedNow(daemon: ServedDaemon): Promise<WantedPorts> {
-  return (await poll(daemon, NOTHING_APPLIED)).json();
+  return (await daemon.time.run(poll(daemon, NOTHING_APPLIED))).json();
 }
 
 /** The log comes through a pipe, some time after the answer. */
 export function untilLogged(daemon: ServedDaemon, text: string): Promise<void> {
-  return until(() => daemon.log.includes(text), `the log to say ${text}`);
+  return daemon.time.until(() => daemon.log.includes(text), `the log to say ${text}`);
 }
 
 /** A metric without labels of other kinds: `metric(daemon, 'holdfast_metadata_ports{state="up"}')`. */

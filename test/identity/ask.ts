@@ -1,13 +1,16 @@
 import { join } from "node:path";
-import { type ApiAnswer, call, type TestDaemon } from "../harness/daemon.ts";
+import { type ApiAnswer, call, type RunningDaemon } from "../harness/daemon.ts";
 
-export function identitySocket(daemon: Pick<TestDaemon, "folder">): string {
+export function identitySocket(daemon: Pick<RunningDaemon, "folder">): string {
   return join(daemon.folder, "identity.sock");
 }
 
 /** One question to the read-only socket, on a connection of its own. */
-export function askIdentity(daemon: Pick<TestDaemon, "folder">, query: string): Promise<ApiAnswer> {
-  return askSocket(identitySocket(daemon), "GET", `/v1/identity?${query}`);
+export function askIdentity(
+  daemon: Pick<RunningDaemon, "folder" | "time">,
+  query: string,
+): Promise<ApiAnswer> {
+  return daemon.time.run(askSocket(identitySocket(daemon), "GET", `/v1/identity?${query}`));
 }
 
 export function askSocket(

@@ -1,7 +1,6 @@
 /** Cluster API's admission does not answer, or refuses: the address is kept, and told as soon as it may be. */
 import { afterEach, beforeEach, expect, test } from "vitest";
 import type { ClusterApi } from "../harness/machines/cluster-api.ts";
-import { pause, until } from "../harness/wait.ts";
 import type { World } from "../harness/world/world.ts";
 import { startMachines } from "./in-world.ts";
 
@@ -24,9 +23,9 @@ const held = async () => (await world.bound({ name: "blue" })).map((text) => tex
 test("while admission is down the address is kept, and told when it is back", async () => {
   await capi.admission.become("down");
   await capi.claim("node-0", "machines");
-  await until(async () => (await held()).length === 1, "an allocation");
+  await world.until(async () => (await held()).length === 1, "an allocation");
   const [address] = await held();
-  await pause(PASSES_MS);
+  await world.advance(PASSES_MS);
   expect(await held()).toEqual([address]);
   expect((await capi.readClaim("node-0")).status?.addressRef).toBeUndefined();
   await capi.admission.become("up");
@@ -42,7 +41,7 @@ test("what admission refuses an address for is told to the claim", async () => {
   expect(message).toContain("the test refuses it");
   const [address] = await held();
   expect(address).toBeDefined();
-  await pause(PASSES_MS);
+  await world.advance(PASSES_MS);
   expect(await held()).toEqual([address]);
   await capi.admission.become("up");
   expect(await capi.fulfilled("node-0")).toBe(address);

@@ -4,7 +4,6 @@ import type { Controller } from "../../controller/controller.ts";
 import { type Random, seededRandom } from "../faults/random.ts";
 import type { Fate, Link } from "../harness/kube-fake/client/link.ts";
 import type { ClusterApi } from "../harness/machines/cluster-api.ts";
-import { pause } from "../harness/wait.ts";
 import type { MemoryCluster } from "../harness/world/memory-cluster.ts";
 import { World } from "../harness/world/world.ts";
 import { AddressWatcher } from "./address-watcher.ts";
@@ -97,7 +96,7 @@ class Users {
         return capi.admission.become(this.#random.pick(["up", "up", "down", "refusing"] as const));
       case "away":
         await this.#world.cluster.stopApiServer();
-        await pause(300);
+        await this.#world.advance(300);
         return this.#world.cluster.startApiServer();
       case "restart":
         return this.#restart();
@@ -165,7 +164,7 @@ test.each([1, 2])(
       for (let step = 0; step < STEPS; step++) {
         await users.act(actOf(random));
         expect(watcher.faults, `after step ${step}`).toEqual([]);
-        await pause(random.below(STEP_MS_MAX));
+        await world.advance(random.below(STEP_MS_MAX));
       }
       isFair = true;
       await users.leave();

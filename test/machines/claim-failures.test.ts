@@ -5,7 +5,6 @@ import { allocationName } from "../../kube/object-names.ts";
 import { ALLOCATIONS_PATH } from "../../kube/objects.ts";
 import type { KubeObject } from "../harness/kube-api.ts";
 import { CLUSTER_LABEL } from "../harness/machines/cluster-api.ts";
-import { pause, until } from "../harness/wait.ts";
 import { beginLan, names } from "./lan.ts";
 
 const SMALL = { subnets: "10.0.0.0/29" };
@@ -26,7 +25,7 @@ test("claims that found the pool full are told once, and one that is freed goes 
     expect(message).toContain("holdfast show blue");
   }
   const posts = writes().length;
-  await pause(3_000);
+  await world.advance(3_000);
   expect(writes()).toHaveLength(posts);
   const freed = await capi.fulfilled("m3");
   await capi.deleteClaim("m3");
@@ -94,7 +93,7 @@ describe("a requested address", () => {
     await capi.deleteClaim("holder");
     const isCooling = async () =>
       (await world.allocation("blue", "10.0.0.7/24"))?.status?.state === "Cooling";
-    await until(isCooling, "the release");
+    await world.until(isCooling, "the release");
     const path = `${ALLOCATIONS_PATH}/${allocationName("blue", parseAddress("10.0.0.7"))}`;
     await world.cluster.api.patch(path, { metadata: { finalizers: ["somebody.test/else"] } });
     await world.cluster.api.delete(path);
@@ -133,9 +132,9 @@ describe("Cluster API's admission", () => {
     const { world, capi, held, heldBy } = await beginLan();
     await capi.admission.become("down");
     await capi.claim("m0", "lan");
-    await until(async () => (await held()).length === 1, "the allocation");
+    await world.until(async () => (await held()).length === 1, "the allocation");
     const before = await heldBy("m0");
-    await pause(2_500);
+    await world.advance(2_500);
     expect(await heldBy("m0")).toEqual(before);
     expect((await capi.readClaim("m0"))?.status).toBeUndefined();
     await capi.admission.become("up");
@@ -170,9 +169,9 @@ describe("answers of somebody else", () => {
     expect(await heldBy("m0")).toEqual([expect.stringContaining("Bound")]);
     await capi.publishClaim("m0", { addressRef: { name: "theirs" } });
     expect(await world.untilEvent(claim, "AnsweredByOther")).toContain("theirs");
-    await until(async () => (await heldBy("m0"))[0]?.endsWith("Cooling") === true, "the release");
+    await world.until(async () => (await heldBy("m0"))[0]?.endsWith("Cooling") === true, "the release");
     await capi.admission.become("up");
-    await pause(2_500);
+    await world.advance(2_500);
     expect((await capi.readClaim("m0"))?.status.addressRef).toEqual({ name: "theirs" });
     expect(await capi.addresses()).toEqual([]);
   });
@@ -224,7 +223,7 @@ describe("Cluster API's pause", () => {
     const { world, capi, held } = await beginLan();
     if (cluster !== null) await capi.capiCluster("prod", cluster.before);
     await capi.claim("m0", "lan", { labels: { [CLUSTER_LABEL]: "prod" } });
-    await pause(2_500);
+    await world.advance(2_500);
     expect([(await capi.readClaim("m0"))?.status, await held()]).toEqual([undefined, []]);
     if (cluster === null) await capi.capiCluster("prod");
     else await capi.editCluster("prod", cluster.after);
@@ -233,9 +232,9 @@ describe("Cluster API's pause", () => {
   });
 
   test("of a claim by its annotation stops it, until that is gone", async () => {
-    const { capi, held } = await beginLan();
+    const { world, capi, held } = await beginLan();
     await capi.claim("m0", "lan", { annotations: { "cluster.x-k8s.io/paused": "" } });
-    await pause(2_500);
+    await world.advance(2_500);
     expect([(await capi.readClaim("m0"))?.status, await held()]).toEqual([undefined, []]);
     await capi.editClaim("m0", { metadata: { annotations: null } });
     await capi.fulfilled("m0");

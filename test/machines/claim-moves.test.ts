@@ -3,7 +3,6 @@ import { describe, expect, test } from "vitest";
 import { ALLOCATIONS_PATH } from "../../kube/objects.ts";
 import type { KubeObject } from "../harness/kube-api.ts";
 import { CLUSTER_LABEL, type ClusterApi } from "../harness/machines/cluster-api.ts";
-import { pause, until } from "../harness/wait.ts";
 import { nameOf } from "../harness/world/network.ts";
 import type { World } from "../harness/world/world.ts";
 import { beginLan, names } from "./lan.ts";
@@ -36,9 +35,9 @@ test("what a move brings is recorded while its Cluster is paused, and answered w
   const pool = await capi.readPool("lan");
   for (const [index, name] of names(3).entries())
     await moved(capi, await capi.claim(name, "lan", IN_PROD), pool, `10.0.0.${index + 5}`);
-  await until(async () => (await held()).length === 3, "the records");
+  await world.until(async () => (await held()).length === 3, "the records");
   expect(await held()).toEqual(names(3).map((name, index) => `${name} 10.0.0.${index + 5}/24 Bound`));
-  await pause(1_500);
+  await world.advance(1_500);
   for (const name of names(3)) expect((await capi.readClaim(name))?.status).toBeUndefined();
   await capi.editCluster("prod", { spec: { paused: false } });
   for (const [index, name] of names(3).entries()) {
@@ -78,11 +77,11 @@ test("a moved address outside of the pool is recorded, so that nobody else gets 
 });
 
 test("an IPAddress that cannot be recorded is reported also while the pool gives nothing", async () => {
-  const { capi } = await beginLan({ pool: null });
+  const { world, capi } = await beginLan({ pool: null });
   const pool = await capi.pool("lan", "blue", { preallocations: { other: "10.9.9.9" } });
   await capi.untilPool("lan", "PreallocationInvalid");
   await moved(capi, await capi.claim("m0", "lan"), pool, "10.8.0.5");
-  await until(async () => {
+  await world.until(async () => {
     const ready = await capi.ready("m0");
     return (
       ready?.message.includes("PreallocationInvalid") && ready.message.includes("10.8.0.5, which is not in")
@@ -90,7 +89,7 @@ test("an IPAddress that cannot be recorded is reported also while the pool gives
   }, "both troubles");
   expect((await capi.untilReady("m0", "PoolNotReady")).message).toContain("delete the IPAddress");
   await capi.deleteAddress("m0");
-  await until(async () => !(await capi.ready("m0"))?.message.includes("10.8.0.5"), "the rest");
+  await world.until(async () => !(await capi.ready("m0"))?.message.includes("10.8.0.5"), "the rest");
 });
 
 test("what was given stays valid when the ranges of the pool become smaller", async () => {
@@ -111,7 +110,7 @@ describe("after a restored backup", () => {
     await capi.claim("m0", "lan");
     const text = await capi.fulfilled("m0");
     await lose(world, text);
-    await until(async () => (await heldBy("m0"))[0] === `m0 ${text} Bound`, "the record");
+    await world.until(async () => (await heldBy("m0"))[0] === `m0 ${text} Bound`, "the record");
     await world.settled();
   });
 
@@ -124,7 +123,7 @@ describe("after a restored backup", () => {
     await capi.deleteAddress("m0");
     await moved(capi, claim, await capi.readPool("lan"), "10.0.0.5");
     await capi.editClaim("m0", { metadata: { annotations: { "cluster.x-k8s.io/paused": null } } });
-    await until(
+    await world.until(
       async () => (await heldBy("m0")).join() === "m0 10.0.0.5/24 Bound,m0 10.0.0.9/24 Cooling",
       "it",
     );
@@ -149,7 +148,7 @@ test("a pool that is deleted leaves its claims alone, new ones wait, and one of 
     const pools = ownerReferences.filter(({ kind }: KubeObject) => kind === "AddressPool");
     return pools.length === 1 && pools[0].uid === metadata.uid;
   };
-  await until(isOwned, "the new owner");
+  await world.until(isOwned, "the new owner");
   await world.settled();
 });
 
@@ -181,7 +180,7 @@ test("definitions that go and come in another version change nothing, and claims
   await world.settled();
   const before = await held();
   await capi.removeIpam();
-  await pause(4_000);
+  await world.advance(4_000);
   expect(await held()).toEqual(before);
 });
 
@@ -206,7 +205,7 @@ test("a network that recovers gives nothing to new claims, and records what mach
   await capi.untilReady("new", "PoolNotReady");
   const claim = await capi.claim("old", "lan", { annotations: { "cluster.x-k8s.io/paused": "" } });
   await moved(capi, claim, await capi.readPool("lan"), "10.0.0.5");
-  await until(async () => (await held()).length === 1, "the record");
+  await world.until(async () => (await held()).length === 1, "the record");
   expect(await held()).toEqual(["old 10.0.0.5/24 Bound"]);
   await recovering("False");
   await capi.fulfilled("new");
@@ -222,7 +221,7 @@ test("a moved address outside of the pool is given up when its IPAddress is dele
   await capi.untilReady("m0", "AddressAllocated");
   const text = await capi.fulfilled("m0");
   expect(text).not.toBe("10.0.0.5/24");
-  await until(async () => (await heldBy("m0")).includes("m0 10.0.0.5/24 Cooling"), "the release");
+  await world.until(async () => (await heldBy("m0")).includes("m0 10.0.0.5/24 Cooling"), "the release");
   expect(await heldBy("m0")).toContain(`m0 ${text} Bound`);
   await world.settled();
 });
@@ -237,7 +236,7 @@ test("a network that nothing defines any more keeps what its claims have, and no
   );
   await capi.claim("m1", "lan");
   expect((await capi.untilReady("m1", "PoolNotReady")).message).toContain("NetworkNotFound");
-  await pause(2_500);
+  await world.advance(2_500);
   expect((await capi.ready("m0"))?.status).toBe("True");
   expect(await held()).toEqual([`m0 ${text} Bound`]);
 });
@@ -253,7 +252,7 @@ test("a claim that is created again under its name takes over its address also o
   await capi.deleteClaim("m0");
   const { metadata } = await capi.claim("m0", "lan");
   const path = `${ALLOCATIONS_PATH}/${nameOf("blue", text)}`;
-  await until(
+  await world.until(
     async () => (await world.cluster.api.find(path))?.spec.owner.uid === metadata.uid,
     "the takeover",
   );

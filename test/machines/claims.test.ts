@@ -4,7 +4,6 @@ import { ALLOCATIONS_PATH } from "../../kube/objects.ts";
 import type { KubeObject } from "../harness/kube-api.ts";
 import { CLUSTER_LABEL } from "../harness/machines/cluster-api.ts";
 import { IPAM_VERSIONS } from "../harness/machines/definitions.ts";
-import { pause, until } from "../harness/wait.ts";
 import { CutLink } from "../harness/world/cut-link.ts";
 import { NAMESPACE, nameOf } from "../harness/world/network.ts";
 import { beginLan, names } from "./lan.ts";
@@ -68,7 +67,7 @@ describe.each(IPAM_VERSIONS)("of %s", (version) => {
     expect((await capi.readClaim("m0"))?.status).toEqual({ addressRef: { name: "m0" }, ...forms[version] });
     await world.settled();
     // Two runs over everything that has changed.
-    await pause(2_500);
+    await world.advance(2_500);
     expect(writes()).toEqual(["POST ipallocations", "POST ipaddresses", "PATCH ipaddressclaims"]);
     expect(await held()).toEqual([`m0 ${text} Bound`]);
   });
@@ -84,7 +83,7 @@ describe.each(IPAM_VERSIONS)("of %s", (version) => {
     expect(status.conditions).toHaveLength(1);
     expect(status.conditions[0].severity).toBe(severity);
     expect(status.v1beta2?.conditions[0].severity).toBeUndefined();
-    await pause(2_500);
+    await world.advance(2_500);
     expect(writes()).toEqual(["PATCH ipaddressclaims"]);
     await capi.pool("lan", "blue");
     await capi.untilReady("m0", "AddressAllocated");
@@ -115,7 +114,7 @@ describe("a controller that dies at a write", () => {
     const of = /ipallocations|ipam\.cluster\.x-k8s\.io/;
     const { world, capi, link, heldBy } = await beginLan({ cut: { write, of, delivered } });
     await capi.claim("m0", "lan");
-    await until(() => link.isCut, "the cut");
+    await world.until(() => link.isCut, "the cut");
     await world.startController({ identity: "one" });
     const text = await capi.fulfilled("m0");
     await capi.untilReady("m0", "AddressAllocated");
@@ -134,7 +133,7 @@ test("300 claims at once get distinct addresses, and names that come again the s
   expect(new Set(first.values()).size).toBe(300);
   await world.settled();
   await Promise.all(all.map((name) => capi.deleteClaim(name)));
-  await until(async () => (await capi.addresses()).length === 0, "the IPAddresses to go");
+  await world.until(async () => (await capi.addresses()).length === 0, "the IPAddresses to go");
   expect((await held()).filter((one) => one.endsWith("Bound"))).toEqual([]);
   await Promise.all(all.map((name) => capi.claim(name, "lan")));
   for (const name of all) expect(await capi.fulfilled(name)).toBe(first.get(name));
@@ -178,7 +177,7 @@ test("an IPAddress that is deleted by hand is made again as it was", async () =>
   await capi.untilReady("m0", "AddressAllocated");
   const before = (await capi.address("m0")) as KubeObject;
   await capi.deleteAddress("m0");
-  await until(async () => (await capi.address("m0")) !== null, "the IPAddress");
+  await world.until(async () => (await capi.address("m0")) !== null, "the IPAddress");
   const after = (await capi.address("m0")) as KubeObject;
   const kept = ({ metadata: { labels, annotations, ownerReferences }, spec }: KubeObject) => ({
     ...{ labels, annotations, ownerReferences, spec },
@@ -193,10 +192,10 @@ test("a claim that is being deleted keeps its address until its finalizer is gon
   await capi.claim("m0", "lan", { finalizers: ["example.com/machine"] });
   const text = await capi.fulfilled("m0");
   await capi.deleteClaim("m0");
-  await pause(4_000);
+  await world.advance(4_000);
   expect(await heldBy("m0")).toEqual([`m0 ${text} Bound`]);
   await capi.editClaim("m0", { metadata: { finalizers: null } });
-  await until(async () => (await heldBy("m0"))[0] === `m0 ${text} Cooling`, "the release");
+  await world.until(async () => (await heldBy("m0"))[0] === `m0 ${text} Cooling`, "the release");
   expect(await capi.address("m0")).toBeNull();
   await world.settled();
 });
@@ -206,18 +205,18 @@ test("an allocation that is deleted by hand stays, and so does what the machine 
   await capi.claim("m0", "lan");
   const text = await capi.fulfilled("m0");
   await world.cluster.api.delete(`${ALLOCATIONS_PATH}/${nameOf("blue", text)}`);
-  await pause(2_500);
+  await world.advance(2_500);
   expect(await heldBy("m0")).toEqual([`m0 ${text} Bound`]);
   expect(await capi.fulfilled("m0")).toBe(text);
 });
 
 test("a status that somebody else takes away is written again", async () => {
-  const { capi } = await beginLan();
+  const { world, capi } = await beginLan();
   await capi.claim("m0", "lan");
   await capi.untilReady("m0", "AddressAllocated");
   for (const status of [{ conditions: null }, { addressRef: null }]) {
     await capi.publishClaim("m0", status);
-    await until(async () => {
+    await world.until(async () => {
       const found = (await capi.readClaim("m0"))?.status;
       return found.addressRef?.name === "m0" && found.conditions?.[0]?.reason === "AddressAllocated";
     }, "the status");

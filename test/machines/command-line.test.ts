@@ -3,11 +3,9 @@ import { afterAll, beforeAll, expect, test } from "vitest";
 import { parseInterfaceAddress } from "../../ipam/space/cidr.ts";
 import { allocationName } from "../../kube/object-names.ts";
 import { ALLOCATIONS_PATH } from "../../kube/objects.ts";
-import { HOLDFAST, run } from "../harness/daemon.ts";
 import type { KubeObject } from "../harness/kube-api.ts";
 import { CLUSTER_LABEL, type ClusterApi } from "../harness/machines/cluster-api.ts";
 import { Capm3 } from "../harness/machines/consumers.ts";
-import { until } from "../harness/wait.ts";
 import { NAMESPACE } from "../harness/world/network.ts";
 import { World } from "../harness/world/world.ts";
 import { askIdentity } from "../identity/ask.ts";
@@ -15,17 +13,22 @@ import { askIdentity } from "../identity/ask.ts";
 const DATA = `/apis/infrastructure.cluster.x-k8s.io/v1beta2/namespaces/${NAMESPACE}`;
 const MACHINES = `/apis/cluster.x-k8s.io/v1beta2/namespaces/${NAMESPACE}/machines`;
 
+/** Several passes of a controller. */
+const PASSES_MS = 4_000;
+
 let world: World;
 let capi: ClusterApi;
 let admin: string;
 let viewer: string;
 let address: string;
 
-const cli = (...args: string[]) => run(process.execPath, [HOLDFAST, "--kubeconfig", admin, ...args]);
+const cli = (...args: string[]) => world.cli("--kubeconfig", admin, ...args);
 /** As somebody who may look, and no more. */
-const look = (...args: string[]) => run(process.execPath, [HOLDFAST, "--kubeconfig", viewer, ...args]);
+const look = (...args: string[]) => world.cli("--kubeconfig", viewer, ...args);
 
+/** What a command finds in the end: a check looks twice, and time stands still for it. */
 async function json(...args: string[]): Promise<KubeObject> {
+  if (args[0] === "check") await world.advance(PASSES_MS);
   const { stdout, stderr } = await cli(...args, "-o", "json");
   expect(stderr).toBe("");
   return JSON.parse(stdout);
@@ -127,14 +130,7 @@ test("a machine's address has no identity at a daemon, and its daemon releases n
   const { daemon } = await world.startNode("node-a");
   const answer = await askIdentity(daemon, `address=${address}&network=blue`);
   expect({ status: answer.status, code: answer.json().code }).toEqual({ status: 404, code: "NOT_FOUND" });
-  const { code, stderr } = await run(process.execPath, [
-    HOLDFAST,
-    "--socket",
-    daemon.socket,
-    "release",
-    address,
-    "--force",
-  ]);
+  const { code, stderr } = await world.cli("--socket", daemon.socket, "release", address, "--force");
   expect(code).toBe(1);
   expect(stderr).toContain(`refuses to read machine claim ${NAMESPACE}/nodes-0-blue`);
   expect(stderr).toContain("--kubeconfig");
@@ -183,7 +179,7 @@ test("what a moved cluster left behind is found by check, and released by hand",
   for (const name of ["a-0", "a-1"]) await capi.deleteClaim(name);
   await capi.deleteAddress("a-0");
   await capi.deleteCluster("away");
-  await until(
+  await world.until(
     async () => (await world.networkObject("blue"))?.status.pausedClusters?.length === 1,
     "the pause on record",
   );
@@ -205,7 +201,7 @@ test("what a moved cluster left behind is found by check, and released by hand",
     expect(await world.state("blue", one)).toBe("Cooling");
   }
   expect(await capi.address("a-1")).toBeNull();
-  await until(
+  await world.until(
     async () => (await world.networkObject("blue"))?.status.pausedClusters?.length === 0,
     "the record to go",
   );
@@ -252,7 +248,7 @@ test("an address whose allocation and pool are both gone is found by check until
     },
   ]);
   await capi.pool("passing", "blue", { ranges });
-  await until(async () => (await world.state("blue", told)) === "Bound", "the record");
+  await world.until(async () => (await world.state("blue", told)) === "Bound", "the record");
   expect(await findings()).toEqual([]);
   await capi.deleteClaim("kept");
 });
@@ -277,7 +273,7 @@ test("check has nothing to say of another provider's IPAddress that is recorded 
   await capi.untilPool("passed", "PreallocationInvalid");
   await capi.claim("told", "passed");
   await capi.putAddress("told", { address: "10.1.0.241", prefix: 24, claimRef: { name: "told" }, poolRef });
-  await until(async () => (await world.state("blue", "10.1.0.241/24")) === "Bound", "the record");
+  await world.until(async () => (await world.state("blue", "10.1.0.241/24")) === "Bound", "the record");
   await capi.editPool("passed", { spec: { network: "grey", ranges: null, preallocations: null } });
   await capi.untilPool("passed", "NetworkChanged");
   expect((await json("check", "--grace", "0")).findings).toEqual([]);

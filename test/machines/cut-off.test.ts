@@ -1,7 +1,6 @@
 /** A controller dies at each of its writes about a claim: whoever comes after it finds everything again, and nothing twice. */
 import { expect, test } from "vitest";
 import type { ClusterApi } from "../harness/machines/cluster-api.ts";
-import { until } from "../harness/wait.ts";
 import { CutLink } from "../harness/world/cut-link.ts";
 import { World } from "../harness/world/world.ts";
 
@@ -32,7 +31,7 @@ async function inWorld(work: (world: World, capi: ClusterApi) => Promise<void>):
 async function dying(world: World, way: CutLink, cause: () => Promise<unknown>): Promise<void> {
   const controller = await world.startController({ identity: IDENTITY }, way);
   await cause();
-  await until(
+  await world.until(
     () => way.isCut,
     () => `the cut; it wrote ${way.writes.join(", ")}`,
   );
@@ -56,7 +55,7 @@ test.concurrent("a claim takes three writes to answer, and two to end", () =>
     expect(await world.bound({ name: "blue" })).toEqual([`${address} ${claim.metadata.uid}`]);
     await capi.deleteClaim("node-0");
     await world.becomes("blue", address, "Cooling");
-    await until(async () => (await capi.address("node-0")) === null, "the IPAddress to go");
+    await world.until(async () => (await capi.address("node-0")) === null, "the IPAddress to go");
     expect(about()).toHaveLength(CREATION + DELETION);
   }));
 

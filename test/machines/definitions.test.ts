@@ -1,6 +1,5 @@
 /** Cluster API comes, changes its version and goes while a controller runs. */
 import { expect, test } from "vitest";
-import { pause, until } from "../harness/wait.ts";
 import { World } from "../harness/world/world.ts";
 import { inMachines } from "./in-world.ts";
 
@@ -11,7 +10,7 @@ test.concurrent("Cluster API is served once it is installed", async () => {
   const world = await World.start({ api: "memory", controller: {} });
   try {
     await world.importedNetwork("blue", { subnets: "10.1.0.0/24" });
-    await pause(PASSES_MS);
+    await world.advance(PASSES_MS);
     const capi = await world.startClusterApi();
     await capi.pool("machines", "blue");
     await capi.claim("node-0", "machines");
@@ -40,7 +39,10 @@ test.concurrent("a management cluster without Multus and KubeVirt serves machine
     await world.becomes("metal", address, "Cooling");
     await world.becomes("metal", address, "none");
     await capi.deletePool("lan");
-    await until(async () => (await world.networkObject("metal")) === null, "the network to be forgotten");
+    await world.until(
+      async () => (await world.networkObject("metal")) === null,
+      "the network to be forgotten",
+    );
   } finally {
     await world.stop();
   }
@@ -76,5 +78,5 @@ test.concurrent("another version is read and written once it alone is served, an
     expect(way.writes.filter((one) => one.includes("/v1beta2/"))).not.toEqual([]);
     await capi.deleteClaim("node-0");
     await world.becomes("blue", address, "Cooling");
-    await until(async () => (await capi.address("node-0")) === null, "its IPAddress to go");
+    await world.until(async () => (await capi.address("node-0")) === null, "its IPAddress to go");
   }));

@@ -1,7 +1,6 @@
 /** Somebody else answers, or has the name that an answer would have: nothing of theirs is touched. */
 import { afterAll, beforeAll, expect, test } from "vitest";
 import type { ClusterApi } from "../harness/machines/cluster-api.ts";
-import { pause, until } from "../harness/wait.ts";
 import { NAMESPACE } from "../harness/world/network.ts";
 import type { World } from "../harness/world/world.ts";
 import { startMachines } from "./in-world.ts";
@@ -45,7 +44,7 @@ test.concurrent("a pool with the name of a Metal3 IPPool gives nothing; what it 
   await ipPool("shared");
   expect(await capi.untilPool("shared", "NameTaken")).toMatchObject({ status: "False" });
   const next = await capi.claim("shared-1", "shared");
-  await until(async () => (await capi.ready("shared-1"))?.status === "False", "the claim to be told");
+  await world.until(async () => (await capi.ready("shared-1"))?.status === "False", "the claim to be told");
   await world.stays("blue", address);
   expect(await heldBy(next.metadata.uid)).toEqual([]);
   expect(await capi.fulfilled("shared-0")).toBe(address);
@@ -59,7 +58,7 @@ test.concurrent("a claim that another provider has answered is left alone", asyn
   await capi.putAddress("other-answer", spec("answered", "192.0.2.9"));
   await capi.publishClaim("answered", { addressRef: { name: "other-answer" } });
   await capi.editClaim("answered", { metadata: { annotations: { "cluster.x-k8s.io/paused": null } } });
-  await pause(PASSES_MS);
+  await world.advance(PASSES_MS);
   expect(await heldBy(claim.metadata.uid)).toEqual([]);
   expect((await capi.readClaim("answered")).status.addressRef).toEqual({ name: "other-answer" });
   expect(await capi.address("answered")).toBeNull();
@@ -70,10 +69,10 @@ test.concurrent("an IPAddress of the claim's name that answers another claim is 
   const stranger = await capi.putAddress("named", spec("somebody-else", "192.0.2.10"));
   const claim = await capi.claim("named", "machines");
   expect(await world.untilEvent(claim, "AnsweredByOther")).toContain("named");
-  await pause(PASSES_MS);
+  await world.advance(PASSES_MS);
   expect((await capi.address("named")).metadata.resourceVersion).toBe(stranger.metadata.resourceVersion);
   expect((await capi.readClaim("named")).status?.addressRef).toBeUndefined();
-  await until(async () => {
+  await world.until(async () => {
     const held = await heldBy(claim.metadata.uid);
     return held.every(({ status }) => status.state === "Cooling");
   }, "nothing to be held for it");
@@ -99,7 +98,7 @@ test.concurrent("an IPAddress whose address somebody else holds gives its claim 
   await capi.putAddress("double", spec("double", held));
   const claim = await capi.claim("double", "machines");
   await capi.untilReady("double", "AllocationFailed");
-  await pause(PASSES_MS);
+  await world.advance(PASSES_MS);
   expect(await heldBy(claim.metadata.uid)).toEqual([]);
   expect((await world.allocation("blue", `${held}/24`)).spec.owner.name).toBe("holder");
 });
@@ -121,7 +120,7 @@ test.concurrent("an IPAddress that is deleted by hand is made again with the sam
   const address = await capi.fulfilled("mended");
   const { uid } = (await capi.address("mended")).metadata;
   await capi.deleteAddress("mended");
-  await until(
+  await world.until(
     async () => ![undefined, uid].includes((await capi.address("mended"))?.metadata.uid),
     "a new one",
   );

@@ -4,7 +4,6 @@ import type { KubeObject } from "../harness/kube-api.ts";
 import { CLUSTER_LABEL } from "../harness/machines/cluster-api.ts";
 import { Capm3, Capv } from "../harness/machines/consumers.ts";
 import { IPAM_VERSIONS } from "../harness/machines/definitions.ts";
-import { pause, until } from "../harness/wait.ts";
 import type { MemoryCluster } from "../harness/world/memory-cluster.ts";
 import { NAMESPACE, nameOf } from "../harness/world/network.ts";
 import { inMachines } from "./in-world.ts";
@@ -71,13 +70,13 @@ describe.each(IPAM_VERSIONS)("with %s", (version) => {
       ]);
       await capi.untilReady("node-0", "AddressAllocated");
       await capi.untilPool("machines", "Serving");
-      await until(
+      await world.until(
         async () => (await capi.readPool("machines")).status.allocated === "1",
         "the pool to count it",
       );
       await world.settled();
       const before = way.writes.length;
-      await pause(PASSES_MS);
+      await world.advance(PASSES_MS);
       expect(way.writes.slice(before)).toEqual([]);
       expect((await capi.readClaim("node-0")).metadata.finalizers ?? []).toEqual([]);
     }));
@@ -119,7 +118,7 @@ describe.each(IPAM_VERSIONS)("with %s", (version) => {
       await metal3.release("node-0", "machines");
       await vsphere.release("vm-a");
       for (const address of given) await world.becomes("blue", address, "Cooling");
-      await until(async () => (await capi.addresses()).length === 0, "the IPAddresses to go");
+      await world.until(async () => (await capi.addresses()).length === 0, "the IPAddresses to go");
       await world.settled();
       expect((world.cluster as MemoryCluster).denied).toEqual([]);
     }));
@@ -135,7 +134,7 @@ test.concurrent("a claim of another provider's pool is left alone", () =>
       await capi.claim(poolKind.kind.toLowerCase(), "machines", { poolKind });
     await capi.claim("own", "machines");
     await capi.fulfilled("own");
-    await pause(PASSES_MS);
+    await world.advance(PASSES_MS);
     const others = (await capi.claims()).filter(({ metadata }) => metadata.name !== "own");
     expect(others.map(({ status, metadata }) => ({ status, finalizers: metadata.finalizers }))).toEqual([
       {},

@@ -2,9 +2,9 @@
 import { expect, onTestFinished, test } from "vitest";
 import { MachineCaches } from "../../controller/capi/machine-caches.ts";
 import { ApiAway } from "../../kube/kube-api.ts";
+import { VirtualTime } from "../../platform/virtual-time.ts";
 import { KubeInMemory } from "../harness/kube-in-memory.ts";
 import { capiDefinitions } from "../harness/machines/definitions.ts";
-import { until } from "../harness/wait.ts";
 
 const LOG = { info() {}, warn() {} };
 const NOTHING = () => {};
@@ -13,7 +13,8 @@ test.each([
   ["/ippools", null],
   ["/ipaddressclaims", "the ipaddressclaims are not listed yet"],
 ])("copies without %s", async (part, doubt) => {
-  const api = new KubeInMemory();
+  const time = new VirtualTime();
+  const api = new KubeInMemory(time.clock());
   api.define(capiDefinitions("v1beta2"));
   let refused = 0;
   api.before = ({ path }) => {
@@ -40,9 +41,9 @@ test.each([
   const others = [caches.claims, caches.addresses, caches.pools, caches.clusters, caches.metal3Pools];
   const isSettled = () =>
     others.filter(({ known, missing }) => known || missing).length === others.length - 1;
-  await until(() => refused > 0 && isSettled(), "the lists");
+  await time.until(() => refused > 0 && isSettled(), "the lists");
   expect(caches.doubt).toBe(doubt);
   // Own mode waits for it: what is dispensable keeps nobody waiting.
-  if (doubt === null) await until(() => isListed, "everything that is needed");
+  if (doubt === null) await time.until(() => isListed, "everything that is needed");
   else expect(isListed).toBe(false);
 });

@@ -3,7 +3,6 @@ import { expect } from "vitest";
 import type { AllocationOwner } from "../../kube/objects.ts";
 import type { KubeObject } from "../harness/kube-api.ts";
 import type { ClusterApi } from "../harness/machines/cluster-api.ts";
-import { until } from "../harness/wait.ts";
 import { NAMESPACE } from "../harness/world/network.ts";
 import type { World } from "../harness/world/world.ts";
 
@@ -29,7 +28,7 @@ export async function machine(
   await capi.putAddress(name, spec, { namespace });
   const claim = await capi.claim(name, pool, { namespace, ...(cluster === undefined ? {} : { cluster }) });
   expect(await capi.fulfilled(name, namespace)).toBe(address);
-  await until(
+  await world.until(
     async () => (await world.allocation("blue", address))?.spec.owner.uid === claim.metadata.uid,
     `${address} to be recorded for ${name}`,
   );

@@ -3,7 +3,6 @@ import { afterEach, expect, test } from "vitest";
 import { seededRandom } from "../faults/random.ts";
 import type { Link } from "../harness/kube-fake/client/link.ts";
 import type { ClusterApi } from "../harness/machines/cluster-api.ts";
-import { until } from "../harness/wait.ts";
 import { World } from "../harness/world/world.ts";
 
 const CLAIMS = 1_000;
@@ -30,7 +29,7 @@ const named = (count: number) => Array.from({ length: count }, (_, index) => `no
 /** `claim address/prefix` of every claim, once all are answered. */
 async function answers(count: number): Promise<string[]> {
   let found: string[] = [];
-  await until(
+  await world.until(
     async () => {
       const answered = (await capi.claims()).filter(({ status }) => status?.addressRef?.name !== undefined);
       if (answered.length < count) return false;
@@ -51,8 +50,8 @@ test("a thousand claims at once get as many addresses; claims of the same names 
   expect(new Set(first.map((one) => one.split(" ")[1])).size).toBe(CLAIMS);
   await world.settled();
   await Promise.all(names.map((name) => capi.deleteClaim(name)));
-  await until(async () => (await world.bound({ name: "blue" })).length === 0, "every address to rest");
-  await until(async () => (await capi.addresses()).length === 0, "the IPAddresses to go");
+  await world.until(async () => (await world.bound({ name: "blue" })).length === 0, "every address to rest");
+  await world.until(async () => (await capi.addresses()).length === 0, "the IPAddresses to go");
   await Promise.all(names.map((name) => capi.claim(name, "machines")));
   expect(await answers(CLAIMS)).toEqual(first);
   await world.settled();

@@ -1,7 +1,6 @@
 /** Pods, VMs and machines take the addresses of one network at the same time, from daemons and from the controller. */
 import { afterAll, beforeAll, expect, test } from "vitest";
 import type { ClusterApi } from "../harness/machines/cluster-api.ts";
-import { until } from "../harness/wait.ts";
 import { World } from "../harness/world/world.ts";
 
 const NODES = ["node-a", "node-b", "node-c"];
@@ -41,7 +40,7 @@ test("a /24 is drained by all of them: no address twice, and each of them given"
   await capi.pool("machines", "blue");
   await capi.untilPool("machines", "Serving");
   const shown = async () => (await world.networkObject("blue")).status;
-  await until(async () => (await shown()).free !== undefined, "the network to be counted");
+  await world.until(async () => (await shown()).free !== undefined, "the network to be counted");
   const free = Number((await shown()).free);
   expect(free).toBeGreaterThan(250);
   expect(3 * EACH).toBeGreaterThan(free);
@@ -57,7 +56,7 @@ test("a /24 is drained by all of them: no address twice, and each of them given"
     const name = `machine-${index}`;
     await capi.claim(name, "machines");
     let reason: string | undefined;
-    await until(
+    await world.until(
       async () => {
         reason = (await capi.ready(name))?.reason;
         return reason === "AddressAllocated" || reason === "PoolExhausted";
@@ -77,7 +76,7 @@ test("a /24 is drained by all of them: no address twice, and each of them given"
   expect(all).toHaveLength(free);
   for (const one of given) expect(one.length).toBeGreaterThan(0);
   expect((await world.bound(network)).map((text) => text.split(" ")[0]).sort()).toEqual(all.sort());
-  await until(async () => (await shown()).free === "0", "the network to be counted as full");
+  await world.until(async () => (await shown()).free === "0", "the network to be counted as full");
   // Who waits is served with what machines release.
   const waiting = answers[2].flatMap((address, index) => (address === null ? [`machine-${index}`] : []));
   const holding = answers[2].flatMap((address, index) => (address === null ? [] : [`machine-${index}`]));

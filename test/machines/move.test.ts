@@ -2,7 +2,6 @@
 import { afterEach, beforeEach, expect, test } from "vitest";
 import type { KubeObject } from "../harness/kube-api.ts";
 import { CLUSTER_LABEL, type ClusterApi } from "../harness/machines/cluster-api.ts";
-import { until } from "../harness/wait.ts";
 import { NAMESPACE } from "../harness/world/network.ts";
 import { World } from "../harness/world/world.ts";
 
@@ -89,8 +88,9 @@ test("machines keep their addresses over a move and back, and none is given to a
   const named = Object.fromEntries(told.map((address, index) => [address, MACHINES[index]]));
   await move(source, target);
   expect(await addresses(target)).toEqual(told);
-  await until(async () => (await paused(target)).length === 0, "the pause to end in the target");
+  await target.world.until(async () => (await paused(target)).length === 0, "the pause to end in the target");
   expect(await holders(target)).toEqual(named);
+  await source.world.until(async () => (await paused(source)).length > 0, "the pause to show in the source");
   expect(await paused(source)).toEqual([`${NAMESPACE}/prod`]);
   await Promise.all(told.map((address) => source.world.stays("blue", address)));
   await source.capi.pool("others", "blue");
@@ -100,11 +100,12 @@ test("machines keep their addresses over a move and back, and none is given to a
 
   await move(target, source);
   expect(await addresses(source)).toEqual(told);
-  await until(async () => (await paused(source)).length === 0, "the pause to end in the source");
-  await until(async () => {
+  await source.world.until(async () => (await paused(source)).length === 0, "the pause to end in the source");
+  await source.world.until(async () => {
     const now = await holders(source);
     return MACHINES.every((name, index) => now[told[index] as string] === name);
   }, "the machines to have their addresses back");
+  await target.world.until(async () => (await paused(target)).length > 0, "the pause to show in the target");
   expect(await paused(target)).toEqual([`${NAMESPACE}/prod`]);
   await Promise.all(told.map((address) => target.world.stays("blue", address)));
 });

@@ -1,7 +1,6 @@
 /** Nothing of Holdfast's holds up the end of a claim or of a namespace. */
 import { afterEach, expect, test } from "vitest";
 import type { ClusterApi } from "../harness/machines/cluster-api.ts";
-import { until } from "../harness/wait.ts";
 import { CutLink } from "../harness/world/cut-link.ts";
 import type { MemoryCluster } from "../harness/world/memory-cluster.ts";
 import { World } from "../harness/world/world.ts";
@@ -33,7 +32,7 @@ async function claimAll(): Promise<string[]> {
 async function deleteNamespace(): Promise<void> {
   const path = `/api/v1/namespaces/${SPACE}`;
   await world.cluster.api.delete(path);
-  await until(async () => (await world.cluster.api.find(path)) === null, "the namespace to go");
+  await world.until(async () => (await world.cluster.api.find(path)) === null, "the namespace to go");
 }
 
 test("a namespace with claims ends while no controller runs, and their addresses rest once one does", async () => {
@@ -45,7 +44,10 @@ test("a namespace with claims ends while no controller runs, and their addresses
   const states = async () => (await world.allocations({ name: "blue" })).map(({ status }) => status.state);
   expect(await states()).toEqual(Array.from({ length: CLAIMS }, () => "Bound"));
   await world.startController({ identity: "one" });
-  await until(async () => (await states()).every((state) => state === "Cooling"), "every address to rest");
+  await world.until(
+    async () => (await states()).every((state) => state === "Cooling"),
+    "every address to rest",
+  );
 });
 
 test("the addresses of a namespace that goes while a controller runs rest", async () => {
@@ -53,7 +55,7 @@ test("the addresses of a namespace that goes while a controller runs rest", asyn
   await world.startController();
   await claimAll();
   await deleteNamespace();
-  await until(async () => (await world.bound({ name: "blue" })).length === 0, "every address to rest");
+  await world.until(async () => (await world.bound({ name: "blue" })).length === 0, "every address to rest");
 });
 
 test("an IPAddress that cannot be made again because its namespace ends is no failure of its claim", async () => {
@@ -72,7 +74,7 @@ test("an IPAddress that cannot be made again because its namespace ends is no fa
   const creates = () => way.writes.filter((one) => /^POST .*\/ipaddresses$/.test(one)).length;
   const before = creates();
   await capi.deleteAddress("node-0", SPACE);
-  await until(() => creates() > before, "a try to make it again");
+  await world.until(() => creates() > before, "a try to make it again");
   await world.stays("blue", address);
   expect((await capi.readClaim("node-0", SPACE)).status).toEqual(status);
 });

@@ -1,7 +1,6 @@
 /** Whatever is paused is left alone: nothing is given, and nothing is taken. */
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { CLUSTER_LABEL, type ClusterApi } from "../harness/machines/cluster-api.ts";
-import { pause, until } from "../harness/wait.ts";
 import type { World } from "../harness/world/world.ts";
 import { startMachines } from "./in-world.ts";
 
@@ -22,7 +21,7 @@ afterAll(async () => {
 });
 
 async function unanswered(name: string): Promise<void> {
-  await pause(PASSES_MS);
+  await world.advance(PASSES_MS);
   const { uid } = (await capi.readClaim(name)).metadata;
   expect((await capi.readClaim(name)).status?.addressRef).toBeUndefined();
   expect(await capi.address(name)).toBeNull();
@@ -81,7 +80,7 @@ test.concurrent("an address whose claim is deleted while the Cluster is paused i
   await capi.claim("moving-0", "machines", { cluster: "moving" });
   const held = await capi.fulfilled("moving-0");
   await capi.editCluster("moving", { spec: { paused: true } });
-  await until(
+  await world.until(
     async () => (await world.networkObject("blue")).status.pausedClusters?.includes("shop/moving") === true,
     "the pause to be recorded",
   );
@@ -89,7 +88,7 @@ test.concurrent("an address whose claim is deleted while the Cluster is paused i
   await world.stays("blue", held);
   await capi.editCluster("moving", { spec: { paused: false } });
   await world.becomes("blue", held, "Cooling");
-  await until(
+  await world.until(
     async () => (await world.networkObject("blue")).status.pausedClusters?.includes("shop/moving") !== true,
     "the record of the pause to go",
   );

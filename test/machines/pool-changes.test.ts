@@ -1,7 +1,6 @@
 /** Pools that are missing, full, edited, deleted and made again: what was given stays, and what waits is served once it can be. */
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import type { ClusterApi } from "../harness/machines/cluster-api.ts";
-import { pause, until } from "../harness/wait.ts";
 import type { World } from "../harness/world/world.ts";
 import { startMachines } from "./in-world.ts";
 
@@ -69,7 +68,10 @@ test.concurrent("what was given stays when its pool is deleted; a pool made agai
     const { ownerReferences } = (await capi.address("again-0")).metadata;
     return ownerReferences.map((one: { readonly uid: string }) => one.uid);
   };
-  await until(async () => (await owners()).includes(pool.metadata.uid), "the reference to the new pool");
+  await world.until(
+    async () => (await owners()).includes(pool.metadata.uid),
+    "the reference to the new pool",
+  );
   expect((await capi.address("again-0")).metadata.uid).toBe(uid);
   expect(await owners()).toHaveLength(2);
 });
@@ -99,7 +101,7 @@ test.concurrent("addresses outside of a pool that has shrunk stay, and are count
   const held = [await capi.fulfilled("shrinking-0"), await capi.fulfilled("shrinking-1")].sort();
   expect(held).toEqual(["10.1.3.5/16", "10.1.3.6/16"]);
   await capi.editPool("shrinking", { spec: { ranges: ["10.1.3.6"] } });
-  await until(
+  await world.until(
     async () => (await capi.readPool("shrinking")).status.outOfRange === "1",
     "the pool to count it",
   );
@@ -126,7 +128,7 @@ test.concurrent("another gateway is told to new claims only", async () => {
   await capi.claim("routed-0", "routed");
   await capi.fulfilled("routed-0");
   await capi.editPool("routed", { spec: { gateway: "10.1.5.2" } });
-  await until(async () => {
+  await world.until(async () => {
     const { metadata, status } = await capi.readPool("routed");
     return status.observedGeneration === metadata.generation;
   }, "the edit to be seen");
@@ -154,7 +156,7 @@ describe("a full pool", () => {
     await capi.claim("growing-1", "growing");
     await capi.untilReady("growing-1", "PoolExhausted");
     const before = (await capi.readClaim("growing-1")).metadata.resourceVersion;
-    await pause(PASSES_MS);
+    await world.advance(PASSES_MS);
     expect((await capi.readClaim("growing-1")).metadata.resourceVersion).toBe(before);
     await capi.editPool("growing", { spec: { ranges: ["10.1.7.5", "10.1.7.9"] } });
     expect(await capi.fulfilled("growing-1")).toBe("10.1.7.9/16");
@@ -170,7 +172,7 @@ describe("a preallocation", () => {
     await capi.claim("another", "planned");
     const reasons = async () =>
       [(await capi.ready("other"))?.reason, (await capi.ready("another"))?.reason].sort();
-    await until(
+    await world.until(
       async () => JSON.stringify(await reasons()) === '["AddressAllocated","PoolExhausted"]',
       "one claim to be served",
     );
@@ -178,7 +180,10 @@ describe("a preallocation", () => {
     expect(await capi.fulfilled("node-7")).toBe("10.1.8.5/16");
     for (const name of ["other", "another", "node-7"]) await capi.deleteClaim(name);
     const owner = async () => (await world.allocation("wide", "10.1.8.5/16"))?.spec.owner.uid;
-    await until(async () => (await owner())?.startsWith("pool:") === true, "the address to be kept again");
+    await world.until(
+      async () => (await owner())?.startsWith("pool:") === true,
+      "the address to be kept again",
+    );
   });
 
   test.concurrent("of an address in use is told to pool and claim, and given when it is free", async () => {

@@ -3,7 +3,6 @@ import { preallocationUid } from "../../ipam/owner.ts";
 import type { KubeObject } from "../harness/kube-api.ts";
 import { pathOf } from "../harness/kube-pods.ts";
 import { ClusterApi } from "../harness/machines/cluster-api.ts";
-import { until } from "../harness/wait.ts";
 import { configOf, NAMESPACE } from "../harness/world/network.ts";
 import { World } from "../harness/world/world.ts";
 
@@ -21,7 +20,7 @@ afterAll(async () => {
 });
 
 async function networkBecomes(name: string, status: object): Promise<void> {
-  await until(
+  await world.until(
     async () => {
       const shown = (await world.networkObject(name))?.status ?? {};
       return Object.entries(status).every(([key, value]) => shown[key] === value);
@@ -63,9 +62,13 @@ describe("a network that only an AddressPool defines", () => {
   test("follows the pool's edits", async () => {
     await capi.editPool("metal", { spec: { definition: { subnets: ["10.60.0.0/25"] } } });
     await networkBecomes("metal", { subnets: "10.60.0.0/25", size: "128" });
-    await until(
+    await world.until(
       async () => (await world.networkObject("metal"))?.status.importedFrom.at(-1).generation === 2,
       "the edited definition to be imported",
+    );
+    await world.until(
+      async () => (await capi.readPool("metal"))?.status.size === "126",
+      "the pool's new size",
     );
   });
 

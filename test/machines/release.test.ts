@@ -3,7 +3,6 @@ import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } fr
 import type { Controller } from "../../controller/controller.ts";
 import { CLUSTER_LABEL, type ClusterApi } from "../harness/machines/cluster-api.ts";
 import { IPAM_VERSIONS, type IpamVersion } from "../harness/machines/definitions.ts";
-import { pause, until } from "../harness/wait.ts";
 import { NAMESPACE } from "../harness/world/network.ts";
 import { type ControllerFlags, World } from "../harness/world/world.ts";
 import { machine, ownerOf } from "./machine-objects.ts";
@@ -108,11 +107,17 @@ describe("a machine's address", () => {
     await machine(world, capi, "waits", "10.1.0.18/24", { cluster: "pausing" });
     await capi.editCluster("pausing", { spec: { paused: true } });
     await capi.deleteClaim("waits");
-    await until(async () => (await pausedClusters()).includes(`${NAMESPACE}/pausing`), "the pause on record");
+    await world.until(
+      async () => (await pausedClusters()).includes(`${NAMESPACE}/pausing`),
+      "the pause on record",
+    );
     await world.stays("blue", "10.1.0.18/24");
     await capi.editCluster("pausing", { spec: { paused: null } });
     await world.becomes("blue", "10.1.0.18/24", "Cooling");
-    await until(async () => !(await pausedClusters()).includes(`${NAMESPACE}/pausing`), "the record to go");
+    await world.until(
+      async () => !(await pausedClusters()).includes(`${NAMESPACE}/pausing`),
+      "the record to go",
+    );
   });
 
   test.concurrent("is kept when its Cluster has moved away, also when its namespace is deleted then", async () => {
@@ -121,7 +126,7 @@ describe("a machine's address", () => {
     await capi.capiCluster("moved", {}, "source");
     await machine(world, capi, "m0", "10.1.0.19/24", { cluster: "moved", namespace: "source" });
     await capi.editCluster("moved", { spec: { paused: true } }, "source");
-    await until(async () => (await pausedClusters()).includes("source/moved"), "the pause on record");
+    await world.until(async () => (await pausedClusters()).includes("source/moved"), "the pause on record");
     await capi.deleteAddress("m0", "source");
     await capi.deleteClaim("m0", "source");
     await capi.deletePool("blue", "source");
@@ -139,7 +144,10 @@ describe("a machine's address", () => {
     await capi.editCluster("brief", { metadata: { annotations: { "cluster.x-k8s.io/paused": "" } } });
     await capi.deleteClaim("m1");
     await capi.deleteCluster("brief");
-    await until(async () => (await pausedClusters()).includes(`${NAMESPACE}/brief`), "the pause on record");
+    await world.until(
+      async () => (await pausedClusters()).includes(`${NAMESPACE}/brief`),
+      "the pause on record",
+    );
     await world.stays("blue", "10.1.0.20/24");
   });
 
@@ -172,8 +180,8 @@ describe.each(IPAM_VERSIONS)("where Cluster API speaks %s", (version) => {
     const address = await capi.fulfilled("m0");
     await capi.editCluster("prod", { spec: { paused: true } });
     await capi.deleteClaim("m0");
-    await until(async () => (await kept("claim-moved")) === 1, "the sweep to see it moved");
-    await pause(2_500);
+    await world.until(async () => (await kept("claim-moved")) === 1, "the sweep to see it moved");
+    await world.advance(2_500);
     expect(await world.state("blue", address)).toBe("Bound");
     await capi.editCluster("prod", { spec: { paused: null } });
     await world.becomes("blue", address, "Cooling");
@@ -199,14 +207,14 @@ describe("without a controller that saw it", () => {
 
   test("a machine's address is kept when its claim and its Cluster are gone", async () => {
     await goUnseen();
-    await until(async () => (await kept("cluster-gone")) === 1, "the sweep to see it gone");
+    await world.until(async () => (await kept("cluster-gone")) === 1, "the sweep to see it gone");
     await world.stays("blue", "10.1.0.10/24");
     expect(await pausedClusters()).toEqual([]);
   });
 
   test("it is freed after the time that the operator has set", async () => {
     await goUnseen({ clusterGoneReleaseSeconds: 6 });
-    await pause(4_000);
+    await world.advance(4_000);
     expect(await world.state("blue", "10.1.0.10/24")).toBe("Bound");
     await world.becomes("blue", "10.1.0.10/24", "Cooling");
   });
@@ -214,7 +222,7 @@ describe("without a controller that saw it", () => {
   test("nothing is freed while the definitions of Cluster API are gone", async () => {
     await machine(world, capi, "m1", "10.1.0.11/24");
     await capi.removeIpam();
-    await until(async () => (await kept("unknown")) === 1, "the sweep to know nothing");
+    await world.until(async () => (await kept("unknown")) === 1, "the sweep to know nothing");
     await world.stays("blue", "10.1.0.11/24");
     await capi.addIpam();
     await world.becomes("blue", "10.1.0.11/24", "Cooling");

@@ -3,7 +3,6 @@ import { afterEach, describe, expect, test } from "vitest";
 import type { ClusterApi } from "../harness/machines/cluster-api.ts";
 import { Capm3, Capv } from "../harness/machines/consumers.ts";
 import { IPAM_VERSIONS, type IpamVersion } from "../harness/machines/definitions.ts";
-import { until } from "../harness/wait.ts";
 import { CutLink } from "../harness/world/cut-link.ts";
 import { NAMESPACE } from "../harness/world/network.ts";
 import { World } from "../harness/world/world.ts";
@@ -104,10 +103,10 @@ test("an IPAddress of a claim and a pool stays when one of them goes, without it
   await world.cluster.api.patch(path, { metadata: { ownerReferences: references } });
   await capi.deleteClaim("one");
   const owners = async () => (await capi.address("one"))?.metadata.ownerReferences;
-  await until(async () => (await owners()).length === 1, "the claim's reference to go");
+  await world.until(async () => (await owners()).length === 1, "the claim's reference to go");
   expect(await owners()).toEqual([references[0]]);
   await capi.deletePool("blue");
-  await until(async () => (await capi.address("one")) === null, "the IPAddress to go");
+  await world.until(async () => (await capi.address("one")) === null, "the IPAddress to go");
 });
 
 test("a namespace waits for the finalizers of its claims", async () => {
@@ -116,10 +115,10 @@ test("a namespace waits for the finalizers of its claims", async () => {
   await capi.claim("held", "blue", { namespace: "machines", finalizers: ["example.test/held"] });
   await capi.claim("free", "blue", { namespace: "machines" });
   await world.cluster.api.delete("/api/v1/namespaces/machines");
-  await until(async () => (await capi.readClaim("free", "machines")) === null, "the free claim to go");
+  await world.until(async () => (await capi.readClaim("free", "machines")) === null, "the free claim to go");
   expect((await capi.readClaim("held", "machines")).metadata.deletionTimestamp).toBeDefined();
   await capi.editClaim("held", { metadata: { finalizers: [] } }, "machines");
-  await until(
+  await world.until(
     async () => (await world.cluster.api.find("/api/v1/namespaces/machines")) === null,
     "the namespace to go",
   );
@@ -186,11 +185,11 @@ test.each([true, false])(
     await world.network("blue");
     const way = new CutLink({ write: 1, delivered });
     const controller = await world.startController({ identity: "one" }, way);
-    await until(() => way.isCut, "the first write");
+    await world.until(() => way.isCut, "the first write");
     await controller.stop();
     expect(way.writes).toEqual(["POST /apis/ipam.holdfast.dev/v1alpha1/ipnetworks"]);
     expect((await world.networkObject("blue")) !== null).toBe(delivered);
     await world.startController({ identity: "one" });
-    await until(async () => (await world.networkObject("blue"))?.status !== undefined, "the import");
+    await world.until(async () => (await world.networkObject("blue"))?.status !== undefined, "the import");
   },
 );

@@ -5,7 +5,6 @@ import { ALLOCATIONS_PATH } from "../../kube/objects.ts";
 import { newAllocation } from "../../store/cluster/allocations/allocation-object.ts";
 import type { KubeObject } from "../harness/kube-api.ts";
 import { CLUSTER_LABEL } from "../harness/machines/cluster-api.ts";
-import { pause, until } from "../harness/wait.ts";
 import { NAMESPACE, nameOf } from "../harness/world/network.ts";
 import { beginLan } from "./lan.ts";
 
@@ -23,11 +22,11 @@ test.each([false, true])(
     await capi.editClaim("m0", { metadata: { labels: { [CLUSTER_LABEL]: "prod" } } });
     const path = `${ALLOCATIONS_PATH}/${nameOf("blue", text)}`;
     const cluster = async () => (await world.cluster.api.find(path))?.spec.owner.cluster;
-    await until(async () => (await cluster()) === "prod", "the Cluster to be recorded");
+    await world.until(async () => (await cluster()) === "prod", "the Cluster to be recorded");
     await capi.editCluster("prod", { spec: { paused: true } });
-    await pause(PASSES_MS);
+    await world.advance(PASSES_MS);
     await capi.deleteClaim("m0");
-    await pause(PASSES_MS);
+    await world.advance(PASSES_MS);
     expect(await heldBy("m0")).toEqual([`m0 ${text} Bound`]);
   },
 );
@@ -45,7 +44,7 @@ test("of two addresses that a claim has, the one that was told is told again", a
   await world.cluster.api.create(ALLOCATIONS_PATH, second);
   expect(await held()).toEqual(["m0 10.0.0.20/24 Bound", "m0 10.0.0.50/24 Bound"]);
   await capi.deleteAddress("m0");
-  await until(async () => (await capi.address("m0")) !== null, "the IPAddress");
+  await world.until(async () => (await capi.address("m0")) !== null, "the IPAddress");
   expect((await capi.address("m0"))?.spec.address).toBe("10.0.0.50");
 });
 
@@ -57,13 +56,13 @@ test("a fulfilled claim stays so while its pool gives nothing, and its IPAddress
   await capi.editPool("lan", { metadata: { annotations: { "cluster.x-k8s.io/paused": "" } } });
   await capi.untilPool("lan", "Paused");
   await world.cluster.api.patch(ADDRESS_PATH, { metadata: { annotations: null, ownerReferences: null } });
-  await until(
+  await world.until(
     async () =>
       (await capi.address("m0"))?.metadata.annotations?.["ipam.holdfast.dev/allocation"] !== undefined,
     "the IPAddress to be mended",
   );
   expect((await capi.address("m0"))?.metadata.ownerReferences).toHaveLength(2);
-  await pause(PASSES_MS);
+  await world.advance(PASSES_MS);
   expect(await capi.ready("m0")).toMatchObject({ status: "True", reason: "AddressAllocated" });
   expect(await capi.fulfilled("m0")).toBe(text);
 });
@@ -78,7 +77,7 @@ test("a server of v1beta1 that keeps the old form of conditions only gets a stat
   await capi.claim("m0", "lan");
   await capi.fulfilled("m0");
   await capi.untilReady("m0", "AddressAllocated");
-  await pause(PASSES_MS);
+  await world.advance(PASSES_MS);
   expect((await capi.readClaim("m0"))?.status.v1beta2).toBeUndefined();
   expect(writes().filter((one) => one === "PATCH ipaddressclaims")).toHaveLength(1);
 });

@@ -5,10 +5,8 @@ import { ApiAway } from "../../kube/kube-api.ts";
 import { hashedInterface } from "../../kube/views/vmi-view.ts";
 import { createKubeTenantSource } from "../../metadata/tenant/create-kube-tenant-source.ts";
 import type { KubeTenantSource } from "../../metadata/tenant/kube-tenant-source.ts";
-import { systemClock } from "../../platform/time.ts";
 import { ApiProxy } from "../harness/api-proxy.ts";
 import { pathOf } from "../harness/kube-pods.ts";
-import { until } from "../harness/wait.ts";
 import { Tenants, type TenantVm, userDataOf } from "./tenants.ts";
 
 /** What is gzip looks like: no text, and it must arrive as it is. */
@@ -56,7 +54,7 @@ test("user-data, vendor-data, keys, free metadata and name come from the objects
   });
   expect(await tenants.events(namespace)).toEqual([]);
   await tenants.annotateVm(guest, { "user-data": "secret/boot/other" });
-  await until(async () => (await userData(guest)) === "#cloud-config\n", "the other key");
+  await tenants.until(async () => (await userData(guest)) === "#cloud-config\n", "the other key");
 });
 
 test("a change is there within three seconds, and so is what is taken away", async () => {
@@ -66,9 +64,9 @@ test("a change is there within three seconds, and so is what is taken away", asy
   expect(await userData(guest)).toBe("first");
   const path = pathOf(namespace, "secrets", "boot");
   await tenants.cluster.api.patch(path, { stringData: { userdata: "second" } });
-  await until(async () => (await userData(guest)) === "second", "the change");
+  await tenants.until(async () => (await userData(guest)) === "second", "the change");
   await tenants.cluster.api.delete(path);
-  await until(async () => (await userData(guest)) === null, "the deletion");
+  await tenants.until(async () => (await userData(guest)) === null, "the deletion");
   expect(await tenants.event(guest, "MetadataUserDataUnavailable")).toContain(
     "Secret boot is absent or has no label",
   );
@@ -84,11 +82,11 @@ test("an object without the label is not served; the event says how to label it"
   );
   const labels = { "metadata.holdfast.dev/serve": "true" };
   await tenants.cluster.api.patch(pathOf(namespace, "secrets", "boot"), { metadata: { labels } });
-  await until(async () => (await userData(guest)) === "secret!", "the labelled Secret");
+  await tenants.until(async () => (await userData(guest)) === "secret!", "the labelled Secret");
   await tenants.cluster.api.patch(pathOf(namespace, "secrets", "boot"), {
     metadata: { labels: { "metadata.holdfast.dev/serve": "false" } },
   });
-  await until(async () => (await userData(guest)) === null, "the label to count again");
+  await tenants.until(async () => (await userData(guest)) === null, "the label to count again");
 });
 
 test("a namespace that has not opted in: nothing, one event; the RoleBinding is noticed when it comes and when it goes", async () => {
@@ -109,11 +107,11 @@ test("a namespace that has not opted in: nothing, one event; the RoleBinding is 
   expect(message).toContain(`may not read Secret boot of namespace ${namespace}`);
   expect(message).toContain(`kubectl apply -n ${namespace} -f deploy/metadata/tenant.yaml`);
   await tenants.optIn(namespace);
-  await until(async () => (await userData(guests[0], ours)) === "hello", "the right to count");
+  await tenants.until(async () => (await userData(guests[0], ours)) === "hello", "the right to count");
   expect(await tenants.events(namespace)).toEqual(["MetadataForbidden"]);
   const bindings = pathOf(namespace, "rolebindings", "holdfast-metadata", "rbac.authorization.k8s.io/v1");
   await tenants.cluster.api.delete(bindings);
-  await until(async () => (await userData(guests[0], ours)) === null, "the withdrawal to count");
+  await tenants.until(async () => (await userData(guests[0], ours)) === null, "the withdrawal to count");
 });
 
 test("two namespaces with the same names have each their own", async () => {
@@ -140,9 +138,9 @@ test("the tenant is the namespace's UID or its annotation, unless no header can 
     });
   expect(await project()).toBe(uid);
   await annotate("9b1c0d-tenant");
-  await until(async () => (await project()) === "9b1c0d-tenant", "the annotation");
+  await tenants.until(async () => (await project()) === "9b1c0d-tenant", "the annotation");
   await annotate("a, b");
-  await until(async () => (await project()) === uid, "the UID to count again");
+  await tenants.until(async () => (await project()) === uid, "the UID to count again");
   expect(await tenants.event(guest, "MetadataTenantIdInvalid")).toContain('"a, b"');
 });
 
@@ -154,7 +152,7 @@ test("a namespace that is made again is another tenant, and has none of the old 
   expect(before.userData?.toString()).toBe("old");
   await tenants.removeVm(old);
   await tenants.cluster.api.delete(`/api/v1/namespaces/${namespace}`);
-  await until(
+  await tenants.until(
     async () => (await tenants.cluster.api.find(`/api/v1/namespaces/${namespace}`)) === null,
     "the namespace to go",
     120_000,
@@ -163,7 +161,7 @@ test("a namespace that is made again is another tenant, and has none of the old 
   await tenants.optIn(namespace);
   const { uid } = (await tenants.cluster.api.get(`/api/v1/namespaces/${namespace}`)).metadata;
   const guest = await tenants.vm(namespace, "web", { annotations: { "user-data": "secret/boot" } });
-  await until(async () => (await source.viewOf(guest.identity)).projectId === uid, "the new UID");
+  await tenants.until(async () => (await source.viewOf(guest.identity)).projectId === uid, "the new UID");
   expect(uid).not.toBe(before.projectId);
   expect(await userData(guest)).toBeNull();
 });
@@ -239,7 +237,7 @@ test("MACs and names of interfaces: as the VM runs, else as it was asked for", a
     metadata: { name: "node-z", labels: { "topology.kubernetes.io/zone": "east" } },
   });
   // A zone is not waited for: one that comes late is told a minute later.
-  await until(
+  await tenants.until(
     async () => (await source.viewOf(guest.identity)).availabilityZone !== null,
     "the node's zone",
     120_000,
@@ -280,7 +278,7 @@ test("passwords: of two posts at the same time on two nodes one is kept, and bot
   expect([...outcomes].sort()).toEqual(["kept", "taken", "taken", "taken", "taken", "taken"]);
   const winner = posts[outcomes.indexOf("kept")];
   for (const one of sources)
-    await until(
+    await tenants.until(
       async () => (await one.viewOf(web.identity)).password?.stored?.equals(winner as Buffer) === true,
       "the password that was kept",
     );
@@ -346,10 +344,11 @@ test("as the server makes it: content and backends with the rights of the shippe
     kubeconfig: tenants.cluster.kubeconfig("holdfast-metadata"),
     node: "node-a",
     log: { info: () => {}, warn: (message: unknown) => warnings.push(String(message)) },
-    clock: systemClock,
+    clock: tenants.clock,
     secret: () => null,
     connect: connectOverHttp,
   });
+  tenants.cluster.time.waitedFor(made, "start", "stop", "viewOf", "backendOf", "keepPassword");
   await made.start();
   try {
     await tenants.secret(namespace, "boot", { userdata: BYTES });
@@ -369,7 +368,7 @@ test("while the API is away: what is known is told, what is not known is not gue
   const annotations = { "user-data": "secret/boot" };
   const guest = await tenants.vm(namespace, "web", { annotations });
   // The API server takes a moment to grant what a new binding says.
-  await until(
+  await tenants.until(
     async () => (await source.viewOf(guest.identity).catch(() => null)) !== null,
     "the right to read",
   );
@@ -378,19 +377,24 @@ test("while the API is away: what is known is told, what is not known is not gue
   const unknown = await tenants.namespace();
   const stranger = await tenants.vm(unknown, "db", { annotations });
   // On a busy machine one question may not be answered in time: it asks until it knows.
-  await until(async () => (await fresh.viewOf(guest.identity).catch(() => null)) !== null, "what it knows");
+  await tenants.until(
+    async () => (await fresh.viewOf(guest.identity).catch(() => null)) !== null,
+    "what it knows",
+  );
   const closed = await tenants.namespace({ tenant: false });
   const shut = await tenants.vm(closed, "web", { annotations });
   await source.viewOf(shut.identity);
+  // The watches have told of it.
+  await tenants.advance(100);
   await tenants.cluster.stopApiServer();
   try {
     expect(await source.viewOf(guest.identity)).toEqual(before);
     // Where a right is missing, not every request waits for whether it has come.
     let waitedCount = 0;
     for (let n = 0; n < 28; n++) {
-      const startMs = performance.now();
+      const startMs = tenants.clock.monotonicMs();
       expect((await source.viewOf(shut.identity)).userData).toBeNull();
-      if (performance.now() - startMs >= ASK_AGAIN_MS * 0.9) waitedCount += 1;
+      if (tenants.clock.monotonicMs() - startMs >= ASK_AGAIN_MS * 0.9) waitedCount += 1;
     }
     expect(waitedCount).toBeLessThan(14);
     await expect(fresh.viewOf(stranger.identity)).rejects.toThrow(ApiAway);
@@ -401,7 +405,7 @@ test("while the API is away: what is known is told, what is not known is not gue
   } finally {
     await tenants.cluster.startApiServer();
   }
-  await until(async () => {
+  await tenants.until(async () => {
     const view = await fresh.viewOf(stranger.identity).catch(() => null);
     return view !== null && view.projectId !== null;
   }, "the API to be asked again");
@@ -413,9 +417,9 @@ test("without KubeVirt's definitions there is no content, and no waiting", async
   for (const plural of ["virtualmachines", "virtualmachineinstances"]) {
     const path = `/apis/apiextensions.k8s.io/v1/customresourcedefinitions/${plural}.kubevirt.io`;
     await tenants.cluster.api.delete(path);
-    await until(async () => (await tenants.cluster.api.find(path)) === null, "the definition to go");
+    await tenants.until(async () => (await tenants.cluster.api.find(path)) === null, "the definition to go");
   }
-  await until(
+  await tenants.until(
     async () =>
       (await tenants.cluster.api.call("GET", `/apis/kubevirt.io/v1/virtualmachines`)).status === 404,
     "the resource to go",

@@ -3,7 +3,6 @@ import { ApiAway } from "../../kube/kube-api.ts";
 import type { KubeTenantSource } from "../../metadata/tenant/kube-tenant-source.ts";
 import { ApiProxy } from "../harness/api-proxy.ts";
 import { pathOf } from "../harness/kube-pods.ts";
-import { pause, until } from "../harness/wait.ts";
 import { NODE_LABEL, Tenants, type TenantVm, userDataOf } from "./tenants.ts";
 
 /*
@@ -51,7 +50,7 @@ test("a node has two watches, of namespaces and of its own VMIs, however many na
       expect(await userDataOf(source, guest)).toBe(namespace);
     }
     const watches = () => proxy.log.filter(({ path }) => path.includes("watch=true")).map(({ path }) => path);
-    await until(() => watches().length >= 2, "both watches");
+    await tenants.until(() => watches().length >= 2, "both watches");
     const collections = watches().map((path) => path.split("?")[0]);
     expect(collections.sort()).toEqual([
       "/api/v1/namespaces",
@@ -71,7 +70,10 @@ test("a VMI of this node is told from the watch: it is not read", async () => {
   const proxy = await ApiProxy.start(tenants.cluster);
   const source = await tenants.source({}, proxy.url);
   try {
-    await until(() => proxy.log.some(({ path }) => /instances\?.*watch=true/.test(path)), "the watch");
+    await tenants.until(
+      () => proxy.log.some(({ path }) => /instances\?.*watch=true/.test(path)),
+      "the watch",
+    );
     expect(await firmwareOf(source, guest)).toBe(FIRMWARE);
     expect(proxy.log.filter(({ path }) => path.endsWith("/virtualmachineinstances/web"))).toEqual([]);
   } finally {
@@ -89,13 +91,13 @@ test.each([
   const proxy = await ApiProxy.start(tenants.cluster);
   const source = await tenants.source({}, proxy.url);
   try {
-    const startMs = performance.now();
+    const startMs = tenants.clock.monotonicMs();
     for (let n = 0; n < 28; n += 1)
       expect(await source.viewOf(guest.identity)).toMatchObject({
         firmwareUuid: FIRMWARE,
         hostname: "web.example",
       });
-    const periods = 1 + Math.ceil((performance.now() - startMs) / 3_000);
+    const periods = 1 + Math.ceil((tenants.clock.monotonicMs() - startMs) / 3_000);
     const reads = proxy.log.filter(({ path }) => path.endsWith("/virtualmachineinstances/web"));
     expect(reads.length).toBeGreaterThan(0);
     expect(reads.length).toBeLessThanOrEqual(periods);
@@ -117,7 +119,7 @@ test("source and target of a migration both answer, before, while and after the 
         FIRMWARE,
         FIRMWARE,
       ]);
-      await pause(20);
+      await tenants.advance(20);
     }
   }
 });
@@ -139,7 +141,7 @@ test("an edit of the VM's annotations is there within three seconds", async () =
   const hostname = async () => (await source.viewOf(guest.identity)).hostname;
   expect(await hostname()).toBe("web.example");
   await tenants.annotateVm(guest, { hostname: "other.example" });
-  await until(async () => (await hostname()) === "other.example", "the edit");
+  await tenants.until(async () => (await hostname()) === "other.example", "the edit");
 });
 
 test.each([
@@ -160,7 +162,7 @@ test.each([
     try {
       await expect(source.viewOf(guest.identity)).rejects.toThrow(ApiAway);
       withdraw();
-      await until(async () => {
+      await tenants.until(async () => {
         const view = await source.viewOf(guest.identity).catch(() => null);
         return view?.firmwareUuid === FIRMWARE && view.hostname === "named";
       }, "what the guest is told once it may be read");
@@ -183,7 +185,10 @@ test("without the right to watch VMIs guests are served by reads, and with it by
   try {
     expect(await firmwareOf(source, guest)).toBe(FIRMWARE);
     withdraw();
-    await until(() => proxy.log.some(({ path }) => /instances\?.*watch=true/.test(path)), "the watch");
+    await tenants.until(
+      () => proxy.log.some(({ path }) => /instances\?.*watch=true/.test(path)),
+      "the watch",
+    );
   } finally {
     await source.stop();
     await proxy.stop();

@@ -12,7 +12,6 @@ import type { KubeObject } from "../harness/kube-api.ts";
 import { pathOf } from "../harness/kube-pods.ts";
 import { freePorts } from "../harness/kube-process.ts";
 import { KubeVirt } from "../harness/kubevirt.ts";
-import { until } from "../harness/wait.ts";
 import type { Cluster } from "../harness/world/cluster.ts";
 import { UdnObjects, udnDefinitions } from "../harness/world/udn-objects.ts";
 import { World } from "../harness/world/world.ts";
@@ -32,7 +31,7 @@ let port: number;
 let pod: KubeObject;
 
 beforeAll(async () => {
-  world = await World.start({ api: "memory" });
+  world = await World.start({ api: "memory", time: "machine" });
   ({ cluster } = world);
   kube = new KubeVirt(cluster.api);
   await cluster.apply(udnDefinitions("pruning"));
@@ -66,7 +65,10 @@ beforeAll(async () => {
     systemClock,
   );
   await server.start();
-  await until(async () => (await get("/openstack/latest/meta_data.json")).status === 200, "the first answer");
+  await world.until(
+    async () => (await get("/openstack/latest/meta_data.json")).status === 200,
+    "the first answer",
+  );
 });
 afterAll(async () => {
   await server?.stop();
@@ -100,7 +102,7 @@ test("a network that requires tokens is told so by its deployment", async () => 
   await strict.start();
   try {
     const status = async () => (await get("/openstack/latest/meta_data.json", VM, {}, other)).status;
-    await until(async () => (await status()) !== 503, "the first answer");
+    await world.until(async () => (await status()) !== 503, "the first answer");
     expect(await status()).toBe(401);
   } finally {
     await strict.stop();
@@ -129,7 +131,7 @@ test("another address of the network is nobody, whatever its headers say", async
 
 test("when its pod has ended, the address is nobody's", async () => {
   await kube.finishPod(pod);
-  await until(async () => (await get("/openstack/latest/meta_data.json")).status === 404, "the end");
+  await world.until(async () => (await get("/openstack/latest/meta_data.json")).status === 404, "the end");
 });
 
 async function startVm(name: string, address: string): Promise<KubeObject> {

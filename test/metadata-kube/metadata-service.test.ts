@@ -13,7 +13,6 @@ import { newFolder } from "../harness/daemon.ts";
 import type { KubeObject } from "../harness/kube-api.ts";
 import { KubePods, pathOf } from "../harness/kube-pods.ts";
 import { ask } from "../harness/metadata/server.ts";
-import { until } from "../harness/wait.ts";
 import type { Cluster } from "../harness/world/cluster.ts";
 import { configOf } from "../harness/world/network.ts";
 import { endpointOf, UdnObjects } from "../harness/world/udn-objects.ts";
@@ -38,7 +37,7 @@ const asked: IncomingMessage[] = [];
 
 beforeAll(async () => {
   folder = newFolder();
-  world = await World.start({ api: "memory" });
+  world = await World.start({ api: "memory", time: "machine" });
   ({ cluster } = world);
   const kube = new KubePods(cluster.api);
   const objects = new UdnObjects(cluster);
@@ -91,7 +90,7 @@ const request = (target: string, lines: [string, string][] = [], network = "blue
   ask({ socketPath: join(folder, "m.sock") }, target, { network, lines });
 
 test("a guest's request reaches its tenant's pod, with an identity that the guest did not write", async () => {
-  await until(async () => (await request("/openstack")).status === 200, "the pod to be reached");
+  await world.until(async () => (await request("/openstack")).status === 200, "the pod to be reached");
   const answer = await request("/latest/meta-data/?x=1", [
     ["X-Instance-ID", "forged"],
     ["X_Instance_ID", "forged"],
@@ -118,9 +117,9 @@ test("when the node's last endpoint goes: 503, and an event; when it is back, so
   const ready = (is: boolean) =>
     cluster.api.patch(path, [{ op: "replace", path: "/endpoints/0/conditions/ready", value: is }], "json");
   await ready(false);
-  await until(async () => (await request("/openstack")).status === 503, "503");
+  await world.until(async () => (await request("/openstack")).status === 503, "503");
   const event = await new UdnObjects(cluster).event("shop", "blue", "MetadataServiceNoLocalEndpoint");
   expect(event.message).toContain(`node ${NODE}`);
   await ready(true);
-  await until(async () => (await request("/openstack")).status === 200, "answers again");
+  await world.until(async () => (await request("/openstack")).status === 200, "answers again");
 });

@@ -9,7 +9,6 @@ import type { KubeObject } from "../harness/kube-api.ts";
 import { readManifests } from "../harness/kube-manifests.ts";
 import { pathOf } from "../harness/kube-pods.ts";
 import type { Vm } from "../harness/kubevirt.ts";
-import { until } from "../harness/wait.ts";
 import { optionsOf } from "../harness/world/guests.ts";
 import type { MetadataHere } from "../harness/world/metadata-here.ts";
 import { NAMESPACE, type Network } from "../harness/world/network.ts";
@@ -122,7 +121,7 @@ const networkDataOf = async (node: string, ips: readonly string[]) =>
 
 async function untilMeta(node: string, ips: readonly string[], wanted: object): Promise<void> {
   let meta: object = {};
-  await until(
+  await world.until(
     async () => {
       meta = await metaOf(node, ips);
       return Object.entries(wanted).every(([key, value]) => meta[key as never] === value);
@@ -133,7 +132,7 @@ async function untilMeta(node: string, ips: readonly string[], wanted: object): 
 }
 
 async function untilNoTemplate(node: string, ips: readonly string[]): Promise<void> {
-  await until(
+  await world.until(
     async () => Object.keys(await metaOf(node, ips)).length === 0,
     "the documents to be without the template",
     TOLD_MS_MAX,
@@ -209,7 +208,7 @@ test("the guest is told what the template says of its VM, with the addresses tha
 test("two VMs have two indexes, which stay over a restart and a migration, and the lowest is given again", async () => {
   await newTemplate("t");
   const first = await newVm("one", "t");
-  await until(async () => (await objects.read("datas", "t-0")) !== null, "the first index");
+  await world.until(async () => (await objects.read("datas", "t-0")) !== null, "the first index");
   const other = await start(await newVm("two", "t"), "node-b");
   let one = await start(first, "node-a");
   await untilMeta("node-a", one.ips, { number: "web-0", name: "one" });
@@ -231,7 +230,7 @@ test("two VMs have two indexes, which stay over a restart and a migration, and t
 
   await world.del(target, blue, optionsOf(blue));
   await world.kubevirt.deleteVm(first);
-  await until(async () => (await objects.read("datas", "t-0")) === null, "the index to be given back");
+  await world.until(async () => (await objects.read("datas", "t-0")) === null, "the index to be given back");
   const third = await start(await newVm("three", "t"), "node-b");
   await untilMeta("node-b", third.ips, { number: "web-0", name: "three" });
   await untilMeta("node-a", again.ips, { number: "web-1", name: "two" });
@@ -254,8 +253,8 @@ test("an edited template is told within seconds, and without the annotation ther
   ]);
   await annotate("web", null);
   await untilNoTemplate("node-a", ips);
-  await until(async () => (await objects.read("claims", "web")) === null, "the claim to go");
-  await until(async () => (await objects.read("datas", "t-0")) === null, "the index to be given back");
+  await world.until(async () => (await objects.read("claims", "web")) === null, "the claim to go");
+  await world.until(async () => (await objects.read("datas", "t-0")) === null, "the index to be given back");
   await stop(started);
 });
 
@@ -302,10 +301,10 @@ test.each([
     const vm = await newVm(`bad-${name.replace("/", "-")}`, name);
     // Before it has its index, an event would say that.
     if (spec !== null)
-      await until(async () => (await objects.read("datas", `${name}-0`)) !== null, "the index");
+      await world.until(async () => (await objects.read("datas", `${name}-0`)) !== null, "the index");
     const started = await start(vm, "node-a");
     let message = "";
-    await until(async () => {
+    await world.until(async () => {
       expect(await metaOf("node-a", started.ips)).toEqual({});
       const events = await world.cluster.api.list(pathOf(NAMESPACE, "events"));
       const own = events.filter(({ involvedObject, reason }) => {

@@ -3,12 +3,10 @@ import { createOvnIdentity, type OvnIdentity } from "../../identity/sources/ovn/
 import { HttpKubeApi } from "../../kube/http/http-kube-api.ts";
 import { loadKubeConfig } from "../../kube/http/kube-config.ts";
 import type { OpenKubeApi } from "../../kube/kube-api.ts";
-import { systemClock } from "../../platform/time.ts";
 import { ApiProxy } from "../harness/api-proxy.ts";
 import type { KubeObject } from "../harness/kube-api.ts";
 import { pathOf } from "../harness/kube-pods.ts";
-import { KubeVirt, type RunningVm, type Vm } from "../harness/kubevirt.ts";
-import { pause, until } from "../harness/wait.ts";
+import type { KubeVirt, RunningVm, Vm } from "../harness/kubevirt.ts";
 import type { Cluster } from "../harness/world/cluster.ts";
 import { metadataApi, quiet } from "../harness/world/udn-objects.ts";
 import { World } from "../harness/world/world.ts";
@@ -30,13 +28,13 @@ let name: string;
 beforeAll(async () => {
   world = await World.start({ api: "memory" });
   ({ cluster } = world);
-  kube = new KubeVirt(cluster.api);
+  ({ kubevirt: kube } = world);
   api = metadataApi(cluster);
   for (const namespace of ["bank", "other"]) await kube.createNamespace(namespace);
   for (const namespace of ["shop", "bank"]) await ovnNad(namespace, "blue", NETWORK);
   // The same name, and another network.
   await ovnNad("other", "blue", "other_blue");
-  identity = createOvnIdentity({ api, network: NETWORK, log: quiet });
+  identity = identityOf(api, NETWORK);
   identity.start();
 });
 afterAll(async () => {
@@ -49,6 +47,10 @@ beforeEach(() => {
   address = `10.20.0.${10 + sequence}`;
   name = `vm${sequence}`;
 });
+
+function identityOf(from: OpenKubeApi, network: string): OvnIdentity {
+  return world.time.waitedFor(createOvnIdentity({ api: from, network, log: quiet }), "find", "close");
+}
 
 test("a VM, with everything that is known of it", async () => {
   const { vm, running } = await start("shop", [{ logical: "blue", nad: "blue", network: NETWORK }]);
@@ -117,13 +119,13 @@ test("two pods of one VM are one identity while it migrates", async () => {
   await give(running.pod, { "shop/blue": entry(address) });
   const target = await kube.migrate(vm, "node-b");
   await give(target, { "shop/blue": entry(address) });
-  await until(async () => (await identity.find(at(NETWORK, address)))?.pods.length === 2, "both pods");
+  await world.until(async () => (await identity.find(at(NETWORK, address)))?.pods.length === 2, "both pods");
   const found = await identity.find(at(NETWORK, address));
   expect(found).toMatchObject({ state: "migrating", vm: { uid: vm.uid, firmwareUuid: FIRMWARE } });
   expect(found?.pods.map(({ node }) => node).sort()).toEqual(["node-a", "node-b"]);
   expect(found?.interfaces).toHaveLength(1);
   await kube.finishPod(running.pod);
-  await until(async () => (await identity.find(at(NETWORK, address)))?.state === "running", "the end");
+  await world.until(async () => (await identity.find(at(NETWORK, address)))?.state === "running", "the end");
   expect((await identity.find(at(NETWORK, address)))?.pods[0]?.node).toBe("node-b");
 });
 
@@ -133,7 +135,10 @@ test("pods of two VMs with one address: nobody is answered", async () => {
   await give(one.running.pod, { "shop/blue": entry(address) });
   await known();
   await give(two.running.pod, { "bank/blue": entry(address) });
-  await until(async () => (await identity.find(at(NETWORK, address))) === null, "the second to be heard of");
+  await world.until(
+    async () => (await identity.find(at(NETWORK, address))) === null,
+    "the second to be heard of",
+  );
   await kube.removePod(two.running.pod);
   await known();
 });
@@ -149,7 +154,7 @@ test("a pod that does not run yet, or not any more, has no address", async () =>
   await kube.setPhase(running.pod, "Running");
   await known();
   await kube.finishPod(running.pod);
-  await until(async () => (await ask(address)) === null, "its end");
+  await world.until(async () => (await ask(address)) === null, "its end");
 });
 
 test("a pod without a VMI, or whose VMI is gone, is nobody", async () => {
@@ -184,7 +189,7 @@ test("an address that goes from VM to VM is never the former one's", async () =>
   for (let round = 0; round < 5; round++) {
     const { vm, running } = await start("shop", [], `${name}-${round}`);
     await give(running.pod, { "shop/blue": entry(address) });
-    await until(async () => {
+    await world.until(async () => {
       const uid = (await ask(address))?.vm?.uid;
       // OVN-Kubernetes gave it on after the pod had ended, and this pod's guest asks after that.
       if (uid !== undefined) expect(former).not.toContain(uid);
@@ -193,7 +198,7 @@ test("an address that goes from VM to VM is never the former one's", async () =>
     former.push(vm.uid);
     await kube.removePod(running.pod);
     // The guest of the next VM has to boot first.
-    await pause(1_100);
+    await world.advance(1_100);
   }
 });
 
@@ -210,11 +215,11 @@ test("a UserDefinedNetwork needs rights in its namespace only, and follows nothi
       };
     },
   });
-  const red = createOvnIdentity({ api: spy, network: "bank_red", log: quiet });
+  const red = identityOf(spy, "bank_red");
   red.start();
   const { vm, running } = await start("bank");
   await give(running.pod, { "bank/red": entry(address) });
-  await until(async () => (await red.find(at("bank_red", address)))?.vm?.uid === vm.uid, "the VM");
+  await world.until(async () => (await red.find(at("bank_red", address)))?.vm?.uid === vm.uid, "the VM");
   await red.close();
   expect(paths.filter((path) => !path.includes("/namespaces/bank/"))).toEqual([]);
 });
@@ -228,26 +233,26 @@ test("a guest's boot costs few reads; an API server that is away is said, and ne
     expect(await identity.find(at(NETWORK, address))).not.toBeNull();
   expect((await reads()) - before).toBeLessThanOrEqual(3);
   await cluster.stopApiServer();
-  await pause(1_100);
+  await world.advance(1_100);
   await expect(identity.find(at(NETWORK, address))).rejects.toMatchObject({ name: "IdentityAway" });
   await expect(identity.find(at(NETWORK, "10.20.200.200"))).rejects.toMatchObject({ name: "IdentityAway" });
   expect(identity.notReady()).toBe("the API server cannot be heard");
   await cluster.startApiServer();
   await known();
-  await until(() => identity.notReady() === null, "the server to be heard again");
+  await world.until(() => identity.notReady() === null, "the server to be heard again");
 });
 
 test("a watch that says nothing any more: neither the former VM nor nobody, but come again", async () => {
   const proxy = await ApiProxy.start(cluster);
   const slow = new HttpKubeApi(
     loadKubeConfig(cluster.kubeconfig("holdfast-metadata", proxy.url, proxy.ca)),
-    systemClock,
+    world.time.clock,
   );
-  const deaf = createOvnIdentity({ api: slow, network: NETWORK, log: quiet });
+  const deaf = identityOf(slow, NETWORK);
   deaf.start();
   const first = await start("shop");
   await give(first.running.pod, { "shop/blue": entry(address) });
-  await until(
+  await world.until(
     async () => (await deaf.find(at(NETWORK, address)).catch(() => null))?.vm?.uid === first.vm.uid,
     "the first VM",
   );
@@ -255,10 +260,10 @@ test("a watch that says nothing any more: neither the former VM nor nobody, but 
   await kube.removePod(first.running.pod);
   const second = await start("shop", [], `${name}-next`);
   await give(second.running.pod, { "shop/blue": entry(address) });
-  await pause(1_100);
+  await world.advance(1_100);
   await expect(deaf.find(at(NETWORK, address))).rejects.toMatchObject({ name: "IdentityAway" });
   proxy.endWatches();
-  await until(
+  await world.until(
     async () => (await deaf.find(at(NETWORK, address)).catch(() => null))?.vm?.uid === second.vm.uid,
     "the second VM",
   );
@@ -277,7 +282,7 @@ function ask(wanted: string) {
 }
 
 async function known(wanted = address): Promise<void> {
-  await until(async () => ((await ask(wanted)) ?? null) !== null, `${wanted} to be known`);
+  await world.until(async () => ((await ask(wanted)) ?? null) !== null, `${wanted} to be known`);
 }
 
 async function start(

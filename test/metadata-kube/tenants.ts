@@ -5,13 +5,12 @@ import { EventWriter } from "../../kube/events.ts";
 import { HttpKubeApi } from "../../kube/http/http-kube-api.ts";
 import { loadKubeConfig } from "../../kube/http/kube-config.ts";
 import { type KubeTenantOptions, KubeTenantSource } from "../../metadata/tenant/kube-tenant-source.ts";
-import { systemClock } from "../../platform/time.ts";
+import type { Clock } from "../../platform/time.ts";
 
 import type { KubeObject } from "../harness/kube-api.ts";
 import { readManifests } from "../harness/kube-manifests.ts";
 import { pathOf } from "../harness/kube-pods.ts";
 import type { KubeVirt } from "../harness/kubevirt.ts";
-import { until } from "../harness/wait.ts";
 import type { Cluster } from "../harness/world/cluster.ts";
 import { World } from "../harness/world/world.ts";
 
@@ -62,6 +61,20 @@ export class Tenants {
     await this.#world.stop();
   }
 
+  get clock(): Clock {
+    return this.cluster.time.clock;
+  }
+
+  /** See TestTime. */
+  until(...args: Parameters<World["until"]>): Promise<void> {
+    return this.cluster.time.until(...args);
+  }
+
+  /** See TestTime. */
+  advance(ms: number): Promise<void> {
+    return this.cluster.time.advance(ms);
+  }
+
   /** A source of its own, as a node's metadata server has one. */
   async source(
     options: Partial<KubeTenantOptions> = {},
@@ -69,9 +82,9 @@ export class Tenants {
   ): Promise<KubeTenantSource> {
     const api = new HttpKubeApi(
       loadKubeConfig(this.cluster.kubeconfig("holdfast-metadata", server)),
-      systemClock,
+      this.clock,
     );
-    const source = new KubeTenantSource({
+    const made = new KubeTenantSource({
       api,
       node: NODE,
       log: { info: () => {}, warn: () => {} },
@@ -79,6 +92,7 @@ export class Tenants {
       serviceBackends: null,
       ...options,
     });
+    const source = this.cluster.time.waitedFor(made, "start", "stop", "viewOf", "keepPassword");
     this.#sources.push({ source, api });
     await source.start();
     return source;
@@ -159,7 +173,7 @@ export class Tenants {
   async event({ vm }: TenantVm, reason: string): Promise<string> {
     const path = pathOf(vm.metadata.namespace, "events");
     let message = "";
-    await until(async () => {
+    await this.until(async () => {
       const found = (await this.cluster.api.list(path)).filter(
         (one) => one.reason === reason && one.involvedObject.uid === vm.metadata.uid,
       );

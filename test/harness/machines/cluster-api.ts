@@ -1,6 +1,5 @@
 import type { KubeObject } from "../kube-api.ts";
 import { collectionOf } from "../kube-manifests.ts";
-import { until } from "../wait.ts";
 import type { Cluster } from "../world/cluster.ts";
 import { NAMESPACE } from "../world/network.ts";
 import { CapiAdmission } from "./capi-admission.ts";
@@ -83,7 +82,10 @@ export class ClusterApi {
     for (const { metadata } of capiDefinitions(this.#version).slice(0, 2)) {
       const path = `/apis/apiextensions.k8s.io/v1/customresourcedefinitions/${metadata.name}`;
       await this.cluster.api.delete(path);
-      await until(async () => (await this.cluster.api.find(path)) === null, `${metadata.name} to go`);
+      await this.cluster.time.until(
+        async () => (await this.cluster.api.find(path)) === null,
+        `${metadata.name} to go`,
+      );
     }
   }
 
@@ -138,7 +140,7 @@ export class ClusterApi {
   /** The pool's condition Ready, once it has this reason. */
   async untilPool(name: string, reason: string, namespace = NAMESPACE): Promise<KubeObject> {
     let found: KubeObject;
-    await until(
+    await this.cluster.time.until(
       async () => {
         found = conditionOf((await this.readPool(name, namespace))?.status?.conditions);
         return found?.reason === reason;
@@ -241,7 +243,7 @@ export class ClusterApi {
   async fulfilled(name: string, namespace = NAMESPACE): Promise<string> {
     let found: KubeObject | null = null;
     let claim: KubeObject | null = null;
-    await until(
+    await this.cluster.time.until(
       async () => {
         claim = await this.readClaim(name, namespace);
         const reference = claim?.status?.addressRef?.name;
@@ -263,7 +265,7 @@ export class ClusterApi {
   /** The same, once it has this reason. */
   async untilReady(name: string, reason: string, namespace = NAMESPACE): Promise<KubeObject> {
     let found: KubeObject;
-    await until(
+    await this.cluster.time.until(
       async () => {
         found = await this.ready(name, namespace);
         return found?.reason === reason;
@@ -280,7 +282,7 @@ export class ClusterApi {
       problems = await unsettledMachines(this);
       return problems.length === 0;
     };
-    await until(isSettled, "machines to settle", SETTLED_MS_MAX).catch(() => {
+    await this.cluster.time.until(isSettled, "machines to settle", SETTLED_MS_MAX).catch(() => {
       throw new Error(`machines did not settle:\n${problems.join("\n")}`);
     });
   }

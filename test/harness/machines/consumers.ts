@@ -1,6 +1,5 @@
 import type { KubeObject } from "../kube-api.ts";
 import { collectionOf } from "../kube-manifests.ts";
-import { until } from "../wait.ts";
 import { NAMESPACE } from "../world/network.ts";
 import { CLUSTER_LABEL, type ClusterApi } from "./cluster-api.ts";
 
@@ -72,7 +71,7 @@ export class Capv {
   /** `address/prefix`, once the claim is Ready, and where it has no such condition, once it is answered. */
   async address(vm: string): Promise<string> {
     const name = `${vm}-0-0`;
-    await until(async () => {
+    await this.#capi.cluster.time.until(async () => {
       const ready = await this.#capi.ready(name);
       if (ready !== undefined) return ready.status === "True";
       return (await this.#capi.readClaim(name))?.status?.addressRef?.name !== undefined;

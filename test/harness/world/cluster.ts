@@ -1,6 +1,7 @@
 import type { Connect } from "../../../kube/kube-api.ts";
 import type { KubeApi, KubeObject } from "../kube-api.ts";
 import type { WriteCounts } from "../kube-metrics.ts";
+import type { TestTime } from "../wait.ts";
 
 /** The accounts of the shipped manifests. */
 export const ACCOUNTS = ["holdfast-node", "holdfast-controller", "holdfast-metadata"] as const;
@@ -18,6 +19,8 @@ export interface Cluster {
   /** A client with every right. */
   readonly api: KubeApi;
   readonly folder: string;
+  /** Of everything in it. */
+  readonly time: TestTime;
   /** How a process of this user comes to it, without a proxy in between. `node`: its token is bound to that node. */
   connect(user: ClusterUser, node?: string): Connect;
   /** Writes a kubeconfig file and returns its path. `server` and `ca` lead to a proxy. */

@@ -3,7 +3,6 @@ import { expect } from "vitest";
 import type { KubeObject } from "../kube-api.ts";
 import type { Vm } from "../kubevirt.ts";
 import type { AttachmentOptions, NodeDaemon } from "../node.ts";
-import { until } from "../wait.ts";
 import { interfaceOf } from "../world/kubevirt-objects.ts";
 import { ipsOf, type Network } from "./network.ts";
 
@@ -36,7 +35,7 @@ export async function added(node: NodeDaemon, guest: Guest, more: object = {}): 
 /** An ADD repeated as a runtime does: "try again" is, everything else counts. */
 export async function addedInTheEnd(node: NodeDaemon, guest: Guest, more: object = {}): Promise<string[]> {
   let answer = await node.add(guest.pod, { ...guest.options, ...more });
-  await until(async () => {
+  await node.time.until(async () => {
     if (answer.code === 0) return true;
     expect(answer.json().code, answer.stdout).toBe(TRY_AGAIN);
     answer = await node.add(guest.pod, { ...guest.options, ...more });
@@ -59,7 +58,7 @@ export async function checked(node: NodeDaemon): Promise<void> {
     said = body;
     return status === 200 && json().findings.length === 0;
   };
-  await until(clean, "check", CHECK_MS_MAX).catch(() => {
+  await node.time.until(clean, "check", CHECK_MS_MAX).catch(() => {
     throw new Error(`check on ${node.name}: ${said}; log: ${node.log}`);
   });
 }

@@ -2,7 +2,7 @@ import { randomUUID } from "node:crypto";
 import { rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import type { Connect } from "../../../kube/kube-api.ts";
-import { systemClock } from "../../../platform/time.ts";
+import type { Timer } from "../../../platform/time.ts";
 import { newFolder, ROOT } from "../daemon.ts";
 import type { KubeApi, KubeObject } from "../kube-api.ts";
 import { ApiServer } from "../kube-fake/api-server.ts";
@@ -16,16 +16,19 @@ import { Rights } from "../kube-fake/rights.ts";
 import { routeOf } from "../kube-fake/routes.ts";
 import { applyObjects, readManifestFolder, readManifests } from "../kube-manifests.ts";
 import { NO_WRITES, type WriteCounts } from "../kube-metrics.ts";
+import { machineTime, type TestTime } from "../wait.ts";
 import { ACCOUNTS, type Cluster, type ClusterUser } from "./cluster.ts";
 import { kubeconfigText } from "./kubeconfig.ts";
 import { MemoryApi } from "./memory-api.ts";
 import { MemoryFront } from "./memory-front.ts";
+import { WorldTime } from "./world-time.ts";
 
 const CRDS = join(ROOT, "test/harness/crds");
 const ADMIN: User = { username: "admin", groups: ["system:masters"] };
 const NODE_NAME = "authentication.kubernetes.io/node-name";
 /** Controllers look so long after something has changed, ms. */
 const CONTROLLERS_MS = 20;
+const LINK_MS_MAX = 2;
 const VERBS = { POST: "create", PUT: "update", PATCH: "patch", DELETE: "delete", GET: null } as const;
 const TOKEN_PATH = /^\/api\/v1\/namespaces\/([^/]+)\/serviceaccounts\/([^/]+)\/token$/;
 
@@ -34,6 +37,8 @@ export interface MemoryClusterOptions {
   readonly oldClaims?: boolean;
   /** Whether the policies of deploy/admission are enforced. */
   readonly admission?: boolean;
+  /** `machine`: processes of their own take part, which have no other. Default `virtual`. */
+  readonly time?: "machine" | "virtual";
 }
 
 /** The server in memory (kube-fake) as a cluster: rights by the RBAC objects in it, controllers that look after every change. */
@@ -42,6 +47,7 @@ export class MemoryCluster implements Cluster {
   readonly ca = "";
   readonly key = "";
   readonly api: KubeApi;
+  readonly time: TestTime;
   readonly server: string;
   /** What decides. */
   readonly objects: ApiServer;
@@ -55,17 +61,18 @@ export class MemoryCluster implements Cluster {
   readonly #writes = new Map<string, WriteCounts>();
   readonly #reads = new Map<string, number>();
   readonly #clients = new Set<FakeKubeApi>();
-  #controllers: NodeJS.Timeout | null = null;
+  #controllers: Timer | null = null;
   #isAway = false;
   #isStopped = false;
 
-  private constructor(front: MemoryFront, { admit }: Gates) {
+  private constructor(front: MemoryFront, time: TestTime, { admit }: Gates) {
     this.#front = front;
+    this.time = time;
     this.server = front.url;
     const etcd = new Etcd();
     const rights = new Rights(etcd);
     this.objects = new ApiServer({
-      clock: systemClock,
+      clock: time.clock,
       etcd,
       authorize: (access) => {
         const isAllowed = rights.has(access);
@@ -85,7 +92,8 @@ export class MemoryCluster implements Cluster {
 
   static async start(options: MemoryClusterOptions = {}): Promise<MemoryCluster> {
     const front = await MemoryFront.start();
-    const cluster = new MemoryCluster(front, options.admission ? await shippedPolicies() : {});
+    const time = options.time === "machine" ? machineTime : new WorldTime();
+    const cluster = new MemoryCluster(front, time, options.admission ? await shippedPolicies() : {});
     front.serve(cluster);
     const claims = options.oldClaims
       ? readManifestFolder(join(CRDS, "old"))
@@ -104,7 +112,7 @@ export class MemoryCluster implements Cluster {
 
   async stop(): Promise<void> {
     this.#isStopped = true;
-    if (this.#controllers !== null) clearTimeout(this.#controllers);
+    this.#controllers?.cancel();
     for (const client of this.#clients) client.close();
     this.objects.watches.end();
     await this.#front.stop();
@@ -140,9 +148,10 @@ export class MemoryCluster implements Cluster {
       const fate: Link["fate"] = (request, verb) => {
         if (this.#isAway) return { lost: "before" };
         this.#count(request);
-        return way?.fate?.(request, verb);
+        return { requestMs: this.#someMs(), answerMs: this.#someMs(), ...way?.fate?.(request, verb) };
       };
-      const client = new FakeKubeApi({ server: () => this.objects, user: who, link: { fate }, clock });
+      const link: Link = { fate, eventMs: () => this.#someMs() };
+      const client = new FakeKubeApi({ server: () => this.objects, user: who, link, clock });
       this.#clients.add(client);
       return client;
     };
@@ -198,6 +207,11 @@ export class MemoryCluster implements Cluster {
     this.#wakeControllers();
   }
 
+  /** How long a message takes. On the machine's time none waits: there it is the processor that has them come in any order. */
+  #someMs(): number {
+    return this.time === machineTime ? 0 : this.time.clock.random() * LINK_MS_MAX;
+  }
+
   #issue(user: User): string {
     const token = randomUUID();
     this.#users.set(token, user);
@@ -220,11 +234,13 @@ export class MemoryCluster implements Cluster {
   /** They go round until there is nothing left to do. */
   #wakeControllers(): void {
     if (this.#isStopped || this.#isAway) return;
-    this.#controllers ??= setTimeout(async () => {
-      const writes = (await collectGarbage(this.objects)) + (await endNamespaces(this.objects));
-      this.#controllers = null;
-      if (writes > 0) this.#wakeControllers();
-    }, CONTROLLERS_MS);
+    this.#controllers ??= this.time.clock.timer(CONTROLLERS_MS, () => void this.#runControllers());
+  }
+
+  async #runControllers(): Promise<void> {
+    const writes = (await collectGarbage(this.objects)) + (await endNamespaces(this.objects));
+    this.#controllers = null;
+    if (writes > 0) this.#wakeControllers();
   }
 }
 

@@ -5,8 +5,8 @@ import pino from "pino";
 import type { Connect } from "../../../kube/kube-api.ts";
 import { MetadataServer } from "../../../metadata/server/metadata-server.ts";
 import { loadMetadataSettings, type MetadataSettings } from "../../../metadata/server/settings.ts";
-import { systemClock } from "../../../platform/time.ts";
 import { newFolder, type ServedDaemon } from "../daemon.ts";
+import type { TestTime } from "../wait.ts";
 
 export type MetadataFlags = Partial<Record<keyof MetadataSettings | "kubeconfig", unknown>>;
 
@@ -14,15 +14,20 @@ export type MetadataFlags = Partial<Record<keyof MetadataSettings | "kubeconfig"
 export class MetadataHere {
   readonly folder = newFolder();
   readonly socket = join(this.folder, "m.sock");
+  readonly #time: TestTime;
   #server: MetadataServer | null = null;
 
-  /** Beside a daemon; `connect`: the way to its API server, where `flags` name a kubeconfig. */
+  private constructor(time: TestTime) {
+    this.#time = time;
+  }
+
+  /** Beside a daemon, in its time; `connect`: the way to its API server, where `flags` name a kubeconfig. */
   static async start(
     daemon: Pick<ServedDaemon, "folder">,
-    flags: MetadataFlags = {},
-    connect?: Connect,
+    time: TestTime,
+    { flags = {}, connect }: { readonly flags?: MetadataFlags; readonly connect?: Connect } = {},
   ): Promise<MetadataHere> {
-    const here = new MetadataHere();
+    const here = new MetadataHere(time);
     const settings = loadMetadataSettings(
       {
         metadataSocket: here.socket,
@@ -34,8 +39,8 @@ export class MetadataHere {
       },
       {},
     );
-    here.#server = await MetadataServer.create(settings, pino({ level: "silent" }), systemClock, connect);
-    await here.#server.start();
+    here.#server = await MetadataServer.create(settings, pino({ level: "silent" }), time.clock, connect);
+    await time.run(here.#server.start());
     return here;
   }
 
@@ -56,7 +61,7 @@ export class MetadataHere {
   ): Promise<{ readonly status: number; readonly body: string }> {
     const [source = ""] = address.split("/");
     const headers = { "x-holdfast-network": network, "x-holdfast-source": source };
-    return new Promise((resolve, reject) => {
+    const answered = new Promise<{ status: number; body: string }>((resolve, reject) => {
       const sent = request({ socketPath: this.socket, path, headers, agent: false }, (answer) => {
         let body = "";
         answer.setEncoding("utf8").on("data", (text) => {
@@ -67,10 +72,11 @@ export class MetadataHere {
       sent.on("error", reject);
       sent.end();
     });
+    return this.#time.run(answered);
   }
 
   async stop(): Promise<void> {
-    await this.#server?.stop();
+    if (this.#server !== null) await this.#time.run(this.#server.stop());
     rmSync(this.folder, { recursive: true, force: true });
   }
 }

@@ -7,10 +7,11 @@ import {
   LABEL_NETWORK,
 } from "../../../kube/objects.ts";
 import { newAllocation } from "../../../store/cluster/allocations/allocation-object.ts";
+import { HOLDFAST, run } from "../daemon.ts";
 import type { KubeObject } from "../kube-api.ts";
 import { pathOf } from "../kube-pods.ts";
 import { KubeVirt, type Vm } from "../kubevirt.ts";
-import { pause, until } from "../wait.ts";
+import type { TestTime } from "../wait.ts";
 import type { Cluster } from "./cluster.ts";
 import { configOf, NAMESPACE, type Network, nameOf } from "./network.ts";
 
@@ -36,7 +37,32 @@ export class WorldObjects {
 
   constructor(cluster: Cluster) {
     this.cluster = cluster;
-    this.kubevirt = new KubeVirt(cluster.api);
+    this.kubevirt = new KubeVirt(cluster.api, cluster.time);
+  }
+
+  get time(): TestTime {
+    return this.cluster.time;
+  }
+
+  /** Polls until true, in the world's time. */
+  until(...args: Parameters<TestTime["until"]>): Promise<void> {
+    return this.cluster.time.until(...args);
+  }
+
+  /** Lets the world's time pass. */
+  advance(ms: number): Promise<void> {
+    return this.cluster.time.advance(ms);
+  }
+
+  /** The command line, as a process of its own, for which time stands still. */
+  cli(...args: readonly string[]): ReturnType<typeof run> {
+    return this.cliWith({}, ...args);
+  }
+
+  /** The same, with variables of its environment. */
+  cliWith(env: Readonly<Record<string, string>>, ...args: readonly string[]): ReturnType<typeof run> {
+    const { time } = this.cluster;
+    return time.run(run(process.execPath, [HOLDFAST, ...args], { ...time.environment, ...env }));
   }
 
   /** A network with its NAD; `plugin` are keys beside the `ipam` block. */
@@ -49,7 +75,7 @@ export class WorldObjects {
   /** The same, once a controller has imported what was in use of it. */
   async importedNetwork(name: string, ipam: object = {}): Promise<Network> {
     const network = await this.network(name, ipam);
-    await until(
+    await this.until(
       async () => (await this.networkObject(name))?.status?.conditions?.[0]?.status === "True",
       `${name} to be imported`,
     );
@@ -110,7 +136,7 @@ export class WorldObjects {
   /** The claim's condition, once it has this reason. */
   async untilReason(name: string, reason: string): Promise<KubeObject> {
     let found: KubeObject;
-    await until(async () => {
+    await this.until(async () => {
       const conditions: KubeObject[] = (await this.readClaim(name))?.status?.conditions ?? [];
       found = conditions.find(({ type }) => type === "IPsAllocated");
       return found?.reason === reason;
@@ -119,7 +145,7 @@ export class WorldObjects {
   }
 
   async untilOwnerPod(name: string, pod: KubeObject): Promise<void> {
-    await until(
+    await this.until(
       async () => (await this.readClaim(name))?.status?.ownerPod?.name === pod.metadata.name,
       `claim ${name} to follow pod ${pod.metadata.name}`,
     );
@@ -129,7 +155,7 @@ export class WorldObjects {
   async untilEvent({ metadata }: KubeObject, reason: string): Promise<string> {
     const { namespace, name, uid } = metadata;
     let found: KubeObject;
-    await until(async () => {
+    await this.until(async () => {
       const events = await this.cluster.api.list(pathOf(namespace, "events"));
       found = events.find((event) => event.reason === reason && event.involvedObject.uid === uid);
       return found !== undefined;
@@ -169,13 +195,13 @@ export class WorldObjects {
   }
 
   async becomes(network: string | Network, address: string, state: string): Promise<void> {
-    await until(async () => (await this.state(network, address)) === state, `${address} to be ${state}`);
+    await this.until(async () => (await this.state(network, address)) === state, `${address} to be ${state}`);
   }
 
   /** Many passes of a controller later it is still Bound. */
   async stays(network: string, address: string): Promise<void> {
     for (let look = 0; look < STAYS_LOOKS; look++) {
-      await pause(STAYS_MS);
+      await this.advance(STAYS_MS);
       const state = await this.state(network, address);
       if (state !== "Bound") throw new Error(`${address} is ${state}, and should have been kept`);
     }
@@ -184,7 +210,7 @@ export class WorldObjects {
   /** Waits until exactly these pods use an address. */
   async untilUsers(network: Network, address: string, ...pods: readonly KubeObject[]): Promise<void> {
     const names = pods.map(({ metadata }) => metadata.name).sort();
-    await until(
+    await this.until(
       async () => {
         const object = await this.allocation(network, address);
         const users = Object.values(object?.status.attachments ?? {}).map(

@@ -4,11 +4,9 @@ import { EventWriter } from "../../../kube/events.ts";
 import type { OpenKubeApi } from "../../../kube/kube-api.ts";
 import { namespacedPath } from "../../../kube/objects.ts";
 import { KubeServiceBackends } from "../../../metadata/tenant/services.ts";
-import { systemClock } from "../../../platform/time.ts";
 import type { KubeObject } from "../kube-api.ts";
 import { readManifests } from "../kube-manifests.ts";
 import { pathOf } from "../kube-pods.ts";
-import { until } from "../wait.ts";
 import type { Cluster } from "./cluster.ts";
 
 const CRDS = join(import.meta.dirname, "../crds/udn");
@@ -21,12 +19,13 @@ export function udnDefinitions(variant: "keeping" | "pruning"): KubeObject[] {
 
 /** The API as the account of the metadata server has it. Close it. */
 export function metadataApi(cluster: Cluster): OpenKubeApi {
-  return cluster.connect("holdfast-metadata")(null, systemClock);
+  return cluster.connect("holdfast-metadata")(null, cluster.time.clock);
 }
 
-export function serviceBackends(api: OpenKubeApi, node: string): KubeServiceBackends {
+export function serviceBackends({ time }: Cluster, api: OpenKubeApi, node: string): KubeServiceBackends {
   const events = new EventWriter({ api, component: "holdfast-metadata", host: node });
-  return new KubeServiceBackends({ api, log: quiet, node, events, secret: () => null });
+  const backends = new KubeServiceBackends({ api, log: quiet, node, events, secret: () => null });
+  return time.waitedFor(backends, "backendOf", "stop");
 }
 
 /** What administrators, tenants and OVN-Kubernetes do around (Cluster)UserDefinedNetworks and Services. */
@@ -89,7 +88,7 @@ export class UdnObjects {
 
   async event(namespace: string, name: string, reason: string): Promise<KubeObject> {
     let found: KubeObject;
-    await until(async () => {
+    await this.#cluster.time.until(async () => {
       const events = await this.#cluster.api.list(`/api/v1/namespaces/${namespace}/events`);
       found = events.find((one) => one.reason === reason && one.involvedObject.name === name);
       return found !== undefined;

@@ -6,6 +6,7 @@
  *   guests             pods and VMs with an interface: ADD and DEL on a node
  *   cluster            what both kinds of cluster offer: harness/cluster.ts, a real API server, and memory-cluster
  *   memory-cluster     kube-fake with rights and controllers; memory-api, memory-front: by path, and over HTTP
+ *   world-time         when time passes in a world in memory; under-way: what it waits for
  *
  * What a world need not have is read when it is asked for: a test file pays for its imports.
  */
@@ -16,7 +17,6 @@ import type { Controller } from "../../../controller/controller.ts";
 import { type ControllerSettings, loadControllerSettings } from "../../../controller/settings.ts";
 import type { Connect } from "../../../kube/kube-api.ts";
 import { ALLOCATIONS_PATH } from "../../../kube/objects.ts";
-import { systemClock } from "../../../platform/time.ts";
 import type { AdmissionServer } from "../admission.ts";
 import { ApiProxy } from "../api-proxy.ts";
 import type { ClusterOptions, TestCluster } from "../cluster.ts";
@@ -25,7 +25,7 @@ import type { KubeObject } from "../kube-api.ts";
 import type { Link } from "../kube-fake/client/link.ts";
 import type { ClusterApi, ClusterApiOptions } from "../machines/cluster-api.ts";
 import { type AttachmentOptions, NodeDaemon, type NodeOptions } from "../node.ts";
-import { until } from "../wait.ts";
+import { machineTime } from "../wait.ts";
 import type { Account, Cluster } from "./cluster.ts";
 import { checked, type Guest, optionsOf, type VmGuest } from "./guests.ts";
 import type { MemoryCluster } from "./memory-cluster.ts";
@@ -40,6 +40,8 @@ const HANDED_OVER = "handed over";
 export interface WorldOptions {
   /** `memory`: the server in memory (kube-fake), and daemons in this process. `server`: kube-apiserver, and processes. */
   readonly api: "memory" | "server";
+  /** With the API in memory; see MemoryClusterOptions. */
+  readonly time?: "machine" | "virtual";
   readonly nodes?: readonly string[];
   /** Of a real server; of one in memory `oldClaims` only. */
   readonly cluster?: ClusterOptions;
@@ -87,12 +89,12 @@ export class World extends WorldObjects {
   #count = 0;
 
   static async start(options: WorldOptions): Promise<World> {
-    const { api, cluster } = options;
+    const { api, time = "virtual", cluster } = options;
     const admission = options.admission ?? process.env.HOLDFAST_TEST_ADMISSION === "on";
     const { oldClaims = false } = cluster ?? {};
     const world = new World(
       api === "memory"
-        ? await (await import("./memory-cluster.ts")).MemoryCluster.start({ oldClaims, admission })
+        ? await (await import("./memory-cluster.ts")).MemoryCluster.start({ oldClaims, admission, time })
         : await (await import("../cluster.ts")).TestCluster.start(cluster),
       api === "memory",
     );
@@ -111,7 +113,11 @@ export class World extends WorldObjects {
     this.#isMemory = isMemory;
   }
 
-  async stop(): Promise<void> {
+  stop(): Promise<void> {
+    return this.cluster.time.run(this.#stop());
+  }
+
+  async #stop(): Promise<void> {
     await Promise.all(this.#metadata.map((one) => one.stop()));
     await Promise.all(this.#controllers.map((one) => one.stop()));
     await Promise.all(this.nodes.map((node) => node.stop()));
@@ -149,8 +155,10 @@ export class World extends WorldObjects {
     const { process = !this.#isMemory || given.kubeconfig !== undefined, ...more } = given;
     await this.kubevirt.createNode(name);
     const { kubeconfig = process ? await this.#kubeconfigOf(name) : HANDED_OVER } = given;
+    if (process && this.cluster.time !== machineTime)
+      throw new Error("a process has the machine's time: start the world with it");
     const way = process ? {} : { connect: await this.#connectionOf("holdfast-node", kubeconfig, name) };
-    const node = await NodeDaemon.start({ ...more, node: name, kubeconfig, ...way });
+    const node = await NodeDaemon.start({ ...more, node: name, kubeconfig, time: this.cluster.time, ...way });
     this.#nodes.set(name, node);
     return node;
   }
@@ -194,10 +202,11 @@ export class World extends WorldObjects {
         ? await this.#connectionOf("holdfast-controller", settings.kubeconfig)
         : (this.cluster as MemoryCluster).connect("holdfast-controller", undefined, way);
     const { Controller } = await import("../../../controller/controller.ts");
-    const controller = new Controller(settings, log, systemClock, connect);
-    await controller.start();
+    const controller = new Controller(settings, log, this.cluster.time.clock, connect);
+    const { time } = this.cluster;
+    await time.run(controller.start());
     this.#controllers.push(controller);
-    return controller;
+    return time.waitedFor(controller, "stop");
   }
 
   /** Cluster API's definitions and admission, with stand-ins of other kinds. A world has none of it by itself. */
@@ -210,7 +219,10 @@ export class World extends WorldObjects {
   /** A metadata server in this process, beside a node's daemon. `flags` are its settings. */
   async startMetadata(node: NodeDaemon, flags: MetadataFlags = {}): Promise<MetadataHere> {
     const { MetadataHere } = await import("./metadata-here.ts");
-    const metadata = await MetadataHere.start(node.daemon, flags, this.cluster.connect("holdfast-metadata"));
+    const metadata = await MetadataHere.start(node.daemon, this.cluster.time, {
+      flags,
+      connect: this.cluster.connect("holdfast-metadata"),
+    });
     this.#metadata.push(metadata);
     return metadata;
   }
@@ -299,7 +311,7 @@ export class World extends WorldObjects {
       bound = await this.bound(network);
       return JSON.stringify(bound) === JSON.stringify(text);
     };
-    await until(same, "what is Bound", SETTLED_MS_MAX).catch(() => expect(bound).toEqual(text));
+    await this.until(same, "what is Bound", SETTLED_MS_MAX).catch(() => expect(bound).toEqual(text));
     for (const node of nodes) await checked(node);
   }
 

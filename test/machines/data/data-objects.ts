@@ -4,7 +4,6 @@ import { namespacedPath } from "../../../kube/objects.ts";
 import type { KubeObject } from "../../harness/kube-api.ts";
 import { readManifestFolder, readManifests } from "../../harness/kube-manifests.ts";
 import { machineDefinitions } from "../../harness/machines/definitions.ts";
-import { until } from "../../harness/wait.ts";
 import type { Cluster } from "../../harness/world/cluster.ts";
 import { NAMESPACE } from "../../harness/world/network.ts";
 import { PATHS } from "./own-mode-here.ts";
@@ -88,7 +87,7 @@ export class DataObjects {
   /** The machine's status, once its data is there and its host was told. */
   async untilReady(name: string): Promise<KubeObject> {
     let status: KubeObject;
-    await until(
+    await this.#cluster.time.until(
       async () => {
         status = (await this.read("machines", name))?.status;
         return isReady(status);
@@ -101,7 +100,7 @@ export class DataObjects {
   /** So many machines are ready. */
   async untilAllReady(count: number): Promise<void> {
     let done = 0;
-    await until(
+    await this.#cluster.time.until(
       async () => {
         done = (await this.all("machines")).filter(({ status }) => isReady(status)).length;
         return done === count;
@@ -115,7 +114,7 @@ export class DataObjects {
   async untilGone(): Promise<void> {
     const left: (keyof typeof PATHS)[] = ["claims", "datas", "secrets"];
     let still: unknown;
-    await until(
+    await this.#cluster.time.until(
       async () => {
         const lists = await Promise.all(left.map((path) => this.all(path)));
         const own = lists.flat().filter(({ metadata }) => metadata.ownerReferences !== undefined);

@@ -3,7 +3,6 @@ import { afterEach, describe, expect, test } from "vitest";
 import type { Controller } from "../../../controller/controller.ts";
 import { ALLOCATIONS_PATH } from "../../../kube/objects.ts";
 import { machineDefinitions } from "../../harness/machines/definitions.ts";
-import { pause, until } from "../../harness/wait.ts";
 import { World } from "../../harness/world/world.ts";
 import { DataObjects, forbiddenOf } from "./data-objects.ts";
 
@@ -78,11 +77,11 @@ describe.each([
     expect(bound).toHaveLength(3);
     for (const name of names) await objects.delete("machines", name);
     await objects.untilGone();
-    await until(async () => (await held("Bound")).length === 0, "the addresses to rest");
+    await world.until(async () => (await held("Bound")).length === 0, "the addresses to rest");
     expect((await held("Cooling")).map((one) => one.split(" ")[2])).toEqual(
       bound.map((one) => one.split(" ")[2]),
     );
-    await until(
+    await world.until(
       async () =>
         (await objects.all("hosts")).every(
           ({ spec }) => spec.metaData === undefined && spec.networkData === undefined,
@@ -105,7 +104,7 @@ test("a machine waits for a host that is inspected late", async () => {
   await objects.template("t", TEMPLATE);
   await objects.machine("a", { host: false });
   await objects.host("a", []);
-  await until(async () => {
+  await world.until(async () => {
     const conditions = (await objects.read("datas", "t-0"))?.status?.conditions ?? [];
     return conditions.some(
       ({ reason, message }: { reason: string; message: string }) =>
@@ -121,7 +120,7 @@ test("without the right to create Secrets the data object says what to bind, and
   await begin({ capi: true, rights: (name) => name === "holdfast-machine-data" });
   await objects.template("t", TEMPLATE);
   await objects.machine("a");
-  await until(
+  await world.until(
     async () =>
       String((await objects.read("datas", "t-0"))?.status?.errorMessage).includes(
         "bind ClusterRole holdfast-machine-data-secrets",
@@ -140,14 +139,14 @@ test("definitions of CAPM3 stop own mode, and nothing else of the controller", a
   await objects.machine("a");
   await objects.untilReady("a");
   await world.cluster.apply(machineDefinitions("metal3-data"));
-  await pause(2_500);
+  await world.advance(2_500);
   const writes = () => world.cluster.writes("metal3dataclaims");
   const before = await writes();
   await objects.machine("b");
   const capi = await world.startClusterApi();
   await capi.claim("m0", "lan");
   await capi.fulfilled("m0");
-  await pause(2_500);
+  await world.advance(2_500);
   expect(await writes()).toEqual(before);
   expect(await objects.read("claims", "b")).toBeNull();
   const text = await (await fetch(`http://127.0.0.1:${controller.port}/metrics`)).text();
@@ -161,7 +160,7 @@ test("machine data is left alone unless it is asked for", async () => {
   await objects.install();
   await objects.template("t", TEMPLATE);
   await objects.machine("a");
-  await pause(2_000);
+  await world.advance(2_000);
   expect(await objects.all("claims")).toEqual([]);
   expect(await world.cluster.reads("metal3machines")).toBe(0);
 });

@@ -20,7 +20,7 @@ async function asked() {
   await listen(server, LOOPBACK);
   const { port } = server.address() as AddressInfo;
   const answer = new Promise<number | string | undefined>((resolve) => {
-    const sent = request({ host: "127.0.0.1", port }, (response) => {
+    const sent = request({ host: "127.0.0.1", port, agent: false }, (response) => {
       response.resume();
       resolve(response.statusCode);
     });

@@ -5,13 +5,14 @@ import { recoveryMark } from "../../claims/recovery.ts";
 import type { WatchRequest } from "../../kube/kube-api.ts";
 import { networkObjectName } from "../../kube/object-names.ts";
 import { type IPNetwork, NETWORKS_PATH, objectPath } from "../../kube/objects.ts";
+import { VirtualTime } from "../../platform/virtual-time.ts";
 import { KubeInMemory } from "../harness/kube-in-memory.ts";
-import { pause, until } from "../harness/wait.ts";
 
 const PATH = objectPath(NETWORKS_PATH, networkObjectName("blue"));
 
 function clusterContinuity({ recoveryMs = 4_000 } = {}) {
-  const api = new KubeInMemory();
+  const time = new VirtualTime();
+  const api = new KubeInMemory(time.clock());
   api.put(NETWORKS_PATH, { metadata: { name: networkObjectName("blue") }, spec: { network: "blue" } });
   const contact: ClusterContinuity = new ClusterContinuity({
     api,
@@ -23,25 +24,25 @@ function clusterContinuity({ recoveryMs = 4_000 } = {}) {
     compare: () => {},
   });
   onTestFinished(() => contact.stop());
-  return { api, contact, continuity: contact.continuity };
+  return { time, api, contact, continuity: contact.continuity };
 }
 
 test("a node's own mark that is read again after another node's is removed, without any ADD", async () => {
-  const { api, contact, continuity } = clusterContinuity({ recoveryMs: 100 });
+  const { time, api, contact, continuity } = clusterContinuity({ recoveryMs: 100 });
   const marked = continuity.missing("blue", "node-a: it has put back 2");
   const own = "node-a: it has put back 2; for 1 s";
   // What was read before the mark was written, and the mark itself when its node would have taken it off already.
   continuity.noteMark("blue", "node-b: its allocations are missing");
   await marked;
-  await pause(550);
+  await time.pass(550);
   continuity.noteMark("blue", own);
-  await until(() => recoveryMark(api.at(PATH)) === null, "the end of the recovery");
+  await time.until(() => recoveryMark(api.at(PATH)) === null, "the end of the recovery");
   expect(continuity.recovering).toEqual([]);
   contact.stop();
 });
 
 test("a daemon asks whether the server was away once the watch is open again, not before", async () => {
-  const { api, contact, continuity } = clusterContinuity();
+  const { time, api, contact, continuity } = clusterContinuity();
   api.server.etcd.bump(200);
   const asked: WatchRequest[] = [];
   api.watch = async (request) => {
@@ -62,7 +63,7 @@ test("a daemon asks whether the server was away once the watch is open again, no
   expect(asked).toEqual([]);
   contact.noteState("watching");
   expect(asked).toHaveLength(2);
-  await until(() => continuity.inQuestion === null, "the answer");
+  await time.until(() => continuity.inQuestion === null, "the answer");
   expect(continuity.whyNot(epoch)).toBeNull();
   contact.noteState("watching");
   expect(asked, "once").toHaveLength(2);

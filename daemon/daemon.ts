@@ -6,6 +6,7 @@
  *   node-core           the parts of a node, put together
  *   cluster-node        the parts that need the Kubernetes API
  *   node-imports        what was in use on this node before a network was ours
+ *   private-folder      the rights of the state folder and the spool
  *   settlement, spool, witness  DELs and ends that nobody told, found out
  *   metrics, network-series
  */

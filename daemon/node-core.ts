@@ -18,12 +18,14 @@ import { logFailure, PeriodicTask } from "../platform/periodic-task.ts";
 import { ResolverFiles } from "../platform/resolv-conf.ts";
 import type { Clock } from "../platform/time.ts";
 import { WarnOnce } from "../platform/warn-once.ts";
+import { isOfState } from "../store/journal/database-file.ts";
 import type { NodeContext } from "../store/node-context.ts";
 import type { NodeStore } from "../store/node-store.ts";
 import { SqliteStore } from "../store/standalone/standalone-store.ts";
 import { buildIdentityService } from "./build-identity.ts";
 import type { ClusterNode } from "./cluster-node.ts";
 import { ApiRequestMetrics, Metrics } from "./metrics.ts";
+import { checkPrivate, makePrivate, type PrivateFolder } from "./private-folder.ts";
 import type { DaemonSettings } from "./settings.ts";
 import { Settlement } from "./settlement.ts";
 import { Spool } from "./spool.ts";
@@ -74,6 +76,7 @@ export class NodeCore {
   static async create(settings: DaemonSettings, around: NodeSurroundings): Promise<NodeCore> {
     const { machine, clock, log } = around;
     ensureFolder(settings.state, "state");
+    makePrivate(stateFolder(settings), log);
     const context: NodeContext = {
       clock,
       node: settings.node,
@@ -191,6 +194,8 @@ export class NodeCore {
       notReady,
       spool,
       findings: async () => [
+        ...checkPrivate(stateFolder(settings)),
+        ...this.#spool.findings(),
         ...bootAgreement.findings(),
         ...(this.#settlement?.findings() ?? []),
         ...((await this.#cluster?.findings()) ?? []),
@@ -292,4 +297,8 @@ export class NodeCore {
     this.#tasks.push(task);
     task.start(intervalMs);
   }
+}
+
+function stateFolder({ state }: DaemonSettings): PrivateFolder {
+  return { path: state, flag: "state", isOurs: isOfState };
 }

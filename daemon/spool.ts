@@ -2,11 +2,13 @@ import { readdirSync, readFileSync, renameSync, rmSync, unlinkSync } from "node:
 import { join } from "node:path";
 import { readWireRequest } from "../cni/request.ts";
 import type { CniWireRequest } from "../cni-shim/wire.ts";
+import type { Finding } from "../ipam/finding.ts";
 import { ensureFolder } from "../platform/files.ts";
 import type { Log } from "../platform/log.ts";
 import { logFailure, PeriodicTask } from "../platform/periodic-task.ts";
 import { SingleFlight } from "../platform/single-flight.ts";
 import type { Clock } from "../platform/time.ts";
+import { checkPrivate, makePrivate, type PrivateFolder } from "./private-folder.ts";
 
 /** How often the folder is checked: a DEL in it has been answered already, only its address waits. */
 const DRAIN_INTERVAL_MS = 1_000;
@@ -18,6 +20,7 @@ const PARTIAL_KEEP_MS = 3_600_000;
 /** DELs that the plugin binary could not deliver. Drained before the first ADD, and regularly after it. */
 export class Spool {
   readonly #folder: string;
+  readonly #private: PrivateFolder;
   readonly #clock: Clock;
   readonly #log: Log;
   readonly #deliver: (wire: CniWireRequest) => Promise<void>;
@@ -40,6 +43,8 @@ export class Spool {
       onFailure: logFailure(log, "draining the spool"),
     });
     ensureFolder(folder, "spool");
+    this.#private = { path: folder, flag: "spool", isOurs: (name) => /^\.tmp-|\.(json|bad)$/.test(name) };
+    makePrivate(this.#private, log);
   }
 
   /** Delivers every file, oldest first. Rejects when one could not be delivered: it stays, and so do later ones. */
@@ -63,6 +68,10 @@ export class Spool {
       waiting: names.filter((name) => name.endsWith(".json")).length,
       bad: names.filter((name) => name.endsWith(".bad")).length,
     };
+  }
+
+  findings(): Finding[] {
+    return checkPrivate(this.#private);
   }
 
   async #drainAll(): Promise<void> {

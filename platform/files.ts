@@ -18,11 +18,11 @@ import { dirname } from "node:path";
 export function ensureFolder(path: string, flag: "state" | "spool"): void {
   try {
     makeMissing(path);
-    accessSync(path, constants.W_OK);
+    accessSync(path, constants.R_OK | constants.W_OK);
   } catch (error) {
     const { message } = error as Error;
     throw new Error(
-      `${flag} folder ${path} cannot be used: ${message}; make it writable, or give another --${flag}`,
+      `${flag} folder ${path} cannot be used: ${message}; make it readable and writable, or give another --${flag}`,
     );
   }
 }

@@ -25,6 +25,8 @@ const OPEN_MARKER = "holdfast.open";
 const REBUILD_MARKER = "rebuild-required";
 /** Exists from the first start on: from then on a missing or empty database is a loss, not a first start. */
 const INITIALISED_MARKER = "holdfast.initialised";
+/** All of the state folder, with backups, what was put aside, and what a file system has at its root. */
+const OURS = /^(holdfast[.-].*|rebuild-required|reserve|spool|lost\+found)$/;
 
 /**
  * File systems on which SQLite's locks and write-ahead log do not work (statfs f_type, linux/magic.h and the file
@@ -52,6 +54,11 @@ class DamageError extends Error {}
 
 export function networkFilesystemName(type: number): string | null {
   return NETWORK_FILESYSTEMS.get(type >>> 0) ?? null;
+}
+
+/** Whether a name in a state folder is one that Holdfast or the file system makes there. */
+export function isOfState(name: string): boolean {
+  return OURS.test(name);
 }
 
 /**
@@ -112,6 +119,8 @@ function openLocked(
   given: { readonly file: string; readonly loss: string | null; readonly clock: Clock },
 ): Database.Database {
   const { file, loss, clock } = given;
+  // SQLite gives its log the rights of the database, and a new database those of the process's umask.
+  if (!existsSync(file)) closeSync(openSync(file, "a", 0o600));
   const db = new Database(file, { timeout: 0, ...nativeBinding() });
   try {
     lock(db);

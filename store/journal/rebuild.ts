@@ -1,9 +1,11 @@
-import { closeSync, copyFileSync, existsSync, fsyncSync, openSync, rmSync } from "node:fs";
+import { closeSync, existsSync, fsyncSync, openSync, readSync, rmSync, writeSync } from "node:fs";
 import { join } from "node:path";
 import Database from "better-sqlite3";
 import { acceptRebuild, nativeBinding } from "./database-file.ts";
 import { migrate, SCHEMA_VERSION } from "./migrations.ts";
 import { prepareStatements } from "./statements.ts";
+
+const COPY_BLOCK_BYTES = 1 << 20;
 
 /** Puts a backup (or, with null, an empty database) in place of one that was put aside. Errors are for operators. */
 export function rebuildFrom(folder: string, backup: string | null): void {
@@ -28,7 +30,7 @@ export function copyOf(folder: string, backup: string): string {
   try {
     // A log left by a crash beside an earlier copy would be taken for this copy's.
     for (const suffix of ["", "-journal", "-wal", "-shm"]) rmSync(copy + suffix, { force: true });
-    copyFileSync(backup, copy);
+    copyPrivately(backup, copy);
     verify(copy, backup);
     const fd = openSync(copy, "r+");
     fsyncSync(fd);
@@ -37,6 +39,20 @@ export function copyOf(folder: string, backup: string): string {
   } catch (error) {
     rmSync(copy, { force: true });
     throw error;
+  }
+}
+
+/** The copy is its owner's alone from the first byte on; copyFileSync would give it the rights of the backup. */
+function copyPrivately(from: string, to: string): void {
+  const source = openSync(from, "r");
+  const target = openSync(to, "wx", 0o600);
+  try {
+    const block = Buffer.alloc(COPY_BLOCK_BYTES);
+    for (let length = readSync(source, block); length > 0; length = readSync(source, block))
+      for (let at = 0; at < length; ) at += writeSync(target, block, at, length - at);
+  } finally {
+    closeSync(target);
+    closeSync(source);
   }
 }
 

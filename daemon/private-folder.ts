@@ -1,0 +1,114 @@
+import { chmodSync, lstatSync, readdirSync, type Stats, statSync } from "node:fs";
+import { join } from "node:path";
+import type { Finding } from "../ipam/finding.ts";
+import type { Log } from "../platform/log.ts";
+
+/** The rights of everybody but the owner. */
+const OTHERS = 0o077;
+/** Files of others that cannot remove each other's, as in /tmp. */
+const STICKY = 0o1000;
+
+/** A folder whose content is its owner's alone. */
+export interface PrivateFolder {
+  readonly path: string;
+  /** The flag that names it. */
+  readonly flag: "state" | "spool";
+  /** Whether a name in it is one of those that Holdfast makes there. */
+  isOurs(name: string): boolean;
+}
+
+/**
+ * Takes the rights of others from our files in the folder, and from the folder if nobody else can need it: it is this
+ * user's and has nothing but files of ours. What is left open is logged, and named by `checkPrivate`. The rights of a
+ * folder that was there before the daemon are those of whoever made it: mkdir, a container volume, the kubelet.
+ */
+export function makePrivate(folder: PrivateFolder, log: Log): void {
+  const closed: string[] = [];
+  const { mode } = statSync(folder.path);
+  if ((mode & OTHERS) !== 0 && whyNotOurs(folder) === null && takeRights(folder.path, 0o700))
+    closed.push(`the folder (mode ${octal(mode)})`);
+  for (const { name, path, lstat } of openFiles(folder))
+    if (lstat.isFile() && (lstat.mode & OTHERS) !== 0 && takeRights(path, 0o600))
+      closed.push(`${name} (mode ${octal(lstat.mode)})`);
+  if (closed.length > 0)
+    log.warn(`${folder.flag} folder ${folder.path} was open to others; closed: ${closed.join(", ")}`);
+  for (const { message, hint } of checkPrivate(folder)) log.warn(`${message}; ${hint}`);
+}
+
+/** What others may enter or read now. */
+export function checkPrivate(folder: PrivateFolder): Finding[] {
+  const stat = statSync(folder.path, { throwIfNoEntry: false });
+  if (stat === undefined) return [];
+  const isPrivate = (stat.mode & OTHERS) === 0 && stat.uid === ownUid();
+  return isPrivate ? [] : [openFolder(folder, stat), ...openFiles(folder).map(openFile)];
+}
+
+function openFolder(folder: PrivateFolder, { mode, uid }: Stats): Finding {
+  const { path, flag } = folder;
+  const why = whyNotOurs(folder);
+  return {
+    invariant: "private",
+    message: `users other than the daemon's can enter the ${flag} folder ${path} (mode ${octal(mode)}, user ${uid})${why === null ? "" : `; it was left so because ${why}`}`,
+    hint: `give --${flag} a folder of its own; or, if nobody else needs this one: chown ${ownUid()} ${path} && chmod 0700 ${path}`,
+  };
+}
+
+function openFile({ path, stat }: FileOfOurs): Finding {
+  return {
+    invariant: "private",
+    message: `users other than the daemon's can read ${path} (mode ${octal(stat.mode)}, user ${stat.uid})`,
+    hint: `chown ${ownUid()} ${path} && chmod 0600 ${path}`,
+  };
+}
+
+/** Why the rights of the folder itself are not for us to change; null: they are. */
+function whyNotOurs({ path, isOurs }: PrivateFolder): string | null {
+  const { uid, mode } = statSync(path);
+  if (uid !== ownUid()) return "it is another user's";
+  if ((mode & STICKY) !== 0) return "it is shared (its sticky bit is set)";
+  for (const name of readdirSync(path)) {
+    if (!isOurs(name)) return `${name} in it is not Holdfast's`;
+    if (lstatSync(join(path, name), { throwIfNoEntry: false })?.uid !== uid)
+      return `${name} in it is another user's`;
+  }
+  return null;
+}
+
+interface FileOfOurs {
+  readonly name: string;
+  readonly path: string;
+  /** Of the name itself, which may be a link. */
+  readonly lstat: Stats;
+  /** Of the file that is read by this name. */
+  readonly stat: Stats;
+}
+
+function openFiles(folder: PrivateFolder): FileOfOurs[] {
+  return readdirSync(folder.path)
+    .filter((name) => folder.isOurs(name))
+    .flatMap((name) => {
+      const path = join(folder.path, name);
+      const lstat = lstatSync(path, { throwIfNoEntry: false });
+      const stat = statSync(path, { throwIfNoEntry: false });
+      if (lstat === undefined || !stat?.isFile()) return [];
+      return (stat.mode & OTHERS) !== 0 || stat.uid !== ownUid() ? [{ name, path, lstat, stat }] : [];
+    });
+}
+
+/** Returns whether it could: only the owner can. No file is opened: closing it would end SQLite's locks on it. */
+function takeRights(path: string, mode: number): boolean {
+  try {
+    chmodSync(path, mode);
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+function octal(mode: number): string {
+  return `0${(mode & 0o7777).toString(8).padStart(3, "0")}`;
+}
+
+function ownUid(): number {
+  return process.geteuid?.() ?? 0;
+}

@@ -44,23 +44,18 @@ class JumpingClock {
   }
 }
 
-/** How long something takes from now, by the clock that does not jump. */
-async function secondsUntil(condition: () => Promise<boolean>, what: string): Promise<number> {
-  const startMs = performance.now();
-  await until(condition, what);
-  return (performance.now() - startMs) / 1_000;
-}
+/** Seconds on the clock that does not jump. */
+const secondsNow = () => performance.now() / 1_000;
 
 async function restsFor(daemon: TestDaemon): Promise<number> {
-  const { body } = await postCni(daemon, "ADD", "resting", { config: RESTING });
+  await postCni(daemon, "ADD", "resting", { config: RESTING });
+  const started = secondsNow();
   await postCni(daemon, "DEL", "resting", { config: RESTING });
-  const address = JSON.parse(body).ips[0].address.split("/")[0];
-  const early = await postCni(daemon, "ADD", "early", { config: RESTING, args: `IP=${address}` });
-  expect(early.json()).toMatchObject({ code: 11, msg: expect.stringMatching(/cooling down/) });
-  return secondsUntil(
+  await until(
     async () => (await networksOf(daemon)).find(({ name }) => name === "resting")?.ranges[0]?.cooling === "0",
     "the rest's end",
   );
+  return secondsNow() - started;
 }
 
 /** A file serves as well as a network namespace: what counts is which inode is at the path. */
@@ -69,19 +64,17 @@ async function survivesNamespaceFor(daemon: TestDaemon, netns: string): Promise<
   const { dev, ino } = statSync(netns);
   const wire = { ...wireRequest("ADD", "orphan", { config: KEPT, netns }), netnsId: `${dev}:${ino}` };
   expect((await daemon.post("/cni", wire)).status).toBe(200);
+  const started = secondsNow();
   rmSync(netns);
-  return secondsUntil(async () => !(await attachedTo(daemon, "kept")).includes("orphan"), "the witness");
+  await until(async () => !(await attachedTo(daemon, "kept")).includes("orphan"), "the witness");
+  return secondsNow() - started;
 }
 
 async function waitsForClaim(daemon: TestDaemon): Promise<number> {
-  let code = 0;
-  const seconds = await secondsUntil(async () => {
-    const answer = await postCni(daemon, "ADD", "vm", { config: VMS, args: podArgs("vm", "absent") });
-    code = answer.json().code;
-    return true;
-  }, "the deadline");
-  expect(code).toBe(11);
-  return seconds;
+  const started = secondsNow();
+  const answer = await postCni(daemon, "ADD", "vm", { config: VMS, args: podArgs("vm", "absent") });
+  expect(answer.json().code).toBe(11);
+  return secondsNow() - started;
 }
 
 test.each([
@@ -114,14 +107,13 @@ test.each([
   await pause(500);
   clock.jump(jumpMs);
   const [rest, grace, deadline] = await measured;
-  // From below the limit is exact but for what passed before the clock was read; from above it allows for a busy machine.
+  // Measured from before it could begin. A jump that counted would end it at once, or keep it for longer than anybody waits here.
   for (const [seconds, wanted] of [
     [rest, REST_S],
     [grace, GRACE_S],
     [deadline, DEADLINE_MS / 1_000],
   ] as const) {
-    expect(seconds).toBeGreaterThan(wanted - 0.4);
-    expect(seconds).toBeLessThan(wanted + 15);
+    expect(seconds).toBeGreaterThanOrEqual(wanted);
   }
   expect(statSync(node.path("state", "spool", ".tmp-0-1.json")).isFile()).toBe(true);
 

@@ -2,9 +2,10 @@ import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { IDENTITY_PREFIXES } from "../../metadata/proxy/client-headers.ts";
 import { LISTENER_HEADERS } from "../../metadata/proxy/listener-headers.ts";
 import { METADATA_NET_SETTINGS } from "../../platform/settings/metadata-net.ts";
-import { pause, until } from "../harness/wait.ts";
+import { until } from "../harness/wait.ts";
 import { whyNotReal } from "../network/containers.ts";
 import { batch, type EchoAnswer, NetNode, type PortGuest } from "./node.ts";
+import { startPython } from "./python-process.ts";
 
 const {
   network: NETWORK,
@@ -15,9 +16,28 @@ const {
 } = LISTENER_HEADERS;
 
 /** Who the request came from, as the metadata server is told. */
-function who({ echo }: EchoAnswer): string {
-  return `${echo.headers[NETWORK]} ${echo.headers[SOURCE]}`;
+function who({ status, body, echo }: EchoAnswer): string {
+  return status === 200 ? `${echo.headers[NETWORK]} ${echo.headers[SOURCE]}` : `status ${status}: ${body}`;
 }
+
+/** Opens a thousand connections that ask nothing, and holds them until no more than 64 of them are left and its input has ended. */
+const HOARD = `
+import socket, sys, time
+held = []
+for _ in range(1000):
+    s = socket.socket(); s.setblocking(False)
+    try: s.connect(("169.254.169.254", 80))
+    except BlockingIOError: pass
+    held.append(s)
+print("held", flush=True)
+def alive(s):
+    try: return s.recv(1) != b""
+    except BlockingIOError: return True
+    except OSError: return False
+while len(held) > 64: held = [s for s in held if alive(s)]; time.sleep(0.1)
+print("few", flush=True)
+sys.stdin.read()
+`;
 
 describe.skipIf(whyNotReal() !== null)("what a listener lets through", () => {
   let node: NetNode;
@@ -203,10 +223,9 @@ except OSError as e: print(type(e).__name__)
 
   test("a request that is too large is refused early, with a plain sentence", async () => {
     const large = "x".repeat(10_000_000);
-    const started = performance.now();
     const header = await vm.raw(`GET / HTTP/1.1\r\nHost: a\r\nX-Large: ${large}\r\n\r\n`, 3_000);
-    expect(header).toMatch(/^HTTP\/1.1 4\d\d /);
-    expect(performance.now() - started).toBeLessThan(5_000);
+    // Not 408, which one gets that is heard until it has taken too long.
+    expect(header).toMatch(/^HTTP\/1.1 4(?!08)\d\d /);
     const body = await vm.raw(
       `POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 65537\r\n\r\n${"x".repeat(20_000)}`,
       1_000,
@@ -226,43 +245,24 @@ except OSError as e: print(type(e).__name__)
   });
 
   test("a request that does not end is given up after five seconds, and delays nobody", async () => {
-    const slow = vm.raw("GET / HTTP/1.1\r\nHost: a\r\nX-Slow: ", 9_000);
-    const slowBody = vm.raw("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 100\r\n\r\nabc", 9_000);
+    const slow = vm.raw("GET / HTTP/1.1\r\nHost: a\r\nX-Slow: ");
+    const slowBody = vm.raw("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 100\r\n\r\nabc");
     expect((await vm.ask("/")).status).toBe(200);
-    const started = performance.now();
     expect(await slow).toMatch(/^HTTP\/1.1 408 /);
     expect(await slowBody).toMatch(/^HTTP\/1.1 408 [\s\S]*took too long/);
-    expect(performance.now() - started).toBeLessThan(8_000);
+    const config = (await node.mustRun("cat", [`${node.runDir}/haproxy.cfg`])).stdout;
+    expect(config).toMatch(/timeout http-request 5s/);
   });
 
   test("a thousand idle connections of one VM do not delay another VM", async () => {
     const other = await node.guest(bridge, "10.30.0.7/24");
     await node.wanted(vm.on("blue"), other.on("blue"));
-    const hoard = vm.python(`
-import socket, time
-held = []
-for _ in range(1000):
-    s = socket.socket(); s.setblocking(False)
-    try: s.connect(("169.254.169.254", 80))
-    except BlockingIOError: pass
-    held.append(s)
-time.sleep(1)
-alive = 0
-for s in held:
-    try:
-        s.setblocking(False)
-        if s.recv(1) == b"": continue
-    except BlockingIOError: alive += 1
-    except OSError: pass
-print(alive, flush=True)
-time.sleep(2)
-`);
-    await pause(800);
+    const hoard = await startPython(vm.namespace, HOARD, []);
     for (let count = 0; count < 20; count += 1) {
       const answer = await other.ask("/");
       expect(who(answer)).toBe("blue 10.30.0.7");
     }
-    expect(Number((await hoard).stdout)).toBeLessThanOrEqual(64);
+    expect(await hoard.stop()).toBe("held\nfew\n");
     await until(async () => (await vm.ask("/")).status === 200, "the hoarder is served again");
   });
 });

@@ -1,6 +1,5 @@
-import { spawn } from "node:child_process";
-import { once } from "node:events";
 import type { PortGuest } from "./node.ts";
+import { startPython } from "./python-process.ts";
 
 /** Asks again and again on new connections; at the end of its input it prints how often, and what was no answer. */
 const LOAD = `
@@ -9,7 +8,7 @@ done = threading.Event()
 threading.Thread(target=lambda: (sys.stdin.read(), done.set()), daemon=True).start()
 keep = sys.argv[1] == "keep"
 count, bad, c = 0, [], None
-while not done.is_set():
+while count < 20 or not done.is_set():
     try:
         if c is None: c = http.client.HTTPConnection("169.254.169.254", 80, timeout=10)
         c.request("GET", "/load"); r = c.getresponse(); r.read()
@@ -17,26 +16,16 @@ while not done.is_set():
         if not keep or r.getheader("connection") == "close": c.close(); c = None
     except Exception as e: bad.append(repr(e)); c = None
     count += 1
+    if count == 1: print("asking", flush=True)
     time.sleep(0.005)
 print(json.dumps({"count": count, "bad": bad}))
 `;
 
-/** Starts the load; `stop` resolves with what became of it. */
-export function load(
+/** Resolves once the guest has asked; `stop` resolves with what became of its requests, of which there are 20 at least. */
+export async function load(
   guest: PortGuest,
   how: "new" | "keep",
-): { stop: () => Promise<{ count: number; bad: unknown[] }> } {
-  const child = spawn("ip", ["netns", "exec", guest.namespace, "python3", "-c", LOAD, how]);
-  let text = "";
-  child.stdout.on("data", (chunk: Buffer) => {
-    text += chunk;
-  });
-  return {
-    stop: async () => {
-      const closed = once(child, "close");
-      child.stdin.end();
-      await closed;
-      return JSON.parse(text) as { count: number; bad: unknown[] };
-    },
-  };
+): Promise<{ stop: () => Promise<{ count: number; bad: unknown[] }> }> {
+  const asking = await startPython(guest.namespace, LOAD, [how]);
+  return { stop: async () => JSON.parse((await asking.stop()).split("\n").at(-2) ?? "") };
 }

@@ -3,7 +3,7 @@ import type { PortGuest } from "./node.ts";
 
 /** As whom the metadata server sees a guest that asks: subject and the address it says it has; status 0: no answer. */
 export async function askAs(guest: PortGuest, args: readonly string[] = []): Promise<string> {
-  const { status, echo } = await guest.ask("/", ["--max-time", "5", ...args]);
+  const { status, echo } = await guest.ask("/", args);
   const { [LISTENER_HEADERS.subject]: subject, [LISTENER_HEADERS.claimed]: claimed } = echo.headers;
   return status === 200 ? `${subject} ${claimed}` : `status ${status}`;
 }

@@ -6,6 +6,9 @@ import { MetadataParts, type MetadataPartsOptions } from "../harness/metadata/pa
 import { until } from "../harness/wait.ts";
 import { Containers, mustRun } from "../network/containers.ts";
 
+/** An ADD is answered when its guest is served, and not because a busy machine took its time. */
+const PATIENT = ["--metadata-wait-ms", "30000", "--add-deadline-ms", "50000"];
+
 type Config = Readonly<Record<string, unknown>>;
 
 /** A guest that the real bridge plugin has attached. */
@@ -38,7 +41,7 @@ export class MetadataNode {
   static async start(
     options: MetadataPartsOptions & { readonly daemonArgs?: readonly string[] } = {},
   ): Promise<MetadataNode> {
-    const daemon = await TestDaemon.start({ args: options.daemonArgs ?? [] });
+    const daemon = await TestDaemon.start({ args: [...PATIENT, ...(options.daemonArgs ?? [])] });
     try {
       return new MetadataNode(daemon, await MetadataParts.start(daemon, options));
     } catch (error) {

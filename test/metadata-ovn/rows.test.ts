@@ -239,15 +239,16 @@ describe.skipIf(whyNoOvn() !== null)("rows of a northbound database", () => {
   test("what is written by somebody else again and again is put back without a busy loop", async () => {
     await zone.network(BLUE, { net: 20 });
     await node.want({ [BLUE]: [BACKEND] });
-    const end = performance.now() + 3_000;
+    const startMs = performance.now();
     let changes = 0;
-    while (performance.now() < end) {
+    while (changes <= 10 || performance.now() < startMs + 3_000) {
       await zone.central.nbctl("--if-exists", "lb-del", NAME);
       changes += 1;
       await pause(20);
     }
-    expect(changes).toBeGreaterThan(10);
-    expect(node.log.split("had been changed by somebody else").length).toBeLessThan(changes);
+    // Its pause doubles from 5 ms to two seconds.
+    const repairs = node.log.split("had been changed by somebody else").length - 1;
+    expect(repairs).toBeLessThanOrEqual(10 + (performance.now() - startMs) / 2_000);
     await until(isWhole, "the row in the end");
   });
 });

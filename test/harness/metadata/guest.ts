@@ -4,6 +4,7 @@ import { run } from "../daemon.ts";
 export interface GuestAnswer {
   /** 0: no HTTP answer. */
   readonly status: number;
+  /** Without an answer: what curl says of that. */
   readonly body: string;
 }
 
@@ -40,7 +41,7 @@ export class NamespaceGuest {
     return ask(this.namespace, path, args);
   }
 
-  /** Bytes as they are, and everything that comes back until the other side closes or is quiet for `quietMs`. */
+  /** Bytes as they are, and everything that comes back until the other side closes or, after its first byte, is quiet for `quietMs`. */
   async raw(bytes: string, quietMs = 1_000): Promise<string> {
     const { stdout, stderr } = await this.python(RAW, [String(quietMs / 1_000)], bytes);
     return stdout + stderr;
@@ -49,8 +50,8 @@ export class NamespaceGuest {
 
 const RAW = `
 import socket, sys
-s = socket.create_connection(("169.254.169.254", 80), 5)
-s.settimeout(float(sys.argv[1]))
+# What does not answer at all ends the test; how long an answer takes is no matter of it.
+s = socket.create_connection(("169.254.169.254", 80), 60)
 got = b""
 # Whoever is refused while it still sends has an answer to read all the same.
 try: s.sendall(sys.stdin.buffer.read())
@@ -60,6 +61,7 @@ try:
         part = s.recv(65536)
         if not part: break
         got += part
+        s.settimeout(float(sys.argv[1]))
 except OSError: pass
 sys.stdout.buffer.write(got)
 `;
@@ -71,12 +73,12 @@ export async function ask(
   args: readonly string[] = [],
 ): Promise<GuestAnswer> {
   const url = path.startsWith("http") ? path : `http://169.254.169.254${path}`;
-  const { stdout } = await run("ip", [
+  const { stdout, stderr } = await run("ip", [
     "netns",
     "exec",
     namespace,
     "curl",
-    "-s",
+    "-sS",
     "--path-as-is",
     "--max-time",
     "20",
@@ -86,7 +88,8 @@ export async function ask(
     url,
   ]);
   const at = stdout.lastIndexOf("\n");
-  return { status: Number(stdout.slice(at + 1)) || 0, body: stdout.slice(0, Math.max(0, at)) };
+  const status = Number(stdout.slice(at + 1)) || 0;
+  return { status, body: status === 0 ? stderr : stdout.slice(0, at) };
 }
 
 /** The MAC address of a namespace's eth0. */

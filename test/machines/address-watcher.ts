@@ -15,6 +15,8 @@ export class AddressWatcher {
   readonly #server: ApiServer;
   /** By the claim's UID. */
   readonly #addresses = new Map<string, string>();
+  /** UIDs of IPAddresses whose claim had gone when they came. */
+  readonly #late = new Set<string>();
 
   constructor(server: ApiServer) {
     this.#server = server;
@@ -27,17 +29,21 @@ export class AddressWatcher {
   }
 
   #lookAtAddress({ object, previous }: Change): void {
-    const { name, annotations, ownerReferences = [] } = object.metadata;
+    const { uid: ownUid, name, annotations, ownerReferences = [] } = object.metadata;
     const { address } = object.spec;
-    const others = this.#all(ADDRESSES).filter((one) => one.spec.address === address);
-    if (others.length > 1)
-      this.faults.push(`${address} is told to ${others.map(({ metadata }) => metadata.name).join(" and ")}`);
     const uid = ownerReferences.find(({ kind }: KubeObject) => kind === "IPAddressClaim")?.uid;
-    const allocation = this.#server.etcd.get(ALLOCATIONS, annotations?.[ALLOCATION] ?? "");
     if (previous === null) {
       this.told += 1;
-      // A creation may wait for ten seconds, and a sweep of these tests for one: nobody reads what comes for a claim that is gone.
-      if (!this.#isClaim(uid)) return;
+      if (!this.#isClaim(uid)) this.#late.add(ownUid);
+    }
+    if (this.isLeftover(object)) return;
+    const others = this.#all(ADDRESSES).filter(
+      (one) => one.spec.address === address && !this.isLeftover(one),
+    );
+    if (others.length > 1)
+      this.faults.push(`${address} is told to ${others.map(({ metadata }) => metadata.name).join(" and ")}`);
+    const allocation = this.#server.etcd.get(ALLOCATIONS, annotations?.[ALLOCATION] ?? "");
+    if (previous === null) {
       if (allocation?.status?.state !== "Bound")
         this.faults.push(`${name} is told ${address}, which is ${allocation?.status?.state ?? "nobody's"}`);
       else if (allocation.spec.owner.uid !== uid)
@@ -46,6 +52,18 @@ export class AddressWatcher {
     const before = this.#addresses.get(uid) ?? address;
     if (before !== address) this.faults.push(`${name} is told ${address}, and was told ${before}`);
     if (uid !== undefined) this.#addresses.set(uid, address);
+  }
+
+  /**
+   * Whether an IPAddress came when its claim had gone, and no other claim has taken it over: nobody reads it. Its creation
+   * may wait for ten seconds, for admission or on its way, and a sweep of these tests for one: by then its address may be
+   * another claim's.
+   */
+  isLeftover({ metadata }: KubeObject): boolean {
+    return (
+      this.#late.has(metadata.uid) &&
+      !metadata.ownerReferences?.some(({ uid }: KubeObject) => this.#isClaim(uid))
+    );
   }
 
   /** An address that rests, or is nobody's, is told to no claim that lives. */

@@ -2,6 +2,7 @@
 import { expect, test } from "vitest";
 import type { Controller } from "../../controller/controller.ts";
 import { type Random, seededRandom } from "../faults/random.ts";
+import type { KubeObject } from "../harness/kube-api.ts";
 import type { Fate, Link } from "../harness/kube-fake/client/link.ts";
 import type { ClusterApi } from "../harness/machines/cluster-api.ts";
 import type { MemoryCluster } from "../harness/world/memory-cluster.ts";
@@ -118,14 +119,17 @@ class Users {
   }
 
   /**
-   * Two controllers at once may leave an IPAddress behind: one tells a claim of its address while the other releases that
-   * because the claim is gone. An administrator deletes it.
+   * What is left of claims that are gone: by two controllers at once, one of which tells a claim of its address while the
+   * other releases that because the claim is gone, or by a creation that came late. An administrator deletes it.
    */
-  async clearLeftovers(): Promise<void> {
+  async clearLeftovers(isLeftover: (address: KubeObject) => boolean): Promise<void> {
     const living = new Set((await this.#capi.claims()).map(({ metadata }) => metadata.uid));
-    for (const { metadata } of await this.#capi.addresses())
-      if (!metadata.ownerReferences?.some(({ uid }: { readonly uid: string }) => living.has(uid)))
-        await this.#capi.deleteAddress(metadata.name);
+    for (const address of await this.#capi.addresses())
+      if (
+        !address.metadata.ownerReferences?.some(({ uid }: KubeObject) => living.has(uid)) &&
+        isLeftover(address)
+      )
+        await this.#capi.deleteAddress(address.metadata.name);
   }
 
   #create(name: string): Promise<unknown> {
@@ -168,7 +172,12 @@ test.each([1, 2])(
       }
       isFair = true;
       await users.leave();
-      if (count > 1) await users.clearLeftovers();
+      if (count > 1) await users.clearLeftovers(() => true);
+      // Creations may be under way still.
+      await until(async () => {
+        await users.clearLeftovers((address) => watcher.isLeftover(address));
+        return (await capi.claims()).every(({ status }) => status?.addressRef !== undefined);
+      }, "the claims to be answered");
       await Promise.all((await capi.claims()).map(({ metadata }) => capi.fulfilled(metadata.name)));
       await world.settled();
       expect(watcher.faults).toEqual([]);

@@ -28,7 +28,7 @@ async function ruin(): Promise<void> {
   await until(async () => (await daemon.get("/healthz").catch(() => null))?.status === 200, "the socket");
 }
 
-test("a relative path is relative to where the operator is", async () => {
+test("a relative path is relative to the operator's working directory", async () => {
   daemon = await TestDaemon.start({ folder: newFolder() });
   mkdirSync(join(daemon.folder, "backups"));
   const { code, stdout, stderr } = await inFolder("backup", "backups/today.db");
@@ -49,7 +49,7 @@ test("a relative path is relative to where the operator is", async () => {
   );
 });
 
-test("a folder gets a new file each time, named by the time", async () => {
+test("a backup into a directory gets a file name with the time", async () => {
   daemon = await TestDaemon.start({ folder: newFolder() });
   mkdirSync(join(daemon.folder, "backups"));
   const { code, stdout } = await inFolder("backup", "backups");
@@ -60,7 +60,7 @@ test("a folder gets a new file each time, named by the time", async () => {
 });
 
 test.skipIf(process.getuid?.() !== 0)(
-  "a folder that the daemon sees as another one is refused, and nothing is written",
+  "a directory that is another one in the daemon's mount namespace is refused",
   async () => {
     daemon = await TestDaemon.start({ folder: newFolder() });
     const there = join(daemon.folder, "there");
@@ -81,7 +81,7 @@ test.skipIf(process.getuid?.() !== 0)(
   },
 );
 
-test("back to a backup: on a new machine, and after a mistake", async () => {
+test("rebuild --from a backup undoes a mistaken release, and fills a new machine", async () => {
   daemon = await TestDaemon.start({ folder: newFolder() });
   const claim = {
     apiVersion: "k8s.cni.cncf.io/v1alpha1",
@@ -116,7 +116,7 @@ test("back to a backup: on a new machine, and after a mistake", async () => {
   }
 });
 
-test("a backup is refused while a container runs that it does not know", async () => {
+test("rebuild refuses a backup that does not know a running container", async () => {
   daemon = await TestDaemon.start({ folder: newFolder() });
   expect(await inFolder("backup", "old.db")).toMatchObject({ code: 0 });
   await daemon.cni("ADD", "web", { config: network("blue"), netns: "/proc/self/ns/net" });
@@ -136,7 +136,7 @@ function namespaceFile(name: string): string {
   return path;
 }
 
-test("a container that was stopped and started since the backup is not ended after going back", async () => {
+test("a container that was restarted since the backup stays attached after a rebuild", async () => {
   daemon = await TestDaemon.start({
     folder: newFolder(),
     args: ["--witness-interval-seconds", "1", "--witness-grace-seconds", "1"],
@@ -160,7 +160,7 @@ test("a container that was stopped and started since the backup is not ended aft
   expect(await daemon.cli("check")).toMatchObject({ code: 0 });
 });
 
-test("a container that was started again by a reboot since the backup keeps its address", async () => {
+test("a container that a reboot restarted since the backup keeps its address after a rebuild", async () => {
   const folder = newFolder();
   const env = { HOLDFAST_BOOT_ID_FILE: join(folder, "boot") };
   const boot = (id: string) => writeFileSync(env.HOLDFAST_BOOT_ID_FILE, `${id}\n`);
@@ -190,7 +190,7 @@ test("a container that was started again by a reboot since the backup keeps its 
   expect(await daemon.cli("check")).toMatchObject({ code: 0 });
 });
 
-test("a damaged database: every command says what to do, and a backup brings everything back", async () => {
+test("with a damaged database every command says what to do, and a rebuild from a backup restores everything", async () => {
   daemon = await TestDaemon.start({ folder: newFolder() });
   await daemon.cni("ADD", "web", { config: network("blue") });
   const before = (await daemon.cli("list", "-o", "json")).stdout;
@@ -234,7 +234,7 @@ test("a damaged database: every command says what to do, and a backup brings eve
 const NOT_COMPARED =
   "warning: the state is damaged and cannot tell which containers run: they are not compared with the backup\n";
 
-test("a damaged database that is replaced: what cannot be compared is said before", async () => {
+test("rebuild warns that a damaged database cannot be compared with the backup", async () => {
   daemon = await TestDaemon.start({ folder: newFolder() });
   await daemon.cni("ADD", "web", { config: network("blue") });
   expect(await inFolder("backup", "good.db")).toMatchObject({ code: 0 });
@@ -248,7 +248,7 @@ test("a damaged database that is replaced: what cannot be compared is said befor
   expect((await daemon.cli("list")).stdout).toContain("10.10.0.1/24");
 });
 
-test("a database that is damaged while the daemon runs is replaced too, and not called sound", async () => {
+test("a database that was damaged while the daemon runs can be replaced, and is not called sound", async () => {
   daemon = await TestDaemon.start({ folder: newFolder() });
   await daemon.cni("ADD", "web", { config: network("blue") });
   expect(await inFolder("backup", "good.db")).toMatchObject({ code: 0 });
@@ -265,7 +265,7 @@ test("a database that is damaged while the daemon runs is replaced too, and not 
   expect(await daemon.cli("check")).toMatchObject({ code: 0 });
 });
 
-test("rebuilding empty warns of what is not known any more", async () => {
+test("rebuild --empty warns of what is lost", async () => {
   daemon = await TestDaemon.start({ folder: newFolder() });
   await daemon.cni("ADD", "web", { config: network("blue") });
   await ruin();

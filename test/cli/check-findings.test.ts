@@ -16,7 +16,7 @@ async function damage(sql: string): Promise<void> {
   daemon = await TestDaemon.start({ folder: daemon.folder });
 }
 
-test("a leak: nothing is left that would release the address", async () => {
+test("check reports an allocation of an unknown container, and release frees it", async () => {
   daemon = await TestDaemon.start({ folder: newFolder() });
   await daemon.cni("ADD", "web", { config: network("blue") });
   await damage("DELETE FROM attachments");
@@ -35,7 +35,7 @@ test("a leak: nothing is left that would release the address", async () => {
   expect(await daemon.cli("check")).toMatchObject({ code: 0, stdout: expect.stringMatching(/^ok: /) });
 });
 
-test("a claim that publishes what it does not hold", async () => {
+test("check reports a claim that publishes an address which is not allocated to it", async () => {
   daemon = await TestDaemon.start({ folder: newFolder() });
   const metadata = { name: "vm1" };
   const claim = {

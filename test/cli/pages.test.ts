@@ -24,13 +24,13 @@ function claim(n: number): object {
   };
 }
 
-test("list follows the pages to the last, each allocation once and in order", async () => {
+test("list shows all pages of the API, each allocation once and in order", async () => {
   const { stdout } = await daemon.cli("list", "-o", "json");
   const addresses = JSON.parse(stdout).items.map(({ address }: { address: string }) => address);
   expect(addresses).toEqual(Array.from({ length: ALLOCATIONS }, (_, n) => `10.${n >> 8}.${n & 255}.1/8`));
 });
 
-test("so do the filtered list and show", async () => {
+test("list with a filter and show read all pages too", async () => {
   const odd = await daemon.cli("list", "--claim", "odd/c10099");
   expect(odd.stdout).toContain("10.39.115.1/8   claim odd/c10099");
   const { stdout } = await daemon.cli("show", "big");

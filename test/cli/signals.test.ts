@@ -17,7 +17,7 @@ async function halfRequest({ socket }: TestDaemon): Promise<void> {
   expect((await once(client, "data")).toString()).toContain("100 Continue");
 }
 
-test.each(["SIGTERM", "SIGINT"] as const)("%s ends it in order", async (signal) => {
+test.each(["SIGTERM", "SIGINT"] as const)("%s stops the daemon cleanly", async (signal) => {
   daemon = await TestDaemon.start();
   expect(await daemon.end(signal)).toBe(0);
   expect(daemon.log).toContain(`"signal":"${signal}"`);
@@ -27,7 +27,7 @@ test.each(["SIGTERM", "SIGINT"] as const)("%s ends it in order", async (signal) 
 test.each([
   ["SIGTERM", "SIGTERM"],
   ["SIGTERM", "SIGINT"],
-] as const)("%s, and %s while it stops: it ends at once, by the second", async (first, second) => {
+] as const)("after %s a second signal, %s, kills the stopping daemon at once", async (first, second) => {
   daemon = await TestDaemon.start();
   const { process: child } = daemon;
   await halfRequest(daemon);

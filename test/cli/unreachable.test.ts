@@ -28,7 +28,7 @@ async function listen(name: string, server: Server): Promise<string> {
 const START =
   "start it (systemctl start holdfast, or holdfast daemon), or name its socket with --socket or HOLDFAST_SOCKET";
 
-test("no socket: the daemon is not running, or serves another one", async () => {
+test("a socket that does not exist is reported with how to start the daemon", async () => {
   const socket = join(folder, "nothing.sock");
   expect(await cli(socket, "networks")).toEqual({
     code: 3,
@@ -37,7 +37,7 @@ test("no socket: the daemon is not running, or serves another one", async () => 
   });
 });
 
-test("a file that nobody listens on", async () => {
+test("a socket file without a listener is reported", async () => {
   const socket = join(folder, "dead.sock");
   writeFileSync(socket, "");
   const { code, stderr } = await cli(socket, "list");
@@ -47,7 +47,7 @@ test("a file that nobody listens on", async () => {
   });
 });
 
-test("a path through a file, and one too long for a socket", async () => {
+test("a socket path through a file, and one that is too long, are reported", async () => {
   writeFileSync(join(folder, "file"), "");
   expect((await cli(join(folder, "file/s.sock"), "list")).stderr).toContain(
     "a part of this path is not a folder",
@@ -59,7 +59,7 @@ test("a path through a file, and one too long for a socket", async () => {
   );
 });
 
-test.skipIf(process.getuid?.() !== 0)("a socket that is not ours to use", async () => {
+test.skipIf(process.getuid?.() !== 0)("a socket without permission is reported", async () => {
   const socket = await listen("root.sock", createServer());
   chmodSync(socket, 0o600);
   // Somebody else can read the command line there, but not use the socket.
@@ -81,7 +81,7 @@ test.skipIf(process.getuid?.() !== 0)("a socket that is not ours to use", async 
   });
 });
 
-test("somebody else's socket", async () => {
+test("a socket of another program is reported", async () => {
   const web = await listen(
     "web.sock",
     createHttpServer((_request, answer) => answer.end("<html>")),
@@ -100,7 +100,7 @@ test("somebody else's socket", async () => {
   });
 });
 
-test("a daemon that hangs up, or dies in the middle of its answer", async () => {
+test("a connection that is closed before the whole answer is reported", async () => {
   const mute = await listen(
     "mute.sock",
     createServer((socket) => socket.on("data", () => socket.destroy())),
@@ -133,7 +133,7 @@ describe("a daemon that does not answer", () => {
     await daemon.stop();
   });
 
-  test("is given up after --timeout, wherever that stands", async () => {
+  test("is an error after --timeout, which may precede or follow the command", async () => {
     for (const args of [
       ["--timeout", "1", "networks"],
       ["networks", "--timeout", "1"],
@@ -146,7 +146,7 @@ describe("a daemon that does not answer", () => {
     }
   });
 
-  test("leaves version with its own", async () => {
+  test("does not prevent version from showing the client's version", async () => {
     expect(await daemon.cli("version", "--timeout", "1")).toMatchObject({
       code: 0,
       stdout: "client   0.2.0\n",
@@ -168,7 +168,7 @@ test("version works without a daemon", async () => {
   });
 });
 
-test("--socket wins over HOLDFAST_SOCKET, before or after the command; without both it is the default", async () => {
+test("--socket takes precedence over HOLDFAST_SOCKET, and without both the default socket is used", async () => {
   const daemon = await TestDaemon.start();
   const elsewhere = join(folder, "nothing.sock");
   expect(await cli(elsewhere, "--socket", daemon.socket, "networks", "-o", "json")).toMatchObject({
@@ -181,7 +181,7 @@ test("--socket wins over HOLDFAST_SOCKET, before or after the command; without b
   expect((await cli("", "networks")).stderr).toContain("/run/holdfast/holdfast.sock");
 });
 
-test("objects sent before the daemon went away are reported, then exit 3", async () => {
+test("apply reports the objects that were applied before the daemon went away, and exits 3", async () => {
   const daemon = await TestDaemon.start();
   const claim =
     '{"apiVersion":"k8s.cni.cncf.io/v1alpha1","kind":"IPAMClaim","metadata":{"name":"c%"},"spec":{"network":"blue"}}';

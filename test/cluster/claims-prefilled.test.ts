@@ -40,7 +40,7 @@ async function expectUnharmed(network: Network): Promise<void> {
   expect(new Set(given).size).toBe(given.length);
 }
 
-test("addresses that a claim has already are answered, and become its own", async () => {
+test("addresses that a claim's status already lists are given to its pod and reserved for the claim", async () => {
   const network = await world.network("adopted", { subnets: "10.0.0.0/24,fd00::/64" });
   const ips = ["10.0.0.77/24", "fd00::4d/64"];
   await world.claim("lift", "adopted", { ips });
@@ -55,7 +55,7 @@ test("addresses that a claim has already are answered, and become its own", asyn
   expect(await world.refused(taker, network, 120)).toContain("claim shop/lift");
 });
 
-test("a claim with an address of one family only keeps that one", async () => {
+test("a claim that lists an address of one family gets none of the other family", async () => {
   const network = await world.network("half", { subnets: "10.0.0.0/24,fd00::/64" });
   await world.claim("half", "half", { ips: ["fd00::7/64"] });
   expect(await world.given(await podFor("half", "node-b", network), network)).toEqual(["fd00::7/64"]);
@@ -65,7 +65,7 @@ test.each([
   ["outside", "10.9.9.9/24", 121, "RequestedIPOutsideSubnet"],
   ["mask", "10.0.0.9/16", 130, "RequestedIPOutsideSubnet"],
   ["excluded", "10.0.0.255/24", 122, "RequestedIPOutsideSubnet"],
-] as const)("a claim with an address that the network cannot give: %s", async (name, ip, code, reason) => {
+] as const)("a claim that lists an unusable address is refused: %s", async (name, ip, code, reason) => {
   const network = await usedNetwork(name);
   await world.claim(name, name, { ips: [ip] });
   const pod = await podFor(name, "node-a", network);
@@ -77,7 +77,7 @@ test.each([
   await world.del(pod, network);
 });
 
-test("a claim with somebody else's address", async () => {
+test("a claim that lists another pod's address is refused, and the condition names the holder", async () => {
   const network = await world.network("stolen");
   const holder = await world.pod("holder", "node-b", network);
   const [ip] = await world.given(holder, network);
@@ -101,7 +101,7 @@ test.each([
   ["words", ["not an address"]],
   ["no-mask", ["10.0.0.5"]],
   ["half-good", ["10.0.0.5/24", "10.0.0.500/24"]],
-])("a claim with nonsense for addresses: %s", async (name, ips) => {
+])("a claim whose status.ips cannot be read is refused with an event: %s", async (name, ips) => {
   const network = await usedNetwork(name);
   await world.claim(name, name, { ips });
   const pod = await podFor(name, "node-a", network);
@@ -112,7 +112,7 @@ test.each([
   await expectUnharmed(network);
 });
 
-test("what a claim asks for in spec.ipRequests, where its definition has that field", async () => {
+test("a claim gets the addresses in spec.ipRequests where its definition has that field", async () => {
   const property = { type: "array", items: { type: "string" } };
   const path = "/spec/versions/0/schema/openAPIV3Schema/properties/spec/properties/ipRequests";
   await world.cluster.api.patch(DEFINITION, [{ op: "add", path, value: property }], "json");

@@ -16,7 +16,7 @@ function podOf(name: string, node: string, network: Network, claim: string): Pro
   return world.pod(name, node, network, { "ipam-claim-reference": claim });
 }
 
-test("a claim that is created three seconds after its pod is waited for", async () => {
+test("an ADD waits for a claim that is created three seconds after its pod", async () => {
   const network = await world.network("late");
   const pod = await podOf("early", "node-a", network, "late");
   const adding = world.given(pod, network);
@@ -27,7 +27,7 @@ test("a claim that is created three seconds after its pod is waited for", async 
   expect((await world.readClaim("late")).status.ips).toEqual(ips);
 });
 
-test("a claim that never comes: no anonymous address, and the pod is told", async () => {
+test("without its claim a pod gets no address, and an event on the pod says so", async () => {
   const network = await world.network("never");
   const pod = await podOf("hopeful", "node-a", network, "never");
   expect(await world.refused(pod, network, 11)).toContain("IPAMClaim shop/never does not exist yet");
@@ -35,7 +35,7 @@ test("a claim that never comes: no anonymous address, and the pod is told", asyn
   expect(await world.allocations(network)).toEqual([]);
 });
 
-test("a claim of another network", async () => {
+test("a claim of another network is refused with a condition", async () => {
   const network = await world.network("here");
   await world.network("there");
   await world.claim("stray", "there");
@@ -46,14 +46,14 @@ test("a claim of another network", async () => {
   expect(await world.allocations(network)).toEqual([]);
 });
 
-test("a reference into another namespace", async () => {
+test("a reference to a claim in another namespace is refused with an event", async () => {
   const network = await world.network("abroad");
   const pod = await podOf("traveller", "node-a", network, "elsewhere/claim");
   expect(await world.refused(pod, network, 7)).toContain("elsewhere/claim");
   expect(await world.untilEvent(pod, "ClaimOtherNamespace")).toContain("elsewhere/claim");
 });
 
-test("a network without allowPersistentIPs: an address for the pod alone, and everybody is told", async () => {
+test("without allowPersistentIPs the address belongs to the pod, and event and condition say so", async () => {
   const network = await world.network("fleeting", {}, { allowPersistentIPs: false });
   await world.claim("wish", "fleeting");
   const pod = await podOf("modest", "node-a", network, "wish");
@@ -89,7 +89,7 @@ test("a claim without a VM serves one pod at a time", async () => {
   expect(await world.given(second, network)).toEqual(ips);
 });
 
-test("two pods that ask for one claim at the same moment on two nodes: one gets it, every time", async () => {
+test("of two pods that use one claim at the same time on two nodes at most one gets its address", async () => {
   const network = await world.network("contested");
   await world.claim("prize", "contested");
   const founder = await podOf("founder", "node-a", network, "prize");
@@ -111,7 +111,7 @@ test("two pods that ask for one claim at the same moment on two nodes: one gets 
   }
 });
 
-test("the pod before is gone without a DEL: its successor on another node takes over", async () => {
+test("the successor of a pod that was removed without a DEL gets the claim's address on another node", async () => {
   const network = await world.network("heir");
   await world.claim("estate", "heir");
   const first = await podOf("testator", "node-a", network, "estate");
@@ -159,7 +159,7 @@ test("pods that are not of the VM may not use its claim", async () => {
   expect(await world.given(again.pod, network, { ifname })).toEqual(ips);
 });
 
-test("two interfaces of one pod that name one claim", async () => {
+test("of two interfaces of one pod with the same claim one is refused", async () => {
   const network = await world.network("shared");
   await world.claim("shared", "shared");
   const element = { name: "shared", "ipam-claim-reference": "shared" };
@@ -174,7 +174,7 @@ test("two interfaces of one pod that name one claim", async () => {
   expect(await world.allocations(network)).toHaveLength(1);
 });
 
-test("a VM that is one pod after another gets no address anew, however often it is asked", async () => {
+test("a VM that is restarted on alternating nodes keeps its address", async () => {
   const network = await world.network("steady");
   const vm = await world.vm("steady", network);
   const ifname = interfaceOf("steady");

@@ -119,8 +119,8 @@ function report(pod: KubeObject, ip: string): Promise<KubeObject> {
   });
 }
 
-describe("what is there", () => {
-  test("list says the same from a node's socket and from the cluster, whatever the filter", async () => {
+describe("reading commands over a cluster", () => {
+  test("list shows the same from a node's socket and from the cluster, with every filter", async () => {
     for (const filter of [
       [],
       ["--vm", "vm1"],
@@ -147,7 +147,7 @@ describe("what is there", () => {
     expect((await json("list", "--vm", "vm1")).items).toHaveLength(2);
   });
 
-  test("networks, and one of them", async () => {
+  test("networks lists all networks, and show describes one", async () => {
     expect(await table("networks")).toMatchInlineSnapshot(`
       "NETWORK   SUBNET        SIZE   ALLOCATED   COOLING   FREE   EXCLUDED   SOURCE
       blue      10.0.0.0/29   8      1           0         0      7          shop/blue
@@ -182,7 +182,7 @@ describe("what is there", () => {
     });
   });
 
-  test("who", async () => {
+  test("who shows the holder of an address, or the last one", async () => {
     expect(await table("who", "10.0.0.1")).toMatchInlineSnapshot(`
       "NETWORK   ADDRESS       HOLDER                VM    USED BY                        NODE     STATE   AGE
       blue      10.0.0.1/29   claim shop/vm1.blue   vm1   pod shop/virt-launcher-vm1-2   node-b   Bound   <age>
@@ -200,7 +200,7 @@ describe("what is there", () => {
     `);
   });
 
-  test("claims, as the node shows them", async () => {
+  test("claims shows the same as on a node", async () => {
     expect(await table("claims")).toMatchInlineSnapshot(`
       "NAMESPACE   NAME       NETWORK   IPS                       OWNERPOD              STATUS                 AGE
       shop        vm1.blue   blue      10.0.0.1/29,fd00::1/125   virt-launcher-vm1-2   SuccessfulAllocation   <age>
@@ -211,7 +211,7 @@ describe("what is there", () => {
     expect(await cli("claims", "shop/none")).toMatchObject({ code: 1 });
   });
 
-  test("history tells what objects tell, and where the rest is", async () => {
+  test("history shows what the objects know, and says where the rest is", async () => {
     const { code, stderr } = await cli("history");
     expect(code).toBe(0);
     expect(stderr).toContain("the past is with each node");
@@ -239,7 +239,7 @@ describe("what is there", () => {
     expect((await cli("history", "--limit", "1", "-o", "json")).stderr).toContain("shown: the newest 1");
   });
 
-  test("version asks no daemon", async () => {
+  test("version needs no daemon", async () => {
     expect(await cli("version")).toMatchObject({ code: 0, stdout: "client   0.2.0\n", stderr: "" });
   });
 });
@@ -259,7 +259,7 @@ describe("check", () => {
     `);
   });
 
-  test("finds each kind of fault, and nothing when it is gone", async () => {
+  test("finds every kind of fault, and nothing once it is fixed", async () => {
     const target = (await kubevirt.launchers(vm))[0];
     await plant("10.0.0.1/29", { name: "twice" });
     await plant("10.0.0.77/29", { name: "misnamed" });
@@ -378,7 +378,7 @@ describe("check", () => {
   }
 });
 
-test("release takes back what is held by mistake, and asks for force where it is in use", async () => {
+test("release frees an address, and requires --force if it is in use", async () => {
   const { uid } = web.metadata;
   await cluster.api.create(ALLOCATIONS, {
     apiVersion: "ipam.holdfast.dev/v1alpha1",
@@ -408,11 +408,11 @@ test("release takes back what is held by mistake, and asks for force where it is
   expect(await release("10.0.0.51")).toMatchObject({ code: 1 });
 });
 
-describe("where the cluster is named", () => {
+describe("the kubeconfig", () => {
   const list = (args: string[], env: Record<string, string> = {}) =>
     world.cliWith(env, ...args, "-o", "json");
 
-  test("before or after the command, or in HOLDFAST_KUBECONFIG; --socket wins over that", async () => {
+  test("is named before or after the command or in HOLDFAST_KUBECONFIG, and --socket takes precedence over the variable", async () => {
     const { stdout } = await list(["list", "--kubeconfig", reader]);
     expect(JSON.parse(stdout).items.length).toBeGreaterThan(2);
     expect((await list(["--kubeconfig", reader, "list"])).stdout).toBe(stdout);
@@ -425,7 +425,7 @@ describe("where the cluster is named", () => {
     });
   });
 
-  test("twice, or where only a daemon can help, is a mistake that says what to do", async () => {
+  test("is a usage error together with --socket, and for commands that only a daemon can answer", async () => {
     const both = await cli("list", "--socket", a.daemon.socket);
     expect(both).toMatchObject({ code: 2, stderr: expect.stringContaining("only one of them can answer") });
     for (const [remedy, ...args] of [
@@ -450,7 +450,7 @@ describe("where the cluster is named", () => {
     expect(await a.daemon.cli("check", "--grace", "0")).toMatchObject({ code: 2 });
   });
 
-  test("the daemon and the controller have an option of that name, on either side", async () => {
+  test("is passed to the daemon and the controller before or after the command", async () => {
     const none = join(cluster.folder, "none");
     for (const command of ["daemon", "controller"]) {
       const more =
@@ -478,7 +478,7 @@ describe("what goes wrong", () => {
     return path;
   }
 
-  test("no kubeconfig, or none that can be used: 3", async () => {
+  test("a missing or unusable kubeconfig is 3", async () => {
     const none = join(cluster.folder, "none");
     expect(await as(none, "list")).toMatchObject({
       code: 3,
@@ -493,7 +493,7 @@ describe("what goes wrong", () => {
     ).toMatchObject({ code: 3 });
   });
 
-  test("nobody there, or somebody else: 3", async () => {
+  test("a cluster that cannot be reached, or has another certificate, is 3", async () => {
     const nobody = await as(cluster.kubeconfig("admin", "https://127.0.0.1:1"), "networks");
     expect(nobody).toMatchObject({ code: 3, stdout: "" });
     expect(nobody.stderr).toMatch(
@@ -516,7 +516,7 @@ describe("what goes wrong", () => {
     });
   });
 
-  test("somebody who never answers: 3, after --timeout", async () => {
+  test("an API server that does not answer is 3 after --timeout", async () => {
     const mute = createServer(() => {});
     await new Promise<void>((resolve) => mute.listen(0, "127.0.0.1", resolve));
     const { port } = mute.address() as { port: number };
@@ -529,7 +529,7 @@ describe("what goes wrong", () => {
     mute.close();
   });
 
-  test("a user that is not known, or may not: 1", async () => {
+  test("unknown credentials and missing rights are 1", async () => {
     const unknown = await as(
       changed((text) => text.replace(cluster.token("admin"), "nobody")),
       "list",
@@ -545,7 +545,7 @@ describe("what goes wrong", () => {
     );
   });
 
-  test("a cluster without Holdfast: 1, with what installs it", async () => {
+  test("a cluster without Holdfast is 1, and the hint says how to install it", async () => {
     const path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/ipnetworks.ipam.holdfast.dev";
     await cluster.api.delete(path);
     await world.until(async () => (await cluster.api.call("GET", NETWORKS)).status === 404, "its end");

@@ -166,7 +166,7 @@ test("one address on two networks is never confused, even for a VM on both", asy
   }
 });
 
-test("a migrating VM is one identity with two pods, each node knows its own, until the source's DEL is answered", async () => {
+test("a migrating VM is one identity with two pods until the source's DEL", async () => {
   const network = await world.network("move", DUAL);
   const vm = await world.vm("mover", network);
   const { pod: source } = await startVm(vm, "node-a");
@@ -225,7 +225,7 @@ test("two launcher pods on one node are one VM that migrates", async () => {
   });
 });
 
-test("a VM that is stopped, started on another node and deleted is known by its claim, and then by the history", async () => {
+test("a stopped VM is identified by its claim, and a deleted one by the history", async () => {
   const network = await world.network("rest", DUAL);
   const second = await world.network("rest-two", { subnets: "10.9.0.0/24" });
   const vm = await world.vm("sleeper", network, second);
@@ -296,7 +296,7 @@ test("a VM that is stopped, started on another node and deleted is known by its 
   expect(gone, gone.stderr).toMatchObject({ code: 1, stdout: expect.stringContaining("released-recently") });
 });
 
-test("a pod without a VM is known until its DEL, before the API server has heard of either", async () => {
+test("a pod without a VM is identified from its ADD to its DEL, before the API server shows either", async () => {
   const network = await world.network("plain", DUAL);
   const pod = await world.pod("web-0", "node-a", network);
   const [ip] = await world.given(pod, network);
@@ -400,7 +400,7 @@ test("the VM of a container whose pod object is gone is known by its claim", asy
   await world.del(pod, network, nic(network));
 });
 
-test("the identity socket of a cluster's node has no content: the metadata server reads it from the API", async () => {
+test("the identity socket of a cluster's node serves no user-data", async () => {
   const socket = identitySocket(world.node("node-a").daemon);
   const answer = await askSocket(socket, "GET", "/v1/content?container=any");
   expect({ status: answer.status, code: answer.json().code }).toEqual({ status: 404, code: "NOT_FOUND" });

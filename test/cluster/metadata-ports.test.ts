@@ -36,7 +36,7 @@ async function editNad(name: string, config: string): Promise<void> {
   await world.cluster.api.patch(path, { spec: { config } });
 }
 
-test("the NAD switches it on: route, port with the MAC of the selection element, off again", async () => {
+test("metadata in the NAD gives the guest a route and a port, and is switched off by an edit", async () => {
   const client = listen();
   const network = await world.network("blue", { metadata: true }, { bridge: "br-blue", mtu: 1400 });
   const pod = await world.pod("guest", "node-a", network, { mac: MAC });
@@ -65,7 +65,7 @@ test("the NAD switches it on: route, port with the MAC of the selection element,
   await anew.untilWanted([]);
 });
 
-test("a pod hears that it is not served yet", async () => {
+test("an event on the pod says that its interface is not served in time", async () => {
   const network = await world.network("late", { metadata: true });
   const pod = await world.pod("late", "node-a", network);
   expect((await world.add(pod, network)).json().routes).toEqual([ROUTE]);
@@ -73,7 +73,7 @@ test("a pod hears that it is not served yet", async () => {
   await world.del(pod, network);
 });
 
-test("a pod hears why its interface will never be served", async () => {
+test("an event on the pod says why its interface cannot be served", async () => {
   const problem = "net1 is a macvlan: it has no end on this node";
   listen(({ network }) => (network === "mac" ? { kind: "final", problem } : null));
   const network = await world.network("mac", { metadata: true }, { type: "macvlan" });
@@ -83,7 +83,7 @@ test("a pod hears why its interface will never be served", async () => {
   await world.del(pod, network);
 });
 
-test("a guest with IPv6 only is wanted, without a route", async () => {
+test("an IPv6-only guest gets a port and no route", async () => {
   const client = listen();
   const six = await world.network("six", { metadata: true, subnets: "fd00::/64" });
   const pod = await world.pod("six", "node-a", six);
@@ -92,7 +92,7 @@ test("a guest with IPv6 only is wanted, without a route", async () => {
   await world.del(pod, six);
 });
 
-test("who shares a network may attach to it by another bridge, and is served at its own port", async () => {
+test("a namespace that shares a network may attach through another bridge, and its guest gets a port of its own", async () => {
   const client = listen();
   const config = configOf("lent", { metadata: true }, { bridge: "br-lent" });
   const network = { name: "lent", config };

@@ -58,8 +58,8 @@ async function givenInTheEnd(pod: KubeObject, network: Network): Promise<void> {
   await world.until(async () => (await world.add(pod, network)).code === 0, "an ADD");
 }
 
-describe("recorded", () => {
-  test("by the first ADD, shown by holdfast, kept while its NAD is deleted and made anew", async () => {
+describe("the recorded owner of a network", () => {
+  test("is recorded by the first ADD, shown by holdfast, and kept when its NAD is deleted and recreated", async () => {
     const network = await owned("kept");
     for (const { stdout } of [
       await admin("networks", "-o", "wide"),
@@ -81,7 +81,7 @@ describe("recorded", () => {
     await givenInTheEnd(await world.pod(fresh("after"), "node-b", network), network);
   });
 
-  test("of two namespaces that define one name at once, one has it", async () => {
+  test("is exactly one of two namespaces that define one name at the same time", async () => {
     const config = configOf("raced");
     await Promise.all([world.kubevirt.createNad(NAMESPACE, "raced", config), evil.nad("raced", config)]);
     const network: Network = { name: "raced", config };
@@ -95,7 +95,7 @@ describe("recorded", () => {
     expect((await networkObject("raced"))?.spec.definedIn).toBe(winner);
   });
 
-  test("a tenant cannot write it", async () => {
+  test("cannot be written by a tenant", async () => {
     await owned("locked");
     const path = objectPath(NETWORKS_PATH, "locked");
     const move = { spec: { definedIn: "evil" } };
@@ -106,7 +106,7 @@ describe("recorded", () => {
 });
 
 describe("a tenant with NAD and pod rights in its own namespace", () => {
-  test("does not take another's metadata Service, though its NAD is older", async () => {
+  test("cannot redirect another network to its own metadata Service by an older NAD", async () => {
     await evil.nad("sleeper", HOST_LOCAL, { [SERVICE]: "thief" });
     // Times are in whole seconds: the owner's is certainly younger.
     await world.advance(1_100);
@@ -132,7 +132,7 @@ describe("a tenant with NAD and pod rights in its own namespace", () => {
     }
   });
 
-  test("does not refuse a pool's ADDs by an older NAD with other ranges", async () => {
+  test("cannot break another network's ADDs by an older NAD with other ranges", async () => {
     await evil.nad("older", HOST_LOCAL);
     await world.advance(1_100);
     const network = await owned("ranges");
@@ -149,7 +149,7 @@ describe("a tenant with NAD and pod rights in its own namespace", () => {
     }
   });
 
-  test("does not drain a pool: neither with a copy of its NAD, nor without naming one, nor by what its pods report", async () => {
+  test("cannot use up another network's addresses by a copied NAD, by no NAD, or by its pods' annotations", async () => {
     const network = await owned("drained", { subnets: "10.0.0.0/28" });
     await evil.nad("copy", network.config);
     const before = (await world.allocations(network)).length;
@@ -168,7 +168,7 @@ describe("a tenant with NAD and pod rights in its own namespace", () => {
     expect((await world.allocations(network)).length).toBe(before + 1);
   });
 
-  test("does not join a network by an annotation that is gone when Multus has read it", async () => {
+  test("cannot join a network by an annotation that it removes after Multus has read it", async () => {
     const network = await owned("stripped");
     await evil.nad("stripped", network.config);
     const before = (await world.allocations(network)).length;
@@ -202,7 +202,7 @@ describe("a tenant with NAD and pod rights in its own namespace", () => {
     ).toEqual([]);
   });
 
-  test("does not squat the IPNetwork of another network", async () => {
+  test("cannot occupy the IPNetwork name of another network", async () => {
     const victim = "Team_Blue";
     const squat = networkObjectName(victim);
     await evil.nad("squat", configOf(squat));
@@ -220,7 +220,7 @@ describe("a tenant with NAD and pod rights in its own namespace", () => {
   });
 });
 
-test("a network of the nodes' own configuration: every pod's primary interface has it, no namespace's definition joins", async () => {
+test("a network of the nodes' configuration serves every pod's primary interface, and no namespace's NAD may join it", async () => {
   const network: Network = { name: "podnet", config: configOf("podnet", { subnets: "10.30.0.0/24" }) };
   const primary = { ifname: "eth0" };
   for (const namespace of [NAMESPACE, "evil"]) {
@@ -242,8 +242,8 @@ test("a network of the nodes' own configuration: every pod's primary interface h
   await world.given(await evil.pod(fresh("by-file"), "node-b", "from-file"), network);
 });
 
-describe("shared", () => {
-  test("by the owner's annotation, with some or everybody, and no longer", async () => {
+describe("a shared network", () => {
+  test("is open to the namespaces in the owner's annotation, or to all, until the annotation is removed", async () => {
     const network = await owned("shared");
     await evil.nad("shared", network.config);
     const guest = () => evil.pod(fresh("guest"), "node-a", "shared");
@@ -268,7 +268,7 @@ describe("shared", () => {
     }, "the share to end");
   });
 
-  test("the owner's NAD is gone: the guest is told, and gives no definition", async () => {
+  test("refuses the other namespaces' ADDs once the owner's NAD is deleted", async () => {
     const network = await owned("orphaned");
     await evil.nad("orphaned", network.config);
     await world.cluster.api.patch(objectPath(NETWORKS_PATH, "orphaned"), { spec: { sharedWith: ["evil"] } });
@@ -286,7 +286,7 @@ describe("shared", () => {
     expect(stdout).toContain("NetworkAttachmentDefinitions of evil name it: ADDs through those are refused");
   });
 
-  test("an administrator moves it, and the new owner's definition counts", async () => {
+  test("follows the new owner's NAD after an administrator has moved it", async () => {
     const network = await owned("moved");
     await evil.nad("moved", configOf("moved", { subnets: "10.42.0.0/24" }));
     expect(await own("moved", "evil")).toMatchObject({
@@ -304,7 +304,7 @@ describe("shared", () => {
     );
   });
 
-  test("moving what is not there, to no namespace, and without a cluster", async () => {
+  test("cannot be moved if it does not exist, to an invalid namespace, or by a node's daemon", async () => {
     expect(await own("never-made", "evil")).toMatchObject({
       code: 1,
       stderr: expect.stringContaining("there is no IPNetwork of network never-made"),

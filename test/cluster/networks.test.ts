@@ -77,7 +77,7 @@ test("each interface of a pod on one network has its own address, and keeps it",
   expect(await world.given(pod, network, { ifname: "net2", containerId: "multi-third" })).toEqual(given[1]);
 });
 
-test("a NAD of another namespace", async () => {
+test("pods may attach through a NAD of another namespace", async () => {
   await world.kubevirt.createNamespace("infra");
   const network = { name: "infra-network", config: configOf("infra-network") };
   await world.kubevirt.createNad("infra", "uplink", network.config);
@@ -86,7 +86,7 @@ test("a NAD of another namespace", async () => {
   expect(await world.given(pod, network)).not.toEqual(await world.given(other, network));
 });
 
-test("a NAD with a list of plugins, whose keys stand beside the list", async () => {
+test("keys beside the plugin list of a NAD apply to the network", async () => {
   const name = "listed";
   const plugin = { type: "bridge", ipam: { type: "holdfast-ipam" } };
   const list = { cniVersion: "1.0.0", name, allowPersistentIPs: true, subnets: "10.5.0.0/24" };
@@ -102,7 +102,7 @@ test("a NAD with a list of plugins, whose keys stand beside the list", async () 
   expect((await world.kubevirt.claim(vm, name)).status.ips).toEqual(ips);
 });
 
-test("a bridge with isGateway that the NAD does not know of: its address is nobody's, and whoever has it is named", async () => {
+test("the address of a bridge with isGateway only in the node's configuration is not given, and a refusal names the pod that holds it", async () => {
   const network = await world.network("gate", { subnets: "10.7.0.0/29" });
   const onBridge = { ...network, config: configOf("gate", { subnets: "10.7.0.0/29" }, { isGateway: true }) };
   const [one, two] = [
@@ -117,7 +117,7 @@ test("a bridge with isGateway that the NAD does not know of: its address is nobo
   expect(given).toEqual([expect.stringMatching(/^10\.7\.0\.[2-6]\/29$/)]);
 });
 
-test("two NADs of one network that disagree: the older counts, until the younger is mended", async () => {
+test("of two NADs that define one network differently the older one counts, and ADDs through the younger are refused until it is corrected", async () => {
   const older = configOf("clash");
   const younger = configOf("clash", { subnets: "10.66.0.0/24" });
   await world.kubevirt.createNad(NAMESPACE, "clash-one", older);
@@ -143,7 +143,7 @@ test("two NADs of one network that disagree: the older counts, until the younger
   await world.until(async () => (await world.add(mended, one)).code === 0, "the mended NAD to serve");
 });
 
-test("a range that is edited: old addresses stay, new ones come from the new range", async () => {
+test("after an edit of the range existing addresses stay, and new ones come from the new range", async () => {
   const network = await world.network("edited");
   const vm = await world.vm("edited", network);
   const options = { ifname: interfaceOf("edited") };
@@ -165,7 +165,7 @@ test("a range that is edited: old addresses stay, new ones come from the new ran
   await world.becomes(network, ofPod[0] as string, "Cooling");
 });
 
-test("a NAD that is deleted with pods alive: repeats and DEL need none", async () => {
+test("repeated ADDs and DELs succeed after the NAD is deleted", async () => {
   const network = await world.network("gone");
   const pod = await world.pod("orphan", "node-a", network);
   const ips = await world.given(pod, network);
@@ -180,33 +180,36 @@ test("a NAD that is deleted with pods alive: repeats and DEL need none", async (
   await world.becomes(network, ips[0] as string, "Cooling");
 });
 
-test.each(["selection element", "runtimeConfig"])("an address that is asked for: %s", async (where) => {
-  const name = where === "runtimeConfig" ? "asked-runtime" : "asked-element";
-  const network = await world.network(name);
-  let count = 0;
-  const ask = async (node: string, ip: string) => {
-    count += 1;
-    const element = where === "runtimeConfig" ? {} : { ips: [ip] };
-    const pod = await world.pod(`${name}-${count}`, node, network, element);
-    const runtimeConfig = where === "runtimeConfig" ? { ips: [ip] } : {};
-    return { pod, options: { config: { ...JSON.parse(network.config), runtimeConfig } } };
-  };
-  const first = await ask("node-a", "10.0.0.50/24");
-  expect(await world.given(first.pod, network, first.options)).toEqual(["10.0.0.50/24"]);
-  for (const node of ["node-a", "node-b"]) {
-    const second = await ask(node, "10.0.0.50");
-    expect(await world.refused(second.pod, network, 120, second.options)).toContain(
-      `10.0.0.50 is held by pod shop/${first.pod.metadata.name} (net1)`,
-    );
-  }
-  const outside = await ask("node-b", "10.1.0.50");
-  expect(await world.refused(outside.pod, network, 121, outside.options)).toContain("10.1.0.50 is not in");
-  const mask = await ask("node-b", "10.0.0.51/16");
-  expect(await world.refused(mask.pod, network, 7, mask.options)).toContain("10.0.0.51/16");
-  expect(await world.allocations(network)).toHaveLength(1);
-});
+test.each(["selection element", "runtimeConfig"])(
+  "a requested address is given or refused: %s",
+  async (where) => {
+    const name = where === "runtimeConfig" ? "asked-runtime" : "asked-element";
+    const network = await world.network(name);
+    let count = 0;
+    const ask = async (node: string, ip: string) => {
+      count += 1;
+      const element = where === "runtimeConfig" ? {} : { ips: [ip] };
+      const pod = await world.pod(`${name}-${count}`, node, network, element);
+      const runtimeConfig = where === "runtimeConfig" ? { ips: [ip] } : {};
+      return { pod, options: { config: { ...JSON.parse(network.config), runtimeConfig } } };
+    };
+    const first = await ask("node-a", "10.0.0.50/24");
+    expect(await world.given(first.pod, network, first.options)).toEqual(["10.0.0.50/24"]);
+    for (const node of ["node-a", "node-b"]) {
+      const second = await ask(node, "10.0.0.50");
+      expect(await world.refused(second.pod, network, 120, second.options)).toContain(
+        `10.0.0.50 is held by pod shop/${first.pod.metadata.name} (net1)`,
+      );
+    }
+    const outside = await ask("node-b", "10.1.0.50");
+    expect(await world.refused(outside.pod, network, 121, outside.options)).toContain("10.1.0.50 is not in");
+    const mask = await ask("node-b", "10.0.0.51/16");
+    expect(await world.refused(mask.pod, network, 7, mask.options)).toContain("10.0.0.51/16");
+    expect(await world.allocations(network)).toHaveLength(1);
+  },
+);
 
-test("an interface that is plugged in while the pod runs, and unplugged again", async () => {
+test("an interface can be hot-plugged and unplugged while the pod runs", async () => {
   const [network, extra] = [await world.network("plugged"), await world.network("extra")];
   await world.claim("hot", "extra");
   const pod = await podWith("hotplug", "node-a", [{ name: "plugged" }]);

@@ -34,7 +34,7 @@ function pod(): Promise<KubeObject> {
   return world.kubevirt.createPod(NAMESPACE, `primary-${count}`, { node: "node-a" });
 }
 
-test("a tenant that defined the name first changes no primary interface, and an administrator takes the name back", async () => {
+test("a tenant that defined the name first cannot change primary interfaces, and an administrator can reclaim the name", async () => {
   const network: Network = { name: "podnet", config: configOf("podnet", { subnets: "10.30.0.0/24" }) };
   await evil.nad("x", configOf("podnet", { subnets: "10.31.0.0/24", gateway: "10.31.0.66" }));
   // Recorded before the nodes were switched over.
@@ -72,7 +72,7 @@ test("a tenant that defined the name first changes no primary interface, and an 
   expect(await world.refused(late, network, 7)).toContain("belongs to the cluster's administrators");
 });
 
-test("a name that administrators have reserved beforehand is the nodes' own", async () => {
+test("a network name that administrators have reserved belongs to the nodes' configuration", async () => {
   await world.cluster.api.create("/apis/ipam.holdfast.dev/v1alpha1/ipnetworks", {
     apiVersion: "ipam.holdfast.dev/v1alpha1",
     kind: "IPNetwork",
@@ -87,7 +87,7 @@ test("a name that administrators have reserved beforehand is the nodes' own", as
   expect((await world.given(await pod(), network, PRIMARY))[0]).toMatch(/^10\.34\.0\./);
 });
 
-test("a definition beside the nodes' configuration counts where that one has no ranges, or the same", async () => {
+test("a NAD counts beside the nodes' configuration if that has no ranges or the same ones", async () => {
   const network = await world.network("both", { subnets: "10.32.0.0/24" });
   const { ipam, ...plugin } = JSON.parse(network.config);
   const bare = JSON.stringify({ ...plugin, ipam: { type: ipam.type } });
@@ -100,7 +100,7 @@ test("a definition beside the nodes' configuration counts where that one has no 
   }
 });
 
-test("a bridge that is the gateway by the node's configuration alone is named by the node's check", async () => {
+test("holdfast check on a node reports isGateway that only the node's configuration has", async () => {
   const network = await world.network("bridged", { subnets: "10.36.0.0/24" });
   const { ipam, ...plugin } = JSON.parse(network.config);
   const config = JSON.stringify({ ...plugin, isGateway: true, ipam: { type: ipam.type } });
@@ -113,7 +113,7 @@ test("a bridge that is the gateway by the node's configuration alone is named by
   await world.until(async () => !(await check()).includes(says), "the node to know the corrected definition");
 });
 
-test("the cluster's default network, which a definition in Multus's namespace gives to every pod", async () => {
+test("a NAD in Multus's namespace serves the primary interface of pods in every namespace", async () => {
   const network: Network = { name: "main", config: configOf("main", { subnets: "10.36.0.0/29" }) };
   await world.kubevirt.createNad("kube-system", "main", network.config);
   // From before the switch: only the kubelet tells of them.
@@ -129,7 +129,7 @@ test("the cluster's default network, which a definition in Multus's namespace gi
   expect(status.importedFrom).toContainEqual({ subnets: "10.36.0.0/29" });
 });
 
-test("the nodes' network that a namespace has now stays every pod's, as long as its subnets are the same", async () => {
+test("a node network that was moved to a namespace serves all pods as long as the subnets agree", async () => {
   const network: Network = { name: "handed", config: configOf("handed", { subnets: "10.37.0.0/24" }) };
   await world.given(await pod(), network, PRIMARY);
   expect((await admin("networks", "own", "handed", "--namespace", "evil")).code).toBe(0);
@@ -144,7 +144,7 @@ test("the nodes' network that a namespace has now stays every pod's, as long as 
   );
 });
 
-test("the new owner is a namespace or the administrators, not both and not nobody", async () => {
+test("networks own wants either a namespace or --administrators", async () => {
   for (const flags of [[], ["--administrators", "--namespace", "evil"]]) {
     const { code, stderr } = await admin("networks", "own", "podnet", ...flags);
     expect(code).not.toBe(0);
@@ -152,7 +152,7 @@ test("the new owner is a namespace or the administrators, not both and not nobod
   }
 });
 
-test("an import by hand records whose the network is before it makes anything", async () => {
+test("holdfast import records the network's owner before any address", async () => {
   const config = configOf("byhand", { subnets: "10.33.0.0/24" });
   await world.kubevirt.createNad(NAMESPACE, "byhand", config);
   await leftovers.pod("byhand-old", `${NAMESPACE}/byhand`, ["10.33.0.9"]);

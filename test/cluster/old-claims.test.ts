@@ -56,7 +56,7 @@ test("a VM keeps its addresses, and its claim is not written again at every star
   expect(await versionOf(claim)).toBe(version);
 });
 
-test("refusals are told to the pod alone", async () => {
+test("a refusal is reported by an event on the pod, and the claim is not written", async () => {
   const network = await world.network("mute");
   await world.claim("mute", "mute", { ips: ["10.99.0.1/24"] });
   const pod = await podOf("mute", "node-b", network, "mute");
@@ -67,7 +67,7 @@ test("refusals are told to the pod alone", async () => {
   expect(await versionOf("mute")).toBe(version);
 });
 
-test("a definition in which ownerPod is a text", async () => {
+test("claims work where the definition has ownerPod as a string", async () => {
   const path = "/spec/versions/0/schema/openAPIV3Schema/properties/status/properties/ownerPod";
   await world.cluster.api.patch(DEFINITION, [{ op: "add", path, value: { type: "string" } }], "json");
   const network = await world.network("text");

@@ -68,7 +68,7 @@ test("two daemons, a controller and a metadata server share a process and nothin
   expect(await metadata.statusFor("blue", second)).toBe(404);
 });
 
-test("one daemon ends, and the other goes on", async () => {
+test("a daemon keeps serving when another one in its process stops", async () => {
   const pod = await startPod("c", here);
   await there.daemon.end();
   expect((await cni("add", here, pod)).code).toBe(0);
@@ -78,7 +78,7 @@ test("one daemon ends, and the other goes on", async () => {
   expect(await knownTo(there)).toEqual(["b"]);
 });
 
-test("the controller gives back what a pod had", async () => {
+test("the controller releases the address of a finished pod", async () => {
   const pod = await startPod("d", here);
   const [address = ""] = ipsOf(await cni("add", here, pod));
   await world.kubevirt.finishPod(pod);

@@ -57,11 +57,11 @@ async function untilServed(networks: readonly string[], client: PortClient): Pro
   await world.until(() => names()?.join() === networks.join(), `${JSON.stringify(networks)} to be served`);
 }
 
-test("where OVN-Kubernetes' definitions are missing, no network is named and nothing waits", async () => {
+test("without OVN-Kubernetes' definitions no OVN network is served", async () => {
   expect(await wantedNow(daemon())).toMatchObject({ ports: [], ovnNetworks: [] });
 });
 
-test("a network is served where it asks for it and a pod of the node is on it, and as long as both hold", async () => {
+test("an OVN network is served while its definition asks for it and a pod of the node is on it", async () => {
   await world.cluster.apply(udnDefinitions("pruning"));
   const client = listen();
   await ovnNad(NAMESPACE, "blue", "cluster_udn_blue");
@@ -94,7 +94,7 @@ test("a network is served where it asks for it and a pod of the node is on it, a
   await untilServed([`${NAMESPACE}_green`], client);
 });
 
-test("a running pod is its VM, with interfaces of both kinds; one that does not run is nobody", async () => {
+test("a running pod is identified as its VM with all interfaces, a pending pod is not found", async () => {
   await ovnNad(NAMESPACE, "red", "cluster_udn_red");
   await udns.cudn("red", LAYER2, SERVE);
   const vm = await world.kubevirt.createVm(NAMESPACE, "asked", []);

@@ -29,7 +29,7 @@ async function mirror(net: Network): Promise<{ guest: Guest; asRuntime: Guest }>
   return { guest, asRuntime: { ...guest, pod: { ...guest.pod, metadata } } };
 }
 
-test("a deleted mirror frees nothing, and every sandbox of the pod has one address", async () => {
+test("deleting a static pod's mirror pod releases nothing, and all its sandboxes have the same address", async () => {
   const net = await world.network("static", { subnets: "10.75.0.0/24", cooldownSeconds: 0 });
   const { guest, asRuntime } = await mirror(net);
   const ips = await added(node, asRuntime, { containerId: "one" });

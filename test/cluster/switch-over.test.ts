@@ -47,7 +47,7 @@ async function ownerOf(network: string, address: string): Promise<KubeObject> {
   return (await world.allocation(networkOf(network), address))?.spec.owner;
 }
 
-test("a NAD that joins an imported network: the addresses of its living pods are not given again", async () => {
+test("addresses of the living pods of a NAD that joins an imported network are not given again", async () => {
   const network = networkOf("joined");
   const nad = await world.kubevirt.createNad(NAMESPACE, "joined", network.config);
   await world.cluster.api.patch(
@@ -128,7 +128,7 @@ test("an IPNetwork of release 0.1.0, which does not tell what was covered, cover
   expect((await leftovers.networkObject("former"))?.status.importedFrom).toHaveLength(1);
 });
 
-test("one pod's annotation takes one address of each subnet for each interface that it selects", async () => {
+test("a pod's annotation reserves one address of each subnet for each interface that the pod selects", async () => {
   const network = networkOf("squat", "10.0.0.0/29,fd00::/64");
   const ips = [...hosts(1, 2, 3, 4, 5), "fd00::1", "fd00::2", "192.0.2.1", "192.0.2.2"];
   const entries = [1, 2, 3].map((index) => ({ name: `${NAMESPACE}/squat`, interface: `net${index}`, ips }));
@@ -165,7 +165,7 @@ async function exhaustPrimary(network: Network): Promise<string[]> {
   throw new Error(`${network.name} has more addresses than it can have: ${given}`);
 }
 
-test("the default network, which no NAD defines: the addresses of living pods on all nodes are not given", async () => {
+test("addresses of living pods of the default network, which has no NAD, are not given again", async () => {
   const network = networkOf("cbr0");
   const kubelet = await leftovers.primaryPod("primary", ["10.0.0.1"]);
   const status = [{ name: "cbr0", interface: "eth0", ips: ["10.0.0.2"], default: true }];
@@ -187,7 +187,7 @@ test("the default network, which no NAD defines: the addresses of living pods on
   expect(shown).toMatchObject({ subnets: RANGE, importedFrom: [{ subnets: RANGE }] });
 });
 
-test("a node that is switched over later: its own pods count before its first address", async () => {
+test("a node that is switched over later imports its own pods before its first ADD", async () => {
   const network = networkOf("late", "10.31.0.0/29");
   const add = async (name: string, node: string) => {
     const pod = await world.kubevirt.createPod(NAMESPACE, name, { node });
@@ -208,7 +208,7 @@ test("a node that is switched over later: its own pods count before its first ad
   expect(await add("late-second", "node-b")).toBe(`${free[4]}/29`);
 });
 
-test("whereabouts' addresses of a range whose NAD is switched over are recorded with their pods", async () => {
+test("when a NAD is switched over from whereabouts its recorded addresses are imported with their pods", async () => {
   const range = "10.0.0.0/29";
   await world.kubevirt.createNad(NAMESPACE, "where", whereaboutsConfig("where", range));
   const reporting = await leftovers.pod("where-reporting", `${NAMESPACE}/where`, ["10.0.0.1"]);
@@ -255,7 +255,7 @@ test("whereabouts' addresses of a range whose NAD is switched over are recorded 
   expect(await ownerOf("where", "10.0.0.5/29")).toMatchObject({ kind: "Container", uid: "c5" });
 });
 
-test("without the right to read whereabouts' pools nothing is given, and the refusal says what to do", async () => {
+test("without the right to read whereabouts' pools ADDs are refused with a remedy", async () => {
   const path = "/apis/rbac.authorization.k8s.io/v1/clusterroles/holdfast-node";
   const { api } = world.cluster;
   const { rules } = await api.get(path);
@@ -282,7 +282,7 @@ test("without the right to read whereabouts' pools nothing is given, and the ref
   }
 });
 
-test("the command line: what is in use and not recorded, what an import would record, and the import by hand", async () => {
+test("the command line reports unrecorded addresses, shows what an import would record, and imports", async () => {
   const network = networkOf("byhand", "10.32.0.0/29");
   await world.kubevirt.createNad(NAMESPACE, "byhand", network.config);
   const holder = await world.pod("byhand-new", "node-a", network, { ips: ["10.32.0.6/29"] });

@@ -44,7 +44,7 @@ async function untilCooling(network: Network, ips: readonly string[]): Promise<v
 }
 
 test.each(["Background", "Foreground"] as const)(
-  "a VM deleted with its launcher pod still running: %s",
+  "a VM that is deleted while its launcher pod runs keeps its addresses until the pod has ended: %s",
   async (propagation) => {
     const name = propagation.toLowerCase();
     const network = await world.network(name, { subnets: "10.0.0.0/29,fd00::/64" });
@@ -82,7 +82,7 @@ test.each(["Background", "Foreground"] as const)(
   },
 );
 
-test("a claim deleted under a running pod holds its address until that pod has ended", async () => {
+test("a claim that is deleted while its pod runs keeps its address until the pod has ended", async () => {
   const network = await world.network("under");
   await world.claim("under", "under");
   const pod = await world.pod("user", "node-a", network, { "ipam-claim-reference": "under" });
@@ -99,7 +99,7 @@ test("a claim deleted under a running pod holds its address until that pod has e
   await untilCooling(network, ips);
 });
 
-test("a VM deleted and created again under its name: nothing until the old claim is gone, then a fresh address", async () => {
+test("a recreated VM gets no address until the old VM's claim is gone, and then a new one", async () => {
   const network = await world.network("phoenix", { subnets: "10.0.0.0/24,fd00::/64" });
   const old = await world.vm("phoenix", network);
   const { pod: oldPod } = await world.kubevirt.startVm(old, "node-a");
@@ -134,7 +134,7 @@ test("a VM deleted and created again under its name: nothing until the old claim
   await world.del(pod, network, nic(network));
 });
 
-test("of a stopped VM nothing is freed; with the VM deleted everything is, and nobody gets an address twice", async () => {
+test("the address of a stopped VM is released only when the VM is deleted", async () => {
   const network = await world.network("still", { subnets: "10.0.0.0/29" });
   const vm = await world.vm("still", network);
   const { pod } = await world.kubevirt.startVm(vm, "node-a");

@@ -23,7 +23,7 @@ async function text(port: number, path: string): Promise<{ status: number; body:
   return { status: answer.status, body: await answer.text() };
 }
 
-test("a rest that is long over is deleted", async () => {
+test("an IPAllocation is deleted when its cool-down is over", async () => {
   const controller = await world.startController({ coolingKeepSeconds: 0, identity: "deletes" });
   await world.importedNetwork("short", { subnets: "10.1.0.0/24", cooldownSeconds: 1 });
   const pod = await world.kubevirt.createPod(NAMESPACE, "short", { node: "n1" });
@@ -41,7 +41,7 @@ test("a rest that is long over is deleted", async () => {
   expect(world.time.clock.monotonicMs() - startMs).toBeLessThan(3_000);
 });
 
-test("a pod that is gone lets go after the operator's time, on a node that is unreachable", async () => {
+test("podGoneReleaseSeconds after its pod is gone an address on an unreachable node is released", async () => {
   const controller = await world.startController({ podGoneReleaseSeconds: 2 });
   await world.importedNetwork("timed", { subnets: "10.2.0.0/24" });
   await world.kubevirt.createNode("n2");
@@ -57,7 +57,7 @@ test("a pod that is gone lets go after the operator's time, on a node that is un
   await controller.stop();
 });
 
-test("two controllers at once, also without a lease: each address is released once, and nothing else", async () => {
+test("two controllers without a lease release each address once, and no address in use", async () => {
   const leaseless = { when: ({ path }: { path: string }) => path.includes("/leases"), act: { status: 403 } };
   proxy.rule(leaseless);
   const kubeconfig = world.cluster.kubeconfig("holdfast-controller", proxy.url, proxy.ca);
@@ -85,7 +85,7 @@ test("two controllers at once, also without a lease: each address is released on
   proxy.clear();
 });
 
-test("with a lease one of two works, and the other takes over when it stops", async () => {
+test("only the lease holder of two controllers works, and the other one takes over when it stops", async () => {
   const first = await world.startController({ identity: "first" });
   const holder = async () =>
     (
@@ -110,7 +110,7 @@ test("with a lease one of two works, and the other takes over when it stops", as
   await second.stop();
 });
 
-test("while the server is away, refuses or fails, nothing is freed; afterwards it is", async () => {
+test("no address is released while the API server is unreachable or refuses reads, and it is released afterwards", async () => {
   const kubeconfig = world.cluster.kubeconfig("holdfast-controller", proxy.url, proxy.ca);
   const controller = await world.startController({ kubeconfig });
   await world.importedNetwork("away", { subnets: "10.5.0.0/24" });
@@ -134,7 +134,7 @@ test("while the server is away, refuses or fails, nothing is freed; afterwards i
   await controller.stop();
 });
 
-test("it ends in time also when the server never answers", async () => {
+test("the controller stops in time even if the API server never answers", async () => {
   const kubeconfig = world.cluster.kubeconfig("holdfast-controller", proxy.url, proxy.ca);
   const controller = await world.startController({ kubeconfig });
   await world.until(async () => (await text(controller.port, "/readyz")).status === 200, "readiness");
@@ -145,7 +145,7 @@ test("it ends in time also when the server never answers", async () => {
   proxy.clear();
 });
 
-test("a second NAD of a network brings the addresses of its pods along", async () => {
+test("a second NAD of a network has the addresses of its pods imported", async () => {
   const controller = await world.startController();
   await world.importedNetwork("joined", { subnets: "10.7.0.0/24" });
   const status = [{ name: `${NAMESPACE}/joins`, interface: "net1", ips: ["10.7.0.77"] }];

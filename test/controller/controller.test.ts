@@ -17,7 +17,7 @@ afterAll(async () => {
 
 const naming = (claim: string) => [{ name: "blue", "ipam-claim-reference": claim }];
 
-test.concurrent("a deleted claim's address rests; the finalizer goes with the release", async () => {
+test.concurrent("the address of a deleted claim goes to Cooling and loses its finalizer", async () => {
   const claim = await world.claim("deleted", "blue", { ips: ["10.1.0.10/24"] });
   await world.becomes("blue", "10.1.0.10/24", "Bound");
   await world.deleteClaim("deleted");
@@ -28,7 +28,7 @@ test.concurrent("a deleted claim's address rests; the finalizer goes with the re
   expect(object.spec.owner.uid).toBe(claim.metadata.uid);
 });
 
-test.concurrent("a deleted claim is held by a living pod that names it", async () => {
+test.concurrent("a deleted claim keeps its address while a living pod names the claim", async () => {
   const pod = await world.kubevirt.createPod(NAMESPACE, "naming", { node: "n1", networks: naming("held") });
   await world.claim("held", "blue", { ips: ["10.1.0.11/24"] });
   await world.becomes("blue", "10.1.0.11/24", "Bound");
@@ -38,7 +38,7 @@ test.concurrent("a deleted claim is held by a living pod that names it", async (
   await world.becomes("blue", "10.1.0.11/24", "Cooling");
 });
 
-test.concurrent("a claim made anew keeps its own, and its predecessor's is released", async () => {
+test.concurrent("a recreated claim keeps its address, and the address of the deleted one is released", async () => {
   await world.claim("anew", "blue", { ips: ["10.1.0.12/24"] });
   await world.becomes("blue", "10.1.0.12/24", "Bound");
   await world.deleteClaim("anew");
@@ -49,7 +49,7 @@ test.concurrent("a claim made anew keeps its own, and its predecessor's is relea
   expect(await world.state("blue", "10.1.0.13/24")).toBe("Bound");
 });
 
-test.concurrent("a completed pod's address is released, a running one's is kept", async () => {
+test.concurrent("the address of a completed pod is released, that of a running pod is kept", async () => {
   const done = await world.kubevirt.createPod(NAMESPACE, "done", { node: "n1" });
   const runs = await world.kubevirt.createPod(NAMESPACE, "runs", { node: "n1" });
   await world.allocate("blue", "10.1.0.14/24", podOwner(done), attachmentOf(done));
@@ -59,7 +59,7 @@ test.concurrent("a completed pod's address is released, a running one's is kept"
   await world.stays("blue", "10.1.0.15/24");
 });
 
-test.concurrent("a force-deleted pod holds its address on a node that exists, and lets go with the node", async () => {
+test.concurrent("the address of a force-deleted pod is released only when its node is deleted", async () => {
   await world.kubevirt.createNode("n2");
   const pod = await world.kubevirt.createPod(NAMESPACE, "forced", { node: "n2" });
   await world.allocate("blue", "10.1.0.16/24", podOwner(pod), attachmentOf(pod));
@@ -69,7 +69,7 @@ test.concurrent("a force-deleted pod holds its address on a node that exists, an
   await world.becomes("blue", "10.1.0.16/24", "Cooling");
 });
 
-test.concurrent("a stopped VM's attachment goes with its node; the address stays", async () => {
+test.concurrent("deleting the node of a stopped VM removes the attachment and keeps the address", async () => {
   await world.kubevirt.createNode("n3");
   const pod = await world.kubevirt.createPod(NAMESPACE, "launcher", { node: "n3" });
   const claim = await world.claim("vm", "blue");
@@ -85,7 +85,7 @@ test.concurrent("a stopped VM's attachment goes with its node; the address stays
   expect(await world.state("blue", "10.1.0.17/24")).toBe("Bound");
 });
 
-test.concurrent("what a published claim does not list is released; an unpublished claim keeps everything", async () => {
+test.concurrent("addresses that a claim's status does not list are released, unless its status lists none yet", async () => {
   const published = await world.claim("published", "blue");
   const unpublished = await world.claim("unpublished", "blue");
   await world.allocate("blue", "10.1.0.18/24", claimOwner(published));
@@ -97,7 +97,7 @@ test.concurrent("what a published claim does not list is released; an unpublishe
   expect(await world.state("blue", "10.1.0.18/24")).toBe("Bound");
 });
 
-test.concurrent("a claim that was filled in advance is reserved, also outside the subnets", async () => {
+test.concurrent("addresses in the status of a new claim are reserved, also outside the network's subnets", async () => {
   const claim = await world.claim("filled", "blue", { ips: ["10.1.0.21/24", "172.16.0.1/16"] });
   await world.becomes("blue", "10.1.0.21/24", "Bound");
   await world.becomes("blue", "172.16.0.1/16", "Bound");
@@ -108,7 +108,7 @@ test.concurrent("a claim that was filled in advance is reserved, also outside th
   });
 });
 
-test.concurrent("a claim that lists what is another's gets the condition and an event, and the address when it is free", async () => {
+test.concurrent("a claim that lists another claim's address gets a condition and an event, and the address once it is free", async () => {
   await world.claim("first", "blue", { ips: ["10.1.0.22/24"] });
   await world.becomes("blue", "10.1.0.22/24", "Bound");
   await world.claim("second", "blue", { ips: ["10.1.0.22/24"] });
@@ -128,7 +128,7 @@ test.concurrent("a claim that lists what is another's gets the condition and an 
   expect((await world.allocation("blue", "10.1.0.22/24")).spec.owner.name).toBe("second");
 });
 
-test.concurrent("claims and pods of other networks are left alone", async () => {
+test.concurrent("a claim of a network that Holdfast does not serve is not changed", async () => {
   await world.claim("foreign", "red", { ips: ["10.9.0.1/24"] });
   await world.claim("marker", "blue", { ips: ["10.1.0.23/24"] });
   await world.becomes("blue", "10.1.0.23/24", "Bound");
@@ -136,7 +136,7 @@ test.concurrent("claims and pods of other networks are left alone", async () => 
   expect((await world.readClaim("foreign")).status).toEqual({ ips: ["10.9.0.1/24"] });
 });
 
-test.concurrent("nonsense disturbs nothing", async () => {
+test.concurrent("unreadable claims, pods, allocations and definitions do not stop the controller", async () => {
   const claim = await world.claim("sane", "blue", { ips: ["10.1.0.24/24", "nonsense", "10.1.0.999/24"] });
   await world.kubevirt.createPod(NAMESPACE, "odd", {
     node: "n1",
@@ -157,7 +157,7 @@ test.concurrent("nonsense disturbs nothing", async () => {
   ).not.toBeNull();
 });
 
-test.concurrent("an IPNetwork shows how full a network is, in numbers of any size", async () => {
+test.concurrent("the status of an IPNetwork counts addresses without a limit on the numbers", async () => {
   await world.importedNetwork("wide", { subnets: "10.2.0.0/24,fd10::/64" });
   const pod = await world.kubevirt.createPod(NAMESPACE, "wide-pod", { node: "n1" });
   await world.allocate("wide", "10.2.0.9/24", podOwner(pod));

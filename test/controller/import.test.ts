@@ -57,7 +57,7 @@ function pod(name: string, status: readonly object[], networks: readonly object[
   });
 }
 
-test("many claims and pods, by two importers at once, under a name of 200 characters", async () => {
+test("two concurrent imports of a network with a long name record each address of its claims and pods once", async () => {
   const network = `Tenant_${"x".repeat(193)}`;
   await world.kubevirt.createNad(NAMESPACE, "big", configOf(network, { subnets: "10.20.0.0/16" }));
   const tasks: (() => Promise<unknown>)[] = [];
@@ -92,7 +92,7 @@ test("many claims and pods, by two importers at once, under a name of 200 charac
   expect(await importIt(network)).toEqual({ kind: "done-before" });
 });
 
-test("whose an address is: the claim that the pod names for the interface, else the pod; never a completed one's", async () => {
+test("an imported address belongs to the claim that the pod names for the interface, else to the pod, and that of a completed pod is not imported", async () => {
   const nad = `${NAMESPACE}/green`;
   await world.kubevirt.createNad(
     NAMESPACE,
@@ -149,7 +149,7 @@ test("whose an address is: the claim that the pod names for the interface, else 
   });
 });
 
-test("an address that two claims list is the older one's; what exists already stays whose it is", async () => {
+test("an address that two claims list is imported for the older one, and existing allocations keep their owner", async () => {
   await world.kubevirt.createNad(NAMESPACE, "gold", configOf("gold", { subnets: "10.40.0.0/24" }));
   const old = await world.claim("a-old", "gold", { ips: ["10.40.0.1/24"] });
   await world.advance(1_100);

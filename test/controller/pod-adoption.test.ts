@@ -36,7 +36,7 @@ async function eventOf(object: KubeObject, reason: string): Promise<string> {
   return found.message;
 }
 
-test("a pod that reports an address after its network was imported: recorded, and released with the pod", async () => {
+test("an address that a pod reports after the import is recorded, and released with the pod", async () => {
   await world.importedNetwork("adopted", { subnets: "10.50.0.0/24" });
   const late = await pod("late", "adopted", ["10.50.0.7"]);
   await world.becomes("adopted", "10.50.0.7/24", "Bound");
@@ -51,7 +51,7 @@ test("a pod that reports an address after its network was imported: recorded, an
   await world.becomes("adopted", "10.50.0.7/24", "Cooling");
 });
 
-test("a pod from before that is deleted by force holds its address until its node is gone", async () => {
+test("an imported pod that is force-deleted keeps its address until its node is deleted", async () => {
   await world.kubevirt.createNode("n2");
   await world.importedNetwork("forced", { subnets: "10.55.0.0/24" });
   const annotations = (ip: string) => ({
@@ -74,7 +74,7 @@ test("a pod from before that is deleted by force holds its address until its nod
   for (const host of [7, 8]) await world.becomes("forced", `10.55.0.${host}/24`, "Cooling");
 });
 
-test("a pod of the default network, by what the kubelet reports", async () => {
+test("a pod of the default network is recorded with the address that the kubelet reports", async () => {
   const { api } = world.cluster;
   await api.create("/apis/ipam.holdfast.dev/v1alpha1/ipnetworks", {
     apiVersion: "ipam.holdfast.dev/v1alpha1",
@@ -106,7 +106,7 @@ test("a pod of the default network, by what the kubelet reports", async () => {
   });
 });
 
-test("what only whereabouts records is held while it does, and released when its entry goes", async () => {
+test("an address that only whereabouts records is held until its entry is deleted", async () => {
   const { api } = world.cluster;
   const allocations = {
     "1": { id: "c1", podref: `${NAMESPACE}/force-deleted`, ifname: "net1" },
@@ -138,7 +138,7 @@ function reserve(name: string, spec: object = {}): Promise<KubeObject> {
   return world.cluster.api.create(NETWORKS, { ...head, spec: { network: name, ...spec } });
 }
 
-test("a network whose NAD and pods are gone shows what is left, and goes with the last address", async () => {
+test("a network without NAD and pods keeps its IPNetwork until its last address is gone", async () => {
   // Used and left behind like the other one, but an administrator said whose they are.
   await reserve("beforehand", { definedIn: NAMESPACE });
   for (const name of ["beforehand", "moved"]) await world.importedNetwork(name, { subnets: "10.56.0.0/24" });
@@ -221,7 +221,7 @@ test("a NAD that joins an imported network is imported, and again when another p
   expect((await status()).conditions[0].message).toMatch(/^2 addresses/);
 });
 
-test("what a tenant writes into its pods takes no gateway, and no more than eight addresses of a subnet", async () => {
+test("annotations on a tenant's pod cannot reserve the gateway, nor more than eight addresses of a subnet", async () => {
   const evil = await Tenant.create(world.cluster, "evil");
   const host = (n: number) => `10.55.${n >> 8}.${n & 255}`;
   const notes = (first: number, count: number) => {

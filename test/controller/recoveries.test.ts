@@ -37,7 +37,7 @@ async function marked(message: string) {
   };
 }
 
-test("a mark that its daemon did not remove is removed some seconds after it was in force", async () => {
+test("a recovery mark that its daemon did not remove is removed some seconds after it has expired", async () => {
   const { passes, present } = await marked("node a, then: its allocations are missing; for 30 s");
   await passes(38);
   expect(present()).not.toBeNull();
@@ -45,7 +45,7 @@ test("a mark that its daemon did not remove is removed some seconds after it was
   expect(present()).toBeNull();
 });
 
-test("a network that is marked again meanwhile recovers from then on", async () => {
+test("marking a network again restarts the time for which it recovers", async () => {
   const { passes, present, mark } = await marked("node a, then: its allocations are missing; for 30 s");
   await passes(35);
   await mark("node b, later: it has put back 2; for 30 s");
@@ -55,7 +55,7 @@ test("a network that is marked again meanwhile recovers from then on", async () 
   expect(present()).toBeNull();
 });
 
-test("a mark that does not say for how long it is in force stays, and so does every mark where another controller leads", async () => {
+test("a mark without a duration is not removed, nor any mark by a controller that does not lead", async () => {
   const older = await marked("node a, then: its allocations are missing");
   await older.passes(100);
   expect(older.present()).not.toBeNull();

@@ -7,7 +7,7 @@ const view = (uid: string) => ({
   ...{ owners: [owner("p"), owner(uid)], conditions: [{ type: "Ready", status: "True" }] },
 });
 
-test("parts that are equal are the earlier value's own, and nothing else changes", () => {
+test("equal parts of a new value are replaced by the objects of the earlier value", () => {
   const earlier = view("a");
   const later = sharingParts(view("b"), earlier);
   expect(later).toEqual(view("b"));
@@ -18,7 +18,7 @@ test("parts that are equal are the earlier value's own, and nothing else changes
   expect(later.owners[1]).not.toBe(earlier.owners[1]);
 });
 
-test("parts that only look alike stay apart", () => {
+test("parts that differ, or that have another type, are not shared with the earlier value", () => {
   const earlier = {
     list: [1, 2],
     map: new Map([["a", "1"]]),

@@ -68,7 +68,7 @@ test("without the definitions: NADs refer to Services all the same, and other ne
   await early.stop();
 });
 
-describe("the definitions of OVN-Kubernetes, which drop metadataServiceRef", () => {
+describe("with definitions that drop the field metadataServiceRef", () => {
   beforeAll(async () => {
     await world.cluster.apply(udnDefinitions("pruning"));
     controller = await world.startController();
@@ -76,7 +76,7 @@ describe("the definitions of OVN-Kubernetes, which drop metadataServiceRef", () 
     backends.start();
   });
 
-  test("a Service's ready pods on this node, and no others", async () => {
+  test("the endpoints are the Service's ready pods on this node", async () => {
     await objects.service(NAMESPACE, "md");
     await objects.udn(NAMESPACE, "blue", PRIMARY, { [SERVICE_ANNOTATION]: "md" });
     const pods = await Promise.all(
@@ -109,7 +109,7 @@ describe("the definitions of OVN-Kubernetes, which drop metadataServiceRef", () 
     await becomes(udnPath("blue"), "True", `metadata requests go to Service ${NAMESPACE}/md`);
   });
 
-  test("what follows is seen: an endpoint that goes, the Service of another type, its end", async () => {
+  test("a deleted endpoint, a changed Service type and a deleted Service are followed", async () => {
     const slices = pathOf(NAMESPACE, "endpointslices", "md-2", "discovery.k8s.io/v1beta1");
     await world.cluster.api.delete(slices);
     await endpointsBecome("shop_blue", ["10.244.1.1:8080"]);
@@ -138,7 +138,7 @@ describe("the definitions of OVN-Kubernetes, which drop metadataServiceRef", () 
     await other.stop();
   });
 
-  test("a Service that cannot be is refused at once, also where its name is too long for a label", async () => {
+  test("a Service name that is too long for a label is reported at once as a Service that does not exist", async () => {
     const name = "m".repeat(64);
     await objects.udn(NAMESPACE, "long", PRIMARY, { [SERVICE_ANNOTATION]: name });
     await becomes(udnPath("long"), "False", `Service ${NAMESPACE}/${name} does not exist`);
@@ -151,7 +151,7 @@ describe("the definitions of OVN-Kubernetes, which drop metadataServiceRef", () 
     expect(world.time.clock.monotonicMs() - startMs).toBeLessThan(2_500);
   });
 
-  test("an API server that does not say which EndpointSlices it has is asked again", async () => {
+  test("the discovery of the EndpointSlice version is retried after a failure", async () => {
     const proxy = await ApiProxy.start(world.cluster);
     const isAsked = ({ path }: ProxyRequest) =>
       path.startsWith("/apis/discovery.k8s.io/v1?") || path.endsWith("/v1");
@@ -208,7 +208,7 @@ describe("the definitions of OVN-Kubernetes, which drop metadataServiceRef", () 
       expect(message).toContain(part);
   });
 
-  test("a reference that breaks a rule: the exact message in condition and event, and 503", async () => {
+  test("an invalid reference is reported with one message in condition and event, and has no endpoints", async () => {
     await objects.cudn("nameless", PRIMARY, { [SERVICE_ANNOTATION]: "md" });
     const message = "metadataServiceRef.namespace is required for ClusterUserDefinedNetwork";
     await becomes(`${CUDNS_PATH}/nameless`, "False", message);
@@ -226,7 +226,7 @@ describe("the definitions of OVN-Kubernetes, which drop metadataServiceRef", () 
     });
   });
 
-  test("the condition goes with the reference, and others' stay", async () => {
+  test("the condition is removed with the reference, and other conditions are kept", async () => {
     await objects.udn(NAMESPACE, "fickle", PRIMARY, { [SERVICE_ANNOTATION]: "md" });
     const ours = { type: "NetworkCreated", status: "True", reason: "NetworkCreated", message: "made" };
     await becomes(udnPath("fickle"), "True", `metadata requests go to Service ${NAMESPACE}/md`);
@@ -247,13 +247,13 @@ describe("the definitions of OVN-Kubernetes, which drop metadataServiceRef", () 
     await world.until(async () => (await backends.backendOf("shop_fickle")) === null, "the backend to go");
   });
 
-  test("a condition is written once and not again", async () => {
+  test("an unchanged condition is not written again", async () => {
     const before = (await world.cluster.writes("userdefinednetworks/status")).patch;
     await world.advance(4_000);
     expect((await world.cluster.writes("userdefinednetworks/status")).patch).toBe(before);
   });
 
-  test("a network that is defined in another namespace is not a UserDefinedNetwork's", async () => {
+  test("a network that a NAD of another namespace owns has no UserDefinedNetwork's backend", async () => {
     await world.kubevirt.createNad("bank", "odd", configOf("shop_odd", { subnets: "10.5.0.0/24" }));
     await world.until(
       async () => (await world.networkObject(networkObjectName("shop_odd")))?.spec.definedIn === "bank",
@@ -265,7 +265,7 @@ describe("the definitions of OVN-Kubernetes, which drop metadataServiceRef", () 
     expect(await backends.backendOf("shop_odd")).toBeNull();
   });
 
-  test("a UserDefinedNetwork's own is not another namespace's, whoever defines its name", async () => {
+  test("a NAD of another namespace cannot take over the network of a UserDefinedNetwork", async () => {
     await objects.udn(NAMESPACE, "own", PRIMARY, { [SERVICE_ANNOTATION]: "md" });
     const thief = await world.kubevirt.createNad(
       "bank",
@@ -285,7 +285,7 @@ describe("the definitions of OVN-Kubernetes, which drop metadataServiceRef", () 
   });
 });
 
-test("definitions that keep the field: it is read where it is", async () => {
+test("with definitions that keep the field, the field takes precedence over the annotation", async () => {
   await world.cluster.apply(udnDefinitions("keeping"));
   // For up to two minutes after a change of a definition the server's open watches go on with the old one.
   await Promise.all([controller.stop(), backends.stop()]);
@@ -306,7 +306,7 @@ test("definitions that keep the field: it is read where it is", async () => {
   await endpointsBecome("cluster_udn_kept", ["10.244.1.1:8080"]);
 });
 
-test("a definition without conditions: the event tells, and nothing is written for ever", async () => {
+test("where the definition has no conditions an event reports the error, and the status is not written again and again", async () => {
   const definition = structuredClone(udnDefinitions("keeping")[1]);
   definition.spec.versions[0].schema.openAPIV3Schema.properties.status = { type: "object" };
   const path = `/apis/apiextensions.k8s.io/v1/customresourcedefinitions/${definition.metadata.name}`;
@@ -326,7 +326,7 @@ test("a definition without conditions: the event tells, and nothing is written f
   expect(await objects.condition(`${CUDNS_PATH}/silent`)).toBeUndefined();
 });
 
-test("an API server that is away: what was followed is answered, what is new is not", async () => {
+test("while the API server is unreachable known backends are answered, and unknown ones are an error", async () => {
   const stopped = world.cluster.stopApiServer();
   await stopped;
   expect(await backends.backendOf("shop_blue")).toMatchObject({ endpoints: ["10.244.1.1:8080"] });

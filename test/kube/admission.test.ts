@@ -39,7 +39,7 @@ function asThief(node: string | null, method: string, path: string, body: unknow
   return world.cluster.api.call(method, path, body as object, { "content-type": type, ...asDaemonOf(node) });
 }
 
-test("a VM's life over both nodes, pods, a lost object and a killed daemon: nothing that they write is refused", async () => {
+test("the admission policies refuse no write of a daemon in normal use", async () => {
   const network = await world.network("life", { subnets: "10.0.0.0/29,fd00::/125", cooldownSeconds: 0 });
   const vm = await world.vm("vm", network);
   const { pod: source } = await world.kubevirt.startVm(vm, "node-a");
@@ -86,7 +86,7 @@ test("a VM's life over both nodes, pods, a lost object and a killed daemon: noth
     expect([...seen]).toContain(one);
 });
 
-test("a token stolen from node-b changes nothing of node-a's, and one of no node nothing at all", async () => {
+test("a stolen node token cannot change another node's objects, and a token without a node none", async () => {
   const network = await world.network("stolen");
   const pod = await world.pod("victim", "node-a", network);
   const [ip] = (await world.given(pod, network)) as [string];
@@ -144,7 +144,7 @@ function forged(node: string): KubeObject {
   };
 }
 
-test("a refusal of the server's is told as what it is, and the next ADD that it lets pass is served", async () => {
+test("a refusal by admission is reported with its message, and the next ADD is served", async () => {
   const network = await world.network("refused");
   const pod = await world.pod("refused", "node-a", network);
   // As if the daemon had a token of another node.

@@ -81,7 +81,7 @@ async function expectSettled({ pod, podAnswer, leaving, vm, vmAnswer, late }: Ru
 /** VMs of before: they keep their addresses. */
 const gone: (readonly [Guest, readonly string[]])[] = [];
 
-test("the API server stopped, the daemon restarted meanwhile", async () => {
+test("while the API server is stopped running containers are served, also by a restarted daemon", async () => {
   const now = await running();
   await world.cluster.stopApiServer();
   await expectAwayServed(now);
@@ -104,7 +104,7 @@ test("the API server stopped, the daemon restarted meanwhile", async () => {
   await expectSettled(now);
 });
 
-test("the last container of a node deleted while the API server is away, and the daemon restarted", async () => {
+test("DELs during an outage of the API server are carried out after it, also by a restarted daemon", async () => {
   const alone = await world.startNode("node-c", { args: ARGS });
   const [pod, vm] = [await world.guest(net, alone.name), await world.vmGuest(net, alone.name)];
   await addedInTheEnd(alone, pod);
@@ -121,7 +121,7 @@ test("the last container of a node deleted while the API server is away, and the
   expect(left).toEqual([]);
 });
 
-test("etcd stopped", async () => {
+test("while etcd is stopped running containers are served", async () => {
   const now = await running();
   await world.server.stopEtcd();
   await expectAwayServed(now);
@@ -130,7 +130,7 @@ test("etcd stopped", async () => {
   await expectSettled(now);
 });
 
-test("etcd frozen: requests hang", async () => {
+test("while etcd hangs running containers are served", async () => {
   const now = await running();
   world.server.pauseEtcd();
   try {
@@ -141,7 +141,7 @@ test("etcd frozen: requests hang", async () => {
   await expectSettled(now);
 });
 
-test("the API server killed and started in the middle of many ADDs and DELs", async () => {
+test("many ADDs and DELs survive a restart of the API server", async () => {
   const guests = await Promise.all(
     Array.from({ length: 12 }, async (_, index) =>
       index % 3 === 0 ? world.vmGuest(net, a.name) : world.guest(net, index % 2 === 0 ? a.name : b.name),
@@ -164,7 +164,7 @@ test("the API server killed and started in the middle of many ADDs and DELs", as
   await world.settledWith(net, gone);
 });
 
-test("a server that refuses everybody for a moment after its start", async () => {
+test("an ADD survives an API server that refuses all requests just after its start", async () => {
   const now = await running();
   await world.cluster.stopApiServer();
   const asking = addedInTheEnd(a, now.late);

@@ -71,7 +71,7 @@ async function deletedBefore(node: NodeDaemon, guest: Guest, containerId: string
   await until(() => readdirSync(spool).length === 0, "the spool to be drained");
 }
 
-test("a reboot: what ran is unconfirmed until its pod has ended; calls of the old boot harm nobody", async () => {
+test("after a reboot addresses are kept until their pod has ended, and DELs of the old boot change nothing", async () => {
   const net = await world.network("reboot", { subnets: "10.65.0.0/24,fd65::/64" });
   const node = await world.startNode("node-a", { args: WITNESS });
   const [pod, gone, vm] = [
@@ -117,7 +117,7 @@ test("a reboot: what ran is unconfirmed until its pod has ended; calls of the ol
   await world.settledWith(net, [[vm, vmIps]]);
 });
 
-test("the power goes in the middle of an ADD: what the journal never heard of is given back", async () => {
+test("after a power loss during an ADD the allocation that the journal does not know is released", async () => {
   const net = await world.network("power", { subnets: "10.67.0.0/24" });
   const node = await world.startNode("node-b", { args: WITNESS });
   const living = await world.guest(net, node.name);
@@ -139,7 +139,7 @@ test("the power goes in the middle of an ADD: what the journal never heard of is
   await world.settledWith(net, [[living, ips]]);
 });
 
-test("a journal that was copied in an earlier boot: what runs in this one keeps its addresses", async () => {
+test("with a journal copied in an earlier boot running pods keep their addresses", async () => {
   const net = await world.network("copied", { subnets: "10.68.0.0/24" });
   const node = await world.startNode("node-copied", { args: WITNESS });
   const former = await world.guest(net, node.name);
@@ -178,7 +178,7 @@ function clockOff(ms: number): Readonly<Record<string, string>> {
   return { NODE_OPTIONS: `--require=${script}` };
 }
 
-test("node clocks ten minutes apart: rests are neither cut short nor drawn out, nothing is given twice", async () => {
+test("with node clocks ten minutes apart cool-downs have their length and no address is given twice", async () => {
   const cooldownSeconds = 4;
   const net = await world.network("clocks", { subnets: "10.66.0.0/24,fd66::/64", cooldownSeconds });
   const slow = await world.startNode("node-slow", { env: clockOff(-FIVE_MINUTES_MS) });

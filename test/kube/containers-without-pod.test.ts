@@ -38,7 +38,7 @@ async function collect({ daemon }: NodeDaemon, net: Network): Promise<void> {
 
 const addresses = async (net: Network) => (await world.bound(net)).map((one) => one.split(" ")[0]);
 
-test("a container whose network namespace is gone ends by the witness; one that lives stays, also at another runtime's GC", async (context) => {
+test("a container without a pod is ended when its network namespace is gone, and not by another runtime's GC", async (context) => {
   requireRoot(context);
   const net = await world.network("witnessed", { subnets: "10.81.0.0/24" });
   const args = ["--witness-interval-seconds", "1", "--witness-grace-seconds", "1"];
@@ -56,7 +56,7 @@ test("a container whose network namespace is gone ends by the witness; one that 
   expect(await addresses(net)).toEqual([living]);
 });
 
-test("after the journal was lost, GC of another runtime does not end a container that may be running", async () => {
+test("after the loss of the journal another runtime's GC does not end a container that may run", async () => {
   const net = await world.network("unlisted", { subnets: "10.82.0.0/24" });
   const node = await world.startNode("node-unlisted");
   const ips = await add(node, net, "runs", "/run/netns/holdfast-test-of-the-other-runtime");

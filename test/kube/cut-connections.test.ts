@@ -52,7 +52,7 @@ async function cutAndJudged(node: NodeDaemon, proxy: ApiProxy, guest: Guest): Pr
   }, "a cut that can be judged");
 }
 
-test("the server was there all the time: nobody waits, and ADDs under way go on", async () => {
+test("after a cut connection to a running API server ADDs continue without waiting", async () => {
   const { net, node, proxy } = await start("memory");
   const first = await world.guest(net, node.name);
   await added(node, first);
@@ -74,7 +74,7 @@ test("the server was there all the time: nobody waits, and ADDs under way go on"
   await checked(node);
 });
 
-test("restored from a backup that has all that this node knows, while another node's address is lost", async () => {
+test("a restore that lost only another node's address gives no address twice", async () => {
   const { net, node, proxy } = await start("server");
   const other = await world.startNode("node-b", { args: ARGS });
   const known = await world.guest(net, node.name);
@@ -92,7 +92,7 @@ test("restored from a backup that has all that this node knows, while another no
   await checked(node);
 });
 
-test("a server without a watch cache shows what etcd has, restored or not: it proves nothing", async () => {
+test("with an API server without a watch cache a cut connection counts as an outage", async () => {
   const { net, node, proxy } = await start("server", { apiServerArgs: ["--watch-cache=false"] });
   const pod = await world.guest(net, node.name);
   await added(node, pod);

@@ -122,7 +122,7 @@ describe("a fault that lasts", () => {
     ["answers to status patches lost", isStatus, "drop-answer"],
     ["writes are refused for now", isWrite, status(503)],
     ["too many requests, come back in an hour", isWrite, status(429, { "retry-after": "3600" })],
-  ])("%s: a VM keeps what was reserved, and the repeat gets it", async (_what, when, act) => {
+  ])("%s: the repeated ADD of a VM gets the addresses that were reserved", async (_what, when, act) => {
     const net = await freshNet();
     const vm = await world.vmGuest(net, node.name);
     const ips = await expectAwayThenSame(net, vm, when, act);
@@ -131,7 +131,7 @@ describe("a fault that lasts", () => {
     await world.settledWith(net, [[vm, ips]]);
   });
 
-  test("a pod whose creates' answers are lost, and its DEL before anybody knows", async () => {
+  test("a DEL releases addresses whose create was not confirmed", async () => {
     const net = await freshNet();
     const pod = await world.guest(net, node.name);
     await expectAwayThenSame(net, pod, isCreate, "drop-answer");
@@ -151,7 +151,7 @@ describe("a fault that lasts", () => {
 describe("watches", () => {
   const watches = () => proxy.log.filter(isWatch);
 
-  test("ended at once again and again: no hot loop, and ADDs go on", async () => {
+  test("that end at once are retried slowly, and ADDs are served", async () => {
     const net = await freshNet();
     proxy.rule({ when: isWatch, act: "end-watch" });
     proxy.log.length = 0;
@@ -170,7 +170,7 @@ describe("watches", () => {
     expect(ips).toHaveLength(2);
   });
 
-  test("expired (410), refused and silent: what is new is read instead", async () => {
+  test("that are expired, refused or silent do not prevent ADDs", async () => {
     const gone = { kind: "Status", code: 410, reason: "Expired", message: "too old" };
     for (const act of ["silent-watch", { status: 410, body: gone }, status(500)] as const) {
       const net = await freshNet();

@@ -25,7 +25,7 @@ const LOSSES: readonly [string, (state: string) => void][] = [
 ];
 
 test.each(LOSSES)(
-  "a journal that is %s is learnt from the API, and DELs free what they should",
+  "a journal that is %s is rebuilt from the API, and DELs release its addresses",
   async (how, lose) => {
     const net = await world.network(`lost-${how.replaceAll(" ", "-")}`, {
       subnets: "10.70.0.0/24,fd70::/64",
@@ -47,7 +47,7 @@ test.each(LOSSES)(
   },
 );
 
-test("a journal that turns out damaged while the daemon runs mends itself: nothing is typed, nothing leaks", async () => {
+test("a journal that is damaged while the daemon runs is rebuilt without an operator", async () => {
   const net = await world.network("lost-running", { subnets: "10.71.0.0/24" });
   const folder = newFolder();
   const disk = new FaultyDisk({ path: (...names) => join(folder, ...names) });

@@ -47,7 +47,7 @@ async function whyNotReady(node: NodeDaemon): Promise<string> {
   return body;
 }
 
-test("a machine that comes up under another node's name frees nothing, and says whose name it is", async () => {
+test("a machine that starts under another node's name releases nothing, and names that node", async () => {
   const net = await world.network("names", { subnets: "10.72.0.0/24" });
   const [a, b] = [await world.startNode("node-a"), await world.startNode("node-b")];
   const guests = [
@@ -97,7 +97,7 @@ test("a node that was restarted waits until its kubelet has reported the new boo
   expect(answer.json().ips.map(({ address }: { address: string }) => address)).toEqual(ips);
 });
 
-test("a daemon that gets another node's name within its boot is not ready, and records nothing of that node's", async () => {
+test("a daemon that gets another node's name within its boot is not ready, and records nothing", async () => {
   const net = await world.network("renamed", { subnets: "10.75.0.0/24" });
   const [a, b] = [await world.startNode("node-e"), await world.startNode("node-f")];
   await world.kubevirt.reportBoot(a.name, NEXT_BOOT);

@@ -28,7 +28,7 @@ afterAll(async () => {
 const attachments = async (net: Network) =>
   (await world.allocations(net)).flatMap(({ status }) => Object.keys(status?.attachments ?? {})).sort();
 
-test("a StatefulSet's pod made anew elsewhere before its DEL", async () => {
+test("a StatefulSet's pod that is recreated on another node before the old DEL gets other addresses", async () => {
   const net = await world.network("stateful", { subnets: "10.60.0.0/24,fd60::/64" });
   const old = await world.guest(net, a.name, "db-0");
   const oldIps = await added(a, old);
@@ -51,7 +51,7 @@ test("a StatefulSet's pod made anew elsewhere before its DEL", async () => {
   await world.settledWith(net, []);
 });
 
-test("new sandboxes of one pod, with and without the DEL of the old; late, repeated and nameless DELs", async () => {
+test("new sandboxes of a pod keep its addresses, whichever DELs come late, repeated or without a network name", async () => {
   const net = await world.network("sandboxes", { subnets: "10.61.0.0/24,fd61::/64" });
   const pod = await world.guest(net, a.name);
   const [one, two, three] = [{ containerId: "one" }, { containerId: "two" }, { containerId: "three" }];
@@ -84,7 +84,7 @@ test("new sandboxes of one pod, with and without the DEL of the old; late, repea
   expect(await attachments(net)).toEqual([]);
 });
 
-test("DELs that overtake their ADDs", async () => {
+test("DELs that overtake their ADDs leave no address allocated", async () => {
   const net = await world.network("overtaken", { subnets: "10.62.0.0/24,fd62::/64" });
   const guests = await Promise.all(
     Array.from({ length: 12 }, (_, index) =>
@@ -117,7 +117,7 @@ test("DELs that overtake their ADDs", async () => {
   }
 });
 
-test("a node that is deleted with pods on it, and comes back with late DELs", async () => {
+test("after its node is deleted a pod's addresses are released, and late DELs change nothing", async () => {
   const net = await world.network("lostnode", { subnets: "10.63.0.0/29", cooldownSeconds: 0 });
   const c = await world.startNode("node-c", { process: true });
   const guests = [
@@ -150,7 +150,7 @@ test("a node that is deleted with pods on it, and comes back with late DELs", as
   await world.settledWith(net, [...next, [vm, ips[2] as string[]]]);
 });
 
-test("a lost DEL: ended by the witness, and not while the pod lives", async () => {
+test("without a DEL a container whose network namespace is gone is ended once its pod is gone or finished", async () => {
   const net = await world.network("witness", { subnets: "10.64.0.0/24,fd64::/64" });
   const [living, gone, done, seen] = [
     await world.guest(net, a.name),

@@ -71,7 +71,7 @@ test.each([
   ["crowd", { subnets: "10.0.0.0/25" }, 160, 126],
   ["crowd-gateway", { subnets: "10.0.0.0/26", gateway: "10.0.0.1", cooldownSeconds: 1 }, 80, 61],
 ] as const)(
-  "more pods on eight nodes than a network has addresses fill it: %s",
+  "pods on eight nodes that race for a network get each address once, and fill it: %s",
   async (name, ipam, count, size) => {
     const network = await world.network(name, ipam);
     const pods = await podsOf(network, count);
@@ -100,7 +100,7 @@ test.each([
   2 * LIMIT_MS,
 );
 
-test("dual stack with one family full: nothing is kept of those that are refused", async () => {
+test("refused pods of a dual-stack network with one full family keep no address of the other", async () => {
   const network = await world.network("half-full", { subnets: "10.0.0.0/29,fd00::/64" });
   const { given, refused } = await race(network, await podsOf(network, 40));
   expect(given.size).toBe(6);

@@ -152,7 +152,7 @@ test("an API server that is killed and comes back loses nothing", async () => {
   }
 });
 
-test("what a restore of etcd has taken away or brought back is known, though the versions of then come again", async () => {
+test("after a restore of etcd the reflector has its objects, although resource versions repeat", async () => {
   await newNamespace("restored");
   for (const name of ["gone", "same"]) await create("restored", name);
   const saved = await world.server.saveEtcd();

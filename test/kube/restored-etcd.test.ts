@@ -56,7 +56,7 @@ test.each([
   ["older", 0],
   ["newer", 3_000],
 ])(
-  "with %s revisions no container's address is given again, and what was lost is put back",
+  "after a restore with %s revisions no address is given twice, and lost allocations are restored",
   async (name, bumped) => {
     // Few addresses more than are needed: whoever asks meets those of others.
     const net = await world.network(`restored-${name}`, {
@@ -90,7 +90,7 @@ test.each([
   },
 );
 
-test("what recovers and what is missing is named by check, and mends itself", async () => {
+test("check reports a recovering network and a missing claim list, and the list is restored", async () => {
   const net = await world.network("named", { subnets: "10.62.0.0/27" });
   const [node] = nodes as [NodeDaemon];
   const vm = await world.vmGuest(net, node.name);

@@ -49,7 +49,7 @@ async function give(object: IPAllocation, { pod }: Guest): Promise<void> {
   });
 }
 
-test("kubectl delete ipalloc --all: what is Bound stays and serves on", async () => {
+test("kubectl delete ipalloc --all does not remove allocations that are Bound", async () => {
   const net = await world.network("deleted", { subnets: "10.50.0.0/24,fd50::/64", cooldownSeconds: 3600 });
   const [pod, left, vm] = [
     await world.guest(net, a.name),
@@ -91,7 +91,7 @@ test("kubectl delete ipalloc --all: what is Bound stays and serves on", async ()
   await deleted(a, next);
 });
 
-test("deleted by force: restored at the next look, and after a loss of touch", async () => {
+test("force-deleted allocations are restored at the next comparison", async () => {
   const net = await world.network("forced", { subnets: "10.51.0.0/24,fd51::/64" });
   const [pod, vm] = [await world.guest(net, keen.name), await world.vmGuest(net, keen.name)];
   const held = [
@@ -125,7 +125,7 @@ test("deleted by force: restored at the next look, and after a loss of touch", a
   await world.settledWith(net, [held[1], heldA[1]]);
 });
 
-test("deleted by force, and a daemon that starts anew restores it before it serves", async () => {
+test("a starting daemon restores force-deleted allocations before it serves", async () => {
   const net = await world.network("restarted", { subnets: "10.52.0.0/24" });
   const vm = await world.vmGuest(net, a.name);
   const ips = await added(a, vm);
@@ -137,7 +137,7 @@ test("deleted by force, and a daemon that starts anew restores it before it serv
   expect(await added(b, target)).toEqual(ips);
 });
 
-test("in somebody else's hands meanwhile: said aloud, and a new sandbox gets another address", async () => {
+test("an address that was given to another pod is reported as lost, and a new sandbox gets another one", async () => {
   const net = await world.network("lost", { subnets: "10.53.0.0/24,fd53::/64" });
   const pod = await world.guest(net, keen.name);
   const quiet = await world.guest(net, a.name);
@@ -191,7 +191,7 @@ async function lostEvents({ pod }: Guest): Promise<string[]> {
     .map(({ message }) => message);
 }
 
-test("a restored etcd: older objects, without those made since", async () => {
+test("allocations that a restored etcd does not have are restored by their node", async () => {
   const net = await world.network("etcd", { subnets: "10.54.0.0/24", cooldownSeconds: 0 });
   const [first, vm] = [await world.guest(net, keen.name), await world.vmGuest(net, keen.name)];
   const vmIps = await added(keen, vm);

@@ -73,7 +73,7 @@ test("both pods of a migration hold the addresses; the source ends first", async
   for (const ip of fresh) expect(ips).not.toContain(ip);
 });
 
-test("a migration whose target ends first leaves the source everything", async () => {
+test("a migration whose target ends first leaves the addresses to the source", async () => {
   const network = await world.network("stay", dual);
   const vm = await world.vm("stayer", network);
   const { pod: source } = await world.kubevirt.startVm(vm, "node-a");
@@ -90,7 +90,7 @@ test("a migration whose target ends first leaves the source everything", async (
   for (const ip of ips) await world.untilUsers(network, ip, source, next);
 });
 
-test("a migration that fails: its pod ends before its ADD, and its DEL comes all the same", async () => {
+test("a migration that fails before its ADD changes nothing", async () => {
   const network = await world.network("fail", dual);
   const vm = await world.vm("failer", network);
   const { pod: source } = await world.kubevirt.startVm(vm, "node-b");
@@ -103,7 +103,7 @@ test("a migration that fails: its pod ends before its ADD, and its DEL comes all
   expect((await world.kubevirt.claim(vm, "fail")).status.ips).toEqual(ips);
 });
 
-test("a VM started elsewhere while its old pod still terminates", async () => {
+test("a VM that starts on another node while its old pod terminates keeps its addresses", async () => {
   const network = await world.network("haste", dual);
   const vm = await world.vm("hasty", network);
   const { pod: old } = await world.kubevirt.startVm(vm, "node-a");
@@ -131,7 +131,7 @@ test("a new sandbox of a launcher pod keeps the addresses, and the late DEL of t
   expect(Object.keys(object.status.attachments)).toEqual([`second-sandbox.${second.ifname}`]);
 });
 
-test("a VM with two networks that have the same addresses", async () => {
+test("a VM on two networks with the same subnets keeps its addresses on both", async () => {
   const [one, two] = [await world.network("twin-one", dual), await world.network("twin-two", dual)];
   const vm = await world.vm("twins", one, two);
   const { pod } = await world.kubevirt.startVm(vm, "node-a");

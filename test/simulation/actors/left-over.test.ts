@@ -43,19 +43,19 @@ async function remaining(patched: string[], ...times: readonly (readonly string[
   return told.kind === "answered" ? told.body.findings.length : -1;
 }
 
-test("what check tells only after people have mended something else is mended as well", async () => {
+test("a finding that appears only after another one is fixed is fixed too", async () => {
   const patched: string[] = [];
   expect(await remaining(patched, ["a"], ["b"], [])).toBe(0);
   expect(patched).toEqual(["a", "b"]);
 });
 
-test("what check tells again although people did as it says is not done a second time", async () => {
+test("a finding that remains after its remedy is not handled a second time", async () => {
   const patched: string[] = [];
   expect(await remaining(patched, ["a"])).toBe(1);
   expect(patched).toEqual(["a"]);
 });
 
-test("nobody does anything where check tells nothing that people can mend", async () => {
+test("without a finding that an operator can fix nothing is done", async () => {
   const patched: string[] = [];
   expect(await remaining(patched, ["of-nobody"])).toBe(1);
   expect(patched).toEqual([]);

@@ -36,11 +36,11 @@ function worldOf({ clusters = [] as string[], state = "Bound" } = {}): World {
   return { cluster: { etcd }, controllers: [] } as unknown as World;
 }
 
-test("an IPAddress of a Cluster that nobody saw end stays for as long as its address is kept", () => {
+test("an IPAddress of a Cluster whose end nobody saw is expected while its address is kept", () => {
   expect(() => checkMachines(worldOf())).not.toThrow();
 });
 
-test("an IPAddress of a Cluster that goes on, or whose address was given back, is left behind", () => {
+test("an IPAddress of a living Cluster, or of a released address, counts as left behind", () => {
   expect(() => checkMachines(worldOf({ clusters: ["prod"] }))).toThrow("left");
   expect(() => checkMachines(worldOf({ state: "Cooling" }))).toThrow("left");
 });

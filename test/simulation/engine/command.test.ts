@@ -10,7 +10,7 @@ beforeAll(() => {
 afterAll(() => simulation.remove());
 const patience = { timeout: PATIENCE_MS };
 
-test("a run in which something was not exercised is red, and says what", patience, async () => {
+test("a run that did not exercise every action fails, and names the missing ones", patience, async () => {
   const flags = { seed: 1, steps: 600 };
   const { code, stdout, result } = await simulation.run({ ...flags, "owed-after": 500 });
   expect(code).toBe(1);
@@ -20,7 +20,7 @@ test("a run in which something was not exercised is red, and says what", patienc
   expect((await simulation.run(flags)).code).toBe(0);
 });
 
-test("what is wrong is told as a story, made shorter, kept, and told again", patience, async () => {
+test("a violation is printed as a story, shrunk, saved, and can be replayed", patience, async () => {
   const spoiled = new Simulation("answered-before-published");
   try {
     const keep = spoiled.file("kept.json");

@@ -32,6 +32,6 @@ test("a short history has kinds of actions by their weights alone", () => {
   expect([...timesOf(249)]).toEqual([["usual", 249]]);
 });
 
-test("peace comes after as many actions as ever, however rare it is beside them", () => {
+test("rests come at a fixed number of actions, however small their weight", () => {
   expect(timesOf(2_000).get(PEACE)).toBe(8);
 });

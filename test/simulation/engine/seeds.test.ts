@@ -23,12 +23,12 @@ const patience = { timeout: PATIENCE_MS };
 /** With its last lines, when something is wrong. */
 const verdict = ({ code, stdout }: Simulated) => (code === 0 ? "clean" : stdout.slice(-6_000));
 
-test.each(SEEDS)("nothing is wrong in the history of seed %d", patience, async (seed) => {
+test.each(SEEDS)("the history of seed %d has no violation", patience, async (seed) => {
   expect(verdict(await simulation.run({ seed, steps: STEPS }))).toBe("clean");
 });
 
-describe.runIf(found.length > 0)("what was found once", () => {
-  test.each(found)("%s is mended", patience, async (name) => {
+describe.runIf(found.length > 0)("histories that once had a violation", () => {
+  test.each(found)("%s has none any more", patience, async (name) => {
     expect(verdict(await simulation.run({ found: join(FOUND, name) }))).toBe("clean");
   });
 
@@ -39,7 +39,7 @@ describe.runIf(found.length > 0)("what was found once", () => {
   });
 });
 
-describe.runIf(ofMutants.length > 0)("what was found in a product with a fault", () => {
+describe.runIf(ofMutants.length > 0)("histories of a product with a planted fault", () => {
   test.each(ofMutants)("%s fails with the fault", patience, async (name) => {
     const { mutant, violation } = readKept(name);
     const spoiled = new Simulation(mutant ?? undefined);

@@ -59,7 +59,7 @@ test.each([1, 2, 3, 4, 5])("a history that fails is made as short as it can be (
   expect(lines).toEqual(["alice: leaves the door open", "the wind: comes in"]);
 });
 
-test("a history whose chance the seed does not decide is said to be so", async () => {
+test("a history that its seed does not determine is reported as such", async () => {
   let runs = 0;
   const act: ActionKind = { weight: 1, run: () => {} };
   const isWrong = () => {
@@ -74,7 +74,7 @@ test("a history whose chance the seed does not decide is said to be so", async (
   expect(await shrink(failed, 1, options)).toBeNull();
 });
 
-test("what nobody handles is a violation, with the place where it was thrown", async () => {
+test("an unhandled error is a violation, with the place where it was thrown", async () => {
   const kinds = (run: ActionKind["run"]) => ({ act: { weight: 1, run } });
   const outcome = (run: ActionKind["run"]) => {
     const parts = toyParts(
@@ -108,7 +108,7 @@ test("what nobody handles is a violation, with the place where it was thrown", a
   expect(rejected.violation?.stack).toContain("shrink.test");
 });
 
-test("actions and their times follow from the seed, and not from what becomes of them", async () => {
+test("actions and their times depend on the seed alone, not on their outcomes", async () => {
   const plan = async (seed: number, throwing: boolean) => {
     const kinds = Object.fromEntries(
       ["a", "b"].map((name): [string, ActionKind] => [

@@ -8,7 +8,7 @@ function machine(rate = 1) {
   return { time, clock, process: new ProcessClock(clock) };
 }
 
-test("nothing comes to a killed process, neither what it waited for nor what it asks for later", async () => {
+test("a killed process gets neither its pending timers nor new ones", async () => {
   const { time, process } = machine();
   const fired: string[] = [];
   process.timer(10, () => fired.push("before"));
@@ -18,7 +18,7 @@ test("nothing comes to a killed process, neither what it waited for nor what it 
   expect(fired).toEqual([]);
 });
 
-test("what became due while a process was stopped comes in its order when it goes on", async () => {
+test("timers that became due while a process was stopped fire in order when it continues", async () => {
   const { time, process } = machine();
   const fired: number[] = [];
   for (const ms of [20, 10, 500]) process.timer(ms, () => fired.push(ms));

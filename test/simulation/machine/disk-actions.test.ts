@@ -43,7 +43,7 @@ test.each([
   ["disk-old", 1],
   ["node-clone", 1],
   ["node-rename", 2],
-] as const)("%s tells the oracle of each journal that is lost by it", async (kind, count) => {
+] as const)("%s reports each lost journal to the oracle", async (kind, count) => {
   const { world, time, machines, lost } = fleet();
   const done = diskActions[kind]?.run(world, new Chance(1));
   await time.pass(20_000);

@@ -17,7 +17,7 @@ const put = (disk: Disk, name: string, bytes: number) =>
   writeFileSync(join(disk.state, name), Buffer.alloc(bytes, 1));
 const sizeOf = (disk: Disk, name: string) => statSync(join(disk.state, name)).size;
 
-test("what a killed daemon still writes does not reach its successor", () => {
+test("writes of a killed daemon are not visible to its successor", () => {
   const disk = newDisk();
   put(disk, LOG, 100);
   const former = disk.fork();
@@ -56,7 +56,7 @@ test("a DEL whose file was removed from the spool may be there again after lost 
   expect(new Set(found)).toEqual(new Set(["a DEL"]));
 });
 
-test("an old disk has what it had at its backup", () => {
+test("a restored disk has the content of its backup", () => {
   const disk = newDisk();
   expect(disk.restoreBackup()).toBe(false);
   put(disk, "holdfast.db", 10);

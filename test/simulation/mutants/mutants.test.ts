@@ -16,7 +16,7 @@ test.each(Object.entries(MUTANTS))("each text of %s is in the product exactly on
   }
 });
 
-test("every fault is found by the simulation, or says what else finds it", () => {
+test("every fault is found by the simulation, or names the test that finds it", () => {
   const untold = Object.entries(MUTANTS).filter(
     ([name, { elsewhere }]) => (FOUND[name] === undefined) === (elsewhere === undefined),
   );

@@ -36,12 +36,12 @@ function givenOn(agoMs: number, world = roomy()): void {
   world.step();
 }
 
-test("an address is not given to another owner before it has rested, while there are others", async () => {
+test("an address must cool down before another owner gets it, while other addresses are free", async () => {
   expect(await kindOf(() => givenOn(500))).toBe("given-too-soon");
   expect(await kindOf(() => givenOn(COOLDOWN_MS))).toBe("nothing");
 });
 
-test("an address rests from when its release says, though the write of it was under way for long", async () => {
+test("the cool-down begins at the time in the release, even if its write arrives late", async () => {
   const late = roomy();
   const release = late.hold.bind(late);
   late.hold = (...all) => {
@@ -54,14 +54,14 @@ test("an address rests from when its release says, though the write of it was un
   expect(await kindOf(() => givenOn(500, late))).toBe("nothing");
 });
 
-test("in a network that is nearly full an address need not rest", async () => {
+test("in a nearly full network an address may be given before its cool-down is over", async () => {
   const full = roomy();
   full.network({ size: "8", allocated: "5", cooling: "0", free: "0", subnets: "10.1.0.0/29" });
   for (let last = 10; last < 15; last += 1) full.hold(`10.1.0.${last}/25`, { name: `pod-${last}` });
   expect(await kindOf(() => givenOn(500, full))).toBe("nothing");
 });
 
-test("an owner takes its own address back at once", async () => {
+test("an owner may get its own address back during the cool-down", async () => {
   const world = roomy();
   world.pod("web");
   world.hold(A, { name: "web" }, { on: "node-1" });
@@ -70,7 +70,7 @@ test("an owner takes its own address back at once", async () => {
   expect(await kindOf(() => world.step())).toBe("nothing");
 });
 
-test("the address of a pod that has ended is not taken back for it", async () => {
+test("the oracle finds an address that is allocated again to a pod that has ended", async () => {
   const world = roomy();
   world.pod("job", { status: { phase: "Succeeded", containerStatuses: [{ state: { terminated: {} } }] } });
   world.hold(A, { name: "job" }, { on: "node-1" });
@@ -81,7 +81,7 @@ test("the address of a pod that has ended is not taken back for it", async () =>
   expect(await kindOf(() => world.step())).toBe("revived");
 });
 
-test("an address that a container has used all the time is not given to it anew, when its node puts it back", async () => {
+test("restoring the allocation of a running container does not count as a new allocation during cool-down", async () => {
   const world = roomy();
   world.hold(A, { name: "web" }, { on: "node-1" });
   world.step();
@@ -98,7 +98,7 @@ test("an address that a container has used all the time is not given to it anew,
   expect(await kindOf(() => world.step())).toBe("nothing");
 });
 
-test("a pod that has ended, and lives again with an older etcd, may take its address back", async () => {
+test("a pod that a restored etcd shows as running again may get its address back", async () => {
   const world = roomy();
   world.pod("job");
   const saved = world.etcd.save();
@@ -120,7 +120,7 @@ test("a pod that has ended, and lives again with an older etcd, may take its add
   expect(await kindOf(takeBack)).toBe("revived");
 });
 
-test("what a claim's pod is answered is in the claim's list, from before and until it ends", async () => {
+test("an answered address must be in the claim's list before the answer and until the pod ends", async () => {
   const early = new Fabricated();
   early.claim("claim", []);
   early.hold(A, { kind: "IPAMClaim", name: "claim" });
@@ -138,7 +138,7 @@ test("what a claim's pod is answered is in the claim's list, from before and unt
   expect(await kindOf(() => emptied.rest())).toBe("answered-unpublished");
 });
 
-test("a claim in use does not name a pod that is gone", async () => {
+test("the ownerPod of a claim in use must name the pod that uses it", async () => {
   const world = new Fabricated();
   world.hold(A, { kind: "IPAMClaim", name: "claim" });
   world.claim("claim", [A]);
@@ -159,7 +159,7 @@ test("a claim in use does not name a pod that is gone", async () => {
   expect(await kindOf(() => world.rest())).toBe("nothing");
 });
 
-test("one pod does not hold a network for itself", async () => {
+test("the oracle finds a pod that holds more addresses than it needs", async () => {
   const world = new Fabricated();
   world.pod("greedy");
   for (let last = 10; last < 20; last += 1)
@@ -167,7 +167,7 @@ test("one pod does not hold a network for itself", async () => {
   expect(await kindOf(() => world.rest())).toBe("held-beyond-need");
 });
 
-test("after a restore nobody gets an address in use, where both nodes have heard of it", async () => {
+test("after a restore of etcd that its daemon has seen an address in use must not be given again", async () => {
   const world = roomy();
   const saved = world.etcd.save();
   world.served("web", A);
@@ -178,7 +178,7 @@ test("after a restore nobody gets an address in use, where both nodes have heard
   expect(await kindOf(() => world.step())).toBe("given-twice");
 });
 
-test("a daemon that was not there when etcd was restored could not tell what it missed", async () => {
+test("a daemon that was stopped when etcd was restored is excused for addresses given twice", async () => {
   const world = roomy();
   const saved = world.etcd.save();
   world.served("web", A);
@@ -190,7 +190,7 @@ test("a daemon that was not there when etcd was restored could not tell what it 
   expect(await kindOf(() => world.step())).toBe("nothing");
 });
 
-test("check of a node does not complain of pods that have ended", async () => {
+test("holdfast check on a node must not report addresses of pods that have ended", async () => {
   const world = new Fabricated();
   const one = world.served("web", A);
   const findings = [
@@ -226,14 +226,14 @@ function gone({ agoMs = LONG_MS, isDeleted = true } = {}): Fabricated {
 
 const alone = (world: Fabricated) => kindOf(() => world.oracle.withoutControllers());
 
-test("a node gives back by itself what a DEL has ended", async () => {
+test("a node must release an address after its DEL without a controller", async () => {
   expect(await alone(gone())).toBe("held-without-reason");
   const released = gone();
   released.hold(A, { name: "web" }, { state: "Cooling", on: "node-1" });
   expect(await alone(released)).toBe("nothing");
 });
 
-test("what a DEL said of a static pod may be lost with its node's journal, and of another pod its end tells it", async () => {
+test("a lost journal excuses a missed release only for a static pod", async () => {
   const STATIC_UID = "d41d8cd98f00b204e9800998ecf8427e";
   const lost = (uid: string) => {
     const world = new Fabricated();
@@ -255,18 +255,18 @@ test("what a DEL said of a static pod may be lost with its node's journal, and o
   }
 });
 
-test("a node takes its time, and waits for a DEL", async () => {
+test("a node may take some time to release, and need not release without a DEL", async () => {
   expect(await alone(gone({ agoMs: 1_000 }))).toBe("nothing");
   expect(await alone(gone({ isDeleted: false }))).toBe("nothing");
 });
 
-test("what a living pod has is not given back for its former container", async () => {
+test("the DEL of a former container does not oblige the node to release a living pod's address", async () => {
   const world = gone();
   world.pod("web");
   expect(await alone(world)).toBe("nothing");
 });
 
-test("a container ID that is used again is not taken for the former container", async () => {
+test("a reused container ID does not count as the former container", async () => {
   const world = gone();
   const again = { ...world.interface(world.pod("db")), containerId: "c" };
   world.hold("10.1.0.9/25", { name: "db" }, { on: "node-1" });
@@ -275,7 +275,7 @@ test("a container ID that is used again is not taken for the former container", 
   expect(await alone(world)).toBe("nothing");
 });
 
-test("what was ended before the last rest is remembered while an object names it", async () => {
+test("a container that ended before the last rest is still checked while an allocation names it", async () => {
   const world = gone();
   world.pod("web");
   await world.rest();

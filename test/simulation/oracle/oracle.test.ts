@@ -15,7 +15,7 @@ function kindOf(work: () => void): string {
   return "nothing";
 }
 
-test("an address of two pods is found when the second one is up, with both named", () => {
+test("the oracle finds an address that two running pods have, and names both", () => {
   const world = new Fabricated();
   world.served("web", A);
   world.hold(A, { name: "db" });
@@ -26,7 +26,7 @@ test("an address of two pods is found when the second one is up, with both named
   );
 });
 
-test("an address that a pod has given back is another one's", () => {
+test("a released address can be allocated to another pod", () => {
   const world = new Fabricated();
   const web = world.served("web", A);
   world.oracle.down(web);
@@ -35,7 +35,7 @@ test("an address that a pod has given back is another one's", () => {
   world.served("db", A);
 });
 
-test("the same address of another network is another address", () => {
+test("two networks may each allocate the same address", () => {
   const world = new Fabricated();
   world.served("web", A);
   const other = { ...world.interface(world.pod("db")), network: "green" };
@@ -52,7 +52,7 @@ test("the same address of another network is another address", () => {
   world.step();
 });
 
-test("an IPv6 address is the same in every notation", () => {
+test("IPv6 addresses are compared by value, not by notation", () => {
   const world = new Fabricated();
   world.served("web", "fd00::5/64");
   world.hold("fd00:0:0::5/64", { name: "db" });
@@ -71,13 +71,13 @@ function migrating(): Fabricated {
   return world;
 }
 
-test("source and target of a migration have one address", () => {
+test("the source and target pods of a migration may share an address", () => {
   const world = migrating();
   world.oracle.up(world.interface(world.pod("target", { vmi: "vmi", claim: "claim" })), [A]);
   world.step();
 });
 
-test("a claim of one virtual machine does not serve a pod of another", () => {
+test("the oracle finds a claim of one VM that serves a pod of another", () => {
   const world = migrating();
   world.instance("thief", "thiefs-vm");
   world.oracle.up(world.interface(world.pod("stranger", { vmi: "thief", claim: "claim" })), [A]);
@@ -88,7 +88,7 @@ test("a claim of one virtual machine does not serve a pod of another", () => {
   expect(kindOf(() => quiet.step())).toBe("stranger-answered");
 });
 
-test("a claim without a machine serves one pod after the other, and not two at once", () => {
+test("a claim without a VM may serve one pod after another, but not two at once", () => {
   const both = new Fabricated();
   both.hold(A, { kind: "IPAMClaim", name: "claim" });
   both.claim("claim", [A]);
@@ -102,7 +102,7 @@ test("a claim without a machine serves one pod after the other, and not two at o
   expect(kindOf(() => both.step())).toBe("given-twice");
 });
 
-test("what is answered is recorded for the pod first", () => {
+test("the oracle finds an answer whose address is not recorded for the pod", () => {
   const world = new Fabricated();
   world.oracle.up(world.interface(world.pod("web")), [A]);
   expect(kindOf(() => world.step())).toBe("answered-unheld");
@@ -116,14 +116,14 @@ test.each([
   ["rests", (world: Fabricated) => world.hold(A, { name: "web" }, { state: "Cooling" })],
   ["is deleted", (world: Fabricated) => world.free(A)],
   ["is another pod's", (world: Fabricated) => world.hold(A, { name: "db" })],
-])("an address in use that %s was freed in use", (_, happens) => {
+])("the oracle finds an address in use that %s", (_, happens) => {
   const world = new Fabricated();
   world.served("web", A);
   happens(world);
   expect(kindOf(() => world.step())).toBe("freed-in-use");
 });
 
-test("an address of a pod that is gone is still in use while its container runs", () => {
+test("an address stays in use while its container runs, even if the pod object is gone", () => {
   const world = new Fabricated();
   world.served("web", A);
   world.noPod("web");
@@ -135,7 +135,7 @@ test("an address of a pod that is gone is still in use while its container runs"
 const ENDED = { phase: "Succeeded", containerStatuses: [{ state: { terminated: {} } }] };
 const EVICTED = { phase: "Failed", containerStatuses: [{ state: { running: {} } }] };
 
-test("a pod that has ended may lose its address while its sandbox stays; an evicted one that still runs may not", () => {
+test("a pod that has ended may lose its address, an evicted pod whose container still runs may not", () => {
   const world = new Fabricated();
   world.served("job", A);
   world.pod("job", { status: ENDED });
@@ -147,7 +147,7 @@ test("a pod that has ended may lose its address while its sandbox stays; an evic
   expect(kindOf(() => world.step())).toBe("freed-in-use");
 });
 
-test("where the node is gone, or its pod is gone and the node not reachable, the address may go", () => {
+test("an address may be released when its node is gone, or its pod is gone and the node unreachable", () => {
   const world = new Fabricated();
   world.node("node-2");
   const pod = world.pod("lost", { node: "node-2" });
@@ -166,7 +166,7 @@ test("where the node is gone, or its pod is gone and the node not reachable, the
   gone.step();
 });
 
-test("a pod that was deleted by force keeps its address, unless nobody sees its namespace: then for a grace", () => {
+test("a force-deleted pod keeps its address, for a grace only if its network namespace cannot be seen", () => {
   const freedAfter = (ms: number, isUnseen: boolean): string => {
     const world = new Fabricated();
     world.served("web", A).isUnseen = isUnseen;
@@ -180,7 +180,7 @@ test("a pod that was deleted by force keeps its address, unless nobody sees its 
   expect(freedAfter(20_000, true)).toBe("nothing");
 });
 
-test("a node that is registered anew has not been gone", () => {
+test("a node that is registered again does not count as gone", () => {
   const world = new Fabricated();
   world.served("web", A);
   world.etcd.delete("/nodes", "node-1");
@@ -192,7 +192,7 @@ test("a node that is registered anew has not been gone", () => {
   expect(kindOf(() => world.step())).toBe("freed-in-use");
 });
 
-test("a published claim's address is reserved before and held as long as the claim is there", () => {
+test("an address that a claim lists must be allocated as long as the claim exists", () => {
   const early = new Fabricated();
   early.claim("claim", [A]);
   expect(kindOf(() => early.step())).toBe("published-unheld");
@@ -212,7 +212,7 @@ test("a published claim's address is reserved before and held as long as the cla
   deleted.step();
 });
 
-test("a claim that says why it has not what it lists is no violation", () => {
+test("a claim may list an address that it does not hold if its condition says why", () => {
   const world = new Fabricated();
   world.hold(A, { name: "db" });
   world.claim("claim", [A], {
@@ -221,7 +221,7 @@ test("a claim that says why it has not what it lists is no violation", () => {
   world.step();
 });
 
-test("a claim's list does not change", () => {
+test("the oracle finds a claim whose list of addresses changes", () => {
   const world = new Fabricated();
   world.hold(A, { kind: "IPAMClaim", name: "claim" });
   world.hold(B, { kind: "IPAMClaim", name: "claim" });
@@ -231,7 +231,7 @@ test("a claim's list does not change", () => {
   expect(kindOf(() => world.step())).toBe("changed-claim");
 });
 
-test("an exact repeat has the same answer; a container that begins anew may have another", () => {
+test("an exact repeat must get the same answer, a restarted container may get another", () => {
   const world = new Fabricated();
   const web = world.served("web", A);
   world.oracle.up(web, [A]);
@@ -244,7 +244,7 @@ test("an exact repeat has the same answer; a container that begins anew may have
   expect(kindOf(() => world.step())).toBe("changed-answer");
 });
 
-test("a guest is told its own pod's, instance's or machine's identity, and nobody else's", () => {
+test("the oracle finds a guest that receives the identity of another VM", () => {
   const world = migrating();
   const source = world.interface(world.pod("source", { vmi: "vmi", claim: "claim" }));
   for (const uid of [null, uidOf("source"), uidOf("vmi"), uidOf("vm")]) world.oracle.identified(source, uid);
@@ -255,7 +255,7 @@ test("a guest is told its own pod's, instance's or machine's identity, and nobod
 
 const MACHINE = { network: "blue", namespace: "shop", claim: "m-0" };
 
-test("a machine keeps its address until it is turned off, also under the next claim of its name", () => {
+test("a running machine must keep its address, also when its claim is recreated", () => {
   const world = new Fabricated();
   world.hold(A, { kind: "IPAddressClaim", name: "m-0" });
   world.oracle.machineUp(MACHINE, A);
@@ -272,7 +272,7 @@ test("a machine keeps its address until it is turned off, also under the next cl
   expect(kindOf(() => world.step())).toBe("freed-in-use");
 });
 
-test("a machine and a pod do not have one address, unless the pod has ended", () => {
+test("a machine and a running pod must not have the same address", () => {
   const ended = new Fabricated();
   ended.served("job", A);
   ended.pod("job", { status: ENDED });
@@ -288,7 +288,7 @@ test("a machine and a pod do not have one address, unless the pod has ended", ()
   expect(kindOf(() => world.step())).toBe("given-twice");
 });
 
-test("who was excused has until the next rest to mend it, or to tell", async () => {
+test("an excused loss must be repaired or reported by the next rest", async () => {
   const mended = new Fabricated();
   mended.network({ size: "128", allocated: "1", cooling: "0", free: "120" });
   mended.served("web", A);
@@ -316,7 +316,7 @@ test("who was excused has until the next rest to mend it, or to tell", async () 
   await expect(untold.rest()).rejects.toMatchObject({ kind: "untold-loss" });
 });
 
-test("what a restored etcd took away is excused, and nothing else", async () => {
+test("a restored etcd excuses the loss of what it took away, and nothing else", async () => {
   const world = new Fabricated();
   world.served("web", A);
   const saved = world.etcd.save();

@@ -139,7 +139,7 @@ test.each<[string, string, (world: Fabricated) => void]>([
   expect(await restOf(world)).toBe(kind);
 });
 
-test("a network's counts are what there is", async () => {
+test("the oracle compares an IPNetwork's counts with the allocations", async () => {
   const right = new Fabricated();
   right.served("web", A);
   right.network({ size: "128", allocated: "1", cooling: "0", free: "125" });
@@ -154,7 +154,7 @@ test("a network's counts are what there is", async () => {
   expect(await restOf(tooMany)).toBe("counts");
 });
 
-test("addresses outside of an edited range need not be counted", async () => {
+test("addresses outside an edited range need not be counted", async () => {
   const world = new Fabricated();
   const web = world.served("web", A);
   const small = { size: "8", allocated: "0", cooling: "0", free: "6" };
@@ -169,7 +169,7 @@ test("addresses outside of an edited range need not be counted", async () => {
   expect(await restOf(world)).toBe("counts");
 });
 
-test("a range that was edited by way of another network's name is edited still when that network's counts are right", async () => {
+test("a range edited through another network's name stays edited when that network's counts are right", async () => {
   const world = new Fabricated();
   world.served("web", A);
   const small = { size: "8", allocated: "0", cooling: "0", free: "6" };
@@ -187,7 +187,7 @@ test("a range that was edited by way of another network's name is edited still w
   expect(await restOf(world)).toBe("nothing");
 });
 
-test("everybody is ready, and a controller leads", async () => {
+test("at rest all daemons must be ready, and one controller must lead", async () => {
   const daemon = new Fabricated();
   daemon.notReady = "the pods of this node are not listed yet";
   expect(await restOf(daemon)).toBe("not-ready");
@@ -200,7 +200,7 @@ test("everybody is ready, and a controller leads", async () => {
   await expect(alone.oracle.atRest()).rejects.toMatchObject({ kind: "not-ready" });
 });
 
-test("a node's check finds nothing but what people have to mend", async () => {
+test("at rest holdfast check on a node may report only what an operator has to fix", async () => {
   const world = new Fabricated();
   world.findings.push({ invariant: "definition", message: "NAD shop/blue is not JSON" });
   expect(await restOf(world)).toBe("nothing");
@@ -211,7 +211,7 @@ test("a node's check finds nothing but what people have to mend", async () => {
   expect(await restOf(world)).toBe("check-finds");
 });
 
-test("an address that was lost and told of is found by check, and that is right", async () => {
+test("holdfast check may report an address whose loss was reported", async () => {
   const world = new Fabricated();
   world.served("web", A);
   world.oracle.excused("blue", A, "release --force");
@@ -245,7 +245,7 @@ async function refusedAtRest(
   return "nothing";
 }
 
-test("a pod that wants an address and gets none has a reason that can be seen", async () => {
+test("at rest a refused pod must have a reason that the oracle can verify", async () => {
   expect(await refusedAtRest(11, "holdfast is not ready: it is stopping", undefined, "")).toBe("unanswered");
   expect(await refusedAtRest(999, "a fault in holdfast", undefined, "")).toBe("unanswered");
   expect(await refusedAtRest(7, "cniVersion is 5: expected a string", undefined, "")).toBe("nothing");
@@ -266,7 +266,7 @@ test("a pod that wants an address and gets none has a reason that can be seen", 
   expect(await refusedAtRest(124, "IPAMClaim shop/claim is used by pod shop/other", inUse)).toBe("nothing");
 });
 
-test("a full network is full by its own word", async () => {
+test("a refusal as full is accepted only if the IPNetwork counts no free address", async () => {
   const message = "no free address in 10.1.0.0/25 of network blue";
   const full = new Fabricated();
   full.network({ size: "128", allocated: "0", cooling: "0", free: "0" });
@@ -276,7 +276,7 @@ test("a full network is full by its own word", async () => {
   expect(await refusedAtRest(11, message, free, "")).toBe("unanswered");
 });
 
-test("an address that was asked for and is somebody's is a reason", async () => {
+test("a refusal as held is accepted only if another owner holds the address", async () => {
   const world = new Fabricated();
   world.hold(A, { name: world.pod("db").name });
   expect(await refusedAtRest(120, "10.1.0.5 is held by pod shop/db on network blue", world, "")).toBe(

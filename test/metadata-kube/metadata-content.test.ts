@@ -57,7 +57,7 @@ test("user-data, vendor-data, keys, free metadata and name come from the objects
   await tenants.until(async () => (await userData(guest)) === "#cloud-config\n", "the other key");
 });
 
-test("a change is there within three seconds, and so is what is taken away", async () => {
+test("an edited or deleted Secret takes effect within three seconds", async () => {
   const namespace = await tenants.namespace();
   await tenants.secret(namespace, "boot", { userdata: "first" });
   const guest = await tenants.vm(namespace, "web", { annotations: { "user-data": "secret/boot" } });
@@ -89,7 +89,7 @@ test("an object without the label is not served; the event says how to label it"
   await tenants.until(async () => (await userData(guest)) === null, "the label to count again");
 });
 
-test("a namespace that has not opted in: nothing, one event; the RoleBinding is noticed when it comes and when it goes", async () => {
+test("a namespace without the RoleBinding serves no content and gets one event, and the binding takes effect when created or deleted", async () => {
   const namespace = await tenants.namespace({ tenant: false });
   const ours = await tenants.source({ timings: { watchSecondsMin: 1, watchSecondsMax: 2 } });
   await tenants.secret(namespace, "boot", { userdata: "hello" });
@@ -114,7 +114,7 @@ test("a namespace that has not opted in: nothing, one event; the RoleBinding is 
   await tenants.until(async () => (await userData(guests[0], ours)) === null, "the withdrawal to count");
 });
 
-test("two namespaces with the same names have each their own", async () => {
+test("VMs and Secrets of the same name in two namespaces are kept apart", async () => {
   const namespaces = [await tenants.namespace(), await tenants.namespace()];
   const guests = await Promise.all(
     namespaces.map(async (namespace) => {
@@ -144,7 +144,7 @@ test("the tenant is the namespace's UID or its annotation, unless no header can 
   expect(await tenants.event(guest, "MetadataTenantIdInvalid")).toContain('"a, b"');
 });
 
-test("a namespace that is made again is another tenant, and has none of the old one's content", async () => {
+test("a recreated namespace is another tenant without the old one's content", async () => {
   const namespace = await tenants.namespace();
   await tenants.secret(namespace, "boot", { userdata: "old" });
   const old = await tenants.vm(namespace, "web", { annotations: { "user-data": "secret/boot" } });
@@ -166,7 +166,7 @@ test("a namespace that is made again is another tenant, and has none of the old 
   expect(await userData(guest)).toBeNull();
 });
 
-test("a VM that is made again under its name is told nothing of the old one's, also while no watch tells of it", async () => {
+test("a recreated VM gets none of the old VM's content, even if the watch is silent", async () => {
   const namespace = await tenants.namespace();
   await tenants.secret(namespace, "boot", { userdata: "old" });
   const proxy = await ApiProxy.start(tenants.cluster);
@@ -186,7 +186,7 @@ test("a VM that is made again under its name is told nothing of the old one's, a
   }
 });
 
-test("MACs and names of interfaces: as the VM runs, else as it was asked for", async () => {
+test("MACs and interface names are those of the running VM, else those of its spec", async () => {
   const namespace = await tenants.namespace();
   const [blue, green] = [hashedInterface("blue"), hashedInterface("green")];
   const guest = await tenants.vm(namespace, "web", {
@@ -266,7 +266,7 @@ test("MACs and names of interfaces: as the VM runs, else as it was asked for", a
   });
 });
 
-test("passwords: of two posts at the same time on two nodes one is kept, and both nodes know it", async () => {
+test("of passwords posted at the same time on two nodes one is kept, and both nodes return it", async () => {
   const namespace = await tenants.namespace();
   const [web, db] = [await tenants.vm(namespace, "web"), await tenants.vm(namespace, "db")];
   const other = await tenants.source();
@@ -289,7 +289,7 @@ test("passwords: of two posts at the same time on two nodes one is kept, and bot
   expect(binaryData[db.vm.metadata.uid]).toBe(BYTES.toString("base64"));
 });
 
-test("without its ConfigMap a namespace takes no passwords", async () => {
+test("a password is refused in a namespace without the ConfigMap", async () => {
   const namespace = await tenants.namespace();
   await tenants.cluster.api.delete(pathOf(namespace, "configmaps", PASSWORDS));
   const guest = await tenants.vm(namespace, "web");
@@ -298,7 +298,7 @@ test("without its ConfigMap a namespace takes no passwords", async () => {
   expect(await tenants.event(guest, "MetadataPasswordRefused")).toContain("404");
 });
 
-test("a container that is no VM has a tenant at most", async () => {
+test("a container without a VM gets at most its tenant", async () => {
   const namespace = await tenants.namespace();
   const { uid } = (await tenants.cluster.api.get(`/api/v1/namespaces/${namespace}`)).metadata;
   const pod = { namespace, name: "p", uid: "p-1", node: "node-a", containerID: "c", since: "" };
@@ -308,7 +308,7 @@ test("a container that is no VM has a tenant at most", async () => {
   expect(await source.viewOf(bare)).toMatchObject({ projectId: null, password: null });
 });
 
-test("of a namespace that may not be read no other tenant's name is made up", async () => {
+test("a namespace that cannot be read gets a tenant name that no other tenant can have", async () => {
   const namespace = await tenants.namespace();
   const guest = await tenants.vm(namespace, "web", { annotations: { hostname: "web" } });
   const proxy = await ApiProxy.start(tenants.cluster);
@@ -329,7 +329,7 @@ test("of a namespace that may not be read no other tenant's name is made up", as
   }
 });
 
-test("a VM of which nothing but the name is known is told nothing of what may be another's", async () => {
+test("a VM without known UIDs gets no content", async () => {
   const namespace = await tenants.namespace();
   const guest = await tenants.vm(namespace, "web", { annotations: { hostname: "another" } });
   const vm = { ...guest.identity.vm, uid: "", vmiUid: null } as TenantVm["identity"]["vm"];
@@ -337,7 +337,7 @@ test("a VM of which nothing but the name is known is told nothing of what may be
   expect(await source.keepPassword({ ...guest.identity, vm }, BYTES)).toBe("refused");
 });
 
-test("as the server makes it: content and backends with the rights of the shipped account", async () => {
+test("the source that the server creates works with the rights of the shipped account", async () => {
   const namespace = await tenants.namespace();
   const warnings: string[] = [];
   const made = createKubeTenantSource({
@@ -362,7 +362,7 @@ test("as the server makes it: content and backends with the rights of the shippe
   expect(warnings).toEqual([]);
 });
 
-test("while the API is away: what is known is told, what is not known is not guessed", async () => {
+test("while the API server is unreachable known content is served, and unknown content is an error", async () => {
   const namespace = await tenants.namespace();
   await tenants.secret(namespace, "boot", { userdata: "known" });
   const annotations = { "user-data": "secret/boot" };

@@ -64,7 +64,7 @@ test("a node has two watches, of namespaces and of its own VMIs, however many na
   }
 });
 
-test("a VMI of this node is told from the watch: it is not read", async () => {
+test("a VMI of this node is served from the watch without a read", async () => {
   const namespace = await tenants.namespace();
   const guest = await startVm(namespace, "web");
   const proxy = await ApiProxy.start(tenants.cluster);
@@ -124,7 +124,7 @@ test("source and target of a migration both answer, before, while and after the 
   }
 });
 
-test("a VM that is made again under its name is told from its own VMI, also from before the watch has it", async () => {
+test("a recreated VM is served from its own VMI, even before the watch shows it", async () => {
   const namespace = await tenants.namespace();
   const source = await tenants.source();
   const old = await startVm(namespace, "web");
@@ -134,7 +134,7 @@ test("a VM that is made again under its name is told from its own VMI, also from
   expect(await firmwareOf(source, guest)).toBeNull();
 });
 
-test("an edit of the VM's annotations is there within three seconds", async () => {
+test("an edit of the VM's annotations takes effect within three seconds", async () => {
   const namespace = await tenants.namespace();
   const source = await tenants.source();
   const guest = await startVm(namespace, "web");
@@ -148,7 +148,7 @@ test.each([
   ["VirtualMachine", "virtualmachines"],
   ["VirtualMachineInstance", "virtualmachineinstances"],
 ])(
-  "while its %s may not be read, a guest is told nothing, rather than that it has no user-data",
+  "while its %s cannot be read a guest gets an error instead of an answer without user-data",
   async (_, kind) => {
     const namespace = await tenants.namespace();
     const guest = await startVm(namespace, "web");

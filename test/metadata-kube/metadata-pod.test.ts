@@ -76,14 +76,14 @@ afterAll(async () => {
   if (folder) rmSync(folder, { recursive: true, force: true });
 });
 
-test("a guest is told who it is", async () => {
+test("meta_data.json has the UUID, name and tenant of the guest", async () => {
   const { status, body } = await get("/openstack/latest/meta_data.json");
   expect(status).toBe(200);
   const [namespace] = await cluster.api.list("/api/v1/namespaces?fieldSelector=metadata.name%3Dshop");
   expect(JSON.parse(body)).toMatchObject({ uuid: FIRMWARE, name: "web", project_id: namespace.metadata.uid });
 });
 
-test("a network that requires tokens is told so by its deployment", async () => {
+test("the deployment's setting tokens: required applies to its network", async () => {
   const [other = 0] = await freePorts(1);
   const flags = {
     network: "cluster_udn_blue",
@@ -109,7 +109,7 @@ test("a network that requires tokens is told so by its deployment", async () => 
   }
 });
 
-test("and what its network is like", async () => {
+test("network_data.json has the MAC, MTU and address of the guest", async () => {
   const { links, networks } = JSON.parse((await get("/openstack/latest/network_data.json")).body);
   expect(links).toEqual([expect.objectContaining({ ethernet_mac_address: "0a:58:7f:14:00:05", mtu: 1400 })]);
   expect(networks).toEqual([
@@ -117,7 +117,7 @@ test("and what its network is like", async () => {
   ]);
 });
 
-test("another address of the network is nobody, whatever its headers say", async () => {
+test("an unknown source address gets a 404, and headers cannot change the source", async () => {
   const headers = {
     "x-forwarded-for": VM,
     "x-holdfast-source": VM,
@@ -129,7 +129,7 @@ test("another address of the network is nobody, whatever its headers say", async
   expect(JSON.parse(own.body).uuid).toBe(FIRMWARE);
 });
 
-test("when its pod has ended, the address is nobody's", async () => {
+test("after its pod has ended the address gets a 404", async () => {
   await kube.finishPod(pod);
   await world.until(async () => (await get("/openstack/latest/meta_data.json")).status === 404, "the end");
 });

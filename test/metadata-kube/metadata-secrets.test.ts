@@ -22,7 +22,7 @@ afterAll(() => tenants?.stop());
 
 const userData = (vm: TenantVm, from = source) => userDataOf(from, vm);
 
-test("a stolen token reads what the tenant has named, and finds out about nothing else", async () => {
+test("a stolen token can read only the Secrets that the tenant's Role names", async () => {
   const namespace = await tenants.namespace();
   await tenants.secret(namespace, "boot", { userdata: "served" });
   await tenants.secret(namespace, "database", { password: "secret!" }, false);

@@ -104,7 +104,7 @@ test("a guest's request reaches its tenant's pod, with an identity that the gues
   expect(JSON.stringify(headers)).not.toContain("forged");
 });
 
-test("a network without a reference is served from here", async () => {
+test("a network without a Service is served by Holdfast itself", async () => {
   const before = asked.length;
   const answer = await request("/openstack/latest/meta_data.json", [], "green");
   expect(answer.status).toBe(200);
@@ -112,7 +112,7 @@ test("a network without a reference is served from here", async () => {
   expect(asked).toHaveLength(before);
 });
 
-test("when the node's last endpoint goes: 503, and an event; when it is back, so are the answers", async () => {
+test("without a ready endpoint on the node guests get a 503 and an event is written, until an endpoint is back", async () => {
   const path = pathOf("shop", "endpointslices", "md-1", "discovery.k8s.io/v1beta1");
   const ready = (is: boolean) =>
     cluster.api.patch(path, [{ op: "replace", path: "/endpoints/0/conditions/ready", value: is }], "json");

@@ -148,7 +148,7 @@ async function newTemplate(name: string, spec: object = TEMPLATE): Promise<void>
 
 const bare = (ip: string | undefined) => (ip as string).split("/")[0];
 
-test("the guest is told what the template says of its VM, with the addresses that it has", async () => {
+test("the guest gets the template rendered for its VM with its addresses", async () => {
   await newTemplate("t");
   const { ips, pod } = await start(await newVm("web", "t"), "node-a");
   const [four, six] = ips;
@@ -205,7 +205,7 @@ test("the guest is told what the template says of its VM, with the addresses tha
   await world.del(pod, blue, optionsOf(blue));
 });
 
-test("two VMs have two indexes, which stay over a restart and a migration, and the lowest is given again", async () => {
+test("VMs keep their indexes over a restart and a migration, and the lowest free index is reused", async () => {
   await newTemplate("t");
   const first = await newVm("one", "t");
   await world.until(async () => (await objects.read("datas", "t-0")) !== null, "the first index");
@@ -238,7 +238,7 @@ test("two VMs have two indexes, which stay over a restart and a migration, and t
   await stop(again);
 });
 
-test("an edited template is told within seconds, and without the annotation there is nothing of it", async () => {
+test("an edited template takes effect within seconds, and without the annotation it is not served", async () => {
   await newTemplate("t");
   const started = await start(await newVm("web", "t"), "node-a");
   const { ips } = started;
@@ -258,7 +258,7 @@ test("an edited template is told within seconds, and without the annotation ther
   await stop(started);
 });
 
-test("what the VM's own meta says wins over the template, whose other values stay", async () => {
+test("the VM's own meta takes precedence over values of the template", async () => {
   await newTemplate("t");
   await world.cluster.apply(
     readManifests(join(DEPLOY, "metadata/tenant.yaml")).map((one) => ({
@@ -295,7 +295,7 @@ test.each([
     "pool green: no network, NetworkAttachmentDefinition or interface of the VM has this name, and neither has an AddressPool of namespace shop; the VM's networks are blue",
   ],
 ])(
-  "template %s takes nothing away from the guest, and an event says what is wrong",
+  "with template %s the guest keeps its other data, and an event says what is wrong",
   async (name, spec, why) => {
     if (spec !== null) await newTemplate(name, spec);
     const vm = await newVm(`bad-${name.replace("/", "-")}`, name);
@@ -319,7 +319,7 @@ test.each([
   },
 );
 
-test("without the component's rights the guest is told the rest, and the event names the component", async () => {
+test("without the component's rights the guest gets its other data, and an event names the component", async () => {
   await newTemplate("t");
   const path = "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings/holdfast-metadata-machine-data";
   await world.cluster.api.delete(path);

@@ -94,7 +94,7 @@ test("a VM, with everything that is known of it", async () => {
   expect(await identity.find(at(NETWORK, `::ffff:${address}`))).not.toBeNull();
 });
 
-test("only the network of the deployment, and only addresses", async () => {
+test("other networks, invalid and unknown addresses are not found", async () => {
   const { running } = await start("shop");
   await give(running.pod, { "shop/blue": entry(address) });
   await known();
@@ -103,7 +103,7 @@ test("only the network of the deployment, and only addresses", async () => {
   expect(await identity.find(at(NETWORK, "10.20.255.1"))).toBeNull();
 });
 
-test("a NAD of the same name in another namespace is of another network; the default network is none", async () => {
+test("addresses of a NAD in another namespace and of the default network are not found", async () => {
   const { running } = await start("other");
   await give(running.pod, { "other/blue": entry(address), default: entry("10.244.0.9") });
   const marker = await start("shop", [], `${name}-marker`);
@@ -129,7 +129,7 @@ test("two pods of one VM are one identity while it migrates", async () => {
   expect((await identity.find(at(NETWORK, address)))?.pods[0]?.node).toBe("node-b");
 });
 
-test("pods of two VMs with one address: nobody is answered", async () => {
+test("an address that pods of two VMs have is not answered", async () => {
   const one = await start("shop");
   const two = await start("bank", [], `${name}-b`);
   await give(one.running.pod, { "shop/blue": entry(address) });
@@ -143,7 +143,7 @@ test("pods of two VMs with one address: nobody is answered", async () => {
   await known();
 });
 
-test("a pod that does not run yet, or not any more, has no address", async () => {
+test("a pod that is pending or has ended is not found by its address", async () => {
   const { running } = await start("shop");
   await kube.setPhase(running.pod, "Pending");
   await give(running.pod, { "shop/blue": entry(address) });
@@ -157,7 +157,7 @@ test("a pod that does not run yet, or not any more, has no address", async () =>
   await world.until(async () => (await ask(address)) === null, "its end");
 });
 
-test("a pod without a VMI, or whose VMI is gone, is nobody", async () => {
+test("a pod without a VMI, or whose VMI is gone, is not found", async () => {
   const labels = { "kubevirt.io": "virt-launcher" };
   const pod = await kube.createPod("shop", `plain-${name}`, { node: "node-a", labels });
   await give(pod, { "shop/blue": entry(address) });
@@ -184,7 +184,7 @@ test("a pod without a VMI, or whose VMI is gone, is nobody", async () => {
   expect(await identity.find(at(NETWORK, "10.20.1.3"))).toBeNull();
 });
 
-test("an address that goes from VM to VM is never the former one's", async () => {
+test("an address that moves to another VM is never answered with the former VM", async () => {
   const former: string[] = [];
   for (let round = 0; round < 5; round++) {
     const { vm, running } = await start("shop", [], `${name}-${round}`);
@@ -202,7 +202,7 @@ test("an address that goes from VM to VM is never the former one's", async () =>
   }
 });
 
-test("a UserDefinedNetwork needs rights in its namespace only, and follows nothing else", async () => {
+test("a UserDefinedNetwork is served with reads in its own namespace only", async () => {
   await ovnNad("bank", "red", "bank_red");
   const paths: string[] = [];
   const spy = new Proxy(api, {
@@ -224,7 +224,7 @@ test("a UserDefinedNetwork needs rights in its namespace only, and follows nothi
   expect(paths.filter((path) => !path.includes("/namespaces/bank/"))).toEqual([]);
 });
 
-test("a guest's boot costs few reads; an API server that is away is said, and never guessed around", async () => {
+test("the requests of a boot cost three reads, and an unreachable API server is an error", async () => {
   const { running } = await start("shop");
   await give(running.pod, { "shop/blue": entry(address) });
   await known();
@@ -242,7 +242,7 @@ test("a guest's boot costs few reads; an API server that is away is said, and ne
   await world.until(() => identity.notReady() === null, "the server to be heard again");
 });
 
-test("a watch that says nothing any more: neither the former VM nor nobody, but come again", async () => {
+test("with a silent watch a reassigned address gets an error to retry, not the former VM", async () => {
   const proxy = await ApiProxy.start(cluster);
   const slow = new HttpKubeApi(
     loadKubeConfig(cluster.kubeconfig("holdfast-metadata", proxy.url, proxy.ca)),

@@ -102,7 +102,7 @@ test("a port that was not found is searched for again, without a full check", as
   expect(calls.slice(0, 2)).toEqual(["1", "search"]);
 });
 
-test("what cannot be carried out is reported until it is", async () => {
+test("a change that cannot be applied is reported until it is applied", async () => {
   let why: string | null = "nft has failed";
   const { agent, problems, want } = await play(false, () => why);
   await until(() => problems.at(-1) === why, "the report");

@@ -27,7 +27,7 @@ describe.skipIf(whyNotReal() !== null)("guests that are served in their bridge",
   const rulesAreThere = async () =>
     (await node.run("nft", ["-t", "list", "table", "bridge", `${node.names.table}_ports`])).code === 0;
 
-  test("are each themselves with one address, on link and by a gateway that is nobody", async () => {
+  test("are told apart although they have one address, on link and by a gateway that does not exist", async () => {
     for (const guest of [a, b]) expect(await askAs(guest)).toBe(self(guest));
     for (const guest of [a, b]) await batch(onlyDefaultRoute("10.30.0.1", NOBODY), guest.namespace);
     for (let round = 0; round < 5; round += 1)
@@ -47,7 +47,7 @@ describe.skipIf(whyNotReal() !== null)("guests that are served in their bridge",
     for (const guest of [a, b]) expect(await askAs(guest)).toBe(self(guest));
   });
 
-  test("keep theirs while a neighbour floods with their MAC, and others see nothing of it", async () => {
+  test("get their answers while a neighbour floods with their MAC, and others see none of them", async () => {
     const uplink = await node.uplink(bridge);
     await until(
       async () => (await askAs(a, ["--max-time", "1"])) === self(a),
@@ -70,7 +70,7 @@ describe.skipIf(whyNotReal() !== null)("guests that are served in their bridge",
     ).toEqual([]);
   });
 
-  test("believe no neighbour that claims 169.254.169.254, and reach nothing by another's own address", async () => {
+  test("ignore a neighbour that claims 169.254.169.254, and reach nothing by another guest's address", async () => {
     const heard = await listenTo("eth0", a.namespace);
     const claim = {
       operation: "reply",
@@ -101,7 +101,7 @@ describe.skipIf(whyNotReal() !== null)("guests that are served in their bridge",
     expect(node.echoes).toBe(0);
   });
 
-  test("lose nothing to a thief when the rules are flushed, and are served again", async () => {
+  test("are served again after a flush of the rules, and no other guest gets their answers", async () => {
     const thief = await node.guest(bridge, "10.30.0.5/24");
     const doorMac = "02:6d:64:00:00:03";
     await batch(

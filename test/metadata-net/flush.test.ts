@@ -80,7 +80,7 @@ async function askAllTheTime(
   return async () => JSON.parse((await asking.stop()).split("\n").at(-2) ?? "") as Asked;
 }
 
-describe.skipIf(whyNotReal() !== null)("rules that somebody flushes", () => {
+describe.skipIf(whyNotReal() !== null)("flushed nftables rules", () => {
   let node: NetNode;
   let victim: PortGuest;
   let thief: PortGuest;
@@ -119,7 +119,7 @@ describe.skipIf(whyNotReal() !== null)("rules that somebody flushes", () => {
     return ["nsenter", mounts, "ip", "netns", "exec", node.names.namespace];
   };
 
-  test("let a waiting thief have nothing at any of a hundred flushes, and the victim's requests all come through", async () => {
+  test("let no other guest in during a hundred flushes, and fail no request", async () => {
     const shown = await node.mustRun("nft", ["list", "map", "netdev", node.names.table, "address"]);
     const [direct] = /24[0-7]\.[\d.]+/.exec(shown.stdout) ?? [];
     expect(direct).toBeDefined();
@@ -167,7 +167,7 @@ describe.skipIf(whyNotReal() !== null)("rules that somebody flushes", () => {
     await until(async () => (await askAs(victim)) === self(victim), "the victim's answer", 20_000);
   });
 
-  test("are heard only with the secret MAC, whoever finds a way to the listener's link", async () => {
+  test("are not the only protection: frames without the secret MAC are dropped", async () => {
     const before = node.echoes;
     const outer = `${node.names.linkPrefix}main`;
     // What no guest can do: the link is put on the bridge.

@@ -22,7 +22,7 @@ async function impostor(path: string, ...wrapped: readonly string[]): Promise<vo
 }
 
 test.skipIf(whyNotReal() !== null)(
-  "what calls itself haproxy in a container is not taken for ours",
+  "a process named haproxy in a container is not taken for Holdfast's haproxy",
   async () => {
     const folder = newFolder();
     onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
@@ -38,7 +38,7 @@ test.skipIf(whyNotReal() !== null)(
 );
 
 test.skipIf(whyNotReal() !== null)(
-  "what another user of the machine calls haproxy is not taken for ours, however it hides its owner",
+  "another user's process named haproxy is not taken for Holdfast's haproxy",
   async () => {
     const folder = newFolder();
     onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
@@ -85,13 +85,16 @@ test.skipIf(whyNotReal() !== null)("a haproxy that is executed late is waited fo
   expect(await haproxy.serve(text)).toEqual({ outcome: "ok" });
 });
 
-test.skipIf(whyNotReal() !== null)("a haproxy that ends at its start is told with its alerts", async () => {
-  const { haproxy, text } = scriptedHaproxy('echo "[ALERT]    (1) : nothing works"\nexit 1');
-  expect(await haproxy.serve(text)).toEqual({ outcome: "failed", problem: "nothing works" });
-});
+test.skipIf(whyNotReal() !== null)(
+  "a haproxy that exits at its start is reported with its alerts",
+  async () => {
+    const { haproxy, text } = scriptedHaproxy('echo "[ALERT]    (1) : nothing works"\nexit 1');
+    expect(await haproxy.serve(text)).toEqual({ outcome: "failed", problem: "nothing works" });
+  },
+);
 
 test.skipIf(whyNotReal() !== null)(
-  "reloads in a row are no ends, although each executes haproxy anew",
+  "several reloads in a row do not count as an exit of haproxy",
   async () => {
     const { haproxy, text } = scriptedHaproxy('exec -a haproxy haproxy "$@"');
     for (let reload = 0; reload < 20; reload += 1)

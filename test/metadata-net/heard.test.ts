@@ -90,7 +90,7 @@ describe.each(DRIVERS)("what the listener hears of guests, driver %s", (driver) 
       .map(([, name]) => name as string)
       .filter((name) => name !== "lo");
 
-  test("of IPv4 only TCP and echo requests come to it, so no forged error changes a path's MTU", async () => {
+  test("only TCP and echo requests reach it over IPv4, so that no forged error changes a path's MTU", async () => {
     const [door] = await doors();
     const heard = await listenTo(door as string, node.names.namespace);
     const { stderr } = await a.python(SEND_4);
@@ -105,7 +105,7 @@ describe.each(DRIVERS)("what the listener hears of guests, driver %s", (driver) 
     expect(stdout).not.toContain("mtu");
   });
 
-  test("not even one that gets past a driver's rules is heard: errors of ICMP are dropped in the namespace", async () => {
+  test("ICMP errors are dropped in the namespace, even past a driver's rules", async () => {
     const { stdout } = await inside("nft", "list", "chain", "inet", "holdfast_metadata", "heard");
     expect(stdout).toContain("policy drop");
     expect(stdout.match(/ accept/g)).toHaveLength(3);
@@ -113,7 +113,7 @@ describe.each(DRIVERS)("what the listener hears of guests, driver %s", (driver) 
   });
 
   test.skipIf(driver === "bridge")(
-    "thousands of solicitations are answered and make it no neighbour",
+    "thousands of neighbour solicitations are answered and create no neighbour entries",
     async () => {
       const before = (await inside("ip", "-6", "-o", "neigh", "show", "nud", "all")).stdout.split(
         "\n",
@@ -134,7 +134,7 @@ describe.each(DRIVERS)("what the listener hears of guests, driver %s", (driver) 
     },
   );
 
-  test("what one guest can keep of its memory and sockets is bounded", async () => {
+  test("the memory and sockets that one guest can hold are bounded", async () => {
     const read = async (key: string) =>
       (await inside("cat", `/proc/sys/net/ipv4/${key}`)).stdout.trim().split(/\s+/).map(Number);
     expect((await read("tcp_orphan_retries"))[0]).toBeGreaterThan(0);

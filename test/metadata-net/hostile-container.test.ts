@@ -33,7 +33,7 @@ describe.skipIf(whyNotReal() !== null)("a container with NET_ADMIN in its own na
     await node.removeGuest(late);
   }
 
-  test("disturbs nobody with names and aliases of links that no JSON has", async () => {
+  test("cannot disturb others by link names and aliases that are not valid JSON", async () => {
     for (const [at, name] of NAMES.entries()) {
       await hostile.run("ip", ["link", "add", name, "type", "veth", "peer", "name", `p${at}`]);
       await hostile.run("ip", ["link", "set", name, "alias", `${name}","ifname":"eth0`]);
@@ -43,7 +43,7 @@ describe.skipIf(whyNotReal() !== null)("a container with NET_ADMIN in its own na
     for (const [at] of NAMES.entries()) await hostile.run("ip", ["link", "delete", `p${at}`]);
   });
 
-  test("disturbs nobody with a thousand links and addresses, also one that names the victim's index", async () => {
+  test("cannot disturb others by a thousand links and addresses, or by the victim's link index", async () => {
     const index = (await node.run("cat", [`/sys/class/net/${victim.port}/ifindex`])).stdout.trim();
     await batch(
       [
@@ -80,7 +80,7 @@ describe.skipIf(whyNotReal() !== null)("a container with NET_ADMIN in its own na
     expect(await askAs(hostile)).toBe(self(hostile));
   });
 
-  test("disturbs nobody by flushing and dropping everything in its own namespace", async () => {
+  test("cannot disturb others by flushing and dropping everything in its own namespace", async () => {
     await hostile.run("nft", ["flush", "ruleset"]);
     await hostile.run("nft", [
       "-f",
@@ -93,7 +93,7 @@ describe.skipIf(whyNotReal() !== null)("a container with NET_ADMIN in its own na
     expect(await askAs(hostile)).toBe(self(hostile));
   });
 
-  test("disturbs nobody by deleting its interface, which ends its own port alone", async () => {
+  test("ends only its own port by deleting its interface", async () => {
     await batch(["link delete eth0"], hostile.namespace);
     await allIsWell();
     expect(Object.keys(await node.wanted(victim.on("blue"), hostile.on("blue")))).toHaveLength(1);

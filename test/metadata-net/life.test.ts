@@ -42,14 +42,14 @@ describe.skipIf(whyNotReal() !== null)("the life of the listener", () => {
       20_000,
     );
 
-  test("everything is removed with the last port, and made again with the next", async () => {
+  test("the listener is removed with the last port, and created again with the next", async () => {
     await node.wanted();
     expect(await node.left()).toEqual([]);
     expect(await node.wanted(vm.on("blue"))).toEqual({});
     expect((await vm.ask("/")).status).toBe(200);
   });
 
-  test("names and addresses that cannot be used fail their own port only", async () => {
+  test("an invalid name or address fails its own port only", async () => {
     const problems = await node.wanted(
       vm.on("blue"),
       vm.on('x"\n  bind :80', { containerId: "one" }),
@@ -87,7 +87,7 @@ describe.skipIf(whyNotReal() !== null)("the life of the listener", () => {
     expect(node.haproxyPids()).toEqual(pids);
   });
 
-  test("a port that went while metadata-net was dead is not served after its start", async () => {
+  test("a port that was removed while metadata-net was down is not served after its start", async () => {
     const other = await node.guest(null, "10.30.0.6/24");
     expect(await node.wanted(vm.on("blue"), other.on("blue"))).toEqual({});
     await node.endNet("SIGKILL");
@@ -98,7 +98,7 @@ describe.skipIf(whyNotReal() !== null)("the life of the listener", () => {
     expect((await vm.ask("/")).status).toBe(200);
   });
 
-  test("a guest that goes is answered no more, also on a connection that it kept", async () => {
+  test("a removed guest gets no answer, even on a kept connection", async () => {
     const other = await node.guest(null, "10.30.0.6/24");
     expect(await node.wanted(vm.on("blue"), other.on("blue"))).toEqual({});
     const kept = await startPython(other.namespace, ASK_TWICE, []);
@@ -106,7 +106,7 @@ describe.skipIf(whyNotReal() !== null)("the life of the listener", () => {
     expect(await kept.stop()).toMatch(/^200\n(none|503)\n$/);
   });
 
-  test("a link that was made anew under its name is another port", async () => {
+  test("a guest is served again after its link was recreated", async () => {
     const address = async () => (await vm.ask("/")).echo.headers[LISTENER_HEADERS.subject];
     expect(await address()).toContain("/eth0");
     await node.mustRun("ip", ["link", "delete", vm.port]);
@@ -122,7 +122,7 @@ describe.skipIf(whyNotReal() !== null)("the life of the listener", () => {
     expect(await address()).toContain("/eth0");
   });
 
-  test("what somebody removes of the listener is made again, and said", async () => {
+  test("removed parts of the listener are restored and logged", async () => {
     const { namespace, table } = node.names;
     await node.mustRun("nft", ["delete", "table", "netdev", table]);
     await servedAgain(vm);
@@ -136,7 +136,7 @@ describe.skipIf(whyNotReal() !== null)("the life of the listener", () => {
     expect(new Set(repairs)).toEqual(new Set(["ingress", "listener"]));
   });
 
-  test("what somebody changes in the namespace is as it was after the next look, and said", async () => {
+  test("changes in the listener's namespace are reverted and logged", async () => {
     const { namespace } = node.names;
     await batch(
       ["route flush table all", "neigh flush dev eth0 nud permanent", "address add 10.9.9.9/24 dev eth0"],
@@ -154,14 +154,14 @@ describe.skipIf(whyNotReal() !== null)("the life of the listener", () => {
     await untilSaid(() => node.log, "the listener had been changed by somebody else");
   });
 
-  test("a run folder that somebody empties is filled again", async () => {
+  test("a run directory that was deleted is written again", async () => {
     rmSync(node.runDir, { recursive: true });
     const other = await node.guest(null, "10.30.0.6/24");
     expect(await node.wanted(vm.on("blue"), other.on("blue"))).toEqual({});
     for (const guest of [vm, other]) expect((await guest.ask("/")).status).toBe(200);
   });
 
-  test("without the daemon every guest stays served, and changes are followed again when it is back", async () => {
+  test("guests are served while the daemon is down, and changes are followed again afterwards", async () => {
     await node.stopDaemon();
     const other = await node.guest(null, "10.30.0.6/24");
     node.want(vm.on("blue"), other.on("blue"));
@@ -172,7 +172,7 @@ describe.skipIf(whyNotReal() !== null)("the life of the listener", () => {
     expect((await other.ask("/")).status).toBe(200);
   });
 
-  test("without the metadata server guests get a plain sentence, and its restart fails at most the requests under way", async () => {
+  test("without the metadata server guests get a 503, and its restart fails at most the requests under way", async () => {
     await node.stopUpstream();
     const away = await vm.ask("/", ["-i"]);
     expect(away.status).toBe(503);
@@ -194,7 +194,7 @@ describe.skipIf(whyNotReal() !== null)("the life of the listener", () => {
     }
   });
 
-  test("guests that come and go cost the others no request, and haproxy no reload", async () => {
+  test("added and removed guests fail no request of others, and do not reload haproxy", async () => {
     const other = await node.guest(null, "10.30.0.5/24");
     const passing = await node.guest(null, "10.30.0.7/24");
     const both = [vm.on("blue"), other.on("red")];

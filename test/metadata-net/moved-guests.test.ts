@@ -39,7 +39,7 @@ describe.skipIf(whyNotReal() !== null)("a guest whose namespace or interface is 
     expect(await askAs(before, ["--max-time", "1"])).toBe("status 0");
   });
 
-  test("is told so when another was found behind its only link, and is served when that has gone", async () => {
+  test("is reported when another guest was found at its link, and is served once that one is gone", async () => {
     const guest = await node.guest(null, "10.30.0.5/24");
     await batch(["link set eth0 down", "link set eth0 name renamed", "link set renamed up"], guest.namespace);
     const [one, two] = ["net1", "net2"].map((name) => guest.on("blue", { interface: name, mac: guest.mac }));

@@ -43,7 +43,7 @@ describe.skipIf(whyNotReal() !== null)("neighbours of a guest", () => {
     expect(await node.stop(), node.log).toEqual([]);
   });
 
-  test("get their own answer under its address and its MAC", async () => {
+  test("get their own answer even with its address and MAC", async () => {
     await batch(
       [
         "link set eth0 down",
@@ -144,7 +144,7 @@ for source in ["169.254.169.254", "10.30.0.77"]:
     }
   });
 
-  test("reach nothing by sending to the address that stands for its port", async () => {
+  test("reach nothing by sending to the address of its port", async () => {
     const shown = await run("nft", ["-j", "list", "map", "netdev", node.names.table, "address"]);
     const [, found] = (JSON.parse(shown.stdout) as { nftables: { map: { elem: [string, string][] } }[] })
       .nftables;
@@ -189,7 +189,7 @@ for source in ["169.254.169.254", "10.30.0.77"]:
     expect((await node.run("ping", ["-c", "1", "-W", "2", "-I", bridge, A])).code).toBe(0);
   });
 
-  test("do not see by headers of their own what another one's would be", async () => {
+  test("cannot get another guest's answer by headers of their own", async () => {
     const names = [LISTENER_HEADERS.subject, LISTENER_HEADERS.source, LISTENER_HEADERS.network];
     const forged = names.flatMap((name) => ["-H", `${name}: container/container-${a.namespace}/eth0`]);
     expect(await askAs(b, forged)).toBe(self(b));

@@ -18,7 +18,7 @@ function heardOf(news: TableNews, text: string): readonly boolean[] {
   return text.split("\n").map((line) => news.heard(line));
 }
 
-test("of what nft monitor prints, only what somebody else did to the table counts, once for each transaction", () => {
+test("nft monitor counts only other processes' changes of the table, once for each transaction", () => {
   const news = new TableNews({ family: "netdev", name: "t" });
   const count = (text: string) => heardOf(news, text).filter(Boolean).length;
   const [own] = news.mark();
@@ -39,7 +39,7 @@ afterEach(async () => {
 });
 
 test.skipIf(whyNotReal() !== null)(
-  "changes of one's own and in other tables are no news, those of others are",
+  "its own changes and those in other tables are ignored, those of others are reported",
   async () => {
     let lost = 0;
     table.watch(systemClock, () => {

@@ -65,7 +65,7 @@ test("only what differs is changed: a chain of a port comes and goes, rules of a
   ]);
 });
 
-test("what nft lists is recognised, and what somebody changed is seen", () => {
+test("the listing of nft is recognised, and a change by somebody else is detected", () => {
   const rules = ruleset(["accept"], []);
   const comment = rules.chains.get("shared")?.digests[0];
   const list = (more: readonly object[] = [], elem: readonly unknown[] = [[7, "240.0.0.1"]]) =>
@@ -104,7 +104,7 @@ add chain netdev t a
   expect(readRefusal("netlink: Error: cache initialization failed", lines).ports.size).toBe(0);
 });
 
-test("of what ip tells of links, only what makes a port another one counts", () => {
+test("of the output of ip monitor only changes of a port's link count", () => {
   const links = { byIndex: new Map([[7, "veth7"]]), names: new Set(["veth7", "veth8"]) };
   const lines: readonly (readonly [string, boolean])[] = [
     ["Deleted 7: veth7@if2: <BROADCAST> mtu 1500", true],

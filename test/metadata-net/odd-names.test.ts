@@ -9,7 +9,7 @@ import { batch, NetNode, type PortGuest } from "./node.ts";
 /** What ip writes into its JSON as it is, or in a way that is no JSON. */
 const NAMES = ["a\x01b", 'a"b', "a'b", "a\\b", "a\x7fb", "a,b]}", "\x1b[2J"];
 
-describe.skipIf(whyNotReal() !== null)("a container that names its links as no JSON has it", () => {
+describe.skipIf(whyNotReal() !== null)("a container whose link names are not valid JSON", () => {
   let node: NetNode;
   let bridge: string;
   let vm: PortGuest;

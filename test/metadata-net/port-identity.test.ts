@@ -33,7 +33,7 @@ while select.select([fd], [], [], 5)[0]:
     print(f[:6].hex(), socket.inet_ntoa(f[26:30]), "%#x" % f[47], "good" if good else "bad"); break
 `;
 
-describe.skipIf(whyNotReal() !== null)("a guest is who its port says", () => {
+describe.skipIf(whyNotReal() !== null)("a guest is identified by its port", () => {
   let node: NetNode;
   beforeAll(async () => {
     node = await NetNode.start();
@@ -48,7 +48,7 @@ describe.skipIf(whyNotReal() !== null)("a guest is who its port says", () => {
     return guest;
   }
 
-  test("of three guests of one bridge with one address and one MAC, each is itself, all at once", async () => {
+  test("three guests on one bridge with one address and one MAC each get their own answer at the same time", async () => {
     const bridge = await node.bridge();
     const guests: PortGuest[] = [];
     for (let count = 0; count < 3; count += 1) {
@@ -181,7 +181,7 @@ print(h.hexdigest())`);
     }
   });
 
-  test("no other port, nor the bridge itself, sees anything of a guest's request", async () => {
+  test("no other port, nor the bridge itself, sees a guest's request", async () => {
     const bridge = await node.bridge();
     const guest = await node.guest(bridge, "10.30.0.5/24");
     const [neighbour, uplink] = [await node.guest(bridge, "10.30.0.6/24"), await node.uplink(bridge)];
@@ -202,7 +202,7 @@ print(h.hexdigest())`);
     }
   });
 
-  test("a link that was made anew under its name is nobody until its guest is admitted", async () => {
+  test("a recreated link is not served until its guest is admitted again", async () => {
     const bridge = await node.bridge();
     const victim = await node.guest(bridge, "10.30.0.5/24");
     expect(await node.wanted(victim.on("blue"))).toEqual({});

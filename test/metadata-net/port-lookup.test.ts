@@ -93,7 +93,7 @@ describe.skipIf(whyNotReal() !== null)("the port of an attachment", () => {
     expect(await subject(vm)).toContain(vm.namespace);
   });
 
-  test("is not another's, whose indexes a container with NET_ADMIN gives to links of its own", async () => {
+  test("is not found at another port when a container copies that port's link indexes", async () => {
     const thief = await node.guest(null, "10.30.0.6/24");
     const { stdout } = await mustRun("ip", ["-json", "link", "show", "dev", vm.port]);
     const [host] = JSON.parse(stdout) as { ifindex: number; link_index: number }[];

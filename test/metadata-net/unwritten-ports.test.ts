@@ -5,7 +5,7 @@ import { NetNode } from "./node.ts";
 import { askAs, self } from "./who.ts";
 
 test.skipIf(whyNotReal() !== null)(
-  "a port that cannot be written down is not served until it is, and the others are",
+  "a port that cannot be saved to disk is not served until it is, and the others are",
   async () => {
     const node = await NetNode.start([], { apart: true });
     try {

@@ -130,14 +130,14 @@ describe.skipIf(why !== null)("a guest that claims the addresses of a metadata s
     expect(await answers()).toEqual([VICTIM, VICTIM, null]);
   });
 
-  test("is still served itself once it asks like others", async () => {
+  test("is served itself once it asks like other guests", async () => {
     await mustRun("ip", ["-n", thief.namespace, "address", "delete", "169.254.169.254/32", "dev", "eth0"]);
     const { body } = await thief.ask("/openstack/latest/meta_data.json");
     expect(JSON.parse(body).uuid).toBe(THIEF);
     await mustRun("ip", ["-n", thief.namespace, "address", "add", "169.254.169.254/32", "dev", "eth0"]);
   });
 
-  test("would reach them without the rules against that", async () => {
+  test("would reach them without the rules that block it", async () => {
     const { table } = namesOf(node.metadata.runDir);
     node.metadata.net?.child.kill("SIGSTOP");
     try {

@@ -82,7 +82,7 @@ describe.skipIf(whyNotReal() !== null)("processes that end meanwhile", () => {
     expect(statuses.filter((status) => status !== 200)).toEqual([]);
   });
 
-  test("boots under which metadata, haproxy and metadata-net are killed are whole, and nobody else's", async () => {
+  test("guests boot with their own data while metadata, haproxy and metadata-net are killed", async () => {
     const second = "22222222-2222-4222-8222-222222222222";
     const other = await node.vm("vm2", node.network("faulty2"), second);
     await node.untilServed(other);

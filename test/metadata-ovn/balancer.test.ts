@@ -61,11 +61,11 @@ describe.skipIf(whyNoOvn() !== null)("one node", () => {
     expect(answers.filter((_, i) => i % 2 === 0)).toEqual(Array(10).fill("src=10.20.0.5 at=green"));
   });
 
-  test("the backend itself may ask, and is answered by itself", async () => {
+  test("a backend's own request is answered by that backend", async () => {
     await answered(backend, "src=169.254.0.5 at=blue");
   });
 
-  test("a guest that takes a neighbour's address is not answered: port security", async () => {
+  test("port security drops requests of a guest that takes a neighbour's address", async () => {
     const thief = await zone.pod(blue, "10.20.0.6");
     await answered(thief, "src=10.20.0.6 at=blue");
     await thief.run("ip", ["address", "add", "10.20.0.5/32", "dev", "eth0"]);
@@ -73,7 +73,7 @@ describe.skipIf(whyNoOvn() !== null)("one node", () => {
     expect(status).toBe(0);
   });
 
-  test("a guest whose only way is 169.254/16 on link is not served by a balancer: nobody answers its ARP", async () => {
+  test("a guest with only 169.254/16 on link is not served, because nobody answers its ARP request", async () => {
     const onLink = await zone.pod(blue, "10.20.0.7", ["169.254.0.0/16"]);
     await zone.central.settle();
     expect(await onLink.connects()).toBe("timeout");
@@ -94,7 +94,7 @@ describe.skipIf(whyNoOvn() !== null)("one node", () => {
     });
   });
 
-  test("an isolated switch is not served by a balancer alone, and that is said", async () => {
+  test("a switch without a router is not served, and is reported", async () => {
     const name = "shop_island";
     const island = await zone.network(name, { net: 22, router: false });
     const lonely = await zone.pod(island, "10.22.0.5");
@@ -111,7 +111,7 @@ describe.skipIf(whyNoOvn() !== null)("one node", () => {
     await answered(lonely, "src=10.22.0.5 at=island");
   });
 
-  test("a network that refers to a Service no more is nobody's: no answer, and the other goes on", async () => {
+  test("a network whose reference was removed gets no answer, and others are not affected", async () => {
     await node.want({ [GREEN]: ["10.20.0.30:8080"] });
     await until(async () => (await guest.connects()) !== "connected", "the balancer to go");
     await pause(200);

@@ -11,7 +11,7 @@ const ANSWER = "src=10.20.0.5 at=blue";
 let zone: Zone;
 let node: BalancingNode;
 let guest: Pod;
-describe.skipIf(whyNoOvn() !== null)("parts are killed", () => {
+describe.skipIf(whyNoOvn() !== null)("OVN processes that are killed", () => {
   beforeEach(async () => {
     zone = await Zone.start("node-a");
     node = await BalancingNode.start("node-a", zone.central.northbound);

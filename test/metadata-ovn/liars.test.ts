@@ -12,7 +12,7 @@ const BACKEND = "10.20.0.30:8080";
 
 let zone: Zone;
 let node: BalancingNode;
-describe.skipIf(whyNoOvn() !== null)("a process that lies about balancers", () => {
+describe.skipIf(whyNoOvn() !== null)("a process that sends false balancer data", () => {
   beforeEach(async () => {
     zone = await Zone.start("node-a", { wired: false });
     node = await BalancingNode.start("node-a", zone.central.northbound);
@@ -45,7 +45,7 @@ describe.skipIf(whyNoOvn() !== null)("a process that lies about balancers", () =
     expect(await vips()).toEqual([{ [VIP]: "" }]);
   });
 
-  test("takes no memory with an answer that never ends", async () => {
+  test("cannot use up memory with an endless answer", async () => {
     const chunk = "x".repeat(1 << 16);
     node.answer((answer) => {
       answer.writeHead(200);
@@ -62,7 +62,7 @@ describe.skipIf(whyNoOvn() !== null)("a process that lies about balancers", () =
     expect(await vips()).toEqual([{ [VIP]: "10.20.0.31:8080" }]);
   });
 
-  test("stops nothing with a network that is named twice", async () => {
+  test("cannot stop the others with a network that is named twice", async () => {
     const twice = [{ network: BLUE, backends: [] }, ...wanted("x").balancers];
     node.answer(answers(wanted("twice", { balancers: twice })));
     await until(() => node.log.includes("expected each network once"), "the answer to be refused");
@@ -78,7 +78,7 @@ describe.skipIf(whyNoOvn() !== null)("a process that lies about balancers", () =
     expect(await vips()).toEqual([{ [VIP]: BACKEND }]);
   });
 
-  test("does not keep it busy with news that never end", async () => {
+  test("cannot keep it busy with an endless stream of updates", async () => {
     let asked = 0;
     node.answer((answer) => {
       asked += 1;

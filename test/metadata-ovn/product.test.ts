@@ -143,13 +143,13 @@ describe.skipIf(whyNoOvn() !== null)("a network of the cluster that refers to a 
     await becomes(["10.20.0.30:8080"]);
   });
 
-  test("a switch without a router is told as an event", async () => {
+  test("an event reports a switch without a router", async () => {
     await zone.central.nbctl("lsp-del", "stor-cluster_udn_blue_ovn_layer2_switch");
     const event = await objects.event("default", "blue", "MetadataBalancerNoRouter");
     expect(event.message).toContain("node node-a: switch cluster_udn_blue_ovn_layer2_switch has no router");
   });
 
-  test("a pod that says an address outside the network's subnets is no backend", async () => {
+  test("a pod that reports an address outside the network's subnets is no backend", async () => {
     await onNetwork("192.0.2.9");
     await server.stop();
     await startServer();

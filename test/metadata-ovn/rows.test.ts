@@ -99,7 +99,7 @@ describe.skipIf(whyNoOvn() !== null)("rows of a northbound database", () => {
     expect(node.report?.networks).toEqual([BLUE]);
   });
 
-  describe("whatever somebody else does to it is undone", () => {
+  describe("changes of a row by somebody else are undone", () => {
     beforeEach(async () => {
       await zone.network(BLUE, { net: 20 });
       await node.want({ [BLUE]: [BACKEND] });
@@ -140,7 +140,7 @@ describe.skipIf(whyNoOvn() !== null)("rows of a northbound database", () => {
       await untilSaid(() => node.log, "had been changed by somebody else");
     });
 
-    test("the database is made anew", async () => {
+    test("the database is recreated", async () => {
       await zone.central.endDatabase("nb", { remove: true });
       await zone.central.startDatabase("nb");
       await zone.introduce();
@@ -189,7 +189,7 @@ describe.skipIf(whyNoOvn() !== null)("rows of a northbound database", () => {
     expect(await references()).toBe(referred);
   });
 
-  test("killed, it leaves the row; the next one adopts it, and writes nothing", async () => {
+  test("the row stays when metadata-net is killed, and the next one adopts it without a write", async () => {
     await zone.network(BLUE, { net: 20 });
     await node.want({ [BLUE]: [BACKEND] });
     const before = await own();
@@ -207,7 +207,7 @@ describe.skipIf(whyNoOvn() !== null)("rows of a northbound database", () => {
     expect(await zone.balancers()).toEqual([]);
   });
 
-  test("stopped, it takes its rows away", async () => {
+  test("the rows are removed when metadata-net stops", async () => {
     await zone.network(BLUE, { net: 20 });
     await node.want({ [BLUE]: [BACKEND] });
     expect(await node.endNet()).toBe(0);
@@ -215,7 +215,7 @@ describe.skipIf(whyNoOvn() !== null)("rows of a northbound database", () => {
     expect(await references()).toBe("");
   });
 
-  test("in a database of another zone it writes nothing, and says so", async () => {
+  test("a database of another zone is not written, and is reported", async () => {
     await zone.network(BLUE, { net: 20 });
     await zone.central.nbctl("set", "NB_Global", ".", "name=global");
     await node.want({ [BLUE]: [BACKEND] });
@@ -227,7 +227,7 @@ describe.skipIf(whyNoOvn() !== null)("rows of a northbound database", () => {
     await until(isWhole, "the row once the database is this node's");
   });
 
-  test("a switch without a router is told as one whose guests a balancer does not reach", async () => {
+  test("a switch without a router is reported as one that a balancer does not serve", async () => {
     await zone.network(BLUE, { net: 20, router: false });
     await node.want({ [BLUE]: [BACKEND] });
     await until(() => node.report?.problems.length === 1, "the problem to be told");
@@ -236,7 +236,7 @@ describe.skipIf(whyNoOvn() !== null)("rows of a northbound database", () => {
     await until(() => node.report?.problems.length === 0, "the problem to be over");
   });
 
-  test("what is written by somebody else again and again is put back without a busy loop", async () => {
+  test("a row that somebody changes repeatedly is restored without a busy loop", async () => {
     await zone.network(BLUE, { net: 20 });
     await node.want({ [BLUE]: [BACKEND] });
     const startMs = performance.now();

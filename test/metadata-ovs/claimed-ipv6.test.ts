@@ -31,7 +31,7 @@ describe.skipIf(whyNotOvs() !== null)("the IPv6 addresses of metadata services o
   /** A solicitation or a ping, for one of the addresses and from another one. */
   const isQuestion = (frame: string) => QUESTION.test(frame);
 
-  test("no frame of a guest that claims one reaches anybody, however it is wrapped", async () => {
+  test("no frame of a guest that claims one reaches another port, however it is encapsulated", async () => {
     for (const to of [a, stranger]) {
       const { sent, claims, others } = await arrivingClaims(to, b);
       expect(sent).toBe(500);
@@ -40,7 +40,7 @@ describe.skipIf(whyNotOvs() !== null)("the IPv6 addresses of metadata services o
     }
   });
 
-  test("no claim from a port that is nobody's reaches a guest", async () => {
+  test("no claim from a port without a guest reaches a guest", async () => {
     const { claims, others } = await arrivingClaims(a, stranger);
     expect(kinds(claims)).toEqual([]);
     expect(others).toHaveLength(1);

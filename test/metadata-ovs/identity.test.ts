@@ -43,7 +43,7 @@ describe.skipIf(whyNotOvs() !== null)("guests of one bridge with the userspace d
   });
 
   test.each(["a", "b", "c", "d", "e"] as const)(
-    "%s is itself, whoever has its address, MAC or VLAN",
+    "%s gets its own answer, whoever shares its address, MAC or VLAN",
     async (name) => {
       const { status, echo } = await guests[name].ask("/latest/");
       expect(status).toBe(200);
@@ -54,7 +54,7 @@ describe.skipIf(whyNotOvs() !== null)("guests of one bridge with the userspace d
     },
   );
 
-  test("two with one address and one MAC ask 200 times each at once, and none is taken for the other", async () => {
+  test("two guests with one address and one MAC get their own answers in 200 concurrent requests each", async () => {
     const before = node.net.echoes;
     const asking = await Promise.all([askOften(guests.a, 200), askOften(guests.b, 200)]);
     await until(async () => node.net.echoes >= before + 400, "all requests");
@@ -72,7 +72,7 @@ describe.skipIf(whyNotOvs() !== null)("guests of one bridge with the userspace d
     },
   );
 
-  test("a neighbour that takes the address and the MAC of another is not taken for it, and takes nothing from it", async () => {
+  test("a guest that takes the address and MAC of another gets no answer of it, and disturbs none", async () => {
     const neighbour = "neigh replace 10.0.0.1 lladdr 02:de:ad:00:00:01 dev eth0 nud permanent";
     const route = "route replace default via 10.0.0.1 dev eth0 onlink";
     const address = ["address flush dev eth0", "address add 10.0.0.5/24 dev eth0"];
@@ -92,7 +92,7 @@ describe.skipIf(whyNotOvs() !== null)("guests of one bridge with the userspace d
     await until(async () => (await whoIs(guests.d)) === "net-d", "the neighbour with its own MAC");
   });
 
-  test("a claim to be the metadata service reaches nobody and is not believed", async () => {
+  test("an ARP claim of the metadata address reaches no guest", async () => {
     const heard = await Promise.all([
       listenTo("eth0", guests.e.namespace),
       listenTo("eth0", stranger.namespace),
@@ -115,7 +115,7 @@ describe.skipIf(whyNotOvs() !== null)("guests of one bridge with the userspace d
     expect(stdout).toContain(`lladdr ${SERVICE_MAC}`);
   });
 
-  test("a claim in another VLAN goes on, as it is none of ours", async () => {
+  test("an ARP claim in a VLAN without metadata is not blocked", async () => {
     const [one, two] = [
       await node.guest("br-vm", { address: "10.9.0.1/24", port: ["tag=9"] }),
       await node.guest("br-vm", { address: "10.9.0.2/24", port: ["tag=9"] }),
@@ -125,7 +125,7 @@ describe.skipIf(whyNotOvs() !== null)("guests of one bridge with the userspace d
     expect((await heard.stop()).filter((frame) => frame.slice(56, 64) === hexOf(MD))).not.toEqual([]);
   });
 
-  test("a port that is not admitted gets nothing, and all else of it goes on", async () => {
+  test("a port that is not admitted gets no metadata, and its other traffic passes", async () => {
     expect(await whoIs(stranger, "/latest/", 1)).toBe("status 0");
     const ping = (address: string) => stranger.run("ping", ["-c", "1", "-W", "2", address]);
     const plain = await node.guest("br-vm", { address: "10.0.0.50/24" });

@@ -90,7 +90,7 @@ describe.skipIf(whyNotOvs() !== null)("VMs on networks of OVN-Kubernetes", () =>
 
   const ask = (guest: PortGuest, path: string) => guest.ask(path, ["--max-time", "5"]);
 
-  test("two of one address in two networks read their own documents, and a pod that is gone reads none", async () => {
+  test("two with one address in two networks get their own documents, and a removed pod gets none", async () => {
     const [blue, red] = [await vm("blue"), await vm("red")];
     for (const [name, { guest }] of [
       ["blue", blue],

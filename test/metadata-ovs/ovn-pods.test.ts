@@ -62,7 +62,7 @@ describe.skipIf(whyNotOvs() !== null)("pods on networks of OVN-Kubernetes", () =
       () => `${subject}; log: ${node.net.log}`,
     );
 
-  test("two with one address are each themselves, by their pod, network and recorded address", async () => {
+  test("two with one address are identified by pod, network and recorded address", async () => {
     for (const [guest, uid, network] of [
       [a, "uid-a", BLUE],
       [b, "uid-b", GREEN],
@@ -97,7 +97,7 @@ describe.skipIf(whyNotOvs() !== null)("pods on networks of OVN-Kubernetes", () =
     }
   });
 
-  test("a pod whose row goes is nobody at once, and has another port address when it is made anew", async () => {
+  test("a pod whose row is deleted is no longer served, and gets another port address when recreated", async () => {
     const before = address(a);
     await node.ovs.vsctl("del-port", a.port);
     await nobody(a);
@@ -126,7 +126,7 @@ describe.skipIf(whyNotOvs() !== null)("pods on networks of OVN-Kubernetes", () =
     await isServed(a, "pod/uid-a");
   });
 
-  test("metadata-net that starts while Open vSwitch's database is away serves whom it knows, and nobody else's rows go", async () => {
+  test("metadata-net that starts without Open vSwitch's database serves the known guests", async () => {
     const before = [address(a), address(b)];
     await node.net.endNet("SIGKILL");
     await node.ovs.endDatabase();
@@ -142,7 +142,7 @@ describe.skipIf(whyNotOvs() !== null)("pods on networks of OVN-Kubernetes", () =
     expect(address(a)).toBe(before[0]);
   });
 
-  test("a database or a switch that is started anew changes nothing for the guests", async () => {
+  test("a restart of the database or the switch changes nothing for the guests", async () => {
     const before = [address(a), address(b)];
     await node.ovs.endDatabase("SIGKILL");
     await until(() => node.net.log.includes("is lost"), "the loss to be noticed");
@@ -180,7 +180,7 @@ describe.skipIf(whyNotOvs() !== null)("pods on networks of OVN-Kubernetes", () =
     await until(() => Object.keys(problems()).length === 0, "no problem any more");
   });
 
-  test("a pod whose link is gone is nobody, though its row stays", async () => {
+  test("a pod whose link is gone is not served, although its row is there", async () => {
     await node.net.mustRun("ip", ["link", "delete", a.port]);
     await nobody(a);
     const reported = () => node.net.problems()["sandbox-of-uid-a ovn-udn1"] ?? "";

@@ -111,7 +111,7 @@ test("a transaction is carried out whole, or rejected and not at all", async () 
   expect(selected?.rows).toEqual([{ external_ids: ["map", [["mark", "one"]]] }]);
 });
 
-test("a lost connection is made again, with the rows of then", async () => {
+test("a lost connection is reopened, and the rows are read again", async () => {
   await ovs.vsctl("--no-wait", "add-br", "br0");
   const client = follow();
   await client.contact(20_000);
@@ -125,7 +125,7 @@ test("a lost connection is made again, with the rows of then", async () => {
   expect(lines.filter((line) => line.includes("is lost"))).toHaveLength(1);
 });
 
-test("a server that is not there yet is nothing to warn of, and is found when it comes", async () => {
+test("a server that is not running yet causes no warning, and is connected when it starts", async () => {
   await ovs.endDatabase();
   rmSync(ovs.socket, { force: true });
   const client = follow();
@@ -135,7 +135,7 @@ test("a server that is not there yet is nothing to warn of, and is found when it
   expect(await client.contact(20_000)).toBe(true);
 });
 
-test("a database that the server does not have is said once, and asked for again", async () => {
+test("a missing database is logged once, and requested again", async () => {
   const client = follow(ovs.socket, "OVN_Northbound");
   expect(await client.contact(1_000)).toBe(false);
   expect(lines.filter((line) => line.includes("cannot be used"))).toHaveLength(1);
@@ -189,7 +189,7 @@ test("the server's echo is answered, in whatever pieces it comes, and what is no
   }
 });
 
-test("changes are told: those of rows, a loss, and that the server is there again", async () => {
+test("listeners are notified of changed rows, a lost connection and a new one", async () => {
   const client = follow();
   await client.contact(20_000);
   expect(changes).toBe(1);

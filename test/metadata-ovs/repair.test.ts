@@ -73,7 +73,7 @@ describe.skipIf(whyNotOvs() !== null)("a bridge with the userspace datapath that
     expect(await node.doors()).toEqual([door]);
   });
 
-  test("a bridge that is made anew serves its guests again", async () => {
+  test("a recreated bridge serves its guests again", async () => {
     await node.ovs.vsctl("del-br", "br-vm");
     await until(() => Object.keys(node.net.problems()).length === 2, "both to be reported");
     await node.bridge("br-vm");
@@ -81,7 +81,7 @@ describe.skipIf(whyNotOvs() !== null)("a bridge with the userspace datapath that
     await served();
   });
 
-  test("a link that is made anew under its name is nobody's", async () => {
+  test("a recreated link is not served", async () => {
     await node.net.mustRun("ip", ["link", "delete", b.port]);
     const heir = await node.guest("br-vm", { address: "10.0.0.5/24", mac: b.mac });
     await node.net.mustRun("ip", ["link", "set", heir.port, "down"]);
@@ -93,7 +93,7 @@ describe.skipIf(whyNotOvs() !== null)("a bridge with the userspace datapath that
     expect(await whoIs(a)).toBe("net-a");
   });
 
-  test("a port that gets the number of a deleted one is nobody's", async () => {
+  test("a port that gets the number of a deleted one is not served", async () => {
     const number = async (link: string) => Number(await node.ovs.vsctl("get", "interface", link, "ofport"));
     const old = await number(b.port);
     await node.ovs.endSwitch("SIGKILL");
@@ -117,7 +117,7 @@ describe.skipIf(whyNotOvs() !== null)("a bridge with the userspace datapath that
     expect(await whoIs(heir, "/latest/", 2)).toBe("status 0");
   });
 
-  test("metadata-net killed leaves guests served, and adopts what it finds without a change", async () => {
+  test("guests are served while metadata-net is killed, and its successor adopts everything without a change", async () => {
     const before = await node.flows();
     await node.net.endNet("SIGKILL");
     expect(await whoIs(a)).toBe("net-a");
@@ -129,7 +129,7 @@ describe.skipIf(whyNotOvs() !== null)("a bridge with the userspace datapath that
   });
 
   // Without it the userspace datapath forwards nothing at all.
-  test("ovsdb-server killed and started again serves its guests again, and ports that come later", async () => {
+  test("after a restart of ovsdb-server its guests and later ports are served", async () => {
     await node.ovs.endDatabase("SIGKILL");
     await pause(500);
     await node.ovs.startDatabase();
@@ -140,7 +140,7 @@ describe.skipIf(whyNotOvs() !== null)("a bridge with the userspace datapath that
     await served();
   });
 
-  test("guests that go take their flows along, and the last one the listener's port", async () => {
+  test("flows are removed with their guests, and the listener's port with the last one", async () => {
     const both = (await node.flows()).length;
     expect(await node.net.wanted(a.on("net-a"))).toEqual({});
     expect(await whoIs(b, "/latest/", 1)).toBe("status 0");

@@ -237,7 +237,7 @@ describe("endpoints", () => {
     expect(answers.slice(3)).toEqual(answers.slice(0, 3));
   });
 
-  test("are skipped when they are gone, whatever the method, because nothing was sent", async () => {
+  test("that refuse the connection are skipped for every method, because nothing was sent", async () => {
     await pods[1]?.stop();
     for (const method of ["GET", "POST", "PUT"]) {
       for (let n = 0; n < 3; n++) expect((await guest("/", { method, body: "x" })).status).toBe(200);
@@ -245,7 +245,7 @@ describe("endpoints", () => {
     expect([...(pods[0]?.bodies ?? []), ...(pods[2]?.bodies ?? [])]).toHaveLength(9);
   });
 
-  test("are not skipped once they have begun to answer, because another would repeat the request", async () => {
+  test("that close the connection after the request are not skipped, because another would repeat it", async () => {
     for (const pod of pods) pod.answer = (_, response) => response.socket?.destroy();
     expect((await guest("/", { method: "POST", body: "x" })).status).toBe(502);
     expect(pods.flatMap(({ bodies }) => bodies)).toHaveLength(1);
@@ -259,12 +259,12 @@ describe("endpoints", () => {
     expect(log.join("")).toContain("no ready endpoint on this node");
   });
 
-  test("are a 504 after one time-out when they hang", async () => {
+  test("that hang are a 504 after one time-out", async () => {
     for (const pod of pods) pod.answer = () => {};
     expect((await guest("/")).status).toBe(504);
   });
 
-  test("are a 503 with a retry while they are not known yet", async () => {
+  test("are a 503 with Retry-After while they are not known yet", async () => {
     apiAway = true;
     const { status, headers } = await guest("/");
     expect([status, headers["retry-after"]]).toEqual([503, "1"]);

@@ -19,13 +19,13 @@ beforeEach(() => {
   server.identity.known.set(`blue ${SUBJECT}`, identity());
 });
 
-describe("who asks", () => {
-  test("is who is behind the port, not who has the address", async () => {
+describe("the guest behind a request", () => {
+  test("is identified by its port, not by its address", async () => {
     server.identity.known.set("blue 10.10.0.5", otherVm(OTHER));
     expect((await server.ask(META_DATA, { subject: SUBJECT })).json().uuid).toBe(UUID);
   });
 
-  test("are two guests of one address on one network, by their ports", async () => {
+  test("is told apart by its port from another one with the same address", async () => {
     server.identity.known.set("blue container/other/net1", otherVm(OTHER));
     const uuids = await Promise.all(
       [SUBJECT, "container/other/net1", SUBJECT].map(
@@ -47,7 +47,7 @@ describe("who asks", () => {
     expect((await server.ask(META_DATA, { subject })).json().uuid).toBe(OTHER);
   });
 
-  test("is nobody once the container is gone, though another guest has the address", async () => {
+  test("is unknown once its container is gone, although another guest has the address", async () => {
     server.identity.known.delete(`blue ${SUBJECT}`);
     server.identity.known.set("blue 10.10.0.5", otherVm(OTHER));
     const lines = [["x-holdfast-claimed", "10.10.0.77"]] as const;
@@ -74,7 +74,7 @@ describe("who asks", () => {
     ["a pod with an interface", "pod/4711/net1"],
     ["a pod without UID", "pod/"],
     ["a broken spelling", "container/one/%zz"],
-  ])("is refused with a subject that is none: %s", async (_, subject) => {
+  ])("is refused with an invalid subject: %s", async (_, subject) => {
     const before = server.identity.asked.length;
     expect((await server.ask("/openstack", { subject })).status).toBe(400);
     expect(server.identity.asked.length).toBe(before);
@@ -112,7 +112,7 @@ describe("whether a token is required", () => {
   });
 });
 
-describe("a backend is told", () => {
+describe("a backend receives", () => {
   let nova: StandInNova;
   let forwarding: MetadataServer;
   beforeAll(async () => {

@@ -46,7 +46,7 @@ function logged() {
   return { told, look, pass, timers, log };
 }
 
-test("a link that goes before its DEL is told of to nobody", () => {
+test("a link that is gone for a moment before its DEL is not reported", () => {
   const { told, look, pass, timers } = logged();
   look([GONE]);
   pass(1_000);
@@ -56,7 +56,7 @@ test("a link that goes before its DEL is told of to nobody", () => {
   expect(timers.size).toBe(0);
 });
 
-test("a guest that is wanted and not served for seconds is told of once, and again for another reason", () => {
+test("a guest that is not served for seconds is reported once for each reason", () => {
   const { told, look, pass } = logged();
   look([GONE]);
   expect(told).toEqual([]);
@@ -68,13 +68,13 @@ test("a guest that is wanted and not served for seconds is told of once, and aga
   expect(told).toEqual(["its link is gone", "another"]);
 });
 
-test("what can never be served is told of at once", () => {
+test("a guest that can never be served is reported at once", () => {
   const { told, look } = logged();
   look([{ ...GONE, kind: "final", problem: "macvlan" }]);
   expect(told).toEqual(["macvlan"]);
 });
 
-test("nothing is told after the end", () => {
+test("nothing is reported after stop", () => {
   const { told, look, pass, log } = logged();
   look([GONE]);
   log.stop();

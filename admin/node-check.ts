@@ -31,7 +31,7 @@ function checkReady(reason: string | null, found: readonly Finding[]): Finding[]
     {
       invariant: "ready",
       message: `the daemon gives no address now: ${reason}`,
-      hint: "mend what the reason names; the daemon serves again by itself, and its log says more",
+      hint: "fix the cause above; the daemon then serves again by itself, details are in its log",
     },
   ];
 }

@@ -58,7 +58,7 @@ export class ClusterContinuity {
       mark: (network, what) => this.#mark(network, what),
       onWentBack: () => {
         log.error(
-          "the API server has an older state than the one this node has seen (a restored etcd): nobody new gets an address until every node has compared what it holds",
+          "the API server has an older state than the one this node has seen (a restored etcd): no new address is given until every node has compared what it holds",
         );
         options.relist();
         options.compare();
@@ -98,7 +98,7 @@ export class ClusterContinuity {
       log.info("only a connection was cut: the API server was there all the time, and nobody waits");
     else
       log.info(
-        "the API server may have been away: nobody new gets an address until the nodes have had time to compare what they hold",
+        "the API server may have been away: no new address is given until the nodes have had time to compare what they hold",
       );
   }
 
@@ -160,10 +160,7 @@ export class ClusterContinuity {
 
   async #mark(network: string, what: string): Promise<void> {
     const { api, log } = this.#options;
-    log.error(
-      { network },
-      `allocations were taken away: ${what}; nobody new gets an address there meanwhile`,
-    );
+    log.error({ network }, `allocations were taken away: ${what}; no new address of it is given meanwhile`);
     await markRecovering(api, network, what);
     this.#endIn(network, this.#options.recoveryMs);
   }

@@ -69,7 +69,7 @@ const GROUPS: readonly (readonly [heading: string, ...add: ((program: Command, c
 export function buildProgram(clock: Clock): Command {
   const program = new Command("holdfast")
     .description(
-      "Holdfast keeps addresses. It tells who holds which, since when and where, and who did before.",
+      "Holdfast allocates IP addresses and shows who holds each one, since when and where, and who held it before.",
     )
     .usage("<command> [options]")
     .version(VERSION, "--version", "the version of this program")

@@ -27,7 +27,7 @@ export const REFUSALS = {
   CONFIG_UNREADABLE: {
     cniCode: 6,
     say: "the network configuration is not a JSON object: {problem}",
-    hint: "mend spec.config of the NetworkAttachmentDefinition, or the file in the CNI configuration folder",
+    hint: "correct spec.config of the NetworkAttachmentDefinition, or the file in the CNI configuration directory",
   },
   CONFIG_INVALID: {
     cniCode: 7,
@@ -84,7 +84,7 @@ export const REFUSALS = {
   },
   NETWORK_RECOVERING: {
     cniCode: 11,
-    say: "nobody new gets an address of network {network} now: {reason}",
+    say: "no new address of network {network} is given now: {reason}",
     hint: "the runtime tries again; the API server was away, or has an older state than before (a restored etcd); kubectl get ipnetworks and holdfast check tell more",
   },
   STORAGE_FAILED: {

@@ -16,7 +16,7 @@ function recoveringNetworks({ networks }: ClusterSnapshot): Finding[] {
     return [
       {
         invariant: "recovery",
-        message: `network ${object.spec?.network} recovers, and nobody new gets an address there: ${mark}`,
+        message: `network ${object.spec?.network} recovers, and no new address of it is given meanwhile: ${mark}`,
         hint: "allocations were taken away (a restored etcd, or IPAllocations deleted by force); it ends by itself once no node has anything more to put back; see the daemons' logs when it stays",
       },
     ];

@@ -37,7 +37,7 @@ export function addApply(program: Command, clock: Clock): void {
       "a file, <key>=<file>, or a folder of files such as user-data and authorized_keys; may be given again",
       (path: string, before: string[] | undefined) => [...(before ?? []), path],
     )
-    .option("-n, --namespace <name>", "of a name without one", "default")
+    .option("-n, --namespace <name>", "namespace for names given without one", "default")
     .allowExcessArguments()
     .action(
       async (kind: string | undefined, name: string | undefined, options: ApplyOptions, command: Command) => {

@@ -21,7 +21,7 @@ export function addHistory(program: Command, clock: Clock): void {
     .option("--network <name>", "only in this network")
     .option(
       "--limit <number>",
-      "as many periods, the newest first",
+      "show at most this many periods, newest first",
       wholeArgument(1, ITEMS_MAX),
       ITEMS_DEFAULT,
     )

@@ -27,7 +27,7 @@ export function addList(program: Command, clock: Clock): void {
       await printList(formatOf(command), {
         items,
         columns: allocationColumns(clock.wallMs()),
-        empty: filtered ? "no allocations like that" : "no allocations",
+        empty: filtered ? "no allocation matches these filters" : "no allocations",
       });
     });
 }

@@ -96,6 +96,6 @@ function mentionForce(error: unknown): never {
   if (!(error instanceof CommandError) || error.code !== "IN_USE") throw error;
   throw new CommandError(error.message, {
     code: error.code,
-    hint: `${error.hint}. With --force it is taken all the same, and whoever uses it goes on without a right to it`,
+    hint: `${error.hint}. --force releases it anyway: the current user keeps running with an address that can be given to someone else`,
   });
 }

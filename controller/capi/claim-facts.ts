@@ -66,7 +66,7 @@ export function failureOfRefusal(poolName: string, refusal: Refusal): ClaimFailu
     case "NETWORK_RECOVERING":
       return {
         reason: "PoolNotReady",
-        message: `network ${refusal.about.network} recovers: the API server was away or has an older state, and nobody new gets an address until the nodes have put back what they use; it is tried again`,
+        message: `network ${refusal.about.network} recovers: the API server was away or has an older state, and no new address is given until the nodes have put back what they use; it is tried again`,
         isBrief: true,
       };
     case "CONFIG_INVALID":

@@ -294,7 +294,7 @@ function formerOf(
 
 function whyRecovering(object: IPNetwork | null): string | null {
   const mark = object === null ? null : recoveryMark(object);
-  return mark === null ? null : `nobody new gets an address of the network now: ${mark}`;
+  return mark === null ? null : `no new address of the network is given now: ${mark}`;
 }
 
 function isSame(a: Evaluated, b: Evaluated): boolean {

@@ -74,7 +74,7 @@ export class Agent {
   /** Why guests cannot all be served; null: they are. */
   notReady(): string | null {
     if (this.#wanted === null) return "the daemon has not been heard yet";
-    if (!this.#connected) return "the daemon cannot be heard; what was there before is served";
+    if (!this.#connected) return "no answer from the daemon; guests that were served before are served";
     const { failed, count } = this.#parts.ports;
     const problem = this.#problem;
     if (problem !== null) return `no guest is served: ${problem}`;
@@ -143,7 +143,7 @@ export class Agent {
         if (this.#connected || this.#wanted === null)
           log.warn(
             { socket, error: (error as Error).message },
-            "the daemon cannot be heard; everything stays as it is",
+            "no answer from the daemon; keeping the current configuration",
           );
         this.#connected = false;
         this.#applied = null;

@@ -23,7 +23,7 @@ export function portFindings(reports: PortReports, { ports, ovnNetworks }: Wante
     return [
       finding(
         `no guest of this node gets metadata: ${reports.problem}`,
-        "mend what the reason names; metadata-net tries again every few seconds, and its log says more",
+        "fix the cause above; metadata-net retries every few seconds, details are in its log",
       ),
     ];
   }
@@ -40,7 +40,7 @@ function failedPort({ containerId, interface: name, kind, problem }: FailedPort,
     `interface ${name} of container ${containerId} on network ${network} gets no metadata: ${problem}`,
     kind === "final"
       ? "attach the guest by a plugin that leaves an end of its interface on the node, or apply the network without metadata"
-      : "mend what the reason names; metadata-net tries again every few seconds, and its log says more",
+      : "fix the cause above; metadata-net retries every few seconds, details are in its log",
   );
 }
 

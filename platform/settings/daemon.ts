@@ -98,7 +98,7 @@ export const DAEMON_SETTINGS = {
     min: 1,
     max: 3_600,
     default: 30,
-    meaning: "how long nobody new gets an address after allocations were found missing",
+    meaning: "how long no new address is given after allocations were found missing",
     more: "It is for Kubernetes, and should be the same on all nodes ([a restored etcd](kubernetes.md#a-restored-etcd))",
   },
   metricsAddress: {

@@ -248,7 +248,7 @@ function parsePublished(text: string, { namespace, name }: ClaimReading) {
     return parseInterfaceAddress(text);
   } catch (error) {
     const key = `status.ips of claim ${namespace}/${name}`;
-    const remedy = `${(error as Error).message}; mend the claim's status`;
+    const remedy = `${(error as Error).message}; correct the claim's status`;
     throw new RefusalError(refuse("REQUEST_INVALID", { key, value: String(text), remedy }));
   }
 }

@@ -36,7 +36,7 @@ export async function checkNode(
   for (const network of recovering) {
     findings.push({
       invariant: "recovery",
-      message: `network ${network} recovers: its allocations had been taken away, and nobody new gets an address there`,
+      message: `network ${network} recovers: its allocations had been taken away, and no new address of it is given meanwhile`,
       hint: "it ends by itself once no node has anything more to put back; find out who restored etcd or deleted IPAllocations",
     });
   }

@@ -80,7 +80,7 @@ export function openDatabase(folder: string, clock: Clock): Database.Database {
       throw Object.assign(new Error(`${problem}: ${remedy}`), { code });
     }
     const remedy =
-      "expected a writable folder on a sound local disk with room; mend it, or give another --state";
+      "expected a writable folder on a sound local disk with room; fix it, or give another --state";
     throw Object.assign(new Error(`state folder ${folder} cannot be used: ${message}; ${remedy}`), { code });
   }
 }

@@ -33,7 +33,7 @@ test("a socket that does not exist is reported with how to start the daemon", as
   expect(await cli(socket, "networks")).toEqual({
     code: 3,
     stdout: "",
-    stderr: `error: the daemon is not reachable at ${socket}: there is no such socket; the daemon is not running, or serves another one\nhint: ${START}\n`,
+    stderr: `error: the daemon is not reachable at ${socket}: socket not found: the daemon is not running, or listens on another path\nhint: ${START}\n`,
   });
 });
 

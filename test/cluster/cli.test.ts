@@ -404,7 +404,7 @@ test("release frees an address, and requires --force if it is in use", async () 
   expect((await json("list", "--address", "10.0.0.50")).items).toMatchObject([{ state: "Cooling" }]);
   const inUse = await release("10.0.0.1");
   expect(inUse.code).toBe(1);
-  expect(inUse.stderr).toContain("With --force it is taken all the same");
+  expect(inUse.stderr).toContain("--force releases it anyway");
   expect(await release("10.0.0.51")).toMatchObject({ code: 1 });
 });
 

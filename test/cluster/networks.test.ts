@@ -180,34 +180,31 @@ test("repeated ADDs and DELs succeed after the NAD is deleted", async () => {
   await world.becomes(network, ips[0] as string, "Cooling");
 });
 
-test.each(["selection element", "runtimeConfig"])(
-  "a requested address is given or refused: %s",
-  async (where) => {
-    const name = where === "runtimeConfig" ? "asked-runtime" : "asked-element";
-    const network = await world.network(name);
-    let count = 0;
-    const ask = async (node: string, ip: string) => {
-      count += 1;
-      const element = where === "runtimeConfig" ? {} : { ips: [ip] };
-      const pod = await world.pod(`${name}-${count}`, node, network, element);
-      const runtimeConfig = where === "runtimeConfig" ? { ips: [ip] } : {};
-      return { pod, options: { config: { ...JSON.parse(network.config), runtimeConfig } } };
-    };
-    const first = await ask("node-a", "10.0.0.50/24");
-    expect(await world.given(first.pod, network, first.options)).toEqual(["10.0.0.50/24"]);
-    for (const node of ["node-a", "node-b"]) {
-      const second = await ask(node, "10.0.0.50");
-      expect(await world.refused(second.pod, network, 120, second.options)).toContain(
-        `10.0.0.50 is held by pod shop/${first.pod.metadata.name} (net1)`,
-      );
-    }
-    const outside = await ask("node-b", "10.1.0.50");
-    expect(await world.refused(outside.pod, network, 121, outside.options)).toContain("10.1.0.50 is not in");
-    const mask = await ask("node-b", "10.0.0.51/16");
-    expect(await world.refused(mask.pod, network, 7, mask.options)).toContain("10.0.0.51/16");
-    expect(await world.allocations(network)).toHaveLength(1);
-  },
-);
+test.each(["selection element", "runtimeConfig"])("an address can be requested by %s", async (where) => {
+  const name = where === "runtimeConfig" ? "asked-runtime" : "asked-element";
+  const network = await world.network(name);
+  let count = 0;
+  const ask = async (node: string, ip: string) => {
+    count += 1;
+    const element = where === "runtimeConfig" ? {} : { ips: [ip] };
+    const pod = await world.pod(`${name}-${count}`, node, network, element);
+    const runtimeConfig = where === "runtimeConfig" ? { ips: [ip] } : {};
+    return { pod, options: { config: { ...JSON.parse(network.config), runtimeConfig } } };
+  };
+  const first = await ask("node-a", "10.0.0.50/24");
+  expect(await world.given(first.pod, network, first.options)).toEqual(["10.0.0.50/24"]);
+  for (const node of ["node-a", "node-b"]) {
+    const second = await ask(node, "10.0.0.50");
+    expect(await world.refused(second.pod, network, 120, second.options)).toContain(
+      `10.0.0.50 is held by pod shop/${first.pod.metadata.name} (net1)`,
+    );
+  }
+  const outside = await ask("node-b", "10.1.0.50");
+  expect(await world.refused(outside.pod, network, 121, outside.options)).toContain("10.1.0.50 is not in");
+  const mask = await ask("node-b", "10.0.0.51/16");
+  expect(await world.refused(mask.pod, network, 7, mask.options)).toContain("10.0.0.51/16");
+  expect(await world.allocations(network)).toHaveLength(1);
+});
 
 test("an interface can be hot-plugged and unplugged while the pod runs", async () => {
   const [network, extra] = [await world.network("plugged"), await world.network("extra")];

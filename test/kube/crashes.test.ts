@@ -56,41 +56,38 @@ const POINTS = [
 
 const KILLS = POINTS.flatMap((point) => PAIRS.map((pair) => ({ point, pair, who: pair.join(" and ") })));
 
-test.each(KILLS)(
-  "a daemon that is killed at $point gives the addresses on the repeat: $who",
-  async ({ point, pair }) => {
-    const one = async (kind: "pod" | "vm", net: Network, node: NodeDaemon) => {
-      const HOLDFAST_KILL_POINT = point;
-      await node.restart("SIGTERM", { wait: false, env: { HOLDFAST_KILL_POINT } });
-      const guest = kind === "pod" ? await world.guest(net, node.name) : await world.vmGuest(net, node.name);
-      // Refused until it is ready, cut short where the point is.
-      await until(
-        async () => {
-          const answer = await node.add(guest.pod, guest.options);
-          expect(answer.code, `answered although killed: ${answer.stdout}`).not.toBe(0);
-          return node.process.signalCode !== null;
-        },
-        () => `the kill at ${point}; log: ${node.log}`,
-      );
-      await died(node);
-      const before = kind === "pod" ? [] : await world.published(guest);
-      await node.restart();
-      const ips = await added(node, guest);
-      expect(ips).toHaveLength(net === nets.dual ? 2 : 1);
-      if (before.length > 0) expect(ips).toEqual(before);
-      if (kind === "vm") expect(await world.published(guest)).toEqual(ips);
-      return [guest, ips] as const;
-    };
-    const held = await Promise.all(
-      pair.map(([kind, stack], at) => one(kind, nets[stack], nodes[at] as NodeDaemon)),
+test.each(KILLS)("a repeated ADD succeeds after a kill at $point: $who", async ({ point, pair }) => {
+  const one = async (kind: "pod" | "vm", net: Network, node: NodeDaemon) => {
+    const HOLDFAST_KILL_POINT = point;
+    await node.restart("SIGTERM", { wait: false, env: { HOLDFAST_KILL_POINT } });
+    const guest = kind === "pod" ? await world.guest(net, node.name) : await world.vmGuest(net, node.name);
+    // Refused until it is ready, cut short where the point is.
+    await until(
+      async () => {
+        const answer = await node.add(guest.pod, guest.options);
+        expect(answer.code, `answered although killed: ${answer.stdout}`).not.toBe(0);
+        return node.process.signalCode !== null;
+      },
+      () => `the kill at ${point}; log: ${node.log}`,
     );
-    await settled([...vms, ...held]);
-    for (const [at, [guest]] of held.entries()) await deleted(nodes[at] as NodeDaemon, guest);
-    vms.push(...held.filter(([guest]) => guest.vm !== null));
-    await settled(vms);
-    expect((await attachedAnywhere()).length).toBe(0);
-  },
-);
+    await died(node);
+    const before = kind === "pod" ? [] : await world.published(guest);
+    await node.restart();
+    const ips = await added(node, guest);
+    expect(ips).toHaveLength(net === nets.dual ? 2 : 1);
+    if (before.length > 0) expect(ips).toEqual(before);
+    if (kind === "vm") expect(await world.published(guest)).toEqual(ips);
+    return [guest, ips] as const;
+  };
+  const held = await Promise.all(
+    pair.map(([kind, stack], at) => one(kind, nets[stack], nodes[at] as NodeDaemon)),
+  );
+  await settled([...vms, ...held]);
+  for (const [at, [guest]] of held.entries()) await deleted(nodes[at] as NodeDaemon, guest);
+  vms.push(...held.filter(([guest]) => guest.vm !== null));
+  await settled(vms);
+  expect((await attachedAnywhere()).length).toBe(0);
+});
 
 async function settled(guests: readonly (readonly [Guest, readonly string[]])[]): Promise<void> {
   const of = (net: Network) => guests.filter(([guest]) => guest.network === net);

@@ -105,7 +105,7 @@ test("check reports a recovering network and a missing claim list, and the list 
   const inCluster = () =>
     run(process.execPath, [HOLDFAST, "--kubeconfig", kubeconfig, "check", "--grace", "0"]);
   expect((await inCluster()).stdout).toContain(
-    "network named recovers, and nobody new gets an address there: somebody, some time",
+    "network named recovers, and no new address of it is given meanwhile: somebody, some time",
   );
   /** The node may still be comparing after what the server went through, and mends the list at once. */
   const untilNamed = (check: typeof inCluster, finding: RegExp) =>

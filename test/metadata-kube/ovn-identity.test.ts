@@ -236,7 +236,7 @@ test("the requests of a boot cost three reads, and an unreachable API server is 
   await world.advance(1_100);
   await expect(identity.find(at(NETWORK, address))).rejects.toMatchObject({ name: "IdentityAway" });
   await expect(identity.find(at(NETWORK, "10.20.200.200"))).rejects.toMatchObject({ name: "IdentityAway" });
-  expect(identity.notReady()).toBe("the API server cannot be heard");
+  expect(identity.notReady()).toBe("no answer from the API server");
   await cluster.startApiServer();
   await known();
   await world.until(() => identity.notReady() === null, "the server to be heard again");

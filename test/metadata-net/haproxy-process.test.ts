@@ -93,11 +93,7 @@ test.skipIf(whyNotReal() !== null)(
   },
 );
 
-test.skipIf(whyNotReal() !== null)(
-  "several reloads in a row do not count as an exit of haproxy",
-  async () => {
-    const { haproxy, text } = scriptedHaproxy('exec -a haproxy haproxy "$@"');
-    for (let reload = 0; reload < 20; reload += 1)
-      expect(await haproxy.serve(text)).toEqual({ outcome: "ok" });
-  },
-);
+test.skipIf(whyNotReal() !== null)("several reloads in a row do not count as an exit", async () => {
+  const { haproxy, text } = scriptedHaproxy('exec -a haproxy haproxy "$@"');
+  for (let reload = 0; reload < 20; reload += 1) expect(await haproxy.serve(text)).toEqual({ outcome: "ok" });
+});

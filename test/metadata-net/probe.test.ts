@@ -55,31 +55,28 @@ test.skipIf(reason !== null)("nothing of a probe is left on the machine", async 
   expect((await run("ls", [join(folder, "net")])).code).not.toBe(0);
 });
 
-test.skipIf(reason !== null)(
-  "missing tools or kernel features are named, and the exit code is 1",
-  async () => {
-    const noForward = await probe({ nft: "text=$(cat); case $text in *fwd*) exit 1 ;; *) exit 0 ;; esac" });
-    expect(noForward.part("ingress")).toMatchObject({
-      ok: false,
-      notes: [expect.stringContaining("NFT_FWD_NETDEV")],
-    });
-    const noNamespaces = await probe({
-      haproxy: 'echo "HAProxy version 2.8.1 2023/07/03"; echo "Feature list : -NS +POLL"',
-    });
-    expect(noNamespaces.part("haproxy")).toMatchObject({
-      ok: false,
-      notes: [expect.stringContaining("USE_NS")],
-    });
-    expect(noNamespaces).toMatchObject({ code: 1, found: { served: false } });
-    const old = await probe({
-      haproxy: 'echo "HA-Proxy version 2.4.22 2023/02/14"; echo "Feature list : +NS"',
-    });
-    expect(old.part("haproxy")).toMatchObject({
-      ok: false,
-      notes: [expect.stringContaining("older than 2.6")],
-    });
-  },
-);
+test.skipIf(reason !== null)("what is missing is named, and the exit code is 1", async () => {
+  const noForward = await probe({ nft: "text=$(cat); case $text in *fwd*) exit 1 ;; *) exit 0 ;; esac" });
+  expect(noForward.part("ingress")).toMatchObject({
+    ok: false,
+    notes: [expect.stringContaining("NFT_FWD_NETDEV")],
+  });
+  const noNamespaces = await probe({
+    haproxy: 'echo "HAProxy version 2.8.1 2023/07/03"; echo "Feature list : -NS +POLL"',
+  });
+  expect(noNamespaces.part("haproxy")).toMatchObject({
+    ok: false,
+    notes: [expect.stringContaining("USE_NS")],
+  });
+  expect(noNamespaces).toMatchObject({ code: 1, found: { served: false } });
+  const old = await probe({
+    haproxy: 'echo "HA-Proxy version 2.4.22 2023/02/14"; echo "Feature list : +NS"',
+  });
+  expect(old.part("haproxy")).toMatchObject({
+    ok: false,
+    notes: [expect.stringContaining("older than 2.6")],
+  });
+});
 
 test.skipIf(reason !== null)(
   "Open vSwitch and OVN's database of the node are asked; a node without them serves all others",

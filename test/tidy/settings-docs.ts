@@ -36,7 +36,7 @@ function settingsText(name: ProcessName): string {
   const hidden = lines(true);
   return hidden === ""
     ? lines(false)
-    : `${lines(false)}\nAccepted as well, but nothing tells an operator which other value would be better:\n\n${hidden}`;
+    : `${lines(false)}\nAdvanced settings; the defaults suit nearly every installation:\n\n${hidden}`;
 }
 
 function describe(name: string, setting: Setting): string {

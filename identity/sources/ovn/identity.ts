@@ -68,7 +68,7 @@ export class OvnIdentity implements IdentitySource {
   /** Why identities cannot be determined; null: they can. */
   notReady(): string | null {
     if (!this.#watch.known) return "the pods of the network are not known yet: the API server does not say";
-    return this.#watch.deaf ? "the API server cannot be heard" : null;
+    return this.#watch.deaf ? "no answer from the API server" : null;
   }
 
   /** Does not close the API's client. */

@@ -272,7 +272,7 @@ export class Balancers {
         if (this.#heard !== false)
           log.warn(
             { socket, problem: (error as Error).message },
-            "the metadata server cannot be heard; balancers stay as they are",
+            "no answer from the metadata server; keeping the current balancers",
           );
         this.#heard = false;
         await sleep(clock, awayMs, this.#stopping.signal);

@@ -117,7 +117,7 @@ async function inProcess(of: NodeAdminApi | ClusterAdmin, asked: Asked): Promise
   }
 }
 
-test("each route is answered by both a node and a cluster, or is listed as the one's alone", () => {
+test("each route is answered by both a node and a cluster, or is listed as answered by one of them", () => {
   const named = (wanted: (route: (typeof ROUTES)[number]) => boolean) =>
     ROUTES.filter(wanted).map(({ method, path }) => `${method} ${path}`);
   expect(named(({ node: n, cluster: c }) => n !== null && c !== null)).toEqual(BOTH);
@@ -266,7 +266,7 @@ describe("both refuse the same wrong input in the same words", () => {
   });
 });
 
-describe("input that only one side takes", () => {
+describe("input that only a daemon or only a cluster accepts", () => {
   test("a daemon refuses a check's grace, and a cluster refuses questions about one node or its folders", async () => {
     const grace = await overHttp({ method: "GET", path: "/v1/check", query: { grace: "0" } });
     expect(grace.body).toMatchObject({

@@ -119,7 +119,7 @@ describe("a completed pod whose sandbox stays", () => {
     });
   });
 
-  test("has lost nothing when somebody else has the address meanwhile", async () => {
+  test("is not reported as a loss when another owner has the address by now", async () => {
     const { spec } = allocation();
     const next = {
       ...allocation(),

@@ -174,7 +174,7 @@ test("after a 401 the credentials are read again at once, and only a second 401 
   expect(api.asked.length).toBeLessThan(20);
 });
 
-test("credentials that never come hold no request beyond its deadline", async () => {
+test("a request waits for credentials no longer than its deadline", async () => {
   const client = api.client({}, { authHeaders: () => new Promise(() => {}) });
   await expect(client.send(get("/x", 150))).rejects.toThrow(ApiAway);
   const failing = { authHeaders: () => Promise.reject(new Error("plug-in crashed")) };

@@ -74,7 +74,7 @@ function hosts(first: number, count: number): string[] {
   return Array.from({ length: count }, (_, index) => `10.31.0.${first + index}`);
 }
 
-test("of two pods that report an address the older one has it, unless it is between two sandboxes", () => {
+test("an address that two pods report belongs to the older one, unless that has no sandbox", () => {
   const twice = (conditions: object[]) => {
     const candidates = new ImportCandidates("blue", { definitions: ownedByShop(), nodes: null });
     const annotations = {

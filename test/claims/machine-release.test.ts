@@ -180,7 +180,7 @@ function onceBefore(method: KubeRequest["method"], part: string, act: () => void
   };
 }
 
-test("the IPAddress is deleted before the allocation is let go, each at the version that was read", async () => {
+test("the IPAddress is deleted before the allocation is released, each at the version that was read", async () => {
   await cluster.sweepFor(40);
   expect(cluster.written).toEqual(["DELETE ipaddresses", "PUT ipallocations"]);
   const [withdrawn, cooled] = cluster.api.writes;
@@ -192,7 +192,7 @@ test("the IPAddress is deleted before the allocation is let go, each at the vers
   expect(cluster.state).toBe("Cooling");
 });
 
-test.each(["v1beta1", "v1alpha1"] as const)("what only %s serves is found there", async (version) => {
+test.each(["v1beta1", "v1alpha1"] as const)("objects that only %s serves are found", async (version) => {
   cluster = new SweptMachines(version);
   cluster.release();
   await cluster.sweepFor(40);
@@ -204,7 +204,7 @@ test.each([
   ["before the IPAddress is deleted", "DELETE", "/ipaddresses/", "10.0.0.5"],
   ["after it was deleted", "PUT", "/ipallocations/", undefined],
 ] as const)(
-  "a controller that ends %s leaves what another one finishes",
+  "a release that a controller left %s is completed by another one",
   async (_when, method, part, left) => {
     onceBefore(method, part, () => {
       throw new ApiAway("the controller has ended");
@@ -219,7 +219,7 @@ test.each([
   },
 );
 
-test("an IPAddress that another controller made of a released address is deleted, and the address goes on cooling", async () => {
+test("an IPAddress that another controller creates for a cooling address is deleted", async () => {
   await cluster.sweepFor(40);
   cluster.tell("10.0.0.5");
   await cluster.sweepFor(40);
@@ -244,7 +244,7 @@ test("an IPAddress of the same address on another network stays when the address
   expect([cluster.state, cluster.told]).toEqual(["Cooling", "10.0.0.5"]);
 });
 
-test("a second address of a living claim goes only when the one that its IPAddress tells is its own", async () => {
+test("a second address of a living claim is released only if the claim holds the one in its IPAddress", async () => {
   const other = parseInterfaceAddress("10.0.0.6/24");
   cluster.claim("c1");
   cluster.tell("10.0.0.6");
@@ -321,7 +321,7 @@ test("a Cluster that was paused since the cache saw it keeps the address", async
 test.each([
   ["claims", "/apis/ipam.cluster.x-k8s.io/"],
   ["Clusters", "/apis/cluster.x-k8s.io/"],
-])("a kind that is not served is no absence: %s", async (_kind, path) => {
+])("a kind that is not served does not count as a missing object: %s", async (_kind, path) => {
   cluster.api.missing.add(path);
   await cluster.sweepFor(100);
   expect(cluster.state).toBe("Bound");
@@ -340,7 +340,7 @@ test("a Cluster whose pause only this controller has seen keeps the address, tho
   expect(cluster.state).toBe("Bound");
 });
 
-test("a namespace that is there after all keeps the address of a Cluster that is gone", async () => {
+test("an existing namespace keeps the address of a Cluster that is gone", async () => {
   cluster.api.remove(`${cluster.clusters}/prod`);
   cluster.namespace = { kind: "absent" };
   await cluster.sweepFor(100);

@@ -46,7 +46,7 @@ test.each<[keyof typeof ANSWERS, string, string]>([
   ["invalid", "refused", "refused"],
   ["bad request", "refused", "refused"],
   ["too large", "refused", "refused"],
-])("an answer %s means %s to a read and %s to a write", (name, read, written) => {
+])("an answer %s counts as %s for a read and %s for a write", (name, read, written) => {
   const answer = answerOf(name);
   expect(readingOf(answer, PATH).kind).toBe(read);
   expect(writeOutcomeOf(answer, PATH).kind).toBe(written);

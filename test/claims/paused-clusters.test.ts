@@ -87,7 +87,7 @@ test("a pause is written once, to the networks where the Cluster's machines have
   expect(api.at(`${NETWORKS_PATH}/blue`).status.size, "what others write stays").toBe("1");
 });
 
-test("a Cluster that nobody pauses costs nothing", async () => {
+test("a Cluster without a pause causes no requests", async () => {
   expect(note("prod", false)).toBe(false);
   await clusters.runPass(signal);
   expect(api.writes).toEqual([]);
@@ -129,7 +129,7 @@ test("the record goes with the last address of the Cluster's machines", async ()
   expect(listed("blue")).toEqual([]);
 });
 
-test("a controller that may not write remembers, and writes when it may", async () => {
+test("a pause that could not be written is written once the controller may write", async () => {
   idle = "another controller works";
   note("prod", true);
   await clusters.runPass(signal);
@@ -140,7 +140,7 @@ test("a controller that may not write remembers, and writes when it may", async 
   expect(listed("blue")).toEqual(["shop/prod"]);
 });
 
-test("a network that cannot be written does not hold up another, and comes again", async () => {
+test("a network that cannot be written does not delay others, and is retried", async () => {
   note("prod", true);
   note("test", true);
   api.before = ({ method, path }) => {
@@ -153,7 +153,7 @@ test("a network that cannot be written does not hold up another, and comes again
   expect(listed("blue")).toEqual(["shop/prod"]);
 });
 
-test("a namespace is read once it is asked for, again in each pass, and forgotten when nobody asks any more", async () => {
+test("a requested namespace is read in each pass, and forgotten when it is no longer requested", async () => {
   let asked = 0;
   const namespaces = new AskedNamespaces(api, () => {
     asked += 1;

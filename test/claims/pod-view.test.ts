@@ -319,7 +319,7 @@ describe("the addresses of a pod by its annotations", () => {
   });
 });
 
-test("a pod that has ended has none of the addresses that its status and annotations tell further", () => {
+test("a pod that has ended has no address, whatever its status and annotations list", () => {
   const annotations = {
     [STATUS]: JSON.stringify([{ name: "shop/blue", interface: "net1", ips: ["10.0.0.7"] }]),
   };

@@ -35,7 +35,7 @@ describe("the owner of a network that nobody has recorded", () => {
     expect(await ownerBy({ isAhead: true })).toBe("bank");
   });
 
-  test("is told by what the watch has delivered, without a list", async () => {
+  test("is found in the watch's cache without a list", async () => {
     expect(await ownerBy({ isAhead: false })).toBe("shop");
   });
 });

@@ -149,7 +149,7 @@ test.each([
   expect(problemsOf(object)).toHaveLength(expected.length);
 });
 
-test("a wrong reference of before does not keep its network from being changed and deleted", () => {
+test("a network whose reference was invalid before the policy can be changed and deleted", () => {
   const wrong = udn(SECONDARY, { annotation: "bank/md" });
   const finalizers = { ...wrong, metadata: { ...wrong.metadata, finalizers: [] } };
   expect(refusals(finalizers, wrong)).toEqual([]);

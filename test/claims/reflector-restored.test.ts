@@ -84,7 +84,7 @@ test("a restored server that has reached the copy's version a second time is lis
   expect(copy()).toContain("gone node-a");
 });
 
-test("a restored server that goes on from an older version is listed again before it gets there", async () => {
+test("a restored server that continues from an older version is listed before it reaches the known one", async () => {
   const saved = server.save();
   for (let i = 0; i < 20; i += 1) put("lost", `node-${i}`);
   await time.pass(1_000);
@@ -121,7 +121,7 @@ test("an object that has its version of before and other content is taken over f
   expect(copy()).toEqual(["gone node-c", "kept node-a"]);
 });
 
-test("after a connection was cut the server tells the last change again, and nothing is listed", async () => {
+test("after a cut connection the watch resumes from the last change without a list", async () => {
   const before = version();
   put("new");
   await time.pass(1_000);
@@ -133,7 +133,7 @@ test("after a connection was cut the server tells the last change again, and not
   expect(lists).toEqual([""]);
 });
 
-test("a server that remembers the last change no more is listed from its cache, not from etcd", async () => {
+test("a server that no longer remembers the last change is listed from its cache, not from etcd", async () => {
   put("new");
   await time.pass(1_000);
   const seen = version();
@@ -143,7 +143,7 @@ test("a server that remembers the last change no more is listed from its cache, 
   expect(lists).toEqual(["", `${seen}`]);
 });
 
-test("a watch that ends in its time goes on where it was, whatever the server remembers", async () => {
+test("a watch that ends at its time limit resumes where it was", async () => {
   put("new");
   await time.pass(1_000);
   server.etcd.bump(50);

@@ -68,7 +68,7 @@ function recorded(): string[] {
 const turn = (work: { runPass(signal: AbortSignal): Promise<void> }) =>
   work.runPass(new AbortController().signal);
 
-test("of claims that list addresses the younger ones are reserved for although the oldest is refused", async () => {
+test("a refused claim does not prevent younger claims from having their addresses reserved", async () => {
   const claims = new Map(
     [5, 6, 7].map((host) => {
       const name = `vm${host}`;
@@ -87,7 +87,7 @@ test("of claims that list addresses the younger ones are reserved for although t
   expect(adoption.conflictCount).toBe(0);
 });
 
-test("of what pods report everything else is recorded, and what was refused is tried after the others", async () => {
+test("a refused address of a pod does not prevent others from being recorded, and is retried after them", async () => {
   const networks = {
     get items() {
       const object = server.at(`${NETWORKS_PATH}/blue`);

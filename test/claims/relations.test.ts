@@ -583,7 +583,7 @@ for (const [reason, object, known, expected, rules = {}] of CASES) {
   });
 }
 
-test("each fact that a release rests on, made unknown, keeps the address", () => {
+test("an address is kept if any fact that its release depends on is unknown", () => {
   const freeing = new Set(["release", "prune"]);
   const bases = CASES.filter(([, object, known, , rules = {}]) =>
     freeing.has(judge(judged(object), factsOf(known), { ...RULES, ...rules }).kind),
@@ -599,7 +599,7 @@ test("each fact that a release rests on, made unknown, keeps the address", () =>
   expect(bases.length).toBeGreaterThan(10);
 });
 
-test("nothing is released while any fact that was asked for is unknown", () => {
+test("no address is released while any fact that was requested is unknown", () => {
   const pods = fc.record({
     uid: fc.constantFrom("p1", "p2"),
     node: fc.constantFrom("n1", null),

@@ -22,7 +22,7 @@ test.for([
   ["an ordinary pod of the name", { metadata: {} }, false],
   ["a mirror that its node does not own", mirrorOf(LATER, "n2"), false],
   ["the mirror of another manifest", mirrorOf(LATER, "n1"), true],
-] as const)("of a static pod %s tells that it has ended or not", async ([, object, hasSuccessor]) => {
+] as const)("whether a static pod has ended is judged by %s", async ([, object, hasSuccessor]) => {
   const api = new KubeInMemory();
   const metadata = { namespace: "shop", name: "web-n1", uid: "5f2b7c1e-0000-4000-8000-000000000001" };
   if (object !== null) {

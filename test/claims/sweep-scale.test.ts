@@ -125,7 +125,7 @@ describe("100,000 IPv6 allocations", () => {
   for (let index = 0; index < 100_000; index += 1) cluster.allocate(index, { lives: true });
   cluster.allocate(100_000, { lives: false });
 
-  test("one whose owner is gone is freed after its grace, however long a look takes", async () => {
+  test("one whose owner is gone is released after its grace, however long a pass takes", async () => {
     let looks = 0;
     for (; looks < 6 && cluster.states[0] === "Bound"; looks += 1) {
       const startMs = cluster.clock.nowMs;
@@ -165,7 +165,7 @@ test("a canonical address is read without the general parser", () => {
   expect(formatAddress({ family: 6, value: 0xfdn << 120n })).toBe("fd00::");
 });
 
-test("releases that take long do not delay the next look", async () => {
+test("slow releases do not delay the next pass", async () => {
   const cluster = new LargeCluster();
   cluster.allocate(1, { lives: false });
   await cluster.lookFor(20);
@@ -199,7 +199,7 @@ test("a controller that loses and regains its lease keeps what it has seen", asy
 });
 
 describe("the age of the oldest reason to release", () => {
-  test("is 0 during the grace, grows while nothing can be carried out, and is 0 afterwards", async () => {
+  test("is 0 during the grace, grows while releases fail, and is 0 afterwards", async () => {
     const cluster = new LargeCluster();
     cluster.allocate(1, { lives: false });
     await cluster.lookFor(20);
@@ -217,7 +217,7 @@ describe("the age of the oldest reason to release", () => {
     expect(cluster.sweeper.overdueSeconds).toBe(0);
   });
 
-  test("grows even when looks are too far apart to count", async () => {
+  test("grows even when passes are too far apart to count", async () => {
     const cluster = new LargeCluster();
     cluster.allocate(1, { lives: false });
     for (let round = 0; round < 10; round += 1) {

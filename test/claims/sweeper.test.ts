@@ -252,7 +252,7 @@ test("an attachment that is written between the last read and the write keeps th
   expect(cluster.api.writes).toHaveLength(0);
 });
 
-test("a controller stopped between read and write, and continued when the address is another's, does no harm", async () => {
+test("a controller that continues a release after another owner has the address changes nothing", async () => {
   const first = new SweptCluster();
   const second = new SweptCluster({}, first.clock, first.api);
   const object = first.allocate(POD);

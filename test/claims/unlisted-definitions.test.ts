@@ -22,7 +22,7 @@ function nadOf(name: string): object {
   return { metadata, spec: { config: JSON.stringify(config) } };
 }
 
-test("a definition that an ADD has read is forgotten when it was deleted before the watch could tell of it, and no other", async () => {
+test("a definition that an ADD has read is forgotten if it was deleted before the watch delivered it", async () => {
   const api = new KubeInMemory();
   const catalog = new DefinitionCatalog(new VirtualTime().clock());
   for (const name of ["listed", "newer", "deleted"]) catalog.upsert(projectNad(nadOf(name)));

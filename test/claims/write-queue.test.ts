@@ -45,7 +45,7 @@ class Server {
 
 const turn = () => new Promise((resolve) => setImmediate(resolve));
 
-test("ADDs, DELs and housekeeping each have places of their own, and share the rest", async () => {
+test("ADDs, DELs and housekeeping each have reserved slots, and share the others", async () => {
   const server = new Server(32);
   const all = Promise.all([
     server.writes("housekeeping", 40),
@@ -62,7 +62,7 @@ test("ADDs, DELs and housekeeping each have places of their own, and share the r
   expect(server.sent).toHaveLength(120);
 });
 
-test("of those that wait the most urgent goes next, those of one priority in their order", async () => {
+test("waiting writes are sent by priority, then in order of arrival", async () => {
   const server = new Server(1);
   const first = server.write("housekeeping", "first");
   await until(() => server.sent.length === 1, "the first write");
@@ -85,7 +85,7 @@ test("a thousand writes of housekeeping, eight at a time, wait for no timer betw
   expect(left).toBeLessThanOrEqual(0);
 });
 
-test("a place is free again after a write that failed", async () => {
+test("a failed write frees its slot", async () => {
   const { queue } = new Server(1);
   const fails = queue.run("add", Number.MAX_VALUE, () => Promise.reject(new Error("no")));
   const next = queue.run("add", Number.MAX_VALUE, async () => "done");
@@ -93,7 +93,7 @@ test("a place is free again after a write that failed", async () => {
   expect(await next).toBe("done");
 });
 
-test("one whose deadline passes is not sent, and takes no place of others", async () => {
+test("a write whose deadline has passed is not sent, and takes no slot", async () => {
   const server = new Server(1);
   const first = server.write("add", "first");
   await until(() => server.sent.length === 1, "the first write");

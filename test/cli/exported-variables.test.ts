@@ -22,7 +22,7 @@ test.each([
   expect(() => load({}, EXPORTED)).not.toThrow();
 });
 
-test("the controller still refuses a name that nobody knows", () => {
+test("the controller refuses a variable with an unknown name", () => {
   expect(() => loadControllerSettings({}, { HOLDFAST_SWEEPGRACE: "1" })).toThrow("HOLDFAST_SWEEPGRACE");
 });
 

@@ -27,7 +27,7 @@ test("metrics and health are served by TCP, and nothing else is", async () => {
   }
 });
 
-test("a port that is taken keeps nobody from an address, and is served once it is free", async () => {
+test("a metrics port that is in use does not stop ADDs, and is served once it is free", async () => {
   const [port] = await freePorts(1);
   const other = createServer();
   await new Promise<void>((done) => other.listen(port, "127.0.0.1", done));

@@ -41,7 +41,7 @@ describe("a name from outside that would turn the text of a terminal around", ()
     }
   });
 
-  test("and is the same name again for whoever reads the document", async () => {
+  test("and is parsed as the same name", async () => {
     const { stdout } = await daemon.cli("list", "--network", "odd", "-o", "yaml");
     expect(parse(stdout).items[0].owner.name).toBe(name);
     const json = JSON.parse((await daemon.cli("list", "--network", "odd", "-o", "json")).stdout);
@@ -72,7 +72,7 @@ describe.skipIf(!existsSync("/usr/bin/script"))("on a terminal", () => {
     expect((await onTerminal("networks -o json")).stdout).not.toContain(ESCAPE);
   });
 
-  test("a wait of more than a second is explained, and the explanation goes", async () => {
+  test("a wait of more than a second shows its progress, which is erased at the end", async () => {
     daemon.process.kill("SIGSTOP");
     const answer = onTerminal(`backup ${daemon.folder}/slow.db`);
     await pause(2_500);
@@ -121,14 +121,14 @@ describe("a reader that closes early", () => {
     ["list -o json | head -1", "{"],
     ["claims -o yaml | head -1", "apiVersion: v1"],
     ["networks | true", ""],
-  ])("%s ends in peace", async (command, beginning) => {
+  ])("%s exits without an error", async (command, beginning) => {
     const shell = `set -o pipefail; ${process.execPath} ${HOLDFAST} ${command}`;
     const { code, stdout, stderr } = await run("bash", ["-c", shell], { HOLDFAST_SOCKET: daemon.socket });
     expect({ code, stderr }).toEqual({ code: 0, stderr: "" });
     expect(stdout.startsWith(beginning)).toBe(true);
   });
 
-  test("stderr closed changes nothing", async () => {
+  test("a closed stderr is no failure", async () => {
     const shell = `${process.execPath} ${HOLDFAST} show nowhere 2> >(true); sleep 0.1`;
     expect((await run("bash", ["-c", shell], { HOLDFAST_SOCKET: daemon.socket })).stderr).toBe("");
   });
@@ -147,7 +147,7 @@ describe("a reader that closes early", () => {
     });
   });
 
-  test("so is a device that takes nothing; notes that nobody can read are no failure", async () => {
+  test("a full device is a failure for stdout, but not for stderr", async () => {
     const shell = (redirection: string) =>
       run("bash", ["-c", `${process.execPath} ${HOLDFAST} networks ${redirection}`], {
         HOLDFAST_SOCKET: daemon.socket,

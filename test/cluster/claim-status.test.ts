@@ -27,7 +27,7 @@ beforeAll(async () => {
 afterEach(() => world.settled());
 afterAll(() => world?.stop());
 
-test("one write at the first use, none when nothing changes", async () => {
+test("the first use of a claim costs one status write, and a repeat none", async () => {
   const network = await world.network("quiet");
   await world.claim("quiet", "quiet");
   const pod = await podOf("quiet", "node-a", network, "quiet");
@@ -45,7 +45,7 @@ test("one write at the first use, none when nothing changes", async () => {
   expect(await versionOf("quiet")).toBe(version);
 });
 
-test("ownerPod follows every migration with one write, and nothing else changes", async () => {
+test("a migration changes only ownerPod, in one write", async () => {
   const network = await world.network("moving");
   const vm = await world.vm("moving", network);
   const options = { ifname: interfaceOf("moving") };
@@ -66,7 +66,7 @@ test("ownerPod follows every migration with one write, and nothing else changes"
   expect(after).toEqual({ ...status, ownerPod: { name: pod.metadata.name } });
 });
 
-test("the same refusal again and again is written once", async () => {
+test("a repeated refusal is written to the status once", async () => {
   const network = await world.network("nagging");
   await world.claim("nagged", "nagging");
   await world.given(await podOf("holds", "node-a", network, "nagged"), network);
@@ -80,7 +80,7 @@ test("the same refusal again and again is written once", async () => {
   expect((await statusWrites()) - before).toBeLessThanOrEqual(4);
 });
 
-test("conditions of other types survive, whoever wrote them", async () => {
+test("conditions of other types are kept", async () => {
   const network = await world.network("company");
   const lastTransitionTime = "2026-01-01T00:00:00Z";
   const other = {

@@ -68,7 +68,7 @@ test("a request that arrives twice is carried out twice, and its client gets the
   expect(await create("a")).toMatchObject({ status: 409, body: { reason: "AlreadyExists" } });
 });
 
-test("a request that arrives after its client has given up is carried out all the same", async () => {
+test("a request that arrives after its client has given up is carried out", async () => {
   const { server, send, create } = memoryServer();
   server.fates.push({ requestMs: 3_000 });
   await expect(send("POST", ALLOCATIONS, named("late"), 1_000)).rejects.toMatchObject({

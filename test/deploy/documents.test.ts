@@ -74,7 +74,7 @@ test.skipIf(reason !== null)(
   },
 );
 
-test.skipIf(reason !== null)("docs/metadata.md: two lines, and a container asks who it is", async () => {
+test.skipIf(reason !== null)("docs/metadata.md: two lines give a container its identity", async () => {
   const [install, , next] = codeBlocks("docs/metadata.md", "Run it") as [string, string, string];
   expect(install.trim().split("\n")).toHaveLength(2);
   await typed(install);
@@ -109,7 +109,7 @@ test.skipIf(reason !== null)("docs/metadata.md: a VM gets user-data and a key fr
 });
 
 test.skipIf(reason !== null)(
-  "docs/upgrade.md: the same release once more, and what runs goes on",
+  "docs/upgrade.md: an upgrade to the same release leaves running containers connected",
   async () => {
     const [upgrade] = codeBlocks("docs/upgrade.md", "On one node") as [string];
     expect(await typed(upgrade)).toContain("I1  no address has two owners");
@@ -118,7 +118,7 @@ test.skipIf(reason !== null)(
 );
 
 test.skipIf(reason !== null)(
-  "docs/uninstall.md: nothing is left, and an install afterwards serves",
+  "docs/uninstall.md: the uninstall leaves nothing, and a new install works",
   async () => {
     await machine.out("podman rm -f -t 0 web; ip netns delete vm1");
     const [uninstall, rest] = codeBlocks("docs/uninstall.md", "On one node") as [string, string];

@@ -60,7 +60,7 @@ test("licences of others and the SBOM are installed beside what they are about",
   }
 });
 
-test("all of the bundles is installed, with the code that was compiled of them", () => {
+test("all bundles are installed with their compiled code caches", () => {
   const digest = (file: string) => createHash("sha256").update(readFileSync(file)).digest("hex");
   const files = (folder: string) =>
     Object.fromEntries(readdirSync(folder).map((name) => [name, digest(join(folder, name))]));
@@ -150,7 +150,7 @@ test("units without the metadata server's group are installed on no machine that
   expect(stdout).not.toMatch(/\.service|\.conf/);
 });
 
-test("keys of tokens are made once, never over a file that is there, and not beside one that is named elsewhere", async () => {
+test("token keys are created once, and never where a key file exists or is configured", async () => {
   const file = join(target, "keys/metadata.keys");
   const script = join(target, "usr/local/lib/holdfast/bin/make-metadata-keys");
   const make = (env = {}) => run(script, [file, "root"], { PATH: process.env.PATH ?? "", ...env });
@@ -201,7 +201,7 @@ test("keys that the server made for itself are kept, and it cannot have another 
   rmSync(state, { recursive: true });
 });
 
-test("nothing that is installed or deployed can take all memory of a node", () => {
+test("every unit and container has a memory limit", () => {
   const units = readdirSync(join(ROOT, "deploy/systemd")).filter((name) => name.endsWith(".service"));
   expect(units.length).toBeGreaterThan(2);
   for (const unit of units)

@@ -13,7 +13,7 @@ test.each([
   expect(withPriority(`{"level":${level},"msg":"x"}\n`)).toBe(`<${priority}>{"level":${level},"msg":"x"}\n`);
 });
 
-test("the journal's stream is told by its device and inode", () => {
+test("the journal's stream is recognised by its device and inode", () => {
   const { dev, ino } = fstatSync(1);
   expect(isJournal(`${dev}:${ino}`, 1)).toBe(true);
   expect(isJournal(`${dev}:${ino + 1}`, 1)).toBe(false);

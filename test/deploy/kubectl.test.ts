@@ -79,7 +79,7 @@ test("the node's account may look at our definitions, for holdfast check, and at
   api.close();
 });
 
-test("docs/upgrade.md: definitions, then the rest; what is allocated stays, and a daemon set and a deployment of these names are there", async () => {
+test("docs/upgrade.md: an upgrade keeps the allocations and the names of DaemonSet and Deployment", async () => {
   await cluster.api.create(ALLOCATIONS, HELD);
   const [upgrade] = codeBlocks("docs/upgrade.md", "In a cluster") as [string];
   await tryTyped(upgrade.replaceAll(/^(kubectl .* rollout status|holdfast) .*$/gm, ""));
@@ -88,7 +88,7 @@ test("docs/upgrade.md: definitions, then the rest; what is allocated stays, and 
   expect((await cluster.api.get(`${ALLOCATIONS}/${HELD.metadata.name}`)).spec).toEqual(HELD.spec);
 });
 
-test("docs/uninstall.md: kubectl delete -k deploy ends and leaves the ledger, and an install goes on with it", async () => {
+test("docs/uninstall.md: kubectl delete -k deploy keeps the allocations for a later install", async () => {
   const { uid } = (await cluster.api.get(`${ALLOCATIONS}/${HELD.metadata.name}`)).metadata;
   const [uninstall] = codeBlocks("docs/uninstall.md", "In a cluster") as [string];
   await typed(uninstall);
@@ -99,7 +99,7 @@ test("docs/uninstall.md: kubectl delete -k deploy ends and leaves the ledger, an
   await typed("kubectl apply -k deploy");
 });
 
-test("a definition that is being deleted: holdfast check says so, and the documented way out ends with a sound install", async () => {
+test("holdfast check reports a definition that is being deleted, and the documented procedure repairs it", async () => {
   for (const name of ["second", "third"])
     await cluster.api.create(ALLOCATIONS, { ...HELD, metadata: { name, finalizers } });
   await cluster.api.call("DELETE", `${DEFINITIONS}/${NAME}`);
@@ -127,7 +127,7 @@ test("a definition that is being deleted: holdfast check says so, and the docume
   expect((await tryTyped(check)).stdout).not.toContain("is being deleted");
 });
 
-test("docs/uninstall.md: the ledger goes too when it is told to, and an install begins anew", async () => {
+test("docs/uninstall.md: removing the definitions deletes the allocations, and a new install starts empty", async () => {
   const [uninstall] = codeBlocks("docs/uninstall.md", "In a cluster") as [string];
   const [ledger] = codeBlocks("docs/uninstall.md", "Removing the ledger") as [string];
   await typed(uninstall);

@@ -36,7 +36,7 @@ describe.skipIf(whyNotReal() !== null)("VMs with templates", () => {
     await cluster?.stop();
   });
 
-  test("a guest is told what the template says of its VM, and the index is free again when the VM is gone", async () => {
+  test("a guest gets its VM's rendered template, and the index is free once the VM is gone", async () => {
     const kubevirt = new KubeVirt(cluster.api);
     const steps = walkthrough("docs/machines.md", "VMs with templates");
     const commands: Record<string, string> = {

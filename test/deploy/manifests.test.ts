@@ -98,13 +98,13 @@ test("the definitions are structural: no condition says otherwise", async () => 
 });
 
 describe("objects", () => {
-  test("what Holdfast writes is kept as it is, status included", async () => {
+  test("keep every field that Holdfast writes, status included", async () => {
     const stored = await cluster.api.create(ALLOCATIONS, SAMPLE);
     expect(stored).toMatchObject(SAMPLE);
     expect(await cluster.api.create(NETWORKS, NETWORK)).toMatchObject(NETWORK);
   });
 
-  test("a list reads like a ledger", async () => {
+  test("are listed by kubectl with their columns", async () => {
     expect(await table(ALLOCATIONS)).toEqual(LEDGER_COLUMNS);
     const networks = await table(NETWORKS);
     expect(networks).toMatchObject(NETWORK_COLUMNS);

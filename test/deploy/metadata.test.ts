@@ -78,7 +78,7 @@ describe("the account", () => {
   });
 });
 
-test("whoever may look at the cluster is told the firmware's UUID by `holdfast who`, and may change nothing", async () => {
+test("a user with the role holdfast-viewer can read VMs and VMIs for `holdfast who`, and not change them", async () => {
   const rbac = "rbac.authorization.k8s.io";
   await cluster.api.create(`/apis/${rbac}/v1/clusterrolebindings`, {
     metadata: { name: "ann-looks" },
@@ -180,7 +180,7 @@ test("namespaces that the listeners mount are the node's, and no container but t
 test.each([
   ["server", "holdfast-metadata.service"],
   ["listeners", "holdfast-metadata-net.service"],
-])("with systemd and with Kubernetes garbage is collected alike: %s", (name, file) => {
+])("NODE_OPTIONS are the same with systemd and in Kubernetes: %s", (name, file) => {
   const all = container(podOf("metadata/daemonset.yaml"), name).env.filter(
     (one: KubeObject) => one.name === "NODE_OPTIONS",
   );

@@ -90,7 +90,7 @@ test("each has its licence among the notices", () => {
   }
 });
 
-test("no package runs a script of its own when it is installed, but the bundler", () => {
+test("only the bundler runs an install script of its own", () => {
   const lock: { packages: Record<string, { hasInstallScript?: true }> } = JSON.parse(
     read("package-lock.json"),
   );

@@ -59,7 +59,7 @@ test.skipIf(reason !== null)(
 );
 
 test.skipIf(reason !== null)(
-  "--restart=always: containers are up again after the power was gone, with the addresses they had",
+  "after a power loss containers with --restart=always run again with their addresses",
   async () => {
     const names = ["a1", "a2", "a3"];
     for (const name of names)
@@ -79,7 +79,7 @@ test.skipIf(reason !== null)(
 );
 
 test.skipIf(reason !== null)(
-  "a setting that is wrong is told at once, and the unit comes up by itself once it is mended",
+  "a wrong setting fails systemctl at once, and the unit starts by itself once it is corrected",
   async () => {
     await machine.out("echo 'addDeadlineMs: soon' > /etc/holdfast/daemon.yaml");
     expect((await machine.sh("systemctl restart holdfast")).code).not.toBe(0);
@@ -91,7 +91,7 @@ test.skipIf(reason !== null)(
   },
 );
 
-test.skipIf(reason !== null)("a backup is where the command says, or it is refused", async () => {
+test.skipIf(reason !== null)("a backup into a directory that the unit cannot see is refused", async () => {
   for (const folder of ["/tmp", "/root", "/var/tmp"]) {
     const { code, stderr } = await machine.sh(`cd ${folder} && holdfast backup here.db`);
     expect({ folder, code }).toEqual({ folder, code: 1 });
@@ -107,7 +107,7 @@ test.skipIf(reason !== null)("metrics by TCP, with the drop-in of the documentat
   expect(await machine.out(block as string)).toMatch(/^holdfast_ready 1$/m);
 });
 
-test.skipIf(reason !== null)("journalctl -p warning shows warnings, and nothing that is none", async () => {
+test.skipIf(reason !== null)("journalctl -p warning shows warnings only", async () => {
   const wrong = JSON.stringify({ cniVersion: "1.0.0", name: "odd", ipam: { type: "holdfast-ipam", odd: 1 } });
   const environment =
     "CNI_COMMAND=ADD CNI_CONTAINERID=odd CNI_NETNS=/proc/1/ns/net CNI_IFNAME=eth0 CNI_PATH=/opt/cni/bin";

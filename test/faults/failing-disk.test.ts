@@ -155,7 +155,7 @@ test.each(NOW_AND_THEN)(
   },
 );
 
-test.each(FAULTS)("%s at start ends the daemon, which says why", async (_what, fault) => {
+test.each(FAULTS)("%s at start ends the daemon with the cause", async (_what, fault) => {
   const node = new StandaloneNode();
   const disk = new FaultyDisk(node);
   const first = await node.daemon({ env: disk.env });

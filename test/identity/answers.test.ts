@@ -337,7 +337,7 @@ describe("ambiguous names", () => {
   });
 });
 
-describe("wrong questions are refused", () => {
+describe("invalid questions are refused", () => {
   test.for([
     ["", "exactly one of address, pod, vm, container and pod-uid"],
     ["network=blue", "exactly one of"],

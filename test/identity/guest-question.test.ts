@@ -113,11 +113,11 @@ describe("an attachment", () => {
     ["another interface", { interface: "eth1" }],
     ["another network", { network: "red" }],
     ["another container", { container: "c3" }],
-  ])("that does not exist is nobody: %s", async ([, more]) => {
+  ])("that does not exist is not found: %s", async ([, more]) => {
     expect(await refusal({ ...C1, ...more })).toMatch(/^NOT_FOUND .*on network/);
   });
 
-  test("that ended, or has lost its address, is nobody", async () => {
+  test("that ended, or has lost its address, is not found", async () => {
     await pods.loseFirst();
     expect(await refusal(C1)).toMatch(/^NOT_FOUND /);
     await pods.del("c2");
@@ -153,7 +153,7 @@ describe("a pod by its UID", () => {
   test.for<[string, Record<string, string>]>([
     ["no running pod has it", { "pod-uid": "uid-c2" }],
     ["it is on another network", { network: "blue" }],
-  ])("is nobody where %s", async ([, more]) => {
+  ])("is not found where %s", async ([, more]) => {
     expect(await refusal({ ...POD, ...more })).toMatch(/^NOT_FOUND there is no running pod with UID/);
   });
 });

@@ -83,7 +83,7 @@ test("an address whose owner changes during the look-up is answered with its pre
   expect(identity.pods).toMatchObject([{ name: "launcher-new", containerID: "new" }]);
 });
 
-test("an address that is released during the look-up has nobody behind it", async () => {
+test("an address that is released during the look-up is not found", async () => {
   await add("old");
   const service = serviceWith({ known: () => undefined, learn: async () => void (await pods.del("old")) });
   expect(await refusalOf(service)).toMatchObject({ code: "NOT_FOUND" });

@@ -169,7 +169,7 @@ describe("stopped, and continued after every grace", () => {
   );
 
   test.each(["after-reserve", "after-publish"])(
-    "at %s, until pod and node are gone and another has the address: nobody is told it",
+    "at %s, until another pod has the address: the late ADD is not answered with it",
     async (point) => {
       const net = await world.network(`passed-${point}`, { subnets: "10.24.0.0/30", cooldownSeconds: 0 });
       const [, b] = nodes as [NodeDaemon, NodeDaemon];

@@ -52,7 +52,7 @@ test("providers get addresses and release them, with claims of v1beta1 and of v1
   await world.settled();
 });
 
-test("an address is told when admission is back, and it is the one that was kept", async () => {
+test("the kept address is published once admission is back", async () => {
   await capi.admission.become("down");
   const claim = await capi.claim("early", "machines");
   const held = async () =>
@@ -64,7 +64,7 @@ test("an address is told when admission is back, and it is the one that was kept
   await world.settled();
 });
 
-test("a namespace with claims ends, and their addresses rest", async () => {
+test("a namespace with claims can be deleted, and their addresses cool down", async () => {
   await world.kubevirt.createNamespace(SPACE);
   await capi.pool("machines", "blue", {}, { namespace: SPACE });
   const names = Array.from({ length: CLAIMS }, (_, index) => `node-${index}`);
@@ -83,7 +83,7 @@ test("a namespace with claims ends, and their addresses rest", async () => {
   await world.settled();
 });
 
-test("the API server has refused nothing for want of rights", async () => {
+test("the API server has refused no request for missing rights", async () => {
   const refused = [...(await refusals())].filter(([what, count]) => count > (refusedBefore.get(what) ?? 0));
   expect(refused).toEqual([]);
 });

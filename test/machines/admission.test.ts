@@ -20,7 +20,7 @@ afterEach(async () => {
 
 const held = async () => (await world.bound({ name: "blue" })).map((text) => text.split(" ")[0]);
 
-test("while admission is down the address is kept, and told when it is back", async () => {
+test("while admission is down the address is kept, and published once it is back", async () => {
   await capi.admission.become("down");
   await capi.claim("node-0", "machines");
   await world.until(async () => (await held()).length === 1, "an allocation");
@@ -33,7 +33,7 @@ test("while admission is down the address is kept, and told when it is back", as
   await world.settled();
 });
 
-test("what admission refuses an address for is told to the claim", async () => {
+test("the claim's status has the message with which admission refused its IPAddress", async () => {
   await capi.admission.become("refusing");
   await capi.claim("node-0", "machines");
   const { status, message } = await capi.untilReady("node-0", "AllocationFailed");

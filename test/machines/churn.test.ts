@@ -139,7 +139,7 @@ class Users {
 }
 
 test.each([1, 2])(
-  "%i controllers, with a way that loses requests, under claims that come and go",
+  "claims that come and go are served by %i controllers over a lossy connection",
   async (count) => {
     const random = seededRandom(`${count} controllers`);
     const world = await World.start({ api: "memory" });

@@ -12,7 +12,7 @@ const addressIs = (address: string) => ({ annotations: { "ipam.holdfast.dev/addr
 const postsOf = (writes: readonly string[], resource: string) =>
   writes.filter((one) => one === `POST ${resource}`).length;
 
-test("claims that found the pool full are told once, and one that is freed goes to the oldest, with one create", async () => {
+test("claims of a full pool get one status write, and a freed address goes to the oldest with one create", async () => {
   const { world, capi, writes, held } = await beginLan({ ipam: { ...SMALL, cooldownSeconds: 0 } });
   const first = names(6);
   await Promise.all(first.map((name) => capi.claim(name, "lan")));
@@ -86,7 +86,7 @@ describe("a requested address", () => {
     await world.settled();
   });
 
-  test("that cools down while somebody's finalizer keeps its deleted allocation is told, and given when it is gone", async () => {
+  test("whose deleted allocation a finalizer keeps is reported, and given once it is gone", async () => {
     const { world, capi } = await beginLan();
     await capi.claim("holder", "lan", addressIs("10.0.0.7"));
     await capi.fulfilled("holder");
@@ -111,7 +111,7 @@ describe("a requested address", () => {
   });
 });
 
-test("one that fails does not hold up others, and other providers' claims are left alone", async () => {
+test("a failing claim does not delay others, and other providers' claims are ignored", async () => {
   const { capi, writes } = await beginLan();
   await capi.claim("foreign", "lan", {
     poolKind: { apiGroup: "ipam.cluster.x-k8s.io", kind: "InClusterIPPool" },
@@ -142,7 +142,7 @@ describe("Cluster API's admission", () => {
     await world.settled();
   });
 
-  test("that refuses is told with its message, the address is kept, and nothing is sent that it is known to refuse", async () => {
+  test("that refuses is reported with its message, and the address is kept without further requests", async () => {
     const { world, capi, heldBy } = await beginLan();
     await capi.admission.become("refusing");
     const claim = await capi.claim("m0", "lan");
@@ -160,7 +160,7 @@ describe("Cluster API's admission", () => {
   });
 });
 
-describe("answers of somebody else", () => {
+describe("IPAddresses of other providers", () => {
   test("in addressRef stay, and what was reserved is given back", async () => {
     const { world, capi, heldBy } = await beginLan();
     await capi.admission.become("refusing");

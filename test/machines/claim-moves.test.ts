@@ -29,7 +29,7 @@ async function lose(world: World, text: string): Promise<void> {
   await world.cluster.api.delete(path);
 }
 
-test("what a move brings is recorded while its Cluster is paused, and answered when the pause ends", async () => {
+test("moved addresses are recorded while the Cluster is paused, and published when the pause ends", async () => {
   const { world, capi, held } = await beginLan();
   await capi.capiCluster("prod", { paused: true });
   const pool = await capi.readPool("lan");
@@ -63,7 +63,7 @@ test("a moved address that somebody else holds is reported, and its claim gets n
   await world.settled();
 });
 
-test("a moved address outside of the pool is recorded, so that nobody else gets it, and answered once the pool has it", async () => {
+test("a moved address outside the pool is recorded, and published once the pool contains it", async () => {
   const { capi, heldBy } = await beginLan({ pool: { ranges: ["10.0.0.64/26"] } });
   const claim = await capi.claim("m0", "lan", { annotations: { "cluster.x-k8s.io/paused": "" } });
   await moved(capi, claim, await capi.readPool("lan"), "10.0.0.5");
@@ -92,7 +92,7 @@ test("an IPAddress that cannot be recorded is reported also while the pool gives
   await world.until(async () => !(await capi.ready("m0"))?.message.includes("10.8.0.5"), "the rest");
 });
 
-test("what was given stays valid when the ranges of the pool become smaller", async () => {
+test("given addresses stay valid when the pool's ranges shrink", async () => {
   const { world, capi } = await beginLan({ pool: { ranges: ["10.0.0.10"] } });
   await capi.claim("m0", "lan");
   await capi.fulfilled("m0");
@@ -184,7 +184,7 @@ test("definitions that go and come in another version change nothing, and claims
   expect(await held()).toEqual(before);
 });
 
-test("a network that recovers gives nothing to new claims, and records what machines were told", async () => {
+test("a recovering network gives nothing to new claims, and records the addresses of existing IPAddresses", async () => {
   const { world, capi, held } = await beginLan();
   const recovering = async (status: "True" | "False") => {
     const lastTransitionTime = "2026-01-01T00:00:00Z";
@@ -211,7 +211,7 @@ test("a network that recovers gives nothing to new claims, and records what mach
   await capi.fulfilled("new");
 });
 
-test("a moved address outside of the pool is given up when its IPAddress is deleted, as the claim is told", async () => {
+test("a moved address outside the pool is released when its IPAddress is deleted, as the claim's status says", async () => {
   const { world, capi, heldBy } = await beginLan({ pool: { ranges: ["10.0.0.64/26"] } });
   const claim = await capi.claim("m0", "lan", { annotations: { "cluster.x-k8s.io/paused": "" } });
   await moved(capi, claim, await capi.readPool("lan"), "10.0.0.5");

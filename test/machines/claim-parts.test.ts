@@ -54,7 +54,7 @@ describe("the status of a claim", () => {
   };
   const present = { type: "Other", status: "True", reason: "Yes", message: "", lastTransitionTime: BEFORE };
 
-  test("keeps others' conditions as they are, each form apart", () => {
+  test("keeps other controllers' conditions in both forms", () => {
     const claim = claimWith({
       conditions: [theirs],
       v1beta2: { conditions: [{ ...present, observedGeneration: 3 }] },
@@ -132,7 +132,7 @@ describe("the metadata of an IPAddress", () => {
       spec: { claimRef: { name: "m0" }, poolRef: POOL_REF, address: "10.0.0.5", prefix: 24 },
     });
 
-  test("is left alone where it is right, in whichever version the claim is named", () => {
+  test("is not written if it is right, whichever version names the claim", () => {
     expect(addressPatch(known([ofClaim, ofPool]), owners, "a")).toBeNull();
     const older = { ...ofClaim, apiVersion: "ipam.cluster.x-k8s.io/v1beta1" };
     expect(addressPatch(known([older, ofPool]), owners, "a")).toBeNull();
@@ -174,7 +174,7 @@ describe("the metadata of an IPAddress", () => {
   });
 });
 
-describe("an IPAddress that was written and is not followed yet", () => {
+describe("an IPAddress that was written and that the watch has not shown yet", () => {
   function told() {
     const clock = new ManualClock();
     const items = new Map<string, MachineAddressView>();
@@ -262,7 +262,7 @@ describe("an IPAddress that the server refuses", () => {
     return { clock, released, refused };
   }
 
-  test("keeps its allocation for ten minutes, then it is released and nothing is tried as long", async () => {
+  test("keeps its allocation for ten minutes, is then released, and is not retried for as long", async () => {
     const { clock, released, refused } = refusals();
     const claim = claimWith({});
     await refused.note(claim, pool, "no");
@@ -280,7 +280,7 @@ describe("an IPAddress that the server refuses", () => {
     expect(released).toEqual(["m0"]);
   });
 
-  test("begins anew with one that was accepted meanwhile", async () => {
+  test("restarts the count after one that was accepted", async () => {
     const { clock, released, refused } = refusals();
     const claim = claimWith({});
     await refused.note(claim, pool, "no");

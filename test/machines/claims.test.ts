@@ -72,7 +72,7 @@ describe.each(IPAM_VERSIONS)("of %s", (version) => {
     expect(await held()).toEqual([`m0 ${text} Bound`]);
   });
 
-  test("a failure is told in the form of the version, once, and ends", async () => {
+  test("a failure is reported once, in the form of the version, and cleared", async () => {
     const { world, capi, writes } = await beginLan({ version, pool: null });
     await capi.claim("m0", "lan");
     const message = "AddressPool lan does not exist; create it";
@@ -91,7 +91,7 @@ describe.each(IPAM_VERSIONS)("of %s", (version) => {
   });
 });
 
-test("the gateway of the network, or that of the pool, is told, and a pool without one tells none", async () => {
+test("an IPAddress has the gateway of its pool or network, or none", async () => {
   const { capi } = await beginLan({ ipam: { subnets: "10.0.0.0/24", gateway: "10.0.0.1" } });
   await capi.pool("other", "blue", { gateway: "10.0.0.254" });
   for (const [name, pool] of [
@@ -171,7 +171,7 @@ test("two controllers without a lease between them give each claim one address",
     expect(writes.filter((one) => one.endsWith("ipallocations")).length).toBeGreaterThan(0);
 });
 
-test("an IPAddress that is deleted by hand is made again as it was", async () => {
+test("an IPAddress that is deleted by hand is recreated unchanged", async () => {
   const { world, capi } = await beginLan();
   await capi.claim("m0", "lan");
   await capi.untilReady("m0", "AddressAllocated");
@@ -200,7 +200,7 @@ test("a claim that is being deleted keeps its address until its finalizer is gon
   await world.settled();
 });
 
-test("an allocation that is deleted by hand stays, and so does what the machine was told", async () => {
+test("an allocation that is deleted by hand stays, and so does the IPAddress", async () => {
   const { world, capi, heldBy } = await beginLan();
   await capi.claim("m0", "lan");
   const text = await capi.fulfilled("m0");

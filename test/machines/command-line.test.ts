@@ -104,7 +104,7 @@ test("a machine's address is listed by claim and by cluster, and described with 
   expect((await cli("show", "blue")).stdout).toMatch(/^Holders: +2$/m);
 });
 
-test("who tells the owners of a machine's claim up to its Machine, and no identity of a guest", async () => {
+test("who shows the owners of a machine's claim up to its Machine, and no guest identity", async () => {
   const { stdout, code } = await cli("who", address);
   expect(code).toBe(0);
   expect(stdout).toContain(
@@ -116,7 +116,7 @@ test("who tells the owners of a machine's claim up to its Machine, and no identi
   expect((await cli("who", "10.1.0.200")).stdout).toContain(`IPAddressClaim ${NAMESPACE}/later (to come)\n`);
 });
 
-test("whoever may only look is told everything of machines, and releases nothing", async () => {
+test("a user with read access sees everything about machines, and releases nothing", async () => {
   expect((await look("who", address)).stdout).toContain("owned by Machine node-0; cluster");
   expect(await look("check", "--grace", "0")).toMatchObject({ code: 0, stderr: "" });
   expect((await look("list", "--cluster", "prod")).stdout).toContain(address);
@@ -136,7 +136,7 @@ test("a machine's address has no identity at a daemon, and its daemon releases n
   expect(stderr).toContain("--kubeconfig");
 });
 
-test("who tells where the owners end that cannot be followed", async () => {
+test("who shows where a chain of owners cannot be followed", async () => {
   await capi.claim("odd", "blue", {
     ownerReferences: [{ apiVersion: "example.com/v1", kind: "Thing", name: "thing", uid: "u1" }],
   });
@@ -208,7 +208,7 @@ test("what a moved cluster left behind is found by check, and released by hand",
   expect((await json("check", "--grace", "0")).findings).toEqual([]);
 });
 
-test("an IPAddress whose claim and allocation are gone is found by check until somebody deletes it", async () => {
+test("check reports an IPAddress whose claim and allocation are gone until it is deleted", async () => {
   const poolRef = { apiGroup: "ipam.holdfast.dev", kind: "AddressPool", name: "blue" };
   const annotations = { "ipam.holdfast.dev/allocation": "taken-away" };
   const spec = { address: "10.1.0.201", prefix: 24, claimRef: { name: "forced" }, poolRef };
@@ -229,7 +229,7 @@ test("an IPAddress whose claim and allocation are gone is found by check until s
   await capi.deleteClaim("forced");
 });
 
-test("an address whose allocation and pool are both gone is found by check until somebody makes the pool again", async () => {
+test("check reports an address whose allocation and pool are gone until the pool is recreated", async () => {
   const ranges = ["10.1.0.210-10.1.0.219"];
   await capi.pool("passing", "blue", { ranges });
   await capi.claim("kept", "passing");
@@ -253,7 +253,7 @@ test("an address whose allocation and pool are both gone is found by check until
   await capi.deleteClaim("kept");
 });
 
-test("check has nothing to say of an address that a claim keeps while its pool is of another network by now", async () => {
+test("check does not report an address that a claim keeps while its pool has moved to another network", async () => {
   await world.importedNetwork("red", { subnets: "10.2.0.0/24" });
   await capi.pool("changing", "blue", { ranges: ["10.1.0.230-10.1.0.239"] });
   await capi.claim("settled", "changing");
@@ -265,7 +265,7 @@ test("check has nothing to say of an address that a claim keeps while its pool i
   await capi.deleteClaim("settled");
 });
 
-test("check has nothing to say of another provider's IPAddress that is recorded on the network that its pool was of", async () => {
+test("check does not report another provider's IPAddress on the pool's former network", async () => {
   await world.importedNetwork("grey", { subnets: "10.3.0.0/24" });
   const poolRef = { apiGroup: "ipam.holdfast.dev", kind: "AddressPool", name: "passed" };
   // A pool that gives nothing: the answer is recorded, and left as it is.
@@ -280,7 +280,7 @@ test("check has nothing to say of another provider's IPAddress that is recorded 
   await capi.deleteClaim("told");
 });
 
-test("an IPAddress that names a claim which it does not answer is found by check until somebody deletes it", async () => {
+test("check reports an IPAddress that names a claim of another address until it is deleted", async () => {
   const poolRef = { apiGroup: "ipam.holdfast.dev", kind: "AddressPool", name: "blue" };
   await capi.claim("answered", "blue", { cluster: "prod" });
   await capi.fulfilled("answered");

@@ -92,7 +92,7 @@ test.concurrent("an IPAddress that names the claim and its pool is the claim's a
   ]);
 });
 
-test.concurrent("an IPAddress whose address somebody else holds gives its claim no other address", async () => {
+test.concurrent("an IPAddress whose address another owner holds gives its claim no other address", async () => {
   await capi.claim("holder", "machines");
   const [held = ""] = (await capi.fulfilled("holder")).split("/");
   await capi.putAddress("double", spec("double", held));
@@ -115,7 +115,7 @@ test.concurrent("an IPAddress with the gateway of the network is not recorded, a
   expect(await capi.fulfilled("router")).not.toContain(`${GATEWAY}/`);
 });
 
-test.concurrent("an IPAddress that is deleted by hand is made again with the same address", async () => {
+test.concurrent("an IPAddress that is deleted by hand is recreated with the same address", async () => {
   await capi.claim("mended", "machines");
   const address = await capi.fulfilled("mended");
   const { uid } = (await capi.address("mended")).metadata;

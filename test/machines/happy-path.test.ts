@@ -104,7 +104,7 @@ describe.each(IPAM_VERSIONS)("with %s", (version) => {
       expect(forms.deprecated).toBeUndefined();
     }));
 
-  test.concurrent("the providers get addresses, and release them; what is released rests", () =>
+  test.concurrent("providers get addresses and release them, and released addresses cool down", () =>
     inMachines({ version, kinds }, async ({ world, capi }) => {
       await capi.pool("machines", "blue");
       await capi.capiCluster("prod");

@@ -80,7 +80,7 @@ test("a ledger that has seen nothing of another's reservation meets it at the sa
   expect(bound(api)).toBe(1);
 });
 
-test("an address that the copy still shows as the owner's is not told to it when somebody else has it by now", async () => {
+test("an address that the cache still shows as the owner's is not published if another owner has it by now", async () => {
   const { api, ledger, reserve, objectOf } = ledgerOf();
   const first = await reserve(machine("m0"));
   const object = objectOf(first);
@@ -112,7 +112,7 @@ test("after a gap in contact nothing is given until the nodes have had time to r
   expect(await reserve(machine("m1"))).toMatch(/^10\.0\.0\.\d+\/24$/);
 });
 
-test("an API server with an older state than before is noticed at the first write, which is taken back", async () => {
+test("a restored API server is noticed at the first write, which is undone", async () => {
   const { api, reserve, relists } = ledgerOf();
   const saved = api.server.etcd.save();
   for (const name of ["a", "b", "c"]) await reserve(machine(name));
@@ -123,7 +123,7 @@ test("an API server with an older state than before is noticed at the first writ
   expect(await reserve(machine("d"))).toBe("NETWORK_RECOVERING");
 });
 
-test("what a machine was told is recorded although it cools down, and never taken from somebody else", async () => {
+test("a published address is recorded even if it cools down, and never taken from another owner", async () => {
   const { api, ledger, reserve, objectOf } = ledgerOf();
   const first = parseInterfaceAddress(await reserve(machine("m0")));
   const text = formatInterfaceAddress(first);

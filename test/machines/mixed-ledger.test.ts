@@ -35,7 +35,7 @@ async function each<T>(count: number, together: number, work: (index: number) =>
   return results;
 }
 
-test("a /24 is drained by all of them: no address twice, and each of them given", async () => {
+test("pods, VMs and machines that use up a /24 get each address exactly once", async () => {
   const network = await world.importedNetwork("blue", { subnets: "10.1.0.0/24", cooldownSeconds: 1 });
   await capi.pool("machines", "blue");
   await capi.untilPool("machines", "Serving");

@@ -35,7 +35,7 @@ async function deleteNamespace(): Promise<void> {
   await world.until(async () => (await world.cluster.api.find(path)) === null, "the namespace to go");
 }
 
-test("a namespace with claims ends while no controller runs, and their addresses rest once one does", async () => {
+test("a namespace with claims can be deleted without a controller, and the next controller releases their addresses", async () => {
   await begin();
   const controller = await world.startController({ identity: "one" });
   expect(new Set(await claimAll()).size).toBe(CLAIMS);
@@ -50,7 +50,7 @@ test("a namespace with claims ends while no controller runs, and their addresses
   );
 });
 
-test("the addresses of a namespace that goes while a controller runs rest", async () => {
+test("the addresses of a namespace that is deleted cool down", async () => {
   await begin();
   await world.startController();
   await claimAll();
@@ -58,7 +58,7 @@ test("the addresses of a namespace that goes while a controller runs rest", asyn
   await world.until(async () => (await world.bound({ name: "blue" })).length === 0, "every address to rest");
 });
 
-test("an IPAddress that cannot be made again because its namespace ends is no failure of its claim", async () => {
+test("an IPAddress that cannot be recreated in a terminating namespace is no failure of its claim", async () => {
   await begin();
   const way = new CutLink();
   await world.startController({}, way);

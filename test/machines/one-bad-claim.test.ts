@@ -59,7 +59,7 @@ function loopOver(
   return { machines, told, pass };
 }
 
-test("a claim that meets what nobody expected holds up no other, and comes again later", async () => {
+test("a claim that fails unexpectedly does not delay others, and is retried later", async () => {
   const claims = Array.from({ length: 30 }, (_, index) => claim(`m${String(index).padStart(2, "0")}`));
   const settled: string[] = [];
   let isBad = true;
@@ -78,7 +78,7 @@ test("a claim that meets what nobody expected holds up no other, and comes again
   expect(Object.fromEntries(machines.counts)).toEqual({ fulfilled: 30 });
 });
 
-test("news of a claim are not held back by the wait for its next attempt", async () => {
+test("a change of a claim is handled without waiting for its next attempt", async () => {
   let looks = 0;
   const { machines, pass } = loopOver([claim("m0")], async () => {
     looks += 1;
@@ -95,7 +95,7 @@ test("news of a claim are not held back by the wait for its next attempt", async
   expect(looks).toBe(3);
 });
 
-test("a failure that mostly ends by itself is told after ten seconds", async () => {
+test("a failure that is usually transient is reported after ten seconds", async () => {
   const outcome = { reason: "PoolNotReady", message: "it recovers", isBrief: true } as const;
   const { machines, told, pass } = loopOver([claim("m0")], async () => ({ kind: "failed", ...outcome }));
   await pass(0);

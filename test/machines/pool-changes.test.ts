@@ -52,7 +52,7 @@ test.concurrent("a pool defines a network that no NetworkAttachmentDefinition do
   expect(spec).toMatchObject({ prefix: 24, gateway: "10.4.0.1" });
 });
 
-test.concurrent("what was given stays when its pool is deleted; a pool made again owns it again", async () => {
+test.concurrent("given addresses stay when their pool is deleted, and belong to a recreated pool again", async () => {
   await capi.pool("again", "wide", { ranges: ["10.1.2.0/28"] });
   await capi.claim("again-0", "again");
   const address = await capi.fulfilled("again-0");
@@ -123,7 +123,7 @@ test.concurrent("a pool in use gives nothing of another network", async () => {
   await capi.fulfilled("renamed-1");
 });
 
-test.concurrent("another gateway is told to new claims only", async () => {
+test.concurrent("a changed gateway applies to new claims only", async () => {
   await capi.pool("routed", "wide", { ranges: ["10.1.5.0/28"], gateway: "10.1.5.1" });
   await capi.claim("routed-0", "routed");
   await capi.fulfilled("routed-0");
@@ -139,7 +139,7 @@ test.concurrent("another gateway is told to new claims only", async () => {
 });
 
 describe("a full pool", () => {
-  test.concurrent("serves who waits when an address is released", async () => {
+  test.concurrent("serves a waiting claim when an address is released", async () => {
     await capi.pool("full", "wide", { ranges: ["10.1.6.5"] });
     await capi.claim("full-0", "full");
     const address = await capi.fulfilled("full-0");
@@ -149,7 +149,7 @@ describe("a full pool", () => {
     expect(await capi.fulfilled("full-1")).toBe(address);
   });
 
-  test.concurrent("serves who waits when it grows, and writes the refusal once", async () => {
+  test.concurrent("serves waiting claims when it grows, and writes the refusal once", async () => {
     await capi.pool("growing", "wide", { ranges: ["10.1.7.5"] });
     await capi.claim("growing-0", "growing");
     await capi.fulfilled("growing-0");
@@ -186,7 +186,7 @@ describe("a preallocation", () => {
     );
   });
 
-  test.concurrent("of an address in use is told to pool and claim, and given when it is free", async () => {
+  test.concurrent("of an address in use is reported by pool and claim, and given when it is free", async () => {
     await capi.pool("occupied", "wide", { ranges: ["10.1.9.5"] });
     await capi.claim("holder", "occupied");
     await capi.fulfilled("holder");

@@ -67,7 +67,7 @@ function begin(claims: readonly string[]) {
   return { pools, define, addresses, pass };
 }
 
-test("claims that found a pool unsettled hear of it, although it is as before in the next pass", async () => {
+test("claims of a pool that was unsettled for a moment are looked at again, even if the pool is unchanged", async () => {
   const { pools, define, pass } = begin([]);
   expect(await pass()).toEqual([KEY]);
   expect(await pass(), "nothing has changed").toEqual([]);
@@ -79,7 +79,7 @@ test("claims that found a pool unsettled hear of it, although it is as before in
   expect(await pass()).toEqual([]);
 });
 
-test("claims are told the same while one IPAddress after the other is recorded", async () => {
+test("the state of a pool does not change while IPAddresses are recorded one by one", async () => {
   const { pools, addresses, pass } = begin(["a", "b"]);
   expect(await pass()).toEqual([KEY]);
   const told = pools.stateOf(KEY);

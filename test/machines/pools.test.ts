@@ -235,7 +235,7 @@ describe("the status of a pool", () => {
     expect(await writesWithin(LONG_MS, POOLS)).toEqual([]);
   });
 
-  test("is written and told to claims although that of another pool never is, which is tried more and more rarely", async () => {
+  test("is written although that of another pool always fails, which is retried with growing pauses", async () => {
     await network("blue", BLUE);
     let tries = 0;
     api.before = ({ path }) => {
@@ -266,7 +266,7 @@ describe("the status of a pool", () => {
     expect((await writesWithin(LONG_MS, POOLS)).length).toBeLessThanOrEqual(1);
   });
 
-  test("tells which IPAddresses keep a former gateway or prefix length", async () => {
+  test("lists IPAddresses that keep a former gateway or prefix length", async () => {
     await network("blue", BLUE);
     await createPool("workers", { network: "blue" });
     const poolRef = { apiGroup: "ipam.holdfast.dev", kind: "AddressPool", name: "workers" };
@@ -382,7 +382,7 @@ describe("the status of a pool", () => {
     await untilReason("workers", "Serving");
   });
 
-  test("tells of a definition that differs from the one in force", async () => {
+  test("reports a definition that differs from the one in force", async () => {
     await network("green", { subnets: "10.62.0.0/24" });
     await createPool("workers", { network: "green", definition: { subnets: ["10.62.0.0/25"] } });
     expect((await untilReason("workers", "DefinitionConflict")).message).toContain(
@@ -405,7 +405,7 @@ describe("the status of a pool", () => {
     );
   });
 
-  test("gives nothing before what claims were told is recorded", async () => {
+  test("gives nothing before the addresses of existing IPAddresses are recorded", async () => {
     const poolRef = { apiGroup: "ipam.holdfast.dev", kind: "AddressPool", name: "workers" };
     const namespaced = `${IPAM}/namespaces/${NAMESPACE}`;
     const paused = { "cluster.x-k8s.io/paused": "" };
@@ -451,7 +451,7 @@ describe("the status of a pool", () => {
   });
 });
 
-describe("an address that somebody uses without holding it", () => {
+describe("an address that is in use without an allocation", () => {
   const poolRef = { apiGroup: "ipam.holdfast.dev", kind: "AddressPool", name: "workers" };
   const machines = `${IPAM}/namespaces/${NAMESPACE}`;
   const claim = (name: string) =>
@@ -460,7 +460,7 @@ describe("an address that somebody uses without holding it", () => {
   const readyOf = (name: string) =>
     api.at(`${machines}/ipaddressclaims/${name}`)?.status?.conditions?.[0]?.reason;
 
-  test("is given to nobody where an IPAddress names it that does not answer its claim, and holds nothing up", async () => {
+  test("is not given while an IPAddress names it, and delays no claim", async () => {
     await network("blue", { subnets: "10.61.0.0/24" });
     const spec = { poolRef, claimRef: { name: "a" }, address: "10.61.0.77", prefix: 24 };
     api.put(`${machines}/ipaddresses`, { metadata: { name: "other" }, spec });
@@ -474,7 +474,7 @@ describe("an address that somebody uses without holding it", () => {
     await becomes(() => told("b"), "10.61.0.77");
   });
 
-  test("is not given by a pool where another pool of the network tells it as gateway", async () => {
+  test("is not given if another pool of the network has it as gateway", async () => {
     await network("blue", { subnets: "10.61.0.0/24" });
     await createPool("others", { network: "blue", ranges: ["10.61.0.200/29"], gateway: "10.61.0.2" });
     await untilReason("others", "Serving");
@@ -491,7 +491,7 @@ describe("an address that somebody uses without holding it", () => {
   });
 });
 
-test("a claim that comes right after its pool is not told that the pool is looked at", async () => {
+test("a claim that is created right after its pool gets no condition about a pool being checked", async () => {
   await network("blue", { subnets: "10.61.0.0/24" });
   const before = api.writes.length;
   const poolRef = { apiGroup: "ipam.holdfast.dev", kind: "AddressPool", name: "workers" };
@@ -525,7 +525,7 @@ describe("a preallocated address", () => {
     expect(await writesWithin(LONG_MS, ALLOCATIONS_PATH)).toEqual([]);
   });
 
-  test("that somebody else holds is named with its holder, and kept as soon as it is free", async () => {
+  test("that another owner holds is reported with its holder, and reserved once it is free", async () => {
     await network("red", RED);
     vmClaim("early", "red", "10.63.0.12/24");
     await becomes(() => kept("10.63.0.12"), "early");

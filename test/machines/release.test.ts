@@ -63,7 +63,7 @@ describe("a machine's address", () => {
     await world.becomes("blue", "10.1.0.12/24", "Cooling");
   });
 
-  test.concurrent("is freed without touching an IPAddress that somebody else made of the name", async () => {
+  test.concurrent("is released without changing another provider's IPAddress of the name", async () => {
     await machine(world, capi, "strange", "10.1.0.13/24");
     const poolRef = { apiGroup: "ipam.cluster.x-k8s.io", kind: "InClusterIPPool", name: "blue" };
     await capi.deleteClaim("strange");
@@ -78,7 +78,7 @@ describe("a machine's address", () => {
     expect(await capi.address("strange")).not.toBeNull();
   });
 
-  test.concurrent("beside the one that its machine was told is freed, and the told one stays", async () => {
+  test.concurrent("that is not in its IPAddress is released, and the published one stays", async () => {
     const claim = await machine(world, capi, "raced", "10.1.0.14/24");
     await world.allocate("blue", "10.1.0.15/24", ownerOf(claim));
     await world.becomes("blue", "10.1.0.15/24", "Cooling");

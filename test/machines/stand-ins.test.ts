@@ -124,7 +124,7 @@ test("a namespace waits for the finalizers of its claims", async () => {
   );
 });
 
-test("the providers read what their claims are answered, and let go of them", async () => {
+test("the providers read the addresses of their claims, and delete the claims", async () => {
   await begin();
   const metal3 = new Capm3(capi);
   const vsphere = new Capv(capi);
@@ -179,7 +179,7 @@ test("claims keep what their status says when another version is served", async 
 });
 
 test.each([true, false])(
-  "a controller that is cut off at a write is heard no more; the write is delivered: %s",
+  "a controller that is cut off at a write sends nothing more (the write is delivered: %s)",
   async (delivered) => {
     await begin();
     await world.network("blue");

@@ -31,7 +31,7 @@ test.each([false, true])(
   },
 );
 
-test("of two addresses that a claim has, the one that was told is told again", async () => {
+test("of two addresses of a claim the published one is published again", async () => {
   const { world, capi, held } = await beginLan();
   await capi.claim("m0", "lan", { annotations: { "ipam.holdfast.dev/address": "10.0.0.50" } });
   expect(await capi.fulfilled("m0")).toBe("10.0.0.50/24");
@@ -48,7 +48,7 @@ test("of two addresses that a claim has, the one that was told is told again", a
   expect((await capi.address("m0"))?.spec.address).toBe("10.0.0.50");
 });
 
-test("a fulfilled claim stays so while its pool gives nothing, and its IPAddress is mended", async () => {
+test("a served claim stays served while its pool gives nothing, and its IPAddress is repaired", async () => {
   const { world, capi } = await beginLan();
   await capi.claim("m0", "lan");
   const text = await capi.fulfilled("m0");

@@ -71,7 +71,7 @@ print(len(good), bad[:1])
 
 const DRIVERS = whyNotReal() === null ? ["auto", "bridge"] : [];
 
-describe.each(DRIVERS)("what the listener hears of guests, driver %s", (driver) => {
+describe.each(DRIVERS)("traffic of guests that reaches the listener, driver %s", (driver) => {
   let node: NetNode;
   let a: PortGuest;
   beforeAll(async () => {

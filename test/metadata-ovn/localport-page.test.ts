@@ -107,7 +107,7 @@ describe.skipIf(whyNoOvn() !== null)("a localport for each network, as the page 
     }
   }
 
-  test("a lease has the route, and two guests of one address are each told their own name", async () => {
+  test("a lease has the route, and two guests with one address each get their own name", async () => {
     const { stdout } = await (guests[0] as Pod).run("ip", ["route"]);
     expect(stdout).toContain("169.254.169.254 via 10.0.0.2");
     await bothAnswered();

@@ -80,7 +80,7 @@ describe.skipIf(whyNotOvs() !== null)("pods on networks of OVN-Kubernetes", () =
     expect(await node.flows("br-int")).toEqual([]);
   });
 
-  test("pods on the default network and on networks that nobody asks for are left alone", async () => {
+  test("pods on the default network and on networks without metadata are ignored", async () => {
     const others = [
       await pod("uid-default", null),
       await pod("uid-other", "cluster_udn_other"),
@@ -117,7 +117,7 @@ describe.skipIf(whyNotOvs() !== null)("pods on networks of OVN-Kubernetes", () =
     await until(async () => (await ask(a)).echo.headers[NETWORK] === GREEN, "its network");
   });
 
-  test("a network that is not asked for any more has no guests, and has them again when it is", async () => {
+  test("a network without metadata has no guests, and has them again once it is switched on", async () => {
     expect(await node.net.serve(GREEN)).toEqual({});
     expect(address(a)).toBeNull();
     expect(await who(a)).toBe("status 0");

@@ -49,7 +49,7 @@ test("while the API server is away an unknown VM gets a 503, and is served when 
   await until(async () => (await server.ask("/openstack")).status === 200, "the answer of the API server");
 });
 
-test("as a pod of a Service it asks the API who is behind an address, and nobody is a 404", async () => {
+test("as a pod of a Service it looks guests up in the API, and an unknown one gets a 404", async () => {
   const pod = new ProductProcess([
     "metadata",
     "--kubeconfig",

@@ -113,7 +113,7 @@ test("user-data is passed on byte for byte", async () => {
   expect(answer.text).toBe(bytes.toString());
 });
 
-test("a change is told soon, and what was deleted is no longer told", async () => {
+test("a change takes effect soon, and deleted content is no longer served", async () => {
   await apply(secret("edited", { "user-data": "one" }), claim("edited", { "user-data": "secret/edited" }));
   const address = await attach("edited-1", "edited");
   const now = async () => (await asked(address, "/openstack/latest/user_data")).text;
@@ -171,7 +171,7 @@ test("a container that takes over another's claim, address and all gets what tha
   }
 });
 
-test("a VM on two networks is told the same on both, by the claim that says it first", async () => {
+test("a VM on two networks gets the same on both, from the first claim that defines it", async () => {
   await apply(
     secret("two", { "user-data": "of two", keys: KEY_1 }),
     claim("two.blue", { "user-data": "secret/two" }),
@@ -190,7 +190,7 @@ test("a VM on two networks is told the same on both, by the claim that says it f
   }
 });
 
-test("what is missing leaves the rest, and the log names the claim, the annotation and the remedy once a minute", async () => {
+test("a missing object leaves the other content, and the log names claim, annotation and remedy once a minute", async () => {
   await apply(
     secret("half", { keys: KEY_1 }),
     secret(
@@ -226,7 +226,7 @@ describe("the identity socket", () => {
     return { status: Number(stdout.slice(at + 1)), body: JSON.parse(stdout.slice(0, at)) };
   };
 
-  test("tells the content of a container that runs here, and only what its claims name", async () => {
+  test("serves the content of a container that runs here, and only what its claims name", async () => {
     await apply(
       secret("told", { "user-data": "told" }),
       secret("untold", { "user-data": "untold" }),

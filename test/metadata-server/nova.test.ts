@@ -124,7 +124,7 @@ describe("a request to Nova", () => {
   });
 });
 
-describe("a guest that says who it is", () => {
+describe("identity headers of a guest", () => {
   const NAMES = [
     "X-Instance-ID",
     "X-Instance-ID-Signature",

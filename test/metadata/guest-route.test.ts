@@ -80,7 +80,7 @@ describe("the route to 169.254.169.254", () => {
   });
 });
 
-describe("the route that the metadata service tells", () => {
+describe("the route in the metadata documents", () => {
   const { conf: _, ...told } = PLAIN;
 
   test.for<[string, Partial<GuestInterface>, object | null]>([

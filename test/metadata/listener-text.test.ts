@@ -84,7 +84,7 @@ describe("haproxy", () => {
     expect(haproxyText({ ...PLAN, ipv6: false })).not.toContain("bind [::]");
   });
 
-  test("removes every spelling of every header that tells who asks, and no other header", () => {
+  test("removes every spelling of the identity headers, and no other header", () => {
     const [, pattern] = /del-header '(.*)' -m reg/.exec(text) as unknown as [string, string];
     const taken = new RegExp(pattern);
     for (const prefix of IDENTITY_PREFIXES) {

@@ -49,7 +49,7 @@ test("content is read once for the requests of a second, also by those that come
   expect(asked()).toBe(2);
 });
 
-test("the same container with another claim is never told what the former one named", async () => {
+test("the same container with another claim never gets the former claim's content", async () => {
   let uid = UID;
   const { of } = contents(() => answerOf(uid, uid));
   expect((await of.of(guest(UID))).userData?.toString()).toBe(UID);
@@ -57,7 +57,7 @@ test("the same container with another claim is never told what the former one na
   expect((await of.of(guest(uid))).userData?.toString()).toBe(uid);
 });
 
-test("a container that ended between the two questions is asked to come again, not told that it has nothing", async () => {
+test("a container that ended between the two questions gets an error to retry, not empty content", async () => {
   let isThere = false;
   const { of } = contents(() => (isThere ? answerOf("one") : { claims: [], objects: [] }));
   await expect(of.of(guest())).rejects.toThrow(IdentityAway);

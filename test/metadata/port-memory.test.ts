@@ -47,7 +47,7 @@ test("each door has blocks of its own, and another one when a block is used up",
   expect(memory.blocksOf("ovs:br1")).toHaveLength(1);
 });
 
-test("blocks begin anew after the last, without those that a door has", () => {
+test("after the last block numbering wraps around, and skips blocks in use", () => {
   const memory = memories(0.9999).open();
   const blocks = ["a", "b", "c"].map((door) => memory.blocksOf(door)[0]);
   expect(blocks).toEqual([0xf7ff, 0xf000, 0xf001]);

@@ -12,7 +12,7 @@ const FOUND: FoundPort = {
   space: { netns: "/run/netns/guest", id: null },
 };
 
-test("of two attachments that are found at one link, the second is told so, and searched for again", async () => {
+test("the second of two attachments at one link is reported, and searched for again", async () => {
   const owned = new Set<string>();
   const taken: NotFound = { kind: "pending", problem: "veth1 is the port of another attachment" };
   const search = new PortSearch(
@@ -55,7 +55,7 @@ test("one that is wanted otherwise than before is new, whatever the search under
   expect(search.problemOf("a")).toEqual(NONE);
 });
 
-test("one that failed gets its turn, however many slow ones were there before it", async () => {
+test("a failed search gets its turn, however many slow ones were before it", async () => {
   const seen: string[] = [];
   const search = new PortSearch(
     systemClock,

@@ -47,7 +47,7 @@ describe("an answer is reused", () => {
     expect(get()).toBeUndefined();
   });
 
-  test("also when the answer is that there is nobody", () => {
+  test("also when the answer is that nothing was found", () => {
     remembered.put(ASKED, null, { generation: remembered.generation, atMs: clock.nowMs });
     expect(get()).toBeNull();
   });

@@ -137,7 +137,7 @@ describe("what a VM's template says", () => {
     expect(reads).toHaveLength(6);
   });
 
-  test("is told from memory while the API server is away, and never guessed", async () => {
+  test("is answered from memory while the API server is unreachable, and never guessed", async () => {
     serve();
     const first = await documents();
     api.away = true;

@@ -94,7 +94,7 @@ describe.skipIf(whyNotReal() !== null)("under real CNI plugins", () => {
     expect(await containers.reaches(namespace, "10.31.0.1")).toBe(true);
   });
 
-  test("bridge as gateway under an applied definition that names none: nobody has the bridge's address", async () => {
+  test("bridge as gateway under an applied definition that names none: the bridge's address is not given", async () => {
     const bridge = containers.link("hfb");
     const name = "applied-gateway";
     const type = { cniVersion: "1.0.0", name, type: "bridge", bridge };

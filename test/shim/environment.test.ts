@@ -100,7 +100,7 @@ describe.each(BINARIES)("environment, $build", (binary) => {
     expect(JSON.parse(stdout).supportedVersions).toEqual(CNI_VERSIONS);
   });
 
-  test("a person at a terminal is told what this is", async (context) => {
+  test("on a terminal the binary explains what it is", async (context) => {
     requireTool(context, "script", "-qec", "true", "/dev/null");
     const through = 'exec script -qec "$0" /dev/null';
     const { status, stdout } = await runShim(binary, { env: {}, through, stdin: "" });

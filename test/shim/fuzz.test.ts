@@ -88,7 +88,7 @@ describe.concurrent("fuzz", () => {
     rmSync(root, { recursive: true, force: true });
   });
 
-  test("whatever the daemon answers, the call ends as CNI says", async () => {
+  test("for any answer of the daemon the call ends as the CNI specification says", async () => {
     const spool = join(root, "spool");
     const run = async (verb: Verb, answered: Answer) => {
       next = answered;
@@ -136,7 +136,7 @@ describe.concurrent("fuzz", () => {
     await check(fc.tuple(fc.constantFrom(...VERBS), stdin, environment), run);
   });
 
-  test("whatever shim.conf holds, it is understood or named", async () => {
+  test("any content of shim.conf is accepted or refused by name", async () => {
     const path = join(root, "shim.conf");
     const run = async (verb: Verb, lines: string[]) => {
       writeFileSync(path, lines.join("\n"));

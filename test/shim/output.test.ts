@@ -33,7 +33,7 @@ describe.each(BINARIES)("output, $build", (binary) => {
     expect(await runShim(binary, { env: { CNI_COMMAND: "VERSION" }, through })).toMatchObject({ status: 1 });
   });
 
-  test("a reader that went away is no crash", async () => {
+  test("a closed stdout does not crash the binary", async () => {
     const daemon = await startDaemon((connection) =>
       setTimeout(() => connection.end(httpAnswer(200, LARGE)), 100),
     );
@@ -60,7 +60,7 @@ describe.each(BINARIES)("output, $build", (binary) => {
     }
   });
 
-  test("a DEL that was done stays done when nobody takes its output", async () => {
+  test("a DEL whose output cannot be written has been carried out", async () => {
     const daemon = await startDaemon(always(httpAnswer(200, "{}")));
     const spool = temporaryDirectory();
     const env = { ...environmentOf("DEL"), HOLDFAST_SOCKET: daemon.socketPath, HOLDFAST_SPOOL: spool };

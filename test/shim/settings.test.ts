@@ -127,14 +127,14 @@ describe.each(BINARIES)("settings, $build", (binary) => {
     expect(error).toMatchObject({ code: 7, msg: `${directory}: Is a directory` });
   });
 
-  test("VERSION, and a call whose environment says all, do not care for shim.conf", async () => {
+  test("VERSION, and a call whose environment sets everything, ignore shim.conf", async () => {
     const { env } = conf("what?");
     expect(await runShim(binary, { env: { ...env, CNI_COMMAND: "VERSION" } })).toMatchObject({ status: 0 });
     const daemon = await answering();
     await expectServed(binary, daemon, { ...env, HOLDFAST_SOCKET: daemon.socketPath, HOLDFAST_SPOOL: "/x" });
   });
 
-  test("a DEL says what is wrong and goes on with the lines that it understands", async () => {
+  test("a DEL reports wrong lines and uses the others", async () => {
     const daemon = await answering();
     const { path, env } = conf(`what?\nsocket=${daemon.socketPath}\n`);
     const outcome = await del(binary, env);
@@ -143,7 +143,7 @@ describe.each(BINARIES)("settings, $build", (binary) => {
     expect(daemon.requests).toHaveLength(1);
   });
 
-  test.each(["", "soon", "-1", "99999999999999999999", "1s"])("a time limit of %j is none", async (limit) => {
+  test.each(["", "soon", "-1", "99999999999999999999", "1s"])("time limit %j is ignored", async (limit) => {
     const daemon = await answering();
     const env = { HOLDFAST_SOCKET: daemon.socketPath, HOLDFAST_SHIM_TIMEOUT_MS: limit };
     await expectServed(binary, daemon, env);

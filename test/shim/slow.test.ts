@@ -72,7 +72,7 @@ test("without the tests' limit, DEL and STATUS wait 5 s", async () => {
 });
 
 describe.each(BINARIES)("daemon hangs up, $build", (binary) => {
-  test("before it reads anything: its answer counts all the same", async () => {
+  test("before it reads anything: its answer counts", async () => {
     const refusal = '{"cniVersion":"1.0.0","code":11,"msg":"shutting down","details":""}';
     const { socketPath } = await startDaemon(
       () => {},

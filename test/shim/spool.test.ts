@@ -26,7 +26,7 @@ async function del(binary: Binary, spool: string, call: Partial<ShimCall> = {}) 
 }
 
 describe.each(BINARIES)("spool, $build", (binary) => {
-  test("holds the very body that was sent, of whatever bytes", async () => {
+  test("has exactly the bytes of the request body", async () => {
     const spool = temporaryDirectory();
     const daemon = await startDaemon(always(httpAnswer(503, "{}")));
     const stdin = Buffer.from('{"name":"\x00é\xff\\"}', "latin1");
@@ -98,7 +98,7 @@ describe.each(BINARIES)("spool, $build", (binary) => {
     ["a file stands in its parent's place", "file/spool", "Not a directory"],
     ["a name that no file system takes", "x".repeat(300), "File name too long"],
     ["a missing parent with such a name", `missing/${"x".repeat(300)}`, "File name too long"],
-  ])("cannot be made: %s", async (_reason, path, message) => {
+  ])("is reported where it cannot be created: %s", async (_reason, path, message) => {
     const root = temporaryDirectory();
     writeFileSync(join(root, "file"), "");
     const { stderr } = await del(binary, join(root, path));

@@ -39,7 +39,7 @@ function ledgerOf(isClaim: boolean): Ledger {
   return ledger;
 }
 
-test("what was answered must be Bound, to its owner, and in use by its container", async () => {
+test("an answered address must be Bound, to its owner, and in use by its container", async () => {
   const wrong = (objects: KubeObject[]) => lostOrLeaked(new ListedObjects(objects), ledgerOf(false));
   expect(await wrong([allocation("mine", "c1.net1")])).toEqual([]);
   expect(await wrong([])).toEqual([expect.stringMatching(/^lost: /)]);
@@ -49,7 +49,7 @@ test("what was answered must be Bound, to its owner, and in use by its container
   ]);
 });
 
-test("what nobody was answered must not be Bound", async () => {
+test("an address that no ADD was answered with must not be Bound", async () => {
   const found = await lostOrLeaked(new ListedObjects([allocation("ghost")]), new Ledger());
   expect(found).toEqual([expect.stringMatching(/^leaked: .* Bound to Pod ghost/)]);
 });

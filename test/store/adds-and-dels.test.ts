@@ -102,7 +102,7 @@ test("a disk that refuses a later candidate's intent leaves no address marked", 
   for (const id of ["b", "c", "d"]) await node.added(want(id, { pod: id }));
 });
 
-test("a refresh of the hint forgets marks that nothing explains", async () => {
+test("a refresh of the hint removes marks without an allocation", async () => {
   const node = await started();
   await node.added(want("a", { pod: "a" }));
   const { hint } = node.store;
@@ -152,7 +152,7 @@ test("the address of an ADD whose answer was lost is released in the end, when n
   expect(node.bound).toEqual([]);
 });
 
-test("an address of a container of an earlier boot that somebody else has by now is not reported as lost", async () => {
+test("an address of an earlier boot's container that another owner has by now is not reported as lost", async () => {
   const node = await started();
   await node.addPods("a", "b");
   const [object] = node.allocations;
@@ -203,7 +203,7 @@ test("an address that was lost and is held again is no longer reported as lost",
   expect(await node.store.answerLocally(want("a", { pod: "a" }))).toMatchObject({ kind: "attached" });
 });
 
-test("a release that takes long does not take the place of one that the node owes later", async () => {
+test("a late answer to a release does not remove a newer release from the queue", async () => {
   const node = await started();
   await node.addPods("a", "b");
   let answerLate = () => {};

@@ -45,7 +45,7 @@ function manualContinuity() {
   };
 }
 
-test("while there is contact, everybody is served after one look at the network's mark", async () => {
+test("without a gap addresses are given after one read of the network's mark", async () => {
   const { open, looked } = manualContinuity();
   expect(await open()).toBe(true);
   expect(await open()).toBe(true);
@@ -53,7 +53,7 @@ test("while there is contact, everybody is served after one look at the network'
 });
 
 describe("after a gap in contact", () => {
-  test("nobody new is served until this node has compared, the others had time, and no mark is there", async () => {
+  test("no new address is given until this node has compared, the others had time, and no mark is there", async () => {
     const { continuity, open, reason, pass, looked } = manualContinuity();
     await open();
     const { epoch } = continuity;
@@ -68,7 +68,7 @@ describe("after a gap in contact", () => {
     expect(looked, "the mark is read again").toEqual(["blue", "blue"]);
   });
 
-  test("nobody new is served when this node has compared and the others had no time yet", async () => {
+  test("no new address is given while the others have had no time to compare", async () => {
     const { continuity, open, reason, pass } = manualContinuity();
     continuity.lose();
     continuity.regain();
@@ -132,7 +132,7 @@ describe("after a cut connection to a server that was there", () => {
     return all;
   }
 
-  test("nobody waits, and what was decided before is continued", async () => {
+  test("no request waits, and ADDs under way continue", async () => {
     const { continuity, open } = await watched();
     const { epoch } = continuity;
     continuity.lose();
@@ -145,7 +145,7 @@ describe("after a cut connection to a server that was there", () => {
     expect(await open()).toBe(true);
   });
 
-  test("a request that came meanwhile is served, even with less time than the others would need", async () => {
+  test("a request that arrived meanwhile is served, even with a short deadline", async () => {
     const { continuity, time, later } = await watched();
     continuity.lose();
     continuity.regain();

@@ -4,7 +4,7 @@ import { expect, test } from "vitest";
 import { StoreNode } from "./store-node.ts";
 import { BOOT } from "./subjects.ts";
 
-test("check in a cluster answers a finding when a page of the journal is damaged while it is in use", async () => {
+test("check in a cluster reports a page of the journal that was damaged while in use", async () => {
   const node = new StoreNode();
   node.reportBoot(BOOT);
   await node.open();

@@ -12,7 +12,7 @@ import { KubeInMemory } from "../harness/kube-in-memory.ts";
 import { clusterStore, opened } from "./cluster-store.ts";
 import { want } from "./subjects.ts";
 
-test("a requested address whose deleted allocation somebody's finalizer keeps is refused after a few requests", async () => {
+test("a requested address whose deleted allocation a finalizer keeps is refused after a few requests", async () => {
   const folder = mkdtempSync(join(tmpdir(), "holdfast-deleted-"));
   const api = new KubeInMemory();
   const one = parseInterfaceAddress("10.0.0.3/29");

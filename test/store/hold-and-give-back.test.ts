@@ -217,7 +217,7 @@ describe("hold takes no address when", () => {
 });
 
 describe("giveBack", () => {
-  test("cools the address from the server's time on, without attachments, and keeps others' finalizers", async () => {
+  test("sets Cooling with the server's time, removes attachments, and keeps other finalizers", async () => {
     const allocation = new SharedAllocation();
     const before = bound(holder("web")) as IPAllocation;
     allocation.put({
@@ -266,7 +266,7 @@ describe("giveBack", () => {
     expect(allocation.object?.status).toMatchObject({ state: "Bound", node: "node-c" });
   });
 
-  test("deletes an object that is Cooling, unless somebody has taken it over since", async () => {
+  test("deletes an object that is Cooling, unless another owner has it by now", async () => {
     const allocation = new SharedAllocation();
     allocation.put(resting(holder("web")));
     allocation.interfere(1, (object) =>

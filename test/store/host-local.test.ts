@@ -342,7 +342,7 @@ describe("addresses that host-local gave", () => {
   test.each([
     ["a folder in the place of a file", (path: string) => mkdirSync(path), "it is not a regular file"],
     ["a link", (path: string) => symlinkSync("/etc/hostname", path), "it is not a regular file"],
-  ])("with %s no address is given until somebody has looked", async (_, make, problem) => {
+  ])("with %s no address is given until it is removed", async (_, make, problem) => {
     make(join(leases, "10.88.0.2"));
     const outcome = await add("new-1");
     expect(answer(outcome)).toBe("HOST_LOCAL_UNREADABLE");

@@ -45,7 +45,7 @@ test.each([{ force: false }, { force: true }])(
   },
 );
 
-test("an ADD that asks for its address hears whose it is", async () => {
+test("an ADD that requests its address is refused with the owner", async () => {
   const node = await withLaterOwner({});
   const outcome = await node.store.attach(want("a", { pod: "a", requested: ["10.0.0.3"] }));
   const message = expect.stringContaining("LaterKind shop/one");

@@ -51,7 +51,7 @@ export function describeReservations(name: string, create: () => Promise<Subject
       expect((await listed(made)).toSorted()).toEqual(first.map((one) => `blue ${one} m Bound 0`).toSorted());
     });
 
-    test("requested addresses are held, and nobody else gets one of them", async () => {
+    test("requested addresses are held, and no other owner gets them", async () => {
       const { allocations, reservations } = await subject();
       const ask = wantOf(machine("m"), exactly("10.0.0.1/29", "10.0.0.3/29"));
       expect(got(await reservations.reserve(ask))).toEqual(["10.0.0.1/29", "10.0.0.3/29"]);

@@ -80,7 +80,7 @@ describe("the Secrets of a machine are of one edition of its template", () => {
   });
 });
 
-describe("what was made for a machine stays where somebody edits what it was made from", () => {
+describe("objects that were rendered for a machine stay when their source is edited", () => {
   /** Status of the data object and what machine and host name, after an edit. */
   function expectKept(reason: string): void {
     const { ready, errorMessage } = here.readData("t-0").status;

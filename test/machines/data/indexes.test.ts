@@ -225,7 +225,7 @@ describe("a data object", () => {
     expect(here.readData("t-0").metadata.uid).toBe(data.metadata.uid);
   });
 
-  test("of a claim that is being deleted goes, although somebody's finalizer holds the claim", async () => {
+  test("of a claim that is being deleted is deleted, even if a finalizer keeps the claim", async () => {
     here.start({ graceSeconds: 5 });
     here.claim("a", { metadata: { finalizers: ["somebody/else"] } });
     await here.settle();

@@ -26,7 +26,7 @@ async function machines(count: number): Promise<void> {
   await here.settle();
 }
 
-describe("a machine keeps the address that it was told", () => {
+describe("a machine keeps its published address", () => {
   test("by a claim, when Cluster API is uninstalled", async () => {
     here.serveClaims();
     here.start();

@@ -126,8 +126,8 @@ test("a machine that is created again under its name does not get its predecesso
   expect(here.readMachine("m").status.renderedData).toBeDefined();
 });
 
-describe("a data object that somebody made by hand", () => {
-  test("is kept where its claim is not there yet, and is that claim's once it is", async () => {
+describe("a data object that was created by hand", () => {
+  test("is kept before its claim exists, and belongs to the claim afterwards", async () => {
     here.data("t-3", { index: 3, claim: "later" });
     here.start();
     await here.settle(LONG_MS);
@@ -147,7 +147,7 @@ describe("a data object that somebody made by hand", () => {
   });
 });
 
-test("an index that no definition accepts is not taken from what a claim says", async () => {
+test("an index that the definition does not accept is not taken from a claim", async () => {
   here.claim("m", { renderedData: "t-9999999999" });
   here.start();
   await here.settle();

@@ -143,7 +143,7 @@ describe("a host", () => {
   });
 });
 
-describe("what a host was told is replaced", () => {
+describe("the Secrets that a host names are replaced", () => {
   const hostWrites = () =>
     here.api.writes
       .filter(({ path }) => path.includes("baremetalhosts"))
@@ -169,7 +169,7 @@ describe("what a host was told is replaced", () => {
     expect(referenced("m")).toMatchObject({ status: "True" });
   });
 
-  test("but not what somebody wrote there by hand since", async () => {
+  test("but not if they were edited by hand since", async () => {
     here.start();
     here.host("m");
     here.machine("m", { spec: { metaData: { name: "mine" } } });
@@ -211,7 +211,7 @@ describe("what a host was told is replaced", () => {
     expect(here.readHost("m").spec.metaData).toBeUndefined();
   });
 
-  test("by nothing where the machine of the name wants no data", async () => {
+  test("by none if the machine of that name wants no data", async () => {
     here.start({ graceSeconds: 5 });
     here.host("m");
     here.machine("m");

@@ -28,7 +28,7 @@ const said = (name: string) => {
 };
 
 describe("a machine that names a template", () => {
-  test("gets a claim, an index, two Secrets and a status, and its host is told", async () => {
+  test("gets a claim, an index, two Secrets and a status, and its host names the Secrets", async () => {
     here.start();
     here.template("t", TEMPLATE);
     here.host("m");
@@ -81,7 +81,7 @@ describe("a machine that names a template", () => {
     expect(here.readTemplate("t").status.indexes).toEqual([{ name: "m", index: 0 }]);
   });
 
-  test("costs nothing once it is settled but the creates that look for its Secrets", async () => {
+  test("once complete causes no requests but the creates that check its Secrets", async () => {
     here.start();
     here.template("t", TEMPLATE);
     here.host("m");
@@ -143,7 +143,7 @@ describe("a machine that names a template", () => {
     expect(conditionOf(here.readClaim("m"))).toBeUndefined();
   });
 
-  test("is told of an error in its data object, and is rendered once the cause is gone", async () => {
+  test("reports an error of its data object, and is rendered once the cause is gone", async () => {
     here.start();
     here.template("t", TEMPLATE);
     here.host("m", { nics: [{ name: "eth9", mac: "02:00:00:00:00:09" }] });
@@ -188,7 +188,7 @@ describe("a machine that names a template", () => {
 });
 
 describe("Secrets", () => {
-  test("that somebody deletes are made again in their turn, at most five creates a second", async () => {
+  test("that are deleted by hand are recreated in turn, at most five a second", async () => {
     here.start();
     here.template("t", TEMPLATE);
     for (let i = 0; i < 20; i++) {
@@ -209,7 +209,7 @@ describe("Secrets", () => {
     );
   });
 
-  test("of somebody else under the name stay as they are", async () => {
+  test("of another owner under the same name are not changed", async () => {
     here.start();
     const collection = "/api/v1/namespaces/shop/secrets";
     here.api.put(collection, {
@@ -224,7 +224,7 @@ describe("Secrets", () => {
     expect(here.readData("t-0").status.ready).toBe(true);
   });
 
-  test("of a former object, which vanish a moment later, are made again at once", async () => {
+  test("of a former object that vanish later are recreated at once", async () => {
     here.start();
     here.template("t", NO_NIC);
     here.host("m");
@@ -244,7 +244,7 @@ describe("Secrets", () => {
     expect(here.secret("m-metadata", "metaData")).toContain("rack: r1");
   });
 
-  test("of an edited template are neither changed nor made again, and new machines get the new text", async () => {
+  test("are neither changed nor recreated when the template is edited, and new machines get the new text", async () => {
     here.start();
     here.template("t", NO_NIC);
     here.host("m");
@@ -308,7 +308,7 @@ describe("pools", () => {
     expect(here.secret("m-metadata", "metaData")).toBe("address: 10.0.0.9\nproviderid: shop/m/m\n");
   });
 
-  test("wait while another object has the name of the claim", async () => {
+  test("wait while another object has the claim's name", async () => {
     here.serveClaims();
     here.start();
     here.api.put(PATHS.addressClaims.replace("/ipaddressclaims", "/namespaces/shop/ipaddressclaims"), {

@@ -124,7 +124,7 @@ describe("a refusal", () => {
   });
 });
 
-test("a host in another namespace is not told, nor the host of its name here", async () => {
+test("neither a host in another namespace nor the host of that name here is written", async () => {
   here.start();
   here.host("h");
   here.machine("m", { host: null, annotations: { "metal3.io/BareMetalHost": "other/h" } });

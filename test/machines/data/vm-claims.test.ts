@@ -207,7 +207,7 @@ describe("the claim of a VM", () => {
     expect(Object.keys(here.indexes())).toEqual(["web"]);
   });
 
-  test("is not a machine's of the same name, and the other way round", async () => {
+  test("is not confused with a machine's claim of the same name", async () => {
     vm("web");
     await here.settle();
     here.machine("web");

@@ -116,7 +116,7 @@ test("a machine waits for a host that is inspected late", async () => {
   expect(await objects.secret("a-networkdata", "networkData")).toContain("52:54:00:00:00:07");
 });
 
-test("without the right to create Secrets the data object says what to bind, and goes on once it is bound", async () => {
+test("without the right to create Secrets the data object names the missing binding, and is completed once it exists", async () => {
   await begin({ capi: true, rights: (name) => name === "holdfast-machine-data" });
   await objects.template("t", TEMPLATE);
   await objects.machine("a");
@@ -154,7 +154,7 @@ test("definitions of CAPM3 stop own mode, and nothing else of the controller", a
   expect((await fetch(`http://127.0.0.1:${controller.port}/readyz`)).status).toBe(200);
 });
 
-test("machine data is left alone unless it is asked for", async () => {
+test("machine data is not touched unless the option is on", async () => {
   world = await World.start({ api: "memory", controller: {} });
   objects = new DataObjects(world.cluster);
   await objects.install();

@@ -11,7 +11,7 @@ const STEPS = 20_000;
  */
 const NEVER = /^(given-twice|freed-in-use|stranger-answered|wrong-identity|answered-unheld|thrown .*)$/;
 
-test("in histories of fresh seeds nobody gets, loses or is what another one has", {
+test("histories of fresh seeds have no violation", {
   timeout: PATIENCE_MS,
 }, async () => {
   const simulation = new Simulation();

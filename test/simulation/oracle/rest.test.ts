@@ -133,7 +133,7 @@ test.each<[string, string, (world: Fabricated) => void]>([
       world.hold(A, { kind: "IPAddressClaim", name: "m", cluster: "prod" });
     },
   ],
-])("at rest it is %s when %s", async (kind, _, happens) => {
+])("the oracle finds %s at rest when %s", async (kind, _, happens) => {
   const world = new Fabricated();
   happens(world);
   expect(await restOf(world)).toBe(kind);

@@ -174,7 +174,7 @@ test.each([1, 2])(
       await users.leave();
       if (count > 1) await users.clearLeftovers(() => true);
       // Creations may be under way still.
-      await until(async () => {
+      await world.until(async () => {
         await users.clearLeftovers((address) => watcher.isLeftover(address));
         return (await capi.claims()).every(({ status }) => status?.addressRef !== undefined);
       }, "the claims to be answered");

@@ -1,7 +1,7 @@
-import { chmodSync, copyFileSync, rmSync, writeFileSync } from "node:fs";
+import { chmodSync, copyFileSync, cpSync, mkdirSync, rmSync, writeFileSync } from "node:fs";
 import { createServer as createHttpServer } from "node:http";
 import { createServer, type Server } from "node:net";
-import { join } from "node:path";
+import { dirname, join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { HOLDFAST, newFolder, run, TestDaemon } from "../harness/daemon.ts";
 
@@ -64,10 +64,12 @@ test.skipIf(process.getuid?.() !== 0)("a socket without permission is reported",
   chmodSync(socket, 0o600);
   // Somebody else can read the command line there, but not use the socket.
   chmodSync(folder, 0o755);
-  copyFileSync(HOLDFAST, join(folder, "cli.cjs"));
+  mkdirSync(join(folder, "bin"));
+  copyFileSync(HOLDFAST, join(folder, "bin/cli.cjs"));
+  cpSync(join(dirname(HOLDFAST), "../lib"), join(folder, "lib"), { recursive: true });
   writeFileSync(
     join(folder, "nobody.cjs"),
-    `process.setgid(65534); process.setuid(65534); require("./cli.cjs");`,
+    `process.setgid(65534); process.setuid(65534); require("./bin/cli.cjs");`,
   );
   const { code, stderr } = await run(process.execPath, [
     join(folder, "nobody.cjs"),

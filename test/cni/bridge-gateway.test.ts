@@ -99,26 +99,3 @@ processTest(
     expect(errorOf(await daemon.cni("ADD", "one-more", { config: beside }))).toMatchObject({ code: 11 });
   },
 );
-
-processTest(
-  "allowPersistentIPs inside ipam, which an earlier release accepted, counts until the definition is applied again",
-  async ({ daemon }) => {
-    const { default: Database } = await import("better-sqlite3");
-    await apply(daemon, APPLIED, claim("vm1"));
-    await daemon.end("SIGTERM");
-    const db = new Database(`${daemon.state}/holdfast.db`);
-    const old = { ...network("blue", { subnets: "10.20.0.0/29", allowPersistentIPs: true }) };
-    db.prepare("UPDATE definitions SET config = ?").run(JSON.stringify(old));
-    db.close();
-    await restart(daemon, "SIGTERM");
-    addressesOf(
-      await daemon.cni("ADD", "run1", { config: withClaim("vm1", BARE, { allowPersistentIPs: false }) }),
-    );
-    expect((await claimNamed(daemon, "vm1")).status?.ips).toHaveLength(1);
-    const again = await daemon.post("/v1/apply", { objects: [nad("blue-net", old)] });
-    expect(again.json().results[0].error).toMatchObject({
-      code: "CONFIG_INVALID",
-      message: expect.stringContaining("at the plugin's top level"),
-    });
-  },
-);

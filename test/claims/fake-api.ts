@@ -3,7 +3,7 @@ import { createServer, type IncomingMessage, type Server, type ServerResponse } 
 import type { AddressInfo, Socket } from "node:net";
 import { HttpKubeApi, type HttpKubeApiOptions } from "../../kube/http/http-kube-api.ts";
 import type { KubeConnection } from "../../kube/http/kube-config.ts";
-import { systemClock } from "../../platform/time.ts";
+import { type Clock, systemClock } from "../../platform/time.ts";
 
 export interface Asked {
   readonly method: string;
@@ -24,7 +24,10 @@ export class FakeApi {
   readonly #sockets = new Set<Socket>();
   readonly #clients: HttpKubeApi[] = [];
 
-  private constructor() {
+  readonly #clock: Clock;
+
+  private constructor(clock: Clock) {
+    this.#clock = clock;
     this.#server = createServer((incoming, answer) => void this.#answer(incoming, answer));
     this.#server.on("connection", (socket: Socket) => {
       this.connections += 1;
@@ -33,8 +36,9 @@ export class FakeApi {
     });
   }
 
-  static async start(handler?: Handler): Promise<FakeApi> {
-    const fake = new FakeApi();
+  /** `clock`: of its clients. */
+  static async start(handler?: Handler, clock: Clock = systemClock): Promise<FakeApi> {
+    const fake = new FakeApi(clock);
     if (handler) fake.handler = handler;
     fake.#server.listen(0, "127.0.0.1");
     await once(fake.#server, "listening");
@@ -54,7 +58,7 @@ export class FakeApi {
       renew: async () => false,
       ...auth,
     };
-    const client = new HttpKubeApi(connection, systemClock, options);
+    const client = new HttpKubeApi(connection, this.#clock, options);
     this.#clients.push(client);
     return client;
   }

@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, expect, test } from "vitest";
 import { Reflector, type ReflectorOptions, type ReflectorTimings } from "../../kube/reflector.ts";
-import { pause, until } from "../harness/wait.ts";
+import { WorldTime } from "../harness/world/world-time.ts";
 import { FakeApi, json } from "./fake-api.ts";
 import { FakeCollection, type FakeObject } from "./fake-collection.ts";
 
@@ -13,6 +13,7 @@ interface Item {
 
 const QUICK: Partial<ReflectorTimings> = { retryMsMin: 20, retryMsMax: 100, missingMs: 30, quickMs: 50 };
 
+let time: WorldTime;
 let api: FakeApi;
 let collection: FakeCollection;
 let reflector: Reflector<Item>;
@@ -21,14 +22,15 @@ let told: string[];
 let warnings: string[];
 
 beforeEach(async () => {
-  api = await FakeApi.start();
+  time = new WorldTime();
+  api = await FakeApi.start(undefined, time.clock);
   collection = new FakeCollection();
   api.handler = collection.handler;
   told = [];
   warnings = [];
 });
 afterEach(async () => {
-  await reflector.stop();
+  await time.run(reflector.stop());
   await api.stop();
 });
 
@@ -56,17 +58,18 @@ function reflect(options: Partial<ReflectorOptions<Item>> = {}): Reflector<Item>
 }
 
 async function watching(watches = 1): Promise<void> {
-  await until(() => collection.watches >= watches && collection.open.size > 0, "a watch");
+  await time.until(() => collection.watches >= watches && collection.open.size > 0, "a watch");
 }
 
-const heard = (...what: string[]) => until(() => what.every((one) => told.includes(one)), what.join(" "));
+const heard = (...what: string[]) =>
+  time.until(() => what.every((one) => told.includes(one)), what.join(" "));
 const names = () => [...reflector.items.keys()].sort();
 
 test("a reflector lists, reports that it has, and follows changes", async () => {
   collection.put("a");
   collection.put("b");
   reflect();
-  expect(await reflector.waitSynced()).toBe(true);
+  expect(await time.run(reflector.waitSynced())).toBe(true);
   expect(told).toEqual(["+a", "+b", "synced"]);
   await watching();
   collection.put("c");
@@ -84,7 +87,7 @@ test("a watch that the server ends is resumed, with no event lost or repeated", 
   await watching();
   collection.put("b");
   await heard("+b");
-  await pause(60);
+  await time.advance(60);
   collection.endWatches();
   collection.put("c");
   await heard("+c");
@@ -99,7 +102,7 @@ test("bookmarks advance the version, so that a watch that ends in its time survi
   collection.version += 500;
   collection.bookmark();
   collection.compact();
-  await pause(1_000);
+  await time.advance(1_000);
   collection.endWatches();
   await watching(2);
   collection.put("b");
@@ -130,7 +133,7 @@ test("an ERROR event with 410 leads to a new list", async () => {
   reflect();
   await watching();
   collection.forge("ERROR", { kind: "Status", code: 410 });
-  await until(() => collection.lists === 2, "a second list");
+  await time.until(() => collection.lists === 2, "a second list");
 });
 
 test("another UID under a known name is a deletion and a creation, and a late deletion of the former is ignored", async () => {
@@ -139,7 +142,7 @@ test("another UID under a known name is a deletion and a creation, and a late de
   await watching();
   const metadata = { name: "a", uid: "another", resourceVersion: "9000" };
   collection.forge("MODIFIED", { metadata, data: {} });
-  await until(() => told.length === 4, "two calls");
+  await time.until(() => told.length === 4, "two calls");
   expect(told).toEqual(["+a", "synced", "-a", "+a"]);
   collection.forge("DELETED", { ...old, metadata: { ...old.metadata, resourceVersion: "9001" } });
   collection.forge("ADDED", { metadata: { name: "z", uid: "z", resourceVersion: "9002" }, data: {} });
@@ -189,11 +192,11 @@ test("a server that ends every watch at once is asked with growing pauses", asyn
     }
   };
   reflect({ timings: { ...QUICK, ...options } });
-  await reflector.waitSynced();
-  await pause(1_500);
+  await time.run(reflector.waitSynced());
+  await time.advance(1_500);
   expect(api.asked.length).toBeLessThan(40);
   // Perhaps it is the version that it does not like.
-  await until(() => watches > 2 && collection.lists > 1, "more watches and another list");
+  await time.until(() => watches > 2 && collection.lists > 1, "more watches and another list");
 });
 
 test("a server that answers 410 to everything is asked with growing pauses", async () => {
@@ -202,9 +205,9 @@ test("a server that answers 410 to everything is asked with growing pauses", asy
     else collection.handler(asked, answer, socket);
   };
   reflect({ timings: { ...QUICK, retryMsMax: 200, quickMs: 10_000 } });
-  await pause(1_500);
+  await time.advance(1_500);
   expect(api.asked.length).toBeLessThan(50);
-  await until(() => collection.lists > 2, "more lists");
+  await time.until(() => collection.lists > 2, "more lists");
 });
 
 test("a watch that goes silent is given up, and the events that it missed are reported", async () => {
@@ -225,7 +228,7 @@ test("a watch that has never shown anything is asked for again without a warning
   collection.put("b");
   await heard("+b");
   collection.silence();
-  await until(() => warnings.length > 0, "a warning");
+  await time.until(() => warnings.length > 0, "a warning");
 });
 
 test("while the server is away all objects stay known, and its return is reported", async () => {
@@ -236,8 +239,8 @@ test("while the server is away all objects stay known, and its return is reporte
   collection.open.clear();
   api.handler = (_asked, _answer, socket) => socket.destroy();
   api.cut();
-  await until(() => states.includes("away"), "away");
-  await pause(300);
+  await time.until(() => states.includes("away"), "away");
+  await time.advance(300);
   expect(names()).toEqual(["key-a"]);
   expect(told).not.toContain("lost touch");
   collection.put("b");
@@ -256,16 +259,16 @@ test("a watch that is refused for a while waits as long as the server asks", asy
       json(answer, 429, { message: "busy" }, { "retry-after": "1" });
     } else collection.handler(asked, answer, socket);
   };
-  const startMs = performance.now();
+  const startMs = time.clock.monotonicMs();
   reflect({ timings: { ...QUICK, retryMsMax: 5_000 } });
   await watching();
-  expect(performance.now() - startMs).toBeGreaterThan(900);
+  expect(time.clock.monotonicMs() - startMs).toBeGreaterThan(900);
 });
 
 test("a resource without a definition is waited for", async () => {
   api.handler = (_asked, answer) => answer.writeHead(404).end("404 page not found");
   reflect();
-  expect(await reflector.waitSynced()).toBe(true);
+  expect(await time.run(reflector.waitSynced())).toBe(true);
   expect([reflector.missing, reflector.synced]).toEqual([true, false]);
   collection.put("a");
   api.handler = collection.handler;
@@ -281,7 +284,7 @@ test("a list from the server's cache never takes the reflector back in time", as
   collection.put("b");
   await heard("+b");
   collection.forge("ERROR", { code: 410 });
-  await until(() => collection.lists === 2, "a second list");
+  await time.until(() => collection.lists === 2, "a second list");
   const lists = api.asked.filter(({ query }) => !query.has("watch"));
   expect(lists.map(({ query }) => query.get("resourceVersion"))).toEqual(["0", String(collection.version)]);
   expect(api.asked.every(({ query }) => query.get("labelSelector") === "x")).toBe(true);
@@ -291,14 +294,14 @@ test("stopping ends every request and every wait", async () => {
   collection.put("a");
   api.handler = () => {};
   reflect();
-  const waited = reflector.waitSynced();
-  await until(() => api.asked.length === 1, "the list");
-  await reflector.stop();
+  const waited = time.run(reflector.waitSynced());
+  await time.until(() => api.asked.length === 1, "the list");
+  await time.run(reflector.stop());
   expect(await waited).toBe(false);
   expect(told).toEqual([]);
   const aborted = new AbortController();
   aborted.abort();
-  expect(await reflector.waitSynced(aborted.signal)).toBe(false);
+  expect(await time.run(reflector.waitSynced(aborted.signal))).toBe(false);
   expect(() => reflector.start()).toThrow("once");
 });
 
@@ -315,11 +318,11 @@ test("without the right to list, a collection is empty where the caller allows t
     onState: (state, problem) => states.push(`${state} ${problem}`.trim()),
     timings: { ...QUICK, forbiddenMs: 100 },
   });
-  expect(await reflector.waitSynced()).toBe(true);
+  expect(await time.run(reflector.waitSynced())).toBe(true);
   expect([reflector.synced, reflector.forbidden, reflector.items.size]).toEqual([false, true, 0]);
   expect(states).toEqual(["listing", "forbidden cannot list /things: 403 not you"]);
   may = true;
-  await until(() => reflector.synced, "the right to count");
+  await time.until(() => reflector.synced, "the right to count");
   expect(reflector.forbidden).toBe(false);
   expect(names()).toEqual(["key-a"]);
   // The right is withdrawn: the watch ends, and what was known is known no more.
@@ -327,6 +330,6 @@ test("without the right to list, a collection is empty where the caller allows t
   may = false;
   collection.endWatches();
   await heard("-a");
-  await until(() => reflector.forbidden, "the refusal");
+  await time.until(() => reflector.forbidden, "the refusal");
   expect(reflector.items.size).toBe(0);
 });

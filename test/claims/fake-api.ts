@@ -3,7 +3,7 @@ import { createServer, type IncomingMessage, type Server, type ServerResponse } 
 import type { AddressInfo, Socket } from "node:net";
 import { HttpKubeApi, type HttpKubeApiOptions } from "../../kube/http/http-kube-api.ts";
 import type { KubeConnection } from "../../kube/http/kube-config.ts";
-import { type Clock, systemClock } from "../../platform/time.ts";
+import { machineTime, type TestTime } from "../harness/wait.ts";
 
 export interface Asked {
   readonly method: string;
@@ -24,10 +24,10 @@ export class FakeApi {
   readonly #sockets = new Set<Socket>();
   readonly #clients: HttpKubeApi[] = [];
 
-  readonly #clock: Clock;
+  readonly #time: TestTime;
 
-  private constructor(clock: Clock) {
-    this.#clock = clock;
+  private constructor(time: TestTime) {
+    this.#time = time;
     this.#server = createServer((incoming, answer) => void this.#answer(incoming, answer));
     this.#server.on("connection", (socket: Socket) => {
       this.connections += 1;
@@ -36,9 +36,9 @@ export class FakeApi {
     });
   }
 
-  /** `clock`: of its clients. */
-  static async start(handler?: Handler, clock: Clock = systemClock): Promise<FakeApi> {
-    const fake = new FakeApi(clock);
+  /** `time`: of its clients. */
+  static async start(handler?: Handler, time = machineTime): Promise<FakeApi> {
+    const fake = new FakeApi(time);
     if (handler) fake.handler = handler;
     fake.#server.listen(0, "127.0.0.1");
     await once(fake.#server, "listening");
@@ -58,9 +58,9 @@ export class FakeApi {
       renew: async () => false,
       ...auth,
     };
-    const client = new HttpKubeApi(connection, this.#clock, options);
+    const client = new HttpKubeApi(connection, this.#time.clock, options);
     this.#clients.push(client);
-    return client;
+    return this.#time.waitedFor(client, "send");
   }
 
   /** Ends every connection from the server's side. */

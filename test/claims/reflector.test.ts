@@ -23,7 +23,7 @@ let warnings: string[];
 
 beforeEach(async () => {
   time = new WorldTime();
-  api = await FakeApi.start(undefined, time.clock);
+  api = await FakeApi.start(undefined, time);
   collection = new FakeCollection();
   api.handler = collection.handler;
   told = [];

@@ -30,7 +30,8 @@ export class UnderWay {
 
   /**
    * Whether anything is under way. Each child and each request of a client in this process counts as one thing; each request that
-   * a server in this process has wholly received and has not answered takes one off: it is with our code, whoever sent it.
+   * a server in this process has wholly received and has not answered takes one off: it is with our code, whoever sent it. That is
+   * so of an answer too that the server has begun and not ended: what it streams for long is no test for a WorldTime.
    */
   get isAny(): boolean {
     return (

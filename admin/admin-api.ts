@@ -10,11 +10,11 @@
  *   cluster/               a cluster's answers, from its objects
  */
 
-import type { MovedNetwork } from "../claims/record-owner.ts";
 import type { IdentityQuery } from "../identity/query.ts";
 import type { IdentityAnswer } from "../identity/wire.ts";
 import type { Finding } from "../ipam/finding.ts";
 import type { Address } from "../ipam/space/address.ts";
+import type { MovedNetwork } from "../networks/record-owner.ts";
 import type { AllocationFilter, PageRequest } from "../store/allocations.ts";
 import type { ImportReport, ImportRequest } from "../store/host-local/report.ts";
 import type { ApplyAction, ClaimManifest, ContentView } from "../store/manifests.ts";

@@ -1,7 +1,7 @@
 import { isAbsolute } from "node:path";
-import { NODES_OWN } from "../claims/network-owner.ts";
 import { isNetworkName } from "../ipam/definition/plugin-config.ts";
 import { isNamespaceName } from "../kube/object-names.ts";
+import { NODES_OWN } from "../networks/network-owner.ts";
 import { invalid, readAddress, readBody, readQuery } from "../platform/api-query.ts";
 import type { AllocationFilter, PageRequest } from "../store/allocations.ts";
 import type { ImportRequest } from "../store/host-local/report.ts";

@@ -2,14 +2,12 @@
  * claims/: what an attachment requests
  *
  *   attachment-request, cni-args  on a standalone node; cluster-request: in Kubernetes
- *   definition-catalog, nad-reading  the definition in force for a network; manifest: as applied to a node
- *   network-owner(s), record-owner, network-object   the owner of a network
- *   kube-claim-access, read-claim, vm-identity   an IPAMClaim and its VM
- *   pod-directory, pod-bounds, owner-records     a pod
- *   node-configurations           differences in the files on a node
+ *   manifest, manifest-parts, content-manifest  claims, definitions and content as applied to a node
+ *   kube-claim-access, read-claim, vm-identity  an IPAMClaim and its VM
+ *   pod-directory                 a pod
  *   claim-waiters                 ADDs that wait for their claim
- *   cluster-continuity, recovery  whether the API server still has what it had; networks that wait for their nodes
- *   reasons/, import/, udn/
+ *   reasons/                      why an address is kept or given back
+ *   pools/                        what machines get
  */
 
 import type { NetworkDefinition } from "../ipam/definition/network-definition.ts";
@@ -23,13 +21,13 @@ import { DEFAULT_NAMESPACE, type ObjectName } from "../kube/views/claim-referenc
 import { elementFor, PRIMARY_INTERFACE, readNetworkSelection } from "../kube/views/network-selection.ts";
 import type { PodView } from "../kube/views/pod-view.ts";
 import type { SelectionElement } from "../kube/views/selection-element.ts";
+import { type DefinitionCatalog, type NadVerdict, projectNad } from "../networks/definition-catalog.ts";
+import { describeNetworkOwner, isForPrimaryInterfaces, NODES_OWN } from "../networks/network-owner.ts";
+import type { NetworkOwners } from "../networks/network-owners.ts";
+import { differenceRemedy, type NodeConfigurations } from "../networks/node-configurations.ts";
 import type { PodIdentity } from "../store/records.ts";
 import { readAttachmentRequest } from "./attachment-request.ts";
 import type { CniArgs } from "./cni-args.ts";
-import { type DefinitionCatalog, type NadVerdict, projectNad } from "./definition-catalog.ts";
-import { describeNetworkOwner, isForPrimaryInterfaces, NODES_OWN } from "./network-owner.ts";
-import type { NetworkOwners } from "./network-owners.ts";
-import { differenceRemedy, type NodeConfigurations } from "./node-configurations.ts";
 import type { PodDirectory } from "./pod-directory.ts";
 
 /** What an ADD requests, as read from the cluster. */

@@ -12,7 +12,12 @@ import { type ClaimView, vmOwners } from "../kube/views/claim-view.ts";
 import { isStaticUid, type PodView } from "../kube/views/pod-view.ts";
 import { isoTime } from "../platform/time.ts";
 import type { AttachWant } from "../store/allocations.ts";
-import type { ClaimAccess, ClaimReading, OtherAttachment, PodState } from "../store/cluster/claim-access.ts";
+import type {
+  ClaimAccess,
+  ClaimReading,
+  OtherAttachment,
+  PodState,
+} from "../store/cluster/parts/claim-access.ts";
 import type { PodIdentity } from "../store/records.ts";
 import type { PodDirectory } from "./pod-directory.ts";
 import { readClaim } from "./read-claim.ts";

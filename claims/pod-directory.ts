@@ -8,7 +8,7 @@ import { type PodView, projectPod } from "../kube/views/pod-view.ts";
 import { VMIS_PATH, VMS_PATH } from "../kube/views/tenant-objects.ts";
 import { readUuid, readVmFacts, type VmFacts } from "../kube/views/vmi-view.ts";
 import { BoundedMap } from "../platform/bounded-map.ts";
-import type { PodState } from "../store/cluster/claim-access.ts";
+import type { PodState } from "../store/cluster/parts/claim-access.ts";
 
 /** VMs remembered by the UID of their VMI. */
 const VMS_REMEMBERED_MAX = 10_000;

@@ -1,5 +1,5 @@
 import type { Command } from "commander";
-import type { Ability, NodeAbilities } from "../metadata/net/probe.ts";
+import type { Ability, NodeAbilities } from "../guests/probe.ts";
 import type { Clock } from "../platform/time.ts";
 import { CommandError, EXIT } from "./failure.ts";
 import { type Format, printList, withOutput } from "./output.ts";

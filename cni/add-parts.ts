@@ -1,10 +1,10 @@
 import { claimKey, containerKey } from "../claims/claim-waiters.ts";
 import type { CniWireRequest } from "../cni-shim/wire.ts";
+import { answerOf } from "../guests/ports/admission.ts";
 import { gatewaysOf, isBridgeGateway, withBridgeGateways } from "../ipam/definition/bridge-gateway.ts";
 import type { NetworkDefinition } from "../ipam/definition/network-definition.ts";
 import { RefusalError, refuse } from "../ipam/refusals.ts";
 import { formatAddress } from "../ipam/space/address.ts";
-import { answerOf } from "../metadata/ports/admission.ts";
 import { stampOfLive } from "../platform/boot-id.ts";
 import { identifyNamespace } from "../platform/namespaces.ts";
 import type { AttachOutcome, AttachWant } from "../store/allocations.ts";

@@ -1,7 +1,7 @@
 import type { ClaimWaiters } from "../claims/claim-waiters.ts";
 import type { ClusterRequest, ClusterRequestParts } from "../claims/cluster-request.ts";
+import type { PortService } from "../guests/ports/port-service.ts";
 import type { Refusal, RefusalCode } from "../ipam/refusals.ts";
-import type { PortService } from "../metadata/ports/port-service.ts";
 import type { BootAgreement } from "../platform/boot-id.ts";
 import type { Log } from "../platform/log.ts";
 import type { Machine } from "../platform/machine.ts";

@@ -1,8 +1,7 @@
-import type { DefinitionCatalog } from "../claims/definition-catalog.ts";
-import { NotRecorded, type RecordOutcome, reserveInUse } from "../claims/import/create-allocation.ts";
-import { claimHolder } from "../claims/import/import-candidates.ts";
-import { listedAddress } from "../claims/import/listed-address.ts";
 import type { Cache, CachedAllocation } from "../claims/reasons/caches.ts";
+import { NotRecorded, type RecordOutcome, reserveInUse } from "../imports/create-allocation.ts";
+import { claimHolder } from "../imports/import-candidates.ts";
+import { listedAddress } from "../imports/listed-address.ts";
 import {
   allocatedCondition,
   type ClaimCondition,
@@ -18,6 +17,7 @@ import { type AllocationOwner, CLAIMS_PATH, type IPAllocation, namespacedPath } 
 import { TurnBudget } from "../kube/turn-budget.ts";
 import { claimStatusPatch } from "../kube/views/claim-status-patch.ts";
 import { type ClaimView, projectClaim } from "../kube/views/claim-view.ts";
+import type { DefinitionCatalog } from "../networks/definition-catalog.ts";
 import type { Log } from "../platform/log.ts";
 import { isoTime } from "../platform/time.ts";
 import { sameAllocationOwner } from "../store/cluster/allocations/allocation-object.ts";

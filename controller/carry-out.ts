@@ -9,7 +9,7 @@ import type { IPAllocation } from "../kube/objects.ts";
 import { AllocationClient } from "../store/cluster/allocations/allocation-client.ts";
 import { soundAddress } from "../store/cluster/allocations/allocation-object.ts";
 import { type Change, giveBack } from "../store/cluster/allocations/give-back.ts";
-import { withdrawMachineAddress } from "../store/cluster/machine-address.ts";
+import { withdrawMachineAddress } from "../store/cluster/parts/machine-address.ts";
 import { identityOf } from "./observations.ts";
 
 /** For the allocation, the facts it depends on, a machine's IPAddress, and the write, each with its own limit, ms. */

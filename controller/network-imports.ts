@@ -1,19 +1,19 @@
-import type { DefinitionCatalog } from "../claims/definition-catalog.ts";
-import { importNetwork } from "../claims/import/import.ts";
-import { ImportBackoff } from "../claims/import/import-backoff.ts";
+import type { Cache } from "../claims/reasons/caches.ts";
+import { importNetwork } from "../imports/import.ts";
+import { ImportBackoff } from "../imports/import-backoff.ts";
+import type { KubeApi } from "../kube/kube-api.ts";
+import { networkObjectOf } from "../kube/network-object.ts";
+import { HOUSEKEEPING_DEADLINE_MS } from "../kube/object-client.ts";
+import type { IPNetwork } from "../kube/objects.ts";
+import type { DefinitionCatalog } from "../networks/definition-catalog.ts";
 import {
   broughtUpToDate,
   isImported,
   type SeenSource,
   sourcesOf,
   uncovered,
-} from "../claims/import/import-sources.ts";
-import { networkObjectOf } from "../claims/network-object.ts";
-import type { Cache } from "../claims/reasons/caches.ts";
-import { recordOwner } from "../claims/record-owner.ts";
-import type { KubeApi } from "../kube/kube-api.ts";
-import { HOUSEKEEPING_DEADLINE_MS } from "../kube/object-client.ts";
-import type { IPNetwork } from "../kube/objects.ts";
+} from "../networks/import-sources.ts";
+import { recordOwner } from "../networks/record-owner.ts";
 import type { Log } from "../platform/log.ts";
 
 export interface NetworkImportsOptions {

@@ -1,11 +1,11 @@
-import type { CountingDefinition, DefinitionCatalog } from "../claims/definition-catalog.ts";
-import { nodeDefinitionsOf } from "../claims/import/import-sources.ts";
-import { nameTakenBy, networkObjectOf, writeNetworkObject } from "../claims/network-object.ts";
 import type { Cache, CachedAllocation } from "../claims/reasons/caches.ts";
 import type { KubeApi } from "../kube/kube-api.ts";
+import { nameTakenBy, networkObjectOf, writeNetworkObject } from "../kube/network-object.ts";
 import { ObjectClient } from "../kube/object-client.ts";
 import { networkObjectName } from "../kube/object-names.ts";
 import type { IPNetwork } from "../kube/objects.ts";
+import type { CountingDefinition, DefinitionCatalog } from "../networks/definition-catalog.ts";
+import { nodeDefinitionsOf } from "../networks/import-sources.ts";
 import type { Log } from "../platform/log.ts";
 import { countNetwork, type NetworkCounts } from "./network-counts.ts";
 

@@ -1,12 +1,7 @@
-import type { DefinitionCatalog } from "../claims/definition-catalog.ts";
-import { IMPORTED, isImported, nodeDefinitionsOf } from "../claims/import/import-sources.ts";
-import { listDefinitions } from "../claims/listed-definitions.ts";
-import { writeNetworkObject } from "../claims/network-object.ts";
-import { isAdministratorsWord } from "../claims/network-owner.ts";
-import { namespaceOfDefinition } from "../claims/pools/pool-definition.ts";
 import type { Cache, CachedAllocation } from "../claims/reasons/caches.ts";
 import type { WriteOutcome } from "../kube/answers.ts";
 import type { KubeApi } from "../kube/kube-api.ts";
+import { writeNetworkObject } from "../kube/network-object.ts";
 import { ObjectClient } from "../kube/object-client.ts";
 import { labelSelector } from "../kube/object-names.ts";
 import {
@@ -20,6 +15,11 @@ import {
 } from "../kube/objects.ts";
 import { type AddressPoolView, projectAddressPool } from "../kube/views/address-pool-view.ts";
 import { MalformedObjectError } from "../kube/views/object-metadata.ts";
+import type { DefinitionCatalog } from "../networks/definition-catalog.ts";
+import { IMPORTED, isImported, nodeDefinitionsOf } from "../networks/import-sources.ts";
+import { listDefinitions } from "../networks/listed-definitions.ts";
+import { isAdministratorsWord } from "../networks/network-owner.ts";
+import { namespaceOfDefinition } from "../networks/pool-definition.ts";
 import type { Log } from "../platform/log.ts";
 
 export interface OrphanNetworksOptions {

@@ -1,4 +1,3 @@
-import type { DefinitionCatalog } from "../claims/definition-catalog.ts";
 import type { Caches } from "../claims/reasons/caches.ts";
 import { isPod } from "../claims/reasons/facts.ts";
 import type { KubeApi } from "../kube/kube-api.ts";
@@ -8,6 +7,7 @@ import { TurnBudget } from "../kube/turn-budget.ts";
 import { claimStatusPatch } from "../kube/views/claim-status-patch.ts";
 import { type ClaimView, projectClaim } from "../kube/views/claim-view.ts";
 import { projectPod } from "../kube/views/pod-view.ts";
+import type { DefinitionCatalog } from "../networks/definition-catalog.ts";
 import type { Log } from "../platform/log.ts";
 
 export interface OwnerPodsOptions {

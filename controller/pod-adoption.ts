@@ -1,24 +1,24 @@
-import type { DefinitionCatalog } from "../claims/definition-catalog.ts";
-import { NotRecorded } from "../claims/import/create-allocation.ts";
-import { type ImportedAddress, recordAll } from "../claims/import/import.ts";
-import { type ImportCandidate, ImportCandidates } from "../claims/import/import-candidates.ts";
-import { isImported, nodeDefinitionsOf, sourcesOf } from "../claims/import/import-sources.ts";
-import { networkObjectOf } from "../claims/network-object.ts";
-import { OwnerRecords } from "../claims/owner-records.ts";
 import type { Cache, CachedAllocation } from "../claims/reasons/caches.ts";
 import type { SweptPod } from "../claims/reasons/fact-views.ts";
 import { isPod } from "../claims/reasons/facts.ts";
+import { NotRecorded } from "../imports/create-allocation.ts";
+import { type ImportedAddress, recordAll } from "../imports/import.ts";
+import { type ImportCandidate, ImportCandidates } from "../imports/import-candidates.ts";
+import { OwnerRecords } from "../imports/owner-records.ts";
 import type { NetworkDefinition } from "../ipam/definition/network-definition.ts";
 import { parseAddress } from "../ipam/space/address.ts";
 import { placeOf } from "../ipam/space/range-set.ts";
 import type { EventWriter } from "../kube/events.ts";
 import type { KubeApi } from "../kube/kube-api.ts";
+import { networkObjectOf } from "../kube/network-object.ts";
 import { ObjectClient } from "../kube/object-client.ts";
 import { allocationName } from "../kube/object-names.ts";
 import { CLAIMS_PATH, type IPNetwork, namespacedPath, PODS_PATH } from "../kube/objects.ts";
 import { TurnBudget } from "../kube/turn-budget.ts";
 import { statusAddresses } from "../kube/views/held-addresses.ts";
 import { projectPod } from "../kube/views/pod-view.ts";
+import type { DefinitionCatalog } from "../networks/definition-catalog.ts";
+import { isImported, nodeDefinitionsOf, sourcesOf } from "../networks/import-sources.ts";
 import type { Log } from "../platform/log.ts";
 
 /** Pods examined in one pass; each costs a few reads of the API server. */

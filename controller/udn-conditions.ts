@@ -1,13 +1,4 @@
 import { isDeepStrictEqual } from "node:util";
-import { readUdnServiceReference, type ServiceReference } from "../claims/udn/service-reference.ts";
-import {
-  CUDNS_PATH,
-  describeUdn,
-  UDN_API_VERSION,
-  UDNS_PATH,
-  type UdnView,
-} from "../claims/udn/udn-object.ts";
-import { UdnWatch } from "../claims/udn/udn-watch.ts";
 import { type ClaimCondition, mergeCondition } from "../ipam/claim-conditions.ts";
 import type { EventWriter } from "../kube/events.ts";
 import type { KubeApi } from "../kube/kube-api.ts";
@@ -15,6 +6,15 @@ import { ObjectClient } from "../kube/object-client.ts";
 import { namespacedPath, objectPath } from "../kube/objects.ts";
 import { Reflector } from "../kube/reflector.ts";
 import { judgeService, projectService, SERVICES_PATH, type ServiceView } from "../kube/views/service-view.ts";
+import { readUdnServiceReference, type ServiceReference } from "../networks/udn/service-reference.ts";
+import {
+  CUDNS_PATH,
+  describeUdn,
+  UDN_API_VERSION,
+  UDNS_PATH,
+  type UdnView,
+} from "../networks/udn/udn-object.ts";
+import { UdnWatch } from "../networks/udn/udn-watch.ts";
 import type { Log } from "../platform/log.ts";
 import { isoTime } from "../platform/time.ts";
 

@@ -1,7 +1,3 @@
-import { type NadView, projectNad } from "../claims/definition-catalog.ts";
-import { networkObjectOf } from "../claims/network-object.ts";
-import { readOwner } from "../claims/network-owner.ts";
-import { DefinitionsWithPools } from "../claims/pools/definitions-with-pools.ts";
 import {
   type Cache,
   type CachedAllocation,
@@ -13,6 +9,7 @@ import { claimFact, nodeFact, projectSweptPod, type SweptPod } from "../claims/r
 import type { NodeFact } from "../claims/reasons/facts.ts";
 import { StoppedPods } from "../claims/reasons/stopped-pods.ts";
 import type { KubeApi } from "../kube/kube-api.ts";
+import { networkObjectOf } from "../kube/network-object.ts";
 import {
   ALLOCATIONS_PATH,
   CLAIMS_PATH,
@@ -26,6 +23,9 @@ import {
 import type { Reflected } from "../kube/reflected-items.ts";
 import type { ReflectorState } from "../kube/reflector.ts";
 import { projectClaim } from "../kube/views/claim-view.ts";
+import { type NadView, projectNad } from "../networks/definition-catalog.ts";
+import { DefinitionsWithPools } from "../networks/definitions-with-pools.ts";
+import { readOwner } from "../networks/network-owner.ts";
 import { type FollowedCache, type FollowedLog, FollowedResources } from "./followed-resources.ts";
 
 /** Called when something relevant has changed. */

@@ -1,3 +1,5 @@
+import { guestRouteToTell } from "../guests/ports/guest-route.ts";
+import type { PortService } from "../guests/ports/port-service.ts";
 import { type AttachmentSummary, type NetworkFacts, NotLearnt } from "../identity/compose.ts";
 import { IdentityService } from "../identity/service.ts";
 import { ClusterIdentities } from "../identity/sources/cluster.ts";
@@ -5,8 +7,6 @@ import { ClusterVms } from "../identity/sources/cluster-vms.ts";
 import { StandaloneIdentities } from "../identity/sources/standalone.ts";
 import type { NetworkDefinition } from "../ipam/definition/network-definition.ts";
 import type { Route } from "../ipam/definition/routes-and-dns.ts";
-import { guestRouteToTell } from "../metadata/ports/guest-route.ts";
-import type { PortService } from "../metadata/ports/port-service.ts";
 import type { ResolverFiles } from "../platform/resolv-conf.ts";
 import { SqliteStore } from "../store/standalone/standalone-store.ts";
 import type { ClusterNode } from "./cluster-node.ts";

@@ -1,10 +1,5 @@
-import { ClusterContinuity } from "../claims/cluster-continuity.ts";
-import { DefinitionCatalog, type NadView, projectNad } from "../claims/definition-catalog.ts";
 import { KubeClaimAccess } from "../claims/kube-claim-access.ts";
-import { NetworkOwners } from "../claims/network-owners.ts";
-import { NodeConfigurations } from "../claims/node-configurations.ts";
 import { PodDirectory } from "../claims/pod-directory.ts";
-import { forgetUnlisted } from "../claims/unlisted-definitions.ts";
 import type { Finding } from "../ipam/finding.ts";
 import { type Refusal, type RefusalCode, RefusalError } from "../ipam/refusals.ts";
 import { EventWriter, reasonOf } from "../kube/events.ts";
@@ -21,11 +16,16 @@ import {
 } from "../kube/objects.ts";
 import { Reflector } from "../kube/reflector.ts";
 import { isStaticUid, type PodView, projectPod } from "../kube/views/pod-view.ts";
+import { DefinitionCatalog, type NadView, projectNad } from "../networks/definition-catalog.ts";
+import { NetworkOwners } from "../networks/network-owners.ts";
+import { NodeConfigurations } from "../networks/node-configurations.ts";
+import { forgetUnlisted } from "../networks/unlisted-definitions.ts";
 import type { Log } from "../platform/log.ts";
 import { sleep } from "../platform/time.ts";
 import type { Hint } from "../store/cluster/allocations/hint.ts";
-import type { PodState } from "../store/cluster/claim-access.ts";
 import { KubernetesStore } from "../store/cluster/cluster-store.ts";
+import type { PodState } from "../store/cluster/parts/claim-access.ts";
+import { ClusterContinuity } from "../store/cluster/recovery/cluster-continuity.ts";
 import type { NodeContext } from "../store/node-context.ts";
 import type { PodIdentity } from "../store/records.ts";
 import { NodeImports } from "./node-imports.ts";

@@ -1,6 +1,6 @@
+import { addPortMetrics } from "../guests/ports/metrics.ts";
+import type { PortService } from "../guests/ports/port-service.ts";
 import type { RefusalCode } from "../ipam/refusals.ts";
-import { addPortMetrics } from "../metadata/ports/metrics.ts";
-import type { PortService } from "../metadata/ports/port-service.ts";
 import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from "../platform/prometheus.ts";
 import { StorageFault } from "../store/allocations.ts";
 import type { Networks } from "../store/node-store.ts";

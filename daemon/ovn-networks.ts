@@ -1,9 +1,9 @@
-import { readUdnServiceReference } from "../claims/udn/service-reference.ts";
-import { CUDNS_PATH, projectUdn, UDNS_PATH, type UdnKind } from "../claims/udn/udn-object.ts";
 import { OvnNodePods, type OvnNodePodsParts } from "../identity/sources/ovn/node-pods.ts";
 import type { KubeApi } from "../kube/kube-api.ts";
 import type { Reflected } from "../kube/reflected-items.ts";
 import { Reflector } from "../kube/reflector.ts";
+import { readUdnServiceReference } from "../networks/udn/service-reference.ts";
+import { CUDNS_PATH, projectUdn, UDNS_PATH, type UdnKind } from "../networks/udn/udn-object.ts";
 import type { Log } from "../platform/log.ts";
 import { PeriodicTask } from "../platform/periodic-task.ts";
 

@@ -2,7 +2,7 @@ import type { Log } from "../platform/log.ts";
 import type { Machine } from "../platform/machine.ts";
 import { type NamespaceState, namespaceState } from "../platform/namespaces.ts";
 import { type Clock, nextTurn } from "../platform/time.ts";
-import type { PodState } from "../store/cluster/claim-access.ts";
+import type { PodState } from "../store/cluster/parts/claim-access.ts";
 import type { NodeAttachments } from "../store/node-store.ts";
 import { type Attachment, isLearnt, type PodIdentity } from "../store/records.ts";
 

@@ -113,7 +113,7 @@ export interface IPNetwork {
   readonly metadata: ObjectMeta;
   readonly spec: {
     readonly network: string;
-    /** The namespace that the network belongs to, see claims/network-owner.ts; absent: not recorded yet. */
+    /** The namespace that the network belongs to, see networks/network-owner.ts; absent: not recorded yet. */
     readonly definedIn?: string;
     /** Namespaces that may use it besides, or "*". */
     readonly sharedWith?: readonly string[];

@@ -1,4 +1,3 @@
-import { CUDNS_PATH, UDNS_PATH } from "../../claims/udn/udn-object.ts";
 import { isAbsent } from "../../kube/answers.ts";
 import {
   ApiAway,
@@ -11,6 +10,7 @@ import {
   type WatchRequest,
 } from "../../kube/kube-api.ts";
 import { ADDRESS_POOLS_PATH, CLAIMS_PATH, WHEREABOUTS_POOLS_PATH } from "../../kube/objects.ts";
+import { CUDNS_PATH, UDNS_PATH } from "../../networks/udn/udn-object.ts";
 import type { Clock } from "../../platform/time.ts";
 import {
   away,

@@ -1,4 +1,3 @@
-import { nodeDefinitionsOf } from "../../claims/import/import-sources.ts";
 import type { ClaimViewWithFact } from "../../claims/reasons/caches.ts";
 import { isPod } from "../../claims/reasons/facts.ts";
 import type { Finding } from "../../ipam/finding.ts";
@@ -8,6 +7,7 @@ import { placeOf } from "../../ipam/space/range-set.ts";
 import { allocationName } from "../../kube/object-names.ts";
 import type { IPAllocation } from "../../kube/objects.ts";
 import { POD_ADDRESSES_MAX } from "../../kube/views/held-addresses.ts";
+import { nodeDefinitionsOf } from "../../networks/import-sources.ts";
 import { describeHolder } from "../../store/cluster/allocations/owners.ts";
 import { isFromHoldfast } from "./from-holdfast.ts";
 import type { Grace } from "./grace.ts";

@@ -1,10 +1,10 @@
-import { describeSource, isImported, sourcesOf, uncovered } from "../../claims/import/import-sources.ts";
-import { nameTakenBy, networkObjectOf } from "../../claims/network-object.ts";
-import { describeNetworkOwner, NODES_OWN, SHARED_WITH_ANNOTATION } from "../../claims/network-owner.ts";
-import { describeDefinition } from "../../claims/pools/pool-definition.ts";
 import { gatewaysOf } from "../../ipam/definition/bridge-gateway.ts";
 import type { Finding } from "../../ipam/finding.ts";
+import { nameTakenBy, networkObjectOf } from "../../kube/network-object.ts";
 import { allocationName, networkObjectName } from "../../kube/object-names.ts";
+import { describeSource, isImported, sourcesOf, uncovered } from "../../networks/import-sources.ts";
+import { describeNetworkOwner, NODES_OWN, SHARED_WITH_ANNOTATION } from "../../networks/network-owner.ts";
+import { describeDefinition } from "../../networks/pool-definition.ts";
 import { describeHolder } from "../../store/cluster/allocations/owners.ts";
 import { gatewayHeld } from "../../store/journal/check.ts";
 import type { RangeView } from "../../store/records.ts";

@@ -1,6 +1,6 @@
-import { recoveryMark } from "../../claims/recovery.ts";
 import type { Finding } from "../../ipam/finding.ts";
 import { describeHolder } from "../../store/cluster/allocations/owners.ts";
+import { recoveryMark } from "../../store/cluster/recovery/recovery.ts";
 import type { Grace } from "./grace.ts";
 import type { ClusterSnapshot } from "./snapshot.ts";
 

@@ -1,9 +1,9 @@
-import { isImported, sourcesOf } from "../../claims/import/import-sources.ts";
-import { networkObjectOf } from "../../claims/network-object.ts";
 import type { Finding } from "../../ipam/finding.ts";
 import { formatAddress } from "../../ipam/space/address.ts";
 import { placeOf } from "../../ipam/space/range-set.ts";
+import { networkObjectOf } from "../../kube/network-object.ts";
 import type { WhereaboutsEntry } from "../../kube/views/whereabouts.ts";
+import { isImported, sourcesOf } from "../../networks/import-sources.ts";
 import { objectOf } from "./check-holders.ts";
 import type { Grace } from "./grace.ts";
 import type { ClusterSnapshot } from "./snapshot.ts";

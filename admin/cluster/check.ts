@@ -1,7 +1,7 @@
 import type { Finding } from "../../ipam/finding.ts";
 import type { KubeApi } from "../../kube/kube-api.ts";
 import { sleep } from "../../platform/time.ts";
-import { checkDefinitions } from "../../store/cluster/check-definitions.ts";
+import { checkDefinitions } from "../../store/cluster/checks/check-definitions.ts";
 import type { CheckReport } from "../admin-api.ts";
 import { checkClaims, checkPods } from "./check-holders.ts";
 import { checkMachines } from "./check-machines.ts";

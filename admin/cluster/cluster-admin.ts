@@ -11,11 +11,11 @@
  */
 
 import { PodDirectory } from "../../claims/pod-directory.ts";
-import { type MovedNetwork, moveNetwork } from "../../claims/record-owner.ts";
 import type { IdentityQuery } from "../../identity/query.ts";
 import type { IdentityAnswer } from "../../identity/wire.ts";
 import type { KubeApi } from "../../kube/kube-api.ts";
 import { CLAIMS_PATH } from "../../kube/objects.ts";
+import { type MovedNetwork, moveNetwork } from "../../networks/record-owner.ts";
 import { invalid } from "../../platform/api-query.ts";
 import type { AllocationFilter, PageRequest } from "../../store/allocations.ts";
 import { AllocationClient } from "../../store/cluster/allocations/allocation-client.ts";

@@ -1,5 +1,5 @@
-import { IMPORTED } from "../../claims/import/import-sources.ts";
-import { networkObjectOf } from "../../claims/network-object.ts";
+import { networkObjectOf } from "../../kube/network-object.ts";
+import { IMPORTED } from "../../networks/import-sources.ts";
 import { parseTime } from "../../platform/time.ts";
 import type { ClusterSnapshot, SnapshotPod } from "./snapshot.ts";
 

@@ -1,11 +1,11 @@
-import { type ImportedAddress, importNetwork } from "../../claims/import/import.ts";
-import { nodeDefinitionsOf } from "../../claims/import/import-sources.ts";
-import { recordOwner } from "../../claims/record-owner.ts";
+import { type ImportedAddress, importNetwork } from "../../imports/import.ts";
 import { RefusalError, refuse } from "../../ipam/refusals.ts";
 import { parseInterfaceAddress } from "../../ipam/space/cidr.ts";
 import type { KubeApi } from "../../kube/kube-api.ts";
 import { allocationName } from "../../kube/object-names.ts";
 import type { IPAllocation, IPNetwork } from "../../kube/objects.ts";
+import { nodeDefinitionsOf } from "../../networks/import-sources.ts";
+import { recordOwner } from "../../networks/record-owner.ts";
 import { sameAllocationOwner } from "../../store/cluster/allocations/allocation-object.ts";
 import { describeHolder } from "../../store/cluster/allocations/owners.ts";
 import type { ImportItem, ImportReport } from "../../store/host-local/report.ts";

@@ -1,8 +1,8 @@
-import type { CountingDefinition, DefinitionCatalog } from "../../claims/definition-catalog.ts";
-import { isImported, sourcesOf } from "../../claims/import/import-sources.ts";
-import { networkObjectOf } from "../../claims/network-object.ts";
 import { Pool } from "../../ipam/space/pool.ts";
+import { networkObjectOf } from "../../kube/network-object.ts";
 import type { IPAllocation, IPNetwork } from "../../kube/objects.ts";
+import type { CountingDefinition, DefinitionCatalog } from "../../networks/definition-catalog.ts";
+import { isImported, sourcesOf } from "../../networks/import-sources.ts";
 import { parseTime } from "../../platform/time.ts";
 import { addressOf, isSound } from "../../store/cluster/allocations/allocation-object.ts";
 import { viewNetwork } from "../../store/cluster/allocations/views.ts";

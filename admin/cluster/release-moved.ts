@@ -8,7 +8,7 @@ import { AllocationClient } from "../../store/cluster/allocations/allocation-cli
 import { isSound } from "../../store/cluster/allocations/allocation-object.ts";
 import { giveBack } from "../../store/cluster/allocations/give-back.ts";
 import { describeHolder } from "../../store/cluster/allocations/owners.ts";
-import { withdrawMachineAddress } from "../../store/cluster/machine-address.ts";
+import { withdrawMachineAddress } from "../../store/cluster/parts/machine-address.ts";
 import type { MovedAddress, ReleasedCluster, ReleaseMovedWant } from "../admin-api.ts";
 import { readAllocations } from "./snapshot.ts";
 

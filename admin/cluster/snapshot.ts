@@ -1,8 +1,3 @@
-import { type DefinitionCatalog, type NadView, projectNad } from "../../claims/definition-catalog.ts";
-import { networkObjectOf } from "../../claims/network-object.ts";
-import { readOwner } from "../../claims/network-owner.ts";
-import { DefinitionsWithPools } from "../../claims/pools/definitions-with-pools.ts";
-import { poolDefinitionKey } from "../../claims/pools/pool-definition.ts";
 import type { MachineSources } from "../../claims/reasons/caches.ts";
 import {
   type CachedAllocation,
@@ -12,6 +7,7 @@ import {
 import { claimFact, type SweptPod, sweptPod } from "../../claims/reasons/fact-views.ts";
 import { isMachine } from "../../ipam/owner.ts";
 import { type KubeApi, ListRefused } from "../../kube/kube-api.ts";
+import { networkObjectOf } from "../../kube/network-object.ts";
 import {
   ADDRESS_POOLS_PATH,
   ALLOCATIONS_PATH,
@@ -28,6 +24,10 @@ import { type AddressPoolView, projectAddressPool } from "../../kube/views/addre
 import { projectClaim } from "../../kube/views/claim-view.ts";
 import { projectPod } from "../../kube/views/pod-view.ts";
 import { readPool, type WhereaboutsPool } from "../../kube/views/whereabouts.ts";
+import { type DefinitionCatalog, type NadView, projectNad } from "../../networks/definition-catalog.ts";
+import { DefinitionsWithPools } from "../../networks/definitions-with-pools.ts";
+import { readOwner } from "../../networks/network-owner.ts";
+import { poolDefinitionKey } from "../../networks/pool-definition.ts";
 import { fromAllocationOwner } from "../../store/cluster/allocations/owners.ts";
 import { ClusterProblem } from "./cluster-problem.ts";
 import { readMachines } from "./machine-snapshot.ts";

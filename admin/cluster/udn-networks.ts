@@ -1,13 +1,3 @@
-import { projectNad } from "../../claims/definition-catalog.ts";
-import { defineUdn } from "../../claims/udn/udn-definition.ts";
-import {
-  CUDNS_PATH,
-  describeUdn,
-  projectUdn,
-  UDNS_PATH,
-  type UdnKind,
-  type UdnView,
-} from "../../claims/udn/udn-object.ts";
 import { isObject } from "../../ipam/definition/definition-keys.ts";
 import type { NetworkDefinition } from "../../ipam/definition/network-definition.ts";
 import { formatAddress } from "../../ipam/space/address.ts";
@@ -18,6 +8,16 @@ import { type ClaimView, claimAddresses, projectClaim } from "../../kube/views/c
 import { statusAddresses } from "../../kube/views/held-addresses.ts";
 import { MalformedObjectError } from "../../kube/views/object-metadata.ts";
 import { projectPod } from "../../kube/views/pod-view.ts";
+import { projectNad } from "../../networks/definition-catalog.ts";
+import { defineUdn } from "../../networks/udn/udn-definition.ts";
+import {
+  CUDNS_PATH,
+  describeUdn,
+  projectUdn,
+  UDNS_PATH,
+  type UdnKind,
+  type UdnView,
+} from "../../networks/udn/udn-object.ts";
 import { viewNetwork } from "../../store/cluster/allocations/views.ts";
 import { fill } from "../../store/network-space.ts";
 import type { NetworkView } from "../../store/records.ts";

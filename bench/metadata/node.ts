@@ -1,6 +1,6 @@
 import { chmodSync, readFileSync, rmSync } from "node:fs";
 import { join } from "node:path";
-import { namesOf } from "../../metadata/net/kernel/names.ts";
+import { namesOf } from "../../guests/kernel/names.ts";
 import { run, TestDaemon } from "../../test/harness/daemon.ts";
 import { type GuestPlace, macOf, NamespaceGuest } from "../../test/harness/metadata/guest.ts";
 import { listening } from "../../test/harness/metadata/server.ts";

@@ -1,13 +1,22 @@
+/*
+ * claims/pools/: what an AddressPool gives to machine claims (Cluster API's IPAddressClaims)
+ *
+ *   pool-space      which addresses a pool gives
+ *   evaluate-pool   whether it gives any now, and if not, why
+ *   pool-ledger     what is held of it
+ *   pool-status     what `kubectl get addresspools` shows
+ */
+
 import type { NetworkDefinition } from "../../ipam/definition/network-definition.ts";
 import type { Address, Family } from "../../ipam/space/address.ts";
 import { formatAddress } from "../../ipam/space/address.ts";
 import type { IntervalSet } from "../../ipam/space/interval-set.ts";
 import { placeOf } from "../../ipam/space/range-set.ts";
 import type { AddressPoolView } from "../../kube/views/address-pool-view.ts";
-import type { CountingDefinition } from "../definition-catalog.ts";
-import type { NadReading } from "../nad-reading.ts";
-import { describeNetworkOwner, type NetworkOwner, NODES_OWN } from "../network-owner.ts";
-import { describeDefinition } from "./pool-definition.ts";
+import type { CountingDefinition } from "../../networks/definition-catalog.ts";
+import type { NadReading } from "../../networks/nad-reading.ts";
+import { describeNetworkOwner, type NetworkOwner, NODES_OWN } from "../../networks/network-owner.ts";
+import { describeDefinition } from "../../networks/pool-definition.ts";
 import { type PoolProblem, type PoolSpace, readPoolSpace, type WaitingReason } from "./pool-space.ts";
 
 /** A pool that gives addresses. */

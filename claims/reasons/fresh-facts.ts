@@ -1,6 +1,7 @@
 import { isObject } from "../../ipam/definition/definition-keys.ts";
 import { type MachineResource, METAL3_DATA_PATHS, machinePaths } from "../../kube/cluster-api.ts";
 import { ApiAway, type KubeApi } from "../../kube/kube-api.ts";
+import { readNetworkObject } from "../../kube/network-object.ts";
 import {
   ADDRESS_POOLS_PATH,
   ALLOCATIONS_PATH,
@@ -21,10 +22,9 @@ import {
   projectMachineClaim,
 } from "../../kube/views/machine-claim-view.ts";
 import { readMetadata } from "../../kube/views/object-metadata.ts";
+import { DefinitionCatalog, projectNad } from "../../networks/definition-catalog.ts";
 import type { SingleFlight } from "../../platform/single-flight.ts";
 import { soundAddress } from "../../store/cluster/allocations/allocation-object.ts";
-import { DefinitionCatalog, projectNad } from "../definition-catalog.ts";
-import { readNetworkObject } from "../network-object.ts";
 import { claimFact, nodeFact, projectSweptPod } from "./fact-views.ts";
 import { ABSENT, type Facts, type Found, type NamespaceFact, present, UNKNOWN } from "./facts.ts";
 import { listFacts, readFact } from "./fresh-read.ts";

@@ -1,8 +1,8 @@
-import type { DefinitionCatalog } from "../../claims/definition-catalog.ts";
 import type { EventWriter } from "../../kube/events.ts";
 import type { KubeApi } from "../../kube/kube-api.ts";
 import type { IPAllocation } from "../../kube/objects.ts";
 import type { MachineAddressView, MachineClaimView } from "../../kube/views/machine-claim-view.ts";
+import type { DefinitionCatalog } from "../../networks/definition-catalog.ts";
 import type { Log } from "../../platform/log.ts";
 import { ClaimStatus } from "./claim-status.ts";
 import { Fulfilment } from "./fulfilment.ts";

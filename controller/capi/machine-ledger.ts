@@ -1,10 +1,8 @@
-import { ClusterContinuity } from "../../claims/cluster-continuity.ts";
-import { type RecordOutcome, reserveInUse } from "../../claims/import/create-allocation.ts";
-import { readNetworkObject } from "../../claims/network-object.ts";
-import { recoveryMark } from "../../claims/recovery.ts";
+import { type RecordOutcome, reserveInUse } from "../../imports/create-allocation.ts";
 import type { Owner } from "../../ipam/owner.ts";
 import type { InterfaceAddress } from "../../ipam/space/cidr.ts";
 import type { KubeApi } from "../../kube/kube-api.ts";
+import { readNetworkObject } from "../../kube/network-object.ts";
 import { HOUSEKEEPING_DEADLINE_MS } from "../../kube/object-client.ts";
 import type { IPAllocation } from "../../kube/objects.ts";
 import type { ReflectorState } from "../../kube/reflector.ts";
@@ -14,9 +12,11 @@ import { AllocationClient } from "../../store/cluster/allocations/allocation-cli
 import { Hint } from "../../store/cluster/allocations/hint.ts";
 import { OwnerIndex } from "../../store/cluster/allocations/owner-index.ts";
 import { toAllocationOwner } from "../../store/cluster/allocations/owners.ts";
-import type { Holdings } from "../../store/cluster/holdings.ts";
-import { owned } from "../../store/cluster/holdings.ts";
-import { KeyedMutex } from "../../store/cluster/keyed-mutex.ts";
+import type { Holdings } from "../../store/cluster/parts/holdings.ts";
+import { owned } from "../../store/cluster/parts/holdings.ts";
+import { KeyedMutex } from "../../store/cluster/parts/keyed-mutex.ts";
+import { ClusterContinuity } from "../../store/cluster/recovery/cluster-continuity.ts";
+import { recoveryMark } from "../../store/cluster/recovery/recovery.ts";
 import { KubernetesReservations } from "../../store/cluster/reservations.ts";
 
 /** For one reservation, ms: a claim that waits longer comes again. */

@@ -1,9 +1,9 @@
-import { changeNetworkObject } from "../../claims/network-object.ts";
 import type { Cache, CachedAllocation } from "../../claims/reasons/caches.ts";
 import { readFact } from "../../claims/reasons/fresh-read.ts";
 import type { MachineMemory } from "../../claims/reasons/read-facts.ts";
 import { machinePaths } from "../../kube/cluster-api.ts";
 import { ApiAway, type KubeApi } from "../../kube/kube-api.ts";
+import { changeNetworkObject } from "../../kube/network-object.ts";
 import type { IPNetwork } from "../../kube/objects.ts";
 import { TurnBudget } from "../../kube/turn-budget.ts";
 import { type CapiClusterView, projectCapiCluster } from "../../kube/views/machine-claim-view.ts";

@@ -1,7 +1,3 @@
-import type { CountingDefinition } from "../../claims/definition-catalog.ts";
-import { isImported, sourcesOf } from "../../claims/import/import-sources.ts";
-import { networkObjectOf } from "../../claims/network-object.ts";
-import type { DefinitionsWithPools } from "../../claims/pools/definitions-with-pools.ts";
 import {
   evaluatePool,
   type PoolEvaluation,
@@ -18,15 +14,19 @@ import {
 } from "../../claims/pools/pool-ledger.ts";
 import { outdatedAddresses } from "../../claims/pools/pool-status.ts";
 import type { Cache, CachedAllocation } from "../../claims/reasons/caches.ts";
-import { recoveryMark } from "../../claims/recovery.ts";
 import type { Address } from "../../ipam/space/address.ts";
 import { Backoff } from "../../kube/backoff.ts";
 import type { KubeApi } from "../../kube/kube-api.ts";
+import { networkObjectOf } from "../../kube/network-object.ts";
 import type { IPAllocation, IPNetwork } from "../../kube/objects.ts";
 import { TurnBudget } from "../../kube/turn-budget.ts";
 import type { AddressPoolView } from "../../kube/views/address-pool-view.ts";
+import type { CountingDefinition } from "../../networks/definition-catalog.ts";
+import type { DefinitionsWithPools } from "../../networks/definitions-with-pools.ts";
+import { isImported, sourcesOf } from "../../networks/import-sources.ts";
 import type { Log } from "../../platform/log.ts";
 import { severalAtOnce } from "../../platform/several-at-once.ts";
+import { recoveryMark } from "../../store/cluster/recovery/recovery.ts";
 import type { MachineCaches } from "./machine-caches.ts";
 import { PoolStatusWriter } from "./pool-status-writer.ts";
 import { Preallocations } from "./preallocations.ts";

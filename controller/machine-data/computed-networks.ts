@@ -1,7 +1,7 @@
-import type { DefinitionCatalog } from "../../claims/definition-catalog.ts";
 import { type Address, parseAddress } from "../../ipam/space/address.ts";
 import { cidrContains } from "../../ipam/space/cidr.ts";
 import type { MachineTemplateSpec } from "../../metadata/documents/machine-template.ts";
+import type { DefinitionCatalog } from "../../networks/definition-catalog.ts";
 
 /** Holdfast's networks in which a template computes addresses: nobody allocates those. */
 export function computedNetworks(

@@ -12,11 +12,11 @@
  *   template-status, computed-networks, data-status, data-bodies   what is written
  */
 
-import type { DefinitionCatalog } from "../../claims/definition-catalog.ts";
 import type { Cache } from "../../claims/reasons/caches.ts";
 import type { EventWriter } from "../../kube/events.ts";
 import { ApiAway, type KubeApi } from "../../kube/kube-api.ts";
 import { TurnBudget } from "../../kube/turn-budget.ts";
+import type { DefinitionCatalog } from "../../networks/definition-catalog.ts";
 import type { Log } from "../../platform/log.ts";
 import { logFailure, PeriodicTask } from "../../platform/periodic-task.ts";
 import { severalAtOnce } from "../../platform/several-at-once.ts";

@@ -5,7 +5,7 @@ import { join } from "node:path";
 
 /** A line for each of what is still there. `list` runs a command, and resolves with its lines. */
 export async function leftovers(folder, prefixes, list) {
-  // As metadata-net names what it makes (metadata/net/kernel/names.ts).
+  // As metadata-net names what it makes (guests/kernel/names.ts).
   const tag = createHash("sha256").update(join(folder, "net")).digest("hex").slice(0, 4);
   const names = [...prefixes, `hfm${tag}`, `holdfast-md-${tag}`, `holdfast_metadata_${tag}`];
   const isOurs = (line) => names.some((name) => line.includes(name));

@@ -1,5 +1,5 @@
+import type { BalancerProblem, BalancerReport, WantedBalancer } from "../../guests/ovn/balancers-wire.ts";
 import type { EventObject, EventWriter } from "../../kube/events.ts";
-import type { BalancerProblem, BalancerReport, WantedBalancer } from "./wire.ts";
 
 const REASONS: Readonly<Record<BalancerProblem["kind"], string>> = {
   failed: "MetadataBalancerFailed",

@@ -1,10 +1,10 @@
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
 import { z } from "zod";
+import { BALANCERS_PATH } from "../../guests/ovn/balancers-wire.ts";
 import type { Log } from "../../platform/log.ts";
 import { closeServer, listen, listenOnSocket } from "../../platform/socket.ts";
 import type { Clock } from "../../platform/time.ts";
 import type { BalancerService } from "./balancer-service.ts";
-import { BALANCERS_PATH } from "./wire.ts";
 
 /** Thousands of networks, with a problem each. */
 const BODY_BYTES_MAX = 4 << 20;

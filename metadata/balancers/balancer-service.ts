@@ -1,4 +1,5 @@
 import { isDeepStrictEqual } from "node:util";
+import type { BalancerReport, WantedBalancer, WantedBalancers } from "../../guests/ovn/balancers-wire.ts";
 import type { EventObject, EventWriter } from "../../kube/events.ts";
 import { ApiAway } from "../../kube/kube-api.ts";
 import type { Log } from "../../platform/log.ts";
@@ -7,7 +8,6 @@ import { PeriodicTask } from "../../platform/periodic-task.ts";
 import type { Clock } from "../../platform/time.ts";
 import type { NetworkBackends } from "../tenant/services.ts";
 import { BalancerEvents } from "./balancer-events.ts";
-import type { BalancerReport, WantedBalancer, WantedBalancers } from "./wire.ts";
 
 /** After a change, ms: many come together. */
 const SOON_MS = 20;

@@ -1,5 +1,5 @@
-import { type HeaderLine, strippedHeaders } from "./client-headers.ts";
-import { LISTENER_HEADERS } from "./listener-headers.ts";
+import { type HeaderLine, strippedHeaders } from "../../guests/haproxy/client-headers.ts";
+import { LISTENER_HEADERS } from "../../guests/haproxy/listener-headers.ts";
 import { identityHeaders, type SignedIdentity } from "./signature.ts";
 
 export type Headers = Readonly<Record<string, string | readonly string[]>>;

@@ -8,9 +8,9 @@ import {
   type OutgoingHttpHeaders,
 } from "node:http";
 import { Agent as HttpsAgent, request as httpsRequest } from "node:https";
+import type { HeaderLine } from "../../guests/haproxy/client-headers.ts";
 import { BoundedMap } from "../../platform/bounded-map.ts";
 import type { Clock, Timer } from "../../platform/time.ts";
-import type { HeaderLine } from "./client-headers.ts";
 import { type Headers, headerLines } from "./proxy-headers.ts";
 
 /** A connection that takes longer than this will not succeed, ms. */

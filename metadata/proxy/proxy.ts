@@ -2,17 +2,17 @@
  * metadata/proxy/: a backend of Nova's that answers in place of Holdfast
  *
  *   proxy, proxy-target, proxy-transport  the request passed on
- *   proxy-headers, listener-headers, client-headers, signature  what it carries, and what it must not
+ *   proxy-headers, signature              what it carries, and what it must not
  *   backend-answer                        what comes back
  */
 
 import type { Buffer } from "node:buffer";
+import type { HeaderLine } from "../../guests/haproxy/client-headers.ts";
 import type { QuietLog } from "../../platform/log.ts";
 import type { Clock } from "../../platform/time.ts";
 import { type Answer, sentence, withoutBody } from "../documents/answer.ts";
 import type { Backend } from "../tenant/tenant-source.ts";
 import { judgeBackend } from "./backend-answer.ts";
-import type { HeaderLine } from "./client-headers.ts";
 import {
   type Headers,
   novaAnswerHeaders,

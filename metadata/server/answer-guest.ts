@@ -1,5 +1,6 @@
 import type { Buffer } from "node:buffer";
 import type { IncomingMessage } from "node:http";
+import type { HeaderLine } from "../../guests/haproxy/client-headers.ts";
 import { IdentityAway, type IdentitySource, type IdentitySubject } from "../../identity/source.ts";
 import type { IdentityView } from "../../identity/wire.ts";
 import { type Address, formatAddress } from "../../ipam/space/address.ts";
@@ -10,7 +11,6 @@ import type { Clock } from "../../platform/time.ts";
 import { type Answer, sentence } from "../documents/answer.ts";
 import { TOKEN_HEADER, type TokenOptions } from "../documents/imds-tokens.ts";
 import { respond } from "../documents/route.ts";
-import type { HeaderLine } from "../proxy/client-headers.ts";
 import type { BackendProxy, ProxiedAnswer } from "../proxy/proxy.ts";
 import type { SignedIdentity } from "../proxy/signature.ts";
 import { instanceOf, projectOf, uuidOf } from "../tenant/instance-of.ts";

@@ -1,7 +1,7 @@
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
+import type { HeaderLine } from "../../guests/haproxy/client-headers.ts";
 import type { Log } from "../../platform/log.ts";
 import { type Answer, sentence } from "../documents/answer.ts";
-import type { HeaderLine } from "../proxy/client-headers.ts";
 import type { ProxiedAnswer } from "../proxy/proxy.ts";
 import { headerLines } from "../proxy/proxy-headers.ts";
 import { type AnswerContext, answerGuest } from "./answer-guest.ts";

@@ -1,9 +1,9 @@
 import { Buffer } from "node:buffer";
 import type { IncomingMessage } from "node:http";
+import type { HeaderLine } from "../../guests/haproxy/client-headers.ts";
+import { LISTENER_HEADERS } from "../../guests/haproxy/listener-headers.ts";
 import type { IdentitySubject } from "../../identity/source.ts";
 import { type Address, formatAddress, parseAddress } from "../../ipam/space/address.ts";
-import type { HeaderLine } from "../proxy/client-headers.ts";
-import { LISTENER_HEADERS } from "../proxy/listener-headers.ts";
 
 /** Of a request's body: a guest's password has at most 1,020, and a backend of a tenant has no reason to get files. */
 export const REQUEST_BODY_BYTES_MAX = 64 << 10;

@@ -1,8 +1,8 @@
-import type { UdnView } from "../../claims/udn/udn-object.ts";
-import { udnSubnets } from "../../claims/udn/udn-subnets.ts";
 import type { PodNetwork } from "../../identity/sources/ovn/pod-networks.ts";
 import { formatAddress } from "../../ipam/space/address.ts";
 import { cidrContains } from "../../ipam/space/cidr.ts";
+import type { UdnView } from "../../networks/udn/udn-object.ts";
+import { udnSubnets } from "../../networks/udn/udn-subnets.ts";
 import type { LocalEndpoint } from "./services-endpoints.ts";
 
 /** The IPv4 address that an endpoint's pod has on a primary network of OVN-Kubernetes, or why requests may not go there. */

@@ -1,18 +1,18 @@
-import { DefinitionCatalog, type NadView, projectNad } from "../../claims/definition-catalog.ts";
-import type { NetworkOwner } from "../../claims/network-owner.ts";
-import { readRecordedOwner } from "../../claims/record-owner.ts";
-import {
-  readNadServiceReference,
-  readUdnServiceReference,
-  type ServiceReference,
-} from "../../claims/udn/service-reference.ts";
-import { SERVICE_ANNOTATION, UDN_API_VERSION, type UdnView } from "../../claims/udn/udn-object.ts";
-import { UdnWatch } from "../../claims/udn/udn-watch.ts";
 import type { EventObject } from "../../kube/events.ts";
 import { ApiAway, type KubeApi } from "../../kube/kube-api.ts";
 import { NADS_PATH } from "../../kube/objects.ts";
 import { Reflector } from "../../kube/reflector.ts";
 import { readTexts } from "../../kube/views/object-metadata.ts";
+import { DefinitionCatalog, type NadView, projectNad } from "../../networks/definition-catalog.ts";
+import type { NetworkOwner } from "../../networks/network-owner.ts";
+import { readRecordedOwner } from "../../networks/record-owner.ts";
+import {
+  readNadServiceReference,
+  readUdnServiceReference,
+  type ServiceReference,
+} from "../../networks/udn/service-reference.ts";
+import { SERVICE_ANNOTATION, UDN_API_VERSION, type UdnView } from "../../networks/udn/udn-object.ts";
+import { UdnWatch } from "../../networks/udn/udn-watch.ts";
 import type { Log } from "../../platform/log.ts";
 import { type Timer, timeoutSignal } from "../../platform/time.ts";
 

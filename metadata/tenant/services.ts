@@ -1,7 +1,7 @@
 import type { Buffer } from "node:buffer";
-import { describeReference } from "../../claims/udn/service-reference.ts";
 import type { EventObject, EventWriter } from "../../kube/events.ts";
 import type { KubeApi } from "../../kube/kube-api.ts";
+import { describeReference } from "../../networks/udn/service-reference.ts";
 import type { Log } from "../../platform/log.ts";
 import { interval, type Timer } from "../../platform/time.ts";
 import { ServiceFollower } from "./services-follower.ts";

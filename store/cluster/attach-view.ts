@@ -16,9 +16,9 @@ import type { NodeContext } from "../node-context.ts";
 import type { AllocationReading } from "./allocations/allocation-client.ts";
 import { sameAllocationOwner } from "./allocations/allocation-object.ts";
 import { describeHolder, toAllocationOwner } from "./allocations/owners.ts";
-import type { AttachParts, ClusterAttacher } from "./attach-parts.ts";
-import type { ClaimReading } from "./claim-access.ts";
-import { findOwn } from "./find-own.ts";
+import type { AttachParts, ClusterAttacher } from "./parts/attach-parts.ts";
+import type { ClaimReading } from "./parts/claim-access.ts";
+import { findOwn } from "./parts/find-own.ts";
 
 /**
  * The view of an ADD in a cluster: this node's journal as it is now, and what the decision has requested from the API,

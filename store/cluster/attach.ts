@@ -2,12 +2,12 @@
  * store/cluster/: the Allocations port where IPAllocation objects are the truth, beside this node's journal
  *
  *   cluster-store                 the port
- *   attach, attach-view           one ADD over what it has read; find-own, join, reserve, record-attachment, reconsider
- *   claim-access                  the claim
+ *   attach, attach-view           one ADD over what it has read; join, reserve, reconsider
  *   reservations                  addresses of owners without containers
- *   outbox, release               releases sent to the API server; release by an operator
- *   recover-journal, reassert     journal and API server compared, at the start and after every gap
- *   check-node, check-definitions consistency checks
+ *   release                       release by an operator
+ *   parts/                        what these share: the claim, the owner's addresses, the node
+ *   recovery/                     after every start and gap: journal and API server compared, releases sent
+ *   checks/                       consistency checks
  *   allocations/                  the objects, their client, the hint of free addresses
  */
 
@@ -20,12 +20,12 @@ import type { AttachOutcome, AttachWant } from "../allocations.ts";
 import { isOvertaken, repeat } from "../journal/attachment-journal.ts";
 import { extendIntent, openIntent, owe } from "../journal/intents.ts";
 import { JournalAttachment } from "../journal/journal-attachment.ts";
-import { type AttachParts, type ClusterAttacher, holderOf } from "./attach-parts.ts";
 import { ClusterView, isKnownHere } from "./attach-view.ts";
-import type { ClaimReading } from "./claim-access.ts";
 import { join } from "./join.ts";
+import { type AttachParts, type ClusterAttacher, holderOf } from "./parts/attach-parts.ts";
+import type { ClaimReading } from "./parts/claim-access.ts";
+import { recordAttachment } from "./parts/record-attachment.ts";
 import { reconsider } from "./reconsider.ts";
-import { recordAttachment } from "./record-attachment.ts";
 import { reserve, type SlotsOutcome } from "./reserve.ts";
 
 /** The outcome of one round of an ADD; "again": what it read has changed, and everything is decided again. */

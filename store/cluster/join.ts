@@ -12,9 +12,9 @@ import type { AllocationReading } from "./allocations/allocation-client.ts";
 import { type Holder, sameAllocationOwner } from "./allocations/allocation-object.ts";
 import { hold, tooManyWriters } from "./allocations/hold.ts";
 import { describeHolder } from "./allocations/owners.ts";
-import { type AttachParts, type ClusterAttacher, holderOf } from "./attach-parts.ts";
 import type { ClusterView } from "./attach-view.ts";
-import type { ClaimReading } from "./claim-access.ts";
+import { type AttachParts, type ClusterAttacher, holderOf } from "./parts/attach-parts.ts";
+import type { ClaimReading } from "./parts/claim-access.ts";
 import { formerKeys, type SlotsOutcome } from "./reserve.ts";
 
 type Joining = Pick<

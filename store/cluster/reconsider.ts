@@ -4,7 +4,7 @@ import { ApiAway } from "../../kube/kube-api.ts";
 import { type Clock, parseTime } from "../../platform/time.ts";
 import type { AttachWant } from "../allocations.ts";
 import { describeHolder } from "./allocations/owners.ts";
-import type { AttachParts } from "./attach-parts.ts";
+import type { AttachParts } from "./parts/attach-parts.ts";
 import type { SlotsOutcome } from "./reserve.ts";
 
 /** POOL_FULL is answered only from a hint younger than this, ms. */

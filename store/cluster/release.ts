@@ -14,8 +14,8 @@ import type { AllocationClient } from "./allocations/allocation-client.ts";
 import { giveBack } from "./allocations/give-back.ts";
 import { tooManyWriters } from "./allocations/hold.ts";
 import { describeHolder, fromAllocationOwner } from "./allocations/owners.ts";
-import type { PodState } from "./claim-access.ts";
-import { withdrawMachineAddress } from "./machine-address.ts";
+import type { PodState } from "./parts/claim-access.ts";
+import { withdrawMachineAddress } from "./parts/machine-address.ts";
 
 interface Asking {
   readonly deadlineMs: number;

@@ -12,10 +12,10 @@ import { sameAllocationOwner } from "./allocations/allocation-object.ts";
 import { type GivenBack, giveBack } from "./allocations/give-back.ts";
 import { tooManyWriters } from "./allocations/hold.ts";
 import { describeHolder, succeedsHolder, toAllocationOwner } from "./allocations/owners.ts";
-import type { AttachParts } from "./attach-parts.ts";
-import type { ClaimAccess } from "./claim-access.ts";
-import { type Holdings, type OwnedAllocation, readOwned } from "./holdings.ts";
-import { type KeyedMutex, ownerKey, STILL_UNDER_WAY } from "./keyed-mutex.ts";
+import type { AttachParts } from "./parts/attach-parts.ts";
+import type { ClaimAccess } from "./parts/claim-access.ts";
+import { type Holdings, type OwnedAllocation, readOwned } from "./parts/holdings.ts";
+import { type KeyedMutex, ownerKey, STILL_UNDER_WAY } from "./parts/keyed-mutex.ts";
 import { reconsider } from "./reconsider.ts";
 import { reserve } from "./reserve.ts";
 

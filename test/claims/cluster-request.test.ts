@@ -1,13 +1,13 @@
 import { describe, expect, test } from "vitest";
 import { readClusterRequest } from "../../claims/cluster-request.ts";
 import { parseCniArgs } from "../../claims/cni-args.ts";
-import { DefinitionCatalog, projectNad } from "../../claims/definition-catalog.ts";
-import { subnetsOf } from "../../claims/import/import-sources.ts";
-import { NodeConfigurations } from "../../claims/node-configurations.ts";
 import type { NetworkDefinition } from "../../ipam/definition/network-definition.ts";
 import { parsePluginConfig } from "../../ipam/definition/plugin-config.ts";
 import { RefusalError } from "../../ipam/refusals.ts";
 import { projectPod } from "../../kube/views/pod-view.ts";
+import { DefinitionCatalog, projectNad } from "../../networks/definition-catalog.ts";
+import { subnetsOf } from "../../networks/import-sources.ts";
+import { NodeConfigurations } from "../../networks/node-configurations.ts";
 import { systemClock } from "../../platform/time.ts";
 import { pod } from "./objects.ts";
 

@@ -1,7 +1,7 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { DefinitionCatalog, type NadView, projectNad } from "../../claims/definition-catalog.ts";
 import { parseNadConfig } from "../../ipam/definition/nad-config.ts";
+import { DefinitionCatalog, type NadView, projectNad } from "../../networks/definition-catalog.ts";
 import { systemClock } from "../../platform/time.ts";
 
 const config = (name: string, subnets: string, more: object = {}) =>

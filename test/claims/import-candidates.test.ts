@@ -1,9 +1,9 @@
 import { describe, expect, test } from "vitest";
-import { DefinitionCatalog, projectNad } from "../../claims/definition-catalog.ts";
-import { ImportCandidates } from "../../claims/import/import-candidates.ts";
+import { ImportCandidates } from "../../imports/import-candidates.ts";
 import { parsePluginConfig } from "../../ipam/definition/plugin-config.ts";
 import { parseAddress } from "../../ipam/space/address.ts";
 import { formatInterfaceAddress } from "../../ipam/space/cidr.ts";
+import { DefinitionCatalog, projectNad } from "../../networks/definition-catalog.ts";
 import { systemClock } from "../../platform/time.ts";
 import { pod } from "./objects.ts";
 

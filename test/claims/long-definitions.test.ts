@@ -1,8 +1,8 @@
 import { Validator } from "ip-num";
 import { beforeEach, describe, expect, test, vi } from "vitest";
-import { DefinitionCatalog, type NadView } from "../../claims/definition-catalog.ts";
 import { parseNadConfig, parseNadConfigIfOurs } from "../../ipam/definition/nad-config.ts";
 import * as address from "../../ipam/space/address.ts";
+import { DefinitionCatalog, type NadView } from "../../networks/definition-catalog.ts";
 import { ManualClock } from "../harness/manual-clock.ts";
 
 // Whoever may write a network can write a long one, and change it all the time; every daemon, controller and metadata

@@ -1,10 +1,10 @@
 import { beforeEach, expect, test } from "vitest";
-import { DefinitionCatalog, projectNad } from "../../claims/definition-catalog.ts";
 import { sweptPod } from "../../claims/reasons/fact-views.ts";
 import { NetworkImports } from "../../controller/network-imports.ts";
 import { PodAdoption } from "../../controller/pod-adoption.ts";
 import { ALLOCATIONS_PATH, NETWORKS_PATH, namespacedPath, PODS_PATH } from "../../kube/objects.ts";
 import { projectPod } from "../../kube/views/pod-view.ts";
+import { DefinitionCatalog, projectNad } from "../../networks/definition-catalog.ts";
 import { KubeInMemory } from "../harness/kube-in-memory.ts";
 import { ManualClock } from "../harness/manual-clock.ts";
 

@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
-import { readNetworkObject } from "../../claims/network-object.ts";
 import { isNetworkName } from "../../ipam/definition/plugin-config.ts";
 import { parseInterfaceAddress } from "../../ipam/space/cidr.ts";
+import { readNetworkObject } from "../../kube/network-object.ts";
 import { labelSelector, labelValue, networkObjectName } from "../../kube/object-names.ts";
 import { ALLOCATIONS_PATH, NETWORKS_PATH } from "../../kube/objects.ts";
 import { newAllocation } from "../../store/cluster/allocations/allocation-object.ts";

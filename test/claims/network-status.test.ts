@@ -1,7 +1,7 @@
 import { describe, expect, test } from "vitest";
-import { DefinitionCatalog, projectNad } from "../../claims/definition-catalog.ts";
 import type { CachedAllocation } from "../../claims/reasons/caches.ts";
 import { NetworkStatus, type NetworkStatusOptions } from "../../controller/network-status.ts";
+import { DefinitionCatalog, projectNad } from "../../networks/definition-catalog.ts";
 import { ManualClock } from "../harness/manual-clock.ts";
 
 /** A NetworkAttachmentDefinition that defines network blue. */

@@ -1,8 +1,8 @@
 import { describe, expect, test } from "vitest";
-import { NodeConfigurations } from "../../claims/node-configurations.ts";
 import { parsePluginConfig } from "../../ipam/definition/plugin-config.ts";
 import type { Owner } from "../../ipam/owner.ts";
 import { formatAddress } from "../../ipam/space/address.ts";
+import { NodeConfigurations } from "../../networks/node-configurations.ts";
 import { ManualClock } from "../harness/manual-clock.ts";
 
 const RANGES = { subnets: "10.30.0.0/24" };

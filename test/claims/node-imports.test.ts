@@ -1,9 +1,9 @@
 import { beforeEach, describe, expect, test } from "vitest";
-import { DefinitionCatalog, projectNad } from "../../claims/definition-catalog.ts";
 import { NodeImports } from "../../daemon/node-imports.ts";
 import { parsePluginConfig } from "../../ipam/definition/plugin-config.ts";
 import { RefusalError } from "../../ipam/refusals.ts";
 import { ALLOCATIONS_PATH, NETWORKS_PATH, PODS_PATH } from "../../kube/objects.ts";
+import { DefinitionCatalog, projectNad } from "../../networks/definition-catalog.ts";
 import { KubeInMemory } from "../harness/kube-in-memory.ts";
 import { ManualClock } from "../harness/manual-clock.ts";
 

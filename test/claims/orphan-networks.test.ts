@@ -1,8 +1,8 @@
 import { describe, expect, test } from "vitest";
-import { DefinitionCatalog, projectNad } from "../../claims/definition-catalog.ts";
-import { RECORDED_OWNER_ANNOTATION } from "../../claims/network-owner.ts";
 import { OrphanNetworks, type OrphanNetworksOptions } from "../../controller/orphan-networks.ts";
 import { projectAddressPool } from "../../kube/views/address-pool-view.ts";
+import { DefinitionCatalog, projectNad } from "../../networks/definition-catalog.ts";
+import { RECORDED_OWNER_ANNOTATION } from "../../networks/network-owner.ts";
 import { ManualClock } from "../harness/manual-clock.ts";
 
 const KEEP_SECONDS = 60;

@@ -1,7 +1,7 @@
 import { describe, expect, test } from "vitest";
-import { DefinitionCatalog, projectNad } from "../../claims/definition-catalog.ts";
-import { recordOwner } from "../../claims/record-owner.ts";
 import { NADS_PATH, namespacedPath } from "../../kube/objects.ts";
+import { DefinitionCatalog, projectNad } from "../../networks/definition-catalog.ts";
+import { recordOwner } from "../../networks/record-owner.ts";
 import { KubeInMemory } from "../harness/kube-in-memory.ts";
 
 const BLUE = JSON.stringify({

@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
-import { readUdnServiceReference } from "../../claims/udn/service-reference.ts";
-import { projectUdn, SERVICE_ANNOTATION } from "../../claims/udn/udn-object.ts";
+import { readUdnServiceReference } from "../../networks/udn/service-reference.ts";
+import { projectUdn, SERVICE_ANNOTATION } from "../../networks/udn/udn-object.ts";
 import { review, shippedPolicies } from "../harness/admission.ts";
 import type { KubeObject } from "../harness/kube-api.ts";
 

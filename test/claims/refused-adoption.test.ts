@@ -1,6 +1,5 @@
 /** A policy refuses to record one address: it comes again, and nobody else waits for it. */
 import { beforeEach, expect, test } from "vitest";
-import { DefinitionCatalog, projectNad } from "../../claims/definition-catalog.ts";
 import { sweptPod } from "../../claims/reasons/fact-views.ts";
 import { Adoption } from "../../controller/adoption.ts";
 import { NetworkImports } from "../../controller/network-imports.ts";
@@ -16,6 +15,7 @@ import {
 } from "../../kube/objects.ts";
 import { projectClaim } from "../../kube/views/claim-view.ts";
 import { projectPod } from "../../kube/views/pod-view.ts";
+import { DefinitionCatalog, projectNad } from "../../networks/definition-catalog.ts";
 import { KubeInMemory } from "../harness/kube-in-memory.ts";
 import { ManualClock } from "../harness/manual-clock.ts";
 

@@ -1,9 +1,9 @@
 import { expect, test } from "vitest";
-import { defineUdn } from "../../claims/udn/udn-definition.ts";
-import { projectUdn, type UdnView } from "../../claims/udn/udn-object.ts";
 import type { NetworkDefinition } from "../../ipam/definition/network-definition.ts";
 import { formatAddress } from "../../ipam/space/address.ts";
 import type { IntervalSet } from "../../ipam/space/interval-set.ts";
+import { defineUdn } from "../../networks/udn/udn-definition.ts";
+import { projectUdn, type UdnView } from "../../networks/udn/udn-object.ts";
 import { cudn, layer2, layer3, localnet, PRIMARY, udn } from "./udn-objects.ts";
 
 test("a network has the name of the configuration that OVN-Kubernetes renders from it", () => {

@@ -1,8 +1,8 @@
 import { beforeEach, expect, test } from "vitest";
 import { udnNetworks } from "../../admin/cluster/udn-networks.ts";
-import { CUDNS_PATH, UDNS_PATH } from "../../claims/udn/udn-object.ts";
 import { ListRefused } from "../../kube/kube-api.ts";
 import { CLAIMS_PATH, NADS_PATH, namespacedPath, PODS_PATH } from "../../kube/objects.ts";
+import { CUDNS_PATH, UDNS_PATH } from "../../networks/udn/udn-object.ts";
 import { KubeInMemory } from "../harness/kube-in-memory.ts";
 import { layer2, layer3, PRIMARY } from "./udn-objects.ts";
 

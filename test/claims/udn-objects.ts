@@ -1,4 +1,4 @@
-import { projectUdn, type UdnView } from "../../claims/udn/udn-object.ts";
+import { projectUdn, type UdnView } from "../../networks/udn/udn-object.ts";
 
 interface Given {
   readonly metadata?: object;

@@ -1,11 +1,11 @@
 import { expect, test } from "vitest";
+import { judgeService, projectService } from "../../kube/views/service-view.ts";
 import {
   describeReference,
   readNadServiceReference,
   readUdnServiceReference,
-} from "../../claims/udn/service-reference.ts";
-import { SERVICE_ANNOTATION, type UdnView } from "../../claims/udn/udn-object.ts";
-import { judgeService, projectService } from "../../kube/views/service-view.ts";
+} from "../../networks/udn/service-reference.ts";
+import { SERVICE_ANNOTATION, type UdnView } from "../../networks/udn/udn-object.ts";
 import { cudn, layer2, layer3, localnet, PRIMARY, udn } from "./udn-objects.ts";
 
 const ref = (metadataServiceRef: unknown) => ({ metadataServiceRef });

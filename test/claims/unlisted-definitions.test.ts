@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
-import { DefinitionCatalog, projectNad } from "../../claims/definition-catalog.ts";
-import { forgetUnlisted } from "../../claims/unlisted-definitions.ts";
 import { NADS_PATH, namespacedPath } from "../../kube/objects.ts";
+import { DefinitionCatalog, projectNad } from "../../networks/definition-catalog.ts";
+import { forgetUnlisted } from "../../networks/unlisted-definitions.ts";
 import { VirtualTime } from "../../platform/virtual-time.ts";
 import { KubeInMemory } from "../harness/kube-in-memory.ts";
 

@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import { loadControllerSettings } from "../../controller/settings.ts";
 import { loadDaemonSettings } from "../../daemon/settings.ts";
-import { loadNetSettings } from "../../metadata/net/settings.ts";
+import { loadNetSettings } from "../../guests/settings.ts";
 import { loadMetadataSettings } from "../../metadata/server/settings.ts";
 import { HOLDFAST, run } from "../harness/daemon.ts";
 

@@ -1,10 +1,10 @@
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { DefinitionCatalog, projectNad } from "../../claims/definition-catalog.ts";
-import { importNetwork } from "../../claims/import/import.ts";
+import { importNetwork } from "../../imports/import.ts";
 import { HttpKubeApi } from "../../kube/http/http-kube-api.ts";
 import { loadKubeConfig } from "../../kube/http/kube-config.ts";
 import { labelValue, networkObjectName } from "../../kube/object-names.ts";
 import { ALLOCATIONS_PATH, LABEL_NETWORK, NADS_PATH } from "../../kube/objects.ts";
+import { DefinitionCatalog, projectNad } from "../../networks/definition-catalog.ts";
 import type { KubeObject } from "../harness/kube-api.ts";
 import { configOf, NAMESPACE } from "../harness/world/network.ts";
 import { World } from "../harness/world/world.ts";

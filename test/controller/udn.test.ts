@@ -1,6 +1,5 @@
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { ClusterAdmin } from "../../admin/cluster/cluster-admin.ts";
-import { CUDNS_PATH, SERVICE_ANNOTATION, UDNS_PATH } from "../../claims/udn/udn-object.ts";
 import type { Controller } from "../../controller/controller.ts";
 import { HttpKubeApi } from "../../kube/http/http-kube-api.ts";
 import { loadKubeConfig } from "../../kube/http/kube-config.ts";
@@ -8,6 +7,7 @@ import type { OpenKubeApi } from "../../kube/kube-api.ts";
 import { networkObjectName } from "../../kube/object-names.ts";
 import { namespacedPath } from "../../kube/objects.ts";
 import type { KubeServiceBackends } from "../../metadata/tenant/services.ts";
+import { CUDNS_PATH, SERVICE_ANNOTATION, UDNS_PATH } from "../../networks/udn/udn-object.ts";
 import { ApiProxy, type ProxyRequest } from "../harness/api-proxy.ts";
 import type { KubeObject } from "../harness/kube-api.ts";
 import { pathOf } from "../harness/kube-pods.ts";

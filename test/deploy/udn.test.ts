@@ -1,7 +1,7 @@
 import { cpSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { CUDNS_PATH, UDNS_PATH } from "../../claims/udn/udn-object.ts";
+import { CUDNS_PATH, UDNS_PATH } from "../../networks/udn/udn-object.ts";
 import { type AdmissionRequest, review, shippedPolicies } from "../harness/admission.ts";
 import { TestCluster } from "../harness/cluster.ts";
 import { run } from "../harness/daemon.ts";

@@ -1,5 +1,5 @@
 import { request } from "node:http";
-import type { FailedPort, PortReport, WantedPort, WantedPorts } from "../../metadata/ports/wire.ts";
+import type { FailedPort, PortReport, WantedPort, WantedPorts } from "../../guests/ports/wire.ts";
 import { sleep } from "../../platform/time.ts";
 import { type ApiAnswer, network, type ServedDaemon } from "./daemon.ts";
 

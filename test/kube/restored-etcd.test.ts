@@ -1,11 +1,11 @@
 /** etcd is restored from a backup some seconds old, under daemons that go on, and pods start at once on every node. */
 
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { markRecovering } from "../../claims/recovery.ts";
 import { HttpKubeApi } from "../../kube/http/http-kube-api.ts";
 import { loadKubeConfig } from "../../kube/http/kube-config.ts";
 import { CLAIMS_PATH, NETWORKS_PATH, namespacedPath, objectPath } from "../../kube/objects.ts";
 import { systemClock } from "../../platform/time.ts";
+import { markRecovering } from "../../store/cluster/recovery/recovery.ts";
 import { HOLDFAST, run } from "../harness/daemon.ts";
 import type { NodeDaemon } from "../harness/node.ts";
 import { until } from "../harness/wait.ts";

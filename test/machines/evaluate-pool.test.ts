@@ -1,14 +1,14 @@
 import { describe, expect, test } from "vitest";
 import { checkCluster } from "../../admin/cluster/check.ts";
 import { ClusterAdmin } from "../../admin/cluster/cluster-admin.ts";
-import { projectNad } from "../../claims/definition-catalog.ts";
-import { DefinitionsWithPools } from "../../claims/pools/definitions-with-pools.ts";
 import { evaluatePool, type PoolFacts, type PoolVerdict } from "../../claims/pools/evaluate-pool.ts";
 import { formatAddress, parseAddress } from "../../ipam/space/address.ts";
 import type { IntervalSet } from "../../ipam/space/interval-set.ts";
 import { ListRefused } from "../../kube/kube-api.ts";
 import { ADDRESS_POOLS_PATH, namespacedPath } from "../../kube/objects.ts";
 import { type AddressPoolView, projectAddressPool } from "../../kube/views/address-pool-view.ts";
+import { projectNad } from "../../networks/definition-catalog.ts";
+import { DefinitionsWithPools } from "../../networks/definitions-with-pools.ts";
 import { KubeInMemory } from "../harness/kube-in-memory.ts";
 import { ManualClock } from "../harness/manual-clock.ts";
 

@@ -1,11 +1,11 @@
 /** What claims hear of the states of pools, which change between two passes. */
 import pino from "pino";
 import { expect, test } from "vitest";
-import { projectNad } from "../../claims/definition-catalog.ts";
-import { DefinitionsWithPools } from "../../claims/pools/definitions-with-pools.ts";
 import { Pools, type PoolsOptions } from "../../controller/capi/pools.ts";
 import { projectAddressPool } from "../../kube/views/address-pool-view.ts";
 import { projectMachineAddress, projectMachineClaim } from "../../kube/views/machine-claim-view.ts";
+import { projectNad } from "../../networks/definition-catalog.ts";
+import { DefinitionsWithPools } from "../../networks/definitions-with-pools.ts";
 import { KubeInMemory } from "../harness/kube-in-memory.ts";
 import { NAMESPACE } from "../harness/world/network.ts";
 

@@ -1,7 +1,7 @@
 import { rmSync } from "node:fs";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
-import { doorLink } from "../../metadata/net/kernel/names.ts";
-import { LISTENER_HEADERS } from "../../metadata/proxy/listener-headers.ts";
+import { LISTENER_HEADERS } from "../../guests/haproxy/listener-headers.ts";
+import { doorLink } from "../../guests/kernel/names.ts";
 import { pause, until, untilSaid } from "../harness/wait.ts";
 import { whyNotReal } from "../network/containers.ts";
 import { load } from "./load.ts";

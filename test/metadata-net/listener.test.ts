@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { IDENTITY_PREFIXES } from "../../metadata/proxy/client-headers.ts";
-import { LISTENER_HEADERS } from "../../metadata/proxy/listener-headers.ts";
+import { IDENTITY_PREFIXES } from "../../guests/haproxy/client-headers.ts";
+import { LISTENER_HEADERS } from "../../guests/haproxy/listener-headers.ts";
 import { METADATA_NET_SETTINGS } from "../../platform/settings/metadata-net.ts";
 import { until } from "../harness/wait.ts";
 import { whyNotReal } from "../network/containers.ts";

@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { LISTENER_HEADERS } from "../../metadata/proxy/listener-headers.ts";
+import { LISTENER_HEADERS } from "../../guests/haproxy/listener-headers.ts";
 import { run } from "../harness/daemon.ts";
 import { whyNotReal } from "../network/containers.ts";
 import { hexOf, listenTo, sendArp } from "./frames.ts";

@@ -1,15 +1,10 @@
 import { expect, test } from "vitest";
-import { CLAIMS } from "../../metadata/net/drivers/nft/claims.ts";
-import { concernsLinks } from "../../metadata/net/drivers/nft/links.ts";
-import { readRefusal } from "../../metadata/net/drivers/nft/nft-table.ts";
-import {
-  chainText,
-  elementsOf,
-  type Ruleset,
-  type TableForm,
-} from "../../metadata/net/drivers/nft/ruleset.ts";
-import { linesBetween, parseTable, stateOf } from "../../metadata/net/drivers/nft/table-state.ts";
-import type { PortAddress } from "../../metadata/net/kernel/port-address.ts";
+import { CLAIMS } from "../../guests/drivers/nft/claims.ts";
+import { concernsLinks } from "../../guests/drivers/nft/links.ts";
+import { readRefusal } from "../../guests/drivers/nft/nft-table.ts";
+import { chainText, elementsOf, type Ruleset, type TableForm } from "../../guests/drivers/nft/ruleset.ts";
+import { linesBetween, parseTable, stateOf } from "../../guests/drivers/nft/table-state.ts";
+import type { PortAddress } from "../../guests/kernel/port-address.ts";
 
 const FORM: TableForm = {
   family: "netdev",

@@ -4,8 +4,8 @@ import { chmodSync, mkdtempSync, readdirSync, readFileSync, rmSync } from "node:
 import { createServer, type Server } from "node:http";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { namesOf } from "../../metadata/net/kernel/names.ts";
-import type { PortReport, WantedPort } from "../../metadata/ports/wire.ts";
+import { namesOf } from "../../guests/kernel/names.ts";
+import type { PortReport, WantedPort } from "../../guests/ports/wire.ts";
 import { run } from "../harness/daemon.ts";
 import { type GuestAnswer, type GuestPlace, macOf, NamespaceGuest } from "../harness/metadata/guest.ts";
 import { leftOver, metadataNet } from "../harness/metadata/parts.ts";
@@ -136,7 +136,7 @@ export class NetNode {
     await this.process?.end(signal);
   }
 
-  /** The daemon's long poll, as metadata/ports/wire.ts has it. */
+  /** The daemon's long poll, as guests/ports/wire.ts has it. */
   async startDaemon(): Promise<void> {
     const server = createServer((request, answer) => {
       let body = "";

@@ -1,7 +1,7 @@
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
-import { readLinks } from "../../metadata/net/kernel/links.ts";
-import { run as runLimited } from "../../metadata/net/kernel/run.ts";
-import { LISTENER_HEADERS } from "../../metadata/proxy/listener-headers.ts";
+import { LISTENER_HEADERS } from "../../guests/haproxy/listener-headers.ts";
+import { readLinks } from "../../guests/kernel/links.ts";
+import { run as runLimited } from "../../guests/kernel/run.ts";
 import { until } from "../harness/wait.ts";
 import { whyNotReal } from "../network/containers.ts";
 import { batch, NetNode, type PortGuest } from "./node.ts";

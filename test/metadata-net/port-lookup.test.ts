@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
-import { LISTENER_HEADERS } from "../../metadata/proxy/listener-headers.ts";
+import { LISTENER_HEADERS } from "../../guests/haproxy/listener-headers.ts";
 import { run } from "../harness/daemon.ts";
 import { pause, until } from "../harness/wait.ts";
 import { mustRun, whyNotReal } from "../network/containers.ts";

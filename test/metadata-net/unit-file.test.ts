@@ -1,7 +1,7 @@
 import { readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, test } from "vitest";
-import { loadNetSettings } from "../../metadata/net/settings.ts";
+import { loadNetSettings } from "../../guests/settings.ts";
 import { HOLDFAST, newFolder, run } from "../harness/daemon.ts";
 
 const UNITS = join(import.meta.dirname, "../../deploy/systemd");

@@ -1,4 +1,4 @@
-import { LISTENER_HEADERS } from "../../metadata/proxy/listener-headers.ts";
+import { LISTENER_HEADERS } from "../../guests/haproxy/listener-headers.ts";
 import type { PortGuest } from "./node.ts";
 
 /** As whom the metadata server sees a guest that asks: subject and the address it says it has; status 0: no answer. */

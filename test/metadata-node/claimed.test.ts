@@ -1,7 +1,7 @@
 import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { namesOf } from "../../metadata/net/kernel/names.ts";
+import { namesOf } from "../../guests/kernel/names.ts";
 import { run } from "../harness/daemon.ts";
 import { until } from "../harness/wait.ts";
 import { drive, whyNoNewerCloudInit } from "../metadata/cloud-init/cloud-init.ts";

@@ -3,7 +3,7 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { createServer, type ServerResponse } from "node:http";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import type { BalancerReport, WantedBalancer } from "../../metadata/balancers/wire.ts";
+import type { BalancerReport, WantedBalancer } from "../../guests/ovn/balancers-wire.ts";
 import { metadataNet } from "../harness/metadata/parts.ts";
 import type { ProductProcess } from "../harness/product-process.ts";
 import { until } from "../harness/wait.ts";

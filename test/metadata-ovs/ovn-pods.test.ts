@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
-import { LISTENER_HEADERS } from "../../metadata/proxy/listener-headers.ts";
+import { LISTENER_HEADERS } from "../../guests/haproxy/listener-headers.ts";
 import { until } from "../harness/wait.ts";
 import type { PortGuest } from "../metadata-net/node.ts";
 import { addressOf, makeIntegrationBridge, type PodRow, plugPod } from "./ovn-pod.ts";

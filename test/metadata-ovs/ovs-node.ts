@@ -1,5 +1,5 @@
 import { spawnSync } from "node:child_process";
-import { LISTENER_HEADERS } from "../../metadata/proxy/listener-headers.ts";
+import { LISTENER_HEADERS } from "../../guests/haproxy/listener-headers.ts";
 import { skippedFor } from "../harness/needs.ts";
 import { Ovs } from "../harness/ovs/ovs.ts";
 import { batch, NetNode, PortGuest } from "../metadata-net/node.ts";

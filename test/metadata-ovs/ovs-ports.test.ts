@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, expect, test } from "vitest";
-import { OvsPorts } from "../../metadata/net/ovs/ovs-ports.ts";
+import { OvsPorts } from "../../guests/ovs/ovs-ports.ts";
 import type { Log } from "../../platform/log.ts";
 import { systemClock } from "../../platform/time.ts";
 import { requireTool } from "../harness/needs.ts";

@@ -3,15 +3,8 @@ import { rmSync } from "node:fs";
 import { createServer, type Socket } from "node:net";
 import { join } from "node:path";
 import { afterEach, beforeEach, expect, test } from "vitest";
-import { OvsdbClient } from "../../metadata/net/ovs/ovsdb-client.ts";
-import {
-  integers,
-  optionalInteger,
-  text,
-  textMap,
-  toMap,
-  uuids,
-} from "../../metadata/net/ovs/ovsdb-values.ts";
+import { OvsdbClient } from "../../guests/ovs/ovsdb-client.ts";
+import { integers, optionalInteger, text, textMap, toMap, uuids } from "../../guests/ovs/ovsdb-values.ts";
 import type { Log } from "../../platform/log.ts";
 import { systemClock } from "../../platform/time.ts";
 import { requireTool } from "../harness/needs.ts";

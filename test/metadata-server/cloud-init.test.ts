@@ -1,7 +1,7 @@
 import { createServer, request, type Server } from "node:http";
 import type { AddressInfo } from "node:net";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { LISTENER_HEADERS } from "../../metadata/proxy/listener-headers.ts";
+import { LISTENER_HEADERS } from "../../guests/haproxy/listener-headers.ts";
 import { drive, whyNoCloudInit } from "../metadata/cloud-init/cloud-init.ts";
 import { identity, otherVm, UUID } from "./fake-identity.ts";
 import { MetadataServer } from "./metadata-server.ts";

@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { type HeaderLine, isForbiddenHeader, strippedHeaders } from "../../metadata/proxy/client-headers.ts";
+import { type HeaderLine, isForbiddenHeader, strippedHeaders } from "../../guests/haproxy/client-headers.ts";
 import { identityHeaders } from "../../metadata/proxy/signature.ts";
 
 const ours = Object.keys(

@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
-import { FailureLog } from "../../metadata/net/failure-log.ts";
-import type { FailedPort } from "../../metadata/ports/wire.ts";
+import { FailureLog } from "../../guests/failure-log.ts";
+import type { FailedPort } from "../../guests/ports/wire.ts";
 import { type Clock, systemClock } from "../../platform/time.ts";
 
 const GONE: FailedPort = {

@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { type GuestInterface, guestAnswer, guestRouteToTell } from "../../metadata/ports/guest-route.ts";
+import { type GuestInterface, guestAnswer, guestRouteToTell } from "../../guests/ports/guest-route.ts";
 
 const DST = "169.254.169.254/32";
 const PLAIN: GuestInterface = {

@@ -1,15 +1,15 @@
 import { describe, expect, test } from "vitest";
-import { guestOf } from "../../metadata/net/guest.ts";
-import { parseShowProc } from "../../metadata/net/haproxy/command-socket.ts";
-import { parseShowStat } from "../../metadata/net/haproxy/haproxy-stat.ts";
-import { haproxyText } from "../../metadata/net/haproxy/haproxy-text.ts";
-import { mapEntries, parseShowMap } from "../../metadata/net/haproxy/port-map.ts";
-import { doorLink, namesOf } from "../../metadata/net/kernel/names.ts";
-import type { PortAddress } from "../../metadata/net/kernel/port-address.ts";
-import { blockRules, doorCommands } from "../../metadata/net/listener/namespace-text.ts";
-import { loadNetSettings } from "../../metadata/net/settings.ts";
-import type { WantedPort } from "../../metadata/ports/wire.ts";
-import { IDENTITY_PREFIXES, isForbiddenHeader } from "../../metadata/proxy/client-headers.ts";
+import { guestOf } from "../../guests/guest.ts";
+import { IDENTITY_PREFIXES, isForbiddenHeader } from "../../guests/haproxy/client-headers.ts";
+import { parseShowProc } from "../../guests/haproxy/command-socket.ts";
+import { parseShowStat } from "../../guests/haproxy/haproxy-stat.ts";
+import { haproxyText } from "../../guests/haproxy/haproxy-text.ts";
+import { mapEntries, parseShowMap } from "../../guests/haproxy/port-map.ts";
+import { doorLink, namesOf } from "../../guests/kernel/names.ts";
+import type { PortAddress } from "../../guests/kernel/port-address.ts";
+import { blockRules, doorCommands } from "../../guests/listener/namespace-text.ts";
+import type { WantedPort } from "../../guests/ports/wire.ts";
+import { loadNetSettings } from "../../guests/settings.ts";
 
 const PLAN = {
   namespace: "holdfast-md-2a29",

@@ -1,8 +1,8 @@
 import { mkdirSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, onTestFinished, test } from "vitest";
-import { PORT_ADDRESS_FIRST, type PortAddress } from "../../metadata/net/kernel/port-address.ts";
-import { PortMemory } from "../../metadata/net/port-memory.ts";
+import { PORT_ADDRESS_FIRST, type PortAddress } from "../../guests/kernel/port-address.ts";
+import { PortMemory } from "../../guests/port-memory.ts";
 import { newFolder } from "../harness/daemon.ts";
 
 const port = (link: string, door = "main") => ({ driver: "ingress", link, ifindex: 7, door }) as const;

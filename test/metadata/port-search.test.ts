@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
-import type { NotFound } from "../../metadata/net/port-lookup.ts";
-import { type FoundPort, PortSearch } from "../../metadata/net/port-search.ts";
+import type { NotFound } from "../../guests/port-lookup.ts";
+import { type FoundPort, PortSearch } from "../../guests/port-search.ts";
 import { systemClock } from "../../platform/time.ts";
 import { pause, until } from "../harness/wait.ts";
 

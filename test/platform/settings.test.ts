@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { afterAll, describe, expect, test } from "vitest";
 import { loadControllerSettings } from "../../controller/settings.ts";
 import { loadDaemonSettings } from "../../daemon/settings.ts";
-import { loadNetSettings } from "../../metadata/net/settings.ts";
+import { loadNetSettings } from "../../guests/settings.ts";
 import { loadMetadataSettings } from "../../metadata/server/settings.ts";
 import { PROCESSES, type Process } from "../../platform/settings/processes.ts";
 import { type Setting, variableOf } from "../../platform/settings/setting.ts";

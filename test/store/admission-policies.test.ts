@@ -1,7 +1,7 @@
 import { describe, expect, test } from "vitest";
-import { RECORDED_OWNER_ANNOTATION } from "../../claims/network-owner.ts";
 import { parseInterfaceAddress } from "../../ipam/space/cidr.ts";
 import type { AllocationAttachment, IPAllocation } from "../../kube/objects.ts";
+import { RECORDED_OWNER_ANNOTATION } from "../../networks/network-owner.ts";
 import {
   cooled,
   newAllocation,

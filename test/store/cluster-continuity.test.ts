@@ -1,11 +1,11 @@
 import pino from "pino";
 import { expect, onTestFinished, test } from "vitest";
-import { ClusterContinuity } from "../../claims/cluster-continuity.ts";
-import { recoveryMark } from "../../claims/recovery.ts";
 import type { WatchRequest } from "../../kube/kube-api.ts";
 import { networkObjectName } from "../../kube/object-names.ts";
 import { type IPNetwork, NETWORKS_PATH, objectPath } from "../../kube/objects.ts";
 import { VirtualTime } from "../../platform/virtual-time.ts";
+import { ClusterContinuity } from "../../store/cluster/recovery/cluster-continuity.ts";
+import { recoveryMark } from "../../store/cluster/recovery/recovery.ts";
 import { KubeInMemory } from "../harness/kube-in-memory.ts";
 
 const PATH = objectPath(NETWORKS_PATH, networkObjectName("blue"));

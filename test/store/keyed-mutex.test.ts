@@ -2,7 +2,7 @@ import { expect, test } from "vitest";
 import { ownerOfClaim } from "../../ipam/owner.ts";
 import { sleep } from "../../platform/time.ts";
 import { VirtualTime } from "../../platform/virtual-time.ts";
-import { attachKey, KeyedMutex, ownerKey } from "../../store/cluster/keyed-mutex.ts";
+import { attachKey, KeyedMutex, ownerKey } from "../../store/cluster/parts/keyed-mutex.ts";
 import { want } from "./subjects.ts";
 
 const NEVER = Number.POSITIVE_INFINITY;

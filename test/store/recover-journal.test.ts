@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { expect, onTestFinished, test } from "vitest";
 import { ApiAway } from "../../kube/kube-api.ts";
 import { ALLOCATIONS_PATH } from "../../kube/objects.ts";
-import { OtherNode } from "../../store/cluster/node-identity.ts";
+import { OtherNode } from "../../store/cluster/parts/node-identity.ts";
 import { NODE, StoreNode } from "./store-node.ts";
 import { BOOT, detachWant, want } from "./subjects.ts";
 

@@ -3,7 +3,7 @@ import { expect, test } from "vitest";
 import { Witness } from "../../daemon/witness.ts";
 import { makeLog } from "../../platform/log.ts";
 import { VirtualTime } from "../../platform/virtual-time.ts";
-import type { PodState } from "../../store/cluster/claim-access.ts";
+import type { PodState } from "../../store/cluster/parts/claim-access.ts";
 import type { Attachment } from "../../store/records.ts";
 
 const GRACE_S = 20;

@@ -1,6 +1,6 @@
 import { chmodSync } from "node:fs";
 import { join } from "node:path";
-import { namesOf } from "../../../metadata/net/kernel/names.ts";
+import { namesOf } from "../../../guests/kernel/names.ts";
 import { run, type TestDaemon } from "../daemon.ts";
 import { ProductProcess } from "../product-process.ts";
 import { TestMetadataServer } from "./server.ts";

@@ -1,6 +1,6 @@
 import { type Agent, type IncomingHttpHeaders, request } from "node:http";
 import { join } from "node:path";
-import { LISTENER_HEADERS } from "../../../metadata/proxy/listener-headers.ts";
+import { LISTENER_HEADERS } from "../../../guests/haproxy/listener-headers.ts";
 import { ProductProcess } from "../product-process.ts";
 
 export interface TestMetadataServerOptions {

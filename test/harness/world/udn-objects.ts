@@ -1,9 +1,9 @@
 import { join } from "node:path";
-import { CUDNS_PATH, UDNS_PATH } from "../../../claims/udn/udn-object.ts";
 import { EventWriter } from "../../../kube/events.ts";
 import type { OpenKubeApi } from "../../../kube/kube-api.ts";
 import { namespacedPath } from "../../../kube/objects.ts";
 import { KubeServiceBackends } from "../../../metadata/tenant/services.ts";
+import { CUDNS_PATH, UDNS_PATH } from "../../../networks/udn/udn-object.ts";
 import type { KubeObject } from "../kube-api.ts";
 import { readManifests } from "../kube-manifests.ts";
 import { pathOf } from "../kube-pods.ts";

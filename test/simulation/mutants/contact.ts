@@ -3,7 +3,7 @@ import type { Mutants } from "./mutant.ts";
 /** Faults in what a process knows of others: contact lost, leases, identities. */
 export const CONTACT: Mutants = {
   "gap-not-noticed": {
-    file: "claims/cluster-continuity.ts",
+    file: "store/cluster/recovery/cluster-continuity.ts",
     find: "      this.#away = true;\n      this.continuity.lose();",
     replace: "      this.#away = true;",
     why: "after a restore new pods get addresses whose objects it has taken away",

@@ -9,7 +9,7 @@ export const FINDINGS: Mutants = {
     why: "a pass long after the last one begins counts as a gap, so that a slow controller frees nothing",
   },
   "kubelets-addresses-not-imported": {
-    file: "claims/import/import-candidates.ts",
+    file: "imports/import-candidates.ts",
     find: "    const { nodes } = this.#options;\n    if (nodes === null) return [];",
     replace:
       "    const { nodes } = this.#options;\n    if (nodes === null || pod.podIPs.length > 0) return [];",
@@ -30,13 +30,13 @@ export const FINDINGS: Mutants = {
     why: "a plugin binary and a daemon that read different boot IDs work together, and what an ADD under way reserves is given back",
   },
   "joining-definition-not-imported": {
-    file: "claims/import/import-sources.ts",
+    file: "networks/import-sources.ts",
     find: '  return condition?.status === "True" && uncovered(object, sources).length === 0;',
     replace: '  return condition?.status === "True" && sources.length >= 0;',
     why: "a definition that joins a network brings pods whose addresses are given again",
   },
   "unknown-attachments-not-recovered": {
-    file: "store/cluster/recover-journal.ts",
+    file: "store/cluster/recovery/recover-journal.ts",
     find: "  if (confirmed.length === 0) return 0;",
     replace: "  if (confirmed.length >= 0) return 0;",
     why: "what a journal lost with its last seconds is held for ever",
@@ -54,20 +54,20 @@ export const FINDINGS: Mutants = {
     why: "an operator's release without --force frees the imported address of a pod that runs",
   },
   "one-pod-takes-a-network": {
-    file: "claims/import/import-candidates.ts",
+    file: "imports/import-candidates.ts",
     find: "    return kept;\n",
     replace: "    return this.#heldHere(reporting);\n",
     why: "a pod that reports thousands of addresses gets all of them recorded for it",
   },
   "recovery-in-two-halves": {
-    file: "store/cluster/recover-journal.ts",
+    file: "store/cluster/recovery/recover-journal.ts",
     find: "  const found = await listOfNode(parts, {});\n",
     replace:
       "  await parts.folder.write((ledger) => ledger.sql.putMeta.run(BOOT, parts.context.bootId));\n  const found = await listOfNode(parts, {});\n",
     also: [
       {
         // Every other start looks again: a second line of defence, added later.
-        file: "store/cluster/recover-journal.ts",
+        file: "store/cluster/recovery/recover-journal.ts",
         find: "  if (confirmed.length === 0) return 0;",
         replace: "  if (confirmed.length >= 0) return 0;",
       },
@@ -94,7 +94,7 @@ export const FINDINGS: Mutants = {
     also: [
       {
         // Every other start looks again: a second line of defence, added later.
-        file: "store/cluster/recover-journal.ts",
+        file: "store/cluster/recovery/recover-journal.ts",
         find: "  if (confirmed.length === 0) return 0;",
         replace: "  if (confirmed.length >= 0) return 0;",
       },
@@ -131,27 +131,27 @@ export const FINDINGS: Mutants = {
     why: "after a suspend in the middle of an ADD its addresses are given back under it",
   },
   "rest-of-a-former-sandbox-not-owed": {
-    file: "store/cluster/record-attachment.ts",
+    file: "store/cluster/parts/record-attachment.ts",
     find: "      endRow(ledger, attachment.row, why, continues ? kept : undefined);",
     replace:
       '      const all = new Set(attachment.ips.map(({ address }) => address.split("/")[0] as string));\n      endRow(ledger, attachment.row, why, continues ? (kept.size < 0 ? kept : all) : undefined);',
     why: "of a sandbox that keeps some of its addresses nobody gives back the others",
   },
   "restored-server-trusted": {
-    file: "claims/cluster-continuity.ts",
+    file: "store/cluster/recovery/cluster-continuity.ts",
     find: "      settleMs: Math.min(SETTLE_MS, recoveryMs),",
     replace: "      settleMs: SETTLE_MS - SETTLE_MS,",
     why: "after a restore a node gives addresses before the others have found out what they miss",
     elsewhere: "open: no seed has shown it yet",
   },
   "list-of-a-claim-not-published-again": {
-    file: "store/cluster/reassert.ts",
+    file: "store/cluster/recovery/reassert.ts",
     find: '  if (owner.kind !== "claim") return false;',
     replace: '  if (owner.kind !== "addressClaim") return false;',
     why: "a claim whose list a restore has emptied stays empty while its container runs",
   },
   "completed-pod-taken-back": {
-    file: "store/cluster/reassert.ts",
+    file: "store/cluster/recovery/reassert.ts",
     find: '        if (pod === "completed") return "over";\n',
     replace: "",
     why: "controller and node release and take back the address of a completed pod in turn",
@@ -175,7 +175,7 @@ export const FINDINGS: Mutants = {
     why: "whose claim it is never learns who tries to use it",
   },
   "check-complains-of-completed-pods": {
-    file: "store/cluster/check-node.ts",
+    file: "store/cluster/checks/check-node.ts",
     find: "      if (problem === null || (await hasCompleted(attachment.pod, podState))) continue;",
     replace: "      if (problem === null) continue;",
     why: "check of a node asks for a completed pod to be recreated",

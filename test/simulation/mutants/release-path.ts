@@ -1,7 +1,7 @@
 import type { Mutants } from "./mutant.ts";
 
 const INTENTS = "store/journal/intents.ts";
-const OUTBOX = "store/cluster/outbox.ts";
+const OUTBOX = "store/cluster/recovery/outbox.ts";
 const GIVE_BACK = "store/cluster/allocations/give-back.ts";
 const RELATIONS = "claims/reasons/relations.ts";
 
@@ -55,7 +55,7 @@ export const RELEASE_PATH: Mutants = {
     also: [
       {
         // Every start looks for what the API has and the journal has not: a second line of defence.
-        file: "store/cluster/recover-journal.ts",
+        file: "store/cluster/recovery/recover-journal.ts",
         find: "  if (confirmed.length === 0) return 0;",
         replace: "  if (confirmed.length >= 0) return 0;",
       },

@@ -10,7 +10,7 @@ export const SIMULATED: Mutants = {
     elsewhere: "test/store/adds-and-dels.test.ts: no seed has shown it yet",
   },
   "unanswered-adds-wait": {
-    file: "store/cluster/outbox.ts",
+    file: "store/cluster/recovery/outbox.ts",
     find: "  if (ended.size === 0) return false;",
     replace: "  if (ended.size >= 0) return false;",
     why: "what an ADD without an answer reserved is held for ten minutes after its pod",

@@ -1,0 +1,93 @@
+import { isNetworkName } from "../ipam/definition/plugin-config.ts";
+import { formatAddress, parseAddress } from "../ipam/space/address.ts";
+import type { NotFound } from "./port-lookup.ts";
+import type { WantedPort } from "./ports/wire.ts";
+
+/** An attachment whose port is wanted: by the daemon, or as a pod of OVN-Kubernetes has it. */
+export interface Attachment extends WantedPort {
+  /** Absent: the link is looked for in the guest's namespace. */
+  readonly pod?: PodPort;
+}
+
+/** Port of a pod in Open vSwitch, as OVN-Kubernetes wrote it. */
+export interface PodPort {
+  readonly uid: string;
+  /** On the node. */
+  readonly link: string;
+  /** UUID of its row, which is another one when the port was added anew. */
+  readonly row: string;
+}
+
+/** An attachment whose port is wanted, validated for use in commands and in haproxy's map. */
+export interface Guest {
+  readonly wanted: Attachment;
+  /** As in LISTENER_HEADERS. */
+  readonly subject: string;
+  /** The recorded address by which the metadata server knows it: of IPv4, if it has one. */
+  readonly source: string;
+  /** As requested; null: none was. Lower case with colons. */
+  readonly mac: string | null;
+}
+
+/** No network has this name. */
+const POD_KEY = "{pod} ";
+
+/** Unlike every other attachment's on this node. Of a pod: another one when anything of its row has changed. */
+export function guestKey(wanted: Attachment): string {
+  const { network, containerId, interface: name, pod } = wanted;
+  return pod === undefined ? `${network} ${containerId} ${name}` : POD_KEY + JSON.stringify(wanted);
+}
+
+/** What a key says of a pod's port, which is all; null: it is none of a pod. */
+export function podOf(key: string): Required<Attachment> | null {
+  return key.startsWith(POD_KEY) ? JSON.parse(key.slice(POD_KEY.length)) : null;
+}
+
+/** The guest, or why it cannot be served. */
+export function guestOf(wanted: Attachment): Guest | NotFound {
+  const { network, containerId, interface: name, pod } = wanted;
+  // The CNI rules. The names are used in headers.
+  if (!isNetworkName(network))
+    return never(
+      `the name of network ${JSON.stringify(network)} may only have letters, digits, "_", "." and "-"`,
+    );
+  if (!/^[\w.-]+$/.test(containerId)) return never(`its container ID ${JSON.stringify(containerId)} is none`);
+  if (pod !== undefined && !/^[\w-]+$/.test(pod.uid)) return never(`its pod's UID ${pod.uid} is none`);
+  try {
+    const addresses = wanted.addresses.map(parseAddress);
+    const source = addresses.find(({ family }) => family === 4) ?? addresses[0];
+    if (source === undefined) return { kind: "pending", problem: "it has no recorded address" };
+    return {
+      wanted,
+      subject: pod === undefined ? `container/${containerId}/${encodeURIComponent(name)}` : `pod/${pod.uid}`,
+      source: formatAddress(source),
+      mac: macText(wanted.mac),
+    };
+  } catch (error) {
+    return never((error as Error).message);
+  }
+}
+
+/** Whether nothing that is recorded of an attachment has changed. */
+export function sameWanted(one: Attachment, other: Attachment): boolean {
+  return (
+    guestKey(one) === guestKey(other) &&
+    one.netns === other.netns &&
+    one.mac === other.mac &&
+    sameTexts(one.addresses, other.addresses)
+  );
+}
+
+function sameTexts(one: readonly string[], other: readonly string[]): boolean {
+  return one.length === other.length && one.every((text, at) => text === other[at]);
+}
+
+/** Lower case with colons, from any of the usual spellings; null: none. */
+export function macText(mac: string | null): string | null {
+  const digits = mac?.toLowerCase().replaceAll(/[:.-]/g, "") ?? "";
+  return /^[0-9a-f]{12}$/.test(digits) ? (digits.match(/../g) as string[]).join(":") : null;
+}
+
+function never(problem: string): NotFound {
+  return { kind: "final", problem };
+}

@@ -1,0 +1,103 @@
+/*
+ * guests/haproxy/: who answers in the listener's namespace
+ *
+ *   frontend                      haproxy, its configuration and its map of ports, as one
+ *   haproxy-text, port-map        the configuration, and who is behind which port; *-headers: what a request may carry
+ *   haproxy, haproxy-process      the process, which outlives us
+ *   command-socket, haproxy-stat  its sockets, and its counters
+ */
+
+import { run } from "../kernel/run.ts";
+import { namespacePath } from "../kernel/sysfs.ts";
+import type { Haproxy, ReloadOutcome } from "./haproxy.ts";
+import { type HaproxyPlan, haproxyText } from "./haproxy-text.ts";
+import type { PortMap } from "./port-map.ts";
+
+export interface FrontendParts {
+  readonly haproxy: Haproxy;
+  readonly map: PortMap;
+  readonly plan: HaproxyPlan;
+  readonly reloaded: (outcome: ReloadOutcome) => void;
+}
+
+/** Keeps haproxy answering for a set of ports. */
+export class Frontend {
+  readonly #parts: FrontendParts;
+  /** Of the namespace in which it was seen to listen. */
+  #listensIn: number | null = null;
+
+  constructor(parts: FrontendParts) {
+    this.#parts = parts;
+  }
+
+  /**
+   * Lets haproxy answer for these ports, and for those before until `retire`. `namespaceId`: of the namespace that is
+   * there now. `again`: what it has and where it listens is compared. Resolves with why guests are not answered; null:
+   * they are.
+   */
+  async serve(
+    ports: ReadonlyMap<string, string>,
+    namespaceId: number | null,
+    again: boolean,
+  ): Promise<string | null> {
+    const { haproxy, map, plan } = this.#parts;
+    map.write(ports);
+    if (again) map.forget();
+    const text = haproxyText(plan);
+    if (!haproxy.runsWith(text)) {
+      const problem = await this.#load(text, ports, false);
+      if (problem !== null) return problem;
+    }
+    if (again || this.#listensIn !== namespaceId) {
+      const deaf = !(await this.#listens());
+      const problem = deaf ? await this.#load(text, ports, true) : null;
+      if (problem !== null) return problem;
+      if (deaf && !(await this.#listens())) return "haproxy does not listen in its namespace";
+      this.#listensIn = namespaceId;
+    }
+    try {
+      await map.admit(ports);
+      return null;
+    } catch {
+      // It reads the file again, which is right.
+      return this.#load(text, ports, false);
+    }
+  }
+
+  /** These ports are all that there are: nothing reaches it from others any more. */
+  async retire(ports: ReadonlyMap<string, string>): Promise<void> {
+    try {
+      await this.#parts.map.retire(ports);
+    } catch {
+      this.#parts.map.forget();
+    }
+  }
+
+  async stop(): Promise<void> {
+    this.#listensIn = null;
+    this.#parts.map.forget();
+    await this.#parts.haproxy.stop();
+  }
+
+  /** `fresh`: not by a reload, which hands sockets on, also those of a namespace that is gone. */
+  async #load(text: string, ports: ReadonlyMap<string, string>, fresh: boolean): Promise<string | null> {
+    const { haproxy, map, reloaded } = this.#parts;
+    const refused = await haproxy.check(text);
+    if (refused !== null) {
+      reloaded("refused");
+      return refused;
+    }
+    const { outcome, problem } = await haproxy.serve(text, { fresh });
+    reloaded(outcome);
+    map.forget();
+    if (outcome === "ok") map.loaded(ports);
+    this.#listensIn = null;
+    return problem ?? null;
+  }
+
+  async #listens(): Promise<boolean> {
+    const path = namespacePath(this.#parts.plan.namespace);
+    const shown = await run("nsenter", [`--net=${path}`, "cat", "/proc/net/tcp"]);
+    return /: 00000000:0050 [0-9A-F:]+ 0A /.test(shown.stdout);
+  }
+}

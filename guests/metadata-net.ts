@@ -1,0 +1,183 @@
+import { hostname } from "node:os";
+import { join } from "node:path";
+import { HealthServer } from "../platform/health-server.ts";
+import type { Log } from "../platform/log.ts";
+import type { Clock } from "../platform/time.ts";
+import { Agent } from "./agent.ts";
+import { BridgeDriver } from "./drivers/bridge/bridge-driver.ts";
+import type { DatapathDriver } from "./drivers/driver.ts";
+import { IngressDriver } from "./drivers/ingress/ingress-driver.ts";
+import { OpenflowDriver } from "./drivers/openflow/openflow-driver.ts";
+import { Frontend } from "./haproxy/frontend.ts";
+import { Haproxy } from "./haproxy/haproxy.ts";
+import { mapFile } from "./haproxy/haproxy-text.ts";
+import { PortMap } from "./haproxy/port-map.ts";
+import { type Names, namesOf } from "./kernel/names.ts";
+import { hasIpv6, Listener } from "./listener/listener.ts";
+import { NetMetrics } from "./metrics.ts";
+import { Balancers } from "./ovn/balancers.ts";
+import { OvnPods } from "./ovn-pods.ts";
+import { OvsPorts } from "./ovs/ovs-ports.ts";
+import { PortMemory } from "./port-memory.ts";
+import { Ports } from "./ports.ts";
+import { lockRunDir } from "./run-lock.ts";
+import type { NetSettings } from "./settings.ts";
+
+/** What is repaired, other than by drivers. */
+const WHAT: Readonly<Record<string, string>> = {
+  listener: "the listener",
+  balancer: "the balancer of a network",
+};
+
+/** The parts of one running metadata-net, wired together. `start` before `stop`. */
+export class MetadataNet {
+  readonly #settings: NetSettings;
+  readonly #log: Log;
+  readonly #names: Names;
+  readonly #haproxy: Haproxy;
+  readonly #metrics: NetMetrics;
+  /** null: it is not to be looked for. */
+  readonly #ovs: OvsPorts | null;
+  readonly #pods: OvnPods;
+  readonly #drivers: readonly DatapathDriver[];
+  readonly #ports: Ports;
+  readonly #agent: Agent;
+  readonly #health: HealthServer;
+  /** null: no northbound database is to be written to. */
+  readonly #balancers: Balancers | null;
+  readonly #unlock: () => void;
+  /** What `start` has started; resolves when it has ended. */
+  #running: Promise<void> = Promise.resolve();
+
+  /** Throws Error when the run folder cannot be used, or another process uses it. */
+  constructor(settings: NetSettings, log: Log, clock: Clock) {
+    const { runDir } = settings;
+    // Before anything reads what is in it.
+    this.#unlock = lockRunDir(runDir);
+    this.#settings = settings;
+    this.#log = log;
+    this.#names = namesOf(runDir);
+    this.#haproxy = new Haproxy(settings.haproxy, runDir, clock);
+    const statsSocket = join(runDir, "stats.sock");
+    this.#metrics = new NetMetrics({
+      served: () => this.#ports.servedByDriver,
+      failed: () => this.#ports.failed,
+      connected: () => this.#agent.connected,
+      balancers: () => this.#balancers?.counts ?? null,
+      statsSocket,
+    });
+    const memory = new PortMemory(runDir, clock);
+    const listener = new Listener({
+      names: this.#names,
+      secretMac: memory.secretMac,
+      blocksOf: (door) => memory.blocksOf(door),
+      repaired: (difference) => this.#repaired("listener", { difference }),
+    });
+    const socket = settings.ovsdbSocket;
+    this.#ovs = socket === "off" ? null : new OvsPorts({ socket, clock, log });
+    const { tag, table } = this.#names;
+    this.#drivers = [
+      // First: links at the userspace datapath look like any other.
+      ...(this.#ovs === null ? [] : [new OpenflowDriver({ tag, doors: listener, ovs: this.#ovs, clock })]),
+      ...(settings.driver === "bridge" ? [] : [new IngressDriver({ table, doors: listener, clock })]),
+      // Last: where the kernel has no better.
+      new BridgeDriver({ table: `${table}_ports`, doors: listener, clock }),
+    ];
+    this.#pods = new OvnPods({ ovs: this.#ovs, memory, clock, log });
+    this.#ports = new Ports({
+      memory,
+      pods: this.#pods,
+      listener,
+      frontend: this.#frontend(statsSocket),
+      drivers: this.#drivers,
+      log,
+      clock,
+      repaired: (driver) => this.#repaired(driver, {}),
+      changed: () => this.#agent.reportSoon(),
+    });
+    this.#agent = new Agent({
+      socket: settings.socket,
+      ports: this.#ports,
+      haproxy: this.#haproxy,
+      log,
+      clock,
+    });
+    const { ovnNorthbound: northbound = null, balancersSocket, node = hostname() } = settings;
+    const repaired = (network: string) => this.#repaired("balancer", { network });
+    this.#balancers =
+      northbound === "off"
+        ? null
+        : new Balancers({ northbound, node, socket: balancersSocket, log, clock, repaired });
+    this.#health = new HealthServer({
+      address: settings.metricsAddress,
+      metrics: this.#metrics,
+      notReady: () => this.#agent.notReady(),
+      log,
+      clock,
+    });
+  }
+
+  /** Creates nothing before it listens, so that a signal until then leaves nothing to remove. */
+  async start(): Promise<void> {
+    try {
+      await this.#health.start();
+    } catch (error) {
+      this.#unlock();
+      throw error;
+    }
+    const adopted = this.#haproxy.adopt();
+    if (adopted !== null) this.#log.info({ pid: adopted }, "haproxy of an earlier run goes on");
+    this.#ovs?.start();
+    for (const driver of this.#drivers) {
+      driver.watch(() => {
+        void this.#ports.restore(driver);
+        this.#agent.checkSoon();
+      });
+    }
+    this.#pods.watch(() => this.#agent.takeSoon());
+    const { runDir } = this.#settings;
+    const { namespace, table } = this.#names;
+    this.#log.info({ runDir, namespace, table, metrics: this.#health.address }, "started");
+    this.#balancers?.start();
+    this.#running = this.#agent.run();
+  }
+
+  /** Removes what was created. What is known of the ports stays: KubeVirt lets nobody find it out again. */
+  async stop(): Promise<void> {
+    try {
+      for (const driver of this.#drivers) driver.close();
+      this.#pods.close();
+      this.#agent.stop();
+      await this.#balancers?.stop();
+      await this.#running;
+      await this.#ports.removeAll();
+      this.#ovs?.close();
+      await this.#health.close();
+    } finally {
+      this.#unlock();
+    }
+  }
+
+  #frontend(statsSocket: string): Frontend {
+    const { runDir, metadataSocket, rateLimit, haproxyUser: user, haproxyGroup: group } = this.#settings;
+    return new Frontend({
+      haproxy: this.#haproxy,
+      map: new PortMap(mapFile(runDir), statsSocket),
+      plan: {
+        namespace: this.#names.namespace,
+        ipv6: hasIpv6(),
+        runDir,
+        metadataSocket,
+        rateLimit,
+        runAs: { user, group },
+      },
+      reloaded: (outcome) => this.#metrics.reloaded(outcome),
+    });
+  }
+
+  #repaired(what: string, details: Readonly<Record<string, string>>): void {
+    const named = WHAT[what] ?? `what the driver ${what} had made`;
+    this.#log.warn({ what, ...details }, `${named} had been changed by somebody else; it is as it was`);
+    this.#metrics.repaired(what);
+  }
+}

@@ -1,0 +1,40 @@
+/**
+ * The protocol between `holdfast metadata-net`, which may write the node's northbound database, and `holdfast metadata`,
+ * which knows references and endpoints: `POST /v1/metadata/balancers` on the latter's socket. The request reports what
+ * was carried out; the answer comes when the wanted state differs from what the report has applied, at the latest after
+ * `waitMs`. It always has the whole wanted state.
+ */
+export interface BalancerReport {
+  /** `version` of the wanted state that was last carried out; null after a start. */
+  readonly applied: string | null;
+  /** Primary networks of OVN-Kubernetes that have a switch here, by name. Nothing is wanted for others. */
+  readonly networks: readonly string[];
+  /** Networks whose balancer was made, changed or put back since the last exchange. */
+  readonly written: readonly string[];
+  readonly problems: readonly BalancerProblem[];
+  /** Longest wait for a change, ms, at most 60,000. */
+  readonly waitMs: number;
+}
+
+export interface BalancerProblem {
+  readonly network: string;
+  /** failed: there is no balancer. no-router: there is one, and guests do not reach it. */
+  readonly kind: "failed" | "no-router";
+  readonly problem: string;
+}
+
+export interface WantedBalancers {
+  /** Another one for each change. */
+  readonly version: string;
+  /** This node's name in Kubernetes, which is also the zone of a database that is this node's alone. */
+  readonly node: string;
+  readonly balancers: readonly WantedBalancer[];
+}
+
+export interface WantedBalancer {
+  readonly network: string;
+  /** `10.20.0.30:8080`, on the network itself; empty: connections are refused. null: not known now, what is there stays. */
+  readonly backends: readonly string[] | null;
+}
+
+export const BALANCERS_PATH = "/v1/metadata/balancers";

@@ -1,0 +1,54 @@
+/*
+ * store/cluster/parts/: what the files of store/cluster/ share
+ *
+ *   attach-parts                 what one ADD works with
+ *   claim-access                 the claim
+ *   find-own, holdings           what an owner has
+ *   record-attachment            the attachment in the journal
+ *   node-identity, followed      this node, and the copies of objects that it follows
+ *   machine-address              the IPAddress of a machine
+ *   keyed-mutex                  one request of an owner at a time
+ */
+
+import type { Attacher } from "../../../ipam/attach-view.ts";
+import { isoTime } from "../../../platform/time.ts";
+import type { AttachWant } from "../../allocations.ts";
+import type { JournalAttachment } from "../../journal/journal-attachment.ts";
+import type { StateFolder } from "../../journal/state-folder.ts";
+import type { NodeContext } from "../../node-context.ts";
+import type { AllocationClient } from "../allocations/allocation-client.ts";
+import type { AttachedHolder } from "../allocations/allocation-object.ts";
+import type { Continuity } from "../allocations/continuity.ts";
+import type { Hint } from "../allocations/hint.ts";
+import { attachmentOfWant, toAllocationOwner } from "../allocations/owners.ts";
+import type { ClaimAccess, ClaimReading } from "./claim-access.ts";
+
+/** Everything that an ADD in Kubernetes works with. */
+export interface AttachParts {
+  readonly folder: StateFolder;
+  readonly context: NodeContext;
+  readonly client: AllocationClient;
+  readonly hint: Hint;
+  readonly claimAccess: ClaimAccess;
+  readonly continuity: Continuity;
+  /** Starts watching a network whose hint proved poor. */
+  follow(network: string): void;
+  /** Releases are waiting to be sent to the API server. */
+  owed(): void;
+}
+
+export type ClusterAttacher = Attacher<JournalAttachment, ClaimReading>;
+
+/** The holder that an allocation is made for. */
+export function holderOf(
+  { context }: Pick<AttachParts, "context">,
+  want: AttachWant,
+  { owner, claim }: Pick<ClusterAttacher, "owner" | "claim">,
+): AttachedHolder {
+  return {
+    owner: toAllocationOwner(owner),
+    vm: claim?.vm ?? undefined,
+    mac: want.mac,
+    attachment: attachmentOfWant(want, context.node, isoTime(context.clock.wallMs())),
+  };
+}

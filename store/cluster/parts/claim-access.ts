@@ -1,0 +1,48 @@
+import type { ClaimUser, KnownClaim } from "../../../ipam/attach-view.ts";
+import type { Refusal } from "../../../ipam/refusals.ts";
+import type { AttachWant } from "../../allocations.ts";
+import type { PodIdentity } from "../../records.ts";
+
+/** An IPAMClaim as returned by one quorum read; `ips` as written in its status. */
+export interface ClaimReading extends KnownClaim {
+  readonly vm: { readonly name: string; readonly uid: string } | null;
+}
+
+/** What another attachment of a claim means for a new one. */
+export type OtherAttachment = "gone" | "same-vm" | "in-use";
+
+/** `completed`: the pod exists and all its containers have ended. `gone`: also when another pod has its name. */
+export type PodState = "living" | "completed" | "gone";
+
+/** What the store needs to know about claims and the pods that use them. Methods throw ApiAway. */
+export interface ClaimAccess {
+  /** A quorum read; null: there is no such claim. */
+  read(
+    claim: { readonly namespace: string; readonly name: string },
+    deadlineMs: number,
+  ): Promise<ClaimReading | null>;
+  /** Why the pod of this attachment may not use the claim; null when it may. */
+  whyNot(claim: ClaimReading, want: AttachWant, deadlineMs: number): Promise<Refusal | null>;
+  /** State of another user of the same claim, by quorum reads. */
+  other(
+    claim: ClaimReading,
+    user: Pick<ClaimUser, "pod">,
+    want: AttachWant,
+    deadlineMs: number,
+  ): Promise<OtherAttachment>;
+  /** A quorum read. Also throws RefusalError, when the API server refuses it. */
+  podState(pod: PodIdentity, deadlineMs: number): Promise<PodState>;
+  /** Whether no container of a pod can still run on its node, by a quorum read. Unknown is false. */
+  hasEnded(pod: PodIdentity, deadlineMs: number): Promise<boolean>;
+  /** Writes `status.ips` where there were none, at the version that was read. `changed`: read and decide again. */
+  publish(
+    claim: ClaimReading,
+    ips: readonly string[],
+    want: Pick<AttachWant, "pod">,
+    deadlineMs: number,
+  ): Promise<"published" | "changed">;
+  /** Updates ownerPod and condition for a new attachment of a claim with addresses. After the answer; best effort. */
+  follow(claim: ClaimReading, want: AttachWant): void;
+  /** Records a refusal in the claim's condition, and in an event that names the refused pod. Best effort. */
+  refused(claim: ClaimReading, refusal: Refusal, want: AttachWant): void;
+}

@@ -1,0 +1,65 @@
+import type { HeldAddress } from "../../../ipam/decide-addresses.ts";
+import { sameOwner } from "../../../ipam/owner.ts";
+import { type Address, formatAddress, sameAddress } from "../../../ipam/space/address.ts";
+import { type InterfaceAddress, parseInterfaceAddress } from "../../../ipam/space/cidr.ts";
+import type { AttachWant } from "../../allocations.ts";
+import { addressesOf } from "../../journal/intents.ts";
+import { ownerOf } from "../../journal/rows.ts";
+import type { AllocationReading } from "../allocations/allocation-client.ts";
+import { sameAllocationOwner } from "../allocations/allocation-object.ts";
+import { toAllocationOwner } from "../allocations/owners.ts";
+import type { AttachParts, ClusterAttacher } from "./attach-parts.ts";
+
+/** The allocation of an address, as read; null: there is none. */
+interface OwnReading {
+  readonly address: Address;
+  readonly reading: AllocationReading | null;
+}
+
+/**
+ * The owner's addresses: those of its former sandbox (all of them are kept), or cooling ones that an earlier attempt
+ * reserved (tried first). Each is read from the API: what this node remembers proves nothing.
+ * See docs/decisions/0012.
+ */
+export async function findOwn(
+  { folder, hint, client }: AttachParts,
+  want: AttachWant,
+  { owner, superseded }: ClusterAttacher,
+  deadlineMs: number,
+): Promise<{ readonly held: HeldAddress[]; readonly readings: readonly OwnReading[] }> {
+  const { ledger } = folder;
+  const space = ledger.networks.get(want.network);
+  const former = superseded.find(({ attachment: { row } }) => sameOwner(ownerOf(row), owner));
+  const answered = (former?.attachment.ips ?? []).map(({ address }) => parseInterfaceAddress(address));
+  const intents = space ? ledger.sql.intentsOfOwner.all(owner.uid, owner.interface, space.id) : [];
+  const begun = intents.flatMap(addressesOf);
+  const others = [...begun.map((one) => one.address), ...hint.ownedBy(want.network, owner.uid)];
+  const seen = new Map(
+    [...answered.map((one) => one.address), ...others].map((one) => [formatAddress(one), one]),
+  );
+  const readings: OwnReading[] = await Promise.all(
+    [...seen.values()].map(async (address) => ({
+      address,
+      reading: await client.read(want.network, address, deadlineMs),
+    })),
+  );
+  const own: HeldAddress[] = [];
+  for (const { address, reading } of readings) {
+    if (reading === null) {
+      hint.noteFree(want.network, address);
+      // A create whose answer was lost may still arrive: the same name again does no harm.
+      const same = begun.find((one) => sameAddress(one.address, address));
+      if (same) own.push({ ...same, state: "cooling", adopted: false });
+    } else if (sameAllocationOwner(reading.object.spec.owner, toAllocationOwner(owner))) {
+      const { prefixLength } = parseInterfaceAddress(reading.object.spec.address);
+      own.push({ address, prefixLength, state: "cooling", adopted: false });
+    } else {
+      const { spec, status, metadata } = reading.object;
+      hint.note(want.network, address, spec.owner.uid, status?.state === "Cooling", metadata.resourceVersion);
+    }
+  }
+  const has = (one: InterfaceAddress) =>
+    own.some(({ address }) => formatAddress(address) === formatAddress(one.address));
+  if (answered.length === 0 || !answered.every(has)) return { held: own, readings };
+  return { held: answered.map((one) => ({ ...one, state: "bound", adopted: false })), readings };
+}

@@ -1,0 +1,58 @@
+import { supersededBy } from "../../../ipam/decide-repeat.ts";
+import { sameOwner } from "../../../ipam/owner.ts";
+import { formatAddress } from "../../../ipam/space/address.ts";
+import type { InterfaceAddress } from "../../../ipam/space/cidr.ts";
+import type { AttachOutcome, AttachWant } from "../../allocations.ts";
+import { isOvertaken, record } from "../../journal/attachment-journal.ts";
+import { addressesOf, endRow, owe } from "../../journal/intents.ts";
+import { ownerOf } from "../../journal/rows.ts";
+import type { AttachParts, ClusterAttacher } from "./attach-parts.ts";
+
+/** Makes attachment and history durable; a DEL that came meanwhile undoes everything. */
+export async function recordAttachment(
+  parts: AttachParts,
+  want: AttachWant,
+  { owner, superseded, warnings }: ClusterAttacher,
+  addresses: readonly InterfaceAddress[],
+): Promise<AttachOutcome> {
+  const { containerId, interface: interfaceName, network, definition } = want;
+  let mayOwe = superseded.length > 0;
+  const outcome = await parts.folder.write((ledger, transaction): AttachOutcome => {
+    const space = ledger.networkOf(network, transaction);
+    const kept = new Set(addresses.map((one) => formatAddress(one.address)));
+    const overtaken = isOvertaken(ledger, want);
+    for (const intent of ledger.sql.intentsOfOwner.all(owner.uid, owner.interface, space.id)) {
+      // Begun by another container: its attachment is also removed from an address that is kept.
+      const own = intent.container_id === containerId && intent.interface === interfaceName;
+      for (const { address } of addressesOf(intent)) {
+        if (!overtaken && own && kept.has(formatAddress(address))) continue;
+        mayOwe = true;
+        owe(ledger, {
+          network,
+          address,
+          owner,
+          containerId: intent.container_id,
+          interface: intent.interface,
+          uncertain: true,
+        });
+      }
+      ledger.sql.deleteIntent.run(intent.id);
+    }
+    if (overtaken) {
+      mayOwe = true;
+      for (const { address } of addresses) {
+        owe(ledger, { network, address, owner, containerId, interface: interfaceName, uncertain: false });
+      }
+      return { kind: "refused", refusal: supersededBy(want, "a later DEL") };
+    }
+    for (const { attachment, reason } of superseded) {
+      const continues = sameOwner(ownerOf(attachment.row), owner);
+      const why = attachment.isLost ? "lost to another owner" : reason;
+      endRow(ledger, attachment.row, why, continues ? kept : undefined);
+    }
+    const attachment = record(ledger, space, definition, owner, want, addresses);
+    return { kind: "attached", attachment, definition, repeat: false, warnings };
+  });
+  if (mayOwe) parts.owed();
+  return outcome;
+}

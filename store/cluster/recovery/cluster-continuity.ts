@@ -1,0 +1,187 @@
+import type { KubeApi } from "../../../kube/kube-api.ts";
+import { type IPNetwork, NETWORKS_PATH } from "../../../kube/objects.ts";
+import type { ReflectorState } from "../../../kube/reflector.ts";
+import type { Log } from "../../../platform/log.ts";
+import { PeriodicTask } from "../../../platform/periodic-task.ts";
+import type { Timer } from "../../../platform/time.ts";
+import { Continuity } from "../allocations/continuity.ts";
+import { type Creation, hasServedSince } from "../allocations/served-since.ts";
+import { endRecovery, markRecovering, recoveryMark } from "./recovery.ts";
+
+/**
+ * After a gap in contact, ms, until every node knows what it has lost: each probes the API every PROBE_PAUSE_MS_MAX
+ * while its watch is broken, and comparing a hundred attachments takes less than a second.
+ */
+const SETTLE_MS = 4_000;
+/** Pause between two probes while the watch is broken, ms; at least half of it. */
+const PROBE_PAUSE_MS_MAX = 1_500;
+/** For the answer to a probe, ms: a slower server counts as away. */
+const PROBE_MS_MAX = 1_500;
+/** For a read or write that is retried if it fails, ms. */
+const LOOK_MS_MAX = 10_000;
+/** After the end of a recovery, ms, before the mark is removed. */
+const END_SPARE_MS = 500;
+
+export interface ClusterContinuityOptions {
+  readonly api: KubeApi;
+  readonly node: string;
+  readonly recoveryMs: number;
+  readonly log: Log;
+  /** Reads the IPNetwork of a network now and passes it to `seen`. Throws ApiAway. */
+  readMark(network: string, deadlineMs: number): Promise<void>;
+  /** Everything that is followed must be listed again. */
+  relist(): void;
+  /** Contact was lost and is there again: what this node holds must be compared. */
+  compare(): void;
+}
+
+/** Whether the API server still has what it had: fed by the watches, shared with other nodes through IPNetworks. */
+export class ClusterContinuity {
+  readonly continuity: Continuity;
+  readonly #options: ClusterContinuityOptions;
+  #away = false;
+  #stopped = false;
+  readonly #probing: PeriodicTask;
+  /** By network: when to check whether this node's mark can be removed. */
+  readonly #ends = new Map<string, Timer>();
+
+  constructor(options: ClusterContinuityOptions) {
+    this.#options = options;
+    const { api, recoveryMs, log } = options;
+    this.#probing = new PeriodicTask({ clock: api.clock, work: () => this.#probeAway() });
+    this.#probing.start();
+    this.continuity = new Continuity({
+      settleMs: Math.min(SETTLE_MS, recoveryMs),
+      recoveryMs,
+      clock: api.clock,
+      readMark: (network, deadlineMs) => options.readMark(network, deadlineMs),
+      mark: (network, what) => this.#mark(network, what),
+      onWentBack: () => {
+        log.error(
+          "the API server has an older state than the one this node has seen (a restored etcd): no new address is given until every node has compared what it holds",
+        );
+        options.relist();
+        options.compare();
+      },
+    });
+  }
+
+  /** The state of the watch that detects gaps. */
+  noteState(state: ReflectorState): void {
+    if (state === "away") {
+      this.#away = true;
+      this.continuity.lose();
+      this.#probeSoon();
+    } else if (state === "watching" && this.#away) {
+      this.#away = false;
+      this.continuity.regain();
+      const { gap, inQuestion } = this.continuity;
+      if (inQuestion !== null) void this.#examine(gap, inQuestion);
+    }
+  }
+
+  /**
+   * Finds out whether the server was away, or only the connection was cut. Called once the watch is there again, which
+   * detects whatever comes next: a server that is about to end closes its watches first, and still answers. An answer
+   * that takes longer than the other nodes wait is of no use.
+   */
+  async #examine(gap: number, creation: Creation): Promise<void> {
+    const { continuity } = this;
+    const [current, served] = await Promise.all([
+      // A version older than one seen before is detected there.
+      this.probe(SETTLE_MS).catch(() => false),
+      hasServedSince(this.#options.api, creation, SETTLE_MS),
+    ]);
+    if (!continuity.noteServed(gap, current && served)) return;
+    const { log } = this.#options;
+    if (current && served)
+      log.info("only a connection was cut: the API server was there all the time, and nobody waits");
+    else
+      log.info(
+        "the API server may have been away: no new address is given until the nodes have had time to compare what they hold",
+      );
+  }
+
+  /** While the watch is broken, probes tell whether the server is there: a watch may be refused for long. */
+  #probeSoon(): void {
+    this.#probing.trigger(PROBE_PAUSE_MS_MAX * (0.5 + this.#options.api.clock.random() / 2));
+  }
+
+  async #probeAway(): Promise<void> {
+    if (!this.#away) return;
+    const isThere = await this.probe(PROBE_MS_MAX).then(
+      () => true,
+      () => false,
+    );
+    if (!this.#away) return;
+    if (!isThere) this.continuity.lose();
+    else if (this.continuity.regain()) this.#options.compare();
+    this.#probeSoon();
+  }
+
+  /** Notes an IPNetwork that was read. A mark that has stood long enough is removed. */
+  seen(network: string, object: IPNetwork | null): void {
+    const { continuity } = this;
+    const mark = recoveryMark(object);
+    continuity.noteVersion(object?.metadata.resourceVersion);
+    continuity.noteMark(network, mark);
+    if (mark === null || continuity.recoveryLeftMs(network) > 0) return;
+    const { api, log } = this.#options;
+    endRecovery(api, network, mark)
+      .then(() => log.info({ network }, "the network has recovered; everybody gets addresses again"))
+      .catch((error: Error) =>
+        log.warn({ network, err: error }, "the end of the recovery is not recorded yet"),
+      );
+  }
+
+  /**
+   * Reads the API server's present version: one older than any seen before shows that it was restored. Returns whether
+   * there was an answer. Throws ApiAway.
+   */
+  async probe(msMax = LOOK_MS_MAX): Promise<boolean> {
+    const newestBefore = this.continuity.newest;
+    const { api } = this.#options;
+    const { status, body } = await api.send({
+      method: "GET",
+      path: NETWORKS_PATH,
+      query: { limit: "1" },
+      priority: "housekeeping",
+      deadlineMs: api.clock.monotonicMs() + msMax,
+    });
+    if (status === 200) this.continuity.noteCurrent(body?.metadata?.resourceVersion, newestBefore);
+    return status === 200;
+  }
+
+  stop(): void {
+    this.#stopped = true;
+    void this.#probing.stop();
+    for (const timer of this.#ends.values()) timer.cancel();
+  }
+
+  async #mark(network: string, what: string): Promise<void> {
+    const { api, log } = this.#options;
+    log.error({ network }, `allocations were taken away: ${what}; no new address of it is given meanwhile`);
+    await markRecovering(api, network, what);
+    this.#endIn(network, this.#options.recoveryMs);
+  }
+
+  /**
+   * Removes a mark that has stood long enough; there may be no ADD for hours that would. A mark that was read again
+   * after another one, as happens while several nodes write theirs, stays longer.
+   */
+  #endIn(network: string, ms: number): void {
+    this.#ends.get(network)?.cancel();
+    const { api, readMark, log } = this.#options;
+    const end = async () => {
+      this.#ends.delete(network);
+      try {
+        await readMark(network, api.clock.monotonicMs() + LOOK_MS_MAX);
+      } catch (error) {
+        log.warn({ network, err: error as Error }, "the recovery goes on");
+      }
+      const leftMs = this.continuity.recoveryLeftMs(network);
+      if (leftMs > 0 && !this.#stopped && !this.#ends.has(network)) this.#endIn(network, leftMs);
+    };
+    this.#ends.set(network, api.clock.timer(ms + END_SPARE_MS, () => void end()).unref());
+  }
+}

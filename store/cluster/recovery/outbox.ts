@@ -1,0 +1,256 @@
+import { OWNER_KINDS } from "../../../ipam/owner.ts";
+import { RefusalError } from "../../../ipam/refusals.ts";
+import { addressFromBytes, sameAddress } from "../../../ipam/space/address.ts";
+import { parseInterfaceAddress } from "../../../ipam/space/cidr.ts";
+import { ApiAway } from "../../../kube/kube-api.ts";
+import { allocationName } from "../../../kube/object-names.ts";
+import { attachmentKey, type IPAllocation } from "../../../kube/objects.ts";
+import type { Log } from "../../../platform/log.ts";
+import { PeriodicTask } from "../../../platform/periodic-task.ts";
+import { severalAtOnce } from "../../../platform/several-at-once.ts";
+import { attachmentsOf } from "../../journal/holdings.ts";
+import { abandonIntent, intentsAtRest } from "../../journal/intents.ts";
+import type { Ledger } from "../../journal/ledger.ts";
+import { attachmentOf, type OwedRow, ownerOf as ownerOfIntent } from "../../journal/rows.ts";
+import type { StateFolder } from "../../journal/state-folder.ts";
+import type { NodeContext } from "../../node-context.ts";
+import type { AllocationClient } from "../allocations/allocation-client.ts";
+import { type Change, giveBack } from "../allocations/give-back.ts";
+import type { Hint } from "../allocations/hint.ts";
+import { tooManyWriters } from "../allocations/hold.ts";
+import type { ClaimAccess } from "../parts/claim-access.ts";
+
+/** Longest time for one release before the others get their turn, ms. */
+const DELIVERY_MS_MAX = 10_000;
+/** Releases sent at once: a draining node frees a hundred addresses a second and leaves room for ADDs. */
+const TOGETHER_MAX = 8;
+/** Pause after a release could not be sent, ms. */
+const RETRY_PAUSE_MS = 1_000;
+/** After this long, a write of an abandoned request can no longer arrive, ms. */
+const LATE_WRITE_MS_MAX = 120_000;
+
+/**
+ * Sends the releases of this node to the API server. Every entry names its owner and container: an address that now
+ * belongs to another owner is left alone. Entries are only ever releases.
+ */
+export class Outbox {
+  readonly #folder: StateFolder;
+  readonly #client: AllocationClient;
+  readonly #hint: Hint;
+  readonly #log: Pick<Log, "warn">;
+  /** By entry id: when an entry that must be checked again was first sent, ms of the monotonic clock. */
+  readonly #toldMs = new Map<number, number>();
+  readonly #sending: PeriodicTask;
+  #postponed = false;
+
+  constructor(parts: {
+    folder: StateFolder;
+    client: AllocationClient;
+    hint: Hint;
+    log: Pick<Log, "warn">;
+  }) {
+    this.#folder = parts.folder;
+    this.#client = parts.client;
+    this.#hint = parts.hint;
+    this.#log = parts.log;
+    this.#sending = new PeriodicTask({
+      ...{ clock: parts.client.clock, retryMs: RETRY_PAUSE_MS },
+      work: () => this.#send(),
+      onFailure: (error) => {
+        if (!(error instanceof ApiAway)) this.#log.warn(`owed releases: ${error.message}; trying again`);
+      },
+    });
+  }
+
+  /** Entries that have not been sent yet. */
+  get owedCount(): number {
+    return this.#folder.ledger.sql.owedCount.get()?.n ?? 0;
+  }
+
+  /** From now on entries are sent by themselves: this machine certainly is the node that it claims to be. */
+  begin(): void {
+    this.#sending.start();
+    this.wake();
+  }
+
+  /** There may be something to send. */
+  wake(): void {
+    this.#sending.trigger();
+  }
+
+  /** Sends everything once. Throws ApiAway, and errors of the database. */
+  async drain(): Promise<void> {
+    for (let after = 0; ; ) {
+      const rows = this.#folder.ledger.sql.owedAfter.all(after, TOGETHER_MAX);
+      const last = rows[rows.length - 1];
+      if (!last) return;
+      after = last.id;
+      await Promise.all(rows.map((row) => this.#deliver(row)));
+    }
+  }
+
+  stop(): Promise<void> {
+    return this.#sending.stop();
+  }
+
+  /** What had to be left for later is tried again like what could not be sent. */
+  async #send(): Promise<void> {
+    this.#postponed = false;
+    await this.drain();
+    if (this.#postponed) throw new ApiAway("releases were left for later");
+  }
+
+  /** An entry that the server refuses for good is logged and kept, and does not hold up the others. */
+  async #deliver(row: OwedRow): Promise<void> {
+    try {
+      await this.#tell(row);
+    } catch (error) {
+      if (!(error instanceof RefusalError)) throw error;
+      this.#postponed = true;
+      this.#log.warn(`an owed release on network ${row.network} is refused: ${error.message}; trying again`);
+    }
+  }
+
+  async #tell(row: OwedRow): Promise<void> {
+    const toldMs = this.#toldMs.get(row.id);
+    const nowMs = this.#client.clock.monotonicMs();
+    if (row.again === 2 && toldMs !== undefined && nowMs - toldMs < LATE_WRITE_MS_MAX) return;
+    if ((await this.#release(row)) === "later") {
+      this.#postponed = true;
+      return;
+    }
+    // After a restart the wait begins again: it is not known how long the daemon was down.
+    const checkAgain = row.again === 1 || (row.again === 2 && toldMs === undefined);
+    if (checkAgain) this.#toldMs.set(row.id, nowMs);
+    else this.#toldMs.delete(row.id);
+    await this.#folder.write((ledger) => {
+      if (checkAgain) ledger.sql.settleOwed.run(row.id);
+      else ledger.sql.deleteOwed.run(row.id);
+    });
+  }
+
+  /** "later": an ADD of the same owner is under way and may be about to use the address. */
+  async #release(row: OwedRow): Promise<"told" | "later"> {
+    const { network } = row;
+    const address = addressFromBytes(row.address);
+    const { ledger } = this.#folder;
+    const outcome = await giveBack<"told" | "later">(
+      this.#client,
+      { name: allocationName(network, address), owner: ownerOf(row) },
+      ({ object }) => {
+        if (object.status?.state === "Cooling" || isUsed(ledger, row)) return { kind: "leave", why: "told" };
+        if (isBeingAdded(ledger, row)) return { kind: "leave", why: "later" };
+        return changeFor(object, row);
+      },
+      this.#client.clock.monotonicMs() + DELIVERY_MS_MAX,
+    );
+    switch (outcome.kind) {
+      case "absent":
+        this.#hint.noteFree(network, address);
+        return "told";
+      case "other":
+        return "told";
+      case "left":
+        return outcome.why;
+      case "changed":
+        throw tooManyWriters(network, address);
+      case "done": {
+        const { metadata, status, spec } = outcome.object;
+        const cooling = status?.state === "Cooling";
+        this.#hint.note(network, address, spec.owner.uid, cooling, metadata.resourceVersion);
+        return "told";
+      }
+    }
+  }
+}
+
+/** A runtime that still wants an ADD has repeated it after so long, as a rule: its pod is asked for then. µs. */
+const REPEATED_US_MAX = 30_000_000;
+
+/**
+ * Gives back what ADDs reserved whose answer was lost, once their pod has ended: neither their repeat nor, where the
+ * runtime has forgotten them, a DEL comes any more. Returns whether there was something. While the API server is away it
+ * is left for the next time.
+ */
+export async function abandonEnded(
+  {
+    folder,
+    context,
+    claimAccess,
+  }: {
+    readonly folder: StateFolder;
+    readonly context: NodeContext;
+    readonly claimAccess: Pick<ClaimAccess, "hasEnded">;
+  },
+  nowUs: number,
+  underWay: ReadonlySet<string>,
+): Promise<boolean> {
+  const ended = new Set<number>();
+  const old = intentsAtRest(folder.ledger, underWay).filter(
+    ({ owner_kind: kind, boot_us: us }) => kind === "pod" && nowUs - us > REPEATED_US_MAX,
+  );
+  await severalAtOnce(old, TOGETHER_MAX, async (row) => {
+    const { namespace, name, uid } = ownerOfIntent(row);
+    const deadlineMs = context.clock.monotonicMs() + DELIVERY_MS_MAX;
+    if (await claimAccess.hasEnded({ namespace, name, uid }, deadlineMs)) ended.add(row.id);
+  }).catch((error: unknown) => {
+    if (!(error instanceof ApiAway)) throw error;
+  });
+  if (ended.size === 0) return false;
+  return folder.write((ledger) => {
+    const rows = intentsAtRest(ledger, underWay).filter(({ id }) => ended.has(id));
+    for (const row of rows) abandonIntent(ledger, row);
+    return rows.length > 0;
+  });
+}
+
+/** The owner of an entry in the form of IPAllocations. */
+function ownerOf({ owner_kind: kind, owner_uid: uid, owner_interface: interfaceName }: OwedRow) {
+  return { kind: OWNER_KINDS[kind].object, uid, interface: interfaceName };
+}
+
+/** Whether the same owner has attached again with this address meanwhile. */
+function isUsed(ledger: Ledger, row: OwedRow): boolean {
+  const address = addressFromBytes(row.address);
+  const space = ledger.networks.get(row.network);
+  if (!space) return false;
+  const owner = { kind: row.owner_kind, uid: row.owner_uid, interface: row.owner_interface };
+  // Other attachments may use the address of an owner that outlives them: only those of this container count.
+  const rows = OWNER_KINDS[owner.kind].outlivesAttachments
+    ? ledger.sql.attachmentsOfContainer.all(row.container_id, row.interface)
+    : attachmentsOf(ledger, owner);
+  return rows
+    .filter((one) => one.network_id === space.id && one.owner_uid === row.owner_uid)
+    .some((one) =>
+      attachmentOf(one, row.network).ips.some((ip) =>
+        sameAddress(parseInterfaceAddress(ip.address).address, address),
+      ),
+    );
+}
+
+/** An intent is opened before an ADD's first write and closed together with the record of its attachment. */
+function isBeingAdded(ledger: Ledger, row: OwedRow): boolean {
+  const space = ledger.networks.get(row.network);
+  return (
+    space !== undefined &&
+    ledger.sql.intentsOfOwner.all(row.owner_uid, row.owner_interface, space.id).length > 0
+  );
+}
+
+/**
+ * The object without what the entry ends; it cools down when that was the last attachment of an owner that ends with
+ * it.
+ */
+function changeFor(object: IPAllocation, row: OwedRow): Change<"told"> {
+  const attachments = Object.entries(object.status?.attachments ?? {});
+  const own = attachmentKey(row.container_id, row.interface);
+  const keys = attachments.flatMap(([key, one]) =>
+    key === own ||
+    (row.owner_kind === "pod" && one.pod?.uid === row.owner_uid && one.interface === row.owner_interface)
+      ? [key]
+      : [],
+  );
+  if (!OWNER_KINDS[row.owner_kind].outlivesAttachments && attachments.length === keys.length)
+    return { kind: "cool" };
+  return keys.length === 0 ? { kind: "leave", why: "told" } : { kind: "prune", keys };
+}

@@ -1,0 +1,281 @@
+import type { NetworkDefinition } from "../../../ipam/definition/network-definition.ts";
+import { parsePluginConfig } from "../../../ipam/definition/plugin-config.ts";
+import { knownKindOf } from "../../../ipam/owner.ts";
+import { addressBytes, sameAddress } from "../../../ipam/space/address.ts";
+import { type InterfaceAddress, parseInterfaceAddress } from "../../../ipam/space/cidr.ts";
+import { placeOf } from "../../../ipam/space/range-set.ts";
+import type { KubeApi } from "../../../kube/kube-api.ts";
+import {
+  ALLOCATIONS_PATH,
+  type AllocationAttachment,
+  attachmentKey,
+  type IPAllocation,
+} from "../../../kube/objects.ts";
+import { severalAtOnce } from "../../../platform/several-at-once.ts";
+import type { AttachWant } from "../../allocations.ts";
+import { record } from "../../journal/attachment-journal.ts";
+import { BOOT } from "../../journal/former-boots.ts";
+import type { Transaction } from "../../journal/group-commit.ts";
+import { owe } from "../../journal/intents.ts";
+import type { Ledger } from "../../journal/ledger.ts";
+import { attachmentOf } from "../../journal/rows.ts";
+import type { StateFolder } from "../../journal/state-folder.ts";
+import type { NodeContext } from "../../node-context.ts";
+import { type PodIdentity, UNSEEN_NAMESPACE } from "../../records.ts";
+import type { AllocationClient } from "../allocations/allocation-client.ts";
+import { isSound } from "../allocations/allocation-object.ts";
+import { fromAllocationOwner } from "../allocations/owners.ts";
+import type { ClaimAccess } from "../parts/claim-access.ts";
+
+/*
+ * What the API has of this node and the journal has not: no attachment, no ADD under way, no outstanding release.
+ *
+ *   a DEL of the container was seen             release it: the container is gone
+ *   the runtime has used its ID again since,    release it: the one that runs is another, and has other addresses
+ *   and the namespace of that one is there
+ *   first start in this boot, this node is      release it: an ADD that a power failure cut short reserved it, because
+ *   certainly ours, and the pod has ended       intents outlive the process but not a power failure
+ *   otherwise                                   record it: the journal was lost, wholly or in part, or is a copy, and a
+ *                                               container may be running; the next sandbox of its pod takes it up,
+ *                                               its DEL or the end of its pod ends it
+ *
+ * A journal that last served another boot is no evidence that nothing of this boot runs: a copy from an earlier boot
+ * (a disk restored from a snapshot) looks the same.
+ *
+ * All of it is one transaction, together with the note of the boot that the journal serves from then on. A journal
+ * without that note knows nothing for certain: after a crash in between, the next start does everything again.
+ */
+
+/** An attachment in the API, with all its addresses. */
+interface FoundAttachment {
+  readonly attachment: AllocationAttachment;
+  readonly object: IPAllocation;
+  readonly addresses: InterfaceAddress[];
+}
+
+interface Parts {
+  readonly api: KubeApi;
+  readonly folder: StateFolder;
+  readonly context: NodeContext;
+  readonly claimAccess: Pick<ClaimAccess, "hasEnded">;
+  definitionOf(network: string): { readonly definition: NetworkDefinition } | null;
+}
+
+/** Whether the recovery at the first start of a boot, or of a journal, is complete. */
+export function isSettled({ sql, context }: Ledger): boolean {
+  return sql.meta.get(BOOT)?.value === context.bootId;
+}
+
+/**
+ * For a new journal: the old one was damaged or lost, or the node was just installed. Returns how many attachments were
+ * recorded. Throws ApiAway.
+ */
+export async function recoverJournal(parts: Parts): Promise<number> {
+  if (parts.folder.ledger.sql.meta.get(BOOT) !== undefined) return 0;
+  return (await settle(parts, { formerBoot: false })).recorded;
+}
+
+/**
+ * Once after a reboot. `ours`: the API certainly describes this machine. Returns how many addresses are to be released,
+ * and how many attachments were recorded. Throws ApiAway.
+ */
+export async function settleFormerBoot(parts: Parts, { ours }: { readonly ours: boolean }): Promise<Counts> {
+  if (isSettled(parts.folder.ledger)) return { recorded: 0, owed: 0 };
+  return settle(parts, { formerBoot: ours });
+}
+
+/**
+ * At every other start, in the background: a journal may have lost its end in a power failure, or be an older copy.
+ * Everything is read a second time before it counts, because the list comes from a cache. Returns how many attachments
+ * were recorded. Throws ApiAway.
+ */
+export async function recoverUnknown(parts: Parts & { readonly client: AllocationClient }): Promise<number> {
+  const { client, context, folder } = parts;
+  const unknown = await listOfNode(parts, { resourceVersion: "0" });
+  const confirmed: FoundAttachment[] = [];
+  for (const one of unknown) {
+    const { network } = one.object.spec;
+    if (isKnown(folder.ledger, one)) continue;
+    const key = attachmentKey(one.attachment.containerID, one.attachment.interface);
+    const addresses: InterfaceAddress[] = [];
+    for (const address of one.addresses) {
+      const deadlineMs = context.clock.monotonicMs() + READ_MS_MAX;
+      const reading = await client.read(network, address.address, deadlineMs);
+      if (reading?.object.status?.attachments?.[key]?.node === context.node) addresses.push(address);
+    }
+    if (addresses.length > 0) confirmed.push({ ...one, addresses });
+  }
+  if (confirmed.length === 0) return 0;
+  const { recorded } = await folder.write((ledger, transaction) =>
+    settleAll(ledger, transaction, confirmed, parts, NONE),
+  );
+  return recorded;
+}
+
+const READ_MS_MAX = 10_000;
+/** Pods read at once. */
+const TOGETHER_MAX = 8;
+const NONE: ReadonlySet<string> = new Set();
+
+interface Counts {
+  /** Attachments. */
+  readonly recorded: number;
+  /** Addresses. */
+  readonly owed: number;
+}
+
+async function settle(parts: Parts, { formerBoot }: { readonly formerBoot: boolean }): Promise<Counts> {
+  const found = await listOfNode(parts, {});
+  const ended = formerBoot ? await endedPods(parts, found) : NONE;
+  const counts = await parts.folder.write((ledger, transaction) => {
+    const settled = settleAll(ledger, transaction, found, parts, ended);
+    ledger.sql.putMeta.run(BOOT, parts.context.bootId);
+    return settled;
+  });
+  parts.folder.relaxSync();
+  return counts;
+}
+
+/** UIDs of pods that have ended, among the attachments that the journal does not know. */
+async function endedPods(parts: Parts, found: readonly FoundAttachment[]): Promise<Set<string>> {
+  const pods = new Map<string, PodIdentity>();
+  for (const one of found) {
+    const { pod } = one.attachment;
+    if (pod !== undefined && !isKnown(parts.folder.ledger, one)) pods.set(pod.uid, pod);
+  }
+  const ended = new Set<string>();
+  await severalAtOnce(pods.values(), TOGETHER_MAX, async (pod) => {
+    const deadlineMs = parts.context.clock.monotonicMs() + READ_MS_MAX;
+    if (await parts.claimAccess.hasEnded(pod, deadlineMs)) ended.add(pod.uid);
+  });
+  return ended;
+}
+
+async function listOfNode(parts: Parts, query: Readonly<Record<string, string>>): Promise<FoundAttachment[]> {
+  const found = new Map<string, FoundAttachment>();
+  await parts.api.list({
+    path: ALLOCATIONS_PATH,
+    query,
+    each: (object: IPAllocation) => {
+      if (!isSound(object) || object.status?.state !== "Bound") return;
+      // Of a later release's owner nobody here could tell when it ends: left alone, whoever knows it gives it back.
+      if (knownKindOf(object.spec.owner.kind) === undefined) return;
+      for (const [key, attachment] of Object.entries(object.status.attachments ?? {})) {
+        if (attachment.node !== parts.context.node) continue;
+        const id = `${object.spec.network} ${key} ${object.spec.owner.uid}`;
+        const known = found.get(id) ?? { attachment, object, addresses: [] };
+        known.addresses.push(parseInterfaceAddress(object.spec.address));
+        found.set(id, known);
+      }
+    },
+    restarted: () => found.clear(),
+  });
+  return [...found.values()];
+}
+
+function settleAll(
+  ledger: Ledger,
+  transaction: Transaction,
+  all: readonly FoundAttachment[],
+  parts: Parts,
+  ended: ReadonlySet<string>,
+): Counts {
+  let [recorded, owed] = [0, 0];
+  for (const one of all) {
+    if (isKnown(ledger, one)) continue;
+    const { pod } = one.attachment;
+    if ((pod !== undefined && ended.has(pod.uid)) || wasDeleted(ledger, one) || isOfFormerUse(ledger, one)) {
+      owed += oweAll(ledger, one);
+      continue;
+    }
+    const { network } = one.object.spec;
+    const definition = parts.definitionOf(network)?.definition ?? bare(network);
+    const order = ({ address }: InterfaceAddress) => placeOf(definition.rangeSets, address)?.index ?? 0;
+    const addresses = one.addresses.toSorted((a, b) => order(a) - order(b));
+    const owner = fromAllocationOwner(one.object.spec.owner);
+    const space = ledger.networkOf(network, transaction);
+    record(ledger, space, definition, owner, wantOf(one, definition, parts.context), addresses);
+    recorded += 1;
+  }
+  return { recorded, owed };
+}
+
+/** Whether the journal has the attachment, an ADD that is about to make it, or its release. */
+function isKnown(ledger: Ledger, found: FoundAttachment): boolean {
+  const { sql, networks } = ledger;
+  const { attachment, object, addresses } = found;
+  const { containerID: containerId, interface: interfaceName } = attachment;
+  const { network } = object.spec;
+  const space = networks.get(network);
+  const isRecorded = space && sql.attachment.get(containerId, interfaceName, space.id) !== undefined;
+  if (isRecorded && !isOfFormerUse(ledger, found)) return true;
+  const intents = sql.intentsOfContainer.all(containerId, interfaceName);
+  if (intents.some(({ network_id: id }) => id === space?.id)) return true;
+  return addresses.some(({ address }) =>
+    sql.owedOf
+      .all(network, addressBytes(address))
+      .some((row) => row.container_id === containerId && row.interface === interfaceName),
+  );
+}
+
+/**
+ * Whether the container of this ID that certainly runs now is another pod's, with other addresses. A runtime has one
+ * container of an ID at a time.
+ */
+function isOfFormerUse(
+  { sql, networks, context }: Ledger,
+  { attachment, object, addresses }: FoundAttachment,
+): boolean {
+  const { containerID, interface: interfaceName } = attachment;
+  const { network, owner } = object.spec;
+  const space = networks.get(network);
+  const row = space && sql.attachment.get(containerID, interfaceName, space.id);
+  if (!row || row.owner_uid === owner.uid || row.boot_id !== context.bootId) return false;
+  const { ips, netns } = attachmentOf(row, network);
+  const has = (one: InterfaceAddress) =>
+    ips.some((ip) => sameAddress(parseInterfaceAddress(ip.address).address, one.address));
+  return !addresses.some(has) && context.namespaceAlive?.(netns) === true;
+}
+
+/** Whether a DEL of the container has come, in this boot or an earlier one, and found nothing to end. */
+function wasDeleted({ sql }: Ledger, { attachment, object }: FoundAttachment): boolean {
+  const { containerID, interface: interfaceName } = attachment;
+  return sql.tombstones.all(containerID, interfaceName, object.spec.network).length > 0;
+}
+
+function oweAll(ledger: Ledger, { attachment, object, addresses }: FoundAttachment): number {
+  const { containerID: containerId, interface: interfaceName } = attachment;
+  const owner = fromAllocationOwner(object.spec.owner);
+  for (const { address } of addresses) {
+    const { network } = object.spec;
+    owe(ledger, { network, address, owner, containerId, interface: interfaceName, uncertain: false });
+  }
+  return addresses.length;
+}
+
+/** Older than every request of this boot's runtime, so that any DEL of it counts. Its namespace is unknown. */
+function wantOf(
+  { attachment, object }: FoundAttachment,
+  definition: NetworkDefinition,
+  context: NodeContext,
+): AttachWant {
+  const { owner, network, mac } = object.spec;
+  return {
+    network,
+    definition,
+    definitionSource: "",
+    containerId: attachment.containerID,
+    interface: attachment.interface,
+    stamp: { bootId: context.bootId, us: 0 },
+    netns: UNSEEN_NAMESPACE,
+    pod: attachment.pod ?? null,
+    claim: owner.kind === "IPAMClaim" ? { namespace: owner.namespace, name: owner.name } : null,
+    requested: [],
+    ...(mac === undefined ? {} : { mac }),
+    onePerFamily: false,
+  };
+}
+
+function bare(network: string): NetworkDefinition {
+  return parsePluginConfig({ name: network, ipam: { type: "holdfast-ipam" } });
+}

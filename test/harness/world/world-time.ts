@@ -11,6 +11,9 @@ const LOOK_MS = 1;
 /** Nothing outside takes so long, ms: a test that waits for it would never end. */
 const STUCK_MS = 60_000;
 
+/** Of the chance in a world: how long messages take, which address is tried first. The same in every run unless it is given. */
+const SEED = Number(process.env.HOLDFAST_TEST_SEED ?? 1);
+
 /** One for all times: they share the process. */
 let underWay: UnderWay | null = null;
 
@@ -28,7 +31,7 @@ let underWay: UnderWay | null = null;
  * machine. A process of its own that waits by itself, as a daemon does, has the machine's time and cannot be in such a world.
  */
 export class WorldTime extends TestTime {
-  readonly #time = new VirtualTime();
+  readonly #time = new VirtualTime(SEED);
   override readonly clock = clockOf(this.#time);
   #waiting = 0;
   #passing: Promise<void> | null = null;

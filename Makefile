@@ -98,7 +98,7 @@ check: node_modules/.installed dist/bin/holdfast-ipam
 	vitest run --project tidy --silent=passed-only
 
 LAYERS := --project fast --project worlds --project process
-test: build build/holdfast-ipam-asan check
+test: packages-test build build/holdfast-ipam-asan check
 	vitest run $(LAYERS)
 
 # With a real API server: KUBEBUILDER_ASSETS names a folder with one, else it is built once (tools/kube-assets).

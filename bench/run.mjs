@@ -25,7 +25,7 @@ await build({
   outExtension: { ".js": ".mjs" },
   bundle: true,
   platform: "node",
-  target: "node20",
+  target: "node24",
   format: "esm",
   packages: "external",
   logLevel: "warning",

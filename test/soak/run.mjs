@@ -29,7 +29,7 @@ await build({
   outfile: join(ROOT, "build/soak/main.mjs"),
   bundle: true,
   platform: "node",
-  target: "node20",
+  target: "node24",
   format: "esm",
   packages: "external",
   logLevel: "warning",

@@ -23,7 +23,7 @@ let folder: string;
 
 beforeAll(async () => {
   folder = mkdtempSync(join(tmpdir(), "holdfast-test-"));
-  world = await World.start({ api: "memory", node: { process: true } });
+  world = await World.start({ api: "memory", time: "machine", node: { process: true } });
   await world.startController();
 });
 afterAll(async () => {

@@ -12,7 +12,7 @@ let world: World;
 const children: ChildProcess[] = [];
 
 beforeAll(async () => {
-  world = await World.start({ api: "memory" });
+  world = await World.start({ api: "memory", time: "machine" });
 });
 afterAll(async () => {
   for (const child of children) child.kill("SIGKILL");

@@ -22,7 +22,7 @@ afterEach(async () => {
 });
 
 async function start(api: WorldOptions["api"], cluster: ClusterOptions = {}) {
-  world = await World.start({ api, cluster });
+  world = await World.start({ api, time: "machine", cluster });
   const net = await world.network("blue", { subnets: "10.90.0.0/24" });
   const { node, proxy } = await world.startProxiedNode("node-a", { args: ARGS });
   return { net, node, proxy };

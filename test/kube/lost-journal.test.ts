@@ -11,7 +11,7 @@ import { World } from "../harness/world/world.ts";
 let world: World;
 
 beforeAll(async () => {
-  world = await World.start({ api: "memory", node: { process: true } });
+  world = await World.start({ api: "memory", time: "machine", node: { process: true } });
   await world.startController();
 });
 afterAll(async () => {

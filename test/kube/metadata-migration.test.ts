@@ -29,7 +29,7 @@ describe.skipIf(whyNotReal() !== null)("a VM that migrates while it boots", () =
   let world: World;
   const nodes = new Map<string, { metadata: MetadataParts; containers: Containers; bridge: string }>();
   beforeAll(async () => {
-    world = await World.start({ api: "memory", nodes: ["a", "b"] });
+    world = await World.start({ api: "memory", time: "machine", nodes: ["a", "b"] });
     for (const node of world.nodes) {
       const kubeconfig = world.cluster.kubeconfig("holdfast-metadata");
       const metadata = await MetadataParts.start(node.daemon, { serverArgs: ["--kubeconfig", kubeconfig] });

@@ -14,7 +14,7 @@ const NEXT_BOOT = "33333333-4444-4555-8666-777777777777";
 let world: World;
 
 beforeAll(async () => {
-  world = await World.start({ api: "memory", node: { process: true } });
+  world = await World.start({ api: "memory", time: "machine", node: { process: true } });
 });
 afterAll(async () => {
   await world?.stop();

@@ -16,7 +16,7 @@ let b: NodeDaemon;
 
 beforeAll(async () => {
   expect(process.getuid?.(), "network namespaces need root").toBe(0);
-  world = await World.start({ api: "memory" });
+  world = await World.start({ api: "memory", time: "machine" });
   await world.startController();
   a = await world.startNode("node-a", { args: WITNESS });
   b = await world.startNode("node-b", { args: WITNESS });

@@ -14,7 +14,7 @@ let b: NodeDaemon;
 let keen: NodeDaemon;
 
 beforeAll(async () => {
-  world = await World.start({ api: "memory", node: { process: true } });
+  world = await World.start({ api: "memory", time: "machine", node: { process: true } });
   await world.startController();
   const args = ["--recovery-seconds", "1"];
   a = await world.startNode("node-a", { args });

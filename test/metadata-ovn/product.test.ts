@@ -36,7 +36,7 @@ describe.skipIf(whyNoOvn() !== null)("a network of the cluster that refers to a 
 
   beforeAll(async () => {
     folder = newFolder();
-    world = await World.start({ api: "memory" });
+    world = await World.start({ api: "memory", time: "machine" });
     ({ cluster } = world);
     objects = new UdnObjects(cluster);
     await cluster.apply(udnDefinitions("pruning"));

@@ -30,7 +30,7 @@ describe.skipIf(whyNotOvs() !== null)("VMs on networks of OVN-Kubernetes", () =>
   let folder: string;
 
   beforeAll(async () => {
-    world = await World.start({ api: "memory", nodes: ["node-a"] });
+    world = await World.start({ api: "memory", time: "machine", nodes: ["node-a"] });
     await world.cluster.apply(udnDefinitions("pruning"));
     ovs = await OvsNode.start([]);
     // In its place is one beside the world's daemon.

@@ -1,4 +1,3 @@
-import { isIP } from "node:net";
 import { InvalidArgumentError } from "commander";
 
 /**
@@ -7,7 +6,8 @@ import { InvalidArgumentError } from "commander";
  */
 export function addressArgument(text: string): string {
   const [address = "", prefix, ...rest] = text.split("/");
-  const family = isIP(address);
+  // Loaded when it is needed: most commands have no address.
+  const family = process.getBuiltinModule("node:net").isIP(address);
   if (family === 0)
     throw new InvalidArgumentError(`Expected an IPv4 or IPv6 address, such as 10.0.0.5 or fd10::5.`);
   const bits = family === 4 ? 32 : 128;

@@ -2,11 +2,10 @@ import { CommanderError } from "commander";
 import { systemClock } from "../platform/time.ts";
 import { CommandError, EXIT } from "./failure.ts";
 import { buildProgram } from "./program.ts";
-import { printError, watchStreams } from "./terminal.ts";
+import { printError } from "./terminal.ts";
 
 /** Runs one command. The exit code is set, never forced, so that all output is flushed. */
 export async function main(): Promise<void> {
-  watchStreams();
   try {
     await buildProgram(systemClock).parseAsync();
   } catch (error) {

@@ -3,11 +3,6 @@ import Module, { createRequire } from "node:module";
 import { basename, dirname } from "node:path";
 import { Script } from "node:vm";
 
-/**
- * CRC-32 of the bundle and of its code, which comes after it: V8 compares no more than the length of the text, and
- * trusts the code.
- */
-const CHECKSUM_BYTES = 4;
 /** What Node puts before the text of a CommonJS module, and stack traces do not count. */
 const PREFIX_CHARS = Module.wrap("").lastIndexOf("\n");
 
@@ -26,7 +21,7 @@ export function makeCodeCache(path: string): Buffer {
   const script = compile(path, bytes);
   (evaluate(script, path) as { warmUp?: () => void }).warmUp?.();
   const code = script.createCachedData();
-  return Buffer.concat([checksumOf(bytes, code), code]);
+  return Buffer.concat([bytes, code, code]);
 }
 
 export function codeCachePath(bundle: string): string {
@@ -39,22 +34,20 @@ export function compileBundle(path: string): Script {
   return compile(path, bytes, readCodeCache(path, bytes));
 }
 
+/**
+ * The file has the text and twice the code of it: V8 compares no more than the length of the text, and trusts the code.
+ * To compare is quicker than a checksum, for which a command would load streams.
+ */
 function readCodeCache(path: string, bytes: Buffer): Buffer | undefined {
   try {
     const file = readFileSync(codeCachePath(path));
-    const code = file.subarray(CHECKSUM_BYTES);
-    return checksumOf(bytes, code).equals(file.subarray(0, CHECKSUM_BYTES)) ? code : undefined;
+    const half = bytes.length + (file.length - bytes.length) / 2;
+    const code = file.subarray(bytes.length, half);
+    const isWhole = file.subarray(0, bytes.length).equals(bytes) && file.subarray(half).equals(code);
+    return isWhole ? code : undefined;
   } catch {
     return undefined;
   }
-}
-
-function checksumOf(bytes: Buffer, code: Buffer): Buffer {
-  // Loaded when it is needed: most commands load no bundle.
-  const { crc32 } = process.getBuiltinModule("node:zlib");
-  const checksum = Buffer.alloc(CHECKSUM_BYTES);
-  checksum.writeUInt32LE(crc32(code, crc32(bytes)));
-  return checksum;
 }
 
 function compile(path: string, bytes: Buffer, cachedData?: Buffer): Script {

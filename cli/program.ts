@@ -32,6 +32,7 @@ import { addShow } from "./commands/show.ts";
 import { addVersion } from "./commands/version.ts";
 import { addWait } from "./commands/wait.ts";
 import { addWho } from "./commands/who.ts";
+import { errors, pageWidth, printPage } from "./terminal.ts";
 import { SOCKET_DEFAULT } from "./unreachable.ts";
 
 /** Silence after which no answer is expected any more, seconds: each query of a large node takes a fraction of it. */
@@ -85,6 +86,12 @@ export function buildProgram(clock: Clock): Command {
     .helpCommand(false)
     .exitOverride()
     .addHelpText("after", EXAMPLES);
+  program.configureOutput({
+    writeOut: printPage,
+    writeErr: (text) => errors().write(text),
+    getOutHelpWidth: pageWidth,
+    getOutHasColors: () => false,
+  });
   program.configureHelp({
     showGlobalOptions: true,
     subcommandTerm: termOf,

@@ -1,4 +1,5 @@
 import { type Clock, interval } from "../platform/time.ts";
+import { errors } from "./terminal.ts";
 
 /** Shorter waits need no explanation, ms. */
 const QUIET_MS = 1_000;
@@ -9,12 +10,12 @@ export async function withProgress<T>(clock: Clock, text: () => string, work: Pr
   let shown = false;
   const timer = interval(clock, QUIET_MS, () => {
     shown = true;
-    process.stderr.write(`\r\u001b[K${text()}`);
+    errors().write(`\r\u001b[K${text()}`);
   });
   try {
     return await work;
   } finally {
     timer.cancel();
-    if (shown) process.stderr.write("\r\u001b[K");
+    if (shown) errors().write("\r\u001b[K");
   }
 }

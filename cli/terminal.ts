@@ -1,5 +1,8 @@
-import { fstatSync, writeFileSync } from "node:fs";
+import { fstatSync, writeFileSync, writeSync } from "node:fs";
 import { CommandError, EXIT } from "./failure.ts";
+
+const STDOUT = 1;
+const PAGE_COLUMNS = 80;
 
 /** Texts from outside (pod names, container IDs, error messages) must not control the reader's terminal. */
 export function printable(text: string): string {
@@ -35,7 +38,7 @@ export function paint(text: string, colour: Colour | null, stream: NodeJS.WriteS
 
 /** A note for people beside the data: never on stdout. */
 export function note(text: string): void {
-  process.stderr.write(`${text}\n`);
+  errors().write(`${text}\n`);
 }
 
 /** `error: …` and `hint: …`, the form of every refusal. */
@@ -48,32 +51,57 @@ function printLines(text: string): string {
   return text.split("\n").map(printable).join("\n");
 }
 
+/** Standard error. Notes that cannot be written are no failure. */
+export function errors(): NodeJS.WriteStream {
+  return watched(process.stderr, () => {});
+}
+
 /**
  * `| head` reads what it wants and closes: then the command ends quietly, with the code that it has reached so far.
- * Data that cannot be written otherwise (a full disk) is an error; notes that cannot be written are not.
+ * Data that cannot be written otherwise (a full disk) is an error.
  */
-export function watchStreams(): void {
-  process.stderr.on("error", () => {});
-  process.stdout.on("error", (error: NodeJS.ErrnoException) => {
-    if (error.code === "EPIPE") process.exit();
-    const { message, hint } = writeFailure(error);
-    printError(message, hint);
-    process.exit(EXIT.refused);
-  });
+function endOutput(error: NodeJS.ErrnoException): never {
+  if (error.code === "EPIPE") process.exit();
+  const { message, hint } = writeFailure(error);
+  printError(message, hint);
+  process.exit(EXIT.refused);
+}
+
+/** Node makes a stream when it is asked for, which takes as long as a command needs for its work. */
+function watched(stream: NodeJS.WriteStream, onError: (error: Error) => void): NodeJS.WriteStream {
+  if (stream.listenerCount("error") === 0) stream.on("error", onError);
+  return stream;
 }
 
 /** Writes data to stdout. Throws CommandError when it cannot be written completely. */
 export function print(text: string): void {
-  if (!fstatSync(process.stdout.fd).isFile()) {
-    process.stdout.write(text);
+  if (!fstatSync(STDOUT).isFile()) {
+    watched(process.stdout, endOutput).write(text);
     return;
   }
   // On a disk that becomes full, process.stdout takes a partial write for a complete one and does not report it.
   try {
-    writeFileSync(process.stdout.fd, text);
+    writeFileSync(STDOUT, text);
   } catch (error) {
     throw writeFailure(error as Error);
   }
+}
+
+/** `print` for a text that is all there is, so that it may go past the stream where the other end takes it at once. */
+export function printPage(text: string): void {
+  const bytes = Buffer.from(text);
+  let at = 0;
+  try {
+    while (at < bytes.length) at += writeSync(STDOUT, bytes, at);
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== "EAGAIN") endOutput(error as Error);
+    watched(process.stdout, endOutput).write(bytes.subarray(at));
+  }
+}
+
+/** Columns of the terminal that stdout is, or of one that fits every page. */
+export function pageWidth(): number {
+  return (fstatSync(STDOUT).isCharacterDevice() ? process.stdout.columns : undefined) ?? PAGE_COLUMNS;
 }
 
 function writeFailure({ message }: Error): CommandError {

@@ -6,7 +6,7 @@
  *   answers                the JSON of each route's answer
  *   elsewhere              hints for requests that only the other one answers
  *   http, in-process       the routes on a daemon's socket, and for the command line on a cluster
- *   node-admin, node-check, manifests, backup-path   a node's answers
+ *   node-admin, node-check, manifests   a node's answers
  *   cluster/               a cluster's answers, from its objects
  */
 

@@ -1,3 +1,5 @@
+import { statSync } from "node:fs";
+import { dirname } from "node:path";
 import type { IdentityQuery } from "../identity/query.ts";
 import type { IdentityService } from "../identity/service.ts";
 import type { IdentityAnswer } from "../identity/wire.ts";
@@ -17,7 +19,6 @@ import type {
   NodeAdminApi,
   ReleaseWant,
 } from "./admin-api.ts";
-import { refuseOtherFolder } from "./backup-path.ts";
 import { CLUSTER_ONLY } from "./elsewhere.ts";
 import { applyObject, deleteObject, type ManifestParts, manifestsOf, withContentNote } from "./manifests.ts";
 import { checkNode, type NodeCheckParts } from "./node-check.ts";
@@ -121,5 +122,31 @@ export class NodeAdmin implements NodeAdminApi {
 
   rebuild(backup: string | null, replace: boolean): Promise<void> {
     return this.#parts.rebuild(backup, replace);
+  }
+}
+
+/**
+ * Refuses a folder that is another one here than where the operator is: under PrivateTmp= /tmp belongs to the unit, and
+ * a container has a file system of its own. `folder` is device and inode as the operator's side sees them; null: not
+ * given.
+ */
+function refuseOtherFolder(path: string, folder: string | null): void {
+  if (folder === null) return;
+  const here = folderIdentity(path);
+  if (here === null || here === folder) return;
+  invalid(
+    "path",
+    path,
+    `the daemon sees another ${dirname(path)} than you do (PrivateTmp= or ProtectHome= of its unit, or a container), and the file would be hidden there; /var/backups is what its systemd unit leaves it`,
+  );
+}
+
+function folderIdentity(path: string): string | null {
+  try {
+    const { dev, ino } = statSync(dirname(path), { bigint: true });
+    return `${dev}:${ino}`;
+  } catch {
+    // Writing the file will report the reason.
+    return null;
   }
 }

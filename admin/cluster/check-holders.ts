@@ -4,14 +4,14 @@ import type { Finding } from "../../ipam/finding.ts";
 import { type Address, formatAddress, parseAddress } from "../../ipam/space/address.ts";
 import { parseInterfaceAddress } from "../../ipam/space/cidr.ts";
 import { placeOf } from "../../ipam/space/range-set.ts";
-import { allocationName } from "../../kube/object-names.ts";
+import { networkObjectOf } from "../../kube/network-object.ts";
 import type { IPAllocation } from "../../kube/objects.ts";
 import { POD_ADDRESSES_MAX } from "../../kube/views/held-addresses.ts";
-import { nodeDefinitionsOf } from "../../networks/import-sources.ts";
+import { IMPORTED, nodeDefinitionsOf } from "../../networks/import-sources.ts";
+import { parseTime } from "../../platform/time.ts";
 import { describeHolder } from "../../store/cluster/allocations/owners.ts";
-import { isFromHoldfast } from "./from-holdfast.ts";
 import type { Grace } from "./grace.ts";
-import type { ClusterSnapshot, SnapshotPod } from "./snapshot.ts";
+import { allocationAt, type ClusterSnapshot, type SnapshotPod } from "./snapshot.ts";
 
 const CLAIM_HINT =
   "the controller takes in what nobody else has; where somebody else has it, the conditions of the claim tell what to do";
@@ -133,7 +133,7 @@ function wrongWith(
 }
 
 function claimProblem(snapshot: ClusterSnapshot, claim: ClaimViewWithFact, address: Address): string | null {
-  const object = objectOf(snapshot, claim.network, address);
+  const object = allocationAt(snapshot, claim.network, address);
   if (!object) return "has no IPAllocation";
   if (object.status?.state !== "Bound") return "is not Bound";
   const { owner } = object.spec;
@@ -148,7 +148,7 @@ function podProblem(
   { network, address, nad }: Reported,
   grace: Grace,
 ): string | null {
-  const object = objectOf(snapshot, network, address);
+  const object = allocationAt(snapshot, network, address);
   if (!object) return UNRECORDED;
   const { owner } = object.spec;
   if (object.status?.state !== "Bound") {
@@ -167,14 +167,27 @@ function podProblem(
   return wasAttached && grace.isOver(object.status.since) ? WITHOUT_CONTAINER : null;
 }
 
-export function objectOf(
-  { allocations }: ClusterSnapshot,
-  network: string,
-  address: Address,
-): IPAllocation | undefined {
-  return allocations.get(allocationName(network, address))?.object;
-}
-
 function belongsTo({ spec }: IPAllocation): string {
   return `belongs to ${describeHolder(spec.owner)}`;
 }
+
+/**
+ * Whether a pod certainly got what it reports on a network from Holdfast, not from the plugin before: the NetworkAttachmentDefinition is
+ * older than the pod and was never edited, or it is the one that counts and the network was imported when the pod was created.
+ */
+function isFromHoldfast(
+  { catalog, nads, networks }: Pick<ClusterSnapshot, "catalog" | "nads" | "networks">,
+  pod: Pick<SnapshotPod, "creationTimestamp">,
+  { network, nad }: { readonly network: string; readonly nad: string },
+): boolean {
+  const object = nads.get(nad);
+  if (object?.generation === 1 && isBefore(object.creationTimestamp, pod.creationTimestamp)) return true;
+  if (catalog.definitionOf(network)?.by !== nad) return false;
+  const known = networkObjectOf(network, (name) => networks.get(name));
+  const imported = known?.status?.conditions?.find(({ type }) => type === IMPORTED);
+  return imported?.status === "True" && isBefore(imported.lastTransitionTime, pod.creationTimestamp);
+}
+
+/** False when one of them cannot be read. RFC 3339. */
+const isBefore = (one: string | undefined, other: string | undefined): boolean =>
+  parseTime(one ?? "") < parseTime(other ?? "");

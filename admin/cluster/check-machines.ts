@@ -1,14 +1,11 @@
 import { isAnswer } from "../../claims/pools/pool-ledger.ts";
-import type { Verdict } from "../../claims/reasons/verdict.ts";
 import type { Finding } from "../../ipam/finding.ts";
-import { isMachine } from "../../ipam/owner.ts";
 import { type Address, formatAddress, parseAddress } from "../../ipam/space/address.ts";
 import { ANNOTATION_ALLOCATION, type IPAllocation } from "../../kube/objects.ts";
 import { isAddressPool, type MachineAddressView } from "../../kube/views/machine-claim-view.ts";
-import { describeHolder, fromAllocationOwner } from "../../store/cluster/allocations/owners.ts";
-import { objectOf } from "./check-holders.ts";
+import { describeHolder } from "../../store/cluster/allocations/owners.ts";
 import type { Grace } from "./grace.ts";
-import type { ClusterSnapshot } from "./snapshot.ts";
+import { allocationAt, type ClusterSnapshot } from "./snapshot.ts";
 
 /** I2: what a machine was told is recorded as its claim's. I3: what is left of a claim that is gone. */
 export function checkMachines(snapshot: ClusterSnapshot, grace: Grace): Finding[] {
@@ -28,7 +25,9 @@ export function checkMachines(snapshot: ClusterSnapshot, grace: Grace): Finding[
     if (!isAnswer(told, claim)) return answersNobody(told, pool.network);
     const address = read(told.address);
     const problem =
-      address === null ? "cannot be read" : problemOf(objectOf(snapshot, pool.network, address), claim.uid);
+      address === null
+        ? "cannot be read"
+        : problemOf(allocationAt(snapshot, pool.network, address), claim.uid);
     if (problem === null || (address !== null && held.get(claim.uid)?.has(formatAddress(address)))) return [];
     return [
       {
@@ -104,35 +103,6 @@ function leftBehind(
       hint: `when no machine uses its address any more: kubectl delete ipaddress -n ${namespace} ${name}`,
     },
   ];
-}
-
-/** I3: addresses that are kept because their machines may live under another management cluster; by cluster. */
-export class KeptForMoved {
-  readonly #counts = new Map<string, { network: string; cluster: string; why: string; count: number }>();
-
-  note({ spec }: IPAllocation, verdict: Verdict, isThere: (cluster: string) => boolean): void {
-    const { owner, network } = spec;
-    if (verdict.kind !== "keep" || (verdict.why !== "claim-moved" && verdict.why !== "cluster-gone")) return;
-    if (!owner.cluster || !isMachine(fromAllocationOwner(owner).kind)) return;
-    const cluster = `${owner.namespace}/${owner.cluster}`;
-    // A pause ends, and so does a move.
-    if (isThere(cluster)) return;
-    const key = `${network} ${cluster} ${verdict.why}`;
-    const known = this.#counts.get(key) ?? { network, cluster, why: verdict.why, count: 0 };
-    this.#counts.set(key, { ...known, count: known.count + 1 });
-  }
-
-  get findings(): Finding[] {
-    return [...this.#counts.values()].map(({ network, cluster, why, count }) => ({
-      invariant: "I3",
-      message: `${count} ${count === 1 ? "address" : "addresses"} of network ${network} ${count === 1 ? "is" : "are"} kept for machines of cluster ${cluster}, ${
-        why === "claim-moved"
-          ? "which moved to another management cluster"
-          : "which is gone, and nobody saw whether it moved"
-      }`,
-      hint: `holdfast release --moved ${cluster} frees them, where no machine of it uses this network any more`,
-    }));
-  }
 }
 
 function problemOf(object: IPAllocation | undefined, uid: string): string | null {

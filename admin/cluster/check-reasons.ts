@@ -3,9 +3,9 @@ import type { Facts } from "../../claims/reasons/facts.ts";
 import { judge } from "../../claims/reasons/relations.ts";
 import type { Rules, Verdict } from "../../claims/reasons/verdict.ts";
 import type { Finding } from "../../ipam/finding.ts";
+import { isMachine } from "../../ipam/owner.ts";
 import type { IPAllocation } from "../../kube/objects.ts";
-import { describeHolder } from "../../store/cluster/allocations/owners.ts";
-import { KeptForMoved } from "./check-machines.ts";
+import { describeHolder, fromAllocationOwner } from "../../store/cluster/allocations/owners.ts";
 import type { Grace } from "./grace.ts";
 import type { ClusterSnapshot } from "./snapshot.ts";
 
@@ -103,4 +103,33 @@ function stuckClaims({ catalog, claims }: ClusterSnapshot, facts: Facts, grace: 
       },
     ];
   });
+}
+
+/** I3: addresses that are kept because their machines may live under another management cluster; by cluster. */
+class KeptForMoved {
+  readonly #counts = new Map<string, { network: string; cluster: string; why: string; count: number }>();
+
+  note({ spec }: IPAllocation, verdict: Verdict, isThere: (cluster: string) => boolean): void {
+    const { owner, network } = spec;
+    if (verdict.kind !== "keep" || (verdict.why !== "claim-moved" && verdict.why !== "cluster-gone")) return;
+    if (!owner.cluster || !isMachine(fromAllocationOwner(owner).kind)) return;
+    const cluster = `${owner.namespace}/${owner.cluster}`;
+    // A pause ends, and so does a move.
+    if (isThere(cluster)) return;
+    const key = `${network} ${cluster} ${verdict.why}`;
+    const known = this.#counts.get(key) ?? { network, cluster, why: verdict.why, count: 0 };
+    this.#counts.set(key, { ...known, count: known.count + 1 });
+  }
+
+  get findings(): Finding[] {
+    return [...this.#counts.values()].map(({ network, cluster, why, count }) => ({
+      invariant: "I3",
+      message: `${count} ${count === 1 ? "address" : "addresses"} of network ${network} ${count === 1 ? "is" : "are"} kept for machines of cluster ${cluster}, ${
+        why === "claim-moved"
+          ? "which moved to another management cluster"
+          : "which is gone, and nobody saw whether it moved"
+      }`,
+      hint: `holdfast release --moved ${cluster} frees them, where no machine of it uses this network any more`,
+    }));
+  }
 }

@@ -4,9 +4,8 @@ import { placeOf } from "../../ipam/space/range-set.ts";
 import { networkObjectOf } from "../../kube/network-object.ts";
 import type { WhereaboutsEntry } from "../../kube/views/whereabouts.ts";
 import { isImported, sourcesOf } from "../../networks/import-sources.ts";
-import { objectOf } from "./check-holders.ts";
 import type { Grace } from "./grace.ts";
-import type { ClusterSnapshot } from "./snapshot.ts";
+import { allocationAt, type ClusterSnapshot } from "./snapshot.ts";
 
 /** Entries of one IPPool without a record on one network: a pool can have thousands. */
 interface Unrecorded {
@@ -56,7 +55,9 @@ function networkWithoutRecord(
     const definition = snapshot.catalog.definitionOf(network)?.definition;
     return definition !== undefined && placeOf(definition.rangeSets, address) !== null;
   });
-  const isRecorded = found.some((network) => objectOf(snapshot, network, address)?.status?.state === "Bound");
+  const isRecorded = found.some(
+    (network) => allocationAt(snapshot, network, address)?.status?.state === "Bound",
+  );
   return isRecorded ? null : (found[0] ?? null);
 }
 

@@ -4,7 +4,7 @@
  *   main             the entry of the bundle that the command line loads
  *   cluster-admin    the AdminApi; cluster-identity: who is behind an address
  *   asking-api, cluster-problem   the API server, and why it does not answer
- *   snapshot, machine-snapshot, read-all   lists and reads; network-views, udn-networks, history: what they show
+ *   snapshot         lists and reads; network-views, udn-networks, history: what they show
  *   check            all checks; check-*: one kind of finding each; grace: what is too young to be reported
  *   release-moved, owner-chain   machines of Cluster API
  *   import-report    what an import would take over, or took

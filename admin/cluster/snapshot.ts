@@ -1,13 +1,18 @@
-import type { MachineSources } from "../../claims/reasons/caches.ts";
 import {
   type CachedAllocation,
   type ClaimViewWithFact,
+  type MachineSources,
   projectAllocation,
 } from "../../claims/reasons/caches.ts";
 import { claimFact, type SweptPod, sweptPod } from "../../claims/reasons/fact-views.ts";
+import { UNKNOWN } from "../../claims/reasons/facts.ts";
+import { NO_MEMORY } from "../../claims/reasons/read-facts.ts";
 import { isMachine } from "../../ipam/owner.ts";
+import type { Address } from "../../ipam/space/address.ts";
+import { CAPI_GROUP, CAPI_IPAM_GROUP, capiPaths } from "../../kube/cluster-api.ts";
 import { type KubeApi, ListRefused } from "../../kube/kube-api.ts";
 import { networkObjectOf } from "../../kube/network-object.ts";
+import { allocationName } from "../../kube/object-names.ts";
 import {
   ADDRESS_POOLS_PATH,
   ALLOCATIONS_PATH,
@@ -20,8 +25,14 @@ import {
   PODS_PATH,
   WHEREABOUTS_POOLS_PATH,
 } from "../../kube/objects.ts";
-import { type AddressPoolView, projectAddressPool } from "../../kube/views/address-pool-view.ts";
+import { projectAddressPool } from "../../kube/views/address-pool-view.ts";
 import { projectClaim } from "../../kube/views/claim-view.ts";
+import {
+  projectCapiCluster,
+  projectMachineAddress,
+  projectMachineClaim,
+} from "../../kube/views/machine-claim-view.ts";
+import { MalformedObjectError } from "../../kube/views/object-metadata.ts";
 import { projectPod } from "../../kube/views/pod-view.ts";
 import { readPool, type WhereaboutsPool } from "../../kube/views/whereabouts.ts";
 import { type DefinitionCatalog, type NadView, projectNad } from "../../networks/definition-catalog.ts";
@@ -30,8 +41,6 @@ import { readOwner } from "../../networks/network-owner.ts";
 import { poolDefinitionKey } from "../../networks/pool-definition.ts";
 import { fromAllocationOwner } from "../../store/cluster/allocations/owners.ts";
 import { ClusterProblem } from "./cluster-problem.ts";
-import { readMachines } from "./machine-snapshot.ts";
-import { readAll } from "./read-all.ts";
 
 /** The networks of the cluster. */
 export interface Definitions {
@@ -69,6 +78,15 @@ interface Readable<T> {
   readonly complete: boolean;
 }
 
+/** The object named after an address. */
+export function allocationAt(
+  { allocations }: ClusterSnapshot,
+  network: string,
+  address: Address,
+): IPAllocation | undefined {
+  return allocations.get(allocationName(network, address))?.object;
+}
+
 /** Lists everything, each resource by a quorum read. Throws errors of the API. */
 export async function readSnapshot(api: KubeApi): Promise<ClusterSnapshot> {
   const [definitions, claims, pods, allocations, nodes, pools] = await Promise.all([
@@ -80,7 +98,7 @@ export async function readSnapshot(api: KubeApi): Promise<ClusterSnapshot> {
     readAll(api, PODS_PATH, snapshotPod),
     readAllocations(api),
     readNodes(api),
-    ifPermitted(() => readPools(api)),
+    ifPermitted(async () => (await listObjects<unknown>(api, WHEREABOUTS_POOLS_PATH)).map(readPool)),
   ]);
   const isMachines = ({ spec }: IPAllocation) =>
     spec?.owner !== undefined && isMachine(fromAllocationOwner(spec.owner).kind);
@@ -99,7 +117,7 @@ export async function readDefinitions(api: KubeApi): Promise<Definitions> {
   const [nads, networks, addressPools] = await Promise.all([
     readAll(api, NADS_PATH, projectNad),
     readNetworkObjects(api),
-    ifPermitted(() => readAddressPools(api)),
+    ifPermitted(async () => [...(await readAll(api, ADDRESS_POOLS_PATH, projectAddressPool)).items.values()]),
   ]);
   const catalog = new DefinitionsWithPools(api.clock);
   const made = new Map<string, string>();
@@ -136,17 +154,8 @@ async function readNodes(api: KubeApi): Promise<Set<string>> {
   return new Set(objects.map(({ metadata }) => metadata.name));
 }
 
-/** None if whereabouts is not installed. */
-async function readPools(api: KubeApi): Promise<(WhereaboutsPool | string)[]> {
-  return (await listObjects<unknown>(api, WHEREABOUTS_POOLS_PATH)).map(readPool);
-}
-
-async function readAddressPools(api: KubeApi): Promise<AddressPoolView[]> {
-  return [...(await readAll(api, ADDRESS_POOLS_PATH, projectAddressPool)).items.values()];
-}
-
-/** None if they may not be read: the permissions are newer than the first release. */
-async function ifPermitted<T>(read: () => Promise<T[]>): Promise<T[]> {
+/** None if they may not be read. */
+export async function ifPermitted<T>(read: () => Promise<T[]>): Promise<T[]> {
   try {
     return await read();
   } catch (error) {
@@ -155,6 +164,74 @@ async function ifPermitted<T>(read: () => Promise<T[]>): Promise<T[]> {
     if (refused) return [];
     throw error;
   }
+}
+
+/** One reading of what machines of Cluster API have, as the controller follows it. Namespaces are not read. */
+async function readMachines(api: KubeApi, networks: ReadonlyMap<string, IPNetwork>): Promise<MachineSources> {
+  const [claims, addresses, clusters, pools] = await Promise.all([
+    readVersions(api, capiPaths(CAPI_IPAM_GROUP, "ipaddressclaims"), projectMachineClaim),
+    readVersions(api, capiPaths(CAPI_IPAM_GROUP, "ipaddresses"), projectMachineAddress),
+    readVersions(api, capiPaths(CAPI_GROUP, "clusters"), projectCapiCluster),
+    readVersions(api, [ADDRESS_POOLS_PATH], projectAddressPool),
+  ]);
+  const objects = new Map([...networks].map(([name, object]) => [name, { object }]));
+  return {
+    ...NO_MEMORY,
+    claims,
+    addresses,
+    clusters,
+    pools,
+    data: null,
+    networks: { items: objects, known: true },
+    namespaceOf: () => UNKNOWN,
+  };
+}
+
+/** Every object of a collection, in the first version that is served; not known where none is, or one is malformed. */
+async function readVersions<T extends { readonly key: string }>(
+  api: KubeApi,
+  paths: readonly string[],
+  project: (object: unknown) => T,
+): Promise<{ readonly items: ReadonlyMap<string, T>; readonly known: boolean }> {
+  for (const path of paths) {
+    const { items, complete, served } = await readAll(api, path, project);
+    if (served) return { items, known: complete };
+  }
+  return { items: new Map(), known: false };
+}
+
+/**
+ * Every object of a collection by its key, from the quorum. `complete` is false where one is malformed, and `served`
+ * where the server does not know the resource. Throws ApiAway.
+ */
+async function readAll<T extends { readonly key: string }>(
+  api: KubeApi,
+  path: string,
+  project: (object: unknown) => T,
+): Promise<{
+  readonly items: ReadonlyMap<string, T>;
+  readonly complete: boolean;
+  readonly served: boolean;
+}> {
+  const items = new Map<string, T>();
+  let complete = true;
+  const answer = await api.list({
+    path,
+    each: (object) => {
+      try {
+        const item = project(object);
+        items.set(item.key, item);
+      } catch (error) {
+        if (!(error instanceof MalformedObjectError)) throw error;
+        complete = false;
+      }
+    },
+    restarted: () => {
+      items.clear();
+      complete = true;
+    },
+  });
+  return { items, complete, served: answer.kind === "listed" };
 }
 
 export async function listObjects<T>(api: KubeApi, path: string, metadataOnly = false): Promise<T[]> {

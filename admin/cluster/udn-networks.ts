@@ -2,7 +2,7 @@ import { isObject } from "../../ipam/definition/definition-keys.ts";
 import type { NetworkDefinition } from "../../ipam/definition/network-definition.ts";
 import { formatAddress } from "../../ipam/space/address.ts";
 import { Pool } from "../../ipam/space/pool.ts";
-import { type KubeApi, ListRefused } from "../../kube/kube-api.ts";
+import type { KubeApi } from "../../kube/kube-api.ts";
 import { CLAIMS_PATH, NADS_PATH, PODS_PATH } from "../../kube/objects.ts";
 import { type ClaimView, claimAddresses, projectClaim } from "../../kube/views/claim-view.ts";
 import { statusAddresses } from "../../kube/views/held-addresses.ts";
@@ -21,8 +21,7 @@ import {
 import { viewNetwork } from "../../store/cluster/allocations/views.ts";
 import { fill } from "../../store/network-space.ts";
 import type { NetworkView } from "../../store/records.ts";
-import { ClusterProblem } from "./cluster-problem.ts";
-import { listObjects } from "./snapshot.ts";
+import { ifPermitted, listObjects } from "./snapshot.ts";
 
 interface UdnNetwork {
   readonly view: UdnView;
@@ -34,15 +33,8 @@ interface UdnNetwork {
  * and claims report: OVN-Kubernetes allocates there. Without Layer3 networks, whose nodes have a range each, and
  * those whose ranges cannot be read. Empty if the kinds are not installed or may not be read. Throws ApiAway, ClusterProblem.
  */
-export async function udnNetworks(api: KubeApi, ours: ReadonlySet<string>): Promise<NetworkView[]> {
-  try {
-    return await countedNetworks(api, ours);
-  } catch (error) {
-    const refused =
-      error instanceof ListRefused || (error instanceof ClusterProblem && error.kind === "refused");
-    if (refused) return [];
-    throw error;
-  }
+export function udnNetworks(api: KubeApi, ours: ReadonlySet<string>): Promise<NetworkView[]> {
+  return ifPermitted(() => countedNetworks(api, ours));
 }
 
 async function countedNetworks(api: KubeApi, ours: ReadonlySet<string>): Promise<NetworkView[]> {

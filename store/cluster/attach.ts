@@ -4,7 +4,7 @@
  *   cluster-store                 the port
  *   attach, attach-view           one ADD over what it has read; join, reserve, reconsider
  *   reservations                  addresses of owners without containers
- *   release                       release by an operator
+ *   detach, release               one DEL; release by an operator
  *   parts/                        what these share: the claim, the owner's addresses, the node
  *   recovery/                     after every start and gap: journal and API server compared, releases sent
  *   checks/                       consistency checks

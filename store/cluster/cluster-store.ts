@@ -16,7 +16,7 @@ import type {
   PageRequest,
 } from "../allocations.ts";
 import { PRUNE_STEPS_MAX, prune } from "../journal/housekeeping.ts";
-import { abandonForgotten, abandonIntent, addKey, journalDetach, journalEnd } from "../journal/intents.ts";
+import { abandonForgotten, abandonIntent, addKey, journalEnd } from "../journal/intents.ts";
 import { JournalReader } from "../journal/journal-reader.ts";
 import { StateFolder } from "../journal/state-folder.ts";
 import type { ClaimManifest } from "../manifests.ts";
@@ -30,6 +30,7 @@ import { fromAllocationOwner } from "./allocations/owners.ts";
 import { type ClusterDefinitions, listClaims, listFromApi, viewNetworks } from "./allocations/views.ts";
 import { answerFromJournal, attachInKubernetes } from "./attach.ts";
 import { checkNode } from "./checks/check-node.ts";
+import { detach } from "./detach.ts";
 import type { AttachParts } from "./parts/attach-parts.ts";
 import type { ClaimAccess } from "./parts/claim-access.ts";
 import { Followed, isNearlyFull } from "./parts/followed.ts";
@@ -206,7 +207,7 @@ export class KubernetesStore extends JournalReader implements NodeStore, LocalAn
   }
 
   async detach(want: DetachWant): Promise<DetachOutcome> {
-    const outcome = await this.folder.write((ledger) => journalDetach(ledger, want));
+    const outcome = await this.folder.write((ledger) => detach(ledger, want));
     this.#outbox.wake();
     return outcome;
   }

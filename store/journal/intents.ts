@@ -5,10 +5,8 @@ import {
   type InterfaceAddress,
   parseInterfaceAddress,
 } from "../../ipam/space/cidr.ts";
-import { isBefore } from "../../ipam/stamp.ts";
-import type { AttachWant, DetachOutcome, DetachWant, EndReason } from "../allocations.ts";
+import type { AttachWant, EndReason } from "../allocations.ts";
 import type { Attachment } from "../records.ts";
-import { BOOT } from "./former-boots.ts";
 import type { Transaction } from "./group-commit.ts";
 import type { Ledger } from "./ledger.ts";
 import { type AttachmentRow, attachmentOf, type IntentRow, ownerOf } from "./rows.ts";
@@ -139,28 +137,6 @@ export function endRow(
     if (kept.has(formatAddress(address))) continue;
     owe(ledger, { network, address, owner, containerId, interface: interfaceName, uncertain: false });
   }
-}
-
-/** One DEL: ends what is older than it, including unfinished ADDs, and leaves a tombstone. */
-export function journalDetach(ledger: Ledger, want: DetachWant): DetachOutcome {
-  const { sql, context } = ledger;
-  const { bootId, us } = want.stamp;
-  // What is still to be recovered from the API may be of an earlier boot, and must not be recovered then.
-  if (bootId === context.bootId || sql.meta.get(BOOT)?.value !== context.bootId) {
-    sql.putTombstone.run(want.containerId, want.interface, want.network ?? "", bootId, us);
-  }
-  const concerns = (row: { network_id: number; boot_id: string; boot_us: number }) =>
-    (want.network === null || ledger.networkById(row.network_id).name === want.network) &&
-    isBefore({ bootId: row.boot_id, us: row.boot_us }, want.stamp, context.bootId);
-  // Taken over from a host-local that did not record the interface: this DEL is for any.
-  const nameless = sql.attachmentsOfContainer.all(want.containerId, "");
-  const ended = [...sql.attachmentsOfContainer.all(want.containerId, want.interface), ...nameless].filter(
-    concerns,
-  );
-  for (const row of ended) endRow(ledger, row, want.reason);
-  const intents = sql.intentsOfContainer.all(want.containerId, want.interface).filter(concerns);
-  for (const row of intents) abandonIntent(ledger, row);
-  return { ended: ended.map((row) => attachmentOf(row, ledger.networkById(row.network_id).name)) };
 }
 
 /** Ends one attachment that was read before, unless it has been requested again since. */

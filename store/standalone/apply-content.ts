@@ -1,10 +1,10 @@
+import { isObject, type JsonObject } from "../../ipam/definition/definition-keys.ts";
 import { RefusalError, refuse } from "../../ipam/refusals.ts";
 import { contentAnnotations, type ObjectKind, referencesIn } from "../../kube/views/content-annotations.ts";
 import { isoTime } from "../../platform/time.ts";
 import type { Ledger } from "../journal/ledger.ts";
-import type { ContentRow } from "../journal/rows.ts";
+import type { ClaimRow, ContentRow } from "../journal/rows.ts";
 import type { AppliedContent, ApplyAction, ContentObject, ContentView } from "../manifests.ts";
-import { annotationsOf } from "./claim-annotations.ts";
 
 /** Of one node: several for each of a thousand VMs. */
 const OBJECTS_MAX = 4_096;
@@ -95,4 +95,10 @@ function keyOf({ namespace, kind, name }: Pick<ContentRow, "namespace" | "kind" 
 
 function refuseContent(key: string, value: string, remedy: string): never {
   throw new RefusalError(refuse("REQUEST_INVALID", { key, value, remedy }));
+}
+
+/** The annotations of a claim as applied; `{}` where there is nothing of that kind. */
+export function annotationsOf({ manifest }: Pick<ClaimRow, "manifest">): JsonObject {
+  const { annotations } = (JSON.parse(manifest) as { metadata: { annotations?: unknown } }).metadata;
+  return isObject(annotations) ? annotations : {};
 }

@@ -5,7 +5,7 @@
  *   attach, attach-view       one ADD in one transaction; reserve: the rows that it inserts
  *   reservations              addresses of owners without containers
  *   detach, release           one DEL; release by an operator
- *   apply-claim, apply-definition, apply-content, claim-status, claim-annotations   as kubectl would apply them
+ *   apply-claim, apply-definition, apply-content, claim-status   as kubectl would apply them
  *   lease-store               host-local's leases, as records
  */
 
@@ -52,10 +52,9 @@ import type { NodeContext, StoreLog } from "../node-context.ts";
 import type { ContentOfClaims, Manifests, NodeStore, ReleaseOutcome } from "../node-store.ts";
 import type { AllocationView, Attachment, NetworkView, Page } from "../records.ts";
 import { applyClaim, deleteClaim, viewClaim } from "./apply-claim.ts";
-import { applyContent, contentOf, contentViews, deleteContent } from "./apply-content.ts";
+import { annotationsOf, applyContent, contentOf, contentViews, deleteContent } from "./apply-content.ts";
 import { applyDefinition, deleteDefinition } from "./apply-definition.ts";
 import { attach } from "./attach.ts";
-import { annotationsOf } from "./claim-annotations.ts";
 import { detach, endById } from "./detach.ts";
 import { SqliteLeaseStore } from "./lease-store.ts";
 import { releaseAddress } from "./release.ts";

@@ -1,6 +1,5 @@
 import type { Mutants } from "./mutant.ts";
 
-const INTENTS = "store/journal/intents.ts";
 const OUTBOX = "store/cluster/recovery/outbox.ts";
 const GIVE_BACK = "store/cluster/allocations/give-back.ts";
 const RELATIONS = "claims/reasons/relations.ts";
@@ -24,7 +23,7 @@ export const RELEASE_PATH: Mutants = {
     why: "what was decided about an earlier version is written over whatever is there now",
   },
   "del-ends-what-is-newer": {
-    file: INTENTS,
+    file: "store/cluster/detach.ts",
     find: "    isBefore({ bootId: row.boot_id, us: row.boot_us }, want.stamp, context.bootId);",
     replace: "    row.boot_us >= 0;",
     why: "a late DEL of an old sandbox ends the new one that has its container ID",

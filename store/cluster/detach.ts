@@ -19,11 +19,7 @@ export function detach(ledger: Ledger, want: DetachWant): DetachOutcome {
   const concerns = (row: { network_id: number; boot_id: string; boot_us: number }) =>
     (want.network === null || ledger.networkById(row.network_id).name === want.network) &&
     isBefore({ bootId: row.boot_id, us: row.boot_us }, want.stamp, context.bootId);
-  // Taken over from a host-local that did not record the interface: this DEL is for any.
-  const nameless = sql.attachmentsOfContainer.all(want.containerId, "");
-  const ended = [...sql.attachmentsOfContainer.all(want.containerId, want.interface), ...nameless].filter(
-    concerns,
-  );
+  const ended = sql.attachmentsOfContainer.all(want.containerId, want.interface).filter(concerns);
   for (const row of ended) endRow(ledger, row, want.reason);
   const intents = sql.intentsOfContainer.all(want.containerId, want.interface).filter(concerns);
   for (const row of intents) abandonIntent(ledger, row);

@@ -1,6 +1,5 @@
 import type { Registry } from "../platform/prometheus.ts";
-import { ask } from "./haproxy/command-socket.ts";
-import { parseShowStat } from "./haproxy/haproxy-stat.ts";
+import { ask, parseShowStat } from "./haproxy/command-socket.ts";
 
 export interface NetMetricSources {
   /** Admitted ports by driver. */

@@ -4,7 +4,7 @@
  *   frontend                      haproxy, its configuration and its map of ports, as one
  *   haproxy-text, port-map        the configuration, and who is behind which port; *-headers: what a request may carry
  *   haproxy, haproxy-process      the process, which outlives us
- *   command-socket, haproxy-stat  its sockets, and its counters
+ *   command-socket                its sockets, and its counters
  */
 
 import { run } from "../kernel/run.ts";

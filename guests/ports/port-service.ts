@@ -2,7 +2,6 @@
  * guests/ports/: which guests of a node get metadata, and whether they are served
  *
  *   port-service  computes, answers and waits; route, wire: the requests of metadata-net
- *   port-of       the wanted port of an attachment
  *   wanted-state  all of them, numbered; reports: what metadata-net said of them
  *   admission     an ADD that waits for its port; guest-route: the route in its answer
  *   findings, metrics
@@ -17,9 +16,8 @@ import type { Clock } from "../../platform/time.ts";
 import type { PortStore } from "../../store/node-store.ts";
 import type { Attachment } from "../../store/records.ts";
 import { portFindings } from "./findings.ts";
-import { portOf } from "./port-of.ts";
 import { PortReports, type PortState } from "./reports.ts";
-import { portKey, WantedState } from "./wanted-state.ts";
+import { portKey, portOf, WantedState } from "./wanted-state.ts";
 import type { PortReport, WantedPorts } from "./wire.ts";
 
 /** How often definitions are compared, and failed computations retried, ms. */

@@ -1,5 +1,6 @@
 import type { NetworkDefinition } from "../../ipam/definition/network-definition.ts";
 import { type Clock, randomUuid } from "../../platform/time.ts";
+import type { Attachment } from "../../store/records.ts";
 import type { WantedPort, WantedPorts } from "./wire.ts";
 
 /** The port of one attachment, and when the attachment was made. */
@@ -101,4 +102,23 @@ export class WantedState {
     this.#ovnNetworks = names;
     this.#number += 1;
   }
+}
+
+/** The port of an attachment. */
+export function portOf(attachment: Attachment): NumberedPort {
+  const { id, network, containerId, interface: name, netns, mac, ips } = attachment;
+  const port = {
+    network,
+    containerId,
+    interface: name,
+    netns: netns.path,
+    addresses: ips.map(({ address }) => withoutMask(address)),
+    mac,
+  };
+  return { id, port };
+}
+
+/** Cut from the canonical text: this is done for every attachment of a network at each of its changes. */
+function withoutMask(address: string): string {
+  return address.slice(0, address.indexOf("/"));
 }

@@ -1,8 +1,7 @@
 import { describe, expect, test } from "vitest";
 import { guestOf } from "../../guests/guest.ts";
 import { IDENTITY_PREFIXES, isForbiddenHeader } from "../../guests/haproxy/client-headers.ts";
-import { parseShowProc } from "../../guests/haproxy/command-socket.ts";
-import { parseShowStat } from "../../guests/haproxy/haproxy-stat.ts";
+import { parseShowProc, parseShowStat } from "../../guests/haproxy/command-socket.ts";
 import { haproxyText } from "../../guests/haproxy/haproxy-text.ts";
 import { mapEntries, parseShowMap } from "../../guests/haproxy/port-map.ts";
 import { doorLink, namesOf } from "../../guests/kernel/names.ts";

@@ -4,12 +4,15 @@ import { CollectionPaths } from "./collection-paths.ts";
 import { ApiAway, ListRefused, type WatchEnd } from "./kube-api.ts";
 import { LastChange } from "./last-change.ts";
 import { type Listed, type Reflected, ReflectedItems } from "./reflected-items.ts";
-import type { ReflectorOptions, ReflectorState } from "./reflector-options.ts";
-import { type ReflectorTimings, TIMINGS } from "./reflector-timings.ts";
+import {
+  type ReflectorOptions,
+  type ReflectorState,
+  type ReflectorTimings,
+  TIMINGS,
+} from "./reflector-options.ts";
 import { watchOnce } from "./watch-once.ts";
 
-export type { ReflectorOptions, ReflectorState } from "./reflector-options.ts";
-export type { ReflectorTimings } from "./reflector-timings.ts";
+export type { ReflectorOptions, ReflectorState, ReflectorTimings } from "./reflector-options.ts";
 
 /** Useless watches in a row after which to list again: the version they begin at may be wrong. */
 const QUICK_ENDS_MAX = 3;

@@ -1,7 +1,7 @@
 import type { Timer } from "../platform/time.ts";
 import type { KubeApi, WatchEnd } from "./kube-api.ts";
 import type { LastChange } from "./last-change.ts";
-import type { ReflectorTimings } from "./reflector-timings.ts";
+import type { ReflectorTimings } from "./reflector-options.ts";
 
 /** A watch that ends so close, ms, to the time that it was opened for has ended because of that. */
 const ON_TIME_MS = 2_000;

@@ -13,9 +13,15 @@ import { TurnBudget } from "../turn-budget.ts";
 import { parseBody, readBody, retryAfterMs } from "./answer-body.ts";
 import type { Connections } from "./connections.ts";
 import { ListStream } from "./list-stream.ts";
-import { acceptOf, PATCH_TYPES } from "./media-types.ts";
 import { WatchStream } from "./watch-stream.ts";
 import { WriteQueue } from "./write-queue.ts";
+
+const JSON_TYPE = "application/json";
+
+const PATCH_TYPES = {
+  json: "application/json-patch+json",
+  merge: "application/merge-patch+json",
+} as const;
 
 /** Attempts over HTTP, each with its own limit. */
 export class HttpTransport implements KubeTransport {
@@ -155,4 +161,11 @@ function bodyOf(request: KubeRequest): { headers: Record<string, string>; body?:
   if (request.body === undefined) return { headers: { accept } };
   const type = request.patch === undefined ? accept : PATCH_TYPES[request.patch];
   return { headers: { accept, "content-type": type }, body: JSON.stringify(request.body) };
+}
+
+/** The Accept header of a list or a watch. Metadata is asked for first; a server that cannot sends whole objects. */
+function acceptOf(what: "list" | "watch", metadataOnly = false): string {
+  if (!metadataOnly) return JSON_TYPE;
+  const kind = what === "list" ? "PartialObjectMetadataList" : "PartialObjectMetadata";
+  return `${JSON_TYPE};as=${kind};g=meta.k8s.io;v=v1,${JSON_TYPE}`;
 }

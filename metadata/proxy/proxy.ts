@@ -1,7 +1,7 @@
 /*
  * metadata/proxy/: a backend of Nova's that answers in place of Holdfast
  *
- *   proxy, proxy-target, proxy-transport  the request passed on
+ *   proxy, proxy-transport                the request passed on
  *   proxy-headers, signature              what it carries, and what it must not
  *   backend-answer                        what comes back
  */
@@ -20,12 +20,14 @@ import {
   serviceAnswerHeaders,
   serviceHeaders,
 } from "./proxy-headers.ts";
-import { proxyTarget } from "./proxy-target.ts";
 import { type BackendResult, BackendTransport } from "./proxy-transport.ts";
 import type { SignedIdentity } from "./signature.ts";
 
 /** TRACE would show the guest what was signed for it, and CONNECT is not for a metadata service. */
 const METHODS: ReadonlySet<string> = new Set(["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"]);
+
+/** What web servers commonly take for a request line. */
+const TARGET_CHARS_MAX = 8_000;
 
 export interface ProxiedRequest {
   readonly method: string;
@@ -169,4 +171,26 @@ function lengthOf(
   if (method !== "HEAD") return { "content-length": String(body.length) };
   const told = headers.find(([name]) => name.toLowerCase() === "content-length")?.[1];
   return told === undefined ? {} : { "content-length": told };
+}
+
+/** The request target for a backend, or why there is none. */
+type ProxyTarget =
+  | { readonly kind: "path"; readonly path: string }
+  | { readonly kind: "bad"; readonly status: 400 | 414; readonly why: string };
+
+/**
+ * The request target for a backend, with query: in origin form (RFC 9112, 3.2.1) and else exactly as the guest sent it,
+ * because dots, slashes and escapes mean what the backend takes them for. Where the guest sent a whole URL, its
+ * authority falls away: the network decides who is asked.
+ */
+function proxyTarget(target: string): ProxyTarget {
+  if (target.length > TARGET_CHARS_MAX) return { kind: "bad", status: 414, why: "The path is too long." };
+  const authority = /^https?:\/\/[^/?#]*/i.exec(target)?.[0] ?? "";
+  const rest = target.slice(authority.length).replace(/#.*$/s, "");
+  const path = authority !== "" && !rest.startsWith("/") ? `/${rest}` : rest;
+  if (!path.startsWith("/"))
+    return { kind: "bad", status: 400, why: "Expected a path that starts with a slash." };
+  if (!/^[\x21-\x7e]+$/.test(path))
+    return { kind: "bad", status: 400, why: "The path has a character that is not allowed in a URL." };
+  return { kind: "path", path };
 }

@@ -1,11 +1,16 @@
 import type { Buffer } from "node:buffer";
+import type { PodNetwork } from "../../identity/sources/ovn/pod-networks.ts";
+import { formatAddress } from "../../ipam/space/address.ts";
+import { cidrContains } from "../../ipam/space/cidr.ts";
 import type { EventObject, EventWriter } from "../../kube/events.ts";
 import type { KubeApi } from "../../kube/kube-api.ts";
 import { describeReference } from "../../networks/udn/service-reference.ts";
+import type { UdnView } from "../../networks/udn/udn-object.ts";
+import { udnSubnets } from "../../networks/udn/udn-subnets.ts";
 import type { Log } from "../../platform/log.ts";
 import { interval, type Timer } from "../../platform/time.ts";
+import type { LocalEndpoint } from "./services-endpoints.ts";
 import { ServiceFollower } from "./services-follower.ts";
-import { addressOnNetwork } from "./services-networks.ts";
 import { EndpointPods } from "./services-pods.ts";
 import { NAD_KIND, type NetworkReference, ServiceReferences } from "./services-references.ts";
 import type { Backend } from "./tenant-source.ts";
@@ -181,4 +186,24 @@ export class KubeServiceBackends {
   #warnNad(found: NetworkReference, reason: string, message: string): void {
     if (found.by.kind === NAD_KIND) this.#warn(found, reason, message);
   }
+}
+
+/** The IPv4 address that an endpoint's pod has on a primary network of OVN-Kubernetes, or why requests may not go there. */
+function addressOnNetwork(
+  { address: known, pod }: LocalEndpoint,
+  verdict: { readonly problem: string | null; readonly networks: readonly PodNetwork[] },
+  udn: UdnView,
+): { readonly address: string } | { readonly problem: string } {
+  if (verdict.problem !== null || pod === null) return { problem: verdict.problem ?? `${known} is no pod` };
+  // OVN-Kubernetes renders a network's NetworkAttachmentDefinitions under the network's own name.
+  const nad = `${pod.namespace}/${udn.name}`;
+  const own = verdict.networks.find((one) => one.nad === nad && one.primary);
+  const found = own?.addresses.find(({ address }) => address.family === 4)?.address;
+  const described = `pod ${pod.namespace}/${pod.name}`;
+  if (found === undefined) return { problem: `${described} has no IPv4 address on network ${udn.network}` };
+  if (!udnSubnets(udn.networkSpec).some((cidr) => cidrContains(cidr, found)))
+    return {
+      problem: `${described} says that it has ${formatAddress(found)}, which is in no subnet of the network`,
+    };
+  return { address: formatAddress(found) };
 }

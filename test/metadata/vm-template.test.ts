@@ -4,6 +4,7 @@ import { join } from "node:path";
 import { describe, expect, onTestFinished, test } from "vitest";
 import { parse } from "yaml";
 import type { NetworkDocument, PoolResult } from "../../metadata/documents/machine-template.ts";
+import { yamlText } from "../../metadata/documents/nocloud.ts";
 import { templateNetworkConfig } from "../../metadata/documents/template-network-config.ts";
 import {
   poolResultOf,
@@ -11,7 +12,6 @@ import {
   type TemplatedVm,
   VM_DOCUMENT_BYTES_MAX,
 } from "../../metadata/documents/vm-template.ts";
-import { yamlText } from "../../metadata/documents/yaml-text.ts";
 import { drive, readNetworkData, whyNoCloudInit } from "./cloud-init/cloud-init.ts";
 import { address, BARE, get, instance, MAC, network } from "./instances.ts";
 

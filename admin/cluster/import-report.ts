@@ -11,7 +11,7 @@ import { describeHolder } from "../../store/cluster/allocations/owners.ts";
 import type { ImportItem, ImportReport } from "../../store/host-local/report.ts";
 import { readAllocations, readDefinitions } from "./snapshot.ts";
 
-/** For recording a network's owner, ms: if it is in use already, its allocations and all pods are listed. */
+/** For recording a network's owner, ms: all NetworkAttachmentDefinitions are listed. */
 const OWNER_MS_MAX = 60_000;
 /** The report has everything that matters. */
 const SILENT = { info() {}, warn() {} };
@@ -24,8 +24,7 @@ export interface ClusterImportOptions {
 
 /**
  * Records, on request, the addresses that claims, living pods and whereabouts have on our networks, and before that the
- * owner of each network: an IPNetwork without one would look like one from before owners were recorded. A dry run only
- * reports. Throws errors of the API, and RefusalError NOT_FOUND.
+ * owner of each network. A dry run only reports. Throws errors of the API, and RefusalError NOT_FOUND.
  */
 export async function importCluster(
   api: KubeApi,

@@ -70,7 +70,7 @@ export const SYSCTLS: readonly (readonly [key: string, value: string])[] = [
 
 /**
  * For `nft -f -` in the namespace: requests that a driver handed over, and nothing else, are heard. Without a driver's rules nothing
- * is (docs/decisions/0024).
+ * is (docs/decisions/0041).
  */
 export function heardText(secretMac: string): string {
   return `table inet holdfast_metadata {}

@@ -325,11 +325,8 @@ test("every decision is cited where it governs", () => {
   const pages = tracked(/^docs\/decisions\/\d{4}-.*\.md$/);
   const numbers = pages.map((file) => basename(file).slice(0, 4));
   expect(numbers.filter((number, at) => numbers.indexOf(number) !== at)).toEqual([]);
-  const decisions = pages
-    .filter((file) => !/^_Superseded by \[/m.test(read(file)))
-    .map((file) => basename(file).slice(0, 4));
-  expect(decisions.length).toBeGreaterThan(20);
-  expect(decisions.filter((number) => !cited.includes(`docs/decisions/${number}`))).toEqual([]);
+  expect(numbers.length).toBeGreaterThan(20);
+  expect(numbers.filter((number) => !cited.includes(`docs/decisions/${number}`))).toEqual([]);
 });
 
 test("links in the documentation lead somewhere", () => {

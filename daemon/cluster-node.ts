@@ -17,9 +17,9 @@ import {
 import { Reflector } from "../kube/reflector.ts";
 import { isStaticUid, type PodView, projectPod } from "../kube/views/pod-view.ts";
 import { DefinitionCatalog, type NadView, projectNad } from "../networks/definition-catalog.ts";
+import { forgetUnlisted } from "../networks/listed-definitions.ts";
 import { NetworkOwners } from "../networks/network-owners.ts";
 import { NodeConfigurations } from "../networks/node-configurations.ts";
-import { forgetUnlisted } from "../networks/unlisted-definitions.ts";
 import type { Log } from "../platform/log.ts";
 import { sleep } from "../platform/time.ts";
 import type { Hint } from "../store/cluster/allocations/hint.ts";

@@ -2,7 +2,7 @@
  * networks/: what defines a network, and whose it is
  *
  *   definition-catalog            the definition in force for each network; nad-reading: one of its sources
- *   listed-definitions, unlisted-definitions  the catalog beside the API server's list
+ *   listed-definitions            the catalog beside the API server's list
  *   pool-definition, definitions-with-pools   AddressPools that define a network
  *   network-owner(s), record-owner            the namespace that owns a network
  *   import-sources                definitions whose users from before Holdfast have been recorded

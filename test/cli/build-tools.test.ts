@@ -1,4 +1,4 @@
-import { chmodSync, cpSync, existsSync, mkdirSync, rmSync, writeFileSync } from "node:fs";
+import { chmodSync, cpSync, existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterEach, beforeEach, expect, test } from "vitest";
 import { newFolder, run } from "../harness/daemon.ts";
@@ -51,8 +51,9 @@ for (const [title, name, script, says] of SYSTEMS) {
 test("make says what to do when npm leaves out the runtime without a word", async () => {
   for (const name of ["Makefile", "package.json", "package-lock.json", "tools"])
     cpSync(join(ROOT, name), join(folder, name), { recursive: true });
-  command("npm", "exit 0");
+  command("npm", 'echo "$*" >"$FOLDER/npm"');
   const { code, stderr } = await run("make", ["-C", folder, "node_modules/.installed"], env);
+  expect(readFileSync(join(folder, "npm"), "utf8")).toContain("--include=dev --include=optional");
   expect(stderr).toContain("npm has not installed a Node that runs here");
   expect(stderr).toContain("rm -rf node_modules && make build");
   expect(code).toBe(2);

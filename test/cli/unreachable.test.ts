@@ -4,6 +4,7 @@ import { createServer, type Server } from "node:net";
 import { dirname, join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { HOLDFAST, newFolder, run, TestDaemon } from "../harness/daemon.ts";
+import { requireRoot } from "../harness/needs.ts";
 
 // Exit code 3, with the path, the reason, and what to do.
 const folder = newFolder();
@@ -59,7 +60,8 @@ test("a socket path through a file, and one that is too long, are reported", asy
   );
 });
 
-test.skipIf(process.getuid?.() !== 0)("a socket without permission is reported", async () => {
+test("a socket without permission is reported", async (context) => {
+  requireRoot(context);
   const socket = await listen("root.sock", createServer());
   chmodSync(socket, 0o600);
   // Somebody else can read the command line there, but not use the socket.

@@ -1,4 +1,14 @@
-import { chmodSync, lstatSync, readdirSync, type Stats, statSync } from "node:fs";
+import {
+  closeSync,
+  constants,
+  fchmodSync,
+  fstatSync,
+  lstatSync,
+  openSync,
+  readdirSync,
+  type Stats,
+  statSync,
+} from "node:fs";
 import { join } from "node:path";
 import type { Finding } from "../ipam/finding.ts";
 import type { Log } from "../platform/log.ts";
@@ -21,6 +31,8 @@ export interface PrivateFolder {
  * Takes the rights of others from our files in the folder, and from the folder if nobody else can need it: it is this
  * user's and has nothing but files of ours. What is left open is logged, and named by `checkPrivate`. The rights of a
  * folder that was there before the daemon are those of whoever made it: mkdir, a container volume, the kubelet.
+ *
+ * Call it before the database is opened: it opens files, and closing one ends the locks that SQLite has on it.
  */
 export function makePrivate(folder: PrivateFolder, log: Log): void {
   const closed: string[] = [];
@@ -63,6 +75,7 @@ function openFile({ path, stat }: FileOfOurs): Finding {
 
 /** Why the rights of the folder itself are not for us to change; null: they are. */
 function whyNotOurs({ path, isOurs }: PrivateFolder): string | null {
+  if (lstatSync(path).isSymbolicLink()) return "it is a symbolic link";
   const { uid, mode } = statSync(path);
   if (uid !== ownUid()) return "it is another user's";
   if ((mode & STICKY) !== 0) return "it is shared (its sticky bit is set)";
@@ -95,13 +108,22 @@ function openFiles(folder: PrivateFolder): FileOfOurs[] {
     });
 }
 
-/** Returns whether it could: only the owner can. No file is opened: closing it would end SQLite's locks on it. */
+/**
+ * Returns whether it could: only the owner can. What has taken the place of the file or folder since it was looked at
+ * is refused: a symbolic link is not followed, a FIFO does not block, and a file of another user keeps its rights.
+ */
 function takeRights(path: string, mode: number): boolean {
+  let descriptor: number | null = null;
   try {
-    chmodSync(path, mode);
+    descriptor = openSync(path, constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK);
+    const stat = fstatSync(descriptor);
+    if (stat.uid !== ownUid() || !(stat.isFile() || stat.isDirectory())) return false;
+    fchmodSync(descriptor, mode);
     return true;
   } catch {
     return false;
+  } finally {
+    if (descriptor !== null) closeSync(descriptor);
   }
 }
 

@@ -5,8 +5,10 @@ import {
   copyFileSync,
   mkdirSync,
   readdirSync,
+  renameSync,
   rmSync,
   statSync,
+  symlinkSync,
   writeFileSync,
 } from "node:fs";
 import { join } from "node:path";
@@ -172,6 +174,25 @@ test.each<[string, (node: StandaloneNode) => void, string]>([
   expect(modeOf(daemon.state)).toBe(before);
   expect(daemon.log).toContain(why);
   expect((await findings(daemon)).map(({ message }) => message)).toEqual([expect.stringContaining(why)]);
+});
+
+test("what a symbolic link leads to keeps its rights, as a file and as the folder", async () => {
+  const node = nodeWithFolder(0o755);
+  writeFileSync(node.path("public"), "");
+  symlinkSync(node.path("public"), node.path("state", "holdfast.db.damaged-2026-01-01"));
+  const first = await node.daemon();
+  expect([modeOf(node.path("public")), modeOf(first.state)]).toEqual(["644", "700"]);
+  await first.end();
+
+  renameSync(node.path("state"), node.path("elsewhere"));
+  symlinkSync(node.path("elsewhere"), node.path("state"));
+  chmodSync(node.path("elsewhere"), 0o755);
+  const daemon = await node.daemon();
+  expect([modeOf(node.path("public")), modeOf(daemon.state)]).toEqual(["644", "755"]);
+  expect((await findings(daemon)).map(({ message }) => message)).toEqual([
+    expect.stringContaining("it was left so because it is a symbolic link"),
+    expect.stringContaining("holdfast.db.damaged-2026-01-01 (mode 0644, user 0)"),
+  ]);
 });
 
 test("a daemon that cannot read its folder says so, and changes no rights", async () => {

@@ -1,5 +1,4 @@
-import { execFileSync } from "node:child_process";
-import { existsSync, readFileSync } from "node:fs";
+import { existsSync } from "node:fs";
 import { basename, dirname, join, relative } from "node:path";
 import { expect, test } from "vitest";
 import { ROUTES } from "../../admin/routes.ts";
@@ -7,6 +6,7 @@ import { IPAM_KEYS } from "../../ipam/definition/definition-keys.ts";
 import { REFUSALS } from "../../ipam/refusals.ts";
 import { VERSION } from "../../version.ts";
 import { SETTINGS_PAGES, withSettings } from "./settings-docs.ts";
+import { read, tracked } from "./tracked.ts";
 
 const ROOT = join(import.meta.dirname, "../..");
 /** The rooms of the house: each may import from itself and from those after it. CONTRIBUTING says what lives where (docs/decisions/0030). */
@@ -36,15 +36,6 @@ const FILES_IN_FOLDER_MAX = 25;
 /** Beyond it a folder says in a picture what it is made of, in so many lines at most. */
 const FILES_AT_A_GLANCE = 8;
 const PICTURE_LINES_MAX = 10;
-const read = (file: string) => readFileSync(join(ROOT, file), "utf8");
-
-function tracked(pattern: RegExp): string[] {
-  const out = execFileSync("git", ["ls-files", "--cached", "--others", "--exclude-standard"], {
-    cwd: ROOT,
-    encoding: "utf8",
-  });
-  return out.split("\n").filter((file) => pattern.test(file) && existsSync(join(ROOT, file)));
-}
 
 const product = tracked(/\.ts$/).filter(
   (file) => file === "version.ts" || ROOMS.includes(file.split("/")[0] as string),

@@ -1,25 +1,15 @@
 /** The parts of the tests are called by the words of CONTRIBUTING.md. */
-import { execFileSync } from "node:child_process";
-import { existsSync, readFileSync } from "node:fs";
-import { join } from "node:path";
 import { expect, test } from "vitest";
-
-const ROOT = join(import.meta.dirname, "../..");
-const read = (file: string) => readFileSync(join(ROOT, file), "utf8");
+import { read, tracked } from "./tracked.ts";
 
 /** Every class and interface of the tests. */
 function declared(): { readonly file: string; readonly name: string }[] {
-  const files = execFileSync("git", ["ls-files", "test/*.ts"], { cwd: ROOT, encoding: "utf8" });
-  return files
-    .trim()
-    .split("\n")
-    .filter((file) => existsSync(join(ROOT, file)))
-    .flatMap((file) =>
-      [...read(file).matchAll(/^(?:export )?(?:abstract )?(?:class|interface) (\w+)/gm)].map((match) => ({
-        file,
-        name: match[1] as string,
-      })),
-    );
+  return tracked(/^test\/.*\.ts$/).flatMap((file) =>
+    [...read(file).matchAll(/^(?:export )?(?:abstract )?(?:class|interface) (\w+)/gm)].map((match) => ({
+      file,
+      name: match[1] as string,
+    })),
+  );
 }
 
 test("no class or interface of the tests is named Stage, Scene or Scenario", () => {

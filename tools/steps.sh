@@ -37,12 +37,16 @@ step() {
 }
 
 # apt-get, which waits for whoever has one of its locks. DPkg::Lock::Timeout waits silently, and for dpkg's locks alone.
-apt_get() {
+apt_get() { while_locked apt_get_once "$@"; }
+apt_get_once() { DEBIAN_FRONTEND=noninteractive apt-get "$@"; }
+
+# while_locked <command…>: repeats a command in which apt-get finds one of its locks taken.
+while_locked() {
   local output code began=$SECONDS
   output=$(mktemp)
   while true; do
     code=0
-    DEBIAN_FRONTEND=noninteractive apt-get "$@" 2>&1 | tee "$output" || code=$?
+    "$@" 2>&1 | tee "$output" || code=$?
     ((code != 0 && SECONDS - began < LOCK_WAIT_S)) && grep -q "Could not get lock" "$output" || break
     echo "waiting for another package manager: $(sed -n 's/.*Could not get lock //p' "$output" | head -n 1)"
     sleep 5

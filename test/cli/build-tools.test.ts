@@ -2,6 +2,7 @@ import { chmodSync, cpSync, existsSync, mkdirSync, readFileSync, rmSync, writeFi
 import { join } from "node:path";
 import { afterEach, beforeEach, expect, test } from "vitest";
 import { newFolder, run } from "../harness/daemon.ts";
+import { requireRoot } from "../harness/needs.ts";
 
 const ROOT = join(import.meta.dirname, "../..");
 const STEPS = `set -uo pipefail; say() { echo "$*" >&2; }; log=log; cd "$FOLDER"; . ${ROOT}/tools/steps.sh`;
@@ -63,6 +64,49 @@ test("make says what to do when npm leaves out the runtime without a word", asyn
 test("system-packages accepts the three sets and nothing else", async () => {
   const { code, stderr } = await run(join(ROOT, "tools/system-packages"), ["everything"]);
   expect({ code, stderr }).toEqual({ code: 2, stderr: "usage: system-packages demo|test|test-all\n" });
+});
+
+test("the demo installs the four packages that README names, and no more", () => {
+  const table = readFileSync(join(ROOT, "tools/system-packages"), "utf8");
+  const demo = [...table.matchAll(/^demo +\| (\S+)/gm)].map((match) => match[1]);
+  expect(demo).toEqual(["containernetworking-plugins", "iproute2", "nftables", "haproxy"]);
+  for (const name of demo) expect(readFileSync(join(ROOT, "README.md"), "utf8")).toContain(name);
+});
+
+test("system-packages neither stops nor disables the services of whoever had the lock before it", async (context) => {
+  requireRoot(context);
+  const wants = "/etc/systemd/system/multi-user.target.wants";
+  // Each call notes its verb and whether services may start; the lock is taken at first, and that other run enables a service.
+  command(
+    "apt-get",
+    `
+case "$*" in *--download-only*) verb=fetch ;; *) verb=$1 ;; esac
+test -e /usr/sbin/policy-rc.d && start=no || start=yes
+tries=$(grep -c "^$verb" "$FOLDER/calls")
+echo "$verb $start" >>"$FOLDER/calls"
+case $verb$tries in
+  fetch0 | install0)
+    ( sleep 2; test -e /usr/sbin/policy-rc.d || echo "other yes" >>"$FOLDER/calls"; mkdir -p ${wants}
+      ln -s /lib/systemd/system/other-$verb.service ${wants}/ ) >/dev/null 2>&1 &
+    echo "E: Could not get lock /var/lib/dpkg/lock" >&2; exit 100 ;;
+  install1) ln -s /lib/systemd/system/late.service /lib/systemd/system/haproxy.service ${wants}/; touch "$FOLDER/installed" ;;
+esac`,
+  );
+  command("dpkg-query", 'echo "ii other"; test ! -e "$FOLDER/installed" || echo "ii haproxy"');
+  command("dpkg", 'case "$2" in *haproxy*) echo "haproxy: $2" ;; *) echo "other: $2" ;; esac');
+  const tool = `mount -t tmpfs t /usr/sbin; mount -t tmpfs t /etc/systemd; mkdir /etc/systemd/system
+    ${ROOT}/tools/system-packages demo; echo $? $(ls ${wants}; ls /usr/sbin)`;
+  const { stdout } = await run("unshare", ["-m", "bash", "-c", tool], { ...env, CI: "true" });
+  expect(readFileSync(join(folder, "calls"), "utf8").trim().split("\n")).toEqual([
+    "update yes",
+    "fetch yes",
+    "other yes",
+    "fetch yes",
+    "install no",
+    "other yes",
+    "install no",
+  ]);
+  expect(stdout).toBe("0 late.service other-fetch.service other-install.service\n");
 });
 
 test("apt-get is tried again while another package manager has a lock, and the log says which", async () => {

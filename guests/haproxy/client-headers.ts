@@ -64,11 +64,7 @@ export function strippedHeaders(lines: readonly HeaderLine[]): readonly HeaderLi
   });
 }
 
-/** Is it a header that only we may set, or one of the connection? In any spelling. */
-export function isForbiddenHeader(name: string): boolean {
-  return isForbidden(commonName(name));
-}
-
+/** Is it a header that only we may set, or one of the connection? */
 function isForbidden(common: string): boolean {
   return (
     CONNECTION_HEADERS.has(common) ||

@@ -46,11 +46,6 @@ export class Ovs {
     return join(this.folder, "db.sock");
   }
 
-  /** Process id of ovsdb-server. */
-  get databasePid(): number {
-    return this.#database?.pid ?? 0;
-  }
-
   async startDatabase(): Promise<void> {
     rmSync(this.socket, { force: true });
     this.#database = this.#spawn("ovsdb-server", [

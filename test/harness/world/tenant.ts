@@ -70,10 +70,6 @@ export class Tenant {
     return this.api.patch(pathOf(this.namespace, "network-attachment-definitions", name, NADS), change);
   }
 
-  async deleteNad(name: string): Promise<void> {
-    await this.api.delete(pathOf(this.namespace, "network-attachment-definitions", name, NADS));
-  }
-
   /** A pod with net1 through a NAD of this namespace. */
   pod(
     name: string,

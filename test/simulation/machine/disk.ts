@@ -166,13 +166,6 @@ export class Disk {
       if (this.#spooled.size > SPOOLED_KEPT) this.#spooled.delete(oldest);
   }
 
-  /** A killed plugin binary leaves such a file. */
-  spoolPart(bootUs: number, number: number, body: string): void {
-    const folder = join(this.#state, SPOOL);
-    mkdirSync(folder, { recursive: true });
-    writeFileSync(join(folder, `.tmp-${`${bootUs}`.padStart(20, "0")}-${number}-0.json`), body);
-  }
-
   #replaceWith(source: string): void {
     const before = this.#state;
     this.#state = this.#newFolder();

@@ -109,12 +109,6 @@ export class Pods {
     return [vmi, ...(this.#vmsOfVmi.get(vmi) ?? [])];
   }
 
-  /** Whether the virtual machine of the pod's instance is known, or certainly none. */
-  isMachineKnown(podUid: string): boolean {
-    const vmi = this.#vmiOfPod.get(podUid);
-    return vmi !== undefined && this.#vmsOfVmi.has(vmi);
-  }
-
   isNodeThere(node: string): boolean {
     return this.#store.get(NODES, node) !== null;
   }

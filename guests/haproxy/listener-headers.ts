@@ -8,11 +8,10 @@ export const LISTENER_HEADERS = {
   network: "x-holdfast-network",
   /**
    * Who is behind the port: `container/<container ID>/<interface>`, or `pod/<UID>` on a network of OVN-Kubernetes; the
-   * interface as encodeURIComponent has it. Absent: a listener of a release before this one, whose `network` and
-   * `source` say it.
+   * interface as encodeURIComponent has it.
    */
   subject: "x-holdfast-subject",
-  /** The recorded address of the attachment, IPv4 first. From a listener before this release: that of the connection. */
+  /** The recorded address of the attachment, IPv4 first. */
   source: "x-holdfast-source",
   /** What the guest calls itself: the address of its end of the connection. For logs only. */
   claimed: "x-holdfast-claimed",

@@ -21,25 +21,16 @@ export interface Origin {
   readonly clientForwarded: boolean;
 }
 
-/**
- * What the listener of this node says. null: it says nothing, or not just one thing. A listener of the release before
- * names no subject: its guests are whoever uses their address on the network.
- */
+/** What the listener of this node says. null: it says nothing, or not just one thing. */
 export function originByListener(lines: readonly HeaderLine[]): Origin | null {
   const said = readListener(lines);
   if (said === null) return null;
   const { network, subject: subjectText, source: sourceText = "", claimed, clientForwarded } = said;
-  if (!network) return null;
+  if (!network || !subjectText) return null;
   const source = sourceText === "" ? null : readAddress(sourceText);
   if (sourceText !== "" && source === null) return null;
-  const forwarded = clientForwarded === "1";
-  if (subjectText === undefined) {
-    if (source === null) return null;
-    const subject = { kind: "address", network, address: formatAddress(source) } as const;
-    return { subject, source, claimed: null, clientForwarded: forwarded };
-  }
   const subject = readSubject(subjectText, network);
-  return subject && { subject, source, claimed: claimed || null, clientForwarded: forwarded };
+  return subject && { subject, source, claimed: claimed || null, clientForwarded: clientForwarded === "1" };
 }
 
 type Said = { -readonly [Key in keyof typeof LISTENER_HEADERS]?: string };

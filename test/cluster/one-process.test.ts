@@ -64,8 +64,8 @@ test("two daemons, a controller and a metadata server share a process and nothin
   );
 
   // The metadata server asks the daemon that it was told of.
-  expect(await metadata.statusFor("blue", first)).toBe(200);
-  expect(await metadata.statusFor("blue", second)).toBe(404);
+  expect(await metadata.statusFor(blue, pods[0], "net1")).toBe(200);
+  expect(await metadata.statusFor(blue, pods[1], "net1")).toBe(404);
 });
 
 test("a daemon keeps serving when another one in its process stops", async () => {

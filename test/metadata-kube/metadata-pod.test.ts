@@ -120,6 +120,7 @@ test("network_data.json has the MAC, MTU and address of the guest", async () => 
 test("an unknown source address gets a 404, and headers cannot change the source", async () => {
   const headers = {
     "x-forwarded-for": VM,
+    "x-holdfast-subject": "pod/4711",
     "x-holdfast-source": VM,
     "x-holdfast-network": "cluster_udn_blue",
   };

@@ -106,24 +106,24 @@ async function stop({ vm, pod }: Started): Promise<void> {
   await world.kubevirt.stopVm(vm);
 }
 
-async function told(node: string, ips: readonly string[], path: string): Promise<string> {
-  const { status, body } = await (servers.get(node) as MetadataHere).answerFor("blue", ips[0] ?? "", path);
+async function told(node: string, pod: KubeObject, path: string): Promise<string> {
+  const { status, body } = await (servers.get(node) as MetadataHere).answerFor(blue, pod, path);
   expect(status, body).toBe(200);
   return body;
 }
 
-async function metaOf(node: string, ips: readonly string[]): Promise<Record<string, string>> {
-  return JSON.parse(await told(node, ips, "/openstack/latest/meta_data.json")).meta ?? {};
+async function metaOf(node: string, pod: KubeObject): Promise<Record<string, string>> {
+  return JSON.parse(await told(node, pod, "/openstack/latest/meta_data.json")).meta ?? {};
 }
 
-const networkDataOf = async (node: string, ips: readonly string[]) =>
-  JSON.parse(await told(node, ips, "/openstack/latest/network_data.json"));
+const networkDataOf = async (node: string, pod: KubeObject) =>
+  JSON.parse(await told(node, pod, "/openstack/latest/network_data.json"));
 
-async function untilMeta(node: string, ips: readonly string[], wanted: object): Promise<void> {
+async function untilMeta(node: string, pod: KubeObject, wanted: object): Promise<void> {
   let meta: object = {};
   await world.until(
     async () => {
-      meta = await metaOf(node, ips);
+      meta = await metaOf(node, pod);
       return Object.entries(wanted).every(([key, value]) => meta[key as never] === value);
     },
     () => `meta to have ${JSON.stringify(wanted)}; it is ${JSON.stringify(meta)}`,
@@ -131,9 +131,9 @@ async function untilMeta(node: string, ips: readonly string[], wanted: object): 
   );
 }
 
-async function untilNoTemplate(node: string, ips: readonly string[]): Promise<void> {
+async function untilNoTemplate(node: string, pod: KubeObject): Promise<void> {
   await world.until(
-    async () => Object.keys(await metaOf(node, ips)).length === 0,
+    async () => Object.keys(await metaOf(node, pod)).length === 0,
     "the documents to be without the template",
     TOLD_MS_MAX,
   );
@@ -152,8 +152,8 @@ test("the guest gets the template rendered for its VM with its addresses", async
   await newTemplate("t");
   const { ips, pod } = await start(await newVm("web", "t"), "node-a");
   const [four, six] = ips;
-  await untilMeta("node-a", ips, { number: "web-0" });
-  expect(await metaOf("node-a", ips)).toEqual({
+  await untilMeta("node-a", pod, { number: "web-0" });
+  expect(await metaOf("node-a", pod)).toEqual({
     number: "web-0",
     name: "web",
     tier: "of-web",
@@ -161,7 +161,7 @@ test("the guest gets the template rendered for its VM with its addresses", async
     edition: "first",
     providerid: "shop/web/web",
   });
-  const document = await networkDataOf("node-a", ips);
+  const document = await networkDataOf("node-a", pod);
   expect(document).toEqual({
     links: [{ type: "phy", id: "front", name: "front0", mtu: 1500, ethernet_mac_address: MAC }],
     networks: [
@@ -184,8 +184,8 @@ test("the guest gets the template rendered for its VM with its addresses", async
     ],
     services: [{ type: "dns", address: "10.0.0.53" }],
   });
-  expect(parse(await told("node-a", ips, "/nocloud/meta-data")).meta).toMatchObject({ number: "web-0" });
-  expect(parse(await told("node-a", ips, "/nocloud/network-config")).ethernets).toEqual({
+  expect(parse(await told("node-a", pod, "/nocloud/meta-data")).meta).toMatchObject({ number: "web-0" });
+  expect(parse(await told("node-a", pod, "/nocloud/network-config")).ethernets).toEqual({
     front0: {
       match: { macaddress: MAC },
       "set-name": "front0",
@@ -211,29 +211,29 @@ test("VMs keep their indexes over a restart and a migration, and the lowest free
   await world.until(async () => (await objects.read("datas", "t-0")) !== null, "the first index");
   const other = await start(await newVm("two", "t"), "node-b");
   let one = await start(first, "node-a");
-  await untilMeta("node-a", one.ips, { number: "web-0", name: "one" });
-  await untilMeta("node-b", other.ips, { number: "web-1", name: "two" });
+  await untilMeta("node-a", one.pod, { number: "web-0", name: "one" });
+  await untilMeta("node-b", other.pod, { number: "web-1", name: "two" });
 
   await stop(one);
   await stop(other);
   const again = await start(other.vm, "node-a");
   one = await start(first, "node-b");
-  await untilMeta("node-b", one.ips, { number: "web-0", name: "one" });
-  await untilMeta("node-a", again.ips, { number: "web-1", name: "two" });
+  await untilMeta("node-b", one.pod, { number: "web-0", name: "one" });
+  await untilMeta("node-a", again.pod, { number: "web-1", name: "two" });
 
   const target = await world.kubevirt.migrate(first, "node-a");
   expect(await world.given(target, blue, optionsOf(blue))).toEqual(one.ips);
-  await untilMeta("node-a", one.ips, { number: "web-0", name: "one" });
+  await untilMeta("node-a", target, { number: "web-0", name: "one" });
   await world.del(one.pod, blue, optionsOf(blue));
   await world.kubevirt.finishPod(one.pod);
-  await untilMeta("node-a", one.ips, { number: "web-0" });
+  await untilMeta("node-a", target, { number: "web-0" });
 
   await world.del(target, blue, optionsOf(blue));
   await world.kubevirt.deleteVm(first);
   await world.until(async () => (await objects.read("datas", "t-0")) === null, "the index to be given back");
   const third = await start(await newVm("three", "t"), "node-b");
-  await untilMeta("node-b", third.ips, { number: "web-0", name: "three" });
-  await untilMeta("node-a", again.ips, { number: "web-1", name: "two" });
+  await untilMeta("node-b", third.pod, { number: "web-0", name: "three" });
+  await untilMeta("node-a", again.pod, { number: "web-1", name: "two" });
   await stop(third);
   await stop(again);
 });
@@ -241,18 +241,18 @@ test("VMs keep their indexes over a restart and a migration, and the lowest free
 test("an edited template takes effect within seconds, and without the annotation it is not served", async () => {
   await newTemplate("t");
   const started = await start(await newVm("web", "t"), "node-a");
-  const { ips } = started;
-  await untilMeta("node-a", ips, { edition: "first" });
+  const { pod } = started;
+  await untilMeta("node-a", pod, { edition: "first" });
   const strings = [{ key: "edition", value: "second" }];
   await world.cluster.api.patch(namespacedPath(DATA_TEMPLATES_PATH, NAMESPACE, "t"), {
     spec: { metaData: { strings }, networkData: null },
   });
-  await untilMeta("node-a", ips, { edition: "second" });
-  expect((await networkDataOf("node-a", ips)).links).toEqual([
+  await untilMeta("node-a", pod, { edition: "second" });
+  expect((await networkDataOf("node-a", pod)).links).toEqual([
     { id: "blue", type: "phy", ethernet_mac_address: MAC, mtu: null },
   ]);
   await annotate("web", null);
-  await untilNoTemplate("node-a", ips);
+  await untilNoTemplate("node-a", pod);
   await world.until(async () => (await objects.read("claims", "web")) === null, "the claim to go");
   await world.until(async () => (await objects.read("datas", "t-0")) === null, "the index to be given back");
   await stop(started);
@@ -277,8 +277,8 @@ test("the VM's own meta takes precedence over values of the template", async () 
     metadata: { annotations: { "metadata.holdfast.dev/meta": "configmap/own" } },
   });
   const started = await start(vm, "node-a");
-  await untilMeta("node-a", started.ips, { number: "web-0" });
-  expect(await metaOf("node-a", started.ips)).toMatchObject({
+  await untilMeta("node-a", started.pod, { number: "web-0" });
+  expect(await metaOf("node-a", started.pod)).toMatchObject({
     edition: "own",
     providerid: "mine",
     name: "web",
@@ -305,7 +305,7 @@ test.each([
     const started = await start(vm, "node-a");
     let message = "";
     await world.until(async () => {
-      expect(await metaOf("node-a", started.ips)).toEqual({});
+      expect(await metaOf("node-a", started.pod)).toEqual({});
       const events = await world.cluster.api.list(pathOf(NAMESPACE, "events"));
       const own = events.filter(({ involvedObject, reason }) => {
         return involvedObject.uid === vm.uid && reason === "MetadataDataTemplateUnavailable";
@@ -314,7 +314,7 @@ test.each([
       return own.length > 0;
     }, "an event");
     expect(message).toContain(why);
-    expect((await networkDataOf("node-a", started.ips)).links[0].id).toBe("blue");
+    expect((await networkDataOf("node-a", started.pod)).links[0].id).toBe("blue");
     await stop(started);
   },
 );
@@ -326,7 +326,7 @@ test("without the component's rights the guest gets its other data, and an event
   onTestFinished(() => objects.install());
   const vm = await newVm("rightless", "t");
   const started = await start(vm, "node-b");
-  expect(await metaOf("node-b", started.ips)).toEqual({});
+  expect(await metaOf("node-b", started.pod)).toEqual({});
   const about = { metadata: { namespace: NAMESPACE, name: vm.name, uid: vm.uid } };
   expect(await world.untilEvent(about, "MetadataDataTemplateUnavailable")).toContain(
     "may not read Metal3DataTemplate shop/t; add machines to the components of deploy/kustomization.yaml",

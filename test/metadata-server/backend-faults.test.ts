@@ -166,7 +166,7 @@ describe("a backend that misbehaves", () => {
     const sent = request({
       socketPath: server.socket,
       path: "/hang",
-      headers: { "x-holdfast-network": "blue", "x-holdfast-source": "10.10.0.5" },
+      headers: { "x-holdfast-network": "blue", "x-holdfast-subject": "container/10.10.0.5/net1" },
       signal: leaving.signal,
     });
     sent.on("error", () => {});

@@ -48,13 +48,13 @@ describe.skipIf(why !== null)(why ?? "cloud-init itself, against the running ser
   });
 });
 
-/** What a listener does, of it what the tests need: says the network and the guest's address. */
+/** What a listener does, of it what the tests need: says the network and the guest, who is net1 of a container called as its address. */
 function forwarder(socketPath: string): Server {
   return createServer((incoming, outgoing) => {
     const headers = {
       ...incoming.headers,
       [LISTENER_HEADERS.network]: "blue",
-      [LISTENER_HEADERS.source]: incoming.socket.remoteAddress ?? "",
+      [LISTENER_HEADERS.subject]: `container/${incoming.socket.remoteAddress}/net1`,
     };
     const { method, url: path } = incoming;
     const sent = request({ socketPath, method, path, headers, agent: false }, (answer) => {

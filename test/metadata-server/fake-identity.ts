@@ -1,4 +1,5 @@
 import { createServer, type Server } from "node:http";
+import { isIP } from "node:net";
 import type { IdentityInterface, IdentityView } from "../../identity/wire.ts";
 
 /** The identity of a VM with one interface; override what matters to the test. */
@@ -62,7 +63,10 @@ export function otherVm(uuid: string, name = "vm2"): IdentityView {
 /** The daemon's read-only socket, with answers that a test sets. */
 export class FakeIdentity {
   readonly #socketPath: string;
-  /** `network address`, `network container/ID/INTERFACE` or `network pod/UID` → who is there. */
+  /**
+   * `network container/ID/INTERFACE` or `network pod/UID` → who is there; `network address`: the one behind a connection
+   * from there, and net1 of a container that is called so.
+   */
   readonly known = new Map<string, IdentityView>();
   /** When set, the answer to everything. */
   fault: { readonly status: number; readonly code: string } | null = null;
@@ -118,6 +122,7 @@ export class FakeIdentity {
 
 function subjectOf(query: URLSearchParams): string | null {
   if (query.has("pod-uid")) return `pod/${query.get("pod-uid")}`;
-  if (query.has("container")) return `container/${query.get("container")}/${query.get("interface")}`;
-  return query.get("address");
+  const [container, name] = [query.get("container") ?? "", query.get("interface")];
+  if (isIP(container) && name === "net1") return container;
+  return container ? `container/${container}/${name}` : query.get("address");
 }

@@ -55,7 +55,7 @@ function claim(
   };
 }
 
-/** A container attached with a claim; its address. */
+/** A container attached with a claim; its guest, as a listener names it. */
 async function attach(container: string, claimName: string, where = config, interfaceName = "eth0") {
   const added = await daemon.cni("ADD", container, {
     config: where,
@@ -63,10 +63,11 @@ async function attach(container: string, claimName: string, where = config, inte
     args: `IPAM_CLAIM=default/${claimName}`,
   });
   expect(added.code, added.stdout).toBe(0);
-  return added.json().ips[0].address.split("/")[0] as string;
+  return `container/${container}/${interfaceName}`;
 }
 
-const asked = (source: string, path: string, of = "blue") => server.ask(path, { network: of, source });
+const asked = (subject: string, path: string, of = "blue") =>
+  server.ask(path, { network: of, subject, source: null });
 
 test("a guest gets user-data, vendor-data, keys, free metadata and host name that its claim names, in every tree", async () => {
   await apply(
@@ -84,21 +85,21 @@ test("a guest gets user-data, vendor-data, keys, free metadata and host name tha
       hostname: "web.example.org",
     }),
   );
-  const address = await attach("web-1", "web");
-  const metaData = (await asked(address, "/openstack/latest/meta_data.json")).json();
+  const guest = await attach("web-1", "web");
+  const metaData = (await asked(guest, "/openstack/latest/meta_data.json")).json();
   expect(metaData).toMatchObject({
     hostname: "web.example.org",
     public_keys: { authorized_keys: KEY_1, "authorized_keys-2": KEY_2 },
     meta: { region: "north" },
   });
-  expect((await asked(address, "/openstack/latest/user_data")).text).toBe(SECRET_TEXT);
-  expect((await asked(address, "/openstack/latest/vendor_data.json")).text).toContain("cloud-config");
-  expect((await asked(address, "/latest/user-data")).text).toBe(SECRET_TEXT);
-  expect((await asked(address, "/latest/meta-data/public-keys/0/openssh-key")).text).toBe(KEY_1);
-  expect((await asked(address, "/latest/meta-data/local-hostname")).text).toBe("web.example.org");
-  expect((await asked(address, "/nocloud/user-data")).text).toBe(SECRET_TEXT);
-  expect((await asked(address, "/nocloud/vendor-data")).text).toBe("#cloud-config\n{}\n");
-  expect((await asked(address, "/nocloud/meta-data")).text).toContain(KEY_2);
+  expect((await asked(guest, "/openstack/latest/user_data")).text).toBe(SECRET_TEXT);
+  expect((await asked(guest, "/openstack/latest/vendor_data.json")).text).toContain("cloud-config");
+  expect((await asked(guest, "/latest/user-data")).text).toBe(SECRET_TEXT);
+  expect((await asked(guest, "/latest/meta-data/public-keys/0/openssh-key")).text).toBe(KEY_1);
+  expect((await asked(guest, "/latest/meta-data/local-hostname")).text).toBe("web.example.org");
+  expect((await asked(guest, "/nocloud/user-data")).text).toBe(SECRET_TEXT);
+  expect((await asked(guest, "/nocloud/vendor-data")).text).toBe("#cloud-config\n{}\n");
+  expect((await asked(guest, "/nocloud/meta-data")).text).toContain(KEY_2);
 });
 
 test("user-data is passed on byte for byte", async () => {
@@ -107,22 +108,22 @@ test("user-data is passed on byte for byte", async () => {
     { ...secret("gz", {}), data: { userdata: bytes.toString("base64") } },
     claim("gz", { "user-data": "secret/gz" }),
   );
-  const address = await attach("gz-1", "gz");
-  const answer = await asked(address, "/openstack/latest/user_data");
+  const guest = await attach("gz-1", "gz");
+  const answer = await asked(guest, "/openstack/latest/user_data");
   expect(answer.headers["content-length"]).toBe(String(bytes.length));
   expect(answer.text).toBe(bytes.toString());
 });
 
 test("a change takes effect soon, and deleted content is no longer served", async () => {
   await apply(secret("edited", { "user-data": "one" }), claim("edited", { "user-data": "secret/edited" }));
-  const address = await attach("edited-1", "edited");
-  const now = async () => (await asked(address, "/openstack/latest/user_data")).text;
+  const guest = await attach("edited-1", "edited");
+  const now = async () => (await asked(guest, "/openstack/latest/user_data")).text;
   expect(await now()).toBe("one");
   await apply(secret("edited", { "user-data": "two" }));
   await until(async () => (await now()) === "two", "the new text");
   await apply(claim("edited", { "user-data": "" }));
   await until(
-    async () => (await asked(address, "/openstack/latest/user_data")).status === 404,
+    async () => (await asked(guest, "/openstack/latest/user_data")).status === 404,
     "no text",
     3_000,
   );
@@ -130,7 +131,7 @@ test("a change takes effect soon, and deleted content is no longer served", asyn
   await until(async () => (await now()) === "two", "the text again");
   await daemon.post("/v1/delete", { objects: [{ kind: "Secret", metadata: { name: "edited" } }] });
   await until(
-    async () => (await asked(address, "/openstack/latest/user_data")).status === 404,
+    async () => (await asked(guest, "/openstack/latest/user_data")).status === 404,
     "no text",
     3_000,
   );
@@ -143,17 +144,16 @@ test("each guest gets the content of its own claim, and one without a claim gets
       secret(`own-${name}`, { "user-data": name }),
       claim(`own-${name}`, { "user-data": `secret/own-${name}` }),
     );
-  const addresses = await Promise.all(names.map((name) => attach(`own-${name}-1`, `own-${name}`)));
+  const guests = await Promise.all(names.map((name) => attach(`own-${name}-1`, `own-${name}`)));
   const texts = await Promise.all(
     Array.from(
       { length: 60 },
-      async (_, n) => (await asked(addresses[n % 3] as string, "/openstack/latest/user_data")).text,
+      async (_, n) => (await asked(guests[n % 3] as string, "/openstack/latest/user_data")).text,
     ),
   );
   expect(texts).toEqual(Array.from({ length: 60 }, (_, n) => names[n % 3]));
-  const plain = await daemon.cni("ADD", "plain", { config });
-  const source = plain.json().ips[0].address.split("/")[0];
-  expect((await asked(source, "/openstack/latest/user_data")).status).toBe(404);
+  expect((await daemon.cni("ADD", "plain", { config })).code).toBe(0);
+  expect((await asked("container/plain/eth0", "/openstack/latest/user_data")).status).toBe(404);
 });
 
 test("a container that takes over another's claim, address and all gets what that claim names, not what its former one did", async () => {
@@ -165,8 +165,8 @@ test("a container that takes over another's claim, address and all gets what tha
   );
   for (let turn = 0; turn < 10; turn += 1) {
     const name = turn % 2 === 0 ? "first" : "second";
-    const address = await attach("turns", name);
-    expect((await asked(address, "/openstack/latest/user_data")).text).toBe(name);
+    const guest = await attach("turns", name);
+    expect((await asked(guest, "/openstack/latest/user_data")).text).toBe(name);
     await daemon.cni("DEL", "turns", { config });
   }
 });
@@ -179,12 +179,12 @@ test("a VM on two networks gets the same on both, from the first claim that defi
   );
   const blue = await attach("two-1", "two.blue");
   const other = await attach("two-1", "two.red", red, "eth1");
-  for (const [source, of] of [
+  for (const [guest, of] of [
     [blue, "blue"],
     [other, "red"],
   ] as const) {
-    expect((await asked(source, "/openstack/latest/user_data", of)).text).toBe("of two");
-    expect((await asked(source, "/openstack/latest/meta_data.json", of)).json().public_keys).toEqual({
+    expect((await asked(guest, "/openstack/latest/user_data", of)).text).toBe("of two");
+    expect((await asked(guest, "/openstack/latest/meta_data.json", of)).json().public_keys).toEqual({
       keys: KEY_1,
     });
   }
@@ -204,10 +204,10 @@ test("a missing object leaves the other content, and the log names claim, annota
       "public-keys": "secret/half/keys",
     }),
   );
-  const address = await attach("half-1", "half");
+  const guest = await attach("half-1", "half");
   for (let n = 0; n < 3; n += 1) {
-    expect((await asked(address, "/openstack/latest/user_data")).status).toBe(404);
-    expect((await asked(address, "/openstack/latest/meta_data.json")).json().public_keys).toEqual({
+    expect((await asked(guest, "/openstack/latest/user_data")).status).toBe(404);
+    expect((await asked(guest, "/openstack/latest/meta_data.json")).json().public_keys).toEqual({
       keys: KEY_1,
     });
   }
@@ -254,17 +254,17 @@ describe("the identity socket", () => {
 
 test("content outlives a kill of the daemon, and is in a backup that a rebuild continues with", async () => {
   await apply(secret("kept", { "user-data": "kept" }), claim("kept", { "user-data": "secret/kept" }));
-  const address = await attach("kept-1", "kept");
+  const guest = await attach("kept-1", "kept");
   const { folder, log } = daemon;
   await daemon.end("SIGKILL");
   daemon = await TestDaemon.start({ folder });
-  const now = async () => (await asked(address, "/openstack/latest/user_data")).text;
+  const now = async () => (await asked(guest, "/openstack/latest/user_data")).text;
   await until(async () => (await now()) === "kept", "the content again");
   const backup = join(daemon.folder, "backup.db");
   expect((await daemon.cli("backup", backup)).code).toBe(0);
   expect(statSync(backup).mode & 0o777).toBe(0o600);
   await daemon.post("/v1/delete", { objects: [{ kind: "Secret", metadata: { name: "kept" } }] });
-  await until(async () => (await asked(address, "/openstack/latest/user_data")).status === 404, "no text");
+  await until(async () => (await asked(guest, "/openstack/latest/user_data")).status === 404, "no text");
   const rebuilt = await daemon.cli("rebuild", "--from", backup, "--replace");
   expect(rebuilt.code, rebuilt.stderr).toBe(0);
   await until(async () => (await now()) === "kept", "the content of the backup");

@@ -255,7 +255,7 @@ function rawStatus(target: string): Promise<number> {
       socket.destroy();
     });
     socket.on("error", reject);
-    const head = `GET ${target} HTTP/1.1\r\nHost: x\r\nX-Holdfast-Network: blue\r\nX-Holdfast-Source: 10.10.0.5\r\n\r\n`;
+    const head = `GET ${target} HTTP/1.1\r\nHost: x\r\nX-Holdfast-Network: blue\r\nX-Holdfast-Subject: container/10.10.0.5/net1\r\n\r\n`;
     socket.write(Buffer.from(head, "latin1"));
   });
 }

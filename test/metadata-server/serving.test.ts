@@ -98,7 +98,7 @@ describe("the asking guest", () => {
 
   test.each([
     ["no network", { network: null }],
-    ["no source", { source: null }],
+    ["no subject", { subject: null }],
     ["an empty network", { network: "" }],
     ["two networks", { lines: [["X-Holdfast-Network", "red"]] }],
     ["two sources", { lines: [["x-holdfast-source", "10.10.0.5"]] }],
@@ -145,7 +145,7 @@ describe("the body of a request", () => {
     const body = Buffer.alloc((64 << 10) + 1, "a");
     expect((await server.ask("/openstack/latest/password", { method: "POST", body })).status).toBe(413);
     const raw = await rawRequest(
-      `POST /openstack/latest/password HTTP/1.1\r\nHost: x\r\nX-Holdfast-Network: blue\r\nX-Holdfast-Source: 10.10.0.5\r\nTransfer-Encoding: chunked\r\n\r\n10001\r\n${"a".repeat(0x10001)}\r\n0\r\n\r\n`,
+      `POST /openstack/latest/password HTTP/1.1\r\nHost: x\r\nX-Holdfast-Network: blue\r\nX-Holdfast-Subject: container/10.10.0.5/net1\r\nTransfer-Encoding: chunked\r\n\r\n10001\r\n${"a".repeat(0x10001)}\r\n0\r\n\r\n`,
     );
     expect(raw).toMatch(/^HTTP\/1\.1 413 /);
   });
@@ -153,7 +153,7 @@ describe("the body of a request", () => {
   test("may end in the middle without harm to others", async () => {
     const socket = connect(server.socket);
     socket.write(
-      "POST /openstack/latest/password HTTP/1.1\r\nHost: x\r\nX-Holdfast-Network: blue\r\nX-Holdfast-Source: 10.10.0.5\r\nContent-Length: 10\r\n\r\nabc",
+      "POST /openstack/latest/password HTTP/1.1\r\nHost: x\r\nX-Holdfast-Network: blue\r\nX-Holdfast-Subject: container/10.10.0.5/net1\r\nContent-Length: 10\r\n\r\nabc",
     );
     await pause(50);
     socket.destroy();
@@ -169,7 +169,7 @@ describe("the body of a request", () => {
     ["a space before the colon", "X-A : b\r\n"],
   ])("is refused with %s", async (_, header) => {
     const raw = await rawRequest(
-      `POST / HTTP/1.1\r\nHost: x\r\nX-Holdfast-Network: blue\r\nX-Holdfast-Source: 10.10.0.5\r\n${header}\r\n0\r\n\r\n`,
+      `POST / HTTP/1.1\r\nHost: x\r\nX-Holdfast-Network: blue\r\nX-Holdfast-Subject: container/10.10.0.5/net1\r\n${header}\r\n0\r\n\r\n`,
     );
     expect(raw).toMatch(/^HTTP\/1\.1 4\d\d /);
     expect(raw.split("HTTP/1.1 ")).toHaveLength(2);

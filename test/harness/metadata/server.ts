@@ -101,8 +101,8 @@ export interface Asked {
   readonly method?: string;
   readonly network?: string | null;
   readonly source?: string | null;
-  /** Default: as from a listener of the release before, which names none. */
-  readonly subject?: string;
+  /** Default: net1 of a container that is called as its address; null: none is named. */
+  readonly subject?: string | null;
   /** Header lines of the guest, as they are. */
   readonly lines?: readonly (readonly [name: string, value: string])[];
   readonly body?: string | Buffer;
@@ -125,10 +125,11 @@ export function ask(
   target: string,
   { method = "GET", network = "blue", source = "10.10.0.5", subject, lines = [], body }: Asked = {},
 ): Promise<Answered> {
+  const guest = subject === undefined ? `container/${source}/net1` : subject;
   const raw = ["host", "169.254.169.254"];
   if (network !== null) raw.push(LISTENER_HEADERS.network, network);
   if (source !== null) raw.push(LISTENER_HEADERS.source, source);
-  if (subject !== undefined) raw.push(LISTENER_HEADERS.subject, subject);
+  if (guest !== null) raw.push(LISTENER_HEADERS.subject, guest);
   for (const [name, value] of lines) raw.push(name, value);
   if (body !== undefined) raw.push("content-length", String(Buffer.byteLength(body)));
   return new Promise((resolve, reject) => {

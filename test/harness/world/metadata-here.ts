@@ -6,7 +6,10 @@ import type { Connect } from "../../../kube/kube-api.ts";
 import { MetadataServer } from "../../../metadata/server/metadata-server.ts";
 import { loadMetadataSettings, type MetadataSettings } from "../../../metadata/server/settings.ts";
 import { newFolder, type ServedDaemon } from "../daemon.ts";
+import type { KubeObject } from "../kube-api.ts";
 import type { TestTime } from "../wait.ts";
+import { optionsOf } from "./guests.ts";
+import type { Network } from "./network.ts";
 
 export type MetadataFlags = Partial<Record<keyof MetadataSettings | "kubeconfig", unknown>>;
 
@@ -44,23 +47,20 @@ export class MetadataHere {
     return here;
   }
 
-  /** The status of what it answers the guest behind an address of a network, as a listener passes its request on. */
-  async statusFor(
-    network: string,
-    address: string,
-    path = "/openstack/latest/meta_data.json",
-  ): Promise<number> {
-    return (await this.answerFor(network, address, path)).status;
+  /** The status of what it answers an interface of a pod on a network, as a listener passes its request on. */
+  async statusFor(network: Network, pod: KubeObject, ifname?: string): Promise<number> {
+    return (await this.answerFor(network, pod, "/openstack/latest/meta_data.json", ifname)).status;
   }
 
-  /** The same with the text. */
+  /** The same with the text; without a name: the interface that KubeVirt makes for the network. */
   answerFor(
-    network: string,
-    address: string,
+    network: Network,
+    pod: KubeObject,
     path: string,
+    ifname = optionsOf(network).ifname,
   ): Promise<{ readonly status: number; readonly body: string }> {
-    const [source = ""] = address.split("/");
-    const headers = { "x-holdfast-network": network, "x-holdfast-source": source };
+    const subject = `container/sandbox-${pod.metadata.uid}/${ifname}`;
+    const headers = { "x-holdfast-network": network.name, "x-holdfast-subject": subject };
     const answered = new Promise<{ status: number; body: string }>((resolve, reject) => {
       const sent = request({ socketPath: this.socket, path, headers, agent: false }, (answer) => {
         let body = "";

@@ -55,7 +55,7 @@ export class Guests {
     return known;
   }
 
-  /** A guest asks who it is, over its own port; or as a listener of an earlier release, which knew addresses only. */
+  /** A guest asks who it is, over its own port; or by its address alone, as behind a Service of one network. */
   async whoAmI(machine: Machine, one: Interface, by: "attachment" | "address"): Promise<void> {
     const { counts } = this.#world;
     const subject = this.#subject(machine, one, by);

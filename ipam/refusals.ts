@@ -180,7 +180,7 @@ export const REFUSALS = {
   ADDRESS_EXCLUDED: {
     cniCode: 122,
     say: "{address} is excluded in network {network}",
-    hint: "network, broadcast and gateway addresses, excludeSubnets and the address reserved for metadata are never given; ask for another address",
+    hint: "network, broadcast and gateway addresses and excludeSubnets are never given; ask for another address",
     claimReason: "RequestedIPOutsideSubnet",
   },
   REQUEST_MISMATCH: {

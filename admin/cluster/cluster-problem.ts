@@ -1,6 +1,6 @@
 /**
  * The server's certificate is not accepted:
- * https://nodejs.org/docs/latest-v20.x/api/tls.html#x509-certificate-error-codes
+ * https://nodejs.org/docs/latest-v24.x/api/tls.html#x509-certificate-error-codes
  */
 const CERTIFICATE_ERRORS: ReadonlySet<string> = new Set([
   "CERT_CHAIN_TOO_LONG",

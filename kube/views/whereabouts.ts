@@ -7,7 +7,7 @@ export interface WhereaboutsEntry {
   readonly address: Address;
   /** The pod's sandbox; "" when the entry has none. */
   readonly containerId: string;
-  /** "": an older release, which did not record it. */
+  /** "": an older release of whereabouts, which did not record it. */
   readonly interface: string;
   /** null: the entry names no pod. */
   readonly pod: { readonly namespace: string; readonly name: string } | null;

@@ -387,14 +387,14 @@ const CASES: readonly (readonly [
     { podGoneReleaseSeconds: 900 },
   ],
   [
-    "an earlier release recorded no node, and nobody saw the pod end",
+    "made by hand without a node, or imported when the pod named none, and nobody saw the pod end",
     allocation(POD),
     { pod: ABSENT, node: LOST_NODE },
     "keep container-may-run",
     { podGoneReleaseSeconds: 900 },
   ],
   [
-    "an earlier release recorded no node, and the pod still says it",
+    "made by hand without a node, or imported when the pod named none, and the pod names one now",
     allocation(POD),
     { pod: present(pod()) },
     "record node-not-recorded",

@@ -103,7 +103,7 @@ class SweptCluster {
     await this.sweeper.carryOutDue(signal);
   }
 
-  /** Without an attachment it is one from before Holdfast, of a pod on `node`; null: an earlier release recorded none. */
+  /** Without an attachment it is one from before Holdfast, of a pod on `node`; null: whoever recorded it knew none. */
   allocate(
     owner: AllocationOwner,
     attachment: AllocationAttachment | null = null,
@@ -366,7 +366,7 @@ test("a controller that was started after the end of a pod from before Holdfast 
   expect(cluster.api.writes).toHaveLength(0);
 });
 
-test("an address that an earlier release has recorded without its node gets it while the pod lives", async () => {
+test("an address that was recorded without its node, by hand or when its pod named none, gets it while the pod lives", async () => {
   const cluster = new SweptCluster();
   cluster.node("True");
   cluster.allocate(POD, null, null);

@@ -62,13 +62,13 @@ test("an imported pod that is force-deleted keeps its address until its node is 
     annotations: annotations("10.55.0.7"),
   });
   await world.becomes("forced", "10.55.0.7/24", "Bound");
-  // Recorded by an earlier release, which said nothing of the node.
-  const older = await world.kubevirt.createPod(NAMESPACE, "older", { node: "n2" });
-  await world.allocate("forced", "10.55.0.8/24", podOwner(older));
+  // Recorded by hand, without its node.
+  const byHand = await world.kubevirt.createPod(NAMESPACE, "by-hand", { node: "n2" });
+  await world.allocate("forced", "10.55.0.8/24", podOwner(byHand));
   const nodeOf = async (address: string) => (await world.allocation("forced", address))?.status.node;
   expect(await nodeOf("10.55.0.7/24")).toBe("n2");
   await world.until(async () => (await nodeOf("10.55.0.8/24")) === "n2", "its node to be recorded");
-  for (const pod of [forced, older]) await world.kubevirt.removePod(pod);
+  for (const pod of [forced, byHand]) await world.kubevirt.removePod(pod);
   for (const host of [7, 8]) await world.stays("forced", `10.55.0.${host}/24`);
   await world.kubevirt.deleteNode("n2");
   for (const host of [7, 8]) await world.becomes("forced", `10.55.0.${host}/24`, "Cooling");

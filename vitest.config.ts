@@ -4,7 +4,8 @@ import { defineConfig } from "vitest/config";
 const LAYERS = {
   // Pure code, and the stores over real SQLite. Runs on any system.
   fast: ["admin", "claims", "conversations", "ipam", "metadata", "platform", "store"],
-  // Daemons, controllers and metadata servers in the test's process, over an API server in memory, in virtual time.
+  // Daemons, controllers and metadata servers in the test's process, over an API server in memory, in virtual time
+  // but where a process or a library has timers of its own.
   worlds: ["cluster", "controller", "machines", "metadata-kube"],
   // The shipped binaries, and the simulation.
   process: ["cli", "cni", "identity", "network", "shim", "simulation/{actors,engine,machine,mutants,oracle}"],

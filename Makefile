@@ -5,7 +5,7 @@
 # make test-all   what CI runs: also real API servers, Open vSwitch, OVN, haproxy, systemd, podman, kills and full disks; root
 # make simulate SEED= STEPS= NODES= FOUND= STORY=   a cluster in one process, everything decided by the seed (docs/simulation.md)
 # make soak MINUTES=30 SEED= NODES=   real daemons, controllers and API server, load and faults (docs/soak.md); root
-# make format  what Biome can mend, and the lists of settings in docs/
+# make format  what Biome can fix, and the lists of settings in docs/
 # make bench   the numbers of bench/README.md, measured here and now
 # make release   what clusterctl installs: dist/release/ipam-components.yaml, metadata.yaml
 # make install PREFIX=/usr/local DESTDIR=   the built files, the plugin binary into CNI_BIN, the units into UNITS and

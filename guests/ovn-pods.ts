@@ -103,7 +103,7 @@ export class OvnPods {
     const shown = await linksIn(OWN_NAMESPACE, link);
     if (shown.kind === "unreadable") return pending(`${link} cannot be looked at: ${shown.why}`);
     const [found] = shown.links;
-    if (found?.ifindex !== port.ifindex) return pending(`${link} is made anew at this moment`);
+    if (found?.ifindex !== port.ifindex) return pending(`${link} is being created again`);
     return { name: link, ifindex: found.ifindex, kind: found.linkinfo?.info_kind ?? "" };
   }
 

@@ -103,7 +103,7 @@ function notRecorded({ key }: SnapshotPod, network: string, addresses: readonly 
   return {
     invariant: "I2",
     message: `${first} and ${others.length} other addresses of network ${network}, in use by pod ${key} as it reports, have no IPAllocation`,
-    hint: "an interface has one address of each subnet; holdfast import --dry-run --kubeconfig tells why they are not recorded, and the pod's annotations who claims them",
+    hint: "an interface has one address of each subnet; holdfast import --dry-run --kubeconfig shows why they are not recorded, and the pod's annotations show who claims them",
   };
 }
 

@@ -27,7 +27,7 @@ export function addRelease(program: Command, clock: Clock): void {
       "--moved <cluster>",
       "everything held for machines of this cluster of Cluster API (namespace/name), which is not here any more",
     )
-    .option("--dry-run", "with --moved: only tells what would be released")
+    .option("--dry-run", "with --moved: only shows what would be released")
     .option("--force", "also when it is in use or claimed, with everything its holder has on this network")
     .action(async (address: string | undefined, options: Options, command: Command) => {
       const { moved } = options;
@@ -79,7 +79,7 @@ async function onlyNetworkOf(clock: Clock, client: Client, address: string): Pro
   const [first] = networks;
   if (first === undefined) {
     throw new CommandError(`nobody holds ${address}, so there is nothing to release`, {
-      hint: `holdfast history ${address} tells who had it`,
+      hint: `holdfast history ${address} shows who had it`,
     });
   }
   if (networks.length > 1) {

@@ -81,7 +81,7 @@ const RETRY_MS_MAX = 120_000;
 
 /** For claims, the same for all of them and until it is over: the pool's condition names what is waited for. */
 const NOT_IMPORTED =
-  "what was in use before is recorded first; the condition Ready of the AddressPool tells what is missing";
+  "what was in use before is recorded first; the condition Ready of the AddressPool shows what is missing";
 const UNSEEN = "what machines have of it already is not known yet";
 
 /** Every AddressPool: whether it gives addresses and which, what it keeps for claims to come, and what it shows. */
@@ -226,7 +226,7 @@ export class Pools {
 
   #whyUnrecorded({ view: { network }, definition, object, ledger }: Evaluated): string | null {
     if (!isImported(object, sourcesOf(this.#options.definitions, network, null)))
-      return `network ${network} is not imported yet: what was in use of it before is recorded first; if it does not end, the log of the controller tells why`;
+      return `network ${network} is not imported yet: what was in use of it before is recorded first; if it does not end, the log of the controller shows why`;
     return ledger?.network === describeNetwork(network, definition) ? ledger.unrecorded.awaited : UNSEEN;
   }
 

@@ -48,7 +48,7 @@ export const CONTROLLER_SETTINGS = {
     min: 0,
     max: 604_800,
     default: 600,
-    meaning: "how much longer than its rest a released address keeps its object",
+    meaning: "how long after its cool-down a released address keeps its object",
   },
   podGoneReleaseSeconds: {
     type: "number",

@@ -14,13 +14,13 @@ export const DAEMON_SETTINGS = {
     type: "socket",
     default: "/run/holdfast/holdfast.sock",
     meaning: "unix socket served, mode 0600",
-    more: "Tell the plugin binary too, in `/etc/holdfast/shim.conf`",
+    more: "Set it for the plugin binary too, in `/etc/holdfast/shim.conf`",
   },
   identitySocket: {
     type: "socket",
     orEmpty: true,
     otherwise: "identity.sock beside the other socket",
-    meaning: "a second socket, which only tells who is behind an address; off: none",
+    meaning: "a second socket, which only reports who is behind an address; off: none",
     more: "`holdfast metadata` asks there. A `.generation` file is beside it",
   },
   identityGroup: {
@@ -34,7 +34,7 @@ export const DAEMON_SETTINGS = {
     type: "folder",
     otherwise: "spool in the state folder",
     meaning: "folder in which the plugin binary leaves what it could not deliver",
-    more: "Tell the plugin binary too",
+    more: "Set it for the plugin binary too",
   },
   node: {
     type: "name",

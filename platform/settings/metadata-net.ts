@@ -17,7 +17,7 @@ export const METADATA_NET_SETTINGS = {
   balancersSocket: {
     type: "socket",
     default: BALANCERS_SOCKET_DEFAULT,
-    meaning: "socket of holdfast metadata that tells the balancers of OVN-Kubernetes networks",
+    meaning: "socket of holdfast metadata that reports the balancers of OVN-Kubernetes networks",
   },
   ovnNorthbound: {
     type: "socket",

@@ -52,7 +52,7 @@ export function choosePorts(ports: readonly AdmittedPort[], known: (port: PortRe
 function whyNot({ link, ifindex }: PortRef): string | null {
   const now = linkIndex(link);
   if (now === null) return `its link ${link} is gone`;
-  if (now !== ifindex) return `its link ${link} was made anew`;
+  if (now !== ifindex) return `its link ${link} was created again`;
   // nft would take the number for the name.
   if (existsSync(`/sys/class/net/${ifindex}`))
     return `there is a link named "${ifindex}", which is the index of ${link}; rename it`;

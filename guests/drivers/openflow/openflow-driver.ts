@@ -305,7 +305,7 @@ function isNumbered(port: OvsPort | undefined, bridge: string): boolean {
 function whyNot({ link, ifindex }: PortRef, found: OvsPort | undefined, bridge: string): string | null {
   if (found === undefined) return `${link} is no port of Open vSwitch any more`;
   if (found.bridge !== bridge) return `${link} is a port of ${found.bridge} now`;
-  if (hostLink(link)?.ifindex !== ifindex) return `its link ${link} was made anew`;
+  if (hostLink(link)?.ifindex !== ifindex) return `its link ${link} was created again`;
   if (found.ofport === null) return `Open vSwitch gives ${link} no number: ${found.error ?? "not yet"}`;
   return found.ifindex === ifindex ? null : `Open vSwitch has not opened ${link} yet`;
 }

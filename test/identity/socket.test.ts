@@ -2,7 +2,7 @@
 import { existsSync, readFileSync, statSync } from "node:fs";
 import { connect } from "node:net";
 import { join } from "node:path";
-import { expect } from "vitest";
+import { describe, expect } from "vitest";
 import {
   network,
   newFolder,
@@ -12,6 +12,7 @@ import {
   TestDaemon,
   test,
 } from "../cni/fixtures.ts";
+import { skippedFor } from "../harness/needs.ts";
 import { untilSaid } from "../harness/wait.ts";
 import { askIdentity, askSocket, identitySocket } from "./ask.ts";
 
@@ -37,46 +38,55 @@ processTest(
   },
 );
 
-processTestWith({ args: ["--identity-group", GROUP] })("for a group by name", async ({ daemon }) => {
-  const { gid } = statSync(identitySocket(daemon));
-  expect({ mode: mode(identitySocket(daemon)), gid }).toEqual({ mode: 0o660, gid: GID });
-  expect(mode(daemon.socket)).toBe(0o600);
-});
+const reason = skippedFor(process.getuid?.() === 0 ? null : "needs root, to give a socket to a group");
+describe.skipIf(reason !== null)("the identity socket with a group", () => {
+  processTestWith({ args: ["--identity-group", GROUP] })(
+    "may be used by a group given by name",
+    async ({ daemon }) => {
+      const { gid } = statSync(identitySocket(daemon));
+      expect({ mode: mode(identitySocket(daemon)), gid }).toEqual({ mode: 0o660, gid: GID });
+      expect(mode(daemon.socket)).toBe(0o600);
+    },
+  );
 
-processTestWith({ env: { HOLDFAST_IDENTITY_GROUP: String(GID) } })("and by number", async ({ daemon }) => {
-  expect(statSync(identitySocket(daemon)).gid).toBe(GID);
-  // A socket that was left behind by a kill is replaced, with the same rights.
-  await restart(daemon, "SIGKILL", ["--identity-group", GROUP]);
-  expect({ mode: mode(identitySocket(daemon)), gid: statSync(identitySocket(daemon)).gid }).toEqual({
-    mode: 0o660,
-    gid: GID,
+  processTestWith({ env: { HOLDFAST_IDENTITY_GROUP: String(GID) } })(
+    "may be used by a group given by number",
+    async ({ daemon }) => {
+      expect(statSync(identitySocket(daemon)).gid).toBe(GID);
+      // A socket that was left behind by a kill is replaced, with the same rights.
+      await restart(daemon, "SIGKILL", ["--identity-group", GROUP]);
+      expect({ mode: mode(identitySocket(daemon)), gid: statSync(identitySocket(daemon)).gid }).toEqual({
+        mode: 0o660,
+        gid: GID,
+      });
+    },
+  );
+
+  /** As the shipped unit runs it: root without the right to give files away. */
+  const without = ["setpriv", "--bounding-set=-chown", "--inh-caps=-chown"];
+
+  processTestWith({ args: ["--identity-group", GROUP], wrapper: [...without, `--groups=${GID}`] })(
+    "is given to the group by a daemon without CAP_CHOWN that is in it",
+    async ({ daemon }) => {
+      const { gid } = statSync(identitySocket(daemon));
+      expect({ mode: mode(identitySocket(daemon)), gid }).toEqual({ mode: 0o660, gid: GID });
+    },
+  );
+
+  test("that cannot be given to it ends the start, with what is missing", async () => {
+    const folder = newFolder();
+    const args = ["--identity-group", GROUP];
+    const daemon = await TestDaemon.start({
+      folder,
+      args,
+      wrapper: [...without, "--clear-groups"],
+      wait: false,
+    });
+    await new Promise((resolve) => daemon.process.once("close", resolve));
+    expect(daemon.process.exitCode).toBe(1);
+    await untilSaid(() => daemon.log, "SupplementaryGroups=");
+    await daemon.stop();
   });
-});
-
-/** As the shipped unit runs it: root without the right to give files away. */
-const without = ["setpriv", "--bounding-set=-chown", "--inh-caps=-chown"];
-
-processTestWith({ args: ["--identity-group", GROUP], wrapper: [...without, `--groups=${GID}`] })(
-  "a daemon without CAP_CHOWN gives it to a group that it is in",
-  async ({ daemon }) => {
-    const { gid } = statSync(identitySocket(daemon));
-    expect({ mode: mode(identitySocket(daemon)), gid }).toEqual({ mode: 0o660, gid: GID });
-  },
-);
-
-test("a start that cannot give the socket to its group fails, and says what is missing", async () => {
-  const folder = newFolder();
-  const args = ["--identity-group", GROUP];
-  const daemon = await TestDaemon.start({
-    folder,
-    args,
-    wrapper: [...without, "--clear-groups"],
-    wait: false,
-  });
-  await new Promise((resolve) => daemon.process.once("close", resolve));
-  expect(daemon.process.exitCode).toBe(1);
-  await untilSaid(() => daemon.log, "SupplementaryGroups=");
-  await daemon.stop();
 });
 
 processTestWith({ args: ["--identity-socket", "off"] })("off: there is none", async ({ daemon }) => {

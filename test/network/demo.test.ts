@@ -4,7 +4,7 @@ import { readdirSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { expect, test } from "vitest";
-import { run } from "../harness/daemon.ts";
+import { cleanEnv, run } from "../harness/daemon.ts";
 import { whyNotReal } from "./containers.ts";
 
 const DEMO = join(import.meta.dirname, "../../examples/demo/run.mjs");
@@ -56,7 +56,7 @@ test("the demo exits 1, names the step and removes everything when anything diff
 
 test("an interrupted demo removes everything", async () => {
   const before = demoFolders();
-  const child = spawn(process.execPath, [DEMO]);
+  const child = spawn(process.execPath, [DEMO], { env: cleanEnv() });
   let stdout = "";
   child.stdout.on("data", (chunk) => {
     stdout += chunk;

@@ -5,25 +5,36 @@ import { resolve } from "node:path";
 import { build } from "esbuild";
 import { writeSupplyChain } from "./supply.mjs";
 
+/** A plugin that puts nothing in the place of the modules that `filter` matches, where a file that ends so imports them. */
+function leaveOut(filter, importerEnd = "") {
+  const namespace = `nothing for ${importerEnd}`;
+  return {
+    name: namespace,
+    setup({ onResolve, onLoad }) {
+      onResolve({ filter }, ({ path, importer }) =>
+        importer.endsWith(importerEnd) ? { path, namespace } : undefined,
+      );
+      onLoad({ filter: /^/, namespace }, () => ({ contents: "module.exports = {};" }));
+    },
+  };
+}
+
 /**
  * Of @kubernetes/client-node we use the kubeconfig and its credentials. The same module imports what it needs for clients, proxies and a
  * model of every Kubernetes object, none of which is called: half of a bundle, and 5 to 10 MB of memory of a process.
  */
-const withoutUnusedClients = {
-  name: "without unused clients",
-  setup(build) {
-    const unused = /^(undici|hpagent|socks|socks-proxy-agent|\.\/gen\/index\.js|\.\/middleware\.js)$/;
-    build.onResolve({ filter: unused }, ({ importer }) =>
-      importer.endsWith("/@kubernetes/client-node/dist/config.js")
-        ? { path: "empty", namespace: "unused" }
-        : undefined,
-    );
-    build.onLoad({ filter: /.*/, namespace: "unused" }, () => ({ contents: "module.exports = {};" }));
-  },
-};
+const WITHOUT_CLIENTS = leaveOut(
+  /^(undici|hpagent|socks|socks-proxy-agent|\.\/gen\/index\.js|\.\/middleware\.js)$/,
+  "/@kubernetes/client-node/dist/config.js",
+);
+/**
+ * Commander can run subcommands that are programs of their own, and loads what starts processes, sockets and streams for
+ * it: a tenth of the start of a command line that has no such subcommand.
+ */
+const WITHOUT_CHILD_PROCESSES = leaveOut(/^node:child_process$/, "/commander/lib/command.js");
 
 const common = {
-  plugins: [withoutUnusedClients],
+  plugins: [WITHOUT_CLIENTS],
   bundle: true,
   platform: "node",
   target: "node24",
@@ -37,18 +48,6 @@ const common = {
   // CommonJS has __dirname and __filename for what is import.meta.* in the source tree.
   define: { "import.meta.dirname": "__dirname", "import.meta.filename": "__filename" },
   logLevel: "warning",
-};
-
-/**
- * Commander can run subcommands that are programs of their own, and loads what starts processes, sockets and streams for
- * it: a tenth of the start of a command line that has no such subcommand.
- */
-const WITHOUT_CHILD_PROCESSES = {
-  name: "without-child-processes",
-  setup: ({ onResolve, onLoad }) => {
-    onResolve({ filter: /^node:child_process$/ }, () => ({ path: "child_process", namespace: "nothing" }));
-    onLoad({ filter: /^/, namespace: "nothing" }, () => ({ contents: "export default {};" }));
-  },
 };
 
 // Some seconds, but half a minute on a machine that does much else.

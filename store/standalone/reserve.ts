@@ -30,8 +30,8 @@ export function reserve(
       const prefixLength = pool.subnetOf(value)?.cidr.prefixLength;
       if (prefixLength === undefined) throw new Error(`candidate ${formatAddress(address)} is in no subnet`);
       const one = { address, prefixLength };
-      if (passOver(ledger, space, owner, address)) return one;
       const taken = insert(ledger, space, owner, one, { adopted: false });
+      if (!taken && passOver(ledger, space, owner, address)) return one;
       transaction.onRollback(space.allocate(address, moveCursor));
       if (taken) return one;
     }
@@ -57,10 +57,10 @@ export function reserveInUse(
   transaction.onRollback(space.allocate(address, false));
 }
 
-/** Returns false unless the address is Bound to an owner that this one succeeds. */
+/** A Bound address passes to an owner that succeeds the present one. Returns whether it did. */
 function passOver(ledger: Ledger, space: NetworkSpace, owner: Owner, address: Address): boolean {
   const row = ledger.sql.allocation.get(space.id, addressBytes(address));
-  if (row?.state !== "Bound" || !succeeds(owner, ownerOf(row))) return false;
+  if (row === undefined || !succeeds(owner, ownerOf(row))) return false;
   endHolding(ledger, row, "used again");
   ledger.sql.passAllocation.run(owner.uid, ledger.context.clock.wallMs(), row.id);
   return true;

@@ -36,8 +36,8 @@ function users(condition: string): string {
 }
 
 export function prepareStatements(db: Database.Database) {
-  // From 3.54 on SQLite prepares a statement with ORDER BY or an aggregate anew at every execution where it compares with
-  // a parameter, for ten times the price; not where it compares with an expression.
+  // From 3.54 on SQLite prepares a statement with ORDER BY, LIMIT or an aggregate anew at every execution where it
+  // compares with a parameter, for ten times the price; not where it compares with an expression.
   const get = <P extends unknown[], R>(sql: string) =>
     db.prepare<P, R>(sql.replaceAll(/([=<>]|LIMIT) \?/g, "$1 +?"));
   const run = <P extends unknown[]>(sql: string) => db.prepare<P>(sql);

@@ -2,8 +2,9 @@ import { join } from "node:path";
 import Fastify from "fastify";
 import { listenOnSocket } from "../platform/socket.ts";
 import { systemClock } from "../platform/time.ts";
-import { openDatabase } from "../store/journal/database-file.ts";
+import { openDatabase } from "../store/journal/files/database-file.ts";
 import { GroupCommit } from "../store/journal/group-commit.ts";
+import { migrate } from "../store/journal/migrations.ts";
 
 /*
  * What no daemon of this kind can be faster than: the same server on a unix socket reads the same request and answers as
@@ -18,7 +19,14 @@ const REST_BYTES = 596 - 64;
 const ANSWER = { cniVersion: "1.0.0", ips: [{ address: "10.0.0.2/8", gateway: "10.0.0.1" }], dns: {} };
 
 const [folder = "."] = process.argv.slice(2);
-const db = openDatabase(folder, systemClock);
+const { db } = openDatabase(folder, {
+  clock: systemClock,
+  bootId: "bench",
+  isRelaxed: false,
+  boot: null,
+  migrate,
+});
+db.pragma("wal_autocheckpoint = 16000");
 db.exec(
   "CREATE TABLE bare (id INTEGER PRIMARY KEY, container_id TEXT NOT NULL UNIQUE, rest TEXT NOT NULL) STRICT",
 );

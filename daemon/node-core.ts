@@ -18,7 +18,7 @@ import { logFailure, PeriodicTask } from "../platform/periodic-task.ts";
 import { ResolverFiles } from "../platform/resolv-conf.ts";
 import type { Clock } from "../platform/time.ts";
 import { WarnOnce } from "../platform/warn-once.ts";
-import { isOfState } from "../store/journal/database-file.ts";
+import { isOfState } from "../store/journal/files/state-files.ts";
 import type { NodeContext } from "../store/node-context.ts";
 import type { NodeStore } from "../store/node-store.ts";
 import { SqliteStore } from "../store/standalone/standalone-store.ts";
@@ -83,6 +83,7 @@ export class NodeCore {
       bootId: machine.bootId,
       bootTimeUs: () => machine.bootTimeUs(),
       hostLocalDirs: settings.hostLocalDirs,
+      bootRecord: `${settings.socket}.state`,
       namespaceGone: (netns) => namespaceState(machine.namespaceIdAt, netns) === "gone",
       namespaceAlive: (netns) => namespaceState(machine.namespaceIdAt, netns) === "alive",
       killPoint: machine.killPoint,

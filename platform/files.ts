@@ -7,6 +7,8 @@ import {
   fsyncSync,
   mkdirSync,
   openSync,
+  renameSync,
+  rmSync,
   writeSync,
 } from "node:fs";
 import { dirname } from "node:path";
@@ -44,6 +46,19 @@ export function writeDurably(path: string, content: Buffer): string {
     closeSync(file);
   }
   return path;
+}
+
+/** Whoever reads the file finds its old content or the new, also after a power failure. For its owner alone. */
+export function replaceDurably(path: string, content: Buffer): void {
+  const partial = `${path}.new`;
+  rmSync(partial, { force: true });
+  try {
+    renameSync(writeDurably(partial, content), path);
+  } catch (error) {
+    rmSync(partial, { force: true });
+    throw error;
+  }
+  syncFolder(dirname(path));
 }
 
 /** Waits until the names in a folder are on the disk. */

@@ -15,6 +15,8 @@ export interface NodeContext {
   bootTimeUs?(): number;
   /** host-local's folders, without a cluster; absent: its default, and those that configurations name. */
   readonly hostLocalDirs?: HostLocalDirs;
+  /** A file outside of the state folder that lives until the next boot; absent: the folder alone says what it had. */
+  readonly bootRecord?: string;
   /** Whether an attachment's network namespace is certainly gone. Unknown is false. */
   namespaceGone(netns: NamespaceIdentity): boolean;
   /** Whether that namespace certainly still exists at its path. Unknown is false; absent: it cannot be determined. */

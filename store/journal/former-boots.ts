@@ -7,6 +7,8 @@ import { type AttachmentRow, attachmentOf } from "./rows.ts";
 
 /** Key under which the database keeps the boot that it last served. */
 export const BOOT = "boot";
+/** In the same table: the name of the node whose journal it is. */
+const NODE = "node";
 /** Attachments ended in one transaction; other work runs in between. */
 const ROWS_PER_STEP = 200;
 
@@ -23,6 +25,16 @@ const ROWS_PER_STEP = 200;
  * A boot ID is evidence of a restart only as long as all processes read the same one. On a system container (LXC,
  * systemd-nspawn) a file of its own lies over the kernel's, and a sandboxed process may see the kernel's beneath it.
  */
+
+/**
+ * A journal says what containers of its node have; under another node's name, as on a disk that was copied or moved, its
+ * releases would be those of containers that run elsewhere. One that does not say whose it is becomes this node's.
+ */
+export function isOfThisNode({ sql, context }: Ledger): boolean {
+  const written = sql.meta.get(NODE)?.value;
+  if (written === undefined) sql.putMeta.run(NODE, context.node);
+  return written === undefined || written === context.node;
+}
 
 /** Ends the attachments of former boots. Those of this boot under another ID are kept, and get its ID. */
 export async function settleFormerBoots(ledger: Ledger, commits: GroupCommit, log: StoreLog): Promise<void> {

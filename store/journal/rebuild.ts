@@ -1,31 +1,30 @@
 import { closeSync, existsSync, fsyncSync, openSync, readSync, rmSync, writeSync } from "node:fs";
 import { join } from "node:path";
 import Database from "better-sqlite3";
-import { acceptRebuild, nativeBinding } from "./database-file.ts";
+import { RefusalError, refuse } from "../../ipam/refusals.ts";
+import type { BootRecord } from "./files/boot-record.ts";
+import { nativeBinding } from "./files/database-file.ts";
+import { acceptRebuild } from "./files/state-files.ts";
 import { migrate, SCHEMA_VERSION } from "./migrations.ts";
 import { prepareStatements } from "./statements.ts";
 
 const COPY_BLOCK_BYTES = 1 << 20;
 
-/** Puts a backup (or, with null, an empty database) in place of one that was put aside. Errors are for operators. */
-export function rebuildFrom(folder: string, backup: string | null): void {
-  if (backup === null) {
-    acceptRebuild(folder, null);
-    return;
-  }
-  const copy = copyOf(folder, backup);
+/** Puts a backup (or, with null, an empty database) in place of one that was put aside. Throws RefusalError. */
+export function rebuildFrom(folder: string, backup: string | null, boot: BootRecord | null): void {
+  const copy = backup === null ? null : copyOf(folder, backup);
   try {
-    acceptRebuild(folder, copy);
+    acceptRebuild(folder, copy, boot);
   } catch (error) {
-    rmSync(copy, { force: true });
-    throw error;
+    if (copy !== null) rmSync(copy, { force: true });
+    throw refused(backup, (error as Error).message);
   }
 }
 
-/** A verified and durable copy of a backup in the state folder. Returns its path. Errors are for operators. */
+/** A verified and durable copy of a backup in the state folder. Returns its path; throws RefusalError. */
 export function copyOf(folder: string, backup: string): string {
   if (!existsSync(backup))
-    throw new Error(`backup ${backup} does not exist on the daemon's machine; give its absolute path`);
+    throw refused(backup, `backup ${backup} does not exist on the daemon's machine; give its absolute path`);
   const copy = join(folder, "holdfast.db.rebuilding");
   try {
     // A log left by a crash beside an earlier copy would be taken for this copy's.
@@ -38,8 +37,12 @@ export function copyOf(folder: string, backup: string): string {
     return copy;
   } catch (error) {
     rmSync(copy, { force: true });
-    throw error;
+    throw refused(backup, (error as Error).message);
   }
+}
+
+function refused(backup: string | null, remedy: string): RefusalError {
+  return new RefusalError(refuse("REQUEST_INVALID", { key: "from", value: String(backup), remedy }));
 }
 
 /** The copy is its owner's alone from the first byte on; copyFileSync would give it the rights of the backup. */

@@ -1,11 +1,13 @@
+import { rmSync } from "node:fs";
 import Database from "better-sqlite3";
 import { RefusalError, refuse } from "../../ipam/refusals.ts";
 import { FORCED } from "../allocations.ts";
-import { nativeBinding } from "./database-file.ts";
+import { nativeBinding } from "./files/database-file.ts";
 import { allocationsOf } from "./holdings.ts";
 import { addressesOfRow } from "./host-local.ts";
 import type { LeaseRow } from "./lease-rows.ts";
 import { Ledger } from "./ledger.ts";
+import { copyOf } from "./rebuild.ts";
 import type { AttachmentRow } from "./rows.ts";
 
 /** Containers named in a refusal; more would hide the hint. */
@@ -25,10 +27,31 @@ const NAMED_MAX = 5;
  */
 
 /**
+ * A copy of a backup that may replace a database in use: sound, and with every container that may run, with its addresses.
+ * Returns its path; throws RefusalError, and leaves nothing then.
+ */
+export function replacementOf(
+  ledger: Ledger,
+  { folder, backup, isComparable }: { folder: string; backup: string; isComparable: boolean },
+): string {
+  const copy = copyOf(folder, backup);
+  try {
+    carryRunning(ledger, copy);
+  } catch (error) {
+    // A damaged database may not even be readable; the containers that it still names count.
+    if (isComparable || error instanceof RefusalError) {
+      rmSync(copy, { force: true });
+      throw error;
+    }
+  }
+  return copy;
+}
+
+/**
  * Updates a copy of a backup with the containers that run now, before the copy becomes the database. Throws
  * RefusalError IN_USE with the containers for which that is impossible.
  */
-export function carryRunning(ledger: Ledger, copy: string): void {
+function carryRunning(ledger: Ledger, copy: string): void {
   const db = new Database(copy, nativeBinding());
   try {
     const past = new Ledger(db, ledger.context);

@@ -1,7 +1,7 @@
 /*
  * store/journal/: this node's SQLite file, the same for both kinds of store
  *
- *   state-folder     the folder in use: opened, closed, reopened after a fault; disk-reserve, database-file
+ *   state-folder     the folder in use: opened, closed, reopened after a fault; files/: its files, and what became of them
  *   migrations, statements, rows   the schema and its queries
  *   ledger, load     the rows in memory; group-commit: many requests, one sync
  *   attachment-*, holdings, end-attachment, intents   attachments, and ADDs under way
@@ -10,34 +10,29 @@
  *   journal-reader, views, check   what operators see
  */
 
-import { rmSync } from "node:fs";
-import type Database from "better-sqlite3";
 import { RefusalError, refuse } from "../../ipam/refusals.ts";
 import type { Timer } from "../../platform/time.ts";
 import { StorageAway, type StorageFault } from "../allocations.ts";
 import type { NodeContext, StoreLog } from "../node-context.ts";
 import type { StoreStatus } from "../node-store.ts";
 import { checkDatabase } from "./check.ts";
-import {
-  acceptRebuild,
-  closeDatabase,
-  openDatabase,
-  putSoundAside,
-  RebuildRequiredError,
-} from "./database-file.ts";
-import { DiskReserve, isDiskFull } from "./disk-reserve.ts";
-import { BOOT, settleFormerBoots } from "./former-boots.ts";
+import { BootRecord } from "./files/boot-record.ts";
+import { isDamage, openDatabase } from "./files/database-file.ts";
+import { DiskReserve, isDiskFull } from "./files/disk-reserve.ts";
+import { FileWatch } from "./files/file-watch.ts";
+import type { OpenDatabase } from "./files/open-database.ts";
+import { putAside, RebuildRequiredError, replaceSound } from "./files/state-files.ts";
+import { BOOT, isOfThisNode, settleFormerBoots } from "./former-boots.ts";
 import { GroupCommit, type Transaction } from "./group-commit.ts";
 import { Ledger } from "./ledger.ts";
 import { loadNetworks } from "./load.ts";
-import { copyOf, rebuildFrom } from "./rebuild.ts";
-import { carryRunning } from "./replace.ts";
+import { migrate } from "./migrations.ts";
+import { rebuildFrom } from "./rebuild.ts";
+import { replacementOf } from "./replace.ts";
 import { RowIds } from "./rows.ts";
 
 /** Pause before another attempt to reopen the database, ms. */
 const REOPEN_PAUSE_MS = 1_000;
-/** In the table of single values: the name of the node whose journal it is. */
-const NODE = "node";
 
 /**
  * A state folder in use: its database while it is open, and how it is reopened after a fault. Reads and writes get the
@@ -48,10 +43,13 @@ export class StateFolder {
   readonly #context: NodeContext;
   readonly #log: StoreLog;
   readonly #reserve: DiskReserve;
+  readonly #boot: BootRecord | null;
   readonly #journalOnly: boolean;
   readonly #ids = new RowIds();
   #status: StoreStatus = { kind: "opening" };
   #ledger: Ledger | null = null;
+  #file: OpenDatabase | null = null;
+  #watch: FileWatch | null = null;
   #commits: GroupCommit | null = null;
   #reopenTimer: Timer | null = null;
   readonly #attachmentWatchers: ((network: string | null) => void)[] = [];
@@ -75,9 +73,13 @@ export class StateFolder {
     this.#context = context;
     this.#log = log;
     this.#reserve = new DiskReserve(folder);
+    const { bootRecord, bootId } = context;
+    this.#boot = bootRecord === undefined ? null : new BootRecord(bootRecord, { bootId, folder });
   }
 
   get status(): StoreStatus {
+    const displaced = this.#watch?.displaced ?? null;
+    if (displaced !== null) return { kind: "faulted", reason: displaced };
     if (this.#status.kind === "ready" && !this.#reserve.kept) {
       return { kind: "faulted", reason: `the disk under ${this.path} is full` };
     }
@@ -90,45 +92,66 @@ export class StateFolder {
    * then.
    */
   async open(): Promise<void> {
-    let db: Database.Database;
+    let file: OpenDatabase;
     try {
-      db = this.#openDatabase();
+      file = this.#openDatabase();
     } catch (error) {
       if (!(error instanceof RebuildRequiredError)) throw error;
-      if (this.#journalOnly) {
-        this.#log.error(`${error.message}; a new journal is begun, and the history is lost`);
-        rebuildFrom(this.path, null);
-        return this.open();
-      }
-      const reason = `${error.message}; ADD is refused until it is rebuilt: holdfast rebuild --from BACKUP, or --empty`;
-      this.#status = { kind: "rebuild-required", reason };
-      this.#log.error(reason);
-      return;
+      return this.#waitForRebuild(error);
     }
     try {
+      const { db } = file;
       const ledger = new Ledger(db, this.#context, (network) => this.#touched.add(network), this.#ids);
-      if (this.#journalOnly && !this.#isOfThisNode(ledger)) {
-        this.#beginAnew(db);
+      if (this.#journalOnly && !isOfThisNode(ledger)) {
+        this.#beginAnew(file);
         return this.open();
       }
       const commits = new GroupCommit(
         db,
         this.#context,
         (fault) => this.#onFault(fault),
-        () => this.#tellWatchers(),
+        () => this.#onCommit(),
       );
       await loadNetworks(ledger, (message) => this.#log.error(message));
       if (!this.#journalOnly) await settleFormerBoots(ledger, commits, this.#log);
       if (this.#status.kind === "closed") throw new StorageAway(this.#unavailable());
       this.#ledger = ledger;
+      this.#file = file;
+      this.#watch = this.#watchOf(file);
       this.#commits = commits;
       this.relaxSync();
       this.#status = { kind: "ready" };
       for (const changed of this.#attachmentWatchers) changed(null);
     } catch (error) {
-      this.#close(db);
+      this.#close(file);
       throw error;
     }
+  }
+
+  #waitForRebuild({ message }: RebuildRequiredError): Promise<void> | undefined {
+    if (this.#journalOnly) {
+      this.#log.error(`${message}; a new journal is begun, and the history is lost`);
+      rebuildFrom(this.path, null, this.#boot);
+      return this.open();
+    }
+    const reason = `${message}; ADD is refused until it is rebuilt: holdfast rebuild --from BACKUP, or --empty`;
+    this.#status = { kind: "rebuild-required", reason };
+    this.#log.error(reason);
+    return undefined;
+  }
+
+  #watchOf(file: OpenDatabase): FileWatch {
+    return new FileWatch(file, this.#context.clock, this.#log, {
+      meddled: (why) => this.#reopenAfter(`${why}; the state database is compared with what was answered`),
+      failed: (error, isDamage) => {
+        const { message } = error as Error;
+        if (!isDamage) return this.#reopenAfter(`the state database cannot be written: ${message}`);
+        this.#ledger = this.#file = this.#watch = this.#commits = null;
+        const aside = putAside(this.path, message, this.#context.clock);
+        file.abandon();
+        void this.#reopen(() => this.#waitForRebuild(aside));
+      },
+    });
   }
 
   /**
@@ -142,34 +165,24 @@ export class StateFolder {
     if (sql.meta.get(BOOT)?.value === context.bootId) db.pragma("synchronous = NORMAL");
   }
 
-  /**
-   * A journal says what containers of its node have; under another node's name, as on a disk that was copied or moved, its
-   * releases would be those of containers that run elsewhere. One that does not say whose it is becomes this node's.
-   */
-  #isOfThisNode({ sql }: Ledger): boolean {
-    const { node } = this.#context;
-    const written = sql.meta.get(NODE)?.value;
-    if (written === undefined) sql.putMeta.run(NODE, node);
-    return written === undefined || written === node;
-  }
-
-  #beginAnew(db: Database.Database): void {
-    this.#close(db);
-    const kept = putSoundAside(this.path, this.#context.clock);
-    acceptRebuild(this.path, null);
+  #beginAnew(file: OpenDatabase): void {
+    this.#close(file);
+    const kept = replaceSound(this.path, null, { clock: this.#context.clock, boot: this.#boot });
     this.#log.error(
       `the journal of ${this.path} is another node's; it was kept as ${kept.join(" and ")}, and a new one is begun`,
     );
   }
 
   /** If the disk is full, the space of the reserve is freed first, so that DELs are served there too. */
-  #openDatabase(): Database.Database {
+  #openDatabase(): OpenDatabase {
+    const { clock, bootId } = this.#context;
+    const options = { clock, bootId, isRelaxed: this.#journalOnly, boot: this.#boot, migrate };
     try {
-      return openDatabase(this.path, this.#context.clock);
+      return openDatabase(this.path, options);
     } catch (error) {
       if (!isDiskFull(error) || !this.#reserve.kept) throw error;
       this.#reserve.spend();
-      return openDatabase(this.path, this.#context.clock);
+      return openDatabase(this.path, options);
     }
   }
 
@@ -178,7 +191,8 @@ export class StateFolder {
     this.#attachmentWatchers.push(changed);
   }
 
-  #tellWatchers(): void {
+  #onCommit(): void {
+    this.#watch?.committed();
     for (const network of this.#touched) for (const changed of this.#attachmentWatchers) changed(network);
     this.#touched.clear();
   }
@@ -217,13 +231,7 @@ export class StateFolder {
       const [key, value] = backup === null ? ["empty", "true"] : ["replace", String(replace)];
       throw new RefusalError(refuse("REQUEST_INVALID", { key, value, remedy: this.#whyNotRebuilt() }));
     }
-    try {
-      rebuildFrom(this.path, backup);
-    } catch (error) {
-      throw new RefusalError(
-        refuse("REQUEST_INVALID", { key: "from", value: String(backup), remedy: (error as Error).message }),
-      );
-    }
+    rebuildFrom(this.path, backup, this.#boot);
     this.#status = { kind: "opening" };
     if (!(await this.#reopen())) throw new StorageAway(this.#unavailable());
   }
@@ -236,30 +244,12 @@ export class StateFolder {
     return "the state database is in use and sound; only one that was put aside is rebuilt (--from BACKUP --replace goes back to a backup all the same)";
   }
 
-  /** Changes nothing unless the backup is sound and has every container that may run, with its addresses. */
   async #replace(backup: string): Promise<void> {
-    let copy: string;
-    try {
-      copy = copyOf(this.path, backup);
-    } catch (error) {
-      throw new RefusalError(
-        refuse("REQUEST_INVALID", { key: "from", value: backup, remedy: (error as Error).message }),
-      );
-    }
     const { isComparable } = this;
-    try {
-      carryRunning(this.ledger, copy);
-    } catch (error) {
-      // A damaged database may not even be readable; the containers that it still names count.
-      if (isComparable || error instanceof RefusalError) {
-        rmSync(copy, { force: true });
-        throw error;
-      }
-    }
+    const copy = replacementOf(this.ledger, { folder: this.path, backup, isComparable });
     this.#status = { kind: "opening" };
     this.#forgetDatabase();
-    const kept = putSoundAside(this.path, this.#context.clock);
-    acceptRebuild(this.path, copy);
+    const kept = replaceSound(this.path, copy, { clock: this.#context.clock, boot: this.#boot });
     this.#log.info(`the state database was replaced by ${backup}; it was kept as ${kept.join(" and ")}`);
     if (!isComparable) this.#log.error(`it was damaged: what runs now could not be compared with ${backup}`);
     if (!(await this.#reopen())) throw new StorageAway(this.#unavailable());
@@ -278,7 +268,8 @@ export class StateFolder {
   }
 
   #unavailable(): string {
-    return "reason" in this.#status ? this.#status.reason : `the state database is ${this.#status.kind}`;
+    const { status } = this;
+    return "reason" in status ? status.reason : `the state database is ${status.kind}`;
   }
 
   /**
@@ -290,24 +281,29 @@ export class StateFolder {
     options?: { readonly canRepeat: boolean },
   ): Promise<T> {
     const ledger = this.#ledger;
-    if (!ledger || !this.#commits) return Promise.reject(new StorageAway(this.#unavailable()));
+    if (!ledger || !this.#commits || this.#watch?.displaced != null)
+      return Promise.reject(new StorageAway(this.#unavailable()));
     return this.#commits.submit((transaction) => work(ledger, transaction), options);
   }
 
   /** After a failed write nothing in memory or in SQLite's cache is reliable: close, reopen, check, load. */
   #onFault(fault: StorageFault): void {
-    this.#log.error(fault.message);
     if (isDiskFull(fault.cause)) this.#reserve.spend();
     if (!this.#ledger) return; // While it is being opened: whoever opens it learns it from the write.
-    this.#status = { kind: "faulted", reason: fault.message };
+    this.#reopenAfter(fault.message);
+  }
+
+  #reopenAfter(reason: string): void {
+    this.#log.error(reason);
+    this.#status = { kind: "faulted", reason };
     this.#forgetDatabase();
     void this.#reopen();
   }
 
   /** Reopens the database, as often as necessary. Returns whether the first attempt succeeded. */
-  async #reopen(): Promise<boolean> {
+  async #reopen(open: () => Promise<void> | undefined = () => this.open()): Promise<boolean> {
     try {
-      await this.open();
+      await open();
       if (this.#status.kind === "ready") this.#log.info("the state database was reopened and checked");
       return this.#status.kind === "ready";
     } catch (error) {
@@ -320,17 +316,20 @@ export class StateFolder {
   }
 
   #forgetDatabase(): void {
-    const db = this.#ledger?.db;
-    this.#ledger = null;
-    this.#commits = null;
-    if (db) this.#close(db);
+    const file = this.#file;
+    this.#watch?.end();
+    this.#ledger = this.#file = this.#watch = this.#commits = null;
+    if (file) this.#close(file);
   }
 
-  #close(db: Database.Database): void {
+  #close(file: OpenDatabase): void {
     try {
-      closeDatabase(this.path, db);
+      file.close();
     } catch (error) {
       this.#log.error(`closing the state database: ${(error as Error).message}`);
+      if (!isDamage(error)) return;
+      putAside(this.path, (error as Error).message, this.#context.clock);
+      file.abandon();
     }
   }
 }

@@ -1,6 +1,7 @@
 import { join } from "node:path";
 import Database from "better-sqlite3";
 import { afterEach, expect, test } from "vitest";
+import { forgetWhatWas } from "../../store/journal/files/state-files.ts";
 import { network, newFolder, TestDaemon } from "../harness/daemon.ts";
 
 // Findings made by hand in the database of a stopped daemon; the hint of each mends it.
@@ -13,6 +14,7 @@ async function damage(sql: string): Promise<void> {
   const db = new Database(join(daemon.state, "holdfast.db"));
   db.exec(sql);
   db.close();
+  forgetWhatWas(daemon.state);
   daemon = await TestDaemon.start({ folder: daemon.folder });
 }
 

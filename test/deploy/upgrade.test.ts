@@ -13,7 +13,13 @@ test("docs/upgrade.md: the way back moves everything of the journal away, also a
     const script = move.replaceAll("/var/lib/holdfast", daemon.state);
     expect(await run("bash", ["-euc", script])).toMatchObject({ code: 0 });
     expect(readdirSync(daemon.state).sort()).toEqual(["newer", "reserve", "spool"]);
-    const moved = ["holdfast.db", "holdfast.db-wal", "holdfast.initialised", "holdfast.open"];
+    const moved = [
+      "holdfast.db",
+      "holdfast.db-wal",
+      "holdfast.initialised",
+      "holdfast.open",
+      "holdfast.pages",
+    ];
     expect(readdirSync(join(daemon.state, "newer")).sort()).toEqual(moved);
   } finally {
     await daemon.stop();

@@ -6,6 +6,7 @@ import { chmodSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import Database from "better-sqlite3";
 import { expect, test } from "vitest";
+import { forgetWhatWas } from "../../store/journal/files/state-files.ts";
 import { type CniAnswer, network, type TestDaemon } from "../harness/daemon.ts";
 import { requireRoot } from "../harness/needs.ts";
 import { until, untilSaid } from "../harness/wait.ts";
@@ -39,11 +40,12 @@ async function findings(daemon: TestDaemon): Promise<string[]> {
   );
 }
 
-/** Changes the database of a daemon that has ended. */
+/** Changes the database of a daemon that has ended, and lets the next one take it as it is. */
 function edit(node: StandaloneNode, ...statements: string[]): void {
   const db = new Database(node.path("state", "holdfast.db"));
   for (const statement of statements) expect(db.prepare(statement).run().changes).toBeGreaterThan(0);
   db.close();
+  forgetWhatWas(node.path("state"));
 }
 
 test("different boot IDs of daemon and plugin binary refuse an ADD with both named, and a DEL is carried out", async () => {

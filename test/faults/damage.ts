@@ -1,5 +1,17 @@
 /** Ways in which a state database comes to harm while no daemon has it open. */
-import { closeSync, fstatSync, openSync, rmSync, truncateSync, writeFileSync, writeSync } from "node:fs";
+import {
+  closeSync,
+  fstatSync,
+  openSync,
+  readdirSync,
+  readFileSync,
+  readSync,
+  rmSync,
+  statSync,
+  truncateSync,
+  writeFileSync,
+  writeSync,
+} from "node:fs";
 import { join } from "node:path";
 
 export interface Damage {
@@ -20,6 +32,23 @@ function overwrite(path: string, offset: number, length?: number): void {
   closeSync(fd);
 }
 
+function zero(path: string, share: number, length: number): void {
+  const fd = openSync(path, "r+");
+  writeSync(fd, Buffer.alloc(length), 0, length, Math.floor(fstatSync(fd).size * share));
+  closeSync(fd);
+}
+
+/** Another bit in what the daemon has written: the page of a frame, 100 bytes in, at this share of the file. */
+function flip(path: string, share: number): void {
+  const fd = openSync(path, "r+");
+  const frames = Math.floor((fstatSync(fd).size - 32) / 4_120);
+  const at = 32 + Math.min(frames - 1, Math.floor(frames * share)) * 4_120 + 24 + 100;
+  const byte = Buffer.alloc(1);
+  readSync(fd, byte, 0, 1, at);
+  writeSync(fd, Buffer.from([(byte[0] as number) ^ 4]), 0, 1, at);
+  closeSync(fd);
+}
+
 export const DAMAGES: readonly Damage[] = [
   {
     what: "database cut to three pages",
@@ -30,7 +59,7 @@ export const DAMAGES: readonly Damage[] = [
   {
     what: "database of garbage",
     after: "SIGTERM",
-    says: /not a database/,
+    says: /page 1 of holdfast\.db is not as it was written/,
     inflict: (state) => overwrite(db(state), 0),
   },
   {
@@ -42,7 +71,7 @@ export const DAMAGES: readonly Damage[] = [
   {
     what: "text in place of the database",
     after: "SIGTERM",
-    says: /not a database/,
+    says: /page 1 of holdfast\.db is not as it was written/,
     inflict: (state) => writeFileSync(db(state), "restored by hand\n".repeat(100)),
   },
   {
@@ -82,6 +111,82 @@ export const DAMAGES: readonly Damage[] = [
     inflict: (state) => {
       rmSync(db(state));
       rmSync(log(state));
+    },
+  },
+  ...[0, 0.5, 0.95, 1].map(
+    (share): Damage => ({
+      what: `one bit at ${share} of its log`,
+      after: "SIGKILL",
+      says: /holdfast\.db-wal is damaged or cut: of \d+ pages in it \d+ are whole/,
+      inflict: (state) => flip(log(state), share),
+    }),
+  ),
+  {
+    what: "eight bytes of its log's header zeroed",
+    after: "SIGKILL",
+    says: /the header of holdfast\.db-wal is damaged/,
+    inflict: (state) => zero(log(state), 0, 8),
+  },
+  {
+    what: "4 KiB of its log zeroed",
+    after: "SIGKILL",
+    says: /holdfast\.db-wal is damaged or cut/,
+    inflict: (state) => zero(log(state), 0.5, 4_096),
+  },
+  {
+    what: "its log cut in the middle",
+    after: "SIGKILL",
+    says: /holdfast\.db-wal is damaged or cut/,
+    inflict: (state) => truncateSync(log(state), Math.floor(statSync(log(state)).size / 2)),
+  },
+  {
+    what: "a log of another time",
+    after: "SIGKILL",
+    says: /holdfast\.db-wal is not the log that the daemon wrote/,
+    inflict: (state) => {
+      // Its header with other salts, and the checksum that they have.
+      const bytes = readFileSync(log(state));
+      bytes.writeUInt32BE((bytes.readUInt32BE(16) - 1) >>> 0, 16);
+      let [first, second] = [0, 0];
+      for (let at = 0; at < 24; at += 8) {
+        first = (first + bytes.readUInt32LE(at) + second) >>> 0;
+        second = (second + bytes.readUInt32LE(at + 4) + first) >>> 0;
+      }
+      bytes.writeUInt32BE(first, 24);
+      bytes.writeUInt32BE(second, 28);
+      writeFileSync(log(state), bytes);
+    },
+  },
+  {
+    what: "a page of zeroes",
+    after: "SIGTERM",
+    says: /page \d+ of holdfast\.db is not as it was written/,
+    inflict: (state) => zero(db(state), 0.5, 4_096),
+  },
+  {
+    what: "a database without the sums of its pages",
+    after: "SIGTERM",
+    says: /holdfast\.pages is gone/,
+    inflict: (state) => rmSync(join(state, "holdfast.pages")),
+  },
+  {
+    what: "damaged sums of its pages",
+    after: "SIGTERM",
+    says: /holdfast\.pages is damaged/,
+    inflict: (state) => zero(join(state, "holdfast.pages"), 0.5, 2),
+  },
+  {
+    what: "a damaged note of what was answered",
+    after: "SIGKILL",
+    says: /holdfast\.open is damaged/,
+    inflict: (state) => zero(join(state, "holdfast.open"), 0, 8),
+  },
+  {
+    what: "an emptied folder",
+    after: "SIGTERM",
+    says: /its database is gone, though a daemon had it open since this machine was started/,
+    inflict: (state) => {
+      for (const name of readdirSync(state)) rmSync(join(state, name), { recursive: true });
     },
   },
 ];

@@ -40,6 +40,11 @@ export class StandaloneNode {
     this.#mounts.push(path);
   }
 
+  unmount(path: string): void {
+    command("umount", path);
+    this.#mounts.splice(this.#mounts.indexOf(path), 1);
+  }
+
   addNetns(name: string): string {
     command("ip", "netns", "add", name);
     this.#namespaces.push(name);

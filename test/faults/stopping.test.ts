@@ -66,6 +66,7 @@ test("at SIGTERM under load requests are answered, waiting ADDs are told to retr
   expect(readdirSync(daemon.state).filter((name) => name.startsWith("holdfast"))).toEqual([
     "holdfast.db",
     "holdfast.initialised",
+    "holdfast.pages",
   ]);
 
   const again = await node.daemon();

@@ -4,7 +4,8 @@ import { join } from "node:path";
 import type Database from "better-sqlite3";
 import { expect, it } from "vitest";
 import { systemClock } from "../../platform/time.ts";
-import { closeDatabase, openDatabase } from "../../store/journal/database-file.ts";
+import { openDatabase } from "../../store/journal/files/database-file.ts";
+import { migrate } from "../../store/journal/migrations.ts";
 import { prepareStatements } from "../../store/journal/statements.ts";
 
 const EXECUTIONS = 40;
@@ -12,7 +13,14 @@ const ROUNDS = 25;
 
 it("no query of a request is prepared anew by each of its executions", () => {
   const folder = mkdtempSync(join(tmpdir(), "holdfast-statements-"));
-  const db = openDatabase(folder, systemClock);
+  const file = openDatabase(folder, {
+    clock: systemClock,
+    bootId: "boot",
+    isRelaxed: false,
+    boot: null,
+    migrate,
+  });
+  const { db } = file;
   try {
     const queries = Object.entries(prepareStatements(db)).filter(
       (entry): entry is [string, Database.Statement<unknown[]>] => entry[1].reader,
@@ -29,7 +37,7 @@ it("no query of a request is prepared anew by each of its executions", () => {
     });
     expect(shares.filter(({ share }) => share > 0.5)).toEqual([]);
   } finally {
-    closeDatabase(folder, db);
+    file.close();
     rmSync(folder, { recursive: true });
   }
 });

@@ -43,8 +43,8 @@ export const FINDINGS: Mutants = {
   },
   "damaged-journal-stays": {
     file: "store/journal/state-folder.ts",
-    find: "      if (this.#journalOnly) {\n        this.#log.error(",
-    replace: '      if (this.#journalOnly && this.path === "") {\n        this.#log.error(',
+    find: "    if (this.#journalOnly) {\n      this.#log.error(",
+    replace: '    if (this.#journalOnly && this.path === "") {\n      this.#log.error(',
     why: "a node with a damaged journal waits for somebody, although the API server knows everything",
   },
   "release-of-a-living-pod": {

@@ -1,0 +1,77 @@
+import { closeSync, openSync, readFileSync, rmSync, writeSync } from "node:fs";
+
+/** So that a shorter text replaces a longer one whole. */
+const RECORD_BYTES = 1_024;
+
+/** How far a database has come. */
+export interface Progress {
+  /** Of the database. */
+  readonly id: string;
+  /** How often it had been opened. */
+  readonly opened: number;
+  /** Commits since then; null: it was closed. */
+  readonly commits: number | null;
+}
+
+interface Seen extends Progress {
+  readonly bootId: string;
+  readonly folder: string;
+}
+
+/**
+ * What this boot knows of the state folder, in a file outside of it that lives no longer than the containers do: a folder
+ * that was removed, hidden below a mount or put back as it was is as sound in itself as a new one.
+ */
+export class BootRecord {
+  readonly #path: string;
+  readonly #bootId: string;
+  readonly #folder: string;
+  #descriptor: number | null = null;
+
+  constructor(path: string, { bootId, folder }: { readonly bootId: string; readonly folder: string }) {
+    this.#path = path;
+    this.#bootId = bootId;
+    this.#folder = folder;
+  }
+
+  /** Why a database is not the one that this boot has seen; `found` is null where there is none. */
+  whyAnother(found: Progress | null): string | null {
+    const seen = this.#read();
+    if (seen === null || seen.bootId !== this.#bootId || seen.folder !== this.#folder) return null;
+    const known = `as ${this.#path} remembers`;
+    if (found === null)
+      return `its database is gone, though a daemon had it open since this machine was started, ${known}: the folder was emptied, replaced, or hidden by a mount; if it still is elsewhere, put it back and start again`;
+    if (found.id !== seen.id) return `its database is that of another state folder, ${known}`;
+    const wasLater =
+      found.opened < seen.opened ||
+      (found.opened === seen.opened &&
+        found.commits !== null &&
+        (seen.commits === null || found.commits < seen.commits));
+    return wasLater ? `its files are an older copy; the database had come further, ${known}` : null;
+  }
+
+  write(progress: Progress): void {
+    this.#descriptor ??= openSync(this.#path, "w", 0o600);
+    const seen: Seen = { bootId: this.#bootId, folder: this.#folder, ...progress };
+    writeSync(this.#descriptor, `${JSON.stringify(seen).padEnd(RECORD_BYTES - 1)}\n`, 0);
+  }
+
+  close(): void {
+    if (this.#descriptor !== null) closeSync(this.#descriptor);
+    this.#descriptor = null;
+  }
+
+  /** An operator decided what the state is from now on. */
+  forget(): void {
+    this.close();
+    rmSync(this.#path, { force: true });
+  }
+
+  #read(): Seen | null {
+    try {
+      return JSON.parse(readFileSync(this.#path, "utf8")) as Seen;
+    } catch {
+      return null;
+    }
+  }
+}

@@ -1,0 +1,219 @@
+/*
+ * store/journal/files/: the files of the state folder, and whether they are what was answered from
+ *
+ *   database-file, open-database   a database while it is closed, and while it is open; file-watch: looks at it once a second
+ *   loss                           compares its files with what was answered: acknowledged, page-sums, write-ahead-log
+ *   boot-record                    what is known of it outside of the folder
+ *   state-files, disk-reserve      names and markers, what is put aside; room for DELs
+ */
+
+import { accessSync, closeSync, constants, existsSync, openSync, statfsSync } from "node:fs";
+import { join } from "node:path";
+import Database from "better-sqlite3";
+import { AcknowledgedRecord } from "./acknowledged.ts";
+import type { Progress } from "./boot-record.ts";
+import { compareWithAnswered, DamageError } from "./loss.ts";
+import { closeUncompared, OpenDatabase, type OpenOptions } from "./open-database.ts";
+import type { PageSums } from "./page-sums.ts";
+import {
+  DATABASE_FILE,
+  INITIALISED_MARKER,
+  LOG_FILE,
+  OPEN_FILE,
+  putAside,
+  REBUILD_MARKER,
+  RebuildRequiredError,
+  renameAside,
+  sizeOf,
+} from "./state-files.ts";
+
+/**
+ * File systems on which SQLite's locks and write-ahead log do not work (statfs f_type, linux/magic.h and the file
+ * systems' own sources).
+ */
+const NETWORK_FILESYSTEMS: ReadonlyMap<number, string> = new Map([
+  [0x6969, "nfs"],
+  [0x517b, "smb"],
+  [0xff534d42, "cifs"],
+  [0xfe534d42, "smb2"],
+  [0x00c36400, "ceph"],
+  [0x5346414f, "afs"],
+  [0x01021997, "9p"],
+  [0x0bd00bd0, "lustre"],
+  [0x01161970, "gfs2"],
+  [0x7461636f, "ocfs2"],
+]);
+
+type DatabaseIdentity = Pick<Progress, "id" | "opened">;
+
+/** Another daemon holds the state folder. */
+class StateInUseError extends Error {}
+
+export function networkFilesystemName(type: number): string | null {
+  return NETWORK_FILESYSTEMS.get(type >>> 0) ?? null;
+}
+
+/**
+ * Opens the database of a state folder for this process alone, compares it with what was answered from it, and brings its
+ * schema up to date.
+ *
+ * Throws StateInUseError when another process has it, RebuildRequiredError when it is damaged (its files are then
+ * renamed, never deleted), and an Error with the `code` of SQLite or the file system when the folder cannot be used.
+ * See docs/decisions/0002 and 0050.
+ */
+export function openDatabase(folder: string, options: OpenOptions): OpenDatabase {
+  try {
+    return openTrusted(folder, options);
+  } catch (error) {
+    const { code, message } = error as { code?: unknown; message: string };
+    if (code === undefined) throw error;
+    if (code === "ERR_DLOPEN_FAILED") {
+      const problem = `the SQLite module of Holdfast cannot be loaded (${message})`;
+      const remedy = "install Holdfast again; the state folder was not opened";
+      throw Object.assign(new Error(`${problem}: ${remedy}`), { code });
+    }
+    const remedy =
+      "expected a writable folder on a sound local disk with room; fix it, or give another --state";
+    throw Object.assign(new Error(`state folder ${folder} cannot be used: ${message}; ${remedy}`), { code });
+  }
+}
+
+function openTrusted(folder: string, options: OpenOptions): OpenDatabase {
+  const filesystem = networkFilesystemName(statfsSync(folder).type);
+  if (filesystem !== null) {
+    throw new Error(
+      `state folder ${folder} is on ${filesystem}: SQLite needs a local file system; give --state a local folder`,
+    );
+  }
+  accessSync(folder, constants.W_OK);
+  if (existsSync(join(folder, REBUILD_MARKER))) {
+    renameAside(folder, "damaged", options.clock); // A crash may have come between the marker and the renames.
+    throw new RebuildRequiredError(
+      `the state database of ${folder} was put aside earlier and not rebuilt yet`,
+    );
+  }
+  const lost = sizeOf(join(folder, DATABASE_FILE)) === 0 ? whyEmpty(folder, options) : null;
+  // Not opened: SQLite deletes the log beside an empty database, and the log may still have everything.
+  if (lost !== null) throw putAside(folder, lost, options.clock);
+  return openLocked(folder, options, compare(folder, options));
+}
+
+/** Why a folder must have a database (docs/decisions/0006); null: a first start. */
+function whyEmpty(folder: string, { boot }: OpenOptions): string | null {
+  const wasThere =
+    sizeOf(join(folder, LOG_FILE)) > 0 ||
+    [OPEN_FILE, INITIALISED_MARKER].some((name) => existsSync(join(folder, name)));
+  return wasThere ? `${DATABASE_FILE} is gone or empty` : (boot?.whyAnother(null) ?? null);
+}
+
+/** Before SQLite opens the files, which may change them; judged once the lock shows that they are ours. */
+function compare(folder: string, options: OpenOptions): PageSums | null | DamageError {
+  try {
+    return sizeOf(join(folder, DATABASE_FILE)) === 0 ? null : compareWithAnswered(folder, options);
+  } catch (error) {
+    if (error instanceof DamageError) return error;
+    throw error;
+  }
+}
+
+function openLocked(
+  folder: string,
+  options: OpenOptions,
+  compared: PageSums | null | DamageError,
+): OpenDatabase {
+  const file = join(folder, DATABASE_FILE);
+  const commits = AcknowledgedRecord.read(join(folder, OPEN_FILE))?.commits ?? null;
+  // SQLite gives its log the rights of the database, and a new database those of the process's umask.
+  if (!existsSync(file)) closeSync(openSync(file, "a", 0o600));
+  const db = new Database(file, { timeout: 0, ...nativeBinding() });
+  let open: OpenDatabase | null = null;
+  try {
+    lock(db);
+    tune(db);
+    if (compared instanceof DamageError) throw compared;
+    if (compared === null) check(db);
+    const found = identityOf(db);
+    const another = options.boot?.whyAnother(found && { ...found, commits }) ?? null;
+    if (another !== null) throw new DamageError(another);
+    open = new OpenDatabase(folder, db, compared, options);
+    options.migrate(db);
+    db.exec(
+      `INSERT INTO meta VALUES ('opened', 1) ON CONFLICT (key) DO UPDATE SET value = value + 1;
+       INSERT OR IGNORE INTO meta VALUES ('id', lower(hex(randomblob(16))))`,
+    );
+    open.begin(identityOf(db) as DatabaseIdentity);
+    return open;
+  } catch (error) {
+    if ((error as { code?: string }).code === "SQLITE_BUSY") {
+      db.close();
+      throw new StateInUseError(
+        `state folder ${folder} is in use by another holdfast daemon; stop it or give another --state`,
+      );
+    }
+    if (isDamage(error)) {
+      // Renamed while open: closing would take the log into the damaged file and delete it.
+      const found = compared instanceof DamageError ? compared : (error as Error);
+      const aside = putAside(folder, found.message, options.clock);
+      db.close();
+      throw aside;
+    }
+    closeQuietly(folder, db, open);
+    throw error;
+  }
+}
+
+function lock(db: Database.Database): void {
+  // Exclusive before the first access: the lock is taken once and held, and no shared-memory file is needed.
+  db.pragma("locking_mode = EXCLUSIVE");
+  db.pragma("journal_mode = WAL");
+  db.pragma("synchronous = FULL");
+  db.pragma("foreign_keys = ON");
+  // Takes the lock now and makes the log exist before it is said that it must.
+  db.exec("BEGIN IMMEDIATE; COMMIT");
+}
+
+/** The log is copied where OpenDatabase says. */
+function tune(db: Database.Database): void {
+  // The savepoint of each request keeps copies of the pages it changes: in memory, not in a temporary file.
+  db.pragma("temp_store = MEMORY");
+  db.pragma("wal_autocheckpoint = 0");
+}
+
+/** Of a database without sums of its pages: of a first start that was cut short, or a backup that was put in place. */
+function check(db: Database.Database): void {
+  const verdict = db.pragma("quick_check(1)", { simple: true });
+  if (verdict !== "ok") throw new DamageError(String(verdict));
+}
+
+/** null: a new one. */
+function identityOf(db: Database.Database): DatabaseIdentity | null {
+  if ((db.pragma("user_version", { simple: true }) as number) === 0) return null;
+  const values = new Map(
+    db.prepare<[], [string, string]>("SELECT key, value FROM meta WHERE key IN ('id', 'opened')").raw().all(),
+  );
+  const id = values.get("id");
+  return id === undefined ? null : { id, opened: Number(values.get("opened") ?? 0) };
+}
+
+/** In dist/ the native addon lies beside the bundle; in the source tree better-sqlite3 finds its own. */
+export function nativeBinding(): { nativeBinding?: string } {
+  const bundled = join(import.meta.dirname, "better_sqlite3.node");
+  return existsSync(bundled) ? { nativeBinding: bundled } : {};
+}
+
+export function isDamage(error: unknown): boolean {
+  return (
+    error instanceof DamageError ||
+    /^SQLITE_(CORRUPT|NOTADB)/.test(String((error as { code?: unknown }).code))
+  );
+}
+
+/** For a database that could not be used: that error tells more than one from closing it. */
+function closeQuietly(folder: string, db: Database.Database, open: OpenDatabase | null): void {
+  try {
+    if (open === null) closeUncompared(folder, db);
+    else open.close();
+  } catch {
+    // The caller throws the first error.
+  }
+}

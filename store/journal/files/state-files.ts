@@ -1,0 +1,100 @@
+import { closeSync, existsSync, fsyncSync, openSync, renameSync, rmSync, statSync } from "node:fs";
+import { join } from "node:path";
+import { syncFolder } from "../../../platform/files.ts";
+import { type Clock, isoTimeMs } from "../../../platform/time.ts";
+import type { BootRecord } from "./boot-record.ts";
+
+export const DATABASE_FILE = "holdfast.db";
+export const LOG_FILE = `${DATABASE_FILE}-wal`;
+/** Checksums of the database's pages. */
+export const PAGES_FILE = "holdfast.pages";
+/** There while the database is open: what was answered from it. */
+export const OPEN_FILE = "holdfast.open";
+/** Exists while the daemon waits for a rebuild: an empty database must never be taken for the truth. */
+export const REBUILD_MARKER = "rebuild-required";
+/** Exists from the first start on: from then on a missing or empty database is a loss, not a first start. */
+export const INITIALISED_MARKER = "holdfast.initialised";
+/** All of the state folder, with backups, what was put aside, and what a file system has at its root. */
+const OURS = /^(holdfast[.-].*|rebuild-required|reserve|spool|lost\+found)$/;
+
+/** The database cannot be trusted; it has been put aside and the operator must choose how to go on. */
+export class RebuildRequiredError extends Error {}
+
+/** Whether a name in a state folder is one that Holdfast or the file system makes there. */
+export function isOfState(name: string): boolean {
+  return OURS.test(name);
+}
+
+/** Renames the database and its log, and makes every later start wait for the operator. Returns the error to throw. */
+export function putAside(folder: string, why: string, clock: Clock): RebuildRequiredError {
+  writeMarker(folder, REBUILD_MARKER);
+  const kept = renameAside(folder, "damaged", clock);
+  return new RebuildRequiredError(
+    `the state database of ${folder} is damaged (${why}); ${kept.length > 0 ? `it was kept as ${kept.join(" and ")}` : "nothing of it is left"}`,
+  );
+}
+
+/**
+ * Puts what a database consists of under other names: of the two that matter to an operator the new names are
+ * returned, where they existed.
+ */
+export function renameAside(folder: string, why: "damaged" | "replaced", clock: Clock): string[] {
+  const suffix = `.${why}-${isoTimeMs(clock.wallMs()).replaceAll(/[:.]/g, "-")}`;
+  const moved = (names: readonly string[]) =>
+    names
+      .filter((name) => existsSync(join(folder, name)))
+      .map((name) => {
+        renameSync(join(folder, name), join(folder, name + suffix));
+        return name + suffix;
+      });
+  const kept = moved([DATABASE_FILE, LOG_FILE]);
+  moved([PAGES_FILE, OPEN_FILE]);
+  syncFolder(folder);
+  return kept;
+}
+
+/** A copy, or with null an empty database, in place of a sound, closed one. Returns under which names that is kept. */
+export function replaceSound(
+  folder: string,
+  source: string | null,
+  { clock, boot }: { readonly clock: Clock; readonly boot: BootRecord | null },
+): string[] {
+  writeMarker(folder, REBUILD_MARKER);
+  const kept = renameAside(folder, "replaced", clock);
+  acceptRebuild(folder, source, boot);
+  return kept;
+}
+
+/** Puts a new database in place (`source`, or none for an empty one) and lets the next openDatabase succeed. */
+export function acceptRebuild(folder: string, source: string | null, boot: BootRecord | null): void {
+  if (!existsSync(join(folder, REBUILD_MARKER))) {
+    throw new Error(`state folder ${folder} has been rebuilt by another daemon meanwhile`);
+  }
+  if (source !== null) renameSync(source, join(folder, DATABASE_FILE));
+  forgetWhatWas(folder);
+  boot?.forget();
+  removeMarker(folder, REBUILD_MARKER);
+}
+
+/** What is in the folder now counts: as at a first start, it is compared with nothing. */
+export function forgetWhatWas(folder: string): void {
+  for (const name of [OPEN_FILE, PAGES_FILE, INITIALISED_MARKER]) rmSync(join(folder, name), { force: true });
+  syncFolder(folder);
+}
+
+export function writeMarker(folder: string, name: string): void {
+  const fd = openSync(join(folder, name), "w", 0o600);
+  fsyncSync(fd);
+  closeSync(fd);
+  syncFolder(folder);
+}
+
+function removeMarker(folder: string, name: string): void {
+  rmSync(join(folder, name), { force: true });
+  syncFolder(folder);
+}
+
+/** 0 also when there is no such file. */
+export function sizeOf(path: string): number {
+  return statSync(path, { throwIfNoEntry: false })?.size ?? 0;
+}

@@ -1,0 +1,145 @@
+import { readSync } from "node:fs";
+import { crc32 } from "node:zlib";
+
+/** Of a log and of its frames: another pair with each log, the first one counted up (sqlite.org/walformat.html). */
+export type Salts = readonly [number, number];
+
+const MAGIC = 0x377f0682;
+const HEADER_BYTES = 32;
+const FRAME_HEADER_BYTES = 24;
+/** Read at once: the log of a busy hour has 64 MB, and none of it is needed afterwards. */
+const BLOCK_FRAMES = 128;
+
+/** What a write-ahead log has, read from its bytes: SQLite itself ends at the first frame that is wrong, without a word. */
+export interface LogContent {
+  /** null: the header is no header. */
+  readonly salts: Salts | null;
+  /** Frames of the commits before the first wrong frame. */
+  readonly frames: number;
+  /** Commits of this log that are whole but come after a wrong frame. */
+  readonly commitsBehind: number;
+  /** CRC-32 of the newest committed version of each page, by page number. */
+  readonly pages: ReadonlyMap<number, number>;
+  /** Pages of the database after the last commit. */
+  readonly databasePages: number;
+}
+
+/** The salts in the first bytes of a log, whatever follows; null: the header is cut. */
+export function readSalts(descriptor: number): Salts | null {
+  const header = Buffer.alloc(HEADER_BYTES);
+  if (readSync(descriptor, header, 0, HEADER_BYTES, 0) < HEADER_BYTES) return null;
+  return [header.readUInt32BE(16), header.readUInt32BE(20)];
+}
+
+/** Bytes of a log with so many frames. */
+export function logBytes(frames: number, pageBytes: number): number {
+  return HEADER_BYTES + frames * (FRAME_HEADER_BYTES + pageBytes);
+}
+
+/**
+ * Reads a log, as far as `framesMax`. `expected`: whose frames are looked for when its header is damaged.
+ */
+export function readLog(
+  descriptor: number,
+  pageBytes: number,
+  { expected = null, framesMax = Number.POSITIVE_INFINITY }: { expected?: Salts | null; framesMax?: number },
+): LogContent {
+  const header = Buffer.alloc(HEADER_BYTES);
+  readSync(descriptor, header, 0, HEADER_BYTES, 0);
+  const start = checksum([0, 0], wordsOf(header), 0, 6);
+  const isWhole =
+    header.readUInt32BE(0) === MAGIC &&
+    header.readUInt32BE(8) === pageBytes &&
+    isSame(start, [header.readUInt32BE(24), header.readUInt32BE(28)]);
+  const salts: Salts | null = isWhole ? [header.readUInt32BE(16), header.readUInt32BE(20)] : null;
+  const reader = new FrameReader(salts ?? expected, isWhole ? start : null);
+  const frameBytes = FRAME_HEADER_BYTES + pageBytes;
+  const block = Buffer.alloc(BLOCK_FRAMES * frameBytes);
+  for (let first = 0; first < framesMax; first += BLOCK_FRAMES) {
+    const bytes = readSync(descriptor, block, 0, block.length, HEADER_BYTES + first * frameBytes);
+    const frames = Math.min(Math.floor(bytes / frameBytes), framesMax - first);
+    for (let index = 0; index < frames; index += 1)
+      reader.take(block.subarray(index * frameBytes, (index + 1) * frameBytes));
+    if (frames < BLOCK_FRAMES) break;
+  }
+  return { salts, ...reader.content() };
+}
+
+class FrameReader {
+  readonly #salts: Salts | null;
+  /** Up to the frame before; null: a frame was wrong, and those that follow are only compared with each other. */
+  #chain: Checksum | null;
+  #previous: Checksum | null = null;
+  #count = 0;
+  #frames = 0;
+  #commitsBehind = 0;
+  #databasePages = 0;
+  #uncommitted: (readonly [page: number, sum: number])[] = [];
+  readonly #pages = new Map<number, number>();
+
+  constructor(salts: Salts | null, start: Checksum | null) {
+    this.#salts = salts;
+    this.#chain = start;
+  }
+
+  take(frame: Buffer): void {
+    const databasePages = frame.readUInt32BE(4);
+    const written: Checksum = [frame.readUInt32BE(16), frame.readUInt32BE(20)];
+    const before = this.#chain ?? this.#previous;
+    const isOfThisLog =
+      this.#salts !== null && isSame([frame.readUInt32BE(8), frame.readUInt32BE(12)], this.#salts);
+    const isSound = isOfThisLog && before !== null && isSame(sumOfFrame(before, frame), written);
+    this.#count += 1;
+    this.#previous = written;
+    if (this.#chain === null || !isSound) {
+      this.#chain = null;
+      if (isSound && databasePages > 0) this.#commitsBehind += 1;
+      return;
+    }
+    this.#chain = written;
+    this.#uncommitted.push([frame.readUInt32BE(0), crc32(frame.subarray(FRAME_HEADER_BYTES))]);
+    if (databasePages > 0) this.#commit(databasePages);
+  }
+
+  #commit(databasePages: number): void {
+    for (const [page, sum] of this.#uncommitted) this.#pages.set(page, sum);
+    this.#uncommitted = [];
+    this.#frames = this.#count;
+    this.#databasePages = databasePages;
+  }
+
+  content(): Omit<LogContent, "salts"> {
+    return {
+      frames: this.#frames,
+      commitsBehind: this.#commitsBehind,
+      pages: this.#pages,
+      databasePages: this.#databasePages,
+    };
+  }
+}
+
+type Checksum = readonly [number, number];
+
+function sumOfFrame(before: Checksum, frame: Buffer): Checksum {
+  const words = wordsOf(frame);
+  return checksum(checksum(before, words, 0, 2), words, FRAME_HEADER_BYTES / 4, words.length);
+}
+
+/** Of pairs of words in the order of the processor that wrote them: little-endian, as all that Holdfast runs on. */
+function checksum([first, second]: Checksum, words: Int32Array, from: number, to: number): Checksum {
+  let one = first;
+  let other = second;
+  for (let at = from; at < to; at += 2) {
+    one = (one + (words[at] as number) + other) | 0;
+    other = (other + (words[at + 1] as number) + one) | 0;
+  }
+  return [one >>> 0, other >>> 0];
+}
+
+function wordsOf({ buffer, byteOffset, length }: Buffer): Int32Array {
+  return new Int32Array(buffer, byteOffset, length / 4);
+}
+
+function isSame(left: Checksum | Salts, right: Checksum | Salts): boolean {
+  return left[0] === right[0] && left[1] === right[1];
+}

@@ -1,0 +1,262 @@
+import {
+  closeSync,
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  openSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  truncateSync,
+  writeFileSync,
+  writeSync,
+} from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { expect, onTestFinished, test } from "vitest";
+import { VirtualTime } from "../../platform/virtual-time.ts";
+import { SqliteStore } from "../../store/standalone/standalone-store.ts";
+import { detachWant, said, want } from "../store/subjects.ts";
+import { Random, seededRandom } from "./random.ts";
+
+const SEEDS = 500;
+/** Where a sync costs nothing: no machine loses its power here. */
+const MEMORY = "/dev/shm";
+const BOOT = "boot-now";
+const FILES = ["holdfast.db", "holdfast.db-wal", "holdfast.pages", "holdfast.open", "holdfast.initialised"];
+
+/** What was answered and not released: container to address. */
+type Answered = Map<string, string>;
+type Content = ReadonlyMap<string, Buffer>;
+
+/** A standalone node whose files come to harm: a folder, its store, and what its clients were told. */
+class Node {
+  readonly folder: string;
+  readonly answered: Answered = new Map();
+  readonly time: VirtualTime;
+  readonly #name: string;
+  readonly #bootRecord: string;
+  #store: SqliteStore | null = null;
+  #containers = 0;
+
+  constructor(root: string, name: string, seed: number) {
+    this.#name = name;
+    this.#bootRecord = join(root, `${name}.state`);
+    this.folder = join(root, name);
+    mkdirSync(this.folder);
+    this.time = new VirtualTime(seed);
+  }
+
+  /** The store is open, but may say that it cannot serve. */
+  async open(): Promise<SqliteStore> {
+    const context = {
+      clock: this.time.clock(),
+      node: this.#name,
+      bootId: BOOT,
+      bootRecord: this.#bootRecord,
+      namespaceGone: () => false,
+    };
+    this.#store = new SqliteStore(this.folder, context, { info: () => {}, error: () => {} });
+    await this.time.run(this.#store.open());
+    return this.#store;
+  }
+
+  get store(): SqliteStore {
+    return this.#store as SqliteStore;
+  }
+
+  /** ADDs and DELs, each as its client sees it; what is refused has no effect. */
+  async work(random: Random): Promise<void> {
+    for (let left = 1 + random.below(12); left > 0; left -= 1) {
+      const [oldest] = this.answered.keys();
+      if (oldest !== undefined && random.chance(0.2)) {
+        const gone = await this.time.run(this.store.detach(detachWant(oldest))).then(
+          () => true,
+          () => false,
+        );
+        if (gone) this.answered.delete(oldest);
+        continue;
+      }
+      const container = `c-${this.#containers++}`;
+      const answer = await this.time
+        .run(this.store.attach(want(container, { ipam: { subnets: "10.0.0.0/16" } })))
+        .then(said, () => "refused");
+      if (answer.includes("/")) this.answered.set(container, answer);
+    }
+    if (random.chance(0.5)) await this.time.pass(random.pick([900, 2_000, 7_000, 20_000]));
+  }
+
+  content(): Content {
+    return new Map(
+      FILES.filter((name) => existsSync(join(this.folder, name))).map((name) => [
+        name,
+        readFileSync(join(this.folder, name)),
+      ]),
+    );
+  }
+
+  /** As after SIGKILL: the files are those of this instant, in place. */
+  kill(): void {
+    const instant = this.content();
+    const remembered = existsSync(this.#bootRecord) ? readFileSync(this.#bootRecord) : null;
+    this.store.close();
+    this.put(instant, FILES);
+    if (remembered !== null) writeFileSync(this.#bootRecord, remembered);
+  }
+
+  put(content: Content, names: readonly string[]): void {
+    for (const name of names) {
+      const bytes = content.get(name);
+      if (bytes === undefined) rmSync(join(this.folder, name), { force: true });
+      else writeFileSync(join(this.folder, name), bytes);
+    }
+  }
+
+  /** What the store has now. */
+  held(): Answered {
+    return new Map(
+      this.store
+        .attachmentsAfter(0, 10_000)
+        .map((one) => [one.containerId, one.ips.map(({ address }) => address).join(" ")]),
+    );
+  }
+}
+
+/** Damages a file, or puts older or foreign ones in its place. Returns what was done, or null if nothing changed. */
+function harm(node: Node, random: Random, past: readonly Content[], other: Content): string | null {
+  const before = node.content();
+  const there = FILES.filter((name) => before.has(name));
+  const name = random.pick(there);
+  const path = join(node.folder, name);
+  const { size } = statSync(path);
+  const at = random.below(Math.max(1, size));
+  const kinds: Record<string, () => string> = {
+    bit: () => {
+      if (size > 0)
+        overwrite(path, at, Buffer.from([(readFileSync(path)[at] as number) ^ (1 << random.below(8))]));
+      return `one bit of ${name} at ${at}`;
+    },
+    zeroes: () => {
+      const length = Math.min(size - at, random.pick([1, 8, 512, 4_096, 20_000]));
+      overwrite(path, at, Buffer.alloc(length));
+      return `${length} bytes of ${name} at ${at} zeroed`;
+    },
+    noise: () => {
+      const length = Math.min(size - at, 1 + random.below(5_000));
+      overwrite(path, at, Buffer.from(Array.from({ length }, () => random.below(256))));
+      return `${length} bytes of ${name} at ${at} changed`;
+    },
+    cut: () => {
+      truncateSync(path, random.chance(0.3) ? 4_096 * Math.floor(at / 4_096) : at);
+      return `${name} cut at ${at}`;
+    },
+    removed: () => {
+      rmSync(path);
+      return `${name} removed`;
+    },
+    older: () => {
+      const names = random.pick([[name], ["holdfast.db", "holdfast.db-wal"], FILES]);
+      const which = random.below(past.length);
+      node.put(past[which] as Content, names);
+      return `${names.join(", ")} as of moment ${which} of ${past.length}`;
+    },
+    foreign: () => {
+      const names = random.pick([[name], ["holdfast.db", "holdfast.db-wal"], FILES]);
+      node.put(other, names);
+      return `${names.join(", ")} of another node`;
+    },
+    folder: () => {
+      for (const one of readdirSync(node.folder)) rmSync(join(node.folder, one), { recursive: true });
+      return "the folder emptied";
+    },
+  };
+  const what = (kinds[random.pick(Object.keys(kinds))] as () => string)();
+  const after = node.content();
+  const isSame =
+    before.size === after.size && [...before].every(([file, bytes]) => after.get(file)?.equals(bytes));
+  return isSame ? null : what;
+}
+
+/** One life: moments of work and restarts, then harm at rest or in use, then a start. */
+async function once(
+  root: string,
+  name: string,
+  seed: number,
+  other: Content,
+): Promise<{ verdict: string; story: string }> {
+  const random = new Random(seed);
+  const node = new Node(root, name, seed);
+  const story = [`seed ${seed}`];
+  const past: Content[] = [];
+  await node.open();
+  for (let lives = 1 + random.below(3); lives > 0; lives -= 1) {
+    for (let moments = 1 + random.below(3); moments > 0; moments -= 1) {
+      await node.work(random);
+      past.push(node.content());
+    }
+    if (lives > 1) await restart(node, random, story, () => past.push(node.content()));
+  }
+  let what: string | null = null;
+  if (random.chance(0.4)) {
+    what = harm(node, random, past, other);
+    story.push(`in use: ${what}`);
+    for (let moments = random.below(3); moments > 0; moments -= 1) await node.work(random);
+    await restart(node, random, story, () => {});
+  } else
+    await restart(node, random, story, () => {
+      what = harm(node, random, past, other);
+      story.push(`at rest: ${what}`);
+    });
+  const { status } = node.store;
+  const held = node.store.status.kind === "ready" ? node.held() : null;
+  node.store.close();
+  rmSync(node.folder, { recursive: true });
+  const isWhole = held !== null && isSameMap(held, node.answered);
+  story.push(JSON.stringify(status), `has ${held?.size} of ${node.answered.size}`);
+  if (what === null)
+    return {
+      verdict: isWhole ? "unharmed" : "silent: refused or lost without harm",
+      story: story.join("; "),
+    };
+  if (status.kind === "rebuild-required") return { verdict: "told", story: story.join("; ") };
+  return { verdict: isWhole ? "whole" : "silent", story: story.join("; ") };
+}
+
+async function restart(node: Node, random: Random, story: string[], between: () => void): Promise<void> {
+  const isKilled = random.chance(0.6);
+  if (isKilled) node.kill();
+  else node.store.close();
+  story.push(isKilled ? "killed" : "closed");
+  between();
+  await node.open();
+}
+
+function isSameMap(left: Answered, right: Answered): boolean {
+  return left.size === right.size && [...left].every(([key, value]) => right.get(key) === value);
+}
+
+function overwrite(path: string, at: number, bytes: Buffer): void {
+  const descriptor = openSync(path, "r+");
+  writeSync(descriptor, bytes, 0, bytes.length, at);
+  closeSync(descriptor);
+}
+
+test(`after any damage a start has everything that was answered, or says that it has not (${SEEDS} times)`, async () => {
+  const all = seededRandom("damage");
+  const root = mkdtempSync(join(existsSync(MEMORY) ? MEMORY : tmpdir(), "holdfast-damage-"));
+  onTestFinished(() => rmSync(root, { recursive: true, force: true }));
+  const foreign = new Node(root, "foreign", all.seed);
+  await foreign.open();
+  await foreign.work(all);
+  const other = foreign.content();
+  foreign.store.close();
+  const counts = { whole: 0, told: 0, unharmed: 0 };
+  for (let index = 0; index < SEEDS; index += 1) {
+    const { verdict, story } = await once(root, `node-${index}`, (all.seed + index) | 0, other);
+    expect(verdict, story).not.toMatch(/^silent/);
+    counts[verdict as keyof typeof counts] += 1;
+  }
+  console.log(`damage: ${JSON.stringify(counts)}`);
+  expect(counts.told).toBeGreaterThan(SEEDS / 4);
+}, 600_000);

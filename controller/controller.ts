@@ -2,12 +2,13 @@ import { hostname } from "node:os";
 import { EventWriter } from "../kube/events.ts";
 import type { Connect, OnRequest, OpenKubeApi } from "../kube/kube-api.ts";
 import type { IPAllocation } from "../kube/objects.ts";
+import { withWriteGuard } from "../kube/write-guard.ts";
 import { HealthServer } from "../platform/health-server.ts";
 import type { Log } from "../platform/log.ts";
 import type { PeriodicTask } from "../platform/periodic-task.ts";
 import { type Clock, randomUuid, sleep } from "../platform/time.ts";
 import { AddressParts } from "./address-parts.ts";
-import { LEASE_RETRY_MS, LeaderLease } from "./lease.ts";
+import { LeaderLease } from "./lease.ts";
 import { MachineParts } from "./machine-parts.ts";
 import { ControllerMetrics } from "./metrics.ts";
 import { NetworkParts } from "./network-parts.ts";
@@ -33,7 +34,8 @@ export class Controller {
   /** `connect`: the way to the API server. Throws when the kubeconfig cannot be used. */
   constructor(settings: ControllerSettings, log: Log, clock: Clock, connect: Connect) {
     const onRequest: OnRequest = (verb, status) => this.#metrics.requested(verb, status);
-    const api = connect(settings.kubeconfig, clock, { onRequest });
+    const connection = () => connect(settings.kubeconfig, clock, { onRequest });
+    const api = withWriteGuard(connection(), () => this.#lease.whyNot);
     const identity = settings.identity ?? `${hostname()}_${randomUuid(clock)}`;
     const idle = () => this.#idle();
     const events = new EventWriter({ api, component: "holdfast-controller", host: identity });
@@ -41,7 +43,7 @@ export class Controller {
     const occur = (occasion: Occasion) => this.#occur(occasion);
     const context = { api, log, settings, identity, events, watched, idle, occur };
     this.#context = context;
-    this.#lease = new LeaderLease({ api, log, namespace: settings.namespace, identity });
+    this.#lease = new LeaderLease({ api: connection(), log, namespace: settings.namespace, identity });
     this.#machines = new MachineParts({ ...context, onDefinitions: () => this.#definitionsChanged() });
     const onRefused = (count: number) => this.#metrics.refused(count);
     this.#addresses = new AddressParts({
@@ -54,8 +56,7 @@ export class Controller {
     const [addresses, machines, networks] = [this.#addresses, this.#machines, this.#networks];
     const leads = () => this.#lease.leads;
     this.#metrics = new ControllerMetrics({ watched, addresses, machines, networks, leads });
-    const lease = { name: "the lease", everyMs: LEASE_RETRY_MS, work: () => this.#lease.turn() };
-    const parts = [lease, ...addresses.parts, ...machines.parts, ...networks.parts];
+    const parts = [...addresses.parts, ...machines.parts, ...networks.parts];
     this.#tasks = parts.map((part) => ({ part, task: taskOf(part, clock, log) }));
     const { metricsAddress: address } = settings;
     const notReady = () => this.#notReady();
@@ -69,6 +70,7 @@ export class Controller {
     if (metricsAddress !== null) this.#metrics.addProcess();
     await this.#health.start();
     log.info({ ...metricsAddress, identity }, "listening");
+    this.#lease.start();
     watched.start();
     this.#networks.udnConditions.start();
     for (const { task } of this.#tasks) task.start();
@@ -84,8 +86,9 @@ export class Controller {
     const tasks = this.#tasks.map(({ task }) => task.stop());
     const ended = Promise.all([...tasks, this.#machines.stopWork()]);
     await Promise.race([ended, sleep(api.clock, STOP_GRACE_MS)]);
-    await this.#lease.stepDown();
+    // Whatever still runs writes nothing from here on, so that another one may.
     api.close();
+    await this.#lease.stop();
     const { udnConditions } = this.#networks;
     await Promise.all([
       ended,
@@ -135,7 +138,7 @@ export class Controller {
 
   /** Why nothing may be written now, or null. */
   #idle(): string | null {
-    return this.#notReady() ?? (this.#lease.leads ? null : "another controller works");
+    return this.#notReady() ?? this.#lease.whyNot;
   }
 
   #notReady(): string | null {

@@ -4,6 +4,12 @@ import type { Reflected } from "../kube/reflected-items.ts";
 import { Reflector, type ReflectorOptions, type ReflectorState } from "../kube/reflector.ts";
 import { sharingParts } from "./shared-parts.ts";
 
+/**
+ * Longest wait before a resource is listed or watched again, ms. There are two controllers, not thousands of nodes, and
+ * nobody works while one of them is out of touch.
+ */
+const RETRY_MS_MAX = 2_000;
+
 export type FollowedLog = ReflectorOptions<Reflected>["log"];
 
 /** The followed copy of a resource. */
@@ -49,6 +55,7 @@ export class FollowedResources<Resource extends string> {
       path,
       ...(quorum ? {} : { query: { resourceVersion: "0" } }),
       log: this.#log,
+      timings: { retryMsMax: RETRY_MS_MAX },
       onState: (state, problem) => {
         this.#states.set(resource, state);
         if (isDispensable && state !== "listing") this.#dispensable.add(resource);

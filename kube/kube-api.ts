@@ -8,7 +8,7 @@
  *   watch-once, last-change   one watch of it, and what the server must tell again after one that broke
  *   cluster-api               the names of Cluster API
  *   object-client             reads and writes of single objects; network-object: of IPNetworks; answers: the meaning of status codes
- *   events, backoff, turn-budget
+ *   events, backoff, turn-budget; write-guard: writes only while something holds
  */
 
 import type { Clock } from "../platform/time.ts";

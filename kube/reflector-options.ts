@@ -43,6 +43,7 @@ export const TIMINGS = {
   /** How often to check whether a missing permission has been given, ms, without a request for it. */
   forbiddenMs: 60_000,
   retryMsMin: 500,
+  /** A server that asks for more time, by Retry-After, is given this at most, whatever else is set. */
   retryMsMax: 30_000,
   /** Before the first complete list, ms: until then nothing that depends on it can work. */
   firstRetryMsMax: 5_000,

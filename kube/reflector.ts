@@ -316,7 +316,7 @@ export class Reflector<T extends Reflected> {
     if (!this.#lost) this.#options.log[level](`${this.#options.path}: lost touch: ${problem}`);
     this.#lost = true;
     this.#setState("away", problem);
-    const asked = Math.min(waitMs, this.#timings.retryMsMax);
+    const asked = Math.min(waitMs, TIMINGS.retryMsMax);
     await sleep(this.#clock, Math.max(asked, this.#backoff.next()), this.#life.signal);
   }
 

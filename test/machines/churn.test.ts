@@ -6,6 +6,7 @@ import type { KubeObject } from "../harness/kube-api.ts";
 import type { Fate, Link } from "../harness/kube-fake/client/link.ts";
 import type { ClusterApi } from "../harness/machines/cluster-api.ts";
 import type { MemoryCluster } from "../harness/world/memory-cluster.ts";
+import { ownLease } from "../harness/world/own-lease.ts";
 import { World } from "../harness/world/world.ts";
 import { AddressWatcher } from "./address-watcher.ts";
 
@@ -51,8 +52,7 @@ function lossy(random: Random, isFair: () => boolean): Link {
   ];
   return {
     fate: ({ path }, verb) => {
-      if (path.includes("/leases")) return { status: 403 };
-      if (isFair() || verb !== "send") return undefined;
+      if (path.includes("/leases") || isFair() || verb !== "send") return undefined;
       return random.chance(LOSS * fates.length) ? random.pick(fates) : { answerMs: random.below(15) };
     },
   };
@@ -153,7 +153,7 @@ test.each([1, 2])(
       const start = async () => {
         controllers.push(
           await world.startController(
-            {},
+            { namespace: await ownLease(world.cluster) },
             lossy(random, () => isFair),
           ),
         );

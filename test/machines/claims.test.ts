@@ -6,6 +6,7 @@ import { CLUSTER_LABEL } from "../harness/machines/cluster-api.ts";
 import { IPAM_VERSIONS } from "../harness/machines/definitions.ts";
 import { CutLink } from "../harness/world/cut-link.ts";
 import { NAMESPACE, nameOf } from "../harness/world/network.ts";
+import { ownLease } from "../harness/world/own-lease.ts";
 import { beginLan, names } from "./lan.ts";
 
 /** More than one pass of a controller. */
@@ -160,7 +161,7 @@ test("a claim that is deleted and created again a hundred times keeps its addres
 test("two controllers without a lease between them give each claim one address", async () => {
   const { world, capi, held, link } = await beginLan();
   const other = new CutLink();
-  await world.startController({ identity: "two", namespace: NAMESPACE }, other);
+  await world.startController({ identity: "two", namespace: await ownLease(world.cluster) }, other);
   // Until it works: the other one would be done with all of them before.
   await world.advance(PASS_MS);
   const all = names(100);

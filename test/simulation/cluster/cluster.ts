@@ -42,9 +42,10 @@ const CACHE_EVENTS_MAX = 200;
 /** After a restore nothing happens to the links for so long, ms. */
 const CALM_AFTER_RESTORE_MS = 10_000;
 
+/** A process, which may have several connections. */
 interface Client {
   readonly link: SimLink;
-  readonly api: FakeKubeApi;
+  readonly apis: FakeKubeApi[];
 }
 
 /** A cluster on the server in memory. */
@@ -117,26 +118,39 @@ export class SimCluster implements Cluster {
             ...(node === undefined ? {} : { extra: { [NODE_NAME]: [node] } }),
           };
     return (_kubeconfig, clock) => {
-      const { front } = this;
-      const link = new SimLink({
-        parts: this.#parts,
-        name,
-        reached: () => front.reached(),
-        slowMs: () => front.slowMs,
-      });
-      const api = new FakeKubeApi({ server: () => front.next(), user, link, clock });
-      link.cutWatches = () => api.cutWatches();
-      link.silenceWatches = () => api.silenceWatches();
-      this.#clients.set(name, { link, api });
+      const client = this.#clients.get(name) ?? this.#newClient(name);
+      const { link, apis } = client;
+      const api = new FakeKubeApi({ server: () => this.front.next(), user, link, clock });
+      apis.push(api);
       return api;
     };
+  }
+
+  #newClient(name: string): Client {
+    const { front } = this;
+    const link = new SimLink({
+      parts: this.#parts,
+      name,
+      reached: () => front.reached(),
+      slowMs: () => front.slowMs,
+    });
+    const apis: FakeKubeApi[] = [];
+    link.cutWatches = () => {
+      for (const api of apis) api.cutWatches();
+    };
+    link.silenceWatches = () => {
+      for (const api of apis) api.silenceWatches();
+    };
+    const client = { link, apis };
+    this.#clients.set(name, client);
+    return client;
   }
 
   cut(name: string): void {
     const client = this.#clients.get(name);
     if (client === undefined) return;
     client.link.cut();
-    client.api.abandon();
+    for (const api of client.apis) api.abandon();
     this.#clients.delete(name);
   }
 

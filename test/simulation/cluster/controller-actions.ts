@@ -2,7 +2,7 @@ import { sleep } from "../../../platform/time.ts";
 import type { Chance } from "../engine/chance.ts";
 import type { ActionKinds, World } from "../world.ts";
 import { simClusterOf } from "./cluster.ts";
-import { SimController } from "./controllers.ts";
+import { LEASE, LEASES, SimController } from "./controllers.ts";
 
 /** Longer than a lease lasts, ms. */
 const WITHOUT_LEASE_MS = [16_000, 40_000] as const;
@@ -79,7 +79,7 @@ function runningOf(world: World, chance: Chance): SimController | undefined {
 
 function leaderOf(world: World): SimController | undefined {
   const { etcd } = simClusterOf(world);
-  const lease = etcd.get("coordination.k8s.io/leases", "holdfast-system/holdfast-controller");
+  const lease = etcd.get(LEASES, LEASE);
   return placesOf(world).find(
     ({ isRunning, identity }) => isRunning && identity === lease?.spec?.holderIdentity,
   );

@@ -1,6 +1,7 @@
 import { Controller } from "../../../controller/controller.ts";
 import type { Log } from "../../../platform/log.ts";
 import type { VirtualClock } from "../../../platform/virtual/virtual-clock.ts";
+import type { ServerRequest } from "../../harness/kube-fake/requests.ts";
 import { hashOf } from "../engine/chance.ts";
 import type { ControllerPlace, FollowedKind, World } from "../world.ts";
 import type { SimCluster } from "./cluster.ts";
@@ -13,6 +14,12 @@ const PLACES = [
   { name: "controller-b", originMs: 77_000_000, rate: 1.0005 },
 ] as const;
 
+/** Where etcd has the lease. */
+export const LEASES = "coordination.k8s.io/leases";
+export const LEASE = "holdfast-system/holdfast-controller";
+/** So long after a restore a controller knows who leads, ms. */
+const RESTORED_MS = 15_000;
+
 /** Where one of Holdfast's controllers runs: each start is a new process with its own identity and link. */
 export class SimController implements ControllerPlace {
   readonly name: string;
@@ -24,6 +31,8 @@ export class SimController implements ControllerPlace {
   #incarnation = 0;
   #running: Controller | null = null;
   #clock: VirtualClock | null = null;
+  #restores = 0;
+  #restoredMs = Number.NEGATIVE_INFINITY;
 
   constructor(parts: ClusterParts, cluster: SimCluster, place: (typeof PLACES)[number]) {
     this.#parts = parts;
@@ -83,6 +92,8 @@ export class SimController implements ControllerPlace {
       clock,
       connect,
     );
+    const way = this.#cluster.links.find(({ name }) => name === link);
+    if (way !== undefined) way.sent = (request) => this.#checkLeads(request, identity);
     this.#parts.story.tell(this.name, `starts as ${identity}`);
     void this.#running.start();
   }
@@ -99,6 +110,18 @@ export class SimController implements ControllerPlace {
 
   get isSuspended(): boolean {
     return this.#clock?.isSuspended ?? false;
+  }
+
+  /** Whoever writes holds the lease. After a restore it may be that of somebody before, until the holder has asked. */
+  #checkLeads({ method, path }: ServerRequest, identity: string): void {
+    const { etcd, defects } = this.#cluster;
+    const nowMs = this.#parts.clock.monotonicMs();
+    if (etcd.restores !== this.#restores) this.#restoredMs = nowMs;
+    this.#restores = etcd.restores;
+    if (method === "GET" || path.includes("/leases") || nowMs - this.#restoredMs < RESTORED_MS) return;
+    const holder = etcd.get(LEASES, LEASE)?.spec?.holderIdentity;
+    if (holder !== identity)
+      defects.push(`${identity} sends ${method} ${path} while ${holder} holds the lease`);
   }
 
   #gone(): void {

@@ -39,6 +39,8 @@ export class SimLink implements Link {
   readonly listedMs: Partial<Record<FollowedKind, number>> = {};
   /** A good part of its messages has some trouble until then, ms of the world. */
   lossyUntilMs = 0;
+  /** Called for each request that its process sends. */
+  sent: (request: ServerRequest) => void = () => {};
   /** The connections of its watches end. */
   cutWatches = () => {};
   /** They stay open, and nothing comes from them any more. */
@@ -78,8 +80,10 @@ export class SimLink implements Link {
     this.lossyUntilMs = 0;
   }
 
-  readonly fate = ({ method, path }: ServerRequest, verb: Verb): Fate => {
+  readonly fate = (request: ServerRequest, verb: Verb): Fate => {
+    const { method, path } = request;
     this.#messages += 1;
+    this.sent(request);
     if (verb === "list" && path === PODS_PATH) this.listedMs.pods = this.clock.monotonicMs();
     if (verb === "list" && path.endsWith("/clusters")) this.listedMs.clusters = this.clock.monotonicMs();
     if (this.#isCut) return { hangs: true };

@@ -18,9 +18,21 @@ export const CONTACT: Mutants = {
   },
   "lease-not-noticed": {
     file: "controller/lease.ts",
-    find: "      this.#renewedMs = requestedMs;",
-    replace: "      this.#wasHeld = false;",
+    find: "    this.#renewedMs = requestedMs;",
+    replace: "    this.#didLead = false;",
     why: "no controller ever leads",
+  },
+  "leads-without-renewing": {
+    file: "controller/lease.ts",
+    find: "return this.#unusable || this.#isHeld;",
+    replace: "return this.#unusable || this.#didLead || this.#isHeld;",
+    why: "a controller writes while another one leads",
+  },
+  "retries-without-leading": {
+    file: "kube/write-guard.ts",
+    find: "whyNot() ?? request.unless?.() ?? null",
+    replace: "request.unless?.() ?? null",
+    why: "what a controller was writing when it lost the lease is sent again while another one leads",
   },
   "unready-is-served": {
     file: "daemon/node-core.ts",

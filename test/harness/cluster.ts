@@ -148,6 +148,15 @@ export class TestCluster implements Cluster {
     await this.#restartControllers();
   }
 
+  /** Freezes the API server: its connections stay open, and nothing is answered until it goes on. */
+  pauseApiServer(): void {
+    this.#parts.apiServer.signal("SIGSTOP");
+  }
+
+  continueApiServer(): void {
+    this.#parts.apiServer.signal("SIGCONT");
+  }
+
   /** Kills etcd: requests that need it fail. */
   stopEtcd(): Promise<void> {
     return this.#parts.etcd.end();

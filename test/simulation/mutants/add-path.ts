@@ -30,7 +30,7 @@ export const ADD_PATH: Mutants = {
     file: RESERVE,
     find: "        if (await this.#take(this.#present)) return this.#present;",
     replace: `        const isUnknown = (error: unknown) => {
-          if (error instanceof RefusalError) throw error;
+          if (error instanceof RefusalError || conflicts > 64) throw error;
           return false;
         };
         if (await this.#take(this.#present).catch(isUnknown)) return this.#present;`,

@@ -118,6 +118,7 @@ export class Controller {
         claimListed: () => this.#occur("claim-listed"),
         allocation: seen("allocationSeen"),
         allocationGone: seen("allocationGone"),
+        networkGone: (object) => this.#networks.lost.noteGone(object),
         allocationsState: (state) => cluster().allocationsState(state),
         allocationsVersion: (version) => cluster().allocationsVersion(version),
         definitionsChanged: () => this.#definitionsChanged(),

@@ -2,6 +2,8 @@ import { NetworkImports } from "./network-imports.ts";
 import { NetworkStatus } from "./network-status.ts";
 import { OrphanNetworks, type OrphanNetworksOptions } from "./orphan-networks.ts";
 import type { ControllerPart, PartContext } from "./part.ts";
+import { LostNetworks } from "./protection/lost-networks.ts";
+import { NetworkProtection } from "./protection/network-protection.ts";
 import { Recoveries } from "./recoveries.ts";
 import { UdnConditions } from "./udn-conditions.ts";
 
@@ -17,6 +19,7 @@ interface NetworkPartsOptions extends PartContext {
 export class NetworkParts {
   readonly status: NetworkStatus;
   readonly udnConditions: UdnConditions;
+  readonly lost: LostNetworks;
   readonly parts: readonly ControllerPart[];
 
   constructor(options: NetworkPartsOptions) {
@@ -27,15 +30,20 @@ export class NetworkParts {
     const status = new NetworkStatus({ ...shared, definitions, allocations });
     const keepSeconds = Math.max(settings.coolingKeepSeconds, settings.sweepGraceSeconds);
     const orphans = new OrphanNetworks({ ...shared, definitions, allocations, pools, keepSeconds });
+    const protection = new NetworkProtection({ ...shared, allocations, events });
+    const lost = new LostNetworks({ ...shared, definitions, allocations, pools, events });
     const recoveries = new Recoveries(shared);
     const onChange = () => occur("udns-changed");
     const udnConditions = new UdnConditions({ api, log, idle, events, onChange });
     this.status = status;
     this.udnConditions = udnConditions;
+    this.lost = lost;
     this.parts = [
       {
         ...{ name: "the networks", everyMs: NETWORKS_INTERVAL_MS, triggers: ["definitions-changed"] },
         work: async (signal) => {
+          if (watched.definitionsKnown) await lost.runPass(signal);
+          await protection.runPass(signal);
           if (watched.definitionsKnown) await imports.runPass(signal);
           await status.runPass(signal, { writes: idle() === null });
           if (watched.definitionsKnown) await orphans.runPass(signal);

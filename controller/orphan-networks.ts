@@ -1,26 +1,17 @@
 import type { Cache, CachedAllocation } from "../claims/reasons/caches.ts";
-import type { WriteOutcome } from "../kube/answers.ts";
 import type { KubeApi } from "../kube/kube-api.ts";
 import { writeNetworkObject } from "../kube/network-object.ts";
 import { ObjectClient } from "../kube/object-client.ts";
-import { labelSelector } from "../kube/object-names.ts";
-import {
-  ADDRESS_POOLS_PATH,
-  ALLOCATIONS_PATH,
-  type IPAllocation,
-  type IPNetwork,
-  LABEL_NETWORK,
-  NETWORKS_PATH,
-  objectPath,
-} from "../kube/objects.ts";
+import { ADDRESS_POOLS_PATH, type IPNetwork, NETWORKS_PATH, objectPath } from "../kube/objects.ts";
 import { type AddressPoolView, projectAddressPool } from "../kube/views/address-pool-view.ts";
 import { MalformedObjectError } from "../kube/views/object-metadata.ts";
 import type { DefinitionCatalog } from "../networks/definition-catalog.ts";
-import { IMPORTED, isImported, nodeDefinitionsOf } from "../networks/import-sources.ts";
+import { isImported, nodeDefinitionsOf } from "../networks/import-sources.ts";
 import { listDefinitions } from "../networks/listed-definitions.ts";
 import { isAdministratorsWord } from "../networks/network-owner.ts";
 import { namespaceOfDefinition } from "../networks/pool-definition.ts";
 import type { Log } from "../platform/log.ts";
+import { countAllocations, isOf, isUnderWay, warnRefused } from "./protection/network-protection.ts";
 
 export interface OrphanNetworksOptions {
   readonly api: KubeApi;
@@ -50,7 +41,7 @@ interface Counts {
 
 /**
  * IPNetworks that no NetworkAttachmentDefinition of their owner defines: they show how many addresses are left, and are
- * deleted when there are none. One whose owner an administrator has set is the administrator's to delete, and one that an
+ * deleted when there are none (network-protection then lets them go). One whose owner an administrator has set is the administrator's to delete, and one that an
  * AddressPool or another namespace's definition names, or that the nodes' own configuration defines, may be needed at any
  * time: they stay. So does one with an invalid definition: its owner is expected to correct it, and the IPNetwork keeps the
  * owner of the name.
@@ -114,7 +105,7 @@ export class OrphanNetworks {
     const shown: Readonly<Record<string, unknown>> = { ...status };
     if (Object.entries(wanted).every(([key, value]) => shown[key] === value)) return;
     const written = await writeNetworkObject(this.#objects, spec.network, network, { status: wanted });
-    this.#warnRefused(metadata.name, written);
+    warnRefused(this.#options.log, metadata.name, written);
   }
 
   async #delete(object: IPNetwork): Promise<void> {
@@ -122,7 +113,7 @@ export class OrphanNetworks {
     const { metadata, spec } = object;
     const { name, uid, resourceVersion } = metadata;
     const written = await this.#objects.delete(objectPath(NETWORKS_PATH, name), { uid, resourceVersion });
-    this.#warnRefused(name, written);
+    warnRefused(this.#options.log, name, written);
     if (written.kind === "done")
       this.#options.log.info({ network: spec.network }, "nothing defines or uses the network any more");
   }
@@ -131,18 +122,7 @@ export class OrphanNetworks {
   async #isUnused(network: IPNetwork): Promise<boolean> {
     const { api } = this.#options;
     const name = network.spec.network;
-    let allocations = 0;
-    await api.list({
-      path: ALLOCATIONS_PATH,
-      query: { labelSelector: labelSelector(LABEL_NETWORK, name) },
-      each: (object: IPAllocation) => {
-        if (object.spec?.network === name) allocations += 1;
-      },
-      restarted: () => {
-        allocations = 0;
-      },
-    });
-    if (allocations > 0) return false;
+    if ((await countAllocations(api, name, isOf)) > 0) return false;
     const { catalog, unreadable } = await listDefinitions(api);
     if (catalog.networks().includes(name) || (await this.#isNamedByPool(name))) return false;
     const { networks, namespaces } = wrongDefinitions(catalog.broken());
@@ -159,21 +139,12 @@ export class OrphanNetworks {
     });
     return named.has(network) || named.has(null);
   }
-
-  /** After a conflict the next pass sees the other writer's version. */
-  #warnRefused(name: string, written: WriteOutcome): void {
-    if (written.kind !== "refused") return;
-    const { status, body } = written.answer;
-    this.#options.log.warn({ object: name, status, problem: body?.message }, "IPNetwork not written");
-  }
 }
 
-/** It was in use once, nothing is under way on it, and no administrator has set its owner. */
+/** It was in use once, nothing is under way on it, no administrator has set its owner, and nobody has deleted it. */
 function mayGo(object: IPNetwork): boolean {
-  const underWay = (object.status?.conditions ?? []).some(
-    ({ type, status }) => type !== IMPORTED && status === "True",
-  );
-  return isImported(object, []) && !underWay && !isAdministratorsWord(object);
+  const isDeleted = object.metadata.deletionTimestamp !== undefined;
+  return !isDeleted && isImported(object, []) && !isUnderWay(object) && !isAdministratorsWord(object);
 }
 
 function wrongDefinitions(broken: ReturnType<DefinitionCatalog["broken"]>): WrongDefinitions {

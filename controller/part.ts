@@ -7,6 +7,7 @@
  *   adoption         claims that list an address nobody has recorded; pod-adoption, owner-pods: the same of pods
  *   network-imports  what was in use before a network was ours; whereabouts-records: the same of whereabouts
  *   network-status   what `kubectl get ipnetworks` shows; orphan-networks, recoveries, udn-conditions
+ *   protection/      the finalizer of IPNetworks, and those that went without it
  *   capi/            machines of Cluster API; machine-data/: Metal3's data of machines
  *   followed-resources  copies that are believed or doubted together; shared-parts: what they have in common, once
  *   observations     how long something must have been true

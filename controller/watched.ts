@@ -39,6 +39,7 @@ export interface WatchedEvents {
   /** An allocation was added or changed. */
   readonly allocation: (object: IPAllocation) => void;
   readonly allocationGone: (object: IPAllocation) => void;
+  readonly networkGone: (object: IPNetwork) => void;
   /** The state of the watch of the allocations, and each version that it brings. */
   readonly allocationsState: (state: ReflectorState) => void;
   readonly allocationsVersion: (resourceVersion: string) => void;
@@ -114,6 +115,7 @@ export class Watched extends FollowedResources<Resource> implements Omit<Caches,
       },
       onDelete: ({ object }) => {
         this.#noteOwner(object);
+        events.networkGone(object);
         events.definitionsChanged();
       },
     });

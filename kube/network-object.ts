@@ -2,7 +2,7 @@ import { problemOf, type WriteOutcome } from "./answers.ts";
 import { ApiAway, type KubeAnswer, type KubeApi, type Priority } from "./kube-api.ts";
 import { ObjectClient } from "./object-client.ts";
 import { networkObjectName } from "./object-names.ts";
-import { API_VERSION, type IPNetwork, NETWORKS_PATH, objectPath } from "./objects.ts";
+import { API_VERSION, type IPNetwork, NETWORK_FINALIZER, NETWORKS_PATH, objectPath } from "./objects.ts";
 
 /** Conflicts after which it gives up: only a few controllers and daemons write the object. */
 const ATTEMPTS_MAX = 10;
@@ -40,7 +40,8 @@ export async function readNetworkObject(
 /** Fields of an IPNetwork to set; null removes one. */
 interface NetworkFields {
   readonly annotations?: Readonly<Record<string, string | null>>;
-  readonly spec?: Partial<IPNetwork["spec"]>;
+  readonly labels?: Readonly<Record<string, string>>;
+  readonly spec?: { readonly [key in keyof IPNetwork["spec"]]?: IPNetwork["spec"][key] | null };
   readonly status?: Readonly<Record<string, unknown>>;
 }
 
@@ -49,16 +50,16 @@ export function writeNetworkObject(
   objects: ObjectClient,
   network: string,
   known: IPNetwork | null,
-  { annotations, ...fields }: NetworkFields,
+  { annotations, labels, ...fields }: NetworkFields,
   deadlineMs?: number,
 ): Promise<WriteOutcome> {
-  const annotated = annotations === undefined ? {} : { annotations };
+  const more = { ...(annotations && { annotations }), ...(labels && { labels }) };
   if (known !== null) {
     const { name, resourceVersion } = known.metadata;
-    const body = { metadata: { resourceVersion, ...annotated }, ...fields };
+    const body = { metadata: { resourceVersion, ...more }, ...fields };
     return objects.patch(objectPath(NETWORKS_PATH, name), body, deadlineMs);
   }
-  const metadata = { name: networkObjectName(network), ...annotated };
+  const metadata = { name: networkObjectName(network), finalizers: [NETWORK_FINALIZER], ...more };
   const object = { apiVersion: API_VERSION, kind: "IPNetwork", metadata, ...fields };
   return objects.create(NETWORKS_PATH, { ...object, spec: { network, ...fields.spec } }, deadlineMs);
 }

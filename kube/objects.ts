@@ -17,6 +17,8 @@ export const WHEREABOUTS_POOLS_PATH = "/apis/whereabouts.cni.cncf.io/v1alpha1/ip
 
 /** `kubectl delete` cannot free an address in use while it has this finalizer. */
 export const BOUND_FINALIZER = `${GROUP}/bound`;
+/** Of every IPNetwork, from its creation on: nobody but the controller lets it go, however it was deleted. */
+export const NETWORK_FINALIZER = `${GROUP}/network`;
 
 export const LABEL_NETWORK = `${GROUP}/network`;
 export const LABEL_OWNER = `${GROUP}/owner-uid`;

@@ -548,6 +548,8 @@ describe("what goes wrong", () => {
   test("a cluster without Holdfast is 1, and the hint says how to install it", async () => {
     const path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/ipnetworks.ipam.holdfast.dev";
     await cluster.api.delete(path);
+    for (const { metadata } of (await cluster.api.get(NETWORKS)).items)
+      await cluster.api.patch(`${NETWORKS}/${metadata.name}`, { metadata: { finalizers: null } });
     await world.until(async () => (await cluster.api.call("GET", NETWORKS)).status === 404, "its end");
     expect(await cli("networks")).toEqual({
       code: 1,

@@ -60,7 +60,7 @@ async function podOfImportedNetwork(name: string, address: string): Promise<void
   const [, imported] = NETWORK.status.conditions;
   await cluster.api.create("/apis/ipam.holdfast.dev/v1alpha1/ipnetworks", {
     ...NETWORK,
-    metadata: { name: "old" },
+    metadata: { name: "old", finalizers: ["ipam.holdfast.dev/network"] },
     spec: { network: "old", definedIn: "shop" },
     status: { conditions: [imported], importedFrom: [{ definition: "shop/old", uid, generation }] },
   });

@@ -133,6 +133,49 @@ test("a stolen node token cannot change another node's objects, and a token with
   world.admission.reviews.length = 0;
 });
 
+test("the garbage collector cannot be made to delete a network, so that a stolen token records it as another's", async () => {
+  const network = await world.network("kept");
+  const pod = await world.pod("kept-pod", "node-a", network);
+  await world.given(pod, network);
+  const path = `${NETWORKS}/kept`;
+  const before = await world.cluster.api.get(path);
+  const gone = { apiVersion: "v1", kind: "Node", name: "gone", uid: "0" };
+  const record = { annotations: { "ipam.holdfast.dev/recorded-owner": "evil" } };
+  const mine = (metadata: object) => ({
+    ...{ apiVersion: before.apiVersion, kind: "IPNetwork", spec: { network: "kept", definedIn: "evil" } },
+    metadata: { name: "kept", finalizers: before.metadata.finalizers, ...metadata },
+  });
+  const attempts: [string, string, object, number][] = [
+    ["PATCH", path, { spec: { definedIn: "evil" } }, 403],
+    ["PATCH", path, { metadata: { ownerReferences: [gone] } }, 403],
+    ["PATCH", path, { metadata: { finalizers: null } }, 403],
+    ["POST", NETWORKS, mine({}), 403],
+    ["POST", NETWORKS, mine(record), 409],
+  ];
+  for (const [method, to, body, status] of attempts) {
+    const type = method === "POST" ? "application/json" : MERGE_PATCH;
+    const answer = await asThief("node-b", method, to, body, type);
+    expect(answer.status, `${method} ${JSON.stringify(body)}`).toBe(status);
+  }
+  // An administrator's owner reference does what the thief's would: the object is marked, stays, and keeps its owner.
+  await world.cluster.api.patch(path, { metadata: { ownerReferences: [gone] } });
+  const read = () => world.cluster.api.get(path);
+  await world.until(
+    async () => (await read()).metadata.deletionTimestamp !== undefined,
+    "the garbage collector",
+  );
+  expect((await asThief("node-b", "POST", NETWORKS, mine(record), "application/json")).status).toBe(409);
+  const { metadata, spec } = await read();
+  expect({ uid: metadata.uid, spec }).toEqual({ uid: before.metadata.uid, spec: before.spec });
+  await world.del(pod, network);
+  await world.kubevirt.removePod(pod);
+  await world.until(
+    async () => (await world.cluster.api.find(path))?.metadata.uid !== before.metadata.uid,
+    "the IPNetwork to go once nothing uses it",
+  );
+  world.admission.reviews.length = 0;
+});
+
 /** An allocation whose container would run on a node. */
 function forged(node: string): KubeObject {
   return {

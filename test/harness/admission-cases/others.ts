@@ -1,0 +1,280 @@
+import { RECORDED_OWNER_ANNOTATION } from "../../../networks/network-owner.ts";
+import { type AdmissionCase, altered, changed, type Written } from "./objects.ts";
+
+const FINALIZER = "ipam.holdfast.dev/network";
+const GONE = { apiVersion: "v1", kind: "Node", name: "gone", uid: "0" };
+const recordedAs = (owner: string) => ({ [RECORDED_OWNER_ANNOTATION]: owner });
+
+const API_VERSION = "ipam.holdfast.dev/v1alpha1";
+const network = (spec: object = {}, more: { metadata?: object; status?: object } = {}) => ({
+  apiVersion: API_VERSION,
+  kind: "IPNetwork",
+  metadata: { name: "blue", finalizers: [FINALIZER], ...more.metadata },
+  spec: { network: "blue", ...spec },
+  ...(more.status && { status: more.status }),
+});
+/** As a daemon or the controller has recorded it. */
+const recorded = network({ definedIn: "shop" }, { metadata: { annotations: recordedAs("shop") } });
+/** As an administrator has moved it. */
+const moved = network({ definedIn: "shop" });
+const imported = {
+  conditions: [
+    {
+      type: "Imported",
+      status: "True",
+      reason: "Imported",
+      message: "",
+      lastTransitionTime: "2026-01-01T00:00:00Z",
+    },
+  ],
+};
+const counted = network({}, { status: { size: "10", pausedClusters: ["shop/machines"] } });
+/** A name that needs a hash. */
+const SHORTENED = "a-b-0123456789abcdef";
+
+const METADATA = /a node sets no owner references/;
+const WHOSE = /whose a network is, an administrator changes/;
+const RECORD = /a node records an owner with the annotation/;
+const KEPT = /labels and annotations of an IPNetwork stay/;
+const SHARED = /whom a network is shared with/;
+const PROTECTED = /an IPNetwork is created with the finalizer/;
+const NAMED = /an IPNetwork is named after its network/;
+const COUNTS = /counts and paused clusters of an IPNetwork/;
+
+const NETWORKS: readonly [string, Written, RegExp | null][] = [
+  ["create one that nobody owns yet", { after: network() }, null],
+  ["create one with its owner", { after: recorded }, null],
+  [
+    "create the administrators' own",
+    { after: network({ definedIn: "" }, { metadata: { annotations: recordedAs("") } }) },
+    null,
+  ],
+  ["create one with the note that all is imported", { after: network({}, { status: imported }) }, null],
+  [
+    "create one of a network whose name is no name of an object",
+    { after: network({ network: "a b" }, { metadata: { name: SHORTENED } }) },
+    null,
+  ],
+  ["note that all is imported", { before: network(), after: network({}, { status: imported }) }, null],
+  ["record the owner of one that has none", { before: network(), after: recorded }, null],
+  [
+    "record the owner where a former one has left the annotation",
+    { before: network({}, { metadata: { annotations: recordedAs("old") } }), after: recorded },
+    null,
+  ],
+  [
+    "note that all is imported of one that has no finalizer yet",
+    {
+      before: network({}, { metadata: { finalizers: [] } }),
+      after: network({}, { metadata: { finalizers: [] }, status: imported }),
+    },
+    null,
+  ],
+  [
+    "leave alone what an administrator has written",
+    {
+      before: network({ definedIn: "shop", sharedWith: ["bank"] }, { metadata: { labels: { rack: "7" } } }),
+      after: network(
+        { definedIn: "shop", sharedWith: ["bank"] },
+        { metadata: { labels: { rack: "7" } }, status: imported },
+      ),
+    },
+    null,
+  ],
+  [
+    "use a token that is bound to no node",
+    { node: null, after: network() },
+    /the token is not bound to a node/,
+  ],
+  [
+    "give one to another namespace",
+    {
+      before: recorded,
+      after: network({ definedIn: "thief" }, { metadata: { annotations: recordedAs("shop") } }),
+    },
+    WHOSE,
+  ],
+  [
+    "take the owner from one",
+    { before: recorded, after: network({}, { metadata: { annotations: recordedAs("shop") } }) },
+    WHOSE,
+  ],
+  ["create one as if an administrator had", { after: moved }, RECORD],
+  [
+    "create one for another owner than the annotation says",
+    { after: network({ definedIn: "thief" }, { metadata: { annotations: recordedAs("shop") } }) },
+    RECORD,
+  ],
+  ["record an owner as if an administrator had", { before: network(), after: moved }, RECORD],
+  [
+    "record an owner that another one has left the annotation of",
+    {
+      before: network({}, { metadata: { annotations: recordedAs("old") } }),
+      after: network({ definedIn: "thief" }, { metadata: { annotations: recordedAs("old") } }),
+    },
+    RECORD,
+  ],
+  ["say that no administrator has moved one", { before: moved, after: recorded }, KEPT],
+  ["say that an administrator has moved one", { before: recorded, after: moved }, KEPT],
+  [
+    "create one with the annotation alone",
+    { after: network({}, { metadata: { annotations: recordedAs("shop") } }) },
+    KEPT,
+  ],
+  [
+    "add an annotation",
+    changed(recorded, ({ metadata }) => {
+      metadata.annotations.x = "y";
+    }),
+    KEPT,
+  ],
+  [
+    "add a label",
+    changed(recorded, ({ metadata }) => {
+      metadata.labels = { x: "y" };
+    }),
+    KEPT,
+  ],
+  [
+    "share one",
+    {
+      before: recorded,
+      after: altered(recorded, ({ spec }) => {
+        spec.sharedWith = ["thief"];
+      }),
+    },
+    SHARED,
+  ],
+  [
+    "share one of which it records the owner",
+    {
+      before: network(),
+      after: altered(recorded, ({ spec }) => {
+        spec.sharedWith = ["thief"];
+      }),
+    },
+    SHARED,
+  ],
+  [
+    "create one that is shared",
+    {
+      after: altered(recorded, ({ spec }) => {
+        spec.sharedWith = ["thief"];
+      }),
+    },
+    SHARED,
+  ],
+  [
+    "make one that of another network",
+    { before: network(), after: network({ network: "red" }) },
+    /an IPNetwork stays that of its network/,
+  ],
+  ["create one under another network's name", { after: network({ network: "red" }) }, NAMED],
+  ["create one of a long name under another network's name", { after: network({ network: "a b" }) }, NAMED],
+  [
+    "create one without the finalizer that keeps it",
+    { after: network({}, { metadata: { finalizers: [] } }) },
+    PROTECTED,
+  ],
+  [
+    "create one with a finalizer that nobody removes",
+    { after: network({}, { metadata: { finalizers: [FINALIZER, "evil.example/x"] } }) },
+    PROTECTED,
+  ],
+  [
+    "take the finalizer from one",
+    {
+      before: recorded,
+      after: altered(recorded, ({ metadata }) => {
+        metadata.finalizers = [];
+      }),
+    },
+    PROTECTED,
+  ],
+  [
+    "keep one for ever by a finalizer",
+    changed(recorded, ({ metadata }) => {
+      metadata.finalizers.push("evil.example/x");
+    }),
+    PROTECTED,
+  ],
+  [
+    "have the garbage collector delete one",
+    changed(recorded, ({ metadata }) => {
+      metadata.ownerReferences = [GONE];
+    }),
+    METADATA,
+  ],
+  [
+    "create one that the garbage collector deletes",
+    {
+      after: altered(network(), ({ metadata }) => {
+        metadata.ownerReferences = [GONE];
+      }),
+    },
+    METADATA,
+  ],
+  [
+    "write a count",
+    changed(counted, ({ status }) => {
+      status.size = "11";
+    }),
+    COUNTS,
+  ],
+  [
+    "have a paused cluster forgotten, whose machines' addresses are kept",
+    changed(counted, ({ status }) => {
+      status.pausedClusters = [];
+    }),
+    COUNTS,
+  ],
+  ["create one with paused clusters, whose machines' addresses would be kept", { after: counted }, COUNTS],
+];
+
+const withIps = (...ips: string[]) => ({
+  apiVersion: "k8s.cni.cncf.io/v1alpha1",
+  kind: "IPAMClaim",
+  metadata: { name: "vm", namespace: "default" },
+  spec: { network: "blue", interface: "net1" },
+  status: { ips },
+});
+const withoutStatus = altered(withIps(), (copy) => {
+  delete copy.status;
+});
+const STAY = /the addresses of a claim are published once, and stay/;
+
+const CLAIMS: readonly [string, Written, RegExp | null][] = [
+  ["publish the first addresses", { before: withoutStatus, after: withIps("10.0.0.5/24") }, null],
+  [
+    "publish addresses after a refusal",
+    { before: withIps(), after: withIps("10.0.0.5/24", "fd00::5/64") },
+    null,
+  ],
+  [
+    "write another pod",
+    changed(withIps("10.0.0.5/24"), ({ status }) => {
+      status.ownerPod = { name: "p" };
+    }),
+    null,
+  ],
+  [
+    "use a token that is bound to no node",
+    { node: null, before: withIps(), after: withIps("10.0.0.5/24") },
+    /the token is not bound to a node/,
+  ],
+  ["publish other addresses", { before: withIps("10.0.0.5/24"), after: withIps("10.0.0.6/24") }, STAY],
+  [
+    "publish one address more",
+    { before: withIps("10.0.0.5/24"), after: withIps("10.0.0.5/24", "10.0.0.6/24") },
+    STAY,
+  ],
+  ["take the addresses away", { before: withIps("10.0.0.5/24"), after: withIps() }, STAY],
+  ["take the status away", { before: withIps("10.0.0.5/24"), after: withoutStatus }, STAY],
+];
+
+export const NETWORK_CASES: readonly AdmissionCase[] = NETWORKS.map(
+  ([name, written, refused]) => ({ resource: "ipnetworks", name, refused, ...written }) as const,
+);
+export const CLAIM_CASES: readonly AdmissionCase[] = CLAIMS.map(
+  ([name, written, refused]) => ({ resource: "ipamclaims", name, refused, ...written }) as const,
+);

@@ -96,6 +96,8 @@ export type PastPeriod = Omit<HistoryView, "from"> & { readonly from: string | n
 export interface CheckReport {
   /** Empty when all is well. */
   readonly findings: readonly Finding[];
+  /** What an operator should know, and may want so. */
+  readonly notes?: readonly string[];
   /** The number of objects checked, if they are counted. */
   readonly counted?: CheckedCounts;
 }

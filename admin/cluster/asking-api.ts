@@ -34,11 +34,11 @@ const OPTIONAL_PATHS: readonly string[] = [
   WHEREABOUTS_POOLS_PATH,
   ADDRESS_POOLS_PATH,
 ];
-/** Those of Cluster API and its providers, in any version. */
-const CAPI_PATH = /^\/apis\/([a-z0-9-]+\.)*cluster\.x-k8s\.io\//;
+/** Those of Cluster API and its providers, in any version, and policies, which older servers have not. */
+const OPTIONAL_GROUPS = /^\/apis\/(([a-z0-9-]+\.)*cluster\.x-k8s\.io|admissionregistration\.k8s\.io)\//;
 
 function isOptional(path: string): boolean {
-  return OPTIONAL_PATHS.includes(path) || CAPI_PATH.test(path);
+  return OPTIONAL_PATHS.includes(path) || OPTIONAL_GROUPS.test(path);
 }
 
 export interface AskingOptions {
@@ -68,7 +68,7 @@ export class AskingApi implements KubeApi {
     });
     const { status, body } = answer;
     if (status === FORBIDDEN) throw forbidden(request.path, body?.message ?? "403");
-    if (status === NOT_FOUND && !isAbsent(answer, request.path) && !CAPI_PATH.test(request.path))
+    if (status === NOT_FOUND && !isAbsent(answer, request.path) && !OPTIONAL_GROUPS.test(request.path))
       throw unknownResource(request.path);
     return answer;
   }

@@ -156,3 +156,17 @@ export function checkOwners({ catalog, madeAt }: ClusterSnapshot, grace: Grace):
     return findings;
   });
 }
+
+/** IPNetworks that were deleted, and that the controller does not let go. */
+export function checkDeletions({ networks }: ClusterSnapshot, grace: Grace): Finding[] {
+  return [...networks.values()].flatMap(({ metadata, spec }) => {
+    if (metadata.deletionTimestamp === undefined || !grace.isOver(metadata.deletionTimestamp)) return [];
+    return [
+      {
+        invariant: "stuck",
+        message: `IPNetwork ${metadata.name} is being deleted, and stays while network ${spec?.network} is in use or recovers`,
+        hint: "it goes with the last address in use, and is recorded anew where the network is still defined; see whether the controller runs, and who else has a finalizer on it",
+      },
+    ];
+  });
+}

@@ -10,10 +10,12 @@ import {
   checkBroken,
   checkConflicts,
   checkCounts,
+  checkDeletions,
   checkGateways,
   checkImports,
   checkOwners,
 } from "./check-networks.ts";
+import { checkPolicies } from "./check-policies.ts";
 import { checkReasons } from "./check-reasons.ts";
 import { checkRecovery } from "./check-recovery.ts";
 import { checkWhereabouts } from "./check-whereabouts.ts";
@@ -24,7 +26,7 @@ import { type ClusterSnapshot, readSnapshot } from "./snapshot.ts";
 /** Pause between two snapshots, ms. The lists of one are not from one instant: only findings of both count. */
 const LOOK_AGAIN_MS = 2_000;
 
-export type ClusterCheck = Required<CheckReport>;
+export type ClusterCheck = CheckReport & Required<Pick<CheckReport, "counted">>;
 
 /**
  * Checks the invariants of the whole cluster. Findings younger than `graceSeconds` are not reported. Throws errors of
@@ -32,9 +34,13 @@ export type ClusterCheck = Required<CheckReport>;
  */
 export async function checkCluster(api: KubeApi, graceSeconds: number): Promise<ClusterCheck> {
   const definitions = await checkDefinitions(api);
+  const policies = await checkPolicies(api);
+  const { notes } = policies;
+  const objects = [...definitions, ...policies.findings];
   const judge = async () => {
     const snapshot = await readSnapshot(api);
-    return judgeSnapshot(snapshot, { nowMs: api.clock.wallMs(), graceSeconds, definitions });
+    const report = judgeSnapshot(snapshot, { nowMs: api.clock.wallMs(), graceSeconds, found: objects });
+    return notes.length > 0 ? { ...report, notes } : report;
   };
   const first = await judge();
   if (first.findings.length === 0) return first;
@@ -46,17 +52,13 @@ export async function checkCluster(api: KubeApi, graceSeconds: number): Promise<
 
 function judgeSnapshot(
   snapshot: ClusterSnapshot,
-  {
-    nowMs,
-    graceSeconds,
-    definitions,
-  }: { nowMs: number; graceSeconds: number; definitions: readonly Finding[] },
+  { nowMs, graceSeconds, found }: { nowMs: number; graceSeconds: number; found: readonly Finding[] },
 ): ClusterCheck {
   const grace = new Grace(nowMs, graceSeconds);
   const objects = [...snapshot.allocations.values()].map(({ object }) => object);
   const views = clusterNetworks(snapshot.catalog, objects, snapshot.networks, nowMs);
   const findings = [
-    ...definitions,
+    ...found,
     ...checkNames(snapshot),
     ...checkClaims(snapshot, grace),
     ...checkPods(snapshot, grace),
@@ -65,6 +67,7 @@ function judgeSnapshot(
     ...checkCounts(snapshot, views),
     ...checkImports(snapshot, grace),
     ...checkOwners(snapshot, grace),
+    ...checkDeletions(snapshot, grace),
     ...checkRecovery(snapshot, grace),
     ...checkGateways(snapshot),
     ...checkBroken(snapshot),

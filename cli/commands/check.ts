@@ -24,14 +24,20 @@ export function addCheck(program: Command): void {
       const client = clientOf(command);
       if (grace !== undefined && client.kind === "node")
         command.error("error: --grace is for a cluster: a daemon waits for nothing");
-      const { findings, counted } = await client.get("/v1/check", {
+      const {
+        findings,
+        counted,
+        notes = [],
+      } = await client.get("/v1/check", {
         grace: grace === undefined ? undefined : String(grace),
       });
       if (findings.length > 0) process.exitCode = EXIT.refused;
       const format = formatOf(command);
-      if (format === "json" || format === "yaml") return printDocument(format, { findings });
+      if (format === "json" || format === "yaml")
+        return printDocument(format, { findings, ...(notes.length > 0 && { notes }) });
       if (findings.length > 0) print(findings.map(findingText).join(""));
       else print(counted ? clusterText(counted) : await nodeText(client));
+      print(notes.map((one) => `note: ${printable(one)}\n`).join(""));
     });
 }
 

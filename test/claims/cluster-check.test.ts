@@ -231,6 +231,26 @@ describe("the installed definitions", () => {
   });
 });
 
+test("an IPNetwork that is being deleted and stays is named, once it is older than the grace", async () => {
+  const { metadata } = nad("shop", "blue", { subnets: RANGE });
+  const deleted = (deletionTimestamp: string) =>
+    api.put(NETWORKS_PATH, {
+      metadata: { name: "blue", finalizers: ["ipam.holdfast.dev/network"], deletionTimestamp },
+      spec: { network: "blue", definedIn: "shop" },
+      status: {
+        conditions: [{ type: "Imported", status: "True" }],
+        importedFrom: [{ definition: "shop/blue", uid: metadata.uid, generation: 1 }],
+      },
+    });
+  await time.pass(DAY_MS);
+  deleted(new Date(api.clock.wallMs()).toISOString());
+  expect(await findings()).toEqual([]);
+  deleted("1970-01-01T00:00:00Z");
+  expect(await findings()).toEqual([
+    expect.stringMatching(/^stuck: IPNetwork blue is being deleted, and stays/),
+  ]);
+});
+
 describe("definitions of one network", () => {
   test("NADs that disagree with the one that counts are named", async () => {
     switchedOver();

@@ -8,6 +8,7 @@ import type { Column } from "./table.ts";
 /** Of metadata-net: it is loaded when it is needed. */
 export interface ProbeBundle {
   probe(flags: Readonly<Record<string, unknown>>, clock: Clock): Promise<NodeAbilities>;
+  remove(flags: Readonly<Record<string, unknown>>, clock: Clock): Promise<void>;
 }
 
 const COLUMNS: readonly Column<Ability>[] = [
@@ -17,10 +18,26 @@ const COLUMNS: readonly Column<Ability>[] = [
   { header: "NOTE", cell: ({ notes }) => notes.join(" ") },
 ];
 
-/** `--probe` and `-o` of a process whose bundle can tell what the node is able to do. */
+/** `--probe` and `-o` of a process whose bundle can tell what the node is able to do; `--remove`. */
 export function addProbeOptions(command: Command): void {
   command.option("--probe", "print what this node can do for its guests and why not, and change nothing");
+  command.option(
+    "--remove",
+    "take away what a stop leaves: rules that keep guests from others who answer them",
+  );
   withOutput(command);
+}
+
+/** Resolves with the exit code. */
+export async function removeLeft(
+  { remove }: ProbeBundle,
+  flags: Readonly<Record<string, unknown>>,
+  clock: Clock,
+): Promise<number> {
+  await remove(flags, clock).catch((error: Error) => {
+    throw new CommandError(error.message);
+  });
+  return EXIT.ok;
 }
 
 /** Resolves with the exit code: 0 when guests of Linux bridges can be served. */

@@ -17,8 +17,7 @@ export function run(flags: Given): Promise<number> {
       name: "metadata-net",
       load: loadNetSettings,
       create(settings, log, clock) {
-        if (process.getuid?.() !== 0)
-          throw new Error("it makes network namespaces, links and rules, for which it must be root");
+        mustBeRoot("it makes network namespaces, links and rules");
         return new MetadataNet(settings, log, clock);
       },
     },
@@ -26,10 +25,20 @@ export function run(flags: Given): Promise<number> {
   );
 }
 
+/** `holdfast metadata-net --remove`: takes away what its stop leaves. Throws Error when that fails, and SettingsError. */
+export async function remove(flags: Given, clock: Clock): Promise<void> {
+  const settings = loadNetSettings(flags, process.env);
+  mustBeRoot("it removes network namespaces, links and rules");
+  await new MetadataNet(settings, makeLog("error", clock), clock).remove();
+}
+
 /** `holdfast metadata-net --probe`. Throws Error when that cannot be found out, and SettingsError. */
 export async function probe(flags: Given, clock: Clock): Promise<NodeAbilities> {
   const settings = loadNetSettings(flags, process.env);
-  if (process.getuid?.() !== 0)
-    throw new Error("it tries network namespaces and rules, for which it must be root");
+  mustBeRoot("it tries network namespaces and rules");
   return probeNode(settings, makeLog("silent", clock), clock);
+}
+
+function mustBeRoot(why: string): void {
+  if (process.getuid?.() !== 0) throw new Error(`${why}, for which it must be root`);
 }

@@ -4,6 +4,7 @@ import { HealthServer } from "../platform/health-server.ts";
 import type { Log } from "../platform/log.ts";
 import type { Clock } from "../platform/time.ts";
 import { Agent } from "./agent.ts";
+import { Datapath } from "./datapath.ts";
 import { BridgeDriver } from "./drivers/bridge/bridge-driver.ts";
 import type { DatapathDriver } from "./drivers/driver.ts";
 import { IngressDriver } from "./drivers/ingress/ingress-driver.ts";
@@ -15,6 +16,7 @@ import { PortMap } from "./haproxy/port-map.ts";
 import { type Names, namesOf } from "./kernel/names.ts";
 import { hasIpv6, Listener } from "./listener/listener.ts";
 import { NetMetrics } from "./metrics.ts";
+import { NodeGuard } from "./node-guard.ts";
 import { Balancers } from "./ovn/balancers.ts";
 import { OvnPods } from "./ovn-pods.ts";
 import { OvsPorts } from "./ovs/ovs-ports.ts";
@@ -27,6 +29,7 @@ import type { NetSettings } from "./settings.ts";
 const WHAT: Readonly<Record<string, string>> = {
   listener: "the listener",
   balancer: "the balancer of a network",
+  guard: "the routing rules that keep guests from the node's own 169.254.169.254",
 };
 
 /** The parts of one running metadata-net, wired together. `start` before `stop`. */
@@ -40,6 +43,7 @@ export class MetadataNet {
   readonly #ovs: OvsPorts | null;
   readonly #pods: OvnPods;
   readonly #drivers: readonly DatapathDriver[];
+  readonly #guard: NodeGuard;
   readonly #ports: Ports;
   readonly #agent: Agent;
   readonly #health: HealthServer;
@@ -84,15 +88,29 @@ export class MetadataNet {
       new BridgeDriver({ table: `${table}_ports`, doors: listener, clock }),
     ];
     this.#pods = new OvnPods({ ovs: this.#ovs, memory, clock, log });
+    this.#guard = new NodeGuard({
+      runDir,
+      ovsBridgeOf: async (link) => {
+        await this.#ovs?.ready();
+        return this.#ovs?.ports().get(link)?.bridge ?? null;
+      },
+      log,
+      clock,
+      repaired: () => this.#repaired("guard", {}),
+    });
     this.#ports = new Ports({
       memory,
       pods: this.#pods,
       listener,
       frontend: this.#frontend(statsSocket),
-      drivers: this.#drivers,
+      datapath: new Datapath({
+        drivers: this.#drivers,
+        guard: this.#guard,
+        log,
+        repaired: (driver) => this.#repaired(driver, {}),
+      }),
       log,
       clock,
-      repaired: (driver) => this.#repaired(driver, {}),
       changed: () => this.#agent.reportSoon(),
     });
     this.#agent = new Agent({
@@ -128,6 +146,9 @@ export class MetadataNet {
     const adopted = this.#haproxy.adopt();
     if (adopted !== null) this.#log.info({ pid: adopted }, "haproxy of an earlier run goes on");
     this.#ovs?.start();
+    // Before the daemon is asked.
+    await this.#ports.look();
+    this.#guard.watch(() => void this.#ports.look());
     for (const driver of this.#drivers) {
       driver.watch(() => {
         void this.#ports.restore(driver);
@@ -142,18 +163,34 @@ export class MetadataNet {
     this.#running = this.#agent.run();
   }
 
-  /** Removes what was created. What is known of the ports stays: KubeVirt lets nobody find it out again. */
+  /**
+   * Ends the listener. What keeps guests from anybody else who answers at its addresses stays, and what is known of the
+   * ports: KubeVirt lets nobody find it out again.
+   */
   async stop(): Promise<void> {
     try {
       for (const driver of this.#drivers) driver.close();
+      this.#guard.close();
       this.#pods.close();
       this.#agent.stop();
       await this.#balancers?.stop();
       await this.#running;
-      await this.#ports.removeAll();
+      await this.#ports.end("shut");
       this.#ovs?.close();
       await this.#health.close();
     } finally {
+      this.#unlock();
+    }
+  }
+
+  /** Instead of `start`: takes away all that a stop leaves, but for what is known of the ports. */
+  async remove(): Promise<void> {
+    try {
+      this.#haproxy.adopt();
+      this.#ovs?.start();
+      await this.#ports.end("remove");
+    } finally {
+      this.#ovs?.close();
       this.#unlock();
     }
   }

@@ -1,6 +1,7 @@
 import type { Log } from "../platform/log.ts";
 import { SingleFlight } from "../platform/single-flight.ts";
 import { type Clock, sleep, type Timer } from "../platform/time.ts";
+import type { Datapath } from "./datapath.ts";
 import type { AdmittedPort, DatapathDriver } from "./drivers/driver.ts";
 import { FailureLog } from "./failure-log.ts";
 import type { Frontend } from "./haproxy/frontend.ts";
@@ -29,13 +30,10 @@ export interface PortsParts {
   readonly memory: PortMemory;
   readonly listener: Listener;
   readonly frontend: Frontend;
-  /** The first that claims a link has it. */
-  readonly drivers: readonly DatapathDriver[];
+  readonly datapath: Datapath;
   readonly pods: OvnPods;
   readonly log: Log;
   readonly clock: Clock;
-  /** Somebody else had changed what this driver had made; it is as it was. */
-  readonly repaired: (driver: DatapathDriver["kind"]) => void;
   /** What `failed` says has changed outside of a call. */
   readonly changed: () => void;
 }
@@ -50,9 +48,10 @@ export class Ports {
   #refused = new Map<string, string>();
   readonly #failureLog: FailureLog;
   #problem: string | null = null;
-  /** Drivers whose datapath is to be compared. */
-  readonly #suspect = new Set<DatapathDriver>();
   #isEmpty = false;
+  /** Whether it is known what is wanted. */
+  #isHeard = false;
+  #ending: "shut" | "remove" | null = null;
   readonly #turns = new SingleFlight<void>();
   /** Whether the next turn also checks what seems to be in place. */
   #again = false;
@@ -66,13 +65,13 @@ export class Ports {
   constructor(parts: PortsParts) {
     this.#parts = parts;
     this.#failureLog = new FailureLog(parts.log, parts.clock, () => this.failed);
-    this.#finder = new PortFinder(parts.memory, parts.drivers, parts.pods);
+    this.#finder = new PortFinder(parts.memory, parts.datapath.drivers, parts.pods);
     this.#search = new PortSearch(
       parts.clock,
       (key) => this.#find(key),
       (key, found) => this.#foundPort(key, found),
     );
-    const kinds = new Set(parts.drivers.map(({ kind }) => kind));
+    const kinds = new Set(parts.datapath.drivers.map(({ kind }) => kind));
     for (const [key, { port }] of [...parts.memory.entries()])
       if (!kinds.has(port.driver)) parts.memory.demote(key);
   }
@@ -89,7 +88,7 @@ export class Ports {
 
   /** Is something to be tried again soon, other than a search? */
   get isTroubled(): boolean {
-    return this.#problem !== null || this.#suspect.size > 0;
+    return this.#problem !== null || this.#parts.datapath.isTroubled;
   }
 
   /** Is a port to be searched for again, or to be written down? */
@@ -100,7 +99,7 @@ export class Ports {
 
   /** Admitted ports by driver. */
   get servedByDriver(): ReadonlyMap<DatapathDriver["kind"], number> {
-    const counts = new Map(this.#parts.drivers.map(({ kind }) => [kind, 0]));
+    const counts = new Map(this.#parts.datapath.drivers.map(({ kind }) => [kind, 0]));
     for (const [key, { port }] of this.#parts.memory.entries())
       if (this.#guests.fit.has(key) && !this.#refused.has(key))
         counts.set(port.driver, (counts.get(port.driver) ?? 0) + 1);
@@ -123,6 +122,7 @@ export class Ports {
    * once was, until `hurry` aborts: somebody waits.
    */
   async carryOut(wanted: WantedPorts, again: boolean, hurry?: AbortSignal): Promise<void> {
+    this.#isHeard = true;
     const isChanged = this.#take(this.#parts.pods.among(wanted));
     if (again) this.#forgetMoved();
     this.#hurry = hurry;
@@ -136,15 +136,20 @@ export class Ports {
 
   /** The driver's datapath may have been changed by somebody else: it is compared at once. */
   async restore(driver: DatapathDriver): Promise<void> {
-    this.#suspect.add(driver);
+    this.#parts.datapath.suspect(driver);
     await this.#inTurn(false);
   }
 
-  /** Takes everything away, also what an earlier process left. */
-  async removeAll(): Promise<void> {
+  /** Compares what may have been changed. Before the daemon is heard: closes what is known and not served any more. */
+  look(): Promise<void> {
+    return this.#inTurn(false);
+  }
+
+  /** `shut`: ends the listener, and leaves closed what guests could reach instead. `remove`: also what an earlier process left. */
+  async end(how: "shut" | "remove"): Promise<void> {
     this.#foundTimer?.cancel();
     this.#failureLog.stop();
-    this.#guests.take({ ports: [] });
+    this.#ending = how;
     await this.#inTurn(false);
   }
 
@@ -213,14 +218,28 @@ export class Ports {
     return this.#turns.next(() => {
       const isAgain = this.#again;
       this.#again = false;
+      if (this.#ending === "remove") return this.#remove();
+      if (this.#ending === "shut" || !this.#isHeard) return this.#shut(this.#ending === null);
       return this.#guests.fit.size === 0 ? this.#remove() : this.#serve(isAgain);
     });
   }
 
+  /** `unlessThere`: what still serves goes on. */
+  async #shut(unlessThere: boolean): Promise<void> {
+    const { datapath, memory, frontend, listener } = this.#parts;
+    await datapath.shut(
+      [...memory.entries()].map(([, record]) => record),
+      unlessThere,
+    );
+    if (unlessThere) return;
+    await frontend.stop();
+    await listener.removeAll();
+  }
+
   async #remove(): Promise<void> {
     if (this.#isEmpty) return;
-    const { drivers, frontend, listener } = this.#parts;
-    for (const driver of drivers) await driver.remove();
+    const { datapath, frontend, listener } = this.#parts;
+    await datapath.remove();
     await frontend.stop();
     await listener.removeAll();
     this.#save();
@@ -230,7 +249,7 @@ export class Ports {
   }
 
   async #serve(again: boolean): Promise<void> {
-    const { drivers, memory, frontend } = this.#parts;
+    const { datapath, memory, frontend } = this.#parts;
     this.#isEmpty = false;
     const refused = new Map<string, string>();
     // Before an address is used anywhere.
@@ -250,21 +269,16 @@ export class Ports {
         source: guest.source,
       })),
     );
+    const ports = known.map(({ guest, record }): AdmittedPort => {
+      const { address, port, mac } = record;
+      return { address, port, mac: guest.mac ?? mac };
+    });
+    await datapath.guard(ports, again);
     this.#problem = await this.#listen(entries, again && this.#hurry?.aborted !== true);
-    for (const driver of drivers) {
-      const own = known.filter(({ record }) => record.port.driver === driver.kind);
-      const ports = own.map(
-        ({ guest, record }): AdmittedPort => ({
-          address: record.address,
-          port: record.port,
-          mac: guest.mac ?? record.mac,
-        }),
-      );
-      const problems = await this.#sync(driver, ports, again && this.#hurry?.aborted !== true);
-      for (const { key, record } of own) {
-        const problem = typeof problems === "string" ? problems : problems.get(record.address);
-        if (problem !== undefined) refused.set(key, problem);
-      }
+    const problems = await datapath.sync(ports, again, this.#hurry);
+    for (const { key, record } of known) {
+      const problem = problems.get(record.address);
+      if (problem !== undefined) refused.set(key, problem);
     }
     this.#refused = refused;
     await frontend.retire(entries);
@@ -281,27 +295,6 @@ export class Ports {
     }
     if (problem !== null && problem !== this.#problem) log.error({ problem }, "guests get no metadata");
     return problem;
-  }
-
-  /** Resolves with the problems by port, or with that of all of them. */
-  async #sync(
-    driver: DatapathDriver,
-    ports: readonly AdmittedPort[],
-    again: boolean,
-  ): Promise<ReadonlyMap<number, string> | string> {
-    const { repaired, log } = this.#parts;
-    const isSuspect = this.#suspect.delete(driver);
-    try {
-      // What is known to be disturbed is mended whoever waits.
-      const result = await driver.sync(ports, again || isSuspect, isSuspect ? undefined : this.#hurry);
-      if (result.repaired) repaired(driver.kind);
-      return result.failed;
-    } catch (error) {
-      const problem = (error as Error).message;
-      this.#suspect.add(driver);
-      if (ports.length > 0) log.error({ driver: driver.kind, problem }, "a driver cannot serve its ports");
-      return problem;
-    }
   }
 
   /** Returns why new ports cannot be written down; null: they are. Without it their addresses would be given again. */

@@ -3,6 +3,7 @@ import { join } from "node:path";
 import { namesOf } from "../../guests/kernel/names.ts";
 import { run, TestDaemon } from "../../test/harness/daemon.ts";
 import { type GuestPlace, macOf, NamespaceGuest } from "../../test/harness/metadata/guest.ts";
+import { removeLeft } from "../../test/harness/metadata/parts.ts";
 import { listening } from "../../test/harness/metadata/server.ts";
 import { ProductProcess } from "../../test/harness/product-process.ts";
 import { until } from "../../test/harness/wait.ts";
@@ -184,6 +185,7 @@ export class BenchNode {
     if (this.#namespaces.length > 0) await batch(this.#namespaces.map((name) => `netns delete ${name}`));
     await this.containers.remove();
     await this.#net?.end();
+    await removeLeft({ runDir: this.runDir, args: [] });
     await this.#server?.end();
     await this.daemon.stop();
     rmSync(this.daemon.folder, { recursive: true, force: true });

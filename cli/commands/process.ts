@@ -5,7 +5,7 @@ import { defaultOf, flagOf, type Setting } from "../../platform/settings/setting
 import type { Clock } from "../../platform/time.ts";
 import { loadBundle } from "../load-bundle.ts";
 import { formatOf } from "../output.ts";
-import { addProbeOptions, type ProbeBundle, printProbe } from "../probe.ts";
+import { addProbeOptions, type ProbeBundle, printProbe, removeLeft } from "../probe.ts";
 
 interface ProcessBundle {
   run(flags: Readonly<Record<string, unknown>>): Promise<number>;
@@ -43,7 +43,7 @@ export function addProcess(name: ProcessName): (program: Command, clock: Clock) 
     });
     command
       .addHelpText("after", `\n${helpOnSources(configFile)}`)
-      .action(async ({ probe, output, ...flags }: Record<string, unknown>) => {
+      .action(async ({ probe, remove, output, ...flags }: Record<string, unknown>) => {
         const { socket, kubeconfig } = command.optsWithGlobals<Everywhere>();
         const everywhere = Object.entries({ socket, kubeconfig }).filter(
           ([key, value]) => value !== undefined && key in settings,
@@ -51,10 +51,10 @@ export function addProcess(name: ProcessName): (program: Command, clock: Clock) 
         const bundle = loadBundle(join(import.meta.dirname, `../lib/${name}.cjs`)) as ProcessBundle &
           ProbeBundle;
         const given = { ...flags, ...Object.fromEntries(everywhere) };
-        process.exitCode =
-          probe === true
-            ? await printProbe(bundle, given, { format: formatOf(command), clock })
-            : await bundle.run(given);
+        if (probe === true)
+          process.exitCode = await printProbe(bundle, given, { format: formatOf(command), clock });
+        else if (remove === true) process.exitCode = await removeLeft(bundle, given, clock);
+        else process.exitCode = await bundle.run(given);
       });
   };
 }

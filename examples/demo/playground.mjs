@@ -222,6 +222,9 @@ export class Playground {
       clearTimeout(impatience);
     }
     for (const container of [...this.#containers.keys()]) await this.#removeNamespace(container);
+    // Its end leaves rules that keep guests from others who answer.
+    const left = [HOLDFAST, "metadata-net", "--remove", "--run-dir", join(this.#folder, "net")];
+    if (this.#metadata.length > 0) await this.#run(process.execPath, left);
     if (this.real) {
       for (const { bridge } of Object.values(this.#configs))
         await this.#run("ip", ["link", "delete", bridge]);

@@ -31,6 +31,11 @@ export interface DatapathDriver {
   watch(lost: () => void): void;
   /** Stops watching. Leaves the datapath as it is. */
   close(): void;
+  /**
+   * Leaves only what drops questions to the service and claims of its addresses at these ports: nobody answers there until the
+   * next `sync`, also without this process. `unlessThere`: does nothing where rules of an earlier process are.
+   */
+  shut(ports: readonly AdmittedPort[], unlessThere: boolean): Promise<void>;
   /** Takes everything of this driver away, also what an earlier process left, and nothing else. */
   remove(): Promise<void>;
 }

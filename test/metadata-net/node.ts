@@ -8,7 +8,7 @@ import { namesOf } from "../../guests/kernel/names.ts";
 import type { PortReport, WantedPort } from "../../guests/ports/wire.ts";
 import { run } from "../harness/daemon.ts";
 import { type GuestAnswer, type GuestPlace, macOf, NamespaceGuest } from "../harness/metadata/guest.ts";
-import { leftOver, metadataNet } from "../harness/metadata/parts.ts";
+import { leftOver, metadataNet, removeLeft } from "../harness/metadata/parts.ts";
 import type { ProductProcess } from "../harness/product-process.ts";
 import { until } from "../harness/wait.ts";
 import { mustRun } from "../network/containers.ts";
@@ -48,6 +48,7 @@ export class NetNode {
   #ovnNetworks: readonly string[] = [];
   #version = 1;
   #report: PortReport | null = null;
+  #isRemoved = false;
   readonly #processes: ProductProcess[] = [];
   /** Requests that came to the metadata server. */
   echoes = 0;
@@ -104,6 +105,7 @@ export class NetNode {
   }
 
   startNet(): void {
+    this.#isRemoved = false;
     this.#processes.push(
       metadataNet({
         daemonSocket: join(this.folder, "d.sock"),
@@ -293,9 +295,17 @@ export class NetNode {
     return [...(await leftOver(this.runDir)), ...this.haproxyPids().map((pid) => `haproxy ${pid}`)];
   }
 
+  /** Takes away what metadata-net leaves at its end. */
+  async removeLeft(): Promise<void> {
+    if (this.#isRemoved) return;
+    this.#isRemoved = true;
+    await removeLeft({ runDir: this.runDir, args: this.#args, within: this.#inside([]) });
+  }
+
   /** Ends everything. Resolves with what metadata-net left behind. */
   async stop(): Promise<string[]> {
     await this.endNet("SIGTERM");
+    await this.removeLeft();
     const left = await this.left();
     for (const pid of this.haproxyPids()) process.kill(pid, "SIGKILL");
     for (const name of [...this.#servers.keys()]) await this.#close(name);

@@ -129,7 +129,7 @@ describe.skipIf(whyNotReal() !== null)("processes that end meanwhile", () => {
 });
 
 test.skipIf(whyNotReal() !== null)(
-  "with metadata off, or after a stop, metadata-net leaves nothing on the node",
+  "with metadata off, or after metadata-net --remove, nothing is left on the node",
   async () => {
     const node = await MetadataNode.start({ daemonArgs: ["--metadata", "off"] });
     try {

@@ -5,7 +5,7 @@ import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import type { KubeObject } from "../harness/kube-api.ts";
 import { pathOf } from "../harness/kube-pods.ts";
-import { leftOver, metadataNet } from "../harness/metadata/parts.ts";
+import { leftOver, metadataNet, removeLeft } from "../harness/metadata/parts.ts";
 import type { ProductProcess } from "../harness/product-process.ts";
 import { until } from "../harness/wait.ts";
 import { NAMESPACE } from "../harness/world/network.ts";
@@ -53,6 +53,8 @@ describe.skipIf(whyNotOvs() !== null)("VMs on networks of OVN-Kubernetes", () =>
 
   afterAll(async () => {
     await net?.end("SIGTERM");
+    const within = ["ip", "netns", "exec", ovs.net.space as string];
+    await removeLeft({ runDir: folder, args: ["--ovsdb-socket", ovs.ovs.socket], within });
     const left = folder === undefined ? [] : await leftOver(folder);
     await world?.stop();
     left.push(...((await ovs?.stop()) ?? []));

@@ -95,6 +95,7 @@ export class OvsNode {
   /** Ends everything. Resolves with what metadata-net left behind. */
   async stop(): Promise<readonly string[]> {
     await this.net.endNet("SIGTERM");
+    await this.net.removeLeft();
     const left: string[] = [];
     try {
       left.push(...(await this.doors()));

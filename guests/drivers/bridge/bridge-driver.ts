@@ -24,7 +24,7 @@ import { Follower } from "../nft/follower.ts";
 import { isPort } from "../nft/links.ts";
 import { NftTable } from "../nft/nft-table.ts";
 import { doorName, placeOf, placeOfLink, plugIn, unplug } from "./bridge-door.ts";
-import { bridgeRuleset, FORM } from "./ruleset.ts";
+import { bridgeRuleset, FORM, shutBridgeRuleset } from "./ruleset.ts";
 
 /** There while the kernel takes bridged IPv4 through iptables. */
 const BRIDGE_NF = "/proc/sys/net/bridge/bridge-nf-call-iptables";
@@ -94,11 +94,17 @@ export class BridgeDriver implements DatapathDriver {
     this.#neighbours?.close();
   }
 
+  shut(ports: readonly AdmittedPort[], unlessThere: boolean): Promise<void> {
+    return this.#inTurn(async () => {
+      await this.#table.shut(ports, shutBridgeRuleset, unlessThere);
+      if (!unlessThere) await this.#closeDoors();
+    });
+  }
+
   remove(): Promise<void> {
     return this.#inTurn(async () => {
       await this.#table.remove();
-      await this.#keepOutOfNat(false);
-      for (const door of [...this.#open.keys()]) await this.#closeDoor(door);
+      await this.#closeDoors();
     });
   }
 
@@ -139,6 +145,11 @@ export class BridgeDriver implements DatapathDriver {
       }
     }
     return failed;
+  }
+
+  async #closeDoors(): Promise<void> {
+    await this.#keepOutOfNat(false);
+    for (const door of [...this.#open.keys()]) await this.#closeDoor(door);
   }
 
   async #closeDoor(door: string): Promise<void> {

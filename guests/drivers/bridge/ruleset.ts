@@ -1,6 +1,6 @@
 import { formatPortAddress, PORT_ADDRESSES } from "../../kernel/port-address.ts";
 import { type AdmittedPort, type ListenerDoors, METADATA_IPV4 } from "../driver.ts";
-import { CLAIMS, SERVED_PING, SERVED_TCP } from "../nft/claims.ts";
+import { CLAIMS, SERVED_PING, SERVED_TCP, SHUT } from "../nft/claims.ts";
 import {
   type ChainText,
   chainText,
@@ -47,6 +47,22 @@ export function bridgeRuleset(
   return {
     chains: new Map(chainsWith(macs).map((chain) => [chain.name, chain])),
     elements: elementsOf(FORM, all),
+  };
+}
+
+/** For ports whose guests nobody answers. */
+export function shutBridgeRuleset(ports: readonly AdmittedPort[]): Ruleset {
+  const chains = [
+    CLAIMS,
+    chainText("shut", "", SHUT),
+    chainText("handed", hook("forward", 200), ["iif @guests goto shut", "oif @guests goto claims"]),
+    chainText("to_host", hook("input", -200), ["iif @guests goto shut"]),
+    chainText("from_host", hook("output", -200), ["oif @guests goto claims"]),
+  ];
+  const guests = ports.map(({ port }): Element => ["guests", String(port.ifindex), ""]);
+  return {
+    chains: new Map(chains.map((chain) => [chain.name, chain])),
+    elements: elementsOf(FORM, guests),
   };
 }
 

@@ -19,7 +19,7 @@ import type {
 import { isPort } from "../nft/links.ts";
 import { NftTable } from "../nft/nft-table.ts";
 import { hasEgressHook, probeIngress } from "./probe.ts";
-import { FORM, RulesetBuilder } from "./ruleset.ts";
+import { FORM, RulesetBuilder, shutRuleset } from "./ruleset.ts";
 
 const DOOR = "main";
 
@@ -77,6 +77,16 @@ export class IngressDriver implements DatapathDriver {
 
   close(): void {
     this.#table.close();
+  }
+
+  shut(ports: readonly AdmittedPort[], unlessThere: boolean): Promise<void> {
+    return this.#inTurn(async () => {
+      this.#door = null;
+      if (unlessThere && ports.length === 0) return;
+      this.#egress ??= await hasEgressHook();
+      const egress = this.#egress;
+      await this.#table.shut(ports, (chosen) => shutRuleset(chosen, egress), unlessThere);
+    });
   }
 
   remove(): Promise<void> {

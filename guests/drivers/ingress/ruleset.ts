@@ -5,7 +5,7 @@ import {
   portPrefix6,
 } from "../../kernel/port-address.ts";
 import { type AdmittedPort, METADATA_IPV4, METADATA_IPV6 } from "../driver.ts";
-import { CLAIMS, SERVED_PING, SERVED_TCP } from "../nft/claims.ts";
+import { CLAIMS, SERVED_PING, SERVED_TCP, SHUT } from "../nft/claims.ts";
 import {
   type ChainText,
   chainText,
@@ -96,6 +96,15 @@ export class RulesetBuilder {
   }
 }
 
+/** For ports whose guests nobody answers. */
+export function shutRuleset(ports: readonly AdmittedPort[], egress: boolean): Ruleset {
+  const chains = [
+    CLAIMS,
+    ...ports.flatMap((port) => hookChains(port, { egress, inward: SHUT, outward: "claims" })),
+  ];
+  return { chains: new Map(chains.map((chain) => [chain.name, chain])), elements: elementsOf(FORM, []) };
+}
+
 function sameAdmitted(one: AdmittedPort, other: AdmittedPort): boolean {
   return (
     one.port.link === other.port.link && one.port.ifindex === other.port.ifindex && one.mac === other.mac
@@ -162,12 +171,23 @@ function sharedChains(parts: RulesetParts): readonly ChainText[] {
 function portChains({ address, port }: AdmittedPort, parts: RulesetParts): readonly ChainText[] {
   const prefixed = `ip6 saddr set ip6 saddr & ::ffff:ffff:ffff:ffff | ${portPrefix6(address)}`;
   const inward = ["jump guest", `iif ${port.ifindex} ${prefixed} ${handOver(parts)}`, "goto claims"];
+  return hookChains({ address, port }, { egress: parts.egress, inward, outward: "to_guest" });
+}
+
+interface HookRules {
+  readonly egress: boolean;
+  readonly inward: readonly string[];
+  /** Chain for what is sent to the guest. */
+  readonly outward: string;
+}
+
+function hookChains(
+  { address, port }: Pick<AdmittedPort, "address" | "port">,
+  { egress, inward, outward }: HookRules,
+): readonly ChainText[] {
   const chain = (name: string, hook: "ingress" | "egress", rules: readonly string[]) =>
     chainText(`${name}_${address.toString(16)}`, hookOf(hook, port.link, "accept"), rules, address);
-  return [
-    chain("in", "ingress", inward),
-    ...(parts.egress ? [chain("out", "egress", ["goto to_guest"])] : []),
-  ];
+  return [chain("in", "ingress", inward), ...(egress ? [chain("out", "egress", [`goto ${outward}`])] : [])];
 }
 
 function portElements({ address, port, mac }: AdmittedPort): readonly Element[] {

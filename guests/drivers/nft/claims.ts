@@ -36,6 +36,9 @@ export const CLAIMS: ChainText = chainText("claims", "", [
   "accept",
 ]);
 
+/** At a port whose guest nobody answers: questions are dropped, too. */
+export const SHUT: readonly string[] = [`meta protocol ip ip daddr ${METADATA_IPV4} drop`, "goto claims"];
+
 /** An address as a number, to be compared with raw bytes of a frame. */
 export function rawAddress(text: string): string {
   return `0x${parseAddress(text).value.toString(16)}`;

@@ -31,6 +31,8 @@ export interface TableContent {
   readonly build: (ports: readonly AdmittedPort[]) => Ruleset;
   /** Other links in the rules. */
   readonly links: readonly LinkRef[];
+  /** Replaces whatever is there, in one transaction. */
+  readonly fresh?: boolean;
 }
 
 /** A table of nftables that belongs to us. One call after the other. */
@@ -52,7 +54,7 @@ export class NftTable {
   /** `again`: compares with what is really there, and changes what differs. See DatapathDriver.sync. */
   async sync(
     ports: readonly AdmittedPort[],
-    { build, links }: TableContent,
+    { build, links, fresh = false }: TableContent,
     again: boolean,
     hurry?: AbortSignal,
   ): Promise<SyncResult> {
@@ -61,8 +63,10 @@ export class NftTable {
     const { admitted, failed } = choosePorts(ports, inTable);
     const names = new Set([...links, ...ports.map(({ port }) => port)].map(({ link }) => link));
     this.#links = { ...this.#links, names };
-    let present = again || known === null ? await this.#readUnless(hurry, known) : known;
-    const repaired = again && known !== null && (present === null || !sameState(known, present));
+    let present: TableState | null = known;
+    if (fresh) present = null;
+    else if (again || known === null) present = await this.#readUnless(hurry, known);
+    const repaired = !fresh && again && known !== null && (present === null || !sameState(known, present));
     for (let attempt = 1; ; attempt += 1) {
       const wanted = admitted.filter(({ address }) => !failed.has(address));
       const ruleset = build(wanted);
@@ -102,15 +106,30 @@ export class NftTable {
     this.#followers = [];
   }
 
+  /** As DatapathDriver.shut, with what the table has then. */
+  async shut(
+    ports: readonly AdmittedPort[],
+    build: TableContent["build"],
+    unlessThere: boolean,
+  ): Promise<void> {
+    if (unlessThere && (ports.length === 0 || (await this.#isThere()))) return;
+    if (ports.length === 0) return this.remove();
+    await this.sync(ports, { build, links: [], fresh: true }, true);
+    this.#links = NO_LINKS;
+  }
+
   async remove(): Promise<void> {
     this.#applied = null;
     this.#links = NO_LINKS;
-    const which = ["table", this.form.family, this.table];
     // Others who watch would hear of a table that is made and deleted.
-    if ((await run("nft", ["-t", "list", ...which])).code !== 0) return;
-    const ran = await run("nft", ["delete", ...which]);
-    if (ran.code !== 0 && (await run("nft", ["-t", "list", ...which])).code === 0)
+    if (!(await this.#isThere())) return;
+    const ran = await run("nft", ["delete", "table", this.form.family, this.table]);
+    if (ran.code !== 0 && (await this.#isThere()))
       throw new Error(`nft cannot delete the table ${this.table}: ${ran.stderr.trim().slice(0, 300)}`);
+  }
+
+  async #isThere(): Promise<boolean> {
+    return (await run("nft", ["-t", "list", "table", this.form.family, this.table])).code === 0;
   }
 
   /** What is there, or what is known when that is to be hurried: a list of a thousand ports takes a second. */

@@ -140,10 +140,11 @@ function plain(value: unknown, type: string | undefined): string | null {
 
 function declarations(form: TableForm, table: string): readonly string[] {
   const where = `${form.family} ${table}`;
+  const remedy = `nft delete table ${where}`;
   return [
     `table ${where} {}`,
     `delete table ${where}`,
-    `table ${where} {}`,
+    `table ${where} { comment "holdfast metadata-net; stays when that stops; to remove: ${remedy}"; }`,
     ...Object.entries(form.sets).map(
       ([name, { kind, type, says }]) => `add ${kind} ${where} ${name} { type ${type}; comment "${says}"; }`,
     ),

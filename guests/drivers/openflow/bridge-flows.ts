@@ -85,6 +85,11 @@ export class BridgeFlows {
     return compares && written !== null && change !== "" && sameFlows(flows, written);
   }
 
+  /** Are there any, also of an earlier process? */
+  async areThere(): Promise<boolean> {
+    return (await this.#ofctl.count()) > 0;
+  }
+
   /** Takes them away, also those of an earlier process. */
   async clear(): Promise<void> {
     this.#written = null;

@@ -34,8 +34,8 @@ export type Flows = ReadonlyMap<string, string>;
 
 /** What the flows of a bridge follow from. */
 export interface BridgePlan {
-  /** Number of the door's port. */
-  readonly door: number;
+  /** Number of the door's port; null: nobody answers, and what is asked is dropped. */
+  readonly door: number | null;
   readonly serviceMac: string;
   readonly secretMac: string;
   readonly doorMac: string;
@@ -58,7 +58,7 @@ export function bridgeFlows(plan: BridgePlan): Flows {
   const add = (table: number, above: number, match: string, actions: string) =>
     flows.set([`table=${table},priority=${PRIORITY + above}`, match].filter(Boolean).join(), actions);
   addEntry(add, plan);
-  addAsk(add, plan);
+  if (plan.door !== null) addAsk(add, plan, plan.door);
   for (const guest of plan.guests) addGuest(add, plan, guest);
   addClaims(add, plan);
   return flows;
@@ -68,7 +68,7 @@ type Add = (table: number, above: number, match: string, actions: string) => voi
 
 /** Table 0: takes out what concerns the metadata service. */
 function addEntry(add: Add, { door }: BridgePlan): void {
-  add(0, 30, `in_port=${door}`, `resubmit(,${TABLE.back})`);
+  if (door !== null) add(0, 30, `in_port=${door}`, `resubmit(,${TABLE.back})`);
   add(0, 20, `dl_vlan=${DOOR_VLAN}`, "drop");
   for (const claim of CLAIMS) add(0, 10, `reg15=0,${claim}`, `resubmit(,${TABLE.claims})`);
   // What is below the tags that the switch reads may be a claim, and guests take tags without a VLAN off.
@@ -97,7 +97,7 @@ const CLAIMS: readonly string[] = [
 ];
 
 /** What becomes of a question; D is in reg14. */
-function addAsk(add: Add, { door, serviceMac, secretMac, doorMac }: BridgePlan): void {
+function addAsk(add: Add, { serviceMac, secretMac, doorMac }: BridgePlan, door: number): void {
   const toDoor = `set_field:${secretMac}->eth_src,set_field:${doorMac}->eth_dst`;
   add(TABLE.ask, 10, "arp", answerArp(METADATA_IPV4, serviceMac));
   // Nothing else: an error of ICMP could lower the path MTU of an address that a neighbour has, too.
@@ -136,17 +136,19 @@ function answerArp(address: string, mac: string): string {
   ].join();
 }
 
-function addGuest(add: Add, { serviceMac }: BridgePlan, guest: GuestFlowPort): void {
+function addGuest(add: Add, { door, serviceMac }: BridgePlan, guest: GuestFlowPort): void {
   const { ofport, address, mac } = guest;
   // With another MAC it could not be answered: then nothing is asked either.
-  const d = `set_field:0x${address.toString(16)}->reg14`;
-  add(TABLE.ports, 20, `in_port=${ofport},dl_src=${mac}`, `${d},resubmit(,${TABLE.ask})`);
   add(TABLE.ports, 10, `in_port=${ofport}`, "drop");
-  const toGuest = `set_field:${serviceMac}->eth_src,set_field:${mac}->eth_dst`;
-  const own = formatPortAddress(address);
-  add(TABLE.back, 0, `ip,nw_src=${own}`, `${toGuest},set_field:${METADATA_IPV4}->ip_src,output:${ofport}`);
-  const local = "set_field:fe80::/ffff:ffff:ffff:ffff::->ipv6_dst";
-  add(TABLE.back, 0, `ipv6,ipv6_dst=${portPrefix6(address)}/64`, `${toGuest},${local},output:${ofport}`);
+  if (door !== null) {
+    const d = `set_field:0x${address.toString(16)}->reg14`;
+    add(TABLE.ports, 20, `in_port=${ofport},dl_src=${mac}`, `${d},resubmit(,${TABLE.ask})`);
+    const toGuest = `set_field:${serviceMac}->eth_src,set_field:${mac}->eth_dst`;
+    const own = formatPortAddress(address);
+    add(TABLE.back, 0, `ip,nw_src=${own}`, `${toGuest},set_field:${METADATA_IPV4}->ip_src,output:${ofport}`);
+    const local = "set_field:fe80::/ffff:ffff:ffff:ffff::->ipv6_dst";
+    add(TABLE.back, 0, `ipv6,ipv6_dst=${portPrefix6(address)}/64`, `${toGuest},${local},output:${ofport}`);
+  }
   add(TABLE.claims, 30, `in_port=${ofport}`, "drop");
   add(TABLE.claims, 20, `dl_dst=${mac}`, "drop");
   for (const vlan of [NO_VLAN, ...(guest.untaggedVlan === 0 ? [] : [`dl_vlan=${guest.untaggedVlan}`])]) {

@@ -3,6 +3,7 @@
  *
  *   openflow-driver   the driver: which bridges, which ports
  *   door-port         the listener as a port of a bridge
+ *   guest-port        whether a guest's port is still what it was admitted at
  *   bridge-flows      what is written on one bridge, and whether it is still there
  *   flow-text         the flows (pure); ofctl, flow-watch: ovs-ofctl as a command and as a monitor
  */
@@ -10,8 +11,7 @@
 import { PeriodicTask } from "../../../platform/periodic-task.ts";
 import type { Clock } from "../../../platform/time.ts";
 import type { PortAddress } from "../../kernel/port-address.ts";
-import { hostLink } from "../../kernel/sysfs.ts";
-import type { OvsPort, OvsPorts } from "../../ovs/ovs-ports.ts";
+import type { OvsPorts } from "../../ovs/ovs-ports.ts";
 import type {
   AdmittedPort,
   DatapathDriver,
@@ -24,10 +24,9 @@ import type {
 import { BridgeFlows } from "./bridge-flows.ts";
 import { DoorPorts, hasEthtool } from "./door-port.ts";
 import type { BridgePlan, GuestFlowPort } from "./flow-text.ts";
+import { byBridge, DOOR_PREFIX, isNumbered, whyNot } from "./guest-port.ts";
 import { ofctlVersion } from "./ofctl.ts";
 
-/** Before the name of a bridge, it is the name of its door. */
-const DOOR_PREFIX = "ovs:";
 /** "hold", and then the tag: flows of ours, and of no other run folder. */
 const COOKIE_PREFIX = "0x686f6c640000";
 /** ovs-vswitchd gives a new port its number within some 50 ms. */
@@ -64,6 +63,8 @@ export class OpenflowDriver implements DatapathDriver {
   #lost: (() => void) | null = null;
   #unfollow: (() => void) | null = null;
   #following: PeriodicTask | null = null;
+  /** Has what an earlier process left been found? */
+  #isSwept = false;
   /** What of the switch's ports the flows follow from, as last seen. */
   #seen = "";
   /** The work under way, and everything that waits for it. */
@@ -128,26 +129,40 @@ export class OpenflowDriver implements DatapathDriver {
     for (const { flows } of this.#bridges.values()) flows.close();
   }
 
+  shut(ports: readonly AdmittedPort[], unlessThere: boolean): Promise<void> {
+    return this.#inTurn(async () => {
+      const { ovs } = this.#parts;
+      if (ports.length > 0) await ovs.ready();
+      if (!ovs.connected) return;
+      for (const [name, admitted] of byBridge(ports)) {
+        if (!ovs.bridges().has(name)) continue;
+        const bridge = this.#open(name);
+        if (unlessThere && (await bridge.flows.areThere())) continue;
+        bridge.admitted = admitted;
+        bridge.door = null;
+        await bridge.flows.write(this.#plan(name, bridge, { door: null, numbers: null }), true);
+        await this.#closeDoor(name);
+      }
+    });
+  }
+
   remove(): Promise<void> {
     return this.#inTurn(async () => {
+      await this.#parts.ovs.ready();
       if (!this.#parts.ovs.connected) return;
-      for (const { bridge } of this.#doorPorts.list()) this.#open(bridge);
+      this.#openAll();
       for (const name of [...this.#bridges.keys()]) await this.#leave(name);
     });
   }
 
   async #sync(ports: readonly AdmittedPort[], again: boolean): Promise<SyncResult> {
-    await this.#parts.ovs.ready();
+    const { ovs } = this.#parts;
+    await ovs.ready();
     const failed = new Map<PortAddress, string>();
     let repaired = false;
-    const wanted = new Map<string, AdmittedPort[]>();
-    for (const admitted of ports) {
-      const name = admitted.port.door.slice(DOOR_PREFIX.length);
-      const others = wanted.get(name);
-      if (others === undefined) wanted.set(name, [admitted]);
-      else others.push(admitted);
-    }
-    if (again) for (const { bridge } of this.#doorPorts.list()) this.#open(bridge);
+    const wanted = byBridge(ports);
+    if (!this.#isSwept) this.#openAll();
+    this.#isSwept = ovs.connected;
     for (const name of [...this.#bridges.keys()]) if (!wanted.has(name)) await this.#leave(name);
     for (const [name, admitted] of wanted) {
       const bridge = this.#open(name);
@@ -177,15 +192,26 @@ export class OpenflowDriver implements DatapathDriver {
 
   /** No guest is there any more: nothing of ours stays. */
   async #leave(name: string): Promise<void> {
-    const { ovs, doors } = this.#parts;
+    const { ovs } = this.#parts;
     const bridge = this.#bridges.get(name);
     const isThere = ovs.bridges().has(name);
     bridge?.flows.close();
     this.#bridges.delete(name);
     // First: what reaches the listener is answered.
     if (isThere) await bridge?.flows.clear();
+    await this.#closeDoor(name);
+  }
+
+  async #closeDoor(name: string): Promise<void> {
     for (const port of this.#doorPorts.list()) if (port.bridge === name) await this.#doorPorts.unplug(port);
-    await doors.remove(DOOR_PREFIX + name);
+    await this.#parts.doors.remove(DOOR_PREFIX + name);
+  }
+
+  /** Every bridge on which an earlier process may have left flows: it leaves them without a door. */
+  #openAll(): void {
+    const { ovs } = this.#parts;
+    for (const [name, { datapath }] of ovs.bridges())
+      if (datapath === "userspace" && !ovs.isOfOvn(name)) this.#open(name);
   }
 
   /** Resolves with whether somebody else had changed something. */
@@ -222,7 +248,7 @@ export class OpenflowDriver implements DatapathDriver {
   #plan(
     name: string,
     bridge: Bridge,
-    { door, numbers }: { readonly door: number; readonly numbers: ReadonlyMap<string, number> | null },
+    { door, numbers }: { readonly door: number | null; readonly numbers: ReadonlyMap<string, number> | null },
   ): BridgePlan {
     const { ovs, doors } = this.#parts;
     const failed = new Map<PortAddress, string>();
@@ -295,19 +321,6 @@ export class OpenflowDriver implements DatapathDriver {
     this.#turn = turn.catch(() => {});
     return turn;
   }
-}
-
-function isNumbered(port: OvsPort | undefined, bridge: string): boolean {
-  return port === undefined || port.bridge !== bridge || port.ofport !== null || port.error !== null;
-}
-
-/** Why the port that was found is not what a guest was admitted at; null: it is. */
-function whyNot({ link, ifindex }: PortRef, found: OvsPort | undefined, bridge: string): string | null {
-  if (found === undefined) return `${link} is no port of Open vSwitch any more`;
-  if (found.bridge !== bridge) return `${link} is a port of ${found.bridge} now`;
-  if (hostLink(link)?.ifindex !== ifindex) return `its link ${link} was created again`;
-  if (found.ofport === null) return `Open vSwitch gives ${link} no number: ${found.error ?? "not yet"}`;
-  return found.ifindex === ifindex ? null : `Open vSwitch has not opened ${link} yet`;
 }
 
 function ofOvn(bridge: string): string {

@@ -1,7 +1,7 @@
-import { chmodSync } from "node:fs";
+import { chmodSync, existsSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { namesOf } from "../../../guests/kernel/names.ts";
-import { run, type TestDaemon } from "../daemon.ts";
+import { HOLDFAST, run, type TestDaemon } from "../daemon.ts";
 import { ProductProcess } from "../product-process.ts";
 import { TestMetadataServer } from "./server.ts";
 
@@ -63,9 +63,10 @@ export class MetadataParts {
     });
   }
 
-  /** Ends both; metadata-net removes what it made. */
+  /** Ends both, and takes away what metadata-net leaves. */
   async stop(): Promise<void> {
     await this.net?.end();
+    await removeLeft({ runDir: this.runDir, args: this.#netArgs });
     await this.server.end();
   }
 }
@@ -98,7 +99,18 @@ export function metadataNet(options: MetadataNetOptions): ProductProcess {
   );
 }
 
-/** Namespaces, links and tables on this machine that the metadata-net of a run folder has made: none, after its end. */
+/** Takes away what an ended metadata-net has left in place: what keeps guests from others who answer. */
+export async function removeLeft(
+  options: Pick<MetadataNetOptions, "runDir" | "args" | "within">,
+): Promise<void> {
+  const { runDir, args, within = [] } = options;
+  const [command, ...words] = [...within, process.execPath, HOLDFAST];
+  const all = [...words, "metadata-net", "--remove", "--run-dir", runDir, ...args];
+  const { code, stderr } = await run(command as string, all);
+  if (code !== 0) throw new Error(`metadata-net --remove: ${stderr}`);
+}
+
+/** Namespaces, links, tables and routing rules on this machine that the metadata-net of a run folder has made: none, after its end. */
 export async function leftOver(runDir: string): Promise<string[]> {
   const { namespace, linkPrefix, table } = namesOf(runDir);
   const [spaces, links, tables] = await Promise.all([
@@ -106,9 +118,11 @@ export async function leftOver(runDir: string): Promise<string[]> {
     run("ip", ["-o", "link", "show"]),
     run("nft", ["list", "tables"]),
   ]);
+  const closed = join(runDir, "closed-devices");
+  const devices = existsSync(closed) ? readFileSync(closed, "utf8").split("\n").filter(Boolean) : [];
   const words = `${spaces.stdout}\n${links.stdout}\n${tables.stdout}`.split(/[\s:@]+/);
   const made = words.filter(
     (word) => word.startsWith(namespace) || word.startsWith(linkPrefix) || word.startsWith(table),
   );
-  return [...new Set(made)].sort();
+  return [...new Set([...made, ...devices])].sort();
 }

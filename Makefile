@@ -151,6 +151,9 @@ ifneq ($(UNITS),)
 	test -n "$(DESTDIR)" || test -z "$(SYSTEMD)" || getent group holdfast-metadata >/dev/null || { \
 	  echo "there is no group holdfast-metadata, without which systemd does not start holdfast.service: leave SYSUSERS" >&2; \
 	  echo "as it is, or make it (groupadd --system holdfast-metadata), or install no units (UNITS=)" >&2; exit 1; }
+	test -n "$(DESTDIR)" || test -z "$(SYSTEMD)" || getent passwd holdfast-haproxy >/dev/null || \
+	  echo "there is no user holdfast-haproxy, without which holdfast-metadata.socket does not start: leave SYSUSERS as it" \
+	  "is, or make it (useradd --system --user-group holdfast-haproxy)" >&2
 	install -d $(DESTDIR)$(UNITS)
 	for unit in $(UNIT_NAMES); do sed 's|/usr/local/|$(PREFIX)/|' deploy/systemd/$$unit > $(DESTDIR)$(UNITS)/$$unit; done
 	cd $(DESTDIR)$(UNITS) && chmod 0644 $(UNIT_NAMES)
@@ -174,7 +177,10 @@ ifneq ($(SYSUSERS),)
 endif
 	@for path in /var/lib/holdfast /var/lib/holdfast-metadata /etc/holdfast /run/holdfast; do \
 	  test ! -e $(DESTDIR)$$path || echo "left: $(DESTDIR)$$path"; done
-	@test -n "$(DESTDIR)" || ! getent passwd holdfast-metadata >/dev/null || echo "left: user and group holdfast-metadata"
+	@test -n "$(DESTDIR)" || ! nft list tables 2>/dev/null | grep -q holdfast_metadata_ || \
+	  echo "left: rules that keep guests from the node's 169.254.169.254 (docs/metadata-listener.md, Removing it)"
+	@test -n "$(DESTDIR)" || for user in holdfast-metadata holdfast-haproxy; do \
+	  ! getent passwd $$user >/dev/null || echo "left: user and group $$user"; done
 
 clean:
 	rm -rf dist build node_modules

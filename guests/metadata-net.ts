@@ -1,5 +1,6 @@
 import { hostname } from "node:os";
 import { join } from "node:path";
+import { findGid, HAPROXY_ACCOUNT, HAPROXY_ACCOUNT_SHARED, isUser } from "../platform/groups.ts";
 import { HealthServer } from "../platform/health-server.ts";
 import type { Log } from "../platform/log.ts";
 import type { Clock } from "../platform/time.ts";
@@ -196,7 +197,7 @@ export class MetadataNet {
   }
 
   #frontend(statsSocket: string): Frontend {
-    const { runDir, metadataSocket, rateLimit, haproxyUser: user, haproxyGroup: group } = this.#settings;
+    const { runDir, metadataSocket, rateLimit } = this.#settings;
     return new Frontend({
       haproxy: this.#haproxy,
       map: new PortMap(mapFile(runDir), statsSocket),
@@ -206,7 +207,7 @@ export class MetadataNet {
         runDir,
         metadataSocket,
         rateLimit,
-        runAs: { user, group },
+        runAs: haproxyAccount(this.#settings, this.#log),
       },
       reloaded: (outcome) => this.#metrics.reloaded(outcome),
     });
@@ -217,4 +218,19 @@ export class MetadataNet {
     this.#log.warn({ what, ...details }, `${named} had been changed by somebody else; it is as it was`);
     this.#metrics.repaired(what);
   }
+}
+
+/** Its own, where there is one: an operator should know that somebody else's haproxy can speak for guests. */
+function haproxyAccount(settings: NetSettings, log: Log): { readonly user: string; readonly group: string } {
+  const hasOwnUser = isUser(HAPROXY_ACCOUNT);
+  if (settings.haproxyUser === undefined && !hasOwnUser)
+    log.warn(
+      { user: HAPROXY_ACCOUNT_SHARED },
+      `haproxy runs as a user that others may have too, who could ask as any guest: make install adds the user ${HAPROXY_ACCOUNT}`,
+    );
+  const hasOwnGroup = findGid(HAPROXY_ACCOUNT) !== null;
+  return {
+    user: settings.haproxyUser ?? (hasOwnUser ? HAPROXY_ACCOUNT : HAPROXY_ACCOUNT_SHARED),
+    group: settings.haproxyGroup ?? (hasOwnGroup ? HAPROXY_ACCOUNT : HAPROXY_ACCOUNT_SHARED),
+  };
 }

@@ -28,7 +28,7 @@ export function loadNetSettings(flags: Given, env: Environment): NetSettings {
     ["haproxyUser", "user"],
     ["haproxyGroup", "group"],
   ] as const)
-    if (!/^[\w.-]+$/.test(values[name])) throw refused(name, `expected the name of a ${what}`);
+    if (!/^[\w.-]+$/.test(values[name] ?? "default")) throw refused(name, `expected the name of a ${what}`);
   if (values.rateLimit !== 0 && values.rateLimit < RATE_LIMIT_MIN)
     throw refused(
       "rateLimit",

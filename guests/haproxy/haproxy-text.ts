@@ -24,6 +24,15 @@ export const WAITING_SOCKET = "wait.sock";
 /** In the run folder: who is behind which port. */
 const MAP_FILE = "ports.map";
 const CONNECTIONS_MAX = 8_192;
+/** Of those that wait for the server, which each take a second connection: an eighth of all. */
+const WAITING_CONNECTIONS_MAX = CONNECTIONS_MAX / 8;
+/**
+ * New connections of one port for each request that it may make: also a client that begins one for every request, and goes on
+ * when it is refused, is served. What is beyond leaves no socket behind: haproxy resets it.
+ */
+const CONNECTIONS_PER_REQUEST = 2;
+/** How long what a guest does not acknowledge is kept: its link is on this node. */
+const UNACKNOWLEDGED_S_MAX = 5;
 /** How long a guest is kept waiting for a server that is being started; it asks again by itself after a few seconds. */
 const SERVER_AWAY_MS_MAX = 3_000;
 const WAITING_MS = 200;
@@ -52,6 +61,7 @@ export function mapFile(runDir: string): string {
 /** The whole configuration. It does not depend on ports: who is behind which one is in the map. */
 export function haproxyText(plan: HaproxyPlan): string {
   const { runDir, runAs, namespace } = plan;
+  const bound = `namespace ${namespace} proto h1 tcp-ut ${UNACKNOWLEDGED_S_MAX}s`;
   return `# Made by holdfast metadata-net. Which guest is behind which port is in ${MAP_FILE}.
 global
 ${runAs === null ? "" : `  user ${runAs.user}\n  group ${runAs.group}\n`}  nbthread 2
@@ -77,7 +87,8 @@ ${SENTENCES.map(([status]) => `  http-error ${answer(status)}`).join("\n")}
 # haproxy tries again at once, which is too soon: so whoever finds no server waits a little, is told 425 (which the server
 # never says), and tries again. What came too often is told the truth.
 frontend waiting-room
-  bind unix@${runDir}/${WAITING_SOCKET} mode 666
+  bind unix@${runDir}/${WAITING_SOCKET} mode 600${runAs === null ? "" : ` user ${runAs.user}`}
+  maxconn ${WAITING_CONNECTIONS_MAX}
   option httpclose
   timeout tarpit ${WAITING_MS}ms
   http-request tarpit deny_status 425
@@ -94,8 +105,8 @@ backend metadata
   server waiting-room unix@${runDir}/${WAITING_SOCKET} backup
 
 frontend ${GUESTS}
-  bind 0.0.0.0:80 namespace ${namespace} proto h1
-${plan.ipv6 ? `  bind [::]:80 v6only namespace ${namespace} proto h1\n` : ""}${guestRules(plan)}`;
+  bind 0.0.0.0:80 ${bound}
+${plan.ipv6 ? `  bind [::]:80 v6only ${bound}\n` : ""}${guestRules(plan)}`;
 }
 
 /**
@@ -103,6 +114,13 @@ ${plan.ipv6 ? `  bind [::]:80 v6only namespace ${namespace} proto h1\n` : ""}${g
  * it there. What a guest calls itself is hearsay.
  */
 function guestRules({ runDir, rateLimit }: HaproxyPlan): string {
+  const connections =
+    rateLimit === 0
+      ? ""
+      : `  # Before one is kept: a guest that acknowledges nothing keeps each for a while after haproxy has closed it.
+  tcp-request connection reject if { sc0_gpc1_rate ge ${CONNECTIONS_PER_REQUEST * rateLimit} }
+  tcp-request connection sc-inc-gpc1(0)
+`;
   const limit =
     rateLimit === 0
       ? ""
@@ -110,12 +128,12 @@ function guestRules({ runDir, rateLimit }: HaproxyPlan): string {
   http-request deny deny_status 429 if { sc0_gpc0_rate ge ${rateLimit} }
   http-request sc-inc-gpc0(0)
 `;
-  return `  stick-table type string len 8 size ${PORTS_MAX} expire 60s store conn_cur,gpc0,gpc0_rate(10s)
+  return `  stick-table type string len 8 size ${PORTS_MAX} expire 60s store conn_cur,gpc0,gpc0_rate(10s),gpc1,gpc1_rate(10s)
   tcp-request connection set-var(sess.port) dst,hex
   tcp-request connection set-var(sess.port) src,bytes(4,4),hex if { dst ${METADATA_IPV6} }
   tcp-request connection track-sc0 var(sess.port)
   tcp-request connection reject if { sc0_conn_cur gt ${CONNECTIONS_PER_PORT_MAX} }
-${limit}  # At each request: a guest that went keeps nothing by a connection that it has.
+${connections}${limit}  # At each request: a guest that went keeps nothing by a connection that it has.
   http-request set-var(txn.guest) var(sess.port),map_str(${mapFile(runDir)})
   http-request return ${answer(503)} unless { var(txn.guest) -m found }
   http-request deny deny_status 413 if { req.hdr_val(content-length) gt ${REQUEST_BODY_BYTES_MAX} }

@@ -41,8 +41,8 @@ export interface DoorPlan {
 
 /**
  * Set before there is a link: addresses of any source, no answer to ARP, no forwarding, no address that the kernel gives by
- * itself. And bounds for what one guest can keep: a connection that haproxy has closed, and whose guest acknowledges
- * nothing, is given up after 13 s, not after 100; no buffer grows to megabytes.
+ * itself. And bounds for what one guest can keep, beside haproxy's: a connection that haproxy has closed, and whose guest
+ * acknowledges nothing, is given up after 1.5 s, not after 100; no buffer grows to megabytes.
  */
 export const SYSCTLS: readonly (readonly [key: string, value: string])[] = [
   ["ipv4/ip_forward", "0"],
@@ -53,7 +53,7 @@ export const SYSCTLS: readonly (readonly [key: string, value: string])[] = [
   ["ipv4/conf/default/accept_redirects", "0"],
   ["ipv4/conf/all/send_redirects", "0"],
   ["ipv4/conf/default/send_redirects", "0"],
-  ["ipv4/tcp_orphan_retries", "5"],
+  ["ipv4/tcp_orphan_retries", "2"],
   ["ipv4/tcp_fin_timeout", "10"],
   ["ipv4/tcp_synack_retries", "2"],
   ["ipv4/tcp_rmem", "4096 65536 262144"],

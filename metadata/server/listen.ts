@@ -1,9 +1,7 @@
 import type { Server } from "node:http";
-import { findGid } from "../../platform/groups.ts";
+import { findGid, HAPROXY_ACCOUNT, HAPROXY_ACCOUNT_SHARED } from "../../platform/groups.ts";
 import { listen, listenOnSocket } from "../../platform/socket.ts";
 
-/** The group that the listeners run as, with Debian's package. */
-const GROUP_DEFAULT = "haproxy";
 const FLAG = "--metadata-socket";
 /** sd_listen_fds(3): the first descriptor that systemd hands over. */
 const ACTIVATION_FD = 3;
@@ -26,7 +24,7 @@ export async function listenForGroup(
   path: string,
   group: string | undefined,
 ): Promise<{ readonly group: string | null }> {
-  const wanted = group ?? GROUP_DEFAULT;
+  const wanted = group ?? (findGid(HAPROXY_ACCOUNT) === null ? HAPROXY_ACCOUNT_SHARED : HAPROXY_ACCOUNT);
   const gid = findGid(wanted);
   if (gid === null && group !== undefined)
     throw new Error(

@@ -45,13 +45,15 @@ export const METADATA_NET_SETTINGS = {
   },
   haproxyUser: {
     type: "name",
-    default: "haproxy",
+    otherwise: "holdfast-haproxy where there is such a user, else haproxy",
     meaning: "user that haproxy runs as",
+    more: "Whoever runs as it can ask as any guest of the node, so it should be nobody else's",
   },
   haproxyGroup: {
     type: "name",
-    default: "haproxy",
+    otherwise: "holdfast-haproxy where there is such a group, else haproxy",
     meaning: "group that haproxy runs as",
+    more: "The metadata socket belongs to it",
   },
   rateLimit: {
     type: "number",

@@ -118,9 +118,8 @@ test("all units are installed, for the prefix that was asked for, with the user 
   for (const name of units)
     for (const [, path] of installed(name).matchAll(/^Exec\w+=[-+]*(\S+)/gm))
       if (path !== "/bin/sh") expect(readFileSync(join(elsewhere, path as string)).length).toBeGreaterThan(0);
-  expect(readFileSync(join(elsewhere, "usr/lib/sysusers.d/holdfast-metadata.conf"), "utf8")).toContain(
-    "u holdfast-metadata ",
-  );
+  const sysusers = readFileSync(join(elsewhere, "usr/lib/sysusers.d/holdfast-metadata.conf"), "utf8");
+  for (const user of ["holdfast-metadata", "holdfast-haproxy"]) expect(sysusers).toContain(`u ${user} `);
   execFileSync("make", ["-C", ROOT, "uninstall", ...options], { stdio: "pipe" });
   const left = execFileSync("find", [elsewhere, "-type", "f"], { encoding: "utf8" });
   expect(left).toBe("");

@@ -146,6 +146,9 @@ test("listeners and server meet at one socket, of a group that both have", () =>
   expect(pod.securityContext.supplementalGroups).toContain(GROUP);
   const dockerfile = readFileSync(join(DEPLOY, "Dockerfile"), "utf8");
   expect(dockerfile).toContain(`"--gid", "${GROUP}", "${flag("listeners", "haproxy-group")}"`);
+  expect(dockerfile).toContain(
+    `"--gid", "${GROUP}", "--no-create-home", "--shell", "/usr/sbin/nologin", "${flag("listeners", "haproxy-user")}"`,
+  );
   for (const tool of ["ethtool", "haproxy", "iproute2", "nftables", "openvswitch-common"])
     expect(dockerfile).toContain(` ${tool} `);
 });

@@ -2,6 +2,7 @@ import { readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, test } from "vitest";
 import { loadNetSettings } from "../../guests/settings.ts";
+import { HAPROXY_ACCOUNT } from "../../platform/groups.ts";
 import { HOLDFAST, newFolder, run } from "../harness/daemon.ts";
 
 const UNITS = join(import.meta.dirname, "../../deploy/systemd");
@@ -23,17 +24,22 @@ test("the systemd unit is valid", async () => {
   }
 });
 
-test("a restart of the unit ends metadata-net so that it leaves its rules, and a stop so that it takes them away", () => {
+test("a restart of the unit ends metadata-net so that its listener goes on, and a stop so that it ends it", () => {
   const unit = readFileSync(join(UNITS, "holdfast-metadata-net.service"), "utf8");
   expect(unit).toMatch(/^RestartKillSignal=SIGKILL$/m);
   expect(unit).toMatch(/^KillMode=process$/m);
   expect(unit).not.toMatch(/^KillSignal=|^ExecStop/m);
 });
 
-test("metadata-net's default sockets are those of the other units", () => {
+test("metadata-net's default sockets and haproxy's group are those of the other units", () => {
   const { metadataSocket, socket, runDir } = loadNetSettings({}, {});
   expect(readFileSync(join(UNITS, "holdfast-metadata.socket"), "utf8")).toContain(
     `ListenStream=${metadataSocket}\n`,
+  );
+  const sysusers = readFileSync(join(UNITS, "holdfast-metadata.sysusers"), "utf8");
+  expect(sysusers).toContain(`\nu ${HAPROXY_ACCOUNT} `);
+  expect(readFileSync(join(UNITS, "holdfast-metadata.socket"), "utf8")).toContain(
+    `SocketGroup=${HAPROXY_ACCOUNT}\n`,
   );
   // Both are in the daemon's folder, which stays when the daemon goes.
   const daemon = readFileSync(join(UNITS, "holdfast.service"), "utf8");

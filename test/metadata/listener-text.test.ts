@@ -47,13 +47,16 @@ describe("haproxy", () => {
     const frontend = text.slice(text.indexOf("frontend guests"));
     expect(frontend.replaceAll(/'\^\(.*\)'/g, "PATTERN")).toMatchInlineSnapshot(`
       "frontend guests
-        bind 0.0.0.0:80 namespace holdfast-md-2a29 proto h1
-        bind [::]:80 v6only namespace holdfast-md-2a29 proto h1
-        stick-table type string len 8 size 4096 expire 60s store conn_cur,gpc0,gpc0_rate(10s)
+        bind 0.0.0.0:80 namespace holdfast-md-2a29 proto h1 tcp-ut 5s
+        bind [::]:80 v6only namespace holdfast-md-2a29 proto h1 tcp-ut 5s
+        stick-table type string len 8 size 4096 expire 60s store conn_cur,gpc0,gpc0_rate(10s),gpc1,gpc1_rate(10s)
         tcp-request connection set-var(sess.port) dst,hex
         tcp-request connection set-var(sess.port) src,bytes(4,4),hex if { dst fe80::a9fe:a9fe }
         tcp-request connection track-sc0 var(sess.port)
         tcp-request connection reject if { sc0_conn_cur gt 64 }
+        # Before one is kept: a guest that acknowledges nothing keeps each for a while after haproxy has closed it.
+        tcp-request connection reject if { sc0_gpc1_rate ge 600 }
+        tcp-request connection sc-inc-gpc1(0)
         # Refused requests do not count: who goes on asking is answered again when the time is over.
         http-request deny deny_status 429 if { sc0_gpc0_rate ge 300 }
         http-request sc-inc-gpc0(0)

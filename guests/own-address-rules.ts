@@ -1,8 +1,8 @@
 import { METADATA_IPV4 } from "./drivers/driver.ts";
 import { run } from "./kernel/run.ts";
 
-/** One instance at a time moves the rule `lookup local`, whatever its run directory: there is one list for the node. */
-const LOCK = "/run/holdfast-rules.lock";
+/** One instance at a time moves the rule `lookup local`, whatever its run directory. A directory that is there: no file is left. */
+const LOCK = "/run";
 /** Before everything else: the kernel looks for its own addresses at this priority, too. */
 const FIRST = "0";
 /** For the moment in which a rule is put before `lookup local`. */

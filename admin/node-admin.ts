@@ -23,6 +23,9 @@ import { CLUSTER_ONLY } from "./elsewhere.ts";
 import { applyObject, deleteObject, type ManifestParts, manifestsOf, withContentNote } from "./manifests.ts";
 import { checkNode, type NodeCheckParts } from "./node-check.ts";
 
+/** Objects submitted in one turn: other requests wait for reading them. */
+const OBJECTS_AT_ONCE = 50;
+
 export interface NodeAdminParts extends ManifestParts, NodeCheckParts {
   readonly store: AdminStore;
   readonly version: string;
@@ -92,15 +95,12 @@ export class NodeAdmin implements NodeAdminApi {
   }
 
   async apply(objects: readonly unknown[]): Promise<AppliedResult[]> {
-    const results: AppliedResult[] = [];
-    for (const object of objects) results.push(await applyObject(this.#parts, object));
+    const results = await inOrder(objects, (object) => applyObject(this.#parts, object));
     return results.map((result, index) => withContentNote(this.#parts, objects[index], result));
   }
 
-  async delete(objects: readonly unknown[]): Promise<AppliedResult[]> {
-    const results: AppliedResult[] = [];
-    for (const object of objects) results.push(await deleteObject(this.#parts, object));
-    return results;
+  delete(objects: readonly unknown[]): Promise<AppliedResult[]> {
+    return inOrder(objects, (object) => deleteObject(this.#parts, object));
   }
 
   async content(): Promise<readonly ContentView[]> {
@@ -123,6 +123,20 @@ export class NodeAdmin implements NodeAdminApi {
   rebuild(backup: string | null, replace: boolean): Promise<void> {
     return this.#parts.rebuild(backup, replace);
   }
+}
+
+/**
+ * Writes take effect in the order in which they are submitted, and those that wait together share a transaction and its
+ * sync (GroupCommit): each object is submitted before the first await of its own work.
+ */
+async function inOrder(
+  objects: readonly unknown[],
+  work: (object: unknown) => Promise<AppliedResult>,
+): Promise<AppliedResult[]> {
+  const results: AppliedResult[] = [];
+  for (let from = 0; from < objects.length; from += OBJECTS_AT_ONCE)
+    results.push(...(await Promise.all(objects.slice(from, from + OBJECTS_AT_ONCE).map(work))));
+  return results;
 }
 
 /**

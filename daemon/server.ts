@@ -7,6 +7,7 @@ import { type Refusal, refuse } from "../ipam/refusals.ts";
 import { sendApiError } from "../platform/api-error.ts";
 import type { Log } from "../platform/log.ts";
 import { refusalOf } from "../store/refusal-of.ts";
+import { addJsonParser } from "./json-body.ts";
 import type { NodeCore } from "./node-core.ts";
 
 /** The HTTP server with every route, not listening yet. */
@@ -33,6 +34,7 @@ export function buildServer(node: NodeCore, log: Log): FastifyInstance {
   server.setNotFoundHandler((request, reply) =>
     sendApiError(reply, refuse("NOT_FOUND", { what: `route ${request.method} ${request.url}` })),
   );
+  addJsonParser(server);
   addCniRoute(server, node.cni);
   addAdminRoutes(server, node.admin);
   addPortRoute(server, node.ports);

@@ -15,6 +15,7 @@ import type { Clock } from "../../platform/time.ts";
 import { splitName } from "../arguments.ts";
 import { nodeClientOf } from "../choose-client.ts";
 import { withFiles } from "../file-option.ts";
+import { count } from "../human.ts";
 import { contentOfFiles, isContentKind } from "../manifests/content-files.ts";
 import { type Placed, readManifests, refuseObject, resultName, sendManifests } from "../manifests/run.ts";
 import { note, print, printable } from "../terminal.ts";
@@ -42,19 +43,35 @@ export function addApply(program: Command, clock: Clock): void {
     .action(
       async (kind: string | undefined, name: string | undefined, options: ApplyOptions, command: Command) => {
         const client = nodeClientOf(command, USE_KUBECTL);
-        const objects = await objectsOf(kind, name, options, command);
-        await sendManifests(clock, client, "/v1/apply", objects, ({ result, ...placed }) => {
-          if ("error" in result) refuseObject(placed, result.error);
-          else {
-            print(`${resultName(result)} ${result.action}\n`);
-            if (result.note !== undefined) note(`note: ${resultName(result)}: ${printable(result.note)}`);
-          }
+        const objects = await objectsOf(clock, kind, name, options, command);
+        const actions = new Map<string, number>();
+        const sent = sendManifests(clock, client, "/v1/apply", objects, ({ result, ...placed }) => {
+          if ("error" in result) return refuseObject(placed, result.error);
+          print(`${resultName(result)} ${result.action}\n`);
+          if (result.note !== undefined) note(`note: ${resultName(result)}: ${printable(result.note)}`);
+          actions.set(result.action, (actions.get(result.action) ?? 0) + 1);
         });
+        await sent.catch((error: unknown) => {
+          noteApplied(actions, "whether the next ones were applied is not known");
+          throw error;
+        });
+        if (process.exitCode !== undefined) noteApplied(actions, "the errors name what was not applied");
       },
     );
 }
 
+/** After a failure: what was applied all the same. */
+function noteApplied(actions: ReadonlyMap<string, number>, others: string): void {
+  const applied = [...actions.values()].reduce((sum, n) => sum + n, 0);
+  if (applied === 0) return;
+  const counts = [...actions].map(([action, n]) => `${n} ${action}`).join(", ");
+  note(
+    `note: ${count(applied, "object")} applied (${counts}); ${others}. Applying the same files again changes only what differs`,
+  );
+}
+
 async function objectsOf(
+  clock: Clock,
   kind: string | undefined,
   name: string | undefined,
   { filename, fromFile, namespace }: ApplyOptions,
@@ -70,7 +87,7 @@ async function objectsOf(
         `error: ${command.args.join(", ")}: each file needs its own -f; a folder stands for all in it`,
       );
     }
-    return readManifests(filename);
+    return readManifests(clock, filename);
   }
   if (filename !== undefined)
     command.error("error: -f takes manifests and --from-file makes one; give one of them");

@@ -42,7 +42,7 @@ export function addDelete(program: Command, clock: Clock): void {
     )
     .action(async (kind: string | undefined, names: string[], options: DeleteOptions, command: Command) => {
       const client = nodeClientOf(command, USE_KUBECTL);
-      const objects = await objectsOf(client, kind, names, options, command);
+      const objects = await objectsOf(clock, client, kind, names, options, command);
       await sendManifests(clock, client, "/v1/delete", objects, (result) =>
         report(clock, client, result, options),
       );
@@ -50,6 +50,7 @@ export function addDelete(program: Command, clock: Clock): void {
 }
 
 async function objectsOf(
+  clock: Clock,
   client: Client,
   kind: string | undefined,
   names: readonly string[],
@@ -61,7 +62,7 @@ async function objectsOf(
       "error: either -f <file>, or a kind and names are needed, such as: delete claim default/vm1",
     );
   }
-  if (options.filename !== undefined) return readManifests(options.filename);
+  if (options.filename !== undefined) return readManifests(clock, options.filename);
   if (kind === undefined || (kind !== "claim" && kind !== "network" && !isContentKind(kind)))
     command.error(`error: "${kind}" cannot be deleted; claim, network, secret and configmap can`);
   if (names.length === 0) command.error(`error: the name of a ${kind} is needed`);

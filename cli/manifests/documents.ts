@@ -1,4 +1,6 @@
-import type { Document, LineCounter, YAMLError } from "yaml";
+import { Composer, type Document, isMap, isSeq, LineCounter, Parser, type YAMLError } from "yaml";
+import { isTooDeep, JSON_LEVELS_MAX, TOO_DEEP } from "../../ipam/definition/definition-keys.ts";
+import { DocumentFault, plainValue } from "./plain-value.ts";
 
 /** One Kubernetes object of a file, and its position. */
 export interface ManifestObject {
@@ -6,56 +8,76 @@ export interface ManifestObject {
   readonly line: number;
 }
 
-/** A part of a file that is not YAML. */
+/** A part of a file that is not YAML, or that no object may be. */
 export interface ManifestFault {
   readonly line: number;
   readonly column: number;
   readonly problem: string;
 }
 
+/** Levels of a request around each of its objects: the object with the list, the list. */
+const REQUEST_LEVELS = 2;
+
+/** Keys are compared in plain-value.ts: the library does so in quadratic time. */
+const OPTIONS = { merge: true, prettyErrors: false, stringKeys: true, uniqueKeys: false } as const;
+
 /**
  * Objects of a text: several documents, `kind: List` expanded, JSON too (it is YAML). An unreadable document does not
- * affect the others.
+ * affect the others. Takes time in proportion to the text.
  */
-export async function readManifestText(text: string): Promise<(ManifestObject | ManifestFault)[]> {
-  const { LineCounter, parseAllDocuments } = await import("yaml");
+export function* readManifestText(text: string): Generator<ManifestObject | ManifestFault> {
   const lines = new LineCounter();
-  const documents = parseAllDocuments(text, { lineCounter: lines, merge: true, prettyErrors: false });
-  return [...documents].flatMap((document) => readDocument(document as Document.Parsed, lines));
+  const composer = new Composer({ ...OPTIONS, lineCounter: lines });
+  for (const token of new Parser(lines.addNewLine).parse(text)) {
+    for (const document of composer.next(token)) yield* readDocument(document, lines);
+  }
+  for (const document of composer.end()) yield* readDocument(document, lines);
 }
 
-function readDocument(document: Document.Parsed, lines: LineCounter): (ManifestObject | ManifestFault)[] {
+function readDocument(
+  document: Document.Parsed,
+  lines: LineCounter,
+): readonly (ManifestObject | ManifestFault)[] {
   const [error] = document.errors;
   if (error) return [faultOf(error, lines)];
-  const start = lines.linePos(document.contents?.range[0] ?? 0);
-  let object: unknown;
+  const { contents } = document;
+  const start = contents?.range[0] ?? 0;
   try {
-    object = document.toJS();
-    // An alias inside the node that it names is valid YAML, and endless.
-    JSON.stringify(object);
-  } catch (unresolved) {
-    return [{ line: start.line, column: start.col, problem: firstLine((unresolved as Error).message) }];
+    const object = plainValue(contents);
+    // A separator with nothing after it.
+    if (object === null) return [];
+    return (openList(object, document) ?? [{ object, offset: start }]).map((one) =>
+      isTooDeep(one.object, JSON_LEVELS_MAX - REQUEST_LEVELS)
+        ? faultAt(lines, one.offset, TOO_DEEP)
+        : { object: one.object, line: lines.linePos(one.offset).line },
+    );
+  } catch (unreadable) {
+    if (unreadable instanceof DocumentFault) return [faultAt(lines, unreadable.offset, unreadable.message)];
+    if (unreadable instanceof RangeError) return [faultAt(lines, start, TOO_DEEP)];
+    throw unreadable;
   }
-  // A separator with nothing after it.
-  if (object === null || object === undefined) return [];
-  return openList(object, document, lines) ?? [{ object, line: start.line }];
 }
 
 function faultOf(error: YAMLError, lines: LineCounter): ManifestFault {
-  const { line, col } = lines.linePos(error.pos[0]);
-  return { line, column: col, problem: error.message };
+  return faultAt(lines, error.pos[0], error.message);
 }
 
-/** The items of a `kind: List` (or IPAMClaimList …), each with its own line; null for anything else. */
-function openList(object: unknown, document: Document.Parsed, lines: LineCounter): ManifestObject[] | null {
+function faultAt(lines: LineCounter, offset: number, problem: string): ManifestFault {
+  const { line, col } = lines.linePos(offset);
+  return { line, column: col, problem };
+}
+
+/** The items of a `kind: List` (or IPAMClaimList …), each with its own position; null for anything else. */
+function openList(
+  object: unknown,
+  { contents }: Document.Parsed,
+): readonly { readonly object: unknown; readonly offset: number }[] | null {
   const { kind, items } = object as { kind?: unknown; items?: unknown };
   if (typeof kind !== "string" || !kind.endsWith("List") || !Array.isArray(items)) return null;
+  const list = isMap(contents) ? contents.get("items", true) : null;
+  const nodes: readonly unknown[] = isSeq(list) ? list.items : [];
   return items.map((item: unknown, index) => {
-    const node = document.getIn(["items", index], true) as { range?: [number, number, number] } | undefined;
-    return { object: item, line: lines.linePos(node?.range?.[0] ?? document.range[0]).line };
+    const node = nodes[index] as { range?: readonly [number, number, number] } | null | undefined;
+    return { object: item, offset: node?.range?.[0] ?? contents?.range[0] ?? 0 };
   });
-}
-
-function firstLine(text: string): string {
-  return text.split("\n", 1)[0] as string;
 }

@@ -1,12 +1,11 @@
 import type { AppliedResult } from "../../admin/admin-api.ts";
 import { CNI_BODY_BYTES_MAX } from "../../cni-shim/wire.ts";
-import type { Clock } from "../../platform/time.ts";
+import { type Clock, nextTurn } from "../../platform/time.ts";
 import type { Client } from "../client.ts";
 import { CommandError, EXIT } from "../failure.ts";
 import { formatBytes } from "../human.ts";
-import { withProgress } from "../progress.ts";
+import { Progress } from "../progress.ts";
 import { printable, printError } from "../terminal.ts";
-import { readManifestText } from "./documents.ts";
 import { type ManifestFile, manifestFiles } from "./files.ts";
 
 /**
@@ -16,6 +15,8 @@ import { type ManifestFile, manifestFiles } from "./files.ts";
 const BATCH_OBJECTS_MAX = 200;
 /** A quarter of the daemon's limit for one request; an object that exceeds it is sent alone. */
 const BATCH_BYTES_MAX = CNI_BODY_BYTES_MAX / 4;
+/** Parts of a file between two turns of the event loop, in which progress is shown. */
+const PARTS_PER_TURN = 500;
 /** The rest of a request is the list around its objects. */
 const OBJECT_BYTES_MAX = CNI_BODY_BYTES_MAX - 1024;
 
@@ -33,16 +34,22 @@ export type PlacedResult = Placed & { readonly result: AppliedResult };
  * Reads everything that the values of `-f` name. Unreadable parts are reported at once and set exit code 1; the rest
  * goes on.
  */
-export async function readManifests(paths: readonly string[]): Promise<Placed[]> {
+export async function readManifests(clock: Clock, paths: readonly string[]): Promise<Placed[]> {
   const placed: Placed[] = [];
   let faults = 0;
+  const progress = new Progress(clock, () => `${placed.length} objects read`);
   const report = (message: string, hint: string) => {
     faults += 1;
+    progress.erase();
     refuse(message, hint);
   };
-  for (const path of paths) {
-    const files = attempt(() => manifestFiles(path), report) ?? [];
-    for (const file of files) await readFile(file, placed, report);
+  try {
+    for (const path of paths) {
+      const files = attempt(() => manifestFiles(path), report) ?? [];
+      for (const file of files) await readFile(clock, file, placed, report);
+    }
+  } finally {
+    progress.end();
   }
   if (placed.length === 0 && faults === 0) {
     throw new CommandError(`there is no object in ${paths.join(", ")}`, {
@@ -52,16 +59,26 @@ export async function readManifests(paths: readonly string[]): Promise<Placed[]>
   return placed;
 }
 
-async function readFile(file: ManifestFile, placed: Placed[], report: typeof refuse): Promise<void> {
+async function readFile(
+  clock: Clock,
+  file: ManifestFile,
+  placed: Placed[],
+  report: typeof refuse,
+): Promise<void> {
   const text = await file.read().catch((error: CommandError) => report(error.message, error.hint));
   if (text === undefined) return;
-  for (const part of await readManifestText(text)) {
+  // Here, because it loads YAML, which few commands need.
+  const { readManifestText } = await import("./documents.ts");
+  let parts = 0;
+  for (const part of readManifestText(text)) {
     if ("object" in part) placed.push({ object: part.object, place: `${file.name}:${part.line}` });
     else
       report(
         `${file.name}:${part.line}:${part.column}: ${part.problem}`,
         "this document is left out, the others are read",
       );
+    parts += 1;
+    if (parts % PARTS_PER_TURN === 0) await nextTurn(clock);
   }
 }
 
@@ -73,14 +90,17 @@ export async function sendManifests(
   placed: readonly Placed[],
   done: (result: PlacedResult) => void | Promise<void>,
 ): Promise<void> {
-  let sent = 0;
-  for (const batch of batches(placed)) {
-    const work = client.post(path, {
-      objects: batch.map(({ object }) => object),
-    });
-    const { results } = await withProgress(clock, () => `${sent} of ${placed.length} objects`, work);
-    for (const [index, result] of results.entries()) await done({ ...(batch[index] as Placed), result });
-    sent += batch.length;
+  let answered = 0;
+  const progress = new Progress(clock, () => `${answered} of ${placed.length} objects`);
+  try {
+    for (const batch of batches(placed)) {
+      const { results } = await client.post(path, { objects: batch.map(({ object }) => object) });
+      progress.erase();
+      for (const [index, result] of results.entries()) await done({ ...(batch[index] as Placed), result });
+      answered += batch.length;
+    }
+  } finally {
+    progress.end();
   }
 }
 

@@ -96,7 +96,7 @@ export function parseJsonObject(text: string): JsonObject {
  * Levels of nesting in JSON from outside: more than any real one has; recursion over thousands would overflow the
  * stack.
  */
-const JSON_LEVELS_MAX = 64;
+export const JSON_LEVELS_MAX = 64;
 export const TOO_DEEP = `it is nested deeper than ${JSON_LEVELS_MAX} levels`;
 
 export function isTooDeep(value: unknown, levels: number = JSON_LEVELS_MAX): boolean {

@@ -121,6 +121,25 @@ describe("a manifest is refused", () => {
     await expectSound(daemon);
   });
 
+  test.for([
+    ["__proto__", "objects[1].metadata.__proto__"],
+    ["\\u005f_proto__", "objects[1].metadata.__proto__"],
+    ["constructor", "objects[1].metadata.constructor.prototype"],
+  ])(
+    "for a key %s, which would alter objects in JavaScript, by its path",
+    async ([name, path], { daemon }) => {
+      const body = `{"objects":[${JSON.stringify(claim("vm1"))},{"metadata":{"${name}":{"prototype":{"polluted":1}}}}]}`;
+      const answer = await daemon.post("/v1/apply", body);
+      expect(answer.status).toBe(400);
+      expect(answer.json()).toMatchObject({
+        code: "REQUEST_INVALID",
+        message: `${path} is refused: no object has a key of that name, which would alter objects in JavaScript: remove it`,
+      });
+      expect((await daemon.get("/v1/claims")).json()).toEqual({ items: [] });
+      expect(({} as { polluted?: unknown }).polluted).toBeUndefined();
+    },
+  );
+
   test("of two definitions of one network that differ the older counts, and both are named", async ({
     daemon,
   }) => {

@@ -15,16 +15,11 @@ import type { IdentityAnswer } from "../identity/wire.ts";
 import type { Finding } from "../ipam/finding.ts";
 import type { Address } from "../ipam/space/address.ts";
 import type { MovedNetwork } from "../networks/record-owner.ts";
-import type { AllocationFilter, PageRequest } from "../store/allocations.ts";
+import type { AllocationFilter, ClaimFilter, PageRequest } from "../store/allocations.ts";
 import type { ImportReport, ImportRequest } from "../store/host-local/report.ts";
 import type { ApplyAction, ClaimManifest, ContentView } from "../store/manifests.ts";
 import type { ReleaseOutcome } from "../store/node-store.ts";
 import type { AllocationView, HistoryView, NetworkView, Page } from "../store/records.ts";
-
-export interface ClaimFilter {
-  readonly namespace?: string | undefined;
-  readonly name?: string | undefined;
-}
 
 export interface HistoryFilter {
   readonly network?: string | undefined;
@@ -102,7 +97,9 @@ export interface CheckReport {
   readonly counted?: CheckedCounts;
 }
 
-export type CheckedCounts = Readonly<Record<"allocations" | "attachments" | "claims" | "networks", number>>;
+export type CheckedCounts = Readonly<Record<"allocations" | "attachments" | "networks", number>> & {
+  readonly claims?: number;
+};
 
 /** The released addresses and their former holder. */
 export type Released = Omit<Extract<ReleaseOutcome, { kind: "released" }>, "kind">;
@@ -129,7 +126,8 @@ export interface AdminApi {
   networks(): Promise<readonly NetworkWithClaims[]>;
   /** In order of network and address. */
   allocations(filter: AllocationFilter, page: PageRequest): Promise<Page<AllocationView>>;
-  claims(filter: ClaimFilter): Promise<readonly ClaimManifest[]>;
+  /** In order of namespace and name. */
+  claims(filter: ClaimFilter, page: PageRequest): Promise<Page<ClaimManifest>>;
   /** The newest first. */
   history(filter: HistoryFilter): Promise<readonly PastPeriod[]>;
   identity(query: IdentityQuery): Promise<IdentityAnswer>;

@@ -28,7 +28,7 @@ export interface Answers {
     readonly "/v1/networks": Items<NetworkWithClaims>;
     readonly [network: `/v1/networks/${string}`]: NetworkWithClaims;
     readonly "/v1/allocations": Page<AllocationView>;
-    readonly "/v1/claims": Items<ClaimManifest>;
+    readonly "/v1/claims": Page<ClaimManifest>;
     readonly "/v1/history": Items<PastPeriod>;
     readonly "/v1/identity": IdentityAnswer;
     readonly "/v1/content": Items<ContentView>;

@@ -3,15 +3,9 @@ import { isNetworkName } from "../ipam/definition/plugin-config.ts";
 import { isNamespaceName } from "../kube/object-names.ts";
 import { NODES_OWN } from "../networks/network-owner.ts";
 import { invalid, readAddress, readBody, readQuery } from "../platform/api-query.ts";
-import type { AllocationFilter, PageRequest } from "../store/allocations.ts";
+import type { AllocationFilter, ClaimFilter, PageRequest } from "../store/allocations.ts";
 import type { ImportRequest } from "../store/host-local/report.ts";
-import type {
-  ClaimFilter,
-  HistoryFilter,
-  OwnersQuestion,
-  ReleaseMovedWant,
-  ReleaseWant,
-} from "./admin-api.ts";
+import type { HistoryFilter, OwnersQuestion, ReleaseMovedWant, ReleaseWant } from "./admin-api.ts";
 import { GRACE_SECONDS_MAX, ITEMS_DEFAULT, ITEMS_MAX } from "./limits.ts";
 
 /** A request that has not been validated. The readers below throw RefusalError REQUEST_INVALID. */
@@ -47,8 +41,9 @@ export function readAllocationQuery({ query }: AdminRequest): {
   return { filter: { ...filter, address: wanted }, page: { limit: readLimit(limit), continue: token } };
 }
 
-export function readClaimFilter({ query }: AdminRequest): ClaimFilter {
-  return readQuery(query, ["namespace", "name"]);
+export function readClaimQuery({ query }: AdminRequest): { filter: ClaimFilter; page: PageRequest } {
+  const { limit, continue: token, ...filter } = readQuery(query, ["namespace", "name", "limit", "continue"]);
+  return { filter, page: { limit: readLimit(limit), continue: token } };
 }
 
 export function readHistoryFilter({ query }: AdminRequest): HistoryFilter {

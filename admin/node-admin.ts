@@ -5,15 +5,15 @@ import type { IdentityService } from "../identity/service.ts";
 import type { IdentityAnswer } from "../identity/wire.ts";
 import { RefusalError, refuse } from "../ipam/refusals.ts";
 import { invalid } from "../platform/api-query.ts";
-import type { AllocationFilter, PageRequest } from "../store/allocations.ts";
+import type { AllocationFilter, ClaimFilter, PageRequest } from "../store/allocations.ts";
 import { type ImportReport, type ImportRequest, importLeases } from "../store/host-local/report.ts";
 import type { ClaimManifest, ContentView } from "../store/manifests.ts";
 import type { AdminStore, ReleaseOutcome } from "../store/node-store.ts";
 import type { AllocationView, HistoryView, NetworkView, Page } from "../store/records.ts";
 import type {
   AppliedResult,
+  CheckedCounts,
   CheckReport,
-  ClaimFilter,
   DeletedClaim,
   HistoryFilter,
   NodeAdminApi,
@@ -54,10 +54,8 @@ export class NodeAdmin implements NodeAdminApi {
     return this.#store.list(filter, page);
   }
 
-  async claims({ namespace, name }: ClaimFilter): Promise<ClaimManifest[]> {
-    return (await this.#store.claims())
-      .filter(({ metadata }) => namespace === undefined || metadata.namespace === namespace)
-      .filter(({ metadata }) => name === undefined || metadata.name === name);
+  claims(filter: ClaimFilter, page: PageRequest): Promise<Page<ClaimManifest>> {
+    return this.#store.claims(filter, page);
   }
 
   async history({ network, address, limit }: HistoryFilter): Promise<HistoryView[]> {
@@ -75,7 +73,23 @@ export class NodeAdmin implements NodeAdminApi {
   async check(graceSeconds: number | null): Promise<CheckReport> {
     if (graceSeconds !== null)
       invalid("grace", String(graceSeconds), "it is for a cluster: a daemon waits for nothing; leave it out");
-    return { findings: await checkNode(this.#parts) };
+    const findings = await checkNode(this.#parts);
+    return findings.length > 0 ? { findings } : { findings, counted: await this.#counts() };
+  }
+
+  /** Of everything that was checked, when all is well. */
+  async #counts(): Promise<CheckedCounts> {
+    const { manifests } = this.#parts;
+    const networks = await this.#store.networks();
+    const sum = (of: (network: NetworkView) => readonly (number | string)[]) =>
+      networks.flatMap(of).reduce<number>((total, n) => total + Number(n), 0);
+    return {
+      allocations: sum(({ ranges, outside }) => [outside, ...ranges.map(({ allocated }) => allocated)]),
+      attachments: sum(({ attachments }) => [attachments]),
+      networks: networks.length,
+      // In a cluster this node checks those of its attachments only.
+      ...(manifests === null ? {} : { claims: manifests.claimCount() }),
+    };
   }
 
   release(want: ReleaseWant): Promise<ReleaseOutcome> {

@@ -7,7 +7,7 @@ import {
   type AdminRequest,
   readAllocationQuery,
   readBackup,
-  readClaimFilter,
+  readClaimQuery,
   readGrace,
   readHistoryFilter,
   readImport,
@@ -46,7 +46,7 @@ const TABLE = [
   both("GET", "/v1/allocations", readAllocationQuery, (api, { filter, page }) =>
     api.allocations(filter, page),
   ),
-  both("GET", "/v1/claims", readClaimFilter, async (api, filter) => ({ items: await api.claims(filter) })),
+  both("GET", "/v1/claims", readClaimQuery, (api, { filter, page }) => api.claims(filter, page)),
   both("GET", "/v1/history", readHistoryFilter, async (api, filter) => ({
     items: await api.history(filter),
   })),

@@ -1,3 +1,4 @@
+import { join } from "node:path";
 import { TestDaemon } from "../test/harness/daemon.ts";
 import { atMost, type Measurement, number, told } from "./line.ts";
 import { median } from "./statistics.ts";
@@ -9,12 +10,29 @@ const RSS_BYTES_MAX = 150_000_000;
 /** Garbage of the start is gone by then. */
 const SETTLE_MS = 2_000;
 
-/** Resident memory of a daemon that has given 100,000 addresses, and of one that was started with them. */
+/** As the command line asks them, each once. */
+const QUERIES = [
+  ...["list", "list -o wide", "list -o json", "show bench", "list --pod a/b", "who 10.0.0.9", "networks"],
+  ...["claims", "claims -o json", "content", "history --limit 5000", "check"],
+];
+const QUERIED_ALLOCATIONS = 50_000;
+const QUERIED_BYTES_MAX = 200_000_000;
+
+/**
+ * Resident memory of a daemon that is asked everything with 50,000 allocations, that has given 100,000 addresses, and of
+ * one that was started with them.
+ */
 export const memory: Measurement = () =>
   Workbench.with(async (bench) => {
     await sleep(SETTLE_MS);
     const idle = bench.memoryBytes("VmRSS");
-    await bench.load(ALLOCATIONS);
+    await bench.load(QUERIED_ALLOCATIONS);
+    for (const query of QUERIES) await bench.daemon.cli(...query.split(" "));
+    await bench.daemon.cli("backup", join(bench.folder, "backup.db"));
+    await bench.daemon.get("/metrics");
+    await Promise.all(["list", "list", "check", "check"].map((query) => bench.daemon.cli(query)));
+    const queried = bench.memoryBytes("VmHWM");
+    await bench.load(ALLOCATIONS - QUERIED_ALLOCATIONS);
     await sleep(SETTLE_MS);
     const served = bench.memoryBytes("VmRSS");
     await bench.daemon.end();
@@ -24,6 +42,11 @@ export const memory: Measurement = () =>
     const rss = median(starts.map((start) => start.rssBytes));
     return [
       told(megabytes(idle), { what: "memory of an idle daemon", against: "resident set of the process" }),
+      atMost(queried / 1e6, QUERIED_BYTES_MAX / 1e6, "MB", {
+        what: `memory through every query with ${number(QUERIED_ALLOCATIONS)} allocations`,
+        against:
+          "highest resident set of the process; one after another, then two list and two check at once",
+      }),
       atMost(served / 1e6, RSS_BYTES_MAX / 1e6, "MB", {
         what: `memory after ${number(ALLOCATIONS)} ADDs, none ended`,
         against: "resident set of the process",

@@ -1,5 +1,5 @@
 import { type Command, Option } from "commander";
-import { type Column, formatTable } from "./table.ts";
+import { type Column, Table } from "./table.ts";
 import { escaped, note, print, UNPRINTABLE_IN_DOCUMENT } from "./terminal.ts";
 
 const FORMATS = ["table", "wide", "json", "yaml"] as const;
@@ -17,47 +17,93 @@ export function formatOf(command: Command): Format {
 }
 
 export interface Listing<T> {
-  readonly items: readonly T[];
+  /** All of them, or page by page: then only their text is kept. */
+  readonly items: readonly T[] | AsyncIterable<readonly T[]>;
   readonly columns: readonly Column<T>[];
   /** Printed on stderr instead of an empty table. */
   readonly empty: string;
-  /** The data for json and yaml; default: `{ items }`. */
+  /** What is printed above a table, when all items have been read. */
+  readonly above?: () => string;
+  /** The data for json and yaml; default: the items. */
   readonly document?: object;
+  /** What the default document has beside them. */
+  readonly around?: object;
+  /** Their key in the default document; default: `items`. */
+  readonly key?: string;
 }
 
-/** Prints a list in the requested format. stdout has only data. */
+/** Prints a list in the requested format, when all of it is there. stdout has only data. */
 export async function printList<T>(format: Format, listing: Listing<T>): Promise<void> {
-  const { items, columns, empty, document = { items } } = listing;
-  if (format === "json" || format === "yaml") await printDocument(format, document);
-  else if (items.length === 0) note(empty);
-  else
-    print(
-      formatTable(
-        items,
-        columns.filter(({ only }) => only === undefined || only === format),
-      ),
-    );
+  const { columns, empty, above, document, around = {}, key = "items" } = listing;
+  const pages = Symbol.asyncIterator in listing.items ? listing.items : [listing.items];
+  if (format === "json" || format === "yaml") {
+    if (document !== undefined) return printDocument(format, document);
+    const text = await textOfPages(format, { around, key, pages });
+    for (const piece of text) print(piece);
+    return;
+  }
+  const table = new Table(columns.filter(({ only }) => only === undefined || only === format));
+  for await (const items of pages) for (const item of items) table.add(item);
+  if (above !== undefined) print(above());
+  if (table.isEmpty) note(empty);
+  else for (const piece of table.text()) print(piece);
 }
 
 /** Sorted keys and kubectl's indentation, so that files compare with those of kubectl. */
 export async function printDocument(format: "json" | "yaml", document: object): Promise<void> {
-  const sorted = sortKeys(document);
-  if (format === "json") {
-    // Control characters can only be inside strings: JSON itself has none of these.
-    print(`${JSON.stringify(sorted, null, 4)}\n`.replace(UNPRINTABLE_IN_DOCUMENT, escaped));
-    return;
+  print((await renderer(format))(document));
+}
+
+interface Paged {
+  readonly around: object;
+  readonly key: string;
+  readonly pages: AsyncIterable<readonly unknown[]> | Iterable<readonly unknown[]>;
+}
+
+/** What an item looks like at its place in a document does not depend on the others. */
+const MARK = "the items";
+const MARKED = { json: `        "${MARK}"\n`, yaml: `- ${MARK}\n` } as const;
+
+/** The pieces of a document with many items: each page is rendered by itself, in a document that has only its items. */
+async function textOfPages(format: "json" | "yaml", { around, key, pages }: Paged): Promise<string[]> {
+  const render = await renderer(format);
+  const frame = (items: readonly unknown[], rest: object) => render({ ...rest, [key]: items });
+  const [before, after] = cutAt(frame([MARK], around), MARKED[format]);
+  const [start, end] = cutAt(frame([MARK], {}), MARKED[format]);
+  const pieces: string[] = [];
+  for await (const items of pages) {
+    if (items.length === 0) continue;
+    if (format === "json" && pieces.length > 0) pieces.push(",\n");
+    const whole = frame(items, {});
+    const text = whole.slice(start.length, whole.length - end.length);
+    pieces.push(format === "json" ? text.trimEnd() : text);
   }
+  if (pieces.length === 0) return [frame([], around)];
+  return [before, ...pieces, ...(format === "json" ? ["\n"] : []), after];
+}
+
+function cutAt(text: string, mark: string): [before: string, after: string] {
+  const at = text.indexOf(mark);
+  return [text.slice(0, at), text.slice(at + mark.length)];
+}
+
+async function renderer(format: "json" | "yaml"): Promise<(document: object) => string> {
+  if (format === "json")
+    // Control characters can only be inside strings: JSON itself has none of these.
+    return (document) =>
+      `${JSON.stringify(sortKeys(document), null, 4)}\n`.replace(UNPRINTABLE_IN_DOCUMENT, escaped);
   const { Document, visit } = await import("yaml");
-  // Kubernetes reads YAML 1.1: a string such as `on` must be quoted for it.
-  const yaml = new Document(sorted, { version: "1.1", aliasDuplicateObjects: false });
-  visit(yaml, {
-    Scalar(_key, node) {
-      if (typeof node.value === "string" && new RegExp(UNPRINTABLE_IN_DOCUMENT).test(node.value))
-        node.type = "QUOTE_DOUBLE";
-    },
-  });
-  const text = yaml.toString({ indentSeq: false, lineWidth: 0 });
-  print(text.replace(UNPRINTABLE_IN_DOCUMENT, inYaml));
+  return (document) => {
+    // Kubernetes reads YAML 1.1: a string such as `on` must be quoted for it.
+    const yaml = new Document(sortKeys(document), { version: "1.1", aliasDuplicateObjects: false });
+    visit(yaml, {
+      Scalar(_key, node) {
+        if (typeof node.value === "string" && new RegExp(UNPRINTABLE_IN_DOCUMENT).test(node.value))
+          node.type = "QUOTE_DOUBLE";
+      },
+    });
+    return yaml.toString({ indentSeq: false, lineWidth: 0 }).replace(UNPRINTABLE_IN_DOCUMENT, inYaml);
+  };
 }
 
 /** YAML has no surrogates: one escape for each character. */

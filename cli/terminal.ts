@@ -99,6 +99,11 @@ export function printPage(text: string): void {
   }
 }
 
+/** Whether stdout is a terminal: it gets colours, and no more of a name than a reader wants. */
+export function isTerminal(): boolean {
+  return fstatSync(STDOUT).isCharacterDevice() && process.stdout.isTTY === true;
+}
+
 /** Columns of the terminal that stdout is, or of one that fits every page. */
 export function pageWidth(): number {
   return (fstatSync(STDOUT).isCharacterDevice() ? process.stdout.columns : undefined) ?? PAGE_COLUMNS;

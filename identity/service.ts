@@ -171,10 +171,17 @@ export class IdentityService {
     }
   }
 
-  #all(): Attachment[] {
-    return this.#parts.store.attachmentsAfter(0, Number.MAX_SAFE_INTEGER);
+  *#all(): Generator<Attachment> {
+    for (let last: number | undefined = 0; last !== undefined; ) {
+      const page: Attachment[] = this.#parts.store.attachmentsAfter(last, ATTACHMENTS_AT_ONCE);
+      yield* page;
+      last = page.at(-1)?.id;
+    }
   }
 }
+
+/** Kept in memory while one is searched by its pod or VM. */
+const ATTACHMENTS_AT_ONCE = 1_000;
 
 /** A runtime may give an ID again while the attachment of a container without its DEL is still recorded: pods tell them apart. */
 function isOneContainer(a: Container, b: Container): boolean {
@@ -213,14 +220,15 @@ function viewOfPod({ namespace, name, uid, node, since }: RunningPod, vm: Identi
 function ofOne(
   kind: "pod" | "vm",
   name: string,
-  all: readonly Attachment[],
+  all: Iterable<Attachment>,
   nameOf: (attachment: Attachment) => string | null,
 ): Attachment[] {
-  const found = all.flatMap((attachment) => {
+  const found: { attachment: Attachment; key: string }[] = [];
+  for (const attachment of all) {
     const full = nameOf(attachment);
-    if (full === null || (full !== name && full.slice(full.indexOf("/") + 1) !== name)) return [];
-    return [{ attachment, key: kind === "pod" ? `${full} (${userKeyOf(attachment)})` : full }];
-  });
+    if (full === null || (full !== name && full.slice(full.indexOf("/") + 1) !== name)) continue;
+    found.push({ attachment, key: kind === "pod" ? `${full} (${userKeyOf(attachment)})` : full });
+  }
   const keys = [...new Set(found.map(({ key }) => key))];
   if (keys.length > 1)
     invalid(kind, name, `that means several: ${keys.join(", ")}; ask by namespace/name, or by an address`);

@@ -3,7 +3,7 @@
  *
  *   allocations                     the port; records, manifests: its types
  *   node-store, node-context        what a daemon needs from its store, and a store from its node
- *   network-space, refusal-of       parts of both implementations
+ *   network-space, pages, refusal-of   parts of both implementations
  *   journal/                        this node's SQLite
  *   standalone/, cluster/           the port over rows, and over IPAllocation objects
  *   host-local/                     addresses that host-local has allocated on this node
@@ -94,6 +94,11 @@ export interface AllocationFilter {
   readonly node?: string | undefined;
   /** Container ID. */
   readonly container?: string | undefined;
+}
+
+export interface ClaimFilter {
+  readonly namespace?: string | undefined;
+  readonly name?: string | undefined;
 }
 
 export interface PageRequest {

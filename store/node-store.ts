@@ -5,7 +5,15 @@ import type { Refusal } from "../ipam/refusals.ts";
 import type { Address } from "../ipam/space/address.ts";
 import type { Stamp } from "../ipam/stamp.ts";
 import type { ObjectKind } from "../kube/views/content-annotations.ts";
-import type { Allocations, AttachOutcome, AttachWant, EndReason, Reservations } from "./allocations.ts";
+import type {
+  Allocations,
+  AttachOutcome,
+  AttachWant,
+  ClaimFilter,
+  EndReason,
+  PageRequest,
+  Reservations,
+} from "./allocations.ts";
 import type { HostLocalTakeover } from "./host-local/takeover.ts";
 import type {
   AppliedClaim,
@@ -17,7 +25,7 @@ import type {
   ContentObject,
   ContentView,
 } from "./manifests.ts";
-import type { AddressUser, Attachment, HistoryView, NetworkView } from "./records.ts";
+import type { AddressUser, Attachment, HistoryView, NetworkView, Page } from "./records.ts";
 
 export type StoreStatus =
   | { readonly kind: "opening" | "ready" | "closed" }
@@ -107,7 +115,7 @@ export interface ClaimsOfVms {
 export interface AdminStore extends Pick<Allocations, "list">, Omit<Networks, "holderOf"> {
   /** What host-local allocated on this node; null: its folders are not read here. */
   readonly hostLocal: HostLocalTakeover | null;
-  claims(): Promise<ClaimManifest[]>;
+  claims(filter: ClaimFilter, page: PageRequest): Promise<Page<ClaimManifest>>;
   history(which: { network?: string; address?: Address; limit: number; before?: number }): HistoryView[];
   check(): Promise<Finding[]>;
   release(which: { network: string; address: Address; force: boolean }): Promise<ReleaseOutcome>;
@@ -128,7 +136,8 @@ export interface Manifests extends Pick<ContentOfClaims, "contentObject"> {
   /** false: there is none. */
   deleteContent(kind: ObjectKind, namespace: string, name: string): Promise<boolean>;
   /** In order of namespace, kind and name, without their values. */
-  contentViews(): ContentView[];
+  contentViews(): Promise<ContentView[]>;
+  claimCount(): number;
   applyClaim(claim: AppliedClaim): Promise<ApplyAction>;
   /** null: there is none. */
   deleteClaim(

@@ -17,7 +17,7 @@ import type { KubeApi } from "../../kube/kube-api.ts";
 import { CLAIMS_PATH } from "../../kube/objects.ts";
 import { type MovedNetwork, moveNetwork } from "../../networks/record-owner.ts";
 import { invalid } from "../../platform/api-query.ts";
-import type { AllocationFilter, PageRequest } from "../../store/allocations.ts";
+import type { AllocationFilter, ClaimFilter, PageRequest } from "../../store/allocations.ts";
 import { AllocationClient } from "../../store/cluster/allocations/allocation-client.ts";
 import { listFromApi } from "../../store/cluster/allocations/views.ts";
 import { releaseInKubernetes } from "../../store/cluster/release.ts";
@@ -26,7 +26,6 @@ import type { ClaimManifest } from "../../store/manifests.ts";
 import type { ReleaseOutcome } from "../../store/node-store.ts";
 import type { AllocationView, Page } from "../../store/records.ts";
 import type {
-  ClaimFilter,
   ClusterAdminApi,
   HistoryFilter,
   NetworkWithClaims,
@@ -92,13 +91,14 @@ export class ClusterAdmin implements ClusterAdminApi {
     return listFromApi(this.#api, filter, { ...page, limit: Number.POSITIVE_INFINITY });
   }
 
-  async claims({ namespace, name }: ClaimFilter): Promise<ClaimManifest[]> {
+  /** All in one page, as allocations. */
+  async claims({ namespace, name }: ClaimFilter): Promise<Page<ClaimManifest>> {
     const [{ catalog }, all] = await Promise.all([
       readDefinitions(this.#api),
       listObjects<ClaimManifest>(this.#api, CLAIMS_PATH),
     ]);
     const ours = new Set(catalog.networks());
-    return all
+    const items = all
       .filter(({ spec }) => ours.has(spec?.network))
       .filter(({ metadata }) => namespace === undefined || metadata.namespace === namespace)
       .filter(({ metadata }) => name === undefined || metadata.name === name)
@@ -106,6 +106,7 @@ export class ClusterAdmin implements ClusterAdminApi {
         const { managedFields: _, ...metadata } = claim.metadata;
         return { ...claim, metadata: metadata as ClaimManifest["metadata"] };
       });
+    return { items };
   }
 
   async history(filter: HistoryFilter): Promise<PastPeriod[]> {

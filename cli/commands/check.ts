@@ -2,10 +2,8 @@ import type { Command } from "commander";
 import type { CheckedCounts } from "../../admin/admin-api.ts";
 import { GRACE_SECONDS_MAX } from "../../admin/limits.ts";
 import type { Finding } from "../../ipam/finding.ts";
-import type { NetworkView } from "../../store/records.ts";
 import { wholeArgument } from "../arguments.ts";
 import { clientOf } from "../choose-client.ts";
-import type { Client } from "../client.ts";
 import { EXIT } from "../failure.ts";
 import { count } from "../human.ts";
 import { formatOf, printDocument, withOutput } from "../output.ts";
@@ -36,7 +34,8 @@ export function addCheck(program: Command): void {
       if (format === "json" || format === "yaml")
         return printDocument(format, { findings, ...(notes.length > 0 && { notes }) });
       if (findings.length > 0) print(findings.map(findingText).join(""));
-      else print(counted ? clusterText(counted) : await nodeText(client));
+      else if (counted !== undefined)
+        print(client.kind === "node" ? nodeText(counted) : clusterText(counted));
       print(notes.map((one) => `note: ${printable(one)}\n`).join(""));
     });
 }
@@ -45,16 +44,8 @@ function findingText({ invariant, message, hint }: Finding): string {
   return `${paint(invariant, "red", process.stdout)}: ${printable(message)}\n    do: ${printable(hint)}\n`;
 }
 
-async function nodeText(client: Client): Promise<string> {
-  const { items: networks } = await client.get("/v1/networks");
-  const { items: claims } = await client.get("/v1/claims");
-  const sum = (pick: (network: NetworkView) => bigint) =>
-    networks.reduce((total, network) => total + pick(network), 0n);
-  const allocations = sum(({ ranges, outside }) =>
-    ranges.reduce((n, range) => n + BigInt(range.allocated), BigInt(outside)),
-  );
-  const attachments = sum((network) => BigInt(network.attachments));
-  return `${okLine({ allocations, attachments, claims: claims.length, networks: networks.length })}
+function nodeText(counted: CheckedCounts): string {
+  return `${okLine(counted)}
     the database file is sound, and every spooled request is understood
     I1  no address has two owners
     I2  every address of a claim or an attachment is allocated to it
@@ -75,8 +66,9 @@ each node's own state is checked there: holdfast check, without --kubeconfig
 `;
 }
 
-type Counted = Readonly<Record<"allocations" | "attachments" | "claims" | "networks", number | bigint>>;
-
-function okLine({ allocations, attachments, claims, networks }: Counted): string {
-  return `${paint("ok:", "green", process.stdout)} ${count(allocations, "allocation")}, ${count(attachments, "attachment")} and ${count(claims, "claim")} on ${count(networks, "network")} verified:`;
+function okLine({ allocations, attachments, claims, networks }: CheckedCounts): string {
+  const counts = [count(allocations, "allocation"), count(attachments, "attachment")];
+  if (claims !== undefined) counts.push(count(claims, "claim"));
+  const last = counts.pop();
+  return `${paint("ok:", "green", process.stdout)} ${counts.join(", ")} and ${last} on ${count(networks, "network")} verified:`;
 }

@@ -7,6 +7,7 @@ import { clientOf } from "../choose-client.ts";
 import { CommandError } from "../failure.ts";
 import { formatAge } from "../human.ts";
 import { formatOf, printDocument, printList, withOutput } from "../output.ts";
+import { allOf, pagesOf } from "../pages.ts";
 import type { Column } from "../table.ts";
 
 /** `holdfast claims [NAME]`: IPAMClaims; as YAML exactly what Kubernetes would show, ready for `apply -f`. */
@@ -18,11 +19,9 @@ export function addClaims(program: Command, clock: Clock): void {
     .action(async (wanted: string | undefined, options: { namespace?: string }, command: Command) => {
       const { namespace, name } =
         wanted === undefined ? { ...options, name: undefined } : splitName(wanted, options.namespace);
-      const { items } = await clientOf(command).get("/v1/claims", {
-        namespace,
-        name,
-      });
-      if (name !== undefined && items.length === 0) {
+      const pages = pagesOf(clock, clientOf(command), "/v1/claims", { namespace, name });
+      const named = name === undefined ? null : await allOf(pages);
+      if (named?.length === 0) {
         throw new CommandError(
           `there is no claim ${namespace === undefined ? name : `${namespace}/${name}`}`,
           {
@@ -31,16 +30,15 @@ export function addClaims(program: Command, clock: Clock): void {
         );
       }
       const format = formatOf(command);
-      const [only] = items;
-      if (name !== undefined && items.length === 1 && only && (format === "json" || format === "yaml")) {
+      const [only, ...others] = named ?? [];
+      if (only && others.length === 0 && (format === "json" || format === "yaml"))
         return printDocument(format, only);
-      }
       const columns = claimColumns(clock.wallMs()).filter(
         ({ header }) => header !== "NAMESPACE" || namespace === undefined,
       );
-      const document = { apiVersion: "v1", kind: "List", metadata: { resourceVersion: "" }, items };
+      const around = { apiVersion: "v1", kind: "List", metadata: { resourceVersion: "" } };
       const empty = namespace === undefined ? "no claims" : `no claims in namespace ${namespace}`;
-      await printList(format, { items, columns, empty, document });
+      await printList(format, { items: named ?? pages, columns, empty, around });
     });
 }
 

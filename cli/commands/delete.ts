@@ -2,7 +2,6 @@ import type { Command } from "commander";
 import { USE_KUBECTL } from "../../admin/elsewhere.ts";
 import type { Clock } from "../../platform/time.ts";
 import type { AllocationView, NetworkView } from "../../store/records.ts";
-import { allAllocations } from "../allocations.ts";
 import { splitName } from "../arguments.ts";
 import { nodeClientOf } from "../choose-client.ts";
 import type { Client } from "../client.ts";
@@ -19,6 +18,7 @@ import {
   resultName,
   sendManifests,
 } from "../manifests/run.ts";
+import { allAllocations } from "../pages.ts";
 import { print, printable } from "../terminal.ts";
 
 interface DeleteOptions {

@@ -1,11 +1,11 @@
 import type { Command } from "commander";
 import type { Clock } from "../../platform/time.ts";
 import { allocationColumns } from "../allocation-columns.ts";
-import { allAllocations } from "../allocations.ts";
 import { addressArgument } from "../arguments.ts";
 import { clientOf } from "../choose-client.ts";
 import type { Query } from "../client.ts";
 import { formatOf, printList, withOutput } from "../output.ts";
+import { pagesOf } from "../pages.ts";
 
 const FILTERS = ["network", "address", "pod", "claim", "cluster", "vm", "node"] as const;
 
@@ -22,7 +22,7 @@ export function addList(program: Command, clock: Clock): void {
     .option("--node <name>", "in use on this node")
     .action(async (options: Query, command: Command) => {
       const filter = Object.fromEntries(FILTERS.map((name) => [name, options[name]]));
-      const items = await allAllocations(clock, clientOf(command), filter);
+      const items = pagesOf(clock, clientOf(command), "/v1/allocations", filter);
       const filtered = FILTERS.some((name) => options[name] !== undefined);
       await printList(formatOf(command), {
         items,

@@ -1,11 +1,11 @@
 import type { Command } from "commander";
 import { MACHINES_ONLY } from "../../admin/elsewhere.ts";
 import type { Clock } from "../../platform/time.ts";
-import { allAllocations } from "../allocations.ts";
 import { addressArgument } from "../arguments.ts";
 import { clientOf } from "../choose-client.ts";
 import type { Client } from "../client.ts";
 import { CommandError, EXIT } from "../failure.ts";
+import { allAllocations } from "../pages.ts";
 import { print, printable, printError } from "../terminal.ts";
 
 interface Options {

@@ -3,12 +3,12 @@ import type { NetworkWithClaims } from "../../admin/admin-api.ts";
 import type { Clock } from "../../platform/time.ts";
 import type { AllocationView, RangeView } from "../../store/records.ts";
 import { allocationColumns } from "../allocation-columns.ts";
-import { allAllocations } from "../allocations.ts";
 import { clientOf } from "../choose-client.ts";
 import { count, formatCount } from "../human.ts";
 import { ownerText, sourceText } from "../network-ranges.ts";
-import { formatOf, printDocument, printList, withOutput } from "../output.ts";
-import { print, printable } from "../terminal.ts";
+import { formatOf, printList, withOutput } from "../output.ts";
+import { pagesOf } from "../pages.ts";
+import { printable } from "../terminal.ts";
 
 /** `holdfast show NETWORK`: one network, how full it is, and who holds its addresses. */
 export function addShow(program: Command, clock: Clock): void {
@@ -18,19 +18,32 @@ export function addShow(program: Command, clock: Clock): void {
     .action(async (name: string, _options: unknown, command: Command) => {
       const client = clientOf(command);
       const network = await client.get(`/v1/networks/${encodeURIComponent(name)}`);
-      const allocations = await allAllocations(clock, client, { network: name });
-      const format = formatOf(command);
-      if (format === "json" || format === "yaml") return printDocument(format, { network, allocations });
-      print(factsOf(network, allocations));
-      await printList(format, {
-        items: allocations,
+      const holders = new Set<string>();
+      const pages = counting(holders, pagesOf(clock, client, "/v1/allocations", { network: name }));
+      await printList(formatOf(command), {
+        items: pages,
         columns: allocationColumns(clock.wallMs()).filter(({ header }) => header !== "NETWORK"),
         empty: "no allocations",
+        above: () => factsOf(network, holders.size),
+        around: { network },
+        key: "allocations",
       });
     });
 }
 
-function factsOf(network: NetworkWithClaims, allocations: readonly AllocationView[]): string {
+/** The same pages, whose holders are counted as they pass. */
+async function* counting(
+  holders: Set<string>,
+  pages: AsyncIterable<readonly AllocationView[]>,
+): AsyncGenerator<readonly AllocationView[]> {
+  for await (const items of pages) {
+    for (const { state, owner } of items)
+      if (state === "Bound") holders.add(`${owner.uid} ${owner.interface}`);
+    yield items;
+  }
+}
+
+function factsOf(network: NetworkWithClaims, holders: number): string {
   const facts: [string, string][] = [
     ["Network", network.name],
     ["Defined by", sourceText(network)],
@@ -54,12 +67,7 @@ function factsOf(network: NetworkWithClaims, allocations: readonly AllocationVie
       `${count(BigInt(network.outside), "allocation")} in none of the ranges: kept, but not given again`,
     ]);
   }
-  const holders = new Set(
-    allocations
-      .filter(({ state }) => state === "Bound")
-      .map(({ owner }) => `${owner.uid} ${owner.interface}`),
-  );
-  facts.push(["Holders", String(holders.size)]);
+  facts.push(["Holders", String(holders)]);
   const widest = Math.max(...facts.map(([label]) => label.length));
   return `${facts.map(([label, text]) => `${`${label}:`.padEnd(widest + 2)} ${printable(text)}\n`).join("")}\n`;
 }

@@ -5,7 +5,6 @@ import { isMachine } from "../../ipam/owner.ts";
 import type { Clock } from "../../platform/time.ts";
 import type { AllocationView } from "../../store/records.ts";
 import { allocationColumns } from "../allocation-columns.ts";
-import { allAllocations } from "../allocations.ts";
 import { addressArgument } from "../arguments.ts";
 import { clientOf } from "../choose-client.ts";
 import type { Client, Query } from "../client.ts";
@@ -14,6 +13,7 @@ import { shortHolder } from "../holder.ts";
 import { formatAge } from "../human.ts";
 import { identityColumns, rowsOf } from "../identity-columns.ts";
 import { formatOf, printDocument, printList, withOutput } from "../output.ts";
+import { allAllocations } from "../pages.ts";
 import { note, print, printable, printError } from "../terminal.ts";
 
 /** Subjects other than an address. */

@@ -98,8 +98,14 @@ export class StandaloneIdentities implements AllocationSource, LocalVms {
   }
 
   async #list(filter: AllocationFilter): Promise<Holding[]> {
-    const { items } = await this.#store.list(filter, { limit: Number.POSITIVE_INFINITY });
-    return items.map((view) => this.#holdingOf(view));
+    const holdings: Holding[] = [];
+    let token: string | undefined;
+    do {
+      const page = await this.#store.list(filter, { limit: Number.POSITIVE_INFINITY, continue: token });
+      for (const view of page.items) holdings.push(this.#holdingOf(view));
+      token = page.continue;
+    } while (token !== undefined);
+    return holdings;
   }
 
   #holdingOf({ network, address, state, owner, vm, attachments }: AllocationView): Holding {

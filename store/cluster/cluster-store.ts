@@ -10,6 +10,7 @@ import type {
   AllocationFilter,
   AttachOutcome,
   AttachWant,
+  ClaimFilter,
   DetachOutcome,
   DetachWant,
   EndReason,
@@ -228,7 +229,7 @@ export class KubernetesStore extends JournalReader implements NodeStore, LocalAn
     try {
       return await listFromApi(this.#options.api, filter, page);
     } catch (error) {
-      if (error instanceof ApiAway) return this.listUsedHere(filter, page);
+      if (error instanceof ApiAway) return await this.listUsedHere(filter, page);
       throw error;
     }
   }
@@ -253,8 +254,8 @@ export class KubernetesStore extends JournalReader implements NodeStore, LocalAn
     return viewNetworks(definitions, this.hint, this.attachmentCounts(), this.#clock.monotonicMs());
   }
 
-  async claims(): Promise<ClaimManifest[]> {
-    return listClaims(this.#options.api, new Set(this.#options.definitions.networks()));
+  claims(filter: ClaimFilter, page: PageRequest): Promise<Page<ClaimManifest>> {
+    return listClaims(this.#options.api, new Set(this.#options.definitions.networks()), filter, page);
   }
 
   check(): Promise<Finding[]> {
@@ -266,7 +267,7 @@ export class KubernetesStore extends JournalReader implements NodeStore, LocalAn
     };
     const { owedCount } = this;
     const { recovering } = continuity;
-    return checkNode(this.folder.ledger, api, { owedCount, podState, recovering, listOf });
+    return checkNode(this.folder, api, { owedCount, podState, recovering, listOf });
   }
 
   async release(which: { network: string; address: Address; force: boolean }): Promise<ReleaseOutcome> {

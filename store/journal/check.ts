@@ -4,11 +4,25 @@ import type { Finding } from "../../ipam/finding.ts";
 import { describeOwner, kindsThat, OWNER_KINDS, type OwnerKindRow } from "../../ipam/owner.ts";
 import { type Address, addressBytes, formatAddress } from "../../ipam/space/address.ts";
 import { formatInterfaceAddress, parseInterfaceAddress } from "../../ipam/space/cidr.ts";
-import { poolOf } from "../network-space.ts";
+import type { Pool } from "../../ipam/space/pool.ts";
+import { type NetworkSpace, poolOf, type StoredAddress } from "../network-space.ts";
 import type { AnsweredAddress } from "../records.ts";
 import { allocationsOf } from "./holdings.ts";
 import type { Ledger } from "./ledger.ts";
-import { type AllocationRow, type AttachmentRow, cidrTextOf, kindIs, kindIsNot, ownerOf } from "./rows.ts";
+import {
+  type AllocationRow,
+  type AttachmentRow,
+  type ClaimRow,
+  cidrTextOf,
+  kindIs,
+  kindIsNot,
+  ownerOf,
+} from "./rows.ts";
+import { inSlices, mapById, mapClaims, SLICE_ROWS } from "./slices.ts";
+
+/** Each is looked up without an index. */
+const DEVIATIONS_MAX = 20;
+const RESTART = "restart the daemon: its memory is computed from the database again; please report this";
 
 /*
  * What must be true of the state database, and what each deviation means:
@@ -26,31 +40,40 @@ import { type AllocationRow, type AttachmentRow, cidrTextOf, kindIs, kindIsNot, 
  *
  * "Of any other kind": one that outlives its attachments (OWNER_KINDS), or a kind of a later release. In addition, no
  * owner holds a gateway's address.
+ *
+ * Requests are served in between. Each verdict is about one row and what was read of it in the same turn, between two
+ * transactions, so none is wrong because something changed meanwhile; together they are not of one moment.
  */
-export function checkLedger(ledger: Ledger): Finding[] {
-  const damage = checkDatabase(ledger);
+export async function checkLedger(folder: { readonly ledger: Ledger }): Promise<Finding[]> {
+  const damage = checkDatabase(folder.ledger);
   // What a damaged file says of addresses is no evidence.
   if (damage.length > 0) return damage;
-  return [
-    ...checkUniqueness(ledger),
-    ...checkClaims(ledger),
-    ...checkAttachments(ledger),
-    ...checkReasons(ledger),
-    ...checkGateways(ledger),
-    ...checkCounts(ledger),
-  ];
+  const findings: Finding[] = [];
+  for await (const found of inSlices(folder, allChecks)) for (const one of found) findings.push(one);
+  return findings;
+}
+
+function* allChecks(ledger: Ledger): Generator<Finding[]> {
+  yield* checkUniqueness(ledger);
+  yield* checkClaims(ledger);
+  yield* checkAttachments(ledger);
+  yield* checkReasons(ledger);
+  yield checkGateways(ledger);
+  yield* checkCounts(ledger);
 }
 
 export function checkDatabase(ledger: Ledger): Finding[] {
   const verdict = quickCheck(ledger);
   if (verdict === "ok") return [];
-  return [
-    {
-      invariant: "database",
-      message: `the state database is damaged: ${String(verdict)}`,
-      hint: "stop the daemon, keep a copy of the state folder, start it again and rebuild from a backup (holdfast rebuild --from FILE)",
-    },
-  ];
+  return [damaged(String(verdict))];
+}
+
+function damaged(problem: string): Finding {
+  return {
+    invariant: "database",
+    message: `the state database is damaged: ${problem}`,
+    hint: "stop the daemon, keep a copy of the state folder, start it again and rebuild from a backup (holdfast rebuild --from FILE)",
+  };
 }
 
 /** "ok", or the problem. Pages that SQLite has cached are read from the file again: it may have changed under them. */
@@ -65,40 +88,57 @@ function quickCheck({ db }: Ledger): unknown {
   }
 }
 
-/** I1 from the rows themselves, without the index that is meant to guarantee it. */
-function checkUniqueness(ledger: Ledger): Finding[] {
-  return ledger.db
-    .prepare<[], AllocationRow & { n: number }>(
-      "SELECT *, count(*) AS n FROM allocations NOT INDEXED GROUP BY network_id, address HAVING count(*) > 1",
+/**
+ * I1 from the rows themselves: the index that is meant to guarantee it leads to each of them. Of two rows with one
+ * address it leads to one.
+ */
+function* checkUniqueness(ledger: Ledger): Generator<Finding[]> {
+  let left = DEVIATIONS_MAX;
+  yield* mapById(ledger.sql.allocationsAfter, (row) => {
+    if (ledger.sql.allocation.get(row.network_id, row.address)?.id === row.id || left === 0) return [];
+    left -= 1;
+    return [explainOdd(ledger, row)];
+  });
+}
+
+function explainOdd(ledger: Ledger, row: AllocationRow): Finding {
+  const name = `${cidrTextOf(row)} of network ${nameOf(ledger, row)}`;
+  const count = ledger.db
+    .prepare<[number, Buffer], number>(
+      "SELECT count(*) FROM allocations NOT INDEXED WHERE network_id = ? AND address = ?",
     )
-    .all()
-    .map((row) => ({
-      invariant: "I1",
-      message: `${cidrTextOf(row)} of network ${nameOf(ledger, row)} is allocated ${row.n} times`,
-      hint: "stop one of its users now; then rebuild the database from a backup (holdfast rebuild --from FILE)",
-    }));
+    .pluck();
+  const n = count.get(row.network_id, row.address) as number;
+  if (n === 1) return damaged(`its index of addresses does not lead to ${name}`);
+  return {
+    invariant: "I1",
+    message: `${name} is allocated ${n} times`,
+    hint: "stop one of its users now; then rebuild the database from a backup (holdfast rebuild --from FILE)",
+  };
 }
 
 /** I2: every address that a claim publishes is allocated to it. */
-function checkClaims(ledger: Ledger): Finding[] {
+function checkClaims(ledger: Ledger): Generator<Finding[]> {
+  return mapClaims(ledger, (claim) => checkClaim(ledger, claim));
+}
+
+function checkClaim(ledger: Ledger, claim: ClaimRow): Finding[] {
   const findings: Finding[] = [];
-  for (const claim of ledger.sql.claims.all()) {
-    const held = new Set(ledger.sql.boundOfClaim.all(claim.uid).map(cidrTextOf));
-    for (const ip of JSON.parse(claim.ips) as string[]) {
-      if (held.delete(ip)) continue;
-      findings.push({
-        invariant: "I2",
-        message: `claim ${claim.namespace}/${claim.name} publishes ${ip}, which is not allocated to it`,
-        hint: "holdfast claims -o yaml > keep.yaml, then delete and apply the claim again: its addresses are adopted if they are free",
-      });
-    }
-    for (const ip of held) {
-      findings.push({
-        invariant: "I3",
-        message: `${ip} is allocated to claim ${claim.namespace}/${claim.name}, which does not publish it`,
-        hint: "stop the VM, keep its claim (holdfast claims -o yaml), delete and apply it again: it adopts the addresses it publishes, the other one is freed",
-      });
-    }
+  const held = new Set(ledger.sql.boundOfClaim.all(claim.uid).map(cidrTextOf));
+  for (const ip of JSON.parse(claim.ips) as string[]) {
+    if (held.delete(ip)) continue;
+    findings.push({
+      invariant: "I2",
+      message: `claim ${claim.namespace}/${claim.name} publishes ${ip}, which is not allocated to it`,
+      hint: "holdfast claims -o yaml > keep.yaml, then delete and apply the claim again: its addresses are adopted if they are free",
+    });
+  }
+  for (const ip of held) {
+    findings.push({
+      invariant: "I3",
+      message: `${ip} is allocated to claim ${claim.namespace}/${claim.name}, which does not publish it`,
+      hint: "stop the VM, keep its claim (holdfast claims -o yaml), delete and apply it again: it adopts the addresses it publishes, the other one is freed",
+    });
   }
   return findings;
 }
@@ -107,62 +147,67 @@ function checkClaims(ledger: Ledger): Finding[] {
  * I2 and I4: the addresses of an attachment's answer are allocated to its owner, in the form that a repeat would
  * answer.
  */
-function checkAttachments(ledger: Ledger): Finding[] {
+function checkAttachments(ledger: Ledger): Generator<Finding[]> {
+  return mapById(ledger.sql.attachmentsAfter, (row) => checkAttachment(ledger, row));
+}
+
+function checkAttachment(ledger: Ledger, row: AttachmentRow): Finding[] {
   const findings: Finding[] = [];
-  for (const row of eachAttachment(ledger)) {
-    const name = `container ${row.container_id} (${row.interface}) on network ${nameOf(ledger, row)}`;
-    const held = new Set(allocationsOf(ledger, row).map(cidrTextOf));
-    for (const { address } of JSON.parse(row.ips) as AnsweredAddress[]) {
-      if (formatInterfaceAddress(parseInterfaceAddress(address)) !== address) {
-        findings.push({
-          invariant: "I4",
-          message: `${name} was answered ${address}, which is not in canonical form`,
-          hint: "restart the container, so that it is attached again",
-        });
-      }
-      if (held.has(address)) continue;
+  const name = `container ${row.container_id} (${row.interface}) on network ${nameOf(ledger, row)}`;
+  const held = new Set(allocationsOf(ledger, row).map(cidrTextOf));
+  for (const { address } of JSON.parse(row.ips) as AnsweredAddress[]) {
+    if (formatInterfaceAddress(parseInterfaceAddress(address)) !== address) {
       findings.push({
-        invariant: "I2",
-        message: `${name} uses ${address}, which is not allocated to ${describeOwner(ownerOf(row))}`,
+        invariant: "I4",
+        message: `${name} was answered ${address}, which is not in canonical form`,
         hint: "restart the container, so that it is attached again",
       });
     }
+    if (held.has(address)) continue;
+    findings.push({
+      invariant: "I2",
+      message: `${name} uses ${address}, which is not allocated to ${describeOwner(ownerOf(row))}`,
+      hint: "restart the container, so that it is attached again",
+    });
   }
   return findings;
 }
 
 /** I3: every allocation has a living reason. */
-function checkReasons(ledger: Ledger): Finding[] {
-  return findLeaks(ledger.db).map((row) => ({
-    invariant: "I3",
-    message: `${cidrTextOf(row)} of network ${nameOf(ledger, row)} is held by ${describeOwner(ownerOf(row))}, which nothing here knows any more`,
-    hint: `holdfast release ${cidrTextOf(row).split("/")[0]} --network ${nameOf(ledger, row)} gives it back`,
-  }));
+function* checkReasons(ledger: Ledger): Generator<Finding[]> {
+  const leaks = prepareLeaks(ledger.db);
+  for (let first = 0, last: number | undefined = 0; last !== undefined; first = last + 1) {
+    last = ledger.sql.allocationIdAhead.get(first, SLICE_ROWS)?.id;
+    yield leaks.all(first, last ?? Number.MAX_SAFE_INTEGER).map((row) => ({
+      invariant: "I3",
+      message: `${cidrTextOf(row)} of network ${nameOf(ledger, row)} is held by ${describeOwner(ownerOf(row))}, which nothing here knows any more`,
+      hint: `holdfast release ${cidrTextOf(row).split("/")[0]} --network ${nameOf(ledger, row)} gives it back`,
+    }));
+    if (last === undefined) return;
+  }
 }
 
 /**
  * Bound allocations whose owner has certainly ended: a claim that is gone, or a pod or container, without an
- * attachment.
+ * attachment. Of those with IDs from the first parameter to the second.
  */
-export function findLeaks(
+export function prepareLeaks(
   db: Database.Database,
   kinds: Readonly<Record<string, OwnerKindRow>> = OWNER_KINDS,
-): AllocationRow[] {
+): Database.Statement<[number, number], AllocationRow> {
   const claims = kindsThat(({ endsWith }) => endsWith === "claim", kinds);
   const attached = kindsThat(({ outlivesAttachments }) => !outlivesAttachments, kinds);
   const containers = kindsThat(({ isContainer }) => isContainer, kinds);
-  return db
-    .prepare<[], AllocationRow>(
-      `SELECT * FROM allocations WHERE state = 'Bound' AND ${kindIs([...claims, ...attached])}
-         AND NOT (${kindIs(claims)} AND owner_uid IN (SELECT uid FROM claims))
+  return db.prepare<[number, number], AllocationRow>(
+    `SELECT * FROM allocations WHERE id BETWEEN ? AND ? AND state = 'Bound' AND ${kindIs([...claims, ...attached])}
+         AND NOT (${kindIs(claims)} AND EXISTS (SELECT 1 FROM claims WHERE uid = allocations.owner_uid))
          AND NOT EXISTS (SELECT 1 FROM attachments AS a WHERE ${kindIsNot(containers, "a.owner_kind")}
            AND a.owner_uid = allocations.owner_uid AND a.owner_interface = allocations.owner_interface
            AND a.network_id = allocations.network_id)
          AND NOT EXISTS (SELECT 1 FROM attachments AS a WHERE ${kindIs(containers, "a.owner_kind")}
            AND a.container_id = allocations.owner_uid AND a.interface = allocations.owner_interface
            AND a.network_id = allocations.network_id)`,
-    )
-    .all();
+  );
 }
 
 /** No owner may hold a gateway's address: the gateway answers for it too. */
@@ -184,48 +229,46 @@ export function gatewayHeld(network: string, gateway: Address, holder: string): 
 }
 
 /** I5: the pools in memory agree with the rows. */
-function checkCounts(ledger: Ledger): Finding[] {
-  const nowMs = ledger.context.clock.monotonicMs();
-  const findings: Finding[] = [];
+function* checkCounts(ledger: Ledger): Generator<Finding[]> {
   for (const space of ledger.networks.values()) {
-    const pools = space.presentPools(nowMs);
     for (const page of ledger.storedPages(space.id)) {
-      for (const { address, cooling } of page) {
-        const state = poolOf(pools, address)?.stateOf(address.value) ?? "outside";
-        if (
-          cooling
-            ? state !== "allocated"
-            : state === "allocated" || state === "outside" || state === "excluded"
-        )
-          continue;
-        findings.push({
-          invariant: "I5",
-          message: `${formatInterfaceAddress({ address, prefixLength: address.family === 4 ? 32 : 128 })} of network ${space.name} is ${cooling ? "cooling" : "allocated"} in the database and ${state} in memory`,
-          hint: "restart the daemon: its memory is computed from the database again; please report this",
-        });
-      }
+      const pools = space.presentPools(ledger.context.clock.monotonicMs());
+      yield page.flatMap((stored) => checkStored(space, pools, stored));
     }
-    for (const pool of pools) {
-      const { size, allocated, cooling, free, excluded } = pool.counts();
-      if (allocated + cooling + free + excluded === size) continue;
-      findings.push({
-        invariant: "I5",
-        message: `network ${space.name}: free ${free} + allocated ${allocated} + cooling ${cooling} + excluded ${excluded} is not its size ${size}`,
-        hint: "restart the daemon: its memory is computed from the database again; please report this",
-      });
-    }
+    yield space.presentPools(ledger.context.clock.monotonicMs()).flatMap((pool) => checkPool(space, pool));
   }
-  return findings;
 }
 
-function* eachAttachment(ledger: Ledger): Generator<AttachmentRow> {
-  let after = 0;
-  for (;;) {
-    const rows = ledger.sql.attachmentsAfter.all(after, 1_000);
-    if (rows.length === 0) return;
-    yield* rows;
-    after = (rows[rows.length - 1] as AttachmentRow).id;
-  }
+function checkStored(
+  space: NetworkSpace,
+  pools: readonly Pool[],
+  { address, cooling }: StoredAddress,
+): Finding[] {
+  const state = poolOf(pools, address)?.stateOf(address.value) ?? "outside";
+  const agrees = cooling
+    ? state !== "allocated"
+    : state === "allocated" || state === "outside" || state === "excluded";
+  if (agrees) return [];
+  const text = formatInterfaceAddress({ address, prefixLength: address.family === 4 ? 32 : 128 });
+  return [
+    {
+      invariant: "I5",
+      message: `${text} of network ${space.name} is ${cooling ? "cooling" : "allocated"} in the database and ${state} in memory`,
+      hint: RESTART,
+    },
+  ];
+}
+
+function checkPool(space: NetworkSpace, pool: Pool): Finding[] {
+  const { size, allocated, cooling, free, excluded } = pool.counts();
+  if (allocated + cooling + free + excluded === size) return [];
+  return [
+    {
+      invariant: "I5",
+      message: `network ${space.name}: free ${free} + allocated ${allocated} + cooling ${cooling} + excluded ${excluded} is not its size ${size}`,
+      hint: RESTART,
+    },
+  ];
 }
 
 function nameOf(ledger: Ledger, row: { network_id: number }): string {

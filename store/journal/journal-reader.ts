@@ -5,8 +5,10 @@ import { parseInterfaceAddress } from "../../ipam/space/cidr.ts";
 import { isoTime } from "../../platform/time.ts";
 import type { AllocationFilter, PageRequest } from "../allocations.ts";
 import type { StoreStatus } from "../node-store.ts";
+import { badToken, decodeToken, encodeToken, type Listed, pageOf } from "../pages.ts";
 import type { AddressUser, AllocationView, Attachment, HistoryView, Page } from "../records.ts";
 import { type AttachmentRow, attachmentOf, ownerOf, podOf } from "./rows.ts";
+import { inSlices, mapById } from "./slices.ts";
 import type { StateFolder } from "./state-folder.ts";
 import { matches, viewHistory } from "./views.ts";
 
@@ -134,41 +136,19 @@ export class JournalReader {
     return new Map(rows.map((row) => [ledger.networkById(row.network_id).name, row.n]));
   }
 
-  /** Addresses in use on this node, from the journal alone. */
-  listUsedHere(filter: AllocationFilter, page: PageRequest): Page<AllocationView> {
-    const from = Number(page.continue ?? 0);
-    const views = this.attachmentsAfter(0, Number.MAX_SAFE_INTEGER).flatMap((one) =>
-      one.ips.map(
-        (ip): AllocationView => ({
-          network: one.network,
-          address: ip.address,
-          state: "Bound",
-          owner: one.owner,
-          vm: null,
-          since: isoTime(one.sinceMs),
-          attachments: [
-            {
-              containerID: one.containerId,
-              interface: one.interface,
-              netns: one.netns.path,
-              node: one.node,
-              pod: one.pod,
-              since: isoTime(one.sinceMs),
-            },
-          ],
-        }),
-      ),
-    );
-    const found = views
-      .filter((view) => filter.network === undefined || view.network === filter.network)
-      .filter(
-        (view) =>
-          filter.address === undefined ||
-          sameAddress(parseInterfaceAddress(view.address).address, filter.address),
-      )
-      .filter((view) => matches(view, filter));
-    const items = found.slice(from, from + page.limit);
-    return from + page.limit < found.length ? { items, continue: String(from + page.limit) } : { items };
+  /** Addresses in use on this node, from the journal alone, in order of attachment. */
+  listUsedHere(filter: AllocationFilter, page: PageRequest): Promise<Page<AllocationView>> {
+    const [id, index] = decodeToken(page.continue).map(Number) as [id: number, index: number];
+    // Such as one of the API's list, when the API went away between two pages.
+    if (!Number.isSafeInteger(id) || !Number.isSafeInteger(index)) throw badToken(String(page.continue));
+    const slices = inSlices(this.folder, (ledger) => {
+      const list = (row: AttachmentRow) => {
+        const uses = usesOf(attachmentOf(row, ledger.networkById(row.network_id).name));
+        return (row.id === id ? uses.slice(index + 1) : uses).filter(({ item }) => isWanted(item, filter));
+      };
+      return mapById(ledger.sql.attachmentsAfter, list, id - 1);
+    });
+    return pageOf(slices, page);
   }
 
   /**
@@ -193,6 +173,35 @@ export class JournalReader {
     }
     return statSync(path).size;
   }
+}
+
+/** The addresses of an attachment, as if they were allocations. */
+function usesOf(one: Attachment): Listed<AllocationView>[] {
+  const since = isoTime(one.sinceMs);
+  const { containerId: containerID, interface: name, node, pod } = one;
+  const attachment = { containerID, interface: name, netns: one.netns.path, node, pod, since };
+  return one.ips.map(({ address }, index) => ({
+    item: {
+      network: one.network,
+      address,
+      state: "Bound",
+      owner: one.owner,
+      vm: null,
+      since,
+      attachments: [attachment],
+    },
+    token: () => encodeToken(String(one.id), String(index)),
+  }));
+}
+
+function isWanted(view: AllocationView, filter: AllocationFilter): boolean {
+  if (filter.network !== undefined && view.network !== filter.network) return false;
+  if (
+    filter.address !== undefined &&
+    !sameAddress(parseInterfaceAddress(view.address).address, filter.address)
+  )
+    return false;
+  return matches(view, filter);
 }
 
 /** Throws EEXIST when the name exists, even as a link. */

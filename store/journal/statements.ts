@@ -106,7 +106,17 @@ export function prepareStatements(db: Database.Database) {
     coolAllocation: run<[number, number]>(
       "UPDATE allocations SET state = 'Cooling', since_ms = ? WHERE id = ?",
     ),
+    allocationsOfNetwork: get<[number, Uint8Array, number], AllocationRow>(
+      "SELECT * FROM allocations WHERE network_id = ? AND address > ? ORDER BY address LIMIT ?",
+    ),
     deleteAllocation: run<[number]>("DELETE FROM allocations WHERE id = ?"),
+    allocationsAfter: get<[number, number], AllocationRow>(
+      "SELECT * FROM allocations WHERE id > ? ORDER BY id LIMIT ?",
+    ),
+    /** The ID that is so many rows ahead. */
+    allocationIdAhead: get<[number, number], { id: number }>(
+      "SELECT id FROM allocations WHERE id >= ? ORDER BY id LIMIT 1 OFFSET +?",
+    ),
     coolingAfter: get<[number, number], AllocationRow>(
       "SELECT * FROM allocations WHERE state = 'Cooling' AND id > ? ORDER BY id LIMIT ?",
     ),
@@ -162,7 +172,10 @@ export function prepareStatements(db: Database.Database) {
     ),
     pruneTombstones: run<[string, number]>("DELETE FROM tombstones WHERE boot_id <> ? OR boot_us < ?"),
 
-    claims: get<[], ClaimRow>("SELECT * FROM claims ORDER BY namespace, name"),
+    claimsAfter: get<[string, string, number], ClaimRow>(
+      "SELECT * FROM claims WHERE (namespace, name) > (+?, +?) ORDER BY namespace, name LIMIT ?",
+    ),
+    claimCount: get<[], { n: number }>("SELECT count(*) AS n FROM claims"),
     claim: get<[string, string], ClaimRow>("SELECT * FROM claims WHERE namespace = ? AND name = ?"),
     claimByUid: get<[string], ClaimRow>("SELECT * FROM claims WHERE uid = ?"),
     vmOfClaim: get<[string], Pick<ClaimRow, "namespace" | "name" | "vm_name" | "vm_uid" | "manifest">>(

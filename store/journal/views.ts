@@ -1,11 +1,11 @@
 import type { NetworkDefinition } from "../../ipam/definition/network-definition.ts";
-import { RefusalError, refuse } from "../../ipam/refusals.ts";
 import { addressBytes, formatAddress } from "../../ipam/space/address.ts";
 import { formatCidr } from "../../ipam/space/cidr.ts";
 import type { Pool } from "../../ipam/space/pool.ts";
 import { cooldownSeconds } from "../../ipam/space/rest.ts";
 import { isoTime } from "../../platform/time.ts";
 import type { AllocationFilter, PageRequest } from "../allocations.ts";
+import { decodeToken, encodeToken, type Listed, pageOf } from "../pages.ts";
 import type {
   AllocationView,
   AttachmentView,
@@ -24,59 +24,53 @@ import {
   ownerOf,
   podOf,
 } from "./rows.ts";
-
-/** Rows read in one query while a filter that SQL cannot express is applied. */
-const SCAN_ROWS = 1_000;
+import { inSlices, mapSlices } from "./slices.ts";
 
 /** Kinds of owners that are claims, whoever asks for them. */
 const CLAIMS: ReadonlySet<string> = new Set(["claim", "addressClaim"]);
 
-type ListedRow = AllocationRow & { readonly network: string };
-
-/** Allocations by network name and address. The page token names the last row, so that changes lose nothing. */
-export function listAllocations(
-  ledger: Ledger,
+/** Allocations by network name and address, read in slices (inSlices). */
+export async function listAllocations(
+  folder: { readonly ledger: Ledger },
   filter: AllocationFilter,
   page: PageRequest,
-): Page<AllocationView> {
-  let after = decodeToken(page.continue);
-  const items: AllocationView[] = [];
-  for (;;) {
-    const rows = scan(ledger, filter, after);
-    for (const row of rows) {
-      const view = viewAllocation(ledger, row);
-      if (matches(view, filter)) {
-        if (items.length === page.limit) return { items, continue: encodeToken(after) };
-        items.push(view);
-      }
-      after = { network: row.network, address: row.address };
-    }
-    if (rows.length < SCAN_ROWS) return { items };
-  }
+): Promise<Page<AllocationView>> {
+  const [network, address] = decodeToken(page.continue);
+  const after = { network, address: Buffer.from(address, "hex") };
+  return pageOf(
+    inSlices(folder, (ledger) => scan(ledger, filter, after)),
+    page,
+  );
 }
 
-export interface Position {
+interface Position {
   readonly network: string;
   readonly address: Buffer;
 }
 
-function scan(ledger: Ledger, filter: AllocationFilter, after: Position): ListedRow[] {
-  const conditions = ["(networks.name > ? OR (networks.name = ? AND allocations.address > ?))"];
-  const values: unknown[] = [after.network, after.network, after.address];
-  if (filter.network !== undefined) {
-    values.push(filter.network);
-    conditions.push("networks.name = ?");
+function* scan(
+  ledger: Ledger,
+  filter: AllocationFilter,
+  after: Position,
+): Generator<Listed<AllocationView>[]> {
+  const names = filter.network === undefined ? [...ledger.networks.keys()].sort() : [filter.network];
+  for (const network of names) {
+    const space = ledger.networks.get(network);
+    if (space === undefined || network < after.network) continue;
+    const from = network === after.network ? after.address : Buffer.alloc(0);
+    const list = (row: AllocationRow): Listed<AllocationView>[] => {
+      const item = viewAllocation(ledger, network, row);
+      if (!matches(item, filter)) return [];
+      return [{ item, token: () => encodeToken(network, row.address.toString("hex")) }];
+    };
+    const positionOf = (row: AllocationRow): [number, Uint8Array] => [space.id, row.address];
+    if (filter.address === undefined) {
+      yield* mapSlices(ledger.sql.allocationsOfNetwork, [space.id, from], positionOf, list);
+      continue;
+    }
+    const row = ledger.sql.allocation.get(space.id, addressBytes(filter.address));
+    if (row !== undefined && row.address.compare(from) > 0) yield list(row);
   }
-  if (filter.address !== undefined) {
-    values.push(addressBytes(filter.address));
-    conditions.push("allocations.address = ?");
-  }
-  return ledger.db
-    .prepare<unknown[], ListedRow>(
-      `SELECT allocations.*, networks.name AS network FROM networks JOIN allocations ON allocations.network_id = networks.id
-       WHERE ${conditions.join(" AND ")} ORDER BY networks.name, allocations.address LIMIT ${SCAN_ROWS}`,
-    )
-    .all(...values);
 }
 
 export function matches(view: AllocationView, filter: AllocationFilter): boolean {
@@ -106,12 +100,12 @@ function isNamed(object: { namespace: string; name: string }, wanted: string): b
   return wanted.includes("/") ? `${object.namespace}/${object.name}` === wanted : object.name === wanted;
 }
 
-function viewAllocation(ledger: Ledger, row: ListedRow): AllocationView {
+function viewAllocation(ledger: Ledger, network: string, row: AllocationRow): AllocationView {
   const claim = row.owner_kind === "claim" ? ledger.sql.claimByUid.get(row.owner_uid) : undefined;
   const owner = ownerOf(row);
   const attachments = attachmentsOf(ledger, owner).filter((one) => one.network_id === row.network_id);
   return {
-    network: row.network,
+    network,
     address: cidrTextOf(row),
     state: row.state,
     owner,
@@ -196,24 +190,4 @@ export function viewRange(pool: Pool): RangeView {
     free: String(free),
     excluded: String(excluded),
   };
-}
-
-export function encodeToken(position: Position): string {
-  return Buffer.from(JSON.stringify([position.network, position.address.toString("hex")])).toString(
-    "base64url",
-  );
-}
-
-/** Throws RefusalError when the token is not one of ours. */
-export function decodeToken(token: string | undefined): Position {
-  if (token === undefined) return { network: "", address: Buffer.alloc(0) };
-  try {
-    const [network, hex] = JSON.parse(Buffer.from(token, "base64url").toString()) as [unknown, unknown];
-    if (typeof network === "string" && typeof hex === "string")
-      return { network, address: Buffer.from(hex, "hex") };
-  } catch {
-    // Falls through to the one message for whatever is wrong with it.
-  }
-  const remedy = "expected the token of the page before, unchanged";
-  throw new RefusalError(refuse("REQUEST_INVALID", { key: "continue", value: token, remedy }));
 }

@@ -5,11 +5,15 @@ import { ownerOfClaim } from "../../ipam/owner.ts";
 import { RefusalError, refuse } from "../../ipam/refusals.ts";
 import { parseInterfaceAddress } from "../../ipam/space/cidr.ts";
 import { isoTime, randomUuid } from "../../platform/time.ts";
+import type { ClaimFilter, PageRequest } from "../allocations.ts";
 import { forgetClaimWhenUnused } from "../journal/end-attachment.ts";
 import type { Transaction } from "../journal/group-commit.ts";
 import type { Ledger } from "../journal/ledger.ts";
 import type { ClaimRow } from "../journal/rows.ts";
+import { inSlices, mapClaims } from "../journal/slices.ts";
 import type { AppliedClaim, ApplyAction, ClaimManifest } from "../manifests.ts";
+import { decodeToken, encodeToken, pageOf } from "../pages.ts";
+import type { Page } from "../records.ts";
 import { openHolding } from "./claim-status.ts";
 import { reserveInUse } from "./reserve.ts";
 
@@ -94,7 +98,22 @@ export function deleteClaim(
   return { state: gone ? "deleted" : "terminating", ips: JSON.parse(claim.ips) as string[] };
 }
 
-export function viewClaim(row: ClaimRow): ClaimManifest {
+/** Claims by namespace and name, read in slices (inSlices). */
+export function listClaims(
+  folder: { readonly ledger: Ledger },
+  { namespace, name }: ClaimFilter,
+  page: PageRequest,
+): Promise<Page<ClaimManifest>> {
+  const after = decodeToken(page.continue);
+  const list = (row: ClaimRow) => {
+    const wanted = (namespace ?? row.namespace) === row.namespace && (name ?? row.name) === row.name;
+    return wanted ? [{ item: viewClaim(row), token: () => encodeToken(row.namespace, row.name) }] : [];
+  };
+  const slices = inSlices(folder, (ledger) => mapClaims(ledger, list, after));
+  return pageOf(slices, page);
+}
+
+function viewClaim(row: ClaimRow): ClaimManifest {
   const { metadata, spec } = JSON.parse(row.manifest) as { metadata: object; spec: { network: string } };
   const ips = JSON.parse(row.ips) as string[];
   const conditions = JSON.parse(row.conditions) as object[];

@@ -4,6 +4,7 @@ import { contentAnnotations, type ObjectKind, referencesIn } from "../../kube/vi
 import { isoTime } from "../../platform/time.ts";
 import type { Ledger } from "../journal/ledger.ts";
 import type { ClaimRow, ContentRow } from "../journal/rows.ts";
+import { inSlices, mapClaims } from "../journal/slices.ts";
 import type { AppliedContent, ApplyAction, ContentObject, ContentView } from "../manifests.ts";
 
 /** Of one node: several for each of a thousand VMs. */
@@ -64,16 +65,18 @@ export function contentOf({ kind, namespace, name, labels, data }: ContentRow): 
 }
 
 /** Everything but the values. */
-export function contentViews({ sql }: Ledger): ContentView[] {
+export async function contentViews(folder: { readonly ledger: Ledger }): Promise<ContentView[]> {
   const users = new Map<string, string[]>();
-  for (const claim of sql.claims.all()) {
-    const annotations = new Map(Object.entries(contentAnnotations(annotationsOf(claim))));
-    const named = new Set(
-      referencesIn([annotations]).map(({ kind, name }) => keyOf({ ...claim, kind, name })),
-    );
-    for (const key of named) users.set(key, [...(users.get(key) ?? []), `${claim.namespace}/${claim.name}`]);
+  const named = (claim: ClaimRow) =>
+    [...contentOfClaim(claim)].map((key) => ({ key, claim: `${claim.namespace}/${claim.name}` }));
+  for await (const uses of inSlices(folder, (ledger) => mapClaims(ledger, named))) {
+    for (const { key, claim } of uses) {
+      const known = users.get(key);
+      if (known === undefined) users.set(key, [claim]);
+      else known.push(claim);
+    }
   }
-  return sql.contents.all().map((row) => ({
+  return folder.ledger.sql.contents.all().map((row) => ({
     kind: row.kind,
     namespace: row.namespace,
     name: row.name,
@@ -83,6 +86,12 @@ export function contentViews({ sql }: Ledger): ContentView[] {
     claims: users.get(keyOf(row)) ?? [],
     creationTimestamp: isoTime(row.created_ms),
   }));
+}
+
+/** The keys of what a claim names. */
+function contentOfClaim(claim: ClaimRow): Set<string> {
+  const annotations = new Map(Object.entries(contentAnnotations(annotationsOf(claim))));
+  return new Set(referencesIn([annotations]).map(({ kind, name }) => keyOf({ ...claim, kind, name })));
 }
 
 function keysOf({ data }: AppliedContent): ContentView["keys"] {

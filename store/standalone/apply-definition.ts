@@ -4,7 +4,7 @@ import type { NetworkDefinition } from "../../ipam/definition/network-definition
 import { RefusalError, refuse } from "../../ipam/refusals.ts";
 import type { Transaction } from "../journal/group-commit.ts";
 import type { Ledger } from "../journal/ledger.ts";
-import { readDefinition, recordedDefinitionIn } from "../journal/read-definition.ts";
+import { readDefinition, recordedDefinitionIn } from "../journal/load.ts";
 import type { AppliedDefinition, ApplyAction } from "../manifests.ts";
 
 /** Creates or changes a NetworkAttachmentDefinition. Existing allocations stay; new ones follow the new ranges. */

@@ -21,6 +21,7 @@ import type {
   AllocationFilter,
   AttachOutcome,
   AttachWant,
+  ClaimFilter,
   DetachOutcome,
   DetachWant,
   EndReason,
@@ -51,7 +52,7 @@ import type {
 import type { NodeContext, StoreLog } from "../node-context.ts";
 import type { ContentOfClaims, Manifests, NodeStore, ReleaseOutcome } from "../node-store.ts";
 import type { AllocationView, Attachment, NetworkView, Page } from "../records.ts";
-import { applyClaim, deleteClaim, viewClaim } from "./apply-claim.ts";
+import { applyClaim, deleteClaim, listClaims } from "./apply-claim.ts";
 import { annotationsOf, applyContent, contentOf, contentViews, deleteContent } from "./apply-content.ts";
 import { applyDefinition, deleteDefinition } from "./apply-definition.ts";
 import { attach } from "./attach.ts";
@@ -140,15 +141,19 @@ export class SqliteStore extends JournalReader implements NodeStore, Manifests, 
   }
 
   async list(filter: AllocationFilter, page: PageRequest): Promise<Page<AllocationView>> {
-    return listAllocations(this.folder.ledger, filter, page);
+    return listAllocations(this.folder, filter, page);
   }
 
   async networks(): Promise<NetworkView[]> {
     return viewNetworks(this.folder.ledger);
   }
 
-  async claims(): Promise<ClaimManifest[]> {
-    return this.folder.ledger.sql.claims.all().map(viewClaim);
+  async claims(filter: ClaimFilter, page: PageRequest): Promise<Page<ClaimManifest>> {
+    return listClaims(this.folder, filter, page);
+  }
+
+  claimCount(): number {
+    return this.folder.ledger.sql.claimCount.get()?.n ?? 0;
   }
 
   claimByUid(uid: string): ClaimOfVm | null {
@@ -167,8 +172,8 @@ export class SqliteStore extends JournalReader implements NodeStore, Manifests, 
     return row === undefined ? null : contentOf(row);
   }
 
-  contentViews(): ContentView[] {
-    return contentViews(this.folder.ledger);
+  contentViews(): Promise<ContentView[]> {
+    return contentViews(this.folder);
   }
 
   applyContent(content: AppliedContent): Promise<ApplyAction> {
@@ -200,7 +205,7 @@ export class SqliteStore extends JournalReader implements NodeStore, Manifests, 
   }
 
   async check(): Promise<Finding[]> {
-    return [...checkLedger(this.folder.ledger), ...(await leaseFindings(this.hostLocal))];
+    return [...(await checkLedger(this.folder)), ...(await leaseFindings(this.hostLocal))];
   }
 
   /** The owner of an address; null: it is free. */

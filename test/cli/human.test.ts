@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
 import { count, formatAge, formatBytes, formatCount } from "../../cli/human.ts";
-import { formatTable } from "../../cli/table.ts";
+import { type Column, Table } from "../../cli/table.ts";
 import { printable } from "../../cli/terminal.ts";
 
 const NOW = "2026-06-01T12:00:00Z";
@@ -66,6 +66,12 @@ test("counted things agree with their number", () => {
   ]);
 });
 
+function formatTable<T>(items: readonly T[], columns: readonly Column<T>[], terminal = false): string {
+  const table = new Table(columns, terminal);
+  for (const item of items) table.add(item);
+  return [...table.text()].join("");
+}
+
 describe("tables", () => {
   const columns = [
     { header: "NAME", cell: ([name]: readonly string[]) => name ?? "" },
@@ -94,6 +100,28 @@ describe("tables", () => {
 
   test("an empty cell is a dash, so that columns can be cut by awk", () => {
     expect(formatTable([["vm1", "", ""]], columns)).toBe("NAME   NETWORK   AGE\nvm1    -         -\n");
+  });
+
+  const long = "x".repeat(64 << 10);
+  const rows = [[long, "blue", "3m"], ...Array.from({ length: 20 }, (_, n) => [`vm${n}`, "red", "1h"])];
+
+  test("a name of 64 KiB is whole in a pipe, and does not widen the other lines", () => {
+    const lines = formatTable(rows, columns).split("\n");
+    expect(lines[1]).toBe(`${long}   blue      3m`);
+    expect(lines[2]).toBe(`${"vm0".padEnd(96)}   red       1h`);
+    expect(lines.join("\n").length).toBeLessThan(long.length + 22 * 200);
+  });
+
+  test("a name of 64 KiB is cut on a terminal", () => {
+    const lines = formatTable(rows, columns, true).split("\n");
+    expect(lines[1]).toBe(`${"x".repeat(95)}…   blue      3m`);
+    expect(lines.join("\n").length).toBeLessThan(4_096);
+  });
+
+  test("a character of two units is not cut in half", () => {
+    expect(formatTable([[`${"x".repeat(94)}😀😀`, "", ""]], columns, true)).toContain(
+      `${"x".repeat(94)}…   -`,
+    );
   });
 
   test("what comes from outside cannot move the cursor or break a line", () => {

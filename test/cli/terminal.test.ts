@@ -1,5 +1,6 @@
 import { spawnSync } from "node:child_process";
-import { existsSync } from "node:fs";
+import { existsSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { parse } from "yaml";
 import { HOLDFAST, network, run, TestDaemon } from "../harness/daemon.ts";
@@ -70,6 +71,36 @@ describe.skipIf(!existsSync("/usr/bin/script"))("on a terminal", () => {
     expect((await onTerminal("networks", { NO_COLOR: "1" })).stdout).not.toContain(ESCAPE);
     expect((await onTerminal("networks", { TERM: "dumb" })).stdout).not.toContain(ESCAPE);
     expect((await onTerminal("networks -o json")).stdout).not.toContain(ESCAPE);
+  });
+
+  test("a long name is cut, and widens no line; in a pipe it is whole", async () => {
+    const long = "x".repeat(2_000);
+    const args = `K8S_POD_NAMESPACE=shop;K8S_POD_UID=u1;K8S_POD_NAME=${long}`;
+    await daemon.cni("ADD", "long", { config: network("long"), args });
+    await daemon.cni("ADD", "short", { config: network("long") });
+    const { stdout } = await onTerminal("list --network long -o wide");
+    expect(stdout).toContain("xxx…   ");
+    expect(Math.max(...stdout.split("\n").map((line) => line.length))).toBeLessThan(600);
+    const piped = (await daemon.cli("list", "--network", "long", "-o", "wide")).stdout;
+    expect(piped).toContain(long);
+    expect(piped.split("\n").find((line) => line.includes("container short"))?.length).toBeLessThan(600);
+  });
+
+  test("an apply shows how far it is, and the last line counts what was applied", async () => {
+    const file = join(daemon.folder, "apply.yaml");
+    const claim = (name: string) =>
+      `---\napiVersion: k8s.cni.cncf.io/v1alpha1\nkind: IPAMClaim\nmetadata: {name: ${name}}\nspec: {network: apply}\n`;
+    writeFileSync(file, `${claim("a")}${claim("NO")}${claim("b")}`);
+    daemon.process.kill("SIGSTOP");
+    const answer = onTerminal(`apply -f ${file}`);
+    await pause(2_500);
+    daemon.process.kill("SIGCONT");
+    const { code, stdout } = await answer;
+    expect(code).toBe(1);
+    expect(stdout).toContain(`0 of 3 objects\r${ESCAPE}Kipamclaim/default/a created`);
+    expect(stdout.trimEnd().split("\r\n").at(-1)).toBe(
+      "note: 2 objects applied (2 created); the errors name what was not applied. Applying the same files again changes only what differs",
+    );
   });
 
   test("a wait of more than a second shows its progress, which is erased at the end", async () => {

@@ -156,7 +156,10 @@ describe("GET /healthz, /readyz, /v1/version, /v1/check", () => {
     expect((await daemon.get("/v1/version")).json()).toEqual({
       version: expect.stringMatching(/^\d+\.\d+\.\d+/),
     });
-    expect((await daemon.get("/v1/check")).json()).toEqual({ findings: [] });
+    expect((await daemon.get("/v1/check")).json()).toEqual({
+      findings: [],
+      counted: { allocations: 0, attachments: 0, networks: 0, claims: 0 },
+    });
   });
 
   test("the socket is accessible to its owner only", async ({ daemon }) => {

@@ -43,7 +43,7 @@ test("a node keeps 4096 objects: one more is refused with a remedy, a change of 
   expect(await store.applyContent(content("s7", { data, bytes: 2 }))).toBe("configured");
   expect(await store.deleteContent("Secret", "default", "s8")).toBe(true);
   expect(await store.applyContent(content("more"))).toBe("created");
-  expect(store.contentViews()).toHaveLength(4_096);
+  expect(await store.contentViews()).toHaveLength(4_096);
 });
 
 test("a node keeps 256 MiB of values: what would exceed them is refused, what makes them smaller is not", async () => {
@@ -78,7 +78,7 @@ test("objects of one name are told apart by kind and namespace, and outlive the 
   expect(store.contentObject("ConfigMap", "shop", "web")).toBeNull();
   expect(await store.deleteContent("Secret", "shop", "web")).toBe(true);
   expect(await store.deleteContent("Secret", "shop", "web")).toBe(false);
-  expect(store.contentViews().map(({ kind, namespace }) => `${kind} ${namespace}`)).toEqual([
+  expect((await store.contentViews()).map(({ kind, namespace }) => `${kind} ${namespace}`)).toEqual([
     "ConfigMap default",
     "Secret default",
   ]);

@@ -3,7 +3,7 @@ import Database from "better-sqlite3";
 import { afterEach, expect, test } from "vitest";
 import { OWNER_KINDS } from "../../ipam/owner.ts";
 import { ALLOCATIONS_PATH } from "../../kube/objects.ts";
-import { findLeaks } from "../../store/journal/check.ts";
+import { prepareLeaks } from "../../store/journal/check.ts";
 import { migrate } from "../../store/journal/migrations.ts";
 import { readManifestFolder } from "../harness/kube-manifests.ts";
 
@@ -54,7 +54,7 @@ test("an allocation is a leak only where its owner has certainly ended", () => {
   db.pragma("ignore_check_constraints = ON");
   const leaks = (kind: string) => {
     db.prepare("UPDATE allocations SET owner_kind = ?").run(kind);
-    return findLeaks(db, kinds).length;
+    return prepareLeaks(db, kinds).all(0, Number.MAX_SAFE_INTEGER).length;
   };
   const verdicts = Object.fromEntries([...Object.keys(kinds), "later"].map((kind) => [kind, leaks(kind)]));
   expect(verdicts).toEqual({

@@ -1,12 +1,13 @@
 import type { NetworkDefinition } from "../../../ipam/definition/network-definition.ts";
-import { addressBytes, compareAddresses, sameAddress } from "../../../ipam/space/address.ts";
+import { addressBytes, sameAddress } from "../../../ipam/space/address.ts";
 import type { Pool } from "../../../ipam/space/pool.ts";
 import { cooldownSeconds } from "../../../ipam/space/rest.ts";
 import type { KubeApi } from "../../../kube/kube-api.ts";
 import { ALLOCATIONS_PATH, CLAIMS_PATH, type IPAllocation } from "../../../kube/objects.ts";
-import type { AllocationFilter, PageRequest } from "../../allocations.ts";
-import { decodeToken, encodeToken, matches, viewMetadata, viewRange } from "../../journal/views.ts";
+import type { AllocationFilter, ClaimFilter, PageRequest } from "../../allocations.ts";
+import { matches, viewMetadata, viewRange } from "../../journal/views.ts";
 import type { ClaimManifest } from "../../manifests.ts";
+import { decodeToken, encodeToken } from "../../pages.ts";
 import type { AllocationView, NetworkView, Page } from "../../records.ts";
 import { addressOf, isSound } from "./allocation-object.ts";
 import type { Hint } from "./hint.ts";
@@ -33,38 +34,68 @@ export function viewOf(object: IPAllocation): AllocationView {
   };
 }
 
+/**
+ * The first items after a token, out of all of a cluster in any order: they are sorted by two texts. What lies behind
+ * them is dropped, so that memory does not grow with the cluster.
+ */
+class FirstItems<Item> {
+  readonly #limit: number;
+  readonly #after: readonly [string, string];
+  #found: { readonly item: Item; readonly at: readonly [string, string] }[] = [];
+
+  constructor({ limit, continue: token }: PageRequest) {
+    this.#limit = limit;
+    this.#after = decodeToken(token);
+  }
+
+  add(item: Item, at: readonly [string, string]): void {
+    if (compareTexts(at, this.#after) <= 0) return;
+    this.#found.push({ item, at });
+    if (this.#found.length > 2 * this.#limit + 1) this.#trim();
+  }
+
+  page(): Page<Item> {
+    this.#trim();
+    const items = this.#found.slice(0, this.#limit);
+    const last = items.at(-1);
+    const page = { items: items.map(({ item }) => item) };
+    return last === undefined || this.#found.length <= this.#limit
+      ? page
+      : { ...page, continue: encodeToken(...last.at) };
+  }
+
+  /** Leaves one more than is wanted, which shows that there are more. */
+  #trim(): void {
+    this.#found = this.#found.sort((a, b) => compareTexts(a.at, b.at)).slice(0, this.#limit + 1);
+  }
+}
+
+function compareTexts(a: readonly [string, string], b: readonly [string, string]): number {
+  const at = a[0] === b[0] ? 1 : 0;
+  return a[at] === b[at] ? 0 : a[at] < b[at] ? -1 : 1;
+}
+
 /** Every allocation of the cluster that matches the filter, page by page, by network and address. Throws ApiAway. */
 export async function listFromApi(
   api: KubeApi,
   filter: AllocationFilter,
   page: PageRequest,
 ): Promise<Page<AllocationView>> {
-  const found: { object: IPAllocation; view: AllocationView }[] = [];
+  const first = new FirstItems<AllocationView>(page);
   await api.list({
     path: ALLOCATIONS_PATH,
     each: (object: IPAllocation) => {
       if (!isSound(object)) return;
-      if (filter.network !== undefined && object.spec.network !== filter.network) return;
-      if (filter.address !== undefined && !sameAddress(addressOf(object), filter.address)) return;
+      const { network } = object.spec;
+      if (filter.network !== undefined && network !== filter.network) return;
+      const address = addressOf(object);
+      if (filter.address !== undefined && !sameAddress(address, filter.address)) return;
       const view = viewOf(object);
-      if (matches(view, filter)) found.push({ object, view });
+      if (matches(view, filter))
+        first.add(view, [network, Buffer.from(addressBytes(address)).toString("hex")]);
     },
   });
-  found.sort((a, b) => {
-    if (a.view.network !== b.view.network) return a.view.network < b.view.network ? -1 : 1;
-    return compareAddresses(addressOf(a.object), addressOf(b.object));
-  });
-  const after = decodeToken(page.continue);
-  const rest = found.filter(
-    ({ object, view }) =>
-      view.network > after.network ||
-      (view.network === after.network && addressBytes(addressOf(object)).compare(after.address) > 0),
-  );
-  const items = rest.slice(0, page.limit);
-  const last = items[items.length - 1];
-  if (!last || rest.length <= page.limit) return { items: items.map(({ view }) => view) };
-  const token = encodeToken({ network: last.view.network, address: addressBytes(addressOf(last.object)) });
-  return { items: items.map(({ view }) => view), continue: token };
+  return first.page();
 }
 
 /** A network with its counts, from pools filled with its allocations. */
@@ -115,9 +146,14 @@ export function viewNetworks(
     });
 }
 
-/** The claims of some networks. Throws ApiAway. */
-export async function listClaims(api: KubeApi, networks: ReadonlySet<string>): Promise<ClaimManifest[]> {
-  const claims: ClaimManifest[] = [];
+/** The claims of some networks that match the filter, page by page, by namespace and name. Throws ApiAway. */
+export async function listClaims(
+  api: KubeApi,
+  networks: ReadonlySet<string>,
+  { namespace, name }: ClaimFilter,
+  page: PageRequest,
+): Promise<Page<ClaimManifest>> {
+  const first = new FirstItems<ClaimManifest>(page);
   await api.list({
     path: CLAIMS_PATH,
     each: (claim: ClaimManifest) => {
@@ -125,8 +161,10 @@ export async function listClaims(api: KubeApi, networks: ReadonlySet<string>): P
       const { managedFields: _, ...metadata } = claim.metadata as ClaimManifest["metadata"] & {
         managedFields?: object;
       };
-      claims.push({ ...claim, metadata });
+      if (namespace !== undefined && metadata.namespace !== namespace) return;
+      if (name !== undefined && metadata.name !== name) return;
+      first.add({ ...claim, metadata }, [metadata.namespace, metadata.name]);
     },
   });
-  return claims;
+  return first.page();
 }

@@ -8,7 +8,8 @@ import { ALLOCATIONS_PATH, attachmentKey, type IPAllocation } from "../../../kub
 import { checkDatabase } from "../../journal/check.ts";
 import type { Ledger } from "../../journal/ledger.ts";
 import { attachmentOf } from "../../journal/rows.ts";
-import type { PodIdentity } from "../../records.ts";
+import { inSlices, mapById } from "../../journal/slices.ts";
+import type { Attachment, PodIdentity } from "../../records.ts";
 import { sameAllocationOwner } from "../allocations/allocation-object.ts";
 import { describeHolder, toAllocationOwner } from "../allocations/owners.ts";
 import type { PodState } from "../parts/claim-access.ts";
@@ -25,11 +26,11 @@ export interface CheckNodeParts {
 
 /** The checks of one node: the API knows every address in use here as its owner's, and no release is outstanding. */
 export async function checkNode(
-  ledger: Ledger,
+  folder: { readonly ledger: Ledger },
   api: KubeApi,
   { owedCount, podState, recovering, listOf }: CheckNodeParts,
 ): Promise<Finding[]> {
-  const damage = checkDatabase(ledger);
+  const damage = checkDatabase(folder.ledger);
   // Everything else reads what may be on the damaged page.
   if (damage.length > 0) return damage;
   const findings: Finding[] = [];
@@ -47,39 +48,85 @@ export async function checkNode(
       hint: "they are told as soon as it answers; look again in a moment, and see the log when the number stays",
     });
   }
-  const objects = new Map<string, IPAllocation>();
+  let inUse: InUse;
   try {
-    await api.list({
-      path: ALLOCATIONS_PATH,
-      each: (object: IPAllocation) => objects.set(object.metadata.name, object),
-    });
+    inUse = await readInUse(folder, api);
   } catch (error) {
     if (!(error instanceof ApiAway)) throw error;
     return [...findings, apiAway(error)];
   }
   findings.push(...(await checkDefinitions(api)));
-  for (const row of ledger.sql.attachmentsAfter.all(0, Number.MAX_SAFE_INTEGER)) {
-    const attachment = attachmentOf(row, ledger.networkById(row.network_id).name);
-    const key = attachmentKey(attachment.containerId, attachment.interface);
-    if (attachment.owner.kind === "claim" && (await listOf(attachment.owner))?.length === 0) {
-      findings.push({
-        invariant: "I2",
-        message: `${describeOwner(attachment.owner)} lists no address, though container ${attachment.containerId} (${attachment.interface}) uses ${attachment.ips.map((ip) => ip.address).join(", ")} of network ${attachment.network}`,
-        hint: "this daemon publishes the list again when it compares what it holds with the API: at its start, and after each loss of contact",
-      });
+  for await (const attachments of inSlices(folder, attachmentSlices)) {
+    for (const attachment of attachments) {
+      // Its objects are younger than the list.
+      if (attachment.id > inUse.lastId) break;
+      findings.push(...(await checkAttachment(attachment, inUse, { podState, listOf })));
     }
-    for (const ip of attachment.ips) {
-      const object = objects.get(
-        allocationName(attachment.network, parseInterfaceAddress(ip.address).address),
-      );
-      const problem = whatIsWrong(object, attachment, key);
-      if (problem === null || (await hasCompleted(attachment.pod, podState))) continue;
-      findings.push({
-        invariant: "I2",
-        message: `${ip.address} of network ${attachment.network}, in use by container ${attachment.containerId} (${attachment.interface}), ${problem}`,
-        hint: "the daemon repairs what it can within five minutes; recreate the pod if this stays",
-      });
+  }
+  return findings;
+}
+
+interface InUse {
+  /** By name, for addresses that attachments here use; null: there is none. */
+  readonly objects: ReadonlyMap<string, IPAllocation | null>;
+  /** The youngest attachment whose addresses were looked for. */
+  readonly lastId: number;
+}
+
+/** The cluster's allocations of what is in use here: memory does not grow with the cluster. Throws ApiAway. */
+async function readInUse(folder: { readonly ledger: Ledger }, api: KubeApi): Promise<InUse> {
+  const objects = new Map<string, IPAllocation | null>();
+  let lastId = 0;
+  for await (const attachments of inSlices(folder, attachmentSlices)) {
+    for (const attachment of attachments) {
+      for (const name of namesOf(attachment)) objects.set(name, null);
+      lastId = attachment.id;
     }
+  }
+  await api.list({
+    path: ALLOCATIONS_PATH,
+    each: (object: IPAllocation) => {
+      if (objects.has(object.metadata.name)) objects.set(object.metadata.name, object);
+    },
+  });
+  return { objects, lastId };
+}
+
+function attachmentSlices(ledger: Ledger): Iterable<Attachment[]> {
+  return mapById(ledger.sql.attachmentsAfter, (row) => [
+    attachmentOf(row, ledger.networkById(row.network_id).name),
+  ]);
+}
+
+function namesOf({ network, ips }: Attachment): string[] {
+  return ips.map(({ address }) => allocationName(network, parseInterfaceAddress(address).address));
+}
+
+async function checkAttachment(
+  attachment: Attachment,
+  { objects }: InUse,
+  { podState, listOf }: Pick<CheckNodeParts, "podState" | "listOf">,
+): Promise<Finding[]> {
+  const findings: Finding[] = [];
+  const { owner, ips, network, containerId, pod } = attachment;
+  const user = `container ${containerId} (${attachment.interface})`;
+  if (owner.kind === "claim" && (await listOf(owner))?.length === 0) {
+    findings.push({
+      invariant: "I2",
+      message: `${describeOwner(owner)} lists no address, though ${user} uses ${ips.map((ip) => ip.address).join(", ")} of network ${network}`,
+      hint: "this daemon publishes the list again when it compares what it holds with the API: at its start, and after each loss of contact",
+    });
+  }
+  const key = attachmentKey(containerId, attachment.interface);
+  const names = namesOf(attachment);
+  for (const [index, { address }] of ips.entries()) {
+    const problem = whatIsWrong(objects.get(names[index] as string) ?? undefined, attachment, key);
+    if (problem === null || (await hasCompleted(pod, podState))) continue;
+    findings.push({
+      invariant: "I2",
+      message: `${address} of network ${network}, in use by ${user}, ${problem}`,
+      hint: "the daemon repairs what it can within five minutes; recreate the pod if this stays",
+    });
   }
   return findings;
 }

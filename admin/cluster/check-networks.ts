@@ -2,6 +2,7 @@ import { gatewaysOf } from "../../ipam/definition/bridge-gateway.ts";
 import type { Finding } from "../../ipam/finding.ts";
 import { nameTakenBy, networkObjectOf } from "../../kube/network-object.ts";
 import { allocationName, networkObjectName } from "../../kube/object-names.ts";
+import type { IPNetwork } from "../../kube/objects.ts";
 import { describeSource, isImported, sourcesOf, uncovered } from "../../networks/import-sources.ts";
 import { describeNetworkOwner, NODES_OWN, SHARED_WITH_ANNOTATION } from "../../networks/network-owner.ts";
 import { describeDefinition } from "../../networks/pool-definition.ts";
@@ -157,16 +158,31 @@ export function checkOwners({ catalog, madeAt }: ClusterSnapshot, grace: Grace):
   });
 }
 
-/** IPNetworks that were deleted, and that the controller does not let go. */
-export function checkDeletions({ networks }: ClusterSnapshot, grace: Grace): Finding[] {
-  return [...networks.values()].flatMap(({ metadata, spec }) => {
-    if (metadata.deletionTimestamp === undefined || !grace.isOver(metadata.deletionTimestamp)) return [];
-    return [
-      {
+/** IPNetworks that were deleted: those in use are to stay until their last address, the others should have gone. */
+export function checkDeletions(
+  { networks, allocations }: ClusterSnapshot,
+  grace: Grace,
+): { readonly findings: Finding[]; readonly notes: string[] } {
+  const used = new Set(
+    [...allocations.values()].flatMap(({ object: { spec, status } }) =>
+      status?.state === "Bound" ? [spec.network] : [],
+    ),
+  );
+  const deleted = [...networks.values()].filter(({ metadata }) => metadata.deletionTimestamp !== undefined);
+  const isUsed = ({ spec }: IPNetwork) => spec !== undefined && used.has(spec.network);
+  return {
+    notes: deleted
+      .filter(isUsed)
+      .map(
+        ({ metadata, spec }) =>
+          `IPNetwork ${metadata.name} is being deleted, and stays until the last address of network ${spec?.network} is released`,
+      ),
+    findings: deleted
+      .filter((one) => !isUsed(one) && grace.isOver(one.metadata.deletionTimestamp as string))
+      .map(({ metadata, spec }) => ({
         invariant: "stuck",
-        message: `IPNetwork ${metadata.name} is being deleted, and stays while network ${spec?.network} is in use or recovers`,
-        hint: "it goes with the last address in use, and is recorded anew where the network is still defined; see whether the controller runs, and who else has a finalizer on it",
-      },
-    ];
-  });
+        message: `IPNetwork ${metadata.name} was deleted and does not go, though no address of network ${spec?.network} is in use`,
+        hint: "it goes when nobody recovers the network any more; see whether the controller runs, and who else has a finalizer on it",
+      })),
+  };
 }

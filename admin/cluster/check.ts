@@ -26,6 +26,12 @@ import { type ClusterSnapshot, readSnapshot } from "./snapshot.ts";
 /** Pause between two snapshots, ms. The lists of one are not from one instant: only findings of both count. */
 const LOOK_AGAIN_MS = 2_000;
 
+/** What does not depend on the snapshot. */
+interface Found {
+  readonly findings: readonly Finding[];
+  readonly notes: readonly string[];
+}
+
 export type ClusterCheck = CheckReport & Required<Pick<CheckReport, "counted">>;
 
 /**
@@ -35,13 +41,9 @@ export type ClusterCheck = CheckReport & Required<Pick<CheckReport, "counted">>;
 export async function checkCluster(api: KubeApi, graceSeconds: number): Promise<ClusterCheck> {
   const definitions = await checkDefinitions(api);
   const policies = await checkPolicies(api);
-  const { notes } = policies;
-  const objects = [...definitions, ...policies.findings];
-  const judge = async () => {
-    const snapshot = await readSnapshot(api);
-    const report = judgeSnapshot(snapshot, { nowMs: api.clock.wallMs(), graceSeconds, found: objects });
-    return notes.length > 0 ? { ...report, notes } : report;
-  };
+  const found = { findings: [...definitions, ...policies.findings], notes: policies.notes };
+  const judge = async () =>
+    judgeSnapshot(await readSnapshot(api), { nowMs: api.clock.wallMs(), graceSeconds, found });
   const first = await judge();
   if (first.findings.length === 0) return first;
   await sleep(api.clock, LOOK_AGAIN_MS);
@@ -52,13 +54,15 @@ export async function checkCluster(api: KubeApi, graceSeconds: number): Promise<
 
 function judgeSnapshot(
   snapshot: ClusterSnapshot,
-  { nowMs, graceSeconds, found }: { nowMs: number; graceSeconds: number; found: readonly Finding[] },
+  { nowMs, graceSeconds, found }: { nowMs: number; graceSeconds: number; found: Found },
 ): ClusterCheck {
   const grace = new Grace(nowMs, graceSeconds);
   const objects = [...snapshot.allocations.values()].map(({ object }) => object);
   const views = clusterNetworks(snapshot.catalog, objects, snapshot.networks, nowMs);
+  const deletions = checkDeletions(snapshot, grace);
+  const notes = [...found.notes, ...deletions.notes];
   const findings = [
-    ...found,
+    ...found.findings,
     ...checkNames(snapshot),
     ...checkClaims(snapshot, grace),
     ...checkPods(snapshot, grace),
@@ -67,14 +71,15 @@ function judgeSnapshot(
     ...checkCounts(snapshot, views),
     ...checkImports(snapshot, grace),
     ...checkOwners(snapshot, grace),
-    ...checkDeletions(snapshot, grace),
+    ...deletions.findings,
     ...checkRecovery(snapshot, grace),
     ...checkGateways(snapshot),
     ...checkBroken(snapshot),
     ...checkConflicts(snapshot),
     ...checkWhereabouts(snapshot, grace),
   ].sort((a, b) => (a.invariant < b.invariant ? -1 : Number(a.invariant > b.invariant)));
-  return { findings, counted: { ...countedOf(snapshot, views), allocations: boundCount(snapshot) } };
+  const counted = { ...countedOf(snapshot, views), allocations: boundCount(snapshot) };
+  return { findings, counted, ...(notes.length > 0 && { notes }) };
 }
 
 function boundCount({ allocations }: ClusterSnapshot): number {

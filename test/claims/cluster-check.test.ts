@@ -231,7 +231,7 @@ describe("the installed definitions", () => {
   });
 });
 
-test("an IPNetwork that is being deleted and stays is named, once it is older than the grace", async () => {
+test("an IPNetwork that was deleted is a note while its network is in use, and stuck afterwards", async () => {
   const { metadata } = nad("shop", "blue", { subnets: RANGE });
   const deleted = (deletionTimestamp: string) =>
     api.put(NETWORKS_PATH, {
@@ -247,8 +247,13 @@ test("an IPNetwork that is being deleted and stays is named, once it is older th
   expect(await findings()).toEqual([]);
   deleted("1970-01-01T00:00:00Z");
   expect(await findings()).toEqual([
-    expect.stringMatching(/^stuck: IPNetwork blue is being deleted, and stays/),
+    expect.stringMatching(/^stuck: IPNetwork blue was deleted and does not go, though no address/),
   ]);
+  allocation("blue", "10.0.0.5/24");
+  expect((await time.run(checkCluster(api, GRACE_SECONDS))).notes).toContain(
+    "IPNetwork blue is being deleted, and stays until the last address of network blue is released",
+  );
+  expect((await findings()).filter((one) => one.startsWith("stuck"))).toEqual([]);
 });
 
 describe("definitions of one network", () => {

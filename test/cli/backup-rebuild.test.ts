@@ -206,7 +206,7 @@ test("with a damaged database every command says what to do, and a rebuild from 
   ]) {
     const { code, stdout, stderr } = await inFolder(...args);
     expect({ args, code, stdout }).toEqual({ args, code: 1, stdout: "" });
-    expect(stderr).toContain("is damaged (file is not a database)");
+    expect(stderr).toContain("is damaged (page 1 of holdfast.db is not as it was written");
     expect(stderr).toContain("holdfast rebuild --from BACKUP, or --empty");
   }
   expect(await inFolder("version")).toMatchObject({ code: 0 });

@@ -47,7 +47,13 @@ export async function tryApply(daemon: ServedDaemon, ...objects: unknown[]): Pro
 }
 
 export async function claims(daemon: ServedDaemon): Promise<ClaimManifest[]> {
-  return (await daemon.get("/v1/claims")).json().items;
+  const found: ClaimManifest[] = [];
+  for (let token: string | undefined = ""; token !== undefined; ) {
+    const page = (await daemon.get(`/v1/claims${token === "" ? "" : `?continue=${token}`}`)).json();
+    found.push(...page.items);
+    token = page.continue;
+  }
+  return found;
 }
 
 /** One claim as `GET /v1/claims` shows it; fails when there is none of that name. */

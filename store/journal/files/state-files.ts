@@ -35,22 +35,21 @@ export function putAside(folder: string, why: string, clock: Clock): RebuildRequ
 }
 
 /**
- * Puts what a database consists of under other names: of the two that matter to an operator the new names are
- * returned, where they existed.
+ * Puts the files of a database under other names. Returns those of the database and its log: of use to an operator, as what
+ * was written down about a sound one is not.
  */
 export function renameAside(folder: string, why: "damaged" | "replaced", clock: Clock): string[] {
   const suffix = `.${why}-${isoTimeMs(clock.wallMs()).replaceAll(/[:.]/g, "-")}`;
-  const moved = (names: readonly string[]) =>
-    names
-      .filter((name) => existsSync(join(folder, name)))
-      .map((name) => {
-        renameSync(join(folder, name), join(folder, name + suffix));
-        return name + suffix;
-      });
-  const kept = moved([DATABASE_FILE, LOG_FILE]);
-  moved([PAGES_FILE, OPEN_FILE]);
+  const found = [DATABASE_FILE, LOG_FILE, PAGES_FILE, OPEN_FILE].filter((name) =>
+    existsSync(join(folder, name)),
+  );
+  const isKept = (name: string) => name.startsWith(DATABASE_FILE);
+  for (const name of found) {
+    if (why === "replaced" && !isKept(name)) rmSync(join(folder, name));
+    else renameSync(join(folder, name), join(folder, name + suffix));
+  }
   syncFolder(folder);
-  return kept;
+  return found.filter(isKept).map((name) => name + suffix);
 }
 
 /** A copy, or with null an empty database, in place of a sound, closed one. Returns under which names that is kept. */

@@ -176,8 +176,8 @@ export const FINDINGS: Mutants = {
   },
   "check-complains-of-completed-pods": {
     file: "store/cluster/checks/check-node.ts",
-    find: "      if (problem === null || (await hasCompleted(attachment.pod, podState))) continue;",
-    replace: "      if (problem === null) continue;",
+    find: "    if (problem === null || (await hasCompleted(pod, podState))) continue;",
+    replace: "    if (problem === null) continue;",
     why: "check of a node asks for a completed pod to be recreated",
   },
 };

@@ -74,7 +74,9 @@ export class NodeAdmin implements NodeAdminApi {
     if (graceSeconds !== null)
       invalid("grace", String(graceSeconds), "it is for a cluster: a daemon waits for nothing; leave it out");
     const findings = await checkNode(this.#parts);
-    return findings.length > 0 ? { findings } : { findings, counted: await this.#counts() };
+    if (findings.length > 0) return { findings };
+    const { notes } = this.#store;
+    return { findings, counted: await this.#counts(), ...(notes.length > 0 && { notes }) };
   }
 
   /** Of everything that was checked, when all is well. */

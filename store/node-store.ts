@@ -118,6 +118,8 @@ export interface AdminStore extends Pick<Allocations, "list">, Omit<Networks, "h
   claims(filter: ClaimFilter, page: PageRequest): Promise<Page<ClaimManifest>>;
   history(which: { network?: string; address?: Address; limit: number; before?: number }): HistoryView[];
   check(): Promise<Finding[]>;
+  /** What an operator should know beside the findings. */
+  readonly notes: readonly string[];
   release(which: { network: string; address: Address; force: boolean }): Promise<ReleaseOutcome>;
   /** See StateFolder. */
   readonly isComparable: boolean;

@@ -7,6 +7,7 @@ import type { AllocationFilter, PageRequest } from "../allocations.ts";
 import type { StoreStatus } from "../node-store.ts";
 import { badToken, decodeToken, encodeToken, type Listed, pageOf } from "../pages.ts";
 import type { AddressUser, AllocationView, Attachment, HistoryView, Page } from "../records.ts";
+import { whatWasLost } from "./rebuild.ts";
 import { type AttachmentRow, attachmentOf, ownerOf, podOf } from "./rows.ts";
 import { inSlices, mapById } from "./slices.ts";
 import type { StateFolder } from "./state-folder.ts";
@@ -149,6 +150,10 @@ export class JournalReader {
       return mapById(ledger.sql.attachmentsAfter, list, id - 1);
     });
     return pageOf(slices, page);
+  }
+
+  get notes(): readonly string[] {
+    return whatWasLost(this.folder.ledger);
   }
 
   /**

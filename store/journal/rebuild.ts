@@ -2,9 +2,11 @@ import { closeSync, existsSync, fsyncSync, openSync, readSync, rmSync, writeSync
 import { join } from "node:path";
 import Database from "better-sqlite3";
 import { RefusalError, refuse } from "../../ipam/refusals.ts";
+import { isoTime } from "../../platform/time.ts";
 import type { BootRecord } from "./files/boot-record.ts";
 import { nativeBinding } from "./files/database-file.ts";
 import { acceptRebuild } from "./files/state-files.ts";
+import type { Ledger } from "./ledger.ts";
 import { migrate, SCHEMA_VERSION } from "./migrations.ts";
 import { prepareStatements } from "./statements.ts";
 
@@ -19,6 +21,32 @@ export function rebuildFrom(folder: string, backup: string | null, boot: BootRec
     if (copy !== null) rmSync(copy, { force: true });
     throw refused(backup, (error as Error).message);
   }
+}
+
+/** In the table of single values: the last rebuild over a state that was lost. */
+const REBUILT = "rebuilt";
+
+interface Rebuilt {
+  readonly bootId: string;
+  readonly at: string;
+  /** null: begun anew. */
+  readonly from: string | null;
+}
+
+export function noteRebuilt({ sql, context }: Ledger, from: string | null): void {
+  const rebuilt: Rebuilt = { bootId: context.bootId, at: isoTime(context.clock.wallMs()), from };
+  sql.putMeta.run(REBUILT, JSON.stringify(rebuilt));
+}
+
+/** What no check can see as long as containers run that the lost state knew. */
+export function whatWasLost({ sql, context }: Ledger): string[] {
+  const { value } = sql.meta.get(REBUILT) ?? {};
+  if (value === undefined) return [];
+  const { bootId, at, from } = JSON.parse(value) as Rebuilt;
+  if (bootId !== context.bootId) return [];
+  return [
+    `the state was lost and rebuilt at ${at} ${from === null ? "from nothing" : `from ${from}`}: containers that were attached ${from === null ? "before" : "after that backup was made, and before the rebuild,"} are not known, unless they were started again since; a reboot ends this note`,
+  ];
 }
 
 /** A verified and durable copy of a backup in the state folder. Returns its path; throws RefusalError. */

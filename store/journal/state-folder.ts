@@ -27,7 +27,7 @@ import { GroupCommit, type Transaction } from "./group-commit.ts";
 import { Ledger } from "./ledger.ts";
 import { loadNetworks } from "./load.ts";
 import { migrate } from "./migrations.ts";
-import { rebuildFrom } from "./rebuild.ts";
+import { noteRebuilt, rebuildFrom } from "./rebuild.ts";
 import { replacementOf } from "./replace.ts";
 import { RowIds } from "./rows.ts";
 
@@ -234,6 +234,7 @@ export class StateFolder {
     rebuildFrom(this.path, backup, this.#boot);
     this.#status = { kind: "opening" };
     if (!(await this.#reopen())) throw new StorageAway(this.#unavailable());
+    await this.write((ledger) => noteRebuilt(ledger, backup));
   }
 
   #whyNotRebuilt(): string {

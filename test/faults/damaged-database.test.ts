@@ -110,6 +110,9 @@ test("a rebuild refuses bad backups without a change, and after one from a good 
 
   expect((await daemon.post("/v1/rebuild", { from: backup })).json()).toEqual({ rebuilt: true });
   expect((await daemon.get("/readyz")).status).toBe(200);
+  expect((await daemon.cli("check")).stdout).toContain(
+    `from ${backup}: containers that were attached after that backup was made, and before the rebuild, are not known`,
+  );
   bodies.delete("c-7");
   expect(await attachedTo(daemon, "blue")).toEqual([...bodies.keys()].sort());
   for (const [id, body] of bodies) expect(await add(daemon, id)).toBe(body);

@@ -102,7 +102,7 @@ export class OpenDatabase {
       this.#file = null;
       this.#sums = sums;
     }
-    this.#copy("PASSIVE");
+    this.#copy();
     this.#record = AcknowledgedRecord.begin(this.#path(OPEN_FILE), this.#acknowledged());
   }
 
@@ -129,9 +129,9 @@ export class OpenDatabase {
     }
   }
 
-  /** Copies the log into the database. Throws DamageError when it is not as it was written. */
+  /** Copies the log into the database, and says so on the disk. Throws DamageError when it is not as it was written. */
   copyLog(): void {
-    this.#copy("PASSIVE");
+    this.#copy();
     this.#record.write(this.#acknowledged());
     this.#record.syncNow();
   }
@@ -155,9 +155,9 @@ export class OpenDatabase {
     const nowMs = this.#clock.monotonicMs();
     const isIdle = nowMs - this.#commitAtMs >= IDLE_MS;
     if (this.#frames > 0 && !this.#isEmpty && isIdle) {
-      this.#copy("TRUNCATE");
-      this.#record.write(this.#acknowledged());
-      this.#record.syncNow();
+      this.copyLog();
+      this.db.pragma("wal_checkpoint(TRUNCATE)");
+      this.#isEmpty = true;
     } else if (!this.#isCopied && nowMs - this.#copyAtMs >= LOG_AGE_MS_MAX) this.copyLog();
     else this.#record.syncSoon();
     return "sound";
@@ -167,7 +167,7 @@ export class OpenDatabase {
   close(): void {
     const isDisplaced = this.#whyDisplaced() !== null;
     try {
-      if (!isDisplaced) this.#copy("PASSIVE");
+      if (!isDisplaced) this.copyLog();
       this.db.close();
     } catch (error) {
       if (error instanceof DamageError) throw error;
@@ -207,7 +207,7 @@ export class OpenDatabase {
     return true;
   }
 
-  #copy(mode: "PASSIVE" | "TRUNCATE"): void {
+  #copy(): void {
     this.#noteFrames();
     if (!this.#isCopied) {
       // Behind these may be the frames of a commit that failed, and that SQLite does not copy.
@@ -220,9 +220,8 @@ export class OpenDatabase {
       fdatasyncSync(this.#log);
       this.#sums.write(log.pages, log.databasePages);
     }
-    this.db.pragma(`wal_checkpoint(${mode})`);
+    this.db.pragma("wal_checkpoint(PASSIVE)");
     this.#isCopied = true;
-    this.#isEmpty = mode === "TRUNCATE";
     this.#copyAtMs = this.#clock.monotonicMs();
     this.#fileStat = statSync(this.#path(DATABASE_FILE));
   }

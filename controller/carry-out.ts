@@ -7,7 +7,7 @@ import { ApiAway, type KubeApi } from "../kube/kube-api.ts";
 import { HOUSEKEEPING_DEADLINE_MS } from "../kube/object-client.ts";
 import type { IPAllocation } from "../kube/objects.ts";
 import { AllocationClient } from "../store/cluster/allocations/allocation-client.ts";
-import { soundAddress } from "../store/cluster/allocations/allocation-object.ts";
+import { allEnded, soundAddress } from "../store/cluster/allocations/allocation-object.ts";
 import { type Change, giveBack } from "../store/cluster/allocations/give-back.ts";
 import { withdrawMachineAddress } from "../store/cluster/parts/machine-address.ts";
 import { identityOf } from "./observations.ts";
@@ -82,10 +82,13 @@ async function changeFor(
         const problem = `IPAddress ${namespace}/${name} was written meanwhile`;
         return { kind: "leave", why: { kind: "failed", problem } };
       }
-      return fresh.kind === "release" ? { kind: "cool" } : { kind: "leave", why: { kind: "done" } };
+      const holderEnded = fresh.why === "pod-completed" || (fresh.why === "claim-gone" && allEnded(object));
+      return fresh.kind === "release"
+        ? { kind: "cool", holderEnded }
+        : { kind: "leave", why: { kind: "done" } };
     }
     case "repair":
-      return { kind: "cool", since: object.status?.since };
+      return { kind: "cool", since: object.status?.since, holderEnded: object.status?.holderEnded };
     case "record":
     case "prune":
     case "delete":

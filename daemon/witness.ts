@@ -2,6 +2,7 @@ import type { Log } from "../platform/log.ts";
 import type { Machine } from "../platform/machine.ts";
 import { type NamespaceState, namespaceState } from "../platform/namespaces.ts";
 import { type Clock, nextTurn } from "../platform/time.ts";
+import type { EndReason } from "../store/allocations.ts";
 import type { PodState } from "../store/cluster/parts/claim-access.ts";
 import type { NodeAttachments } from "../store/node-store.ts";
 import { type Attachment, isLearnt, type PodIdentity } from "../store/records.ts";
@@ -71,7 +72,8 @@ export class Witness {
         }
         const sinceMs = this.#gone.get(attachment.id) ?? this.#clock.monotonicMs();
         if (this.#clock.monotonicMs() - sinceMs < this.#graceMs) stillGone.set(attachment.id, sinceMs);
-        else if (await this.#hasEnded(attachment)) await this.#end(attachment);
+        else if (await this.#hasEnded(attachment))
+          await this.#end(attachment, this.#hasOnlyItsPod(attachment) ? "pod gone" : "namespace gone");
         else stillGone.set(attachment.id, sinceMs);
       }
       const last = page[page.length - 1];
@@ -106,9 +108,10 @@ export class Witness {
     return this.#podState === null ? "gone" : this.#podState(attachment.pod, this.#hasOnlyItsPod(attachment));
   }
 
-  async #end(attachment: Attachment): Promise<void> {
+  /** Of a pod that is gone, the containers may still run somewhere. */
+  async #end(attachment: Attachment, reason: EndReason = "namespace gone"): Promise<void> {
     const { network, containerId, interface: name } = attachment;
-    if (await this.#store.endAttachment(attachment, "namespace gone")) {
+    if (await this.#store.endAttachment(attachment, reason)) {
       this.#log.warn(
         { network, containerId, interface: name },
         "its network namespace is gone and no DEL came; ended",

@@ -119,4 +119,11 @@ export interface AttachView<A extends KnownAttachment, C extends KnownClaim> {
   mayShare(user: ClaimUser, claim: C): Fact<boolean>;
   /** Owner of an address, for messages; null: not known. */
   holderOf(address: Address): string | null;
+  /** Whether the last holder of a cooling address was of the owner's namespace and has certainly ended. */
+  mayReturn(address: Address, owner: Owner): boolean;
+  /**
+   * The attachments of the holder of an address, if it is of the owner's namespace and all of them are certainly gone
+   * without a DEL; else none.
+   */
+  goneUsersOf(address: Address, owner: Owner): readonly A[];
 }

@@ -27,8 +27,8 @@ export interface AddressQuestion {
   readonly nowMs: number;
   /** Owner of an address, for messages. */
   readonly holderOf: (address: Address) => string | null;
-  /** A requested address is given although it still cools down after another owner. */
-  readonly givesCooling?: boolean;
+  /** Whether a requested address that is held or cools down may be given, because its holder has certainly ended. */
+  readonly mayReturn?: (address: Address, state: "cooling" | "allocated") => boolean;
 }
 
 /** One address to be reserved: the first candidate that the store accepts. */
@@ -41,6 +41,8 @@ export interface Slot {
    * own.
    */
   readonly moveCursor: boolean;
+  /** The one candidate was requested by address: its cool-down may end early. */
+  readonly isRequested: boolean;
 }
 
 export type AddressDecision =
@@ -184,15 +186,18 @@ export function slotOf(
     .map(({ address }) => address.value);
   if (request !== null) {
     const refusal = own.includes(request.address.value) ? null : whyNotGiven(question, pool, request);
-    return refusal ?? { rangeSetIndex, candidates: [request.address.value], moveCursor: false };
+    return (
+      refusal ?? { rangeSetIndex, candidates: [request.address.value], moveCursor: false, isRequested: true }
+    );
   }
   if (own.length === 0 && pool.isExhausted) {
     return refuse("POOL_FULL", { subnets: describeRangeSet(rangeSet), network: question.definition.name });
   }
   const startAt = question.seed === null ? undefined : pool.hashStart(question.seed);
   const candidates = pool.candidates(question.nowMs, startAt);
-  if (own.length === 0) return { rangeSetIndex, candidates, moveCursor: question.seed === null };
-  return { rangeSetIndex, candidates: ownFirst(own, candidates), moveCursor: false };
+  const isRequested = false;
+  if (own.length === 0) return { rangeSetIndex, candidates, moveCursor: question.seed === null, isRequested };
+  return { rangeSetIndex, candidates: ownFirst(own, candidates), moveCursor: false, isRequested };
 }
 
 function* ownFirst(own: readonly bigint[], others: Iterable<bigint>): Generator<bigint> {
@@ -201,18 +206,20 @@ function* ownFirst(own: readonly bigint[], others: Iterable<bigint>): Generator<
 }
 
 function whyNotGiven(
-  { definition, nowMs, holderOf, givesCooling = false }: AddressQuestion,
+  { definition, nowMs, holderOf, mayReturn = () => false }: AddressQuestion,
   pool: Pool,
   request: RequestedAddress,
 ): Refusal | null {
   const network = definition.name;
   const { address } = request;
-  switch (pool.stateOf(address.value, nowMs)) {
+  const state = pool.stateOf(address.value, nowMs);
+  switch (state) {
     case "free":
       return null;
     case "cooling":
-      return givesCooling ? null : refuse("ADDRESS_COOLING", { address, network });
+      return mayReturn(address, state) ? null : refuse("ADDRESS_COOLING", { address, network });
     case "allocated":
+      if (mayReturn(address, state)) return null;
       return refuse("ADDRESS_TAKEN", {
         address,
         network,

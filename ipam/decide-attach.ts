@@ -184,6 +184,8 @@ function decideHoldings<A extends KnownAttachment, C extends KnownClaim>(
     seed: claim === null ? null : owner.uid,
     nowMs: view.nowMs,
     holderOf: (address) => view.holderOf(address),
+    mayReturn: (address, state) =>
+      state === "cooling" ? view.mayReturn(address, owner) : view.goneUsersOf(address, owner).length > 0,
   });
   if (decision.kind === "refuse") return { ...no(decision.refusal), isByFreeSpace: true };
   const families =
@@ -192,9 +194,19 @@ function decideHoldings<A extends KnownAttachment, C extends KnownClaim>(
       : definition.rangeSets.map(({ family }) => family);
   const narrow = whyTooNarrow(ask, families);
   if (narrow !== null) return no(narrow);
-  return decision.kind === "reuse"
-    ? { kind: "reuse", addresses: decision.addresses, ...granted }
-    : { kind: "allocate", slots: decision.slots, requested, ...granted };
+  if (decision.kind === "reuse") return { kind: "reuse", addresses: decision.addresses, ...granted };
+  const gone = requested.flatMap(({ address }) => view.goneUsersOf(address, owner));
+  const more = [...new Map(gone.map((one) => [one.id, one])).values()]
+    .filter(({ id }) => !attacher.superseded.some(({ attachment }) => attachment.id === id))
+    .map((attachment) => ({ attachment, reason: "namespace gone" as const }));
+  const superseded = [...attacher.superseded, ...more];
+  return {
+    kind: "allocate",
+    slots: decision.slots,
+    requested,
+    ignored,
+    attacher: { ...attacher, superseded },
+  };
 }
 
 /** The first other user of the claim that is not replaced, not gone, and not of the same VM; null: there is none. */

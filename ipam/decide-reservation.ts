@@ -110,7 +110,11 @@ function slotOfSingle(question: ReservationQuestion, request: SingleAddress): Sl
   const address = requested?.address;
   if (address !== undefined && (address.family !== family || !within.contains(address.value)))
     return refuse("ADDRESS_OUTSIDE", { address, network, subnets: describeIntervals(within, family) });
-  const asked = { ...restOf(question), requested: requested === null ? [] : [requested], givesCooling: true };
+  const asked: AddressQuestion = {
+    ...restOf(question),
+    requested: requested === null ? [] : [requested],
+    mayReturn: (_, state) => state === "cooling",
+  };
   const placed = assignRequests(asked);
   if ("code" in placed) return placed;
   const slot = slotOf(asked, poolAt(question, 0), 0, requested);

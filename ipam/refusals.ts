@@ -85,12 +85,12 @@ export const REFUSALS = {
   NETWORK_RECOVERING: {
     cniCode: 11,
     say: "no new address of network {network} is given now: {reason}",
-    hint: "the runtime tries again; the API server was away, or has an older state than before (a restored etcd); kubectl get ipnetworks and holdfast check tell more",
+    hint: "the kubelet tries again; the API server was away, or has an older state than before (a restored etcd); kubectl get ipnetworks and holdfast check tell more",
   },
   STORAGE_FAILED: {
     cniCode: 11,
     say: "the allocation could not be made durable: {problem}",
-    hint: "check free space and health of the disk under the state folder; the runtime tries again",
+    hint: "check free space and health of the disk under the state folder; the kubelet tries again, with another runtime start the container again",
   },
   PERSISTENCE_NOT_ALLOWED: {
     cniCode: 7,
@@ -101,7 +101,7 @@ export const REFUSALS = {
   API_AWAY: {
     cniCode: 11,
     say: "the API server gave no answer: {problem}",
-    hint: "what was begun is kept, and the runtime tries again; check the API server and the way to it",
+    hint: "what was begun is kept, and the kubelet tries again; check the API server and the way to it",
   },
   API_REFUSED: {
     cniCode: 11,
@@ -126,12 +126,12 @@ export const REFUSALS = {
   TOO_MANY_WAITING: {
     cniCode: 11,
     say: "{count} requests are waiting already",
-    hint: "the runtime tries again; find what they wait for in the log",
+    hint: "find what they wait for in the log; the kubelet tries again, with another runtime start the container again",
   },
   SUPERSEDED: {
     cniCode: 11,
     say: "this ADD for container {containerId}, interface {interface} was overtaken by {later}",
-    hint: "nothing is held for it; the runtime tries again if the container still lives",
+    hint: "nothing is held for it; the kubelet tries again if the container still lives",
   },
   POOL_FULL: {
     cniCode: 11,
@@ -142,23 +142,23 @@ export const REFUSALS = {
   ADDRESS_COOLING: {
     cniCode: 11,
     say: "{address} of network {network} was released a short time ago and is still cooling down",
-    hint: "the runtime tries again; cooldownSeconds of the network says for how long",
+    hint: "its last holder may still run, or was of another namespace; cooldownSeconds of the network says for how long. The kubelet tries again, with another runtime start the container again; holdfast release ends the cool-down at once",
     claimReason: "IPAddressConflict",
   },
   CLAIM_ABSENT: {
     cniCode: 11,
     say: "IPAMClaim {claim} does not exist yet",
-    hint: "the runtime tries again; what creates the claim may be late or not running",
+    hint: "what creates the claim may be late or not running; the kubelet tries again, with another runtime start the container again",
   },
   CLAIM_TERMINATING: {
     cniCode: 11,
     say: "IPAMClaim {claim} is being deleted",
-    hint: "only pods older than its deletion may use it; the runtime tries again until it is gone",
+    hint: "only pods older than its deletion may use it; the kubelet tries again until it is gone",
   },
   CLAIM_OTHER_OWNER: {
     cniCode: 11,
     say: "IPAMClaim {claim} belongs to {owner}, not to the VM of pod {pod}",
-    hint: "a claim left by a dead VM of the same name goes when it is collected; the runtime tries again until then",
+    hint: "a claim left by a dead VM of the same name goes when it is collected; the kubelet tries again until then",
   },
   UNAVAILABLE: {
     cniCode: 50,

@@ -88,6 +88,8 @@ export interface IPAllocation {
   readonly status?: {
     readonly state?: "Bound" | "Cooling";
     readonly since?: string;
+    /** Cooling: the container that had it certainly runs no more, so a request for this very address need not wait. */
+    readonly holderEnded?: boolean;
     readonly attachments?: Readonly<Record<string, AllocationAttachment>>;
     /** Of the latest attachment; if there has been none, the node of the pod that the address was recorded from. */
     readonly node?: string;

@@ -76,6 +76,17 @@ export type EndReason =
   | "pod ended"
   | "DEL by host-local";
 
+/** Ends after which the container certainly runs no more. Any other end leaves that open. */
+export const CERTAIN_ENDS: ReadonlySet<unknown> = new Set<EndReason>([
+  "DEL",
+  "DEL from the spool",
+  "DEL by host-local",
+  "GC",
+  "reboot",
+  "namespace gone",
+  "claim deleted",
+]);
+
 export interface DetachOutcome {
   /** Attachments that this request ended. Empty is a success: they had ended before, or never existed. */
   readonly ended: readonly Attachment[];

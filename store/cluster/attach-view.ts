@@ -180,6 +180,16 @@ export class ClusterView implements AttachView<JournalAttachment, ClaimReading> 
     return null;
   }
 
+  /** Read when the free space has refused: see reconsider. */
+  mayReturn(): false {
+    return false;
+  }
+
+  /** The witness ends them. */
+  goneUsersOf(): [] {
+    return [];
+  }
+
   get #ledger() {
     return this.#parts.folder.ledger;
   }

@@ -95,7 +95,10 @@ async function carryOut(
     switch (decision.kind) {
       case "refuse":
         return decision.isByFreeSpace
-          ? await reconsider(parts, view.ask, decision.refusal, deadlineMs)
+          ? await reconsider(parts, view.ask, decision.refusal, {
+              namespace: namespaceOf(view.ask),
+              deadlineMs,
+            })
           : { kind: "refused", refusal: decision.refusal, reserved: [] };
       case "reuse":
         return await join(parts, view, decision, deadlineMs);
@@ -198,7 +201,7 @@ async function allocate(
   await giveBack(parts, want, attacher, reserved.reserved, intentId);
   // The requested address is taken: the hint knows it now, and the refusal names the holder.
   if (requested.length > 0 && reserved.refusal.code === "POOL_FULL") return "again";
-  return reconsider(parts, want, reserved.refusal, deadlineMs);
+  return reconsider(parts, want, reserved.refusal, { namespace: attacher.owner.namespace, deadlineMs });
 }
 
 /** A refused attachment keeps nothing. */
@@ -212,11 +215,24 @@ async function giveBack(
   const { containerId, interface: interfaceName, network } = want;
   await parts.folder.write((ledger) => {
     for (const { address } of reserved) {
-      owe(ledger, { network, address, owner, containerId, interface: interfaceName, uncertain: false });
+      owe(ledger, {
+        network,
+        address,
+        owner,
+        containerId,
+        interface: interfaceName,
+        uncertain: false,
+        ended: true,
+      });
     }
     if (intentId !== null) ledger.sql.deleteIntent.run(intentId);
   });
   if (reserved.length > 0) parts.owed();
+}
+
+/** Of the owner: a claim is in its pod's namespace. */
+function namespaceOf({ claim, pod }: AttachWant): string {
+  return claim?.namespace ?? pod?.namespace ?? "";
 }
 
 function refused(refusal: Refusal): { kind: "refused"; refusal: Refusal } {

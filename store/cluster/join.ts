@@ -125,7 +125,15 @@ async function leave(
   const { containerId, interface: interfaceName, network } = want;
   await parts.folder.write((ledger) => {
     for (const { address } of addresses) {
-      owe(ledger, { network, address, owner, containerId, interface: interfaceName, uncertain: false });
+      owe(ledger, {
+        network,
+        address,
+        owner,
+        containerId,
+        interface: interfaceName,
+        uncertain: false,
+        ended: false,
+      });
     }
     for (const intent of ledger.sql.intentsOfContainer.all(containerId, interfaceName)) {
       if (intent.owner_uid === owner.uid) ledger.sql.deleteIntent.run(intent.id);

@@ -3,6 +3,7 @@ import { hasCooledDown } from "../../ipam/space/rest.ts";
 import { ApiAway } from "../../kube/kube-api.ts";
 import { type Clock, parseTime } from "../../platform/time.ts";
 import type { AttachWant } from "../allocations.ts";
+import { mayReturn } from "./allocations/allocation-object.ts";
 import { describeHolder } from "./allocations/owners.ts";
 import type { AttachParts } from "./parts/attach-parts.ts";
 import type { SlotsOutcome } from "./reserve.ts";
@@ -15,7 +16,7 @@ export async function reconsider(
   parts: Pick<AttachParts, "hint" | "client" | "follow"> & { readonly context: { readonly clock: Clock } },
   want: Pick<AttachWant, "network" | "definition">,
   refusal: Refusal,
-  deadlineMs: number,
+  { namespace, deadlineMs }: { readonly namespace: string; readonly deadlineMs: number },
 ): Promise<Extract<SlotsOutcome, { kind: "refused" }> | "again"> {
   const { hint, client } = parts;
   // The refused caller will retry: by then an address that another node releases must be known.
@@ -37,7 +38,7 @@ export async function reconsider(
   const cooling = status?.state === "Cooling";
   hint.note(want.network, address, spec.owner.uid, cooling, metadata.resourceVersion);
   const restedMs = (reading.serverMs ?? Number.NEGATIVE_INFINITY) - parseTime(status?.since ?? "");
-  if (cooling && hasCooledDown(want.definition, restedMs)) {
+  if (cooling && (hasCooledDown(want.definition, restedMs) || mayReturn(reading.object, { namespace }))) {
     hint.space(want.network).endRest(address);
     return "again";
   }

@@ -186,7 +186,7 @@ async function refusedOrAgain(
   refusal: Refusal,
   deadlineMs: number,
 ): Promise<ReserveOutcome | "again"> {
-  const outcome = await reconsider(parts, want, refusal, deadlineMs);
+  const outcome = await reconsider(parts, want, refusal, { namespace: want.owner.namespace, deadlineMs });
   return outcome === "again" ? outcome : { kind: "refused", refusal: outcome.refusal };
 }
 

@@ -8,7 +8,7 @@ import { describeRangeSet } from "../../ipam/space/range-set.ts";
 import { hasCooledDown } from "../../ipam/space/rest.ts";
 import { type Clock, parseTime } from "../../platform/time.ts";
 import type { AllocationClient, AllocationReading } from "./allocations/allocation-client.ts";
-import { type Holder, sameAllocationOwner } from "./allocations/allocation-object.ts";
+import { type Holder, mayReturn, sameAllocationOwner } from "./allocations/allocation-object.ts";
 import type { Hint } from "./allocations/hint.ts";
 import { hold, tooManyWriters } from "./allocations/hold.ts";
 import { succeedsHolder } from "./allocations/owners.ts";
@@ -76,6 +76,7 @@ class Search {
   readonly #reservation: Reservation;
   readonly #pool: Pool;
   readonly #moveCursor: boolean;
+  readonly #isRequested: boolean;
   readonly #candidates: Iterator<bigint>;
   #present: InterfaceAddress | null = null;
   #unmark: () => void = () => {};
@@ -86,6 +87,7 @@ class Search {
     this.#reservation = reservation;
     this.#pool = reservation.pools[slot.rangeSetIndex] as Pool;
     this.#moveCursor = slot.moveCursor;
+    this.#isRequested = slot.isRequested;
     this.#candidates = slot.candidates[Symbol.iterator]();
   }
 
@@ -218,6 +220,7 @@ class Search {
     return (
       rested ||
       this.#resting ||
+      (this.#isRequested && mayReturn(object, holder.owner)) ||
       sameAllocationOwner(owner, holder.owner) ||
       succeedsHolder(holder.owner, owner)
     );

@@ -5,7 +5,7 @@ import {
   type InterfaceAddress,
   parseInterfaceAddress,
 } from "../../ipam/space/cidr.ts";
-import type { AttachWant, EndReason } from "../allocations.ts";
+import { type AttachWant, CERTAIN_ENDS, type EndReason } from "../allocations.ts";
 import type { Attachment } from "../records.ts";
 import type { Transaction } from "./group-commit.ts";
 import type { Ledger } from "./ledger.ts";
@@ -56,6 +56,8 @@ export interface Owed {
   readonly interface: string;
   /** A write whose answer was lost may still arrive, so the address is checked again later. */
   readonly uncertain: boolean;
+  /** The container certainly runs no more, or was never answered. */
+  readonly ended: boolean;
 }
 
 export function owe(ledger: Ledger, owed: Owed): void {
@@ -69,6 +71,7 @@ export function owe(ledger: Ledger, owed: Owed): void {
     owed.containerId,
     owed.interface,
     owed.uncertain ? 1 : 0,
+    owed.ended ? 1 : 0,
   );
 }
 
@@ -83,6 +86,7 @@ export function abandonIntent(ledger: Ledger, row: IntentRow): void {
       containerId: row.container_id,
       interface: row.interface,
       uncertain: true,
+      ended: true,
     });
   }
   ledger.sql.deleteIntent.run(row.id);
@@ -135,7 +139,8 @@ export function endRow(
   for (const ip of ips) {
     const { address } = parseInterfaceAddress(ip.address);
     if (kept.has(formatAddress(address))) continue;
-    owe(ledger, { network, address, owner, containerId, interface: interfaceName, uncertain: false });
+    const ended = CERTAIN_ENDS.has(reason);
+    owe(ledger, { network, address, owner, containerId, interface: interfaceName, uncertain: false, ended });
   }
 }
 

@@ -173,7 +173,9 @@ const MIGRATIONS: readonly string[] = [
     owner_interface TEXT NOT NULL,
     container_id TEXT NOT NULL,
     interface TEXT NOT NULL,
-    again INTEGER NOT NULL DEFAULT 0
+    again INTEGER NOT NULL DEFAULT 0,
+    -- 1: the container certainly runs no more.
+    ended INTEGER NOT NULL
   ) STRICT;
 
   -- host-local's folders whose addresses were recorded: they are followed.

@@ -128,6 +128,8 @@ export interface OwedRow {
   readonly interface: string;
   /** 0: outstanding. 1: outstanding, and to be checked again. 2: sent, and to be checked again. */
   readonly again: 0 | 1 | 2;
+  /** 1: the container certainly runs no more. */
+  readonly ended: 0 | 1;
 }
 
 export interface NetworkRow {

@@ -236,6 +236,10 @@ export function prepareStatements(db: Database.Database) {
       `DELETE FROM history WHERE id IN
          (SELECT id FROM history WHERE id < ? AND until_ms IS NOT NULL ORDER BY id LIMIT ?)`,
     ),
+    /** How the latest period of an address ended; null: it goes on. */
+    lastEnd: get<[Buffer | Uint8Array, number], { ended_by: string | null }>(
+      "SELECT ended_by FROM history WHERE address = ? AND network_id = ? ORDER BY id DESC LIMIT 1",
+    ),
     historyOfAddress: get<[Buffer | Uint8Array, string | null, string | null, number, number], HistoryRow>(
       `SELECT history.*, networks.name AS network FROM history JOIN networks ON networks.id = history.network_id
        WHERE history.address = ? AND (? IS NULL OR networks.name = ?) AND history.id < ?
@@ -261,8 +265,8 @@ export function prepareStatements(db: Database.Database) {
       "SELECT * FROM intents WHERE owner_uid = ? AND owner_interface = ? AND network_id = ? ORDER BY id",
     ),
     insertOwed: run<unknown[]>(
-      `INSERT INTO outbox (id, network, address, owner_kind, owner_uid, owner_interface, container_id, interface, again)
-       VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+      `INSERT INTO outbox (id, network, address, owner_kind, owner_uid, owner_interface, container_id, interface, again, ended)
+       VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
     ),
     owedAfter: get<[number, number], OwedRow>("SELECT * FROM outbox WHERE id > ? ORDER BY id LIMIT ?"),
     owedCount: get<[], { n: number }>("SELECT count(*) AS n FROM outbox WHERE again = 0"),

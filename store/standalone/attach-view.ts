@@ -11,6 +11,7 @@ import type { NetworkDefinition } from "../../ipam/definition/network-definition
 import { describeOwner, OWNER_KINDS, type Owner, sameOwner } from "../../ipam/owner.ts";
 import { type Address, addressBytes } from "../../ipam/space/address.ts";
 import type { Pool } from "../../ipam/space/pool.ts";
+import { CERTAIN_ENDS } from "../allocations.ts";
 import { isOvertaken } from "../journal/attachment-journal.ts";
 import type { Transaction } from "../journal/group-commit.ts";
 import { allocationsOf, attachmentsOf } from "../journal/holdings.ts";
@@ -160,6 +161,25 @@ export class StandaloneView implements AttachView<JournalAttachment, StoredClaim
   holderOf(address: Address): string | null {
     const row = this.#allocation(address);
     return row === undefined ? null : describeOwner(ownerOf(row));
+  }
+
+  /** The history tells how the last holder ended. */
+  mayReturn(address: Address, owner: Owner): boolean {
+    const row = this.#allocation(address);
+    if (row?.state !== "Cooling" || row.owner_namespace !== owner.namespace) return false;
+    const reason = this.#ledger.sql.lastEnd.get(addressBytes(address), this.#space.id)?.ended_by;
+    return reason !== undefined && CERTAIN_ENDS.has(reason);
+  }
+
+  goneUsersOf(address: Address, owner: Owner): JournalAttachment[] {
+    const row = this.#allocation(address);
+    if (row?.state !== "Bound" || row.owner_namespace !== owner.namespace) return [];
+    const holder = ownerOf(row);
+    if (OWNER_KINDS[holder.kind].outlivesAttachments) return [];
+    const users = attachmentsOf(this.#ledger, holder)
+      .filter((one) => one.network_id === this.#space.id)
+      .map((one) => new JournalAttachment(one));
+    return users.every((one) => this.isGone(one)) ? users : [];
   }
 
   #allocation(address: Address): AllocationRow | undefined {

@@ -25,6 +25,8 @@ const GIVEN: [string, string[], string[]][] = [
   ["the families in the other order", ["fd10::77", "10.10.0.77"], ["10.10.0.77/24", "fd10::77/64"]],
   ["with the mask of the subnet", ["10.10.0.77/24", "fd10::77/64"], ["10.10.0.77/24", "fd10::77/64"]],
   ["in another spelling", ["FD10:0::0077"], ["10.10.0.4/24", "fd10::77/64"]],
+  ["one that its last holder gave back a moment ago", ["10.10.0.3"], ["10.10.0.3/24", "fd10::3/64"]],
+  ["the same of both families", ["10.10.0.3", "fd10::2"], ["10.10.0.3/24", "fd10::2/64"]],
   ["the same twice", ["10.10.0.77", "10.10.0.77/24"], ["10.10.0.77/24", "fd10::3/64"]],
   [
     "a reserved one: reserved subnets are for those who ask",
@@ -40,12 +42,6 @@ const GIVEN: [string, string[], string[]][] = [
 const REFUSED: [string, string[], number, string][] = [
   ["taken", ["10.10.0.2"], 120, "10.10.0.2 is held by container holder (eth0) on network {name}"],
   ["one free, one taken", ["10.10.0.77", "fd10::1"], 120, "fd10::1 is held by container holder (eth0)"],
-  [
-    "cooling",
-    ["10.10.0.3"],
-    11,
-    "10.10.0.3 of network {name} was released a short time ago and is still cooling down",
-  ],
   ["excluded", ["10.10.0.96"], 122, "10.10.0.96 is excluded in network {name}"],
   ["the gateway", ["10.10.0.1"], 122, "10.10.0.1 is excluded"],
   ["the network address", ["10.10.0.0"], 122, "10.10.0.0 is excluded"],

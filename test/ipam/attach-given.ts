@@ -41,6 +41,8 @@ export interface Given {
   readonly allocated?: readonly string[];
   /** Addresses that others gave back. */
   readonly cooling?: readonly string[];
+  /** The last holder of what cools has certainly ended. */
+  readonly mayReturn?: boolean;
 }
 
 /** One attachment, in short. */
@@ -157,6 +159,8 @@ export function viewOf(given: Given, unread: string[] = []): AttachView<Attachme
       fact("users", given.users === "unread" ? "unread" : (given.users?.map(userOf) ?? others.map(asUser))),
     isUserGone: () => given.usersGone ?? false,
     mayShare: () => fact("other user", given.mayShare ?? false),
+    mayReturn: () => given.mayReturn ?? false,
+    goneUsersOf: () => [],
     holderOf: () => "pod shop/b (eth0)",
   };
 }

@@ -366,7 +366,12 @@ table("new addresses", [
   [
     { requested: ["10.0.0.6"], cooling: ["10.0.0.6"] },
     "ADDRESS_COOLING by free space",
-    "somebody had it a moment ago",
+    "somebody had it a moment ago, and may still run",
+  ],
+  [
+    { requested: ["10.0.0.6"], cooling: ["10.0.0.6"], mayReturn: true },
+    "allocate 10.0.0.6",
+    "whoever had it a moment ago has certainly ended",
   ],
   [{ requested: ["10.9.0.6"] }, "ADDRESS_OUTSIDE by free space", "the network has no such address"],
   [{ requested: ["10.0.0.7"] }, "ADDRESS_EXCLUDED by free space", "nobody may have it"],

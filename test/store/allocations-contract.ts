@@ -166,6 +166,35 @@ export function describeAllocations(name: string, create: () => Promise<Subject>
       expect(said(await allocations.attach(want("a", { requested: ["10.0.0.6"] })))).toBe("REQUEST_MISMATCH");
     });
 
+    test("a requested address is given at once when its last holder was deleted, in any number of turns", async () => {
+      const { allocations } = await subject();
+      const ipam = { subnets: "10.0.0.0/29,fd00::/125" };
+      for (const name of ["a", "b", "c"]) {
+        const asked = want(name, { ipam, requested: ["10.0.0.5", "fd00::5"] });
+        expect(said(await allocations.attach(asked))).toBe("10.0.0.5/29 fd00::5/125");
+        await allocations.detach(detachWant(name));
+      }
+      expect(said(await allocations.attach(want("d", { ipam })))).not.toContain("10.0.0.5/29");
+    });
+
+    test("of many that ask at once for an address that was given back, one gets it", async () => {
+      const { allocations } = await subject();
+      await allocations.attach(want("a", { requested: ["10.0.0.5"] }));
+      await allocations.detach(detachWant("a"));
+      const asked = ["b", "c", "d", "e"].map((name) => want(name, { requested: ["10.0.0.5"] }));
+      const answers = (await Promise.all(asked.map((one) => allocations.attach(one)))).map(said);
+      expect(answers.toSorted()).toEqual(["10.0.0.5/29", ...Array(3).fill("ADDRESS_TAKEN")]);
+    });
+
+    test("an address that a pod gave back is given at once in its namespace only", async () => {
+      const { allocations } = await subject();
+      const requested = ["10.0.0.5"];
+      await allocations.attach(want("a", { pod: "web", requested }));
+      await allocations.detach(detachWant("a"));
+      expect(said(await allocations.attach(want("b", { requested })))).toBe("ADDRESS_COOLING");
+      expect(said(await allocations.attach(want("c", { pod: "web-2", requested })))).toBe("10.0.0.5/29");
+    });
+
     test("networks with the same addresses are independent of each other", async () => {
       const { allocations } = await subject();
       expect(said(await allocations.attach(want("a")))).toBe("10.0.0.1/29");

@@ -171,9 +171,15 @@ export class MemoryAllocations implements Allocations {
       seed: owner.kind === "claim" ? owner.uid : null,
       nowMs,
       holderOf: (address) => this.#state.holderOf(want.network, address),
+      mayReturn: (address, state) =>
+        state === "cooling"
+          ? this.#state.mayReturn(want.network, address, owner)
+          : this.#state.goneUsersOf(want.network, address, owner).length > 0,
     });
     if (decision.kind === "refuse") return decision.refusal;
     if (decision.kind === "reuse") return decision.addresses;
+    for (const { address } of want.requested)
+      for (const one of this.#state.goneUsersOf(want.network, address, owner)) this.#state.end(one, owner);
     return decision.slots.map(({ rangeSetIndex, candidates, moveCursor }) => {
       const pool = pools[rangeSetIndex] as Pool;
       const [value] = candidates;

@@ -14,6 +14,8 @@ export interface Held extends InterfaceAddress {
   readonly network: string;
   readonly owner: Owner;
   readonly state: "Bound" | "Cooling";
+  /** Its last container was ended by a DEL, or its namespace is gone. */
+  readonly ended?: boolean;
 }
 
 interface MemoryClaim {
@@ -58,6 +60,23 @@ export class MemoryState {
       adopted: false,
       former: passing.includes(one),
     }));
+  }
+
+  /** Whether an address may go to an owner that asks for it by name, although it cools down. */
+  mayReturn(network: string, address: Address, owner: Owner): boolean {
+    const found = this.held.find((one) => one.network === network && sameAddress(one.address, address));
+    return found?.ended === true && found.owner.namespace === owner.namespace;
+  }
+
+  /** The attachments of a container or pod that holds an address, when all of them are gone without a DEL. */
+  goneUsersOf(network: string, address: Address, owner: Owner): Attachment[] {
+    const found = this.held.find((one) => one.network === network && sameAddress(one.address, address));
+    if (found?.state !== "Bound" || found.owner.kind === "claim") return [];
+    if (found.owner.namespace !== owner.namespace) return [];
+    const users = this.attachments.filter(
+      (one) => one.network === network && sameOwner(one.owner, found.owner),
+    );
+    return users.every(({ netns }) => this.context.namespaceGone(netns)) ? users : [];
   }
 
   /** Whom to name for an address. */
@@ -106,29 +125,29 @@ export class MemoryState {
     return attachment;
   }
 
-  end(attachment: Attachment, keep: Owner | null): void {
+  end(attachment: Attachment, keep: Owner | null, ended = true): void {
     this.attachments = this.attachments.filter((one) => one !== attachment);
     if (keep && sameOwner(keep, attachment.owner)) return;
-    this.forgetUnused(attachment.owner, attachment.network);
+    this.forgetUnused(attachment.owner, attachment.network, ended);
   }
 
   /** Releases what an owner holds once nothing is attached with it; a claim only when it is deleted besides. */
-  forgetUnused(owner: Owner, network: string): void {
+  forgetUnused(owner: Owner, network: string, ended = true): void {
     if (this.attachments.some((one) => one.network === network && sameOwner(one.owner, owner))) return;
     const claim = this.claims.find((one) => sameOwner(one.owner, owner));
     if (claim && !claim.deleted) return;
     if (claim) this.claims.splice(this.claims.indexOf(claim), 1);
     const bound = this.heldBy(owner, network).filter((one) => one.state === "Bound");
-    for (const one of bound) this.release(one);
+    for (const one of bound) this.release(one, ended);
   }
 
-  release(one: Held): void {
+  release(one: Held, ended = false): void {
     const space = this.#spaces.get(one.network) as NetworkSpace;
     const nowMs = this.context.clock.monotonicMs();
     const endMs = cooldownEndMs(space.definition, nowMs);
     space.release(one.address, endMs, nowMs);
     this.held = this.held.filter((other) => other !== one);
-    if (endMs > nowMs) this.held.push({ ...one, state: "Cooling" });
+    if (endMs > nowMs) this.held.push({ ...one, state: "Cooling", ended });
   }
 
   view(held: Held): AllocationView {

@@ -101,8 +101,31 @@ export function withoutAttachments(object: IPAllocation, keys: readonly string[]
   return { ...object, status: { ...object.status, attachments: Object.fromEntries(left), node } };
 }
 
+/** As withoutAttachments; the node of the last one stays where its container may still run. */
+export function pruned(object: IPAllocation, keys: readonly string[], ended = false): IPAllocation {
+  const left = withoutAttachments(object, keys);
+  if (ended || Object.keys(left.status?.attachments ?? {}).length > 0) return left;
+  return { ...left, status: { ...left.status, node: object.status?.node ?? "" } };
+}
+
+/** Whether no container is attached any more, and each one that was has certainly ended. */
+export function allEnded({ spec, status }: IPAllocation): boolean {
+  const count = Object.keys(status?.attachments ?? {}).length;
+  return count === 0 && (status?.node ?? "") === "" && spec.adopted !== true;
+}
+
+/** Whether a request for the very address need not wait for the end of its cool-down. See docs/decisions/0058. */
+export function mayReturn({ metadata, spec, status }: IPAllocation, owner: { namespace?: string }): boolean {
+  return (
+    status?.state === "Cooling" &&
+    status.holderEnded === true &&
+    metadata.deletionTimestamp === undefined &&
+    (spec.owner.namespace ?? "") === (owner.namespace ?? "")
+  );
+}
+
 /** Bound → Cooling in one write. The object still names the former owner, who may take the address back. */
-export function cooled(object: IPAllocation, time: string): object {
+export function cooled(object: IPAllocation, time: string, holderEnded = false): object {
   const { metadata } = object;
   return {
     ...object,
@@ -111,7 +134,10 @@ export function cooled(object: IPAllocation, time: string): object {
       labels: { ...metadata.labels, [LABEL_STATE]: "Cooling" },
       finalizers: foreignFinalizers(object),
     },
-    status: { state: "Cooling", since: time, attachments: {}, node: "" },
+    status: {
+      ...{ state: "Cooling", since: time, attachments: {}, node: "" },
+      ...(holderEnded ? { holderEnded } : {}),
+    },
   };
 }
 

@@ -1,7 +1,7 @@
 import type { IPAllocation } from "../../../kube/objects.ts";
 import { isoTime } from "../../../platform/time.ts";
 import type { AllocationClient, AllocationReading } from "./allocation-client.ts";
-import { cooled, sameAllocationOwner, withNode, withoutAttachments } from "./allocation-object.ts";
+import { cooled, pruned, sameAllocationOwner, withNode } from "./allocation-object.ts";
 import { ATTEMPTS_MAX } from "./hold.ts";
 
 /** The allocation that is meant. One of another owner, or one created again since, is left alone. */
@@ -13,10 +13,17 @@ export interface Meant {
 
 /** The change to an allocation that was read. */
 export type Change<W> =
-  /** It is released and cools down: since `since`, RFC 3339, or by default since now. */
-  | { readonly kind: "cool"; readonly since?: string | undefined }
-  /** These attachments are removed; the allocation stays. */
-  | { readonly kind: "prune"; readonly keys: readonly string[] }
+  /**
+   * It is released and cools down: since `since`, RFC 3339, or by default since now. `holderEnded`: its containers
+   * certainly run no more.
+   */
+  | {
+      readonly kind: "cool";
+      readonly since?: string | undefined;
+      readonly holderEnded?: boolean | undefined;
+    }
+  /** These attachments are removed; the allocation stays. `ended`: their containers certainly run no more. */
+  | { readonly kind: "prune"; readonly keys: readonly string[]; readonly ended?: boolean }
   /** The node is recorded; the allocation stays. */
   | { readonly kind: "record"; readonly node: string }
   /** The cool-down is over. */
@@ -74,10 +81,10 @@ function write<W>(
     case "cool": {
       // The server's clock, against which allocators measure the cool-down.
       const since = change.since ?? isoTime(serverMs ?? client.clock.wallMs());
-      return client.replace(cooled(object, since), deadlineMs);
+      return client.replace(cooled(object, since, change.holderEnded), deadlineMs);
     }
     case "prune":
-      return client.replace(withoutAttachments(object, change.keys), deadlineMs);
+      return client.replace(pruned(object, change.keys, change.ended), deadlineMs);
     case "record":
       return client.replace(withNode(object, change.node), deadlineMs);
     case "delete":

@@ -34,6 +34,7 @@ export async function recordAttachment(
           containerId: intent.container_id,
           interface: intent.interface,
           uncertain: true,
+          ended: true,
         });
       }
       ledger.sql.deleteIntent.run(intent.id);
@@ -41,7 +42,15 @@ export async function recordAttachment(
     if (overtaken) {
       mayOwe = true;
       for (const { address } of addresses) {
-        owe(ledger, { network, address, owner, containerId, interface: interfaceName, uncertain: false });
+        owe(ledger, {
+          network,
+          address,
+          owner,
+          containerId,
+          interface: interfaceName,
+          uncertain: false,
+          ended: true,
+        });
       }
       return { kind: "refused", refusal: supersededBy(want, "a later DEL") };
     }

@@ -251,6 +251,6 @@ function changeFor(object: IPAllocation, row: OwedRow): Change<"told"> {
       : [],
   );
   if (!OWNER_KINDS[row.owner_kind].outlivesAttachments && attachments.length === keys.length)
-    return { kind: "cool" };
-  return keys.length === 0 ? { kind: "leave", why: "told" } : { kind: "prune", keys };
+    return { kind: "cool", holderEnded: row.ended === 1 && keys.every((key) => key === own) };
+  return keys.length === 0 ? { kind: "leave", why: "told" } : { kind: "prune", keys, ended: row.ended === 1 };
 }

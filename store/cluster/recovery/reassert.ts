@@ -237,6 +237,7 @@ async function reassertOne(
       containerId,
       interface: interfaceName,
       uncertain: false,
+      ended: true,
     }),
   );
   parts.owed();

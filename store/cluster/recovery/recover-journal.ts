@@ -248,7 +248,15 @@ function oweAll(ledger: Ledger, { attachment, object, addresses }: FoundAttachme
   const owner = fromAllocationOwner(object.spec.owner);
   for (const { address } of addresses) {
     const { network } = object.spec;
-    owe(ledger, { network, address, owner, containerId, interface: interfaceName, uncertain: false });
+    owe(ledger, {
+      network,
+      address,
+      owner,
+      containerId,
+      interface: interfaceName,
+      uncertain: false,
+      ended: false,
+    });
   }
   return addresses.length;
 }

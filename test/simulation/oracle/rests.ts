@@ -20,6 +20,8 @@ interface Released {
   readonly atMs: number;
   /** As it says itself, by the server's clock. */
   readonly sinceMs: number;
+  /** Its last holder certainly runs no more: whoever asks for it by name in its namespace gets it at once. */
+  readonly mayReturn: boolean;
 }
 
 interface RestsParts {
@@ -71,6 +73,7 @@ export class Rests {
         held: before,
         atMs: nowMs,
         sinceMs: Number.isNaN(sinceMs) ? nowMs : sinceMs,
+        mayReturn: after.object.status?.holderEnded === true,
       });
     }
     if (!after?.isBound || before?.isBound) return;
@@ -89,8 +92,9 @@ export class Rests {
     );
   }
 
-  #checkSoon({ held, atMs, sinceMs }: Released, after: Held, nowMs: number): void {
+  #checkSoon({ held, atMs, sinceMs, mayReturn }: Released, after: Held, nowMs: number): void {
     const { network, owner } = after;
+    if (mayReturn && held.owner.namespace === owner.namespace && this.#asksFor(after)) return;
     // A machine's address passes on to the next object of its name; import and adoption take what is in use.
     if (owner.kind !== "Pod" && owner.kind !== "IPAMClaim") return;
     if (Object.keys(after.object.status?.attachments ?? {}).length === 0) return;
@@ -103,6 +107,15 @@ export class Rests {
       "given-too-soon",
       `${after.address} of network ${network} was given to ${describeOwner(owner)} ${restedMs.toFixed(0)} ms after ${describeOwner(held.owner)} had given it back`,
     );
+  }
+
+  /** Its pod names the address. */
+  #asksFor({ address, object }: Held): boolean {
+    const pods = Object.values<PlainObject>(object.status?.attachments ?? {}).map(({ pod }) => pod);
+    return pods.some((pod) => {
+      const annotations = pod === undefined ? {} : (this.#pods.find(pod)?.metadata.annotations ?? {});
+      return JSON.stringify(annotations).includes(address.split("/")[0] ?? address);
+    });
   }
 
   /** Of its only definition; 0: it cannot be read, or people do not agree. ms. */

@@ -1,11 +1,13 @@
 import type { CniWireRequest } from "../cni-shim/wire.ts";
+import { isGiven } from "../ipam/definition/definition-keys.ts";
 import { RefusalError, refuse } from "../ipam/refusals.ts";
 import { stampOfLive } from "../platform/boot-id.ts";
 import { namespaceState } from "../platform/namespaces.ts";
 import type { CniContext } from "./context.ts";
 import { readConfig } from "./request.ts";
 
-const KEY = "cni.dev/valid-attachments";
+/** The specification's two names for the list: libcni writes the first, the section about GC the second. */
+const KEYS = ["cni.dev/valid-attachments", "cni.dev/attachments"] as const;
 
 /**
  * GC: ends this node's attachments of the named network that the runtime does not list and whose network namespace is
@@ -24,7 +26,7 @@ export async function cniGc(context: CniContext, wire: CniWireRequest): Promise<
       }),
     );
   }
-  const valid = readValid(conf[KEY]);
+  const valid = readValid(conf);
   const stamp = stampOfLive(context.machine, wire);
   for (const attachment of context.store.attachmentsOfNetwork(network)) {
     if (valid.has(`${attachment.containerId}/${attachment.interface}`)) continue;
@@ -40,19 +42,23 @@ export async function cniGc(context: CniContext, wire: CniWireRequest): Promise<
   }
 }
 
-function readValid(list: unknown): Set<string> {
-  if (list === undefined || list === null) throw new RefusalError(refuse("GC_LIST_MISSING", {}));
-  const wanted = 'expected a list of {"containerID": …, "ifname": …}';
-  if (!Array.isArray(list)) invalid(list, wanted);
-  return new Set(
-    list.map((one: unknown) => {
-      const { containerID, ifname } = (one ?? {}) as { containerID?: unknown; ifname?: unknown };
-      if (typeof containerID !== "string" || typeof ifname !== "string") invalid(one, wanted);
-      return `${containerID}/${ifname}`;
-    }),
-  );
+/** Of two lists, what either of them names is valid. */
+function readValid(conf: Readonly<Record<string, unknown>>): Set<string> {
+  const given = KEYS.filter((key) => isGiven(conf[key]));
+  if (given.length === 0) throw new RefusalError(refuse("GC_LIST_MISSING", {}));
+  return new Set(given.flatMap((key) => readList(key, conf[key])));
 }
 
-function invalid(value: unknown, remedy: string): never {
-  throw new RefusalError(refuse("CONFIG_INVALID", { key: KEY, value: JSON.stringify(value), remedy }));
+function readList(key: string, list: unknown): string[] {
+  const wanted = 'expected a list of {"containerID": …, "ifname": …}';
+  if (!Array.isArray(list)) invalid(key, list, wanted);
+  return list.map((one: unknown) => {
+    const { containerID, ifname } = (one ?? {}) as { containerID?: unknown; ifname?: unknown };
+    if (typeof containerID !== "string" || typeof ifname !== "string") invalid(key, one, wanted);
+    return `${containerID}/${ifname}`;
+  });
+}
+
+function invalid(key: string, value: unknown, remedy: string): never {
+  throw new RefusalError(refuse("CONFIG_INVALID", { key, value: JSON.stringify(value), remedy }));
 }

@@ -74,7 +74,7 @@ export const REFUSALS = {
   },
   GC_LIST_MISSING: {
     cniCode: 7,
-    say: "GC came without cni.dev/valid-attachments",
+    say: "GC came without cni.dev/valid-attachments and cni.dev/attachments",
     hint: "an empty list would end every attachment of the network, so it must be given explicitly; check the runtime",
   },
   NOT_READY: {

@@ -55,6 +55,28 @@ describe("GC ends", () => {
     expect(await held(daemon, "blue")).toEqual(["10.10.0.1/24 Cooling container c1 (eth0)"]);
   });
 
+  test("by a list under either of the specification's names, and keeps what one of two lists names", async ({
+    daemon,
+  }) => {
+    const call = (lists: object) =>
+      daemon.cni("GC", "", {
+        config: { ...network("blue", {}, { cniVersion: "1.1.0" }), ...lists },
+        ifname: "",
+        netns: "",
+      });
+    for (const id of ["c1", "c2", "c3"]) await daemon.cni("ADD", id);
+    expectDone(await call({ "cni.dev/attachments": listed("c1", "c2") }));
+    expectDone(
+      await call({ "cni.dev/attachments": listed("c1"), "cni.dev/valid-attachments": listed("c2") }),
+    );
+    expect(await held(daemon, "blue")).toEqual([
+      "10.10.0.1/24 Bound container c1 (eth0)",
+      "10.10.0.2/24 Bound container c2 (eth0)",
+      "10.10.0.3/24 Cooling container c3 (eth0)",
+    ]);
+    expect(errorOf(await call({ "cni.dev/attachments": "c1" })).msg).toContain('cni.dev/attachments is "c1"');
+  });
+
   test("nothing that began after it, such as an ADD that overtook it", async ({ daemon }) => {
     const config = { name: "blue", cniVersion: "1.1.0", "cni.dev/valid-attachments": [] };
     await send(daemon, "ADD", { bootUs: T + 10 });
@@ -105,8 +127,8 @@ describe("GC keeps", () => {
 
 describe("GC refuses", () => {
   const FAULTY: [string, unknown, string][] = [
-    ["no list", undefined, "GC came without cni.dev/valid-attachments"],
-    ["null for a list", null, "GC came without cni.dev/valid-attachments"],
+    ["no list", undefined, "GC came without cni.dev/valid-attachments and cni.dev/attachments"],
+    ["null for a list", null, "GC came without cni.dev/valid-attachments and cni.dev/attachments"],
     ["a text", "c1", 'cni.dev/valid-attachments is "c1"'],
     ["an object", { containerID: "c1" }, 'cni.dev/valid-attachments is {"containerID":"c1"}'],
     ["a list of texts", ["c1"], 'cni.dev/valid-attachments is "c1"'],

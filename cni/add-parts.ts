@@ -6,7 +6,6 @@ import type { NetworkDefinition } from "../ipam/definition/network-definition.ts
 import { RefusalError, refuse } from "../ipam/refusals.ts";
 import { formatAddress } from "../ipam/space/address.ts";
 import { stampOfLive } from "../platform/boot-id.ts";
-import { identifyNamespace } from "../platform/namespaces.ts";
 import type { AttachOutcome, AttachWant } from "../store/allocations.ts";
 import type { CniContext } from "./context.ts";
 import { networkNameOf, type PluginConfig } from "./request.ts";
@@ -27,7 +26,7 @@ export function wantOf(
     containerId: wire.containerId,
     interface: wire.ifname,
     stamp: stampOfLive(context.machine, wire),
-    netns: identifyNamespace(context.machine.namespaceIdAt, wire.netns, wire.netnsId),
+    netns: context.namespaces.identify(wire.netns, wire.netnsId),
     bridgeIsGateway: isBridgeGateway(config.conf),
     onePerFamily: config.cniVersion === "0.1.0" || config.cniVersion === "0.2.0",
   };

@@ -5,6 +5,7 @@ import type { Refusal, RefusalCode } from "../ipam/refusals.ts";
 import type { BootAgreement } from "../platform/boot-id.ts";
 import type { Log } from "../platform/log.ts";
 import type { Machine } from "../platform/machine.ts";
+import type { Namespaces } from "../platform/namespaces.ts";
 import type { ResolverFiles } from "../platform/resolv-conf.ts";
 import type { Clock } from "../platform/time.ts";
 import type { WarnOnce } from "../platform/warn-once.ts";
@@ -42,6 +43,7 @@ export interface CniContext {
   readonly log: Log;
   readonly warnings: WarnOnce;
   readonly machine: Machine;
+  readonly namespaces: Namespaces;
   readonly bootAgreement: BootAgreement;
   readonly addDeadlineMs: number;
   readonly ports: PortService;

@@ -2,7 +2,6 @@ import type { CniWireRequest } from "../cni-shim/wire.ts";
 import { isGiven } from "../ipam/definition/definition-keys.ts";
 import { RefusalError, refuse } from "../ipam/refusals.ts";
 import { stampOfLive } from "../platform/boot-id.ts";
-import { namespaceState } from "../platform/namespaces.ts";
 import type { CniContext } from "./context.ts";
 import { readConfig } from "./request.ts";
 
@@ -30,7 +29,7 @@ export async function cniGc(context: CniContext, wire: CniWireRequest): Promise<
   const stamp = stampOfLive(context.machine, wire);
   for (const attachment of context.store.attachmentsOfNetwork(network)) {
     if (valid.has(`${attachment.containerId}/${attachment.interface}`)) continue;
-    const state = namespaceState(context.machine.namespaceIdAt, attachment.netns);
+    const state = context.namespaces.stateOf(attachment.netns);
     if (state !== "gone" && state !== "never-there") continue;
     if (context.cluster !== null && !(await context.cluster.podHasEnded(attachment.pod))) continue;
     if (await context.store.endAttachment(attachment, "GC", stamp)) {

@@ -13,7 +13,7 @@ import { BootAgreement } from "../platform/boot-id.ts";
 import { ensureFolder } from "../platform/files.ts";
 import type { Log } from "../platform/log.ts";
 import type { Machine } from "../platform/machine.ts";
-import { namespaceState } from "../platform/namespaces.ts";
+import { Namespaces } from "../platform/namespaces.ts";
 import { logFailure, PeriodicTask } from "../platform/periodic-task.ts";
 import { ResolverFiles } from "../platform/resolv-conf.ts";
 import type { Clock } from "../platform/time.ts";
@@ -77,6 +77,7 @@ export class NodeCore {
     const { machine, clock, log } = around;
     ensureFolder(settings.state, "state");
     makePrivate(stateFolder(settings), log);
+    const namespaces = new Namespaces(machine, clock);
     const context: NodeContext = {
       clock,
       node: settings.node,
@@ -84,11 +85,11 @@ export class NodeCore {
       bootTimeUs: () => machine.bootTimeUs(),
       hostLocalDirs: settings.hostLocalDirs,
       bootRecord: `${settings.socket}.state`,
-      namespaceGone: (netns) => namespaceState(machine.namespaceIdAt, netns) === "gone",
-      namespaceAlive: (netns) => namespaceState(machine.namespaceIdAt, netns) === "alive",
+      namespaceGone: (netns) => namespaces.stateOf(netns) === "gone",
+      namespaceAlive: (netns) => namespaces.stateOf(netns) === "alive",
       killPoint: machine.killPoint,
     };
-    if (settings.kubernetes === null) return new NodeCore(settings, around, context, null);
+    if (settings.kubernetes === null) return new NodeCore(settings, around, { context, namespaces }, null);
     // Read only where there is a cluster: its packages take memory and time.
     const { ClusterNode } = await import("./cluster-node.ts");
     const connect = around.connect ?? (await import("../kube/http/http-kube-api.ts")).connectOverHttp;
@@ -105,13 +106,13 @@ export class NodeCore {
       onRequest: (verb, status, ms) => requests.observe(verb, status, ms),
       connect,
     });
-    return new NodeCore(settings, around, context, { cluster, requests });
+    return new NodeCore(settings, around, { context, namespaces }, { cluster, requests });
   }
 
   private constructor(
     settings: DaemonSettings,
     { machine, log, clock, version }: NodeSurroundings,
-    context: NodeContext,
+    { context, namespaces }: { readonly context: NodeContext; readonly namespaces: Namespaces },
     kubernetes: { readonly cluster: ClusterNode; readonly requests: ApiRequestMetrics } | null,
   ) {
     this.#settings = settings;
@@ -153,6 +154,7 @@ export class NodeCore {
       log,
       warnings: new WarnOnce(log),
       machine,
+      namespaces,
       bootAgreement,
       addDeadlineMs: settings.addDeadlineMs,
       ports: this.ports,
@@ -167,6 +169,7 @@ export class NodeCore {
       clock,
       log,
       machine,
+      namespaces,
       graceSeconds: settings.witnessGraceSeconds,
       podState: kubernetes === null ? null : (pod, alone) => kubernetes.cluster.podState(pod, alone),
       isSettled: () => (this.#settlement?.pending ?? null) === null,

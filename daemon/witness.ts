@@ -1,6 +1,6 @@
 import type { Log } from "../platform/log.ts";
 import type { Machine } from "../platform/machine.ts";
-import { type NamespaceState, namespaceState } from "../platform/namespaces.ts";
+import type { NamespaceState, Namespaces } from "../platform/namespaces.ts";
 import { type Clock, nextTurn } from "../platform/time.ts";
 import type { EndReason } from "../store/allocations.ts";
 import type { PodState } from "../store/cluster/parts/claim-access.ts";
@@ -22,7 +22,8 @@ type ReadPodState = (pod: PodIdentity | null, alone: boolean) => Promise<PodStat
  */
 export class Witness {
   readonly #store: Pick<NodeAttachments, "attachmentsAfter" | "endAttachment">;
-  readonly #machine: Pick<Machine, "bootId" | "namespaceIdAt">;
+  readonly #machine: Pick<Machine, "bootId">;
+  readonly #namespaces: Pick<Namespaces, "stateOf">;
   readonly #podState: ReadPodState | null;
   readonly #isSettled: () => boolean;
   readonly #clock: Clock;
@@ -35,7 +36,8 @@ export class Witness {
     readonly store: Pick<NodeAttachments, "attachmentsAfter" | "endAttachment">;
     readonly clock: Clock;
     readonly log: Log;
-    readonly machine: Pick<Machine, "bootId" | "namespaceIdAt">;
+    readonly machine: Pick<Machine, "bootId">;
+    readonly namespaces: Pick<Namespaces, "stateOf">;
     readonly graceSeconds: number;
     /** "living" also where nobody can tell; null: nothing here tells of pods. */
     readonly podState: ReadPodState | null;
@@ -46,6 +48,7 @@ export class Witness {
     this.#clock = parts.clock;
     this.#log = parts.log;
     this.#machine = parts.machine;
+    this.#namespaces = parts.namespaces;
     this.#podState = parts.podState;
     this.#isSettled = () => parts.isSettled();
     this.#graceMs = parts.graceSeconds * 1_000;
@@ -97,7 +100,7 @@ export class Witness {
   }
 
   #stateOf({ netns }: Attachment): NamespaceState {
-    return namespaceState(this.#machine.namespaceIdAt, netns);
+    return this.#namespaces.stateOf(netns);
   }
 
   async #hasEnded(attachment: Attachment): Promise<boolean> {

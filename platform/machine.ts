@@ -1,16 +1,14 @@
 import { readFileSync } from "node:fs";
 import { readBootId } from "./boot-id.ts";
 import { armKillPoint, type PassKillPoint } from "./kill-point.ts";
-import { namespaceIdAt } from "./namespaces.ts";
+import { type NamespaceSight, namespaceIdAt, namespacesInUse } from "./namespaces.ts";
 
 /** What a daemon sees of the machine it runs on: its boot, and the network namespaces of its containers. A port. */
-export interface Machine {
+export interface Machine extends NamespaceSight {
   /** The present boot. */
   readonly bootId: string;
   /** Microseconds since boot, as the stamps of the plugin binary count them (CLOCK_BOOTTIME). */
   bootTimeUs(): number;
-  /** See namespaceIdAt. */
-  readonly namespaceIdAt: (path: string) => string | null;
   /** For tests of crashes. */
   readonly killPoint: PassKillPoint;
 }
@@ -21,6 +19,7 @@ export function thisMachine(bootIdFile: string): Machine {
     bootId: readBootId(bootIdFile),
     bootTimeUs,
     namespaceIdAt,
+    namespacesInUse,
     killPoint: armKillPoint(process.env.HOLDFAST_KILL_POINT),
   };
 }

@@ -2,6 +2,7 @@
 import { expect, test } from "vitest";
 import { Witness } from "../../daemon/witness.ts";
 import { makeLog } from "../../platform/log.ts";
+import { Namespaces } from "../../platform/namespaces.ts";
 import { VirtualTime } from "../../platform/virtual-time.ts";
 import type { PodState } from "../../store/cluster/parts/claim-access.ts";
 import type { Attachment } from "../../store/records.ts";
@@ -38,7 +39,11 @@ class Watched {
       },
       clock: this.#clock,
       log: makeLog("silent", this.#clock),
-      machine: { bootId: "boot-1", namespaceIdAt: () => idThere },
+      machine: { bootId: "boot-1" },
+      namespaces: new Namespaces(
+        { namespaceIdAt: () => idThere, namespacesInUse: () => new Set() },
+        this.#clock,
+      ),
       graceSeconds: GRACE_S,
       podState: isKubernetes ? (_, alone) => this.#askedFor(alone) : null,
       isSettled: () => this.isSettled,

@@ -147,6 +147,7 @@ export class DaemonProcess implements RunningDaemon {
           bootId: this.#around.bootId,
           bootTimeUs: () => this.#around.clock.bootUs(),
           namespaceIdAt: this.#around.namespaceIdAt,
+          namespacesInUse: () => new Set(),
           killPoint: (point) => {
             if (!this.clock.isDead) this.#around.passed(point);
           },

@@ -8,7 +8,7 @@ import { type Environment, type Given, loadSettings } from "../platform/settings
 import { CONFIG, PROCESSES } from "../platform/settings/processes.ts";
 import type { SettingsError } from "../platform/settings/refused.ts";
 import type { ValuesOf } from "../platform/settings/setting.ts";
-import type { HostLocalDirs } from "../store/host-local/takeover.ts";
+import type { HostLocalDirs } from "../store/host-local/data-dir.ts";
 
 const { configFile, settings } = PROCESSES.daemon;
 

@@ -80,7 +80,7 @@ export const REFUSALS = {
   NOT_READY: {
     cniCode: 11,
     say: "holdfast is not ready: {reason}",
-    hint: "try again when GET /readyz on the socket answers 200 (a kubelet does so by itself)",
+    hint: "try again when that is over (holdfast wait, or GET /readyz on the socket, says when the daemon is ready); a kubelet does so by itself",
   },
   NETWORK_RECOVERING: {
     cniCode: 11,

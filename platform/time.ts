@@ -111,6 +111,14 @@ export function nextTurn(clock: Clock): Promise<void> {
   });
 }
 
+/** The outcome of work, or an error at an instant of the clock, ms; the work goes on then, and nobody hears of it. */
+export function within<T>(clock: Clock, work: Promise<T>, deadlineMs: number, late: () => Error): Promise<T> {
+  return new Promise((resolve, reject) => {
+    const timer = clock.timer(deadlineMs - clock.monotonicMs(), () => reject(late()));
+    work.then(resolve, reject).finally(() => timer.cancel());
+  });
+}
+
 /** Aborts `ms` from now, with a TimeoutError; keeps no process for it. */
 export function timeoutSignal(clock: Clock, ms: number): AbortSignal {
   const controller = new AbortController();

@@ -2,7 +2,7 @@ import type { PassKillPoint } from "../platform/kill-point.ts";
 import type { Log } from "../platform/log.ts";
 import type { NamespaceIdentity } from "../platform/namespaces.ts";
 import type { Clock } from "../platform/time.ts";
-import type { HostLocalDirs } from "./host-local/takeover.ts";
+import type { HostLocalDirs } from "./host-local/data-dir.ts";
 
 /** What a store needs to know of the node it runs on. */
 export interface NodeContext {

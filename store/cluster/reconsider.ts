@@ -1,7 +1,7 @@
 import { type Refusal, refuse } from "../../ipam/refusals.ts";
 import { hasCooledDown } from "../../ipam/space/rest.ts";
 import { ApiAway } from "../../kube/kube-api.ts";
-import { type Clock, parseTime } from "../../platform/time.ts";
+import { type Clock, parseTime, within } from "../../platform/time.ts";
 import type { AttachWant } from "../allocations.ts";
 import { mayReturn } from "./allocations/allocation-object.ts";
 import { describeHolder } from "./allocations/owners.ts";
@@ -22,7 +22,8 @@ export async function reconsider(
   // The refused caller will retry: by then an address that another node releases must be known.
   if (refusal.code === "POOL_FULL") parts.follow(want.network);
   if (refusal.code === "POOL_FULL" && hint.ageMs > FULL_HINT_AGE_MS_MAX) {
-    await within(parts.context.clock, hint.refresh(), deadlineMs);
+    const late = () => new ApiAway("the picture of the network was not renewed in time");
+    await within(parts.context.clock, hint.refresh(), deadlineMs, late);
     return "again";
   }
   if (refusal.code !== "ADDRESS_TAKEN" && refusal.code !== "ADDRESS_COOLING") {
@@ -46,12 +47,4 @@ export async function reconsider(
   const holder = describeHolder(spec.owner);
   const taken = refuse("ADDRESS_TAKEN", { address, network: want.network, holder });
   return { kind: "refused", refusal: taken, reserved: [] };
-}
-
-function within<T>(clock: Clock, work: Promise<T>, deadlineMs: number): Promise<T> {
-  return new Promise((resolve, reject) => {
-    const away = new ApiAway("the picture of the network was not renewed in time");
-    const timer = clock.timer(deadlineMs - clock.monotonicMs(), () => reject(away));
-    work.then(resolve, reject).finally(() => timer.cancel());
-  });
 }

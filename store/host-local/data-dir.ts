@@ -6,10 +6,17 @@ import { folderVersion, LeaseProblem } from "./lease-files.ts";
 /** What systemd mounts over folders hidden from a unit: PrivateTmp=, and ProtectHome= or InaccessiblePaths=. */
 const SANDBOX_ROOT = /\/systemd-private-[^/]+\/tmp$|\/systemd\/inaccessible\//;
 
+export interface HostLocalDirs {
+  /** Where no `dataDir` is given. */
+  readonly standard: string;
+  /** The only folders that are read; null: any that a configuration names. */
+  readonly allowed: readonly string[] | null;
+}
+
 /** host-local's folder for a network on this node. Throws RefusalError when its `dataDir` has no meaning here. */
 export function dataFolder(
   { network, dataDir }: { readonly network: string; readonly dataDir: string | undefined },
-  { standard, allowed }: { readonly standard: string; readonly allowed: readonly string[] | null },
+  { standard, allowed }: HostLocalDirs,
   mounts: OwnMounts,
   readBefore: (folder: string) => boolean,
 ): string {

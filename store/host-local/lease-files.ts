@@ -55,6 +55,16 @@ export function folderVersion(folder: string): string | null {
   }
 }
 
+/** The kernel stamps folders with a clock that ticks every 1 to 10 ms: within one tick two changes look like one. */
+export const TICK_MS_MAX = 50;
+
+/** Leases that no later change of the clock's tick can have changed: written well before the folder's last change. */
+export function steadyLeases(leases: readonly Lease[], version: string): Lease[] {
+  const [, changedNs = "0"] = version.split(":");
+  const steadyNs = BigInt(changedNs) - BigInt(TICK_MS_MAX) * 1_000_000n;
+  return leases.filter(({ fileId }) => BigInt(fileId.split(":")[1] ?? changedNs) < steadyNs);
+}
+
 /**
  * Every lease of a folder, in no order. Files unchanged since `former` are not opened again: a runtime that ends a
  * thousand containers one by one changes the folder a thousand times. Throws LeaseProblem: an unreadable lease may be

@@ -45,10 +45,13 @@ export interface LeaseStore {
   /** Changes nothing. */
   judge(definition: NetworkDefinition, lease: Lease): Promise<LeaseVerdict>;
   /**
-   * Records the free ones of a holder's leases, all at once. May be repeated. The verdicts are in the order of the
-   * leases.
+   * Records the free ones of some holders' leases, all at once. May be repeated. The verdicts are in the order of the
+   * holders and of their leases.
    */
-  take(definition: NetworkDefinition, holder: LeaseHolder, leases: readonly Lease[]): Promise<LeaseVerdict[]>;
+  take(
+    definition: NetworkDefinition,
+    groups: readonly (readonly [LeaseHolder, readonly Lease[]])[],
+  ): Promise<LeaseVerdict[][]>;
   /**
    * Ends containers whose files are all gone from a folder that could be read; `present` maps path → lease. A file
    * written again for the same container is not gone, nor is one that named nobody. Returns the recorded leases whose

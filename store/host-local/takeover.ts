@@ -1,24 +1,23 @@
 import { HOST_LOCAL_DATA_DIR } from "../../ipam/definition/host-local-lease.ts";
 import type { NetworkDefinition } from "../../ipam/definition/network-definition.ts";
 import { describeOwner } from "../../ipam/owner.ts";
-import { RefusalError } from "../../ipam/refusals.ts";
+import { type Refusal, RefusalError } from "../../ipam/refusals.ts";
 import type { Log } from "../../platform/log.ts";
 import type { Clock } from "../../platform/time.ts";
 import { RecentKeys } from "../../platform/warn-once.ts";
-import { dataFolder, OwnMounts, refuseHidden, unreadable } from "./data-dir.ts";
-import { byHolder, describeLease, type JudgedLease } from "./judged-lease.ts";
-import { folderVersion, type Lease, LeaseProblem, readLeases, removeLease } from "./lease-files.ts";
+import { dataFolder, type HostLocalDirs, OwnMounts, refuseHidden, unreadable } from "./data-dir.ts";
+import { describeLease, type JudgedLease } from "./judged-lease.ts";
+import {
+  folderVersion,
+  type Lease,
+  LeaseProblem,
+  readLeases,
+  removeLease,
+  steadyLeases,
+  TICK_MS_MAX,
+} from "./lease-files.ts";
 import type { LeaseStore, LeaseVerdict } from "./lease-store.ts";
-
-/** The kernel stamps folders with a clock that ticks every 1 to 10 ms: within one tick two changes look like one. */
-const TICK_MS_MAX = 50;
-
-export interface HostLocalDirs {
-  /** Where no `dataDir` is given. */
-  readonly standard: string;
-  /** The only folders that are read; null: any that a configuration names. */
-  readonly allowed: readonly string[] | null;
-}
+import { type Progress, recordLeases, stillRecording } from "./record-leases.ts";
 
 const HOST_LOCAL_DIRS: HostLocalDirs = { standard: HOST_LOCAL_DATA_DIR, allowed: null };
 
@@ -63,6 +62,7 @@ export class HostLocalTakeover {
   readonly #running = new Map<string, Promise<void>>();
   readonly #next = new Map<string, Promise<void>>();
   readonly #logged = new RecentKeys();
+  readonly #progress = new Map<string, Progress>();
   /** Number of times the store was opened: what was recorded in an earlier one may be missing in this one. */
   #openCount = 0;
   /** Definitions from ADDs of networks that have no other definition. */
@@ -99,6 +99,11 @@ export class HostLocalTakeover {
     for (const folder of folders) if (!this.#isCurrent(definition, folder, false)) stale.push(folder);
     if (stale.length === 0) return null;
     return Promise.all(stale.map((folder) => this.#refresh(definition, folder, false))).then(() => {});
+  }
+
+  /** Why what `ensure` waits for takes long. */
+  whyWaiting(network: string): Refusal {
+    return stillRecording(network, this.#progress.get(network));
   }
 
   /** Checks every folder that was read before. A problem of one network does not hold up the others. */
@@ -257,22 +262,18 @@ export class HostLocalTakeover {
     const version = folderVersion(folder);
     if (version === null) return;
     const before = this.#readings.get(key);
+    const former = before?.leases.map(({ lease }) => lease) ?? [];
     // Within a tick of the clock, a file may have changed without looking different.
-    const found = await readLeases(
-      this.#clock,
-      folder,
-      before?.settled ? before.leases.map(({ lease }) => lease) : [],
-    );
+    const known = before === undefined || before.settled ? former : steadyLeases(former, before.version);
+    const found = await readLeases(this.#clock, folder, known);
     if (following) {
       const present = new Map(found.map((lease) => [lease.path, lease]));
       for (const ended of await this.#leaseStore.settle(network, folder, present)) this.#remove(ended);
     }
-    const leases: JudgedLease[] = [];
-    for (const [holder, ofHolder] of byHolder(found)) {
-      const verdicts = await this.#leaseStore.take(definition, holder, ofHolder);
-      for (const [at, lease] of ofHolder.entries())
-        leases.push({ lease, verdict: verdicts[at] as LeaseVerdict });
-    }
+    const parts = { leaseStore: this.#leaseStore, clock: this.#clock };
+    const leases = await recordLeases(parts, definition, found, (done) =>
+      this.#progress.set(network, { folder, done, total: found.length }),
+    );
     await this.#leaseStore.remember(network, folder);
     if (storeOpened !== this.#openCount) return this.#read(definition, folder, following);
     this.#report(network, folder, leases);

@@ -179,15 +179,16 @@ function sortLeases(
     ledger.sql.attachment.get(id, name, network);
   const isPresent = (row: LeaseRow) =>
     dirname(row.path) !== folder || isSame(row, present.get(row.path), lives(row));
-  const sameHolder = (row: LeaseRow, other: LeaseRow) =>
-    other.container_id === row.container_id && other.interface === row.interface;
+  const holderOf = (row: LeaseRow) => `${row.container_id}/${row.interface}`;
+  const presentRows = new Set(rows.filter(isPresent));
+  const presentHolders = new Set([...presentRows].map(holderOf));
   const gone = new Map<number, AttachmentRow>();
   const stale: LeaseRow[] = [];
   const ended: RecordedLease[] = [];
   for (const row of rows) {
     if (dirname(row.path) !== folder) continue;
     const attachment = lives(row);
-    if (isPresent(row)) {
+    if (presentRows.has(row)) {
       const { fileId } = present.get(row.path) as Lease;
       // The file was touched, or restored from a copy.
       if (!isUnknownHolder(row) && fileId !== row.file_id) ledger.leases.put({ ...row, file_id: fileId });
@@ -196,7 +197,7 @@ function sortLeases(
     }
     if (attachment === undefined || !isTakenOver(attachment)) stale.push(row);
     // host-local removes the files of a container one by one; the last one ends it.
-    else if (!rows.some((other) => sameHolder(row, other) && isPresent(other))) {
+    else if (!presentHolders.has(holderOf(row))) {
       gone.set(attachment.id, attachment);
       stale.push(row);
     }

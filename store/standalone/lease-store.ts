@@ -42,13 +42,14 @@ export class SqliteLeaseStore implements LeaseStore {
 
   async take(
     definition: NetworkDefinition,
-    holder: LeaseHolder,
-    leases: readonly Lease[],
-  ): Promise<LeaseVerdict[]> {
-    const verdicts = leases.map((lease) => judgeLease(this.#folder.ledger, definition, lease));
-    if (!verdicts.some(({ kind }) => kind === "free")) return verdicts;
+    groups: readonly (readonly [LeaseHolder, readonly Lease[]])[],
+  ): Promise<LeaseVerdict[][]> {
+    const verdicts = groups.map(([, leases]) =>
+      leases.map((lease) => judgeLease(this.#folder.ledger, definition, lease)),
+    );
+    if (!verdicts.flat().some(({ kind }) => kind === "free")) return verdicts;
     return this.#folder.write((ledger, transaction) =>
-      takeLeases(ledger, transaction, definition, holder, leases),
+      groups.map(([holder, leases]) => takeLeases(ledger, transaction, definition, holder, leases)),
     );
   }
 

@@ -17,6 +17,7 @@ import { RefusalError, refuse } from "../../ipam/refusals.ts";
 import { type Address, addressBytes } from "../../ipam/space/address.ts";
 import { isBefore, type Stamp } from "../../ipam/stamp.ts";
 import type { ObjectKind } from "../../kube/views/content-annotations.ts";
+import { within } from "../../platform/time.ts";
 import type {
   AllocationFilter,
   AttachOutcome,
@@ -106,7 +107,7 @@ export class SqliteStore extends JournalReader implements NodeStore, Manifests, 
     try {
       const applied = this.appliedDefinition(want.network)?.definition;
       const takingOver = this.#takeOver(applied ?? want.definition, want);
-      if (takingOver !== null) await takingOver;
+      if (takingOver !== null) await this.#waitFor(takingOver, want);
       const work = (ledger: Ledger, transaction: Transaction) => attach(ledger, transaction, want);
       return await this.folder.write(work, { canRepeat: true });
     } catch (error) {
@@ -114,6 +115,13 @@ export class SqliteStore extends JournalReader implements NodeStore, Manifests, 
       if (error instanceof RefusalError) return { kind: "refused", refusal: error.refusal };
       throw error;
     }
+  }
+
+  /** Within the ADD's deadline; the work goes on after it. */
+  #waitFor(takingOver: Promise<void>, { network, deadlineMs }: AttachWant): Promise<void> {
+    if (deadlineMs === undefined) return takingOver;
+    const late = () => new RefusalError(this.hostLocal.whyWaiting(network));
+    return within(this.folder.ledger.context.clock, takingOver, deadlineMs, late);
   }
 
   /** Records what host-local allocated first, except for a repeat, which allocates nothing. */

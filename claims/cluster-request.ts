@@ -3,7 +3,7 @@
  *
  *   attachment-request, cni-args  on a standalone node; cluster-request: in Kubernetes
  *   manifest, manifest-parts, content-manifest  claims, definitions and content as applied to a node
- *   kube-claim-access, read-claim, vm-identity  an IPAMClaim and its VM
+ *   kube-claim-access, read-claim, vm-identity, vm-claims  an IPAMClaim and its VM
  *   pod-directory                 a pod
  *   claim-waiters                 ADDs that wait for their claim
  *   reasons/                      why an address is kept or given back
@@ -29,6 +29,7 @@ import type { PodIdentity } from "../store/records.ts";
 import { readAttachmentRequest } from "./attachment-request.ts";
 import type { CniArgs } from "./cni-args.ts";
 import type { PodDirectory } from "./pod-directory.ts";
+import { claimOfInterface, interfaceBehind, mayBeAnothers } from "./vm-claims.ts";
 
 /** What an ADD requests, as read from the cluster. */
 export interface ClusterRequest {
@@ -96,7 +97,11 @@ export async function readClusterRequest(
     deadlineMs,
   );
   const namespace = named?.namespace ?? DEFAULT_NAMESPACE;
-  const byElement = element?.claim ? { namespace, name: element.claim } : null;
+  const claim =
+    found === null || element === null
+      ? null
+      : await claimOf(parts.pods, found.view, element, request.interface, deadlineMs);
+  const byElement = claim === null ? null : { namespace, name: claim };
   const mac = element?.mac ?? asked.mac ?? null;
   return {
     // Of a static pod this is the kubelet's own UID, which outlives its objects in the API.
@@ -115,6 +120,23 @@ export async function readClusterRequest(
 function refuseOtherNode(pod: PodView, node: string): void {
   if (pod.node === null || pod.node === node) return;
   throw new RefusalError(refuse("WRONG_NODE", { pod: pod.key, actual: pod.node, node }));
+}
+
+/**
+ * The claim of the interface; null: its element names none. In a VM's launcher pod the interface tells which of the VM's
+ * claims is meant, whichever the element names.
+ */
+async function claimOf(
+  pods: PodDirectory,
+  pod: PodView,
+  { claim }: SelectionElement,
+  interfaceName: string,
+  deadlineMs: number,
+): Promise<string | null> {
+  if (!claim || pod.vmi === null || !mayBeAnothers(pod.vmi.name, claim, interfaceName)) return claim || null;
+  const vmi = await pods.readVmi(pod, deadlineMs);
+  const own = vmi && interfaceBehind(vmi.interfaces, interfaceName);
+  return own ? claimOfInterface(pod.vmi.name, own.name) : claim;
 }
 
 /** A pod counts as having no selection for this interface only when it was read just now. */

@@ -6,7 +6,7 @@ import { namespacedPath, PODS_PATH } from "../kube/objects.ts";
 import { StatusAddressReader } from "../kube/views/held-addresses.ts";
 import { type PodView, projectPod } from "../kube/views/pod-view.ts";
 import { VMIS_PATH, VMS_PATH } from "../kube/views/tenant-objects.ts";
-import { readUuid, readVmFacts, type VmFacts } from "../kube/views/vmi-view.ts";
+import { projectVmi, readUuid, readVmFacts, type VmFacts, type VmiView } from "../kube/views/vmi-view.ts";
 import { BoundedMap } from "../platform/bounded-map.ts";
 import type { PodState } from "../store/cluster/parts/claim-access.ts";
 
@@ -130,6 +130,15 @@ export class PodDirectory {
     const vm = readVmFacts(object);
     this.#vms.set(vmi.uid, vm);
     return { kubevirt: true, vm };
+  }
+
+  /** The VMI of a launcher pod by a quorum read; null: the pod has none, or another one has its name. */
+  async readVmi({ vmi, namespace }: PodView, deadlineMs: number): Promise<VmiView | null> {
+    if (vmi === null) return null;
+    const read = await this.#objects.get(namespacedPath(VMIS_PATH, namespace, vmi.name), deadlineMs);
+    if (read.kind === "not-served") return null;
+    const object = permittedObject(read, `read VirtualMachineInstance ${vmi.name}`);
+    return object?.metadata?.uid === vmi.uid ? projectVmi(object) : null;
   }
 
   /** The firmware UUID for the next VMI of a VM; null: the VM is another or gone, has none, or may not be read. */

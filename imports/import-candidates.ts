@@ -197,10 +197,13 @@ export class ImportCandidates {
     );
     // Two interfaces on one NAD: which of them has the address is unknown, so that a claim would be a guess.
     const element = ofInterface.length === 1 ? ofInterface[0] : undefined;
-    const claim = element?.claim ? this.#claims.get(`${pod.namespace}/${element.claim}`) : undefined;
+    // kubevirt/ipam-extensions names one claim for all interfaces of a VM on one NAD: whose it is, the pod does not say.
+    const isShared = elements.filter((one) => one.claim === element?.claim).length > 1;
+    const claim =
+      element?.claim && !isShared ? this.#claims.get(`${pod.namespace}/${element.claim}`) : undefined;
     const mac = held.mac === null ? {} : { mac: held.mac };
     if (claim !== undefined) return { ...claimHolder(claim), ...mac };
-    if (element?.claim && this.#options.unknownClaim === "skip") return null;
+    if (element?.claim && !isShared && this.#options.unknownClaim === "skip") return null;
     const interfaceName =
       held.interface !== "" || element === undefined
         ? held.interface

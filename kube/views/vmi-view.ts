@@ -24,7 +24,7 @@ export interface VmiView extends Reflected {
   readonly annotations: ReadonlyMap<string, string>;
 }
 
-interface VmiInterface {
+export interface VmiInterface {
   /** In the VM's specification. */
   readonly name: string;
   /** As it runs, else as requested; null: neither is known. */

@@ -158,3 +158,34 @@ test("the first address of a network that a file on the nodes defines is importe
   expect(of({})).toEqual([]);
   expect(of({ podIPs: [{ ip: "10.31.0.1" }] })).toEqual(["10.31.0.1/24 Pod shop/web"]);
 });
+
+test("a claim that a pod names for two interfaces on one definition is nobody's for sure, so each address is the pod's", () => {
+  const holderOf = (claims: readonly string[]) => {
+    const candidates = new ImportCandidates("blue", { definitions: ownedByShop(), nodes: null });
+    const status = claims.map((_, index) => ({
+      name: "shop/blue",
+      interface: `i${index}`,
+      ips: [`10.31.0.${10 + index}`],
+    }));
+    const named = claims.map((claim, index) => ({
+      name: "blue",
+      interface: `i${index}`,
+      "ipam-claim-reference": claim,
+    }));
+    for (const name of claims) {
+      const metadata = {
+        namespace: "shop",
+        name,
+        uid: name,
+        resourceVersion: "1",
+        creationTimestamp: "2026",
+      };
+      candidates.addClaim({ metadata, spec: { network: "blue" } });
+    }
+    const annotations = { [NETWORKS]: JSON.stringify(named), [STATUS]: JSON.stringify(status) };
+    candidates.addPod(pod({ metadata: { annotations } }));
+    return candidates.all().map(({ holder }) => holder.owner.kind);
+  };
+  expect(holderOf(["left", "right"])).toEqual(["IPAMClaim", "IPAMClaim"]);
+  expect(holderOf(["right", "right"])).toEqual(["Pod", "Pod"]);
+});

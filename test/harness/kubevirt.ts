@@ -9,6 +9,7 @@ import {
   KUBEVIRT,
   LAUNCHER_LABEL,
   launcherParts,
+  NETWORKS,
   type NetworkSelection,
   ownerOf,
 } from "./world/kubevirt-objects.ts";
@@ -37,8 +38,32 @@ export interface RunningVm {
   readonly pod: KubeObject;
 }
 
+/** As the extension names it: what no object's name may have becomes a dot. */
 export function claimName(vm: Vm, logical: string): string {
-  return `${vm.name}.${logical}`;
+  return `${vm.name}.${logical}`.toLowerCase().replace(/[^a-z0-9-]+/g, ".");
+}
+
+/** The claim that the extension's webhook names for each interface on a NAD: that of the VM's last one. */
+function claimNamed(vm: Vm, nad: string): string {
+  return claimName(vm, vm.networks.findLast((one) => one.nad === nad)?.logical ?? "");
+}
+
+function vmiSpec({ networks }: Vm): object {
+  return {
+    domain: { devices: { interfaces: networks.map(({ logical }) => ({ name: logical, bridge: {} })) } },
+    networks: networks.map(({ logical, nad }) => ({ name: logical, multus: { networkName: nad } })),
+  };
+}
+
+/** What a launcher pod selects, with the claims that the extension's webhook names. */
+function selectionOf(vm: Vm): NetworkSelection[] {
+  return vm.networks.map(({ logical, nad, mac }) => ({
+    name: nad,
+    namespace: vm.namespace,
+    interface: interfaceOf(logical),
+    ...(mac === undefined ? {} : { mac }),
+    "ipam-claim-reference": claimNamed(vm, nad),
+  }));
 }
 
 /** Does to the API what KubeVirt and its IPAM extension do around a VM, step by step, when the test says so. */
@@ -72,7 +97,7 @@ export class KubeVirt extends KubePods {
         namespace: vm.namespace,
         ownerReferences: [ownerOf(KUBEVIRT, "VirtualMachine", vm)],
       },
-      spec: {},
+      spec: vmiSpec(vm),
       status: { nodeName: node },
     });
     await this.createClaims(vm);
@@ -97,19 +122,20 @@ export class KubeVirt extends KubePods {
     phase: "Pending" | "Running" | null = "Running",
   ): Promise<KubeObject> {
     this.#launchers += 1;
-    const networks = vm.networks.map(
-      ({ logical, nad, mac }): NetworkSelection => ({
-        name: nad,
-        namespace: vm.namespace,
-        interface: interfaceOf(logical),
-        ...(mac === undefined ? {} : { mac }),
-        "ipam-claim-reference": claimName(vm, logical),
-      }),
-    );
+    const networks = selectionOf(vm);
     return this.createPod(vm.namespace, `virt-launcher-${vm.name}-${this.#launchers}`, {
       ...launcherParts(vmi, { node, networks }),
       phase,
     });
+  }
+
+  /** Plugs in what `vm` has now: VMI, claims and the running pod's selection follow. */
+  async plug(vm: Vm, vmi: KubeObject, pod: KubeObject): Promise<void> {
+    const path = pathOf(vm.namespace, "virtualmachineinstances", vmi.metadata.name, KUBEVIRT);
+    await this.api.patch(path, { spec: vmiSpec(vm) });
+    await this.createClaims(vm);
+    const annotations = { [NETWORKS]: JSON.stringify(selectionOf(vm)) };
+    await this.api.patch(pathOf(vm.namespace, "pods", pod.metadata.name), { metadata: { annotations } });
   }
 
   /** VMI and launcher pods go; the claims stay. `remove: false` leaves the pods to the garbage collector or to the test. */

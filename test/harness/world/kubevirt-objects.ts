@@ -10,7 +10,7 @@ export const CLAIM_FINALIZER = "kubevirt.io/persistent-ipam";
 export const VM_LABEL = "kubevirt.io/vm";
 /** The VMI of a launcher pod, by name. */
 export const LAUNCHER_LABEL = "vm.kubevirt.io/name";
-const NETWORKS = "k8s.v1.cni.cncf.io/networks";
+export const NETWORKS = "k8s.v1.cni.cncf.io/networks";
 /** Hex digits of the hash in an interface's name; with `pod` before them they fill what Linux allows. */
 const INTERFACE_DIGITS = 11;
 

@@ -1,0 +1,33 @@
+import { afterAll, afterEach, beforeAll, expect, test } from "vitest";
+import { claimName } from "../harness/kubevirt.ts";
+import { interfaceOf } from "../harness/world/kubevirt-objects.ts";
+import { NAMESPACE } from "../harness/world/network.ts";
+import { World } from "../harness/world/world.ts";
+
+let world: World;
+
+beforeAll(async () => {
+  world = await World.start({ api: "server", nodes: ["node-a", "node-b"] });
+});
+afterEach(() => world.settled());
+afterAll(() => world?.stop());
+
+test("two interfaces of a VM on one network definition keep their addresses, each by its own claim", async () => {
+  const network = await world.network("double", { subnets: "10.7.0.0/24,fd07::/64" });
+  const nics = ["left", "right"].map((logical) => ({ logical, nad: "double", network: "double" }));
+  const vm = await world.kubevirt.createVm(NAMESPACE, "double", nics);
+  let first: string[][] | null = null;
+  for (const node of ["node-a", "node-b"]) {
+    const { pod } = await world.kubevirt.startVm(vm, node);
+    const ask = ({ logical }: (typeof nics)[number]) =>
+      world.given(pod, network, { ifname: interfaceOf(logical) });
+    const given = await Promise.all(nics.map(ask));
+    first ??= given;
+    expect(given).toEqual(first);
+    expect(new Set(given.flat()).size).toBe(4);
+    await world.kubevirt.stopVm(vm);
+    for (const { logical } of nics) await world.del(pod, network, { ifname: interfaceOf(logical) });
+  }
+  for (const [index, { logical }] of nics.entries())
+    expect((await world.readClaim(claimName(vm, logical)))?.status.ips).toEqual(first?.[index]);
+});

@@ -3,11 +3,15 @@ import type { SweptPod } from "../claims/reasons/fact-views.ts";
 import type { Verdict } from "../claims/reasons/verdict.ts";
 import { POD_ADDRESSES_MAX } from "../kube/views/held-addresses.ts";
 import { Adoption } from "./adoption.ts";
+import { LauncherAdoption } from "./launchers/launcher-adoption.ts";
 import { OwnerPods } from "./owner-pods.ts";
 import type { ControllerPart, PartContext } from "./part.ts";
 import { PodAdoption } from "./pod-adoption.ts";
 import { CARRY_OUT_REST, LOOK_REST, Sweeper } from "./sweeper.ts";
 import { WhereaboutsRecords } from "./whereabouts-records.ts";
+
+/** How often empty claims are compared with their VMs' launchers, ms: they are filled within 10 s. */
+const LAUNCHERS_INTERVAL_MS = 5_000;
 
 interface AddressPartsOptions extends PartContext {
   readonly machines: MachineSources;
@@ -50,6 +54,7 @@ export class AddressParts {
       ...shared,
       ...{ pods, allocations, networks, definitions, events, onRefused },
     });
+    const launchers = new LauncherAdoption({ ...shared, claims, pods, allocations, definitions });
     const whereabouts = new WhereaboutsRecords({ ...shared, allocations, graceSeconds });
     const ownerPods = new OwnerPods({ ...shared, caches: watched, definitions });
     this.sweeper = sweeper;
@@ -68,6 +73,10 @@ export class AddressParts {
       {
         ...{ name: "adoption", everyMs, triggers: ["claim-listed"] },
         work: (signal) => adoption.runPass(signal),
+      },
+      {
+        ...{ name: "adoption from launchers", everyMs: Math.min(everyMs, LAUNCHERS_INTERVAL_MS) },
+        work: (signal) => launchers.runPass(signal),
       },
       { name: "adoption of pods", everyMs, work: (signal) => podAdoption.runPass(signal) },
       { name: "whereabouts' records", everyMs, work: (signal) => whereabouts.runPass(signal) },

@@ -18,6 +18,8 @@ export interface SweptPod extends PodFact {
   readonly stopped: boolean;
   /** Claims of its namespace that its network selection names. */
   readonly claims: readonly string[];
+  /** As in PodView. */
+  readonly vmi: PodView["vmi"];
 }
 
 /** Projects a pod object. Throws MalformedObjectError. */
@@ -37,6 +39,7 @@ export function sweptPod(view: PodView): SweptPod {
     terminal,
     stopped,
     staticUid,
+    vmi,
   } = view;
   const { held, cut } = statusAddresses(view);
   return {
@@ -51,6 +54,7 @@ export function sweptPod(view: PodView): SweptPod {
     stopped,
     staticUid,
     claims: claimsNamedBy(view.annotations, namespace),
+    vmi,
     addresses: reported(view, held),
     addressesCut: cut,
   };

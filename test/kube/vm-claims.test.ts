@@ -31,3 +31,29 @@ test("two interfaces of a VM on one network definition keep their addresses, eac
   for (const [index, { logical }] of nics.entries())
     expect((await world.readClaim(claimName(vm, logical)))?.status.ips).toEqual(first?.[index]);
 });
+
+test("a claim that is made again while its VM runs is filled with the VM's addresses, and they stay at the next start", async () => {
+  await world.startController();
+  const network = await world.network("again", { subnets: "10.8.0.0/24,fd08::/64" });
+  const vm = await world.vm("again", network);
+  const ifname = interfaceOf("again");
+  const { pod } = await world.kubevirt.startVm(vm, "node-a");
+  const ips = await world.given(pod, network, { ifname });
+  await world.deleteClaim("again.again");
+  await world.kubevirt.releaseClaims(vm);
+  await world.kubevirt.createClaims(vm);
+  await world.until(
+    async () => ((await world.readClaim("again.again"))?.status?.ips ?? []).length > 0,
+    "the claim",
+  );
+  expect((await world.readClaim("again.again"))?.status).toMatchObject({
+    ips,
+    ownerPod: { name: pod.metadata.name },
+    conditions: [{ type: "IPsAllocated", status: "True", reason: "SuccessfulAllocation" }],
+  });
+  await world.kubevirt.stopVm(vm, { remove: false });
+  await world.del(pod, network, { ifname });
+  await world.kubevirt.removePod(pod);
+  const next = await world.kubevirt.startVm(vm, "node-b");
+  expect(await world.given(next.pod, network, { ifname })).toEqual(ips);
+});

@@ -82,6 +82,25 @@ export function takenOver(object: IPAllocation, one: InterfaceAddress, holder: H
   };
 }
 
+/** A Bound object whose attachments go on for another owner. */
+export function handedOver(
+  object: IPAllocation,
+  one: InterfaceAddress,
+  holder: Holder,
+  time: string,
+): object {
+  const { mac } = object.spec;
+  return { ...takenOver(object, one, { ...holder, mac }, time), status: object.status };
+}
+
+/**
+ * Whether an attachment's address has been handed over to a claim while it was in use: the controller changes the owner
+ * alone (docs/decisions/0062).
+ */
+export function isHandedOver({ spec, status }: IPAllocation, key: string): boolean {
+  return spec.owner.kind === "IPAMClaim" && status?.state === "Bound" && key in (status.attachments ?? {});
+}
+
 /** The object with one more attachment, the newest, and without the mark of an adopted one. */
 export function withAttachment(object: IPAllocation, attachment: AllocationAttachment): object {
   const { adopted: _, ...rest } = object.spec;

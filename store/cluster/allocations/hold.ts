@@ -6,6 +6,7 @@ import { isoTime } from "../../../platform/time.ts";
 import type { AllocationClient, AllocationReading } from "./allocation-client.ts";
 import {
   type Holder,
+  handedOver,
   newAllocation,
   sameAllocationOwner,
   takenOver,
@@ -23,13 +24,17 @@ import {
  *   one Bound to the holder     its attachment in place of replaced ones held (own, where the holder attaches nothing
  *                                                                        and is of the recorded Cluster; else held)
  *   one Bound to another owner  nothing, unless it passes over           taken
+ *   one that is handed over     its owner; its attachments stay          held
  */
 
 /** Refused writes after which it gives up. Few write one allocation: nodes of former holders, and the controller. */
 export const ATTEMPTS_MAX = 20;
 
-/** Relation of a Bound allocation to a holder. `passes-over`: its owner is the holder by another name, or has ended. */
-type Relation = "own" | "passes-over" | "other";
+/**
+ * Relation of a Bound allocation to a holder. `passes-over`: its owner is the holder by another name, or has ended.
+ * `handed-over`: whoever uses it goes on, on behalf of the holder (docs/decisions/0062).
+ */
+type Relation = "own" | "passes-over" | "handed-over" | "other";
 
 /** The address and its holder, and what the caller knows about the object. */
 export interface HoldRequest<W> {
@@ -100,6 +105,7 @@ function nextOf<W>(
   const { attachment, owner } = holder;
   const relation = relationOf?.(object) ?? (sameAllocationOwner(object.spec.owner, owner) ? "own" : "other");
   if (relation === "other") return "taken";
+  if (relation === "handed-over") return handedOver(object, one, holder, time);
   // Also an object without a state, which Holdfast never writes.
   if (relation === "passes-over" || object.status?.state !== "Bound")
     return takenOver(object, one, holder, time);

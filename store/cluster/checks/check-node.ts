@@ -10,7 +10,7 @@ import type { Ledger } from "../../journal/ledger.ts";
 import { attachmentOf } from "../../journal/rows.ts";
 import { inSlices, mapById } from "../../journal/slices.ts";
 import type { Attachment, PodIdentity } from "../../records.ts";
-import { sameAllocationOwner } from "../allocations/allocation-object.ts";
+import { isHandedOver, sameAllocationOwner } from "../allocations/allocation-object.ts";
 import { describeHolder, toAllocationOwner } from "../allocations/owners.ts";
 import type { PodState } from "../parts/claim-access.ts";
 import { checkDefinitions } from "./check-definitions.ts";
@@ -159,6 +159,7 @@ function whatIsWrong(
   key: string,
 ): string | null {
   if (!object) return "has no IPAllocation";
+  if (isHandedOver(object, key)) return null;
   if (!sameAllocationOwner(object.spec.owner, toAllocationOwner(owner))) {
     return `belongs to ${describeHolder(object.spec.owner)}`;
   }

@@ -11,10 +11,16 @@ import { severalAtOnce } from "../../../platform/several-at-once.ts";
 import { attachmentsOf } from "../../journal/holdings.ts";
 import { abandonIntent, intentsAtRest } from "../../journal/intents.ts";
 import type { Ledger } from "../../journal/ledger.ts";
-import { attachmentOf, type OwedRow, ownerOf as ownerOfIntent } from "../../journal/rows.ts";
+import {
+  type AttachmentRow,
+  attachmentOf,
+  type OwedRow,
+  ownerOf as ownerOfIntent,
+} from "../../journal/rows.ts";
 import type { StateFolder } from "../../journal/state-folder.ts";
 import type { NodeContext } from "../../node-context.ts";
 import type { AllocationClient } from "../allocations/allocation-client.ts";
+import { isHandedOver, sameAllocationOwner } from "../allocations/allocation-object.ts";
 import { type Change, giveBack } from "../allocations/give-back.ts";
 import type { Hint } from "../allocations/hint.ts";
 import { tooManyWriters } from "../allocations/hold.ts";
@@ -136,8 +142,9 @@ export class Outbox {
     const { ledger } = this.#folder;
     const outcome = await giveBack<"told" | "later">(
       this.#client,
-      { name: allocationName(network, address), owner: ownerOf(row) },
+      { name: allocationName(network, address) },
       ({ object }) => {
+        if (!sameAllocationOwner(object.spec.owner, ownerOf(row))) return changeOfOthers(object, row, ledger);
         if (object.status?.state === "Cooling" || isUsed(ledger, row)) return { kind: "leave", why: "told" };
         if (isBeingAdded(ledger, row)) return { kind: "leave", why: "later" };
         return changeFor(object, row);
@@ -211,7 +218,6 @@ function ownerOf({ owner_kind: kind, owner_uid: uid, owner_interface: interfaceN
 
 /** Whether the same owner has attached again with this address meanwhile. */
 function isUsed(ledger: Ledger, row: OwedRow): boolean {
-  const address = addressFromBytes(row.address);
   const space = ledger.networks.get(row.network);
   if (!space) return false;
   const owner = { kind: row.owner_kind, uid: row.owner_uid, interface: row.owner_interface };
@@ -221,11 +227,27 @@ function isUsed(ledger: Ledger, row: OwedRow): boolean {
     : attachmentsOf(ledger, owner);
   return rows
     .filter((one) => one.network_id === space.id && one.owner_uid === row.owner_uid)
-    .some((one) =>
-      attachmentOf(one, row.network).ips.some((ip) =>
-        sameAddress(parseInterfaceAddress(ip.address).address, address),
-      ),
-    );
+    .some((one) => has(one, row));
+}
+
+/** Of another owner's allocation only the attachment ends whose address was handed over to a claim while it was used. */
+function changeOfOthers(object: IPAllocation, row: OwedRow, ledger: Ledger): Change<"told" | "later"> {
+  const key = attachmentKey(row.container_id, row.interface);
+  if (!isHandedOver(object, key)) return { kind: "leave", why: "told" };
+  const { sql } = ledger;
+  if (sql.attachmentsOfContainer.all(row.container_id, row.interface).some((one) => has(one, row)))
+    return { kind: "leave", why: "told" };
+  if (sql.intentsOfContainer.all(row.container_id, row.interface).length > 0)
+    return { kind: "leave", why: "later" };
+  return { kind: "prune", keys: [key] };
+}
+
+/** Whether an attachment has the address of an entry. */
+function has(one: AttachmentRow, { network, address: bytes }: OwedRow): boolean {
+  const address = addressFromBytes(bytes);
+  return attachmentOf(one, network).ips.some((ip) =>
+    sameAddress(parseInterfaceAddress(ip.address).address, address),
+  );
 }
 
 /** An intent is opened before an ADD's first write and closed together with the record of its attachment. */

@@ -6,7 +6,7 @@ import { journalEnd, owe } from "../../journal/intents.ts";
 import { attachmentOf } from "../../journal/rows.ts";
 import { type Attachment, isLearnt } from "../../records.ts";
 import type { AllocationReading } from "../allocations/allocation-client.ts";
-import { type AttachedHolder, sameAllocationOwner } from "../allocations/allocation-object.ts";
+import { type AttachedHolder, isHandedOver, sameAllocationOwner } from "../allocations/allocation-object.ts";
 import { hold, tooManyWriters } from "../allocations/hold.ts";
 import { toAllocationOwner } from "../allocations/owners.ts";
 import type { AttachParts } from "../parts/attach-parts.ts";
@@ -261,12 +261,14 @@ function isOwn({ object }: AllocationReading, { owner }: AttachedHolder): boolea
   return sameAllocationOwner(object.spec.owner, owner);
 }
 
-/** Whether an allocation is as it should be: Bound, to this owner, with this attachment. */
+/** Whether an allocation is as it should be: Bound, to this owner or a claim after it, with this attachment. */
 function isRecorded(reading: AllocationReading | null, holder: AttachedHolder): boolean {
-  if (reading === null || !isOwn(reading, holder)) return false;
+  if (reading === null) return false;
   const { status } = reading.object;
   const { containerID, interface: interfaceName } = holder.attachment;
-  return status?.state === "Bound" && attachmentKey(containerID, interfaceName) in (status.attachments ?? {});
+  const key = attachmentKey(containerID, interfaceName);
+  if (!isOwn(reading, holder)) return isHandedOver(reading.object, key);
+  return status?.state === "Bound" && key in (status.attachments ?? {});
 }
 
 /** Whether the container cannot run any more: its machine has been started again since. */

@@ -1,6 +1,6 @@
 import type { Route } from "../../ipam/definition/routes-and-dns.ts";
 import { type Address, parseAddress } from "../../ipam/space/address.ts";
-import { cidrContains, networkOf, parseCidr, parseInterfaceAddress } from "../../ipam/space/cidr.ts";
+import { cidrContains, networkOf, parseInterfaceAddress } from "../../ipam/space/cidr.ts";
 import type { AnsweredAddress } from "../../store/records.ts";
 
 /** The route to the metadata service, at the address that OpenStack, EC2 and OVN-Kubernetes have for it. */
@@ -25,17 +25,17 @@ export type GuestAnswer = Pick<GuestInterface, "ips" | "routes">;
 
 /**
  * The addresses and routes in the answer to an ADD on a network with metadata. The guest's node takes what it sends to
- * 169.254.169.254 at the guest's own port, whatever the next hop, so a guest needs only some route out of this
- * interface.
+ * 169.254.169.254 at the guest's own port, whatever the next hop, and answers its ARP there.
  *
  *   no IPv4 address                                   none: such a guest asks fe80::a9fe:a9fe
  *   another interface leads there already             none: two routes would be one multipath route
- *   a route of its own covers 169.254.169.254         none: a default route does, as does 169.254.0.0/16
+ *   a route of its own to 169.254.169.254/32          none: the network's own stands
  *   an address of its own has it on link              none
  *   anything else                                     169.254.169.254/32, on link
  *
- * Only this interface's own result counts (docs/decisions/0043). A default route by another interface of the pod (the cluster's network) leads
- * to a port where nobody answers; the route to the one address is narrower and wins over it.
+ * Also beside a default route: its gateway may be down, and then nobody answers the guest's ARP (docs/decisions/0063). A
+ * default route by another interface of the pod (the cluster's network) leads to a port where nobody answers; the route
+ * to the one address is narrower and wins over both.
  */
 export function guestAnswer(one: GuestInterface): GuestAnswer {
   const { ips, routes, conf } = one;
@@ -43,9 +43,9 @@ export function guestAnswer(one: GuestInterface): GuestAnswer {
   if (route === null) return { ips, routes };
   const gateway = ips.map((ip) => ip.gateway).find((text) => text !== undefined && !text.includes(":"));
   if (route.gw !== undefined || gateway === undefined) return { ips, routes: [...routes, route] };
-  // Plugins put the gateway of the address into every route without one. Where the node itself has that address, it
+  // Plugins put the gateway of the address into every route without one (docs/decisions/0043). Where the node itself has that address, it
   // answers for it. Anywhere else nobody may: the first address of a range is often only presumed to be a gateway.
-  if (conf.isGateway === true || conf.type === "ptp")
+  if (conf.isGateway === true || conf.isDefaultGateway === true || conf.type === "ptp")
     return { ips, routes: [...routes, { ...route, gw: gateway }] };
   return {
     ips: ips.map((ip) => (ip.gateway?.includes(":") === false ? { address: ip.address } : ip)),
@@ -55,16 +55,14 @@ export function guestAnswer(one: GuestInterface): GuestAnswer {
 
 /** The route of a guest that is told its routes by the metadata service; null: none. */
 export function guestRouteToTell(one: Omit<GuestInterface, "conf">): Route | null {
-  const route = guestRoute({ ...one, conf: {} });
+  const route = guestRoute(one);
   // Readers put the gateway of the address into a route without one, too.
   return route === null || route.gw !== undefined ? route : { ...route, gw: ON_LINK };
 }
 
-function guestRoute({ ips, routes, conf, isLater }: GuestInterface): Route | null {
+function guestRoute({ ips, routes, isLater }: Omit<GuestInterface, "conf">): Route | null {
   if (!ips.some(({ address }) => parseInterfaceAddress(address).address.family === 4)) return null;
-  if (isLater || routes.some(isToMetadata)) return null;
-  if (conf.isDefaultGateway === true || routes.some(coversMetadata) || ips.some(isOnMetadataLink))
-    return null;
+  if (isLater || routes.some(isToMetadata) || ips.some(isOnMetadataLink)) return null;
   return { dst: METADATA_ROUTE_DST };
 }
 
@@ -74,13 +72,9 @@ function withGateway({ dst, gw, ...more }: Route, gateway: string): Route {
     : { dst, gw: gateway, ...more };
 }
 
-function isToMetadata({ dst }: Route): boolean {
-  return dst === METADATA_ROUTE_DST;
-}
-
 /** Routes of another table are not followed by ordinary requests. */
-function coversMetadata({ dst, table }: Route): boolean {
-  return (table === undefined || table === MAIN_TABLE) && cidrContains(parseCidr(dst), METADATA);
+function isToMetadata({ dst, table }: Route): boolean {
+  return dst === METADATA_ROUTE_DST && (table === undefined || table === MAIN_TABLE);
 }
 
 const MAIN_TABLE = 254;

@@ -13,8 +13,8 @@ import {
 } from "./fixtures.ts";
 
 /*
- * The route in the answer of an ADD. What the node takes it takes at the guest's own port, whatever the next hop: only
- * a guest without any way to 169.254.169.254 gets a route, on link. metadata/guest-route.test.ts has every case.
+ * The route in the answer of an ADD, on link: the node answers for 169.254.169.254 at the guest's own port.
+ * metadata/guest-route.test.ts has every case.
  */
 
 const ROUTE = { dst: "169.254.169.254/32" };
@@ -53,21 +53,31 @@ describe("the route to the metadata", () => {
     expect(answer.json().routes).toEqual([...routes, ROUTE]);
   });
 
-  test.for([["0.0.0.0/0"], ["169.254.169.254/32"], ["169.254.0.0/16"]])(
-    "is not needed beside the network's own to %s",
+  test("is not needed beside the network's own to the same address", async ({ daemon }) => {
+    listen(daemon);
+    const routes = [{ dst: "169.254.169.254/32", gw: "10.10.0.7" }];
+    const answer = await daemon.cni("ADD", "c1", { config: withMetadata("blue", { routes }) });
+    expect(answer.json().routes).toEqual(routes);
+    expect((await wantedNow(daemon)).ports).toHaveLength(1);
+  });
+
+  test.for([["0.0.0.0/0"], ["169.254.0.0/16"]])(
+    "is on link beside one to %s, whose gateway may be down",
     async ([dst], { daemon }) => {
       listen(daemon);
       const routes = [{ dst, gw: "10.10.0.7" }];
       const answer = await daemon.cni("ADD", "c1", { config: withMetadata("blue", { routes }) });
-      expect(answer.json().routes).toEqual(routes);
-      expect((await wantedNow(daemon)).ports).toHaveLength(1);
+      expect(answer.json().routes).toEqual([...routes, ROUTE]);
     },
   );
 
-  test("is not needed where the plugin makes a default route", async ({ daemon }) => {
+  test("goes by the bridge where the plugin makes that the default gateway", async ({ daemon }) => {
     listen(daemon);
-    const config = withMetadata("blue", {}, { isDefaultGateway: true });
-    expect((await daemon.cni("ADD", "c1", { config })).json()).not.toHaveProperty("routes");
+    const config = withMetadata("blue", { gateway: "10.10.0.1" }, { isDefaultGateway: true });
+    expect((await daemon.cni("ADD", "c1", { config })).json()).toMatchObject({
+      ips: [{ gateway: "10.10.0.1" }],
+      routes: [{ ...ROUTE, gw: "10.10.0.1" }],
+    });
   });
 
   test("is on link where plugins would put the gateway in", async ({ daemon }) => {

@@ -70,7 +70,19 @@ describe.skipIf(whyNotReal() !== null)("a node that answers its guests", () => {
     }
   });
 
-  test("a guest with nothing but a default route is served, whoever its gateway is", async () => {
+  test("a guest is served while its default gateway answers no ARP", async () => {
+    // The address of a router that is down: nobody has it.
+    const routed = { gateway: "10.30.0.200", routes: [{ dst: "0.0.0.0/0" }] };
+    const vm = await node.vm("vm1", node.network("downrouter", routed), UID_1);
+    const { stdout } = await mustRun("ip", ["-n", vm.namespace, "route", "show"]);
+    expect(stdout).toContain("default via 10.30.0.200");
+    const { status, body } = await vm.ask("/openstack/latest/meta_data.json");
+    expect(status, node.metadata.log).toBe(200);
+    expect(JSON.parse(body).uuid).toBe(UID_1);
+    await node.end(vm);
+  });
+
+  test("a guest is served by a default route alone where its gateway answers ARP, whoever that is", async () => {
     const vm = await node.vm("vm1", node.network("routed"), UID_1);
     const inside = (...words: string[]) => mustRun("ip", ["-n", vm.namespace, ...words]);
     await run("ip", ["-n", vm.namespace, "route", "delete", "169.254.169.254/32"]);

@@ -18,16 +18,16 @@ describe("the route to 169.254.169.254", () => {
       { routes: [{ dst: "10.9.0.0/16", gw: "10.0.0.9" }] },
       { dst: DST },
     ],
-    ["a default route does", { routes: [{ dst: "0.0.0.0/0" }] }, null],
-    ["a default route by any gateway does", { routes: [{ dst: "0.0.0.0/0", gw: "10.0.0.7" }] }, null],
-    ["the plugin makes a default route (isDefaultGateway)", { conf: { isDefaultGateway: true } }, null],
-    ["169.254.0.0/16 does", { routes: [{ dst: "169.254.0.0/16" }] }, null],
-    ["a wider one does", { routes: [{ dst: "168.0.0.0/6", gw: "10.0.0.9" }] }, null],
-    ["its half of all addresses does", { routes: [{ dst: "128.0.0.0/1" }] }, null],
-    ["the other half does not", { routes: [{ dst: "0.0.0.0/1" }] }, { dst: DST }],
-    ["one in the main table does", { routes: [{ dst: "0.0.0.0/0", table: 254 }] }, null],
-    ["one in another table does not", { routes: [{ dst: "0.0.0.0/0", table: 100 }] }, { dst: DST }],
-    ["a default route of IPv6 does not", { routes: [{ dst: "::/0" }] }, { dst: DST }],
+    ["a default route may lead to nobody", { routes: [{ dst: "0.0.0.0/0" }] }, { dst: DST }],
+    ["so may one by any gateway", { routes: [{ dst: "0.0.0.0/0", gw: "10.0.0.7" }] }, { dst: DST }],
+    ["and one that the plugin makes (isDefaultGateway)", { conf: { isDefaultGateway: true } }, { dst: DST }],
+    [
+      "169.254.0.0/16 by a gateway too",
+      { routes: [{ dst: "169.254.0.0/16", gw: "10.0.0.7" }] },
+      { dst: DST },
+    ],
+    ["one in the main table stands", { routes: [{ dst: DST, gw: "10.0.0.7", table: 254 }] }, null],
+    ["one in another table does not", { routes: [{ dst: DST, table: 100 }] }, { dst: DST }],
     ["an address of 169.254.0.0/16 does", { ips: [{ address: "169.254.0.9/16" }] }, null],
     [
       "a second address of it does",
@@ -51,6 +51,7 @@ describe("the route to 169.254.169.254", () => {
 
   test.for<[string, GuestInterface["conf"]]>([
     ["the bridge itself is", { type: "bridge", isGateway: true }],
+    ["the bridge is by default", { type: "bridge", isDefaultGateway: true }],
     ["ptp puts on the node", { type: "ptp" }],
   ])("goes by the gateway that %s", ([, conf]) => {
     const one = { ...PLAIN, ...WITH_GATEWAY, conf };
@@ -74,9 +75,10 @@ describe("the route to 169.254.169.254", () => {
     });
   });
 
-  test("changes nothing beside a default route", () => {
+  test("is on link beside a default route, which names its gateway itself then", () => {
     const one = { ...PLAIN, ...WITH_GATEWAY, routes: [{ dst: "0.0.0.0/0" }] };
-    expect(guestAnswer(one)).toEqual({ ips: one.ips, routes: one.routes });
+    const routes = [{ dst: "0.0.0.0/0", gw: "10.0.0.1" }, { dst: DST }];
+    expect(guestAnswer(one)).toEqual({ ips: [{ address: "10.0.0.5/24" }], routes });
   });
 });
 
@@ -89,7 +91,7 @@ describe("the route in the metadata documents", () => {
       {},
       { dst: DST, gw: "0.0.0.0" },
     ],
-    ["is not needed beside a default route", { routes: [{ dst: "0.0.0.0/0" }] }, null],
+    ["is there beside a default route", { routes: [{ dst: "0.0.0.0/0" }] }, { dst: DST, gw: "0.0.0.0" }],
   ])("%s", ([, more, expected]) => {
     expect(guestRouteToTell({ ...told, ...more })).toEqual(expected);
   });

@@ -1,6 +1,12 @@
 import type { Route } from "../../ipam/definition/routes-and-dns.ts";
 import { type Address, type Family, formatAddress, parseAddress } from "../../ipam/space/address.ts";
-import { type Cidr, type InterfaceAddress, parseCidr } from "../../ipam/space/cidr.ts";
+import {
+  type Cidr,
+  cidrContains,
+  type InterfaceAddress,
+  networkOf,
+  parseCidr,
+} from "../../ipam/space/cidr.ts";
 import type { Instance, InstanceNetwork } from "./instance.ts";
 
 /** One link as a guest can configure it, whatever the format it is then written in. */
@@ -20,8 +26,11 @@ export interface GuestLink {
 
 export interface GuestRoute {
   readonly destination: Cidr;
+  /** Unspecified (0.0.0.0 or ::): the destination is on the link. */
   readonly gateway: Address;
   readonly metric?: number;
+  /** The gateway is outside of the interface's subnets: an earlier route leads to it, on link. */
+  readonly isOutside?: true;
 }
 
 /** Linux's main table; routes of others belong to rules that a guest is not told of. */
@@ -66,8 +75,10 @@ function usableMtu(mtu: number | null): number | null {
 }
 
 /**
- * The routes that have a gateway, their own or that of the interface's address (the CNI library's rule). A gateway alone
- * makes a default route only on the primary interface: several would compete for the guest's traffic.
+ * The routes as the pod has them: by their own gateway, by that of the interface's address (the CNI library's rule), or on
+ * link. A gateway alone makes a default route only on the primary interface: several would compete for the guest's
+ * traffic. Before routes by a gateway outside of the interface's subnets, as beside an address with /32, stands one that
+ * leads to it.
  */
 function guestRoutes(network: InstanceNetwork): readonly GuestRoute[] {
   const found = new Map<string, GuestRoute>();
@@ -83,10 +94,46 @@ function guestRoutes(network: InstanceNetwork): readonly GuestRoute[] {
       if (gateway && !has) routes.unshift({ destination: { family, base: 0n, prefixLength: 0 }, gateway });
     }
   }
-  return [
+  return throughOutside(network, [
     ...routes.filter(({ destination }) => isDefault(destination)),
     ...routes.filter(({ destination }) => !isDefault(destination)),
-  ];
+  ]);
+}
+
+function throughOutside(network: InstanceNetwork, routes: readonly GuestRoute[]): GuestRoute[] {
+  const before = new Map<string, GuestRoute>();
+  const marked = routes.map((route): GuestRoute => {
+    const { gateway } = route;
+    if (isReachable(network, gateway)) return route;
+    const { family, value: base } = gateway;
+    const destination = { family, base, prefixLength: family === 4 ? 32 : 128 };
+    before.set(formatAddress(gateway), { destination, gateway: onLink(family) });
+    return { ...route, isOutside: true };
+  });
+  const isThere = ({ destination: { family, base, prefixLength } }: GuestRoute) =>
+    routes.some(
+      ({ destination: one }) =>
+        one.family === family && one.base === base && one.prefixLength === prefixLength,
+    );
+  return [...[...before.values()].filter((one) => !isThere(one)), ...marked];
+}
+
+/** Whether an interface needs no further route to a gateway. */
+function isReachable({ addresses }: InstanceNetwork, gateway: Address): boolean {
+  return (
+    gateway.value === 0n ||
+    cidrContains(LINK_LOCAL, gateway) ||
+    addresses.some(({ address: { address, prefixLength } }) =>
+      cidrContains(networkOf(address, prefixLength), gateway),
+    )
+  );
+}
+
+/** IPv6 routers may be told by it. */
+const LINK_LOCAL = parseCidr("fe80::/10");
+
+function onLink(family: Family): Address {
+  return { family, value: 0n };
 }
 
 function readRoute(route: Route, network: InstanceNetwork): GuestRoute | null {
@@ -95,7 +142,9 @@ function readRoute(route: Route, network: InstanceNetwork): GuestRoute | null {
   if (destination === null) return null;
   if (!network.addresses.some(({ address }) => address.address.family === destination.family)) return null;
   const gateway =
-    route.gw === undefined ? gatewayOf(network, destination.family) : read(parseAddress, route.gw);
+    route.gw === undefined
+      ? (gatewayOf(network, destination.family) ?? onLink(destination.family))
+      : read(parseAddress, route.gw);
   if (gateway === null || gateway.family !== destination.family) return null;
   return { destination, gateway, ...(route.priority === undefined ? {} : { metric: route.priority }) };
 }

@@ -24,9 +24,10 @@ function ethernet(link: GuestLink): Record<string, unknown> {
     ...(link.addresses.length > 0 ? { addresses: link.addresses.map(formatInterfaceAddress) } : {}),
     ...(link.routes.length > 0
       ? {
-          routes: link.routes.map(({ destination, gateway, metric }) => ({
+          routes: link.routes.map(({ destination, gateway, metric, isOutside }) => ({
             to: formatCidr(destination),
             via: formatAddress(gateway),
+            ...(isOutside ? { "on-link": true } : {}),
             ...(metric === undefined ? {} : { metric }),
           })),
         }

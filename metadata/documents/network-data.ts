@@ -27,6 +27,11 @@ interface NetworkDataNetwork {
   /** Dotted, or in the form of an IPv6 address. */
   readonly netmask: string;
   readonly routes: readonly NetworkDataRoute[];
+  /**
+   * Not in the schema, which allows more keys: the gateway of the default route where it is outside of the subnet. Of
+   * this key alone cloud-init makes a route by a gateway that is on link (`on-link`, `GatewayOnLink`, ifupdown's gateway).
+   */
+  readonly gateway?: string;
   readonly services?: readonly NetworkDataService[];
   /** Not in the schema, which allows more keys; cloud-init reads them, and search domains have no other place. */
   readonly dns_search?: readonly string[];
@@ -78,6 +83,7 @@ function networkOf(
   const routes = isFirstOfFamily
     ? link.routes.filter(({ destination }) => destination.family === family)
     : [];
+  const outside = routes.find(({ destination, isOutside }) => isOutside && destination.prefixLength === 0);
   return {
     id,
     type: family === 4 ? "ipv4" : "ipv6",
@@ -85,7 +91,8 @@ function networkOf(
     network_id: link.network,
     ip_address: formatAddress(address.address),
     netmask: netmask(family, address.prefixLength),
-    routes: routes.map(routeOf),
+    routes: routes.filter((route) => route !== outside).map(routeOf),
+    ...(outside === undefined ? {} : { gateway: formatAddress(outside.gateway) }),
     ...(at === 0 ? nameservice(link) : {}),
   };
 }

@@ -10,7 +10,7 @@ import { yamlText } from "../../metadata/documents/nocloud.ts";
 import type { MetadataOptions } from "../../metadata/documents/route.ts";
 import { drive, type Found, whyNoCloudInit, whyNoNewerCloudInit } from "./cloud-init/cloud-init.ts";
 import { type DocumentServer, serve } from "./document-server.ts";
-import { BARE, instance, MAC, network, OPTIONS } from "./instances.ts";
+import { address, BARE, instance, MAC, network, OPTIONS } from "./instances.ts";
 
 const why = whyNoCloudInit();
 if (why !== null) console.warn(why);
@@ -188,6 +188,35 @@ describe.skipIf(why !== null)(why ?? "cloud-init itself", () => {
       });
     });
   });
+
+  test.skipIf(whyNoNewerCloudInit() !== null)(
+    "addresses with /32 and /128 have a default route by a gateway outside, by each of cloud-init's renderers",
+    async () => {
+      const addresses = [address("10.9.0.5/32", "203.0.113.1"), address("fd09::5/128", "fd99::1")];
+      const routes = [{ dst: "169.254.169.254/32", gw: "0.0.0.0" }];
+      const networks = [network({ addresses, routes, primary: true })];
+      const file = join(folder, "outside.json");
+      writeFileSync(file, JSON.stringify(networkData(instance({ networks }))));
+      interface Rendered extends Found {
+        readonly networkd: Readonly<Record<string, string>>;
+        readonly eni: string;
+      }
+      const { netplan, networkd, eni } = await drive<Rendered>("rendered", [file], { ...GUEST, newer: true });
+      expect(netplan?.network.ethernets.enp1s0).toMatchObject({
+        addresses: ["10.9.0.5/32", "fd09::5/128"],
+        routes: [
+          { to: "default", via: "203.0.113.1", "on-link": true },
+          { to: "203.0.113.1/32", via: "0.0.0.0" },
+          { to: "169.254.169.254/31", via: "0.0.0.0" },
+          { to: "default", via: "fd99::1", "on-link": true },
+          { to: "fd99::1/128", via: "::" },
+        ],
+      });
+      for (const gateway of ["203.0.113.1", "fd99::1"])
+        expect(networkd.enp1s0).toMatch(new RegExp(`Gateway=${gateway}\\nGatewayOnLink=yes`));
+      for (const gateway of ["203.0.113.1", "fd99::1"]) expect(eni).toContain(`    gateway ${gateway}\n`);
+    },
+  );
 
   test("jsonschema accepts network_data, as our own small validator does", async () => {
     const file = join(folder, "network_data.json");

@@ -5,6 +5,7 @@
     drive.py openstack-default INTERFACE [--macs JSON]   at the addresses that it asks by itself, in its own order
     drive.py network-config FILE [--macs JSON]      version 2 of the network configuration, as NoCloud gets it
     drive.py schema SCHEMA_FILE DOCUMENT_FILE       validates with python3-jsonschema
+    drive.py rendered FILE [--macs JSON]            a network_data.json: for netplan, networkd and ifupdown
     drive.py yaml FILE                              reads each text of a JSON list as YAML
     drive.py network-data FILE [--macs JSON]        the same texts as network_data.json of a drive, each to netplan
 
@@ -41,6 +42,8 @@ def main():
     patch_machine(args)
     if args.what == "network-config":
         return {"netplan": netplan(load_yaml(args.at[0]))}
+    if args.what == "rendered":
+        return rendered(json_of(args.at[0]))
     if args.what == "network-data":
         return [network_data(text) for text in json_of(args.at[0])]
     return SOURCES[args.what](args.at[0])
@@ -173,6 +176,20 @@ def netplan(config):
     import yaml
 
     return yaml.safe_load(renderer.Renderer({})._render_content(state))
+
+
+def rendered(document):
+    """What cloud-init would write of one network_data.json, by the renderer."""
+    from cloudinit.net import eni, network_state, networkd
+    from cloudinit.sources.helpers import openstack
+
+    config = openstack.convert_net_json(document)
+    state = network_state.parse_net_config_data(config)
+    return {
+        "netplan": netplan(config),
+        "networkd": networkd.Renderer({})._render_content(state),
+        "eni": eni.Renderer()._render_interfaces(state),
+    }
 
 
 def load_yaml(file):

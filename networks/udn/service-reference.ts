@@ -65,7 +65,7 @@ function readName(field: unknown, problems: string[]): string | null {
   if (typeof name !== "string" || name === "") problems.push(`${FIELD}.name is required`);
   else if (name.length > NAME_CHARS_MAX)
     problems.push(`${FIELD}.name may not be longer than ${NAME_CHARS_MAX} characters`);
-  else if (!/^[a-z]([-a-z0-9]*[a-z0-9])?$/.test(name))
+  else if (!/^[a-z0-9]([-a-z0-9]*[a-z0-9])?$/.test(name))
     problems.push(`${FIELD}.name ${JSON.stringify(name)} is not the name of a Service`);
   else return name;
   return null;

@@ -77,6 +77,12 @@ test.each([
   ["the annotation with the own namespace", udn(LAYER3, { annotation: "shop/md" }), []],
   ["both families", cudn(DUAL, { annotation: "shop/md" }), []],
   ["a cluster's with its namespace", cudn(LAYER3, { field: { name: "md", namespace: "shop" } }), []],
+  ["a name that begins with a digit", udn(PRIMARY, { field: { name: "1-metadata" } }), []],
+  [
+    "a name that begins with a hyphen",
+    udn(PRIMARY, { field: { name: "-metadata" } }),
+    ["metadataServiceRef.name is not the name of a Service"],
+  ],
   ["the longest name", udn(PRIMARY, { field: { name: name(253) } }), []],
   ["no name", udn(PRIMARY, { field: { namespace: "shop" } }), ["metadataServiceRef.name is required"]],
   ["an empty name", udn(PRIMARY, { field: { name: "" } }), ["metadataServiceRef.name is required"]],

@@ -44,6 +44,13 @@ test("a definition without the annotation refers to no Service", () => {
   expect(readNadServiceReference(null, "shop")).toEqual({ kind: "none" });
 });
 
+test("a Service may have a name that begins with a digit, as Kubernetes allows it by now", () => {
+  expect(readUdnServiceReference(udn(layer2(PRIMARY, ref({ name: "1-metadata" }))))).toEqual({
+    ...REFERS,
+    name: "1-metadata",
+  });
+});
+
 const NAMED = { name: "md", namespace: "shop" };
 
 test.each<{ why: string; view: UdnView; problems: string[] }>([

@@ -8,10 +8,15 @@ export const ANNOTATIONS = {
   publicKeys: "metadata.holdfast.dev/public-keys",
   meta: "metadata.holdfast.dev/meta",
   hostname: "metadata.holdfast.dev/hostname",
+  publicIPv4: "metadata.holdfast.dev/public-ipv4",
+  publicHostname: "metadata.holdfast.dev/public-hostname",
   dataTemplate: "metadata.holdfast.dev/data-template",
 } as const;
 
-/** On a namespace: X-Tenant-ID of its VMs' requests, instead of the namespace's UID. */
+/**
+ * X-Tenant-ID of the requests of VMs: on their namespace, instead of its UID; on a node without Kubernetes on their
+ * claims, instead of the namespace's name.
+ */
 export const TENANT_ID_ANNOTATION = "metadata.holdfast.dev/tenant-id";
 /** In a cluster only Secrets and ConfigMaps with this label are read, whatever an annotation names. */
 export const SERVE_LABEL = "metadata.holdfast.dev/serve";
@@ -88,7 +93,7 @@ export function isServedOnNode(labels: Readonly<Record<string, string>>): boolea
 /** Those of all annotations of an object that are about content. Numbers and booleans count as YAML writes them. */
 export function contentAnnotations(all: Readonly<Record<string, unknown>>): Record<string, string> {
   return Object.fromEntries(
-    Object.values(ANNOTATIONS).flatMap((name) => {
+    [...Object.values(ANNOTATIONS), TENANT_ID_ANNOTATION].flatMap((name) => {
       const value = all[name];
       const isScalar = ["string", "number", "boolean"].includes(typeof value);
       return isScalar ? [[name, String(value)]] : [];

@@ -76,9 +76,9 @@ function metaData(instance: Instance, version: string): Tree {
   if (keys.length > 0) tree.set("public-keys", publicKeys(keys));
   if (version >= "2007-01-19") {
     tree.set("local-hostname", instance.hostname);
-    tree.set("public-hostname", instance.hostname);
-    // Empty as with Nova: there is no public address.
-    tree.set("public-ipv4", "");
+    tree.set("public-hostname", instance.publicHostname ?? instance.hostname);
+    // Empty as with Nova where there is no public address.
+    tree.set("public-ipv4", instance.publicIPv4 ?? "");
   }
   if (version >= "2007-08-29" && instance.instanceType !== null) {
     tree.set("instance-type", instance.instanceType);

@@ -19,6 +19,9 @@ export interface Instance {
   readonly namespace: string;
   /** What the guest shall call itself: a label or a fully qualified name. */
   readonly hostname: string;
+  /** Where it is reached from outside, as its owner says; null: not known. */
+  readonly publicIPv4: string | null;
+  readonly publicHostname: string | null;
   /** The tenant: UID of the namespace, or what its annotation says instead. */
   readonly projectId: string;
   /** In the order of the VM's interfaces. */

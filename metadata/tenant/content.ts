@@ -1,4 +1,5 @@
 import { Buffer } from "node:buffer";
+import { isIPv4 } from "node:net";
 import {
   ANNOTATIONS,
   annotationOf,
@@ -21,6 +22,9 @@ export interface TenantContent {
   readonly publicKeys: readonly PublicKey[];
   readonly meta: Readonly<Record<string, string>>;
   readonly hostname: string | null;
+  /** Where the guest is reached from outside; null: not said. */
+  readonly publicIPv4: string | null;
+  readonly publicHostname: string | null;
   /** Name of a Metal3DataTemplate; null: none. */
   readonly template: string | null;
   /** Parts that are empty although they were requested. */
@@ -57,10 +61,13 @@ export function readContent(
   const vendorData = reader.text("vendorData", reader.value("vendorData", VENDOR_DATA_KEYS));
   const publicKeys = keysOf(reader.entries("publicKeys"));
   const meta = Object.fromEntries(reader.entries("meta"));
-  const hostname = reader.hostname();
+  const hostname = reader.hostname("hostname");
+  const publicHostname = reader.hostname("publicHostname");
+  const publicIPv4 = reader.publicIPv4();
   const template = reader.template();
   const { problems, forbidden } = reader;
-  return { userData, vendorData, publicKeys, meta, hostname, template, problems, forbidden };
+  const names = { hostname, publicIPv4, publicHostname };
+  return { userData, vendorData, publicKeys, meta, ...names, template, problems, forbidden };
 }
 
 class ContentReader {
@@ -74,13 +81,16 @@ class ContentReader {
     this.#objects = objects;
   }
 
-  hostname(): string | null {
-    const text = this.#annotation("hostname");
+  hostname(part: "hostname" | "publicHostname"): string | null {
+    const text = this.#annotation(part);
     if (text === null || isHostname(text)) return text;
-    return this.#problem(
-      "hostname",
-      `${quoted(text)} is no host name; use letters, digits, hyphens and dots`,
-    );
+    return this.#problem(part, `${quoted(text)} is no host name; use letters, digits, hyphens and dots`);
+  }
+
+  publicIPv4(): string | null {
+    const text = this.#annotation("publicIPv4");
+    if (text === null || isIPv4(text)) return text;
+    return this.#problem("publicIPv4", `${quoted(text)} is no IPv4 address; write one such as 203.0.113.7`);
   }
 
   template(): string | null {

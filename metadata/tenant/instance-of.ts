@@ -23,6 +23,8 @@ export function instanceOf(identity: IdentityView, tenant: TenantView): Instance
     name,
     namespace,
     hostname: validHostname(tenant.hostname ?? "") ?? hostnameOfObject(name) ?? NAME_DEFAULT,
+    publicIPv4: tenant.publicIPv4,
+    publicHostname: tenant.publicHostname,
     projectId,
     networks: networksOf(identity.interfaces, tenant.links),
     publicKeys: tenant.publicKeys,

@@ -260,6 +260,8 @@ const NOTHING: TenantView = {
   meta: {},
   firmwareUuid: null,
   hostname: null,
+  publicIPv4: null,
+  publicHostname: null,
   projectId: null,
   links: [],
   availabilityZone: null,

@@ -2,7 +2,12 @@ import { Buffer } from "node:buffer";
 import type { ContentAnswer } from "../../identity/content.ts";
 import { IdentityAway } from "../../identity/source.ts";
 import type { IdentityView } from "../../identity/wire.ts";
-import { type ContentReference, SERVE_LABEL } from "../../kube/views/content-annotations.ts";
+import {
+  type ContentReference,
+  isTenantId,
+  SERVE_LABEL,
+  TENANT_ID_ANNOTATION,
+} from "../../kube/views/content-annotations.ts";
 import type { QuietLog } from "../../platform/log.ts";
 import type { Clock } from "../../platform/time.ts";
 import type { ContentObject } from "../../store/manifests.ts";
@@ -23,8 +28,13 @@ interface NodeContentOptions {
   readonly clock: Clock;
 }
 
+export interface NodeContent extends TenantContent {
+  /** As the claim's annotation says; null: it says none. */
+  readonly tenantId: string | null;
+}
+
 interface CachedContent {
-  readonly content: Promise<TenantContent>;
+  readonly content: Promise<NodeContent>;
   readonly untilMs: number;
 }
 
@@ -39,7 +49,7 @@ export class NodeContents {
   }
 
   /** At most a second old. Rejects with IdentityAway. */
-  async of({ pods, interfaces }: IdentityView): Promise<TenantContent> {
+  async of({ pods, interfaces }: IdentityView): Promise<NodeContent> {
     const claims = interfaces.flatMap(({ owner }) => (owner.kind === "claim" ? [owner.uid] : []));
     const container = pods[0]?.containerID;
     if (claims.length === 0 || container === undefined) return NO_CONTENT;
@@ -54,7 +64,7 @@ export class NodeContents {
     return content;
   }
 
-  async #read(container: string, claims: readonly string[]): Promise<TenantContent> {
+  async #read(container: string, claims: readonly string[]): Promise<NodeContent> {
     const answer = await this.#options.source.contentOf(container);
     if (answer === null) return NO_CONTENT;
     // Otherwise the container has ended since: a guest must not boot without its keys because of that.
@@ -65,9 +75,12 @@ export class NodeContents {
       nodeObjects(({ kind, name }) => answer.objects.find((one) => one.kind === kind && one.name === name)),
     );
     const [claim] = answer.claims;
-    for (const { message } of content.problems)
+    const warn = (message: string) =>
       this.#options.log.warn({ claim: `${claim?.namespace}/${claim?.name}`, message }, "content is missing");
-    return content;
+    for (const { message } of content.problems) warn(message);
+    const text = answer.claims.map(({ annotations }) => annotations[TENANT_ID_ANNOTATION]).find(Boolean);
+    if (text !== undefined && !isTenantId(text)) warn(whyNoTenantId(text));
+    return { ...content, tenantId: text !== undefined && isTenantId(text) ? text : null };
   }
 
   /** Content may be large, and few guests boot at a time. */
@@ -77,6 +90,11 @@ export class NodeContents {
       this.#cache.delete(key);
     }
   }
+}
+
+function whyNoTenantId(text: string): string {
+  const shown = JSON.stringify(text.slice(0, 100));
+  return `annotation ${TENANT_ID_ANNOTATION}: ${shown} cannot be sent as X-Tenant-ID, so the namespace's name is; use 1 to 255 visible ASCII characters without comma`;
 }
 
 /** Objects that were applied to a node. `find`: only those that may be served. */
@@ -97,12 +115,15 @@ export function nodeObjects(
   };
 }
 
-const NO_CONTENT: TenantContent = {
+const NO_CONTENT: NodeContent = {
+  tenantId: null,
   userData: null,
   vendorData: null,
   publicKeys: [],
   meta: {},
   hostname: null,
+  publicIPv4: null,
+  publicHostname: null,
   template: null,
   problems: [],
   forbidden: [],

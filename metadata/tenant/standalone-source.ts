@@ -16,17 +16,19 @@ export class StandaloneSource implements TenantSource {
   }
 
   async viewOf(identity: IdentityView): Promise<TenantView> {
-    const { userData, vendorData, publicKeys, meta, hostname } = await this.#contents.of(identity);
+    const {
+      tenantId,
+      template: _,
+      problems: __,
+      forbidden: ___,
+      ...content
+    } = await this.#contents.of(identity);
     return {
+      ...content,
       firmwareUuid: null,
-      hostname,
-      projectId: null,
+      projectId: tenantId,
       links: [],
-      publicKeys,
-      userData,
-      vendorData,
       networkDocument: null,
-      meta,
       availabilityZone: null,
       instanceType: null,
       rootDevice: null,

@@ -33,6 +33,9 @@ export interface TenantView {
   readonly firmwareUuid: string | null;
   /** null: the VM's name. */
   readonly hostname: string | null;
+  /** Where the guest is reached from outside; null: not known. */
+  readonly publicIPv4: string | null;
+  readonly publicHostname: string | null;
   /** UID of the namespace, or its annotation; null: not known. */
   readonly projectId: string | null;
   /** In the order of the VM's own interfaces; matched by the name in the pod. */

@@ -39,6 +39,14 @@ describe("the exact texts of the EC2 tree", () => {
   });
 });
 
+test("a public address and name are those that the VM's owner gives", () => {
+  const of = instance({ publicIPv4: "203.0.113.7", publicHostname: "www.example.org" });
+  expect(get("/latest/meta-data/public-ipv4", { of }).text).toBe("203.0.113.7");
+  expect(get("/latest/meta-data/public-hostname", { of }).text).toBe("www.example.org");
+  expect(get("/latest/meta-data/local-hostname", { of }).text).toBe("vm1.example.net");
+  expect(get("/latest/meta-data/public-hostname").text).toBe("vm1.example.net");
+});
+
 test("version 1.0 has only the leaves of that time", () => {
   expect(get("/1.0/meta-data").text).toBe(
     "ami-launch-index\nhostname\ninstance-id\nlocal-ipv4\npublic-keys/",

@@ -17,6 +17,8 @@ const NOTHING: TenantView = {
   firmwareUuid: null,
   networkDocument: null,
   hostname: null,
+  publicIPv4: null,
+  publicHostname: null,
   projectId: null,
   links: [],
   publicKeys: [],

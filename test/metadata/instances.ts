@@ -44,6 +44,8 @@ export function instance(given: Partial<Instance> = {}): Instance {
     name: "vm1",
     namespace: "default",
     hostname: "vm1.example.net",
+    publicIPv4: null,
+    publicHostname: null,
     projectId: "0b4c7f0e-2f7d-4a43-8a52-6a1a4c5d0f01",
     networks: [
       network({

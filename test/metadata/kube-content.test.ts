@@ -133,12 +133,20 @@ describe("content", () => {
     [{ meta: "secret/boot" }, "MetadataMetaUnavailable", "(key userdata) is no UTF-8 text"],
     [{ meta: "configmap/all/none" }, "MetadataMetaUnavailable", "ConfigMap all has no key none"],
     [{ hostname: "a b" }, "MetadataHostnameUnavailable", '"a b" is no host name'],
+    [{ "public-hostname": "a_b" }, "MetadataPublicHostnameUnavailable", '"a_b" is no host name'],
+    [{ "public-ipv4": "2001:db8::1" }, "MetadataPublicIPv4Unavailable", "no IPv4 address; write one such as"],
     [{ meta: "configmap/holdfast-guest-passwords" }, "MetadataMetaUnavailable", "for passwords alone"],
   ])("%j leaves that part empty and says why", (annotations, reason, message) => {
     const content = read(annotations as Record<string, string>);
     expect(content.problems.map((one) => one.reason)).toEqual([reason]);
     expect(content.problems[0]?.message).toContain(message);
     expect(content).toMatchObject({ userData: null, vendorData: null, publicKeys: [], hostname: null });
+  });
+
+  test("a public address and name are read as they are written", () => {
+    const content = read({ "public-ipv4": "203.0.113.7", "public-hostname": "www.example.org" });
+    expect(content).toMatchObject({ publicIPv4: "203.0.113.7", publicHostname: "www.example.org" });
+    expect(content.problems).toEqual([]);
   });
 
   test("an object that may not be read is named", () => {

@@ -75,3 +75,17 @@ test("a daemon that keeps no content, and a guest without a claim, have none", a
   });
   expect(plain.asked()).toBe(0);
 });
+
+test("the tenant of a VM without Kubernetes is what its claim says, if a header can carry it", async () => {
+  const tenantOf = async (tenant: string) => {
+    const answer = answerOf("one");
+    const claims = answer.claims.map((claim) => ({
+      ...claim,
+      annotations: { ...claim.annotations, "metadata.holdfast.dev/tenant-id": tenant },
+    }));
+    const { of, said } = contents(() => ({ ...answer, claims }));
+    return { tenantId: (await of.of(guest())).tenantId, said };
+  };
+  expect(await tenantOf("project-7")).toEqual({ tenantId: "project-7", said: [] });
+  expect(await tenantOf("a, b")).toEqual({ tenantId: null, said: ["content is missing"] });
+});

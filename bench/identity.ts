@@ -1,6 +1,7 @@
 import { rmSync } from "node:fs";
 import { buildIdentityService } from "../daemon/build-identity.ts";
 import type { IdentityService } from "../identity/service.ts";
+import type { NetworkDefinition } from "../ipam/definition/network-definition.ts";
 import { parsePluginConfig } from "../ipam/definition/plugin-config.ts";
 import { type Address, formatAddress, parseAddress } from "../ipam/space/address.ts";
 import { ResolverFiles } from "../platform/resolv-conf.ts";
@@ -40,6 +41,7 @@ async function withContainers(count: number): Promise<Line[]> {
     const addresses = await attach(store, count);
     const ports = {
       enabled: true,
+      here: (definition: NetworkDefinition) => definition,
       leadsToMetadata: () => false,
       isNeverServed: () => false,
     };

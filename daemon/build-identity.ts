@@ -21,7 +21,10 @@ export function buildIdentityService(
   const isAlone = behind instanceof SqliteStore;
   const store = isAlone ? behind : behind.store;
   const facts: NetworkFacts = {
-    definition: (network) => store.definition(network),
+    definition: (network) => {
+      const definition = store.definition(network);
+      return definition && ports.here(definition);
+    },
     dns({ dns, resolvConf }) {
       if (resolvConf === undefined) return dns;
       const known = resolverFiles.known(resolvConf);
@@ -49,7 +52,7 @@ export function buildIdentityService(
   return new IdentityService({ store, source, vms, facts, others: [cluster.ovn.pods], notReady });
 }
 
-type IdentityPorts = Pick<PortService, "enabled" | "leadsToMetadata" | "isNeverServed">;
+type IdentityPorts = Pick<PortService, "enabled" | "here" | "leadsToMetadata" | "isNeverServed">;
 
 /** As in the answer to a repeated ADD. */
 function identityRoutes(

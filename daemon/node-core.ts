@@ -137,6 +137,7 @@ export class NodeCore {
       clock,
       log,
       enabled: settings.metadata === "on",
+      byDefault: settings.metadataDefault === "on",
       ovn: this.#cluster?.ovn ?? null,
       notReady,
     });

@@ -39,9 +39,12 @@ export function answerOf(
   { attachment, definition }: Attached,
   deadlineMs: number,
 ): GuestAnswer | Promise<GuestAnswer> {
-  if (definition.metadata === null || !context.ports.enabled)
-    return { ips: attachment.ips, routes: definition.routes };
-  return withMetadata(context, config, { attachment, definition }, deadlineMs);
+  const { ports, store } = context;
+  // Without a definition in the cluster nobody asked for metadata: the default is for those that are defined.
+  const isDefined = store.definition(attachment.network) !== undefined;
+  const counts = isDefined ? ports.here(definition) : definition;
+  if (counts.metadata === null || !ports.enabled) return { ips: attachment.ips, routes: definition.routes };
+  return withMetadata(context, config, { attachment, definition: counts }, deadlineMs);
 }
 
 async function withMetadata(
@@ -72,8 +75,10 @@ async function withMetadata(
 }
 
 /** Why an attachment gets no metadata although the configuration of its node asks for it; null: it gets it. */
-function whyNot({ notReady, store }: AdmissionContext, network: string): string | null {
-  if (notReady() !== null || (store.definition(network)?.metadata ?? null) !== null) return null;
+function whyNot({ notReady, store, ports }: AdmissionContext, network: string): string | null {
+  const definition = store.definition(network);
+  const isWanted = definition !== undefined && ports.here(definition).metadata !== null;
+  if (notReady() !== null || isWanted) return null;
   return "only the configuration on this node asks for it, and no NetworkAttachmentDefinition defines the network";
 }
 

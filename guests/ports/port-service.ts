@@ -39,6 +39,8 @@ export interface PortServiceParts {
   readonly log: Log;
   /** false: nothing is wanted, on any network. */
   readonly enabled: boolean;
+  /** Whether networks have metadata whose definition does not say. */
+  readonly byDefault: boolean;
   /** Networks of OVN-Kubernetes with guests to be served; null: there are none. */
   readonly ovn: { readonly names: readonly string[]; follow(told: () => void): void } | null;
   /** Why the store does not know everything yet; null: it does. */
@@ -56,6 +58,8 @@ export class PortService {
   /** Everything was computed at least once: only then does an empty state mean that nothing is wanted. */
   #synced = false;
   #ovnKnown: boolean;
+  /** Definitions that do not say whether they have metadata, as they count here. */
+  readonly #withDefault = new WeakMap<NetworkDefinition, NetworkDefinition>();
   readonly #computing: PeriodicTask;
   readonly #looking: PeriodicTask;
   /** Notifies when something has changed. */
@@ -81,6 +85,15 @@ export class PortService {
     parts.store.watchAttachments((network) => this.#touch(network));
     this.#computing.start();
     this.#looking.start(LOOK_INTERVAL_MS);
+  }
+
+  /** A definition as it counts on this node. */
+  here(definition: NetworkDefinition): NetworkDefinition {
+    if (!this.#parts.byDefault || !definition.isMetadataUnset) return definition;
+    const known = this.#withDefault.get(definition);
+    const counts = known ?? { ...definition, metadata: { tokens: "optional" } };
+    this.#withDefault.set(definition, counts);
+    return counts;
   }
 
   get enabled(): boolean {
@@ -203,7 +216,7 @@ export class PortService {
 
   #definitionOf(network: string): NetworkDefinition | undefined {
     try {
-      return this.#parts.store.definition(network);
+      return this.#hereOf(network);
     } catch {
       return undefined; // The store is away; the next look finds it.
     }
@@ -229,8 +242,13 @@ export class PortService {
     }
   }
 
-  #refresh(network: string): void {
+  #hereOf(network: string): NetworkDefinition | undefined {
     const definition = this.#parts.store.definition(network);
+    return definition && this.here(definition);
+  }
+
+  #refresh(network: string): void {
+    const definition = this.#hereOf(network);
     const ports = hasMetadata(definition) ? this.#parts.store.usersOfNetwork(network).map(portOf) : [];
     this.#wanted.put(network, definition, ports);
   }

@@ -31,6 +31,8 @@ export interface NetworkDefinition {
   readonly statusWhenFull: "ok" | "fail";
   /** null: off. */
   readonly metadata: NetworkMetadata | null;
+  /** The configuration has no key `metadata`, so that a node's default counts. Not part of the fingerprint. */
+  readonly isMetadataUnset?: true;
   /** Equal for two definitions exactly if they mean the same. */
   readonly fingerprint: string;
   /** Remarks for operators about a configuration that is valid. */

@@ -56,6 +56,7 @@ export function parsePluginConfig(conf: unknown): NetworkDefinition {
   };
   return {
     ...means,
+    ...(pick("metadata") !== null || rangeSets.length === 0 ? {} : { isMetadataUnset: true }),
     ...readDataDir(pick),
     fingerprint: fingerprintOf(means),
     notes: notesOn(conf, rangeSets),

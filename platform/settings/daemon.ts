@@ -115,6 +115,13 @@ export const DAEMON_SETTINGS = {
     meaning: "off: no guest of this node gets metadata, on any network",
     more: "No ADD gets a route to it then",
   },
+  metadataDefault: {
+    type: "choice",
+    values: ["on", "off"],
+    default: "off",
+    meaning: "whether guests of this node get metadata on networks whose configuration has no key metadata",
+    more: "Tokens are optional there. In a cluster it counts for networks that a NetworkAttachmentDefinition defines; set it on every node",
+  },
   metadataWaitMs: {
     type: "number",
     unit: "ms",

@@ -142,3 +142,22 @@ test("metadata that is switched on later serves who is attached already, whateve
   await world.del(old, network);
   await world.del(pod, network);
 });
+
+test("a node that has metadata by default gives it to networks whose definition does not say, and to no others", async () => {
+  const node = await world.startNode("node-default", {
+    args: ["--metadata-wait-ms", "1000", "--metadata-default", "on"],
+  });
+  const client = PortClient.start(node.daemon);
+  onTestFinished(() => client.stop());
+  const silent = await world.network("silent");
+  const pod = await world.pod("silent", "node-default", silent);
+  expect((await world.add(pod, silent)).json().routes).toEqual([ROUTE]);
+  expect(client.wanted).toMatchObject([{ network: "silent", interface: "net1" }]);
+  const refusing = await world.network("refusing", { metadata: false });
+  const other = await world.pod("refusing", "node-default", refusing);
+  expect((await world.add(other, refusing)).json()).not.toHaveProperty("routes");
+  // The same network on a node without the default.
+  const elsewhere = await world.pod("silent-elsewhere", "node-a", silent);
+  expect((await world.add(elsewhere, silent)).json()).not.toHaveProperty("routes");
+  expect(client.wanted).toHaveLength(1);
+});

@@ -169,3 +169,20 @@ offTest(
     expect((await wantedNow(daemon)).ports).toEqual([]);
   },
 );
+
+const defaultTest = testWith("--metadata-default", "on");
+
+defaultTest(
+  "a network whose configuration does not say has metadata where the node has it by default",
+  async ({ daemon }) => {
+    listen(daemon);
+    const silent = network("silent", { subnets: "10.11.0.0/24" });
+    expect((await daemon.cni("ADD", "c1", { config: silent })).json().routes).toEqual([ROUTE]);
+    expect((await wantedNow(daemon)).ports).toMatchObject([{ network: "silent" }]);
+    const no = network("no", { subnets: "10.12.0.0/24", metadata: false });
+    expect((await daemon.cni("ADD", "c2", { config: no })).json()).not.toHaveProperty("routes");
+    expect((await wantedNow(daemon)).ports).toHaveLength(1);
+    const identity = await daemon.get("/v1/identity?container=c1");
+    expect(identity.json().identity.interfaces[0].metadata).toMatchObject({ tokens: "optional" });
+  },
+);

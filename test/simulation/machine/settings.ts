@@ -20,6 +20,7 @@ export function daemonSettings(node: string, state: string): DaemonSettings {
     recoverySeconds: 10,
     metricsAddress: null,
     metadata: "on",
+    metadataDefault: "off",
     metadataWaitMs: 500,
     resolvConfPaths: [],
     hostLocalDirs: { standard: join(state, "host-local"), allowed: [] },

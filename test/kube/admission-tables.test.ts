@@ -15,7 +15,9 @@ import { until } from "../harness/wait.ts";
  */
 
 const MINOR_WITH_POLICIES = 30;
-const POLICIES = join(import.meta.dirname, "../../deploy/admission/policies.yaml");
+const POLICIES = ["admission", "udn"].map((part) =>
+  join(import.meta.dirname, `../../deploy/${part}/policies.yaml`),
+);
 
 let cluster: TestCluster;
 let admission: AdmissionServer | null = null;
@@ -23,7 +25,7 @@ let admission: AdmissionServer | null = null;
 beforeAll(async () => {
   cluster = await TestCluster.start({ controllers: false });
   const { minor } = await cluster.api.get("/version");
-  if (Number.parseInt(minor, 10) >= MINOR_WITH_POLICIES) await cluster.apply(readManifests(POLICIES));
+  if (Number.parseInt(minor, 10) >= MINOR_WITH_POLICIES) await cluster.apply(POLICIES.flatMap(readManifests));
   else admission = await AdmissionServer.start(cluster);
   const probe = [...NETWORK_CASES].filter(({ node }) => node === null);
   await until(

@@ -134,7 +134,7 @@ export class KubernetesStore extends JournalReader implements NodeStore, LocalAn
 
   /** Releases that the API server has not been told yet. */
   get owedCount(): number {
-    return this.folder.status.kind === "ready" ? this.#outbox.owedCount : 0;
+    return this.folder.status.kind === "ready" ? this.#outbox.owed().count : 0;
   }
 
   /** Attachments with an address that now belongs to another owner. */
@@ -265,9 +265,9 @@ export class KubernetesStore extends JournalReader implements NodeStore, LocalAn
       const claim = await claimAccess.read(owner, this.#clock.monotonicMs() + READ_MS_MAX).catch(() => null);
       return claim?.uid === owner.uid ? claim.ips : null;
     };
-    const { owedCount } = this;
-    const { recovering } = continuity;
-    return checkNode(this.folder, api, { owedCount, podState, recovering, listOf });
+    const owed = (lastId?: number) => this.#outbox.owed(lastId);
+    const recovering = () => continuity.recovering;
+    return checkNode(this.folder, api, { owed, podState, recovering, listOf });
   }
 
   async release(which: { network: string; address: Address; force: boolean }): Promise<ReleaseOutcome> {

@@ -269,7 +269,10 @@ export function prepareStatements(db: Database.Database) {
        VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
     ),
     owedAfter: get<[number, number], OwedRow>("SELECT * FROM outbox WHERE id > ? ORDER BY id LIMIT ?"),
-    owedCount: get<[], { n: number }>("SELECT count(*) AS n FROM outbox WHERE again = 0"),
+    /** Of entries that are not younger than the one of this id. */
+    owedCount: get<[number], { n: number; last: number | null }>(
+      "SELECT count(*) AS n, max(id) AS last FROM outbox WHERE again = 0 AND id <= ?",
+    ),
     owedOf: get<[string, Uint8Array], OwedRow>("SELECT * FROM outbox WHERE network = ? AND address = ?"),
     settleOwed: run<[number]>("UPDATE outbox SET again = 2 WHERE id = ?"),
     deleteOwed: run<[number]>("DELETE FROM outbox WHERE id = ?"),

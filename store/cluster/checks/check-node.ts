@@ -5,6 +5,7 @@ import { parseInterfaceAddress } from "../../../ipam/space/cidr.ts";
 import { ApiAway, type KubeApi } from "../../../kube/kube-api.ts";
 import { allocationName } from "../../../kube/object-names.ts";
 import { ALLOCATIONS_PATH, attachmentKey, type IPAllocation } from "../../../kube/objects.ts";
+import { sleep } from "../../../platform/time.ts";
 import { checkDatabase } from "../../journal/check.ts";
 import type { Ledger } from "../../journal/ledger.ts";
 import { attachmentOf } from "../../journal/rows.ts";
@@ -13,28 +14,57 @@ import type { Attachment, PodIdentity } from "../../records.ts";
 import { isHandedOver, sameAllocationOwner } from "../allocations/allocation-object.ts";
 import { describeHolder, toAllocationOwner } from "../allocations/owners.ts";
 import type { PodState } from "../parts/claim-access.ts";
+import type { Owed } from "../recovery/outbox.ts";
 import { checkDefinitions } from "./check-definitions.ts";
 
+const OUTBOX = "outbox";
+/** Pause between two looks, ms: what is merely under way is over then. */
+const LOOK_AGAIN_MS = 2_000;
+
 export interface CheckNodeParts {
-  readonly owedCount: number;
+  /** Releases that are not told yet, of those up to this one. */
+  owed(lastId?: number): Owed;
   podState(pod: PodIdentity): Promise<PodState>;
   /** Networks on which no new owner gets an address now. */
-  readonly recovering: readonly string[];
+  recovering(): readonly string[];
   /** `status.ips` of a claim; null: the claim is gone, or cannot be read. */
   listOf(claim: Owner): Promise<readonly string[] | null>;
 }
 
-/** The checks of one node: the API knows every address in use here as its owner's, and no release is outstanding. */
+/**
+ * The checks of one node: the API knows every address in use here as its owner's, and no release is outstanding. On a
+ * busy node ADDs and releases are always under way: a node that has findings is looked at again, and only those of both
+ * looks count.
+ */
 export async function checkNode(
   folder: { readonly ledger: Ledger },
   api: KubeApi,
-  { owedCount, podState, recovering, listOf }: CheckNodeParts,
+  parts: CheckNodeParts,
+): Promise<Finding[]> {
+  const owed = parts.owed();
+  const first = await lookAt(folder, api, { ...parts, owedCount: owed.count });
+  if (first.length === 0) return first;
+  await sleep(api.clock, LOOK_AGAIN_MS);
+  const { count: owedCount } = parts.owed(owed.lastId);
+  const known = new Set(first.map(keyOf));
+  return (await lookAt(folder, api, { ...parts, owedCount })).filter((one) => known.has(keyOf(one)));
+}
+
+/** What makes two findings one; a message may count. */
+function keyOf({ invariant, message }: Finding): string {
+  return invariant === OUTBOX ? invariant : message;
+}
+
+async function lookAt(
+  folder: { readonly ledger: Ledger },
+  api: KubeApi,
+  { owedCount, podState, recovering, listOf }: CheckNodeParts & { readonly owedCount: number },
 ): Promise<Finding[]> {
   const damage = checkDatabase(folder.ledger);
   // Everything else reads what may be on the damaged page.
   if (damage.length > 0) return damage;
   const findings: Finding[] = [];
-  for (const network of recovering) {
+  for (const network of recovering()) {
     findings.push({
       invariant: "recovery",
       message: `network ${network} recovers: its allocations had been taken away, and no new address of it is given meanwhile`,
@@ -43,7 +73,7 @@ export async function checkNode(
   }
   if (owedCount > 0) {
     findings.push({
-      invariant: "outbox",
+      invariant: OUTBOX,
       message: `${owedCount} releases have not been told to the API server yet`,
       hint: "they are told as soon as it answers; look again in a moment, and see the log when the number stays",
     });

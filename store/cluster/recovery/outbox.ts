@@ -35,6 +35,13 @@ const RETRY_PAUSE_MS = 1_000;
 /** After this long, a write of an abandoned request can no longer arrive, ms. */
 const LATE_WRITE_MS_MAX = 120_000;
 
+/** Releases that have not been sent yet. */
+export interface Owed {
+  readonly count: number;
+  /** The youngest; 0: there is none. */
+  readonly lastId: number;
+}
+
 /**
  * Sends the releases of this node to the API server. Every entry names its owner and container: an address that now
  * belongs to another owner is left alone. Entries are only ever releases.
@@ -68,9 +75,10 @@ export class Outbox {
     });
   }
 
-  /** Entries that have not been sent yet. */
-  get owedCount(): number {
-    return this.#folder.ledger.sql.owedCount.get()?.n ?? 0;
+  /** How many entries have not been sent yet, of those up to `lastId`; and the youngest of them. */
+  owed(lastId = Number.MAX_SAFE_INTEGER): Owed {
+    const { n, last } = this.#folder.ledger.sql.owedCount.get(lastId) ?? { n: 0, last: null };
+    return { count: n, lastId: last ?? 0 };
   }
 
   /** From now on entries are sent by themselves: this machine certainly is the node that it claims to be. */

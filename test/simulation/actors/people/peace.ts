@@ -1,6 +1,6 @@
 import { sleep } from "../../../../platform/time.ts";
 import { Violation } from "../../engine/violation.ts";
-import type { Machine, World } from "../../world.ts";
+import type { World } from "../../world.ts";
 import { isOpen, NAMESPACES, objectAt } from "../objects.ts";
 import { guardOf } from "../tenants/guard.ts";
 import { podsOf } from "../tenants/pods.ts";
@@ -95,20 +95,12 @@ async function checkEarly(world: World): Promise<void> {
 
 async function checkAll(world: World): Promise<void> {
   for (const machine of world.machines) {
-    if (machine.daemon !== null) expectNothing(`on ${machine.name}`, await checkOf(machine, world));
+    if (machine.daemon !== null)
+      expectNothing(`on ${machine.name}`, await answered(() => askNode(machine, { path: "/v1/check" })));
   }
   expectNothing("--kubeconfig", await actAsTold(world, () => checkCluster(world, GRACE_SECONDS)));
   touchedByHand(world).clear();
   world.counts.add("people.check-in-peace");
-}
-
-/** A pod that ends in this very moment has releases that were not told yet: as `check` says, one looks again. */
-async function checkOf(machine: Machine, world: World): Promise<Told> {
-  const look = () => answered(() => askNode(machine, { path: "/v1/check" }));
-  const told = await look();
-  if (told.kind !== "answered" || told.body.findings[0]?.invariant !== "outbox") return told;
-  await sleep(world.clock, LOOK_MS);
-  return look();
 }
 
 function checkCluster(world: World, graceSeconds: number): Promise<Told> {

@@ -9,8 +9,7 @@ import {
   type WatchEnd,
   type WatchRequest,
 } from "../../kube/kube-api.ts";
-import { ADDRESS_POOLS_PATH, CLAIMS_PATH, WHEREABOUTS_POOLS_PATH } from "../../kube/objects.ts";
-import { CUDNS_PATH, UDNS_PATH } from "../../networks/udn/udn-object.ts";
+import { ALLOCATIONS_PATH, NETWORKS_PATH } from "../../kube/objects.ts";
 import type { Clock } from "../../platform/time.ts";
 import {
   away,
@@ -26,19 +25,10 @@ const EXPLAIN_MS = 3_000;
 const UNAUTHORIZED = 401;
 const FORBIDDEN = 403;
 const NOT_FOUND = 404;
-/** Resources that Holdfast works without. */
-const OPTIONAL_PATHS: readonly string[] = [
-  CLAIMS_PATH,
-  UDNS_PATH,
-  CUDNS_PATH,
-  WHEREABOUTS_POOLS_PATH,
-  ADDRESS_POOLS_PATH,
-];
-/** Those of Cluster API and its providers, in any version, and policies, which older servers have not. */
-const OPTIONAL_GROUPS = /^\/apis\/(([a-z0-9-]+\.)*cluster\.x-k8s\.io|admissionregistration\.k8s\.io)\//;
 
-function isOptional(path: string): boolean {
-  return OPTIONAL_PATHS.includes(path) || OPTIONAL_GROUPS.test(path);
+/** What Holdfast does not work without; definitions of other projects may be missing, as in a management cluster. */
+function isRequired(path: string): boolean {
+  return [ALLOCATIONS_PATH, NETWORKS_PATH].some((one) => path === one || path.startsWith(`${one}/`));
 }
 
 export interface AskingOptions {
@@ -68,7 +58,7 @@ export class AskingApi implements KubeApi {
     });
     const { status, body } = answer;
     if (status === FORBIDDEN) throw forbidden(request.path, body?.message ?? "403");
-    if (status === NOT_FOUND && !isAbsent(answer, request.path) && !OPTIONAL_GROUPS.test(request.path))
+    if (status === NOT_FOUND && !isAbsent(answer, request.path) && isRequired(request.path))
       throw unknownResource(request.path);
     return answer;
   }
@@ -84,7 +74,7 @@ export class AskingApi implements KubeApi {
     };
     try {
       const answer = await this.#api.list({ ...request, each, signal: silence.signal });
-      if (answer.kind === "missing" && !isOptional(request.path)) throw unknownResource(request.path);
+      if (answer.kind === "missing" && isRequired(request.path)) throw unknownResource(request.path);
       return answer;
     } catch (error) {
       if (!(error instanceof ApiAway)) throw error;

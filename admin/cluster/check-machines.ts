@@ -81,7 +81,7 @@ function answersNobody(
     {
       invariant: "I2",
       message: `${address} of network ${network} is in IPAddress ${key}, which does not answer claim ${namespace}/${claim} though it names it: pods may get the address`,
-      hint: `when no machine uses the address: kubectl delete ipaddress -n ${namespace} ${name}`,
+      hint: `when no machine uses the address: kubectl delete ipaddresses.ipam.cluster.x-k8s.io -n ${namespace} ${name}`,
     },
   ];
 }
@@ -100,7 +100,7 @@ function leftBehind(
     {
       invariant: "I3",
       message: `IPAddress ${key} is left, though its IPAddressClaim and its IPAllocation ${allocation} are gone`,
-      hint: `when no machine uses its address any more: kubectl delete ipaddress -n ${namespace} ${name}`,
+      hint: `when no machine uses its address any more: kubectl delete ipaddresses.ipam.cluster.x-k8s.io -n ${namespace} ${name}`,
     },
   ];
 }

@@ -40,20 +40,13 @@ export class ClusterProblem extends Error {
   }
 }
 
-/** The server does not know a resource. `path` as in a list. */
+/** The server does not know a resource of Holdfast. `path` as in a list. */
 export function unknownResource(path: string): ClusterProblem {
-  const resource = resourceName(path);
-  return resource.endsWith(".ipam.holdfast.dev")
-    ? new ClusterProblem(
-        "refused",
-        `the cluster does not know ${resource}: Holdfast is not installed there`,
-        "kubectl apply -k deploy/crds installs its definitions",
-      )
-    : new ClusterProblem(
-        "refused",
-        `the cluster does not know ${resource}: Multus is not installed there`,
-        "install Multus, whose manifest brings the definition of NetworkAttachmentDefinition",
-      );
+  return new ClusterProblem(
+    "refused",
+    `the cluster does not know ${resourceName(path)}: Holdfast is not installed there`,
+    "kubectl apply -k deploy/crds installs its definitions",
+  );
 }
 
 /** The user of the kubeconfig lacks a permission. */

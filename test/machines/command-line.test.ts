@@ -216,7 +216,7 @@ test("check reports an IPAddress whose claim and allocation are gone until it is
   const left = {
     invariant: "I3",
     message: `IPAddress ${NAMESPACE}/forced is left, though its IPAddressClaim and its IPAllocation taken-away are gone`,
-    hint: expect.stringContaining(`kubectl delete ipaddress -n ${NAMESPACE} forced`),
+    hint: expect.stringContaining(`kubectl delete ipaddresses.ipam.cluster.x-k8s.io -n ${NAMESPACE} forced`),
   };
   const findings = async () => (await json("check", "--grace", "0")).findings;
   expect(await findings()).toEqual([left]);
@@ -290,7 +290,9 @@ test("check reports an IPAddress that names a claim of another address until it 
     {
       invariant: "I2",
       message: `10.1.0.202 of network blue is in IPAddress ${NAMESPACE}/stranger, which does not answer claim ${NAMESPACE}/answered though it names it: pods may get the address`,
-      hint: expect.stringContaining(`kubectl delete ipaddress -n ${NAMESPACE} stranger`),
+      hint: expect.stringContaining(
+        `kubectl delete ipaddresses.ipam.cluster.x-k8s.io -n ${NAMESPACE} stranger`,
+      ),
     },
   ]);
   await capi.deleteAddress("stranger");

@@ -136,8 +136,13 @@ export class Settlement {
     const { contact, store } = this.#cluster;
     await contact.probe();
     const { gap } = contact.continuity;
-    const { restored, lost, stillLost, over, republished, problems } = await store.reassert(afterGap);
+    const { restored, lost, stillLost, over, republished, freedWithNode, problems } =
+      await store.reassert(afterGap);
     contact.continuity.noteCompared(gap);
+    if (freedWithNode)
+      this.#log.warn(
+        "this node's Node object was deleted, so the cluster gave back what its containers use: what nobody else has got since is put back",
+      );
     if (problems.length > 0)
       this.#log.error(
         { problems },

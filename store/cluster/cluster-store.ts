@@ -38,6 +38,7 @@ import { Followed, isNearlyFull } from "./parts/followed.ts";
 import { ReadHoldings } from "./parts/holdings.ts";
 import { attachKey, KeyedMutex, STILL_UNDER_WAY } from "./parts/keyed-mutex.ts";
 import { OtherNode, readNodeIdentity } from "./parts/node-identity.ts";
+import { readNodeObject } from "./recovery/node-object.ts";
 import { abandonEnded, Outbox } from "./recovery/outbox.ts";
 import { type Reasserted, reassert } from "./recovery/reassert.ts";
 import { isSettled, recoverJournal, recoverUnknown, settleFormerBoot } from "./recovery/recover-journal.ts";
@@ -184,8 +185,10 @@ export class KubernetesStore extends JournalReader implements NodeStore, LocalAn
     return { api, folder: this.folder, context, definitionOf, claimAccess };
   }
 
-  reassert(afterGap = false): Promise<Reasserted> {
-    return reassert(this.#parts, afterGap, this.#unrestored);
+  async reassert(afterGap = false): Promise<Reasserted> {
+    const { api, context } = this.#options;
+    const node = await readNodeObject(api, this.folder, context.node);
+    return reassert(this.#parts, afterGap, { unrestored: this.#unrestored, node });
   }
 
   async attach(want: AttachWant): Promise<AttachOutcome> {

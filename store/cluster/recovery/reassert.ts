@@ -10,6 +10,7 @@ import { type AttachedHolder, isHandedOver, sameAllocationOwner } from "../alloc
 import { hold, tooManyWriters } from "../allocations/hold.ts";
 import { toAllocationOwner } from "../allocations/owners.ts";
 import type { AttachParts } from "../parts/attach-parts.ts";
+import { type NodeObject, noteNodeObject } from "./node-object.ts";
 
 const PAGE = 100;
 /** Reads at once: thousands of attachments are compared within seconds without crowding out ADDs. */
@@ -27,6 +28,8 @@ export interface Reasserted {
   readonly republished: readonly string[];
   /** Attachments that were ended: their address had been released because all containers of their pod have ended. */
   readonly over: readonly Attachment[];
+  /** Something was missing because this node's Node object had been deleted: no network was marked for it. */
+  readonly freedWithNode: boolean;
   /** What could not be compared or restored because the API server refuses it; left as it is until the next time. */
   readonly problems: readonly string[];
 }
@@ -38,14 +41,15 @@ export interface Reasserted {
  * whose container's namespace is gone too, or whose container was of an earlier boot, as a journal has it whose end a power
  * failure took, or may have been, as the API tells it to a journal that was lost. A permanent refusal is reported and
  * skipped, so that everything else is still compared. `unrestored` remembers it between calls, so that its network is
- * marked once. Throws ApiAway.
+ * marked once. What is missing since this node's Node was deleted was given back by the controller, and marks nothing.
+ * Throws ApiAway.
  */
 export async function reassert(
   parts: AttachParts,
   afterGap: boolean,
-  unrestored: Set<string>,
+  { unrestored, node }: { readonly unrestored: Set<string>; readonly node: NodeObject },
 ): Promise<Reasserted> {
-  const missing = new Missing(parts, unrestored);
+  const missing = new Missing(parts, unrestored, node);
   const problems: string[] = [];
   const orRefused = <T>({ network, containerId }: Attachment, ip: string, work: Promise<T>) =>
     work.catch((error: unknown): "refused" => {
@@ -63,7 +67,9 @@ export async function reassert(
     const last = rows[rows.length - 1];
     if (!last) {
       await missing.finish();
-      return { restored, lost, stillLost, over, republished, problems };
+      if (problems.length === 0) await noteNodeObject(node, parts.folder);
+      const { freedWithNode } = missing;
+      return { restored, lost, stillLost, over, republished, freedWithNode, problems };
     }
     after = last.id;
     const { ledger } = parts.folder;
@@ -123,11 +129,14 @@ export async function reassert(
 class Missing {
   readonly #parts: AttachParts;
   readonly #unrestored: Set<string>;
+  readonly #node: NodeObject;
+  freedWithNode = false;
   readonly #counts = new Map<string, number>();
   readonly #told = new Map<string, Promise<void>>();
 
-  constructor(parts: AttachParts, unrestored: Set<string>) {
+  constructor(parts: AttachParts, unrestored: Set<string>, node: NodeObject) {
     this.#parts = parts;
+    this.#node = node;
     this.#unrestored = unrestored;
   }
 
@@ -149,6 +158,8 @@ class Missing {
   }
 
   async note(network: string): Promise<void> {
+    this.freedWithNode ||= this.#node.isNew;
+    if (this.#node.isNew) return;
     this.#counts.set(network, (this.#counts.get(network) ?? 0) + 1);
     const told = this.#told.get(network) ?? this.#tell(network, "its allocations are missing");
     this.#told.set(network, told);

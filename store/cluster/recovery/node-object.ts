@@ -1,0 +1,36 @@
+import type { KubeApi } from "../../../kube/kube-api.ts";
+import { ObjectClient } from "../../../kube/object-client.ts";
+import { NODES_PATH, objectPath } from "../../../kube/objects.ts";
+import type { StateFolder } from "../../journal/state-folder.ts";
+
+/** Key under which the journal keeps the Node object with which it last compared everything: when it was created, and its UID. */
+const NODE_OBJECT = "node-object";
+
+/** This node's Node object, as it is when a comparison with the API begins. */
+export interface NodeObject {
+  /** What the journal keeps of it; null: there is none, or it cannot be read. */
+  readonly note: string | null;
+  /**
+   * The Node that the journal knew was deleted, and there is a later one: the cluster has given back what this node's
+   * containers used. A restored etcd brings back the same Node or an earlier one. See docs/decisions/0064.
+   */
+  readonly isNew: boolean;
+}
+
+/** Throws ApiAway. */
+export async function readNodeObject(api: KubeApi, folder: StateFolder, node: string): Promise<NodeObject> {
+  const read = await new ObjectClient(api).get(objectPath(NODES_PATH, node));
+  if (read.kind !== "present") return { note: null, isNew: false };
+  const { creationTimestamp, uid } = read.object.metadata;
+  const known = folder.ledger.sql.meta.get(NODE_OBJECT)?.value;
+  return {
+    note: `${creationTimestamp} ${uid}`,
+    isNew: known !== undefined && creationTimestamp > (known.split(" ")[0] as string),
+  };
+}
+
+/** Everything has been compared since the Node was read: from now on the journal is that Node's. */
+export async function noteNodeObject({ note }: NodeObject, folder: StateFolder): Promise<void> {
+  if (note === null || folder.ledger.sql.meta.get(NODE_OBJECT)?.value === note) return;
+  await folder.write((ledger) => ledger.sql.putMeta.run(NODE_OBJECT, note));
+}

@@ -10,6 +10,7 @@ import {
   type Cidr,
   cidrContains,
   formatCidr,
+  type InterfaceAddress,
   networkOf,
   parseInterfaceAddress,
 } from "../../../ipam/space/cidr.ts";
@@ -23,12 +24,14 @@ export interface ComputedAddress {
 }
 
 /**
- * The address of a machine by its index: `start`, or else the subnet's second address, plus index × step. It is computed
- * alone, and no ledger knows of it. Throws TemplateProblem for an address beyond `end`, the subnet or the family's last.
+ * The address of a machine by its index: `start`, or else the address after the one that `subnet` is written with, plus
+ * index × step: with 192.168.0.10/24 index 0 is 192.168.0.11, as Metal3 counts. It is computed alone, and no ledger knows
+ * of it. Throws TemplateProblem for an address beyond `end`, the subnet or the family's last.
  */
 export function computedAddress(range: ComputedRange, index: number): ComputedAddress {
-  const subnet = range.subnet === undefined ? null : readSubnet(range.subnet);
-  const first = firstAddress(range, subnet);
+  const written = range.subnet === undefined ? null : readSubnet(range.subnet);
+  const subnet = written === null ? null : networkOf(written.address, written.prefixLength);
+  const first = firstAddress(range, written);
   const { family } = first;
   const value = first.value + BigInt(index) * BigInt(range.step || 1);
   if (value < 0n || value >= 1n << BigInt(familyBits(family))) {
@@ -49,22 +52,19 @@ export function computedAddress(range: ComputedRange, index: number): ComputedAd
   return { address, subnet };
 }
 
-function firstAddress({ start }: ComputedRange, subnet: Cidr | null): Address {
+function firstAddress({ start }: ComputedRange, subnet: InterfaceAddress | null): Address {
   if (start !== undefined) return readAddress(start, "start");
   if (subnet === null) throw new TemplateProblem("a computed address needs start or subnet");
-  return { family: subnet.family, value: subnet.base + 1n };
+  const { family, value } = subnet.address;
+  return { family, value: value + 1n };
 }
 
 function readAddress(text: string, key: string): Address {
   return read(() => parseAddress(text), key);
 }
 
-/** Host bits are dropped. */
-function readSubnet(text: string): Cidr {
-  return read(() => {
-    const { address, prefixLength } = parseInterfaceAddress(text);
-    return networkOf(address, prefixLength);
-  }, "subnet");
+function readSubnet(text: string): InterfaceAddress {
+  return read(() => parseInterfaceAddress(text), "subnet");
 }
 
 function read<T>(parse: () => T, key: string): T {

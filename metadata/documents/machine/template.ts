@@ -73,7 +73,7 @@ export interface AnnotationReference {
   readonly annotation?: string;
 }
 
-/** The addresses from `start`, or else from the second of `subnet`, up to `end` and within `subnet`. */
+/** The addresses from `start`, or else from the one after that of `subnet`, up to `end` and within `subnet`. */
 export interface ComputedRange {
   readonly start?: string;
   readonly end?: string;

@@ -272,7 +272,7 @@ describe("networkData", () => {
     const spec = { networkData: { networks } };
     expect(valuesOf(spec, { index: 8 }).networkData?.networks).toMatchObject([
       { ip_address: "10.0.1.2", netmask: "255.255.0.0" },
-      { ip_address: "10.9.0.9", netmask: "255.255.240.0" },
+      { ip_address: "10.9.8.16", netmask: "255.255.240.0" },
       { ip_address: "fd00:1::81", netmask: "ffff:ffff:ffff:ffff::" },
     ]);
     expect(problemOf(spec, { index: 12 })).toBe(

@@ -1,3 +1,4 @@
+import type { Refusal } from "../ipam/refusals.ts";
 import type { AddressPoolView } from "../kube/views/address-pool-view.ts";
 import {
   type CountingDefinition,
@@ -7,7 +8,13 @@ import {
 } from "./definition-catalog.ts";
 import { type BrokenNad, type NadReading, stays } from "./nad-reading.ts";
 import type { NetworkOwner } from "./network-owner.ts";
-import { definitionView, poolDefinitionKey, readPoolDefinition } from "./pool-definition.ts";
+import {
+  definitionView,
+  describeDefinition,
+  namespaceOfDefinition,
+  poolDefinitionKey,
+  readPoolDefinition,
+} from "./pool-definition.ts";
 
 interface PoolEntry {
   readonly view: NadView;
@@ -107,6 +114,16 @@ export class DefinitionsWithPools extends DefinitionCatalog {
       reading.kind === "broken" ? [{ ...reading, key: poolDefinitionKey(poolKey) }] : [],
     );
     return [...super.broken(), ...ofPools];
+  }
+
+  /** The first invalid definition of a network by those who may define it, in the order of names; null: there is none. */
+  brokenOf(network: string): { readonly by: string; readonly refusal: Refusal } | null {
+    const owner = this.ownerOf(network);
+    const found = this.broken()
+      .filter((one) => one.network === network)
+      .filter(({ key }) => owner === null || namespaceOfDefinition(key) === owner.definedIn)
+      .sort((a, b) => (a.key < b.key ? -1 : 1))[0];
+    return found === undefined ? null : { by: describeDefinition(found.key), refusal: found.refusal };
   }
 
   #byPool(network: string): CountingDefinition | null {

@@ -8,6 +8,7 @@
  */
 
 import type { NetworkDefinition } from "../../ipam/definition/network-definition.ts";
+import type { Refusal } from "../../ipam/refusals.ts";
 import type { Address, Family } from "../../ipam/space/address.ts";
 import { formatAddress } from "../../ipam/space/address.ts";
 import type { IntervalSet } from "../../ipam/space/interval-set.ts";
@@ -45,6 +46,8 @@ export interface PoolFacts {
   readonly owner: NetworkOwner | null;
   /** What its own `spec.definition` means; null: it has none. */
   readonly own: Exclude<NadReading, { kind: "not-ours" }> | null;
+  /** A definition of its network that is invalid, where nothing defines it; null: there is none. */
+  readonly broken: BrokenDefinition | null;
   /** Metal3 has an IPPool of the same name in the namespace. */
   readonly isNameTaken: boolean;
   /** Another network of which claims of this pool hold addresses; null: there is none. */
@@ -55,6 +58,12 @@ export interface PoolFacts {
   readonly avoided: readonly Address[];
   /** Why nobody new gets an address of the network; null: that is not so. */
   readonly recovering: string | null;
+}
+
+/** Which definition it is, such as `NetworkAttachmentDefinition shop/blue`, and why it is refused. */
+interface BrokenDefinition {
+  readonly by: string;
+  readonly refusal: Refusal;
 }
 
 /** `space`: the pool's addresses, as far as its keys tell them; also of a pool that gives none now. */
@@ -104,10 +113,14 @@ function whyRefused({ pool, counting, own, isNameTaken, former }: PoolFacts): Po
   );
 }
 
-function notFound({ pool, own, owner }: PoolFacts): PoolProblem {
-  const reason = "NetworkNotFound";
-  if (own?.kind === "broken") return { reason, message: own.refusal.message };
+function notFound({ pool, own, owner, broken }: PoolFacts): PoolProblem {
+  if (own?.kind === "broken") return { reason: "DefinitionInvalid", message: own.refusal.message };
   const network = JSON.stringify(pool.network);
+  if (broken !== null) {
+    const message = `spec.network is ${network}: ${broken.by} defines it and is invalid: ${broken.refusal.message}; correct it, or give spec.definition`;
+    return { reason: "DefinitionInvalid", message };
+  }
+  const reason = "NetworkNotFound";
   const move = `move the network (holdfast networks own ${pool.network} --namespace NAMESPACE)`;
   const message =
     owner === null || owner.definedIn === NODES_OWN

@@ -17,6 +17,7 @@ export type WaitingReason =
   | "NameTaken"
   | "NetworkChanged"
   | "NetworkNotFound"
+  | "DefinitionInvalid"
   | "DefinitionConflict"
   | "FamilyUnclear"
   | "RangeOutsideNetwork"

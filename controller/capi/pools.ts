@@ -206,6 +206,7 @@ export class Pools {
       counting,
       owner: definitions.ownerOf(view.network),
       own: definitions.poolReading(view.key),
+      broken: counting === null ? definitions.brokenOf(view.network) : null,
       isNameTaken: !metal3Pools.missing && metal3Pools.items.has(view.key),
       former: formerOf(view, made.ledger),
       unrecorded: this.#whyUnrecorded(made),

@@ -58,6 +58,7 @@ function evaluation(view: AddressPoolView, ipam: object | null, more: Partial<Po
     counting: catalog.definitionOf("blue"),
     owner: catalog.ownerOf("blue"),
     own: catalog.poolReading(view.key),
+    broken: catalog.brokenOf("blue"),
     ...{ isNameTaken: false, former: null, unrecorded: null, avoided: [], recovering: null },
     ...more,
   });
@@ -148,33 +149,39 @@ describe("a pool gives nothing", () => {
       'spec.network is "blue": no NetworkAttachmentDefinition defines it; create one, or give spec.definition',
     ],
     [
+      {},
+      { subnets: ["10.0.0.0/9999"] },
+      "DefinitionInvalid",
+      'spec.network is "blue": NetworkAttachmentDefinition shop/blue defines it and is invalid: ipam.subnets[0] is "10.0.0.0/9999": "10.0.0.0/9999" has a bad prefix length; IPv4 takes /0 to /32; correct it, or give spec.definition',
+    ],
+    [
       { definition: {} },
       null,
-      "NetworkNotFound",
+      "DefinitionInvalid",
       'spec.definition.subnets is missing: list the subnets of the network, such as ["192.0.2.0/24"]',
     ],
     [
       { definition: { subnets: ["10.0.0.1/24"] } },
       null,
-      "NetworkNotFound",
+      "DefinitionInvalid",
       'spec.definition.subnets[0] is "10.0.0.1/24": 10.0.0.1/24 has host bits; the network is 10.0.0.0/24',
     ],
     [
       { definition: { subnets: "10.0.0.0/24", subnet: "10.0.0.0/24" } },
       null,
-      "NetworkNotFound",
+      "DefinitionInvalid",
       'spec.definition.subnets is "10.0.0.0/24": ipam.subnet gives ranges too; keep one of the two ways',
     ],
     [
       { definition: { type: "host-local", subnet: "10.0.0.0/24" } },
       null,
-      "NetworkNotFound",
+      "DefinitionInvalid",
       'spec.definition.type is "host-local": expected "holdfast-ipam"',
     ],
     [
       { network: "-", definition: V4 },
       null,
-      "NetworkNotFound",
+      "DefinitionInvalid",
       'spec.network is "-": a network name begins with a letter or digit, goes on with letters, digits, "_", "." and "-", and has at most 253 characters',
     ],
     [

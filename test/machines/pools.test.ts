@@ -315,6 +315,11 @@ describe("the status of a pool", () => {
     expect((await untilReason("workers", "NetworkNotFound")).message).toContain(
       "it belongs to namespace shop",
     );
+    const broken = { config: configOf("blue", { subnets: "10.0.0.0/9999" }) };
+    api.put(namespacedPath(NADS_PATH, NAMESPACE), { metadata: { name: "blue" }, spec: broken });
+    expect((await untilReason("workers", "DefinitionInvalid")).message).toContain("shop/blue");
+    api.remove(`${namespacedPath(NADS_PATH, NAMESPACE)}/blue`);
+    await untilReason("workers", "NetworkNotFound");
     await time.pass(LONG_MS);
     expect(api.at(`${NETWORKS_PATH}/blue`), "a pool names the network").toBeDefined();
     api.remove(`${POOLS}/workers`);

@@ -1,14 +1,15 @@
 import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { afterEach, beforeEach, describe, test } from "vitest";
+import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { parse } from "yaml";
 import { TestCluster } from "../harness/cluster.ts";
-
-import { walkthrough } from "../harness/documents.ts";
+import { codeBlocks, walkthrough } from "../harness/documents.ts";
 import { readManifests } from "../harness/kube-manifests.ts";
 import { ClusterApi } from "../harness/machines/cluster-api.ts";
 import { Capm3 } from "../harness/machines/consumers.ts";
+import { CAPM3_RELEASES, templateDefinition } from "../harness/machines/definitions.ts";
 import { PageReader } from "../harness/page-reader.ts";
+import { until } from "../harness/wait.ts";
 import { applyWithComponents } from "./components.ts";
 
 /** The parts of docs/machines.md, typed as they are written, on a real API server; other projects' controllers are played. */
@@ -55,7 +56,36 @@ describe("Metal3 with CAPM3", () => {
   });
   afterEach(() => capi?.stop());
 
+  test("every release of CAPM3 takes the page's template as it is written", async () => {
+    const block = codeBlocks(PAGE, "A template").find((one) => one.includes("kind: Metal3DataTemplate"));
+    const template = parse(block?.split("<<END\n")[1]?.split("END\n")[0] ?? "");
+    const { name } = template.metadata;
+    await cluster.api.create("/api/v1/namespaces", { metadata: { name: NAMESPACE } });
+    for (const release of CAPM3_RELEASES) {
+      const definition = templateDefinition(release);
+      const crd = `/apis/apiextensions.k8s.io/v1/customresourcedefinitions/${definition.metadata.name}`;
+      await cluster.api.delete(crd);
+      await until(async () => (await cluster.api.find(crd)) === null, "the former definition to go");
+      await cluster.apply([definition]);
+      for (const version of definition.spec.versions) {
+        const apiVersion = `infrastructure.cluster.x-k8s.io/${version.name}`;
+        const path = `/apis/${apiVersion}/namespaces/${NAMESPACE}/metal3datatemplates`;
+        const sent = { ...template, apiVersion };
+        const created = await cluster.api.call("POST", path, sent);
+        expect(created.status, `${release} ${JSON.stringify(created.body)}`).toBe(201);
+        // Nothing of it was pruned.
+        expect(created.body, release).toMatchObject(sent);
+        await cluster.api.delete(`${path}/${name}`);
+        const { clusterName: _, ...rest } = template.spec;
+        const without = await cluster.api.call("POST", path, { ...sent, spec: rest });
+        const isRequired = release !== "v1.14" || version.name === "v1beta1";
+        expect(without.status, `${release} without clusterName`).toBe(isRequired ? 422 : 201);
+      }
+    }
+  });
+
   test("a provider is installed, and its pool gives machines addresses that they keep when they are replaced", async () => {
+    await cluster.define([templateDefinition("v1.13")]);
     const capm3 = new Capm3(capi, NAMESPACE);
     /** A machine, and what CAPM3 makes for it. */
     const machine = async (name: string, index: number) => {

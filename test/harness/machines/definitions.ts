@@ -30,6 +30,19 @@ export function machineDefinitions(kinds: MachineKinds): KubeObject[] {
   return readManifests(join(CRDS, `${kinds}.yaml`));
 }
 
+/** Releases of CAPM3 whose Metal3DataTemplates differ. */
+export type Capm3Release = "v1.12" | "v1.13" | "v1.14";
+export const CAPM3_RELEASES: readonly Capm3Release[] = ["v1.12", "v1.13", "v1.14"];
+
+/** Metal3DataTemplate with upstream's rules, as a release of CAPM3 serves it. */
+export function templateDefinition(release: Capm3Release): KubeObject {
+  const [definition] = readManifests(join(CRDS, "metal3-templates.yaml")) as [KubeObject];
+  const [v1beta1, v1beta2] = definition.spec.versions;
+  if (release === "v1.12") definition.spec.versions = [{ ...v1beta1, storage: true }];
+  if (release === "v1.14") delete v1beta2.schema.openAPIV3Schema.properties.spec.required;
+  return definition;
+}
+
 /** The version of Cluster that comes with one of IPAddressClaim. */
 export function clusterVersion(version: IpamVersion): "v1beta1" | "v1beta2" {
   return version === "v1beta2" ? "v1beta2" : "v1beta1";

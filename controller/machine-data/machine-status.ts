@@ -8,6 +8,7 @@ import { ObjectClient } from "../../kube/object-client.ts";
 import { namespacedPath } from "../../kube/objects.ts";
 import type { MachineDataView, ObjectReference } from "../../kube/views/machine-data-view.ts";
 import type { Metal3MachineView } from "../../kube/views/metal3-machine-view.ts";
+import { BoundedMap } from "../../platform/bounded-map.ts";
 import { isoTime } from "../../platform/time.ts";
 import {
   apiVersionAt,
@@ -22,10 +23,16 @@ import {
 import type { DataStatus } from "./data-status.ts";
 import type { DataWorld } from "./data-world.ts";
 import type { HostReferences } from "./host-references.ts";
+import type { Secrets } from "./secrets.ts";
 import type { WorkQueue } from "./work-queue.ts";
 
 /** Longest message of a condition in the older form, characters. */
 const OLD_MESSAGE_CHARS_MAX = 10_240;
+
+/** A Secret that is missing is looked for again after this time, ms: each look is a request. */
+const LOOK_AGAIN_MS = 10_000;
+/** Missing Secrets that are remembered; more are looked for more often. */
+const MISSED_MAX = 10_000;
 
 /** A Secret's name has 253 at most. */
 const MACHINE_NAME_CHARS_MAX = 253 - "-networkdata".length;
@@ -34,6 +41,7 @@ export interface MachineStatusOptions {
   readonly api: KubeApi;
   readonly world: DataWorld;
   readonly hosts: HostReferences;
+  readonly secrets: Pick<Secrets, "isMissing">;
   readonly status: DataStatus;
   readonly queue: Pick<WorkQueue, "hasWaited">;
 }
@@ -58,6 +66,8 @@ interface Wanted {
 /** Claims data for each Metal3Machine that names a template, and tells machine and host where its Secrets are. */
 export class MachineStatus {
   readonly #options: MachineStatusOptions;
+  /** By `namespace/name`: when a Secret that a machine names was last found missing, ms. */
+  readonly #missed = new BoundedMap<string, number>(MISSED_MAX);
 
   constructor(options: MachineStatusOptions) {
     this.#options = options;
@@ -66,17 +76,41 @@ export class MachineStatus {
   /** Returns whether nothing is left to do until something changes. Throws ApiAway. */
   async settle(machine: Metal3MachineView): Promise<boolean> {
     const { world, hosts } = this.#options;
-    const { dataTemplate, metaData, networkData } = machine;
+    const { dataTemplate, metaData, networkData, userData } = machine;
     if (machine.deletionTimestamp !== null) return true;
-    if (dataTemplate === null && metaData === null && networkData === null) return true;
+    if ([dataTemplate, metaData, networkData, userData].every((one) => one === null)) return true;
     if (machine.paused || world.clusterProblem(machine) !== null) return false;
-    const wanted = await this.#wanted(machine);
+    const wanted = await this.#withSecrets(machine, await this.#wanted(machine));
     const told = wanted.condition.status === "True" ? await hosts.tell(machine, wanted.secrets) : null;
     const conditions = told === null ? [wanted.condition] : [wanted.condition, told];
     const isSettled = conditions.every(({ status }) => status === "True");
     if (isSettled || this.#options.queue.hasWaited("machines", machine.key))
       await this.#write(machine, wanted, conditions);
     return isSettled;
+  }
+
+  /** A Secret that the user names must be there before machine and host say so. */
+  async #withSecrets(machine: Metal3MachineView, wanted: Wanted): Promise<Wanted> {
+    if (wanted.condition.status === "False") return wanted;
+    for (const part of PARTS) {
+      const name = machine[part]?.name;
+      if (name === undefined || isTold(machine, part) || !(await this.#isMissing(machine, name))) continue;
+      const message = `Secret ${machine.namespace}/${name}, which spec.${part} names, does not exist: create it, or omit spec.${part}`;
+      return { ...wanted, secrets: {}, condition: notReady("WaitingForSecret", message) };
+    }
+    return wanted;
+  }
+
+  async #isMissing({ namespace }: Metal3MachineView, name: string): Promise<boolean> {
+    const { api, secrets } = this.#options;
+    const key = `${namespace}/${name}`;
+    const nowMs = api.clock.monotonicMs();
+    const missedMs = this.#missed.get(key);
+    if (missedMs !== undefined && nowMs - missedMs < LOOK_AGAIN_MS) return true;
+    const isMissing = await secrets.isMissing(namespace, name);
+    if (isMissing) this.#missed.set(key, nowMs);
+    else this.#missed.delete(key);
+    return isMissing;
   }
 
   async #wanted(machine: Metal3MachineView): Promise<Wanted> {
@@ -170,8 +204,10 @@ export class MachineStatus {
   async #write(machine: Metal3MachineView, wanted: Wanted, conditions: readonly Condition[]): Promise<void> {
     const { status } = machine;
     const merged = conditions.reduce((list, one) => this.#merged(list, one), status.conditions);
+    const { userData } = machine;
     const next = {
       renderedData: wanted.renderedData,
+      userData: userData && { name: userData.name, namespace: userData.namespace || machine.namespace },
       metaData: wanted.secrets.metaData ?? null,
       networkData: wanted.secrets.networkData ?? null,
       conditions: merged,
@@ -193,6 +229,11 @@ export class MachineStatus {
     const entry: JsonObject = { ...condition, ...severity, ...text, lastTransitionTime };
     return known === undefined ? [...list, entry] : list.map((one) => (one === known ? entry : one));
   }
+}
+
+/** Whether the machine's status names the Secret of its spec, which was there then. */
+function isTold(machine: Metal3MachineView, part: Part): boolean {
+  return machine.status[part]?.name === machine[part]?.name;
 }
 
 function ready(reason: string, message: string): Condition {

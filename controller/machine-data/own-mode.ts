@@ -114,7 +114,7 @@ export class OwnMode {
     const shared = { api, world, status, events, queue };
     this.#secrets = new Secrets(api);
     this.#hosts = new HostReferences({ api, world, graceMs, log });
-    this.#machines = new MachineStatus({ ...shared, hosts: this.#hosts });
+    this.#machines = new MachineStatus({ ...shared, hosts: this.#hosts, secrets: this.#secrets });
     this.#vms = new VmCaches(api, (key) => this.#queue.mark("vms", key), log);
     this.#vmClaims = new VmClaims({ ...shared, vms: this.#vms, log });
     this.#claims = new ClaimIndexing(shared);

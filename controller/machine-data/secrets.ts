@@ -38,21 +38,34 @@ export class Secrets {
     return this.#createdCount;
   }
 
-  /** Whether there are Secrets of all these names, whoever made them: told by creates that change nothing. Throws ApiAway. */
+  /** Whether there are Secrets of all these names, whoever made them. Throws ApiAway. */
   async exist(data: MachineDataView, texts: readonly SecretText[]): Promise<boolean> {
-    const path = namespacedPath(SECRETS_PATH, data.namespace);
-    for (const { name, part, text } of texts) {
-      const answer = await this.#api.send({
-        method: "POST",
-        path,
-        query: { dryRun: "All" },
-        body: secretBody(data, name, part, text),
-        priority: "housekeeping",
-        deadlineMs: this.#api.clock.monotonicMs() + HOUSEKEEPING_DEADLINE_MS,
-      });
-      if (answer.status !== CONFLICT) return false;
-    }
+    for (const { name, part, text } of texts)
+      if ((await this.#tryCreate(data.namespace, secretBody(data, name, part, text))) !== CONFLICT)
+        return false;
     return texts.length > 0;
+  }
+
+  /**
+   * Whether there certainly is no Secret of this name. Where the server does not tell (a missing right, a full quota), it
+   * counts as there: the baremetal-operator waits for it then. Throws ApiAway.
+   */
+  async isMissing(namespace: string, name: string): Promise<boolean> {
+    const body = { apiVersion: "v1", kind: "Secret", metadata: { namespace, name } };
+    return (await this.#tryCreate(namespace, body)) < 300;
+  }
+
+  /** The status of a create that changes nothing. */
+  async #tryCreate(namespace: string, body: object): Promise<number> {
+    const { status } = await this.#api.send({
+      method: "POST",
+      path: namespacedPath(SECRETS_PATH, namespace),
+      query: { dryRun: "All" },
+      body,
+      priority: "housekeeping",
+      deadlineMs: this.#api.clock.monotonicMs() + HOUSEKEEPING_DEADLINE_MS,
+    });
+    return status;
   }
 
   /** Returns why one of them is not there; otherwise whether some were there already. Throws ApiAway. */

@@ -22,9 +22,12 @@ export interface Metal3MachineView extends NamedView {
   /** Secrets that replace the rendered ones; null: none. */
   readonly metaData: ObjectReference | null;
   readonly networkData: ObjectReference | null;
+  /** Of whoever makes it: nothing of it is rendered. */
+  readonly userData: ObjectReference | null;
   readonly owners: readonly OwnerReference[];
   readonly status: {
     readonly renderedData: ObjectReference | null;
+    readonly userData: ObjectReference | null;
     readonly metaData: ObjectReference | null;
     readonly networkData: ObjectReference | null;
     /** As written, in the form of its version. */
@@ -66,9 +69,11 @@ export function projectMetal3Machine(object: unknown): Metal3MachineView {
     dataTemplate: present(spec.dataTemplate),
     metaData: present(spec.metaData),
     networkData: present(spec.networkData),
+    userData: present(spec.userData),
     owners: readOwners(object, "Metal3Machine"),
     status: {
       renderedData: present(status.renderedData),
+      userData: present(status.userData),
       metaData: present(status.metaData),
       networkData: present(status.networkData),
       conditions: Array.isArray(status.conditions) ? status.conditions.filter(isObject) : [],

@@ -25,6 +25,7 @@ describe("Secrets that the user names", () => {
   test("replace the rendered ones part by part", async () => {
     here.start();
     here.host("m");
+    here.putSecrets("mine");
     here.machine("m", { spec: { networkData: { name: "mine" } } });
     await here.settle();
     expect(here.readMachine("m").status).toMatchObject({
@@ -40,11 +41,64 @@ describe("Secrets that the user names", () => {
   test("need no template", async () => {
     here.start();
     here.host("m");
+    here.putSecrets("mine");
     here.machine("m", { template: null, spec: { metaData: { name: "mine", namespace: "shop" } } });
     await here.settle();
     expect(ready("m")).toMatchObject({ status: "True", reason: "SecretsSetExternally" });
     expect(here.readHost("m").spec).toMatchObject({ metaData: { name: "mine", namespace: "shop" } });
     expect(here.all(PATHS.claims)).toEqual([]);
+  });
+
+  test.each([null, "t"])(
+    "are waited for, with template %s: neither machine nor host names them before",
+    async (template) => {
+      here.start();
+      here.host("m");
+      here.machine("m", { template, spec: { metaData: { name: "nowhere" } } });
+      await here.settle(8_000);
+      expect(ready("m")).toMatchObject({
+        status: "False",
+        reason: "WaitingForSecret",
+        message:
+          "Secret shop/nowhere, which spec.metaData names, does not exist: create it, or omit spec.metaData",
+      });
+      expect(here.readMachine("m").status.metaData).toBeUndefined();
+      expect(here.readHost("m").spec.metaData).toBeUndefined();
+      expect(here.all(PATHS.secrets).map(({ metadata }) => metadata.name)).not.toContain("nowhere");
+      here.putSecrets("nowhere");
+      await here.settle(20_000);
+      expect(ready("m")).toMatchObject({ status: "True" });
+      expect(here.readHost("m").spec.metaData).toMatchObject({ name: "nowhere" });
+      // It is not looked for any more.
+      here.remove(PATHS.secrets, "nowhere");
+      await here.settle(20_000);
+      expect(ready("m")).toMatchObject({ status: "True" });
+    },
+  );
+
+  test("are taken as there where the server does not tell", async () => {
+    here.start();
+    here.host("m");
+    here.api.admit = ({ resource }: Any) => (resource?.resource === "secrets" ? "no quota is left" : null);
+    here.machine("m", { template: null, spec: { metaData: { name: "mine" } } });
+    await here.settle();
+    expect(ready("m")).toMatchObject({ status: "True", reason: "SecretsSetExternally" });
+  });
+
+  test("of user-data are repeated in the status, and nothing is done with them", async () => {
+    here.start();
+    here.host("m");
+    here.machine("m", { spec: { userData: { name: "user" } } });
+    here.machine("n", { template: null, spec: { userData: { name: "user", namespace: "shop" } } });
+    await here.settle();
+    for (const name of ["m", "n"])
+      expect(here.readMachine(name).status.userData).toEqual({ name: "user", namespace: "shop" });
+    expect(here.readHost("m").spec.userData).toBeUndefined();
+    here.change(PATHS.machines, "m", (machine) => {
+      delete machine.spec.userData;
+    });
+    await here.settle();
+    expect(here.readMachine("m").status.userData).toBeUndefined();
   });
 
   test("are refused in another namespace", async () => {
@@ -153,6 +207,7 @@ describe("the Secrets that a host names are replaced", () => {
     here.start();
     here.template("u", { metaData: {} });
     here.host("m");
+    here.putSecrets("mine", "ours");
     here.machine("m", { template: "u", spec: { metaData: { name: "mine" }, networkData: { name: "ours" } } });
     await here.settle();
     expect(here.readHost("m").spec).toMatchObject({
@@ -172,6 +227,7 @@ describe("the Secrets that a host names are replaced", () => {
   test("but not if they were edited by hand since", async () => {
     here.start();
     here.host("m");
+    here.putSecrets("mine");
     here.machine("m", { spec: { metaData: { name: "mine" } } });
     await here.settle();
     here.change(PATHS.hosts, "m", ({ spec }) => {

@@ -207,6 +207,11 @@ export class OwnModeHere {
   readHost = (name: string): Any => this.#at(HOSTS_PATH, name);
   addressClaim = (name: string): Any => this.#at(ADDRESS_CLAIMS_PATH, name);
 
+  /** Somebody creates Secrets that a machine names. */
+  putSecrets(...names: string[]): void {
+    for (const name of names) this.#put(SECRETS_PATH, "Secret", name, { data: {} });
+  }
+
   /** The text in a Secret; undefined: there is no such Secret. */
   secret(name: string, key: "metaData" | "networkData"): string | undefined {
     const text = this.#at(SECRETS_PATH, name)?.data?.[key];

@@ -11,7 +11,7 @@ import {
   projectDataClaim,
   projectMachineData,
 } from "../../kube/views/machine-data-view.ts";
-import { claimNameOf, dataBody, dataName, eventObject, indexInName, isDataOf } from "./data-bodies.ts";
+import { claimNameOf, dataBody, dataName, eventObject, isDataOf, readDataName } from "./data-bodies.ts";
 import { type DataStatus, failed, waiting } from "./data-status.ts";
 import type { DataWorld } from "./data-world.ts";
 import type { WorkQueue } from "./work-queue.ts";
@@ -87,7 +87,8 @@ export class ClaimIndexing {
   async #intent(claim: DataClaimView, template: DataTemplateView): Promise<Intent | null> {
     const { world } = this.#options;
     if (claim.renderedData !== null) {
-      const index = indexInName(template.name, claim.renderedData);
+      const named = readDataName(claim.renderedData);
+      const index = named?.series === template.series ? named.index : null;
       const data = world.dataAt(claim, claim.renderedData);
       if (index !== null && data === undefined) return { claim, index };
       if (data !== undefined && claimNameOf(data) === claim.name && isSound(data, template))
@@ -119,15 +120,15 @@ export class ClaimIndexing {
     const { world } = this.#options;
     // Of a try whose outcome is unknown: what it left in the claim is seen as a conflict.
     world.forgetIntent(claim.uid);
-    const index = exactly ? from : world.indexes.lowestFree(template.key, from);
+    const index = exactly ? from : world.indexes.lowestFree(seriesKey(template), from);
     if (index === null) return this.#failNull(claim, `${template.key} has no free index`);
-    const name = dataName(template.name, index);
+    const name = dataName(template.series, index);
     if (name.length > NAME_CHARS_MAX) {
       const message = `the name ${name} has ${name.length} characters, and Kubernetes accepts ${NAME_CHARS_MAX}: use a template with a shorter name`;
       return this.#failNull(claim, message);
     }
     // Before the write: other claims are given theirs meanwhile.
-    world.noteIntent(claim.uid, template.key, index);
+    world.noteIntent(claim.uid, seriesKey(template), index);
     const written = await this.#objects.patchStatus(
       namespacedPath(DATA_CLAIMS_PATH, claim.namespace, claim.name),
       {
@@ -153,7 +154,7 @@ export class ClaimIndexing {
       await this.#fail(claim, `its data object cannot be created: ${problemOf(created.answer)}`);
       return "later";
     }
-    const path = namespacedPath(MACHINE_DATAS_PATH, claim.namespace, dataName(template.name, index));
+    const path = namespacedPath(MACHINE_DATAS_PATH, claim.namespace, dataName(template.series, index));
     const object = await this.#objects.find(path);
     if (object === null) return "later";
     return isDataOf(projectMachineData(object), claim) ? "made" : "taken";
@@ -180,7 +181,12 @@ function conditionsWithIndex({ conditions }: DataClaimView): unknown {
 
 /** Whether a data object is of the template, and named as its index says. */
 function isSound(data: MachineDataView, template: DataTemplateView): boolean {
-  return data.template.name === template.name && data.name === dataName(template.name, data.index);
+  return data.template.name === template.name && data.name === dataName(template.series, data.index);
+}
+
+/** Templates of one series share their indexes. */
+function seriesKey({ namespace, series }: DataTemplateView): string {
+  return `${namespace}/${series}`;
 }
 
 function problemOfTemplateName({ template, namespace }: DataClaimView): string | null {

@@ -1,5 +1,5 @@
 import { CLUSTER_NAME_LABEL } from "../../kube/cluster-api.ts";
-import { DATA_API_VERSION, INDEX_MAX, SECRET_TYPE } from "../../kube/metal3.ts";
+import { DATA_API_VERSION, INDEX_MAX, INDEXES_OF_ANNOTATION, SECRET_TYPE } from "../../kube/metal3.ts";
 import type { OwnerReference } from "../../kube/objects.ts";
 import type { DataClaimView, DataTemplateView, MachineDataView } from "../../kube/views/machine-data-view.ts";
 import type { NamedView } from "../../kube/views/metal3-machine-view.ts";
@@ -58,14 +58,15 @@ export function isDataOf(
   return owner === undefined || (machine !== undefined && machine.uid === machineOwnerOf(claim)?.uid);
 }
 
-export function dataName(template: string, index: number): string {
-  return `${template}-${index}`;
+/** `series`: the template that data objects are named after. */
+export function dataName(series: string, index: number): string {
+  return `${series}-${index}`;
 }
 
-/** The index in the name of a data object of the template; null: it is not named after it, or no definition accepts it. */
-export function indexInName(template: string, name: string): number | null {
-  const index = name.startsWith(`${template}-`) ? name.slice(template.length + 1) : "";
-  return /^(0|[1-9]\d{0,9})$/.test(index) && Number(index) <= INDEX_MAX ? Number(index) : null;
+/** What the name of a data object says; null: no data object is named so, or no definition accepts its index. */
+export function readDataName(name: string): { readonly series: string; readonly index: number } | null {
+  const [, series = "", digits] = /^(.+)-(0|[1-9]\d{0,9})$/.exec(name) ?? [];
+  return series !== "" && Number(digits) <= INDEX_MAX ? { series, index: Number(digits) } : null;
 }
 
 export function secretName(machine: string, part: Part): string {
@@ -113,9 +114,12 @@ export function dataBody(claim: DataClaimView, template: DataTemplateView, index
     apiVersion: DATA_API_VERSION,
     kind: "Metal3Data",
     metadata: {
-      name: dataName(template.name, index),
+      name: dataName(template.series, index),
       namespace,
       labels,
+      ...(template.series === template.name
+        ? {}
+        : { annotations: { [INDEXES_OF_ANNOTATION]: template.series } }),
       ownerReferences: machine === undefined ? [owner] : [owner, { apiVersion, kind, name, uid }],
     },
     spec: {

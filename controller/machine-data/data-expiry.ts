@@ -61,7 +61,7 @@ export class DataExpiry {
     if (templates.items.get(`${data.namespace}/${data.template.name}`)?.paused) return false;
     const machine = machineOwnerOf(data);
     const claim = claims.items.get(`${data.namespace}/${claimNameOf(data)}`);
-    const isSound = data.name === dataName(data.template.name, data.index);
+    const isSound = data.name === dataName(data.series, data.index);
     const isOwned = claimOwnerOf(data) !== undefined || machine !== undefined;
     const isNamed = claim?.renderedData === data.name && isDataOf(data, claim);
     if ((!isSound || !isOwned) && !isNamed) return false;

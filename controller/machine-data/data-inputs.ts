@@ -35,7 +35,7 @@ export function gatherInputs(world: DataWorld, data: MachineDataView): Gathered 
   const { caches } = world;
   const { namespace } = data;
   if (data.paused || world.clusterProblem(data) !== null) return PAUSED;
-  const name = dataName(data.template.name, data.index);
+  const name = dataName(data.series, data.index);
   if (data.name !== name)
     return failed(
       "NameContradictsIndex",

@@ -2,12 +2,13 @@ import { createHash } from "node:crypto";
 import { isObject } from "../../ipam/definition/definition-keys.ts";
 import { CLUSTER_NAME_LABEL } from "../../kube/cluster-api.ts";
 import type { KubeApi } from "../../kube/kube-api.ts";
+import { INDEXES_OF_ANNOTATION, NAME_CHARS_MAX } from "../../kube/metal3.ts";
 import type { DataClaimView, DataTemplateView, MachineDataView } from "../../kube/views/machine-data-view.ts";
 import type { HostView, Metal3MachineView } from "../../kube/views/metal3-machine-view.ts";
 import { type MachineTemplateSpec, readMachineTemplate } from "../../metadata/documents/machine-template.ts";
 import type { MachineCaches } from "../capi/machine-caches.ts";
 import type { FollowedLog } from "../followed-resources.ts";
-import { claimNameOf, indexInName } from "./data-bodies.ts";
+import { claimNameOf, readDataName } from "./data-bodies.ts";
 import { DataCaches } from "./data-caches.ts";
 import { TemplateIndexes } from "./template-indexes.ts";
 import type { WorkQueue } from "./work-queue.ts";
@@ -85,7 +86,11 @@ export class DataWorld {
   readTemplate(view: DataTemplateView): ReadTemplate {
     let read = this.#read.get(view);
     if (read === undefined) {
-      const spec = readMachineTemplate(view.spec);
+      const spec = isSeries(view.series)
+        ? readMachineTemplate(view.spec)
+        : {
+            problem: `annotation ${INDEXES_OF_ANNOTATION} is ${JSON.stringify(view.series)}: expected the name of a Metal3DataTemplate of this namespace; correct it, or remove it`,
+          };
       const { metaData = null, networkData = null } = view.spec;
       const hash = createHash("sha256").update(canonical({ metaData, networkData })).digest("hex");
       read =
@@ -97,9 +102,9 @@ export class DataWorld {
     return read;
   }
 
-  /** The index is about to be written into the claim, which the copy does not show yet. */
-  noteIntent(claimUid: string, template: string, index: number): void {
-    this.indexes.hold(`intent ${claimUid}`, template, index);
+  /** The index is about to be written into the claim, which the copy does not show yet. `series`: `namespace/name`. */
+  noteIntent(claimUid: string, series: string, index: number): void {
+    this.indexes.hold(`intent ${claimUid}`, series, index);
   }
 
   forgetIntent(claimUid: string): void {
@@ -121,6 +126,7 @@ export class DataWorld {
   #isSame(item: DataTemplateView, previous: DataTemplateView): boolean {
     return (
       item.paused === previous.paused &&
+      item.series === previous.series &&
       item.deletionTimestamp === previous.deletionTimestamp &&
       this.readTemplate(item).hash === this.readTemplate(previous).hash
     );
@@ -131,10 +137,10 @@ export class DataWorld {
     const claim = (item ?? previous) as DataClaimView;
     const { key, uid, namespace, template, renderedData } = claim;
     const templateKey = `${namespace}/${template.name}`;
-    const index = renderedData === null ? null : indexInName(template.name, renderedData);
+    const named = renderedData === null ? null : readDataName(renderedData);
     const isGoing = item === null || item.deletionTimestamp !== null;
-    if (isGoing || index === null) this.indexes.drop(`claim ${uid}`);
-    else this.indexes.hold(`claim ${uid}`, templateKey, index);
+    if (isGoing || named === null) this.indexes.drop(`claim ${uid}`);
+    else this.indexes.hold(`claim ${uid}`, `${namespace}/${named.series}`, named.index);
     if (item === null || renderedData !== null) this.forgetIntent(uid);
     queue.mark("claims", key);
     queue.mark("machines", key);
@@ -152,7 +158,7 @@ export class DataWorld {
     if (item === null) {
       this.indexes.drop(`data ${uid}`);
       this.#options.onDataGone(uid);
-    } else this.indexes.hold(`data ${uid}`, templateKey, data.index);
+    } else this.indexes.hold(`data ${uid}`, `${namespace}/${data.series}`, data.index);
     if (previous !== undefined) unlink(this.#datasByClaim, `${namespace}/${claimNameOf(previous)}`, key);
     const claimKey = `${namespace}/${claimNameOf(data)}`;
     if (item !== null) link(this.#datasByClaim, claimKey, key);
@@ -181,6 +187,10 @@ export class DataWorld {
     const data = this.caches.claims.items.get(key)?.renderedData;
     if (data != null) queue.mark("datas", `${namespace}/${data}`);
   }
+}
+
+function isSeries(name: string): boolean {
+  return /^[a-z0-9]([-.a-z0-9]*[a-z0-9])?$/.test(name) && name.length <= NAME_CHARS_MAX;
 }
 
 function link(map: Map<string, Set<string>>, from: string, to: string): void {

@@ -1,5 +1,6 @@
 import { isObject, type JsonObject } from "../../ipam/definition/definition-keys.ts";
 import { PAUSED_ANNOTATION } from "../cluster-api.ts";
+import { INDEXES_OF_ANNOTATION } from "../metal3.ts";
 import type { OwnerReference } from "../objects.ts";
 import { type ConditionView, readConditions, textOf } from "./conditions.ts";
 import { type ObjectMetadata, objectAt, readMetadata, readOwners, readTexts } from "./object-metadata.ts";
@@ -22,6 +23,8 @@ interface DataObject extends ObjectMetadata {
 export interface DataTemplateView extends DataObject {
   /** As written. */
   readonly spec: JsonObject;
+  /** The template whose indexes it goes on with, by the annotation; else its own name. Data objects are named after it. */
+  readonly series: string;
   /** `status.indexes`. */
   readonly indexes: readonly { readonly name: string; readonly index: number }[];
 }
@@ -39,6 +42,8 @@ export interface DataClaimView extends DataObject {
 /** The fields kept of a Metal3Data. */
 export interface MachineDataView extends DataObject {
   readonly index: number;
+  /** As that of its template when it was created. */
+  readonly series: string;
   readonly claim: ObjectReference;
   readonly template: ObjectReference;
   /** Name of the Secret; null: it names none. */
@@ -56,9 +61,11 @@ export interface MachineDataView extends DataObject {
 export function projectDataTemplate(object: unknown): DataTemplateView {
   const status = objectAt(object, "status", "Metal3DataTemplate");
   const indexes = Array.isArray(status.indexes) ? status.indexes.filter(isObject) : [];
+  const common = dataObject(object, "Metal3DataTemplate");
   return {
-    ...dataObject(object, "Metal3DataTemplate"),
+    ...common,
     spec: objectAt(object, "spec", "Metal3DataTemplate"),
+    series: seriesIn(object, common.name),
     indexes: indexes.map(({ name, index }) => ({ name: textOf(name), index: numberOf(index) ?? -1 })),
   };
 }
@@ -80,11 +87,13 @@ export function projectDataClaim(object: unknown): DataClaimView {
 export function projectMachineData(object: unknown): MachineDataView {
   const spec = objectAt(object, "spec", "Metal3Data");
   const status = objectAt(object, "status", "Metal3Data");
+  const template = readReference(spec.template);
   return {
     ...dataObject(object, "Metal3Data"),
     index: numberOf(spec.index) ?? -1,
+    series: seriesIn(object, template.name),
     claim: readReference(spec.claim),
-    template: readReference(spec.template),
+    template,
     metaData: readReference(spec.metaData).name || null,
     networkData: readReference(spec.networkData).name || null,
     owners: readOwners(object, "Metal3Data"),
@@ -109,6 +118,10 @@ function dataObject(object: unknown, kind: string): DataObject {
     labels: Object.fromEntries(readTexts(object, "labels")),
     conditions: readConditions(objectAt(object, "status", kind).conditions),
   };
+}
+
+function seriesIn(object: unknown, otherwise: string): string {
+  return readTexts(object, "annotations").get(INDEXES_OF_ANNOTATION) ?? otherwise;
 }
 
 function numberOf(value: unknown): number | null {

@@ -136,8 +136,8 @@ export class OwnModeHere {
     return this.time.pass(ms);
   }
 
-  template(name: string, spec: object): Any {
-    return this.#put(DATA_TEMPLATES_PATH, "Metal3DataTemplate", name, { spec });
+  template(name: string, spec: object, annotations: object = {}): Any {
+    return this.#put(DATA_TEMPLATES_PATH, "Metal3DataTemplate", name, { metadata: { annotations }, spec });
   }
 
   /** A Metal3Machine. */

@@ -10,6 +10,7 @@
  *   pools/                        what machines get
  */
 
+import { nameOrigin } from "../ipam/definition/nad-config.ts";
 import type { NetworkDefinition } from "../ipam/definition/network-definition.ts";
 import { parseRequestedAddress, type RequestedAddress } from "../ipam/definition/requested-address.ts";
 import { type Refusal, RefusalError, refuse } from "../ipam/refusals.ts";
@@ -189,7 +190,7 @@ async function definitionOf(
   if (refusal !== null) throw new RefusalError(refusal);
   const now = key === null ? verdict : catalog.verdict(key);
   if (now.kind === "conflict" && now.network === network) {
-    const { other, by: definition } = now;
+    const [other, definition] = [describeNad(catalog, now.other), describeNad(catalog, now.by)];
     const remedy = "give one of them another name";
     throw new RefusalError(refuse("DEFINITION_CONFLICT", { other, network, definition, remedy }));
   }
@@ -249,13 +250,18 @@ function whyNotLetIn(
   // Without a pod, the request comes from an administrator of the node.
   if (namespace !== null && !catalog.permits(network, namespace)) {
     const user = nad
-      ? `NetworkAttachmentDefinition ${nad.namespace}/${nad.name}`
+      ? `NetworkAttachmentDefinition ${describeNad(catalog, `${nad.namespace}/${nad.name}`)}`
       : `pod ${pod?.key}, whose ${interfaceName} has no NetworkAttachmentDefinition,`;
     const isPrimary = nad === null && interfaceName === PRIMARY_INTERFACE;
     const to = isPrimary ? "--administrators (the cluster's default network)" : `--namespace ${namespace}`;
     return refuse("NETWORK_NOT_SHARED", { ...told, namespace, user, to });
   }
   return catalog.definitionOf(network) === null ? refuse("DEFINITION_MISSING", told) : null;
+}
+
+/** With a note where nobody wrote the name of its network. */
+function describeNad(catalog: DefinitionCatalog, key: string): string {
+  return `${key}${nameOrigin(catalog.configOf(key) ?? "")}`;
 }
 
 /** Why the definition in force cannot replace the node's configuration in the request; null: it can. */

@@ -118,7 +118,7 @@ function readDefinition(object: Json): AppliedDefinition {
   if (typeof config !== "string" || config.trim() === "") {
     invalid("spec.config", config, "expected the CNI configuration as a JSON string");
   }
-  const read = parseNadConfig(config);
+  const read = parseNadConfig(config, name);
   if (read.definition.rangeSets.length === 0) {
     throw new RefusalError(refuse("NETWORK_UNDEFINED", { network: read.network }));
   }

@@ -194,7 +194,7 @@ export class DefinitionCatalog {
     const known = this.#entries.get(nad.key);
     const unchanged =
       known?.nad.config === nad.config && known.nad.creationTimestamp === nad.creationTimestamp;
-    const reading = unchanged ? known.reading : readNadConfig(nad.config);
+    const reading = unchanged ? known.reading : readNadConfig(nad.config, nad.name);
     const readMs = unchanged ? known.readMs : this.#clock.monotonicMs();
     const unbroken = known?.interruptions === this.#interruptions;
     const joinedAt = known && stays(known, { nad, reading }, unbroken) ? known.joinedAt : nad.generation;

@@ -16,16 +16,16 @@ export interface BrokenNad {
 }
 
 /** A network without ranges is invalid: in Kubernetes they cannot come from anywhere else. */
-export function readNadConfig(config: string): NadReading {
+export function readNadConfig(config: string, nadName: string): NadReading {
   try {
-    const nad = parseNadConfigIfOurs(config);
+    const nad = parseNadConfigIfOurs(config, nadName);
     if (nad === null) return { kind: "not-ours" };
     const { network, definition } = nad;
     if (definition.rangeSets.length > 0) return { kind: "ours", definition };
     return { kind: "broken", network, refusal: refuse("NETWORK_UNDEFINED", { network }) };
   } catch (error) {
     if (error instanceof RefusalError)
-      return { kind: "broken", network: networkNameIn(config), refusal: error.refusal };
+      return { kind: "broken", network: networkNameIn(config, nadName), refusal: error.refusal };
     throw error;
   }
 }

@@ -44,7 +44,7 @@ export function readPoolDefinition(
   config: string,
 ): Exclude<NadReading, { kind: "not-ours" }> {
   try {
-    const { definition } = parseNadConfig(config);
+    const { definition } = parseNadConfig(config, network);
     if (definition.rangeSets.length > 0) return { kind: "ours", definition };
     const remedy = 'list the subnets of the network, such as ["192.0.2.0/24"]';
     const refusal = refuse("CONFIG_INVALID", { key: "spec.definition.subnets", value: "missing", remedy });

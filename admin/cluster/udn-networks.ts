@@ -1,4 +1,4 @@
-import { isObject } from "../../ipam/definition/definition-keys.ts";
+import { networkNameIn } from "../../ipam/definition/nad-config.ts";
 import type { NetworkDefinition } from "../../ipam/definition/network-definition.ts";
 import { formatAddress } from "../../ipam/space/address.ts";
 import { Pool } from "../../ipam/space/pool.ts";
@@ -82,7 +82,7 @@ async function readHeld(api: KubeApi, networks: ReadonlySet<string>): Promise<Ad
   const networkOfNad = new Map<string, string>();
   for (const object of nads ?? []) {
     const nad = sound(() => projectNad(object));
-    const network = nad && nameIn(nad.config);
+    const network = nad && networkNameIn(nad.config, nad.name);
     if (nad && network && networks.has(network)) networkOfNad.set(nad.key, network);
   }
   for (const object of pods ?? []) {
@@ -110,15 +110,6 @@ function addressesOf(claim: ClaimView) {
     return claimAddresses(claim).map(({ address }) => address);
   } catch {
     return [];
-  }
-}
-
-function nameIn(config: string): string | null {
-  try {
-    const conf: unknown = JSON.parse(config);
-    return isObject(conf) && typeof conf.name === "string" ? conf.name : null;
-  } catch {
-    return null;
   }
 }
 

@@ -19,8 +19,9 @@ import { isNetworkName, parsePluginConfig } from "./plugin-config.ts";
  */
 const CONFIG_CHARS_MAX = 1 << 18;
 
-/** The network that a NetworkAttachmentDefinition defines; its key is the configuration's name, never the NAD's. */
+/** The network that a NetworkAttachmentDefinition defines. */
 export interface NadConfig {
+  /** The configuration's name; without one the NAD's, as Multus and the multi-network standard (3.4.2) infer it. */
   readonly network: string;
   readonly definition: NetworkDefinition;
 }
@@ -30,16 +31,16 @@ export interface NadConfig {
  * plugin of our `ipam.type`. Throws RefusalError CONFIG_UNREADABLE for anything but a JSON object, else CONFIG_INVALID,
  * also when none of its plugins is ours.
  */
-export function parseNadConfig(text: string): NadConfig {
+export function parseNadConfig(text: string, objectName: string): NadConfig {
   if (text.length > CONFIG_CHARS_MAX) tooLong(text);
-  return read(parseJsonObject(text));
+  return read(parseJsonObject(text), objectName);
 }
 
 /**
  * The same for any NetworkAttachmentDefinition: null when the network is not ours, or when the text is empty because
  * the configuration is in a file on the nodes.
  */
-export function parseNadConfigIfOurs(text: string): NadConfig | null {
+export function parseNadConfigIfOurs(text: string, objectName: string): NadConfig | null {
   if (text.trim() === "") return null;
   if (text.length > CONFIG_CHARS_MAX) {
     if (text.includes(PLUGIN_TYPE)) tooLong(text);
@@ -47,19 +48,30 @@ export function parseNadConfigIfOurs(text: string): NadConfig | null {
   }
   const conf = parseJsonObject(text);
   const plugins: readonly unknown[] = Array.isArray(conf.plugins) ? conf.plugins : [conf];
-  return plugins.some(isOurs) ? read(conf) : null;
+  return plugins.some(isOurs) ? read(conf, objectName) : null;
 }
 
-/** The network that a `spec.config` names, even if the rest of it is invalid; null: it names none. */
-export function networkNameIn(text: string): string | null {
+/** The network of a NetworkAttachmentDefinition, even if the rest of its `spec.config` is invalid; null: it has none. */
+export function networkNameIn(text: string, objectName: string): string | null {
   if (text.length > CONFIG_CHARS_MAX) return null;
   try {
-    const { name } = parseJsonObject(text);
+    const { name } = named(parseJsonObject(text), objectName);
     return typeof name === "string" && isNetworkName(name) ? name : null;
   } catch (error) {
     if (error instanceof RefusalError) return null;
     throw error;
   }
+}
+
+/** For a message about a network whose name nobody wrote; "" where the valid `spec.config` has one. */
+export function nameOrigin(text: string): string {
+  return text.trim() !== "" && networkNameIn(text, "") === null
+    ? " (its spec.config has no name, so its network has the object's name)"
+    : "";
+}
+
+function named(conf: JsonObject, objectName: string): JsonObject {
+  return isGiven(conf.name) ? conf : { ...conf, name: objectName };
 }
 
 function tooLong({ length }: string): never {
@@ -69,7 +81,8 @@ function tooLong({ length }: string): never {
   );
 }
 
-function read(conf: JsonObject): NadConfig {
+function read(unnamed: JsonObject, objectName: string): NadConfig {
+  const conf = named(unnamed, objectName);
   const definition = parsePluginConfig(pluginOf(conf));
   const hidden = definition.allowPersistentIPs && !isGiven(conf[PERSISTENCE_KEY]);
   const notes = hidden ? [...definition.notes, PERSISTENCE_HIDDEN] : definition.notes;

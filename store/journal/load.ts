@@ -100,5 +100,5 @@ export function readDefinition(
 }
 
 export function recordedDefinitionIn(row: DefinitionRow): NetworkDefinition {
-  return parseNadConfig(row.config).definition;
+  return parseNadConfig(row.config, row.name).definition;
 }

@@ -1,5 +1,5 @@
 import { isDeepStrictEqual } from "node:util";
-import { parseNadConfig } from "../../ipam/definition/nad-config.ts";
+import { nameOrigin, parseNadConfig } from "../../ipam/definition/nad-config.ts";
 import type { NetworkDefinition } from "../../ipam/definition/network-definition.ts";
 import { RefusalError, refuse } from "../../ipam/refusals.ts";
 import type { Transaction } from "../journal/group-commit.ts";
@@ -21,9 +21,9 @@ export function applyDefinition(
     if (other === self || recordedDefinitionIn(row).fingerprint === definition.fingerprint) continue;
     throw new RefusalError(
       refuse("DEFINITION_CONFLICT", {
-        other: self,
+        other: `${self}${nameOrigin(applied.config)}`,
         network: applied.network,
-        definition: other,
+        definition: `${other}${nameOrigin(row.config)}`,
         remedy: "give one of them another name",
       }),
     );
@@ -51,8 +51,8 @@ export function deleteDefinition(
   return true;
 }
 
-function definitionIn(one: Pick<AppliedDefinition, "config">): NetworkDefinition {
-  return parseNadConfig(one.config).definition;
+function definitionIn(one: Pick<AppliedDefinition, "config" | "name">): NetworkDefinition {
+  return parseNadConfig(one.config, one.name).definition;
 }
 
 function refreshDefinition(ledger: Ledger, transaction: Transaction, network: string): void {

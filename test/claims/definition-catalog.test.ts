@@ -60,7 +60,7 @@ describe("who defines a network", () => {
 
   test("the network comes with the definition, the NAD's name and its text", () => {
     expect(catalog(nad("n/a", 1, BLUE)).definitionOf("blue")).toEqual({
-      definition: parseNadConfig(BLUE).definition,
+      definition: parseNadConfig(BLUE, "a").definition,
       by: "n/a",
       source: BLUE,
     });
@@ -224,7 +224,7 @@ test("agrees with a naive model, whatever comes, changes and goes", () => {
     { weight: 2, arbitrary: fc.record({ key, gone: fc.constant(true) }) },
     { weight: 1, arbitrary: fc.record({ owner: fc.constantFrom(null, "n", "m", "x", ""), sharedWith }) },
   );
-  const fine = new Map([BLUE, BLUE_SPELLED, BLUE_OTHER, RED].map((one) => [one, parseNadConfig(one)]));
+  const fine = new Map([BLUE, BLUE_SPELLED, BLUE_OTHER, RED].map((one) => [one, parseNadConfig(one, "a")]));
   fc.assert(
     fc.property(fc.array(step, { minLength: 20, maxLength: 60 }), (steps) => {
       const made = new DefinitionCatalog(systemClock);

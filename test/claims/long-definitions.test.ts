@@ -58,7 +58,7 @@ describe("a definition of 384 kB", () => {
   test("is refused before it is parsed, with its length, the limit and what to do", () => {
     expect(long.length).toBeGreaterThan(384_000);
     for (const read of [parseNadConfig, parseNadConfigIfOurs])
-      expect(() => read(long)).toThrow(
+      expect(() => read(long, "a-nad")).toThrow(
         `spec.config is "${long.length} characters": at most ${CONFIG_CHARS_MAX} characters are read; exclude or reserve larger subnets`,
       );
     expect(charsRead).toBe(0);
@@ -68,7 +68,7 @@ describe("a definition of 384 kB", () => {
 
   test("of another plugin is ignored, and is not parsed either", () => {
     const foreign = long.replaceAll("holdfast-ipam", "host-local");
-    expect(parseNadConfigIfOurs(foreign)).toBeNull();
+    expect(parseNadConfigIfOurs(foreign, "a-nad")).toBeNull();
     expect(charsRead).toBe(0);
   });
 
@@ -86,14 +86,16 @@ describe("a definition of 384 kB", () => {
 test("more excluded subnets than the limit are refused before any of them is parsed", () => {
   const many = config(subnets(EXCLUDED_MAX + 1, (index) => `fd00::${index}/128`));
   expect(many.length).toBeLessThan(CONFIG_CHARS_MAX);
-  expect(() => parseNadConfig(many)).toThrow("is a list of 10001 entries: at most 10000 entries are taken");
+  expect(() => parseNadConfig(many, "a-nad")).toThrow(
+    "is a list of 10001 entries: at most 10000 entries are taken",
+  );
   expect(addresses.mock.calls.length).toBeLessThan(10);
 });
 
 test("the longest definition costs a bounded number of parsed addresses, in whatever spelling", () => {
   const text = config(subnets(EXCLUDED_MAX));
   expect(text.length).toBeGreaterThan(CONFIG_CHARS_MAX - 45_000);
-  parseNadConfig(text);
+  parseNadConfig(text, "a-nad");
   expect(general, "through the general parser").not.toHaveBeenCalled();
   expect(addresses.mock.calls.length).toBeLessThanOrEqual(LOOKS_PER_SUBNET * EXCLUDED_MAX);
 });

@@ -146,7 +146,10 @@ describe("100,000 IPv6 allocations", () => {
 
   test("are counted without the general parser of addresses", async () => {
     const config = { name: "blue", ipam: { type: "holdfast-ipam", subnets: "fd00::/64" } };
-    const nad = parseNadConfigIfOurs(JSON.stringify({ cniVersion: "1.0.0", type: "bridge", ...config }));
+    const nad = parseNadConfigIfOurs(
+      JSON.stringify({ cniVersion: "1.0.0", type: "bridge", ...config }),
+      "a-nad",
+    );
     if (nad === null) throw new Error("the definition of the test is not ours");
     const counting = { definition: nad.definition, by: "shop/blue", source: "" };
     parsed.mockClear();

@@ -95,6 +95,26 @@ describe("the recorded owner of a network", () => {
     expect((await networkObject("raced"))?.spec.definedIn).toBe(winner);
   });
 
+  test("of a name that only the objects have is the first namespace; refusals say where the name is from", async () => {
+    const { name: _, ...unnamed } = JSON.parse(configOf("macvlan-conf"));
+    await world.kubevirt.createNad(NAMESPACE, "macvlan-conf", JSON.stringify(unnamed));
+    // What Multus calls the plugin with.
+    const network: Network = { name: "macvlan-conf", config: configOf("macvlan-conf") };
+    await world.given(await world.pod(fresh("inferred"), "node-a", network), network);
+    expect((await networkObject("macvlan-conf"))?.spec).toMatchObject({ definedIn: NAMESPACE });
+    await evil.nad("macvlan-conf", unnamed);
+    const origin = "(its spec.config has no name, so its network has the object's name)";
+    expect(
+      await world.refused(await evil.pod(fresh("inferred"), "node-b", "macvlan-conf"), network, 7),
+    ).toContain(
+      `NetworkAttachmentDefinition evil/macvlan-conf ${origin} asks for network macvlan-conf, which belongs to namespace shop`,
+    );
+    const list = { cniVersion: "1.0.0", plugins: [{ type: "bridge", ipam: unnamed.ipam }] };
+    await world.kubevirt.createNad(NAMESPACE, "list-conf", JSON.stringify(list));
+    const listed: Network = { name: "list-conf", config: configOf("list-conf") };
+    await world.given(await world.pod(fresh("inferred"), "node-a", listed), listed);
+  });
+
   test("cannot be written by a tenant", async () => {
     await owned("locked");
     const path = objectPath(NETWORKS_PATH, "locked");

@@ -1,5 +1,5 @@
 import { describe, expect } from "vitest";
-import { expectSound, network, tableTest as test } from "./fixtures.ts";
+import { expectSound, network, processTest, restart, tableTest as test } from "./fixtures.ts";
 import { claim, nad } from "./manifests.ts";
 
 /** `POST /v1/apply` answers for each object by itself: what is wrong with it by key and value, the others go on. */
@@ -159,6 +159,27 @@ describe("a manifest is refused", () => {
       },
       { action: "created" },
     ]);
+  });
+
+  processTest("a definition without a name has its object's, which a refusal says", async ({ daemon }) => {
+    const bare = { ...network("macvlan-conf"), ipam: { type: "holdfast-ipam" } };
+    const unnamed = { ...network("blue"), name: undefined };
+    const other = nad("macvlan-conf", { ...network("blue", { subnets: "192.0.2.0/24" }), name: undefined });
+    const elsewhere = { ...other, metadata: { name: "macvlan-conf", namespace: "second" } };
+    const objects = [nad("macvlan-conf", unnamed), elsewhere];
+    const { results } = (await daemon.post("/v1/apply", { objects })).json();
+    const origin = " (its spec.config has no name, so its network has the object's name)";
+    expect(results).toMatchObject([
+      { action: "created" },
+      {
+        error: {
+          message: `second/macvlan-conf${origin} defines network macvlan-conf differently from default/macvlan-conf${origin}, which counts`,
+        },
+      },
+    ]);
+    expect((await daemon.cni("ADD", "c1", { config: bare })).code).toBe(0);
+    await restart(daemon, "SIGKILL");
+    expect((await daemon.cni("ADD", "c2", { config: bare })).code).toBe(0);
   });
 
   test("deleting an object that does not exist is an error", async ({ daemon }) => {

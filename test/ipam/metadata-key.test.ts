@@ -71,7 +71,7 @@ describe("two definitions with metadata", () => {
   test("mean the same in a NetworkAttachmentDefinition's list as on stdin", () => {
     const plugin = pluginConfig({ subnets: "10.0.0.0/24", metadata: true });
     const { name, cniVersion, ...rest } = plugin;
-    const { definition } = parseNadConfig(JSON.stringify({ name, cniVersion, plugins: [rest] }));
+    const { definition } = parseNadConfig(JSON.stringify({ name, cniVersion, plugins: [rest] }), "a-nad");
     expect(definition.fingerprint).toBe(fingerprint(true));
   });
 });

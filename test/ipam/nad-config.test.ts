@@ -1,5 +1,10 @@
 import { describe, expect, test } from "vitest";
-import { parseNadConfig, parseNadConfigIfOurs } from "../../ipam/definition/nad-config.ts";
+import {
+  nameOrigin,
+  networkNameIn,
+  parseNadConfig,
+  parseNadConfigIfOurs,
+} from "../../ipam/definition/nad-config.ts";
 import { define, pluginConfig, refusalOf } from "./definitions.ts";
 
 const ipam = { type: "holdfast-ipam", subnets: "10.0.0.0/24" };
@@ -44,8 +49,32 @@ describe("parseNadConfig reads", () => {
     ],
     [` \n${list()}\n`, plain, "white space around"],
   ])("%s", (text, definition) => {
-    expect(parseNadConfig(text)).toEqual({ network: "blue", definition });
-    expect(parseNadConfigIfOurs(text)).toEqual({ network: "blue", definition });
+    expect(parseNadConfig(text, "a-nad")).toEqual({ network: "blue", definition });
+    expect(parseNadConfigIfOurs(text, "a-nad")).toEqual({ network: "blue", definition });
+  });
+});
+
+// Multus and the multi-network standard (section 3.4.2) fill in the object's name for the plugin, so the plugin is called
+// with a name that the object does not have.
+describe("a definition without a name has its object's name:", () => {
+  const single = (name: unknown) => JSON.stringify({ ...pluginConfig(ipam), name });
+  test.each([
+    [single(undefined), "a single plugin"],
+    [single(""), "an empty name, as Go writes an unset one"],
+    [single(null), "null"],
+    [list({ name: undefined }), "a list"],
+    [list({ name: undefined }, { name: "blue" }), "a list whose plugin has a name, which libcni overwrites"],
+  ])("%s", (text) => {
+    expect(parseNadConfig(text, "macvlan-conf").network).toBe("macvlan-conf");
+    expect(parseNadConfigIfOurs(text, "macvlan-conf")?.definition.name).toBe("macvlan-conf");
+    expect(networkNameIn(text, "macvlan-conf")).toBe("macvlan-conf");
+    expect(nameOrigin(text)).toBe(" (its spec.config has no name, so its network has the object's name)");
+  });
+
+  test("one with a name keeps it, and nothing is said of it", () => {
+    expect(parseNadConfig(single("blue"), "macvlan-conf").network).toBe("blue");
+    expect(nameOrigin(single("blue"))).toBe("");
+    expect(nameOrigin("")).toBe("");
   });
 });
 
@@ -54,18 +83,6 @@ describe("parseNadConfig refuses", () => {
     ["{", "CONFIG_UNREADABLE", "JSON", "cut off"],
     ["null", "CONFIG_UNREADABLE", "expected an object", "no object"],
     ["[]", "CONFIG_UNREADABLE", "expected an object", "a list of plugins without its object"],
-    [
-      list({ name: undefined }),
-      "CONFIG_INVALID",
-      "name is missing",
-      "a list without name, even if the plugin has one",
-    ],
-    [
-      list({ name: undefined }, { name: "blue" }),
-      "CONFIG_INVALID",
-      "name is missing",
-      "libcni overwrites it",
-    ],
     [
       list({ allowPersistentIPs: true }, { allowPersistentIPs: false }),
       "CONFIG_INVALID",
@@ -104,10 +121,10 @@ describe("parseNadConfig refuses", () => {
       "as in a single plugin",
     ],
   ])("%.60s", (text, code, message) => {
-    const refusal = refusalOf(() => parseNadConfig(text));
+    const refusal = refusalOf(() => parseNadConfig(text, "a-nad"));
     expect(refusal.code).toBe(code);
     expect(refusal.message).toContain(message);
-    expect(refusalOf(() => parseNadConfigIfOurs(text))).toEqual(refusal);
+    expect(refusalOf(() => parseNadConfigIfOurs(text, "a-nad"))).toEqual(refusal);
   });
 });
 
@@ -127,7 +144,7 @@ describe("a network that is not ours", () => {
     ["", "not a JSON object"],
     ["  ", "not a JSON object"],
   ])("%s is null, or refused where it has to be ours", (text, message) => {
-    expect(parseNadConfigIfOurs(text)).toBeNull();
-    expect(refusalOf(() => parseNadConfig(text)).message).toContain(message);
+    expect(parseNadConfigIfOurs(text, "a-nad")).toBeNull();
+    expect(refusalOf(() => parseNadConfig(text, "a-nad")).message).toContain(message);
   });
 });

@@ -1,8 +1,9 @@
 import { claimKey, containerKey } from "../claims/claim-waiters.ts";
 import type { CniWireRequest } from "../cni-shim/wire.ts";
 import { answerOf } from "../guests/ports/admission.ts";
-import { gatewaysOf, isBridgeGateway, withBridgeGateways } from "../ipam/definition/bridge-gateway.ts";
+import { gatewaysOf, withBridgeGateways } from "../ipam/definition/bridge-gateway.ts";
 import type { NetworkDefinition } from "../ipam/definition/network-definition.ts";
+import { nodeIsGateway } from "../ipam/definition/plugin-config.ts";
 import { RefusalError, refuse } from "../ipam/refusals.ts";
 import { formatAddress } from "../ipam/space/address.ts";
 import { stampOfLive } from "../platform/boot-id.ts";
@@ -27,7 +28,7 @@ export function wantOf(
     interface: wire.ifname,
     stamp: stampOfLive(context.machine, wire),
     netns: context.namespaces.identify(wire.netns, wire.netnsId),
-    bridgeIsGateway: isBridgeGateway(config.conf),
+    bridgeIsGateway: nodeIsGateway(config.conf),
     onePerFamily: config.cniVersion === "0.1.0" || config.cniVersion === "0.2.0",
   };
 }
@@ -44,7 +45,7 @@ export function bridgeTakesGateway({
   const taken = gatewaysOf(withBridgeGateways(definition))
     .map(formatAddress)
     .filter((address) => !named.has(address));
-  return `${by} counts and names no gateway for every subnet, and the bridge of the runtime's configuration is the gateway (isGateway): ${taken.join(", ")} is the bridge's and is not given; write gateway or isGateway into ${by}`;
+  return `${by} counts and names no gateway for every subnet, and with the runtime's configuration the node is the gateway (isGateway, or ptp): ${taken.join(", ")} is the node's and is not given; write gateway or isGateway into ${by}`;
 }
 
 export async function answer(

@@ -213,7 +213,7 @@ export const REFUSALS = {
   },
   GATEWAY_HELD: {
     cniCode: 128,
-    say: "{address}, the gateway's address of network {network}, is held by {holder}, and this bridge would take it for itself (isGateway)",
+    say: "{address}, the gateway's address of network {network}, is held by {holder}, and the node would take it for itself (isGateway, or ptp)",
     hint: "stop what holds it (holdfast who {address}; of a claim: delete the claim), or give the network another gateway; then try again",
     claimReason: "IPAddressConflict",
   },

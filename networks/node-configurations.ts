@@ -1,12 +1,7 @@
-import {
-  BridgeGateways,
-  gatewaysOf,
-  isBridgeGateway,
-  withBridgeGateways,
-} from "../ipam/definition/bridge-gateway.ts";
+import { BridgeGateways, gatewaysOf, withBridgeGateways } from "../ipam/definition/bridge-gateway.ts";
 import { type Difference, differenceFrom } from "../ipam/definition/definition-difference.ts";
 import type { NetworkDefinition } from "../ipam/definition/network-definition.ts";
-import { hasRanges } from "../ipam/definition/plugin-config.ts";
+import { hasRanges, nodeIsGateway } from "../ipam/definition/plugin-config.ts";
 import type { Finding } from "../ipam/finding.ts";
 import { describeOwner, type Owner } from "../ipam/owner.ts";
 import { type Refusal, RefusalError, refuse } from "../ipam/refusals.ts";
@@ -72,7 +67,7 @@ export class NodeConfigurations {
   ): Difference | null {
     if (!hasRanges(conf)) return null;
     const { definition } = counting;
-    const given = isBridgeGateway(conf) ? this.#bridgeGateways.of(definition) : definition;
+    const given = nodeIsGateway(conf) ? this.#bridgeGateways.of(definition) : definition;
     return differenceFrom(ownDefinition().definition, given);
   }
 
@@ -87,7 +82,7 @@ export class NodeConfigurations {
     if (counting === null) return [];
     const difference = this.differenceOf(passed, counting);
     if (difference !== null) return [differs(passed, counting, difference, parts.node)];
-    if (!isBridgeGateway(conf)) return [];
+    if (!nodeIsGateway(conf)) return [];
     const taken = gatewaysTakenBeside(counting.definition);
     if (taken.length === 0) return [];
     const findings = [lacksGateway(network, counting, taken.map(formatAddress), parts.node)];

@@ -1,3 +1,4 @@
+import { nodeIsGateway } from "../../ipam/definition/plugin-config.ts";
 import type { Route } from "../../ipam/definition/routes-and-dns.ts";
 import { type Address, parseAddress } from "../../ipam/space/address.ts";
 import { cidrContains, networkOf, parseInterfaceAddress } from "../../ipam/space/cidr.ts";
@@ -45,8 +46,7 @@ export function guestAnswer(one: GuestInterface): GuestAnswer {
   if (route.gw !== undefined || gateway === undefined) return { ips, routes: [...routes, route] };
   // Plugins put the gateway of the address into every route without one (docs/decisions/0043). Where the node itself has that address, it
   // answers for it. Anywhere else nobody may: the first address of a range is often only presumed to be a gateway.
-  if (conf.isGateway === true || conf.isDefaultGateway === true || conf.type === "ptp")
-    return { ips, routes: [...routes, { ...route, gw: gateway }] };
+  if (nodeIsGateway(conf)) return { ips, routes: [...routes, { ...route, gw: gateway }] };
   return {
     ips: ips.map((ip) => (ip.gateway?.includes(":") === false ? { address: ip.address } : ip)),
     routes: [...routes.map((other) => withGateway(other, gateway)), route],

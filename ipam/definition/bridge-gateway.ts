@@ -5,14 +5,9 @@ import type { NetworkDefinition } from "./network-definition.ts";
 import { redefined } from "./plugin-config.ts";
 import { impliedGateway } from "./subnet-ranges.ts";
 
-/** Does the bridge plugin put the gateway's address on its own bridge? */
-export function isBridgeGateway(conf: Readonly<Record<string, unknown>>): boolean {
-  return conf.isGateway === true || conf.isDefaultGateway === true;
-}
-
 /**
- * The definition for a network whose bridge is the gateway: a subnet without a gateway gets its first address as one,
- * as the bridge plugin does, and that address is not allocated. Returns the same object when every subnet has a
+ * The definition for a network whose node is the gateway: a subnet without a gateway gets its first address as one, as
+ * the bridge plugin does, and that address is not allocated. Returns the same object when every subnet has a
  * gateway.
  * See docs/decisions/0021.
  */
@@ -36,7 +31,7 @@ export class BridgeGateways {
   }
 }
 
-/** The gateways of a definition, which a bridge with isGateway takes for itself. */
+/** The gateways of a definition, which a bridge with isGateway, or ptp, takes for the node. */
 export function gatewaysOf(definition: NetworkDefinition): Address[] {
   return definition.rangeSets.flatMap(({ subnets }) =>
     subnets.flatMap(({ gateway }) => (gateway === null ? [] : [gateway])),

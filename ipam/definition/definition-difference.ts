@@ -2,6 +2,7 @@ import { sameAddress } from "../space/address.ts";
 import { formatCidr } from "../space/cidr.ts";
 import type { SubnetDefinition } from "../space/range-set.ts";
 import type { NetworkDefinition } from "./network-definition.ts";
+import { canonicalRoutes } from "./routes-and-dns.ts";
 
 /** What an interface would get differently from the configuration of its own node. */
 export type Difference = "ranges" | "gateway" | "routes" | "DNS" | "metadata";
@@ -21,7 +22,7 @@ export function differenceFrom(own: NetworkDefinition, given: NetworkDefinition)
   if (!all((one, subnet) => formatCidr(one.cidr) === formatCidr(subnet.cidr))) return "ranges";
   if (!all(hasGatewayOf)) return "gateway";
   if (!all(givesAllOf)) return "ranges";
-  if (JSON.stringify(own.routes) !== JSON.stringify(given.routes)) return "routes";
+  if (canonicalRoutes(own.routes).join() !== canonicalRoutes(given.routes).join()) return "routes";
   if (canonicalDns(own) !== canonicalDns(given)) return "DNS";
   return own.metadata?.tokens === given.metadata?.tokens ? null : "metadata";
 }

@@ -18,6 +18,8 @@ import { impliedGateway, type SubnetRange } from "./subnet-ranges.ts";
 const RANGES_PER_SET_MAX = 256;
 
 const RANGE_KEYS = ["subnet", "rangeStart", "rangeEnd", "gateway"] as const;
+/** nerdctl writes it beside rangeStart and rangeEnd, which say the same (nerdctl#5068). */
+const NERDCTL_KEY = "ipRange";
 
 /**
  * Reads host-local's keys with host-local's meaning: `runtimeConfig.ipRanges`, then `subnet` with its companions, then
@@ -60,7 +62,7 @@ function readRangeSets(found: ConfigValue): SubnetRange[][] {
     if (!Array.isArray(set.value))
       invalid(set, 'each range set is a list itself: [[{"subnet": "10.0.0.0/24"}]]');
     const ranges = readList(set, RANGES_PER_SET_MAX).map((range) =>
-      readRange(readObject(range, RANGE_KEYS), range.key),
+      readRange(readObject(range, [...RANGE_KEYS, NERDCTL_KEY]), range.key),
     );
     const [first] = ranges;
     if (first === undefined) invalid(set, "a range set needs at least one range");
@@ -79,7 +81,7 @@ function readRange(object: JsonObject, path: string): SubnetRange {
   const found: ConfigValue = { key: `${path}.subnet`, value: object.subnet };
   if (!isGiven(found.value)) invalid(found, 'expected a network, such as "10.0.0.0/24"');
   const cidr = readWith(parseCidr, found);
-  const inSubnet = (name: "rangeStart" | "rangeEnd" | "gateway") =>
+  const inSubnet = (name: "rangeStart" | "rangeEnd") =>
     readInSubnet({ key: `${path}.${name}`, value: object[name] }, cidr);
   const start = inSubnet("rangeStart");
   const end = inSubnet("rangeEnd");
@@ -92,10 +94,23 @@ function readRange(object: JsonObject, path: string): SubnetRange {
       `it comes before rangeStart ${startText}; swap them`,
     );
   }
-  const gateway = inSubnet("gateway");
-  if (gateway !== null)
-    refuseUnfitGateway({ key: `${path}.gateway`, value: object.gateway }, gateway, { cidr });
+  readNerdctlRange({ key: `${path}.${NERDCTL_KEY}`, value: object[NERDCTL_KEY] }, [start, end]);
+  const gateway = readGateway({ key: `${path}.gateway`, value: object.gateway }, cidr);
   return { found, cidr, gateway: gateway ?? impliedGateway(cidr), first, last };
+}
+
+function readNerdctlRange(found: ConfigValue, ends: readonly (Address | null)[]): void {
+  if (!isGiven(found.value)) return;
+  const cidr = readWith(parseCidr, found);
+  if (ends.every((end) => end !== null && cidrContains(cidr, end))) return;
+  invalid(found, "rangeStart and rangeEnd count; write both, inside of it, or remove it");
+}
+
+function readGateway(found: ConfigValue, cidr: Cidr): Address | null {
+  if (!isGiven(found.value)) return null;
+  const gateway = readWith(parseAddress, found);
+  refuseUnfitGateway(found, gateway, { cidr });
+  return gateway;
 }
 
 function readInSubnet(found: ConfigValue, cidr: Cidr): Address | null {

@@ -3,7 +3,7 @@
  *
  *   network-definition          the result
  *   nad-config, plugin-config   a NetworkAttachmentDefinition's text, and one plugin's configuration
- *   own-keys, host-local-keys, subnet-ranges   ranges, by our keys and by host-local's
+ *   own-keys, host-local-keys, subnet-ranges   ranges, by our keys and by host-local's; special-networks: none of them
  *   metadata-key, routes-and-dns, bridge-gateway, requested-address   the other keys
  *   definition-keys             reading and refusing any key; definition-difference: comparing two definitions
  *   host-local-lease            host-local's files; interface-name: names that Linux accepts

@@ -1,6 +1,7 @@
 import { type Address, formatAddress, parseAddress } from "../space/address.ts";
 import { cidrContains, cidrFirst, cidrLast, formatCidr, parseCidr } from "../space/cidr.ts";
 import { type ConfigValue, invalid, type PickKey, readTexts, readWith } from "./definition-keys.ts";
+import { whyNoGateway } from "./special-networks.ts";
 import { hostAddresses, impliedGateway, listSubnets, type SubnetRange } from "./subnet-ranges.ts";
 
 /**
@@ -33,11 +34,15 @@ function readGateways(
 ): ReadonlyMap<SubnetRange, Address> {
   const gateways = new Map<SubnetRange, Address>();
   if (found === null) return gateways;
-  for (const item of readTexts(found, RANGE_SETS_MAX)) {
-    const gateway = readWith(parseAddress, item);
-    const range = ranges.find(({ cidr }) => cidrContains(cidr, gateway));
-    if (range === undefined)
-      invalid(item, `it is not inside the subnets of the network (${listSubnets(ranges)})`);
+  const read = readTexts(found, RANGE_SETS_MAX).map((item) => ({
+    item,
+    gateway: readWith(parseAddress, item),
+  }));
+  const isInside = (one: (typeof read)[number]) => ranges.some(({ cidr }) => cidrContains(cidr, one.gateway));
+  for (const { item, gateway } of [...read.filter(isInside), ...read.filter((one) => !isInside(one))]) {
+    const range =
+      ranges.find(({ cidr }) => cidrContains(cidr, gateway)) ??
+      onlyOneWithout(item, gateway, ranges, gateways);
     const other = gateways.get(range);
     if (other !== undefined) {
       invalid(
@@ -51,15 +56,44 @@ function readGateways(
   return gateways;
 }
 
-/** A gateway cannot be the network or broadcast address. IPv6's subnet-router anycast address is a router's own. */
+/** The subnet of a gateway that is inside of none, such as fe80::1. */
+function onlyOneWithout(
+  found: ConfigValue,
+  gateway: Address,
+  ranges: readonly SubnetRange[],
+  gateways: ReadonlyMap<SubnetRange, Address>,
+): SubnetRange {
+  const ofFamily = ranges.filter(({ cidr }) => cidr.family === gateway.family);
+  const [range = ofFamily[0], second] = ofFamily.filter((one) => !gateways.has(one));
+  if (range === undefined) {
+    invalid(found, `the network has no IPv${gateway.family} subnet (${listSubnets(ranges)})`);
+  }
+  if (second !== undefined) {
+    invalid(
+      found,
+      `it is inside none of the subnets (${listSubnets(ranges)}); write them as ranges, each with its gateway`,
+    );
+  }
+  return range;
+}
+
+/**
+ * A gateway may be outside of its subnet: hosting providers and IPv6 routers have such ones. It cannot be the network
+ * or broadcast address. IPv6's subnet-router anycast address is a router's own.
+ */
 export function refuseUnfitGateway(
   found: ConfigValue,
   gateway: Address,
-  range: Pick<SubnetRange, "cidr">,
+  { cidr }: Pick<SubnetRange, "cidr">,
 ): void {
-  if (gateway.family === 6) return;
-  const { first, last } = hostAddresses(range.cidr);
+  if (gateway.family !== cidr.family) {
+    invalid(found, `the gateway of ${formatCidr(cidr)} has to be IPv${cidr.family} too`);
+  }
+  const why = whyNoGateway(gateway);
+  if (why !== null) invalid(found, why);
+  if (gateway.family === 6 || !cidrContains(cidr, gateway)) return;
+  const { first, last } = hostAddresses(cidr);
   if (gateway.value >= first && gateway.value <= last) return;
   const what = gateway.value < first ? "network" : "broadcast";
-  invalid(found, `it is the ${what} address of ${formatCidr(range.cidr)}; name a host address`);
+  invalid(found, `it is the ${what} address of ${formatCidr(cidr)}; name a host address`);
 }

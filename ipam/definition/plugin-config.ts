@@ -1,4 +1,6 @@
 import { RefusalError, refuse } from "../refusals.ts";
+import { formatAddress } from "../space/address.ts";
+import { cidrContains, formatCidr } from "../space/cidr.ts";
 import { hashOf, type RangeSet } from "../space/range-set.ts";
 import { COOLDOWN_SECONDS_DEFAULT } from "../space/rest.ts";
 import {
@@ -20,8 +22,9 @@ import { readHostLocalRanges } from "./host-local-keys.ts";
 import { readMetadata } from "./metadata-key.ts";
 import type { NetworkDefinition } from "./network-definition.ts";
 import { readOwnSubnets } from "./own-keys.ts";
-import { type Dns, readDns, readRoutes } from "./routes-and-dns.ts";
-import { buildRangeSets } from "./subnet-ranges.ts";
+import { canonicalRoutes, type Dns, readDns, readRoutes } from "./routes-and-dns.ts";
+import { isLinkLocal } from "./special-networks.ts";
+import { type BuiltRangeSets, buildRangeSets } from "./subnet-ranges.ts";
 
 /** Longest cool-down, one week: for longer, use a reservation. */
 const COOLDOWN_SECONDS_MAX = 604_800;
@@ -39,7 +42,7 @@ export function parsePluginConfig(conf: unknown): NetworkDefinition {
   const name = readNetworkName({ key: "name", value: conf.name });
   const ipam = readIpamBlock(conf);
   const pick = keyPicker(conf, ipam);
-  const rangeSets = readRangeSets(conf, pick);
+  const { rangeSets, notes } = readRangeSets(conf, pick);
   const metadata = readOr(pick("metadata"), null, readMetadata);
   const means = {
     name,
@@ -59,7 +62,7 @@ export function parsePluginConfig(conf: unknown): NetworkDefinition {
     ...(pick("metadata") !== null || rangeSets.length === 0 ? {} : { isMetadataUnset: true }),
     ...readDataDir(pick),
     fingerprint: fingerprintOf(means),
-    notes: notesOn(conf, rangeSets),
+    notes: [...notes, ...notesOn(conf, rangeSets)],
   };
 }
 
@@ -97,7 +100,7 @@ function readIpamBlock(conf: JsonObject): JsonObject {
   return ipam;
 }
 
-function readRangeSets(conf: JsonObject, pick: PickKey): readonly RangeSet[] {
+function readRangeSets(conf: JsonObject, pick: PickKey): BuiltRangeSets {
   const runtimeRanges = runtimeRangesOf(conf);
   const own = pick("subnets");
   const hostLocal =
@@ -105,9 +108,21 @@ function readRangeSets(conf: JsonObject, pick: PickKey): readonly RangeSet[] {
   if (own !== null && hostLocal !== null) {
     invalid(own, `${hostLocal.key} gives ranges too; keep one of the two ways`);
   }
-  const gatewayImplied = conf.isGateway === true || conf.isDefaultGateway === true;
-  const sets = own !== null ? readOwnSubnets(pick, gatewayImplied) : readHostLocalRanges(pick, runtimeRanges);
+  const sets =
+    own !== null ? readOwnSubnets(pick, nodeIsGateway(conf)) : readHostLocalRanges(pick, runtimeRanges);
+  const without = conf.type === "ptp" ? sets.flat().find(({ gateway }) => gateway === null) : undefined;
+  if (without !== undefined) {
+    invalid(
+      without.found,
+      "ptp needs a gateway, and there is no room for one; write gateway, inside or outside of it",
+    );
+  }
   return buildRangeSets(sets, pick);
+}
+
+/** Does the plugin put the gateway's address on the node: bridge on its bridge, ptp on the node's end? */
+export function nodeIsGateway(conf: JsonObject): boolean {
+  return conf.isGateway === true || conf.isDefaultGateway === true || conf.type === "ptp";
 }
 
 /** The `ipRanges` capability, through which a runtime adds ranges: part of what host-local means. */
@@ -157,7 +172,7 @@ function fingerprintOf(means: Omit<NetworkDefinition, "fingerprint" | "notes">):
   return hashOf([
     plain.name,
     rangeSets.map((set) => set.fingerprint),
-    routes,
+    canonicalRoutes(routes),
     dns,
     resolvConf,
     plain.cooldownSeconds,
@@ -172,6 +187,10 @@ function notesOn(conf: JsonObject, rangeSets: readonly RangeSet[]): readonly str
   if (isGiven(conf.routes)) notes.push("routes at the plugin's top level is not read: write it inside ipam");
   if (rangeSets.some((set) => set.automatic.size === 0n)) {
     notes.push("a subnet is reserved as a whole: its addresses are given only when asked for");
+  }
+  for (const { cidr, gateway } of rangeSets.flatMap(({ subnets }) => subnets)) {
+    if (gateway === null || cidrContains(cidr, gateway) || isLinkLocal(gateway)) continue;
+    notes.push(`gateway ${formatAddress(gateway)} is outside of its subnet ${formatCidr(cidr)}`);
   }
   return notes;
 }

@@ -1,5 +1,5 @@
 import { formatAddress, parseAddress } from "../space/address.ts";
-import { formatCidr, parseCidr } from "../space/cidr.ts";
+import { formatCidr, parseNetworkAround } from "../space/cidr.ts";
 import {
   type ConfigValue,
   invalid,
@@ -54,7 +54,9 @@ function readRoute(found: ConfigValue): Route {
   const object = readObject(found, ROUTE_KEYS);
   const dstFound = { key: `${found.key}.dst`, value: object.dst };
   if (!isGiven(object.dst)) invalid(dstFound, 'expected a network, such as "0.0.0.0/0"');
-  const dst = readWith(parseCidr, dstFound);
+  if (object.dst === "default") invalid(dstFound, "write 0.0.0.0/0, or ::/0 for IPv6");
+  // The example on host-local's page has host bits; the kernel takes none.
+  const dst = readWith(parseNetworkAround, dstFound).cidr;
   const route: { -readonly [Key in keyof Route]: Route[Key] } = { dst: formatCidr(dst) };
   if (isGiven(object.gw)) {
     const gwFound = { key: `${found.key}.gw`, value: object.gw };
@@ -68,6 +70,11 @@ function readRoute(found: ConfigValue): Route {
     route[name] = readWhole({ key: `${found.key}.${name}`, value: object[name] }, 0, ROUTE_NUMBERS[name]);
   }
   return route;
+}
+
+/** For comparing: which order routes are written in means nothing. */
+export function canonicalRoutes(routes: readonly Route[]): string[] {
+  return routes.map((route) => JSON.stringify(route)).sort();
 }
 
 export function readDns(found: ConfigValue | null): Dns {

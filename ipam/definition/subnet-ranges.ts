@@ -1,8 +1,9 @@
 import { type Address, type Family, formatAddress } from "../space/address.ts";
-import { type Cidr, cidrFirst, cidrLast, formatCidr, parseCidr } from "../space/cidr.ts";
+import { type Cidr, cidrFirst, cidrLast, formatCidr, parseNetworkAround } from "../space/cidr.ts";
 import { IntervalSet } from "../space/interval-set.ts";
 import { makeRangeSet, type RangeSet, type SubnetDefinition } from "../space/range-set.ts";
 import { type ConfigValue, invalid, type PickKey, readTexts, readWith } from "./definition-keys.ts";
+import { whyNoNetwork } from "./special-networks.ts";
 
 /** A subnet as configured, by our keys or by host-local's, before exclusions. */
 export interface SubnetRange {
@@ -35,15 +36,22 @@ export function impliedGateway(cidr: Cidr): Address | null {
   return first === last ? null : { family: cidr.family, value: first };
 }
 
+/** The range sets of a network, and remarks about them for operators. */
+export interface BuiltRangeSets {
+  readonly rangeSets: readonly RangeSet[];
+  readonly notes: readonly string[];
+}
+
 /**
  * Turns configured subnets into range sets: removes the addresses excluded by default, every gateway and
  * `excludeSubnets`, and sets `reservedSubnets` aside. Where exclusion and reservation overlap, the exclusion wins.
  */
-export function buildRangeSets(
-  sets: readonly (readonly SubnetRange[])[],
-  pick: PickKey,
-): readonly RangeSet[] {
+export function buildRangeSets(sets: readonly (readonly SubnetRange[])[], pick: PickKey): BuiltRangeSets {
   const ranges = sets.flat();
+  for (const { found, cidr } of ranges) {
+    const why = whyNoNetwork(cidr);
+    if (why !== null) invalid(found, why);
+  }
   refuseOverlaps(ranges);
   const excluded = readCutouts(pick("excludeSubnets"), ranges);
   const reserved = readCutouts(pick("reservedSubnets"), ranges);
@@ -61,7 +69,8 @@ export function buildRangeSets(
     return makeRangeSet(subnets);
   });
   refuseEmptyReservations(reserved, rangeSets);
-  return rangeSets;
+  const notes = [...excluded, ...reserved].flatMap(({ note }) => note ?? []);
+  return { rangeSets, notes };
 }
 
 function refuseEmptyReservations(reserved: readonly Cutout[], rangeSets: readonly RangeSet[]): void {
@@ -86,17 +95,20 @@ function defineSubnet(range: SubnetRange, excluded: PerFamily, reserved: PerFami
 interface Cutout {
   readonly found: ConfigValue;
   readonly cidr: Cidr;
+  /** Set when it was written with host bits. They are dropped, as whereabouts does. */
+  readonly note: string | null;
 }
 
 function readCutouts(found: ConfigValue | null, ranges: readonly SubnetRange[]): readonly Cutout[] {
   if (found === null) return [];
   const within = { 4: joined(ranges, 4), 6: joined(ranges, 6) };
   return readTexts(found, CUTOUTS_MAX).map((item) => {
-    const cidr = readWith(parseCidr, item);
+    const { cidr, hasHostBits } = readWith(parseNetworkAround, item);
     if (!within[cidr.family].covers(cidrFirst(cidr), cidrLast(cidr))) {
       invalid(item, `it is not inside the subnets of the network (${listSubnets(ranges)})`);
     }
-    return { found: item, cidr };
+    const note = hasHostBits ? `${item.key}: ${item.value} is read as ${formatCidr(cidr)}` : null;
+    return { found: item, cidr, note };
   });
 }
 

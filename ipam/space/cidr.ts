@@ -25,26 +25,31 @@ export interface InterfaceAddress {
  * AddressSyntaxError.
  */
 export function parseCidr(text: string): Cidr {
-  const { address, prefixLength } = parseSlash(text, "/32 or /128 for a single address");
-  const cidr = networkOf(address, prefixLength);
-  if (cidr.base !== address.value) {
-    throw new AddressSyntaxError(`${text} has host bits; the network is ${formatCidr(cidr)}`);
-  }
+  const { cidr, hasHostBits } = parseNetworkAround(text);
+  if (hasHostBits) throw new AddressSyntaxError(`${text} has host bits; the network is ${formatCidr(cidr)}`);
   return cidr;
+}
+
+/** Reads the network around an address, such as 10.0.0.0/24 from `10.0.0.5/24`. Throws AddressSyntaxError. */
+export function parseNetworkAround(text: string): { readonly cidr: Cidr; readonly hasHostBits: boolean } {
+  const { address, prefixLength } = parseSlash(text, "network");
+  const cidr = networkOf(address, prefixLength);
+  return { cidr, hasHostBits: cidr.base !== address.value };
 }
 
 /** Reads an address with its subnet's prefix length, such as `10.0.0.5/24`. Throws AddressSyntaxError. */
 export function parseInterfaceAddress(text: string): InterfaceAddress {
-  return parseSlash(text, "the subnet's prefix length, such as 10.0.0.5/24");
+  return parseSlash(text, "interface");
 }
 
-function parseSlash(text: string, wanted: string): InterfaceAddress {
+function parseSlash(text: string, whatFor: "network" | "interface"): InterfaceAddress {
   const slash = text.indexOf("/");
   if (slash < 0) {
     const address = parseAddress(text);
-    throw new AddressSyntaxError(
-      `${formatAddress(address)} has no prefix length; write ${formatAddress(address)}/${familyBits(address.family)} for it alone, or ${wanted}`,
-    );
+    const plain = formatAddress(address);
+    const length = whatFor === "network" ? familyBits(address.family) : address.family === 4 ? 24 : 64;
+    const remedy = `write ${plain}/${length}${whatFor === "network" ? " for it alone" : ", with the length of its subnet"}`;
+    throw new AddressSyntaxError(`${plain} has no prefix length; ${remedy}`);
   }
   const address = parseAddress(text.slice(0, slash));
   const digits = text.slice(slash + 1);

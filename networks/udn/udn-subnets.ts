@@ -1,6 +1,6 @@
 import { isObject, type JsonObject } from "../../ipam/definition/definition-keys.ts";
 import { AddressSyntaxError } from "../../ipam/space/address.ts";
-import { type Cidr, networkOf, parseInterfaceAddress } from "../../ipam/space/cidr.ts";
+import { type Cidr, parseNetworkAround } from "../../ipam/space/cidr.ts";
 
 /** The subnets of a network's specification, of either topology that can be primary; what cannot be read is left out. */
 export function udnSubnets(spec: JsonObject): Cidr[] {
@@ -24,8 +24,7 @@ export function listOf(value: unknown): readonly unknown[] {
 function readCidr(value: unknown): Cidr | null {
   if (typeof value !== "string" || !value.includes("/")) return null;
   try {
-    const { address, prefixLength } = parseInterfaceAddress(value);
-    return networkOf(address, prefixLength);
+    return parseNetworkAround(value).cidr;
   } catch (error) {
     if (error instanceof AddressSyntaxError) return null;
     throw error;

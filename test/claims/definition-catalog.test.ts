@@ -42,6 +42,20 @@ const catalog = (...nads: NadView[]) => {
   return made;
 };
 
+test("two definitions of one network whose routes are in another order agree", () => {
+  const routes = [{ dst: "0.0.0.0/0" }, { dst: "10.9.0.0/16", gw: "10.0.0.9" }];
+  const withRoutes = (list: object[]) =>
+    config("blue", "10.0.0.0/24", { ipam: { type: "holdfast-ipam", subnets: "10.0.0.0/24", routes: list } });
+  const both = catalog(
+    nad("n/a", 1, withRoutes(routes)),
+    nad("n/b", 2, withRoutes(routes.toReversed())),
+    nad("n/c", 3, withRoutes(routes.slice(1))),
+  );
+  expect(both.verdict("n/b").kind).toBe("ok");
+  expect(both.definitionOf("blue")?.definition.routes).toEqual(routes);
+  expect(both.verdict("n/c").kind).toBe("conflict");
+});
+
 describe("who defines a network", () => {
   test.each([
     [[], null, "nobody"],

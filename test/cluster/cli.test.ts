@@ -288,7 +288,7 @@ describe("check", () => {
         "I1: IPAllocation misnamed claims 10.0.0.77 of network blue, but has another address's name: 10.0.0.77 of network blue may be given a second time",
         "I2: 10.0.0.1/29 of network blue, listed by claim shop/thief, belongs to claim shop/vm1.blue",
         "I2: 10.0.0.90/29 of network blue, listed by claim shop/missing, has no IPAllocation",
-        "I2: 10.0.0.91 of network blue, listed by claim shop/missing, cannot be read: 10.0.0.91 has no prefix length; write 10.0.0.91/32 for it alone, or the subnet's prefix length, such as 10.0.0.5/24",
+        "I2: 10.0.0.91 of network blue, listed by claim shop/missing, cannot be read: 10.0.0.91 has no prefix length; write 10.0.0.91/24, with the length of its subnet",
         "I2: 10.1.0.1 of network green, in use by pod shop/virt-launcher-vm1-2, belongs to pod shop/web (net1)",
         "I2: 10.1.0.6 of network green, in use by pod shop/web, has no IPAllocation",
         "I3: 10.0.0.79/29 of network blue is held by claim shop/nowhere, which is gone, with every pod that used it",

@@ -47,6 +47,31 @@ const SUBNETS: [string, object, string][] = [
   ],
 ];
 
+/** No host can have one of these addresses. */
+const NO_NETWORKS: [string, object, string][] = [
+  ["loopback", { subnets: "127.0.0.0/24" }, 'ipam.subnets is "127.0.0.0/24": it has loopback addresses'],
+  ["around loopback", { subnets: "126.0.0.0/7" }, 'ipam.subnets is "126.0.0.0/7": it has loopback addresses'],
+  ["multicast", { subnets: "224.0.0.0/24" }, 'ipam.subnets is "224.0.0.0/24": it has multicast addresses'],
+  ["IPv6 multicast", { subnets: "ff02::/64" }, 'ipam.subnets is "ff02::/64": it has multicast addresses'],
+  [
+    "IPv6 loopback",
+    { subnets: "::/64" },
+    'ipam.subnets is "::/64": it has the address that stands for no host',
+  ],
+  ["all of IPv4", { subnets: "0.0.0.0/0" }, 'ipam.subnets is "0.0.0.0/0": it is every address there is'],
+  ["all of IPv6", { subnets: "::/0" }, 'ipam.subnets is "::/0": it is every address there is'],
+  [
+    "this network",
+    { subnets: "0.0.0.0/24" },
+    'ipam.subnets is "0.0.0.0/24": it has addresses that stand for no',
+  ],
+  [
+    "a mask",
+    { subnets: "255.255.255.0/24" },
+    'ipam.subnets is "255.255.255.0/24": it has the broadcast address',
+  ],
+];
+
 const CUTOUTS: [string, object, string][] = [
   ["all of it", { excludeSubnets: "10.10.0.0/24" }, 'ipam.subnets is "10.10.0.0/24": '],
   [
@@ -74,7 +99,6 @@ const CUTOUTS: [string, object, string][] = [
 ];
 
 const GATEWAYS: [string, object, string][] = [
-  ["outside", { gateway: "10.11.0.1" }, 'ipam.gateway is "10.11.0.1": '],
   ["the network address", { gateway: "10.10.0.0" }, 'ipam.gateway is "10.10.0.0": '],
   ["the broadcast address", { gateway: "10.10.0.255" }, 'ipam.gateway is "10.10.0.255": '],
   ["with a mask", { gateway: "10.10.0.1/24" }, 'ipam.gateway is "10.10.0.1/24": '],
@@ -104,9 +128,14 @@ const HOST_LOCAL: [string, object, string][] = [
     'ipam.ranges[0][0].rangeEnd is "10.2.0.1": ',
   ],
   [
-    "a gateway outside",
-    { ranges: [[{ subnet: "10.1.0.0/24", gateway: "10.2.0.1" }]] },
-    'ipam.ranges[0][0].gateway is "10.2.0.1": ',
+    "a gateway of the other family",
+    { ranges: [[{ subnet: "10.1.0.0/24", gateway: "fd10::1" }]] },
+    'ipam.ranges[0][0].gateway is "fd10::1": the gateway of 10.1.0.0/24 has to be IPv4 too',
+  ],
+  [
+    "nerdctl's ipRange without the ends that it writes beside it",
+    { ranges: [[{ subnet: "10.1.0.0/16", ipRange: "10.1.5.0/24", rangeStart: "10.1.5.1" }]] },
+    'ipam.ranges[0][0].ipRange is "10.1.5.0/24": rangeStart and rangeEnd count; write both, inside of it',
   ],
   [
     "an unknown key in a range",
@@ -135,6 +164,7 @@ const OURS: readonly (readonly [string, readonly [string, object, string][]])[] 
   ["subnets", SUBNETS],
   ["excludeSubnets and reservedSubnets", CUTOUTS],
   ["gateway", GATEWAYS],
+  ["no network", NO_NETWORKS],
 ];
 
 async function expectRefused(daemon: Parameters<typeof held>[0], config: object, message: string) {

@@ -41,7 +41,7 @@ test("a request for the bridge's address is refused, and the missing gateway is 
     code: 122,
   });
   for (const id of ["c2", "c3"]) addressesOf(await daemon.cni("ADD", id, { config }));
-  const said = "10.20.0.1 is the bridge's and is not given";
+  const said = "10.20.0.1 is the node's and is not given";
   await untilSaid(() => daemon.log, said);
   expect(daemon.log.split(said).length - 1).toBe(1);
 });

@@ -1,16 +1,19 @@
 import { describe, expect, test } from "vitest";
-import { gatewaysOf, isBridgeGateway, withBridgeGateways } from "../../ipam/definition/bridge-gateway.ts";
+import { gatewaysOf, withBridgeGateways } from "../../ipam/definition/bridge-gateway.ts";
+import { nodeIsGateway } from "../../ipam/definition/plugin-config.ts";
 import { formatAddress } from "../../ipam/space/address.ts";
 import { define, runs } from "./definitions.ts";
 
 test.each([
   [{ isGateway: true }, true],
   [{ isDefaultGateway: true }, true],
+  [{ type: "ptp" }, true],
+  [{ type: "bridge" }, false],
   [{ isGateway: false }, false],
   [{ isGateway: "true" }, false],
   [{}, false],
 ])("%o: %s", (conf, expected) => {
-  expect(isBridgeGateway(conf)).toBe(expected);
+  expect(nodeIsGateway(conf)).toBe(expected);
 });
 
 describe("a definition on a bridge that is the gateway", () => {

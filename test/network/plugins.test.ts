@@ -139,6 +139,67 @@ describe.skipIf(whyNotReal() !== null)("under real CNI plugins", () => {
     },
   );
 
+  test("bridge: the default route goes through a link-local gateway, as with host-local", async () => {
+    const config = {
+      cniVersion: "1.0.0",
+      name: "link-local-gateway",
+      type: "bridge",
+      bridge: containers.link("hfb"),
+      ipam: {
+        type: "holdfast-ipam",
+        subnet: "2001:db8:77::/64",
+        gateway: "fe80::1",
+        routes: [{ dst: "::/0" }],
+      },
+    };
+    const namespace = await containers.create("link-local");
+    const answer = await containers.cni("ADD", "c-link-local", namespace, config);
+    expect(answer.code, answer.stdout).toBe(0);
+    expect(answer.json().ips).toMatchObject([{ address: "2001:db8:77::1/64", gateway: "fe80::1" }]);
+    const { stdout } = await mustRun("ip", ["-n", namespace, "-6", "route", "show", "default"]);
+    expect(stdout).toContain("default via fe80::1 dev eth0");
+  });
+
+  test.each([[[]], [[{ dst: "0.0.0.0/0" }, { dst: "192.168.7.1/16" }]]])(
+    "ptp without a gateway has the first address on the node's end; routes %j",
+    async (routes) => {
+      const config = {
+        cniVersion: "1.0.0",
+        name: `ptp-${routes.length}`,
+        type: "ptp",
+        ipam: {
+          type: "holdfast-ipam",
+          subnets: `10.3${4 + routes.length}.0.0/29,fd34:${routes.length}::/64`,
+          routes,
+        },
+      };
+      for (const host of [2, 3]) {
+        const namespace = await containers.create(`ptp${host}`);
+        const answer = await containers.cni("ADD", `c-ptp-${routes.length}-${host}`, namespace, config);
+        expect(answer.code, answer.stdout).toBe(0);
+        const [v4, v6] = answer.json().ips;
+        expect([v4.address.split("/")[0].split(".")[3], v6.address.split("::")[1]]).toEqual([
+          `${host}`,
+          `${host}/64`,
+        ]);
+        expect(await containers.reaches(namespace, v4.gateway)).toBe(true);
+      }
+    },
+  );
+
+  test("ptp on a subnet that has no room for a gateway is refused before an address is given", async () => {
+    const config = {
+      cniVersion: "1.0.0",
+      name: "ptp-alone",
+      type: "ptp",
+      ipam: { type: "holdfast-ipam", subnets: "10.39.0.9/32" },
+    };
+    const namespace = await containers.create("alone");
+    const answer = await containers.cni("ADD", "c-alone", namespace, config);
+    expect(answer.json()).toMatchObject({ code: 7, msg: expect.stringContaining("ptp needs a gateway") });
+    expect((await daemon.get("/v1/allocations?network=ptp-alone")).json().items).toEqual([]);
+  });
+
   test("a failing main plugin leaves nothing allocated", async () => {
     const config = { cniVersion: "1.0.0", name: "broken", type: "macvlan", master: "no-such-link", ipam };
     const namespace = await containers.create("broken");

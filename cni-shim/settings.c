@@ -51,6 +51,12 @@ static bool read_conf_line(struct settings *settings, const char *path, int numb
     if (value[0] == '\0' || *setting != NULL)
         return fail(trouble, CNI_BAD_CONFIGURATION, "write each key at most once, with a path", "%s line %d: key \"%s\" %s",
                     path, number, key, *setting != NULL ? "is given twice" : "has no value");
+    if (value[0] == '"' || value[0] == '\'')
+        return fail(trouble, CNI_BAD_CONFIGURATION, "write the path without quotes", "%s line %d: the value of \"%s\" is %s",
+                    path, number, key, value);
+    if (strstr(value, " #") != NULL || strstr(value, "\t#") != NULL)
+        return fail(trouble, CNI_BAD_CONFIGURATION, "write a comment on a line of its own",
+                    "%s line %d: the value of \"%s\" is %s", path, number, key, value);
     *setting = value;
     return true;
 }

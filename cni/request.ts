@@ -1,5 +1,5 @@
 import { CNI_VERSIONS, type CniWireRequest } from "../cni-shim/wire.ts";
-import { isGiven, isTooDeep, TOO_DEEP } from "../ipam/definition/definition-keys.ts";
+import { isGiven, parseJsonObject } from "../ipam/definition/definition-keys.ts";
 import type { NetworkDefinition } from "../ipam/definition/network-definition.ts";
 import { isNetworkName, parsePluginConfig } from "../ipam/definition/plugin-config.ts";
 import { RefusalError, refuse } from "../ipam/refusals.ts";
@@ -58,14 +58,13 @@ export function readWireRequest(body: unknown): CniWireRequest {
  * VERSION_UNSUPPORTED.
  */
 export function readConfig(text: string, verb: string, since: string): PluginConfig {
-  const conf = parseObject(text);
-  if (isTooDeep(conf)) throw new RefusalError(refuse("CONFIG_UNREADABLE", { problem: TOO_DEEP }));
+  const conf = parseJsonObject(text);
   // Go programs write an unset version as "".
   const cniVersion = isGiven(conf.cniVersion) ? conf.cniVersion : "0.1.0";
   if (typeof cniVersion !== "string") {
     throw new RefusalError(
       refuse("CONFIG_UNREADABLE", {
-        problem: `cniVersion is ${JSON.stringify(cniVersion)}: expected a string`,
+        problem: `cniVersion is ${JSON.stringify(cniVersion)}: expected a string, such as "1.0.0"`,
       }),
     );
   }
@@ -121,7 +120,7 @@ export function networkNameOf({ conf }: PluginConfig): string {
 /** The network of a DEL, or null: a DEL needs no configuration, so one that cannot be read is ignored. */
 export function networkNameIn(text: string): string | null {
   try {
-    const { name } = parseObject(text);
+    const { name } = parseJsonObject(text);
     return typeof name === "string" && name !== "" ? name : null;
   } catch {
     return null;
@@ -131,25 +130,12 @@ export function networkNameIn(text: string): string | null {
 /** The CNI version of an error about this configuration. */
 export function errorVersionOf(text: string): string {
   try {
-    const { cniVersion } = parseObject(text);
+    const { cniVersion } = parseJsonObject(text);
     if (CNI_VERSIONS.includes(cniVersion as (typeof CNI_VERSIONS)[number])) return cniVersion as string;
   } catch {
     // The error itself reports the problem.
   }
   return CNI_VERSIONS[CNI_VERSIONS.length - 1] as string;
-}
-
-function parseObject(text: string): Readonly<Record<string, unknown>> {
-  let conf: unknown;
-  try {
-    conf = JSON.parse(text);
-  } catch (error) {
-    throw new RefusalError(refuse("CONFIG_UNREADABLE", { problem: (error as Error).message }));
-  }
-  if (typeof conf !== "object" || conf === null || Array.isArray(conf)) {
-    throw new RefusalError(refuse("CONFIG_UNREADABLE", { problem: "expected an object at its top level" }));
-  }
-  return conf as Readonly<Record<string, unknown>>;
 }
 
 function invalid(problem: string): never {

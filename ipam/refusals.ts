@@ -26,7 +26,7 @@ export const REFUSALS = {
   },
   CONFIG_UNREADABLE: {
     cniCode: 6,
-    say: "the network configuration is not a JSON object: {problem}",
+    say: "the network configuration cannot be read as JSON: {problem}",
     hint: "correct spec.config of the NetworkAttachmentDefinition, or the file in the CNI configuration directory",
   },
   CONFIG_INVALID: {

@@ -7,6 +7,7 @@ import {
   formatAddress,
   parseAddress,
 } from "../../ipam/space/address.ts";
+import { parseSpan } from "../../ipam/space/address-span.ts";
 import { cidrFirst, cidrLast, parseCidr } from "../../ipam/space/cidr.ts";
 import { type Interval, IntervalSet } from "../../ipam/space/interval-set.ts";
 import { describeRangeSet, type RangeSet } from "../../ipam/space/range-set.ts";
@@ -153,6 +154,13 @@ function whyOutside(
 
 /** An address, `first-last` or a CIDR; or what is wrong with it. */
 function parseRange(text: string): PoolRange | string {
+  const span = /\.\.|-\d+$/.test(text) ? parseSpan(text) : null;
+  if (span !== null) {
+    const [first, last] = [span.first, span.last].map((value) =>
+      formatAddress({ family: span.family, value }),
+    );
+    return `write ${first}-${last}`;
+  }
   try {
     if (text.includes("/")) {
       const cidr = parseCidr(text);

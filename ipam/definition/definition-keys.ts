@@ -1,5 +1,7 @@
 import { RefusalError, refuse } from "../refusals.ts";
 import { AddressSyntaxError } from "../space/address.ts";
+import { type AddressSpan, parseSpan } from "../space/address-span.ts";
+import { foreignKeyRemedy } from "./foreign-keys.ts";
 
 /** `ipam.type` of Holdfast's networks, and the name of the plugin's executable. */
 export const PLUGIN_TYPE = "holdfast-ipam";
@@ -82,8 +84,10 @@ export function parseJsonObject(text: string): JsonObject {
   try {
     conf = JSON.parse(text);
   } catch (error) {
-    const problem = error instanceof Error ? error.message : String(error);
-    throw new RefusalError(refuse("CONFIG_UNREADABLE", { problem }));
+    const mark = text.startsWith("\ufeff")
+      ? "it begins with a byte order mark, which is invisible; remove it: "
+      : "";
+    throw new RefusalError(refuse("CONFIG_UNREADABLE", { problem: `${mark}${(error as Error).message}` }));
   }
   if (!isObject(conf)) {
     throw new RefusalError(refuse("CONFIG_UNREADABLE", { problem: "expected an object at its top level" }));
@@ -121,8 +125,9 @@ export function refuseUnknownKeys(object: JsonObject, path: string, known: reado
       );
     }
     const meant = known.find((key) => key.toLowerCase() === name.toLowerCase());
-    const remedy = meant === undefined ? `no such key; known are ${known.join(", ")}` : `write ${meant}`;
-    invalid({ key: `${path}.${name}`, value }, remedy);
+    const foreign = path === "ipam" ? foreignKeyRemedy(name) : null;
+    const unknown = foreign ?? `no such key; known are ${known.join(", ")}`;
+    invalid({ key: `${path}.${name}`, value }, meant === undefined ? unknown : `write ${meant}`);
   }
 }
 
@@ -182,6 +187,12 @@ export function readWith<T>(parse: (text: string) => T, found: ConfigValue): T {
     if (error instanceof AddressSyntaxError) invalid(found, error.message);
     throw error;
   }
+}
+
+/** A range of addresses where a network is expected; `describe` makes of it what to write. */
+export function refuseSpan(found: ConfigValue, describe: (span: AddressSpan) => string): void {
+  const span = typeof found.value === "string" ? parseSpan(found.value) : null;
+  if (span !== null) invalid(found, describe(span));
 }
 
 /** Looks a key up in all places where it may be; null: it is in none. */

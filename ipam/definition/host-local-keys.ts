@@ -12,7 +12,7 @@ import {
   tooMany,
 } from "./definition-keys.ts";
 import { RANGE_SETS_MAX, refuseUnfitGateway } from "./own-keys.ts";
-import { impliedGateway, type SubnetRange } from "./subnet-ranges.ts";
+import { impliedGateway, readSubnet, type SubnetRange } from "./subnet-ranges.ts";
 
 /** Ranges in one set. host-local has no limit; more than a few are not known to be used. */
 const RANGES_PER_SET_MAX = 256;
@@ -80,7 +80,7 @@ function readRangeSets(found: ConfigValue): SubnetRange[][] {
 function readRange(object: JsonObject, path: string): SubnetRange {
   const found: ConfigValue = { key: `${path}.subnet`, value: object.subnet };
   if (!isGiven(found.value)) invalid(found, 'expected a network, such as "10.0.0.0/24"');
-  const cidr = readWith(parseCidr, found);
+  const cidr = readSubnet(found);
   const inSubnet = (name: "rangeStart" | "rangeEnd") =>
     readInSubnet({ key: `${path}.${name}`, value: object[name] }, cidr);
   const start = inSubnet("rangeStart");

@@ -1,8 +1,8 @@
 import { type Address, formatAddress, parseAddress } from "../space/address.ts";
-import { cidrContains, cidrFirst, cidrLast, formatCidr, parseCidr } from "../space/cidr.ts";
+import { cidrContains, cidrFirst, cidrLast, formatCidr } from "../space/cidr.ts";
 import { type ConfigValue, invalid, type PickKey, readTexts, readWith } from "./definition-keys.ts";
 import { whyNoGateway } from "./special-networks.ts";
-import { hostAddresses, impliedGateway, listSubnets, type SubnetRange } from "./subnet-ranges.ts";
+import { hostAddresses, impliedGateway, listSubnets, readSubnet, type SubnetRange } from "./subnet-ranges.ts";
 
 /**
  * Range sets of one network. Each gives every interface one address, and more than two are rare. The limit keeps the
@@ -18,7 +18,7 @@ export function readOwnSubnets(pick: PickKey, gatewayImplied: boolean): readonly
   const subnets = pick("subnets");
   if (subnets === null) return [];
   const bare = readTexts(subnets, RANGE_SETS_MAX).map((item): SubnetRange => {
-    const cidr = readWith(parseCidr, item);
+    const cidr = readSubnet(item);
     return { found: item, cidr, gateway: null, first: cidrFirst(cidr), last: cidrLast(cidr) };
   });
   const gateways = readGateways(pick("gateway"), bare);

@@ -1,8 +1,16 @@
 import { type Address, type Family, formatAddress } from "../space/address.ts";
-import { type Cidr, cidrFirst, cidrLast, formatCidr, parseNetworkAround } from "../space/cidr.ts";
+import { type AddressSpan, networksOf } from "../space/address-span.ts";
+import { type Cidr, cidrFirst, cidrLast, formatCidr, parseCidr, parseNetworkAround } from "../space/cidr.ts";
 import { IntervalSet } from "../space/interval-set.ts";
 import { makeRangeSet, type RangeSet, type SubnetDefinition } from "../space/range-set.ts";
-import { type ConfigValue, invalid, type PickKey, readTexts, readWith } from "./definition-keys.ts";
+import {
+  type ConfigValue,
+  invalid,
+  type PickKey,
+  readTexts,
+  readWith,
+  refuseSpan,
+} from "./definition-keys.ts";
 import { whyNoNetwork } from "./special-networks.ts";
 
 /** A subnet as configured, by our keys or by host-local's, before exclusions. */
@@ -103,6 +111,7 @@ function readCutouts(found: ConfigValue | null, ranges: readonly SubnetRange[]):
   if (found === null) return [];
   const within = { 4: joined(ranges, 4), 6: joined(ranges, 6) };
   return readTexts(found, CUTOUTS_MAX).map((item) => {
+    refuseSpan(item, (span) => `write networks: ${listNetworks(span)}`);
     const { cidr, hasHostBits } = readWith(parseNetworkAround, item);
     if (!within[cidr.family].covers(cidrFirst(cidr), cidrLast(cidr))) {
       invalid(item, `it is not inside the subnets of the network (${listSubnets(ranges)})`);
@@ -133,6 +142,21 @@ function gatewaysOf(ranges: readonly SubnetRange[], family: Family): IntervalSet
 function joined(parts: readonly { readonly cidr: Cidr }[], family: Family): IntervalSet {
   const ours = parts.filter(({ cidr }) => cidr.family === family);
   return IntervalSet.from(ours.map(({ cidr }) => ({ first: cidrFirst(cidr), last: cidrLast(cidr) })));
+}
+
+/** The networks of a range for a message; of very many the first ones. */
+function listNetworks(span: AddressSpan): string {
+  const texts = networksOf(span).map(formatCidr);
+  return texts.length > 16 ? `${texts.slice(0, 16).join(",")},…` : texts.join(",");
+}
+
+/** Reads a subnet. A range of addresses is refused with the keys for one. */
+export function readSubnet(found: ConfigValue): Cidr {
+  refuseSpan(found, ({ family, first, last }) => {
+    const [start, end] = [first, last].map((value) => formatAddress({ family, value }));
+    return `write a range as ipam.subnet with "rangeStart": "${start}" and "rangeEnd": "${end}"`;
+  });
+  return readWith(parseCidr, found);
 }
 
 /** Subnets for a message; only the first few are named. */

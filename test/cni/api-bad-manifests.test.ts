@@ -82,7 +82,7 @@ describe("a manifest is refused", () => {
       "a definition that is no JSON",
       { ...nad("n", {}), spec: { config: "{" } },
       "CONFIG_UNREADABLE",
-      "is not a JSON object",
+      "cannot be read as JSON",
     ],
     [
       "a definition of another plugin",
@@ -92,9 +92,9 @@ describe("a manifest is refused", () => {
     ],
     [
       "a definition with a fault",
-      nad("n", network("blue", { gateway: "10.99.0.1" })),
+      nad("n", network("blue", { gateway: "10.10.0.0" })),
       "CONFIG_INVALID",
-      'ipam.gateway is "10.99.0.1"',
+      'ipam.gateway is "10.10.0.0"',
     ],
     [
       "a definition without ranges",

@@ -115,3 +115,16 @@ describe("with nothing but its type changed", () => {
     expect({ ips, ...(routes ? { routes } : {}) }).toEqual(answered);
   });
 });
+
+/** As `holdfast convert` writes them. */
+test("addresses that static had in its file are given as asked for, and to one container at a time", async ({
+  daemon,
+}) => {
+  const block = { subnets: "10.10.0.0/24", reservedSubnets: "10.10.0.0/24", gateway: "10.10.0.254" };
+  const config = network("fixed", block, { args: { cni: { ips: ["10.10.0.7/24"] } } });
+  const answer = await daemon.cni("ADD", "c1", { config });
+  expect(answer.json().ips).toEqual([{ address: "10.10.0.7/24", gateway: "10.10.0.254" }]);
+  const second = await daemon.cni("ADD", "c2", { config });
+  expect(second.json().msg).toContain("10.10.0.7 is held by container c1");
+  expect((await daemon.cni("ADD", "c3", { config: network("fixed", block) })).code).not.toBe(0);
+});

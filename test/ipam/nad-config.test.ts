@@ -81,6 +81,12 @@ describe("a definition without a name has its object's name:", () => {
 describe("parseNadConfig refuses", () => {
   test.each([
     ["{", "CONFIG_UNREADABLE", "JSON", "cut off"],
+    [
+      "\ufeff{}",
+      "CONFIG_UNREADABLE",
+      "begins with a byte order mark, which is invisible",
+      "of a Windows editor",
+    ],
     ["null", "CONFIG_UNREADABLE", "expected an object", "no object"],
     ["[]", "CONFIG_UNREADABLE", "expected an object", "a list of plugins without its object"],
     [
@@ -141,8 +147,8 @@ describe("a network that is not ours", () => {
     [JSON.stringify({ name: "blue", plugins: [{ type: "bridge", ipam: {} }] }), "none of them has ipam.type"],
     [JSON.stringify({ name: "blue", plugins: [] }), "none of them has ipam.type"],
     [JSON.stringify({ name: "blue", plugins: [null, 7] }), "none of them has ipam.type"],
-    ["", "not a JSON object"],
-    ["  ", "not a JSON object"],
+    ["", "cannot be read as JSON"],
+    ["  ", "cannot be read as JSON"],
   ])("%s is null, or refused where it has to be ours", (text, message) => {
     expect(parseNadConfigIfOurs(text, "a-nad")).toBeNull();
     expect(refusalOf(() => parseNadConfig(text, "a-nad")).message).toContain(message);

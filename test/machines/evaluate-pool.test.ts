@@ -239,6 +239,18 @@ describe("a pool gives nothing", () => {
       'spec.ranges[0] is "10.0.0.9-10.0.0.5": it ends before it begins; write 10.0.0.5-10.0.0.9',
     ],
     [
+      { ranges: ["10.0.0.90-99"] },
+      V4,
+      "RangeOutsideNetwork",
+      'spec.ranges[0] is "10.0.0.90-99": write 10.0.0.90-10.0.0.99',
+    ],
+    [
+      { ranges: ["10.0.0.5..10.0.0.9"] },
+      V4,
+      "RangeOutsideNetwork",
+      'spec.ranges[0] is "10.0.0.5..10.0.0.9": write 10.0.0.5-10.0.0.9',
+    ],
+    [
       { ranges: ["10.0.0.5-10.0.0.6-10.0.0.7"] },
       V4,
       "RangeOutsideNetwork",

@@ -42,6 +42,8 @@ const FAULTY: [string, string | Buffer, string][] = [
   ["an empty key", "=/run/x.sock", ' line 1: unknown key ""'],
   ["a key of another case", "Socket=/run/x.sock", ' line 1: unknown key "Socket"'],
   ["no =", "socket /run/x.sock", ' line 1: "socket /run/x.sock" has no ='],
+  ["quotes", 'socket="/run/x"', ' line 1: the value of "socket" is "/run/x"'],
+  ["a comment after a value", "spool=/run/x # here", ' line 1: the value of "spool" is /run/x # here'],
   ["no value", "\nspool = \n", ' line 2: key "spool" has no value'],
   ["a key twice", "spool=/a\nspool=/b\n", ' line 2: key "spool" is given twice'],
   ["the first of two faults", "a=b\nc\n", ' line 1: unknown key "a"'],

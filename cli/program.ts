@@ -20,6 +20,7 @@ import { addBackup } from "./commands/backup.ts";
 import { addCheck } from "./commands/check.ts";
 import { addClaims } from "./commands/claims.ts";
 import { addContent } from "./commands/content.ts";
+import { addConvert } from "./commands/convert.ts";
 import { addDelete } from "./commands/delete.ts";
 import { addHistory } from "./commands/history.ts";
 import { addImport } from "./commands/import.ts";
@@ -52,7 +53,7 @@ Exit codes: 0 ok, 1 found a fault or refused, 2 usage, 3 not reachable.`;
 const GROUPS: readonly (readonly [heading: string, ...add: ((program: Command, clock: Clock) => void)[]])[] =
   [
     ["Look:", addNetworks, addList, addShow, addWho, addHistory, addClaims, addContent, addCheck],
-    ["Change:", addApply, addDelete, addRelease, addImport],
+    ["Change:", addApply, addDelete, addRelease, addImport, addConvert],
     [
       "Run:",
       ...(Object.keys(PROCESSES) as ProcessName[]).map(addProcess),

@@ -5,6 +5,7 @@
  *   list, show, who, networks, claims, content, history  show
  *   check                                       reports faults, with hints
  *   apply, delete, release, import              change
+ *   convert                                     another plugin's files
  *   backup, rebuild                             the state of one node
  *   wait, version                               for scripts
  */

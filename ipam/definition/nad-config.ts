@@ -19,7 +19,7 @@ import { isNetworkName, parsePluginConfig } from "./plugin-config.ts";
  */
 const CONFIG_CHARS_MAX = 1 << 18;
 
-/** The network that a NetworkAttachmentDefinition defines. */
+/** The network that a NetworkAttachmentDefinition defines. See docs/decisions/0056. */
 export interface NadConfig {
   /** The configuration's name; without one the NAD's, as Multus and the multi-network standard (3.4.2) infer it. */
   readonly network: string;
@@ -84,13 +84,18 @@ function tooLong({ length }: string): never {
 function read(unnamed: JsonObject, objectName: string): NadConfig {
   const conf = named(unnamed, objectName);
   const definition = parsePluginConfig(pluginOf(conf));
-  const hidden = definition.allowPersistentIPs && !isGiven(conf[PERSISTENCE_KEY]);
-  const notes = hidden ? [...definition.notes, PERSISTENCE_HIDDEN] : definition.notes;
+  const notes = [...definition.notes];
+  if (definition.allowPersistentIPs && !isGiven(conf[PERSISTENCE_KEY])) notes.push(PERSISTENCE_HIDDEN);
+  if (definition.allowPersistentIPs && conf !== unnamed) notes.push(PERSISTENCE_UNNAMED);
   return { network: definition.name, definition: { ...definition, notes } };
 }
 
 const PERSISTENCE_HIDDEN =
   "allowPersistentIPs stands in a plugin of the list: KubeVirt's controller reads it at the list's top level only, beside name";
+
+/** `Network: nadConfig.Name` in kubevirt/ipam-extensions, without the inference. */
+const PERSISTENCE_UNNAMED =
+  "allowPersistentIPs without a name in spec.config: KubeVirt's controller writes that name into its claims, which are of no network then: write name";
 
 function pluginOf(conf: JsonObject): JsonObject {
   return conf.plugins === undefined ? conf : pluginOfList(conf);

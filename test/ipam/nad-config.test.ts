@@ -71,6 +71,11 @@ describe("a definition without a name has its object's name:", () => {
     expect(nameOrigin(text)).toBe(" (its spec.config has no name, so its network has the object's name)");
   });
 
+  test("with allowPersistentIPs it is noted that KubeVirt's claims need the name", () => {
+    const text = JSON.stringify({ ...pluginConfig(ipam), name: undefined, allowPersistentIPs: true });
+    expect(parseNadConfig(text, "a-nad").definition.notes).toEqual([expect.stringContaining("write name")]);
+  });
+
   test("one with a name keeps it, and nothing is said of it", () => {
     expect(parseNadConfig(single("blue"), "macvlan-conf").network).toBe("blue");
     expect(nameOrigin(single("blue"))).toBe("");

@@ -2,7 +2,7 @@ import type { Command } from "commander";
 import { CONVERTED_TYPES, convertConfig } from "../../ipam/definition/convert-config.ts";
 import { isObject, type JsonObject, parseJsonObject } from "../../ipam/definition/definition-keys.ts";
 import { parseNadConfig } from "../../ipam/definition/nad-config.ts";
-import { RefusalError } from "../../ipam/refusals.ts";
+import { RefusalError, refuse } from "../../ipam/refusals.ts";
 import type { Clock } from "../../platform/time.ts";
 import { CommandError } from "../failure.ts";
 import { withFiles } from "../file-option.ts";
@@ -58,7 +58,8 @@ function convert(conf: JsonObject, place: string, objectName: string): JsonObjec
     throw new CommandError(`no plugin has an ipam.type that is converted: ${CONVERTED_TYPES}`);
   }
   for (const text of converted.notes) note(`note: ${place}: ${printable(text)}`);
-  const { definition } = parseNadConfig(JSON.stringify(converted.conf), objectName);
+  const { network, definition } = parseNadConfig(JSON.stringify(converted.conf), objectName);
+  if (definition.rangeSets.length === 0) throw new RefusalError(refuse("NETWORK_UNDEFINED", { network }));
   for (const text of definition.notes) note(`note: ${place}: ${printable(text)}`);
   return converted.conf;
 }

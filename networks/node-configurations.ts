@@ -140,7 +140,7 @@ function lacksGateway(
 ): Finding {
   return {
     invariant: "gateway",
-    message: `the configuration of network ${network} on node ${node} says isGateway, and NetworkAttachmentDefinition ${by}, which counts, does not: ${taken.join(", ")} is the bridge's there, and other nodes may give it`,
+    message: `the configuration of network ${network} on node ${node} makes the node its gateway (isGateway, or ptp), and NetworkAttachmentDefinition ${by}, which counts, does not: ${taken.join(", ")} is the node's there, and other nodes may give it`,
     hint: `write "isGateway": true, or the gateway, into NetworkAttachmentDefinition ${by}`,
   };
 }

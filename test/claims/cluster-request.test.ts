@@ -13,6 +13,8 @@ import { pod } from "./objects.ts";
 
 const RANGES = { subnets: "10.30.0.0/24,fd00:30::/64" };
 const ROUTED = { ...RANGES, routes: [{ dst: "0.0.0.0/0" }] };
+const ROUTES = [{ dst: "0.0.0.0/0" }, { dst: "10.31.0.0/16", gw: "10.30.0.9" }];
+const twoRoutes = (routes: object[]) => ({ ...RANGES, routes });
 
 type Ipam = Readonly<Record<string, unknown>>;
 
@@ -109,6 +111,7 @@ describe("a primary interface, whose network a NetworkAttachmentDefinition defin
     [{ ...ROUTED, subnets: ["10.30.0.0/24", "fd00:30::/64"] }, ROUTED, {}, "in another spelling"],
     [RANGES, { ...RANGES, excludeSubnets: "10.30.0.0/28" }, {}, "fewer addresses are given"],
     [RANGES, { ...RANGES, gateway: "10.30.0.1" }, {}, "the gateway stands beside the list's plugins"],
+    [twoRoutes(ROUTES), twoRoutes(ROUTES.toReversed()), {}, "their routes are in another order"],
     [RANGES, { ...RANGES, cooldownSeconds: 5 }, {}, "keys that no interface gets to see"],
     [RANGES, RANGES, { isGateway: true }, "the bridge's own gateway, which the definition does not mention"],
   ])(

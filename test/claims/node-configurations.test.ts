@@ -85,6 +85,7 @@ describe("the node's own configuration beside the definition that counts", () =>
     [configuration(ROUTED), configuration(ROUTED), "the same"],
     [configuration(RANGES), null, "no other definition"],
     [configuration(RANGES, BRIDGE), configuration(RANGES, BRIDGE), "both say isGateway"],
+    [configuration(RANGES, { type: "ptp" }), configuration(RANGES, BRIDGE), "ptp is as good as isGateway"],
   ])("%j beside %j is in order", async (own, defined, reason) => {
     expect(await findings(own, defined), reason).toEqual([]);
   });
@@ -93,8 +94,8 @@ describe("the node's own configuration beside the definition that counts", () =>
     const node = new Node(configuration(RANGES));
     node.add(configuration({}, BRIDGE));
     const lacks =
-      "gateway: the configuration of network podnet on node node-a says isGateway, and NetworkAttachmentDefinition evil/x, " +
-      "which counts, does not: 10.30.0.1 is the bridge's there, and other nodes may give it; " +
+      "gateway: the configuration of network podnet on node node-a makes the node its gateway (isGateway, or ptp), and NetworkAttachmentDefinition evil/x, " +
+      "which counts, does not: 10.30.0.1 is the node's there, and other nodes may give it; " +
       'do: write "isGateway": true, or the gateway, into NetworkAttachmentDefinition evil/x';
     expect(await node.findings()).toEqual([lacks]);
     node.held.add("10.30.0.1");

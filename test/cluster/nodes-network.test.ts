@@ -106,7 +106,7 @@ test("holdfast check on a node reports isGateway that only the node's configurat
   const config = JSON.stringify({ ...plugin, isGateway: true, ipam: { type: ipam.type } });
   await world.given(await pod(), { ...network, config }, PRIMARY);
   const says =
-    "configuration of network bridged on node node-a says isGateway, and NetworkAttachmentDefinition";
+    "configuration of network bridged on node node-a makes the node its gateway (isGateway, or ptp), and NetworkAttachmentDefinition";
   const check = async () => (await world.node("node-a").daemon.cli("check")).stdout;
   expect(await check()).toContain(says);
   await leftovers.editNad("bridged", JSON.stringify({ ...plugin, isGateway: true, ipam }));

@@ -268,7 +268,7 @@ export class KubernetesStore extends JournalReader implements NodeStore, LocalAn
       const claim = await claimAccess.read(owner, this.#clock.monotonicMs() + READ_MS_MAX).catch(() => null);
       return claim?.uid === owner.uid ? claim.ips : null;
     };
-    const owed = (lastId?: number) => this.#outbox.owed(lastId);
+    const owed = (lastId: number) => this.#outbox.owed(lastId);
     const recovering = () => continuity.recovering;
     return checkNode(this.folder, api, { owed, podState, recovering, listOf });
   }

@@ -23,7 +23,7 @@ const LOOK_AGAIN_MS = 2_000;
 
 export interface CheckNodeParts {
   /** Releases that are not told yet, of those up to this one. */
-  owed(lastId?: number): Owed;
+  owed(lastId: number): Owed;
   podState(pod: PodIdentity): Promise<PodState>;
   /** Networks on which no new owner gets an address now. */
   recovering(): readonly string[];
@@ -34,20 +34,28 @@ export interface CheckNodeParts {
 /**
  * The checks of one node: the API knows every address in use here as its owner's, and no release is outstanding. On a
  * busy node ADDs and releases are always under way: a node that has findings is looked at again, and only those of both
- * looks count.
+ * looks count. What keeps it from looking (a damaged database, an API server that is away) counts at once.
  */
 export async function checkNode(
   folder: { readonly ledger: Ledger },
   api: KubeApi,
   parts: CheckNodeParts,
 ): Promise<Finding[]> {
-  const owed = parts.owed();
-  const first = await lookAt(folder, api, { ...parts, owedCount: owed.count });
-  if (first.length === 0) return first;
+  const first = await lookAt(folder, api, parts, Number.MAX_SAFE_INTEGER);
+  if (first.findings.length === 0 || !first.isComplete) return first.findings;
   await sleep(api.clock, LOOK_AGAIN_MS);
-  const { count: owedCount } = parts.owed(owed.lastId);
-  const known = new Set(first.map(keyOf));
-  return (await lookAt(folder, api, { ...parts, owedCount })).filter((one) => known.has(keyOf(one)));
+  const second = await lookAt(folder, api, parts, first.lastOwedId);
+  if (!second.isComplete) return second.findings;
+  const known = new Set(first.findings.map(keyOf));
+  return second.findings.filter((one) => known.has(keyOf(one)));
+}
+
+/** What is found at one moment, and the youngest release that is outstanding then. */
+interface Look {
+  readonly findings: Finding[];
+  /** Everything could be looked at. */
+  readonly isComplete: boolean;
+  readonly lastOwedId: number;
 }
 
 /** What makes two findings one; a message may count. */
@@ -55,14 +63,17 @@ function keyOf({ invariant, message }: Finding): string {
   return invariant === OUTBOX ? invariant : message;
 }
 
+/** `owedUpTo`: younger releases than this one are not looked at. */
 async function lookAt(
   folder: { readonly ledger: Ledger },
   api: KubeApi,
-  { owedCount, podState, recovering, listOf }: CheckNodeParts & { readonly owedCount: number },
-): Promise<Finding[]> {
+  { owed, podState, recovering, listOf }: CheckNodeParts,
+  owedUpTo: number,
+): Promise<Look> {
   const damage = checkDatabase(folder.ledger);
   // Everything else reads what may be on the damaged page.
-  if (damage.length > 0) return damage;
+  if (damage.length > 0) return { findings: damage, isComplete: false, lastOwedId: 0 };
+  const { count: owedCount, lastId: lastOwedId } = owed(owedUpTo);
   const findings: Finding[] = [];
   for (const network of recovering()) {
     findings.push({
@@ -83,7 +94,7 @@ async function lookAt(
     inUse = await readInUse(folder, api);
   } catch (error) {
     if (!(error instanceof ApiAway)) throw error;
-    return [...findings, apiAway(error)];
+    return { findings: [...findings, apiAway(error)], isComplete: false, lastOwedId };
   }
   findings.push(...(await checkDefinitions(api)));
   for await (const attachments of inSlices(folder, attachmentSlices)) {
@@ -93,7 +104,7 @@ async function lookAt(
       findings.push(...(await checkAttachment(attachment, inUse, { podState, listOf })));
     }
   }
-  return findings;
+  return { findings, isComplete: true, lastOwedId };
 }
 
 interface InUse {

@@ -11,9 +11,9 @@ export const CONTACT: Mutants = {
   },
   "missing-not-put-back": {
     file: "daemon/settlement.ts",
-    find: "    const { restored, lost, stillLost, over, republished, problems } = await store.reassert(afterGap);",
+    find: "await store.reassert(afterGap);",
     replace:
-      "    const { restored, lost, stillLost, over, republished, problems } = { restored: 0, lost: [] as never[], stillLost: 0, over: [] as never[], republished: [], problems: [] };",
+      "{ restored: 0, lost: [] as never[], stillLost: 0, over: [] as never[], republished: [], freedWithNode: false, problems: [] };",
     why: "what a restore has taken away stays away while its containers run",
   },
   "lease-not-noticed": {

@@ -8,13 +8,13 @@ const RELATIONS = "claims/reasons/relations.ts";
 export const RELEASE_PATH: Mutants = {
   "release-without-version": {
     file: GIVE_BACK,
-    find: "      return client.replace(cooled(object, since), deadlineMs);",
+    find: "      return client.replace(cooled(object, since, change.holderEnded), deadlineMs);",
     replace: `      return (async () => {
         for (;;) {
           const now = await client.readNamed(object.metadata.name, deadlineMs);
           const { resourceVersion } = now?.object.metadata ?? object.metadata;
           const written = await client.replace(
-            cooled({ ...object, metadata: { ...object.metadata, resourceVersion } }, since),
+            cooled({ ...object, metadata: { ...object.metadata, resourceVersion } }, since, change.holderEnded),
             deadlineMs,
           );
           if (written.kind === "done" || now === null) return written;

@@ -10,10 +10,15 @@ export interface AddressSpan {
   readonly prefixLength: number | null;
 }
 
+/** Longer than any range there is: the expression takes time in proportion to the square of the text. */
+const SPAN_CHARS_MAX = 100;
+const SPAN = /^\s*([\d.:a-f]+?)\s*(?:-|\.\.)\s*([\d.:a-f]+?)\s*(?:\/(\d{1,3}))?\s*$/i;
+
 /** Reads `a-b`, `a-b/24`, `a..b` and `10.0.0.90-99`; null: it is none of them. */
 export function parseSpan(text: string): AddressSpan | null {
-  const [, from = "", to = "", length] =
-    /^\s*([\d.:a-f]+?)\s*(?:-|\.\.)\s*([\d.:a-f]+?)\s*(?:\/(\d{1,3}))?\s*$/i.exec(text) ?? [];
+  const parts = text.length > SPAN_CHARS_MAX ? null : SPAN.exec(text);
+  if (parts === null) return null;
+  const [, from = "", to = "", length] = parts;
   const first = addressIn(from);
   const last = addressIn(/^\d+$/.test(to) ? from.replace(/\d+$/, to) : to);
   if (first === null || last === null || first.family !== last.family || first.value > last.value)

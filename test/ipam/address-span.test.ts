@@ -30,6 +30,11 @@ test.each([
   expect(parseSpan(text)).toBeNull();
 });
 
+test("a text of any length is looked at for no longer than a short one", () => {
+  // Half a minute and more, where each dot is tried as the middle.
+  expect(parseSpan(`${".".repeat(250_000)}x`)).toBeNull();
+});
+
 test("a range is the fewest networks that have exactly its addresses", () => {
   expect(networksOf({ family: 4, first: 0x0a000005n, last: 0x0a000009n }).map(formatCidr)).toEqual([
     "10.0.0.5/32",

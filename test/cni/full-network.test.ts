@@ -110,7 +110,7 @@ describe("the smallest networks", () => {
 describe("the largest networks", () => {
   test.for([
     ["10.0.0.0/8", "10.0.0.1/8"],
-    ["64.0.0.0/2", "64.0.0.1/2"],
+    ["128.0.0.0/2", "128.0.0.1/2"],
     ["fd10::/48", "fd10::1/48"],
     ["2000::/3", "2000::1/3"],
   ] as const)("%s is served at once", async ([subnets, address], { daemon }) => {

@@ -4,6 +4,7 @@
  *   admin-api              what both answer, and what only one of them does
  *   routes, inputs, limits each route once: how its input is read, and which call answers it
  *   answers                the JSON of each route's answer
+ *   address-places         what an address is on each network
  *   elsewhere              hints for requests that only the other one answers
  *   http, in-process       the routes on a daemon's socket, and for the command line on a cluster
  *   node-admin, node-check, manifests   a node's answers
@@ -13,6 +14,7 @@
 import type { IdentityQuery } from "../identity/query.ts";
 import type { IdentityAnswer } from "../identity/wire.ts";
 import type { Finding } from "../ipam/finding.ts";
+import type { PlaceKind } from "../ipam/place-of-address.ts";
 import type { Address } from "../ipam/space/address.ts";
 import type { MovedNetwork } from "../networks/record-owner.ts";
 import type { AllocationFilter, ClaimFilter, PageRequest } from "../store/allocations.ts";
@@ -55,6 +57,24 @@ export interface MovedAddress {
 export interface ReleasedCluster {
   readonly released: readonly MovedAddress[];
   readonly kept: readonly MovedAddress[];
+}
+
+/** What an address is on a network that has it in a subnet, or as a gateway. */
+export interface AddressPlace {
+  readonly network: string;
+  readonly kind: PlaceKind;
+  readonly subnet: string;
+}
+
+/** How a daemon is. */
+export interface NodeStatus {
+  readonly version: string;
+  readonly node: string;
+  readonly mode: "standalone" | "kubernetes";
+  /** RFC 3339. */
+  readonly since: string;
+  /** Why no address is given now; null: they are. */
+  readonly notReady: string | null;
 }
 
 export interface OwnersQuestion {
@@ -122,12 +142,14 @@ export interface DeletedClaim {
  * ApiAway, a cluster's with ClusterProblem.
  */
 export interface AdminApi {
-  /** In order of their names. */
-  networks(): Promise<readonly NetworkWithClaims[]>;
+  /** In order of their names. `former`: with the number of holders that stay behind, which takes reading them all. */
+  networks(options?: { readonly former: boolean }): Promise<readonly NetworkWithClaims[]>;
   /** In order of network and address. */
   allocations(filter: AllocationFilter, page: PageRequest): Promise<Page<AllocationView>>;
   /** In order of namespace and name. */
   claims(filter: ClaimFilter, page: PageRequest): Promise<Page<ClaimManifest>>;
+  /** In order of the networks' names. */
+  places(address: Address): Promise<readonly AddressPlace[]>;
   /** The newest first. */
   history(filter: HistoryFilter): Promise<readonly PastPeriod[]>;
   identity(query: IdentityQuery): Promise<IdentityAnswer>;
@@ -141,6 +163,7 @@ export interface AdminApi {
 export interface NodeAdminApi extends AdminApi {
   readonly kind: "node";
   readonly version: string;
+  status(): NodeStatus;
   /** One result for each object, in their order. */
   apply(objects: readonly unknown[]): Promise<AppliedResult[]>;
   delete(objects: readonly unknown[]): Promise<AppliedResult[]>;

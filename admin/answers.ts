@@ -4,10 +4,12 @@ import type { ImportReport } from "../store/host-local/report.ts";
 import type { ClaimManifest, ContentView } from "../store/manifests.ts";
 import type { AllocationView, Page } from "../store/records.ts";
 import type {
+  AddressPlace,
   AppliedResult,
   CheckReport,
   DeletedClaim,
   NetworkWithClaims,
+  NodeStatus,
   OwnerChain,
   PastPeriod,
   Released,
@@ -30,6 +32,8 @@ export interface Answers {
     readonly "/v1/allocations": Page<AllocationView>;
     readonly "/v1/claims": Page<ClaimManifest>;
     readonly "/v1/history": Items<PastPeriod>;
+    readonly "/v1/places": Items<AddressPlace>;
+    readonly "/v1/status": NodeStatus;
     readonly "/v1/identity": IdentityAnswer;
     readonly "/v1/content": Items<ContentView>;
     readonly "/v1/check": CheckReport;

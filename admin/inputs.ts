@@ -1,5 +1,6 @@
 import { isAbsolute } from "node:path";
 import { isNetworkName } from "../ipam/definition/plugin-config.ts";
+import type { Address } from "../ipam/space/address.ts";
 import { isNamespaceName } from "../kube/object-names.ts";
 import { NODES_OWN } from "../networks/network-owner.ts";
 import { invalid, readAddress, readBody, readQuery } from "../platform/api-query.ts";
@@ -20,6 +21,13 @@ const ALLOCATION_KEYS = ["network", "address", "pod", "claim", "cluster", "vm", 
 
 export function readNothing({ query }: AdminRequest): void {
   readQuery(query, []);
+}
+
+/** Whether holders that stay behind their network's definition are counted. */
+export function readNetworksQuery({ query }: AdminRequest): { former: boolean } {
+  const { former } = readQuery(query, ["former"]);
+  if (former !== undefined && former !== "true") invalid("former", former, "expected true, or nothing");
+  return { former: former === "true" };
 }
 
 /** The part of the path that the pattern calls `:name`. */
@@ -50,6 +58,11 @@ export function readHistoryFilter({ query }: AdminRequest): HistoryFilter {
   const { address, network, limit } = readQuery(query, ["address", "network", "limit"]);
   const wanted = address === undefined ? undefined : readAddress("address", address);
   return { network, address: wanted, limit: readLimit(limit) };
+}
+
+export function readPlaceQuery({ query }: AdminRequest): Address {
+  const { address } = readQuery(query, ["address"]);
+  return readAddress("address", address);
 }
 
 /** Seconds; null: not given. */

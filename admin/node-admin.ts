@@ -3,20 +3,25 @@ import { dirname } from "node:path";
 import type { IdentityQuery } from "../identity/query.ts";
 import type { IdentityService } from "../identity/service.ts";
 import type { IdentityAnswer } from "../identity/wire.ts";
+import type { Finding } from "../ipam/finding.ts";
 import { RefusalError, refuse } from "../ipam/refusals.ts";
+import type { Address } from "../ipam/space/address.ts";
 import { invalid } from "../platform/api-query.ts";
 import type { AllocationFilter, ClaimFilter, PageRequest } from "../store/allocations.ts";
 import { type ImportReport, type ImportRequest, importLeases } from "../store/host-local/report.ts";
 import type { ClaimManifest, ContentView } from "../store/manifests.ts";
 import type { AdminStore, ReleaseOutcome } from "../store/node-store.ts";
 import type { AllocationView, HistoryView, NetworkView, Page } from "../store/records.ts";
+import { placesOn } from "./address-places.ts";
 import type {
+  AddressPlace,
   AppliedResult,
   CheckedCounts,
   CheckReport,
   DeletedClaim,
   HistoryFilter,
   NodeAdminApi,
+  NodeStatus,
   ReleaseWant,
 } from "./admin-api.ts";
 import { CLUSTER_ONLY } from "./elsewhere.ts";
@@ -29,6 +34,10 @@ const OBJECTS_AT_ONCE = 50;
 export interface NodeAdminParts extends ManifestParts, NodeCheckParts {
   readonly store: AdminStore;
   readonly version: string;
+  /** Name of the node. */
+  readonly node: string;
+  /** Since when this daemon runs, RFC 3339. */
+  readonly since: string;
   readonly identity: IdentityService;
   rebuild(backup: string | null, replace: boolean): Promise<void>;
 }
@@ -46,8 +55,11 @@ export class NodeAdmin implements NodeAdminApi {
     this.#store = parts.store;
   }
 
-  networks(): Promise<NetworkView[]> {
-    return this.#store.networks();
+  async networks({ former = false } = {}): Promise<NetworkView[]> {
+    const views = await this.#store.networks();
+    if (!former) return views;
+    const behind = await this.#store.formerHolders();
+    return views.map((view) => ({ ...view, former: behind.count(view.name) }));
   }
 
   allocations(filter: AllocationFilter, page: PageRequest): Promise<Page<AllocationView>> {
@@ -66,6 +78,20 @@ export class NodeAdmin implements NodeAdminApi {
     });
   }
 
+  async places(address: Address): Promise<AddressPlace[]> {
+    const views = await this.#store.networks();
+    return placesOn(
+      views.map(({ name }) => this.#store.definition(name)),
+      address,
+    );
+  }
+
+  status(): NodeStatus {
+    const { node, since, manifests, notReady } = this.#parts;
+    const mode = manifests === null ? "kubernetes" : "standalone";
+    return { version: this.version, node, mode, since, notReady: notReady() };
+  }
+
   identity(query: IdentityQuery): Promise<IdentityAnswer> {
     return this.#parts.identity.answer(query);
   }
@@ -74,9 +100,14 @@ export class NodeAdmin implements NodeAdminApi {
     if (graceSeconds !== null)
       invalid("grace", String(graceSeconds), "it is for a cluster: a daemon waits for nothing; leave it out");
     const findings = await checkNode(this.#parts);
-    if (findings.length > 0) return { findings };
-    const { notes } = this.#store;
-    return { findings, counted: await this.#counts(), ...(notes.length > 0 && { notes }) };
+    // What a damaged file says of addresses is no evidence.
+    const notes = findings.some(isDamage)
+      ? []
+      : [...this.#parts.notes(), ...this.#store.notes, ...(await this.#store.formerHolders()).notes()];
+    const noted = notes.length > 0 && { notes };
+    return findings.length > 0
+      ? { findings, ...noted }
+      : { findings, ...noted, counted: await this.#counts() };
   }
 
   /** Of everything that was checked, when all is well. */
@@ -140,6 +171,8 @@ export class NodeAdmin implements NodeAdminApi {
     return this.#parts.rebuild(backup, replace);
   }
 }
+
+const isDamage = ({ invariant }: Finding) => invariant === "database";
 
 /**
  * Writes take effect in the order in which they are submitted, and those that wait together share a transaction and its

@@ -7,6 +7,8 @@ export interface NodeCheckParts {
   readonly resolverFiles: ResolverFiles;
   notReady(): string | null;
   spool(): { readonly waiting: number; readonly bad: number };
+  /** What an operator should know, and may want so, besides what the store knows. */
+  notes(): string[];
   /** Findings about the daemon itself, besides its store. */
   findings(): Promise<Finding[]> | Finding[];
 }

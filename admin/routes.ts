@@ -13,10 +13,12 @@ import {
   readImport,
   readName,
   readNamespacedName,
+  readNetworksQuery,
   readNewOwner,
   readNothing,
   readObjects,
   readOwnersQuestion,
+  readPlaceQuery,
   readRebuild,
   readRelease,
   readReleaseMoved,
@@ -41,7 +43,9 @@ type RouteOf<Of extends Method, Path extends PathOf<Of>> = AdminRoute & {
 };
 
 const TABLE = [
-  both("GET", "/v1/networks", readNothing, async (api) => ({ items: await api.networks() })),
+  both("GET", "/v1/networks", readNetworksQuery, async (api, options) => ({
+    items: await api.networks(options),
+  })),
   both("GET", "/v1/networks/:name", readName, async (api, name) => named(await api.networks(), name)),
   both("GET", "/v1/allocations", readAllocationQuery, (api, { filter, page }) =>
     api.allocations(filter, page),
@@ -56,6 +60,7 @@ const TABLE = [
     ({ query }) => readIdentityQuery(query),
     (api, query) => api.identity(query),
   ),
+  both("GET", "/v1/places", readPlaceQuery, async (api, address) => ({ items: await api.places(address) })),
   both("GET", "/v1/check", readGrace, async (api, grace) => renamedReport(await api.check(grace))),
   both("POST", "/v1/release", readRelease, async (api, want) => {
     const outcome = await api.release(want);
@@ -64,6 +69,7 @@ const TABLE = [
   }),
   both("POST", "/v1/import", readImport, (api, request) => api.importByHand(request)),
 
+  onlyNode(NODE_ONLY, "GET", "/v1/status", readNothing, async (api) => api.status()),
   onlyNode(NODE_ONLY, "GET", "/v1/version", readNothing, async ({ version }) => ({ version })),
   onlyNode(USE_KUBECTL, "GET", "/v1/content", readNothing, async (api) => ({ items: await api.content() })),
   onlyNode(USE_KUBECTL, "POST", "/v1/apply", readObjects, async (api, objects) => ({

@@ -45,6 +45,13 @@ export function rangeColumns(networks: readonly NetworkView[]): Column<RangeLine
     { ...counted("FREE", ({ free }) => free), colour: ({ range }) => (range?.free === "0" ? "red" : null) },
     counted("EXCLUDED", ({ excluded }) => excluded),
     { header: "ATTACHMENTS", only: "wide", cell: ({ network }) => String(network.attachments) },
+    // Once for each network, in the first of its lines.
+    {
+      header: "FORMER",
+      only: "wide",
+      cell: ({ network, range }) =>
+        range === (network.ranges[0] ?? null) ? String(network.former ?? "-") : "",
+    },
     {
       header: "PERSISTENT",
       only: "wide",

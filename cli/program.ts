@@ -30,6 +30,7 @@ import { addProcess } from "./commands/process.ts";
 import { addRebuild } from "./commands/rebuild.ts";
 import { addRelease } from "./commands/release.ts";
 import { addShow } from "./commands/show.ts";
+import { addStatus } from "./commands/status.ts";
 import { addVersion } from "./commands/version.ts";
 import { addWait } from "./commands/wait.ts";
 import { addWho } from "./commands/who.ts";
@@ -52,7 +53,7 @@ Exit codes: 0 ok, 1 found a fault or refused, 2 usage, 3 not reachable.`;
 
 const GROUPS: readonly (readonly [heading: string, ...add: ((program: Command, clock: Clock) => void)[]])[] =
   [
-    ["Look:", addNetworks, addList, addShow, addWho, addHistory, addClaims, addContent, addCheck],
+    ["Look:", addStatus, addNetworks, addList, addShow, addWho, addHistory, addClaims, addContent, addCheck],
     ["Change:", addApply, addDelete, addRelease, addImport, addConvert],
     [
       "Run:",

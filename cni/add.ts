@@ -38,6 +38,7 @@ export async function addStandalone(context: CniContext, wire: CniWireRequest): 
     context.log.warn({ network: want.network, containerId: want.containerId }, warning);
   }
   for (const note of config.definition.notes) context.warnings.warn(want.network, note);
+  if (applied) context.runtimeConfigurations.note(config.definition);
   if (applied && differs(outcome.definition, config.definition)) {
     context.warnings.warn(
       want.network,

@@ -2,6 +2,7 @@ import type { ClaimWaiters } from "../claims/claim-waiters.ts";
 import type { ClusterRequest, ClusterRequestParts } from "../claims/cluster-request.ts";
 import type { PortService } from "../guests/ports/port-service.ts";
 import type { Refusal, RefusalCode } from "../ipam/refusals.ts";
+import type { RuntimeConfigurations } from "../networks/runtime-configurations.ts";
 import type { BootAgreement } from "../platform/boot-id.ts";
 import type { Log } from "../platform/log.ts";
 import type { Machine } from "../platform/machine.ts";
@@ -51,6 +52,8 @@ export interface CniContext {
   readonly metadataWaitMs: number;
   readonly resolverFiles: ResolverFiles;
   readonly configs: AddConfigs;
+  /** What the runtime says of networks whose applied definition counts. */
+  readonly runtimeConfigurations: Pick<RuntimeConfigurations, "note">;
   /** Why ADD cannot be served now; null when it can. */
   notReady(): string | null;
 }

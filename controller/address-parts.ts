@@ -2,7 +2,8 @@ import type { MachineSources } from "../claims/reasons/caches.ts";
 import type { SweptPod } from "../claims/reasons/fact-views.ts";
 import type { Verdict } from "../claims/reasons/verdict.ts";
 import { POD_ADDRESSES_MAX } from "../kube/views/held-addresses.ts";
-import { Adoption } from "./adoption.ts";
+import { Adoption } from "./claims/adoption.ts";
+import { ClaimStanding } from "./claims/claim-standing.ts";
 import { LauncherAdoption } from "./launchers/launcher-adoption.ts";
 import { OwnerPods } from "./owner-pods.ts";
 import type { ControllerPart, PartContext } from "./part.ts";
@@ -50,6 +51,7 @@ export class AddressParts {
       onDone: (_object, verdict) => options.onCarriedOut(verdict),
     });
     const adoption = new Adoption({ ...shared, claims, allocations, definitions, events });
+    const standing = new ClaimStanding({ ...shared, claims, pods, allocations, definitions, events });
     const podAdoption = new PodAdoption({
       ...shared,
       ...{ pods, allocations, networks, definitions, events, onRefused },
@@ -77,6 +79,10 @@ export class AddressParts {
       {
         ...{ name: "adoption from launchers", everyMs: Math.min(everyMs, LAUNCHERS_INTERVAL_MS) },
         work: (signal) => launchers.runPass(signal),
+      },
+      {
+        ...{ name: "the standing of claims", everyMs, triggers: ["owner-ended", "definitions-changed"] },
+        work: (signal) => standing.runPass(signal),
       },
       { name: "adoption of pods", everyMs, work: (signal) => podAdoption.runPass(signal) },
       { name: "whereabouts' records", everyMs, work: (signal) => whereabouts.runPass(signal) },

@@ -4,7 +4,7 @@
  *   watched          what the API server shows, mirrored
  *   controller       its parts as tasks: address-parts, machine-parts, network-parts
  *   sweeper          every reason of every address judged (claims/reasons), then carried out (carry-out)
- *   adoption         claims that list an address nobody has recorded; pod-adoption, owner-pods: the same of pods
+ *   claims/          claims that list what nobody has recorded, or whose network was changed; pod-adoption, owner-pods
  *   network-imports  what was in use before a network was ours; whereabouts-records: the same of whereabouts
  *   network-status   what `kubectl get ipnetworks` shows; orphan-networks, recoveries, udn-conditions
  *   protection/      the finalizer of IPNetworks, and those that went without it

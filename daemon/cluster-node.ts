@@ -17,6 +17,7 @@ import {
 import { Reflector } from "../kube/reflector.ts";
 import { isStaticUid, type PodView, projectPod } from "../kube/views/pod-view.ts";
 import { DefinitionCatalog, type NadView, projectNad } from "../networks/definition-catalog.ts";
+import { definitionFindings } from "../networks/definition-findings.ts";
 import { forgetUnlisted } from "../networks/listed-definitions.ts";
 import { NetworkOwners } from "../networks/network-owners.ts";
 import { NodeConfigurations } from "../networks/node-configurations.ts";
@@ -209,15 +210,16 @@ export class ClusterNode {
     this.api.close();
   }
 
-  /** What of this node's own configuration somebody has to look at. Throws ApiAway. */
-  findings(): Promise<Finding[]> {
+  /** What of definitions, and of this node's own configuration, somebody has to look at. Throws ApiAway. */
+  async findings(): Promise<Finding[]> {
     const { catalog, node, store } = this;
-    return this.configurations.findings({
+    const ofNode = await this.configurations.findings({
       catalog: catalog,
       node,
       isUsed: (network) => store.attachmentsOfNetwork(network).length > 0,
       holderOf: (network, address) => store.holderOf(network, address),
     });
+    return [...definitionFindings(catalog), ...ofNode];
   }
 
   /** Tells the pod's owner what a refusal means, where somebody has to act. */

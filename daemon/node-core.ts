@@ -9,6 +9,8 @@ import { ContentService } from "../identity/content.ts";
 import type { IdentityService } from "../identity/service.ts";
 import type { Finding } from "../ipam/finding.ts";
 import type { Connect } from "../kube/kube-api.ts";
+import { overlapNotes } from "../networks/definition-findings.ts";
+import { RuntimeConfigurations } from "../networks/runtime-configurations.ts";
 import { BootAgreement } from "../platform/boot-id.ts";
 import { ensureFolder } from "../platform/files.ts";
 import type { Log } from "../platform/log.ts";
@@ -16,7 +18,7 @@ import type { Machine } from "../platform/machine.ts";
 import { Namespaces } from "../platform/namespaces.ts";
 import { logFailure, PeriodicTask } from "../platform/periodic-task.ts";
 import { ResolverFiles } from "../platform/resolv-conf.ts";
-import type { Clock } from "../platform/time.ts";
+import { type Clock, isoTime } from "../platform/time.ts";
 import { WarnOnce } from "../platform/warn-once.ts";
 import { isOfState } from "../store/journal/files/state-files.ts";
 import type { NodeContext } from "../store/node-context.ts";
@@ -147,6 +149,7 @@ export class NodeCore {
       clock,
     });
     const bootAgreement = new BootAgreement();
+    const runtimeConfigurations = new RuntimeConfigurations();
     const cni: CniContext = {
       clock,
       store: this.#store,
@@ -162,6 +165,7 @@ export class NodeCore {
       metadataWaitMs: settings.metadataWaitMs,
       resolverFiles,
       configs: new AddConfigs(),
+      runtimeConfigurations,
       notReady,
     };
     this.#spool = new Spool(settings.spool, clock, log, (wire) => cniDel(cni, wire, "DEL from the spool"));
@@ -196,6 +200,8 @@ export class NodeCore {
       resolverFiles,
       waiting: this.#waiting,
       version,
+      node: settings.node,
+      since: isoTime(clock.wallMs()),
       notReady,
       spool,
       findings: async () => [
@@ -206,6 +212,10 @@ export class NodeCore {
         ...((await this.#cluster?.findings()) ?? []),
         ...this.ports.findings(),
         ...this.moreFindings(),
+      ],
+      notes: () => [
+        ...runtimeConfigurations.notes((network) => this.#store.appliedDefinition(network)),
+        ...(behind instanceof SqliteStore ? overlapNotes(behind.definitionSources()) : []),
       ],
       rebuild: (backup, replace) => this.#rebuild(backup, replace),
     });

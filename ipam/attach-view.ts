@@ -98,6 +98,8 @@ export interface AttachView<A extends KnownAttachment, C extends KnownClaim> {
   readonly hasLaterDel: boolean;
   /** The attachment of the same container and interface on this network. */
   readonly former: A | null;
+  /** Whether an owner that starts again gets what its network has been given since; in a cluster the controller sees to that. */
+  readonly mayRenew: boolean;
   /** Free space by range set, in the order of the definition. */
   readonly pools: readonly Pool[];
   /** The claim that the request names; null: there is no such claim. */

@@ -1,7 +1,29 @@
 import { type Address, formatAddress } from "./space/address.ts";
 
-/** Type of the only condition that Holdfast writes into an IPAMClaim. */
+/** Type of the condition about the claim's addresses and its latest request. */
 const IPS_ALLOCATED = "IPsAllocated";
+/** Type of the condition about a network that was changed since; only claims that stay behind, or did, have it. */
+const NETWORK_UP_TO_DATE = "NetworkUpToDate";
+
+/** In what a holder's addresses differ from what its network's definition would give it now. */
+export type FormerPart = "outside" | "prefix-length" | "family" | "gateway";
+
+/** Reasons of that condition with status False: in what the claim stays behind. */
+const FORMER_REASONS: Readonly<Record<FormerPart, { readonly reason: string; readonly say: string }>> = {
+  outside: {
+    reason: "AddressOutsideNetwork",
+    say: "it has an address that the network does not give any more, and keeps it",
+  },
+  "prefix-length": {
+    reason: "PrefixLengthChanged",
+    say: "it has another prefix length than its subnet has now; the next start of the VM gives it",
+  },
+  family: {
+    reason: "FamilyAdded",
+    say: "it has no address of a family that the network has now; the next start of the VM gives one",
+  },
+  gateway: { reason: "GatewayChanged", say: "the network has another gateway now" },
+};
 
 /** Reasons of that condition. The first goes with status True, all others with status False. */
 export const CLAIM_REASONS = [
@@ -58,6 +80,31 @@ export function isConflict({ type, status, reason }: ClaimCondition): boolean {
   return (
     type === IPS_ALLOCATED && status === "False" && reason === ("IPAddressConflict" satisfies ClaimReason)
   );
+}
+
+/**
+ * What a claim is told about its network, which may have been changed under it; null: what it was told already, or nothing.
+ */
+export function standingCondition(
+  list: readonly ClaimCondition[],
+  parts: readonly FormerPart[],
+  network: string,
+  time: string,
+): ClaimCondition | null {
+  const known = list.find(({ type }) => type === NETWORK_UP_TO_DATE);
+  const [first] = parts;
+  if (first === undefined && known === undefined) return null;
+  const condition: ClaimCondition = {
+    type: NETWORK_UP_TO_DATE,
+    status: first === undefined ? "True" : "False",
+    reason: first === undefined ? "UpToDate" : FORMER_REASONS[first].reason,
+    message:
+      first === undefined
+        ? `the claim has what network ${network} gives`
+        : `network ${network} was changed: ${parts.map((part) => FORMER_REASONS[part].say).join("; ")}`,
+    lastTransitionTime: time,
+  };
+  return known?.status === condition.status && known.message === condition.message ? null : condition;
 }
 
 function goodCondition(message: string, time: string): ClaimCondition {

@@ -1,5 +1,6 @@
 import type { NetworkDefinition } from "./definition/network-definition.ts";
 import type { RequestedAddress } from "./definition/requested-address.ts";
+import { missingSets, presentPrefixLength } from "./former-state.ts";
 import { type Refusal, refuse } from "./refusals.ts";
 import { type Address, formatAddress, sameAddress } from "./space/address.ts";
 import { formatCidr, formatInterfaceAddress, type InterfaceAddress } from "./space/cidr.ts";
@@ -29,6 +30,12 @@ export interface AddressQuestion {
   readonly holderOf: (address: Address) => string | null;
   /** Whether a requested address that is held or cools down may be given, because its holder has certainly ended. */
   readonly mayReturn?: (address: Address, state: "cooling" | "allocated") => boolean;
+  /**
+   * The owner's guest starts now, and nobody else uses its addresses: they get the prefix lengths that the network has by
+   * now, and families that it has been given since are added. Otherwise whoever holds addresses gets exactly those.
+   * See docs/decisions/0060.
+   */
+  readonly renews?: boolean;
 }
 
 /** One address to be reserved: the first candidate that the store accepts. */
@@ -46,7 +53,12 @@ export interface Slot {
 }
 
 export type AddressDecision =
-  | { readonly kind: "reuse"; readonly addresses: readonly InterfaceAddress[] }
+  /** The owner keeps its addresses; `slots`: one address more of each family that its network has been given since. */
+  | {
+      readonly kind: "reuse";
+      readonly addresses: readonly InterfaceAddress[];
+      readonly slots: readonly Slot[];
+    }
   | { readonly kind: "allocate"; readonly slots: readonly Slot[] }
   | { readonly kind: "refuse"; readonly refusal: Refusal };
 
@@ -61,20 +73,63 @@ export function decideAddresses(question: AddressQuestion): AddressDecision {
 }
 
 function reuse(question: AddressQuestion, bound: readonly HeldAddress[]): AddressDecision {
-  const refusal = whyNotReused(question, bound);
+  const { definition, renews = false } = question;
+  const present = renews
+    ? bound.map((one) => ({ ...one, prefixLength: presentPrefixLength(definition, one) }))
+    : bound;
+  const { slots, requested } = renews ? addedSlots(question, bound) : { slots: [], requested: [] };
+  const refusal = whyNotReused(question, bound, [...present, ...requested]);
   if (refusal !== null) return { kind: "refuse", refusal };
-  const { rangeSets } = question.definition;
-  const addresses = bound
+  const addresses = inRangeSetOrder(definition, present);
+  return { kind: "reuse", addresses, slots };
+}
+
+/** An answer has the addresses of an owner in the order of the network's subnets. */
+export function inRangeSetOrder(
+  { rangeSets }: Pick<NetworkDefinition, "rangeSets">,
+  addresses: readonly InterfaceAddress[],
+): InterfaceAddress[] {
+  return addresses
     .map(({ address, prefixLength }) => ({ order: rangeSetOrder(rangeSets, address), address, prefixLength }))
     .sort((a, b) => a.order - b.order)
     .map(({ address, prefixLength }) => ({ address, prefixLength }));
-  return { kind: "reuse", addresses };
+}
+
+/**
+ * One address more of each family that the owner has none of, and those of them that were requested. A family without a
+ * free address is no reason to refuse an owner that keeps what it has.
+ */
+function addedSlots(
+  question: AddressQuestion,
+  bound: readonly HeldAddress[],
+): { readonly slots: readonly Slot[]; readonly requested: readonly InterfaceAddress[] } {
+  const { rangeSets } = question.definition;
+  const missing = missingSets(rangeSets, bound);
+  const ofMissing = question.requested.filter(({ address }) =>
+    missing.some((index) => rangeSets[index]?.family === address.family),
+  );
+  const requests = assignRequests({ ...question, requested: ofMissing });
+  if ("code" in requests) return { slots: [], requested: [] };
+  const slots: Slot[] = [];
+  const requested: InterfaceAddress[] = [];
+  for (const index of missing) {
+    const request = requests.get(index) ?? null;
+    const pool = question.pools[index];
+    if (pool === undefined) continue;
+    const slot = slotOf(question, pool, index, request);
+    if ("code" in slot) continue;
+    slots.push(slot);
+    const prefixLength = request && pool.subnetOf(request.address.value)?.cidr.prefixLength;
+    if (request !== null && prefixLength != null) requested.push({ address: request.address, prefixLength });
+  }
+  return { slots, requested };
 }
 
 /** A held address may be reused even outside the present ranges, unless it was adopted from outside. */
 function whyNotReused(
   { definition, requested }: AddressQuestion,
   bound: readonly HeldAddress[],
+  present: readonly InterfaceAddress[],
 ): Refusal | null {
   const stranger = whyUnfit(
     definition,
@@ -82,7 +137,7 @@ function whyNotReused(
   );
   if (stranger !== null) return stranger;
   for (const request of requested) {
-    const held = bound.find(({ address }) => sameAddress(address, request.address));
+    const held = present.find(({ address }) => sameAddress(address, request.address));
     if (held === undefined) {
       const text = bound.map(({ address }) => formatAddress(address)).join(", ");
       return refuse("REQUEST_MISMATCH", {

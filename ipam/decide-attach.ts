@@ -5,7 +5,8 @@
  *   attach-view                                      the facts that these may ask for
  *   decide-reservation                               addresses for an owner without containers
  *   refusals, owner, stamp, finding                  tables and types that all rooms use
- *   claim-conditions, condition-of-refusal           the condition in an IPAMClaim's status
+ *   former-state, former-holders                     what stays behind a definition that was changed
+ *   claim-conditions, condition-of-refusal           the conditions in an IPAMClaim's status
  *   definition/                                      a network's configuration, read and compared
  *   space/                                           addresses, ranges, pools
  */
@@ -30,6 +31,7 @@ import {
 } from "./decide-repeat.ts";
 import { gatewaysOf } from "./definition/bridge-gateway.ts";
 import { parseRequestedAddress, type RequestedAddress } from "./definition/requested-address.ts";
+import { missingSets } from "./former-state.ts";
 import { type Owner, ownerOfClaim, ownerWithoutClaim } from "./owner.ts";
 import { type Refusal, RefusalError, refuse } from "./refusals.ts";
 import { sameAddress } from "./space/address.ts";
@@ -47,7 +49,8 @@ import { isBefore } from "./stamp.ts";
  *   the bridge's own address has another owner     refuse   GATEWAY_HELD
  *   the owner's address has another owner          refuse   ADDRESS_TAKEN
  *   another container uses the claim               refuse   CLAIM_IN_USE
- *   the owner has addresses                        reuse    (REQUEST_MISMATCH, ADDRESS_OUTSIDE, …)
+ *   the owner has addresses                        reuse    (REQUEST_MISMATCH, ADDRESS_OUTSIDE, …), with what the network
+ *                                                           has been given since, unless somebody else uses them now
  *   otherwise                                      allocate (POOL_FULL, ADDRESS_TAKEN, …)
  */
 
@@ -74,8 +77,12 @@ interface Granted<A extends KnownAttachment, C extends KnownClaim> {
 
 export type AttachDecision<A extends KnownAttachment, C extends KnownClaim> =
   | Extract<RepeatDecision<A>, { kind: "repeat" }>
-  /** The owner keeps its own addresses. */
-  | ({ readonly kind: "reuse"; readonly addresses: readonly InterfaceAddress[] } & Granted<A, C>)
+  /** The owner keeps its own addresses, and gets one more for each slot. */
+  | ({
+      readonly kind: "reuse";
+      readonly addresses: readonly InterfaceAddress[];
+      readonly slots: readonly Slot[];
+    } & Granted<A, C>)
   | ({
       readonly kind: "allocate";
       readonly slots: readonly Slot[];
@@ -175,10 +182,17 @@ function decideHoldings<A extends KnownAttachment, C extends KnownClaim>(
   }
   const requested = claim === null ? ask.requested : requestedWith(claim, ask.requested);
   if ("code" in requested) return no(requested);
+  const bound = held.filter(({ state }) => state === "bound");
+  // Beside another container of the same VM its guest goes on running, with what it has.
+  const users = claim === null ? others : otherUsers(view, attacher, claim, others);
+  if (users === undefined) return undefined;
+  const renews = view.mayRenew && bound.length > 0 && users.length === 0;
   const decision = decideAddresses({
     definition,
     // Who keeps what it has asks for none, and the first look at them reads every address of the network.
-    pools: held.some(({ state }) => state === "bound") ? [] : view.pools,
+    pools:
+      bound.length === 0 || (renews && missingSets(definition.rangeSets, bound).length > 0) ? view.pools : [],
+    renews,
     held,
     requested,
     seed: claim === null ? null : owner.uid,
@@ -194,35 +208,28 @@ function decideHoldings<A extends KnownAttachment, C extends KnownClaim>(
       : definition.rangeSets.map(({ family }) => family);
   const narrow = whyTooNarrow(ask, families);
   if (narrow !== null) return no(narrow);
-  if (decision.kind === "reuse") return { kind: "reuse", addresses: decision.addresses, ...granted };
-  const gone = requested.flatMap(({ address }) => view.goneUsersOf(address, owner));
+  const { slots } = decision;
+  const gone = slots.length === 0 ? [] : requested.flatMap(({ address }) => view.goneUsersOf(address, owner));
   const more = [...new Map(gone.map((one) => [one.id, one])).values()]
     .filter(({ id }) => !attacher.superseded.some(({ attachment }) => attachment.id === id))
     .map((attachment) => ({ attachment, reason: "namespace gone" as const }));
-  const superseded = [...attacher.superseded, ...more];
-  return {
-    kind: "allocate",
-    slots: decision.slots,
-    requested,
-    ignored,
-    attacher: { ...attacher, superseded },
-  };
+  const all = { ignored, attacher: { ...attacher, superseded: [...attacher.superseded, ...more] } };
+  return decision.kind === "reuse"
+    ? { kind: "reuse", addresses: decision.addresses, slots, ...all }
+    : { kind: "allocate", slots, requested, ...all };
 }
 
-/** The first other user of the claim that is not replaced, not gone, and not of the same VM; null: there is none. */
+/** The first other user of the claim that is not of the same VM; null: there is none. */
 export function userInTheWay<A extends KnownAttachment, C extends KnownClaim>(
   view: Pick<AttachView<A, C>, "ask" | "usersOf" | "isUserGone" | "mayShare">,
-  { superseded: replaced }: Pick<Attacher<A, C>, "superseded">,
+  attacher: Pick<Attacher<A, C>, "superseded">,
   claim: C,
   others: readonly A[],
 ): Fact<ClaimUser | null> {
   const { ask } = view;
-  const users = view.usersOf(claim, others);
+  const users = otherUsers(view, attacher, claim, others);
   if (users === undefined) return undefined;
   for (const user of users) {
-    if (isSameInterface(user, ask) || isOfSamePod(user, ask)) continue;
-    if (replaced.some(({ attachment }) => isSameInterface(attachment, user))) continue;
-    if (view.isUserGone(user, claim)) continue;
     // Two interfaces of one pod cannot have the same address.
     if (ask.pod !== null && user.pod?.uid === ask.pod.uid) return user;
     const mayShare = view.mayShare(user, claim);
@@ -230,6 +237,25 @@ export function userInTheWay<A extends KnownAttachment, C extends KnownClaim>(
     if (!mayShare) return user;
   }
   return null;
+}
+
+/** The other users of the claim that are not replaced and not gone: any is in the way, or of a VM that migrates. */
+function otherUsers<A extends KnownAttachment, C extends KnownClaim>(
+  view: Pick<AttachView<A, C>, "ask" | "usersOf" | "isUserGone">,
+  { superseded: replaced }: Pick<Attacher<A, C>, "superseded">,
+  claim: C,
+  others: readonly A[],
+): Fact<readonly ClaimUser[]> {
+  const { ask } = view;
+  return view
+    .usersOf(claim, others)
+    ?.filter(
+      (user) =>
+        !isSameInterface(user, ask) &&
+        !isOfSamePod(user, ask) &&
+        !replaced.some(({ attachment }) => isSameInterface(attachment, user)) &&
+        !view.isUserGone(user, claim),
+    );
 }
 
 /** An earlier sandbox of the same pod's interface, or this one. */

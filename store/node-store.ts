@@ -1,5 +1,6 @@
 import type { NetworkDefinition } from "../ipam/definition/network-definition.ts";
 import type { Finding } from "../ipam/finding.ts";
+import type { FormerHolders } from "../ipam/former-holders.ts";
 import type { Owner } from "../ipam/owner.ts";
 import type { Refusal } from "../ipam/refusals.ts";
 import type { Address } from "../ipam/space/address.ts";
@@ -120,6 +121,8 @@ export interface AdminStore extends Pick<Allocations, "list">, Omit<Networks, "h
   check(): Promise<Finding[]>;
   /** What an operator should know beside the findings. */
   readonly notes: readonly string[];
+  /** Claims and containers of this node with addresses as a former definition of their network gave them. */
+  formerHolders(): Promise<FormerHolders>;
   release(which: { network: string; address: Address; force: boolean }): Promise<ReleaseOutcome>;
   /** See StateFolder. */
   readonly isComparable: boolean;

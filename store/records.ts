@@ -105,6 +105,8 @@ export interface NetworkView {
   readonly metadata?: { readonly tokens: string };
   /** Allocations outside every present subnet (the range was edited): kept, and not part of the counts below. */
   readonly outside: string;
+  /** Holders whose addresses are as a former definition gave them; only where it is asked for (`?former=true`). */
+  readonly former?: number;
   readonly ranges: readonly RangeView[];
 }
 

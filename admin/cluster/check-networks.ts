@@ -3,18 +3,15 @@ import type { Finding } from "../../ipam/finding.ts";
 import { nameTakenBy, networkObjectOf } from "../../kube/network-object.ts";
 import { allocationName, networkObjectName } from "../../kube/object-names.ts";
 import type { IPNetwork } from "../../kube/objects.ts";
+import { shortened } from "../../networks/definition-findings.ts";
 import { describeSource, isImported, sourcesOf, uncovered } from "../../networks/import-sources.ts";
 import { describeNetworkOwner, NODES_OWN, SHARED_WITH_ANNOTATION } from "../../networks/network-owner.ts";
-import { describeDefinition } from "../../networks/pool-definition.ts";
 import { describeHolder } from "../../store/cluster/allocations/owners.ts";
 import { gatewayHeld } from "../../store/journal/check.ts";
 import type { RangeView } from "../../store/records.ts";
 import type { Grace } from "./grace.ts";
 import type { ClusterNetworkView } from "./network-views.ts";
 import type { ClusterSnapshot } from "./snapshot.ts";
-
-/** Namespaces or definitions that one finding names. */
-const SHOWN_MAX = 5;
 
 /** I5: the counts of every range add up, and those that `kubectl get ipnetworks` shows can be true. */
 export function checkCounts({ networks }: ClusterSnapshot, views: readonly ClusterNetworkView[]): Finding[] {
@@ -43,33 +40,6 @@ export function checkCounts({ networks }: ClusterSnapshot, views: readonly Clust
     });
   }
   return findings;
-}
-
-/** Definitions that are refused: every ADD through them fails, and an AddressPool gives nothing. */
-export function checkBroken({ catalog }: ClusterSnapshot): Finding[] {
-  return catalog.broken().map(({ key, refusal }) => ({
-    invariant: "network",
-    message: `${describeDefinition(key)} is refused: ${refusal.message}`,
-    hint: refusal.hint,
-  }));
-}
-
-/** Definitions that disagree with the one in force: every ADD through them fails. */
-export function checkConflicts({ catalog }: ClusterSnapshot): Finding[] {
-  return catalog.networks().flatMap((network) => {
-    const counting = catalog.definitionOf(network);
-    const others = catalog.nadsOf(network).filter(({ key }) => catalog.verdict(key).kind === "conflict");
-    if (counting === null || others.length === 0) return [];
-    const shown = shortened(others.map(({ key }) => key).sort());
-    const define = others.length === 1 ? ` ${shown} defines` : `s ${shown} define`;
-    return [
-      {
-        invariant: "network",
-        message: `NetworkAttachmentDefinition${define} network ${network} differently from ${counting.by}, which counts: ADDs through ${others.length === 1 ? "it" : "them"} are refused`,
-        hint: "make them equal, or give one of them another network name",
-      },
-    ];
-  });
 }
 
 /** No owner may hold a gateway's address. */
@@ -117,11 +87,6 @@ function addsUp({ size, allocated, cooling, free, excluded }: RangeView): boolea
 /** null: absent, or not a number. */
 function numberOf(text: string | undefined): bigint | null {
   return text !== undefined && /^\d+$/.test(text) ? BigInt(text) : null;
-}
-
-function shortened(names: readonly string[]): string {
-  const shown = names.slice(0, SHOWN_MAX).join(", ");
-  return names.length > SHOWN_MAX ? `${shown}, and ${names.length - SHOWN_MAX} more` : shown;
 }
 
 /** Networks whose owner is not recorded or no longer defines them, and NADs that may not use the network they name. */

@@ -1,24 +1,18 @@
 import type { Finding } from "../../ipam/finding.ts";
 import type { KubeApi } from "../../kube/kube-api.ts";
+import { definitionFindings, definitionNotes } from "../../networks/definition-findings.ts";
 import { sleep } from "../../platform/time.ts";
 import { checkDefinitions } from "../../store/cluster/checks/check-definitions.ts";
 import type { CheckReport } from "../admin-api.ts";
 import { checkClaims, checkPods } from "./check-holders.ts";
 import { checkMachines } from "./check-machines.ts";
 import { checkNames } from "./check-names.ts";
-import {
-  checkBroken,
-  checkConflicts,
-  checkCounts,
-  checkDeletions,
-  checkGateways,
-  checkImports,
-  checkOwners,
-} from "./check-networks.ts";
+import { checkCounts, checkDeletions, checkGateways, checkImports, checkOwners } from "./check-networks.ts";
 import { checkPolicies } from "./check-policies.ts";
 import { checkReasons } from "./check-reasons.ts";
 import { checkRecovery } from "./check-recovery.ts";
 import { checkWhereabouts } from "./check-whereabouts.ts";
+import { formerHoldersIn } from "./former-holders.ts";
 import { Grace } from "./grace.ts";
 import { type ClusterNetworkView, clusterNetworks } from "./network-views.ts";
 import { type ClusterSnapshot, readSnapshot } from "./snapshot.ts";
@@ -60,7 +54,12 @@ function judgeSnapshot(
   const objects = [...snapshot.allocations.values()].map(({ object }) => object);
   const views = clusterNetworks(snapshot.catalog, objects, snapshot.networks, nowMs);
   const deletions = checkDeletions(snapshot, grace);
-  const notes = [...found.notes, ...deletions.notes];
+  const notes = [
+    ...found.notes,
+    ...deletions.notes,
+    ...definitionNotes(snapshot.catalog),
+    ...formerHoldersIn(snapshot).notes(),
+  ];
   const findings = [
     ...found.findings,
     ...checkNames(snapshot),
@@ -74,8 +73,7 @@ function judgeSnapshot(
     ...deletions.findings,
     ...checkRecovery(snapshot, grace),
     ...checkGateways(snapshot),
-    ...checkBroken(snapshot),
-    ...checkConflicts(snapshot),
+    ...definitionFindings(snapshot.catalog),
     ...checkWhereabouts(snapshot, grace),
   ].sort((a, b) => (a.invariant < b.invariant ? -1 : Number(a.invariant > b.invariant)));
   const counted = { ...countedOf(snapshot, views), allocations: boundCount(snapshot) };

@@ -5,6 +5,7 @@
  *   cluster-admin    the AdminApi; cluster-identity: who is behind an address
  *   asking-api, cluster-problem   the API server, and why it does not answer
  *   snapshot         lists and reads; network-views, udn-networks, history: what they show
+ *   former-holders   whoever has addresses as a former definition gave them
  *   check            all checks; check-*: one kind of finding each; grace: what is too young to be reported
  *   release-moved, owner-chain   machines of Cluster API
  *   import-report    what an import would take over, or took
@@ -13,6 +14,7 @@
 import { PodDirectory } from "../../claims/pod-directory.ts";
 import type { IdentityQuery } from "../../identity/query.ts";
 import type { IdentityAnswer } from "../../identity/wire.ts";
+import type { Address } from "../../ipam/space/address.ts";
 import type { KubeApi } from "../../kube/kube-api.ts";
 import { CLAIMS_PATH } from "../../kube/objects.ts";
 import { type MovedNetwork, moveNetwork } from "../../networks/record-owner.ts";
@@ -25,7 +27,9 @@ import type { ImportReport, ImportRequest } from "../../store/host-local/report.
 import type { ClaimManifest } from "../../store/manifests.ts";
 import type { ReleaseOutcome } from "../../store/node-store.ts";
 import type { AllocationView, Page } from "../../store/records.ts";
+import { placesOn } from "../address-places.ts";
 import type {
+  AddressPlace,
   ClusterAdminApi,
   HistoryFilter,
   NetworkWithClaims,
@@ -38,12 +42,13 @@ import type {
 } from "../admin-api.ts";
 import { type ClusterCheck, checkCluster } from "./check.ts";
 import { identityInCluster } from "./cluster-identity.ts";
+import { formerHoldersIn } from "./former-holders.ts";
 import { clusterHistory } from "./history.ts";
 import { importCluster } from "./import-report.ts";
 import { clusterNetworks } from "./network-views.ts";
 import { ownerChains } from "./owner-chain.ts";
 import { releaseMoved } from "./release-moved.ts";
-import { listObjects, readAllocations, readDefinitions } from "./snapshot.ts";
+import { listObjects, readAllocations, readDefinitions, readSnapshot } from "./snapshot.ts";
 import { udnNetworks } from "./udn-networks.ts";
 
 /** Younger findings are not reported by default, seconds: longer than a controller needs. */
@@ -72,7 +77,14 @@ export class ClusterAdmin implements ClusterAdminApi {
     this.#silenceMs = silenceMs;
   }
 
-  async networks(): Promise<NetworkWithClaims[]> {
+  async networks({ former = false } = {}): Promise<NetworkWithClaims[]> {
+    const views = await this.#networks();
+    if (!former) return views;
+    const behind = formerHoldersIn(await readSnapshot(this.#api));
+    return views.map((view) => ({ ...view, former: behind.count(view.name) }));
+  }
+
+  async #networks(): Promise<NetworkWithClaims[]> {
     const [{ catalog, networks: objects }, inUse] = await Promise.all([
       readDefinitions(this.#api),
       readAllocations(this.#api),
@@ -80,6 +92,12 @@ export class ClusterAdmin implements ClusterAdminApi {
     const ours = clusterNetworks(catalog, inUse, objects, this.#api.clock.wallMs());
     const others = await udnNetworks(this.#api, new Set(ours.map(({ name }) => name)));
     return [...ours, ...others].sort((a, b) => (a.name < b.name ? -1 : 1));
+  }
+
+  async places(address: Address): Promise<AddressPlace[]> {
+    const { catalog } = await readDefinitions(this.#api);
+    const definitions = catalog.networks().map((network) => catalog.definitionOf(network)?.definition);
+    return placesOn(definitions, address);
   }
 
   moveNetwork(network: string, owner: string): Promise<MovedNetwork> {

@@ -3,11 +3,13 @@ import { USE_KUBECTL } from "../../admin/elsewhere.ts";
 import type { Clock } from "../../platform/time.ts";
 import type { AllocationView, NetworkView } from "../../store/records.ts";
 import { splitName } from "../arguments.ts";
+import { confirm } from "../ask.ts";
 import { nodeClientOf } from "../choose-client.ts";
 import type { Client } from "../client.ts";
 import { CommandError, EXIT } from "../failure.ts";
 import { withFiles } from "../file-option.ts";
 import { podName, shortContainerId } from "../holder.ts";
+import { count } from "../human.ts";
 import { CONTENT_KINDS, isContentKind } from "../manifests/content-files.ts";
 import {
   type Placed,
@@ -25,6 +27,7 @@ interface DeleteOptions {
   readonly filename?: string[];
   readonly namespace: string;
   readonly ignoreNotFound?: boolean;
+  readonly yes?: boolean;
 }
 
 /** `holdfast delete`: deletes claims and network definitions, by manifest or by name. */
@@ -36,6 +39,7 @@ export function addDelete(program: Command, clock: Clock): void {
     .argument("[names...]", "networks as `holdfast networks` shows them, others as [namespace/]name")
     .option("-n, --namespace <name>", "of names without one", "default")
     .option("--ignore-not-found", "what is not there counts as deleted")
+    .option("-y, --yes", "also what is in use, without a question")
     .addHelpText(
       "after",
       "\nA claim in use goes when its last user ends. What is allocated outlives the definition of its network.",
@@ -43,10 +47,56 @@ export function addDelete(program: Command, clock: Clock): void {
     .action(async (kind: string | undefined, names: string[], options: DeleteOptions, command: Command) => {
       const client = nodeClientOf(command, USE_KUBECTL);
       const objects = await objectsOf(clock, client, kind, names, options, command);
+      if (!options.yes) {
+        const uses = await usesOf(clock, client, objects);
+        if (uses.length > 0) await confirm(uses);
+      }
       await sendManifests(clock, client, "/v1/delete", objects, (result) =>
         report(clock, client, result, options),
       );
     });
+}
+
+/** What deleting objects means for whoever uses them; empty: nobody does. */
+async function usesOf(clock: Clock, client: Client, placed: readonly Placed[]): Promise<string[]> {
+  const claims = namesOf(placed, "IPAMClaim");
+  const definitions = namesOf(placed, "NetworkAttachmentDefinition");
+  const [only] = claims;
+  // A claim is looked up, many are looked for in one reading.
+  const held =
+    only === undefined ? [] : await allAllocations(clock, client, claims.size === 1 ? { claim: only } : {});
+  const inUse = new Map<string, AllocationView[]>();
+  for (const one of held) {
+    const name = `${one.owner.namespace}/${one.owner.name}`;
+    if (one.owner.kind === "claim" && one.attachments.length > 0 && claims.has(name))
+      inUse.set(name, [...(inUse.get(name) ?? []), one]);
+  }
+  const networks = definitions.size === 0 ? [] : (await client.get("/v1/networks")).items;
+  return [
+    ...[...inUse].map(
+      ([name, ofClaim]) =>
+        `claim ${name} is ${usersText(ofClaim)}, which cannot be taken back: no other claim of this name is accepted before`,
+    ),
+    ...networks
+      .filter(({ source: from, attachments }) => definitions.has(from) && attachments > 0)
+      .map(
+        ({ name, attachments }) =>
+          `network ${name} is in use by ${count(attachments, "attachment")}: they keep their addresses, and from then on the runtime's configuration counts`,
+      ),
+  ];
+}
+
+/** `namespace/name` of the objects of a kind. */
+function namesOf(placed: readonly Placed[], wanted: string): ReadonlySet<string> {
+  return new Set(
+    placed.flatMap(({ object }) => {
+      const { kind, metadata } = (object ?? {}) as {
+        kind?: unknown;
+        metadata?: { namespace?: unknown; name?: unknown };
+      };
+      return kind === wanted ? [`${metadata?.namespace ?? "default"}/${metadata?.name}`] : [];
+    }),
+  );
 }
 
 async function objectsOf(

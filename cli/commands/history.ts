@@ -6,6 +6,7 @@ import { addressArgument, wholeArgument } from "../arguments.ts";
 import { clientOf } from "../choose-client.ts";
 import { fullHolder, podName, shortHolder, usersOf } from "../holder.ts";
 import { formatAge } from "../human.ts";
+import { refuseUnknownNetwork } from "../known-names.ts";
 import { formatOf, printList, withOutput } from "../output.ts";
 import type { Column } from "../table.ts";
 import { note } from "../terminal.ts";
@@ -40,6 +41,7 @@ export function addHistory(program: Command, clock: Clock): void {
           columns: historyColumns(clock.wallMs()),
           empty: "no history",
         });
+        if (items.length === 0 && network !== undefined) await refuseUnknownNetwork(client, network);
         if (client.kind === "cluster" && (format === "table" || format === "wide")) note(PRESENT_ONLY);
         if (items.length === limit) note(`shown: the newest ${limit}; --limit shows up to ${ITEMS_MAX}`);
       },

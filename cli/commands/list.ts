@@ -4,6 +4,7 @@ import { allocationColumns } from "../allocation-columns.ts";
 import { addressArgument } from "../arguments.ts";
 import { clientOf } from "../choose-client.ts";
 import type { Query } from "../client.ts";
+import { refuseUnknownFilters } from "../known-names.ts";
 import { formatOf, printList, withOutput } from "../output.ts";
 import { pagesOf } from "../pages.ts";
 
@@ -22,12 +23,26 @@ export function addList(program: Command, clock: Clock): void {
     .option("--node <name>", "in use on this node")
     .action(async (options: Query, command: Command) => {
       const filter = Object.fromEntries(FILTERS.map((name) => [name, options[name]]));
-      const items = pagesOf(clock, clientOf(command), "/v1/allocations", filter);
+      const client = clientOf(command);
+      const items = pagesOf(clock, client, "/v1/allocations", filter);
       const filtered = FILTERS.some((name) => options[name] !== undefined);
+      const found = { any: false };
       await printList(formatOf(command), {
-        items,
+        items: noting(found, items),
         columns: allocationColumns(clock.wallMs()),
         empty: filtered ? "no allocation matches these filters" : "no allocations",
       });
+      if (filtered && !found.any) await refuseUnknownFilters(clock, client, filter);
     });
+}
+
+/** The same pages; `found` says whether any had an item. */
+async function* noting<Item>(
+  found: { any: boolean },
+  pages: AsyncIterable<readonly Item[]>,
+): AsyncGenerator<readonly Item[]> {
+  for await (const items of pages) {
+    if (items.length > 0) found.any = true;
+    yield items;
+  }
 }

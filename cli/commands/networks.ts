@@ -17,8 +17,12 @@ export function addNetworks(program: Command): void {
     .usage("[options]")
     .description("every network, its ranges and how full they are")
     .action(async (_options: unknown, command: Command) => {
-      const { items } = await clientOf(command).get("/v1/networks");
-      await printList(formatOf(command), {
+      const format = formatOf(command);
+      const { items } = await clientOf(command).get(
+        "/v1/networks",
+        format === "wide" ? { former: "true" } : {},
+      );
+      await printList(format, {
         items: items.flatMap(rangeLines),
         columns: rangeColumns(items),
         empty:

@@ -4,7 +4,9 @@ import type { Clock } from "../../platform/time.ts";
 import type { AllocationView, RangeView } from "../../store/records.ts";
 import { allocationColumns } from "../allocation-columns.ts";
 import { clientOf } from "../choose-client.ts";
+import { CommandError } from "../failure.ts";
 import { count, formatCount } from "../human.ts";
+import { refuseUnknownNetwork } from "../known-names.ts";
 import { ownerText, sourceText } from "../network-ranges.ts";
 import { formatOf, printList, withOutput } from "../output.ts";
 import { pagesOf } from "../pages.ts";
@@ -17,7 +19,13 @@ export function addShow(program: Command, clock: Clock): void {
     .argument("<network>", "name of the network, as `holdfast networks` shows it")
     .action(async (name: string, _options: unknown, command: Command) => {
       const client = clientOf(command);
-      const network = await client.get(`/v1/networks/${encodeURIComponent(name)}`);
+      const network = await client
+        .get(`/v1/networks/${encodeURIComponent(name)}`)
+        .catch(async (error: unknown) => {
+          if (error instanceof CommandError && error.code === "NOT_FOUND")
+            await refuseUnknownNetwork(client, name);
+          throw error;
+        });
       const holders = new Set<string>();
       const pages = counting(holders, pagesOf(clock, client, "/v1/allocations", { network: name }));
       await printList(formatOf(command), {

@@ -2,6 +2,7 @@ import type { Command } from "commander";
 import type { OwnerChain, OwnerLink, PastPeriod } from "../../admin/admin-api.ts";
 import type { IdentityAnswer } from "../../identity/wire.ts";
 import { isMachine } from "../../ipam/owner.ts";
+import type { PlaceKind } from "../../ipam/place-of-address.ts";
 import type { Clock } from "../../platform/time.ts";
 import type { AllocationView } from "../../store/records.ts";
 import { allocationColumns } from "../allocation-columns.ts";
@@ -12,6 +13,7 @@ import { CommandError, EXIT } from "../failure.ts";
 import { shortHolder } from "../holder.ts";
 import { formatAge } from "../human.ts";
 import { identityColumns, rowsOf } from "../identity-columns.ts";
+import { refuseUnknownNetwork } from "../known-names.ts";
 import { formatOf, printDocument, printList, withOutput } from "../output.ts";
 import { allAllocations } from "../pages.ts";
 import { note, print, printable, printError } from "../terminal.ts";
@@ -83,10 +85,48 @@ async function whoHolds(
   if (format === "json" || format === "yaml") await printDocument(format, document);
   const [cooling] = items;
   const where = cooling?.network ?? network;
+  if (network !== undefined) await refuseUnknownNetwork(client, network);
   const rest = cooling ? `: it was released ${formatAge(cooling.since, clock.wallMs())} ago and rests` : "";
-  printError(`nobody holds ${address}${where === undefined ? "" : ` on network ${where}`}${rest}`, "");
+  const what = cooling ? "" : await whatItIs(client, address, network);
+  printError(`nobody holds ${address}${where === undefined ? "" : ` on network ${where}`}${rest}${what}`, "");
   const last = await lastPeriod(client, { address, network: where });
   note(last ? lastHolderText(last, clock.wallMs()) : "last holder: none in the history");
+}
+
+const PLACES: Readonly<Record<PlaceKind, string>> = {
+  gateway: "the gateway of {network}, which is never given",
+  "network-address": "the network address of {subnet} of {network}, which is never given",
+  broadcast: "the broadcast address of {subnet} of {network}, which is never given",
+  anycast: "the subnet-router anycast address of {subnet} of {network}, which is never given",
+  excluded: "excluded in {network}, so that it is never given",
+  reserved: "reserved in {network}: given only when it is asked for",
+  "outside-range": "in {subnet} of {network}, outside the range that is given",
+  free: "free in {network}",
+};
+/** Networks that a message names. */
+const NETWORKS_SHOWN_MAX = 5;
+
+/** `: it is the gateway of network blue, which is never given`; in no network: the networks that there are. */
+async function whatItIs(client: Client, address: string, network: string | undefined): Promise<string> {
+  const { items } = await client.get("/v1/places", { address });
+  const places = items.filter((one) => network === undefined || one.network === network);
+  if (places.length > 0) {
+    const texts = places.map((one) =>
+      PLACES[one.kind].replace("{network}", `network ${one.network}`).replace("{subnet}", one.subnet),
+    );
+    return `: it is ${texts.join("; ")}`;
+  }
+  if (network !== undefined) return ": it is in none of its subnets";
+  const { items: networks } = await client.get("/v1/networks");
+  if (networks.length === 0) return ": there are no networks";
+  const known = networks
+    .slice(0, NETWORKS_SHOWN_MAX)
+    .map(
+      ({ name, ranges }) => `${name} (${ranges.flatMap(({ subnets }) => subnets).join(", ") || "no ranges"})`,
+    );
+  const more =
+    networks.length > NETWORKS_SHOWN_MAX ? ` and ${networks.length - NETWORKS_SHOWN_MAX} more` : "";
+  return `: it is in no network; there are ${known.join(", ")}${more}`;
 }
 
 /** The identity behind the address, on each network that has it. */

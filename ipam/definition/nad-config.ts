@@ -74,6 +74,17 @@ function named(conf: JsonObject, objectName: string): JsonObject {
   return isGiven(conf.name) ? conf : { ...conf, name: objectName };
 }
 
+/** The plugin of ours in a configuration, single or a list, with the list's keys; null: there is none that can be read. */
+export function pluginConfIn(text: string): JsonObject | null {
+  if (text.length > CONFIG_CHARS_MAX) return null;
+  try {
+    return pluginOf(parseJsonObject(text));
+  } catch (error) {
+    if (error instanceof RefusalError) return null;
+    throw error;
+  }
+}
+
 function tooLong({ length }: string): never {
   invalid(
     { key: "spec.config", value: `${length} characters` },

@@ -25,6 +25,8 @@ import { findOwn } from "./parts/find-own.ts";
  * each object read once. A view serves one round: when something has changed, the next round begins with an empty one.
  */
 export class ClusterView implements AttachView<JournalAttachment, ClaimReading> {
+  /** Nobody but the controller changes what a claim lists (deploy/admission). */
+  readonly mayRenew = false;
   readonly ask: AttachWant;
   readonly #parts: AttachParts;
   readonly #deadlineMs: number;

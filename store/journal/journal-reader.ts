@@ -1,4 +1,6 @@
 import { closeSync, existsSync, openSync, renameSync, rmSync, statSync } from "node:fs";
+import type { NetworkDefinition } from "../../ipam/definition/network-definition.ts";
+import type { FormerHolders } from "../../ipam/former-holders.ts";
 import { RefusalError, refuse } from "../../ipam/refusals.ts";
 import { type Address, addressBytes, sameAddress } from "../../ipam/space/address.ts";
 import { parseInterfaceAddress } from "../../ipam/space/cidr.ts";
@@ -7,6 +9,7 @@ import type { AllocationFilter, PageRequest } from "../allocations.ts";
 import type { StoreStatus } from "../node-store.ts";
 import { badToken, decodeToken, encodeToken, type Listed, pageOf } from "../pages.ts";
 import type { AddressUser, AllocationView, Attachment, HistoryView, Page } from "../records.ts";
+import { formerHolders } from "./former-holders.ts";
 import { whatWasLost } from "./rebuild.ts";
 import { type AttachmentRow, attachmentOf, ownerOf, podOf } from "./rows.ts";
 import { inSlices, mapById } from "./slices.ts";
@@ -14,12 +17,15 @@ import type { StateFolder } from "./state-folder.ts";
 import { matches, viewHistory } from "./views.ts";
 
 /** What every store of a node reads from its SQLite file: attachments of this node and the history. */
-export class JournalReader {
+export abstract class JournalReader {
   protected readonly folder: StateFolder;
 
   constructor(folder: StateFolder) {
     this.folder = folder;
   }
+
+  /** The definition of a network now; undefined: it has none. */
+  abstract definition(network: string): NetworkDefinition | undefined;
 
   get status(): StoreStatus {
     return this.folder.status;
@@ -28,6 +34,11 @@ export class JournalReader {
   /** See StateFolder. */
   get isComparable(): boolean {
     return this.folder.isComparable;
+  }
+
+  /** See AdminStore. */
+  formerHolders(): Promise<FormerHolders> {
+    return formerHolders(this.folder, (network) => this.definition(network));
   }
 
   history(which: { network?: string; address?: Address; limit: number; before?: number }): HistoryView[] {

@@ -99,6 +99,18 @@ export function readDefinition(
   return { definition: onNode(parsePluginConfig(parseJsonObject(runtime))), appliedBy: null };
 }
 
+/** The definition in force of every network, where it comes from, and the configuration that it was read from. */
+export function definitionSources(
+  ledger: Ledger,
+): { readonly definition: NetworkDefinition; readonly by: string; readonly source: string }[] {
+  return ledger.sql.networks.all().flatMap(({ name, runtime_config: runtime }) => {
+    const { definition = null, appliedBy = null } = ledger.networks.get(name) ?? {};
+    if (definition === null) return [];
+    const source = appliedBy === null ? runtime : (ledger.sql.definitionsOf.all(name)[0]?.config ?? null);
+    return source === null ? [] : [{ definition, by: appliedBy ?? "runtime configuration", source }];
+  });
+}
+
 export function recordedDefinitionIn(row: DefinitionRow): NetworkDefinition {
   return parseNadConfig(row.config, row.name).definition;
 }

@@ -100,6 +100,9 @@ export function prepareStatements(db: Database.Database) {
       `SELECT * FROM allocations WHERE network_id = ? AND owner_uid = ? AND owner_interface = ? AND owner_kind = ?
          AND state = 'Bound' ORDER BY address`,
     ),
+    setPrefixLength: run<[number, number, Buffer, number]>(
+      "UPDATE allocations SET prefix_length = ? WHERE network_id = ? AND address = ? AND prefix_length <> ?",
+    ),
     settleAdopted: run<[string]>(
       "UPDATE allocations SET adopted = 0 WHERE owner_kind = 'claim' AND owner_uid = ? AND owner_interface = '' AND adopted = 1",
     ),

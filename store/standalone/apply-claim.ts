@@ -3,6 +3,7 @@ import { adoptedCondition, mergeCondition } from "../../ipam/claim-conditions.ts
 import { whyUnfit } from "../../ipam/decide-addresses.ts";
 import { ownerOfClaim } from "../../ipam/owner.ts";
 import { RefusalError, refuse } from "../../ipam/refusals.ts";
+import { sameAddress } from "../../ipam/space/address.ts";
 import { parseInterfaceAddress } from "../../ipam/space/cidr.ts";
 import { isoTime, randomUuid } from "../../platform/time.ts";
 import type { ClaimFilter, PageRequest } from "../allocations.ts";
@@ -37,7 +38,7 @@ export function applyClaim(ledger: Ledger, transaction: Transaction, applied: Ap
       }),
     );
   }
-  if (applied.ips.length > 0 && known.ips !== JSON.stringify(applied.ips)) {
+  if (!applied.ips.every((ip) => isOneOf(ip, JSON.parse(known.ips) as string[]))) {
     throw new RefusalError(
       refuse("CONFIG_INVALID", {
         key: "status.ips",
@@ -49,6 +50,12 @@ export function applyClaim(ledger: Ledger, transaction: Transaction, applied: Ap
   if (isDeepStrictEqual(JSON.parse(known.manifest), applied.manifest)) return "unchanged";
   sql.updateClaimSpec.run(applied.network, manifest, applied.vm.name, applied.vm.uid, known.uid);
   return "configured";
+}
+
+/** Whether a claim has the address, with whichever prefix length: a manifest may be older than the network's present one. */
+function isOneOf(ip: string, ips: readonly string[]): boolean {
+  const { address } = parseInterfaceAddress(ip);
+  return ips.some((other) => sameAddress(parseInterfaceAddress(other).address, address));
 }
 
 /** Creates a claim. Its listed addresses (restored, or from another system) become its own, or it is refused. */

@@ -58,6 +58,7 @@ export class StoredClaim implements KnownClaim {
 
 /** The view of an ADD inside one transaction: every fact is available, and nothing else happens meanwhile. */
 export class StandaloneView implements AttachView<JournalAttachment, StoredClaim> {
+  readonly mayRenew = true;
   readonly ask: AttachAsk;
   readonly definition: NetworkDefinition;
   readonly nowMs: number;

@@ -1,3 +1,4 @@
+import { inRangeSetOrder } from "../../ipam/decide-addresses.ts";
 import { decideAttach } from "../../ipam/decide-attach.ts";
 import type { NetworkDefinition } from "../../ipam/definition/network-definition.ts";
 import type { AttachOutcome, AttachWant } from "../allocations.ts";
@@ -9,7 +10,7 @@ import type { Ledger } from "../journal/ledger.ts";
 import type { NetworkSpace } from "../network-space.ts";
 import { StandaloneView } from "./attach-view.ts";
 import { recordClaimRefusal, recordClaimSuccess } from "./claim-status.ts";
-import { reserve } from "./reserve.ts";
+import { keepPrefixLength, reserve } from "./reserve.ts";
 
 /** One ADD inside a transaction: reads, decides, writes. Nothing else can happen in between. */
 export function attach(ledger: Ledger, transaction: Transaction, want: AttachWant): AttachOutcome {
@@ -31,15 +32,17 @@ export function attach(ledger: Ledger, transaction: Transaction, want: AttachWan
   const { owner, claim, superseded, warnings } = decision.attacher;
   for (const { attachment, reason } of superseded)
     endAttachment(ledger, transaction, attachment.row, reason, owner);
-  const addresses =
-    decision.kind === "reuse"
-      ? decision.addresses
-      : reserve(ledger, transaction, { space, pools: view.pools, owner, slots: decision.slots });
+  const { slots } = decision;
+  const added =
+    slots.length === 0 ? [] : reserve(ledger, transaction, { space, pools: view.pools, owner, slots });
+  const kept = decision.kind === "reuse" ? decision.addresses : [];
+  for (const one of kept) keepPrefixLength(ledger, space, one);
+  const addresses = kept.length === 0 ? added : inRangeSetOrder(definition, [...kept, ...added]);
   ledger.context.killPoint?.("in-transaction");
   if (claim !== null) {
     // Once answered, adopted addresses are the owner's, and later edits of the ranges do not affect them.
     if (decision.kind === "reuse") ledger.sql.settleAdopted.run(owner.uid);
-    recordClaimSuccess(ledger, claim, addresses, want, space);
+    recordClaimSuccess(ledger, claim, addresses, want, { space, definition });
   }
   const attachment = record(ledger, space, definition, owner, want, addresses);
   return { kind: "attached", attachment, definition, repeat: false, warnings };

@@ -1,9 +1,20 @@
-import { allocatedCondition, type ClaimCondition, mergeCondition } from "../../ipam/claim-conditions.ts";
+import {
+  allocatedCondition,
+  type ClaimCondition,
+  mergeCondition,
+  standingCondition,
+} from "../../ipam/claim-conditions.ts";
 import { conditionOfRefusal } from "../../ipam/condition-of-refusal.ts";
+import type { NetworkDefinition } from "../../ipam/definition/network-definition.ts";
+import { formerParts } from "../../ipam/former-state.ts";
 import { type Owner, ownerOfClaim } from "../../ipam/owner.ts";
 import type { Refusal } from "../../ipam/refusals.ts";
-import { addressBytes } from "../../ipam/space/address.ts";
-import { formatInterfaceAddress, type InterfaceAddress } from "../../ipam/space/cidr.ts";
+import { addressBytes, formatAddress, sameAddress } from "../../ipam/space/address.ts";
+import {
+  formatInterfaceAddress,
+  type InterfaceAddress,
+  parseInterfaceAddress,
+} from "../../ipam/space/cidr.ts";
 import { isoTime } from "../../platform/time.ts";
 import type { AttachWant } from "../allocations.ts";
 import type { Ledger } from "../journal/ledger.ts";
@@ -12,7 +23,8 @@ import type { NetworkSpace } from "../network-space.ts";
 import type { StoredClaim } from "./attach-view.ts";
 
 /**
- * The first use publishes `ips`, which are never written again; every use updates `ownerPod` and the condition. Writes
+ * The first use publishes `ips`. Later ones write again only what follows the network: other prefix lengths of the same
+ * addresses, and addresses that were added (docs/decisions/0060). Every use updates `ownerPod` and the condition. Writes
  * only changes.
  */
 export function recordClaimSuccess(
@@ -20,14 +32,23 @@ export function recordClaimSuccess(
   { row: claim, ips: published }: StoredClaim,
   addresses: readonly InterfaceAddress[],
   want: Pick<AttachWant, "pod">,
-  space: NetworkSpace,
+  { space, definition }: { readonly space: NetworkSpace; readonly definition: NetworkDefinition },
 ): void {
-  const first = published.length === 0;
-  const ips = first ? addresses.map(formatInterfaceAddress) : published;
-  if (first) openHolding(ledger, ownerOfClaim(claim), addresses, space);
+  const known = new Set(published.map((text) => formatAddress(parseInterfaceAddress(text).address)));
+  const added = addresses.filter(({ address }) => !known.has(formatAddress(address)));
+  if (added.length > 0) openHolding(ledger, ownerOfClaim(claim), added, space);
+  const present = (text: string) => {
+    const { address } = parseInterfaceAddress(text);
+    const one = addresses.find((other) => sameAddress(other.address, address));
+    return one === undefined ? text : formatInterfaceAddress(one);
+  };
+  const ips = [...published.map(present), ...added.map(formatInterfaceAddress)];
   const allocated = allocatedCondition(isoTime(ledger.context.clock.wallMs()));
   const conditions = mergeCondition(JSON.parse(claim.conditions) as ClaimCondition[], allocated);
-  write(ledger, claim, { ips, ownerPod: want.pod?.name ?? null, conditions });
+  const parts = formerParts(definition, ips.map(parseInterfaceAddress));
+  const standing = standingCondition(conditions, parts, space.name, allocated.lastTransitionTime);
+  const told = standing === null ? conditions : mergeCondition(conditions, standing);
+  write(ledger, claim, { ips, ownerPod: want.pod?.name ?? null, conditions: told });
 }
 
 /** Sets the condition to the latest refusal; published addresses stay published and allocated. */

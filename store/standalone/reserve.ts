@@ -57,6 +57,11 @@ export function reserveInUse(
   transaction.onRollback(space.allocate(address, false));
 }
 
+/** An address that its owner keeps has the prefix length of its subnet from now on. */
+export function keepPrefixLength(ledger: Ledger, space: NetworkSpace, one: InterfaceAddress): void {
+  ledger.sql.setPrefixLength.run(one.prefixLength, space.id, addressBytes(one.address), one.prefixLength);
+}
+
 /** A Bound address passes to an owner that succeeds the present one. Returns whether it did. */
 function passOver(ledger: Ledger, space: NetworkSpace, owner: Owner, address: Address): boolean {
   const row = ledger.sql.allocation.get(space.id, addressBytes(address));

@@ -6,6 +6,7 @@
  *   reservations              addresses of owners without containers
  *   detach, release           one DEL; release by an operator
  *   apply-claim, apply-definition, apply-content, claim-status   as kubectl would apply them
+ *   claim-standing            what claims are told about a network that was changed
  *   lease-store               host-local's leases, as records
  */
 
@@ -37,6 +38,7 @@ import { dropRested, PRUNE_STEPS_MAX, prune } from "../journal/housekeeping.ts";
 import { JournalAttachment } from "../journal/journal-attachment.ts";
 import { JournalReader } from "../journal/journal-reader.ts";
 import type { Ledger } from "../journal/ledger.ts";
+import { definitionSources } from "../journal/load.ts";
 import { ownerOf } from "../journal/rows.ts";
 import { StateFolder } from "../journal/state-folder.ts";
 import { listAllocations, viewNetworks } from "../journal/views.ts";
@@ -57,6 +59,7 @@ import { applyClaim, deleteClaim, listClaims } from "./apply-claim.ts";
 import { annotationsOf, applyContent, contentOf, contentViews, deleteContent } from "./apply-content.ts";
 import { applyDefinition, deleteDefinition } from "./apply-definition.ts";
 import { attach } from "./attach.ts";
+import { ClaimStanding } from "./claim-standing.ts";
 import { detach, endById } from "./detach.ts";
 import { SqliteLeaseStore } from "./lease-store.ts";
 import { releaseAddress } from "./release.ts";
@@ -70,6 +73,7 @@ export class SqliteStore extends JournalReader implements NodeStore, Manifests, 
   readonly hostLocal: HostLocalTakeover;
   readonly reservations: Reservations;
   readonly #context: NodeContext;
+  readonly #standing: ClaimStanding;
 
   constructor(folder: string, context: NodeContext, log: StoreLog) {
     super(new StateFolder(folder, context, log));
@@ -81,6 +85,12 @@ export class SqliteStore extends JournalReader implements NodeStore, Manifests, 
       dirs,
       log,
     });
+    this.#standing = new ClaimStanding(this.folder, (claims) =>
+      log.info(
+        { claims },
+        "claims stay behind their network, which was changed, or do no more: holdfast check",
+      ),
+    );
     this.reservations = new SqliteReservations(this.folder, this.hostLocal);
     this.folder.watchAttachments((network) => {
       if (network === null) this.hostLocal.storeOpened();
@@ -200,8 +210,13 @@ export class SqliteStore extends JournalReader implements NodeStore, Manifests, 
     return this.folder.write((ledger, transaction) => deleteClaim(ledger, transaction, namespace, name));
   }
 
-  applyDefinition(definition: AppliedDefinition): Promise<ApplyAction> {
-    return this.folder.write((ledger, transaction) => applyDefinition(ledger, transaction, definition));
+  async applyDefinition(definition: AppliedDefinition): Promise<ApplyAction> {
+    const action = await this.folder.write((ledger, transaction) =>
+      applyDefinition(ledger, transaction, definition),
+    );
+    // Housekeeping does what cannot be done now.
+    void this.#standing.follow().catch(() => {});
+    return action;
   }
 
   deleteDefinition(namespace: string, name: string): Promise<boolean> {
@@ -239,6 +254,11 @@ export class SqliteStore extends JournalReader implements NodeStore, Manifests, 
     return { definition: space.definition, by: space.appliedBy };
   }
 
+  /** See definitionSources. */
+  definitionSources(): ReturnType<typeof definitionSources> {
+    return definitionSources(this.folder.ledger);
+  }
+
   /** The definition of a network now; undefined: it has none. */
   definition(network: string): NetworkDefinition | undefined {
     return this.folder.ledger.networks.get(network)?.definition ?? undefined;
@@ -256,5 +276,6 @@ export class SqliteStore extends JournalReader implements NodeStore, Manifests, 
       if (!(await this.folder.write((ledger) => prune(ledger, nowUs)))) break;
     }
     await this.hostLocal.follow();
+    await this.#standing.follow();
   }
 }

@@ -27,12 +27,14 @@ const BOTH = [
   "GET /v1/claims",
   "GET /v1/history",
   "GET /v1/identity",
+  "GET /v1/places",
   "GET /v1/check",
   "POST /v1/release",
   "POST /v1/import",
 ];
 /** With the beginning of what leads to whoever answers. */
 const ONLY_NODE = new Map([
+  ["GET /v1/status", "this is about the state of one node: run it there"],
   ["GET /v1/version", "this is about the state of one node: run it there"],
   ["GET /v1/content", "in a cluster kubectl does this"],
   ["POST /v1/apply", "in a cluster kubectl does this"],
@@ -76,6 +78,9 @@ beforeAll(async () => {
     manifests: store,
     waiting: new ClaimWaiters(clock),
     version: "1.2.3",
+    node: "n1",
+    notes: () => [],
+    since: "2026-01-01T00:00:00Z",
     identity: new IdentityService({ store, source, vms: source, facts: NO_FACTS, notReady: () => null }),
     resolverFiles: new ResolverFiles({ paths: [], refused: false, clock }),
     notReady: () => null,
@@ -180,7 +185,8 @@ const BAD: readonly (readonly [
   bad: object | unknown[] | null,
   message: string,
 ])[] = [
-  ["GET", "/v1/networks", { colour: "blue" }, 'colour is "blue": the parameters here are none'],
+  ["GET", "/v1/networks", { colour: "blue" }, 'colour is "blue": the parameters here are former'],
+  ["GET", "/v1/networks", { former: "no" }, 'former is "no": expected true, or nothing'],
   ["GET", "/v1/networks/blue", { x: "1" }, 'x is "1": the parameters here are none'],
   ["GET", "/v1/networks/blue", {}, "there is no network blue"],
   ["GET", "/v1/networks/a%2Fb%20c", {}, "there is no network a/b c"],

@@ -1,7 +1,7 @@
 /** A policy refuses to record one address: it comes again, and nobody else waits for it. */
 import { beforeEach, expect, test } from "vitest";
 import { sweptPod } from "../../claims/reasons/fact-views.ts";
-import { Adoption } from "../../controller/adoption.ts";
+import { Adoption } from "../../controller/claims/adoption.ts";
 import { NetworkImports } from "../../controller/network-imports.ts";
 import { PodAdoption } from "../../controller/pod-adoption.ts";
 import type { KubeApi, KubeRequest } from "../../kube/kube-api.ts";

@@ -14,7 +14,7 @@ function expectRefused(answer: ApiAnswer, code: string, message: string): void {
 
 describe("queries", () => {
   const QUERIES: [string, string][] = [
-    ["/v1/networks?colour=blue", 'colour is "blue": the parameters here are none'],
+    ["/v1/networks?colour=blue", 'colour is "blue": the parameters here are former'],
     ["/v1/networks/blue?x=1", 'x is "1"'],
     ["/v1/allocations?colour=blue", 'colour is "blue": the parameters here are network, address, pod'],
     ["/v1/allocations?network=a&network=b", 'network is ["a","b"]: expected one value'],

@@ -37,6 +37,8 @@ export interface Given {
   readonly users?: readonly Known[] | "unread";
   readonly usersGone?: boolean;
   readonly mayShare?: boolean | "unread";
+  /** true unless said otherwise. */
+  readonly mayRenew?: boolean;
   /** Addresses that others have. */
   readonly allocated?: readonly string[];
   /** Addresses that others gave back. */
@@ -78,7 +80,7 @@ export function decided(given: Given): string {
   const { owner, superseded, warnings } = decision.attacher;
   const what =
     decision.kind === "reuse"
-      ? decision.addresses.map(formatInterfaceAddress)
+      ? [...decision.addresses.map(formatInterfaceAddress), ...decision.slots.map(() => "and one more")]
       : decision.slots.map(({ candidates, rangeSetIndex }) => {
           const family = definitionOf(given).rangeSets[rangeSetIndex]?.family ?? 4;
           const [value] = candidates;
@@ -125,6 +127,7 @@ export function viewOf(given: Given, unread: string[] = []): AttachView<Attachme
     definition,
     bootId: BOOT,
     nowMs: 0,
+    mayRenew: given.mayRenew ?? true,
     hasLaterDel: given.laterDel ?? false,
     former: given.former === undefined ? null : attachmentOf({ id: "new", ...given.former }, 1),
     pools,

@@ -24,6 +24,7 @@ interface Given {
   readonly adopted?: readonly string[];
   readonly requested?: readonly string[];
   readonly seed?: string;
+  readonly renews?: boolean;
 }
 
 function question(given: Given): AddressQuestion {
@@ -56,6 +57,7 @@ function question(given: Given): AddressQuestion {
     ],
     requested: (given.requested ?? []).map((text) => parseRequestedAddress(text, "runtimeConfig.ips")),
     seed: given.seed ?? null,
+    renews: given.renews ?? false,
     nowMs: 0,
     holderOf: (address) => (formatAddress(address) === "10.0.0.3" ? "pod shop/web-0" : null),
   };
@@ -66,12 +68,13 @@ function outcome(given: Given): string {
   const asked = question(given);
   const decision = decideAddresses(asked);
   if (decision.kind === "refuse") return `${decision.refusal.code}: ${decision.refusal.message}`;
-  if (decision.kind === "reuse") return `reuse ${decision.addresses.map(formatInterfaceAddress).join(" ")}`;
+  const kept = decision.kind === "reuse" ? decision.addresses.map(formatInterfaceAddress).join(" ") : "";
+  if (decision.kind === "reuse" && decision.slots.length === 0) return `reuse ${kept}`;
   const slots = decision.slots.map(({ rangeSetIndex, candidates }) => {
     const family = asked.pools[rangeSetIndex]?.rangeSet.family ?? 4;
     return [...candidates].map((value) => formatAddress({ family, value })).join(" ");
   });
-  return slots.join(" | ");
+  return `${kept === "" ? "" : `reuse ${kept} and `}${slots.join(" | ")}`;
 }
 
 describe("a first use", () => {
@@ -444,4 +447,48 @@ test("decisions for different owners never give the same address", () => {
     ),
     { numRuns: 50 },
   );
+});
+
+describe("a guest that starts again on a network that was changed", () => {
+  const single = define({ subnets: "10.0.0.0/29" });
+  test.each<[Given, string, string]>([
+    [
+      { bound: ["10.0.0.4/24", "fd00::3/64"] },
+      "reuse 10.0.0.4/29 fd00::3/125",
+      "the subnets' prefix lengths",
+    ],
+    [{ definition: single, bound: ["10.0.0.4/30"] }, "reuse 10.0.0.4/29", "of an enlarged subnet"],
+    [{ bound: ["10.0.0.4/29"], seed: "x" }, "reuse 10.0.0.4/29 and *", "a second family beside the first"],
+    [
+      { bound: ["10.0.0.4/29"], requested: ["10.0.0.4", "fd00::3"] },
+      "reuse 10.0.0.4/29 and fd00::3",
+      "the address of it that was requested",
+    ],
+    [
+      { bound: ["10.0.0.4/29"], requested: ["fd00::3"], allocated: ["fd00::3"] },
+      "REQUEST_MISMATCH: *",
+      "never another one than the requested",
+    ],
+    [
+      { bound: ["10.0.0.4/29"], allocated: ["1", "2", "3", "4", "5", "6", "7"].map((n) => `fd00::${n}`) },
+      "reuse 10.0.0.4/29",
+      "what it had where the new family is full",
+    ],
+    [
+      { bound: ["10.9.0.4/24"], definition: single },
+      "reuse 10.9.0.4/24",
+      "its address in no subnet any more",
+    ],
+    [{ bound: ["10.0.0.2/24", "fd00::3/125"] }, "reuse 10.0.0.2/24 fd00::3/125", "an excluded one as it was"],
+    [{ bound: ["10.0.0.1/24", "fd00::3/125"] }, "reuse 10.0.0.1/24 fd00::3/125", "and what is a gateway now"],
+    [
+      { bound: ["10.0.0.4/24"], definition: define({ subnets: "10.0.0.0/29,10.1.0.0/29" }) },
+      "reuse 10.0.0.4/29",
+      "no second address of a family that it has",
+    ],
+  ])("%#: %s (%s)", (given, expected) => {
+    const text = outcome({ ...given, renews: true });
+    if (expected.endsWith("*")) expect(text.startsWith(expected.slice(0, -1)), text).toBe(true);
+    else expect(text).toBe(expected);
+  });
 });

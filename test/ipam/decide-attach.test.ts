@@ -311,6 +311,21 @@ table("addresses that the owner has", [
     "reuse 10.0.0.5/29",
     "what the claim asks for counts at its first use only",
   ],
+  [
+    { claim: mine, bound: ["10.0.0.5/30"] },
+    "reuse 10.0.0.5/29 for claim shop/vm",
+    "a start after the network was enlarged",
+  ],
+  [
+    { claim: mine, bound: ["10.0.0.5/30"], users: [{ pod: "q" }], mayShare: true },
+    "reuse 10.0.0.5/30 for claim shop/vm",
+    "a migration after the network was enlarged: the guest goes on running with what it has",
+  ],
+  [
+    { claim: mine, bound: ["10.0.0.5/30"], mayRenew: false },
+    "reuse 10.0.0.5/30 for claim shop/vm",
+    "a start where somebody else renews what claims list",
+  ],
   [{ claim: mine, bound, requested: ["10.0.0.5/29"] }, "reuse", "the runtime asks for what it has"],
   [
     { claim: mine, bound, requested: ["10.0.0.6"] },

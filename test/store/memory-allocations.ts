@@ -1,4 +1,4 @@
-import { decideAddresses } from "../../ipam/decide-addresses.ts";
+import { decideAddresses, inRangeSetOrder } from "../../ipam/decide-addresses.ts";
 import type { NetworkDefinition } from "../../ipam/definition/network-definition.ts";
 import { type Owner, sameOwner } from "../../ipam/owner.ts";
 import { type Refusal, refuse } from "../../ipam/refusals.ts";
@@ -170,6 +170,8 @@ export class MemoryAllocations implements Allocations {
       requested: want.requested,
       seed: owner.kind === "claim" ? owner.uid : null,
       nowMs,
+      // Whoever else uses a claim is in the way.
+      renews: true,
       holderOf: (address) => this.#state.holderOf(want.network, address),
       mayReturn: (address, state) =>
         state === "cooling"
@@ -177,10 +179,12 @@ export class MemoryAllocations implements Allocations {
           : this.#state.goneUsersOf(want.network, address, owner).length > 0,
     });
     if (decision.kind === "refuse") return decision.refusal;
-    if (decision.kind === "reuse") return decision.addresses;
-    for (const { address } of want.requested)
-      for (const one of this.#state.goneUsersOf(want.network, address, owner)) this.#state.end(one, owner);
-    return decision.slots.map(({ rangeSetIndex, candidates, moveCursor }) => {
+    if (decision.kind === "allocate")
+      for (const { address } of want.requested)
+        for (const one of this.#state.goneUsersOf(want.network, address, owner)) this.#state.end(one, owner);
+    const kept = decision.kind === "reuse" ? decision.addresses : [];
+    for (const one of kept) this.#state.keep(want.network, one);
+    const added = decision.slots.map(({ rangeSetIndex, candidates, moveCursor }) => {
       const pool = pools[rangeSetIndex] as Pool;
       const [value] = candidates;
       if (value === undefined) throw new Error("a slot without a candidate");
@@ -194,6 +198,7 @@ export class MemoryAllocations implements Allocations {
         state: "Bound",
       });
     });
+    return kept.length === 0 ? added : inRangeSetOrder(want.definition, [...kept, ...added]);
   }
 }
 

@@ -51,7 +51,14 @@ export class MemoryState {
     return this.held.filter((one) => one.network === network && sameOwner(one.owner, owner));
   }
 
-  /** The same as a decision sees it, with what passes to the owner. */
+  /** The prefix length of an address follows its subnet. */
+  keep(network: string, { address, prefixLength }: InterfaceAddress): void {
+    this.held = this.held.map((one) =>
+      one.network === network && sameAddress(one.address, address) ? { ...one, prefixLength } : one,
+    );
+  }
+
+  /** `heldBy` as a decision sees it, with what passes to the owner. */
   heldAs(owner: Owner, network: string): HeldAddress[] {
     const passing = this.held.filter((one) => one.network === network && succeeds(owner, one.owner));
     return [...this.heldBy(owner, network), ...passing].map((one) => ({

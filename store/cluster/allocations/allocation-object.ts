@@ -108,6 +108,13 @@ export function withAttachment(object: IPAllocation, attachment: AllocationAttac
   return { ...object, spec: rest, status: { ...object.status, attachments, node: attachment.node } };
 }
 
+/** The object with the prefix length that its subnet has now. */
+export function withPrefixLength(object: IPAllocation, one: InterfaceAddress): object {
+  const address = formatInterfaceAddress(one);
+  const annotations = { ...object.metadata.annotations, [ANNOTATION_ADDRESS]: address };
+  return { ...object, metadata: { ...object.metadata, annotations }, spec: { ...object.spec, address } };
+}
+
 /** The object of a pod without attachments, with the node that it runs on. */
 export function withNode(object: IPAllocation, node: string): object {
   return { ...object, status: { ...object.status, node } };

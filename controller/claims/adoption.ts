@@ -1,26 +1,26 @@
-import type { Cache, CachedAllocation } from "../claims/reasons/caches.ts";
-import { NotRecorded, type RecordOutcome, reserveInUse } from "../imports/create-allocation.ts";
-import { claimHolder } from "../imports/import-candidates.ts";
-import { listedAddress } from "../imports/listed-address.ts";
+import type { Cache, CachedAllocation } from "../../claims/reasons/caches.ts";
+import { NotRecorded, type RecordOutcome, reserveInUse } from "../../imports/create-allocation.ts";
+import { claimHolder } from "../../imports/import-candidates.ts";
+import { listedAddress } from "../../imports/listed-address.ts";
 import {
   allocatedCondition,
   type ClaimCondition,
   conflictCondition,
   isConflict,
-} from "../ipam/claim-conditions.ts";
-import { formatInterfaceAddress, type InterfaceAddress } from "../ipam/space/cidr.ts";
-import { claimObject, type EventWriter } from "../kube/events.ts";
-import type { KubeApi } from "../kube/kube-api.ts";
-import { ObjectClient } from "../kube/object-client.ts";
-import { allocationName } from "../kube/object-names.ts";
-import { type AllocationOwner, CLAIMS_PATH, type IPAllocation, namespacedPath } from "../kube/objects.ts";
-import { TurnBudget } from "../kube/turn-budget.ts";
-import { claimStatusPatch } from "../kube/views/claim-status-patch.ts";
-import { type ClaimView, projectClaim } from "../kube/views/claim-view.ts";
-import type { DefinitionCatalog } from "../networks/definition-catalog.ts";
-import type { Log } from "../platform/log.ts";
-import { isoTime } from "../platform/time.ts";
-import { sameAllocationOwner } from "../store/cluster/allocations/allocation-object.ts";
+} from "../../ipam/claim-conditions.ts";
+import { formatInterfaceAddress, type InterfaceAddress } from "../../ipam/space/cidr.ts";
+import { claimObject, type EventWriter } from "../../kube/events.ts";
+import type { KubeApi } from "../../kube/kube-api.ts";
+import { ObjectClient } from "../../kube/object-client.ts";
+import { allocationName } from "../../kube/object-names.ts";
+import { type AllocationOwner, CLAIMS_PATH, type IPAllocation, namespacedPath } from "../../kube/objects.ts";
+import { TurnBudget } from "../../kube/turn-budget.ts";
+import { claimStatusPatch } from "../../kube/views/claim-status-patch.ts";
+import { type ClaimView, projectClaim } from "../../kube/views/claim-view.ts";
+import type { DefinitionCatalog } from "../../networks/definition-catalog.ts";
+import type { Log } from "../../platform/log.ts";
+import { isoTime } from "../../platform/time.ts";
+import { sameAllocationOwner } from "../../store/cluster/allocations/allocation-object.ts";
 
 export interface AdoptionOptions {
   readonly api: KubeApi;

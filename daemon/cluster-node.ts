@@ -210,16 +210,20 @@ export class ClusterNode {
     this.api.close();
   }
 
-  /** What of definitions, and of this node's own configuration, somebody has to look at. Throws ApiAway. */
-  async findings(): Promise<Finding[]> {
+  /** What of this node's own configuration somebody has to look at. Throws ApiAway. */
+  findings(): Promise<Finding[]> {
     const { catalog, node, store } = this;
-    const ofNode = await this.configurations.findings({
+    return this.configurations.findings({
       catalog: catalog,
       node,
       isUsed: (network) => store.attachmentsOfNetwork(network).length > 0,
       holderOf: (network, address) => store.holderOf(network, address),
     });
-    return [...definitionFindings(catalog), ...ofNode];
+  }
+
+  /** Definitions that serve nobody: whoever may create one must not make the check of every node fail. */
+  notes(): string[] {
+    return definitionFindings(this.catalog).map(({ message, hint }) => `${message}; ${hint}`);
   }
 
   /** Tells the pod's owner what a refusal means, where somebody has to act. */

@@ -214,6 +214,7 @@ export class NodeCore {
         ...this.moreFindings(),
       ],
       notes: () => [
+        ...(this.#cluster?.notes() ?? []),
         ...runtimeConfigurations.notes((network) => this.#store.appliedDefinition(network)),
         ...(behind instanceof SqliteStore ? overlapNotes(behind.definitionSources()) : []),
       ],

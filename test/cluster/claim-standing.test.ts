@@ -75,3 +75,14 @@ test("a claim with an address that its network does not give any more keeps it, 
   const ips = await world.given(next.pod, { ...network, config: configOf("moved", ipam) }, options);
   expect(ips).toEqual(first);
 });
+
+test("a definition that is refused is noted by the check of a node, before any pod uses it", async () => {
+  const network = await world.network("broken");
+  await redefine(network, { subnets: "10.0.0.0/33" });
+  const check = async () => (await world.node("node-a").daemon.cli("check")).stdout;
+  await world.until(
+    async () => (await check()).includes("note: NetworkAttachmentDefinition shop/broken is refused: "),
+    "node-a to note it",
+  );
+  await redefine(network, {});
+});

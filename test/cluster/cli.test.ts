@@ -133,8 +133,9 @@ describe("reading commands over a cluster", () => {
     ]) {
       const node = await b.daemon.cli("list", ...filter, "-o", "json");
       const { code, stdout, stderr } = await cli("list", ...filter, "-o", "json");
-      expect(code, stderr).toBe(0);
-      expect(stdout).toBe(node.stdout);
+      expect({ code, stdout, stderr }).toEqual(node);
+      // There is no such network.
+      expect(code, stderr).toBe(filter.includes("red") ? 1 : 0);
     }
     expect(await table("list")).toMatchInlineSnapshot(`
       "NETWORK   ADDRESS       HOLDER                 VM    USED BY                        NODE     STATE     AGE
@@ -190,7 +191,9 @@ describe("reading commands over a cluster", () => {
     `);
     const nobody = await cli("who", "10.0.0.200");
     expect(nobody).toMatchObject({ code: 1, stdout: "" });
-    expect(nobody.stderr).toBe("error: nobody holds 10.0.0.200\nlast holder: none in the history\n");
+    expect(nobody.stderr).toBe(
+      "error: nobody holds 10.0.0.200: it is in no network; there are blue (10.0.0.0/29, fd00::/125), green (10.1.0.0/29), grey (10.2.0.0/30)\nlast holder: none in the history\n",
+    );
     const { code, stderr } = await cli("who", "10.2.0.1");
     expect(code).toBe(1);
     expect(normalise(stderr, cluster.folder)).toMatchInlineSnapshot(`

@@ -55,6 +55,7 @@ test("check reports a claim that publishes an address which is not allocated to 
   );
   expect(await daemon.cli("who", "10.10.0.5")).toMatchObject({
     code: 1,
-    stderr: "error: nobody holds 10.10.0.5\nlast holder: claim default/vm1 on network blue\n",
+    stderr:
+      "error: nobody holds 10.10.0.5: there are no networks\nlast holder: claim default/vm1 on network blue\n",
   });
 });

@@ -130,7 +130,7 @@ test("a name from outside cannot write to the terminal of who reads it", async (
     expect(stdout).not.toContain(ESCAPE);
   }
   expect((await daemon.cli("show", "red\u001b[2J")).stderr).toBe(
-    "error: there is no network red\\u001b[2J\nhint: holdfast networks and holdfast list show what there is\n",
+    "error: there is no network red\\u001b[2J\nhint: holdfast networks shows those that there are\n",
   );
 });
 

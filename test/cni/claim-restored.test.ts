@@ -140,7 +140,10 @@ describe("a restored claim is refused as a whole", () => {
     });
     expect((await claimNamed(daemon, "vm1")).status).toMatchObject({
       ips: ["10.99.0.1/24"],
-      conditions: [{ status: "False", reason: "RequestedIPOutsideSubnet" }],
+      conditions: [
+        { status: "False", reason: "RequestedIPOutsideSubnet" },
+        { type: "NetworkUpToDate", status: "False", reason: "AddressOutsideNetwork" },
+      ],
     });
     addressesOf(await daemon.cni("ADD", "other", { config: DUAL }));
   });

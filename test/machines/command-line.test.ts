@@ -96,7 +96,10 @@ test("a machine's address is listed by claim and by cluster, and described with 
       { address: `${address}/24`, owner: { kind: "addressClaim", name: "nodes-0-blue", cluster: "prod" } },
     ]);
   }
-  expect((await json("list", "--cluster", "other")).items).toEqual([]);
+  expect(await cli("list", "--cluster", "other")).toMatchObject({
+    code: 1,
+    stderr: expect.stringContaining("there is no cluster other with an address"),
+  });
   const { stdout } = await cli("list", "-o", "wide");
   expect(stdout).toContain(`machine claim ${NAMESPACE}/nodes-0-blue of cluster ${NAMESPACE}/prod`);
   expect(stdout).toContain(`machine claim ${NAMESPACE}/later (to come)`);

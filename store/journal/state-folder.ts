@@ -74,7 +74,7 @@ export class StateFolder {
     this.#log = log;
     this.#reserve = new DiskReserve(folder);
     const { bootRecord, bootId } = context;
-    this.#boot = bootRecord === undefined ? null : new BootRecord(bootRecord, { bootId, folder });
+    this.#boot = bootRecord === undefined ? null : new BootRecord(bootRecord, { bootId, folder, log });
   }
 
   get status(): StoreStatus {

@@ -183,3 +183,24 @@ test("a whole folder of earlier is said, though its files agree with each other"
   await expectSaid(next, /its files are an older copy/);
   expect(existsSync(join(daemon.state, "rebuild-required"))).toBe(true);
 });
+
+test("what the boot knows is written where the socket's folder is yet to be made, and its lack is no fault", async () => {
+  const node = new StandaloneNode();
+  const socket = node.path("run", "holdfast", "s.sock");
+  const daemon = await node.daemon({ args: ["--socket", socket], wait: false });
+  await until(() => existsSync(socket), "the socket");
+  expect(existsSync(`${socket}.state`)).toBe(true);
+  await daemon.end();
+  expect(daemon.log).not.toContain('"level":50');
+
+  // A folder in its place cannot be written as a file.
+  const other = await node.daemon({ wait: false });
+  await other.end("SIGKILL");
+  rmSync(`${other.socket}.state`, { force: true });
+  mkdirSync(`${other.socket}.state`);
+  const third = await node.daemon();
+  const bodies = await add(third, "a");
+  await until(() => third.log.includes("s.sock.state cannot be written"), "the word of it");
+  await expectServed(third, bodies);
+  expect(third.log.match(/cannot be written/g)).toHaveLength(1);
+});

@@ -1,4 +1,6 @@
-import { closeSync, openSync, readFileSync, rmSync, writeSync } from "node:fs";
+import { closeSync, mkdirSync, openSync, readFileSync, rmSync, writeSync } from "node:fs";
+import { dirname } from "node:path";
+import type { StoreLog } from "../../node-context.ts";
 
 /** So that a shorter text replaces a longer one whole. */
 const RECORD_BYTES = 1_024;
@@ -26,12 +28,18 @@ export class BootRecord {
   readonly #path: string;
   readonly #bootId: string;
   readonly #folder: string;
+  readonly #log: StoreLog;
   #descriptor: number | null = null;
+  #isTold = false;
 
-  constructor(path: string, { bootId, folder }: { readonly bootId: string; readonly folder: string }) {
+  constructor(
+    path: string,
+    { bootId, folder, log }: { readonly bootId: string; readonly folder: string; readonly log: StoreLog },
+  ) {
     this.#path = path;
     this.#bootId = bootId;
     this.#folder = folder;
+    this.#log = log;
   }
 
   /** Why a database is not the one that this boot has seen; `found` is null where there is none. */
@@ -50,10 +58,26 @@ export class BootRecord {
     return wasLater ? `its files are an older copy; the database had come further, ${known}` : null;
   }
 
+  /** One that stays behind notices less, and is no reason to refuse anything. */
   write(progress: Progress): void {
-    this.#descriptor ??= openSync(this.#path, "w", 0o600);
     const seen: Seen = { bootId: this.#bootId, folder: this.#folder, ...progress };
-    writeSync(this.#descriptor, `${JSON.stringify(seen).padEnd(RECORD_BYTES - 1)}\n`, 0);
+    try {
+      this.#descriptor ??= this.#open();
+      writeSync(this.#descriptor, `${JSON.stringify(seen).padEnd(RECORD_BYTES - 1)}\n`, 0);
+      this.#isTold = false;
+    } catch (error) {
+      if (this.#isTold) return;
+      this.#isTold = true;
+      this.#log.error(
+        `${this.#path} cannot be written (${(error as Error).message}): a state folder that is removed or replaced by an older one will not be noticed by the next start; make room, or let the daemon write there`,
+      );
+    }
+  }
+
+  /** Before the socket is served, which makes its folder. */
+  #open(): number {
+    mkdirSync(dirname(this.#path), { recursive: true, mode: 0o755 });
+    return openSync(this.#path, "w", 0o600);
   }
 
   close(): void {

@@ -3,7 +3,7 @@ import { join } from "node:path";
 import { type Acknowledged, AcknowledgedRecord } from "./acknowledged.ts";
 import { PageSums } from "./page-sums.ts";
 import { DATABASE_FILE, INITIALISED_MARKER, LOG_FILE, OPEN_FILE, PAGES_FILE } from "./state-files.ts";
-import { type LogContent, readLog, type Salts } from "./write-ahead-log.ts";
+import { isSame, type LogContent, readLog, type Salts } from "./write-ahead-log.ts";
 
 /** Of a database that SQLite made. */
 export const PAGE_BYTES = 4_096;
@@ -91,10 +91,6 @@ function contentOf(path: string, expected: Salts | null): LogContent {
   } finally {
     closeSync(descriptor);
   }
-}
-
-function isSame(left: Salts, right: Salts): boolean {
-  return left[0] === right[0] && left[1] === right[1];
 }
 
 /** SQLite counts the first up, mostly by one, with each log that it begins in a file, and draws the other. */

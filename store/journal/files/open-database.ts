@@ -15,7 +15,7 @@ import {
   PAGES_FILE,
   writeMarker,
 } from "./state-files.ts";
-import { logBytes, readLog, readSalts, type Salts } from "./write-ahead-log.ts";
+import { isSame, logBytes, readLog, readSalts, type Salts } from "./write-ahead-log.ts";
 
 /**
  * A full log (64 MB) is copied into the database while everybody waits. A batch of 64 writes some 110 pages, so less than
@@ -199,7 +199,7 @@ export class OpenDatabase {
     if (frames === 0 || (frames === this.#frames && !this.#isCopied)) return false;
     if (this.#isCopied) {
       const salts = readSalts(this.#log);
-      if (frames === this.#frames && isSameSalts(salts, this.#salts)) return false;
+      if (frames === this.#frames && isSameLog(salts, this.#salts)) return false;
       this.#salts = salts;
     }
     this.#frames = frames;
@@ -212,7 +212,7 @@ export class OpenDatabase {
     if (!this.#isCopied) {
       // Behind these may be the frames of a commit that failed, and that SQLite does not copy.
       const log = readLog(this.#log, PAGE_BYTES, { framesMax: this.#frames });
-      if (!isSameSalts(log.salts, this.#salts) || log.frames < this.#frames)
+      if (!isSameLog(log.salts, this.#salts) || log.frames < this.#frames)
         throw new DamageError(
           `${LOG_FILE} is damaged: of ${this.#frames} pages in it ${log.frames} are whole`,
         );
@@ -267,6 +267,6 @@ function isSameFile(left: Stats, right: Stats): boolean {
   return left.ino === right.ino && left.dev === right.dev;
 }
 
-function isSameSalts(left: Salts | null, right: Salts | null): boolean {
-  return left !== null && right !== null && left[0] === right[0] && left[1] === right[1];
+function isSameLog(left: Salts | null, right: Salts | null): boolean {
+  return left !== null && right !== null && isSame(left, right);
 }

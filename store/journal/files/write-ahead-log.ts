@@ -140,6 +140,7 @@ function wordsOf({ buffer, byteOffset, length }: Buffer): Int32Array {
   return new Int32Array(buffer, byteOffset, length / 4);
 }
 
-function isSame(left: Checksum | Salts, right: Checksum | Salts): boolean {
+/** Of salts, or of checksums. */
+export function isSame(left: Salts, right: Salts): boolean {
   return left[0] === right[0] && left[1] === right[1];
 }

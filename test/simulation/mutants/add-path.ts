@@ -54,6 +54,13 @@ export const ADD_PATH: Mutants = {
     file: RESERVE,
     find: "      rested ||\n",
     replace: "      object !== null ||\n",
+    also: [
+      {
+        file: "ipam/decide-addresses.ts",
+        find: "      return mayReturn(address, state) ? null",
+        replace: "      return nowMs > 0 ? null",
+      },
+    ],
     why: "an address is given on at once, while packets for its former holder are still under way",
   },
   "tombstone-forgotten": {

@@ -18,6 +18,7 @@ import {
   patch,
   remove,
 } from "../objects.ts";
+import { ALLOCATIONS, objectsOf as objectsAt } from "../people/look.ts";
 import { HONEST } from "../people/networks.ts";
 
 const PODS_MAX = 30;
@@ -132,15 +133,28 @@ export async function createPod(
   return pod;
 }
 
-/** One that is free, or reserved, or excluded, or somebody else's. */
+/** One that is free, or reserved, or excluded, or somebody else's; often what somebody has just given back. */
 async function createWithAddress(world: World, chance: Chance): Promise<void> {
   const nad = someNad(world, chance);
   if (nad === undefined || nad.subnets.length === 0) return;
-  const ips = nad.subnets.map((subnet) => addressIn(subnet, chance));
+  const ips = nad.subnets.map((subnet) => {
+    const released = chance.happens(0.4) ? chance.of(coolingIn(world, nad.network, subnet)) : undefined;
+    return released ?? addressIn(subnet, chance);
+  });
   const pod = await createPod(world, chance, [nad], { ips });
   if (pod === null) return;
   world.story.tell("user", `${keyOf(pod)} asks for ${ips.join(", ")}`);
   world.counts.add("pod.created-with-address");
+}
+
+/** Addresses of a network that cool down, of the family of a subnet. */
+function coolingIn(world: World, network: string, subnet: string): string[] {
+  const isV6 = subnet.includes(":");
+  return objectsAt(world, ALLOCATIONS).flatMap(({ spec, status }) =>
+    status?.state === "Cooling" && spec?.network === network && spec.address.includes(":") === isV6
+      ? [spec.address]
+      : [],
+  );
 }
 
 /** More than a small network has addresses for; some of them go again soon. */

@@ -38,6 +38,8 @@ export interface ClusterRequest {
   readonly claim: ObjectName | null;
   readonly requested: readonly RequestedAddress[];
   readonly mac?: string;
+  /** The VMI of another namespace that the guest migrates from. */
+  readonly migratedFrom?: ObjectName;
   readonly definition: NetworkDefinition;
   readonly definitionSource: string;
   /** The NAD of the interface, `namespace/name`; null: none. */
@@ -104,12 +106,16 @@ export async function readClusterRequest(
       : await claimOf(parts.pods, found.view, element, request.interface, deadlineMs);
   const byElement = claim === null ? null : { namespace, name: claim };
   const mac = element?.mac ?? asked.mac ?? null;
+  const migratedFrom = found?.view.isMigrationTarget
+    ? await parts.pods.migratedFrom(found.view, deadlineMs)
+    : null;
   return {
     // Of a static pod this is the kubelet's own UID, which outlives its objects in the API.
     pod: found === null || named === null ? null : { ...named, uid: found.view.staticUid ?? found.view.uid },
     claim: byElement ?? (hasClaimInConfig(conf) ? asked.claim : null),
     requested: withElement(asked.requested, element),
     ...(mac === null ? {} : { mac }),
+    ...(migratedFrom === null ? {} : { migratedFrom }),
     definition,
     definitionSource: source,
     nad: element?.nad ? `${element.nad.namespace}/${element.nad.name}` : null,

@@ -3,7 +3,9 @@ import { permittedObject } from "../kube/answers.ts";
 import type { KubeApi } from "../kube/kube-api.ts";
 import { ObjectClient } from "../kube/object-client.ts";
 import { namespacedPath, PODS_PATH } from "../kube/objects.ts";
+import type { ObjectName } from "../kube/views/claim-reference.ts";
 import { StatusAddressReader } from "../kube/views/held-addresses.ts";
+import { readMigrationSource } from "../kube/views/migration-source.ts";
 import { type PodView, projectPod } from "../kube/views/pod-view.ts";
 import { VMIS_PATH, VMS_PATH } from "../kube/views/tenant-objects.ts";
 import { projectVmi, readUuid, readVmFacts, type VmFacts, type VmiView } from "../kube/views/vmi-view.ts";
@@ -139,6 +141,23 @@ export class PodDirectory {
     if (read.kind === "not-served") return null;
     const object = permittedObject(read, `read VirtualMachineInstance ${vmi.name}`);
     return object?.metadata?.uid === vmi.uid ? projectVmi(object) : null;
+  }
+
+  /**
+   * The VMI of another namespace that the guest of a launcher pod comes from, `namespace/name`; null: none, or none of
+   * this cluster.
+   */
+  async migratedFrom({ vmi, namespace }: PodView, deadlineMs: number): Promise<ObjectName | null> {
+    if (vmi === null) return null;
+    const read = await this.#objects.get(namespacedPath(VMIS_PATH, namespace, vmi.name), deadlineMs);
+    const source =
+      read.kind === "present" && read.object?.metadata?.uid === vmi.uid
+        ? readMigrationSource(read.object)
+        : null;
+    if (source === null) return null;
+    const launcher = await this.readNamed(source.pod.namespace, source.pod.name, deadlineMs);
+    if (launcher?.vmi?.uid !== source.vmiUid) return null;
+    return { namespace: launcher.namespace, name: launcher.vmi.name };
   }
 
   /** The firmware UUID for the next VMI of a VM; null: the VM is another or gone, has none, or may not be read. */

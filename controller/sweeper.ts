@@ -1,4 +1,4 @@
-import { attachedClaims, type Caches, cachedFacts } from "../claims/reasons/caches.ts";
+import { attachedClaims, type Caches, cachedFacts, migratedGuests } from "../claims/reasons/caches.ts";
 import type { Found } from "../claims/reasons/facts.ts";
 import { NO_MEMORY } from "../claims/reasons/read-facts.ts";
 import { judge } from "../claims/reasons/relations.ts";
@@ -65,6 +65,7 @@ export class Sweeper {
   /** Names of allocations being changed. */
   readonly #inHand = new Set<string>();
   #attachedToClaim: CarryOutContext["attachedToClaim"] = () => false;
+  #guestRunsElsewhere: CarryOutContext["guestRunsElsewhere"] = () => true;
 
   constructor(options: SweeperOptions) {
     this.#options = options;
@@ -117,6 +118,7 @@ export class Sweeper {
     this.#counts = counts;
     this.#reported = reported;
     this.#attachedToClaim = attachedClaims(caches.allocations.items);
+    this.#guestRunsElsewhere = migratedGuests(caches.allocations.items);
     // A change that keeps failing must not hold up others.
     const triedIn = ({ object }: Due) => this.#observations.triedIn(object.metadata.name);
     due.sort((a, b) => triedIn(a) - triedIn(b));
@@ -142,6 +144,7 @@ export class Sweeper {
           const context = {
             ...this.#options,
             attachedToClaim: this.#attachedToClaim,
+            guestRunsElsewhere: this.#guestRunsElsewhere,
             wasSeenStopped: (podUid: string) => this.#options.caches.stoppedPods.has(podUid),
             machines: this.#options.caches.machines ?? NO_MEMORY,
             sharedReads: this.#sharedReads,

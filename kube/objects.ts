@@ -68,6 +68,8 @@ export interface AllocationAttachment {
   readonly interface: string;
   readonly node: string;
   readonly pod?: { readonly namespace: string; readonly name: string; readonly uid: string };
+  /** The VMI of another namespace that the guest came from: it goes on using the addresses of that one's claims. */
+  readonly migratedFrom?: { readonly namespace: string; readonly name: string };
   /** RFC 3339, for people. */
   readonly since: string;
 }

@@ -29,6 +29,8 @@ export interface AttachWant extends AttachAsk {
   readonly netns: NamespaceIdentity;
   /** MAC of the interface, if one was requested. */
   readonly mac?: string;
+  /** The VMI of another namespace that the guest migrates from, and whose addresses it goes on using. */
+  readonly migratedFrom?: { readonly namespace: string; readonly name: string };
   /** The bridge is the gateway, but the cluster's definition does not say so: other nodes may allocate that address. */
   readonly definitionLacksGateway?: boolean;
   /** Deadline of the whole ADD, an instant of the clock, ms; absent: the store's own limit. */

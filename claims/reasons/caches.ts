@@ -121,6 +121,7 @@ export function cachedFacts(caches: Caches): Facts {
   return readFacts(reader, {
     attachedToClaim: attachedClaims(caches.allocations.items),
     wasSeenStopped: (podUid) => caches.stoppedPods.has(podUid),
+    guestRunsElsewhere: migratedGuests(caches.allocations.items),
     machines: machines ?? NO_MEMORY,
   });
 }
@@ -138,6 +139,35 @@ export function attachedClaims(
     );
     return pairs.has(`${pod.uid} ${claimUid}`) || pairs.has(`${pod.staticUid} ${claimUid}`);
   };
+}
+
+/**
+ * Tells whether a guest that has migrated into another namespace still runs there with the addresses of a claim that it
+ * came from: a container that it came with is attached. Indexes the allocations at the first call.
+ */
+export function migratedGuests(
+  allocations: ReadonlyMap<string, CachedAllocation>,
+): Facts["guestRunsElsewhere"] {
+  let sources: Map<string, Set<string>> | null = null;
+  return (namespace, claim, network) => {
+    sources ??= sourcesOf(allocations);
+    const vmis = sources.get(`${namespace} ${network}`) ?? new Set<string>();
+    // ipam-extensions begins the names of a VM's claims with the name of its VMI.
+    return [...vmis].some((vmi) => claim.startsWith(`${vmi}.`));
+  };
+}
+
+/** Names of the VMIs that attached guests came from, by their namespace and network. */
+function sourcesOf(allocations: ReadonlyMap<string, CachedAllocation>): Map<string, Set<string>> {
+  const sources = new Map<string, Set<string>>();
+  for (const { object } of allocations.values()) {
+    for (const { migratedFrom } of Object.values(object.status?.attachments ?? {})) {
+      if (migratedFrom === undefined) continue;
+      const key = `${migratedFrom.namespace} ${object.spec.network}`;
+      sources.set(key, (sources.get(key) ?? new Set()).add(migratedFrom.name));
+    }
+  }
+  return sources;
 }
 
 function find<T>(cache: Cache<T> | null | undefined, key: string): Found<T>;

@@ -130,6 +130,8 @@ export interface Facts extends MachineFacts {
   networkOfNad(nad: string): Found<string>;
   /** Pods of the namespace that are not terminal and name the claim; `present` with an empty list: there are none. */
   podsNaming(namespace: string, claim: string): Found<readonly NamingPod[]>;
+  /** Whether the guest of the claim's VM has migrated into another namespace and runs there, on this network. */
+  guestRunsElsewhere(namespace: string, claim: string, network: string): boolean;
 }
 
 /** Whether the object found under a pod's name is the pod with the UID. */

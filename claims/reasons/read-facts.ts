@@ -53,6 +53,8 @@ export interface FactMemory {
   /** Whether the pod is attached to an address of the claim. */
   readonly attachedToClaim: (pod: SweptPod, claimUid: string) => boolean;
   readonly wasSeenStopped: Facts["wasSeenStopped"];
+  /** As the allocations say, of which the controller has a copy. */
+  readonly guestRunsElsewhere: Facts["guestRunsElsewhere"];
   readonly machines: Pick<MachineMemory, "wasSeenPaused">;
 }
 
@@ -75,12 +77,13 @@ export const NO_MEMORY: MachineMemory = {
 
 /** All facts, from whatever is read. */
 export function readFacts(reader: FactReader, memory: FactMemory): Facts {
-  const { attachedToClaim, wasSeenStopped, machines } = memory;
+  const { attachedToClaim, wasSeenStopped, guestRunsElsewhere, machines } = memory;
   return {
     claim: (namespace, name) => reader.get("claim", `${namespace}/${name}`),
     pod: (namespace, name) => reader.get("pod", `${namespace}/${name}`),
     node: (name) => reader.get("node", name),
     wasSeenStopped,
+    guestRunsElsewhere,
     networkOfNad: (nad) => reader.get("nad", nad),
     podsNaming: (namespace, claim) =>
       convert(reader.podsNaming(namespace, claim), (pods) =>

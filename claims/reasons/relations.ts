@@ -37,6 +37,8 @@ import { type JudgedAllocation, type Rules, UNKNOWN_KEPT, type Verdict } from ".
  *                                                  none does                      release claim-does-not-list
  *   Bound    IPAMClaim  gone, or another UID       pod living                     keep    pod-alive
  *                                                  a living pod names the claim   keep    pod-names-claim
+ *                                                  its guest runs in another      keep    guest-migrated
+ *                                                  namespace
  *                                                  pod gone, node exists          keep    container-may-run *
  *                                                  all ended                      release claim-gone
  *   Bound    Pod        living (also terminating)  any                            keep    pod-alive
@@ -119,6 +121,8 @@ function judgeClaims(allocation: IPAllocation, address: string, facts: Facts, ru
   if (naming.kind !== "present") return UNKNOWN_KEPT;
   const successor = claim.kind === "present" ? claim.it : null;
   if (naming.it.some((pod) => holdsFormer(pod, successor))) return { kind: "keep", why: "pod-names-claim" };
+  if (facts.guestRunsElsewhere(namespace, name, allocation.spec.network))
+    return { kind: "keep", why: "guest-migrated" };
   return { kind: "release", why: "claim-gone", afterSeconds: end.afterSeconds };
 }
 

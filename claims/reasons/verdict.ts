@@ -21,6 +21,7 @@ type KeepWhy =
   | "pod-reports-address"
   | "pod-alive"
   | "pod-names-claim"
+  | "guest-migrated"
   | "container-may-run"
   | "recorded-elsewhere"
   | "claim-exists"

@@ -31,6 +31,8 @@ export interface PodView extends ObjectMetadata {
   readonly staticUid: string | null;
   /** The KubeVirt VMI that this pod runs. */
   readonly vmi: { readonly name: string; readonly uid: string } | null;
+  /** A launcher pod that KubeVirt has created for a migration. */
+  readonly isMigrationTarget: boolean;
   /** Only those that are read here. */
   readonly annotations: Readonly<Record<string, string>>;
 }
@@ -44,6 +46,7 @@ export function isStaticUid(uid: string): boolean {
   return /^[0-9a-f]{16,64}$/.test(uid);
 }
 
+const MIGRATION_LABEL = "kubevirt.io/migrationJobUID";
 const STATIC_UID_ANNOTATION = "kubernetes.io/config.mirror";
 const TERMINAL_PHASES = ["Succeeded", "Failed"];
 const CONTAINER_STATUSES = [
@@ -85,6 +88,7 @@ export function projectPod(object: unknown, options: { readonly addresses?: bool
     podIPs: options.addresses && spec.hostNetwork !== true ? readPodIPs(status) : [],
     staticUid: ofNode ? readStaticUid(annotations.get(STATIC_UID_ANNOTATION)) : null,
     vmi: vmi ? { name: vmi.name, uid: vmi.uid } : null,
+    isMigrationTarget: vmi !== undefined && readTexts(object, "labels").has(MIGRATION_LABEL),
     annotations: Object.fromEntries(
       kept.flatMap((key) => {
         const text = annotations.get(key);

@@ -57,6 +57,7 @@ function factsOf(known: KnownMachines): Facts {
     pod: () => UNKNOWN,
     node: () => UNKNOWN,
     wasSeenStopped: () => false,
+    guestRunsElsewhere: () => false,
     networkOfNad: () => UNKNOWN,
     podsNaming: () => UNKNOWN,
     addressClaim: () => known.claim ?? UNKNOWN,

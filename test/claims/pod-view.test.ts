@@ -27,6 +27,7 @@ test("a plain pod has no claims and no addresses", () => {
     podIPs: [],
     staticUid: null,
     vmi: null,
+    isMigrationTarget: false,
     annotations: {},
   });
 });

@@ -38,6 +38,8 @@ interface KnownObjects {
   readonly naming?: Found<readonly NamingPod[]>;
   /** UIDs of pods that were seen with all their containers ended. */
   readonly stopped?: readonly string[];
+  /** The guest of the claim's VM has migrated into another namespace. */
+  readonly hasMigrated?: boolean;
 }
 
 function factsOf(known: KnownObjects): Facts {
@@ -50,6 +52,7 @@ function factsOf(known: KnownObjects): Facts {
     networkOfNad: (nad) =>
       nad === "shop/red" ? present("red") : nad === "shop/blue" ? present("blue") : UNKNOWN,
     podsNaming: () => known.naming ?? UNKNOWN,
+    guestRunsElsewhere: () => known.hasMigrated ?? false,
   };
 }
 
@@ -241,6 +244,12 @@ const CASES: readonly (readonly [
     allocation(CLAIM),
     { claim: ABSENT, naming: naming("2026-01-01T00:00:05Z") },
     "keep pod-names-claim",
+  ],
+  [
+    "its guest goes on in another namespace",
+    allocation(CLAIM),
+    { claim: ABSENT, naming: NOBODY, hasMigrated: true },
+    "keep guest-migrated",
   ],
   [
     "its pod completed",
@@ -662,6 +671,7 @@ test("no address is released while any fact that was requested is unknown", () =
           networkOfNad: (nad) => (nad === "shop/red" ? present("red") : present("blue")),
           node: (name) => note("node", nodes[name === "n1" ? 0 : 1] as Found<NodeFact>),
           wasSeenStopped: () => wasSeenStopped,
+          guestRunsElsewhere: () => false,
           podsNaming: () =>
             note(
               "naming",
@@ -697,6 +707,7 @@ function recording(facts: Facts, asked: Set<keyof KnownObjects>): Facts {
     wasSeenStopped: facts.wasSeenStopped,
     networkOfNad: facts.networkOfNad,
     podsNaming: note("naming", facts.podsNaming),
+    guestRunsElsewhere: note("hasMigrated", facts.guestRunsElsewhere),
   };
 }
 

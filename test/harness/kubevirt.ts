@@ -17,8 +17,9 @@ import {
 export interface VmNetwork {
   /** The network's name in the VM, e.g. `blue`: the claim is `<vm>.blue`. */
   readonly logical: string;
-  /** The NetworkAttachmentDefinition, in the VM's namespace. */
+  /** The NetworkAttachmentDefinition, in the VM's namespace unless `nadNamespace` says another. */
   readonly nad: string;
+  readonly nadNamespace?: string;
   /** `name` in the NAD's configuration. */
   readonly network: string;
   readonly mac?: string;
@@ -37,6 +38,9 @@ export interface RunningVm {
   /** The launcher pod. */
   readonly pod: KubeObject;
 }
+
+/** What KubeVirt adds to the launcher pod of a migration's target. */
+const MIGRATING = { "kubevirt.io/migrationJobUID": "the-migration" };
 
 /** As the extension names it: what no object's name may have becomes a dot. */
 export function claimName(vm: Vm, logical: string): string {
@@ -57,9 +61,9 @@ function vmiSpec({ networks }: Vm): object {
 
 /** What a launcher pod selects, with the claims that the extension's webhook names. */
 function selectionOf(vm: Vm): NetworkSelection[] {
-  return vm.networks.map(({ logical, nad, mac }) => ({
+  return vm.networks.map(({ logical, nad, nadNamespace = vm.namespace, mac }) => ({
     name: nad,
-    namespace: vm.namespace,
+    namespace: nadNamespace,
     interface: interfaceOf(logical),
     ...(mac === undefined ? {} : { mac }),
     "ipam-claim-reference": claimNamed(vm, nad),
@@ -120,11 +124,12 @@ export class KubeVirt extends KubePods {
     vmi: KubeObject,
     node: string,
     phase: "Pending" | "Running" | null = "Running",
+    labels: Readonly<Record<string, string>> = {},
   ): Promise<KubeObject> {
     this.#launchers += 1;
     const networks = selectionOf(vm);
     return this.createPod(vm.namespace, `virt-launcher-${vm.name}-${this.#launchers}`, {
-      ...launcherParts(vmi, { node, networks }),
+      ...launcherParts(vmi, { node, networks, labels }),
       phase,
     });
   }
@@ -148,7 +153,37 @@ export class KubeVirt extends KubePods {
   /** Begins a migration: a second launcher pod on another node. End it with `finishPod` or `removePod` of one of them. */
   async migrate(vm: Vm, node: string, phase: "Pending" | "Running" | null = "Running"): Promise<KubeObject> {
     const vmi = await this.api.get(pathOf(vm.namespace, "virtualmachineinstances", vm.name, KUBEVIRT));
-    return this.createLauncher(vm, vmi, node, phase);
+    return this.createLauncher(vm, vmi, node, phase, MIGRATING);
+  }
+
+  /**
+   * Begins a migration of a VM that runs into another one, of another namespace: its VMI knows the source before its
+   * launcher pod is created (DecentralizedLiveMigration).
+   */
+  async migrateInto(source: RunningVm, vm: Vm, node: string): Promise<RunningVm> {
+    const vmi = await this.api.create(pathOf(vm.namespace, "virtualmachineinstances", "", KUBEVIRT), {
+      apiVersion: KUBEVIRT,
+      kind: "VirtualMachineInstance",
+      metadata: {
+        name: vm.name,
+        namespace: vm.namespace,
+        annotations: { "kubevirt.io/create-migration-target": "true" },
+        ownerReferences: [ownerOf(KUBEVIRT, "VirtualMachine", vm)],
+      },
+      spec: vmiSpec(vm),
+      status: {
+        migrationState: {
+          sourceState: {
+            node: source.pod.spec.nodeName,
+            pod: source.pod.metadata.name,
+            domainNamespace: source.vmi.metadata.namespace,
+            virtualMachineInstanceUID: source.vmi.metadata.uid,
+          },
+        },
+      },
+    });
+    await this.createClaims(vm);
+    return { vmi, pod: await this.createLauncher(vm, vmi, node, "Running", MIGRATING) };
   }
 
   /**

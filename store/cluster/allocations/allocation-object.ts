@@ -101,10 +101,15 @@ export function isHandedOver({ spec, status }: IPAllocation, key: string): boole
   return spec.owner.kind === "IPAMClaim" && status?.state === "Bound" && key in (status.attachments ?? {});
 }
 
-/** The object with one more attachment, the newest, and without the mark of an adopted one. */
+/**
+ * The object with one more attachment, the newest, and without the mark of an adopted one. It runs the same guest as the
+ * others, and so came from where they came from: a guest that has crossed namespaces migrates again within the new one.
+ */
 export function withAttachment(object: IPAllocation, attachment: AllocationAttachment): object {
   const { adopted: _, ...rest } = object.spec;
-  const attachments = { ...object.status?.attachments, ...keyed(attachment) };
+  const others = object.status?.attachments ?? {};
+  const source = Object.values(others).find(({ migratedFrom }) => migratedFrom)?.migratedFrom;
+  const attachments = { ...others, ...keyed(source ? { migratedFrom: source, ...attachment } : attachment) };
   return { ...object, spec: rest, status: { ...object.status, attachments, node: attachment.node } };
 }
 

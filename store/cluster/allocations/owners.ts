@@ -41,12 +41,13 @@ export function describeHolder(owner: AllocationOwner): string {
 
 /** The attachment in the form of the allocation's object. `time` is RFC 3339, for people. */
 export function attachmentOfWant(want: AttachWant, node: string, time: string): AllocationAttachment {
-  const { containerId, interface: interfaceName, pod } = want;
+  const { containerId, interface: interfaceName, pod, migratedFrom } = want;
   return {
     containerID: containerId,
     interface: interfaceName,
     node,
     ...(pod === null ? {} : { pod }),
+    ...(migratedFrom === undefined ? {} : { migratedFrom }),
     since: time,
   };
 }

@@ -9,6 +9,7 @@ import { ObjectClient } from "../kube/object-client.ts";
 import { CLAIMS_PATH, namespacedPath } from "../kube/objects.ts";
 import { type ClaimFeatures, claimStatusPatch } from "../kube/views/claim-status-patch.ts";
 import { type ClaimView, vmOwners } from "../kube/views/claim-view.ts";
+import type { NetworkAddresses } from "../kube/views/followed-network.ts";
 import { isStaticUid, type PodView } from "../kube/views/pod-view.ts";
 import { isoTime } from "../platform/time.ts";
 import type { AttachWant } from "../store/allocations.ts";
@@ -19,6 +20,7 @@ import type {
   PodState,
 } from "../store/cluster/parts/claim-access.ts";
 import type { PodIdentity } from "../store/records.ts";
+import { ClaimNetworks, type ClaimWithView, readingOf } from "./claim-networks.ts";
 import type { PodDirectory } from "./pod-directory.ts";
 import { readClaim } from "./read-claim.ts";
 import { mayUse, sameVm } from "./vm-identity.ts";
@@ -40,15 +42,12 @@ const MAY_NOT_USE: readonly RefusalCode[] = [
 const INVALID = 422;
 const ALL_FEATURES: ClaimFeatures = { ownerPod: true, conditions: true };
 
-interface ClaimWithView extends ClaimReading {
-  readonly view: ClaimView;
-}
-
 /** Claims over the Kubernetes API: single quorum reads, and optimistic writes of their status. */
 export class KubeClaimAccess implements ClaimAccess {
   readonly #api: KubeApi;
   readonly #pods: PodDirectory;
   readonly #warn: (message: string) => void;
+  readonly #networks: ClaimNetworks;
   readonly #events: Pick<EventWriter, "warn"> | undefined;
   #features: ClaimFeatures = ALL_FEATURES;
   #featuresSinceMs = Number.NEGATIVE_INFINITY;
@@ -58,10 +57,11 @@ export class KubeClaimAccess implements ClaimAccess {
     readonly api: KubeApi;
     readonly pods: PodDirectory;
     readonly warn: (message: string) => void;
-    readonly events?: Pick<EventWriter, "warn">;
+    readonly events?: Pick<EventWriter, "warn" | "inform">;
   }) {
     this.#events = parts.events;
     this.#api = parts.api;
+    this.#networks = new ClaimNetworks(parts.api, parts.events);
     this.#pods = parts.pods;
     this.#warn = parts.warn;
   }
@@ -73,16 +73,15 @@ export class KubeClaimAccess implements ClaimAccess {
 
   async whyNot(claim: ClaimReading, want: AttachWant, deadlineMs: number): Promise<Refusal | null> {
     const { view } = claim as ClaimWithView;
-    const pod = want.pod === null ? null : await this.#find(want, deadlineMs);
-    const owners = vmOwners(view.owners);
-    const byVmi = pod !== null && owners.some(({ uid }) => uid === pod.vmi?.uid);
-    const { kubevirt, vmUid } =
-      owners.length === 0 || byVmi
-        ? { kubevirt: true, vmUid: null }
-        : await this.#vmOf(view, pod, deadlineMs);
-    const user = pod && { key: pod.key, createdAt: pod.creationTimestamp, vmi: pod.vmi, vmUid };
-    const permission = mayUse({ claim: view, pod: user, kubevirt });
+    const { permission } = await this.#permissionOf(view, want, deadlineMs);
     return permission.ok ? null : permission.refusal;
+  }
+
+  async isOfVm(claim: ClaimReading, want: AttachWant, deadlineMs: number): Promise<boolean> {
+    const { view } = claim as ClaimWithView;
+    if (want.pod === null || vmOwners(view.owners).length === 0) return false;
+    const { permission, kubevirt } = await this.#permissionOf(view, want, deadlineMs);
+    return kubevirt && permission.ok;
   }
 
   async other(
@@ -104,6 +103,14 @@ export class KubeClaimAccess implements ClaimAccess {
     const ofOneVm =
       vmOwners((claim as ClaimWithView).view.owners).length > 0 && ours.vmi !== null && theirs.vmi !== null;
     return ofOneVm ? "same-vm" : "in-use";
+  }
+
+  changeNetwork(claim: ClaimReading, to: NetworkAddresses, deadlineMs: number) {
+    return this.#networks.change(claim as ClaimWithView, to, deadlineMs);
+  }
+
+  closeChange(claim: ClaimReading, deadlineMs: number): Promise<void> {
+    return this.#networks.close(claim, deadlineMs);
   }
 
   podState(pod: PodIdentity, deadlineMs: number): Promise<PodState> {
@@ -218,6 +225,19 @@ export class KubeClaimAccess implements ClaimAccess {
     this.#featuresSinceMs = this.#api.clock.monotonicMs();
   }
 
+  /** Whether the pod may use the claim; `kubevirt` false: there is no API by which a VM could be known. */
+  async #permissionOf(view: ClaimView, want: AttachWant, deadlineMs: number) {
+    const pod = want.pod === null ? null : await this.#find(want, deadlineMs);
+    const owners = vmOwners(view.owners);
+    const byVmi = pod !== null && owners.some(({ uid }) => uid === pod.vmi?.uid);
+    const { kubevirt, vmUid } =
+      owners.length === 0 || byVmi
+        ? { kubevirt: true, vmUid: null }
+        : await this.#vmOf(view, pod, deadlineMs);
+    const user = pod && { key: pod.key, createdAt: pod.creationTimestamp, vmi: pod.vmi, vmUid };
+    return { permission: mayUse({ claim: view, pod: user, kubevirt }), kubevirt };
+  }
+
   async #find({ pod }: AttachWant, deadlineMs: number): Promise<PodView | null> {
     const found = pod && (await this.#pods.lookUp(pod, deadlineMs));
     return found?.view ?? null;
@@ -235,8 +255,3 @@ export class KubeClaimAccess implements ClaimAccess {
 }
 
 type DesiredStatus = { ips: readonly string[]; ownerPod: string | null; condition: ClaimCondition };
-
-function readingOf(view: ClaimView): ClaimWithView {
-  const { namespace, name, uid, network, ips, ipRequests, vm } = view;
-  return { namespace, name, uid, network, ips, ipRequests, vm, view };
-}

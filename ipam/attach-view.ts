@@ -55,6 +55,8 @@ export interface KnownClaim {
   readonly ips: readonly string[];
   /** The addresses that the claim requests at its first use. */
   readonly ipRequests: readonly string[];
+  /** Set by `followNetwork`: the network that the claim is on as long as nothing is written. `ips` is empty then. */
+  readonly followsFrom?: string;
   /** The claim is being deleted: only a newer sandbox of a pod that uses it may go on. Absent: `whyNot` decides. */
   readonly isClosed?: boolean;
 }
@@ -106,6 +108,8 @@ export interface AttachView<A extends KnownAttachment, C extends KnownClaim> {
   claim(): Fact<C | null>;
   /** Why the pod may not use the claim, which exists and belongs to this network; null: it may. */
   whyNot(claim: C): Fact<Refusal | null>;
+  /** Whether the claim, which is on another network, may follow the pod's VM to this one. */
+  mayFollow(claim: C): Fact<boolean>;
   /** Attachments of an owner on this network, on this node, oldest first. */
   attachmentsOf(owner: Owner): readonly A[];
   /** Whether the network namespace of the attachment is certainly gone. */

@@ -2,6 +2,7 @@
  * ipam/: decisions, without clock, randomness or I/O
  *
  *   decide-attach, decide-repeat, decide-addresses   one ADD: reuse, allocate or refuse
+ *   follow-network                                   a claim whose VM goes to another network
  *   attach-view                                      the facts that these may ask for
  *   decide-reservation                               addresses for an owner without containers
  *   refusals, owner, stamp, finding                  tables and types that all rooms use
@@ -31,6 +32,7 @@ import {
 } from "./decide-repeat.ts";
 import { gatewaysOf } from "./definition/bridge-gateway.ts";
 import { parseRequestedAddress, type RequestedAddress } from "./definition/requested-address.ts";
+import { followNetwork } from "./follow-network.ts";
 import { missingSets } from "./former-state.ts";
 import { type Owner, ownerOfClaim, ownerWithoutClaim } from "./owner.ts";
 import { type Refusal, RefusalError, refuse } from "./refusals.ts";
@@ -49,6 +51,7 @@ import { isBefore } from "./stamp.ts";
  *   the bridge's own address has another owner     refuse   GATEWAY_HELD
  *   the owner's address has another owner          refuse   ADDRESS_TAKEN
  *   another container uses the claim               refuse   CLAIM_IN_USE
+ *   the claim of the VM is on another network      as below, with what the claim has on this one (followNetwork)
  *   the owner has addresses                        reuse    (REQUEST_MISMATCH, ADDRESS_OUTSIDE, …), with what the network
  *                                                           has been given since, unless somebody else uses them now
  *   otherwise                                      allocate (POOL_FULL, ADDRESS_TAKEN, …)
@@ -106,8 +109,10 @@ export function decideAttach<A extends KnownAttachment, C extends KnownClaim>(
   if (claim === undefined) return undefined;
   if (claim === null) return refused<C>(null, refuse("CLAIM_ABSENT", { claim: name }));
   if (claim.network !== ask.network) {
-    const about = { claim: name, claimNetwork: claim.network, network: ask.network };
-    return refused(claim, refuse("CLAIM_OTHER_NETWORK", about));
+    const followed = followNetwork({ ask, definition, mayFollow: () => view.mayFollow(claim) }, claim);
+    if (followed === undefined) return undefined;
+    if ("code" in followed) return refused(claim, followed);
+    return decideFor(view, ownerOfClaim(followed), followed, null);
   }
   // A claim keeps its addresses even when the network no longer allows persistent ones.
   if (!definition.allowPersistentIPs && claim.ips.length === 0) {

@@ -30,6 +30,9 @@ export const ANNOTATION_ADDRESS = `${GROUP}/address`;
 export const ANNOTATION_ALLOCATION = `${GROUP}/allocation`;
 export const ANNOTATION_IMPORTED_FROM = `${GROUP}/imported-from`;
 
+/** Of an IPAMClaim whose VM went to another network: `FollowedNetwork` in kube/views/followed-network.ts. */
+export const ANNOTATION_FOLLOWED = `${GROUP}/followed`;
+
 export interface ObjectMeta {
   readonly name: string;
   readonly namespace?: string;

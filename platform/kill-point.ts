@@ -6,6 +6,8 @@ export type KillPoint =
   | "after-intent"
   | "after-reserve"
   | "before-publish"
+  | "after-network"
+  | "after-list"
   | "after-publish"
   | "before-answer";
 

@@ -7,7 +7,8 @@ export const NODE_ACCOUNT = "holdfast-node";
 export const SHIPPED_POLICIES: Readonly<Record<string, string>> = {
   "holdfast-node-allocations": "93c13d3926afbbb4",
   "holdfast-node-networks": "447a1cd5fb8bc563",
-  "holdfast-node-claims": "d48eafa756a9c14d",
+  "holdfast-node-claims": "38577b76ee7a6248",
+  "holdfast-node-claim-networks": "7930b693da41a58a",
 };
 
 // biome-ignore lint/suspicious/noExplicitAny: specs as the API server sends them, with anything in them

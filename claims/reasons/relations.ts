@@ -35,6 +35,9 @@ import { type JudgedAllocation, type Rules, UNKNOWN_KEPT, type Verdict } from ".
  *                                                  (a paused daemon may publish it still, however late)
  *   Bound    IPAMClaim  lists others only          a living pod reports it        keep    pod-reports-address
  *                                                  none does                      release claim-does-not-list
+ *                       is on another network:     living                         keep    pod-alive
+ *                       its VM went there, or is   pod gone, node exists          keep    container-may-run *
+ *                       about to                   all ended                      as "lists others only"
  *   Bound    IPAMClaim  gone, or another UID       pod living                     keep    pod-alive
  *                                                  a living pod names the claim   keep    pod-names-claim
  *                                                  its guest runs in another      keep    guest-migrated
@@ -135,6 +138,10 @@ function judgeLiving(
 ): Verdict {
   if (claim.listedCount === 0) return { kind: "keep", why: "claim-unpublished" };
   const listsHere = claim.network === allocation.spec.network;
+  if (!listsHere) {
+    const end = containersEnd(allocation, facts, rules);
+    if (end.kind === "keep") return end;
+  }
   if (listsHere && claim.addresses.includes(address)) return pruneOrKeep(allocation, facts, rules);
   // A malformed entry might be this address in an unknown notation.
   if (listsHere && claim.addresses.length < claim.listedCount) return UNKNOWN_KEPT;

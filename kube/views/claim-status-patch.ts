@@ -44,7 +44,9 @@ export function claimStatusPatch(view: ClaimView, desired: DesiredClaimStatus): 
     ...(desired.features.conditions ? conditionsChange(view.conditions, desired.condition) : {}),
   };
   const publishes = view.ips.length === 0 && desired.ips.length > 0;
-  if (!publishes && Object.keys(changes).length === 0) return null;
+  // Every write completes a change of the claim's network: `view.ips` is what it has on the new one.
+  const replaces = view.followed?.isListed === false;
+  if (!publishes && !replaces && Object.keys(changes).length === 0) return null;
   return {
     metadata: { resourceVersion: view.resourceVersion },
     status: { ips: publishes ? desired.ips : view.ips, ...changes },

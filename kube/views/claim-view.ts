@@ -3,7 +3,8 @@ import { isObject } from "../../ipam/definition/definition-keys.ts";
 import { RefusalError, refuse } from "../../ipam/refusals.ts";
 import { sameAddress } from "../../ipam/space/address.ts";
 import { type InterfaceAddress, parseInterfaceAddress } from "../../ipam/space/cidr.ts";
-import type { OwnerReference } from "../objects.ts";
+import { ANNOTATION_FOLLOWED, type OwnerReference } from "../objects.ts";
+import { type FollowedNetwork, readFollowed } from "./followed-network.ts";
 import {
   MalformedObjectError,
   type ObjectMetadata,
@@ -16,8 +17,13 @@ import {
 /** The fields kept of an IPAMClaim. */
 export interface ClaimView extends ObjectMetadata {
   readonly network: string;
-  /** `status.ips` as written, malformed entries included; claimAddresses parses them. */
+  /**
+   * `status.ips` as written, malformed entries included; claimAddresses parses them. While the claim follows its VM to
+   * another network (`followed.isOpen`): what they are about to be.
+   */
   readonly ips: readonly string[];
+  /** null: it has been on no other network, as far as it says. */
+  readonly followed: FollowedNetwork | null;
   /** `spec.ipRequests` */
   readonly ipRequests: readonly string[];
   readonly ownerPod: string | null;
@@ -42,10 +48,14 @@ export function projectClaim(object: unknown): ClaimView {
   }
   const status = objectAt(object, "status", "IPAMClaim");
   const owners = readOwners(object, "IPAMClaim");
+  const { network } = spec;
+  const listed = { network, ips: textsOf(status.ips) };
+  const { followed, ips } = readFollowed(readTexts(object, "annotations").get(ANNOTATION_FOLLOWED), listed);
   return {
     ...metadata,
-    network: spec.network,
-    ips: textsOf(status.ips),
+    network,
+    ips,
+    followed,
     ipRequests: textsOf(spec.ipRequests),
     ownerPod: nameOf(status.ownerPod),
     conditions: conditionsOf(status.conditions),

@@ -1,7 +1,7 @@
 import type { AttachView, ClaimUser, Fact, Holdings } from "../../ipam/attach-view.ts";
 import type { HeldAddress } from "../../ipam/decide-addresses.ts";
 import type { NetworkDefinition } from "../../ipam/definition/network-definition.ts";
-import { OWNER_KINDS, type Owner } from "../../ipam/owner.ts";
+import { OWNER_KINDS, type Owner, ownerOfClaim } from "../../ipam/owner.ts";
 import { type Refusal, RefusalError, refuse } from "../../ipam/refusals.ts";
 import { type Address, formatAddress } from "../../ipam/space/address.ts";
 import { parseInterfaceAddress } from "../../ipam/space/cidr.ts";
@@ -107,6 +107,16 @@ export class ClusterView implements AttachView<JournalAttachment, ClaimReading> 
 
   whyNot(claim: ClaimReading): Fact<Refusal | null> {
     return this.#fact("permission", () => this.#parts.claimAccess.whyNot(claim, this.ask, this.#deadlineMs));
+  }
+
+  mayFollow(claim: ClaimReading): Fact<boolean> {
+    const { pod, interface: interfaceName } = this.ask;
+    // Two interfaces of one pod would take the claim from each other.
+    const usesItElsewhere = attachmentsOf(this.#ledger, ownerOfClaim(claim))
+      .map((row) => new JournalAttachment(row))
+      .some((one) => one.pod !== null && one.pod.uid === pod?.uid && one.interface !== interfaceName);
+    if (usesItElsewhere) return false;
+    return this.#fact("follows", () => this.#parts.claimAccess.isOfVm(claim, this.ask, this.#deadlineMs));
   }
 
   attachmentsOf(owner: Owner): JournalAttachment[] {

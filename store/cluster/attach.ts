@@ -2,7 +2,7 @@
  * store/cluster/: the Allocations port where IPAllocation objects are the truth, beside this node's journal
  *
  *   cluster-store                 the port
- *   attach, attach-view           one ADD over what it has read; join, reserve, reconsider
+ *   attach, attach-view           one ADD over what it has read; join, reserve, publish, reconsider
  *   reservations                  addresses of owners without containers
  *   detach, release               one DEL; release by an operator
  *   parts/                        what these share: the claim, the owner's addresses, the node
@@ -14,7 +14,7 @@
 import { type AttachDecision, decideAttach } from "../../ipam/decide-attach.ts";
 import { decideRepeat, supersededBy } from "../../ipam/decide-repeat.ts";
 import { type Refusal, RefusalError, refuse } from "../../ipam/refusals.ts";
-import { formatInterfaceAddress, type InterfaceAddress } from "../../ipam/space/cidr.ts";
+import type { InterfaceAddress } from "../../ipam/space/cidr.ts";
 import { ApiAway } from "../../kube/kube-api.ts";
 import type { AttachOutcome, AttachWant } from "../allocations.ts";
 import { isOvertaken, repeat } from "../journal/attachment-journal.ts";
@@ -25,6 +25,7 @@ import { join } from "./join.ts";
 import { type AttachParts, type ClusterAttacher, holderOf } from "./parts/attach-parts.ts";
 import type { ClaimReading } from "./parts/claim-access.ts";
 import { recordAttachment } from "./parts/record-attachment.ts";
+import { publish } from "./publish.ts";
 import { reconsider } from "./reconsider.ts";
 import { reserve, type SlotsOutcome } from "./reserve.ts";
 
@@ -72,10 +73,8 @@ async function attachOnce(parts: AttachParts, want: AttachWant, deadlineMs: numb
   }
   if (decision.kind === "refuse") throw new Error("a refusal reserves nothing");
   context.killPoint?.("before-publish");
-  if (claim !== null && claim.ips.length === 0) {
-    const ips = outcome.addresses.map(formatInterfaceAddress);
-    if ((await claimAccess.publish(claim, ips, want, deadlineMs)) === "changed") return "again";
-  }
+  if (claim !== null && (await publish(parts, want, claim, outcome.addresses, deadlineMs)) === "changed")
+    return "again";
   context.killPoint?.("after-publish");
   // An ADD that was suspended for so long may have lost its addresses: only a new read can tell.
   if (context.clock.monotonicMs() > deadlineMs) throw new ApiAway("this ADD took longer than it may");

@@ -108,6 +108,11 @@ export class StandaloneView implements AttachView<JournalAttachment, StoredClaim
     return null;
   }
 
+  /** Nothing here runs VMs; a claim is moved by whoever applies it (docs/decisions/0067). */
+  mayFollow(): boolean {
+    return false;
+  }
+
   attachmentsOf(owner: Owner): JournalAttachment[] {
     // A container holds only what its former attachment has.
     if (OWNER_KINDS[owner.kind].isContainer) return [];

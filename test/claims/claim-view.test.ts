@@ -15,6 +15,7 @@ test("a new claim has its spec and no addresses", () => {
     deletionTimestamp: null,
     network: "blue",
     ips: [],
+    followed: null,
     ipRequests: [],
     ownerPod: null,
     conditions: [],

@@ -213,6 +213,42 @@ const CASES: readonly (readonly [
     "release claim-does-not-list",
   ],
   [
+    "a VM that goes to another network uses what its claim had here",
+    allocation(CLAIM, [attached()]),
+    { claim: claim(["10.9.0.7"], { network: "red" }), pod: present(pod()) },
+    "keep pod-alive",
+  ],
+  [
+    "its container may run on",
+    allocation(CLAIM, [attached()]),
+    { claim: claim(["10.9.0.7"], { network: "red" }), pod: ABSENT, node: NODE },
+    "keep container-may-run",
+  ],
+  [
+    "of its pod nothing is known",
+    allocation(CLAIM, [attached()]),
+    { claim: claim(["10.9.0.7"], { network: "red" }), node: NODE },
+    "keep unknown",
+  ],
+  [
+    "it has gone: the claim's former address is free",
+    allocation(CLAIM, [attached()]),
+    { claim: claim(["10.9.0.7"], { network: "red" }), pod: present(pod({ terminal: true })) },
+    "release claim-does-not-list",
+  ],
+  [
+    "nobody is left there",
+    allocation(CLAIM),
+    { claim: claim(["10.9.0.7"], { network: "red" }) },
+    "release claim-does-not-list",
+  ],
+  [
+    "the claim has nothing where its VM goes, yet",
+    allocation(CLAIM),
+    { claim: claim([], { network: "red" }) },
+    "keep claim-unpublished",
+  ],
+  [
     "a pod that reports more addresses than are read may have this one",
     allocation(CLAIM, [attached()]),
     {

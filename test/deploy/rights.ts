@@ -41,7 +41,7 @@ const BOTH = [
 const NEITHER = [
   ...rights("", "secrets", "get list watch create", SYSTEM),
   ...rights("", "secrets", "get list"),
-  ...rights(CNI, "ipamclaims", "create update patch delete"),
+  ...rights(CNI, "ipamclaims", "create update delete"),
   ...rights(CNI, "network-attachment-definitions", "update delete"),
   ...rights("", "pods", "create update patch delete"),
   ...rights("", "pods/exec", "create"),
@@ -53,7 +53,7 @@ const NEITHER = [
 ];
 
 export const MAY = {
-  "holdfast-node": [...BOTH, ...rights("", "nodes", "get")],
+  "holdfast-node": [...BOTH, ...rights("", "nodes", "get"), ...rights(CNI, "ipamclaims", "patch")],
   "holdfast-controller": [
     ...BOTH,
     ...rights(OURS, "ipallocations", "delete"),

@@ -143,6 +143,19 @@ export class KubeVirt extends KubePods {
     await this.api.patch(pathOf(vm.namespace, "pods", pod.metadata.name), { metadata: { annotations } });
   }
 
+  /**
+   * Edits the networks of a VM that runs (KubeVirt 1.9, VEP 140): the VMI follows, and the next launcher, of the migration
+   * that this begins, names the VM's claims on them. The extension leaves a claim of the same owner as it is. The running
+   * pod keeps what it has.
+   */
+  async changeNetworks(vm: Vm, networks: readonly VmNetwork[]): Promise<Vm> {
+    const changed = { ...vm, networks };
+    const path = pathOf(vm.namespace, "virtualmachineinstances", vm.name, KUBEVIRT);
+    await this.api.patch(path, { spec: vmiSpec(changed) });
+    await this.createClaims(changed);
+    return changed;
+  }
+
   /** VMI and launcher pods go; the claims stay. `remove: false` leaves the pods to the garbage collector or to the test. */
   async stopVm(vm: Vm, options: { readonly remove?: boolean } = {}): Promise<void> {
     const pods = await this.launchers(vm);

@@ -27,6 +27,8 @@ export interface Given {
   /** Attachments of the owner on this node. */
   readonly attached?: readonly Known[];
   readonly whyNot?: "CLAIM_OTHER_OWNER" | "unread";
+  /** The claim is of the pod's VM; false unless said otherwise. */
+  readonly mayFollow?: boolean | "unread";
   readonly gatewayHolder?: string | "unread";
   readonly bound?: readonly string[];
   readonly adopted?: readonly string[];
@@ -140,6 +142,7 @@ export function viewOf(given: Given, unread: string[] = []): AttachView<Attachme
           ? refuse("CLAIM_OTHER_OWNER", { claim: "shop/vm", owner: "VM old", pod: "shop/p" })
           : (given.whyNot ?? null),
       ),
+    mayFollow: () => fact("VM", given.mayFollow ?? false),
     attachmentsOf: () => (given.attached ?? []).map((one, index) => attachmentOf(one, index + 2)),
     isGone: ({ gone }) => gone,
     gatewayHolder: () => fact("gateway", given.gatewayHolder ?? null),

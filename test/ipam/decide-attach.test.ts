@@ -161,6 +161,27 @@ table("whether the claim may be used", [
     "CLAIM_OTHER_NETWORK",
     "which comes before the network's flag",
   ],
+  [{ claim: { network: "red" }, mayFollow: "unread" }, "read VM", "whose VM it is, is read then"],
+  [
+    { claim: { network: "red" }, persistent: false, mayFollow: true },
+    "CLAIM_OTHER_NETWORK",
+    "its VM goes to a network that keeps no addresses",
+  ],
+  [
+    { claim: { network: "red", ips: ["10.0.0.5/29"], ipRequests: ["10.0.0.5"] }, mayFollow: true },
+    "allocate 10.0.0.4 for claim shop/vm",
+    "its VM goes to this network: what it has and asked for is of the other one",
+  ],
+  [
+    { claim: { network: "red", ips: ["10.0.0.5/29"] }, mayFollow: true, resting: ["10.0.0.3/29"] },
+    "allocate 10.0.0.3 for claim shop/vm",
+    "it comes back: what it had here",
+  ],
+  [
+    { claim: { network: "red" }, mayFollow: true, requested: ["10.0.0.4"] },
+    "allocate 10.0.0.4 for claim shop/vm",
+    "what is asked for here counts",
+  ],
   [
     { claim: {}, persistent: false },
     "allocate 10.0.0.1 for container new (eth0); ignores PERSISTENCE_NOT_ALLOWED; warns",

@@ -3,7 +3,7 @@ import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { AdmissionServer, asDaemonOf } from "../harness/admission.ts";
 import { ALLOCATION_CASES } from "../harness/admission-cases/allocations.ts";
 import type { AdmissionCase } from "../harness/admission-cases/objects.ts";
-import { CLAIM_CASES, NETWORK_CASES } from "../harness/admission-cases/others.ts";
+import { CLAIM_CASES, CLAIM_NETWORK_CASES, NETWORK_CASES } from "../harness/admission-cases/others.ts";
 import { TestCluster } from "../harness/cluster.ts";
 import type { KubeObject } from "../harness/kube-api.ts";
 import { collectionOf, readManifests } from "../harness/kube-manifests.ts";
@@ -39,7 +39,7 @@ afterAll(async () => {
 });
 
 /** What the server answers to the daemon; nothing is stored. */
-async function write({ before, after, node = "a", resource }: AdmissionCase) {
+async function write({ before, after, node = "a", resource, wholeClaim }: AdmissionCase) {
   const sent = after as KubeObject;
   const collection = collectionOf(sent);
   const headers = { "content-type": "application/json", ...asDaemonOf(node) };
@@ -47,7 +47,7 @@ async function write({ before, after, node = "a", resource }: AdmissionCase) {
   const path = `${collection}/${sent.metadata.name}`;
   const { uid, resourceVersion } = await put(path, before as KubeObject);
   const metadata = { ...sent.metadata, uid, resourceVersion };
-  const target = resource === "ipamclaims" ? `${path}/status` : path;
+  const target = resource === "ipamclaims" && !wholeClaim ? `${path}/status` : path;
   const answer = await cluster.api.call("PUT", `${target}?dryRun=All`, { ...sent, metadata }, headers);
   await remove(path);
   return answer;
@@ -72,6 +72,7 @@ describe.each([
   ["an IPAllocation", ALLOCATION_CASES],
   ["an IPNetwork", NETWORK_CASES],
   ["the status of an IPAMClaim", CLAIM_CASES],
+  ["an IPAMClaim", CLAIM_NETWORK_CASES],
 ] as const)("what a daemon writes of %s to a real server:", (_, cases) => {
   test.each(cases.filter(({ refused }) => refused === null))("it may $name", async (one) => {
     const answer = await write(one);

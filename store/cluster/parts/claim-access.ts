@@ -1,11 +1,14 @@
 import type { ClaimUser, KnownClaim } from "../../../ipam/attach-view.ts";
 import type { Refusal } from "../../../ipam/refusals.ts";
+import type { FollowedNetwork, NetworkAddresses } from "../../../kube/views/followed-network.ts";
 import type { AttachWant } from "../../allocations.ts";
 import type { PodIdentity } from "../../records.ts";
 
 /** An IPAMClaim as returned by one quorum read; `ips` as written in its status. */
 export interface ClaimReading extends KnownClaim {
   readonly vm: { readonly name: string; readonly uid: string } | null;
+  /** Its former network, if its VM has gone to another one. */
+  readonly followed?: FollowedNetwork | null;
 }
 
 /** What another attachment of a claim means for a new one. */
@@ -23,6 +26,8 @@ export interface ClaimAccess {
   ): Promise<ClaimReading | null>;
   /** Why the pod of this attachment may not use the claim; null when it may. */
   whyNot(claim: ClaimReading, want: AttachWant, deadlineMs: number): Promise<Refusal | null>;
+  /** Whether the claim certainly is of the VM that the pod of this attachment runs, by UID. */
+  isOfVm(claim: ClaimReading, want: AttachWant, deadlineMs: number): Promise<boolean>;
   /** State of another user of the same claim, by quorum reads. */
   other(
     claim: ClaimReading,
@@ -41,6 +46,17 @@ export interface ClaimAccess {
     want: Pick<AttachWant, "pod">,
     deadlineMs: number,
   ): Promise<"published" | "changed">;
+  /**
+   * Writes `spec.network`, at the version that was read, and what the claim has there. Returns the claim as written, whose
+   * list is to be published. `changed`: read and decide again. Throws RefusalError when the API server refuses it.
+   */
+  changeNetwork(
+    claim: ClaimReading,
+    to: NetworkAddresses,
+    deadlineMs: number,
+  ): Promise<ClaimReading | "changed">;
+  /** Notes that the list of a claim that has changed its network is written. Best effort. */
+  closeChange(claim: ClaimReading, deadlineMs: number): Promise<void>;
   /** Updates ownerPod and condition for a new attachment of a claim with addresses. After the answer; best effort. */
   follow(claim: ClaimReading, want: AttachWant): void;
   /** Records a refusal in the claim's condition, and in an event that names the refused pod. Best effort. */

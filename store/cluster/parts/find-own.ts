@@ -9,6 +9,7 @@ import type { AllocationReading } from "../allocations/allocation-client.ts";
 import { sameAllocationOwner } from "../allocations/allocation-object.ts";
 import { toAllocationOwner } from "../allocations/owners.ts";
 import type { AttachParts, ClusterAttacher } from "./attach-parts.ts";
+import type { ClaimReading } from "./claim-access.ts";
 
 /** The allocation of an address, as read; null: there is none. */
 interface OwnReading {
@@ -18,13 +19,13 @@ interface OwnReading {
 
 /**
  * The owner's addresses: those of its former sandbox (all of them are kept), or cooling ones that an earlier attempt
- * reserved (tried first). Each is read from the API: what this node remembers proves nothing.
+ * reserved (tried first), or that a claim had before its VM went to another network. Each is read from the API: what this node remembers proves nothing.
  * See docs/decisions/0012.
  */
 export async function findOwn(
   { folder, hint, client }: AttachParts,
   want: AttachWant,
-  { owner, superseded }: ClusterAttacher,
+  { owner, claim, superseded }: ClusterAttacher,
   deadlineMs: number,
 ): Promise<{ readonly held: HeldAddress[]; readonly readings: readonly OwnReading[] }> {
   const { ledger } = folder;
@@ -33,7 +34,11 @@ export async function findOwn(
   const answered = (former?.attachment.ips ?? []).map(({ address }) => parseInterfaceAddress(address));
   const intents = space ? ledger.sql.intentsOfOwner.all(owner.uid, owner.interface, space.id) : [];
   const begun = intents.flatMap(addressesOf);
-  const others = [...begun.map((one) => one.address), ...hint.ownedBy(want.network, owner.uid)];
+  const others = [
+    ...begun.map((one) => one.address),
+    ...hadBefore(claim, want.network),
+    ...hint.ownedBy(want.network, owner.uid),
+  ];
   const seen = new Map(
     [...answered.map((one) => one.address), ...others].map((one) => [formatAddress(one), one]),
   );
@@ -62,4 +67,17 @@ export async function findOwn(
     own.some(({ address }) => formatAddress(address) === formatAddress(one.address));
   if (answered.length === 0 || !answered.every(has)) return { held: own, readings };
   return { held: answered.map((one) => ({ ...one, state: "bound", adopted: false })), readings };
+}
+
+/** What a claim had on a network that its VM has left, and comes back to. Unreadable entries are omitted. */
+function hadBefore(claim: ClaimReading | null, network: string): Address[] {
+  const former = claim?.followed?.former;
+  if (former?.network !== network) return [];
+  return former.ips.flatMap((text) => {
+    try {
+      return [parseInterfaceAddress(text).address];
+    } catch {
+      return [];
+    }
+  });
 }

@@ -187,6 +187,8 @@ async function republish(
   const deadlineMs = context.clock.monotonicMs() + ONE_MS_MAX;
   const claim = await claimAccess.read(owner, deadlineMs);
   if (claim === null || claim.uid !== owner.uid || claim.ips.length > 0) return false;
+  // Its VM has gone to another network meanwhile, where it gets another list.
+  if (claim.network !== attachment.network) return false;
   // Its DEL may have come meanwhile: then the addresses are not known to be in use any more.
   if (folder.ledger.sql.attachmentById.get(attachment.id) === undefined) return false;
   const list = ips.map(({ address }) => address);

@@ -1,4 +1,5 @@
 import { RECORDED_OWNER_ANNOTATION } from "../../../networks/network-owner.ts";
+import { claimNetworks } from "./claim-networks.ts";
 import { type AdmissionCase, altered, changed, type Written } from "./objects.ts";
 
 const FINALIZER = "ipam.holdfast.dev/network";
@@ -242,6 +243,16 @@ const withoutStatus = altered(withIps(), (copy) => {
   delete copy.status;
 });
 const STAY = /the addresses of a claim are published once, and stay/;
+/** On its way from blue to red: the status has not been written yet. */
+const moving = altered(withIps("10.0.0.5/24"), ({ metadata, spec }) => {
+  metadata.annotations = { "ipam.holdfast.dev/followed": "blue 10.0.0.5/24 -> red 10.9.0.7/24" };
+  spec.network = "red";
+});
+const listing = (object: object, ...ips: string[]) => {
+  return altered(object, (copy) => {
+    copy.status.ips = ips;
+  });
+};
 
 const CLAIMS: readonly [string, Written, RegExp | null][] = [
   ["publish the first addresses", { before: withoutStatus, after: withIps("10.0.0.5/24") }, null],
@@ -270,10 +281,32 @@ const CLAIMS: readonly [string, Written, RegExp | null][] = [
   ],
   ["take the addresses away", { before: withIps("10.0.0.5/24"), after: withIps() }, STAY],
   ["take the status away", { before: withIps("10.0.0.5/24"), after: withoutStatus }, STAY],
+  [
+    "list what a claim has where it has followed its VM",
+    { before: moving, after: listing(moving, "10.9.0.7/24") },
+    null,
+  ],
+  ["list something else there", { before: moving, after: listing(moving, "10.9.0.8/24") }, STAY],
+  [
+    "list it by the word of an annotation about another network",
+    {
+      before: altered(moving, ({ spec }) => {
+        spec.network = "green";
+      }),
+      after: altered(listing(moving, "10.9.0.7/24"), ({ spec }) => {
+        spec.network = "green";
+      }),
+    },
+    STAY,
+  ],
 ];
 
 export const NETWORK_CASES: readonly AdmissionCase[] = NETWORKS.map(
   ([name, written, refused]) => ({ resource: "ipnetworks", name, refused, ...written }) as const,
+);
+export const CLAIM_NETWORK_CASES: readonly AdmissionCase[] = claimNetworks(withIps).map(
+  ([name, written, refused]) =>
+    ({ resource: "ipamclaims", name, refused, wholeClaim: true, ...written }) as const,
 );
 export const CLAIM_CASES: readonly AdmissionCase[] = CLAIMS.map(
   ([name, written, refused]) => ({ resource: "ipamclaims", name, refused, ...written }) as const,

@@ -1,0 +1,73 @@
+import { refusedBy } from "../kube/answers.ts";
+import { claimObject, type EventWriter } from "../kube/events.ts";
+import type { KubeApi } from "../kube/kube-api.ts";
+import { ApiAway } from "../kube/kube-api.ts";
+import { ObjectClient } from "../kube/object-client.ts";
+import { ANNOTATION_FOLLOWED, CLAIMS_PATH, namespacedPath } from "../kube/objects.ts";
+import { type ClaimView, claimAddresses, projectClaim } from "../kube/views/claim-view.ts";
+import { closedChange, type NetworkAddresses, openChange } from "../kube/views/followed-network.ts";
+import type { ClaimReading } from "../store/cluster/parts/claim-access.ts";
+
+export interface ClaimWithView extends ClaimReading {
+  readonly view: ClaimView;
+}
+
+/** Writes of a claim's network (docs/decisions/0067). */
+export class ClaimNetworks {
+  readonly #objects: ObjectClient;
+  readonly #events: Pick<EventWriter, "inform"> | undefined;
+
+  constructor(api: KubeApi, events: Pick<EventWriter, "inform"> | undefined) {
+    this.#objects = new ObjectClient(api, "add");
+    this.#events = events;
+  }
+
+  /** See ClaimAccess.changeNetwork. */
+  async change(
+    { view }: ClaimWithView,
+    to: NetworkAddresses,
+    deadlineMs: number,
+  ): Promise<ClaimWithView | "changed"> {
+    const { key, network, ips, resourceVersion } = view;
+    // Entries that nobody can read would be lost with the list.
+    claimAddresses(view);
+    const annotation = ips.length === 0 ? null : openChange({ network, ips }, to);
+    const written = await this.#objects.patch(
+      namespacedPath(CLAIMS_PATH, view.namespace, view.name),
+      {
+        metadata: { resourceVersion, annotations: { [ANNOTATION_FOLLOWED]: annotation } },
+        spec: { network: to.network },
+      },
+      deadlineMs,
+    );
+    if (written.kind === "conflict" || written.kind === "absent") return "changed";
+    if (written.kind === "refused")
+      throw refusedBy(written.answer, `change spec.network of IPAMClaim ${key} to ${to.network}`);
+    this.#events?.inform(
+      claimObject(view),
+      "NetworkChanged",
+      `its VM goes from network ${network} to ${to.network}, where it has ${to.ips.join(", ")}; ${ips.join(", ") || "nothing"} of network ${network} is kept while it is in use`,
+    );
+    return readingOf(projectClaim(written.object));
+  }
+
+  /** See ClaimAccess.closeChange. The next ADD that finds it open tries again. */
+  async close({ namespace, name }: ClaimReading, deadlineMs: number): Promise<void> {
+    const path = namespacedPath(CLAIMS_PATH, namespace, name);
+    try {
+      const read = await this.#objects.get(path, deadlineMs);
+      if (read.kind !== "present") return;
+      const { followed, resourceVersion } = projectClaim(read.object);
+      if (!followed?.isOpen || !followed.isListed) return;
+      const annotations = { [ANNOTATION_FOLLOWED]: closedChange(followed.former) };
+      await this.#objects.patch(path, { metadata: { resourceVersion, annotations } }, deadlineMs);
+    } catch (error) {
+      if (!(error instanceof ApiAway)) throw error;
+    }
+  }
+}
+
+export function readingOf(view: ClaimView): ClaimWithView {
+  const { namespace, name, uid, network, ips, ipRequests, vm, followed } = view;
+  return { namespace, name, uid, network, ips, ipRequests, vm, followed, view };
+}

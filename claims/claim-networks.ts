@@ -1,12 +1,15 @@
 import { refusedBy } from "../kube/answers.ts";
 import { claimObject, type EventWriter } from "../kube/events.ts";
-import type { KubeApi } from "../kube/kube-api.ts";
-import { ApiAway } from "../kube/kube-api.ts";
+import { ApiAway, type KubeApi, type Priority } from "../kube/kube-api.ts";
 import { ObjectClient } from "../kube/object-client.ts";
 import { ANNOTATION_FOLLOWED, CLAIMS_PATH, namespacedPath } from "../kube/objects.ts";
 import { type ClaimView, claimAddresses, projectClaim } from "../kube/views/claim-view.ts";
 import { closedChange, type NetworkAddresses, openChange } from "../kube/views/followed-network.ts";
+import { elementFor, readNetworkSelection } from "../kube/views/network-selection.ts";
+import type { PodView } from "../kube/views/pod-view.ts";
+import type { VmiView } from "../kube/views/vmi-view.ts";
 import type { ClaimReading } from "../store/cluster/parts/claim-access.ts";
+import { interfaceBehind } from "./vm-claims.ts";
 
 export interface ClaimWithView extends ClaimReading {
   readonly view: ClaimView;
@@ -17,8 +20,8 @@ export class ClaimNetworks {
   readonly #objects: ObjectClient;
   readonly #events: Pick<EventWriter, "inform"> | undefined;
 
-  constructor(api: KubeApi, events: Pick<EventWriter, "inform"> | undefined) {
-    this.#objects = new ObjectClient(api, "add");
+  constructor(api: KubeApi, events: Pick<EventWriter, "inform"> | undefined, priority: Priority = "add") {
+    this.#objects = new ObjectClient(api, priority);
     this.#events = events;
   }
 
@@ -65,6 +68,22 @@ export class ClaimNetworks {
       if (!(error instanceof ApiAway)) throw error;
     }
   }
+}
+
+/**
+ * Whether an interface of a launcher pod is on the network where the VM's is to be by now. The launcher of a migration that was
+ * given up may be late with its ADD: the claim would leave the VM with it.
+ */
+export function isWhereVmIs(pod: PodView, podInterface: string, vmi: VmiView | null): boolean {
+  const wanted = vmi && interfaceBehind(vmi.interfaces, podInterface)?.nad;
+  if (!wanted) return false;
+  const nad = elementFor(readNetworkSelection(pod.annotations, pod.namespace), podInterface)?.nad;
+  return nad !== null && nad !== undefined && `${nad.namespace}/${nad.name}` === keyOf(wanted, pod.namespace);
+}
+
+/** `shop/blue`, of a name that may be without its namespace. */
+function keyOf(nad: string, namespace: string): string {
+  return nad.includes("/") ? nad : `${namespace}/${nad}`;
 }
 
 export function readingOf(view: ClaimView): ClaimWithView {

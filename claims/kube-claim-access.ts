@@ -20,7 +20,7 @@ import type {
   PodState,
 } from "../store/cluster/parts/claim-access.ts";
 import type { PodIdentity } from "../store/records.ts";
-import { ClaimNetworks, type ClaimWithView, readingOf } from "./claim-networks.ts";
+import { ClaimNetworks, type ClaimWithView, isWhereVmIs, readingOf } from "./claim-networks.ts";
 import type { PodDirectory } from "./pod-directory.ts";
 import { readClaim } from "./read-claim.ts";
 import { mayUse, sameVm } from "./vm-identity.ts";
@@ -77,11 +77,13 @@ export class KubeClaimAccess implements ClaimAccess {
     return permission.ok ? null : permission.refusal;
   }
 
-  async isOfVm(claim: ClaimReading, want: AttachWant, deadlineMs: number): Promise<boolean> {
+  async mayFollow(claim: ClaimReading, want: AttachWant, deadlineMs: number): Promise<boolean> {
     const { view } = claim as ClaimWithView;
     if (want.pod === null || vmOwners(view.owners).length === 0) return false;
     const { permission, kubevirt } = await this.#permissionOf(view, want, deadlineMs);
-    return kubevirt && permission.ok;
+    if (!kubevirt || !permission.ok) return false;
+    const pod = await this.#find(want, deadlineMs);
+    return pod !== null && isWhereVmIs(pod, want.interface, await this.#pods.readVmi(pod, deadlineMs));
   }
 
   async other(

@@ -5,6 +5,7 @@ import { POD_ADDRESSES_MAX } from "../kube/views/held-addresses.ts";
 import { Adoption } from "./claims/adoption.ts";
 import { ClaimStanding } from "./claims/claim-standing.ts";
 import { LauncherAdoption } from "./launchers/launcher-adoption.ts";
+import { NetworkReturns } from "./launchers/network-returns.ts";
 import { OwnerPods } from "./owner-pods.ts";
 import type { ControllerPart, PartContext } from "./part.ts";
 import { PodAdoption } from "./pod-adoption.ts";
@@ -57,6 +58,7 @@ export class AddressParts {
       ...{ pods, allocations, networks, definitions, events, onRefused },
     });
     const launchers = new LauncherAdoption({ ...shared, claims, pods, allocations, definitions });
+    const returns = new NetworkReturns({ ...shared, claims, pods, allocations, definitions, events });
     const whereabouts = new WhereaboutsRecords({ ...shared, allocations, graceSeconds });
     const ownerPods = new OwnerPods({ ...shared, caches: watched, definitions });
     this.sweeper = sweeper;
@@ -79,6 +81,10 @@ export class AddressParts {
       {
         ...{ name: "adoption from launchers", everyMs: Math.min(everyMs, LAUNCHERS_INTERVAL_MS) },
         work: (signal) => launchers.runPass(signal),
+      },
+      {
+        ...{ name: "claims astray", everyMs: Math.min(everyMs, LAUNCHERS_INTERVAL_MS) },
+        work: (signal) => returns.runPass(signal),
       },
       {
         ...{ name: "the standing of claims", everyMs, triggers: ["owner-ended", "definitions-changed"] },

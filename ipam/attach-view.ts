@@ -108,7 +108,7 @@ export interface AttachView<A extends KnownAttachment, C extends KnownClaim> {
   claim(): Fact<C | null>;
   /** Why the pod may not use the claim, which exists and belongs to this network; null: it may. */
   whyNot(claim: C): Fact<Refusal | null>;
-  /** Whether the claim, which is on another network, may follow the pod's VM to this one. */
+  /** Whether the claim, which is on another network, is of the pod's VM, which is to be on this one. */
   mayFollow(claim: C): Fact<boolean>;
   /** Attachments of an owner on this network, on this node, oldest first. */
   attachmentsOf(owner: Owner): readonly A[];

@@ -9,6 +9,7 @@ import { type Refusal, refuse } from "./refusals.ts";
  *
  *   the new network has no persistent addresses     refuse   CLAIM_OTHER_NETWORK
  *   the claim is not certainly of the pod's VM      refuse   CLAIM_OTHER_NETWORK
+ *   the VM is not to be on this network (any more)  refuse   CLAIM_OTHER_NETWORK
  *   the pod uses it on another interface            refuse   CLAIM_OTHER_NETWORK
  *   otherwise                                       the claim follows
  */

@@ -92,8 +92,8 @@ export class LauncherAdoption {
   async #settle(seen: ClaimView, launcher: LivingLauncher): Promise<boolean> {
     const claim = await this.#fresh(seen);
     if (claim === null) return true;
-    const podInterface = await interfaceOfClaim(this.#objects, claim, launcher);
-    if (podInterface === null) return false;
+    const podInterface = (await interfaceOfClaim(this.#objects, claim, launcher))?.podInterface;
+    if (podInterface === undefined) return false;
     const held = this.#complete(claim, launcher.interfaces.get(podInterface) ?? []);
     if (held === null) return false;
     const taken: Taken[] = [];

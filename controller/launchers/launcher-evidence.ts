@@ -9,7 +9,7 @@ import { projectVmi } from "../../kube/views/vmi-view.ts";
 import type { LivingLauncher } from "./living-launchers.ts";
 
 /**
- * The interface of a launcher pod that a claim is for, by quorum reads of the pod and its VMI; null: the pod does not run
+ * The interface of a launcher pod that a claim is for, and the NetworkAttachmentDefinition that the VMI wants it on, by quorum reads of the pod and its VMI; null: the pod does not run
  * the claim's VM, or the VM has no such interface there. Whoever may create pods can write a VMI into their owner
  * references: the VMI's own list of its launchers counts too. Throws ApiAway.
  */
@@ -17,7 +17,7 @@ export async function interfaceOfClaim(
   objects: ObjectClient,
   claim: ClaimView,
   { pod: seen, vmi: { name, uid }, interfaces }: LivingLauncher,
-): Promise<string | null> {
+): Promise<{ readonly podInterface: string; readonly nad: string | null } | null> {
   const object = await objects.find(namespacedPath(PODS_PATH, seen.namespace, seen.name));
   const pod = object === null ? null : projectPod(object);
   if (pod === null || pod.uid !== seen.uid || pod.vmi?.uid !== uid || pod.terminal) return null;
@@ -28,7 +28,8 @@ export async function interfaceOfClaim(
   if (vmi.uid !== uid || !isOwned || !isActive(read.object, pod.uid)) return null;
   const of = vmi.interfaces.filter((one) => claimOfInterface(name, one.name) === claim.name);
   if (of.length !== 1) return null;
-  return of[0]?.podInterfaces.find((one) => interfaces.has(one)) ?? null;
+  const podInterface = of[0]?.podInterfaces.find((one) => interfaces.has(one));
+  return podInterface === undefined ? null : { podInterface, nad: of[0]?.nad ?? null };
 }
 
 /** Whether a VMI lists a pod among its launchers (`status.activePods`, by UID), or has no list yet. */

@@ -116,7 +116,7 @@ export class ClusterView implements AttachView<JournalAttachment, ClaimReading> 
       .map((row) => new JournalAttachment(row))
       .some((one) => one.pod !== null && one.pod.uid === pod?.uid && one.interface !== interfaceName);
     if (usesItElsewhere) return false;
-    return this.#fact("follows", () => this.#parts.claimAccess.isOfVm(claim, this.ask, this.#deadlineMs));
+    return this.#fact("follows", () => this.#parts.claimAccess.mayFollow(claim, this.ask, this.#deadlineMs));
   }
 
   attachmentsOf(owner: Owner): JournalAttachment[] {

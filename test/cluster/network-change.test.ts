@@ -91,6 +91,10 @@ test("back again before the end: the former address, which was kept", async () =
   const back = await moved(before, blue);
   expect(back.ips).toEqual(before.ips);
   await lists(before.vm, blue, before.ips);
+  // The launcher that was given up, whose runtime has not heard of it.
+  const late = { ...NIC, containerId: "late" };
+  expect(await world.refused(target, red, 125, late)).toContain("is for network blue");
+  await lists(before.vm, blue, before.ips);
   await end(target, red);
   await world.becomes(red, ips[0] as string, "Cooling");
   await end(before.source, blue);
@@ -128,15 +132,37 @@ test("a migration that fails leaves the source what it has; the next start follo
   for (const ip of before.ips) await world.stays("blue", ip);
   await world.untilOwnerPod(claimName(vm, LOGICAL), before.source);
   await lists(vm, red, ips);
-  // The source's sandbox is made again: it is on blue still.
-  const again = { ...NIC, containerId: "source-again" };
-  expect(await world.given(before.source, blue, again)).toEqual(before.ips);
-  await lists(vm, blue, before.ips);
+  // The runtime asks once more for the source.
+  expect(await world.given(before.source, blue, NIC)).toEqual(before.ips);
+  await lists(vm, red, ips);
   await world.kubevirt.stopVm(vm, { remove: false });
-  await world.del(before.source, blue, again);
+  await world.del(before.source, blue, NIC);
   await world.kubevirt.removePod(before.source);
-  const { pod } = await world.kubevirt.startVm(vm, "node-b");
-  await lists(vm, red, await world.given(pod, red, NIC));
+  const { pod } = await world.kubevirt.startVm({ ...vm, networks: on(blue) }, "node-b");
+  expect(await world.given(pod, blue, NIC)).toEqual(before.ips);
+  await lists(vm, blue, before.ips);
+  await world.becomes(red, ips[0] as string, "Cooling");
+});
+
+test("a migration that fails and an edit that is taken back: no ADD comes, and the claim comes back to its VM", async () => {
+  const before = await running("cancels");
+  const { target, ips } = await moved(before, red);
+  await end(target, red);
+  await lists(before.vm, red, ips);
+  const vm = await world.kubevirt.changeNetworks(before.vm, on(blue));
+  const claim = claimName(vm, LOGICAL);
+  await world.until(
+    async () => (await claimOf(vm)).status.ips.join() === before.ips.join(),
+    `${claim} to be back`,
+  );
+  await lists(vm, blue, before.ips);
+  await world.untilOwnerPod(claim, before.source);
+  await world.becomes(red, ips[0] as string, "Cooling");
+  // A stopped VM keeps what it has.
+  await world.kubevirt.stopVm(vm, { remove: false });
+  await world.del(before.source, blue, NIC);
+  await world.kubevirt.removePod(before.source);
+  for (const ip of before.ips) await world.stays("blue", ip);
 });
 
 test("a VM that is edited while it is stopped starts on the new network", async () => {

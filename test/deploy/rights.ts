@@ -31,7 +31,7 @@ function rights(group: string, resource: string, verbs: string, namespace = ""):
 const BOTH = [
   ...rights(OURS, "ipallocations", "get list watch create update patch"),
   ...rights(OURS, "ipnetworks", "get list watch create update patch"),
-  ...rights(CNI, "ipamclaims", "get list"),
+  ...rights(CNI, "ipamclaims", "get list patch"),
   ...rights(CNI, "ipamclaims/status", "get update patch"),
   ...rights(CNI, "network-attachment-definitions", "get list watch"),
   ...rights("", "pods", "get list watch"),
@@ -53,7 +53,7 @@ const NEITHER = [
 ];
 
 export const MAY = {
-  "holdfast-node": [...BOTH, ...rights("", "nodes", "get"), ...rights(CNI, "ipamclaims", "patch")],
+  "holdfast-node": [...BOTH, ...rights("", "nodes", "get")],
   "holdfast-controller": [
     ...BOTH,
     ...rights(OURS, "ipallocations", "delete"),

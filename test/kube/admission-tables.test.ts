@@ -47,10 +47,32 @@ async function write({ before, after, node = "a", resource, wholeClaim }: Admiss
   const path = `${collection}/${sent.metadata.name}`;
   const { uid, resourceVersion } = await put(path, before as KubeObject);
   const metadata = { ...sent.metadata, uid, resourceVersion };
-  const target = resource === "ipamclaims" && !wholeClaim ? `${path}/status` : path;
+  if (wholeClaim) {
+    const patch = { ...headers, "content-type": "application/json-patch+json" };
+    const answer = await cluster.api.call("PATCH", `${path}?dryRun=All`, changesOf(before, sent), patch);
+    await remove(path);
+    return answer;
+  }
+  const target = resource === "ipamclaims" ? `${path}/status` : path;
   const answer = await cluster.api.call("PUT", `${target}?dryRun=All`, { ...sent, metadata }, headers);
   await remove(path);
   return answer;
+}
+
+/** As a JSON Patch: a daemon may patch claims, and not replace them. */
+function changesOf(before: object, { metadata, spec }: KubeObject): object[] {
+  const { metadata: was } = before as KubeObject;
+  const lists = ["ownerReferences", "finalizers"];
+  return [
+    { op: "replace", path: "/spec", value: spec },
+    ...["annotations", "labels", ...lists]
+      .filter((key) => key in metadata || key in was)
+      .map((key) => ({
+        op: "add",
+        path: `/metadata/${key}`,
+        value: metadata[key] ?? (lists.includes(key) ? [] : {}),
+      })),
+  ];
 }
 
 /** Stores an object as an administrator; returns its metadata. */

@@ -26,8 +26,11 @@ export interface ClaimAccess {
   ): Promise<ClaimReading | null>;
   /** Why the pod of this attachment may not use the claim; null when it may. */
   whyNot(claim: ClaimReading, want: AttachWant, deadlineMs: number): Promise<Refusal | null>;
-  /** Whether the claim certainly is of the VM that the pod of this attachment runs, by UID. */
-  isOfVm(claim: ClaimReading, want: AttachWant, deadlineMs: number): Promise<boolean>;
+  /**
+   * Whether the claim certainly is of the VM that the pod of this attachment runs, by UID, and the VM's interface is to be
+   * on the pod's network.
+   */
+  mayFollow(claim: ClaimReading, want: AttachWant, deadlineMs: number): Promise<boolean>;
   /** State of another user of the same claim, by quorum reads. */
   other(
     claim: ClaimReading,

@@ -73,13 +73,6 @@ export function claimNetworks(
       SPEC,
     ],
     [
-      "ask for addresses",
-      also(({ spec }) => {
-        spec.ipRequests = ["10.9.0.9/24"];
-      }),
-      SPEC,
-    ],
-    [
       "add a label",
       changed(blue, ({ metadata }) => {
         metadata.labels = { x: "y" };

@@ -1,4 +1,4 @@
-import { checkNeeds, checkOwnerPods } from "./claims-at-rest.ts";
+import { checkNeeds, checkNetworks, checkOwnerPods } from "./claims-at-rest.ts";
 import type { Interfaces } from "./interfaces.ts";
 import { checkMachines, type Refusals } from "./liveness.ts";
 import type { NetworkCounts } from "./network-counts.ts";
@@ -62,6 +62,7 @@ async function checkOnce({
     );
   const upNodes = new Set(machines().flatMap(({ name, isUp }) => (isUp ? [name] : [])));
   possession.checkLists();
+  checkNetworks(knowledge, etcd);
   checkOwnerPods(knowledge, etcd);
   checkNeeds(knowledge, etcd);
   // One that follows no pods excuses nothing.

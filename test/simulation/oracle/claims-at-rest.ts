@@ -1,5 +1,6 @@
+import { interfaceOf } from "../../harness/world/kubevirt-objects.ts";
 import type { PossessionParts } from "./possession.ts";
-import { NETWORKS, type PlainStore, PODS } from "./view.ts";
+import { NADS, NETWORKS, type PlainObject, type PlainStore, PODS, VMIS } from "./view.ts";
 import { violation } from "./violation.ts";
 
 /** What one interface can have, of each subnet and family, with room for ranges that were edited. */
@@ -22,6 +23,41 @@ export function checkOwnerPods({ claims, interfaces, pods }: PossessionParts, et
         "owner-pod",
         `claim ${claim.key} names pod ${named}, which is gone, and pod ${user.one.pod.name} uses it`,
       );
+  }
+}
+
+/** A claim whose VM runs where it is to be is on that network, and not on another one. */
+export function checkNetworks({ claims, interfaces, pods }: PossessionParts, etcd: PlainStore): void {
+  for (const { one, owner } of interfaces.all()) {
+    if (owner?.kind !== "IPAMClaim" || pods.hasEnded(one.pod.uid)) continue;
+    const claim = claims.get(`${owner.namespace}/${owner.name}`);
+    if (claim === null || claim.uid !== owner.uid || claim.network === one.network) continue;
+    if (claim.object.metadata.deletionTimestamp !== undefined) continue;
+    const pod = pods.find(one.pod);
+    if (pod === null || networkWanted(pod, one.ifname, etcd) !== one.network) continue;
+    throw violation(
+      "claim-astray",
+      `pod ${one.pod.name} runs VM of claim ${claim.key} on network ${one.network}, where it is to be, and the claim is on ${claim.network}`,
+    );
+  }
+}
+
+/** The network on which the VMI of a launcher pod wants one of its interfaces; null: not known. */
+function networkWanted({ metadata }: PlainObject, ifname: string, etcd: PlainStore): string | null {
+  const owner = (metadata.ownerReferences ?? []).find(
+    ({ kind }: PlainObject) => kind === "VirtualMachineInstance",
+  );
+  const vmi = owner && etcd.get(VMIS, `${metadata.namespace}/${owner.name}`);
+  if (!vmi || vmi.metadata.uid !== owner.uid) return null;
+  const wanted = vmi.spec.networks.find(({ name }: PlainObject) => interfaceOf(name) === ifname);
+  const nad: string | undefined = wanted?.multus?.networkName;
+  if (nad === undefined) return null;
+  const object = etcd.get(NADS, nad.includes("/") ? nad : `${metadata.namespace}/${nad}`);
+  try {
+    const config = JSON.parse(object?.spec.config ?? "{}");
+    return config.allowPersistentIPs === true ? config.name : null;
+  } catch {
+    return null;
   }
 }
 

@@ -86,7 +86,13 @@ export class Claims {
 
 function readClaim(key: string, object: PlainObject): Claim {
   const network = String(object.spec?.network ?? "");
-  const ips: string[] = object.status?.ips ?? [];
+  const ips: string[] = movedTo(network, object) ?? object.status?.ips ?? [];
   const places = ips.flatMap((ip) => readPlace(network, ip) ?? []);
   return { key, uid: object.metadata.uid, network, ips, places, object };
+}
+
+/** What a claim says that it has where it follows its VM to, until its list is written (docs/decisions/0067); null: nothing. */
+function movedTo(network: string, { metadata }: PlainObject): string[] | null {
+  const [, , , to, ips] = (metadata.annotations?.["ipam.holdfast.dev/followed"] ?? "").split(" ");
+  return to === network && ips ? ips.split(",") : null;
 }

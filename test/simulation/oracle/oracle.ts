@@ -271,6 +271,8 @@ class Eye implements Oracle {
     for (const place of after.places) this.#changed.add(place);
     if (before === null || before.uid !== after.uid || before.ips.length === 0) return;
     if (before.ips.join() === after.ips.join()) return;
+    // It follows its VM; what it had there is judged by who uses it.
+    if (before.network !== after.network) return;
     if (before.places.every((place) => this.#excuses.whyOf(before.network, place) !== null)) return;
     this.#find(
       violation(

@@ -111,6 +111,8 @@ export class Possession {
       const claim = claims.get(`${owner.namespace}/${owner.name}`);
       if (claim === null || claim.uid !== owner.uid || places.every((place) => claim.places.includes(place)))
         continue;
+      // Its VM goes to another network: see checkNetworks.
+      if (claim.network !== one.network) continue;
       throw violation(
         "answered-unpublished",
         `${describeInterface(one)} has ${ips.join(", ")} of network ${one.network}, and claim ${claim.key} lists ${claim.ips.join(", ") || "nothing"}`,

@@ -14,6 +14,8 @@ export type OracleKind =
   | "answered-unpublished"
   /** A claim's list has changed. */
   | "changed-claim"
+  /** A claim is on another network than its VM, which runs where it is to be. */
+  | "claim-astray"
   /** An exact repeat of an ADD was answered otherwise. */
   | "changed-answer"
   /** A claim of one virtual machine served a pod of another. */

@@ -4,7 +4,7 @@
  *   kubevirt             both controllers, and everything that anybody does to VMs
  *   virt-controller      a VM gets an instance; instances: an instance gets launcher pods; migrations: a second one
  *   ipam-controller      claims of instances, and when they are let go
- *   vm-actions, migration-actions, deletion-actions, claim-actions   what people and guests do
+ *   vm-actions, migration-actions, network-changes, deletion-actions, claim-actions   what people and guests do
  *   machines             VMs as their objects say them
  */
 
@@ -15,6 +15,7 @@ import { claimKinds } from "./claim-actions.ts";
 import { deletionKinds, mendClaims } from "./deletion-actions.ts";
 import { startIpamController } from "./ipam-controller.ts";
 import { migrationKinds } from "./migration-actions.ts";
+import { networkChangeKinds } from "./network-changes.ts";
 import { startVirtController } from "./virt-controller.ts";
 import { vmKinds } from "./vm-actions.ts";
 
@@ -46,6 +47,7 @@ async function mendLater(world: World): Promise<void> {
 export const kubevirtKinds: ActionKinds = {
   ...vmKinds,
   ...migrationKinds,
+  ...networkChangeKinds,
   ...deletionKinds,
   ...claimKinds,
   // What it misses meanwhile it never hears of.
@@ -88,6 +90,10 @@ export const KUBEVIRT_OWED: readonly string[] = [
   "vm.migration-failed",
   "vm.migration-target-deleted",
   "vm.namespace-again",
+  "vm.network-changed",
+  "vm.network-changed-back",
+  "vm.network-changed-twice",
+  "vm.network-edited",
   "vm.network-renamed",
   "vm.node-drained",
   "vm.power-lost-while-migrating",

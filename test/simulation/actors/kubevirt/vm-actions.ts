@@ -118,7 +118,7 @@ function someInterfaces(world: World, chance: Chance, namespace: string): VmInte
 }
 
 /** Those of the namespace, persistent ones mostly, and now and then those of another one. */
-function usableNads(world: World, chance: Chance, namespace: string): Nad[] {
+export function usableNads(world: World, chance: Chance, namespace: string): Nad[] {
   const nads = nadsIn(world, chance.happens(0.1) ? undefined : namespace).filter(
     ({ network }) => network !== LATE_NETWORK,
   );

@@ -17,6 +17,8 @@ export class Claims {
   readonly #store: PlainStore;
   readonly #byKey = new Map<string, Claim>();
   readonly #byPlace = new Map<string, Set<Claim>>();
+  /** UID and place of everything that a claim has ever listed. */
+  readonly #listedOnce = new Set<string>();
 
   constructor(store: PlainStore) {
     this.#store = store;
@@ -29,6 +31,14 @@ export class Claims {
 
   all(): Iterable<Claim> {
     return this.#byKey.values();
+  }
+
+  /** Whether it has left the network of an address that it listed there: its VM went to another one. */
+  hasLeft(
+    { uid, network }: Claim,
+    { place, from }: { readonly place: string; readonly from: string },
+  ): boolean {
+    return network !== from && this.#listedOnce.has(`${uid} ${place}`);
   }
 
   /** Those that list an address. */
@@ -77,6 +87,7 @@ export class Claims {
     }
     this.#byKey.set(key, claim);
     for (const place of claim.places) {
+      this.#listedOnce.add(`${claim.uid} ${place}`);
       const listing = this.#byPlace.get(place) ?? new Set();
       listing.add(claim);
       this.#byPlace.set(place, listing);

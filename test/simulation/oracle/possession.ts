@@ -95,7 +95,12 @@ export class Possession {
     const { claims, excuses } = this.#parts;
     if (owner.kind !== "IPAMClaim" || user.isPublished) return;
     const claim = claims.get(`${owner.namespace}/${owner.name}`);
-    user.isPublished = claim === null || claim.uid !== owner.uid || claim.places.includes(place);
+    user.isPublished =
+      claim === null ||
+      claim.uid !== owner.uid ||
+      claim.places.includes(place) ||
+      // A launcher that was given up may be answered late.
+      claims.hasLeft(claim, { place, from: user.one.network });
     if (user.isPublished || excuses.whyOf(user.one.network, place) !== null) return;
     throw violation(
       "answered-unpublished",
@@ -106,8 +111,10 @@ export class Possession {
   /** At rest: a claim that lists nothing although its container runs. */
   checkLists(): void {
     const { interfaces, claims } = this.#parts;
-    for (const { one, owner, places, ips, forfeited } of interfaces.all()) {
-      if (owner?.kind !== "IPAMClaim" || forfeited.size > 0) continue;
+    for (const living of interfaces.all()) {
+      const { one, owner, places, ips, forfeited } = living;
+      // What an ended pod had may be gone: its VM was on another network since, and came back.
+      if (owner?.kind !== "IPAMClaim" || forfeited.size > 0 || this.#mayLose(living)) continue;
       const claim = claims.get(`${owner.namespace}/${owner.name}`);
       if (claim === null || claim.uid !== owner.uid || places.every((place) => claim.places.includes(place)))
         continue;

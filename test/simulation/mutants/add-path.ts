@@ -1,6 +1,7 @@
 import type { Mutants } from "./mutant.ts";
 
 const ATTACH = "store/cluster/attach.ts";
+const PUBLISH = "store/cluster/publish.ts";
 const RESERVE = "store/cluster/reserve.ts";
 const HOLD = "store/cluster/allocations/hold.ts";
 const CLAIM_ACCESS = "claims/kube-claim-access.ts";
@@ -18,13 +19,44 @@ export const ADD_PATH: Mutants = {
     find: '        context.killPoint?.("after-intent");',
     replace: `        if (attacher.claim !== null && attacher.claim.ips.length === 0)
           await parts.claimAccess.publish(attacher.claim, addresses.map(formatInterfaceAddress), want, deadlineMs);`,
+    also: [
+      {
+        file: ATTACH,
+        find: "import type { InterfaceAddress } from",
+        replace: "import { formatInterfaceAddress, type InterfaceAddress } from",
+      },
+    ],
     why: "a claim lists an address that somebody else may have",
   },
   "answered-before-published": {
-    file: ATTACH,
-    find: '    if ((await claimAccess.publish(claim, ips, want, deadlineMs)) === "changed") return "again";',
-    replace: "    claimAccess.publish(claim, ips, want, deadlineMs).catch(() => {});",
+    file: PUBLISH,
+    find: '  if ((await claimAccess.publish(claim, ips, want, deadlineMs)) === "changed") return "changed";',
+    replace: "  claimAccess.publish(claim, ips, want, deadlineMs).catch(() => {});",
     why: "a container has an address that its claim may never list",
+  },
+  "network-of-a-claim-ignored": {
+    file: "claims/reasons/relations.ts",
+    find: "  if (!listsHere) {",
+    replace: '  if (listsHere && claim.uid === "") {',
+    why: "what a VM uses is released while it migrates to another network",
+  },
+  "claim-follows-every-launcher": {
+    file: "claims/claim-networks.ts",
+    find: "  if (!wanted) return false;",
+    replace: "  if (vmi !== undefined) return true;",
+    why: "the late ADD of a launcher that was given up takes the claim from its VM",
+  },
+  "network-without-its-addresses": {
+    file: "claims/claim-networks.ts",
+    find: "    const annotation = ips.length === 0 ? null : openChange({ network, ips }, to);",
+    replace: "    const annotation = null;",
+    why: "a claim lists addresses of its former network as those of the new one",
+  },
+  "claim-stays-astray": {
+    file: "controller/launchers/network-returns.ts",
+    find: "    if (due.length === 0) return;",
+    replace: "    if (due.length >= 0) return;",
+    why: "an edit that is taken back leaves the claim on a network where its VM is not",
   },
   "unknown-outcome-is-a-refusal": {
     file: RESERVE,

@@ -93,7 +93,9 @@ export class Possession {
   /** What a claim's pod was answered is in the claim's list, from before the answer. */
   #checkPublished(user: Living, place: string, { owner }: Held): void {
     const { claims, excuses } = this.#parts;
-    if (owner.kind !== "IPAMClaim" || user.isPublished) return;
+    // What was answered as its pod's may be handed over to a claim later, and is listed after that.
+    if (owner.kind !== "IPAMClaim") user.isPublished = true;
+    if (user.isPublished) return;
     const claim = claims.get(`${owner.namespace}/${owner.name}`);
     user.isPublished =
       claim === null ||

@@ -45,6 +45,7 @@ export const ADD_PATH: Mutants = {
     find: "  if (!wanted) return false;",
     replace: "  if (vmi !== undefined) return true;",
     why: "the late ADD of a launcher that was given up takes the claim from its VM",
+    elsewhere: "test/cluster/network-change.test.ts: no seed has shown it yet",
   },
   "network-without-its-addresses": {
     file: "claims/claim-networks.ts",

@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import { Fabricated, uidOf } from "./fabricated.ts";
-import { NADS } from "./view.ts";
+import { NADS, VMIS } from "./view.ts";
 
 const A = "10.1.0.5/25";
 const COOLDOWN_MS = 10_000;
@@ -281,4 +281,42 @@ test("a container that ended before the last rest is still checked while an allo
   await world.rest();
   world.noPod("web");
   expect(await alone(world)).toBe("held-without-reason");
+});
+
+test("the claim of a VM that runs where it is to be is there too", async () => {
+  const world = new Fabricated();
+  world.hold(A, { kind: "IPAMClaim", name: "db.nic" });
+  world.claim("db.nic", [A], { vm: "db" });
+  world.instance("db", "db");
+  const pod = world.pod("source", { claim: "db.nic", vmi: "db" });
+  world.oracle.up(world.interface(pod), [A]);
+  world.step();
+  const wanted = (network: string) => {
+    const config = JSON.stringify({ name: network, allowPersistentIPs: true });
+    world.etcd.put(NADS, "shop/nad", { metadata: { namespace: "shop", name: "nad" }, spec: { config } });
+    const vmi = world.etcd.get(VMIS, "shop/db");
+    world.etcd.put(VMIS, "shop/db", {
+      ...vmi,
+      spec: { networks: [{ name: "nic", multus: { networkName: "nad" } }] },
+    });
+  };
+  const claim = world.etcd.get("k8s.cni.cncf.io/ipamclaims", "shop/db.nic");
+  const moved = { "ipam.holdfast.dev/followed": `blue ${A} -> red 10.9.0.7/24` };
+  world.etcd.put("k8s.cni.cncf.io/ipamclaims", "shop/db.nic", {
+    ...claim,
+    metadata: { ...claim.metadata, annotations: moved },
+    spec: { network: "red" },
+  });
+  world.etcd.put("ipam.holdfast.dev/ipallocations", "red-1", {
+    metadata: { name: "red-1" },
+    spec: {
+      ...{ network: "red", address: "10.9.0.7/24" },
+      owner: { kind: "IPAMClaim", namespace: "shop", name: "db.nic", uid: claim.metadata.uid, interface: "" },
+    },
+    status: { state: "Bound", since: "2026-01-01T00:00:00Z", attachments: {} },
+  });
+  wanted("red");
+  expect(await kindOf(() => world.rest()), "it migrates").toBe("nothing");
+  wanted("blue");
+  expect(await kindOf(() => world.rest()), "it does not any more").toBe("claim-astray");
 });

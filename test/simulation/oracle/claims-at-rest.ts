@@ -1,4 +1,3 @@
-import { interfaceOf } from "../../harness/world/kubevirt-objects.ts";
 import type { PossessionParts } from "./possession.ts";
 import { NADS, NETWORKS, type PlainObject, type PlainStore, PODS, VMIS } from "./view.ts";
 import { violation } from "./violation.ts";
@@ -34,7 +33,7 @@ export function checkNetworks({ claims, interfaces, pods }: PossessionParts, etc
     if (claim === null || claim.uid !== owner.uid || claim.network === one.network) continue;
     if (claim.object.metadata.deletionTimestamp !== undefined) continue;
     const pod = pods.find(one.pod);
-    if (pod === null || networkWanted(pod, one.ifname, etcd) !== one.network) continue;
+    if (pod === null || networkWanted(pod, owner.name, etcd) !== one.network) continue;
     throw violation(
       "claim-astray",
       `pod ${one.pod.name} runs VM of claim ${claim.key} on network ${one.network}, where it is to be, and the claim is on ${claim.network}`,
@@ -42,14 +41,14 @@ export function checkNetworks({ claims, interfaces, pods }: PossessionParts, etc
   }
 }
 
-/** The network on which the VMI of a launcher pod wants one of its interfaces; null: not known. */
-function networkWanted({ metadata }: PlainObject, ifname: string, etcd: PlainStore): string | null {
+/** The network on which the VMI of a launcher pod wants the interface of a claim; null: not known. */
+function networkWanted({ metadata }: PlainObject, claim: string, etcd: PlainStore): string | null {
   const owner = (metadata.ownerReferences ?? []).find(
     ({ kind }: PlainObject) => kind === "VirtualMachineInstance",
   );
   const vmi = owner && etcd.get(VMIS, `${metadata.namespace}/${owner.name}`);
   if (!vmi || vmi.metadata.uid !== owner.uid) return null;
-  const wanted = vmi.spec.networks.find(({ name }: PlainObject) => interfaceOf(name) === ifname);
+  const wanted = vmi.spec?.networks?.find(({ name }: PlainObject) => claimOf(owner.name, name) === claim);
   const nad: string | undefined = wanted?.multus?.networkName;
   if (nad === undefined) return null;
   const object = etcd.get(NADS, nad.includes("/") ? nad : `${metadata.namespace}/${nad}`);
@@ -59,6 +58,14 @@ function networkWanted({ metadata }: PlainObject, ifname: string, etcd: PlainSto
   } catch {
     return null;
   }
+}
+
+/** As KubeVirt's IPAM controller names it. */
+function claimOf(vmi: string, network: string): string {
+  return `${vmi}.${network}`
+    .toLowerCase()
+    .split(/[^a-z0-9-]+/)
+    .join(".");
 }
 
 /** No pod holds a network for itself. */

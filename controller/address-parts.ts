@@ -5,6 +5,7 @@ import { POD_ADDRESSES_MAX } from "../kube/views/held-addresses.ts";
 import { Adoption } from "./claims/adoption.ts";
 import { ClaimStanding } from "./claims/claim-standing.ts";
 import { LauncherAdoption } from "./launchers/launcher-adoption.ts";
+import { LeftNetworks } from "./launchers/left-networks.ts";
 import { NetworkReturns } from "./launchers/network-returns.ts";
 import { OwnerPods } from "./owner-pods.ts";
 import type { ControllerPart, PartContext } from "./part.ts";
@@ -59,6 +60,7 @@ export class AddressParts {
     });
     const launchers = new LauncherAdoption({ ...shared, claims, pods, allocations, definitions });
     const returns = new NetworkReturns({ ...shared, claims, pods, allocations, definitions, events });
+    const left = new LeftNetworks({ ...shared, claims, pods, allocations, definitions, events });
     const whereabouts = new WhereaboutsRecords({ ...shared, allocations, graceSeconds });
     const ownerPods = new OwnerPods({ ...shared, caches: watched, definitions });
     this.sweeper = sweeper;
@@ -86,6 +88,7 @@ export class AddressParts {
         ...{ name: "claims astray", everyMs: Math.min(everyMs, LAUNCHERS_INTERVAL_MS) },
         work: (signal) => returns.runPass(signal),
       },
+      { name: "networks that VMs have left", everyMs, work: (signal) => left.runPass(signal) },
       {
         ...{ name: "the standing of claims", everyMs, triggers: ["owner-ended", "definitions-changed"] },
         work: (signal) => standing.runPass(signal),

@@ -34,6 +34,7 @@ export const CLAIM_REASONS = [
   "NetworkNotFound",
   "PersistenceNotAllowed",
   "ClaimInUse",
+  "NetworkLeft",
   "InternalError",
 ] as const;
 
@@ -70,6 +71,24 @@ export function forcedCondition(time: string): ClaimCondition {
 export function conflictCondition(address: Address, holder: string, time: string): ClaimCondition {
   const message = `the claim lists ${formatAddress(address)}, which is held by ${holder}`;
   return refusedCondition("IPAddressConflict", message, time);
+}
+
+/** The condition of a claim whose VM runs on a network where it cannot follow: what it had is released. */
+export function leftCondition(
+  left: { readonly network: string; readonly ips: readonly string[]; readonly nad: string },
+  time: string,
+): ClaimCondition {
+  const message = `its VM runs on NetworkAttachmentDefinition ${left.nad}, where no claim can follow it; ${left.ips.join(", ")} of network ${left.network} is released`;
+  return refusedCondition("NetworkLeft", message, time);
+}
+
+/** Whether a claim lists nothing because its VM has left: nobody is about to publish anything in it. */
+export function hasLeftNetwork(claim: {
+  readonly ips: readonly string[];
+  readonly conditions: readonly ClaimCondition[];
+}): boolean {
+  const known = claim.conditions.find(({ type }) => type === IPS_ALLOCATED);
+  return claim.ips.length === 0 && known?.reason === ("NetworkLeft" satisfies ClaimReason);
 }
 
 /**

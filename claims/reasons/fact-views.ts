@@ -1,3 +1,4 @@
+import { hasLeftNetwork } from "../../ipam/claim-conditions.ts";
 import { isObject } from "../../ipam/definition/definition-keys.ts";
 import { type Address, formatAddress, parseAddress } from "../../ipam/space/address.ts";
 import { parseInterfaceAddress } from "../../ipam/space/cidr.ts";
@@ -103,6 +104,7 @@ export function claimFact(view: ClaimView): ClaimFact {
     network: view.network,
     creationTimestamp: view.creationTimestamp,
     listedCount: view.ips.length,
+    hasLeft: hasLeftNetwork(view),
     addresses: addresses.map(formatAddress),
   };
 }

@@ -38,6 +38,8 @@ export interface ClaimFact {
   readonly creationTimestamp: string;
   /** Number of entries of `status.ips`, readable or not: 0 means that nothing was published yet. */
   readonly listedCount: number;
+  /** It lists nothing because its VM has left the network (hasLeftNetwork). */
+  readonly hasLeft?: boolean;
   /** Addresses of `status.ips`, canonical, without mask. */
   readonly addresses: readonly string[];
 }

@@ -37,7 +37,7 @@ import { type JudgedAllocation, type Rules, UNKNOWN_KEPT, type Verdict } from ".
  *                                                  none does                      release claim-does-not-list
  *                       is on another network:     living                         keep    pod-alive
  *                       its VM went there, or is   pod gone, node exists          keep    container-may-run *
- *                       about to                   all ended                      as "lists others only"
+ *                       about to; or has left      all ended                      as "lists others only"
  *   Bound    IPAMClaim  gone, or another UID       pod living                     keep    pod-alive
  *                                                  a living pod names the claim   keep    pod-names-claim
  *                                                  its guest runs in another      keep    guest-migrated
@@ -136,8 +136,8 @@ function judgeLiving(
   facts: Facts,
   rules: Rules,
 ): Verdict {
-  if (claim.listedCount === 0) return { kind: "keep", why: "claim-unpublished" };
-  const listsHere = claim.network === allocation.spec.network;
+  if (claim.listedCount === 0 && !claim.hasLeft) return { kind: "keep", why: "claim-unpublished" };
+  const listsHere = claim.network === allocation.spec.network && claim.listedCount > 0;
   if (!listsHere) {
     const end = containersEnd(allocation, facts, rules);
     if (end.kind === "keep") return end;

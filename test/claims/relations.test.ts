@@ -243,6 +243,18 @@ const CASES: readonly (readonly [
     "release claim-does-not-list",
   ],
   [
+    "its VM has left for a network of others",
+    allocation(CLAIM),
+    { claim: claim([], { hasLeft: true }) },
+    "release claim-does-not-list",
+  ],
+  [
+    "its VM has left, and came back meanwhile",
+    allocation(CLAIM, [attached()]),
+    { claim: claim([], { hasLeft: true }), pod: present(pod()) },
+    "keep pod-alive",
+  ],
+  [
     "the claim has nothing where its VM goes, yet",
     allocation(CLAIM),
     { claim: claim([], { network: "red" }) },

@@ -185,6 +185,54 @@ test("a claim that was never used follows without a word about addresses", async
   expect((await claimOf(vm)).metadata.annotations?.[FOLLOWED]).toBeUndefined();
 });
 
+test.each([
+  ["another plugin's", { type: "other" }],
+  ["one without persistent addresses", { type: "holdfast-ipam", subnets: "10.8.0.0/24" }],
+])(
+  "a VM goes to a network, %s: what it had is released once nobody uses it, and the claim says so",
+  async (_, ipam) => {
+    const nad = `left-${ipam.type}`;
+    await world.kubevirt.createNad(
+      NAMESPACE,
+      nad,
+      JSON.stringify({ cniVersion: "1.0.0", name: nad, type: "bridge", ipam }),
+    );
+    const before = await running(nad);
+    const vm = await world.kubevirt.changeNetworks(before.vm, [{ logical: LOGICAL, nad, network: nad }]);
+    // The extension names no claim where the flag is not set.
+    const target = await world.kubevirt.migrate(vm, "node-b");
+    const elements = JSON.parse(target.metadata.annotations[NETWORKS]);
+    const networks = elements.map(({ "ipam-claim-reference": _claim, ...one }: KubeObject) => one);
+    await world.cluster.api.patch(pathOf(NAMESPACE, "pods", target.metadata.name), {
+      metadata: { annotations: { [NETWORKS]: JSON.stringify(networks) } },
+    });
+    for (const ip of before.ips) await world.stays("blue", ip);
+    await lists(vm, blue, before.ips);
+    await end(before.source, blue);
+    for (const ip of before.ips) await world.becomes(blue, ip, "Cooling");
+    await lists(vm, blue, []);
+    expect((await world.untilReason(claimName(vm, LOGICAL), "NetworkLeft")).message).toBe(
+      `its VM runs on NetworkAttachmentDefinition shop/${nad}, where no claim can follow it; ${before.ips.join(", ")} of network blue is released`,
+    );
+    expect(await checked()).toContain("ok: ");
+    // It comes back: its own, while they cool down.
+    await world.kubevirt.removePod(target);
+    const back = await moved({ ...before, vm }, blue);
+    expect(back.ips).toEqual(before.ips);
+    await lists(vm, blue, before.ips);
+  },
+);
+
+test("a stopped VM, and one whose interface is unplugged, leave nothing", async () => {
+  const before = await running("unplugs");
+  await world.kubevirt.changeNetworks(before.vm, []);
+  await end(before.source, blue);
+  const { vm } = before;
+  await world.kubevirt.migrate({ ...vm, networks: [] }, "node-b");
+  for (const ip of before.ips) await world.stays("blue", ip);
+  await lists(vm, blue, before.ips);
+});
+
 test("no claim follows to a network without persistent addresses, or without its VM", async () => {
   const plain = await world.network("plain", {}, { allowPersistentIPs: false });
   const before = await running("stays");

@@ -75,7 +75,7 @@ export const RELEASE_PATH: Mutants = {
   },
   "unpublished-is-swept": {
     file: RELATIONS,
-    find: '  if (claim.listedCount === 0) return { kind: "keep", why: "claim-unpublished" };',
+    find: '  if (claim.listedCount === 0 && !claim.hasLeft) return { kind: "keep", why: "claim-unpublished" };',
     replace: "",
     why: "an address that a slow daemon is about to publish is given back",
     elsewhere: "test/claims/sweeper.test.ts: no seed has shown it yet",

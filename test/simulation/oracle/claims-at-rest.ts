@@ -1,3 +1,4 @@
+import type { Claim } from "./claims.ts";
 import type { PossessionParts } from "./possession.ts";
 import { NADS, NETWORKS, type PlainObject, type PlainStore, PODS, VMIS } from "./view.ts";
 import { violation } from "./violation.ts";
@@ -33,7 +34,10 @@ export function checkNetworks({ claims, interfaces, pods }: PossessionParts, etc
     if (claim === null || claim.uid !== owner.uid || claim.network === one.network) continue;
     if (claim.object.metadata.deletionTimestamp !== undefined) continue;
     const pod = pods.find(one.pod);
-    if (pod === null || networkWanted(pod, owner.name, etcd) !== one.network) continue;
+    const vmi = (pod?.metadata.ownerReferences ?? []).find(
+      ({ kind }: PlainObject) => kind === "VirtualMachineInstance",
+    );
+    if (vmi === undefined || networkWanted(claim, vmi, etcd) !== one.network) continue;
     throw violation(
       "claim-astray",
       `pod ${one.pod.name} runs VM of claim ${claim.key} on network ${one.network}, where it is to be, and the claim is on ${claim.network}`,
@@ -41,14 +45,23 @@ export function checkNetworks({ claims, interfaces, pods }: PossessionParts, etc
   }
 }
 
-/** The network on which the VMI of a launcher pod wants the interface of a claim; null: not known. */
-function networkWanted({ metadata }: PlainObject, claim: string, etcd: PlainStore): string | null {
-  const owner = (metadata.ownerReferences ?? []).find(
-    ({ kind }: PlainObject) => kind === "VirtualMachineInstance",
-  );
-  const vmi = owner && etcd.get(VMIS, `${metadata.namespace}/${owner.name}`);
-  if (!vmi || vmi.metadata.uid !== owner.uid) return null;
-  const wanted = vmi.spec?.networks?.find(({ name }: PlainObject) => claimOf(owner.name, name) === claim);
+/** Whether the VM of a claim wants its interface elsewhere, where there are no persistent addresses. */
+export function hasLeft(claim: Claim, etcd: PlainStore): boolean {
+  return (claim.object.metadata.ownerReferences ?? []).some((owner: PlainObject) => {
+    const vmi = etcd.get(VMIS, `${claim.object.metadata.namespace}/${owner.name}`);
+    return vmi !== null && networkWanted(claim, vmi.metadata, etcd) === null;
+  });
+}
+
+/** The network with persistent addresses on which a VMI wants the interface of a claim; null: none is known. */
+function networkWanted(
+  { object: { metadata } }: Claim,
+  { name, uid }: { readonly name: string; readonly uid: string },
+  etcd: PlainStore,
+): string | null {
+  const vmi = etcd.get(VMIS, `${metadata.namespace}/${name}`);
+  if (vmi?.metadata.uid !== uid) return null;
+  const wanted = vmi.spec?.networks?.find((one: PlainObject) => claimOf(name, one.name) === metadata.name);
   const nad: string | undefined = wanted?.multus?.networkName;
   if (nad === undefined) return null;
   const object = etcd.get(NADS, nad.includes("/") ? nad : `${metadata.namespace}/${nad}`);

@@ -21,6 +21,7 @@ import type { Interface, MachineAddress, Oracle, World } from "../world.ts";
 import { Allocations, readPlace } from "./allocations.ts";
 import { checkAtRest } from "./at-rest.ts";
 import { Claims } from "./claims.ts";
+import { hasLeft } from "./claims-at-rest.ts";
 import { Excuses } from "./excuses.ts";
 import { describeInterface, Interfaces } from "./interfaces.ts";
 import { Refusals } from "./liveness.ts";
@@ -273,6 +274,8 @@ class Eye implements Oracle {
     if (before.ips.join() === after.ips.join()) return;
     // It follows its VM; what it had there is judged by who uses it.
     if (before.network !== after.network) return;
+    // Nobody uses what it listed, and nobody will: its VM is on a network where no claim follows it.
+    if (after.ips.length === 0 && hasLeft(after, this.#parts.etcd)) return;
     if (before.places.every((place) => this.#excuses.whyOf(before.network, place) !== null)) return;
     this.#find(
       violation(

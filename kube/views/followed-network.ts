@@ -28,7 +28,7 @@ const ARROW = "->";
  *   blue 192.168.10.5/24                         status.ips is written; what the claim had before
  */
 
-/** The annotation of a change that begins. Names of networks and addresses have no spaces and no commas. */
+/** The annotation of a change that begins. */
 export function openChange(former: NetworkAddresses, present: NetworkAddresses): string {
   return [...wordsOf(former), ARROW, ...wordsOf(present)].join(" ");
 }
@@ -39,7 +39,8 @@ export function closedChange(former: NetworkAddresses): string {
 }
 
 function wordsOf({ network, ips }: NetworkAddresses): [string, string] {
-  return [network, ips.join(",")];
+  // libcni admits no name that this changes; whoever calls the plugin without it may have a space in one.
+  return [encodeURIComponent(network), ips.join(",")];
 }
 
 /**
@@ -51,11 +52,19 @@ export function readFollowed(
   claim: NetworkAddresses,
 ): { readonly followed: FollowedNetwork | null; readonly ips: readonly string[] } {
   const [network, list, arrow, present, presentList, ...more] = text?.split(" ") ?? [];
-  if (!network || !list || more.length > 0 || network === claim.network)
-    return { followed: null, ips: claim.ips };
-  const former = { network, ips: list.split(",") };
+  const own = encodeURIComponent(claim.network);
+  if (!network || !list || more.length > 0 || network === own) return { followed: null, ips: claim.ips };
+  const former = { network: decoded(network), ips: list.split(",") };
   if (arrow === undefined) return { followed: { former, isOpen: false, isListed: true }, ips: claim.ips };
-  if (arrow !== ARROW || present !== claim.network || !presentList) return { followed: null, ips: claim.ips };
+  if (arrow !== ARROW || present !== own || !presentList) return { followed: null, ips: claim.ips };
   const ips = presentList.split(",");
   return { followed: { former, isOpen: true, isListed: isDeepStrictEqual(ips, claim.ips) }, ips };
+}
+
+function decoded(word: string): string {
+  try {
+    return decodeURIComponent(word);
+  } catch {
+    return word;
+  }
 }

@@ -25,6 +25,17 @@ test("it is written as it is read", () => {
   expect(closedChange(blue)).toBe(CLOSED);
 });
 
+test("a name with a space is one word", () => {
+  const spaced = { network: "a b", ips: ["10.0.0.5/24"] };
+  const annotation = openChange(spaced, { network: "c d", ips: ["10.9.0.7/24"] });
+  expect(annotation).toBe("a%20b 10.0.0.5/24 -> c%20d 10.9.0.7/24");
+  expect(viewOf(annotation, spaced.ips, "c d")).toMatchObject({
+    ips: ["10.9.0.7/24"],
+    followed: { former: spaced, isOpen: true, isListed: false },
+  });
+  expect(viewOf(closedChange(spaced), ["10.9.0.7/24"], "c d").followed?.former).toEqual(spaced);
+});
+
 const former = { network: "blue", ips: ["10.0.0.5/24", "fd00::5/64"] };
 
 describe("what the claim has", () => {
@@ -38,6 +49,13 @@ describe("what the claim has", () => {
     [OPEN.replace("-> red", "-> green"), red.ips, red.ips, null, "about another network"],
     [OPEN.replace("blue", "red"), red.ips, red.ips, null, "from and to the same network"],
     ["blue", red.ips, red.ips, null, "no addresses"],
+    [
+      "%E0 10.0.0.5/24",
+      red.ips,
+      red.ips,
+      { former: { network: "%E0", ips: ["10.0.0.5/24"] }, isOpen: false, isListed: true },
+      "a name that nobody has encoded",
+    ],
     ["", red.ips, red.ips, null, "nothing"],
     [`${OPEN} and more`, red.ips, red.ips, null, "more than it has words for"],
     [OPEN.replace("->", "=>"), red.ips, red.ips, null, "without an arrow"],

@@ -1,7 +1,25 @@
+import { isoTime, parseTime } from "../platform/time.ts";
 import type { AllocationView } from "../store/records.ts";
 import { distinct, fullHolder, podName, shortHolder, usersOf } from "./holder.ts";
 import { formatAge } from "./human.ts";
 import type { Column } from "./table.ts";
+
+const stateColumn = {
+  header: "STATE",
+  colour: ({ state }: AllocationView) => (state === "Bound" ? null : ("grey" as const)),
+};
+
+/** `Bound`, `Cooling`, `Retained 29d`: for how long it is still reserved. */
+function shortState({ state, retainedUntil }: AllocationView, nowMs: number): string {
+  return retainedUntil === undefined
+    ? state
+    : `${state} ${formatAge(isoTime(nowMs), parseTime(retainedUntil))}`;
+}
+
+/** `Bound`, `Cooling`, `Retained until 2026-01-31T12:00:00.000Z`. */
+function fullState({ state, retainedUntil }: AllocationView): string {
+  return retainedUntil === undefined ? state : `${state} until ${retainedUntil}`;
+}
 
 /** The columns of one allocation in `list`, `show` and `who`. */
 export function allocationColumns(nowMs: number): Column<AllocationView>[] {
@@ -28,11 +46,8 @@ export function allocationColumns(nowMs: number): Column<AllocationView>[] {
       cell: ({ attachments }) => distinct(attachments.map(({ netns }) => netns)),
     },
     { header: "NODE", cell: ({ attachments }) => distinct(attachments.map(({ node }) => node)) },
-    {
-      header: "STATE",
-      cell: ({ state }) => state,
-      colour: ({ state }) => (state === "Cooling" ? "grey" : null),
-    },
+    { ...stateColumn, only: "table", cell: (one) => shortState(one, nowMs) },
+    { ...stateColumn, only: "wide", cell: fullState },
     { header: "AGE", only: "table", cell: ({ since }) => formatAge(since, nowMs) },
     { header: "SINCE", only: "wide", cell: ({ since }) => since },
   ];

@@ -31,6 +31,14 @@ export function rangeColumns(networks: readonly NetworkView[]): Column<RangeLine
     { header: "OWNER", only: "wide", cell: ({ network }) => ownerText(network) },
     { header: "SHARED WITH", only: "wide", cell: ({ network }) => network.sharedWith?.join(",") || "-" },
   ];
+  const isRetaining = networks.some(
+    ({ retainSeconds, ranges }) => retainSeconds > 0 || ranges.some(({ retained }) => retained !== "0"),
+  );
+  const retention: Column<RangeLine> = {
+    header: "RETENTION",
+    only: "wide",
+    cell: ({ network }) => `${network.retainSeconds} s`,
+  };
   const counted = (header: string, pick: (range: RangeView) => string): Column<RangeLine> => ({
     header,
     cell: ({ range }) => (range ? formatCount(pick(range)) : ""),
@@ -41,6 +49,7 @@ export function rangeColumns(networks: readonly NetworkView[]): Column<RangeLine
     { header: "GATEWAY", only: "wide", cell: ({ range }) => range?.gateways.join(",") ?? "" },
     counted("SIZE", ({ size }) => size),
     { header: "ALLOCATED", cell: ({ network, range }) => formatCount(range?.allocated ?? network.outside) },
+    ...(isRetaining ? [counted("RETAINED", ({ retained }) => retained)] : []),
     counted("COOLING", ({ cooling }) => cooling),
     { ...counted("FREE", ({ free }) => free), colour: ({ range }) => (range?.free === "0" ? "red" : null) },
     counted("EXCLUDED", ({ excluded }) => excluded),
@@ -58,6 +67,7 @@ export function rangeColumns(networks: readonly NetworkView[]): Column<RangeLine
       cell: ({ network }) => (network.allowPersistentIPs ? "yes" : "no"),
     },
     { header: "COOLDOWN", only: "wide", cell: ({ network }) => `${network.cooldownSeconds} s` },
+    ...(isRetaining ? [retention] : []),
     ...(inCluster ? owners : []),
     { header: "SOURCE", cell: ({ network }) => network.source },
   ];

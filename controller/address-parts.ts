@@ -48,6 +48,7 @@ export class AddressParts {
         podGoneReleaseSeconds: settings.podGoneReleaseSeconds,
         clusterGoneReleaseSeconds: settings.clusterGoneReleaseSeconds,
         coolingKeepSeconds: settings.coolingKeepSeconds,
+        wallMs: () => api.clock.wallMs(),
         definitionOf: (network) => definitions.definitionOf(network)?.definition ?? null,
       },
       onDone: (_object, verdict) => options.onCarriedOut(verdict),

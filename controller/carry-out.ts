@@ -2,6 +2,7 @@ import { decideFresh, type RememberedFacts } from "../claims/reasons/fresh-facts
 import { judge } from "../claims/reasons/relations.ts";
 import type { Rules, Verdict } from "../claims/reasons/verdict.ts";
 import { RefusalError } from "../ipam/refusals.ts";
+import { retainSeconds } from "../ipam/space/rest.ts";
 import { machinePaths } from "../kube/cluster-api.ts";
 import { ApiAway, type KubeApi } from "../kube/kube-api.ts";
 import { HOUSEKEEPING_DEADLINE_MS } from "../kube/object-client.ts";
@@ -44,9 +45,9 @@ export async function carryOut(
       new AllocationClient(api, "housekeeping"),
       { name, uid },
       // The allocation is read first: an attachment added after that changes its version.
-      ({ object }) =>
+      ({ object, serverMs }) =>
         object.metadata.resourceVersion === resourceVersion
-          ? changeFor(context, object, identityOf(seen.metadata, verdict))
+          ? changeFor(atServerTime(context, serverMs), object, identityOf(seen.metadata, verdict))
           : CHANGED,
       api.clock.monotonicMs() + CARRY_OUT_MS_MAX,
     );
@@ -82,10 +83,12 @@ async function changeFor(
         const problem = `IPAddress ${namespace}/${name} was written meanwhile`;
         return { kind: "leave", why: { kind: "failed", problem } };
       }
-      const holderEnded = fresh.why === "pod-completed" || (fresh.why === "claim-gone" && allEnded(object));
-      return fresh.kind === "release"
-        ? { kind: "cool", holderEnded }
-        : { kind: "leave", why: { kind: "done" } };
+      const holderEnded =
+        fresh.why === "retention-over" ||
+        fresh.why === "pod-completed" ||
+        (fresh.why === "claim-gone" && allEnded(object));
+      if (fresh.kind === "withdraw") return { kind: "leave", why: { kind: "done" } };
+      return retention(object, fresh, context.rules) ?? { kind: "cool", holderEnded };
     }
     case "repair":
       return { kind: "cool", since: object.status?.since, holderEnded: object.status?.holderEnded };
@@ -96,6 +99,18 @@ async function changeFor(
     default:
       return CHANGED;
   }
+}
+
+/** An ended retention is measured by the clock that began it. */
+function atServerTime(context: CarryOutContext, serverMs: number | null): CarryOutContext {
+  return serverMs === null ? context : { ...context, rules: { ...context.rules, wallMs: () => serverMs } };
+}
+
+/** What a claim had that has ended is retained for its name; null: it is released as everything else. */
+function retention({ spec }: IPAllocation, { why }: Verdict, rules: Rules): Change<never> | null {
+  const seconds = retainSeconds(rules.definitionOf(spec.network));
+  if (why !== "claim-gone" || spec.owner.kind !== "IPAMClaim" || seconds === 0) return null;
+  return { kind: "retain", seconds };
 }
 
 /** No machine is told of the address any more. */

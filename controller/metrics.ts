@@ -37,14 +37,15 @@ export class ControllerMetrics {
     });
     new Gauge({
       name: "holdfast_cluster_network_addresses",
-      help: "Addresses of a network by state: allocated, cooling, free, excluded",
+      help: "Addresses of a network by state: allocated, retained, cooling, free, excluded",
       labelNames: ["network", "state"],
       registers,
       collect() {
         this.reset();
         for (const [network, { counts }] of networks.status.counts) {
-          const { size, allocated, cooling, free } = counts;
-          const states = { allocated, cooling, free, excluded: size - allocated - cooling - free };
+          const { size, allocated, retained, cooling, free } = counts;
+          const excluded = size - allocated - retained - cooling - free;
+          const states = { allocated, retained, cooling, free, excluded };
           for (const [state, count] of Object.entries(states)) this.set({ network, state }, Number(count));
         }
       },

@@ -7,13 +7,14 @@ import type { CountingDefinition } from "../networks/definition-catalog.ts";
 import type { Clock } from "../platform/time.ts";
 import { fill } from "../store/network-space.ts";
 
-/** A network in its IPNetwork and the metrics. `size` is the sum of allocated, cooling, free and excluded. */
+/** A network in its IPNetwork and the metrics. `size` is the sum of allocated, retained, cooling, free and excluded. */
 export interface NetworkCounts {
   readonly subnets: string;
   /** `namespace/name` of the NAD, or `AddressPool namespace/name`. */
   readonly definedBy: string;
   readonly size: bigint;
   readonly allocated: bigint;
+  readonly retained: bigint;
   readonly cooling: bigint;
   readonly free: bigint;
   /** Allocated addresses of claims without attachments: of stopped VMs. */
@@ -32,13 +33,15 @@ export async function countNetwork(
   for (const { object, address } of allocations) {
     if (address === null) continue;
     const cooling = object.status?.state === "Cooling";
+    const retained = object.status?.state === "Retained";
     // Counted as cooling for as long as its object says so.
-    fill(pools, { address: parseAddress(address), cooling }, null, 0);
-    if (!cooling && object.spec.owner.kind === "IPAMClaim" && isUnattached(object)) idleCount += 1;
+    fill(pools, { address: parseAddress(address), cooling, retained }, null, 0);
+    if (object.status?.state === "Bound" && object.spec.owner.kind === "IPAMClaim" && isUnattached(object))
+      idleCount += 1;
     if (budget.isSpent) await budget.nextTurn();
   }
   const counts = pools.map((pool) => pool.counts());
-  const sum = (key: "size" | "allocated" | "cooling" | "free") =>
+  const sum = (key: "size" | "allocated" | "retained" | "cooling" | "free") =>
     counts.reduce((total, one) => total + one[key], 0n);
   return {
     subnets: definition.rangeSets
@@ -47,6 +50,7 @@ export async function countNetwork(
     definedBy: by,
     size: sum("size"),
     allocated: sum("allocated"),
+    retained: sum("retained"),
     cooling: sum("cooling"),
     free: sum("free"),
     idleCount,

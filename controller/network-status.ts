@@ -114,12 +114,13 @@ export class NetworkStatus {
 
 /** Decimal strings: the numbers of an IPv6 network fit no integer. */
 function summaryOf(counts: NetworkCounts): Record<string, string> {
-  const { subnets, definedBy, size, allocated, cooling, free } = counts;
+  const { subnets, definedBy, size, allocated, retained, cooling, free } = counts;
   return {
     subnets,
     definedBy,
     size: `${size}`,
     allocated: `${allocated}`,
+    retained: `${retained}`,
     cooling: `${cooling}`,
     free: `${free}`,
   };

@@ -36,8 +36,11 @@ interface WrongDefinitions {
 
 interface Counts {
   allocated: number;
+  retained: number;
   cooling: number;
 }
+
+const NONE: Readonly<Counts> = { allocated: 0, retained: 0, cooling: 0 };
 
 /**
  * IPNetworks that no NetworkAttachmentDefinition of their owner defines: they show how many addresses are left, and are
@@ -74,27 +77,29 @@ export class OrphanNetworks {
     const empty = new Map<string, number>();
     for (const object of orphans) {
       if (signal.aborted || idle() !== null) return;
-      const { allocated, cooling } = counts.get(object.spec?.network) ?? { allocated: 0, cooling: 0 };
+      const held = counts.get(object.spec?.network) ?? NONE;
       const { network } = object.spec ?? {};
       const isNeeded = named.has(network) || asked.has(network) || nodeDefinitionsOf(object).length > 0;
-      if (allocated + cooling > 0 || isNeeded || !mayGo(object) || mayBeDefined(object, wrong)) {
-        await this.#show(object, allocated, cooling);
+      const isHeld = held.allocated + held.retained + held.cooling > 0;
+      if (isHeld || isNeeded || !mayGo(object) || mayBeDefined(object, wrong)) {
+        await this.#show(object, held);
         continue;
       }
       const nowMs = api.clock.monotonicMs();
       const sinceMs = this.#emptyMs.get(object.metadata.uid) ?? nowMs;
       empty.set(object.metadata.uid, sinceMs);
       if (nowMs - sinceMs >= keepSeconds * 1_000) await this.#delete(object);
-      else await this.#show(object, 0, 0);
+      else await this.#show(object, NONE);
     }
     this.#emptyMs = empty;
   }
 
   /** The size would be that of a deleted definition. */
-  async #show(network: IPNetwork, allocated: number, cooling: number): Promise<void> {
+  async #show(network: IPNetwork, { allocated, retained, cooling }: Readonly<Counts>): Promise<void> {
     const { metadata, spec, status } = network;
     const wanted = {
       allocated: `${allocated}`,
+      retained: `${retained}`,
       cooling: `${cooling}`,
       ...Object.fromEntries(
         (["size", "free", "subnets", "definedBy"] as const).flatMap((key) =>
@@ -179,8 +184,9 @@ function poolNetwork(object: unknown): string | null {
 function countAll(allocations: Iterable<CachedAllocation>): Map<string, Counts> {
   const counts = new Map<string, Counts>();
   for (const { object } of allocations) {
-    const known = counts.get(object.spec?.network) ?? { allocated: 0, cooling: 0 };
+    const known = counts.get(object.spec?.network) ?? { ...NONE };
     if (object.status?.state === "Cooling") known.cooling += 1;
+    else if (object.status?.state === "Retained") known.retained += 1;
     else known.allocated += 1;
     counts.set(object.spec?.network, known);
   }

@@ -73,7 +73,7 @@ export class Metrics {
     });
     this.#addresses = new Gauge({
       name: "holdfast_network_addresses",
-      help: "Addresses of a network's subnet by state: allocated, cooling, free, excluded",
+      help: "Addresses of a network's subnet by state: allocated, retained, cooling, free, excluded",
       labelNames: ["network", "subnets", "state"],
       registers,
     });

@@ -11,7 +11,7 @@ const LABEL_CHARS_MAX = 200;
 /** No network can have this name. */
 export const OTHERS = "(others)";
 
-export const ADDRESS_STATES = ["allocated", "cooling", "free", "excluded"] as const;
+export const ADDRESS_STATES = ["allocated", "retained", "cooling", "free", "excluded"] as const;
 
 /** The counts of one range, or of all without series of their own, as labels and numbers. */
 interface RangeSeries {

@@ -78,6 +78,8 @@ export interface Holdings {
   readonly held: readonly HeldAddress[];
   /** An address that the claim publishes as its own, but that another owner holds. */
   readonly taken: { readonly address: Address; readonly holder: string } | null;
+  /** An address that a deleted claim of the same name still has; it is about to be retained for this one. */
+  readonly unreleased?: Address | undefined;
 }
 
 /** `undefined`: not read yet. The decision returns it, and is repeated when the fact is there (docs/decisions/0033). */

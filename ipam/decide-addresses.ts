@@ -246,13 +246,21 @@ export function slotOf(
     );
   }
   if (own.length === 0 && pool.isExhausted) {
-    return refuse("POOL_FULL", { subnets: describeRangeSet(rangeSet), network: question.definition.name });
+    return poolFull(pool, question.definition.name);
   }
   const startAt = question.seed === null ? undefined : pool.hashStart(question.seed);
   const candidates = pool.candidates(question.nowMs, startAt);
   const isRequested = false;
   if (own.length === 0) return { rangeSetIndex, candidates, moveCursor: question.seed === null, isRequested };
   return { rangeSetIndex, candidates: ownFirst(own, candidates), moveCursor: false, isRequested };
+}
+
+/** The refusal of a range set without a free address; it says how many of them are retained. */
+export function poolFull(pool: Pool, network: string): Refusal {
+  const { retained } = pool.counts();
+  const subnets = describeRangeSet(pool.rangeSet);
+  const held = retained === 0n ? "" : ` (${retained} retained for claims that were deleted)`;
+  return refuse("POOL_FULL", { subnets: `${subnets}${held}`, network });
 }
 
 function* ownFirst(own: readonly bigint[], others: Iterable<bigint>): Generator<bigint> {
@@ -274,7 +282,8 @@ function whyNotGiven(
     case "cooling":
       return mayReturn(address, state) ? null : refuse("ADDRESS_COOLING", { address, network });
     case "allocated":
-      if (mayReturn(address, state)) return null;
+    case "retained":
+      if (state === "allocated" && mayReturn(address, state)) return null;
       return refuse("ADDRESS_TAKEN", {
         address,
         network,

@@ -50,6 +50,7 @@ import { isBefore } from "./stamp.ts";
  *   a newer sandbox of the pod is attached         refuse   SUPERSEDED
  *   the bridge's own address has another owner     refuse   GATEWAY_HELD
  *   the owner's address has another owner          refuse   ADDRESS_TAKEN
+ *   a deleted claim of its name has an address     refuse   PREDECESSOR_HOLDS
  *   another container uses the claim               refuse   CLAIM_IN_USE
  *   the claim of the VM is on another network      as below, with what the claim has on this one (followNetwork)
  *   the owner has addresses                        reuse    (REQUEST_MISMATCH, ADDRESS_OUTSIDE, …), with what the network
@@ -178,8 +179,12 @@ function decideHoldings<A extends KnownAttachment, C extends KnownClaim>(
   }
   const holdings = view.holdings(attacher);
   if (holdings === undefined) return undefined;
-  const { held, taken } = holdings;
+  const { held, taken, unreleased } = holdings;
   if (taken !== null) return no(refuse("ADDRESS_TAKEN", { ...taken, network: ask.network }));
+  if (unreleased !== undefined)
+    return no(
+      refuse("PREDECESSOR_HOLDS", { claim: claimRefOf(ask), address: unreleased, network: ask.network }),
+    );
   const user = claim === null || claim.isClosed ? null : userInTheWay(view, attacher, claim, others);
   if (user === undefined) return undefined;
   if (user !== null) {

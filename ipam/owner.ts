@@ -114,6 +114,19 @@ export function succeeds(owner: Owner, former: Owner): boolean {
 }
 
 /**
+ * Whether what a claim had that has ended is reserved for this owner: for a claim of its name, whichever VM it is of
+ * (docs/decisions/0068).
+ */
+export function isRetainedFor(owner: Owner, former: Owner): boolean {
+  return (
+    owner.kind === "claim" &&
+    former.kind === "claim" &&
+    owner.namespace === former.namespace &&
+    owner.name === former.name
+  );
+}
+
+/**
  * What the search for an owner's first address begins at the hash of; null: it begins anywhere. A machine's is the same
  * for every object of its name, so that it meets its former address first.
  */
@@ -159,6 +172,11 @@ export function ownerWithoutClaim({
 /** The owner in one line, for operators: `claim default/vm1`, `pod shop/web-0 (net1)`, `container 3fa9… (eth0)`. */
 export function describeOwner(owner: Owner): string {
   return OWNER_KINDS[owner.kind].say.replace(/\{(\w+)\}/g, (_, name: keyof Owner) => owner[name] ?? "");
+}
+
+/** The holder of a retained address: `claim shop/vm1 (retained until 2026-11-26T13:00:00.000Z)`. */
+export function describeRetained(holder: string, until: string): string {
+  return `${holder} (retained until ${until})`;
 }
 
 /** Whether a kind of owner is a machine's: outside Holdfast's nodes, so that no guest of theirs is behind its address. */

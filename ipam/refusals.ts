@@ -155,6 +155,12 @@ export const REFUSALS = {
     say: "IPAMClaim {claim} is being deleted",
     hint: "only pods older than its deletion may use it; the kubelet tries again until it is gone",
   },
+  PREDECESSOR_HOLDS: {
+    cniCode: 11,
+    say: "IPAMClaim {claim} gets what its predecessor of the same name had, and {address} of network {network} is not released from that one yet",
+    hint: "the controller releases it once the deleted claim's containers have ended (holdfast who {address}); the kubelet tries again until then",
+    claimReason: "IPAddressConflict",
+  },
   CLAIM_OTHER_OWNER: {
     cniCode: 11,
     say: "IPAMClaim {claim} belongs to {owner}, not to the VM of pod {pod}",

@@ -22,6 +22,8 @@ export const NETWORK_FINALIZER = `${GROUP}/network`;
 
 export const LABEL_NETWORK = `${GROUP}/network`;
 export const LABEL_OWNER = `${GROUP}/owner-uid`;
+/** Of a claim's: the claim's `namespace/name`, in the form of a label. */
+export const LABEL_CLAIM = `${GROUP}/claim`;
 export const LABEL_STATE = `${GROUP}/state`;
 /** CIDR with the subnet's mask; an annotation because a label cannot hold ":" or "/". For lists of metadata only. */
 export const ANNOTATION_ADDRESS = `${GROUP}/address`;
@@ -91,8 +93,10 @@ export interface IPAllocation {
     readonly adopted?: boolean;
   };
   readonly status?: {
-    readonly state?: "Bound" | "Cooling";
+    readonly state?: "Bound" | "Retained" | "Cooling";
     readonly since?: string;
+    /** Retained: until when it is reserved for a claim of the owner's name, RFC 3339. */
+    readonly retainedUntil?: string;
     /** Cooling: the container that had it certainly runs no more, so a request for this very address need not wait. */
     readonly holderEnded?: boolean;
     readonly attachments?: Readonly<Record<string, AllocationAttachment>>;
@@ -132,6 +136,7 @@ export interface IPNetwork {
     readonly definedBy?: string;
     readonly size?: string;
     readonly allocated?: string;
+    readonly retained?: string;
     readonly cooling?: string;
     readonly free?: string;
     readonly importedFrom?: readonly ImportSource[];

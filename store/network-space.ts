@@ -9,10 +9,11 @@ import { type CooldownDefinition, cooldownEndMs } from "../ipam/space/rest.ts";
  */
 const DEFINITIONS_KEPT_MAX = 16;
 
-/** One allocated or cooling address, as read from the store. */
+/** One allocated, retained or cooling address, as read from the store. */
 export interface StoredAddress {
   readonly address: Address;
   readonly cooling: boolean;
+  readonly retained?: boolean;
   /** Since when it is known to cool down, ms of the monotonic clock; absent: since now. */
   readonly restingSinceMs?: number;
 }
@@ -30,7 +31,7 @@ export class NetworkSpace {
   appliedBy: string | null = null;
   /** A bridge of this network has the gateway's address: from then on every definition of it has a gateway. */
   bridgeIsGateway = false;
-  /** Bound addresses of the network, inside its present ranges or not. */
+  /** Bound and Retained addresses of the network, inside its present ranges or not. */
   boundCount = 0;
   readonly #stored: () => Iterable<StoredAddress>;
   readonly #startSeed: string | undefined;
@@ -107,6 +108,16 @@ export class NetworkSpace {
     };
   }
 
+  /** Marks an allocated address as retained. */
+  retain(address: Address): () => void {
+    return this.#inEveryPool(address, (pool) => pool.retain(address.value));
+  }
+
+  /** Marks a retained address as allocated. */
+  endRetention(address: Address): () => void {
+    return this.#inEveryPool(address, (pool) => pool.allocate(address.value, { moveCursor: false }));
+  }
+
   /** Ends the cool-down of an address at once. */
   endRest(address: Address): () => void {
     return this.#inEveryPool(address, (pool) => pool.endRest(address.value));
@@ -147,6 +158,7 @@ export function fill(
     if (pool.rangeSet.family !== family || !pool.subnetOf(value)) continue;
     // A seeded search must not start behind the addresses of other nodes.
     pool.allocate(value, { moveCursor });
+    if (stored.retained) pool.retain(value);
     if (stored.cooling) pool.release(value, cooldownEndMs(definition, stored.restingSinceMs ?? nowMs), nowMs);
   }
 }

@@ -50,15 +50,23 @@ export function isLearnt({ netns, stamp }: Pick<Attachment, "netns" | "stamp">):
 /** The fields of an attachment that identify the user of an address. */
 export type AddressUser = Pick<Attachment, "network" | "containerId" | "owner" | "pod">;
 
+/**
+ * Bound: somebody holds the address. Retained: its claim has ended, and it is reserved for a claim of that name until
+ * `retainedUntil`. Cooling: released, and not given to others yet.
+ */
+export type AllocationState = "Bound" | "Retained" | "Cooling";
+
 /** One address in `GET /v1/allocations`. */
 export interface AllocationView {
   readonly network: string;
   /** CIDR with the subnet's mask. */
   readonly address: string;
-  readonly state: "Bound" | "Cooling";
+  readonly state: AllocationState;
   readonly owner: Owner;
   readonly vm: { readonly name: string; readonly uid: string } | null;
   readonly since: string;
+  /** Of a Retained address: until when it is reserved for a claim of its owner's name, RFC 3339. */
+  readonly retainedUntil?: string;
   readonly attachments: readonly AttachmentView[];
 }
 
@@ -93,6 +101,7 @@ export interface NetworkView {
   readonly source: string;
   readonly allowPersistentIPs: boolean;
   readonly cooldownSeconds: number;
+  readonly retainSeconds: number;
   readonly attachments: number;
   /**
    * In Kubernetes: the namespace that the network belongs to, "" for the nodes' administrators; absent: it has no owner
@@ -111,14 +120,15 @@ export interface NetworkView {
 }
 
 /**
- * Counts of one range set, as decimal strings: an IPv6 subnet does not fit a JSON number. free + allocated + cooling +
- * excluded = size.
+ * Counts of one range set, as decimal strings: an IPv6 subnet does not fit a JSON number. free + allocated + retained +
+ * cooling + excluded = size.
  */
 export interface RangeView {
   readonly subnets: readonly string[];
   readonly gateways: readonly string[];
   readonly size: string;
   readonly allocated: string;
+  readonly retained: string;
   readonly cooling: string;
   readonly free: string;
   readonly excluded: string;

@@ -27,15 +27,15 @@ export function checkCounts({ networks }: ClusterSnapshot, views: readonly Clust
     }
   }
   for (const { metadata, spec, status } of networks.values()) {
-    const { size, allocated, cooling, free } = status ?? {};
-    const counts = [allocated, cooling, free].map((text) => numberOf(text));
+    const { size, allocated, retained = "0", cooling, free } = status ?? {};
+    const counts = [allocated, retained, cooling, free].map((text) => numberOf(text));
     const all = numberOf(size);
     if (all === null || counts.includes(null)) continue;
     const sum = (counts as bigint[]).reduce((total, one) => total + one, 0n);
     if (sum <= all) continue;
     findings.push({
       invariant: "I5",
-      message: `IPNetwork ${metadata.name} counts ${sum} addresses of network ${spec?.network} as allocated, cooling or free, of ${all}`,
+      message: `IPNetwork ${metadata.name} counts ${sum} addresses of network ${spec?.network} as allocated, retained, cooling or free, of ${all}`,
       hint: "the controller writes these counts; see whether it runs, and who else writes them",
     });
   }
@@ -80,8 +80,11 @@ export function checkImports(snapshot: ClusterSnapshot, grace: Grace): Finding[]
   });
 }
 
-function addsUp({ size, allocated, cooling, free, excluded }: RangeView): boolean {
-  return BigInt(free) + BigInt(allocated) + BigInt(cooling) + BigInt(excluded) === BigInt(size);
+function addsUp({ size, allocated, retained, cooling, free, excluded }: RangeView): boolean {
+  return (
+    [allocated, retained, cooling, free, excluded].reduce((sum, one) => sum + BigInt(one), 0n) ===
+    BigInt(size)
+  );
 }
 
 /** null: absent, or not a number. */

@@ -21,6 +21,7 @@ const WHY: Readonly<Record<Extract<Verdict, { kind: "release" | "repair" | "repo
   "claim-does-not-use": "which has another address",
   "cluster-gone": "which is gone, and so is its cluster",
   "preallocation-gone": "for which no AddressPool keeps it any more",
+  "retention-over": "for which it was retained long enough",
   "cooling-with-finalizer":
     "which has let go of it; it rests, but cannot be deleted: our finalizer is still on it",
   "owner-incomplete": "of which name or namespace is missing: nobody can tell whether it lives",
@@ -45,6 +46,7 @@ export function checkReasons(snapshot: ClusterSnapshot, grace: Grace): Finding[]
     podGoneReleaseSeconds: 0,
     clusterGoneReleaseSeconds: 0,
     coolingKeepSeconds: 0,
+    wallMs: () => grace.nowMs,
     definitionOf: (network) => catalog.definitionOf(network)?.definition ?? null,
   };
   const findings: Finding[] = [];
@@ -54,7 +56,8 @@ export function checkReasons(snapshot: ClusterSnapshot, grace: Grace): Finding[]
     const verdict = judge(one, facts, rules);
     kept.note(object, verdict, (cluster) => machines?.clusters.items.has(cluster) === true);
     const finding = findingOf(object, verdict);
-    if (finding !== null && grace.isOver(object.status?.since)) findings.push(finding);
+    const { since, retainedUntil } = object.status ?? {};
+    if (finding !== null && grace.isOver(retainedUntil ?? since)) findings.push(finding);
   }
   return [...findings, ...kept.findings, ...stuckClaims(snapshot, facts, grace)];
 }

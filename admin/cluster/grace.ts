@@ -11,6 +11,11 @@ export class Grace {
     this.#seconds = seconds;
   }
 
+  /** The wall clock, ms since the epoch. */
+  get nowMs(): number {
+    return this.#nowMs;
+  }
+
   /**
    * Since a time (RFC 3339). An unreadable one is long ago, and so is one further ahead than the grace: it is of a node whose clock
    * was wrong, and waiting for it could hide a finding for years.

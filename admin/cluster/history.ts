@@ -24,6 +24,8 @@ function periodsOf(object: IPAllocation): PastPeriod[] {
   const { network, address, owner, state, since, attachments } = viewOf(object);
   const held = { network, address, owner, containerID: null, interface: null, pod: null };
   if (state === "Cooling") return [{ ...held, node: "", from: null, until: since, endedBy: "released" }];
+  if (state === "Retained")
+    return [{ ...held, node: "", from: null, until: since, endedBy: "claim deleted" }];
   const uses = attachments.map(({ containerID, interface: name, pod, node, since: from }) => ({
     ...{ network, address, owner, containerID, interface: name, pod, node },
     ...{ from, until: null, endedBy: null },

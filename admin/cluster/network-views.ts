@@ -26,7 +26,7 @@ export function clusterNetworks(
     const { network } = object.spec;
     const known = members.get(network);
     if (known !== undefined) known.push(object);
-    else if (object.status?.state === "Bound") members.set(network, [object]);
+    else if (object.status?.state !== "Cooling") members.set(network, [object]);
   }
   return [...members.keys()].sort().map((network) => {
     const view = countedView(network, catalog.definitionOf(network), members.get(network) ?? [], nowMs);
@@ -61,7 +61,8 @@ function countedView(
     const sinceMs = parseTime(object.status?.since ?? "");
     // As allocators count: an address whose cool-down is over is free, though its object still exists.
     const restingSinceMs = Number.isNaN(sinceMs) ? nowMs : sinceMs;
-    fill(pools, { address: addressOf(object), cooling, restingSinceMs }, definition, nowMs);
+    const retained = object.status?.state === "Retained";
+    fill(pools, { address: addressOf(object), cooling, retained, restingSinceMs }, definition, nowMs);
     if (cooling) continue;
     bound += 1;
     for (const key of Object.keys(object.status?.attachments ?? {})) attachments.add(key);

@@ -27,6 +27,7 @@ const GONE_ONE_OF = 10;
 const CLUSTER = "c";
 const RULES = {
   ...{ graceSeconds: 3_600, podGoneReleaseSeconds: 0, clusterGoneReleaseSeconds: 0, coolingKeepSeconds: 600 },
+  wallMs: () => 0,
   definitionOf: () => null,
 };
 

@@ -17,6 +17,7 @@ import {
   type IPAllocation,
 } from "../../kube/objects.ts";
 import { isStaticUid } from "../../kube/views/pod-view.ts";
+import { parseTime } from "../../platform/time.ts";
 import { type ClaimFact, type Facts, isPod, type NamingPod, type PodFact, UNKNOWN } from "./facts.ts";
 import { isStillTold, judgeMachines } from "./machines.ts";
 import { type JudgedAllocation, type Rules, UNKNOWN_KEPT, type Verdict } from "./verdict.ts";
@@ -44,6 +45,7 @@ import { type JudgedAllocation, type Rules, UNKNOWN_KEPT, type Verdict } from ".
  *                                                  namespace
  *                                                  pod gone, node exists          keep    container-may-run *
  *                                                  all ended                      release claim-gone
+ *                       (Retained then, for the network's retainSeconds, else Cooling)
  *   Bound    Pod        living (also terminating)  any                            keep    pod-alive
  *   Bound    Pod        ended                      any                            release pod-completed
  *   Bound    Pod        living                     none attached, no node         record  node-not-recorded
@@ -62,6 +64,8 @@ import { type JudgedAllocation, type Rules, UNKNOWN_KEPT, type Verdict } from ".
  *                                                  none attached                  report  container-without-attachment
  *   Bound    of a machine (machines.ts has its table)
  *   Bound    incomplete (no name or namespace)     any                            report  owner-incomplete
+ *   Retained any        until its time             any                            keep    retained
+ *                       its time is over           any                            release retention-over
  *   Cooling  any        any                        our finalizer is still on it   repair  cooling-with-finalizer
  *            machine    its IPAddress is there     (machines.ts)                  withdraw cooling-still-told
  *                                                  rested long enough             delete  cooling-expired
@@ -88,6 +92,7 @@ export function judge(
 ): Verdict {
   if (address === null) return { kind: "report", why: "unsound" };
   if (allocation.status?.state === "Cooling") return judgeCooling(allocation, address, facts, rules);
+  if (allocation.status?.state === "Retained") return judgeRetained(allocation, rules);
   const { owner } = allocation.spec;
   const kind = knownKindOf(owner.kind);
   if (kind === undefined) return { kind: "report", why: "unsound" };
@@ -110,6 +115,12 @@ function judgeCooling(allocation: IPAllocation, address: string, facts: Facts, r
   if (metadata.deletionTimestamp !== undefined) return { kind: "keep", why: "being-deleted" };
   const afterSeconds = cooldownSeconds(rules.definitionOf(spec.network)) + rules.coolingKeepSeconds;
   return { kind: "delete", why: "cooling-expired", afterSeconds };
+}
+
+/** Whoever has the claim's name meanwhile takes it over in an ADD. A time that cannot be read is over. */
+function judgeRetained({ status }: IPAllocation, rules: Rules): Verdict {
+  if (rules.wallMs() < parseTime(status?.retainedUntil ?? "")) return { kind: "keep", why: "retained" };
+  return { kind: "release", why: "retention-over", afterSeconds: rules.graceSeconds };
 }
 
 function judgeClaims(allocation: IPAllocation, address: string, facts: Facts, rules: Rules): Verdict {

@@ -11,6 +11,8 @@ export interface Rules {
   readonly clusterGoneReleaseSeconds: number;
   /** How long a Cooling object is kept after its cool-down, so that its history can be read. */
   readonly coolingKeepSeconds: number;
+  /** The wall clock, ms, that ends a retention: it may last for weeks, longer than any controller runs. */
+  wallMs(): number;
   /** What a network is, for its cool-down; null: nothing defines it. */
   definitionOf(network: string): CooldownDefinition;
 }
@@ -28,6 +30,7 @@ type KeepWhy =
   | "claim-moved"
   | "cluster-gone"
   | "preallocated"
+  | "retained"
   | "being-deleted"
   | "unknown";
 type ReleaseWhy =
@@ -38,7 +41,8 @@ type ReleaseWhy =
   | "node-gone"
   | "claim-does-not-use"
   | "cluster-gone"
-  | "preallocation-gone";
+  | "preallocation-gone"
+  | "retention-over";
 type ReportWhy = "unsound" | "owner-incomplete" | "container-without-attachment";
 
 /** The verdict about an allocation. `afterSeconds`: it must have been observed unchanged for so long. */

@@ -63,6 +63,7 @@ function factsOf(network: NetworkWithClaims, holders: number): string {
   if (network.source !== "none") {
     facts.push(["Persistent IPs", network.allowPersistentIPs ? "allowed" : "not allowed"]);
     facts.push(["Cool-down", `${network.cooldownSeconds} s`]);
+    if (network.retainSeconds > 0) facts.push(["Retention", `${network.retainSeconds} s`]);
     if (network.imported !== undefined)
       facts.push(["Imported", network.imported ? "yes" : "not yet: no address is given"]);
   }
@@ -80,8 +81,10 @@ function factsOf(network: NetworkWithClaims, holders: number): string {
   return `${facts.map(([label, text]) => `${`${label}:`.padEnd(widest + 2)} ${printable(text)}\n`).join("")}\n`;
 }
 
-function rangeText({ subnets, gateways, size, allocated, cooling, free, excluded }: RangeView): string {
+function rangeText(range: RangeView): string {
+  const { subnets, gateways, size, allocated, retained, cooling, free, excluded } = range;
   const gateway = gateways.length === 0 ? "" : `, gateway ${gateways.join(", ")}`;
   const [all, held, resting, left, out] = [size, allocated, cooling, free, excluded].map(formatCount);
-  return `${subnets.join(", ")}${gateway}: ${held} allocated + ${resting} cooling + ${left} free + ${out} excluded = ${all}`;
+  const kept = retained === "0" ? "" : ` + ${formatCount(retained)} retained`;
+  return `${subnets.join(", ")}${gateway}: ${held} allocated${kept} + ${resting} cooling + ${left} free + ${out} excluded = ${all}`;
 }

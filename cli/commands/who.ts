@@ -23,7 +23,7 @@ const SUBJECTS = ["pod", "vm", "container"] as const;
 
 type Options = { readonly network?: string } & { readonly [Subject in (typeof SUBJECTS)[number]]?: string };
 
-/** `holdfast who ADDRESS`: who holds an address now, in every network that has it. Exit 1 when it is free. */
+/** `holdfast who ADDRESS`: who holds an address now, in every network that has it. Exit 1 when it is free or cools down. */
 export function addWho(program: Command, clock: Clock): void {
   withOutput(program.command("who"))
     .description("who holds an address now, and where it is used")
@@ -74,7 +74,7 @@ async function whoHolds(
     ...(identities.length === 0 ? {} : { identities }),
     ...(owners.length === 0 ? {} : { owners }),
   };
-  if (items.some(({ state }) => state === "Bound")) {
+  if (items.some(({ state }) => state !== "Cooling")) {
     await printList(format, { items, columns: allocationColumns(clock.wallMs()), empty: "", document });
     if (format === "table" || format === "wide") for (const one of owners) print(`${chainText(one)}\n`);
     if (format !== "wide" || identities.length === 0) return;

@@ -131,8 +131,7 @@ export class MachineLedger {
     const { network, owner } = object.spec;
     this.#index.put(object);
     const { address } = owned(object);
-    const isCooling = object.status?.state === "Cooling";
-    this.#hint.note(network, address, owner.uid, isCooling, object.metadata.resourceVersion);
+    this.#hint.note(network, address, owner.uid, object.status?.state, object.metadata.resourceVersion);
   }
 
   #holdings(): Holdings {

@@ -14,6 +14,7 @@ export const TOP_LEVEL_KEYS = [
   "gateway",
   "allowPersistentIPs",
   "cooldownSeconds",
+  "retainSeconds",
   "statusWhenFull",
 ] as const;
 
@@ -28,6 +29,7 @@ export const IPAM_KEYS = [
   "reservedSubnets",
   "gateway",
   "cooldownSeconds",
+  "retainSeconds",
   "statusWhenFull",
   "routes",
   "dns",

@@ -27,6 +27,8 @@ export interface NetworkDefinition {
   readonly dataDir?: string;
   /** How long a released address cools down before it is allocated again. */
   readonly cooldownSeconds: number;
+  /** How long the addresses of a claim that has ended stay reserved for a claim of its name; 0: not at all. */
+  readonly retainSeconds: number;
   readonly allowPersistentIPs: boolean;
   /** Whether STATUS fails while a range set has no free address. */
   readonly statusWhenFull: "ok" | "fail";

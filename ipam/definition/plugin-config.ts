@@ -28,6 +28,8 @@ import { type BuiltRangeSets, buildRangeSets } from "./subnet-ranges.ts";
 
 /** Longest cool-down, one week: for longer, use a reservation. */
 const COOLDOWN_SECONDS_MAX = 604_800;
+/** 30 days, longer than a VM that is restored or created again is missing; who wants an address longer keeps its claim. */
+const RETAIN_SECONDS_MAX = 2_592_000;
 /** Longest network name, characters: what a Kubernetes object name can hold. */
 const NETWORK_NAME_CHARS_MAX = 253;
 
@@ -54,6 +56,7 @@ export function parsePluginConfig(conf: unknown): NetworkDefinition {
     cooldownSeconds: readOr(pick("cooldownSeconds"), COOLDOWN_SECONDS_DEFAULT, (found) =>
       readWhole(found, 0, COOLDOWN_SECONDS_MAX),
     ),
+    retainSeconds: readOr(pick("retainSeconds"), 0, (found) => readWhole(found, 0, RETAIN_SECONDS_MAX)),
     allowPersistentIPs: readOr(pick("allowPersistentIPs"), false, readBoolean),
     statusWhenFull: readOr(pick("statusWhenFull"), "ok" as const, readStatusWhenFull),
   };
@@ -176,6 +179,7 @@ function fingerprintOf(means: Omit<NetworkDefinition, "fingerprint" | "notes">):
     dns,
     resolvConf,
     plain.cooldownSeconds,
+    plain.retainSeconds,
     plain.allowPersistentIPs,
     plain.statusWhenFull,
     metadata && [metadata.tokens],

@@ -21,12 +21,14 @@ import type { RangeSet, SubnetDefinition } from "./range-set.ts";
  */
 export type Undo = () => void;
 
-export type AddressState = "free" | "allocated" | "cooling" | "excluded" | "outside";
+export type AddressState = "free" | "allocated" | "retained" | "cooling" | "excluded" | "outside";
 
-/** How the addresses of a range set are used: `free + allocated + cooling + excluded = size`, always. */
+/** How the addresses of a range set are used: `free + allocated + retained + cooling + excluded = size`, always. */
 export interface PoolCounts {
   readonly size: bigint;
   readonly allocated: bigint;
+  /** Reserved for a claim of the name that had them. */
+  readonly retained: bigint;
   readonly cooling: bigint;
   /** Can be allocated automatically. */
   readonly free: bigint;
@@ -53,6 +55,8 @@ export class Pool {
   #coolingAutomaticCount = 0;
   /** Allocated addresses of the set that are not allocated automatically. */
   readonly #special = new Set<bigint>();
+  /** Addresses that are retained; for everything else here they are allocated. */
+  readonly #retained = new Set<bigint>();
   /** Allocated addresses that are not in the set. */
   readonly #outside = new Set<bigint>();
   /** Where the next search begins. */
@@ -105,7 +109,7 @@ export class Pool {
 
   /**
    * Marks an address as allocated, whatever it was: free, cooling, reserved, excluded, or outside (then it is only
-   * counted). Does nothing when it is already allocated. The cursor moves behind an automatically allocated address,
+   * counted). One that is retained is so no more. Does nothing when it is already allocated. The cursor moves behind an automatically allocated address,
    * unless `moveCursor` is false.
    */
   allocate(value: bigint, { moveCursor = true }: { readonly moveCursor?: boolean } = {}): Undo {
@@ -120,14 +124,22 @@ export class Pool {
     };
   }
 
+  /** Marks an allocated address as retained. Does nothing when it is not allocated, or outside the set. */
+  retain(value: bigint): Undo {
+    if (this.#outside.has(value) || this.stateOf(value) !== "allocated") return NOTHING;
+    this.#retained.add(value);
+    return () => this.#retained.delete(value);
+  }
+
   /**
-   * Marks an allocated address as cooling, or as free when its cool-down is already over; one outside the set is
+   * Marks an allocated or retained address as cooling, or as free when its cool-down is already over; one outside the set is
    * forgotten. Does nothing when it is not allocated.
    */
   release(value: bigint, restUntilMs: number, nowMs: number): Undo {
     if (this.#outside.delete(value)) return () => this.#outside.add(value);
     const special = this.#special.delete(value);
     if (!special && !this.#isAllocatedAutomatic(value)) return NOTHING;
+    const retained = this.#retained.delete(value);
     const resting = restUntilMs > nowMs ? this.#cooling.add(value, restUntilMs) : null;
     if (resting !== null && !special) this.#coolingAutomaticCount++;
     if (resting === null && !special) this.#free.give(value);
@@ -135,6 +147,7 @@ export class Pool {
       if (resting !== null && this.#cooling.get(value) === resting) this.#leaveCooling(resting);
       else if (!special) this.#free.take(value);
       if (special) this.#special.add(value);
+      if (retained) this.#retained.add(value);
     };
   }
 
@@ -164,6 +177,7 @@ export class Pool {
    */
   stateOf(value: bigint, nowMs: number = Number.NEGATIVE_INFINITY): AddressState {
     if (this.#free.has(value)) return "free";
+    if (this.#retained.has(value)) return "retained";
     const resting = this.#cooling.get(value);
     if (resting !== null && resting.restUntilMs > nowMs) return "cooling";
     if (resting === null && (this.#special.has(value) || this.#outside.has(value))) return "allocated";
@@ -179,9 +193,11 @@ export class Pool {
     const coolingSpecial = BigInt(this.#cooling.size) - coolingAutomatic;
     const special = BigInt(this.#special.size);
     const free = this.#free.count;
+    const retained = BigInt(this.#retained.size);
     return {
       size,
-      allocated: automatic.size - free - coolingAutomatic + special,
+      allocated: automatic.size - free - coolingAutomatic + special - retained,
+      retained,
       cooling: coolingAutomatic + coolingSpecial,
       free,
       excluded: size - automatic.size - special - coolingSpecial,
@@ -203,6 +219,7 @@ export class Pool {
   /** null when it is already allocated. */
   #take(value: bigint): Undo | null {
     if (this.#free.take(value)) return () => this.#free.give(value);
+    if (this.#retained.delete(value)) return () => this.#retained.add(value);
     const automatic = this.rangeSet.automatic.contains(value);
     const resting = this.#cooling.get(value);
     if (resting !== null) {

@@ -1,5 +1,5 @@
 /*
- * How long a released address cools down before another owner may have it. The only place where that is decided:
+ * How long a released address is retained and cools down before another owner may have it. The only place where that is decided:
  * allocators, the controller, `holdfast check` and every view ask here.
  */
 
@@ -7,11 +7,19 @@
 export const COOLDOWN_SECONDS_DEFAULT = 60;
 
 /** What decides: a network's definition; null where it has none, or none that can be read. */
-export type CooldownDefinition = { readonly cooldownSeconds: number } | null;
+export type CooldownDefinition = {
+  readonly cooldownSeconds: number;
+  readonly retainSeconds?: number;
+} | null;
 
 /** A network without a definition has the default: peers may still remember its addresses. */
 export function cooldownSeconds(definition: CooldownDefinition): number {
   return definition?.cooldownSeconds ?? COOLDOWN_SECONDS_DEFAULT;
+}
+
+/** How long what a claim had stays reserved for a claim of its name after its end, seconds; 0: not at all. */
+export function retainSeconds(definition: CooldownDefinition): number {
+  return definition?.retainSeconds ?? 0;
 }
 
 /** When the cool-down of an address that was released at `sinceMs` ends, on the same clock. */

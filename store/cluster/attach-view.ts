@@ -15,10 +15,11 @@ import { poolOf } from "../network-space.ts";
 import type { NodeContext } from "../node-context.ts";
 import type { AllocationReading } from "./allocations/allocation-client.ts";
 import { sameAllocationOwner } from "./allocations/allocation-object.ts";
-import { describeHolder, toAllocationOwner } from "./allocations/owners.ts";
+import { describeHolder, describeHolding, isReservedFor, toAllocationOwner } from "./allocations/owners.ts";
 import type { AttachParts, ClusterAttacher } from "./parts/attach-parts.ts";
 import type { ClaimReading } from "./parts/claim-access.ts";
 import { findOwn } from "./parts/find-own.ts";
+import { findRetained } from "./parts/find-retained.ts";
 
 /**
  * The view of an ADD in a cluster: this node's journal as it is now, and what the decision has requested from the API,
@@ -222,14 +223,13 @@ export class ClusterView implements AttachView<JournalAttachment, ClaimReading> 
       addresses.map(({ address }) => this.#parts.client.read(this.ask.network, address, this.#deadlineMs)),
     );
     const held: HeldAddress[] = [];
+    const holder = toAllocationOwner(owner);
     for (const [index, one] of addresses.entries()) {
       const reading = readings[index] ?? null;
       this.renew(one.address, reading);
       const object = reading?.object;
-      if (object && !sameAllocationOwner(object.spec.owner, toAllocationOwner(owner))) {
-        const holder = describeHolder(object.spec.owner);
-        return { held: [], taken: { address: one.address, holder } };
-      }
+      if (object && !sameAllocationOwner(object.spec.owner, holder) && !isReservedFor(object, holder))
+        return { held: [], taken: { address: one.address, holder: describeHolding(object) } };
       // A listed address without an allocation was filled in from outside, as one marked as adopted was.
       held.push({ ...one, state: "bound", adopted: object === undefined || object.spec.adopted === true });
     }
@@ -246,7 +246,8 @@ export class ClusterView implements AttachView<JournalAttachment, ClaimReading> 
     this.#epoch = continuity.epoch;
     const { held, readings } = await findOwn(this.#parts, this.ask, attacher, this.#deadlineMs);
     for (const { address, reading } of readings) this.renew(address, reading);
-    return { held, taken: null };
+    const retained = await findRetained(this.#parts, this.ask, attacher, this.#deadlineMs);
+    return { held: [...held, ...retained.held], taken: null, unreleased: retained.unreleased };
   }
 }
 

@@ -77,7 +77,7 @@ async function joinOne(
   });
   if (outcome.kind === "left") throw new RefusalError(outcome.why);
   if (outcome.kind !== "held") throw tooManyWriters(network, address);
-  hint.note(network, address, attacher.owner.uid, false, outcome.object.metadata.resourceVersion);
+  hint.note(network, address, attacher.owner.uid, "Bound", outcome.object.metadata.resourceVersion);
 }
 
 /** The faster writer may have attached another pod, and it is in the journal also where a restored etcd has lost that. */

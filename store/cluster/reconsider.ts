@@ -4,7 +4,7 @@ import { ApiAway } from "../../kube/kube-api.ts";
 import { type Clock, parseTime, within } from "../../platform/time.ts";
 import type { AttachWant } from "../allocations.ts";
 import { mayReturn } from "./allocations/allocation-object.ts";
-import { describeHolder } from "./allocations/owners.ts";
+import { describeHolding } from "./allocations/owners.ts";
 import type { AttachParts } from "./parts/attach-parts.ts";
 import type { SlotsOutcome } from "./reserve.ts";
 
@@ -37,14 +37,14 @@ export async function reconsider(
   }
   const { spec, status, metadata } = reading.object;
   const cooling = status?.state === "Cooling";
-  hint.note(want.network, address, spec.owner.uid, cooling, metadata.resourceVersion);
+  hint.note(want.network, address, spec.owner.uid, status?.state, metadata.resourceVersion);
   const restedMs = (reading.serverMs ?? Number.NEGATIVE_INFINITY) - parseTime(status?.since ?? "");
   if (cooling && (hasCooledDown(want.definition, restedMs) || mayReturn(reading.object, { namespace }))) {
     hint.space(want.network).endRest(address);
     return "again";
   }
   if (cooling) return { kind: "refused", refusal, reserved: [] };
-  const holder = describeHolder(spec.owner);
+  const holder = describeHolding(reading.object);
   const taken = refuse("ADDRESS_TAKEN", { address, network: want.network, holder });
   return { kind: "refused", refusal: taken, reserved: [] };
 }

@@ -40,6 +40,7 @@ export async function releaseInKubernetes(
     async ({ object }) => {
       // For every allocator its cool-down is over then.
       if (object.status?.state === "Cooling") return { kind: "cool", since: isoTime(0) };
+      if (object.status?.state === "Retained") return { kind: "cool", holderEnded: true };
       const holders = await whoNeeds(object, force, asking);
       if (holders === null) {
         const { api, deadlineMs } = asking;

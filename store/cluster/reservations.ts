@@ -11,7 +11,7 @@ import type { OwnerReleaseOutcome, Reservations, ReserveOutcome, ReserveWant } f
 import { sameAllocationOwner } from "./allocations/allocation-object.ts";
 import { type GivenBack, giveBack } from "./allocations/give-back.ts";
 import { tooManyWriters } from "./allocations/hold.ts";
-import { describeHolder, succeedsHolder, toAllocationOwner } from "./allocations/owners.ts";
+import { describeHolding, succeedsHolder, toAllocationOwner } from "./allocations/owners.ts";
 import type { AttachParts } from "./parts/attach-parts.ts";
 import type { ClaimAccess } from "./parts/claim-access.ts";
 import { type Holdings, type OwnedAllocation, readOwned } from "./parts/holdings.ts";
@@ -149,7 +149,7 @@ async function whyTaken(
     const object = (await client.read(network, address, deadlineMs))?.object;
     if (object?.status?.state === "Cooling") return refuse("ADDRESS_COOLING", { address, network });
     if (object !== undefined && !sameAllocationOwner(object.spec.owner, holder))
-      return refuse("ADDRESS_TAKEN", { address, network, holder: describeHolder(object.spec.owner) });
+      return refuse("ADDRESS_TAKEN", { address, network, holder: describeHolding(object) });
   }
   return null;
 }
@@ -170,9 +170,10 @@ async function areStillOwn(
       return false;
     }
     holdings.learned(object);
-    const isBound = object.status?.state === "Bound";
+    const state = object.status?.state;
+    const isBound = state === "Bound";
     if (!isBound || !sameAllocationOwner(object.spec.owner, toAllocationOwner(owner))) {
-      hint.note(network, address, object.spec.owner.uid, !isBound, object.metadata.resourceVersion);
+      hint.note(network, address, object.spec.owner.uid, state, object.metadata.resourceVersion);
       return false;
     }
   }
@@ -205,7 +206,7 @@ async function decide(
     held: own.map(({ address, prefixLength, object }) => ({
       address,
       prefixLength,
-      state: object.status?.state === "Cooling" ? "cooling" : "bound",
+      state: object.status?.state === "Bound" ? "bound" : "cooling",
       adopted: object.spec.adopted === true,
       former: succeedsHolder(holder, object.spec.owner),
     })),
@@ -259,7 +260,7 @@ async function rest(
   );
   if (outcome.kind === "changed") throw tooManyWriters(network, address);
   if (outcome.kind === "done") {
-    hint.note(network, address, owner.uid, true, outcome.object.metadata.resourceVersion);
+    hint.note(network, address, owner.uid, "Cooling", outcome.object.metadata.resourceVersion);
     holdings.learned(outcome.object);
   }
   return outcome;

@@ -1,10 +1,9 @@
-import type { Slot } from "../../ipam/decide-addresses.ts";
+import { poolFull, type Slot } from "../../ipam/decide-addresses.ts";
 import type { NetworkDefinition } from "../../ipam/definition/network-definition.ts";
-import { type Refusal, RefusalError, refuse } from "../../ipam/refusals.ts";
+import { type Refusal, RefusalError } from "../../ipam/refusals.ts";
 import type { Address } from "../../ipam/space/address.ts";
 import type { InterfaceAddress } from "../../ipam/space/cidr.ts";
 import type { Pool } from "../../ipam/space/pool.ts";
-import { describeRangeSet } from "../../ipam/space/range-set.ts";
 import { hasCooledDown } from "../../ipam/space/rest.ts";
 import { type Clock, parseTime } from "../../platform/time.ts";
 import type { AllocationClient, AllocationReading } from "./allocations/allocation-client.ts";
@@ -133,12 +132,7 @@ class Search {
       lost = this.#present;
       this.next();
     }
-    throw new RefusalError(
-      refuse("POOL_FULL", {
-        subnets: describeRangeSet(this.#pool.rangeSet),
-        network: this.#reservation.definition.name,
-      }),
-    );
+    throw new RefusalError(poolFull(this.#pool, this.#reservation.definition.name));
   }
 
   /** Removes the mark of a candidate that was not tried and will not be, so that other ADDs may try it. */
@@ -198,7 +192,7 @@ class Search {
 
   #note({ address }: InterfaceAddress, object: AllocationReading["object"]): void {
     const { hint, definition, holder, learned } = this.#reservation;
-    hint.note(definition.name, address, holder.owner.uid, false, object.metadata.resourceVersion);
+    hint.note(definition.name, address, holder.owner.uid, "Bound", object.metadata.resourceVersion);
     learned?.(object);
   }
 
@@ -236,14 +230,14 @@ class Search {
     learned?.(object);
     const cooling = status?.state === "Cooling";
     if (cooling && this.#pool.stateOf(address.value) === "allocated") this.#unmark();
-    hint.note(definition.name, address, spec.owner.uid, cooling, metadata.resourceVersion);
+    hint.note(definition.name, address, spec.owner.uid, status?.state, metadata.resourceVersion);
   }
 
   /** What may have been reserved counts as the holder's until the truth is known. */
   #abandon({ address }: InterfaceAddress, error: unknown): void {
     const { hint, definition, holder } = this.#reservation;
     if (error instanceof RefusalError) this.#unmark();
-    else hint.note(definition.name, address, holder.owner.uid, false, "");
+    else hint.note(definition.name, address, holder.owner.uid, "Bound", "");
   }
 }
 

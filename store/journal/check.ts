@@ -33,6 +33,7 @@ const RESTART = "restart the daemon: its memory is computed from the database ag
  *   Bound        yes         pod, container        good: released with the last attachment
  *   Bound        none        pod, container        leak: nothing is left that would release it (I3)
  *   Bound        any         of any other kind     good: held until released, nothing here knows its owner
+ *   Retained     none        a claim that is gone  good: reserved for a claim of its name until its time
  *   Cooling      none        any                   good: free again when the cool-down is over
  *   missing      yes         any                   an address in use could be allocated again (I2)
  *   missing      any         claim that lists it   a stopped VM's address could be allocated again (I2)
@@ -242,30 +243,30 @@ function* checkCounts(ledger: Ledger): Generator<Finding[]> {
 function checkStored(
   space: NetworkSpace,
   pools: readonly Pool[],
-  { address, cooling }: StoredAddress,
+  { address, cooling, retained = false }: StoredAddress,
 ): Finding[] {
   const state = poolOf(pools, address)?.stateOf(address.value) ?? "outside";
   const agrees = cooling
-    ? state !== "allocated"
-    : state === "allocated" || state === "outside" || state === "excluded";
+    ? state !== "allocated" && state !== "retained"
+    : state === (retained ? "retained" : "allocated") || state === "outside" || state === "excluded";
   if (agrees) return [];
   const text = formatInterfaceAddress({ address, prefixLength: address.family === 4 ? 32 : 128 });
   return [
     {
       invariant: "I5",
-      message: `${text} of network ${space.name} is ${cooling ? "cooling" : "allocated"} in the database and ${state} in memory`,
+      message: `${text} of network ${space.name} is ${cooling ? "cooling" : retained ? "retained" : "allocated"} in the database and ${state} in memory`,
       hint: RESTART,
     },
   ];
 }
 
 function checkPool(space: NetworkSpace, pool: Pool): Finding[] {
-  const { size, allocated, cooling, free, excluded } = pool.counts();
-  if (allocated + cooling + free + excluded === size) return [];
+  const { size, allocated, retained, cooling, free, excluded } = pool.counts();
+  if (allocated + retained + cooling + free + excluded === size) return [];
   return [
     {
       invariant: "I5",
-      message: `network ${space.name}: free ${free} + allocated ${allocated} + cooling ${cooling} + excluded ${excluded} is not its size ${size}`,
+      message: `network ${space.name}: free ${free} + allocated ${allocated} + retained ${retained} + cooling ${cooling} + excluded ${excluded} is not its size ${size}`,
       hint: RESTART,
     },
   ];

@@ -1,5 +1,5 @@
 import { OWNER_KINDS, type Owner, sameOwner } from "../../ipam/owner.ts";
-import { cooldownEndMs } from "../../ipam/space/rest.ts";
+import { cooldownEndMs, retainSeconds } from "../../ipam/space/rest.ts";
 import type { EndReason } from "../allocations.ts";
 import type { Transaction } from "./group-commit.ts";
 import { allocationsOf, attachmentsOf } from "./holdings.ts";
@@ -39,7 +39,7 @@ export function forgetClaimWhenUnused(ledger: Ledger, transaction: Transaction, 
   if (attachmentsOf(ledger, owner).length > 0) return false;
   for (const held of ledger.sql.boundOfClaim.all(owner.uid)) {
     endHolding(ledger, held, "claim deleted");
-    releaseAllocation(ledger, transaction, held);
+    retainAllocation(ledger, transaction, held);
   }
   ledger.sql.deleteClaim.run(owner.uid);
   return true;
@@ -55,7 +55,20 @@ export function endHolding(ledger: Ledger, held: AllocationRow, reason: EndReaso
   );
 }
 
-/** Bound → Cooling, or free at once if the network has no cool-down. The row keeps its owner, who may take it back. */
+/** Bound → Retained, for a claim of the same name; released as any other if the network retains nothing. */
+function retainAllocation(ledger: Ledger, transaction: Transaction, row: AllocationRow): void {
+  const space = ledger.networkById(row.network_id);
+  const seconds = retainSeconds(space.definition);
+  if (seconds === 0) {
+    releaseAllocation(ledger, transaction, row);
+    return;
+  }
+  const endedMs = ledger.context.clock.wallMs();
+  ledger.sql.retainAllocation.run(endedMs, endedMs + seconds * 1_000, row.id);
+  transaction.onRollback(space.retain(interfaceAddressOf(row).address));
+}
+
+/** Bound or Retained → Cooling, or free at once if the network has no cool-down. The row keeps its owner, who may take it back. */
 export function releaseAllocation(ledger: Ledger, transaction: Transaction, row: AllocationRow): void {
   const { clock } = ledger.context;
   const space = ledger.networkById(row.network_id);

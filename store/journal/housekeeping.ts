@@ -1,4 +1,5 @@
 import { addressFromBytes } from "../../ipam/space/address.ts";
+import { releaseAllocation } from "./end-attachment.ts";
 import type { Transaction } from "./group-commit.ts";
 import type { Ledger } from "./ledger.ts";
 
@@ -32,6 +33,13 @@ export function dropRested(ledger: Ledger, transaction: Transaction, afterId: nu
     ledger.sql.deleteAllocation.run(row.id);
   }
   return rows.length < ROWS_PER_STEP ? null : (rows[rows.length - 1]?.id ?? null);
+}
+
+/** Ends retentions whose time is over, by the wall clock: they outlive restarts. Returns whether there is more to do. */
+export function endRetentions(ledger: Ledger, transaction: Transaction): boolean {
+  const rows = ledger.sql.retainedUntil.all(ledger.context.clock.wallMs(), ROWS_PER_STEP);
+  for (const row of rows) releaseAllocation(ledger, transaction, row);
+  return rows.length === ROWS_PER_STEP;
 }
 
 /** Deletes old tombstones and history. Returns whether there is more to do. */

@@ -100,7 +100,7 @@ export class Ledger {
     return space.poolsOf(definition, this.context.clock.monotonicMs());
   }
 
-  /** Allocated and cooling addresses of a network in pages, in order of address. */
+  /** Allocated, retained and cooling addresses of a network in pages, in order of address. */
   *storedPages(networkId: number): Generator<(StoredAddress & { sinceMs: number })[]> {
     let after: Uint8Array = new Uint8Array(0);
     for (;;) {
@@ -110,6 +110,7 @@ export class Ledger {
       yield rows.map((row) => ({
         address: addressFromBytes(row.address),
         cooling: row.state === "Cooling",
+        retained: row.state === "Retained",
         sinceMs: row.since_ms,
       }));
     }

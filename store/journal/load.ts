@@ -62,7 +62,7 @@ class PoolLoader {
     const pool = poolOf(this.#pools, stored.address);
     if (!pool) return;
     const newest = this.#newest.get(pool);
-    if (stored.cooling || (newest && newest.sinceMs > stored.sinceMs)) {
+    if (stored.cooling || stored.retained || (newest && newest.sinceMs > stored.sinceMs)) {
       fill([pool], stored, this.#definition, this.#nowMs);
       return;
     }

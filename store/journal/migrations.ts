@@ -46,15 +46,19 @@ const MIGRATIONS: readonly string[] = [
     owner_interface TEXT NOT NULL,
     owner_namespace TEXT NOT NULL,
     owner_name TEXT NOT NULL,
-    state TEXT NOT NULL CHECK (state = 'Bound' OR state = 'Cooling'),
+    state TEXT NOT NULL CHECK (state = 'Bound' OR state = 'Retained' OR state = 'Cooling'),
     adopted INTEGER NOT NULL DEFAULT 0,
     since_ms INTEGER NOT NULL,
+    -- Until when it is reserved for a claim of its owner's name.
+    retained_until_ms INTEGER CHECK ((state = 'Retained') = (retained_until_ms IS NOT NULL)),
     UNIQUE (network_id, address)
   ) STRICT;
   -- Pods and containers hold exactly what their attachments were answered, so only these rows need to be found by owner.
   CREATE INDEX allocations_by_owner ON allocations (owner_uid, owner_interface, network_id, address)
     WHERE owner_kind = 'claim' OR state = 'Cooling';
   CREATE INDEX allocations_cooling ON allocations (id) WHERE state = 'Cooling';
+  CREATE INDEX allocations_retained ON allocations (owner_namespace, owner_name, network_id, address)
+    WHERE state = 'Retained';
 
   CREATE TABLE attachments (
     id INTEGER PRIMARY KEY,

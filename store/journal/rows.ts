@@ -1,7 +1,8 @@
 import type Database from "better-sqlite3";
-import type { Owner } from "../../ipam/owner.ts";
+import { describeOwner, describeRetained, type Owner } from "../../ipam/owner.ts";
 import { addressFromBytes, formatAddress } from "../../ipam/space/address.ts";
 import { formatInterfaceAddress, type InterfaceAddress } from "../../ipam/space/cidr.ts";
+import { isoTime } from "../../platform/time.ts";
 import type { AnsweredAddress, Attachment, PodIdentity } from "../records.ts";
 
 /** Columns that name an owner, in every table that has one. */
@@ -18,9 +19,11 @@ export interface AllocationRow extends OwnerColumns {
   readonly network_id: number;
   readonly address: Buffer;
   readonly prefix_length: number;
-  readonly state: "Bound" | "Cooling";
+  readonly state: "Bound" | "Retained" | "Cooling";
   readonly adopted: 0 | 1;
   readonly since_ms: number;
+  /** Of a Retained one: until when, ms of the wall clock. null: not retained. */
+  readonly retained_until_ms: number | null;
 }
 
 interface PodColumns {
@@ -174,6 +177,12 @@ export function ownerOf(row: OwnerColumns): Owner {
     namespace: row.owner_namespace,
     name: row.owner_name,
   };
+}
+
+/** The holder of an allocation, for people: of a Retained one, until when. */
+export function describeHolding(row: AllocationRow): string {
+  const holder = describeOwner(ownerOf(row));
+  return row.retained_until_ms === null ? holder : describeRetained(holder, isoTime(row.retained_until_ms));
 }
 
 export function podOf(row: PodColumns): PodIdentity | null {

@@ -59,7 +59,7 @@ export function prepareStatements(db: Database.Database) {
     ),
     deleteDefinition: run<[string, string]>("DELETE FROM definitions WHERE namespace = ? AND name = ?"),
 
-    /** Insert-if-absent: a Bound row is left as it is and nothing changes; a Cooling one may be taken over. */
+    /** Insert-if-absent: a Bound or Retained row is left as it is and nothing changes; a Cooling one may be taken over. */
     insertAllocation: run<
       [number, Buffer | Uint8Array, number, string, string, string, string, string, number, number]
     >(
@@ -107,7 +107,7 @@ export function prepareStatements(db: Database.Database) {
       "UPDATE allocations SET adopted = 0 WHERE owner_kind = 'claim' AND owner_uid = ? AND owner_interface = '' AND adopted = 1",
     ),
     coolAllocation: run<[number, number]>(
-      "UPDATE allocations SET state = 'Cooling', since_ms = ? WHERE id = ?",
+      "UPDATE allocations SET state = 'Cooling', since_ms = ?, retained_until_ms = NULL WHERE id = ?",
     ),
     allocationsOfNetwork: get<[number, Uint8Array, number], AllocationRow>(
       "SELECT * FROM allocations WHERE network_id = ? AND address > ? ORDER BY address LIMIT ?",
@@ -119,6 +119,21 @@ export function prepareStatements(db: Database.Database) {
     /** The ID that is so many rows ahead. */
     allocationIdAhead: get<[number, number], { id: number }>(
       "SELECT id FROM allocations WHERE id >= ? ORDER BY id LIMIT 1 OFFSET +?",
+    ),
+    retainAllocation: run<[number, number, number]>(
+      "UPDATE allocations SET state = 'Retained', since_ms = ?, retained_until_ms = ? WHERE id = ?",
+    ),
+    /** A Retained allocation goes to a claim of the name that had it. */
+    rebindAllocation: run<[string, number, number, number]>(
+      `UPDATE allocations SET state = 'Bound', retained_until_ms = NULL, owner_uid = ?, adopted = ?, since_ms = ?
+       WHERE id = ? AND state = 'Retained'`,
+    ),
+    retainedOfName: get<[string, string, number], AllocationRow>(
+      `SELECT * FROM allocations WHERE owner_namespace = ? AND owner_name = ? AND network_id = ? AND state = 'Retained'
+       ORDER BY address`,
+    ),
+    retainedUntil: get<[number, number], AllocationRow>(
+      `SELECT * FROM allocations WHERE state = 'Retained' AND retained_until_ms <= ? ORDER BY id LIMIT ?`,
     ),
     coolingAfter: get<[number, number], AllocationRow>(
       "SELECT * FROM allocations WHERE state = 'Cooling' AND id > ? ORDER BY id LIMIT ?",

@@ -111,6 +111,7 @@ function viewAllocation(ledger: Ledger, network: string, row: AllocationRow): Al
     owner,
     vm: claim && claim.vm_name !== "" ? { name: claim.vm_name, uid: claim.vm_uid } : null,
     since: isoTime(row.since_ms),
+    ...(row.retained_until_ms === null ? {} : { retainedUntil: isoTime(row.retained_until_ms) }),
     attachments: row.state === "Bound" ? attachments.map(viewAttachment) : [],
   };
 }
@@ -153,7 +154,7 @@ export function viewNetworks(ledger: Ledger): NetworkView[] {
     let inside = 0n;
     for (const pool of pools) {
       pool.expire(nowMs);
-      inside += pool.counts().allocated;
+      inside += heldCount(pool);
     }
     return [
       {
@@ -161,6 +162,7 @@ export function viewNetworks(ledger: Ledger): NetworkView[] {
         source: space.appliedBy ?? (space.definition === null ? "none" : "runtime"),
         allowPersistentIPs: space.definition?.allowPersistentIPs ?? false,
         cooldownSeconds: cooldownSeconds(space.definition),
+        retainSeconds: space.definition?.retainSeconds ?? 0,
         attachments: attachments.get(space.id) ?? 0,
         ...viewMetadata(definition),
         outside: String(BigInt(space.boundCount) - inside),
@@ -177,15 +179,22 @@ export function viewMetadata(definition: NetworkDefinition | null): Pick<Network
   return { metadata: { tokens: metadata.tokens } };
 }
 
+/** Addresses of a range set that are Bound or Retained. */
+export function heldCount(pool: Pool): bigint {
+  const { allocated, retained } = pool.counts();
+  return allocated + retained;
+}
+
 /** How the addresses of one range set are used. */
 export function viewRange(pool: Pool): RangeView {
-  const { size, allocated, cooling, free, excluded } = pool.counts();
+  const { size, allocated, retained, cooling, free, excluded } = pool.counts();
   const { subnets } = pool.rangeSet;
   return {
     subnets: subnets.map((subnet) => formatCidr(subnet.cidr)),
     gateways: subnets.flatMap(({ gateway }) => (gateway ? [formatAddress(gateway)] : [])),
     size: String(size),
     allocated: String(allocated),
+    retained: String(retained),
     cooling: String(cooling),
     free: String(free),
     excluded: String(excluded),

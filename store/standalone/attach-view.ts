@@ -17,7 +17,13 @@ import type { Transaction } from "../journal/group-commit.ts";
 import { allocationsOf, attachmentsOf } from "../journal/holdings.ts";
 import { JournalAttachment } from "../journal/journal-attachment.ts";
 import type { Ledger } from "../journal/ledger.ts";
-import { type AllocationRow, type ClaimRow, interfaceAddressOf, ownerOf } from "../journal/rows.ts";
+import {
+  type AllocationRow,
+  type ClaimRow,
+  describeHolding,
+  interfaceAddressOf,
+  ownerOf,
+} from "../journal/rows.ts";
 import type { NetworkSpace } from "../network-space.ts";
 
 /** A claim that was applied to this node. */
@@ -135,7 +141,10 @@ export class StandaloneView implements AttachView<JournalAttachment, StoredClaim
     const { sql } = this.#ledger;
     const rows =
       owner.kind === "claim"
-        ? sql.allocationsOfClaim.all(owner.uid, this.#space.id)
+        ? [
+            ...sql.allocationsOfClaim.all(owner.uid, this.#space.id),
+            ...sql.retainedOfName.all(owner.namespace, owner.name, this.#space.id),
+          ]
         : [
             ...superseded.flatMap(({ attachment: { row } }) =>
               sameOwner(ownerOf(row), owner) ? allocationsOf(this.#ledger, row) : [],
@@ -166,7 +175,7 @@ export class StandaloneView implements AttachView<JournalAttachment, StoredClaim
 
   holderOf(address: Address): string | null {
     const row = this.#allocation(address);
-    return row === undefined ? null : describeOwner(ownerOf(row));
+    return row === undefined ? null : describeHolding(row);
   }
 
   /** The history tells how the last holder ended. */

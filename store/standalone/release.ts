@@ -38,6 +38,10 @@ export function releaseAddress(
   }
   const owner = ownerOf(row);
   if (row.state === "Cooling") return endRest(ledger, transaction, row, owner);
+  if (row.state === "Retained") {
+    releaseAllocation(ledger, transaction, row);
+    return { kind: "released", addresses: [cidrTextOf(row)], holder: describeOwner(owner) };
+  }
   const attachments = attachmentsOf(ledger, owner).filter((one) => one.network_id === row.network_id);
   const claim = owner.kind === "claim" ? sql.claimByUid.get(owner.uid) : undefined;
   if ((attachments.length > 0 || claim) && !which.force) {

@@ -9,7 +9,7 @@ import { endHolding, releaseAllocation } from "../journal/end-attachment.ts";
 import type { Transaction } from "../journal/group-commit.ts";
 import { attachmentsOf } from "../journal/holdings.ts";
 import type { Ledger } from "../journal/ledger.ts";
-import { type AllocationRow, interfaceAddressOf, ownerOf } from "../journal/rows.ts";
+import { type AllocationRow, describeHolding, interfaceAddressOf, ownerOf } from "../journal/rows.ts";
 import type { StateFolder } from "../journal/state-folder.ts";
 import type { NetworkSpace } from "../network-space.ts";
 import { heldOf } from "./attach-view.ts";
@@ -65,7 +65,7 @@ function reserveFor(ledger: Ledger, transaction: Transaction, want: ReserveWant)
     nowMs,
     holderOf: (address) => {
       const row = sql.allocation.get(space.id, addressBytes(address));
-      return row === undefined ? null : describeOwner(ownerOf(row));
+      return row === undefined ? null : describeHolding(row);
     },
   });
   if (decision.kind === "refuse") return { kind: "refused", refusal: decision.refusal };

@@ -1,14 +1,13 @@
-import type { Slot } from "../../ipam/decide-addresses.ts";
-import { describeOwner, type Owner, succeeds } from "../../ipam/owner.ts";
+import { poolFull, type Slot } from "../../ipam/decide-addresses.ts";
+import { isRetainedFor, type Owner, succeeds } from "../../ipam/owner.ts";
 import { RefusalError, refuse } from "../../ipam/refusals.ts";
 import { type Address, addressBytes, formatAddress } from "../../ipam/space/address.ts";
 import type { InterfaceAddress } from "../../ipam/space/cidr.ts";
 import type { Pool } from "../../ipam/space/pool.ts";
-import { describeRangeSet } from "../../ipam/space/range-set.ts";
 import { endHolding } from "../journal/end-attachment.ts";
 import type { Transaction } from "../journal/group-commit.ts";
 import type { Ledger } from "../journal/ledger.ts";
-import { ownerOf } from "../journal/rows.ts";
+import { describeHolding, ownerOf } from "../journal/rows.ts";
 import type { NetworkSpace } from "../network-space.ts";
 
 /** Insert-if-absent, one address per slot; throws POOL_FULL, which rolls back, when a slot has no candidate left. */
@@ -32,11 +31,11 @@ export function reserve(
       const one = { address, prefixLength };
       const taken = insert(ledger, space, owner, one, { adopted: false });
       if (!taken && passOver(ledger, space, owner, address)) return one;
+      if (!taken && rebind(ledger, transaction, space, { owner, one, adopted: false })) return one;
       transaction.onRollback(space.allocate(address, moveCursor));
       if (taken) return one;
     }
-    const subnets = describeRangeSet(pool.rangeSet);
-    throw new RefusalError(refuse("POOL_FULL", { subnets, network: space.name }));
+    throw new RefusalError(poolFull(pool, space.name));
   });
 }
 
@@ -50,8 +49,9 @@ export function reserveInUse(
 ): void {
   const { address } = one;
   if (!insert(ledger, space, owner, one, { adopted: true })) {
+    if (rebind(ledger, transaction, space, { owner, one, adopted: true })) return;
     const row = ledger.sql.allocation.get(space.id, addressBytes(address));
-    const holder = row ? describeOwner(ownerOf(row)) : "another owner";
+    const holder = row ? describeHolding(row) : "another owner";
     throw new RefusalError(refuse("ADDRESS_TAKEN", { address, holder, network: space.name }));
   }
   transaction.onRollback(space.allocate(address, false));
@@ -71,7 +71,27 @@ function passOver(ledger: Ledger, space: NetworkSpace, owner: Owner, address: Ad
   return true;
 }
 
-/** Returns false if the address is Bound, to whichever owner. */
+/** A Retained address goes to a claim of the name that had it. Returns whether it did. */
+function rebind(
+  ledger: Ledger,
+  transaction: Transaction,
+  space: NetworkSpace,
+  {
+    owner,
+    one,
+    adopted,
+  }: { readonly owner: Owner; readonly one: InterfaceAddress; readonly adopted: boolean },
+): boolean {
+  const { address } = one;
+  const row = ledger.sql.allocation.get(space.id, addressBytes(address));
+  if (row?.state !== "Retained" || !isRetainedFor(owner, ownerOf(row))) return false;
+  ledger.sql.rebindAllocation.run(owner.uid, adopted ? 1 : 0, ledger.context.clock.wallMs(), row.id);
+  keepPrefixLength(ledger, space, one);
+  transaction.onRollback(space.endRetention(address));
+  return true;
+}
+
+/** Returns false if the address is Bound, to whichever owner, or Retained. */
 function insert(
   ledger: Ledger,
   space: NetworkSpace,

@@ -34,7 +34,7 @@ import { leaseFindings } from "../host-local/findings.ts";
 import { HostLocalTakeover } from "../host-local/takeover.ts";
 import { checkLedger } from "../journal/check.ts";
 import type { Transaction } from "../journal/group-commit.ts";
-import { dropRested, PRUNE_STEPS_MAX, prune } from "../journal/housekeeping.ts";
+import { dropRested, endRetentions, PRUNE_STEPS_MAX, prune } from "../journal/housekeeping.ts";
 import { JournalAttachment } from "../journal/journal-attachment.ts";
 import { JournalReader } from "../journal/journal-reader.ts";
 import type { Ledger } from "../journal/ledger.ts";
@@ -268,6 +268,7 @@ export class SqliteStore extends JournalReader implements NodeStore, Manifests, 
   async housekeeping(nowUs: number): Promise<void> {
     this.folder.tryRoom();
     if (this.folder.status.kind !== "ready") return;
+    while (await this.folder.write(endRetentions));
     for (let after: number | null = 0; after !== null; ) {
       const from: number = after;
       after = await this.folder.write((ledger, transaction) => dropRested(ledger, transaction, from));

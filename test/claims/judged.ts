@@ -8,6 +8,7 @@ export const RULES: Rules = {
   podGoneReleaseSeconds: 0,
   clusterGoneReleaseSeconds: 0,
   coolingKeepSeconds: 600,
+  wallMs: () => Date.parse("2026-01-01T00:00:00Z"),
   definitionOf: () => ({ cooldownSeconds: 60 }),
 };
 /** Machines' facts where none are followed. */

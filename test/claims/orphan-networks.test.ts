@@ -61,6 +61,7 @@ async function looks({
     spec: { network: "blue", ...definedIn },
     status: {
       allocated,
+      retained: "0",
       cooling: "0",
       importedFrom: [],
       conditions: [{ type: "Imported", status: "True" }],

@@ -52,6 +52,7 @@ test("2001:db8::/30 with a /32 excluded is one run, and gives the first address 
   expect(pool.counts()).toEqual({
     size: 1n << 98n,
     allocated: 0n,
+    retained: 0n,
     cooling: 0n,
     free: 3n << 96n,
     excluded: 1n << 96n,

@@ -22,21 +22,29 @@ class ModelPool {
   cursor: bigint;
   #order = 0;
 
+  readonly retained = new Set<bigint>();
+
   constructor(rangeSet: RangeSet) {
     this.rangeSet = rangeSet;
     this.cursor = rangeSet.automatic.first ?? 0n;
   }
 
   allocate(value: bigint, moveCursor: boolean): void {
-    if (this.used.get(value)?.restUntilMs === null) return;
+    const isRetained = this.retained.delete(value);
+    if (!isRetained && this.used.get(value)?.restUntilMs === null) return;
     this.used.set(value, { restUntilMs: null, order: 0 });
     if (moveCursor && this.rangeSet.automatic.contains(value)) this.cursor = value + 1n;
   }
 
   release(value: bigint, restUntilMs: number, nowMs: number): void {
     if (this.used.get(value)?.restUntilMs !== null) return;
+    this.retained.delete(value);
     if (restUntilMs <= nowMs || !this.rangeSet.extent.contains(value)) this.used.delete(value);
     else this.used.set(value, { restUntilMs, order: this.#order++ });
+  }
+
+  retain(value: bigint): void {
+    if (this.rangeSet.extent.contains(value) && this.stateOf(value) === "allocated") this.retained.add(value);
   }
 
   expire(nowMs: number): void {
@@ -46,6 +54,7 @@ class ModelPool {
   }
 
   stateOf(value: bigint): AddressState {
+    if (this.retained.has(value)) return "retained";
     const use = this.used.get(value);
     if (use) return use.restUntilMs === null ? "allocated" : "cooling";
     if (this.rangeSet.usable.contains(value)) return "free";
@@ -80,6 +89,7 @@ class ModelPool {
     return {
       size: this.rangeSet.size,
       allocated: count((value) => inside(value) && is(value, "allocated")),
+      retained: count((value) => is(value, "retained")),
       cooling: count((value) => is(value, "cooling")),
       free: count((value) => is(value, "free") && this.rangeSet.automatic.contains(value)),
       excluded: count(
@@ -101,6 +111,10 @@ function view(pool: Pool | ModelPool, nowMs: number): unknown {
   };
 }
 
+function isTaken(model: ModelPool, value: bigint): boolean {
+  return ["allocated", "retained"].includes(model.stateOf(value));
+}
+
 /** Mostly the same few, of every kind, so that one address goes through several states. */
 const anyValue = fc.oneof(
   fc.constantFrom(...["10.0.0.2", "10.0.0.9", "10.0.0.24", "10.0.0.4", "10.0.0.33"].map(ip)),
@@ -118,6 +132,7 @@ const anyStep = fc.record({
     "expire",
     "wait",
     "endRest",
+    "retain",
   ),
   value: anyValue,
   moveCursor: fc.boolean(),
@@ -144,6 +159,9 @@ function run(pool: Pool, model: ModelPool, step: Step, nowMs: number): Undo {
     case "endRest":
       if (model.stateOf(value) === "cooling") model.used.delete(value);
       return pool.endRest(value);
+    case "retain":
+      model.retain(value);
+      return pool.retain(value);
     default:
       return () => {};
   }
@@ -162,10 +180,10 @@ test("a pool behaves like a plain Map in states, counts, cursor and order of can
         }
         run(pool, model, step, nowMs);
         expect(view(pool, nowMs)).toEqual(view(model, nowMs));
-        const { size, allocated, cooling, free, excluded } = pool.counts();
-        expect(free + allocated + cooling + excluded).toBe(size);
+        const { size, allocated, retained, cooling, free, excluded } = pool.counts();
+        expect(free + allocated + retained + cooling + excluded).toBe(size);
         const automatic = VALUES.filter((value) => mixed.automatic.contains(value));
-        expect(pool.isExhausted).toBe(automatic.every((value) => model.stateOf(value) === "allocated"));
+        expect(pool.isExhausted).toBe(automatic.every((value) => isTaken(model, value)));
       }
     }),
     { numRuns: 60 },
@@ -208,8 +226,8 @@ test("undoing across an expiry restores every owner and the counts", () => {
         });
         for (const undo of undos.reverse()) undo();
         expect(VALUES.filter((value) => pool.stateOf(value) === "allocated")).toEqual(allocated);
-        const { size, free, cooling, excluded, allocated: count } = pool.counts();
-        expect(free + count + cooling + excluded).toBe(size);
+        const { size, free, cooling, retained, excluded, allocated: count } = pool.counts();
+        expect(free + count + retained + cooling + excluded).toBe(size);
         pool.expire(Number.POSITIVE_INFINITY);
         expect(pool.counts().cooling).toBe(0n);
       },

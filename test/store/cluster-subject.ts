@@ -126,7 +126,7 @@ class OtherWriters {
     const cold = await this.#objects.replace(path, cooled(object as never, time));
     if (cold.kind !== "done") throw new Error(`${path} cannot be written: ${cold.kind}`);
     const { metadata, spec } = cold.object;
-    hint.note(spec.network, addressOf(cold.object), spec.owner.uid, true, metadata.resourceVersion);
+    hint.note(spec.network, addressOf(cold.object), spec.owner.uid, "Cooling", metadata.resourceVersion);
   }
 
   /** An object that is being deleted goes with the last of them. */

@@ -17,10 +17,16 @@ import {
   type KubeRequest,
   type Priority,
 } from "../../../kube/kube-api.ts";
-import { allocationName } from "../../../kube/object-names.ts";
-import { ALLOCATIONS_PATH, type IPAllocation, objectPath } from "../../../kube/objects.ts";
+import { allocationName, labelSelector } from "../../../kube/object-names.ts";
+import { ALLOCATIONS_PATH, type IPAllocation, LABEL_CLAIM, objectPath } from "../../../kube/objects.ts";
 import type { Clock } from "../../../platform/time.ts";
+import { isSound } from "./allocation-object.ts";
 import type { Continuity } from "./continuity.ts";
+
+interface ClaimName {
+  readonly namespace: string;
+  readonly name: string;
+}
 
 /** An allocation as returned by one quorum read. */
 export interface AllocationReading {
@@ -79,6 +85,22 @@ export class AllocationClient {
     const answer = await this.#api.send({ method: "GET", path, priority: this.#priority, deadlineMs });
     const object: IPAllocation | null = permittedObject(readingOf(answer, path), `read IPAllocation ${name}`);
     return object && { object, serverMs: answer.serverMs };
+  }
+
+  /** The sound allocations of a claim's name, of whichever UID, on all networks, by a quorum read. */
+  async listOfClaim({ namespace, name }: ClaimName, deadlineMs: number): Promise<IPAllocation[]> {
+    const found: IPAllocation[] = [];
+    await this.#api.list({
+      path: ALLOCATIONS_PATH,
+      query: { labelSelector: labelSelector(LABEL_CLAIM, `${namespace}/${name}`) },
+      deadlineMs,
+      each: (object: IPAllocation) => {
+        const { owner } = object.spec ?? {};
+        if (isSound(object) && owner.namespace === namespace && owner.name === name) found.push(object);
+      },
+      restarted: () => found.splice(0),
+    });
+    return found.filter(({ spec }) => spec.owner.kind === "IPAMClaim");
   }
 
   /** Insert-if-absent: the commit of an allocation. `changed`: the name exists. */

@@ -10,10 +10,13 @@ import {
   attachmentKey,
   BOUND_FINALIZER,
   type IPAllocation,
+  LABEL_CLAIM,
   LABEL_NETWORK,
   LABEL_OWNER,
   LABEL_STATE,
 } from "../../../kube/objects.ts";
+
+const STATES: ReadonlySet<string | undefined> = new Set(["Bound", "Retained", "Cooling"]);
 
 /** What an allocation records about its holder. */
 export interface Holder {
@@ -48,6 +51,7 @@ export function newAllocation(
       labels: {
         [LABEL_NETWORK]: labelValue(network),
         [LABEL_OWNER]: labelValue(holder.owner.uid),
+        ...claimLabel(holder.owner),
         [LABEL_STATE]: "Bound",
       },
       annotations: {
@@ -66,16 +70,17 @@ export function newAllocation(
   };
 }
 
-/** A Cooling object bound to its next holder, to be replaced at the resourceVersion that was read. */
+/** A Cooling or Retained object bound to its next holder, to be replaced at the resourceVersion that was read. */
 export function takenOver(object: IPAllocation, one: InterfaceAddress, holder: Holder, time: string): object {
   const fresh = newAllocation(object.spec.network, one, holder, time);
   const metadata = object.metadata;
   const { [ANNOTATION_IMPORTED_FROM]: _, ...annotations } = metadata.annotations ?? {};
+  const { [LABEL_CLAIM]: __, ...labels } = metadata.labels ?? {};
   return {
     ...fresh,
     metadata: {
       ...metadata,
-      labels: { ...metadata.labels, ...(fresh.metadata as { labels: object }).labels },
+      labels: { ...labels, ...(fresh.metadata as { labels: object }).labels },
       annotations: { ...annotations, ...(fresh.metadata as { annotations: object }).annotations },
       finalizers: [...foreignFinalizers(object), BOUND_FINALIZER],
     },
@@ -172,6 +177,22 @@ export function cooled(object: IPAllocation, time: string, holderEnded = false):
   };
 }
 
+/**
+ * Bound → Retained in one write. It keeps the finalizer: nobody else gets the address before `until`, RFC 3339, also
+ * when somebody deletes the object.
+ */
+export function retained(object: IPAllocation, time: string, until: string): object {
+  const { metadata } = object;
+  return {
+    ...object,
+    metadata: {
+      ...metadata,
+      labels: { ...metadata.labels, ...claimLabel(object.spec.owner), [LABEL_STATE]: "Retained" },
+    },
+    status: { state: "Retained", since: time, retainedUntil: until, attachments: {}, node: "" },
+  };
+}
+
 /** Whether the object matches its name and can be used; others are left alone and reported. */
 export function isSound(object: IPAllocation): boolean {
   return soundAddress(object) !== null;
@@ -184,7 +205,7 @@ export function soundAddress(object: IPAllocation): string | null {
     const sound =
       allocationName(object.spec.network, address) === object.metadata.name &&
       typeof object.spec.owner?.uid === "string" &&
-      (object.status?.state === "Bound" || object.status?.state === "Cooling");
+      STATES.has(object.status?.state);
     return sound ? formatAddress(address) : null;
   } catch {
     return null;
@@ -214,6 +235,11 @@ function spec({
     ...(mac === undefined ? {} : { mac }),
     ...(adopted ? { adopted } : {}),
   };
+}
+
+/** A claim that is created again finds by its name what its predecessor had. */
+function claimLabel({ kind, namespace, name }: AllocationOwner): { readonly [label: string]: string } {
+  return kind === "IPAMClaim" ? { [LABEL_CLAIM]: labelValue(`${namespace}/${name}`) } : {};
 }
 
 function keyed(attachment: AllocationAttachment): Record<string, AllocationAttachment> {

@@ -1,7 +1,7 @@
 import type { IPAllocation } from "../../../kube/objects.ts";
 import { isoTime } from "../../../platform/time.ts";
 import type { AllocationClient, AllocationReading } from "./allocation-client.ts";
-import { cooled, pruned, sameAllocationOwner, withNode } from "./allocation-object.ts";
+import { cooled, pruned, retained, sameAllocationOwner, withNode } from "./allocation-object.ts";
 import { ATTEMPTS_MAX } from "./hold.ts";
 
 /** The allocation that is meant. One of another owner, or one created again since, is left alone. */
@@ -22,6 +22,8 @@ export type Change<W> =
       readonly since?: string | undefined;
       readonly holderEnded?: boolean | undefined;
     }
+  /** Its claim has ended, and it is reserved for a claim of that name for so long. */
+  | { readonly kind: "retain"; readonly seconds: number }
   /** These attachments are removed; the allocation stays. `ended`: their containers certainly run no more. */
   | { readonly kind: "prune"; readonly keys: readonly string[]; readonly ended?: boolean }
   /** The node is recorded; the allocation stays. */
@@ -78,6 +80,11 @@ function write<W>(
   deadlineMs: number,
 ) {
   switch (change.kind) {
+    case "retain": {
+      const endedMs = serverMs ?? client.clock.wallMs();
+      const until = isoTime(endedMs + change.seconds * 1_000);
+      return client.replace(retained(object, isoTime(endedMs), until), deadlineMs);
+    }
     case "cool": {
       // The server's clock, against which allocators measure the cool-down.
       const since = change.since ?? isoTime(serverMs ?? client.clock.wallMs());

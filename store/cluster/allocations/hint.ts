@@ -22,6 +22,7 @@ interface Entry {
   /** The owner's UID in the form of a label. */
   readonly owner: string;
   readonly cooling: boolean;
+  readonly retained: boolean;
   readonly resourceVersion: string;
   /** When this cool-down was first seen here, ms of the monotonic clock. */
   readonly restingSinceMs: number;
@@ -29,9 +30,12 @@ interface Entry {
   seen: number;
 }
 
+type Learnt = Omit<Entry, "restingSinceMs" | "seen">;
+
 interface Network {
   readonly space: NetworkSpace;
   readonly entries: Map<string, Entry>;
+  retainedCount: number;
 }
 
 /**
@@ -81,7 +85,12 @@ export class Hint {
     return this.#api.clock.monotonicMs() - entry.restingSinceMs;
   }
 
-  /** Bound addresses of a network, inside its ranges or not. */
+  /** Whether addresses of a network are believed to be retained. */
+  hasRetained(network: string): boolean {
+    return this.#network(this.#keyOf(network), network).retainedCount > 0;
+  }
+
+  /** Bound and Retained addresses of a network, inside its ranges or not. */
   boundCount(network: string): number {
     let bound = 0;
     for (const { cooling } of this.#network(this.#keyOf(network), network).entries.values())
@@ -90,8 +99,14 @@ export class Hint {
   }
 
   /** Notes an object that this node wrote or read. */
-  note(network: string, address: Address, ownerUid: string, cooling: boolean, resourceVersion: string): void {
-    const entry = { address, owner: labelValue(ownerUid), cooling, resourceVersion };
+  note(
+    network: string,
+    address: Address,
+    ownerUid: string,
+    state: string | undefined,
+    resourceVersion: string,
+  ): void {
+    const entry = { address, owner: labelValue(ownerUid), ...inState(state), resourceVersion };
     this.#put(this.#keyOf(network), network, entry);
   }
 
@@ -147,26 +162,28 @@ export class Hint {
     return this.#networks.get(key)?.entries.get(formatAddress(address));
   }
 
-  #put(
-    key: string,
-    name: string | null,
-    entry: Pick<Entry, "address" | "owner" | "cooling" | "resourceVersion">,
-    seen = this.#refresh,
-  ): void {
-    const { space, entries } = this.#network(key, name);
+  #put(key: string, name: string | null, entry: Learnt, seen = this.#refresh): void {
+    const of = this.#network(key, name);
+    const { space, entries } = of;
     const text = formatAddress(entry.address);
     const before = entries.get(text);
+    of.retainedCount += Number(entry.retained) - Number(before?.retained ?? false);
     const sameRest = before?.cooling && entry.cooling && before.resourceVersion === entry.resourceVersion;
     const nowMs = this.#api.clock.monotonicMs();
     const now: Entry = { ...entry, seen, restingSinceMs: sameRest ? before.restingSinceMs : nowMs };
     entries.set(text, now);
     if (before) this.#unown(key, text, before);
     this.#own(key, text, now);
-    if (before && before.cooling === entry.cooling && (sameRest || !entry.cooling)) return;
+    if (before && before.cooling === entry.cooling && (sameRest || !entry.cooling)) {
+      if (before.retained !== entry.retained)
+        entry.retained ? space.retain(entry.address) : space.endRetention(entry.address);
+      return;
+    }
     if (!before || before.cooling) space.allocate(entry.address, false);
     if (entry.cooling) {
       space.release(entry.address, cooldownEndMs(space.definition, now.restingSinceMs), nowMs);
     }
+    if (entry.retained) space.retain(entry.address);
   }
 
   #remove(key: string, text: string): void {
@@ -174,6 +191,7 @@ export class Hint {
     const entry = network?.entries.get(text);
     if (!network || !entry) return;
     network.entries.delete(text);
+    network.retainedCount -= Number(entry.retained);
     this.#unown(key, text, entry);
     if (entry.cooling) network.space.endRest(entry.address);
     else network.space.release(entry.address, 0, this.#api.clock.monotonicMs());
@@ -207,19 +225,22 @@ export class Hint {
     this.#lastId += 1;
     const entries = new Map<string, Entry>();
     const stored = function* (): Generator<StoredAddress> {
-      for (const { address, cooling, restingSinceMs } of entries.values()) {
-        yield { address, cooling, restingSinceMs };
+      for (const { address, cooling, retained, restingSinceMs } of entries.values()) {
+        yield { address, cooling, retained, restingSinceMs };
       }
     };
-    const network = { space: new NetworkSpace(this.#lastId, name ?? key, stored, this.#node), entries };
+    const space = new NetworkSpace(this.#lastId, name ?? key, stored, this.#node);
+    const network = { space, entries, retainedCount: 0 };
     this.#networks.set(key, network);
     return network;
   }
 }
 
-function entryOf(
-  meta: ObjectMeta,
-): (Pick<Entry, "address" | "owner" | "cooling" | "resourceVersion"> & { network: string }) | null {
+function inState(state: string | undefined): Pick<Entry, "cooling" | "retained"> {
+  return { cooling: state === "Cooling", retained: state === "Retained" };
+}
+
+function entryOf(meta: ObjectMeta): (Learnt & { network: string }) | null {
   const network = prefixOfAllocationName(meta.name);
   const text = meta.annotations?.[ANNOTATION_ADDRESS];
   if (network === null || text === undefined) return null;
@@ -228,7 +249,7 @@ function entryOf(
       network,
       address: parseInterfaceAddress(text).address,
       owner: meta.labels?.[LABEL_OWNER] ?? "",
-      cooling: meta.labels?.[LABEL_STATE] === "Cooling",
+      ...inState(meta.labels?.[LABEL_STATE]),
       resourceVersion: meta.resourceVersion,
     };
   } catch {

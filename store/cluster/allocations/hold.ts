@@ -13,6 +13,7 @@ import {
   withAttachment,
   withoutAttachments,
 } from "./allocation-object.ts";
+import { isReservedFor } from "./owners.ts";
 
 /*
  * The only place where an address is bound to an owner. The object that was read decides what is written, at the
@@ -21,6 +22,7 @@ import {
  *   there is                    written                                  outcome
  *   no object                   a new one                                held
  *   a Cooling one               the same, for its next holder            held
+ *   a Retained one              the same, for a claim of its name        held, else taken
  *   one Bound to the holder     its attachment in place of replaced ones held (own, where the holder attaches nothing
  *                                                                        and is of the recorded Cluster; else held)
  *   one Bound to another owner  nothing, unless it passes over           taken
@@ -54,7 +56,7 @@ export interface HoldRequest<W> {
 }
 
 export type HoldOutcome<W> =
-  /** Written; `was` is the state before. */
+  /** Written; `was` is the state before, Retained included in `cooling`. */
   | { readonly kind: "held"; readonly object: IPAllocation; readonly was: "absent" | "cooling" | "bound" }
   /** The address already belongs to the holder, who attaches nothing. */
   | { readonly kind: "own"; readonly object: IPAllocation }
@@ -103,6 +105,7 @@ function nextOf<W>(
   if (object === null) return newAllocation(network, one, holder, time);
   if (object.status?.state === "Cooling") return takenOver(object, one, holder, time);
   const { attachment, owner } = holder;
+  if (isReservedFor(object, owner)) return takenOver(object, one, holder, time);
   const relation = relationOf?.(object) ?? (sameAllocationOwner(object.spec.owner, owner) ? "own" : "other");
   if (relation === "other") return "taken";
   if (relation === "handed-over") return handedOver(object, one, holder, time);
@@ -119,5 +122,5 @@ function nextOf<W>(
 
 function stateBefore(object: IPAllocation | null): "absent" | "cooling" | "bound" {
   if (object === null) return "absent";
-  return object.status?.state === "Cooling" ? "cooling" : "bound";
+  return object.status?.state === "Bound" ? "bound" : "cooling";
 }

@@ -1,12 +1,14 @@
 import {
   describeOwner,
+  describeRetained,
+  isRetainedFor,
   kindOfObject,
   knownKindOf,
   OWNER_KINDS,
   type Owner,
   succeeds,
 } from "../../../ipam/owner.ts";
-import type { AllocationAttachment, AllocationOwner } from "../../../kube/objects.ts";
+import type { AllocationAttachment, AllocationOwner, IPAllocation } from "../../../kube/objects.ts";
 import type { AttachWant } from "../../allocations.ts";
 
 /** An owner in the form of IPAllocation objects. */
@@ -31,6 +33,19 @@ export function fromAllocationOwner(owner: AllocationOwner): Owner {
 /** As `succeeds`, of owners as IPAllocations name them. */
 export function succeedsHolder(owner: AllocationOwner, former: AllocationOwner): boolean {
   return succeeds(fromAllocationOwner(owner), fromAllocationOwner(former));
+}
+
+/** Whether a Retained allocation is reserved for an owner. */
+export function isReservedFor({ spec, status }: IPAllocation, owner: AllocationOwner): boolean {
+  return (
+    status?.state === "Retained" && isRetainedFor(fromAllocationOwner(owner), fromAllocationOwner(spec.owner))
+  );
+}
+
+/** The holder of an allocation, for people: of a Retained one, until when. */
+export function describeHolding({ spec, status }: IPAllocation): string {
+  const holder = describeHolder(spec.owner);
+  return status?.state === "Retained" ? describeRetained(holder, status.retainedUntil ?? "") : holder;
 }
 
 /** As describeOwner; an owner of a kind that only a later release knows is named by its object. */

@@ -5,7 +5,7 @@ import { cooldownSeconds } from "../../../ipam/space/rest.ts";
 import type { KubeApi } from "../../../kube/kube-api.ts";
 import { ALLOCATIONS_PATH, CLAIMS_PATH, type IPAllocation } from "../../../kube/objects.ts";
 import type { AllocationFilter, ClaimFilter, PageRequest } from "../../allocations.ts";
-import { matches, viewMetadata, viewRange } from "../../journal/views.ts";
+import { heldCount, matches, viewMetadata, viewRange } from "../../journal/views.ts";
 import type { ClaimManifest } from "../../manifests.ts";
 import { decodeToken, encodeToken } from "../../pages.ts";
 import type { AllocationView, NetworkView, Page } from "../../records.ts";
@@ -19,10 +19,11 @@ export function viewOf(object: IPAllocation): AllocationView {
   return {
     network: spec.network,
     address: spec.address,
-    state: status?.state === "Cooling" ? "Cooling" : "Bound",
+    state: status?.state ?? "Bound",
     owner: fromAllocationOwner(spec.owner),
     vm: spec.vm ?? null,
     since: status?.since ?? "",
+    ...(status?.retainedUntil === undefined ? {} : { retainedUntil: status.retainedUntil }),
     attachments: Object.values(status?.attachments ?? {}).map((one) => ({
       containerID: one.containerID,
       interface: one.interface,
@@ -106,12 +107,13 @@ export function viewNetwork(
   { bound, attachments }: { readonly bound: number; readonly attachments: number },
 ): NetworkView {
   let inside = 0n;
-  for (const pool of pools) inside += pool.counts().allocated;
+  for (const pool of pools) inside += heldCount(pool);
   return {
     name,
     source: counting?.by ?? "none",
     allowPersistentIPs: counting?.definition.allowPersistentIPs ?? false,
     cooldownSeconds: cooldownSeconds(counting?.definition ?? null),
+    retainSeconds: counting?.definition.retainSeconds ?? 0,
     attachments,
     ...viewMetadata(counting?.definition ?? null),
     outside: String(BigInt(bound) - inside),

@@ -60,7 +60,7 @@ export async function findOwn(
       own.push({ address, prefixLength, state: "cooling", adopted: false });
     } else {
       const { spec, status, metadata } = reading.object;
-      hint.note(want.network, address, spec.owner.uid, status?.state === "Cooling", metadata.resourceVersion);
+      hint.note(want.network, address, spec.owner.uid, status?.state, metadata.resourceVersion);
     }
   }
   const has = (one: InterfaceAddress) =>

@@ -153,7 +153,7 @@ export class Outbox {
       { name: allocationName(network, address) },
       ({ object }) => {
         if (!sameAllocationOwner(object.spec.owner, ownerOf(row))) return changeOfOthers(object, row, ledger);
-        if (object.status?.state === "Cooling" || isUsed(ledger, row)) return { kind: "leave", why: "told" };
+        if (object.status?.state !== "Bound" || isUsed(ledger, row)) return { kind: "leave", why: "told" };
         if (isBeingAdded(ledger, row)) return { kind: "leave", why: "later" };
         return changeFor(object, row);
       },
@@ -171,8 +171,7 @@ export class Outbox {
         throw tooManyWriters(network, address);
       case "done": {
         const { metadata, status, spec } = outcome.object;
-        const cooling = status?.state === "Cooling";
-        this.#hint.note(network, address, spec.owner.uid, cooling, metadata.resourceVersion);
+        this.#hint.note(network, address, spec.owner.uid, status?.state, metadata.resourceVersion);
         return "told";
       }
     }

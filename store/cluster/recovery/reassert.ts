@@ -1,6 +1,6 @@
 import { RefusalError } from "../../../ipam/refusals.ts";
 import { parseInterfaceAddress } from "../../../ipam/space/cidr.ts";
-import { type AllocationAttachment, attachmentKey } from "../../../kube/objects.ts";
+import { type AllocationAttachment, attachmentKey, type IPAllocation } from "../../../kube/objects.ts";
 import { isoTime } from "../../../platform/time.ts";
 import { journalEnd, owe } from "../../journal/intents.ts";
 import { attachmentOf } from "../../journal/rows.ts";
@@ -211,6 +211,13 @@ async function reassertOne(
     one,
     holder,
     deadlineMs,
+    // Nobody uses a retained address, and this container runs with it.
+    relationOf: (object) =>
+      isReleased(object)
+        ? "passes-over"
+        : sameAllocationOwner(object.spec.owner, holder.owner)
+          ? "own"
+          : "other",
     whyNot: async (reading) => {
       if (!isStillThere(parts, attachment)) return "held";
       if (isRecorded(reading, holder)) {
@@ -228,9 +235,9 @@ async function reassertOne(
         if (pod === "gone" && mayBeOver && (await claimAccess.hasEnded(attachment.pod, deadlineMs)))
           return "over";
       }
-      // A cooling address is free, whoever had it: a restored server does not know who took it over since.
+      // A released address is free, whoever had it: a restored server does not know who took it over since.
       const state = reading?.object.status?.state;
-      if (reading !== null && state !== "Cooling" && !isOwn(reading, holder)) return "lost";
+      if (reading !== null && !isReleased(reading.object) && !isOwn(reading, holder)) return "lost";
       if (state !== "Bound") await missing.noteAddress(network, ip);
       return null;
     },
@@ -238,7 +245,7 @@ async function reassertOne(
   if (outcome.kind === "left") return outcome.why;
   if (outcome.kind !== "held") throw tooManyWriters(network, one.address);
   missing.putBack(network, ip);
-  hint.note(network, one.address, holder.owner.uid, false, outcome.object.metadata.resourceVersion);
+  hint.note(network, one.address, holder.owner.uid, "Bound", outcome.object.metadata.resourceVersion);
   if (isStillThere(parts, attachment)) return "restored";
   // Its DEL came while it was being restored, and found nothing to release.
   const { owner, containerId, interface: interfaceName } = attachment;
@@ -295,7 +302,11 @@ function wasGivenBack(
   attachment: Attachment,
   holder: AttachedHolder,
 ): boolean {
-  return reading?.object.status?.state === "Cooling" && isOwn(reading, holder) && isLearnt(attachment);
+  return reading !== null && isReleased(reading.object) && isOwn(reading, holder) && isLearnt(attachment);
+}
+
+function isReleased({ status }: IPAllocation): boolean {
+  return status?.state === "Cooling" || status?.state === "Retained";
 }
 
 function isStillThere({ folder }: AttachParts, attachment: Attachment): boolean {

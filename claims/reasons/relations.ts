@@ -8,7 +8,7 @@
  */
 
 import { knownKindOf, OWNER_KINDS } from "../../ipam/owner.ts";
-import { cooldownSeconds } from "../../ipam/space/rest.ts";
+import { cooldownSeconds, retainSeconds } from "../../ipam/space/rest.ts";
 import {
   type AllocationAttachment,
   type AllocationOwner,
@@ -41,6 +41,7 @@ import { type JudgedAllocation, type Rules, UNKNOWN_KEPT, type Verdict } from ".
  *                       about to; or has left      all ended                      as "lists others only"
  *   Bound    IPAMClaim  gone, or another UID       pod living                     keep    pod-alive
  *                                                  a living pod names the claim   keep    pod-names-claim
+ *                                                  (not where it exists again, in a network that retains)
  *                                                  its guest runs in another      keep    guest-migrated
  *                                                  namespace
  *                                                  pod gone, node exists          keep    container-may-run *
@@ -65,7 +66,8 @@ import { type JudgedAllocation, type Rules, UNKNOWN_KEPT, type Verdict } from ".
  *   Bound    of a machine (machines.ts has its table)
  *   Bound    incomplete (no name or namespace)     any                            report  owner-incomplete
  *   Retained any        until its time             any                            keep    retained
- *                       its time is over           any                            release retention-over
+ *                       its time is over, or the   any                            release retention-over
+ *                       network retains nothing
  *   Cooling  any        any                        our finalizer is still on it   repair  cooling-with-finalizer
  *            machine    its IPAddress is there     (machines.ts)                  withdraw cooling-still-told
  *                                                  rested long enough             delete  cooling-expired
@@ -118,8 +120,11 @@ function judgeCooling(allocation: IPAllocation, address: string, facts: Facts, r
 }
 
 /** Whoever has the claim's name meanwhile takes it over in an ADD. A time that cannot be read is over. */
-function judgeRetained({ status }: IPAllocation, rules: Rules): Verdict {
-  if (rules.wallMs() < parseTime(status?.retainedUntil ?? "")) return { kind: "keep", why: "retained" };
+function judgeRetained({ spec, status }: IPAllocation, rules: Rules): Verdict {
+  const definition = rules.definitionOf(spec.network);
+  const isEnded = definition !== null && retainSeconds(definition) === 0;
+  if (!isEnded && rules.wallMs() < parseTime(status?.retainedUntil ?? ""))
+    return { kind: "keep", why: "retained" };
   return { kind: "release", why: "retention-over", afterSeconds: rules.graceSeconds };
 }
 
@@ -134,9 +139,12 @@ function judgeClaims(allocation: IPAllocation, address: string, facts: Facts, ru
   const naming = facts.podsNaming(namespace, name);
   if (naming.kind !== "present") return UNKNOWN_KEPT;
   const successor = claim.kind === "present" ? claim.it : null;
-  if (naming.it.some((pod) => holdsFormer(pod, successor))) return { kind: "keep", why: "pod-names-claim" };
-  if (facts.guestRunsElsewhere(namespace, name, allocation.spec.network))
-    return { kind: "keep", why: "guest-migrated" };
+  const { network } = allocation.spec;
+  // It is retained for the successor alone, for which that pod may wait: every container that had it is recorded, and ended.
+  const isHandedOn = successor !== null && retainSeconds(rules.definitionOf(network)) > 0;
+  if (!isHandedOn && naming.it.some((pod) => holdsFormer(pod, successor)))
+    return { kind: "keep", why: "pod-names-claim" };
+  if (facts.guestRunsElsewhere(namespace, name, network)) return { kind: "keep", why: "guest-migrated" };
   return { kind: "release", why: "claim-gone", afterSeconds: end.afterSeconds };
 }
 

@@ -35,9 +35,14 @@ export function dropRested(ledger: Ledger, transaction: Transaction, afterId: nu
   return rows.length < ROWS_PER_STEP ? null : (rows[rows.length - 1]?.id ?? null);
 }
 
-/** Ends retentions whose time is over, by the wall clock: they outlive restarts. Returns whether there is more to do. */
+/**
+ * Ends retentions whose time is over, by the wall clock: they outlive restarts; and all of networks that retain nothing
+ * any more. Returns whether there is more to do.
+ */
 export function endRetentions(ledger: Ledger, transaction: Transaction): boolean {
-  const rows = ledger.sql.retainedUntil.all(ledger.context.clock.wallMs(), ROWS_PER_STEP);
+  const ended = [...ledger.networks.values()].filter(({ definition }) => definition?.retainSeconds === 0);
+  const ids = JSON.stringify(ended.map(({ id }) => id));
+  const rows = ledger.sql.retainedOver.all(ids, ledger.context.clock.wallMs(), ROWS_PER_STEP);
   for (const row of rows) releaseAllocation(ledger, transaction, row);
   return rows.length === ROWS_PER_STEP;
 }

@@ -132,8 +132,10 @@ export function prepareStatements(db: Database.Database) {
       `SELECT * FROM allocations WHERE owner_namespace = ? AND owner_name = ? AND network_id = ? AND state = 'Retained'
        ORDER BY address`,
     ),
-    retainedUntil: get<[number, number], AllocationRow>(
-      `SELECT * FROM allocations WHERE state = 'Retained' AND retained_until_ms <= ? ORDER BY id LIMIT ?`,
+    /** Of these networks (JSON: their IDs) any, of others those whose time is over. */
+    retainedOver: get<[string, number, number], AllocationRow>(
+      `SELECT * FROM allocations WHERE state = 'Retained'
+         AND (network_id IN (SELECT value FROM json_each(?)) OR retained_until_ms <= ?) ORDER BY id LIMIT ?`,
     ),
     coolingAfter: get<[number, number], AllocationRow>(
       "SELECT * FROM allocations WHERE state = 'Cooling' AND id > ? ORDER BY id LIMIT ?",

@@ -35,7 +35,6 @@ type Learnt = Omit<Entry, "restingSinceMs" | "seen">;
 interface Network {
   readonly space: NetworkSpace;
   readonly entries: Map<string, Entry>;
-  retainedCount: number;
 }
 
 /**
@@ -83,11 +82,6 @@ export class Hint {
     const entry = this.#known(this.#keyOf(network), address);
     if (!entry?.cooling || entry.resourceVersion !== resourceVersion) return -1;
     return this.#api.clock.monotonicMs() - entry.restingSinceMs;
-  }
-
-  /** Whether addresses of a network are believed to be retained. */
-  hasRetained(network: string): boolean {
-    return this.#network(this.#keyOf(network), network).retainedCount > 0;
   }
 
   /** Bound and Retained addresses of a network, inside its ranges or not. */
@@ -163,11 +157,9 @@ export class Hint {
   }
 
   #put(key: string, name: string | null, entry: Learnt, seen = this.#refresh): void {
-    const of = this.#network(key, name);
-    const { space, entries } = of;
+    const { space, entries } = this.#network(key, name);
     const text = formatAddress(entry.address);
     const before = entries.get(text);
-    of.retainedCount += Number(entry.retained) - Number(before?.retained ?? false);
     const sameRest = before?.cooling && entry.cooling && before.resourceVersion === entry.resourceVersion;
     const nowMs = this.#api.clock.monotonicMs();
     const now: Entry = { ...entry, seen, restingSinceMs: sameRest ? before.restingSinceMs : nowMs };
@@ -191,7 +183,6 @@ export class Hint {
     const entry = network?.entries.get(text);
     if (!network || !entry) return;
     network.entries.delete(text);
-    network.retainedCount -= Number(entry.retained);
     this.#unown(key, text, entry);
     if (entry.cooling) network.space.endRest(entry.address);
     else network.space.release(entry.address, 0, this.#api.clock.monotonicMs());
@@ -229,8 +220,7 @@ export class Hint {
         yield { address, cooling, retained, restingSinceMs };
       }
     };
-    const space = new NetworkSpace(this.#lastId, name ?? key, stored, this.#node);
-    const network = { space, entries, retainedCount: 0 };
+    const network = { space: new NetworkSpace(this.#lastId, name ?? key, stored, this.#node), entries };
     this.#networks.set(key, network);
     return network;
   }

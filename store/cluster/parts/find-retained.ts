@@ -7,19 +7,19 @@ import type { AttachParts, ClusterAttacher } from "./attach-parts.ts";
 /**
  * What deleted claims of the claim's name had: its Retained addresses are the claim's. Of a Bound one the controller has to
  * find first that nothing uses it any more; a node cannot know that, and may not release it. Costs a request only where
- * something may be retained. See docs/decisions/0068.
+ * the network retains. See docs/decisions/0068.
  */
 export async function findRetained(
-  { hint, client }: Pick<AttachParts, "hint" | "client">,
+  { client }: Pick<AttachParts, "client">,
   { network, definition }: Pick<AttachWant, "network" | "definition">,
   { claim }: Pick<ClusterAttacher, "claim">,
   deadlineMs: number,
 ): Promise<Pick<Holdings, "held" | "unreleased">> {
-  if (claim === null || (definition.retainSeconds === 0 && !hint.hasRetained(network))) return { held: [] };
+  if (claim === null || definition.retainSeconds === 0) return { held: [] };
   const all = await client.listOfClaim(claim, deadlineMs);
   const former = all.filter(({ spec }) => spec.network === network && spec.owner.uid !== claim.uid);
   const bound = former.find(({ status }) => status?.state === "Bound");
-  if (bound !== undefined && definition.retainSeconds > 0) return { held: [], unreleased: addressOf(bound) };
+  if (bound !== undefined) return { held: [], unreleased: addressOf(bound) };
   const held = former
     .filter(({ status }) => status?.state === "Retained")
     .map(({ spec }) => parseInterfaceAddress(spec.address))

@@ -16,7 +16,12 @@ import { judge } from "../../claims/reasons/relations.ts";
 import type { JudgedAllocation, Rules, Verdict } from "../../claims/reasons/verdict.ts";
 import { parseInterfaceAddress } from "../../ipam/space/cidr.ts";
 import type { AllocationAttachment, AllocationOwner, IPAllocation } from "../../kube/objects.ts";
-import { cooled, newAllocation, soundAddress } from "../../store/cluster/allocations/allocation-object.ts";
+import {
+  cooled,
+  newAllocation,
+  retained,
+  soundAddress,
+} from "../../store/cluster/allocations/allocation-object.ts";
 import { CLAIM, NO_MACHINES, POD, RULES } from "./judged.ts";
 
 const SINCE = "2026-01-01T00:00:00Z";
@@ -136,6 +141,13 @@ const withFinalizer = (object: IPAllocation): IPAllocation => ({
   ...object,
   metadata: { ...object.metadata, finalizers: ["ipam.holdfast.dev/bound"] },
 });
+
+const RETAINING: Partial<Rules> = { definitionOf: () => ({ cooldownSeconds: 60, retainSeconds: 600 }) };
+
+/** RULES' clock shows the first second of 2026. */
+function kept(until: string): IPAllocation {
+  return retained(allocation(CLAIM), SINCE, until) as IPAllocation;
+}
 
 const CASES: readonly (readonly [
   reason: string,
@@ -361,6 +373,38 @@ const CASES: readonly (readonly [
     allocation(CLAIM),
     { claim: claim([], { uid: "c2" }), naming: naming("2026-01-01T00:00:11Z") },
     "release claim-gone",
+  ],
+  [
+    "a pod older than the new claim may wait for it, and what the old one had is retained for it",
+    allocation(CLAIM),
+    { claim: claim([], { uid: "c2" }), naming: naming("2026-01-01T00:00:09Z") },
+    "release claim-gone",
+    RETAINING,
+  ],
+  [
+    "a retaining network waits for the claim to exist again",
+    allocation(CLAIM),
+    { claim: ABSENT, naming: naming("2026-01-01T00:00:05Z") },
+    "keep pod-names-claim",
+    RETAINING,
+  ],
+  [
+    "a retaining network waits for the containers of the claim that is gone",
+    allocation(CLAIM, [attached()]),
+    { claim: claim([], { uid: "c2" }), pod: ABSENT, node: NODE, naming: naming("2026-01-01T00:00:09Z") },
+    "keep container-may-run",
+    RETAINING,
+  ],
+  ["it is retained until its time", kept("2026-01-01T00:00:01Z"), {}, "keep retained", RETAINING],
+  ["its time is over", kept("2026-01-01T00:00:00Z"), {}, "release retention-over", RETAINING],
+  ["a time that cannot be read is over", kept("soon"), {}, "release retention-over", RETAINING],
+  ["its network retains nothing any more", kept("2026-01-01T00:00:01Z"), {}, "release retention-over"],
+  [
+    "its network has no definition now",
+    kept("2026-01-01T00:00:01Z"),
+    {},
+    "keep retained",
+    { definitionOf: () => null },
   ],
   [
     "made in one second: nobody knows which came first",

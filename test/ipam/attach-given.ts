@@ -35,6 +35,8 @@ export interface Given {
   readonly resting?: readonly string[];
   /** A published address that another has. */
   readonly taken?: string;
+  /** What a deleted claim of the claim's name still has. */
+  readonly unreleased?: string;
   readonly holdings?: "unread";
   readonly users?: readonly Known[] | "unread";
   readonly usersGone?: boolean;
@@ -155,6 +157,7 @@ export function viewOf(given: Given, unread: string[] = []): AttachView<Attachme
             ...held(given.adopted, "bound", true),
             ...held(given.resting, "cooling"),
           ],
+          ...(given.unreleased === undefined ? {} : { unreleased: parseAddress(given.unreleased) }),
           taken:
             given.taken === undefined
               ? null

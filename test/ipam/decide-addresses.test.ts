@@ -19,6 +19,7 @@ interface Given {
   readonly definition?: NetworkDefinition;
   readonly allocated?: readonly string[];
   readonly cooling?: readonly string[];
+  readonly retained?: readonly string[];
   readonly bound?: readonly string[];
   readonly own?: readonly string[];
   readonly adopted?: readonly string[];
@@ -43,6 +44,10 @@ function question(given: Given): AddressQuestion {
   each([...(given.allocated ?? []), ...(given.bound ?? []), ...(given.adopted ?? [])], (pool, value) =>
     pool.allocate(value),
   );
+  each(given.retained, (pool, value) => {
+    pool.allocate(value, { moveCursor: false });
+    pool.retain(value);
+  });
   each([...(given.cooling ?? []), ...(given.own ?? [])], (pool, value) => {
     pool.allocate(value, { moveCursor: false });
     pool.release(value, 1_000, 0);
@@ -229,6 +234,16 @@ describe("refused", () => {
       { allocated: ["fd00::1", "fd00::2", "fd00::3", "fd00::4", "fd00::5", "fd00::6", "fd00::7"] },
       "POOL_FULL: no free address in fd00::/125 of network blue",
       "the other family full",
+    ],
+    [
+      { allocated: ["10.0.0.3", "10.0.0.4"], retained: ["10.0.0.6"] },
+      "POOL_FULL: no free address in 10.0.0.0/29 (1 retained for claims that were deleted) of network blue",
+      "of which one is retained",
+    ],
+    [
+      { requested: ["10.0.0.4"], retained: ["10.0.0.4"] },
+      "ADDRESS_TAKEN: 10.0.0.4 is held by another owner on network blue",
+      "retained for a claim of another name",
     ],
     [
       { requested: ["10.0.0.3"], allocated: ["10.0.0.3"] },

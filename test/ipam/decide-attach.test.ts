@@ -328,6 +328,11 @@ table("addresses that the owner has", [
   ],
   [{ claim: mine, taken: "10.0.0.5", users: [{}] }, "ADDRESS_TAKEN", "which comes before who uses the claim"],
   [
+    { claim: mine, unreleased: "10.0.0.5" },
+    "PREDECESSOR_HOLDS of vm: IPAMClaim shop/vm gets what its predecessor of the same name had, and 10.0.0.5 of network blue is not released from that one yet",
+    "a claim that was created again too soon",
+  ],
+  [
     { claim: { ...mine, ipRequests: ["10.0.0.6"] }, bound },
     "reuse 10.0.0.5/29",
     "what the claim asks for counts at its first use only",

@@ -471,6 +471,14 @@ describe("CONFIG_INVALID names the key, the value and what is expected", () => {
       "604800",
     ],
     [
+      "retention longer than 30 days",
+      { ...net, retainSeconds: 2_592_001 },
+      {},
+      "ipam.retainSeconds",
+      "2592001",
+      "whole number from 0 to 2592000",
+    ],
+    [
       "cooldown a text",
       { ...net, cooldownSeconds: "60" },
       {},

@@ -101,12 +101,14 @@ describe("our own keys", () => {
   test("have defaults", () => {
     expect(define({ subnets: "10.0.0.0/24" })).toMatchObject({
       cooldownSeconds: COOLDOWN_SECONDS_DEFAULT,
+      retainSeconds: 0,
       allowPersistentIPs: false,
       statusWhenFull: "ok",
       routes: [],
       dns: {},
     });
     expect(define({ subnets: "10.0.0.0/24", cooldownSeconds: 0 }).cooldownSeconds).toBe(0);
+    expect(define({ subnets: "10.0.0.0/24", retainSeconds: 2_592_000 }).retainSeconds).toBe(2_592_000);
   });
 
   test("make three range sets of three subnets, in the given order", () => {

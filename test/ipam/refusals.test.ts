@@ -39,6 +39,7 @@ describe("the table of codes and reasons", () => {
     ["REQUEST_MISMATCH", 123, "IPAddressConflict"],
     ["CLAIM_ABSENT", 11, undefined],
     ["CLAIM_TERMINATING", 11, undefined],
+    ["PREDECESSOR_HOLDS", 11, "IPAddressConflict"],
     ["CLAIM_IN_USE", 124, "ClaimInUse"],
     ["CLAIM_OTHER_NETWORK", 125, "NetworkNotFound"],
     ["CLAIM_OTHER_NAMESPACE", 7, undefined],

@@ -4,12 +4,18 @@ import {
   cooldownEndMs,
   cooldownSeconds,
   hasCooledDown,
+  retainSeconds,
 } from "../../ipam/space/rest.ts";
 
 test("a network without a definition has the default cool-down", () => {
   expect(cooldownSeconds(null)).toBe(COOLDOWN_SECONDS_DEFAULT);
   expect(cooldownEndMs(null, 5)).toBe(5 + COOLDOWN_SECONDS_DEFAULT * 1_000);
   expect(hasCooledDown(null, 0)).toBe(false);
+});
+
+test("a network without a definition retains nothing new", () => {
+  expect(retainSeconds(null)).toBe(0);
+  expect(retainSeconds({ cooldownSeconds: 60, retainSeconds: 5 })).toBe(5);
 });
 
 test.for<[number, number, boolean]>([

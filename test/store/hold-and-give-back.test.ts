@@ -1,12 +1,14 @@
 import { describe, expect, test } from "vitest";
 import { parseInterfaceAddress } from "../../ipam/space/cidr.ts";
-import { allocationName } from "../../kube/object-names.ts";
+import { allocationName, labelValue } from "../../kube/object-names.ts";
 import {
   ALLOCATIONS_PATH,
   type AllocationOwner,
   attachmentKey,
   BOUND_FINALIZER,
   type IPAllocation,
+  LABEL_CLAIM,
+  LABEL_STATE,
   objectPath,
 } from "../../kube/objects.ts";
 import { isoTime } from "../../platform/time.ts";
@@ -15,6 +17,7 @@ import {
   cooled,
   type Holder,
   newAllocation,
+  retained,
   takenOver,
   withAttachment,
 } from "../../store/cluster/allocations/allocation-object.ts";
@@ -102,6 +105,61 @@ function bound(one: Holder): object {
 function resting(one: Holder): object {
   return cooled(bound(one) as IPAllocation, TIME);
 }
+
+const VM: AllocationOwner = { ...owned("vm", "IPAMClaim"), interface: "" };
+const again: Holder = { ...holder("vm"), owner: { ...VM, uid: "vm-2" } };
+const UNTIL = "2026-01-02T00:00:00.000Z";
+
+function kept(): object {
+  return retained(bound({ owner: VM, attachment: null }) as IPAllocation, TIME, UNTIL);
+}
+
+describe("a retained address", () => {
+  test("keeps its finalizer, and says by its label whose it was", () => {
+    expect(kept()).toMatchObject({
+      metadata: {
+        finalizers: [BOUND_FINALIZER],
+        labels: { [LABEL_CLAIM]: labelValue("shop/vm"), [LABEL_STATE]: "Retained" },
+      },
+      status: { state: "Retained", since: TIME, retainedUntil: UNTIL, attachments: {}, node: "" },
+    });
+  });
+
+  test("goes to a claim of the name that had it", async () => {
+    const allocation = new SharedAllocation();
+    allocation.put(kept());
+    expect(await allocation.hold(again)).toMatchObject({ kind: "held", was: "cooling" });
+    expect(allocation.object).toMatchObject({ spec: { owner: again.owner }, status: { state: "Bound" } });
+    expect(allocation.object?.status).not.toHaveProperty("retainedUntil");
+  });
+
+  test.each([
+    ["a pod", holder("web")],
+    ["a claim of another name", { ...again, owner: { ...again.owner, name: "vm2" } }],
+    ["a claim of the name in another namespace", { ...again, owner: { ...again.owner, namespace: "bank" } }],
+    ["a pod of the claim's name", holder("vm")],
+  ])("does not go to %s", async (_who, other) => {
+    const allocation = new SharedAllocation();
+    const before = allocation.put(kept());
+    expect(await allocation.hold(other)).toEqual({ kind: "taken", object: before });
+    expect(allocation.sent).toEqual(["GET"]);
+  });
+
+  test("begins with a claim's end and lasts for so long, by the server's clock", async () => {
+    const allocation = new SharedAllocation();
+    allocation.put(bound({ owner: VM, attachment: null }));
+    expect(await allocation.giveBack({ kind: "retain", seconds: 600 })).toMatchObject({ kind: "done" });
+    const { since = "", retainedUntil = "" } = allocation.object?.status ?? {};
+    expect(Date.parse(retainedUntil) - Date.parse(since)).toBe(600_000);
+  });
+
+  test("of a former claim leaves no label behind with a pod that has the address later", async () => {
+    const allocation = new SharedAllocation();
+    allocation.put(cooled(kept() as IPAllocation, TIME));
+    await allocation.hold(holder("web"));
+    expect(allocation.object?.metadata.labels).not.toHaveProperty(LABEL_CLAIM);
+  });
+});
 
 describe("hold takes an address when", () => {
   test.each([

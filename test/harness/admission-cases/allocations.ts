@@ -2,6 +2,7 @@ import { parseInterfaceAddress } from "../../../ipam/space/cidr.ts";
 import {
   cooled,
   newAllocation,
+  retained,
   takenOver,
   withAttachment,
   withNode,
@@ -28,6 +29,9 @@ import {
 const imported = (node: string) =>
   stored(newAllocation("blue", ADDRESS, { owner: pod("1"), attachment: null, node }, TIME));
 
+/** The claim that was created again. */
+const again = { owner: { ...ofClaim().spec.owner, uid: "claim-2" }, attachment: attachment("a") };
+
 const allowed: readonly [string, Written][] = [
   ["create one that its container uses", { after: ofPod("a") }],
   ["create one of a claim", { after: ofClaim("a") }],
@@ -50,6 +54,13 @@ const allowed: readonly [string, Written][] = [
         { owner: pod("2"), attachment: attachment("a") },
         TIME,
       ),
+    },
+  ],
+  [
+    "take over what is retained for the claim's name",
+    {
+      before: stored(retained(ofClaim(), TIME, TIME)),
+      after: takenOver(stored(retained(ofClaim(), TIME, TIME)), ADDRESS, again, TIME),
     },
   ],
   [
@@ -124,6 +135,19 @@ const refused: readonly [string, Written, RegExp][] = [
     FOREIGN,
   ],
   ["release another node's address", { before: ofPod("b"), after: cooled(ofPod("b"), TIME) }, RELEASE],
+  [
+    "retain a stopped VM's address",
+    { before: ofClaim(), after: retained(ofClaim(), TIME, TIME) },
+    /an allocation is Bound or Cooling/,
+  ],
+  [
+    "end a retention",
+    {
+      before: stored(retained(ofClaim(), TIME, TIME)),
+      after: cooled(stored(retained(ofClaim(), TIME, TIME)), TIME),
+    },
+    RELEASE,
+  ],
   ["release a stopped VM's address", { before: ofClaim(), after: cooled(ofClaim(), TIME) }, RELEASE],
   [
     "release a claim's address that it uses itself",

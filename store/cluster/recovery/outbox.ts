@@ -153,7 +153,7 @@ export class Outbox {
       { name: allocationName(network, address) },
       ({ object }) => {
         if (!sameAllocationOwner(object.spec.owner, ownerOf(row))) return changeOfOthers(object, row, ledger);
-        if (object.status?.state !== "Bound" || isUsed(ledger, row)) return { kind: "leave", why: "told" };
+        if (object.status?.state === "Cooling" || isUsed(ledger, row)) return { kind: "leave", why: "told" };
         if (isBeingAdded(ledger, row)) return { kind: "leave", why: "later" };
         return changeFor(object, row);
       },

@@ -127,4 +127,10 @@ export const ADD_PATH: Mutants = {
     replace: "    ips: JSON.stringify(ips.toReversed()),",
     why: "an exact repeat of an ADD is answered otherwise",
   },
+  "retained-not-looked-for": {
+    file: "store/cluster/parts/find-retained.ts",
+    find: '    .filter(({ status }) => status?.state === "Retained")',
+    replace: '    .filter(({ status }) => status?.state === "Cooling")',
+    why: "a claim that is made again in time does not get what is retained for its name",
+  },
 };

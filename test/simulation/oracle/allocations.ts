@@ -19,6 +19,7 @@ export interface Held {
   readonly address: string;
   readonly owner: Owner;
   readonly isBound: boolean;
+  readonly isRetained: boolean;
   readonly isCooling: boolean;
   readonly object: PlainObject;
   /** Since when it is in this state for this owner, ms of the world. */
@@ -101,6 +102,7 @@ export class Allocations {
         cluster: owner?.cluster ?? "",
       },
       isBound: state === "Bound",
+      isRetained: state === "Retained",
       isCooling: state === "Cooling",
       object,
       sinceMs: this.#nowMs(),
@@ -127,6 +129,7 @@ function isSame(a: Held, b: Held | undefined): boolean {
     b !== undefined &&
     a.place === b.place &&
     a.isBound === b.isBound &&
+    a.isRetained === b.isRetained &&
     a.isCooling === b.isCooling &&
     a.owner.kind === b.owner.kind &&
     a.owner.uid === b.owner.uid &&

@@ -22,7 +22,7 @@ export class NetworkCounts {
     const others: string[] = [];
     for (const { object } of etcd.range(NETWORKS, "")) {
       const network: string = object.spec?.network;
-      const { bound, cooling } = counted.get(network) ?? { bound: 0, cooling: 0 };
+      const { bound, retained, cooling } = counted.get(network) ?? NONE;
       const status = object.status ?? {};
       if (status.allocated === undefined) {
         others.push(network);
@@ -30,13 +30,18 @@ export class NetworkCounts {
       }
       const defining = nads.filter((nad) => definesNetwork(nad, network));
       const isEdited = defining.length > 1 || this.#isEdited(network);
-      const told = { bound: Number(status.allocated), cooling: Number(status.cooling) };
-      const isExact = told.bound === bound && told.cooling === cooling;
-      const isRight = isExact || (isEdited && told.bound <= bound && told.cooling <= cooling);
+      const told = {
+        bound: Number(status.allocated),
+        retained: Number(status.retained ?? 0),
+        cooling: Number(status.cooling),
+      };
+      const isExact = told.bound === bound && told.retained === retained && told.cooling === cooling;
+      const isLess = told.bound <= bound && told.retained <= retained && told.cooling <= cooling;
+      const isRight = isExact || (isEdited && isLess);
       if (!isRight)
         throw violation(
           "counts",
-          `IPNetwork ${object.metadata.name} tells of ${status.allocated} allocated and ${status.cooling} cooling addresses, and there are ${bound} and ${cooling}`,
+          `IPNetwork ${object.metadata.name} tells of ${status.allocated} allocated, ${status.retained} retained and ${status.cooling} cooling addresses, and there are ${bound}, ${retained} and ${cooling}`,
         );
       // Without a definition of its owner a network has neither a size nor addresses that are free.
       const isSized = status.size !== undefined || status.free !== undefined;
@@ -66,14 +71,17 @@ export class NetworkCounts {
   }
 }
 
-const sumOf = ({ allocated, cooling, free }: PlainObject): bigint =>
-  BigInt(allocated) + BigInt(cooling ?? 0) + BigInt(free ?? 0);
+const NONE = { bound: 0, retained: 0, cooling: 0 };
+
+const sumOf = ({ allocated, retained, cooling, free }: PlainObject): bigint =>
+  BigInt(allocated) + BigInt(retained ?? 0) + BigInt(cooling ?? 0) + BigInt(free ?? 0);
 
 function countAll(allocations: Allocations) {
-  const counted = new Map<string, { bound: number; cooling: number }>();
-  for (const { network, isBound, isCooling } of allocations.all()) {
-    const one = counted.get(network) ?? { bound: 0, cooling: 0 };
+  const counted = new Map<string, { bound: number; retained: number; cooling: number }>();
+  for (const { network, isBound, isRetained, isCooling } of allocations.all()) {
+    const one = counted.get(network) ?? { ...NONE };
     if (isBound) one.bound += 1;
+    if (isRetained) one.retained += 1;
     if (isCooling) one.cooling += 1;
     counted.set(network, one);
   }

@@ -6,6 +6,7 @@
  *   interfaces, machine-uses  which containers and machines live, and with what they were answered
  *   rests, restored           what was given back rests, and nodes do it by themselves; what a restore took away is given to nobody
  *                             else
+ *   retained                  what a deleted claim had is kept for a claim of its name
  *   allocations, claims, pods what the API says, followed write by write
  *   at-rest                   what is looked at when the world was left in peace
  *   liveness, reasons         at rest: everybody is ready and served; nothing is held for nobody
@@ -32,6 +33,7 @@ import { Pods } from "./pods.ts";
 import { Possession, type PossessionParts, sayHeld } from "./possession.ts";
 import { Restored } from "./restored.ts";
 import { Ended, Rests } from "./rests.ts";
+import { Retained } from "./retained.ts";
 import { checkUnique, type UniquenessParts } from "./uniqueness.ts";
 import { ALLOCATIONS, CLAIMS, LEASES, NADS, NODES, type PlainChange, PODS, VMIS } from "./view.ts";
 import { violation } from "./violation.ts";
@@ -71,6 +73,7 @@ class Eye implements Oracle {
   readonly #pods: Pods;
   readonly #knowledge: PossessionParts & UniquenessParts;
   readonly #rests: Rests;
+  readonly #retained: Retained;
   readonly #counts = new NetworkCounts();
   readonly #restored = new Restored();
   readonly #ended = new Ended();
@@ -105,6 +108,7 @@ class Eye implements Oracle {
       interfaces: this.#interfaces,
       pods: this.#pods,
     });
+    this.#retained = new Retained(this.#knowledge);
     this.#possession = new Possession(this.#knowledge);
     this.#restores = etcd.restores;
     etcd.listen((change) => this.#note(change));
@@ -200,6 +204,7 @@ class Eye implements Oracle {
       }
       this.#changed.clear();
     }
+    this.#try(() => this.#retained.check());
     const found = this.#found;
     this.#found = null;
     if (found !== null) throw found;
@@ -232,6 +237,12 @@ class Eye implements Oracle {
         const place = this.#allocations.note(change);
         if (place === null) return;
         this.#changed.add(place);
+        this.#retained.note(
+          this.#allocations.before,
+          this.#allocations.at(place),
+          this.#parts.nowMs(),
+          this.#parts.wallMs(),
+        );
         this.#try(() =>
           this.#rests.note(
             this.#allocations.before,
@@ -244,6 +255,7 @@ class Eye implements Oracle {
       }
       case NADS:
         this.#rests.forgetDefinitions();
+        this.#retained.noteDefinition(change.object, this.#parts.nowMs());
         if (!change.deleted) this.#counts.note(change.object);
         return;
       case CLAIMS:
@@ -270,6 +282,8 @@ class Eye implements Oracle {
     const { before, after } = this.#claims.note(change);
     if (after === null) return;
     for (const place of after.places) this.#changed.add(place);
+    const isPublished = after.ips.length > 0 && (before?.uid !== after.uid || before.ips.length === 0);
+    if (isPublished) this.#retained.noteClaim(after, this.#parts.nowMs());
     if (before === null || before.uid !== after.uid || before.ips.length === 0) return;
     if (before.ips.join() === after.ips.join()) return;
     // It follows its VM; what it had there is judged by who uses it.
@@ -318,6 +332,7 @@ class Eye implements Oracle {
       this.#changed.add(place);
     }
     this.#rests.forget();
+    this.#retained.readAgain(this.#parts.nowMs());
     this.#rests.forgetDefinitions();
   }
 

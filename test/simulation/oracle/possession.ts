@@ -201,5 +201,7 @@ function sayMachine(machine: MachineUse, held: Held | null): string {
 export function sayHeld(held: Held | null): string {
   if (held === null) return "has no IPAllocation";
   if (held.isCooling) return `rests (IPAllocation ${held.name} of ${describeOwner(held.owner)} is Cooling)`;
+  if (held.isRetained)
+    return `is retained (IPAllocation ${held.name}, for the name of ${describeOwner(held.owner)})`;
   return `belongs to ${describeOwner(held.owner)} (UID ${held.owner.uid}, IPAllocation ${held.name})`;
 }

@@ -32,6 +32,11 @@ export function checkReasons(parts: ReasonParts): void {
         "rests-for-ever",
         `${address} of network ${network} is Cooling ${since} (IPAllocation ${name})`,
       );
+    if (held.isRetained && isDue)
+      throw violation(
+        "rests-for-ever",
+        `${address} of network ${network} is Retained ${since}, and no network retains now (IPAllocation ${name})`,
+      );
     if (held.isBound && parts.nowMs - held.sinceMs > parts.restMsMax && !hasReason(held, parts))
       throw violation(
         "held-without-reason",

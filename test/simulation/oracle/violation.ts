@@ -26,6 +26,12 @@ export type OracleKind =
   | "untold-loss"
   /** An address was given to another owner before it had rested, though there were others. */
   | "given-too-soon"
+  /** An address that is retained for a claim's name was given to somebody else. */
+  | "retained-given"
+  /** An address that is retained was given back before its time. */
+  | "retained-lost"
+  /** A claim that was made again in time has another address than what was retained for it. */
+  | "retained-not-returned"
   /** An address that was given back was taken again for a pod that has long ended. */
   | "revived"
   /** One pod holds more addresses of a network than its interfaces can have. */

@@ -49,6 +49,7 @@ function followed(world: World): Map<string, Order> {
 }
 
 function isTaken({ previous, object, deleted }: Change): boolean {
-  if (previous?.status?.state !== "Bound") return false;
-  return deleted || object.status?.state !== "Bound" || object.spec?.owner?.uid !== previous.spec?.owner?.uid;
+  const state = previous?.status?.state;
+  if (state !== "Bound" && state !== "Retained") return false;
+  return deleted || object.status?.state !== state || object.spec?.owner?.uid !== previous?.spec?.owner?.uid;
 }

@@ -4,6 +4,7 @@
  *   networks      the networks of the world as they are meant to be
  *   nads, one-family   NetworkAttachmentDefinitions: edited, broken, deleted, joined
  *   owners        networks moved to other namespaces
+ *   retention     networks that retain, and VMs that are deleted and made again
  *   releases, checks, commands   holdfast release, check, import, rebuild, …
  *   by-hand, annotations         objects edited and deleted with kubectl
  *   nodes         nodes drained and deleted, releases rolled out
@@ -22,6 +23,7 @@ import { NODE_WORK } from "./nodes.ts";
 import { ONE_FAMILY } from "./one-family.ts";
 import { OWNERS } from "./owners.ts";
 import { RELEASES } from "./releases.ts";
+import { RETENTION, RETENTION_OWED } from "./retention.ts";
 
 export const PEOPLE: ActionKinds = {
   ...NAD_EDITS,
@@ -32,6 +34,7 @@ export const PEOPLE: ActionKinds = {
   ...BROKEN_REPORTS,
   ...OWNERS,
   ...NODE_WORK,
+  ...RETENTION,
 };
 
 /** Counts that must not stay zero in a long run. */
@@ -40,6 +43,7 @@ export const PEOPLE_OWED: readonly string[] = [
     (one) => `people.nad-${one}`,
   ),
   ...["delete", "join", "share", "follow", "mend"].map((one) => `people.nad-${one}`),
+  ...RETENTION_OWED,
   "people.release.done",
   "people.release.refused",
   "people.release-force.done",

@@ -48,6 +48,7 @@ async function releaseOne(world: World, chance: Chance, one: KubeObject, force: 
     : undefined;
   const where = machine === undefined ? "--kubeconfig" : `on ${machine.name}`;
   if (force) orderTaken(world, one, "release --force");
+  else if (one.status.state === "Retained") orderTaken(world, one, "release of what is retained");
   // Nothing but whoever releases it can know whether a container of it still runs (docs/known-limits.md).
   else if (isLeft(world, one) && Object.keys(one.status.attachments ?? {}).length === 0)
     orderTaken(world, one, "release of what was there before");

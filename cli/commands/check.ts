@@ -51,7 +51,7 @@ function nodeText(counted: CheckedCounts): string {
     I2  every address of a claim or an attachment is allocated to it
     I3  every allocation has a living reason
     I4  a repeated ADD gets the same addresses
-    I5  free + allocated + cooling + excluded = size, in every range
+    I5  free + allocated + retained + cooling + excluded = size, in every range
 `;
 }
 
@@ -61,7 +61,7 @@ function clusterText(counted: CheckedCounts): string {
     I1  no address has two owners
     I2  every address of a claim or a living pod is allocated to it
     I3  every allocation has a living reason
-    I5  free + allocated + cooling + excluded = size, in every range
+    I5  free + allocated + retained + cooling + excluded = size, in every range
 each node's own state is checked there: holdfast check, without --kubeconfig
 `;
 }

@@ -29,7 +29,7 @@ export interface RangeSet {
   readonly extent: IntervalSet;
   readonly usable: IntervalSet;
   readonly automatic: IntervalSet;
-  /** Number of addresses in `extent`: what free + allocated + cooling + excluded add up to. */
+  /** Number of addresses in `extent`: what free + allocated + retained + cooling + excluded add up to. */
   readonly size: bigint;
   /** Equal for two sets exactly if they give the same addresses with the same masks and gateways. */
   readonly fingerprint: string;

@@ -256,7 +256,7 @@ describe("check", () => {
           I1  no address has two owners
           I2  every address of a claim or a living pod is allocated to it
           I3  every allocation has a living reason
-          I5  free + allocated + cooling + excluded = size, in every range
+          I5  free + allocated + retained + cooling + excluded = size, in every range
       each node's own state is checked there: holdfast check, without --kubeconfig
       note: the admission policies of nodes' tokens are not compared: that needs the right to get validatingadmissionpolicies and their bindings
       "

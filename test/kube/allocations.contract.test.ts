@@ -8,6 +8,7 @@ import { describeAllocations } from "../store/allocations-contract.ts";
 import { clusterSubject } from "../store/cluster-subject.ts";
 import { describeMachineReservations } from "../store/machines-contract.ts";
 import { describeReservations } from "../store/reservations-contract.ts";
+import { describeRetention } from "../store/retention-contract.ts";
 import type { Subject } from "../store/subjects.ts";
 
 let cluster: TestCluster;
@@ -18,7 +19,12 @@ beforeAll(async () => {
 });
 afterAll(() => cluster?.stop());
 
-for (const describe of [describeAllocations, describeReservations, describeMachineReservations])
+for (const describe of [
+  describeAllocations,
+  describeReservations,
+  describeMachineReservations,
+  describeRetention,
+])
   describe("kubernetes", create);
 
 async function create(): Promise<Subject> {

@@ -7,7 +7,7 @@ import { ALLOCATIONS_PATH, CLAIMS_PATH, namespacedPath, objectPath } from "../..
 import type { NamespaceIdentity } from "../../platform/namespaces.ts";
 import { isoTime } from "../../platform/time.ts";
 import type { Allocations } from "../../store/allocations.ts";
-import { addressOf, cooled } from "../../store/cluster/allocations/allocation-object.ts";
+import { addressOf, cooled, retained } from "../../store/cluster/allocations/allocation-object.ts";
 import type { KubernetesStore } from "../../store/cluster/cluster-store.ts";
 import type { KubeObject } from "../harness/kube-api.ts";
 import type { ManualClock } from "../harness/manual-clock.ts";
@@ -60,6 +60,9 @@ export async function clusterSubject({ clock, api, admin, close }: ClusterSubjec
       await others.deleteClaim(name);
       await others.endClaims(store);
     },
+    retaining: (seconds) => {
+      others.retainSeconds = seconds;
+    },
     reopen: async () => {
       await store.close();
       store = await open();
@@ -77,6 +80,7 @@ export async function clusterSubject({ clock, api, admin, close }: ClusterSubjec
 class OtherWriters {
   readonly #api: KubeApi;
   readonly #objects: ObjectClient;
+  retainSeconds = 0;
 
   constructor(api: KubeApi) {
     this.#api = api;
@@ -96,7 +100,7 @@ class OtherWriters {
     await this.#delete(claimPath(name));
   }
 
-  /** Claims that are being deleted and that nobody uses go, and what they had rests. */
+  /** Claims that are being deleted and that nobody uses go, and what they had rests or is retained. */
   async endClaims({ hint }: KubernetesStore): Promise<void> {
     const all = await this.#list(ALLOCATIONS_PATH);
     for (const claim of await this.#list(namespacedPath(CLAIMS_PATH, "shop"))) {
@@ -122,11 +126,22 @@ class OtherWriters {
 
   async #cool(object: KubeObject, hint: KubernetesStore["hint"]): Promise<void> {
     const path = objectPath(ALLOCATIONS_PATH, object.metadata.name);
-    const time = isoTime(this.#api.clock.wallMs());
-    const cold = await this.#objects.replace(path, cooled(object as never, time));
+    const nowMs = this.#api.clock.wallMs();
+    const time = isoTime(nowMs);
+    const next =
+      this.retainSeconds === 0
+        ? cooled(object as never, time)
+        : retained(object as never, time, isoTime(nowMs + this.retainSeconds * 1_000));
+    const cold = await this.#objects.replace(path, next);
     if (cold.kind !== "done") throw new Error(`${path} cannot be written: ${cold.kind}`);
     const { metadata, spec } = cold.object;
-    hint.note(spec.network, addressOf(cold.object), spec.owner.uid, "Cooling", metadata.resourceVersion);
+    hint.note(
+      spec.network,
+      addressOf(cold.object),
+      spec.owner.uid,
+      cold.object.status.state,
+      metadata.resourceVersion,
+    );
   }
 
   /** An object that is being deleted goes with the last of them. */

@@ -23,6 +23,8 @@ export interface Subject {
   readonly gone: Set<string>;
   createClaim(namespace: string, name: string, network: string): Promise<void>;
   deleteClaim(namespace: string, name: string): Promise<void>;
+  /** Claims' addresses are retained for so long from now on, seconds, by whoever plays the controller. */
+  retaining?(seconds: number): void;
   /** The same state in a new object, as after a restart; the memory store cannot. */
   reopen(): Promise<void>;
   close(): void | Promise<void>;

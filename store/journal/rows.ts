@@ -3,7 +3,7 @@ import { describeOwner, describeRetained, type Owner } from "../../ipam/owner.ts
 import { addressFromBytes, formatAddress } from "../../ipam/space/address.ts";
 import { formatInterfaceAddress, type InterfaceAddress } from "../../ipam/space/cidr.ts";
 import { isoTime } from "../../platform/time.ts";
-import type { AnsweredAddress, Attachment, PodIdentity } from "../records.ts";
+import type { AllocationState, AnsweredAddress, Attachment, PodIdentity } from "../records.ts";
 
 /** Columns that name an owner, in every table that has one. */
 export interface OwnerColumns {
@@ -19,7 +19,7 @@ export interface AllocationRow extends OwnerColumns {
   readonly network_id: number;
   readonly address: Buffer;
   readonly prefix_length: number;
-  readonly state: "Bound" | "Retained" | "Cooling";
+  readonly state: AllocationState;
   readonly adopted: 0 | 1;
   readonly since_ms: number;
   /** Of a Retained one: until when, ms of the wall clock. null: not retained. */

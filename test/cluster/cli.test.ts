@@ -299,7 +299,7 @@ describe("check", () => {
         "I3: 10.0.0.81/29 of network blue is held by pod / (), of which name or namespace is missing: nobody can tell whether it lives",
         "I3: 10.0.0.82/29 of network blue is held by container u4 (), of which no node is recorded: nobody can tell whether it runs",
         "I3: 10.0.0.83/29 of network blue is held by pod shop/web (net1), which has let go of it; it rests, but cannot be deleted: our finalizer is still on it",
-        "I5: IPNetwork blue counts 10 addresses of network blue as allocated, cooling or free, of 9",
+        "I5: IPNetwork blue counts 10 addresses of network blue as allocated, retained, cooling or free, of 9",
         "import: network unused is not imported: addresses from before Holdfast may not be recorded, and none is given",
         "object: IPAllocation 16477688c0e00699-0a00004e (10.0.0.78 of network blue) has no state, or an owner without UID",
         "object: IPAllocation unreadable names no network and address that can be read",

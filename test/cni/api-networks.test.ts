@@ -25,6 +25,7 @@ const BLUE = {
   source: "runtime",
   allowPersistentIPs: true,
   cooldownSeconds: 60,
+  retainSeconds: 0,
   attachments: 2,
   outside: "0",
   ranges: [
@@ -33,6 +34,7 @@ const BLUE = {
       gateways: ["10.10.0.1"],
       size: "256",
       allocated: "3",
+      retained: "0",
       cooling: "1",
       free: "122",
       excluded: "130",
@@ -42,6 +44,7 @@ const BLUE = {
       gateways: [],
       size: "18446744073709551616",
       allocated: "3",
+      retained: "0",
       cooling: "1",
       free: "18446744073709551611",
       excluded: "1",
@@ -53,6 +56,7 @@ const MOVED = {
   source: "default/moved",
   allowPersistentIPs: false,
   cooldownSeconds: 5,
+  retainSeconds: 0,
   attachments: 1,
   outside: "1",
   ranges: [
@@ -61,6 +65,7 @@ const MOVED = {
       gateways: [],
       size: "256",
       allocated: "0",
+      retained: "0",
       cooling: "0",
       free: "254",
       excluded: "2",
@@ -72,6 +77,7 @@ const UNDEFINED = {
   source: "none",
   allowPersistentIPs: false,
   cooldownSeconds: 60,
+  retainSeconds: 0,
   attachments: 0,
   outside: "1",
   ranges: [],
@@ -112,7 +118,7 @@ describe("GET /metrics", () => {
       for (const range of ranges) {
         const labels = { network: name, subnets: range.subnets.join(",") };
         expect(value("holdfast_network_size_addresses", labels)).toBe(Number(range.size));
-        for (const state of ["allocated", "cooling", "free", "excluded"] as const) {
+        for (const state of ["allocated", "retained", "cooling", "free", "excluded"] as const) {
           expect(value("holdfast_network_addresses", { ...labels, state })).toBe(Number(range[state]));
         }
       }

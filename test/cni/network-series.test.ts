@@ -9,7 +9,8 @@ function network(name: string, attachments = 0, subnets = ["10.0.0.0/24"], range
     subnets,
     gateways: [],
     size: "256",
-    allocated: "3",
+    allocated: "2",
+    retained: "1",
     cooling: "1",
     free: "250",
     excluded: "2",
@@ -27,7 +28,7 @@ test("each of a few networks has series of its own", () => {
     network: "red",
     subnets: "10.0.0.0/24",
     size: 256,
-    states: { allocated: 3, cooling: 1, free: 250, excluded: 2 },
+    states: { allocated: 2, retained: 1, cooling: 1, free: 250, excluded: 2 },
   });
 });
 
@@ -42,7 +43,13 @@ test("of 100,000 networks those that this node uses have series, and the rest is
     network: OTHERS,
     subnets: "",
     size: 256 * 99_500,
-    states: { allocated: 3 * 99_500, cooling: 99_500, free: 250 * 99_500, excluded: 2 * 99_500 },
+    states: {
+      allocated: 2 * 99_500,
+      retained: 99_500,
+      cooling: 99_500,
+      free: 250 * 99_500,
+      excluded: 2 * 99_500,
+    },
   });
 });
 

@@ -43,6 +43,7 @@ export const LEDGER_COLUMNS = {
   VM: "vm1",
   Node: "node-1",
   Since: SINCE,
+  Until: null,
   UID: "c-1",
   MAC: "02:00:00:00:00:01",
 };
@@ -60,6 +61,7 @@ export const NETWORK: KubeObject = {
     definedBy: "tenant/blue",
     size: HUGE,
     allocated: "1",
+    retained: "2",
     cooling: "0",
     free: HUGE,
     conditions: [
@@ -87,6 +89,7 @@ export const NETWORK_COLUMNS = {
   Subnets: "192.168.10.0/24,fd10::/63",
   Size: HUGE,
   Allocated: "1",
+  Retained: "2",
   Cooling: "0",
   Free: HUGE,
   Imported: "True",

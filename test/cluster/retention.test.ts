@@ -137,6 +137,21 @@ test("another time in the definition concerns what ends later, and 0 ends all", 
   for (const ip of ips) await world.becomes(network, ip, "Cooling");
 });
 
+test("a claim that is restored with its addresses has them, and no claim of another name can list them", async () => {
+  const network = await retaining("restored");
+  const ips = await livedOnce("restored", network);
+  await untilRetained(network, ips);
+  await world.claim("thief", "restored", { ips });
+  await world.until(
+    async () => (await world.readClaim("thief"))?.status.conditions?.[0]?.reason === "IPAddressConflict",
+    "the other claim to be told",
+  );
+  const claim = await world.claim("restored.restored", "restored", { ips });
+  for (const ip of ips) await world.becomes(network, ip, "Bound");
+  for (const ip of ips) expect((await world.allocation(network, ip)).spec.owner.uid).toBe(claim.metadata.uid);
+  await world.deleteClaim("thief");
+});
+
 test("release ends it early, and the network's counts and the command line show it", async () => {
   const network = await retaining("early");
   const ips = await livedOnce("early", network);
@@ -151,6 +166,8 @@ test("release ends it early, and the network's counts and the command line show 
   expect(list.stdout).toMatch(/^early +10\.0\.0\.\d\/29 +claim shop\/early\.early .* Retained 9m\d*s? /m);
   const who = await world.cli("who", v4, "--network", "early", ...flags);
   expect(who).toMatchObject({ code: 0, stdout: expect.stringContaining("Retained") });
+  const history = await world.cli("history", v4, "--network", "early", ...flags);
+  expect(history.stdout).toMatch(/claim shop\/early\.early .* claim deleted/);
   const networks = await world.cli("networks", ...flags);
   expect(networks.stdout).toMatch(/ALLOCATED +RETAINED +COOLING/);
   const released = await world.cli("release", v4, "--network", "early", ...flags);

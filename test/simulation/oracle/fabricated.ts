@@ -130,7 +130,7 @@ export class Fabricated {
     this.etcd.delete(CLAIMS, `shop/${name}`);
   }
 
-  hold(address: string, owner: OwnerParts, { state = "Bound", on = "" } = {}): void {
+  hold(address: string, owner: OwnerParts, { state = "Bound", on = "", until = 0 } = {}): void {
     const { kind = "Pod", name, uid = uidOf(name), namespace = "shop", cluster } = owner;
     const ifname = owner.interface ?? (kind === "Pod" ? "net1" : "");
     this.etcd.put(ALLOCATIONS, `blue-${address}`, {
@@ -139,6 +139,7 @@ export class Fabricated {
       status: {
         state,
         since: new Date(this.nowMs).toISOString(),
+        ...(until === 0 ? {} : { retainedUntil: new Date(until).toISOString() }),
         attachments: on === "" ? {} : { "c.net1": { containerID: "c", interface: "net1", node: on } },
       },
     });

@@ -2,9 +2,12 @@ import { expect, test } from "vitest";
 import { Settlement } from "../../daemon/settlement.ts";
 import { ALLOCATIONS_PATH } from "../../kube/objects.ts";
 import { VirtualTime } from "../../platform/virtual-time.ts";
+import { retained } from "../../store/cluster/allocations/allocation-object.ts";
 import { until } from "../harness/wait.ts";
 import { StoreNode } from "./store-node.ts";
 import { detachWant } from "./subjects.ts";
+
+const TIME = "2026-01-01T00:00:00Z";
 
 /** A node whose API server is restored from a backup that was made while both of its containers ran. */
 async function restored({ isUnbroken = false } = {}) {
@@ -62,4 +65,19 @@ test("nothing is looked for after a gap in which the API server was there all th
   expect(recoveredAfter).toEqual([]);
   expect(node.bound).toHaveLength(2);
   settlement.stop();
+});
+
+test("a container that runs wins over what a restored API server says is retained for a deleted claim", async () => {
+  const node = new StoreNode();
+  await node.open();
+  await node.settle();
+  const [ip] = await node.addPods("running");
+  const [object] = structuredClone(node.allocations);
+  if (object === undefined) throw new Error("the pod has no allocation");
+  const owner = { kind: "IPAMClaim", namespace: "shop", name: "vm", uid: "vm-1", interface: "" } as const;
+  const before = { ...object, spec: { ...object.spec, owner } };
+  node.api.put(ALLOCATIONS_PATH, retained(before, TIME, "2999-01-01T00:00:00Z"));
+  expect(node.bound).toEqual([]);
+  expect(await node.store.reassert(true)).toMatchObject({ restored: 1, lost: [] });
+  expect(node.bound).toEqual([`${ip}: running.eth0`]);
 });

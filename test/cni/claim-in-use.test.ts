@@ -92,6 +92,12 @@ describe("when the container died without a DEL", () => {
       await namespaces.remove(netns);
       const listed = async () => new Set(await held(daemon, "blue"));
       await until(async () => (await listed()).has(`${died} Cooling container c2 (eth0)`), "the witness");
+      // It ends one container after the other.
+      const kept = (address as string).split("/")[0] as string;
+      await until(
+        async () => (await past(daemon, kept)).includes("container c1 until namespace gone"),
+        "the witness, of the container with the claim",
+      );
       expect(await listed()).toEqual(
         new Set([
           `${address} Bound claim default/vm1`,
@@ -99,9 +105,6 @@ describe("when the container died without a DEL", () => {
           `${living} Bound container c3 (eth0)`,
           `${unseen} Bound container c4 (eth0)`,
         ]),
-      );
-      expect(await past(daemon, (address as string).split("/")[0] as string)).toContain(
-        "container c1 until namespace gone",
       );
     },
   );

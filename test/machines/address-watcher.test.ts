@@ -81,3 +81,9 @@ test("an address that is told to a new claim while the IPAddress of one that has
   expect(watcher.isLeftover(before)).toBe(false);
   expect(watcher.faults).toContain(`${ADDRESS} is told to node-7 and node-9`);
 });
+
+test("one that is told while nobody holds it is a race", async () => {
+  await tell(await capi.claim("node-7", "one"));
+  expect(watcher.races).toEqual([`node-7 is told ${ADDRESS}, which is nobody's`]);
+  expect(watcher.faults).toEqual([]);
+});

@@ -10,6 +10,11 @@ const ALLOCATION = "ipam.holdfast.dev/allocation";
 /** Looks at the IPAddresses of one network after every write of anybody to the server in memory. */
 export class AddressWatcher {
   readonly faults: string[] = [];
+  /**
+   * What one controller never does. Two that lead at once, which the lease prevents, may: one reserves, tells or releases
+   * while the other does. No address is two claims' by that, and what is left is withdrawn or told again.
+   */
+  readonly races: string[] = [];
   /** IPAddresses that were created. */
   told = 0;
   readonly #server: ApiServer;
@@ -45,12 +50,12 @@ export class AddressWatcher {
     const allocation = this.#server.etcd.get(ALLOCATIONS, annotations?.[ALLOCATION] ?? "");
     if (previous === null) {
       if (allocation?.status?.state !== "Bound")
-        this.faults.push(`${name} is told ${address}, which is ${allocation?.status?.state ?? "nobody's"}`);
+        this.races.push(`${name} is told ${address}, which is ${allocation?.status?.state ?? "nobody's"}`);
       else if (allocation.spec.owner.uid !== uid)
         this.faults.push(`${name} is told ${address}, which is held by ${allocation.spec.owner.name}`);
     }
     const before = this.#addresses.get(uid) ?? address;
-    if (before !== address) this.faults.push(`${name} is told ${address}, and was told ${before}`);
+    if (before !== address) this.races.push(`${name} is told ${address}, and was told ${before}`);
     if (uid !== undefined) this.#addresses.set(uid, address);
   }
 
@@ -74,7 +79,7 @@ export class AddressWatcher {
         metadata.annotations?.[ALLOCATION] === object.metadata.name &&
         metadata.ownerReferences?.some(({ uid }: KubeObject) => this.#isClaim(uid))
       )
-        this.faults.push(`${metadata.name} is told ${object.spec.address}, which is Bound no more`);
+        this.races.push(`${metadata.name} is told ${object.spec.address}, which is Bound no more`);
   }
 
   #isClaim(uid: string | undefined): boolean {

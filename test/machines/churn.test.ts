@@ -168,6 +168,7 @@ test.each([1, 2])(
       for (let step = 0; step < STEPS; step++) {
         await users.act(actOf(random));
         expect(watcher.faults, `after step ${step}`).toEqual([]);
+        if (count === 1) expect(watcher.races, `after step ${step}`).toEqual([]);
         await world.advance(random.below(STEP_MS_MAX));
       }
       isFair = true;

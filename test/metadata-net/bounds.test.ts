@@ -5,7 +5,7 @@ import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { HAPROXY_ACCOUNT, isUser } from "../../platform/groups.ts";
 import { METADATA_NET_SETTINGS } from "../../platform/settings/metadata-net.ts";
 import { run } from "../harness/daemon.ts";
-import { pause } from "../harness/wait.ts";
+import { pause, until } from "../harness/wait.ts";
 import { whyNotReal } from "../network/containers.ts";
 import { load } from "./load.ts";
 import { NetNode, type PortGuest } from "./node.ts";
@@ -118,6 +118,7 @@ describe.skipIf(whyNotReal() !== null)("what a guest or a local user can take fr
     }
     expect((await running.stop()).bad.filter((one) => one !== 429)).toEqual([]);
     // haproxy itself can: guests wait there while the server is away.
+    await until(async () => (await vm.ask("/")).status === 200, "the load to be forgotten");
     await node.stopUpstream();
     const waiting = vm.ask("/");
     await pause(1_000);

@@ -110,7 +110,7 @@ describe.skipIf(whyNotReal() !== null)("the port of an attachment", () => {
       await pause(500);
       expect((await vm.ask("/", ["--max-time", "1"])).status).toBe(0);
       expect(await node.wanted(thief.on("red", { mac: vm.mac }), vm.on("blue"))).toEqual(problems);
-      expect(await subject(vm)).toContain(vm.namespace);
+      await until(async () => (await subject(vm)).includes(vm.namespace), "the guest to be served");
     } finally {
       await run("ip", ["netns", "delete", nested]);
     }

@@ -101,7 +101,7 @@ describe.skipIf(whyNotOvs() !== null)("pods on networks of OVN-Kubernetes", () =
     const before = address(a);
     await node.ovs.vsctl("del-port", a.port);
     await nobody(a);
-    expect(await who(a)).toBe("status 0");
+    await isServed(a, "status 0");
     expect(await who(b)).toBe("pod/uid-b");
     await plug(a, "uid-a", BLUE);
     await isServed(a, "pod/uid-a");

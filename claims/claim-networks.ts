@@ -46,6 +46,8 @@ export class ClaimNetworks {
     if (written.kind === "conflict" || written.kind === "absent") return "changed";
     if (written.kind === "refused")
       throw refusedBy(written.answer, `change spec.network of IPAMClaim ${key} to ${to.network}`);
+    // It was of no other network before (ipam/follow-network.ts): nothing has changed for anybody.
+    if (network === "") return readingOf(projectClaim(written.object));
     this.#events?.inform(
       claimObject(view),
       "NetworkChanged",

@@ -6,6 +6,7 @@
  *   launcher-evidence   whether a launcher is of the claim's VM, by quorum reads
  */
 
+import { ClaimNetworks, readingOf } from "../../claims/claim-networks.ts";
 import type { Cache, CachedAllocation } from "../../claims/reasons/caches.ts";
 import type { SweptPod } from "../../claims/reasons/fact-views.ts";
 import { allocatedCondition } from "../../ipam/claim-conditions.ts";
@@ -32,7 +33,7 @@ export interface LauncherAdoptionOptions {
   readonly claims: Cache<ClaimView>;
   readonly pods: Cache<SweptPod>;
   readonly allocations: Cache<CachedAllocation>;
-  readonly definitions: Pick<DefinitionCatalog, "definitionOf">;
+  readonly definitions: Pick<DefinitionCatalog, "definitionOf" | "networkOfNad">;
   /** Why nothing may be written now; null: it may. */
   readonly idle: () => string | null;
   readonly log: Pick<Log, "info" | "warn">;
@@ -54,11 +55,13 @@ export class LauncherAdoption {
   readonly #options: LauncherAdoptionOptions;
   readonly #objects: ObjectClient;
   readonly #client: AllocationClient;
+  readonly #networks: ClaimNetworks;
 
   constructor(options: LauncherAdoptionOptions) {
     this.#options = options;
     this.#objects = new ObjectClient(options.api);
     this.#client = new AllocationClient(options.api, "housekeeping");
+    this.#networks = new ClaimNetworks(options.api, undefined, "housekeeping");
   }
 
   /** One pass over all claims; not concurrently. Throws ApiAway. */
@@ -68,7 +71,10 @@ export class LauncherAdoption {
     const wanting = [...claims.items.values()].filter((claim) => this.#isWanting(claim));
     if (wanting.length === 0) return;
     const networks = new Set(wanting.map(({ network }) => network));
-    const launchers = await livingLaunchers({ networks, pods, allocations, clock: api.clock });
+    const launchers = await livingLaunchers({
+      networks: networks.has("") ? null : networks,
+      ...{ pods, allocations, clock: api.clock },
+    });
     for (const claim of wanting) {
       for (const launcher of launchers.of(claim)) {
         if (signal.aborted || idle() !== null) return;
@@ -85,15 +91,22 @@ export class LauncherAdoption {
 
   #isWanting({ ips, deletionTimestamp, owners, network }: ClaimView): boolean {
     if (ips.length > 0 || deletionTimestamp !== null || vmOwners(owners).length === 0) return false;
+    return network === "" || this.#isPersistent(network);
+  }
+
+  #isPersistent(network: string): boolean {
     return this.#options.definitions.definitionOf(network)?.definition.allowPersistentIPs === true;
   }
 
   /** Returns whether the claim needs no other launcher. */
   async #settle(seen: ClaimView, launcher: LivingLauncher): Promise<boolean> {
-    const claim = await this.#fresh(seen);
-    if (claim === null) return true;
-    const podInterface = (await interfaceOfClaim(this.#objects, claim, launcher))?.podInterface;
-    if (podInterface === undefined) return false;
+    const fresh = await this.#fresh(seen);
+    if (fresh === null) return true;
+    const evidence = await interfaceOfClaim(this.#objects, fresh, launcher);
+    if (evidence === null) return false;
+    const { podInterface, nad } = evidence;
+    const claim = fresh.network === "" ? await this.#named(fresh, launcher, nad) : fresh;
+    if (claim === null) return false;
     const held = this.#complete(claim, launcher.interfaces.get(podInterface) ?? []);
     if (held === null) return false;
     const taken: Taken[] = [];
@@ -105,6 +118,15 @@ export class LauncherAdoption {
     if (await this.#publish(claim, launcher, held)) return true;
     await this.#giveBack(claim, taken);
     return false;
+  }
+
+  /** A claim without a network, on the one where its VM runs; null: that is not certain, or it has changed. */
+  async #named(claim: ClaimView, { network }: LivingLauncher, nad: string | null): Promise<ClaimView | null> {
+    if (nad === null || !this.#isPersistent(network)) return null;
+    const key = nad.includes("/") ? nad : `${claim.namespace}/${nad}`;
+    if (this.#options.definitions.networkOfNad(key) !== network) return null;
+    const named = await this.#networks.change(readingOf(claim), { network, ips: [] }, this.#deadlineMs());
+    return named === "changed" ? null : named.view;
   }
 
   /** The claim by a quorum read; null: it needs nothing any more. */

@@ -18,7 +18,8 @@ export interface LivingLauncher {
 
 /** The launcher pods that use addresses of some networks, by the caches alone. */
 export async function livingLaunchers(options: {
-  readonly networks: ReadonlySet<string>;
+  /** null: all of them. */
+  readonly networks: ReadonlySet<string> | null;
   readonly pods: Cache<SweptPod>;
   readonly allocations: Cache<CachedAllocation>;
   readonly clock: Clock;
@@ -28,7 +29,7 @@ export async function livingLaunchers(options: {
   const budget = new TurnBudget(clock);
   for (const { object } of [...allocations.items.values()]) {
     if (budget.isSpent) await budget.nextTurn();
-    if (object.status?.state !== "Bound" || !networks.has(object.spec.network)) continue;
+    if (object.status?.state !== "Bound" || networks?.has(object.spec.network) === false) continue;
     for (const user of usersOf(object)) {
       const pod = pods.items.get(`${user.namespace}/${user.name}`);
       if (!pod?.vmi || pod.terminal || !isPod(pod, user.uid)) continue;
@@ -42,11 +43,13 @@ export async function livingLaunchers(options: {
   }
   const all = [...found.values()].sort((a, b) => older(a.pod, b.pod));
   return {
-    // The guest of a VM that migrates has the addresses of its older launcher.
+    // The guest of a VM that migrates has the addresses of its older launcher. A claim may lack its network (follow-network.ts).
     of: ({ namespace, name, network }) =>
       all.filter(
         ({ pod, vmi, network: its }) =>
-          its === network && pod.namespace === namespace && name.startsWith(`${vmi.name}.`),
+          (network === "" || its === network) &&
+          pod.namespace === namespace &&
+          name.startsWith(`${vmi.name}.`),
       ),
   };
 }

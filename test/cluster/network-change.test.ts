@@ -85,6 +85,24 @@ test("the claim follows, what it had is kept until the source has ended, and coo
   await end(target, red);
 });
 
+test("a definition without a name: the extension's claim has no network, and gets the one of its VM's interface", async () => {
+  const network = await world.network("nameless", { subnets: "10.5.0.0/24" });
+  const { name: _, ...config } = JSON.parse(network.config);
+  await world.editNad("nameless", JSON.stringify(config));
+  const vm = await world.kubevirt.createVm(NAMESPACE, "nameless", [
+    { logical: LOGICAL, nad: "nameless", network: "" },
+  ]);
+  const { pod } = await world.kubevirt.startVm(vm, "node-a");
+  const ips = await world.given(pod, network, NIC);
+  await lists(vm, network, ips);
+  expect((await claimOf(vm)).metadata.annotations?.[FOLLOWED]).toBeUndefined();
+  await world.untilOwnerPod(claimName(vm, LOGICAL), pod);
+  const target = await world.kubevirt.migrate(vm, "node-b");
+  expect(await world.given(target, network, NIC)).toEqual(ips);
+  await end(pod, network);
+  await world.untilUsers(network, ips[0] as string, target);
+});
+
 test("back again before the end: the former address, which was kept", async () => {
   const before = await running("returns");
   const { target, ips } = await moved(before, red);

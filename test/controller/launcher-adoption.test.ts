@@ -84,6 +84,20 @@ test("a claim that is made again while its VM runs has the VM's addresses, and t
   expect(await restarted(vm, pod, network)).toEqual(ips);
 });
 
+test("a claim of a definition without a name, made again while its VM runs, has the VM's network and addresses", async () => {
+  const network = await world.network("nameless", dual);
+  const { name: _, ...config } = JSON.parse(network.config);
+  await world.editNad("nameless", JSON.stringify(config));
+  const vm = await world.vm("nameless", network);
+  const { pod } = await world.kubevirt.startVm(vm, "node-a");
+  const ips = await world.given(pod, network, nic(network));
+  await untilGone(vm, network);
+  await world.kubevirt.createClaims({ ...vm, networks: vm.networks.map((one) => ({ ...one, network: "" })) });
+  await untilListed(vm, network, ips);
+  expect((await world.kubevirt.claim(vm, "nameless"))?.spec.network).toBe("nameless");
+  expect(await restarted(vm, pod, network)).toEqual(ips);
+});
+
 test("a claim that the launcher names only after its ADD has the launcher's addresses", async () => {
   const network = await world.network("late", dual);
   const { vm, pod, ips } = await runsWithout("late", network);

@@ -178,6 +178,17 @@ table("whether the claim may be used", [
     "it comes back: what it had here",
   ],
   [
+    { claim: { network: "", ipRequests: ["10.0.0.5"] }, mayFollow: true },
+    "allocate 10.0.0.5 for claim shop/vm",
+    "its definition has no name: what it asks for is of this network",
+  ],
+  [{ claim: { network: "" }, mayFollow: false }, "CLAIM_OTHER_NETWORK", "nor is it of this pod's VM"],
+  [
+    { claim: { network: "", ips: ["10.0.0.5/29"] }, mayFollow: true },
+    'CLAIM_OTHER_NETWORK of vm: IPAMClaim shop/vm is for network ""',
+    "nobody knows where it has what it lists",
+  ],
+  [
     { claim: { network: "red" }, mayFollow: true, requested: ["10.0.0.4"] },
     "allocate 10.0.0.4 for claim shop/vm",
     "what is asked for here counts",

@@ -1,5 +1,5 @@
 import { refusedBy } from "../kube/answers.ts";
-import { claimObject, type EventWriter } from "../kube/events.ts";
+import { claimObject, type EventObject, type EventWriter } from "../kube/events.ts";
 import { ApiAway, type KubeApi, type Priority } from "../kube/kube-api.ts";
 import { ObjectClient } from "../kube/object-client.ts";
 import { ANNOTATION_FOLLOWED, CLAIMS_PATH, namespacedPath } from "../kube/objects.ts";
@@ -15,7 +15,7 @@ export interface ClaimWithView extends ClaimReading {
   readonly view: ClaimView;
 }
 
-/** Writes of a claim's network (docs/decisions/0067). */
+/** Writes of a claim's network, and of what it moves to there (docs/decisions/0066, 0067). `vmi`: is told too. */
 export class ClaimNetworks {
   readonly #objects: ObjectClient;
   readonly #events: Pick<EventWriter, "inform"> | undefined;
@@ -30,6 +30,7 @@ export class ClaimNetworks {
     { view }: ClaimWithView,
     to: NetworkAddresses,
     deadlineMs: number,
+    vmi: EventObject | null = null,
   ): Promise<ClaimWithView | "changed"> {
     const { key, network, ips, resourceVersion } = view;
     // Entries that nobody can read would be lost with the list.
@@ -48,11 +49,17 @@ export class ClaimNetworks {
       throw refusedBy(written.answer, `change spec.network of IPAMClaim ${key} to ${to.network}`);
     // It was of no other network before (ipam/follow-network.ts): nothing has changed for anybody.
     if (network === "") return readingOf(projectClaim(written.object));
-    this.#events?.inform(
-      claimObject(view),
-      "NetworkChanged",
-      `its VM goes from network ${network} to ${to.network}, where it has ${to.ips.join(", ")}; ${ips.join(", ") || "nothing"} of network ${network} is kept while it is in use`,
-    );
+    const now = to.ips.join(", ");
+    const before = ips.join(", ") || "nothing";
+    const [reason, message] =
+      network === to.network
+        ? ["AddressChanged", `${now} on network ${network} in place of ${before}, as the VM asks for`]
+        : [
+            "NetworkChanged",
+            `its VM goes from network ${network} to ${to.network}, where it has ${now}; ${before} of network ${network} is kept while it is in use`,
+          ];
+    for (const object of [claimObject(view), vmi])
+      if (object !== null) this.#events?.inform(object, reason, message);
     return readingOf(projectClaim(written.object));
   }
 

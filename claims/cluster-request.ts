@@ -4,7 +4,7 @@
  *   attachment-request, cni-args  on a standalone node; cluster-request: in Kubernetes
  *   manifest, manifest-parts, content-manifest  claims, definitions and content as applied to a node
  *   kube-claim-access, read-claim, vm-identity, vm-claims  an IPAMClaim and its VM
- *   pod-directory                 a pod
+ *   pod-directory                 a pod; requested-by-vm: the addresses that its VM asks for
  *   claim-waiters                 ADDs that wait for their claim
  *   reasons/                      why an address is kept or given back
  *   pools/                        what machines get
@@ -14,6 +14,7 @@ import { nameOrigin } from "../ipam/definition/nad-config.ts";
 import type { NetworkDefinition } from "../ipam/definition/network-definition.ts";
 import { parseRequestedAddress, type RequestedAddress } from "../ipam/definition/requested-address.ts";
 import { type Refusal, RefusalError, refuse } from "../ipam/refusals.ts";
+import { sameAddress } from "../ipam/space/address.ts";
 import { refusedBy } from "../kube/answers.ts";
 import type { KubeApi } from "../kube/kube-api.ts";
 import { ObjectClient } from "../kube/object-client.ts";
@@ -30,6 +31,7 @@ import type { PodIdentity } from "../store/records.ts";
 import { readAttachmentRequest } from "./attachment-request.ts";
 import type { CniArgs } from "./cni-args.ts";
 import type { PodDirectory } from "./pod-directory.ts";
+import { requestedByVm } from "./requested-by-vm.ts";
 import { claimOfInterface, interfaceBehind, mayBeAnothers } from "./vm-claims.ts";
 
 /** What an ADD requests, as read from the cluster. */
@@ -67,6 +69,8 @@ export interface ClusterRequestParts {
   readonly configurations: Pick<NodeConfigurations, "note" | "differenceOf">;
   /** Name of the Node object that this daemon serves. */
   readonly node: string;
+  /** Tells the pod's owner, and the VM's. */
+  warnPod(pod: PodIdentity | null, reason: string, message: string): void;
 }
 
 /** The pod that CNI_ARGS name; null when they name none. */
@@ -104,6 +108,8 @@ export async function readClusterRequest(
     found === null || element === null
       ? null
       : await claimOf(parts.pods, found.view, element, request.interface, deadlineMs);
+  const askedByVm =
+    found === null ? [] : await requestedByVm(parts, found.view, request.interface, deadlineMs);
   const byElement = claim === null ? null : { namespace, name: claim };
   const mac = element?.mac ?? asked.mac ?? null;
   const migratedFrom = found?.view.isMigrationTarget
@@ -113,7 +119,11 @@ export async function readClusterRequest(
     // Of a static pod this is the kubelet's own UID, which outlives its objects in the API.
     pod: found === null || named === null ? null : { ...named, uid: found.view.staticUid ?? found.view.uid },
     claim: byElement ?? (hasClaimInConfig(conf) ? asked.claim : null),
-    requested: withElement(asked.requested, element),
+    requested: merged([
+      (element?.ips ?? []).map((text) => parseRequestedAddress(text, "the network selection element's ips")),
+      askedByVm,
+      asked.requested,
+    ]),
     ...(mac === null ? {} : { mac }),
     ...(migratedFrom === null ? {} : { migratedFrom }),
     definition,
@@ -308,17 +318,10 @@ function hasClaimInConfig(conf: Readonly<Record<string, unknown>>): boolean {
   return Boolean(cni?.["ipam-claim-reference"]);
 }
 
-function withElement(
-  requested: readonly RequestedAddress[],
-  element: SelectionElement | null,
-): RequestedAddress[] {
-  const all = [...requested];
-  for (const text of element?.ips ?? []) {
-    const one = parseRequestedAddress(text, "the network selection element's ips");
-    const known = all.some(
-      ({ address }) => address.family === one.address.family && address.value === one.address.value,
-    );
-    if (!known) all.push(one);
-  }
+/** In this order, of which the first is named where two disagree (assignRequests). The same address counts once. */
+function merged(sources: readonly (readonly RequestedAddress[])[]): RequestedAddress[] {
+  const all: RequestedAddress[] = [];
+  for (const one of sources.flat())
+    if (!all.some(({ address }) => sameAddress(address, one.address))) all.push(one);
   return all;
 }

@@ -3,7 +3,7 @@ import { allocatedCondition, type ClaimCondition } from "../ipam/claim-condition
 import { conditionOfRefusal } from "../ipam/condition-of-refusal.ts";
 import { type Refusal, type RefusalCode, RefusalError } from "../ipam/refusals.ts";
 import { refusedBy } from "../kube/answers.ts";
-import { claimObject, type EventWriter, reasonOf } from "../kube/events.ts";
+import { claimObject, type EventWriter, reasonOf, vmiObject } from "../kube/events.ts";
 import type { KubeApi, Priority } from "../kube/kube-api.ts";
 import { ObjectClient } from "../kube/object-client.ts";
 import { CLAIMS_PATH, namespacedPath } from "../kube/objects.ts";
@@ -107,8 +107,15 @@ export class KubeClaimAccess implements ClaimAccess {
     return ofOneVm ? "same-vm" : "in-use";
   }
 
-  changeNetwork(claim: ClaimReading, to: NetworkAddresses, deadlineMs: number) {
-    return this.#networks.change(claim as ClaimWithView, to, deadlineMs);
+  changeNetwork(
+    claim: ClaimReading,
+    to: NetworkAddresses,
+    { pod }: Pick<AttachWant, "pod">,
+    deadlineMs: number,
+  ) {
+    const vmi = pod && this.#pods.cachedVmi(pod);
+    const told = pod && vmi && vmiObject({ namespace: pod.namespace, ...vmi });
+    return this.#networks.change(claim as ClaimWithView, to, deadlineMs, told);
   }
 
   closeChange(claim: ClaimReading, deadlineMs: number): Promise<void> {

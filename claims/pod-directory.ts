@@ -36,6 +36,8 @@ export class PodDirectory {
   readonly #addresses = new StatusAddressReader();
   readonly #objects: ObjectClient;
   readonly #cached: (key: string) => PodView | undefined;
+  /** VMIs of pods that were not in memory, by the pod's UID. */
+  readonly #vmis = new BoundedMap<string, PodView["vmi"]>(VMS_REMEMBERED_MAX);
   readonly #vms = new BoundedMap<string, VmFacts>(VMS_REMEMBERED_MAX);
 
   constructor(api: KubeApi, cached: (key: string) => PodView | undefined) {
@@ -54,13 +56,15 @@ export class PodDirectory {
     // Without a UID, a cached pod may be the predecessor of the requesting one.
     if (cached && pod.uid !== "" && isPod(cached, pod.uid)) return { view: cached, fresh: false };
     const view = await this.readNamed(pod.namespace, pod.name, deadlineMs);
-    return view && isPod(view, pod.uid) ? { view, fresh: true } : null;
+    if (view === null || !isPod(view, pod.uid)) return null;
+    this.#vmis.set(view.uid, view.vmi);
+    return { view, fresh: true };
   }
 
-  /** The VMI of a pod of this node, from memory; null: it has none, or the pod is not known here. */
+  /** The VMI of a pod of this node that was looked up, from memory; null: it has none, or the pod is not known here. */
   cachedVmi(pod: PodName): PodView["vmi"] {
     const cached = this.#cached(`${pod.namespace}/${pod.name}`);
-    return cached && isPod(cached, pod.uid) ? cached.vmi : null;
+    return cached && isPod(cached, pod.uid) ? cached.vmi : (this.#vmis.get(pod.uid) ?? null);
   }
 
   /** MAC that Multus reported in the pod's network-status; null: none yet, or the pod is not of this node. */

@@ -81,9 +81,9 @@ export class ClusterAdds {
           ? await context.store.attach(want)
           : await attachWithClaim(context, want, { recheckMs: CLAIM_LOOK_AGAIN_MS });
       if (outcome.kind === "refused") throw new RefusalError(outcome.refusal);
-      for (const warning of outcome.warnings) {
-        context.log.warn({ network: want.network, containerId: want.containerId }, warning);
-        cluster.warnPod(pod, "ClaimIgnored", warning);
+      for (const { reason, message } of outcome.warnings) {
+        context.log.warn({ network: want.network, containerId: want.containerId }, message);
+        cluster.warnPod(pod, reason, message);
       }
       for (const note of want.definition.notes) context.warnings.warn(want.network, note);
       return await answer(context, config, outcome, { dns, deadlineMs });

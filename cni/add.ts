@@ -34,7 +34,7 @@ export async function addStandalone(context: CniContext, wire: CniWireRequest): 
   const outcome =
     want.claim === null ? await context.store.attach(want) : await attachWithClaim(context, want);
   if (outcome.kind === "refused") throw new RefusalError(outcome.refusal);
-  for (const warning of outcome.warnings) {
+  for (const { message: warning } of outcome.warnings) {
     context.log.warn({ network: want.network, containerId: want.containerId }, warning);
   }
   for (const note of config.definition.notes) context.warnings.warn(want.network, note);

@@ -2,7 +2,7 @@ import { KubeClaimAccess } from "../claims/kube-claim-access.ts";
 import { PodDirectory } from "../claims/pod-directory.ts";
 import type { Finding } from "../ipam/finding.ts";
 import { type Refusal, type RefusalCode, RefusalError } from "../ipam/refusals.ts";
-import { EventWriter, reasonOf } from "../kube/events.ts";
+import { EventWriter, reasonOf, vmiObject } from "../kube/events.ts";
 import { ApiAway, type Connect, type OnRequest, type OpenKubeApi } from "../kube/kube-api.ts";
 import { HOUSEKEEPING_DEADLINE_MS } from "../kube/object-client.ts";
 import { labelSelector } from "../kube/object-names.ts";
@@ -232,12 +232,15 @@ export class ClusterNode {
     this.warnPod(pod, reasonOf(refusal.code), `${refusal.message}; ${refusal.hint}`);
   }
 
+  /** Tells the pod, and the VMI that it runs: people look at their VM. */
   warnPod(pod: PodIdentity | null, reason: string, message: string): void {
     if (pod === null) return;
     const { namespace, name } = pod;
     // The API object's UID: of a static pod the runtime names another one.
     const uid = this.#podWatch.items.get(`${namespace}/${name}`)?.uid ?? pod.uid;
     this.#events.warn({ apiVersion: "v1", kind: "Pod", namespace, name, uid }, reason, message);
+    const vmi = this.pods.cachedVmi(pod);
+    if (vmi !== null) this.#events.warn(vmiObject({ namespace, ...vmi }), reason, message);
   }
 
   /** Whether no pod speaks for an attachment that there is other evidence against. False where the API cannot tell. */

@@ -51,14 +51,23 @@ export interface KnownClaim {
   readonly name: string;
   readonly uid: string;
   readonly network: string;
-  /** The claim's addresses, once it has any. An ADD never changes them. */
+  /** The claim's addresses, once it has any. An ADD changes them only for a VM that asks for others (moveClaim). */
   readonly ips: readonly string[];
   /** The addresses that the claim requests at its first use. */
   readonly ipRequests: readonly string[];
-  /** Set by `followNetwork`: the network that the claim is on as long as nothing is written. `ips` is empty then. */
+  /**
+   * Set by `followNetwork` and where a claim moves: the network that the claim is on as long as nothing is written. `ips` is
+   * empty then.
+   */
   readonly followsFrom?: string;
   /** The claim is being deleted: only a newer sandbox of a pod that uses it may go on. Absent: `whyNot` decides. */
   readonly isClosed?: boolean;
+}
+
+/** `reason`: of the event about it. */
+export interface AttachWarning {
+  readonly reason: "ClaimIgnored" | "AddressKept";
+  readonly message: string;
 }
 
 export type SupersededReason = "used again" | "newer sandbox" | "namespace gone";
@@ -70,7 +79,7 @@ export interface Attacher<A extends KnownAttachment, C extends KnownClaim> {
   readonly claim: C | null;
   readonly superseded: readonly { readonly attachment: A; readonly reason: SupersededReason }[];
   /** What an operator should know although the ADD succeeds. */
-  readonly warnings: readonly string[];
+  readonly warnings: readonly AttachWarning[];
 }
 
 /** What the owner has on the network according to the store. */
@@ -112,6 +121,8 @@ export interface AttachView<A extends KnownAttachment, C extends KnownClaim> {
   whyNot(claim: C): Fact<Refusal | null>;
   /** Whether the claim, which is on another network, is of the pod's VM, which is to be on this one. */
   mayFollow(claim: C): Fact<boolean>;
+  /** Whether the claim, which has addresses, is of a VM, and moves to those that the VM asks for. */
+  mayMove(claim: C): boolean;
   /** Attachments of an owner on this network, on this node, oldest first. */
   attachmentsOf(owner: Owner): readonly A[];
   /** Whether the network namespace of the attachment is certainly gone. */
@@ -125,6 +136,8 @@ export interface AttachView<A extends KnownAttachment, C extends KnownClaim> {
   isUserGone(user: ClaimUser, claim: C): boolean;
   /** Whether another user of the claim is not in the way: its pod is gone, or both belong to one migrating VM. */
   mayShare(user: ClaimUser, claim: C): Fact<boolean>;
+  /** Whether the pod of another user of the claim has certainly ended, or is gone. */
+  hasEnded(user: ClaimUser, claim: C): Fact<boolean>;
   /** Owner of an address, for messages; null: not known. */
   holderOf(address: Address): string | null;
   /** Whether the last holder of a cooling address was of the owner's namespace and has certainly ended. */

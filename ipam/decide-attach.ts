@@ -2,7 +2,7 @@
  * ipam/: decisions, without clock, randomness or I/O
  *
  *   decide-attach, decide-repeat, decide-addresses   one ADD: reuse, allocate or refuse
- *   follow-network                                   a claim whose VM goes to another network
+ *   follow-network, move-claim                       a claim whose VM goes to another network, or asks for other addresses
  *   attach-view                                      the facts that these may ask for
  *   decide-reservation                               addresses for an owner without containers
  *   refusals, owner, stamp, finding                  tables and types that all rooms use
@@ -34,6 +34,7 @@ import { gatewaysOf } from "./definition/bridge-gateway.ts";
 import { parseRequestedAddress, type RequestedAddress } from "./definition/requested-address.ts";
 import { followNetwork } from "./follow-network.ts";
 import { missingSets } from "./former-state.ts";
+import { describeKept, moveClaim } from "./move-claim.ts";
 import { type Owner, ownerOfClaim, ownerWithoutClaim } from "./owner.ts";
 import { type Refusal, RefusalError, refuse } from "./refusals.ts";
 import { sameAddress } from "./space/address.ts";
@@ -53,6 +54,7 @@ import { isBefore } from "./stamp.ts";
  *   a deleted claim of its name has an address     refuse   PREDECESSOR_HOLDS
  *   another container uses the claim               refuse   CLAIM_IN_USE
  *   the claim of the VM is on another network      as below, with what the claim has on this one (followNetwork)
+ *   the claim of a VM that asks for others         allocate, unless it runs with them (moveClaim)
  *   the owner has addresses                        reuse    (REQUEST_MISMATCH, ADDRESS_OUTSIDE, …), with what the network
  *                                                           has been given since, unless somebody else uses them now
  *   otherwise                                      allocate (POOL_FULL, ADDRESS_TAKEN, …)
@@ -154,7 +156,8 @@ function decideFor<A extends KnownAttachment, C extends KnownClaim>(
   if (claim?.isClosed && !isContinued) {
     return refused(claim, refuse("CLAIM_TERMINATING", { claim: claimRefOf(ask) }), ignored);
   }
-  const warnings = ignored === null ? [] : [describeIgnored(ask)];
+  const warnings =
+    ignored === null ? [] : [{ reason: "ClaimIgnored" as const, message: describeIgnored(ask) }];
   const attacher = { owner, claim, superseded: replaced, warnings };
   return decideHoldings(view, { attacher, ignored }, others);
 }
@@ -168,7 +171,8 @@ function decideHoldings<A extends KnownAttachment, C extends KnownClaim>(
   granted: Granted<A, C>,
   others: readonly A[],
 ): Fact<AttachDecision<A, C>> {
-  const { attacher, ignored } = granted;
+  const { ignored } = granted;
+  let { attacher } = granted;
   const { owner, claim } = attacher;
   const { ask, definition } = view;
   const no = (refusal: Refusal) => refused(claim, refusal, ignored);
@@ -190,12 +194,29 @@ function decideHoldings<A extends KnownAttachment, C extends KnownClaim>(
   if (user !== null) {
     return no(refuse("CLAIM_IN_USE", { claim: claimRefOf(ask), holder: describeUser(user) }));
   }
-  const requested = claim === null ? ask.requested : requestedWith(claim, ask.requested);
-  if ("code" in requested) return no(requested);
-  const bound = held.filter(({ state }) => state === "bound");
+  const asked = claim === null ? ask.requested : requestedWith(claim, ask.requested);
+  if ("code" in asked) return no(asked);
+  let requested = asked;
+  let own = held;
   // Beside another container of the same VM its guest goes on running, with what it has.
-  const users = claim === null ? others : otherUsers(view, attacher, claim, others);
-  if (users === undefined) return undefined;
+  const claimUsers = claim === null ? [] : otherUsers(view, attacher, claim, others);
+  if (claimUsers === undefined) return undefined;
+  const users = claim === null ? others : claimUsers;
+  if (claim !== null && claim.ips.length > 0) {
+    const listed = held.filter(({ state }) => state === "bound");
+    const move = moveClaim(view, claim, { held: listed, requested, users: claimUsers });
+    if (move === undefined) return undefined;
+    if (move === "stays") {
+      const warning = { reason: "AddressKept" as const, message: describeKept(listed, requested) };
+      attacher = { ...attacher, warnings: [...attacher.warnings, warning] };
+      requested = [];
+    }
+    if (move === "moves") {
+      attacher = { ...attacher, claim: { ...claim, ips: [], followsFrom: claim.network } };
+      own = held.map((one) => ({ ...one, state: "cooling" }));
+    }
+  }
+  const bound = own.filter(({ state }) => state === "bound");
   const renews = view.mayRenew && bound.length > 0 && users.length === 0;
   const decision = decideAddresses({
     definition,
@@ -203,7 +224,7 @@ function decideHoldings<A extends KnownAttachment, C extends KnownClaim>(
     pools:
       bound.length === 0 || (renews && missingSets(definition.rangeSets, bound).length > 0) ? view.pools : [],
     renews,
-    held,
+    held: own,
     requested,
     seed: claim === null ? null : owner.uid,
     nowMs: view.nowMs,

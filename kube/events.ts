@@ -36,6 +36,15 @@ export function claimObject({
   return { apiVersion: "k8s.cni.cncf.io/v1alpha1", kind: "IPAMClaim", namespace, name, uid };
 }
 
+/** A VirtualMachineInstance as the object of an event. */
+export function vmiObject({
+  namespace,
+  name,
+  uid,
+}: Required<Pick<EventObject, "namespace" | "name" | "uid">>) {
+  return { apiVersion: "kubevirt.io/v1", kind: "VirtualMachineInstance", namespace, name, uid };
+}
+
 /** `POOL_FULL` → `PoolFull`: how Kubernetes writes reasons. */
 export function reasonOf(code: string): string {
   return code.toLowerCase().replaceAll(/(^|_)(.)/g, (_, __, letter: string) => letter.toUpperCase());

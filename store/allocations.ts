@@ -9,7 +9,7 @@
  *   host-local/                     addresses that host-local has allocated on this node
  */
 
-import type { AttachAsk } from "../ipam/attach-view.ts";
+import type { AttachAsk, AttachWarning } from "../ipam/attach-view.ts";
 import type { AddressRequest } from "../ipam/decide-reservation.ts";
 import type { NetworkDefinition } from "../ipam/definition/network-definition.ts";
 import type { Owner } from "../ipam/owner.ts";
@@ -46,7 +46,7 @@ export type AttachOutcome =
       /** true: this attachment was already answered, and nothing was allocated. */
       readonly repeat: boolean;
       /** Warnings for an operator although the ADD succeeded. */
-      readonly warnings: readonly string[];
+      readonly warnings: readonly AttachWarning[];
     }
   | { readonly kind: "refused"; readonly refusal: Refusal };
 

@@ -8,7 +8,7 @@ export const SHIPPED_POLICIES: Readonly<Record<string, string>> = {
   "holdfast-node-allocations": "24c5b9991ea2573a",
   "holdfast-node-networks": "447a1cd5fb8bc563",
   "holdfast-node-claims": "38577b76ee7a6248",
-  "holdfast-node-claim-networks": "7930b693da41a58a",
+  "holdfast-node-claim-networks": "09ca279df11da6fa",
 };
 
 // biome-ignore lint/suspicious/noExplicitAny: specs as the API server sends them, with anything in them

@@ -35,7 +35,8 @@ import { type JudgedAllocation, type Rules, UNKNOWN_KEPT, type Verdict } from ".
  *   Bound    IPAMClaim  lists nothing              any                            keep    claim-unpublished
  *                                                  (a paused daemon may publish it still, however late)
  *   Bound    IPAMClaim  lists others only          a living pod reports it        keep    pod-reports-address
- *                                                  none does                      release claim-does-not-list
+ *                                                  pod gone, node exists          keep    container-may-run *
+ *                                                  otherwise                      release claim-does-not-list
  *                       is on another network:     living                         keep    pod-alive
  *                       its VM went there, or is   pod gone, node exists          keep    container-may-run *
  *                       about to; or has left      all ended                      as "lists others only"
@@ -164,16 +165,25 @@ function judgeLiving(
   if (listsHere && claim.addresses.includes(address)) return pruneOrKeep(allocation, facts, rules);
   // A malformed entry might be this address in an unknown notation.
   if (listsHere && claim.addresses.length < claim.listedCount) return UNKNOWN_KEPT;
-  for (const { pod } of attachmentsOf(allocation)) {
+  let afterSeconds = rules.graceSeconds;
+  for (const one of attachmentsOf(allocation)) {
+    const { pod } = one;
     if (pod === undefined) continue;
     if (!pod.namespace || !pod.name || !pod.uid) return UNKNOWN_KEPT;
     const found = facts.pod(pod.namespace, pod.name);
     if (found.kind === "unknown") return UNKNOWN_KEPT;
-    if (found.kind === "absent" || !isPod(found.it, pod.uid) || found.it.terminal) continue;
+    if (found.kind === "absent" || !isPod(found.it, pod.uid)) {
+      // Its VM got other addresses since, because it asked for them.
+      const end = endWithNode(one, facts, rules);
+      if (end.kind === "keep") return end;
+      afterSeconds = Math.max(afterSeconds, end.afterSeconds);
+      continue;
+    }
+    if (found.it.terminal) continue;
     if (found.it.addressesCut || reports(found.it, { ...allocation.spec, address }, facts))
       return { kind: "keep", why: "pod-reports-address" };
   }
-  return { kind: "release", why: "claim-does-not-list", afterSeconds: rules.graceSeconds };
+  return { kind: "release", why: "claim-does-not-list", afterSeconds };
 }
 
 /**

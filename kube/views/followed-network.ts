@@ -7,7 +7,7 @@ export interface NetworkAddresses {
   readonly ips: readonly string[];
 }
 
-/** What a claim says of the network that it was on before its VM went to another one. */
+/** What a claim says of what it had before its VM went to another network, or asked for other addresses. */
 export interface FollowedNetwork {
   /** Where it was, and what it had there. */
   readonly former: NetworkAddresses;
@@ -53,7 +53,7 @@ export function readFollowed(
 ): { readonly followed: FollowedNetwork | null; readonly ips: readonly string[] } {
   const [network, list, arrow, present, presentList, ...more] = text?.split(" ") ?? [];
   const own = encodeURIComponent(claim.network);
-  if (!network || !list || more.length > 0 || network === own) return { followed: null, ips: claim.ips };
+  if (!network || !list || more.length > 0) return { followed: null, ips: claim.ips };
   const former = { network: decoded(network), ips: list.split(",") };
   if (arrow === undefined) return { followed: { former, isOpen: false, isListed: true }, ips: claim.ips };
   if (arrow !== ARROW || present !== own || !presentList) return { followed: null, ips: claim.ips };

@@ -1,6 +1,7 @@
 import { isObject, type JsonObject } from "../../ipam/definition/definition-keys.ts";
 import { SELECTION_ANNOTATIONS } from "./network-selection.ts";
 import { type ObjectMetadata, objectAt, readMetadata, readOwners, readTexts } from "./object-metadata.ts";
+import { ADDRESSES_ANNOTATION } from "./requested-addresses.ts";
 
 /** Interfaces as reported by Multus: a list of `{name, interface, ips, mac}`, addresses without mask. */
 export const NETWORK_STATUS_ANNOTATION = "k8s.v1.cni.cncf.io/network-status";
@@ -69,6 +70,7 @@ export function projectPod(object: unknown, options: { readonly addresses?: bool
   const annotations = readTexts(object, "annotations");
   const kept = [
     ...SELECTION_ANNOTATIONS,
+    ADDRESSES_ANNOTATION,
     ...(options.addresses ? [NETWORK_STATUS_ANNOTATION, POD_NETWORKS_ANNOTATION] : []),
   ];
   const owners = readOwners(object, "Pod");

@@ -3,10 +3,10 @@ import type { HeldAddress } from "../../ipam/decide-addresses.ts";
 import type { NetworkDefinition } from "../../ipam/definition/network-definition.ts";
 import { OWNER_KINDS, type Owner, ownerOfClaim } from "../../ipam/owner.ts";
 import { type Refusal, RefusalError, refuse } from "../../ipam/refusals.ts";
-import { type Address, formatAddress } from "../../ipam/space/address.ts";
-import { parseInterfaceAddress } from "../../ipam/space/cidr.ts";
+import { type Address, formatAddress, sameAddress } from "../../ipam/space/address.ts";
+import { type InterfaceAddress, parseInterfaceAddress } from "../../ipam/space/cidr.ts";
 import type { Pool } from "../../ipam/space/pool.ts";
-import { type AllocationAttachment, attachmentKey } from "../../kube/objects.ts";
+import { type AllocationAttachment, type AllocationOwner, attachmentKey } from "../../kube/objects.ts";
 import type { AttachWant } from "../allocations.ts";
 import { isOvertaken } from "../journal/attachment-journal.ts";
 import { attachmentsOf } from "../journal/holdings.ts";
@@ -17,7 +17,7 @@ import type { AllocationReading } from "./allocations/allocation-client.ts";
 import { sameAllocationOwner } from "./allocations/allocation-object.ts";
 import { describeHolder, describeHolding, isReservedFor, toAllocationOwner } from "./allocations/owners.ts";
 import type { AttachParts, ClusterAttacher } from "./parts/attach-parts.ts";
-import type { ClaimReading } from "./parts/claim-access.ts";
+import type { ClaimReading, OtherAttachment } from "./parts/claim-access.ts";
 import { findOwn } from "./parts/find-own.ts";
 import { findRetained } from "./parts/find-retained.ts";
 
@@ -120,6 +120,10 @@ export class ClusterView implements AttachView<JournalAttachment, ClaimReading> 
     return this.#fact("follows", () => this.#parts.claimAccess.mayFollow(claim, this.ask, this.#deadlineMs));
   }
 
+  mayMove({ vm }: ClaimReading): boolean {
+    return vm !== null && vm.uid !== "";
+  }
+
   attachmentsOf(owner: Owner): JournalAttachment[] {
     const space = this.#ledger.networks.get(this.ask.network);
     // A container holds only what its former attachment has.
@@ -182,10 +186,19 @@ export class ClusterView implements AttachView<JournalAttachment, ClaimReading> 
   }
 
   mayShare(user: ClaimUser, claim: ClaimReading): Fact<boolean> {
-    return this.#fact(`user ${user.containerId} ${user.interface}`, async () => {
-      const other = await this.#parts.claimAccess.other(claim, user, this.ask, this.#deadlineMs);
-      return other !== "in-use";
-    });
+    const other = this.#other(user, claim);
+    return other && other !== "in-use";
+  }
+
+  hasEnded(user: ClaimUser, claim: ClaimReading): Fact<boolean> {
+    const other = this.#other(user, claim);
+    return other && other === "gone";
+  }
+
+  #other(user: ClaimUser, claim: ClaimReading): Fact<OtherAttachment> {
+    return this.#fact(`user ${user.containerId} ${user.interface}`, () =>
+      this.#parts.claimAccess.other(claim, user, this.ask, this.#deadlineMs),
+    );
   }
 
   /** Read when the free space has refused: see reconsider. */
@@ -233,7 +246,27 @@ export class ClusterView implements AttachView<JournalAttachment, ClaimReading> 
       // A listed address without an allocation was filled in from outside, as one marked as adopted was.
       held.push({ ...one, state: "bound", adopted: object === undefined || object.spec.adopted === true });
     }
-    return { held, taken: null };
+    return { held: [...held, ...(await this.#readAskedFor(addresses, holder))], taken: null };
+  }
+
+  /** What is asked for instead, and is the claim's already: an ADD that would move the claim was cut short, or it moves back. */
+  async #readAskedFor(
+    listed: readonly InterfaceAddress[],
+    holder: AllocationOwner,
+  ): Promise<readonly HeldAddress[]> {
+    const others = this.ask.requested.filter(
+      (one) => !listed.some(({ address }) => sameAddress(address, one.address)),
+    );
+    const own = await Promise.all(
+      others.map(async ({ address }): Promise<HeldAddress[]> => {
+        const reading = await this.#parts.client.read(this.ask.network, address, this.#deadlineMs);
+        if (reading === null || !sameAllocationOwner(reading.object.spec.owner, holder)) return [];
+        this.renew(address, reading);
+        const { prefixLength } = parseInterfaceAddress(reading.object.spec.address);
+        return [{ address, prefixLength, state: "cooling", adopted: false }];
+      }),
+    );
+    return own.flat();
   }
 
   async #readOwn(attacher: ClusterAttacher): Promise<Holdings> {

@@ -161,7 +161,8 @@ async function allocate(
   const { ask: want, definition } = view;
   const { network } = want;
   let { epoch } = view;
-  if (isKnownHere(attacher)) {
+  // What a claim lists is read without asking whether the API server has everything.
+  if (isKnownHere(attacher) || attacher.claim?.followsFrom === network) {
     const refusal = await continuity.admit(network, deadlineMs);
     if (refusal !== null) return { kind: "refused", refusal, reserved: [] };
     epoch = continuity.epoch;

@@ -119,6 +119,15 @@ export class StandaloneView implements AttachView<JournalAttachment, StoredClaim
     return false;
   }
 
+  /** Nor does anything here ask for a VM's addresses: a claim keeps what it has (docs/decisions/0066). */
+  mayMove(): boolean {
+    return false;
+  }
+
+  hasEnded(): boolean {
+    return false;
+  }
+
   attachmentsOf(owner: Owner): JournalAttachment[] {
     // A container holds only what its former attachment has.
     if (OWNER_KINDS[owner.kind].isContainer) return [];

@@ -47,7 +47,13 @@ describe("what the claim has", () => {
     [CLOSED, red.ips, red.ips, { former, isOpen: false, isListed: true }, "the change is over"],
     [CLOSED, [], [], { former, isOpen: false, isListed: true }, "it is over, and the list was emptied"],
     [OPEN.replace("-> red", "-> green"), red.ips, red.ips, null, "about another network"],
-    [OPEN.replace("blue", "red"), red.ips, red.ips, null, "from and to the same network"],
+    [
+      OPEN.replace("blue", "red"),
+      ["10.0.0.5/24", "fd00::5/64"],
+      red.ips,
+      { former: { ...former, network: "red" }, isOpen: true, isListed: false },
+      "other addresses of the same network",
+    ],
     ["blue", red.ips, red.ips, null, "no addresses"],
     [
       "%E0 10.0.0.5/24",

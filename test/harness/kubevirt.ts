@@ -31,6 +31,10 @@ export interface Vm {
   readonly name: string;
   readonly uid: string;
   readonly networks: readonly VmNetwork[];
+  /** Of its template: the VMI has them, and so have its launcher pods. */
+  readonly annotations?: Readonly<Record<string, string>>;
+  /** The names of interfaces in its launcher pods are numbered, as those of VMs from before 2023. */
+  readonly isOrdinal?: boolean;
 }
 
 export interface RunningVm {
@@ -61,10 +65,10 @@ function vmiSpec({ networks }: Vm): object {
 
 /** What a launcher pod selects, with the claims that the extension's webhook names. */
 function selectionOf(vm: Vm): NetworkSelection[] {
-  return vm.networks.map(({ logical, nad, nadNamespace = vm.namespace, mac }) => ({
+  return vm.networks.map(({ logical, nad, nadNamespace = vm.namespace, mac }, index) => ({
     name: nad,
     namespace: nadNamespace,
-    interface: interfaceOf(logical),
+    interface: vm.isOrdinal ? `net${index + 1}` : interfaceOf(logical),
     ...(mac === undefined ? {} : { mac }),
     "ipam-claim-reference": claimNamed(vm, nad),
   }));
@@ -99,6 +103,7 @@ export class KubeVirt extends KubePods {
       metadata: {
         name: vm.name,
         namespace: vm.namespace,
+        annotations: vm.annotations ?? {},
         ownerReferences: [ownerOf(KUBEVIRT, "VirtualMachine", vm)],
       },
       spec: vmiSpec(vm),

@@ -29,6 +29,9 @@ export interface Given {
   readonly whyNot?: "CLAIM_OTHER_OWNER" | "unread";
   /** The claim is of the pod's VM; false unless said otherwise. */
   readonly mayFollow?: boolean | "unread";
+  /** The claim is of a VM, which may get what it asks for; false unless said otherwise. */
+  readonly mayMove?: boolean;
+  readonly userEnded?: boolean | "unread";
   readonly gatewayHolder?: string | "unread";
   readonly bound?: readonly string[];
   readonly adopted?: readonly string[];
@@ -145,6 +148,8 @@ export function viewOf(given: Given, unread: string[] = []): AttachView<Attachme
           : (given.whyNot ?? null),
       ),
     mayFollow: () => fact("VM", given.mayFollow ?? false),
+    mayMove: () => given.mayMove ?? false,
+    hasEnded: () => fact("other user's end", given.userEnded ?? false),
     attachmentsOf: () => (given.attached ?? []).map((one, index) => attachmentOf(one, index + 2)),
     isGone: ({ gone }) => gone,
     gatewayHolder: () => fact("gateway", given.gatewayHolder ?? null),

@@ -252,6 +252,51 @@ table("whether the claim may be used", [
   ],
 ]);
 
+const moving = { claim: mine, bound, mayMove: true, requested: ["10.0.0.6"] } as const;
+table("a claim whose VM asks for others", [
+  [
+    { claim: { ipRequests: ["10.0.0.5"] }, requested: ["10.0.0.6"] },
+    "CONFIG_INVALID of vm by free space: claim shop/vm spec.ipRequests is 10.0.0.5: runtimeConfig.ips asks for 10.0.0.6",
+    "it asks for another one itself, before it has any",
+  ],
+  [moving, "allocate 10.0.0.6 for claim shop/vm", "nobody uses it: what it asks for"],
+  [{ ...moving, requested: ["10.0.0.5"] }, "reuse 10.0.0.5/29 for claim shop/vm", "it has them already"],
+  [{ ...moving, mayMove: false }, "REQUEST_MISMATCH of vm", "a claim of no VM keeps what it has"],
+  [
+    { ...moving, users: [{ pod: "q" }], mayShare: true },
+    "reuse 10.0.0.5/29 for claim shop/vm; warns",
+    "its VM migrates, and goes on with what it has",
+  ],
+  [
+    { ...moving, users: [{ pod: "q" }], mayShare: true, userEnded: true },
+    "allocate 10.0.0.6 for claim shop/vm",
+    "the pod that had it has ended",
+  ],
+  [
+    { ...moving, users: [{ pod: "q" }], mayShare: true, userEnded: "unread" },
+    "read other user's end",
+    "which is read then",
+  ],
+  [{ ...moving, users: [{ pod: "q" }] }, "CLAIM_IN_USE of vm", "another VM uses it"],
+  [
+    { ...moving, pod: "p", attached: [{ pod: "p", ips: ["10.0.0.5"] }] },
+    "allocate 10.0.0.6 for claim shop/vm; old newer sandbox",
+    "a newer sandbox of the pod that had it",
+  ],
+  [
+    { ...moving, requested: ["10.0.0.6", "10.0.0.4"] },
+    "CONFIG_INVALID of vm by free space: runtimeConfig.ips is 10.0.0.4: runtimeConfig.ips asks for 10.0.0.6 already",
+    "two of one subnet",
+  ],
+  [{ ...moving, allocated: ["10.0.0.6"] }, "ADDRESS_TAKEN of vm by free space", "somebody has it"],
+  [{ ...moving, requested: ["10.9.0.6"] }, "ADDRESS_OUTSIDE of vm by free space", "of no subnet"],
+  [
+    { ...moving, subnets: "10.0.0.0/29,fd00::/64", bound: ["10.0.0.5/29", "fd00::5/64"] },
+    "allocate 10.0.0.6 fd00::5 for claim shop/vm",
+    "a family that it does not name stays as it is",
+  ],
+]);
+
 table("the bridge's own address", [
   [
     { gateway: "10.0.0.1", bridgeIsGateway: true, gatewayHolder: "pod shop/b (eth0)" },

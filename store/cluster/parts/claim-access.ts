@@ -7,7 +7,7 @@ import type { PodIdentity } from "../../records.ts";
 /** An IPAMClaim as returned by one quorum read; `ips` as written in its status. */
 export interface ClaimReading extends KnownClaim {
   readonly vm: { readonly name: string; readonly uid: string } | null;
-  /** Its former network, if its VM has gone to another one. */
+  /** What it had before, if its VM has gone to another network or has asked for other addresses. */
   readonly followed?: FollowedNetwork | null;
 }
 
@@ -56,6 +56,7 @@ export interface ClaimAccess {
   changeNetwork(
     claim: ClaimReading,
     to: NetworkAddresses,
+    want: Pick<AttachWant, "pod">,
     deadlineMs: number,
   ): Promise<ClaimReading | "changed">;
   /** Notes that the list of a claim that has changed its network is written. Best effort. */

@@ -9,12 +9,13 @@ const OWNER = {
   controller: true,
 };
 const FOLLOWED = "ipam.holdfast.dev/followed";
+const ASKED = "blue 10.0.0.5/24 -> blue 10.0.0.9/24";
 const OPEN = "blue 10.0.0.5/24 -> red 10.9.0.7/24";
 
 const METADATA = /metadata of a claim stays/;
 const SPEC = /of the spec of a claim a node changes the network only/;
 const WHERE = /a claim that is moved says where it was/;
-const FORMER = /what a claim says of its former network changes with its network only/;
+const FORMER = /what a claim says that it had before changes when it is moved only/;
 
 /** `withIps` is a claim of network blue. */
 export function claimNetworks(
@@ -63,7 +64,7 @@ export function claimNetworks(
     [
       "move a claim of no VM",
       { before: nobodys, after: moved(nobodys, OPEN) },
-      /only the claim of a VM follows it/,
+      /only the claim of a VM is moved/,
     ],
     [
       "change the interface",
@@ -120,7 +121,24 @@ export function claimNetworks(
     ],
     ["move one to another network than it says", { before: blue, after: moved(blue, OPEN, "green") }, WHERE],
     ["say that one had something", { before: owned(), after: moved(owned(), OPEN) }, WHERE],
-    ["say so of one that stays", { before: blue, after: noted(blue, OPEN) }, FORMER],
+    ["say so of one that stays", { before: blue, after: noted(blue, OPEN) }, WHERE],
+    ["say something of one that stays", { before: blue, after: noted(blue, "green 10.7.0.2/24") }, FORMER],
+    ["move one to what its VM asks for", { before: blue, after: noted(blue, ASKED) }, null],
+    [
+      "move it on before its list is written",
+      { before: noted(blue, ASKED), after: noted(blue, "blue 10.0.0.9/24 -> blue 10.0.0.8/24") },
+      null,
+    ],
+    [
+      "move one of no VM to other addresses",
+      { before: nobodys, after: noted(nobodys, ASKED) },
+      /only the claim of a VM is moved/,
+    ],
+    [
+      "move one to other addresses that had something else",
+      { before: blue, after: noted(blue, ASKED.replace("0.5", "0.6")) },
+      WHERE,
+    ],
     [
       "close a change whose list is not written",
       { before: open, after: moved(open, "blue 10.0.0.5/24") },

@@ -70,11 +70,11 @@ export function launcherParts(
   vmi: KubeObject,
   parts: Pick<PodParts, "node" | "networks" | "labels">,
 ): PodParts {
-  const { name } = vmi.metadata;
+  const { name, annotations } = vmi.metadata;
   return {
     ...parts,
     labels: { "kubevirt.io": "virt-launcher", [LAUNCHER_LABEL]: name, ...parts.labels },
-    annotations: { "kubevirt.io/domain": name },
+    annotations: { ...annotations, "kubevirt.io/domain": name },
     ownerReferences: [ownerOf(KUBEVIRT, "VirtualMachineInstance", vmi.metadata)],
   };
 }

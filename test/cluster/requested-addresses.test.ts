@@ -1,0 +1,232 @@
+/** A VM that asks for addresses, by the annotation that people and Forklift write into its template. */
+import { afterAll, afterEach, beforeAll, describe, expect, test } from "vitest";
+import type { KubeObject } from "../harness/kube-api.ts";
+import { pathOf } from "../harness/kube-pods.ts";
+import { claimName, type Vm } from "../harness/kubevirt.ts";
+import { interfaceOf, KUBEVIRT, NETWORKS } from "../harness/world/kubevirt-objects.ts";
+import { NAMESPACE, type Network } from "../harness/world/network.ts";
+import { World } from "../harness/world/world.ts";
+
+/** The network's name in each VM. */
+const LOGICAL = "nic";
+const NIC = { ifname: interfaceOf(LOGICAL) };
+const ANNOTATION = "network.kubevirt.io/addresses";
+const FOLLOWED = "ipam.holdfast.dev/followed";
+
+let world: World;
+let blue: Network;
+
+beforeAll(async () => {
+  const controller = { coolingKeepSeconds: 3_600 };
+  world = await World.start({ api: "memory", nodes: ["node-a", "node-b"], admission: true, controller });
+  const subnets = "10.1.0.0/24,fd01::/64";
+  blue = await world.network("blue", { subnets, excludeSubnets: "10.1.0.200/29", gateway: "10.1.0.254" });
+});
+afterEach(() => world.settled());
+afterAll(() => world?.stop());
+
+const claimOf = (vm: Vm): Promise<KubeObject> => world.readClaim(claimName(vm, LOGICAL));
+const asking = (...addresses: readonly string[]) => ({ [LOGICAL]: addresses });
+
+/** A VM on blue whose template has the annotation; a text is written as it is. */
+async function vmThatAsks(name: string, asked: object | string, more: Partial<Vm> = {}): Promise<Vm> {
+  const networks = [{ logical: LOGICAL, nad: "blue", network: "blue" }];
+  const vm = await world.kubevirt.createVm(NAMESPACE, name, networks);
+  return { ...again(vm, asked), ...more };
+}
+
+/** With another annotation from its next start on. */
+function again(vm: Vm, asked: object | string): Vm {
+  const text = typeof asked === "string" ? asked : JSON.stringify(asked);
+  return { ...vm, annotations: { [ANNOTATION]: text } };
+}
+
+async function started(vm: Vm, node = "node-a") {
+  const { vmi, pod } = await world.kubevirt.startVm(vm, node);
+  return { vmi, pod, ips: await world.given(pod, blue, NIC) };
+}
+
+async function stopped(vm: Vm, pod: KubeObject): Promise<void> {
+  await world.kubevirt.stopVm(vm, { remove: false });
+  await world.del(pod, blue, NIC);
+  await world.kubevirt.removePod(pod);
+}
+
+describe("a claim without addresses", () => {
+  test("gets those of both families that are asked for, in the order of the subnets", async () => {
+    const vm = await vmThatAsks("both", asking("fd01::50", "10.1.0.50"));
+    const { pod, ips } = await started(vm);
+    expect(ips).toEqual(["10.1.0.50/24", "fd01::50/64"]);
+    expect((await claimOf(vm)).status.ips).toEqual(ips);
+    const target = await world.kubevirt.migrate(vm, "node-b");
+    expect(await world.given(target, blue, NIC)).toEqual(ips);
+    await world.kubevirt.finishPod(pod);
+    await world.del(pod, blue, NIC);
+    await stopped(vm, target);
+    expect((await started(vm, "node-b")).ips).toEqual(ips);
+  });
+
+  test("gets the rest allocated where one family is named", async () => {
+    const vm = await vmThatAsks("one", asking("10.1.0.51"));
+    const { ips } = await started(vm);
+    expect(ips[0]).toBe("10.1.0.51/24");
+    expect(ips[1]).toMatch(/^fd01::/);
+    expect((await claimOf(vm)).status.ips).toEqual(ips);
+  });
+
+  test("gets them by the ordinal name of its interface too", async () => {
+    const vm = await vmThatAsks("ordinal", asking("10.1.0.52"), { isOrdinal: true });
+    const { pod } = await world.kubevirt.startVm(vm, "node-a");
+    expect((await world.given(pod, blue, { ifname: "net1" }))[0]).toBe("10.1.0.52/24");
+  });
+
+  test("gets any where the annotation names another network of the VM only, or is empty", async () => {
+    for (const [name, text] of [
+      ["others", '{"default": ["10.1.0.253"]}'],
+      ["empty", ""],
+      ["none", '{"nic": []}'],
+    ] as const) {
+      const { ips } = await started(await vmThatAsks(name, text));
+      expect(ips).not.toContain("10.1.0.253/24");
+    }
+  });
+});
+
+describe("a claim with other addresses", () => {
+  test("moves at the next start; those it had cool down, and claim and VMI are told", async () => {
+    const vm = await vmThatAsks("moves", asking("10.1.0.60", "fd01::60"));
+    const first = await started(vm);
+    await stopped(vm, first.pod);
+    const changed = again(vm, asking("10.1.0.61", "fd01::61"));
+    const second = await started(changed, "node-b");
+    expect(second.ips).toEqual(["10.1.0.61/24", "fd01::61/64"]);
+    const claim = await claimOf(vm);
+    expect(claim.status.ips).toEqual(second.ips);
+    expect(claim.metadata.annotations[FOLLOWED]).toBe("blue 10.1.0.60/24,fd01::60/64");
+    const text =
+      "10.1.0.61/24, fd01::61/64 on network blue in place of 10.1.0.60/24, fd01::60/64, as the VM asks for";
+    for (const object of [claim, second.vmi])
+      expect(await world.untilEvent(object, "AddressChanged")).toBe(text);
+    for (const ip of first.ips) await world.becomes(blue, ip, "Cooling");
+    await stopped(changed, second.pod);
+    expect((await started(changed)).ips).toEqual(second.ips);
+  });
+
+  test("keeps the one of a family that is not named", async () => {
+    const vm = await vmThatAsks("half", asking("10.1.0.62", "fd01::62"));
+    const first = await started(vm);
+    await stopped(vm, first.pod);
+    const second = await started(again(vm, asking("10.1.0.63")));
+    expect(second.ips).toEqual(["10.1.0.63/24", "fd01::62/64"]);
+    expect((await claimOf(vm)).status.ips).toEqual(second.ips);
+    await world.becomes(blue, "10.1.0.62/24", "Cooling");
+    await world.untilUsers(blue, "fd01::62/64", second.pod);
+  });
+
+  test("moves right after the DEL, and back again", async () => {
+    const vm = await vmThatAsks("hurries", asking("10.1.0.64"));
+    const first = await started(vm);
+    await stopped(vm, first.pod);
+    const second = await started(again(vm, asking("10.1.0.65")), "node-b");
+    expect(second.ips[0]).toBe("10.1.0.65/24");
+    await stopped(vm, second.pod);
+    const third = await started(vm);
+    expect(third.ips).toEqual(first.ips);
+    expect((await claimOf(vm)).status.ips).toEqual(first.ips);
+  });
+
+  test("keeps what it has while its VM migrates, and the VM is told to restart", async () => {
+    const vm = await vmThatAsks("edited", asking("10.1.0.66"));
+    const { vmi, pod, ips } = await started(vm);
+    const path = pathOf(NAMESPACE, "virtualmachineinstances", vm.name, KUBEVIRT);
+    const annotations = { [ANNOTATION]: JSON.stringify(asking("10.1.0.67")) };
+    await world.cluster.api.patch(path, { metadata: { annotations } });
+    const target = await world.kubevirt.migrate(vm, "node-b");
+    expect(await world.given(target, blue, NIC)).toEqual(ips);
+    const told = `annotation ${ANNOTATION}, nic asks for 10.1.0.67, but the VM runs with ${ips
+      .map((ip) => ip.split("/")[0])
+      .join(", ")} and keeps it; stop and start the VM to give it what it asks for`;
+    for (const object of [target, vmi]) expect(await world.untilEvent(object, "AddressKept")).toBe(told);
+    expect((await claimOf(vm)).status.ips).toEqual(ips);
+    await world.kubevirt.finishPod(pod);
+    await world.del(pod, blue, NIC);
+    await stopped(vm, target);
+    const next = await started(again(vm, asking("10.1.0.67")));
+    expect(next.ips[0]).toBe("10.1.0.67/24");
+  });
+
+  test("stays as it is where what is asked for is taken, and the VM and its pod are told by whom", async () => {
+    const holder = await started(await vmThatAsks("holder", asking("10.1.0.68")));
+    expect(holder.ips[0]).toBe("10.1.0.68/24");
+    const vm = await vmThatAsks("latecomer", asking("10.1.0.69"));
+    const first = await started(vm);
+    await stopped(vm, first.pod);
+    const { vmi, pod } = await world.kubevirt.startVm(again(vm, asking("10.1.0.68")), "node-b");
+    const message = "10.1.0.68 is held by claim shop/holder.nic on network blue";
+    expect(await world.refused(pod, blue, 120, NIC)).toContain(message);
+    for (const object of [pod, vmi])
+      expect(await world.untilEvent(object, "AddressTaken")).toContain(message);
+    expect((await claimOf(vm)).status.ips).toEqual(first.ips);
+    for (const ip of first.ips) await world.stays("blue", ip);
+  });
+
+  test("of a VM on a lost node: what it had is kept until that node is gone", async () => {
+    const vm = await vmThatAsks("lost-node", asking("10.1.0.70"));
+    const first = await started(vm);
+    await world.kubevirt.stopVm(vm);
+    const second = await started(again(vm, asking("10.1.0.71")), "node-b");
+    expect(second.ips[0]).toBe("10.1.0.71/24");
+    await world.advance(5_000);
+    await world.stays("blue", "10.1.0.70/24");
+    await world.del(first.pod, blue, NIC);
+    await world.becomes(blue, "10.1.0.70/24", "Cooling");
+  });
+});
+
+describe("what cannot be given is refused, and the VM and its pod are told", () => {
+  test.each([
+    ["outside", asking("10.9.0.5"), 121, "AddressOutside", "10.9.0.5 is not in 10.1.0.0/24, fd01::/64"],
+    ["excluded", asking("10.1.0.201"), 122, "AddressExcluded", "10.1.0.201 is excluded in network blue"],
+    ["gateway", asking("10.1.0.254"), 122, "AddressExcluded", "10.1.0.254 is excluded in network blue"],
+    ["family", asking("fd99::5"), 121, "AddressOutside", "fd99::5 is not in 10.1.0.0/24, fd01::/64"],
+    ["two", asking("10.1.0.80", "10.1.0.81"), 7, "ConfigInvalid", "asks for 10.1.0.80 already"],
+    ["mask", asking("10.1.0.80/24"), 7, "ConfigInvalid", "expected an address without prefix length"],
+    ["text", "10.1.0.80", 7, "ConfigInvalid", "expected the addresses of each network in JSON"],
+    ["list", '{"nic": "10.1.0.80"}', 7, "ConfigInvalid", "expected a list of at most 32 addresses"],
+    ["garbage", asking("10.1.0"), 7, "ConfigInvalid", `annotation ${ANNOTATION}, nic is`],
+  ])("%s", async (name, asked, code, reason, message) => {
+    const vm = await vmThatAsks(`refused-${name}`, asked);
+    const { vmi, pod } = await world.kubevirt.startVm(vm, "node-a");
+    expect(await world.refused(pod, blue, code, NIC)).toContain(message);
+    for (const object of [pod, vmi]) expect(await world.untilEvent(object, reason)).toContain(message);
+    expect((await claimOf(vm)).status?.ips ?? []).toEqual([]);
+  });
+
+  test("two sources that disagree, both named", async () => {
+    const vm = await vmThatAsks("disagree", asking("10.1.0.82"));
+    const { pod } = await world.kubevirt.startVm(vm, "node-a");
+    const [element] = JSON.parse(pod.metadata.annotations[NETWORKS]);
+    const annotations = { [NETWORKS]: JSON.stringify([{ ...element, ips: ["10.1.0.83"] }]) };
+    await world.cluster.api.patch(pathOf(NAMESPACE, "pods", pod.metadata.name), {
+      metadata: { annotations },
+    });
+    await world.advance(1_000);
+    expect(await world.refused(pod, blue, 7, NIC)).toContain(
+      `annotation ${ANNOTATION}, nic is 10.1.0.82: the network selection element's ips asks for 10.1.0.83 already`,
+    );
+  });
+});
+
+test("a network that the VM does not have is told to pod and VM, which starts", async () => {
+  const vm = await vmThatAsks("typo", { nick: ["10.1.0.90"] });
+  const { vmi, pod } = await started(vm);
+  const told = `annotation ${ANNOTATION} asks for addresses of nick, which the VM has no interface for: it has nic; write the names of the VM's networks, spec.template.spec.networks[].name`;
+  for (const object of [pod, vmi]) expect(await world.untilEvent(object, "UnknownNetwork")).toBe(told);
+});
+
+test("a pod that runs no VM asks for nothing by it", async () => {
+  const networks = [{ name: "blue", namespace: NAMESPACE, interface: NIC.ifname }];
+  const annotations = { [ANNOTATION]: "no JSON" };
+  const pod = await world.kubevirt.createPod(NAMESPACE, "no-vm", { node: "node-a", networks, annotations });
+  expect(await world.given(pod, blue, NIC)).toHaveLength(2);
+});

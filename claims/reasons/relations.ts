@@ -35,6 +35,7 @@ import { type JudgedAllocation, type Rules, UNKNOWN_KEPT, type Verdict } from ".
  *   Bound    IPAMClaim  lists nothing              any                            keep    claim-unpublished
  *                                                  (a paused daemon may publish it still, however late)
  *   Bound    IPAMClaim  lists others only          a living pod reports it        keep    pod-reports-address
+ *                                                  a living pod reports nothing   keep    pod-alive
  *                                                  pod gone, node exists          keep    container-may-run *
  *                                                  otherwise                      release claim-does-not-list
  *                       is on another network:     living                         keep    pod-alive
@@ -182,6 +183,8 @@ function judgeLiving(
     if (found.it.terminal) continue;
     if (found.it.addressesCut || reports(found.it, { ...allocation.spec, address }, facts))
       return { kind: "keep", why: "pod-reports-address" };
+    // Its VM may have moved to this address before etcd was restored: only a pod that reports others has not got it.
+    if (found.it.addresses.length === 0) return { kind: "keep", why: "pod-alive" };
   }
   return { kind: "release", why: "claim-does-not-list", afterSeconds };
 }

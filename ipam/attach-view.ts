@@ -136,8 +136,11 @@ export interface AttachView<A extends KnownAttachment, C extends KnownClaim> {
   isUserGone(user: ClaimUser, claim: C): boolean;
   /** Whether another user of the claim is not in the way: its pod is gone, or both belong to one migrating VM. */
   mayShare(user: ClaimUser, claim: C): Fact<boolean>;
-  /** Whether the pod of another user of the claim has certainly ended, or is gone. */
-  hasEnded(user: ClaimUser, claim: C): Fact<boolean>;
+  /**
+   * Whether another user of the claim may run with what the claim lists: its pod has not certainly ended, and it is not attached
+   * with what is asked for instead.
+   */
+  mayRunWithListed(user: ClaimUser, claim: C): Fact<boolean>;
   /** Owner of an address, for messages; null: not known. */
   holderOf(address: Address): string | null;
   /** Whether the last holder of a cooling address was of the owner's namespace and has certainly ended. */

@@ -8,11 +8,11 @@ import { formatAddress, sameAddress } from "./space/address.ts";
  *
  *   it asks for none that the claim does not have   as-is   the claim's addresses
  *   it is the claim of no VM                        as-is   which refuses the request
- *   a container of it may run with what it has      stays   its addresses, and a warning that says what to do
+ *   a container of it may run with what it lists    stays   its addresses, and a warning that says what to do
  *   otherwise                                       moves   those that are asked for, in place of those of their subnets
  */
 export function moveClaim<A extends KnownAttachment, C extends KnownClaim>(
-  view: Pick<AttachView<A, C>, "mayMove" | "hasEnded">,
+  view: Pick<AttachView<A, C>, "mayMove" | "mayRunWithListed">,
   claim: C,
   asked: {
     readonly held: readonly HeldAddress[];
@@ -25,9 +25,9 @@ export function moveClaim<A extends KnownAttachment, C extends KnownClaim>(
   const isHeld = ({ address }: RequestedAddress) => held.some((one) => sameAddress(one.address, address));
   if (held.length === 0 || requested.every(isHeld) || !view.mayMove(claim)) return "as-is";
   for (const user of users) {
-    const hasEnded = view.hasEnded(user, claim);
-    if (hasEnded === undefined) return undefined;
-    if (!hasEnded) return "stays";
+    const mayRun = view.mayRunWithListed(user, claim);
+    if (mayRun === undefined) return undefined;
+    if (mayRun) return "stays";
   }
   return "moves";
 }

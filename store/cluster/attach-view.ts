@@ -33,6 +33,8 @@ export class ClusterView implements AttachView<JournalAttachment, ClaimReading> 
   readonly #deadlineMs: number;
   readonly #facts = new Map<string, unknown>();
   readonly #readings = new Map<string, AllocationReading | null>();
+  /** Keys of attachments with addresses that are asked for, and are the claim's though it does not list them. */
+  readonly #atAskedFor = new Set<string>();
   #missing: (() => Promise<void>) | null = null;
   #epoch: number;
 
@@ -190,9 +192,10 @@ export class ClusterView implements AttachView<JournalAttachment, ClaimReading> 
     return other && other !== "in-use";
   }
 
-  hasEnded(user: ClaimUser, claim: ClaimReading): Fact<boolean> {
+  mayRunWithListed(user: ClaimUser, claim: ClaimReading): Fact<boolean> {
+    if (this.#atAskedFor.has(attachmentKey(user.containerId, user.interface))) return false;
     const other = this.#other(user, claim);
-    return other && other === "gone";
+    return other && other !== "gone";
   }
 
   #other(user: ClaimUser, claim: ClaimReading): Fact<OtherAttachment> {
@@ -262,6 +265,7 @@ export class ClusterView implements AttachView<JournalAttachment, ClaimReading> 
         const reading = await this.#parts.client.read(this.ask.network, address, this.#deadlineMs);
         if (reading === null || !sameAllocationOwner(reading.object.spec.owner, holder)) return [];
         this.renew(address, reading);
+        for (const key of Object.keys(reading.object.status?.attachments ?? {})) this.#atAskedFor.add(key);
         const { prefixLength } = parseInterfaceAddress(reading.object.spec.address);
         return [{ address, prefixLength, state: "cooling", adopted: false }];
       }),

@@ -124,8 +124,8 @@ export class StandaloneView implements AttachView<JournalAttachment, StoredClaim
     return false;
   }
 
-  hasEnded(): boolean {
-    return false;
+  mayRunWithListed(): boolean {
+    return true;
   }
 
   attachmentsOf(owner: Owner): JournalAttachment[] {

@@ -197,8 +197,20 @@ const CASES: readonly (readonly [
   [
     "an attempt that lost leaves its attachment behind",
     allocation(CLAIM, [attached()]),
-    { claim: claim(["10.0.0.6"]), pod: present(pod()) },
+    { claim: claim(["10.0.0.6"]), pod: present(pod({ addresses: reported("10.0.0.6") })) },
     "release claim-does-not-list",
+  ],
+  [
+    "a pod that reports nothing may have it: its claim moved before etcd was restored",
+    allocation(CLAIM, [attached()]),
+    { claim: claim(["10.0.0.6"]), pod: present(pod()) },
+    "keep pod-alive",
+  ],
+  [
+    "a pod that is gone may run on its node",
+    allocation(CLAIM, [attached()]),
+    { claim: claim(["10.0.0.6"]), pod: ABSENT, node: present({ unreachable: true }) },
+    "keep container-may-run",
   ],
   [
     "a list edited by hand does not take a running VM's address",

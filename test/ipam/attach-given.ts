@@ -149,7 +149,10 @@ export function viewOf(given: Given, unread: string[] = []): AttachView<Attachme
       ),
     mayFollow: () => fact("VM", given.mayFollow ?? false),
     mayMove: () => given.mayMove ?? false,
-    hasEnded: () => fact("other user's end", given.userEnded ?? false),
+    mayRunWithListed: () => {
+      const ended = fact("other user's end", given.userEnded ?? false);
+      return ended === undefined ? undefined : !ended;
+    },
     attachmentsOf: () => (given.attached ?? []).map((one, index) => attachmentOf(one, index + 2)),
     isGone: ({ gone }) => gone,
     gatewayHolder: () => fact("gateway", given.gatewayHolder ?? null),

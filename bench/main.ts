@@ -4,7 +4,7 @@ import { addLatency } from "./add-latency.ts";
 import { allocator } from "./allocator.ts";
 import { commandLine } from "./command-line.ts";
 import { identity } from "./identity.ts";
-import { kubeAdds, kubeParallelAdds } from "./kube/adds.ts";
+import { kubeAdds, kubeParallelAdds, kubeRequestedAdds } from "./kube/adds.ts";
 import { kubeFullNetwork } from "./kube/full-network.ts";
 import { kubeMachinesClaims } from "./kube/machine-claims.ts";
 import { kubeMachinesData } from "./kube/machine-data.ts";
@@ -41,6 +41,7 @@ const MEASUREMENTS: Readonly<Record<string, Measurement>> = {
   "metadata-cluster-memory": metadataClusterMemory,
   "kube-writes": kubeWrites,
   "kube-adds": kubeAdds,
+  "kube-requested": kubeRequestedAdds,
   "kube-parallel-adds": kubeParallelAdds,
   "kube-full-network": kubeFullNetwork,
   "kube-start": kubeStart,

@@ -34,6 +34,40 @@ export const kubeAdds: Measurement = () =>
     }
   });
 
+/** The same of VMs that ask for an address, and of VMs that do not, by turns. */
+export const kubeRequestedAdds: Measurement = () =>
+  KubeBench.with("10.0.0.0/8", async (bench) => {
+    await bench.node();
+    const count = SERIAL_WARM_UP + SERIAL_ADDS;
+    const given = await bench.vms(count);
+    const asking = await bench.vms(
+      count,
+      bench.nodes,
+      (number) => `10.200.${number >> 7}.${1 + (number & 0x7f)}`,
+    );
+    const ms = { given: [] as number[], asked: [] as number[] };
+    const requests = { given: 0, asked: 0 };
+    for (let from = 0; from < count; from += SERIAL_TURN) {
+      for (const [kind, guests] of [
+        ["given", given],
+        ["asked", asking],
+      ] as const) {
+        const before = await bench.requests();
+        const { each } = await bench.cni("ADD", guests.slice(from, from + SERIAL_TURN), 1);
+        requests[kind] += (await bench.requests()) - before;
+        ms[kind].push(...each);
+      }
+    }
+    const [asked, allocated] = [ms.asked, ms.given].map((one) => median(one.slice(SERIAL_WARM_UP)));
+    return [
+      atMost((asked ?? 0) / (allocated ?? 1), 1.05, "×", {
+        what: "ADD that uses a claim for the first time and asks for its address, beside one that is allocated",
+        against: `medians of ${SERIAL_ADDS} each, in turns of ${SERIAL_TURN}, after ${SERIAL_WARM_UP}`,
+        beside: `${number(asked ?? 0)} ms, ${number(requests.asked / count)} requests each; allocated ${number(allocated ?? 0)} ms, ${number(requests.given / count)} requests`,
+      }),
+    ];
+  });
+
 /** Four nodes that start many pods at once. */
 export const kubeParallelAdds: Measurement = () =>
   KubeBench.with("10.0.0.0/8", async (bench) => {

@@ -1,5 +1,6 @@
 import { rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
+import { ADDRESSES_ANNOTATION } from "../../kube/views/requested-addresses.ts";
 import { TestCluster } from "../../test/harness/cluster.ts";
 import { run, SHIM } from "../../test/harness/daemon.ts";
 import type { KubeObject } from "../../test/harness/kube-api.ts";
@@ -89,11 +90,17 @@ export class KubeBench {
     });
   }
 
-  /** VMs with their claims, one on each network, and their launcher pods. */
-  async vms(count: number, nodes: readonly NodeDaemon[] = this.nodes): Promise<Guest[]> {
+  /** VMs with their claims, one on each network, and their launcher pods. `asked`: the address that each asks for. */
+  async vms(
+    count: number,
+    nodes: readonly NodeDaemon[] = this.nodes,
+    asked?: (number: number) => string,
+  ): Promise<Guest[]> {
     const networks = [NETWORK, BARE_NETWORK].map((network) => ({ logical: network, nad: network, network }));
     return this.#make(count, nodes, async (node, number) => {
-      const vm = await this.kubevirt.createVm(NAMESPACE, `vm-${number}`, networks);
+      const made = await this.kubevirt.createVm(NAMESPACE, `vm-${number}`, networks);
+      const text = asked && JSON.stringify({ [NETWORK]: [asked(number)] });
+      const vm = text === undefined ? made : { ...made, annotations: { [ADDRESSES_ANNOTATION]: text } };
       const { pod } = await this.kubevirt.startVm(vm, node.name, null);
       return { node, pod, interface: VM_INTERFACE, vm };
     });

@@ -128,31 +128,35 @@ describe("a claim that moves, and a daemon that is killed", () => {
   });
 });
 
-test("an API server that is restored to before the move: what the VM runs with is put back, and stays", async () => {
-  const network = await world.network("restored", { subnets: "10.2.0.0/24" });
-  const vm = await vmThatAsks("restored", network, "10.2.0.10");
-  const { pod } = await world.kubevirt.startVm(vm, "node-a");
-  await world.given(pod, network, NIC);
-  await stopped(vm, pod, network);
-  await world.untilUsers(network, "10.2.0.10/24");
-  const changed = asking(vm, "10.2.0.20");
-  const { pod: next } = await world.kubevirt.startVm(changed, "node-b");
-  const saved = await world.server.saveEtcd();
-  expect(await world.given(next, network, NIC)).toEqual(["10.2.0.20/24"]);
-  await world.server.restoreEtcd(saved);
-  await world.untilUsers(network, "10.2.0.20/24", next);
-  // Nobody else gets either meanwhile.
-  const thief = await vmThatAsks("thief", network, "10.2.0.20");
-  const { pod: asks } = await world.kubevirt.startVm(thief, "node-a");
-  expect((await answered(asks, network)).json()).toMatchObject({ code: 120 });
-  const target = await world.kubevirt.migrate(changed, "node-a");
-  const answer = await answered(target, network);
-  expect(ipsOf(answer), answer.stdout).toEqual(["10.2.0.20/24"]);
-  await world.until(
-    async () => (await claimOf(vm)).status.ips.join() === "10.2.0.20/24",
-    "the claim to list what its VM runs with",
-  );
-}, LIMIT_MS);
+test(
+  "an API server that is restored to before the move: what the VM runs with is put back, and stays",
+  async () => {
+    const network = await world.network("restored", { subnets: "10.2.0.0/24" });
+    const vm = await vmThatAsks("restored", network, "10.2.0.10");
+    const { pod } = await world.kubevirt.startVm(vm, "node-a");
+    await world.given(pod, network, NIC);
+    await stopped(vm, pod, network);
+    await world.untilUsers(network, "10.2.0.10/24");
+    const changed = asking(vm, "10.2.0.20");
+    const { pod: next } = await world.kubevirt.startVm(changed, "node-b");
+    const saved = await world.server.saveEtcd();
+    expect(await world.given(next, network, NIC)).toEqual(["10.2.0.20/24"]);
+    await world.server.restoreEtcd(saved);
+    await world.untilUsers(network, "10.2.0.20/24", next);
+    // Nobody else gets either meanwhile.
+    const thief = await vmThatAsks("thief", network, "10.2.0.20");
+    const { pod: asks } = await world.kubevirt.startVm(thief, "node-a");
+    expect((await answered(asks, network)).json()).toMatchObject({ code: 120 });
+    const target = await world.kubevirt.migrate(changed, "node-a");
+    const answer = await answered(target, network);
+    expect(ipsOf(answer), answer.stdout).toEqual(["10.2.0.20/24"]);
+    await world.until(
+      async () => (await claimOf(vm)).status.ips.join() === "10.2.0.20/24",
+      "the claim to list what its VM runs with",
+    );
+  },
+  LIMIT_MS,
+);
 
 test(
   "two VMs that ask for one address at the same instant on two nodes: one has it, the other is told who",

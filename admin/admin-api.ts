@@ -4,7 +4,7 @@
  *   admin-api              what both answer, and what only one of them does
  *   routes, inputs, limits each route once: how its input is read, and which call answers it
  *   answers                the JSON of each route's answer
- *   address-places         what an address is on each network
+ *   address-places, free-addresses   what an address is on each network, and what is free
  *   elsewhere              hints for requests that only the other one answers
  *   http, in-process       the routes on a daemon's socket, and for the command line on a cluster
  *   node-admin, node-check, manifests   a node's answers
@@ -16,6 +16,7 @@ import type { IdentityAnswer } from "../identity/wire.ts";
 import type { Finding } from "../ipam/finding.ts";
 import type { PlaceKind } from "../ipam/place-of-address.ts";
 import type { Address } from "../ipam/space/address.ts";
+import type { FreeQuestion, FreeRange } from "../ipam/space/free-space.ts";
 import type { MovedNetwork } from "../networks/record-owner.ts";
 import type { AllocationFilter, ClaimFilter, PageRequest } from "../store/allocations.ts";
 import type { ImportReport, ImportRequest } from "../store/host-local/report.ts";
@@ -99,6 +100,18 @@ export interface OwnerChain {
   readonly owners: readonly OwnerLink[];
 }
 
+export type FreeWant = Pick<FreeQuestion, "count" | "within">;
+
+export interface FreeAddresses {
+  readonly network: string;
+  /**
+   * Whether `next` of each range is what this node gives next to pods and containers; false: any free address may be, because
+   * each node begins elsewhere, and the lowest are named.
+   */
+  readonly isNext: boolean;
+  readonly ranges: readonly FreeRange[];
+}
+
 /** A network with fields that only a cluster has. */
 export interface NetworkWithClaims extends NetworkView {
   /** Whether the addresses from before Holdfast are recorded; none is allocated before. Absent: not known here. */
@@ -144,6 +157,8 @@ export interface DeletedClaim {
 export interface AdminApi {
   /** In order of their names. `former`: with the number of holders that stay behind, which takes reading them all. */
   networks(options?: { readonly former: boolean }): Promise<readonly NetworkWithClaims[]>;
+  /** The free addresses of a network. Throws RefusalError NOT_FOUND, also of a part that it does not have. */
+  free(network: string, question: FreeWant): Promise<FreeAddresses>;
   /** In order of network and address. */
   allocations(filter: AllocationFilter, page: PageRequest): Promise<Page<AllocationView>>;
   /** In order of namespace and name. */

@@ -8,6 +8,7 @@ import type {
   AppliedResult,
   CheckReport,
   DeletedClaim,
+  FreeAddresses,
   NetworkWithClaims,
   NodeStatus,
   OwnerChain,
@@ -25,7 +26,7 @@ interface Results {
 }
 
 /** The JSON of each route's answer: the table of routes produces it and the command line reads it. */
-export interface Answers {
+interface Answers {
   readonly GET: {
     readonly "/v1/networks": Items<NetworkWithClaims>;
     readonly [network: `/v1/networks/${string}`]: NetworkWithClaims;
@@ -61,3 +62,7 @@ export interface Answers {
 export type Method = keyof Answers;
 /** The paths of a method, with `:name` or an actual name in place of a part. */
 export type PathOf<Of extends Method> = keyof Answers[Of] & string;
+/** Of a path. A network's name has no slash, which the key of its answer cannot say. */
+export type Answer<Of extends Method, Path extends PathOf<Of>> = Path extends `/v1/networks/${string}/free`
+  ? FreeAddresses
+  : Answers[Of][Path];

@@ -1,13 +1,14 @@
 import { isAbsolute } from "node:path";
 import { isNetworkName } from "../ipam/definition/plugin-config.ts";
 import type { Address } from "../ipam/space/address.ts";
+import { type Cidr, parseCidr } from "../ipam/space/cidr.ts";
 import { isNamespaceName } from "../kube/object-names.ts";
 import { NODES_OWN } from "../networks/network-owner.ts";
 import { invalid, readAddress, readBody, readQuery } from "../platform/api-query.ts";
 import type { AllocationFilter, ClaimFilter, PageRequest } from "../store/allocations.ts";
 import type { ImportRequest } from "../store/host-local/report.ts";
-import type { HistoryFilter, OwnersQuestion, ReleaseMovedWant, ReleaseWant } from "./admin-api.ts";
-import { GRACE_SECONDS_MAX, ITEMS_DEFAULT, ITEMS_MAX } from "./limits.ts";
+import type { FreeWant, HistoryFilter, OwnersQuestion, ReleaseMovedWant, ReleaseWant } from "./admin-api.ts";
+import { FREE_COUNT_DEFAULT, FREE_COUNT_MAX, GRACE_SECONDS_MAX, ITEMS_DEFAULT, ITEMS_MAX } from "./limits.ts";
 
 /** A request that has not been validated. The readers below throw RefusalError REQUEST_INVALID. */
 export interface AdminRequest {
@@ -34,6 +35,26 @@ export function readNetworksQuery({ query }: AdminRequest): { former: boolean } 
 export function readName({ params, query }: AdminRequest): string {
   readQuery(query, []);
   return params.name ?? "";
+}
+
+/** `?count=`, 5 by default, and `subnet=`, a part of the network. */
+export function readFreeWant({ params, query }: AdminRequest): { network: string; want: FreeWant } {
+  const { count, subnet } = readQuery(query, ["count", "subnet"]);
+  return {
+    network: params.name ?? "",
+    want: {
+      count: count === undefined ? FREE_COUNT_DEFAULT : readWhole("count", count, 0, FREE_COUNT_MAX),
+      within: subnet === undefined ? null : readSubnet(subnet),
+    },
+  };
+}
+
+function readSubnet(text: string): Cidr {
+  try {
+    return parseCidr(text);
+  } catch (error) {
+    return invalid("subnet", text, `expected a subnet, as 10.0.0.0/24: ${(error as Error).message}`);
+  }
 }
 
 export function readNamespacedName(request: AdminRequest): { namespace: string; name: string } {

@@ -19,12 +19,15 @@ import type {
   CheckedCounts,
   CheckReport,
   DeletedClaim,
+  FreeAddresses,
+  FreeWant,
   HistoryFilter,
   NodeAdminApi,
   NodeStatus,
   ReleaseWant,
 } from "./admin-api.ts";
 import { CLUSTER_ONLY } from "./elsewhere.ts";
+import { freeAddresses } from "./free-addresses.ts";
 import { applyObject, deleteObject, type ManifestParts, manifestsOf, withContentNote } from "./manifests.ts";
 import { checkNode, type NodeCheckParts } from "./node-check.ts";
 
@@ -60,6 +63,11 @@ export class NodeAdmin implements NodeAdminApi {
     if (!former) return views;
     const behind = await this.#store.formerHolders();
     return views.map((view) => ({ ...view, former: behind.count(view.name) }));
+  }
+
+  async free(network: string, want: FreeWant): Promise<FreeAddresses> {
+    const found = await this.#store.free(network, { ...want, isNext: true });
+    return freeAddresses(network, want, found, true);
   }
 
   allocations(filter: AllocationFilter, page: PageRequest): Promise<Page<AllocationView>> {

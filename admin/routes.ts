@@ -1,13 +1,14 @@
 import { readIdentityQuery } from "../identity/query.ts";
 import { RefusalError, refuse } from "../ipam/refusals.ts";
 import type { AdminApi, CheckReport, ClusterAdminApi, NetworkWithClaims, NodeAdminApi } from "./admin-api.ts";
-import type { Answers, Method, PathOf } from "./answers.ts";
+import type { Answer as AnswerOf, Method, PathOf } from "./answers.ts";
 import { CLUSTER_ONLY, MACHINES_ONLY, NODE_ONLY, USE_KUBECTL } from "./elsewhere.ts";
 import {
   type AdminRequest,
   readAllocationQuery,
   readBackup,
   readClaimQuery,
+  readFreeWant,
   readGrace,
   readHistoryFilter,
   readImport,
@@ -47,6 +48,7 @@ const TABLE = [
     items: await api.networks(options),
   })),
   both("GET", "/v1/networks/:name", readName, async (api, name) => named(await api.networks(), name)),
+  both("GET", "/v1/networks/:name/free", readFreeWant, (api, { network, want }) => api.free(network, want)),
   both("GET", "/v1/allocations", readAllocationQuery, (api, { filter, page }) =>
     api.allocations(filter, page),
   ),
@@ -137,7 +139,7 @@ function both<Of extends Method, Path extends PathOf<Of>, Input>(
   method: Of,
   path: Path,
   read: (request: AdminRequest) => Input,
-  call: (api: AdminApi, input: Input) => Promise<Answers[Of][Path] & object>,
+  call: (api: AdminApi, input: Input) => Promise<AnswerOf<Of, Path> & object>,
 ): RouteOf<Of, Path> {
   const answer = answerWith(read, call);
   return { method, path, node: answer, cluster: answer, elsewhere: "" };
@@ -148,7 +150,7 @@ function onlyNode<Of extends Method, Path extends PathOf<Of>, Input>(
   method: Of,
   path: Path,
   read: (request: AdminRequest) => Input,
-  call: (api: NodeAdminApi, input: Input) => Promise<Answers[Of][Path] & object>,
+  call: (api: NodeAdminApi, input: Input) => Promise<AnswerOf<Of, Path> & object>,
 ): RouteOf<Of, Path> {
   return { method, path, node: answerWith(read, call), cluster: null, elsewhere };
 }
@@ -158,7 +160,7 @@ function onlyCluster<Of extends Method, Path extends PathOf<Of>, Input>(
   method: Of,
   path: Path,
   read: (request: AdminRequest) => Input,
-  call: (api: ClusterAdminApi, input: Input) => Promise<Answers[Of][Path] & object>,
+  call: (api: ClusterAdminApi, input: Input) => Promise<AnswerOf<Of, Path> & object>,
 ): RouteOf<Of, Path> {
   return { method, path, node: null, cluster: answerWith(read, call), elsewhere };
 }

@@ -3,6 +3,7 @@ import { parseArgs } from "node:util";
 import { addLatency } from "./add-latency.ts";
 import { allocator } from "./allocator.ts";
 import { commandLine } from "./command-line.ts";
+import { freeAddresses } from "./free.ts";
 import { identity } from "./identity.ts";
 import { kubeAdds, kubeParallelAdds, kubeRequestedAdds } from "./kube/adds.ts";
 import { kubeFullNetwork } from "./kube/full-network.ts";
@@ -30,6 +31,7 @@ const MEASUREMENTS: Readonly<Record<string, Measurement>> = {
   "parallel-adds": parallelAdds,
   throughput,
   memory,
+  free: freeAddresses,
   allocator,
   "command-line": commandLine,
   simulate,

@@ -1,4 +1,4 @@
-import type { Answers, PathOf } from "../admin/answers.ts";
+import type { Answer, PathOf } from "../admin/answers.ts";
 
 export type Query = Readonly<Record<string, string | undefined>>;
 
@@ -6,6 +6,6 @@ export type Query = Readonly<Record<string, string | undefined>>;
 export interface Client {
   /** A daemon, which has its node's past and state; or the objects of a cluster, without any daemon. */
   readonly kind: "node" | "cluster";
-  get<Path extends PathOf<"GET">>(path: Path, query?: Query): Promise<Answers["GET"][Path]>;
-  post<Path extends PathOf<"POST">>(path: Path, body: object): Promise<Answers["POST"][Path]>;
+  get<Path extends PathOf<"GET">>(path: Path, query?: Query): Promise<Answer<"GET", Path>>;
+  post<Path extends PathOf<"POST">>(path: Path, body: object): Promise<Answer<"POST", Path>>;
 }

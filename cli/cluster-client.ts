@@ -1,5 +1,5 @@
 import { join } from "node:path";
-import type { Answers, PathOf } from "../admin/answers.ts";
+import type { Answer, PathOf } from "../admin/answers.ts";
 import type * as ClusterBundle from "../admin/cluster/main.ts";
 import type { InProcessRequest } from "../admin/in-process.ts";
 import type { Client, Query } from "./client.ts";
@@ -21,11 +21,11 @@ export class ClusterClient implements Client {
     this.#silenceMs = silenceMs;
   }
 
-  get<Path extends PathOf<"GET">>(path: Path, query: Query = {}): Promise<Answers["GET"][Path]> {
+  get<Path extends PathOf<"GET">>(path: Path, query: Query = {}): Promise<Answer<"GET", Path>> {
     return this.#ask({ method: "GET", path, query, body: null });
   }
 
-  post<Path extends PathOf<"POST">>(path: Path, body: object): Promise<Answers["POST"][Path]> {
+  post<Path extends PathOf<"POST">>(path: Path, body: object): Promise<Answer<"POST", Path>> {
     return this.#ask({ method: "POST", path, query: {}, body });
   }
 

@@ -1,4 +1,4 @@
-import type { Answers } from "../admin/answers.ts";
+import type { Answer } from "../admin/answers.ts";
 import { ITEMS_MAX } from "../admin/limits.ts";
 import type { Clock } from "../platform/time.ts";
 import type { AllocationView } from "../store/records.ts";
@@ -14,14 +14,14 @@ export async function* pagesOf<Path extends List>(
   client: Client,
   path: Path,
   filter: Query,
-): AsyncGenerator<Answers["GET"][Path]["items"]> {
+): AsyncGenerator<Answer<"GET", Path>["items"]> {
   let token: string | undefined;
   let read = 0;
   const progress = new Progress(clock, () => `${read} ${LISTS[path]} read`);
   try {
     do {
       const query = { ...filter, limit: String(ITEMS_MAX), continue: token };
-      const page: Answers["GET"][Path] = await client.get(path, query);
+      const page: Answer<"GET", Path> = await client.get(path, query);
       yield page.items;
       read += page.items.length;
       token = page.continue;

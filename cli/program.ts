@@ -22,6 +22,7 @@ import { addClaims } from "./commands/claims.ts";
 import { addContent } from "./commands/content.ts";
 import { addConvert } from "./commands/convert.ts";
 import { addDelete } from "./commands/delete.ts";
+import { addFree } from "./commands/free.ts";
 import { addHistory } from "./commands/history.ts";
 import { addImport } from "./commands/import.ts";
 import { addList } from "./commands/list.ts";
@@ -46,6 +47,7 @@ Examples:
   holdfast history fd10::7               who had it before, when and on which node
   holdfast list --vm vm1 -o wide         every address of a VM, and where it is used
   holdfast networks                      how full the networks are
+  holdfast free blue                     which addresses are free, and which come next
   holdfast claims -o yaml > claims.yaml  all claims; apply -f brings them back
   holdfast check || echo "look at it"    exit code 1 when something is wrong
 
@@ -53,7 +55,19 @@ Exit codes: 0 ok, 1 found a fault or refused, 2 usage, 3 not reachable.`;
 
 const GROUPS: readonly (readonly [heading: string, ...add: ((program: Command, clock: Clock) => void)[]])[] =
   [
-    ["Look:", addStatus, addNetworks, addList, addShow, addWho, addHistory, addClaims, addContent, addCheck],
+    [
+      "Look:",
+      addStatus,
+      addNetworks,
+      addList,
+      addShow,
+      addFree,
+      addWho,
+      addHistory,
+      addClaims,
+      addContent,
+      addCheck,
+    ],
     ["Change:", addApply, addDelete, addRelease, addImport, addConvert],
     [
       "Run:",

@@ -1,5 +1,5 @@
 import type { IncomingMessage } from "node:http";
-import type { Answers, PathOf } from "../admin/answers.ts";
+import type { Answer, PathOf } from "../admin/answers.ts";
 import type { ApiError } from "../platform/api-error.ts";
 import type { Client, Query } from "./client.ts";
 import { CommandError, EXIT } from "./failure.ts";
@@ -22,13 +22,13 @@ export class SocketClient implements Client {
     return new SocketClient(this.socket, 0);
   }
 
-  get<Path extends PathOf<"GET">>(path: Path, query: Query = {}): Promise<Answers["GET"][Path]> {
+  get<Path extends PathOf<"GET">>(path: Path, query: Query = {}): Promise<Answer<"GET", Path>> {
     const given = Object.entries(query).filter((pair): pair is [string, string] => pair[1] !== undefined);
     const search = new URLSearchParams(given).toString();
     return this.#call("GET", search === "" ? path : `${path}?${search}`);
   }
 
-  post<Path extends PathOf<"POST">>(path: Path, body: object): Promise<Answers["POST"][Path]> {
+  post<Path extends PathOf<"POST">>(path: Path, body: object): Promise<Answer<"POST", Path>> {
     return this.#call("POST", path, JSON.stringify(body));
   }
 

@@ -4,6 +4,7 @@ import type { FormerHolders } from "../ipam/former-holders.ts";
 import type { Owner } from "../ipam/owner.ts";
 import type { Refusal } from "../ipam/refusals.ts";
 import type { Address } from "../ipam/space/address.ts";
+import type { FreeQuestion, FreeRange } from "../ipam/space/free-space.ts";
 import type { Stamp } from "../ipam/stamp.ts";
 import type { ObjectKind } from "../kube/views/content-annotations.ts";
 import type {
@@ -74,6 +75,8 @@ export interface NodeAttachments {
 
 export interface Networks {
   networks(): Promise<NetworkView[]>;
+  /** What is free in each range set of a network; null: nothing is known of it. */
+  free(network: string, question: FreeQuestion): Promise<readonly (FreeRange | null)[] | null>;
   /** The definition of a network now; undefined: it has none. */
   definition(network: string): NetworkDefinition | undefined;
   /** The definition that takes precedence over the runtime's configuration, and its manifest. */

@@ -15,6 +15,7 @@ import { PodDirectory } from "../../claims/pod-directory.ts";
 import type { IdentityQuery } from "../../identity/query.ts";
 import type { IdentityAnswer } from "../../identity/wire.ts";
 import type { Address } from "../../ipam/space/address.ts";
+import { freeRanges } from "../../ipam/space/free-space.ts";
 import type { KubeApi } from "../../kube/kube-api.ts";
 import { CLAIMS_PATH } from "../../kube/objects.ts";
 import { type MovedNetwork, moveNetwork } from "../../networks/record-owner.ts";
@@ -31,6 +32,8 @@ import { placesOn } from "../address-places.ts";
 import type {
   AddressPlace,
   ClusterAdminApi,
+  FreeAddresses,
+  FreeWant,
   HistoryFilter,
   NetworkWithClaims,
   OwnerChain,
@@ -40,12 +43,13 @@ import type {
   ReleaseMovedWant,
   ReleaseWant,
 } from "../admin-api.ts";
+import { freeAddresses } from "../free-addresses.ts";
 import { type ClusterCheck, checkCluster } from "./check.ts";
 import { identityInCluster } from "./cluster-identity.ts";
 import { formerHoldersIn } from "./former-holders.ts";
 import { clusterHistory } from "./history.ts";
 import { importCluster } from "./import-report.ts";
-import { clusterNetworks } from "./network-views.ts";
+import { clusterNetworks, poolsOfNetwork } from "./network-views.ts";
 import { ownerChains } from "./owner-chain.ts";
 import { releaseMoved } from "./release-moved.ts";
 import { listObjects, readAllocations, readDefinitions, readSnapshot } from "./snapshot.ts";
@@ -92,6 +96,17 @@ export class ClusterAdmin implements ClusterAdminApi {
     const ours = clusterNetworks(catalog, inUse, objects, this.#api.clock.wallMs());
     const others = await udnNetworks(this.#api, new Set(ours.map(({ name }) => name)));
     return [...ours, ...others].sort((a, b) => (a.name < b.name ? -1 : 1));
+  }
+
+  async free(network: string, want: FreeWant): Promise<FreeAddresses> {
+    const [{ catalog }, inUse] = await Promise.all([readDefinitions(this.#api), readAllocations(this.#api)]);
+    const definition = catalog.definitionOf(network)?.definition;
+    const nowMs = this.#api.clock.wallMs();
+    const found =
+      definition === undefined
+        ? null
+        : freeRanges(poolsOfNetwork(network, definition, inUse, nowMs), nowMs, { ...want, isNext: false });
+    return freeAddresses(network, want, found, false);
   }
 
   async places(address: Address): Promise<AddressPlace[]> {

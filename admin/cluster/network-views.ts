@@ -1,3 +1,4 @@
+import type { NetworkDefinition } from "../../ipam/definition/network-definition.ts";
 import { Pool } from "../../ipam/space/pool.ts";
 import { networkObjectOf } from "../../kube/network-object.ts";
 import type { IPAllocation, IPNetwork } from "../../kube/objects.ts";
@@ -53,9 +54,34 @@ function countedView(
   nowMs: number,
 ): NetworkView {
   const definition = counting?.definition ?? null;
-  const pools = (definition?.rangeSets ?? []).map((rangeSet) => new Pool(rangeSet));
+  const pools = filledPools(definition, members, nowMs);
   const attachments = new Set<string>();
   let bound = 0;
+  for (const object of members) {
+    if (object.status?.state === "Cooling") continue;
+    bound += 1;
+    for (const key of Object.keys(object.status?.attachments ?? {})) attachments.add(key);
+  }
+  return viewNetwork(network, counting, pools, { bound, attachments: attachments.size });
+}
+
+/** The space of a network as its allocations have it, among all of the cluster. */
+export function poolsOfNetwork(
+  network: string,
+  definition: NetworkDefinition,
+  allocations: Iterable<IPAllocation>,
+  nowMs: number,
+): Pool[] {
+  const members = [...allocations].filter((object) => isSound(object) && object.spec.network === network);
+  return filledPools(definition, members, nowMs);
+}
+
+function filledPools(
+  definition: NetworkDefinition | null,
+  members: readonly IPAllocation[],
+  nowMs: number,
+): Pool[] {
+  const pools = (definition?.rangeSets ?? []).map((rangeSet) => new Pool(rangeSet));
   for (const object of members) {
     const cooling = object.status?.state === "Cooling";
     const sinceMs = parseTime(object.status?.since ?? "");
@@ -63,10 +89,7 @@ function countedView(
     const restingSinceMs = Number.isNaN(sinceMs) ? nowMs : sinceMs;
     const retained = object.status?.state === "Retained";
     fill(pools, { address: addressOf(object), cooling, retained, restingSinceMs }, definition, nowMs);
-    if (cooling) continue;
-    bound += 1;
-    for (const key of Object.keys(object.status?.attachments ?? {})) attachments.add(key);
   }
   for (const pool of pools) pool.expire(nowMs);
-  return viewNetwork(network, counting, pools, { bound, attachments: attachments.size });
+  return pools;
 }

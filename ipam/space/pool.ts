@@ -4,6 +4,7 @@
  *   address, cidr              one address, a subnet, an address in it: read and written
  *   interval-set, range-set    the addresses of a network that can be given
  *   pool, free-index, cooling-queue, next-fit   which of them are free or cooling, and the order in which they are tried
+ *   free-space                 the free addresses of a pool, for people
  *   rest                       how long a released address cools down
  */
 
@@ -11,7 +12,7 @@ import { createHash } from "node:crypto";
 import { cidrContains } from "./cidr.ts";
 import { CoolingQueue, type Resting } from "./cooling-queue.ts";
 import { FreeIndex } from "./free-index.ts";
-import { IntervalSet } from "./interval-set.ts";
+import { type Interval, IntervalSet } from "./interval-set.ts";
 import { nextFit, nextOfBoth } from "./next-fit.ts";
 import type { RangeSet, SubnetDefinition } from "./range-set.ts";
 
@@ -185,6 +186,11 @@ export class Pool {
     if (resting === null && automatic.contains(value)) return "allocated";
     if (usable.contains(value)) return "free";
     return extent.contains(value) ? "excluded" : "outside";
+  }
+
+  /** Runs of addresses that are given automatically and are free, ascending. Cool-downs count as over once they are expired. */
+  freeRuns(): Generator<Interval> {
+    return this.#free.intervals();
   }
 
   counts(): PoolCounts {

@@ -4,6 +4,7 @@ import type { Owner } from "../../ipam/owner.ts";
 import { refuse } from "../../ipam/refusals.ts";
 import { type Address, sameAddress } from "../../ipam/space/address.ts";
 import { parseInterfaceAddress } from "../../ipam/space/cidr.ts";
+import { type FreeQuestion, type FreeRange, freeRanges } from "../../ipam/space/free-space.ts";
 import { isBefore, type Stamp } from "../../ipam/stamp.ts";
 import { ApiAway, type KubeApi } from "../../kube/kube-api.ts";
 import type {
@@ -255,6 +256,15 @@ export class KubernetesStore extends JournalReader implements NodeStore, LocalAn
   async networks(): Promise<NetworkView[]> {
     const { definitions } = this.#options;
     return viewNetworks(definitions, this.hint, this.attachmentCounts(), this.#clock.monotonicMs());
+  }
+
+  async free(network: string, question: FreeQuestion): Promise<readonly (FreeRange | null)[] | null> {
+    const counting = this.#options.definitions.definitionOf(network);
+    if (counting === null) return null;
+    const space = this.hint.space(network);
+    space.definition = counting.definition;
+    const nowMs = this.#clock.monotonicMs();
+    return freeRanges(space.presentPools(nowMs), nowMs, question);
   }
 
   claims(filter: ClaimFilter, page: PageRequest): Promise<Page<ClaimManifest>> {

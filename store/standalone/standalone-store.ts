@@ -16,6 +16,7 @@ import type { Finding } from "../../ipam/finding.ts";
 import type { Owner } from "../../ipam/owner.ts";
 import { RefusalError, refuse } from "../../ipam/refusals.ts";
 import { type Address, addressBytes } from "../../ipam/space/address.ts";
+import { type FreeQuestion, type FreeRange, freeRanges } from "../../ipam/space/free-space.ts";
 import { isBefore, type Stamp } from "../../ipam/stamp.ts";
 import type { ObjectKind } from "../../kube/views/content-annotations.ts";
 import { within } from "../../platform/time.ts";
@@ -164,6 +165,14 @@ export class SqliteStore extends JournalReader implements NodeStore, Manifests, 
 
   async networks(): Promise<NetworkView[]> {
     return viewNetworks(this.folder.ledger);
+  }
+
+  async free(network: string, question: FreeQuestion): Promise<readonly (FreeRange | null)[] | null> {
+    const { ledger } = this.folder;
+    const space = ledger.networks.get(network);
+    if (space === undefined || space.definition === null) return null;
+    const nowMs = ledger.context.clock.monotonicMs();
+    return freeRanges(space.poolsOf(space.definition, nowMs), nowMs, question);
   }
 
   async claims(filter: ClaimFilter, page: PageRequest): Promise<Page<ClaimManifest>> {

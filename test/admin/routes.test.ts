@@ -23,6 +23,7 @@ import { type SqliteSubject, sqliteSubject } from "../store/subjects.ts";
 const BOTH = [
   "GET /v1/networks",
   "GET /v1/networks/:name",
+  "GET /v1/networks/:name/free",
   "GET /v1/allocations",
   "GET /v1/claims",
   "GET /v1/history",

@@ -230,3 +230,25 @@ test("a pod that runs no VM asks for nothing by it", async () => {
   const pod = await world.kubevirt.createPod(NAMESPACE, "no-vm", { node: "node-a", networks, annotations });
   expect(await world.given(pod, blue, NIC)).toHaveLength(2);
 });
+
+test("holdfast free names what nobody has, from the cluster's objects", async () => {
+  const { ips } = await started(await vmThatAsks("last", asking("10.1.0.2")));
+  expect(ips[0]).toBe("10.1.0.2/24");
+  const free = async (...args: string[]) =>
+    world.cli("free", "blue", "--kubeconfig", world.cluster.kubeconfig("admin"), ...args);
+  const answer = JSON.parse((await free("-n", "20", "-o", "json")).stdout);
+  expect(answer).toMatchObject({ network: "blue", isNext: false });
+  const held = new Set((await world.allocations(blue)).map(({ spec }) => spec.address));
+  expect(held.size).toBeGreaterThan(10);
+  for (const range of answer.ranges) {
+    expect(range.next).toHaveLength(20);
+    for (const ip of range.next) expect(held).not.toContain(ip);
+  }
+  expect((await free("--subnet", "10.1.0.0/30")).stdout).toBe(
+    "SUBNET        FIRST      LAST       FREE\n10.1.0.0/30   10.1.0.1   10.1.0.1   1\n10.1.0.0/30   10.1.0.3   10.1.0.3   1\nfor example: 10.1.0.1/24, 10.1.0.3/24\n",
+  );
+  expect(await free("--subnet", "10.2.0.0/30")).toMatchObject({
+    code: 1,
+    stderr: expect.stringContaining("there is no subnet 10.2.0.0/30 of network blue"),
+  });
+});

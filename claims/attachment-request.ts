@@ -32,12 +32,14 @@ export function readAttachmentRequest(
 }
 
 /**
- * The `mac` capability, else MAC of CNI_ARGS. It decides nothing here, so invalid values are left for the other plugin
- * to refuse.
+ * The `mac` capability, else `args.cni.mac`, else MAC of CNI_ARGS. Invalid values are left for the other plugin to refuse:
+ * nothing is reserved for them.
  */
 function readMac(args: CniArgs, conf: Readonly<Record<string, unknown>>): string | null {
-  const mac = (conf.runtimeConfig as { mac?: unknown } | undefined | null)?.mac;
-  if (typeof mac === "string" && mac !== "") return mac;
+  for (const parent of [objectAt(conf, "runtimeConfig"), objectAt(objectAt(conf, "args"), "cni")]) {
+    const { mac } = parent;
+    if (typeof mac === "string" && mac !== "") return mac;
+  }
   return args.get("MAC") || null;
 }
 

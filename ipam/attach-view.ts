@@ -16,6 +16,8 @@ export interface AttachAsk {
   readonly pod: { readonly namespace: string; readonly name: string; readonly uid: string } | null;
   readonly claim: { readonly namespace: string; readonly name: string } | null;
   readonly requested: readonly RequestedAddress[];
+  /** MAC of the interface, if one was requested. */
+  readonly mac?: string;
   /** The bridge of this request takes the gateway's address for itself (isGateway, isDefaultGateway). */
   readonly bridgeIsGateway?: boolean;
   /** CNI results below 0.3.0 have room for one address of each family. */

@@ -23,6 +23,8 @@ export interface AddressQuestion {
   readonly pools: readonly Pool[];
   readonly held: readonly HeldAddress[];
   readonly requested: readonly RequestedAddress[];
+  /** Of the interface; absent: not known, or there is none. */
+  readonly mac?: string | undefined;
   /** The search starts at its hash; null for a pod or container. See searchSeed. */
   readonly seed: string | null;
   readonly nowMs: number;
@@ -214,6 +216,8 @@ export function assignRequests(question: AddressQuestion): ReadonlyMap<number, R
     );
     const set = definition.rangeSets[index];
     if (set === undefined) return outside(definition, request.address);
+    const mac = definition.reservations?.otherMac(address, question.mac) ?? null;
+    if (mac !== null) return refuse("ADDRESS_RESERVED", { address, network: definition.name, mac });
     const subnet = set.subnets.find(({ extent }) => extent.contains(address.value));
     const mask =
       subnet && wrongMask(request, subnet.cidr.prefixLength, `its subnet is ${formatCidr(subnet.cidr)}`);
@@ -238,6 +242,7 @@ export function slotOf(
   // Nothing is bound to the owner itself here: this is cooling, or passes to it.
   const own = question.held
     .filter(({ address }) => address.family === rangeSet.family && rangeSet.usable.contains(address.value))
+    .filter(({ address }) => !question.definition.reservations?.otherMac(address, question.mac))
     .map(({ address }) => address.value);
   if (request !== null) {
     const refusal = own.includes(request.address.value) ? null : whyNotGiven(question, pool, request);

@@ -32,6 +32,7 @@ import {
 } from "./decide-repeat.ts";
 import { gatewaysOf } from "./definition/bridge-gateway.ts";
 import { parseRequestedAddress, type RequestedAddress } from "./definition/requested-address.ts";
+import { withReservation } from "./definition/reservations.ts";
 import { followNetwork } from "./follow-network.ts";
 import { missingSets } from "./former-state.ts";
 import { describeKept, moveClaim } from "./move-claim.ts";
@@ -194,7 +195,10 @@ function decideHoldings<A extends KnownAttachment, C extends KnownClaim>(
   if (user !== null) {
     return no(refuse("CLAIM_IN_USE", { claim: claimRefOf(ask), holder: describeUser(user) }));
   }
-  const asked = claim === null ? ask.requested : requestedWith(claim, ask.requested);
+  // Whoever has addresses keeps them, but for a VM, which gets what is reserved for it at its next start.
+  const isFree = !held.some(({ state }) => state === "bound") || (claim !== null && view.mayMove(claim));
+  const given = isFree ? withReservation(ask.requested, definition.reservations, ask.mac) : ask.requested;
+  const asked = claim === null ? given : requestedWith(claim, given);
   if ("code" in asked) return no(asked);
   let requested = asked;
   let own = held;
@@ -226,6 +230,7 @@ function decideHoldings<A extends KnownAttachment, C extends KnownClaim>(
     renews,
     held: own,
     requested,
+    mac: ask.mac,
     seed: claim === null ? null : owner.uid,
     nowMs: view.nowMs,
     holderOf: (address) => view.holderOf(address),

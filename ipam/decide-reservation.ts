@@ -10,7 +10,7 @@ import type { RequestedAddress } from "./definition/requested-address.ts";
 import { type Refusal, refuse } from "./refusals.ts";
 import { type Address, compareAddresses, type Family, sameAddress } from "./space/address.ts";
 import { formatInterfaceAddress, type InterfaceAddress } from "./space/cidr.ts";
-import type { IntervalSet } from "./space/interval-set.ts";
+import { IntervalSet } from "./space/interval-set.ts";
 import { describeIntervals, narrowedRangeSet } from "./space/range-set.ts";
 
 /** The addresses that an owner requests on a network. */
@@ -50,7 +50,10 @@ const FAMILIES = [4, 6] as const;
 /** The definition that a request is decided by: of a single address, that part of the network alone. */
 export function definitionFor(definition: NetworkDefinition, request: AddressRequest): NetworkDefinition {
   if (request.kind !== "single") return definition;
-  const rangeSet = narrowedRangeSet(definition.rangeSets, request.family, request);
+  // What is reserved for a MAC is nobody else's, also where a pool gives what its network only gives on request.
+  const reserved = definition.reservations?.values(request.family) ?? IntervalSet.EMPTY;
+  const automatic = request.automatic.subtract(reserved);
+  const rangeSet = narrowedRangeSet(definition.rangeSets, request.family, { ...request, automatic });
   return {
     ...definition,
     rangeSets: rangeSet === null ? [] : [rangeSet],

@@ -189,6 +189,12 @@ export const REFUSALS = {
     hint: "network, broadcast and gateway addresses and excludeSubnets are never given; ask for another address",
     claimReason: "RequestedIPOutsideSubnet",
   },
+  ADDRESS_RESERVED: {
+    cniCode: 132,
+    say: "{address} of network {network} is reserved for {mac}",
+    hint: "ask for another address, or give the interface that MAC address",
+    claimReason: "IPAddressConflict",
+  },
   REQUEST_MISMATCH: {
     cniCode: 123,
     say: "{source} asks for {requested}, but {held} is held already on network {network}",

@@ -27,8 +27,6 @@ export interface AttachWant extends AttachAsk {
   /** The configuration that it was read from, kept to rebuild the network's pools at the next start. */
   readonly definitionSource: string;
   readonly netns: NamespaceIdentity;
-  /** MAC of the interface, if one was requested. */
-  readonly mac?: string;
   /** The VMI of another namespace that the guest migrates from, and whose addresses it goes on using. */
   readonly migratedFrom?: { readonly namespace: string; readonly name: string };
   /** The bridge is the gateway, but the cluster's definition does not say so: other nodes may allocate that address. */

@@ -4,7 +4,7 @@
  *   network-definition          the result
  *   nad-config, plugin-config   a NetworkAttachmentDefinition's text, and one plugin's configuration
  *   own-keys, host-local-keys, subnet-ranges   ranges, by our keys and by host-local's; special-networks: none of them
- *   metadata-key, routes-and-dns, bridge-gateway, requested-address   the other keys
+ *   metadata-key, routes-and-dns, reservations, bridge-gateway, requested-address   the other keys
  *   definition-keys             reading and refusing any key; definition-difference: comparing two definitions
  *   foreign-keys, convert-config   other IPAM plugins' keys: what they are called here, and turned into ours
  *   host-local-lease            host-local's files; interface-name: names that Linux accepts
@@ -12,6 +12,7 @@
 
 import type { RangeSet } from "../space/range-set.ts";
 import type { NetworkMetadata } from "./metadata-key.ts";
+import type { Reservations } from "./reservations.ts";
 import type { Dns, Route } from "./routes-and-dns.ts";
 
 /** What a network is: the meaning of a plugin configuration, whichever keys it was written with. */
@@ -30,6 +31,8 @@ export interface NetworkDefinition {
   /** How long the addresses of a claim that has ended stay reserved for a claim of its name; 0: not at all. */
   readonly retainSeconds: number;
   readonly allowPersistentIPs: boolean;
+  /** Addresses of certain MACs; absent: none. The range sets do not give them without a request. */
+  readonly reservations?: Reservations;
   /** Whether STATUS fails while a range set has no free address. */
   readonly statusWhenFull: "ok" | "fail";
   /** null: off. */

@@ -22,6 +22,7 @@ import { readHostLocalRanges } from "./host-local-keys.ts";
 import { readMetadata } from "./metadata-key.ts";
 import type { NetworkDefinition } from "./network-definition.ts";
 import { readOwnSubnets } from "./own-keys.ts";
+import { readReservations, withReserved } from "./reservations.ts";
 import { canonicalRoutes, type Dns, readDns, readRoutes } from "./routes-and-dns.ts";
 import { isLinkLocal } from "./special-networks.ts";
 import { type BuiltRangeSets, buildRangeSets } from "./subnet-ranges.ts";
@@ -44,11 +45,14 @@ export function parsePluginConfig(conf: unknown): NetworkDefinition {
   const name = readNetworkName({ key: "name", value: conf.name });
   const ipam = readIpamBlock(conf);
   const pick = keyPicker(conf, ipam);
-  const { rangeSets, notes } = readRangeSets(conf, pick);
+  const { rangeSets: all, notes } = readRangeSets(conf, pick);
+  const reservations = readOr(pick("reservations"), null, (found) => readReservations(found, all));
+  const rangeSets = reservations === null ? all : withReserved(all, reservations);
   const metadata = readOr(pick("metadata"), null, readMetadata);
   const means = {
     name,
     rangeSets,
+    ...(reservations === null ? {} : { reservations }),
     // Without ranges there is nobody who could ask.
     metadata: rangeSets.length === 0 ? null : metadata,
     routes: readRoutes(pick("routes")),
@@ -171,7 +175,7 @@ export function redefined(definition: NetworkDefinition, rangeSets: readonly Ran
 
 /** Equal for two definitions exactly if they mean the same. */
 function fingerprintOf(means: Omit<NetworkDefinition, "fingerprint" | "notes">): string {
-  const { rangeSets, routes, dns, resolvConf = null, metadata, ...plain } = means;
+  const { rangeSets, routes, dns, resolvConf = null, metadata, reservations, ...plain } = means;
   return hashOf([
     plain.name,
     rangeSets.map((set) => set.fingerprint),
@@ -183,6 +187,8 @@ function fingerprintOf(means: Omit<NetworkDefinition, "fingerprint" | "notes">):
     plain.allowPersistentIPs,
     plain.statusWhenFull,
     metadata && [metadata.tokens],
+    // A definition without them has the fingerprint of one that knows no such key.
+    ...(reservations === undefined ? [] : [reservations.canonical]),
   ]);
 }
 

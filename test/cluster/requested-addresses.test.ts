@@ -231,6 +231,27 @@ test("a pod that runs no VM asks for nothing by it", async () => {
   expect(await world.given(pod, blue, NIC)).toHaveLength(2);
 });
 
+test("an interface with a MAC that something is reserved for has that, and its VM keeps it", async () => {
+  const mac = "02:00:00:00:00:61";
+  const network = await world.network("reserving", {
+    subnets: "10.6.0.0/24",
+    reservations: [{ mac, ips: ["10.6.0.61"] }],
+  });
+  const networks = [{ logical: LOGICAL, nad: "reserving", network: "reserving", mac }];
+  const vm = await world.kubevirt.createVm(NAMESPACE, "reserved", networks);
+  const { pod } = await world.kubevirt.startVm(vm, "node-a");
+  expect(await world.given(pod, network, NIC)).toEqual(["10.6.0.61/24"]);
+  expect((await claimOf(vm)).status.ips).toEqual(["10.6.0.61/24"]);
+  const target = await world.kubevirt.migrate(vm, "node-b");
+  expect(await world.given(target, network, NIC)).toEqual(["10.6.0.61/24"]);
+  const thief = await world.pod("thief", "node-b", network, { ips: ["10.6.0.61"] });
+  expect(await world.refused(thief, network, 132)).toContain(
+    `10.6.0.61 of network reserving is reserved for ${mac}`,
+  );
+  const other = await world.pod("other", "node-b", network);
+  expect(await world.given(other, network)).not.toContain("10.6.0.61/24");
+});
+
 test("holdfast free names what nobody has, from the cluster's objects", async () => {
   const { ips } = await started(await vmThatAsks("last", asking("10.1.0.2")));
   expect(ips[0]).toBe("10.1.0.2/24");

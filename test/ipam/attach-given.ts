@@ -19,6 +19,9 @@ export interface Given {
   readonly pod?: string;
   readonly claim?: Partial<KnownClaim> | "absent" | "unread";
   readonly requested?: readonly string[];
+  readonly mac?: string;
+  /** The network's, `MAC address`. */
+  readonly reserved?: readonly string[];
   readonly onePerFamily?: boolean;
   readonly bridgeIsGateway?: boolean;
   readonly laterDel?: boolean;
@@ -128,6 +131,7 @@ export function viewOf(given: Given, unread: string[] = []): AttachView<Attachme
       pod: given.pod === undefined ? null : podOf(given.pod),
       claim: claim === undefined ? null : { namespace: "shop", name: "vm" },
       requested: (given.requested ?? []).map((text) => parseRequestedAddress(text, "runtimeConfig.ips")),
+      ...(given.mac === undefined ? {} : { mac: given.mac }),
       onePerFamily: given.onePerFamily ?? false,
       bridgeIsGateway: given.bridgeIsGateway ?? false,
     },
@@ -182,9 +186,16 @@ export function viewOf(given: Given, unread: string[] = []): AttachView<Attachme
   };
 }
 
-function definitionOf({ subnets = "10.0.0.0/29", gateway, persistent = true }: Given) {
+function definitionOf({ subnets = "10.0.0.0/29", gateway, persistent = true, reserved = [] }: Given) {
   const ipam = subnets === "" ? {} : { subnets, ...(gateway === undefined ? {} : { gateway }) };
-  return define(ipam, { allowPersistentIPs: persistent });
+  const reservations = reserved.map((one) => {
+    const [mac, ...ips] = one.split(" ");
+    return { mac, ips };
+  });
+  return define(
+    { ...ipam, ...(reserved.length === 0 ? {} : { reservations }) },
+    { allowPersistentIPs: persistent },
+  );
 }
 
 function claimOf(claim: Partial<KnownClaim>): KnownClaim {

@@ -297,6 +297,64 @@ table("a claim whose VM asks for others", [
   ],
 ]);
 
+const MAC = "02:00:00:00:00:01";
+const reserving = { reserved: [`${MAC} 10.0.0.1`, "02:00:00:00:00:02 10.0.0.3"] } as const;
+table("what is reserved for a MAC", [
+  [{ ...reserving, mac: MAC }, "allocate 10.0.0.1 for container new", "its own"],
+  [{ ...reserving, mac: "02-00-00-00-00-01" }, "allocate 10.0.0.1", "in another spelling"],
+  [{ ...reserving, mac: "02:00:00:00:00:02" }, "allocate 10.0.0.3", "another one's own"],
+  [reserving, "allocate 10.0.0.2", "nobody gets it without the MAC"],
+  [{ ...reserving, mac: "garbage" }, "allocate 10.0.0.2", "nor with something else"],
+  [
+    { ...reserving, requested: ["10.0.0.1"] },
+    `ADDRESS_RESERVED by free space: 10.0.0.1 of network blue is reserved for ${MAC}`,
+    "nor by asking for it",
+  ],
+  [
+    { ...reserving, mac: "02:00:00:00:00:03", requested: ["10.0.0.1"] },
+    "ADDRESS_RESERVED by free space",
+    "nor with another MAC",
+  ],
+  [{ ...reserving, mac: MAC, requested: ["10.0.0.1"] }, "allocate 10.0.0.1", "who asks for the same"],
+  [
+    { ...reserving, mac: MAC, requested: ["10.0.0.2"] },
+    `CONFIG_INVALID by free space: the reservation of ${MAC} is 10.0.0.1: runtimeConfig.ips asks for 10.0.0.2 already`,
+    "who asks for another one",
+  ],
+  [
+    { ...reserving, mac: MAC, subnets: "10.0.0.0/29,fd00::/64", requested: ["fd00::7"] },
+    "allocate 10.0.0.1 fd00::7",
+    "who asks for one of another subnet gets both",
+  ],
+  [
+    { ...reserving, mac: MAC, allocated: ["10.0.0.1"] },
+    "ADDRESS_TAKEN",
+    "whoever had it before has it still",
+  ],
+  [{ ...reserving, resting: ["10.0.0.1/29"] }, "allocate 10.0.0.2", "what rests of it goes to nobody else"],
+  [
+    { ...reserving, mac: MAC, pod: "p", bound: ["10.0.0.5/29"], attached: [{ pod: "p" }] },
+    "reuse 10.0.0.5/29 for pod shop/p",
+    "a pod keeps what it has over a new sandbox",
+  ],
+  [{ ...reserving, mac: MAC, claim: mine, bound }, "reuse 10.0.0.5/29", "a claim of no VM keeps what it has"],
+  [
+    { ...reserving, mac: MAC, claim: mine, bound, mayMove: true },
+    "allocate 10.0.0.1 for claim shop/vm",
+    "a VM gets it at its next start",
+  ],
+  [
+    { ...reserving, mac: MAC, claim: mine, bound, mayMove: true, users: [{ pod: "q" }], mayShare: true },
+    "reuse 10.0.0.5/29 for claim shop/vm; warns",
+    "and not while it migrates",
+  ],
+  [
+    { ...reserving, allocated: ["10.0.0.2", "10.0.0.4", "10.0.0.5", "10.0.0.6"] },
+    "POOL_FULL by free space",
+    "a network whose other addresses are given is full",
+  ],
+]);
+
 table("the bridge's own address", [
   [
     { gateway: "10.0.0.1", bridgeIsGateway: true, gatewayHolder: "pod shop/b (eth0)" },

@@ -4,6 +4,8 @@ import { define, pluginConfig, refusalOf } from "./definitions.ts";
 
 const net = { subnets: "10.0.0.0/24" };
 const dual = { subnets: "10.0.0.0/24,fd00::/64" };
+const MAC = "02:00:00:00:00:01";
+const reserve = (mac: string, ...ips: readonly string[]) => ({ mac, ips });
 const many = (count: number, text: (i: number) => string) => Array.from({ length: count }, (_, i) => text(i));
 
 /** ipam block, top level, then key, value and remedy as the message must name them. */
@@ -34,6 +36,95 @@ describe("CONFIG_INVALID names the key, the value and what is expected", () => {
       "it is a key of whereabouts: write subnets, or subnet with rangeStart and rangeEnd; holdfast convert -f FILE does so",
     ],
     ["a key nobody has", { ...net, pool: "x" }, {}, "ipam.pool", '"x"', "no such key; known are type"],
+    [
+      "reservations of another kind",
+      { ...net, reservations: {} },
+      {},
+      "ipam.reservations",
+      "{}",
+      "expected a list",
+    ],
+    ["an entry that is none", { ...net, reservations: [7] }, {}, "ipam.reservations[0]", "7", '{"mac": MAC'],
+    [
+      "an entry with another key",
+      { ...net, reservations: [{ mac: MAC, ip: "10.0.0.5" }] },
+      {},
+      "ipam.reservations[0].ip",
+      '"10.0.0.5"',
+      "no such key",
+    ],
+    [
+      "a MAC that is none",
+      { ...net, reservations: [{ mac: "02:00", ips: ["10.0.0.5"] }] },
+      {},
+      "ipam.reservations[0].mac",
+      '"02:00"',
+      "expected a MAC address",
+    ],
+    [
+      "a group's MAC",
+      { ...net, reservations: [{ mac: "01:00:5e:00:00:01", ips: ["10.0.0.5"] }] },
+      {},
+      "ipam.reservations[0].mac",
+      "01:00:5e",
+      "the MAC address of a group",
+    ],
+    [
+      "a MAC twice",
+      { ...net, reservations: [reserve(MAC, "10.0.0.5"), reserve(MAC.replaceAll(":", "-"), "10.0.0.6")] },
+      {},
+      "ipam.reservations[1].mac",
+      "02-00",
+      "it has an entry already",
+    ],
+    [
+      "no addresses",
+      { ...net, reservations: [reserve(MAC)] },
+      {},
+      "ipam.reservations[0].ips",
+      "[]",
+      "a list of 1 to 32",
+    ],
+    [
+      "an address outside",
+      { ...net, reservations: [reserve(MAC, "10.9.0.5")] },
+      {},
+      "ipam.reservations[0].ips[0]",
+      '"10.9.0.5"',
+      "in no subnet",
+    ],
+    [
+      "one that is never given",
+      { ...net, gateway: "10.0.0.1", reservations: [reserve(MAC, "10.0.0.1")] },
+      {},
+      "ipam.reservations[0].ips[0]",
+      '"10.0.0.1"',
+      "a gateway's",
+    ],
+    [
+      "an address of two",
+      { ...net, reservations: [reserve(MAC, "10.0.0.5"), reserve("02:00:00:00:00:02", "10.0.0.5")] },
+      {},
+      "ipam.reservations[1].ips[0]",
+      '"10.0.0.5"',
+      "ipam.reservations[0].ips[0] has it already",
+    ],
+    [
+      "two of one subnet",
+      { ...net, reservations: [reserve(MAC, "10.0.0.5", "10.0.0.6")] },
+      {},
+      "ipam.reservations[0].ips[1]",
+      '"10.0.0.6"',
+      "one address of each subnet",
+    ],
+    [
+      "no address at all",
+      { ...net, reservations: [reserve(MAC, "10.0.0")] },
+      {},
+      "ipam.reservations[0].ips[0]",
+      '"10.0.0"',
+      "",
+    ],
     [
       "static's key",
       { addresses: [] },

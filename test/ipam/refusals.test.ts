@@ -36,6 +36,7 @@ describe("the table of codes and reasons", () => {
     ["ADDRESS_COOLING", 11, "IPAddressConflict"],
     ["ADDRESS_OUTSIDE", 121, "RequestedIPOutsideSubnet"],
     ["ADDRESS_EXCLUDED", 122, "RequestedIPOutsideSubnet"],
+    ["ADDRESS_RESERVED", 132, "IPAddressConflict"],
     ["REQUEST_MISMATCH", 123, "IPAddressConflict"],
     ["CLAIM_ABSENT", 11, undefined],
     ["CLAIM_TERMINATING", 11, undefined],

@@ -77,6 +77,33 @@ describe.skipIf(whyNotReal() !== null)("under real CNI plugins", () => {
     expect((await daemon.get("/v1/check")).json().findings).toEqual([]);
   });
 
+  test("bridge: an interface that is created with a MAC has what is reserved for it, in the kernel too", async () => {
+    const mac = "02:00:00:00:00:51";
+    const config = {
+      cniVersion: "1.0.0",
+      name: "reserving",
+      type: "bridge",
+      bridge: containers.link("hfb"),
+      ipam: {
+        type: "holdfast-ipam",
+        subnets: "10.35.0.0/24",
+        reservations: [{ mac, ips: ["10.35.0.51"] }],
+      },
+    };
+    for (const [name, more, args] of [
+      ["by-capability", { runtimeConfig: { mac } }, ""],
+      ["by-args", { args: { cni: { mac } } }, ""],
+      ["by-env", {}, `IgnoreUnknown=1;MAC=${mac}`],
+    ] as const) {
+      const namespace = await containers.create(name);
+      const answer = await containers.cni("ADD", name, namespace, { ...config, ...more }, args);
+      expect(answer.json().ips, answer.stdout).toMatchObject([{ address: "10.35.0.51/24" }]);
+      expect(answer.json().interfaces.find((one: { sandbox?: string }) => one.sandbox).mac).toBe(mac);
+      expect(await containers.kernelAddresses(namespace)).toEqual(["10.35.0.51/24"]);
+      expect((await containers.cni("DEL", name, namespace, { ...config, ...more }, args)).code).toBe(0);
+    }
+  });
+
   test("bridge as gateway: the first address is excluded from the pool, returned, and on the bridge", async () => {
     const bridge = containers.link("hfb");
     const config = {

@@ -1,0 +1,140 @@
+import { type Address, type Family, formatAddress, parseAddress, sameAddress } from "../space/address.ts";
+import { IntervalSet } from "../space/interval-set.ts";
+import { makeRangeSet, placeOf, type RangeSet } from "../space/range-set.ts";
+import { type ConfigValue, invalid, isObject, readWith, refuseUnknownKeys } from "./definition-keys.ts";
+import type { RequestedAddress } from "./requested-address.ts";
+
+/** Entries of one network's configuration, which a NetworkAttachmentDefinition has to hold. */
+const ENTRIES_MAX = 10_000;
+/** Addresses of one MAC: more than any network has range sets. */
+const ADDRESSES_MAX = 32;
+const MAC = /^[0-9a-f]{2}(?:[:-][0-9a-f]{2}){5}$/i;
+/** Of the first octet: an address of a group, which no interface has. */
+const GROUP_BIT = 1;
+
+/** Addresses of a network that are given to an interface with a certain MAC, and to nobody else. See docs/decisions/0069. */
+export class Reservations {
+  readonly #byMac: ReadonlyMap<string, readonly Address[]>;
+  /** MAC by the address's text. */
+  readonly #macs: ReadonlyMap<string, string>;
+
+  constructor(byMac: ReadonlyMap<string, readonly Address[]>) {
+    this.#byMac = byMac;
+    this.#macs = new Map(
+      [...byMac].flatMap(([mac, all]) => all.map((one) => [formatAddress(one), mac] as const)),
+    );
+  }
+
+  /** `mac` in any spelling; undefined, or none that anything is reserved for: []. */
+  of(mac: string | undefined): readonly RequestedAddress[] {
+    const known = mac === undefined ? null : canonicalMac(mac);
+    const addresses = known === null ? [] : (this.#byMac.get(known) ?? []);
+    return addresses.map((address) => ({
+      address,
+      prefixLength: null,
+      source: `the reservation of ${known}`,
+    }));
+  }
+
+  /** Whose address it is, if somebody else's than `mac`; null: anybody may ask for it. */
+  otherMac(address: Address, mac: string | undefined): string | null {
+    const owner = this.#macs.get(formatAddress(address));
+    return owner === undefined || (mac !== undefined && canonicalMac(mac) === owner) ? null : owner;
+  }
+
+  values(family: Family): IntervalSet {
+    const all = [...this.#byMac.values()].flat().filter((one) => one.family === family);
+    return IntervalSet.from(all.map(({ value }) => ({ first: value, last: value })));
+  }
+
+  /** The same text for the same reservations. */
+  get canonical(): readonly string[] {
+    return [...this.#macs].map(([address, mac]) => `${mac} ${address}`).sort();
+  }
+}
+
+/** `02:00:00:00:00:01`; null: it is none. */
+export function canonicalMac(text: string): string | null {
+  return MAC.test(text) ? text.toLowerCase().replaceAll("-", ":") : null;
+}
+
+/**
+ * Reads `[{"mac": "02:00:00:00:00:01", "ips": ["192.168.10.50"]}]`. Throws RefusalError CONFIG_INVALID that names the entry.
+ */
+export function readReservations(found: ConfigValue, rangeSets: readonly RangeSet[]): Reservations {
+  const { key, value } = found;
+  if (!Array.isArray(value) || value.length > ENTRIES_MAX)
+    invalid(
+      found,
+      `expected a list of at most ${ENTRIES_MAX}: [{"mac": "02:00:00:00:00:01", "ips": [ADDRESS]}]`,
+    );
+  const byMac = new Map<string, readonly Address[]>();
+  const places = new Map<string, string>();
+  for (const [index, entry] of value.entries()) {
+    const at = `${key}[${index}]`;
+    if (!isObject(entry)) invalid({ key: at, value: entry }, 'expected {"mac": MAC, "ips": [ADDRESS]}');
+    refuseUnknownKeys(entry, at, ["mac", "ips"]);
+    const mac = readMac({ key: `${at}.mac`, value: entry.mac });
+    if (byMac.has(mac))
+      invalid({ key: `${at}.mac`, value: entry.mac }, "it has an entry already; write all its ips there");
+    byMac.set(mac, readAddresses({ key: `${at}.ips`, value: entry.ips }, rangeSets, places));
+  }
+  return new Reservations(byMac);
+}
+
+function readMac({ key, value }: ConfigValue): string {
+  const mac = typeof value === "string" ? canonicalMac(value) : null;
+  if (mac === null) invalid({ key, value }, "expected a MAC address, as 02:00:00:00:00:01");
+  if ((Number.parseInt(mac.slice(0, 2), 16) & GROUP_BIT) !== 0 || mac === "00:00:00:00:00:00")
+    invalid({ key, value }, "no interface has the MAC address of a group, or none");
+  return mac;
+}
+
+function readAddresses(
+  { key, value }: ConfigValue,
+  rangeSets: readonly RangeSet[],
+  places: Map<string, string>,
+): readonly Address[] {
+  if (!Array.isArray(value) || value.length === 0 || value.length > ADDRESSES_MAX)
+    invalid({ key, value }, `expected a list of 1 to ${ADDRESSES_MAX} addresses`);
+  const sets = new Set<number>();
+  return value.map((text, index) => {
+    const found = { key: `${key}[${index}]`, value: text };
+    const address = readWith(parseAddress, found);
+    const place = placeOf(rangeSets, address);
+    if (place === null || !place.subnet.extent.contains(address.value))
+      invalid(found, "it is in no subnet of the network");
+    if (!place.subnet.usable.contains(address.value))
+      invalid(found, "it is a gateway's, a network's or a broadcast address, or excluded");
+    const other = places.get(formatAddress(address));
+    if (other !== undefined) invalid(found, `${other} has it already`);
+    if (sets.has(place.index)) invalid(found, "an interface has one address of each subnet");
+    places.set(formatAddress(address), found.key);
+    sets.add(place.index);
+    return address;
+  });
+}
+
+/** The range sets without what is reserved among the addresses that are given without a request. */
+export function withReserved(rangeSets: readonly RangeSet[], reservations: Reservations): RangeSet[] {
+  const reserved = { 4: reservations.values(4), 6: reservations.values(6) };
+  return rangeSets.map((set) =>
+    makeRangeSet(
+      set.subnets.map((subnet) => ({
+        ...subnet,
+        automatic: subnet.automatic.subtract(reserved[set.family]),
+      })),
+    ),
+  );
+}
+
+/** What is asked for, and what is reserved for the MAC as well. */
+export function withReservation(
+  requested: readonly RequestedAddress[],
+  reservations: Reservations | undefined,
+  mac: string | undefined,
+): readonly RequestedAddress[] {
+  const own = reservations?.of(mac) ?? [];
+  const more = own.filter((one) => !requested.some(({ address }) => sameAddress(address, one.address)));
+  return more.length === 0 ? requested : [...requested, ...more];
+}

@@ -4,7 +4,7 @@
  *   admin-api              what both answer, and what only one of them does
  *   routes, inputs, limits each route once: how its input is read, and which call answers it
  *   answers                the JSON of each route's answer
- *   address-places, free-addresses   what an address is on each network, and what is free
+ *   address-places, free-addresses, plan   what an address is on each network, what is free, what VMs would get
  *   elsewhere              hints for requests that only the other one answers
  *   http, in-process       the routes on a daemon's socket, and for the command line on a cluster
  *   node-admin, node-check, manifests   a node's answers
@@ -15,6 +15,7 @@ import type { IdentityQuery } from "../identity/query.ts";
 import type { IdentityAnswer } from "../identity/wire.ts";
 import type { Finding } from "../ipam/finding.ts";
 import type { PlaceKind } from "../ipam/place-of-address.ts";
+import type { RefusalCode } from "../ipam/refusals.ts";
 import type { Address } from "../ipam/space/address.ts";
 import type { FreeQuestion, FreeRange } from "../ipam/space/free-space.ts";
 import type { MovedNetwork } from "../networks/record-owner.ts";
@@ -112,6 +113,26 @@ export interface FreeAddresses {
   readonly ranges: readonly FreeRange[];
 }
 
+/** One address that a VM asks for. */
+export interface PlanItem {
+  /** `namespace/name` */
+  readonly vm: string;
+  /** Its name in the VM; "" where the VM as a whole cannot be read. */
+  readonly network: string;
+  readonly address: string;
+  /** The network that the address is asked for on; null: none of Holdfast's. */
+  readonly on: string | null;
+  readonly state: "fits" | "refused" | "not-ours";
+  /** Of the ADD's refusal. */
+  readonly code?: RefusalCode;
+  readonly message?: string;
+}
+
+/** Objects of a file, or the VirtualMachines of a namespace of the cluster (null: of all). */
+export type PlanWant =
+  | { readonly objects: readonly unknown[]; readonly namespace: string }
+  | { readonly objects: null; readonly namespace: string | null };
+
 /** A network with fields that only a cluster has. */
 export interface NetworkWithClaims extends NetworkView {
   /** Whether the addresses from before Holdfast are recorded; none is allocated before. Absent: not known here. */
@@ -159,6 +180,8 @@ export interface AdminApi {
   networks(options?: { readonly former: boolean }): Promise<readonly NetworkWithClaims[]>;
   /** The free addresses of a network. Throws RefusalError NOT_FOUND, also of a part that it does not have. */
   free(network: string, question: FreeWant): Promise<FreeAddresses>;
+  /** What would become of what VMs ask for, in the order of the objects. Changes nothing. */
+  plan(want: PlanWant): Promise<readonly PlanItem[]>;
   /** In order of network and address. */
   allocations(filter: AllocationFilter, page: PageRequest): Promise<Page<AllocationView>>;
   /** In order of namespace and name. */

@@ -13,6 +13,7 @@ import type {
   NodeStatus,
   OwnerChain,
   PastPeriod,
+  PlanItem,
   Released,
   ReleasedCluster,
 } from "./admin-api.ts";
@@ -44,6 +45,8 @@ interface Answers {
     readonly "/v1/rebuild": { readonly comparable: boolean };
   };
   readonly POST: {
+    /** Changes nothing: a body has room for the objects. */
+    readonly "/v1/plan": Items<PlanItem>;
     readonly "/v1/release": Released;
     readonly "/v1/release-moved": ReleasedCluster;
     readonly "/v1/import": ImportReport;

@@ -1,20 +1,23 @@
 import { RefusalError, refuse } from "../ipam/refusals.ts";
 import { formatCidr } from "../ipam/space/cidr.ts";
-import type { FreeRange } from "../ipam/space/free-space.ts";
+import { freeRange } from "../ipam/space/free-space.ts";
+import type { Pool } from "../ipam/space/pool.ts";
 import type { FreeAddresses, FreeWant } from "./admin-api.ts";
 
 /**
- * The answer about a network: `found` as the store gives it, by range set. Throws RefusalError NOT_FOUND that names network or
- * subnet.
+ * The answer about a network, whose pools have no cool-down that is over; undefined: there is no such network. Throws
+ * RefusalError NOT_FOUND that names network or subnet.
  */
 export function freeAddresses(
   network: string,
-  { within }: FreeWant,
-  found: readonly (FreeRange | null)[] | null,
+  { count, within }: FreeWant,
+  pools: readonly Pool[] | undefined,
   isNext: boolean,
 ): FreeAddresses {
-  if (found === null) throw new RefusalError(refuse("NOT_FOUND", { what: `network ${network}` }));
-  const ranges = found.filter((range) => range !== null);
+  if (pools === undefined) throw new RefusalError(refuse("NOT_FOUND", { what: `network ${network}` }));
+  const ranges = pools
+    .map((pool) => freeRange(pool, { count, within, isNext }))
+    .filter((range) => range !== null);
   if (ranges.length === 0 && within !== null)
     throw new RefusalError({
       ...refuse("NOT_FOUND", { what: `subnet ${formatCidr(within)} of network ${network}` }),

@@ -3,11 +3,19 @@ import { isNetworkName } from "../ipam/definition/plugin-config.ts";
 import type { Address } from "../ipam/space/address.ts";
 import { type Cidr, parseCidr } from "../ipam/space/cidr.ts";
 import { isNamespaceName } from "../kube/object-names.ts";
+import { DEFAULT_NAMESPACE } from "../kube/views/claim-reference.ts";
 import { NODES_OWN } from "../networks/network-owner.ts";
 import { invalid, readAddress, readBody, readQuery } from "../platform/api-query.ts";
 import type { AllocationFilter, ClaimFilter, PageRequest } from "../store/allocations.ts";
 import type { ImportRequest } from "../store/host-local/report.ts";
-import type { FreeWant, HistoryFilter, OwnersQuestion, ReleaseMovedWant, ReleaseWant } from "./admin-api.ts";
+import type {
+  FreeWant,
+  HistoryFilter,
+  OwnersQuestion,
+  PlanWant,
+  ReleaseMovedWant,
+  ReleaseWant,
+} from "./admin-api.ts";
 import { FREE_COUNT_DEFAULT, FREE_COUNT_MAX, GRACE_SECONDS_MAX, ITEMS_DEFAULT, ITEMS_MAX } from "./limits.ts";
 
 /** A request that has not been validated. The readers below throw RefusalError REQUEST_INVALID. */
@@ -138,6 +146,17 @@ export function readObjects({ query, body }: AdminRequest): readonly unknown[] {
   const { objects } = readBody(body, ["objects"]);
   if (!Array.isArray(objects)) invalid("objects", objects, "expected a list of Kubernetes objects");
   return objects;
+}
+
+/** `{objects, namespace}`: VMs of a file; without objects those of a cluster, of one namespace or of all. */
+export function readPlan({ query, body }: AdminRequest): PlanWant {
+  readQuery(query, []);
+  const { objects, namespace } = readBody(body, ["objects", "namespace"]);
+  if (namespace !== undefined && (typeof namespace !== "string" || !isNamespaceName(namespace)))
+    invalid("namespace", namespace, "expected the name of a namespace");
+  if (objects === undefined) return { objects: null, namespace: namespace ?? null };
+  if (!Array.isArray(objects)) invalid("objects", objects, "expected a list of Kubernetes objects");
+  return { objects, namespace: namespace ?? DEFAULT_NAMESPACE };
 }
 
 export function readBackup({ query, body }: AdminRequest): { path: string; folder: string | null } {

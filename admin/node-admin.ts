@@ -24,13 +24,17 @@ import type {
   HistoryFilter,
   NodeAdminApi,
   NodeStatus,
+  PlanItem,
+  PlanWant,
   ReleaseWant,
 } from "./admin-api.ts";
 import { CLUSTER_ONLY } from "./elsewhere.ts";
 import { freeAddresses } from "./free-addresses.ts";
 import { applyObject, deleteObject, type ManifestParts, manifestsOf, withContentNote } from "./manifests.ts";
 import { checkNode, type NodeCheckParts } from "./node-check.ts";
+import { planObject, type SpaceOfNad } from "./plan.ts";
 
+const PLAN_HINT = "name a file of them (-f), or a cluster (--kubeconfig)";
 /** Objects submitted in one turn: other requests wait for reading them. */
 const OBJECTS_AT_ONCE = 50;
 
@@ -66,8 +70,26 @@ export class NodeAdmin implements NodeAdminApi {
   }
 
   async free(network: string, want: FreeWant): Promise<FreeAddresses> {
-    const found = await this.#store.free(network, { ...want, isNext: true });
-    return freeAddresses(network, want, found, true);
+    return freeAddresses(network, want, this.#store.space(network)?.pools, true);
+  }
+
+  async plan(want: PlanWant): Promise<PlanItem[]> {
+    if (want.objects === null)
+      throw new RefusalError({
+        ...refuse("NOT_FOUND", { what: "VirtualMachines on a node" }),
+        hint: PLAN_HINT,
+      });
+    const networks = await this.#store.networks();
+    const spaceOf = async (nad: string): Promise<SpaceOfNad> => {
+      const name = networks.find(({ source }) => source === nad)?.name;
+      const space = name === undefined ? null : this.#store.space(name);
+      if (name === undefined || space === null)
+        return { state: "not-ours", message: `NetworkAttachmentDefinition ${nad} defines no network here` };
+      return { ...space, holderOf: (address) => this.#store.holderOf(name, address) };
+    };
+    const items: PlanItem[] = [];
+    for (const object of want.objects) items.push(...(await planObject(object, want.namespace, spaceOf)));
+    return items;
   }
 
   allocations(filter: AllocationFilter, page: PageRequest): Promise<Page<AllocationView>> {

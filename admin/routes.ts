@@ -20,6 +20,7 @@ import {
   readObjects,
   readOwnersQuestion,
   readPlaceQuery,
+  readPlan,
   readRebuild,
   readRelease,
   readReleaseMoved,
@@ -69,6 +70,7 @@ const TABLE = [
     if (outcome.kind === "refused") throw new RefusalError(outcome.refusal);
     return { addresses: outcome.addresses, holder: outcome.holder };
   }),
+  both("POST", "/v1/plan", readPlan, async (api, want) => ({ items: await api.plan(want) })),
   both("POST", "/v1/import", readImport, (api, request) => api.importByHand(request)),
 
   onlyNode(NODE_ONLY, "GET", "/v1/status", readNothing, async (api) => api.status()),

@@ -27,6 +27,7 @@ import { addHistory } from "./commands/history.ts";
 import { addImport } from "./commands/import.ts";
 import { addList } from "./commands/list.ts";
 import { addNetworks } from "./commands/networks.ts";
+import { addPlan } from "./commands/plan.ts";
 import { addProcess } from "./commands/process.ts";
 import { addRebuild } from "./commands/rebuild.ts";
 import { addRelease } from "./commands/release.ts";
@@ -62,6 +63,7 @@ const GROUPS: readonly (readonly [heading: string, ...add: ((program: Command, c
       addList,
       addShow,
       addFree,
+      addPlan,
       addWho,
       addHistory,
       addClaims,

@@ -4,7 +4,7 @@ import type { FormerHolders } from "../ipam/former-holders.ts";
 import type { Owner } from "../ipam/owner.ts";
 import type { Refusal } from "../ipam/refusals.ts";
 import type { Address } from "../ipam/space/address.ts";
-import type { FreeQuestion, FreeRange } from "../ipam/space/free-space.ts";
+import type { Pool } from "../ipam/space/pool.ts";
 import type { Stamp } from "../ipam/stamp.ts";
 import type { ObjectKind } from "../kube/views/content-annotations.ts";
 import type {
@@ -73,10 +73,17 @@ export interface NodeAttachments {
   watchAttachments(changed: (network: string | null) => void): void;
 }
 
+export interface NetworkNow {
+  readonly definition: NetworkDefinition;
+  /** In the order of its range sets; cool-downs that are over at `nowMs` have ended. */
+  readonly pools: readonly Pool[];
+  readonly nowMs: number;
+}
+
 export interface Networks {
   networks(): Promise<NetworkView[]>;
-  /** What is free in each range set of a network; null: nothing is known of it. */
-  free(network: string, question: FreeQuestion): Promise<readonly (FreeRange | null)[] | null>;
+  /** The free space of a network as this node knows it, to be looked at; null: it has no definition. */
+  space(network: string): NetworkNow | null;
   /** The definition of a network now; undefined: it has none. */
   definition(network: string): NetworkDefinition | undefined;
   /** The definition that takes precedence over the runtime's configuration, and its manifest. */
@@ -116,7 +123,7 @@ export interface ClaimsOfVms {
   claimByUid(uid: string): ClaimOfVm | null;
 }
 
-export interface AdminStore extends Pick<Allocations, "list">, Omit<Networks, "holderOf"> {
+export interface AdminStore extends Pick<Allocations, "list">, Networks {
   /** What host-local allocated on this node; null: its folders are not read here. */
   readonly hostLocal: HostLocalTakeover | null;
   claims(filter: ClaimFilter, page: PageRequest): Promise<Page<ClaimManifest>>;

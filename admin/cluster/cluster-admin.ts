@@ -15,9 +15,10 @@ import { PodDirectory } from "../../claims/pod-directory.ts";
 import type { IdentityQuery } from "../../identity/query.ts";
 import type { IdentityAnswer } from "../../identity/wire.ts";
 import type { Address } from "../../ipam/space/address.ts";
-import { freeRanges } from "../../ipam/space/free-space.ts";
 import type { KubeApi } from "../../kube/kube-api.ts";
-import { CLAIMS_PATH } from "../../kube/objects.ts";
+import { CLAIMS_PATH, namespacedPath } from "../../kube/objects.ts";
+import { DEFAULT_NAMESPACE } from "../../kube/views/claim-reference.ts";
+import { VMS_PATH } from "../../kube/views/tenant-objects.ts";
 import { type MovedNetwork, moveNetwork } from "../../networks/record-owner.ts";
 import { invalid } from "../../platform/api-query.ts";
 import type { AllocationFilter, ClaimFilter, PageRequest } from "../../store/allocations.ts";
@@ -39,11 +40,14 @@ import type {
   OwnerChain,
   OwnersQuestion,
   PastPeriod,
+  PlanItem,
+  PlanWant,
   ReleasedCluster,
   ReleaseMovedWant,
   ReleaseWant,
 } from "../admin-api.ts";
 import { freeAddresses } from "../free-addresses.ts";
+import { planObject } from "../plan.ts";
 import { type ClusterCheck, checkCluster } from "./check.ts";
 import { identityInCluster } from "./cluster-identity.ts";
 import { formerHoldersIn } from "./former-holders.ts";
@@ -51,6 +55,7 @@ import { clusterHistory } from "./history.ts";
 import { importCluster } from "./import-report.ts";
 import { clusterNetworks, poolsOfNetwork } from "./network-views.ts";
 import { ownerChains } from "./owner-chain.ts";
+import { planSpaces } from "./plan-spaces.ts";
 import { releaseMoved } from "./release-moved.ts";
 import { listObjects, readAllocations, readDefinitions, readSnapshot } from "./snapshot.ts";
 import { udnNetworks } from "./udn-networks.ts";
@@ -102,11 +107,21 @@ export class ClusterAdmin implements ClusterAdminApi {
     const [{ catalog }, inUse] = await Promise.all([readDefinitions(this.#api), readAllocations(this.#api)]);
     const definition = catalog.definitionOf(network)?.definition;
     const nowMs = this.#api.clock.wallMs();
-    const found =
-      definition === undefined
-        ? null
-        : freeRanges(poolsOfNetwork(network, definition, inUse, nowMs), nowMs, { ...want, isNext: false });
-    return freeAddresses(network, want, found, false);
+    const pools = definition && poolsOfNetwork(network, definition, inUse, nowMs);
+    return freeAddresses(network, want, pools, false);
+  }
+
+  async plan({ objects, namespace }: PlanWant): Promise<PlanItem[]> {
+    const [{ catalog }, inUse, vms] = await Promise.all([
+      readDefinitions(this.#api),
+      readAllocations(this.#api),
+      objects ?? listObjects(this.#api, namespace === null ? VMS_PATH : namespacedPath(VMS_PATH, namespace)),
+    ]);
+    const spaceOf = planSpaces(catalog, inUse, this.#api.clock.wallMs());
+    const items: PlanItem[] = [];
+    for (const object of vms)
+      items.push(...(await planObject(object, namespace ?? DEFAULT_NAMESPACE, spaceOf)));
+    return items;
   }
 
   async places(address: Address): Promise<AddressPlace[]> {

@@ -34,7 +34,11 @@ export type PlacedResult = Placed & { readonly result: AppliedResult };
  * Reads everything that the values of `-f` name. Unreadable parts are reported at once and set exit code 1; the rest
  * goes on.
  */
-export async function readManifests(clock: Clock, paths: readonly string[]): Promise<Placed[]> {
+export async function readManifests(
+  clock: Clock,
+  paths: readonly string[],
+  wanted = "IPAMClaim, NetworkAttachmentDefinition, Secret and ConfigMap",
+): Promise<Placed[]> {
   const placed: Placed[] = [];
   let faults = 0;
   const progress = new Progress(clock, () => `${placed.length} objects read`);
@@ -53,7 +57,7 @@ export async function readManifests(clock: Clock, paths: readonly string[]): Pro
   }
   if (placed.length === 0 && faults === 0) {
     throw new CommandError(`there is no object in ${paths.join(", ")}`, {
-      hint: "expected IPAMClaim, NetworkAttachmentDefinition, Secret and ConfigMap manifests, as kubectl takes them",
+      hint: `expected ${wanted} manifests, as kubectl takes them`,
     });
   }
   return placed;
@@ -90,13 +94,24 @@ export async function sendManifests(
   placed: readonly Placed[],
   done: (result: PlacedResult) => void | Promise<void>,
 ): Promise<void> {
+  await inBatches(clock, placed, async (batch, progress) => {
+    const { results } = await client.post(path, { objects: batch.map(({ object }) => object) });
+    progress.erase();
+    for (const [index, result] of results.entries()) await done({ ...(batch[index] as Placed), result });
+  });
+}
+
+/** Calls `send` with as many objects as one request may have, one request after another. */
+export async function inBatches(
+  clock: Clock,
+  placed: readonly Placed[],
+  send: (batch: readonly Placed[], progress: Progress) => Promise<void>,
+): Promise<void> {
   let answered = 0;
   const progress = new Progress(clock, () => `${answered} of ${placed.length} objects`);
   try {
     for (const batch of batches(placed)) {
-      const { results } = await client.post(path, { objects: batch.map(({ object }) => object) });
-      progress.erase();
-      for (const [index, result] of results.entries()) await done({ ...(batch[index] as Placed), result });
+      await send(batch, progress);
       answered += batch.length;
     }
   } finally {

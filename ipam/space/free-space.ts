@@ -36,17 +36,8 @@ export interface FreeRange {
   readonly next: readonly string[];
 }
 
-/** What is free in each pool at `nowMs`; null: the question is about a part of the network that another one has. */
-export function freeRanges(
-  pools: readonly Pool[],
-  nowMs: number,
-  question: FreeQuestion,
-): (FreeRange | null)[] {
-  for (const pool of pools) pool.expire(nowMs);
-  return pools.map((pool) => freeRange(pool, question));
-}
-
-function freeRange(pool: Pool, { count, within, isNext }: FreeQuestion): FreeRange | null {
+/** What is free in a pool, whose cool-downs have been expired; null: the question is about another part of the network. */
+export function freeRange(pool: Pool, { count, within, isNext }: FreeQuestion): FreeRange | null {
   const { family, subnets } = pool.rangeSet;
   const asked = within === null ? null : partOf(pool, within);
   if (within !== null && asked === null) return null;

@@ -4,7 +4,6 @@ import type { Owner } from "../../ipam/owner.ts";
 import { refuse } from "../../ipam/refusals.ts";
 import { type Address, sameAddress } from "../../ipam/space/address.ts";
 import { parseInterfaceAddress } from "../../ipam/space/cidr.ts";
-import { type FreeQuestion, type FreeRange, freeRanges } from "../../ipam/space/free-space.ts";
 import { isBefore, type Stamp } from "../../ipam/stamp.ts";
 import { ApiAway, type KubeApi } from "../../kube/kube-api.ts";
 import type {
@@ -23,7 +22,7 @@ import { JournalReader } from "../journal/journal-reader.ts";
 import { StateFolder } from "../journal/state-folder.ts";
 import type { ClaimManifest } from "../manifests.ts";
 import type { ClusterStoreLog, NodeContext } from "../node-context.ts";
-import type { LocalAnswers, NodeStore, ReleaseOutcome } from "../node-store.ts";
+import type { LocalAnswers, NetworkNow, NodeStore, ReleaseOutcome } from "../node-store.ts";
 import type { AllocationView, Attachment, NetworkView, Page, PodIdentity } from "../records.ts";
 import { AllocationClient } from "./allocations/allocation-client.ts";
 import type { Continuity } from "./allocations/continuity.ts";
@@ -258,13 +257,15 @@ export class KubernetesStore extends JournalReader implements NodeStore, LocalAn
     return viewNetworks(definitions, this.hint, this.attachmentCounts(), this.#clock.monotonicMs());
   }
 
-  async free(network: string, question: FreeQuestion): Promise<readonly (FreeRange | null)[] | null> {
+  space(network: string): NetworkNow | null {
     const counting = this.#options.definitions.definitionOf(network);
     if (counting === null) return null;
     const space = this.hint.space(network);
     space.definition = counting.definition;
     const nowMs = this.#clock.monotonicMs();
-    return freeRanges(space.presentPools(nowMs), nowMs, question);
+    const pools = space.presentPools(nowMs);
+    for (const pool of pools) pool.expire(nowMs);
+    return { definition: counting.definition, pools, nowMs };
   }
 
   claims(filter: ClaimFilter, page: PageRequest): Promise<Page<ClaimManifest>> {

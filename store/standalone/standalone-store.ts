@@ -16,7 +16,6 @@ import type { Finding } from "../../ipam/finding.ts";
 import type { Owner } from "../../ipam/owner.ts";
 import { RefusalError, refuse } from "../../ipam/refusals.ts";
 import { type Address, addressBytes } from "../../ipam/space/address.ts";
-import { type FreeQuestion, type FreeRange, freeRanges } from "../../ipam/space/free-space.ts";
 import { isBefore, type Stamp } from "../../ipam/stamp.ts";
 import type { ObjectKind } from "../../kube/views/content-annotations.ts";
 import { within } from "../../platform/time.ts";
@@ -54,7 +53,7 @@ import type {
   ContentView,
 } from "../manifests.ts";
 import type { NodeContext, StoreLog } from "../node-context.ts";
-import type { ContentOfClaims, Manifests, NodeStore, ReleaseOutcome } from "../node-store.ts";
+import type { ContentOfClaims, Manifests, NetworkNow, NodeStore, ReleaseOutcome } from "../node-store.ts";
 import type { AllocationView, Attachment, NetworkView, Page } from "../records.ts";
 import { applyClaim, deleteClaim, listClaims } from "./apply-claim.ts";
 import { annotationsOf, applyContent, contentOf, contentViews, deleteContent } from "./apply-content.ts";
@@ -167,12 +166,14 @@ export class SqliteStore extends JournalReader implements NodeStore, Manifests, 
     return viewNetworks(this.folder.ledger);
   }
 
-  async free(network: string, question: FreeQuestion): Promise<readonly (FreeRange | null)[] | null> {
+  space(network: string): NetworkNow | null {
     const { ledger } = this.folder;
-    const space = ledger.networks.get(network);
-    if (space === undefined || space.definition === null) return null;
+    const { definition } = ledger.networks.get(network) ?? {};
+    if (!definition) return null;
     const nowMs = ledger.context.clock.monotonicMs();
-    return freeRanges(space.poolsOf(space.definition, nowMs), nowMs, question);
+    const pools = ledger.networks.get(network)?.poolsOf(definition, nowMs) ?? [];
+    for (const pool of pools) pool.expire(nowMs);
+    return { definition, pools, nowMs };
   }
 
   async claims(filter: ClaimFilter, page: PageRequest): Promise<Page<ClaimManifest>> {

@@ -31,6 +31,7 @@ const BOTH = [
   "GET /v1/places",
   "GET /v1/check",
   "POST /v1/release",
+  "POST /v1/plan",
   "POST /v1/import",
 ];
 /** With the beginning of what leads to whoever answers. */

@@ -1,4 +1,7 @@
 /** A VM that asks for addresses, by the annotation that people and Forklift write into its template. */
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
 import { afterAll, afterEach, beforeAll, describe, expect, test } from "vitest";
 import type { KubeObject } from "../harness/kube-api.ts";
 import { pathOf } from "../harness/kube-pods.ts";
@@ -272,4 +275,59 @@ test("holdfast free names what nobody has, from the cluster's objects", async ()
     code: 1,
     stderr: expect.stringContaining("there is no subnet 10.2.0.0/30 of network blue"),
   });
+});
+
+test("holdfast plan says before a start what the start then does", async () => {
+  await started(await vmThatAsks("planned-holder", asking("10.1.0.120")));
+  const own = await vmThatAsks("planned-own", asking("10.1.0.121"));
+  const { pod } = await started(own);
+  await stopped(own, pod);
+  const asked: Readonly<Record<string, readonly string[]>> = {
+    "planned-free": ["10.1.0.122", "fd01::122"],
+    "planned-taken": ["10.1.0.120"],
+    "planned-outside": ["10.9.0.5"],
+    "planned-excluded": ["10.1.0.201"],
+    "planned-gateway": ["10.1.0.254"],
+    "planned-two": ["10.1.0.123", "10.1.0.124"],
+    "planned-own": ["10.1.0.121"],
+  };
+  const objects = Object.entries(asked).map(([name, addresses]) => ({
+    apiVersion: KUBEVIRT,
+    kind: "VirtualMachine",
+    metadata: { name, namespace: NAMESPACE },
+    spec: {
+      template: {
+        metadata: { annotations: { [ANNOTATION]: JSON.stringify(asking(...addresses)) } },
+        spec: {
+          domain: { devices: { interfaces: [{ name: LOGICAL, bridge: {} }] } },
+          networks: [{ name: LOGICAL, multus: { networkName: "blue" } }],
+        },
+      },
+    },
+  }));
+  const folder = mkdtempSync(join(tmpdir(), "holdfast-plan-"));
+  try {
+    const file = join(folder, "vms.json");
+    writeFileSync(file, JSON.stringify({ apiVersion: "v1", kind: "List", items: objects }));
+    const admin = world.cluster.kubeconfig("admin");
+    const plan = await world.cli("plan", "--kubeconfig", admin, "-f", file, "-o", "json");
+    expect(plan.code).toBe(1);
+    const said = new Map<string, string>();
+    for (const { vm, state, message } of JSON.parse(plan.stdout).items)
+      said.set(vm.split("/")[1], state === "fits" ? "fits" : message);
+    for (const [name, addresses] of Object.entries(asked)) {
+      const vm = name === "planned-own" ? own : await vmThatAsks(name, asking(...addresses));
+      const { pod: launcher } = await world.kubevirt.startVm(vm, "node-b");
+      const answer = await world.add(launcher, blue, NIC);
+      expect(said.get(name), answer.stdout).toBe(answer.code === 0 ? "fits" : answer.json().msg);
+    }
+    // The template of a VM in the cluster.
+    const path = pathOf(NAMESPACE, "virtualmachines", "planned-holder", KUBEVIRT);
+    await world.cluster.api.patch(path, { spec: objects[1]?.spec });
+    const there = await world.cli("plan", "--kubeconfig", admin, "-n", NAMESPACE);
+    expect(there).toMatchObject({ code: 0, stdout: expect.stringContaining("shop/planned-holder") });
+    expect(there.stdout).toMatch(/10\.1\.0\.120 +blue +fits/);
+  } finally {
+    rmSync(folder, { recursive: true });
+  }
 });

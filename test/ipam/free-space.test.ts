@@ -3,15 +3,15 @@ import fc from "fast-check";
 import { expect, test } from "vitest";
 import { parseAddress } from "../../ipam/space/address.ts";
 import { parseCidr, parseInterfaceAddress } from "../../ipam/space/cidr.ts";
-import { FREE_RUNS_MAX, type FreeQuestion, type FreeRange, freeRanges } from "../../ipam/space/free-space.ts";
+import { FREE_RUNS_MAX, type FreeQuestion, type FreeRange, freeRange } from "../../ipam/space/free-space.ts";
 import { Pool } from "../../ipam/space/pool.ts";
 import { firstRangeSet } from "./definitions.ts";
 
 const NOW_MS = 1_000;
 
 function free(pool: Pool, question: Partial<FreeQuestion> = {}): FreeRange | null {
-  const [range = null] = freeRanges([pool], NOW_MS, { count: 5, within: null, isNext: true, ...question });
-  return range;
+  pool.expire(NOW_MS);
+  return freeRange(pool, { count: 5, within: null, isNext: true, ...question });
 }
 
 const spans = (range: FreeRange | null) => range?.runs.map(({ first, last }) => `${first}-${last}`);

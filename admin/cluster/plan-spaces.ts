@@ -1,0 +1,52 @@
+import { allocationName } from "../../kube/object-names.ts";
+import type { IPAllocation } from "../../kube/objects.ts";
+import type { DefinitionCatalog } from "../../networks/definition-catalog.ts";
+import { describeNetworkOwner } from "../../networks/network-owner.ts";
+import { isSound } from "../../store/cluster/allocations/allocation-object.ts";
+import { fromAllocationOwner } from "../../store/cluster/allocations/owners.ts";
+import type { PlanSpace, SpaceOfNad } from "../plan.ts";
+import { poolsOfNetwork } from "./network-views.ts";
+
+/** The networks of a cluster by their NetworkAttachmentDefinitions, each counted once. */
+export function planSpaces(
+  catalog: Pick<DefinitionCatalog, "verdict">,
+  allocations: readonly IPAllocation[],
+  nowMs: number,
+): (nad: string) => Promise<SpaceOfNad> {
+  const spaces = new Map<string, PlanSpace>();
+  const byName = new Map(allocations.filter(isSound).map((one) => [one.metadata.name, one]));
+  return async (nad) => {
+    const verdict = catalog.verdict(nad);
+    const refused = (message: string) => ({ state: "refused" as const, message });
+    switch (verdict.kind) {
+      case "ok": {
+        const { network, definition } = verdict;
+        const space = spaces.get(network) ?? {
+          definition,
+          pools: poolsOfNetwork(network, definition, allocations, nowMs),
+          nowMs,
+          holderOf: async (address) => {
+            const held = byName.get(allocationName(network, address));
+            if (held?.status?.state === "Cooling") return null;
+            return held === undefined ? null : fromAllocationOwner(held.spec.owner);
+          },
+        };
+        spaces.set(network, space);
+        return space;
+      }
+      case "not-ours":
+        return { state: "not-ours", message: `NetworkAttachmentDefinition ${nad} is another IPAM plugin's` };
+      case "unknown":
+        return refused(`there is no NetworkAttachmentDefinition ${nad}`);
+      case "broken":
+        return refused(verdict.refusal.message);
+      case "conflict":
+        return refused(
+          `NetworkAttachmentDefinition ${nad} differs from ${verdict.by}, which defines ${verdict.network}`,
+        );
+      case "not-shared":
+      case "undefined":
+        return refused(`network ${verdict.network} belongs to ${describeNetworkOwner(verdict.owner)}`);
+    }
+  };
+}

@@ -1,0 +1,124 @@
+import { claimOfInterface } from "../claims/vm-claims.ts";
+import { type AddressDecision, decideAddresses, type HeldAddress } from "../ipam/decide-addresses.ts";
+import type { NetworkDefinition } from "../ipam/definition/network-definition.ts";
+import type { RequestedAddress } from "../ipam/definition/requested-address.ts";
+import { withReservation } from "../ipam/definition/reservations.ts";
+import { describeOwner, type Owner } from "../ipam/owner.ts";
+import { RefusalError } from "../ipam/refusals.ts";
+import { type Address, formatAddress } from "../ipam/space/address.ts";
+import type { Pool } from "../ipam/space/pool.ts";
+import { placeOf } from "../ipam/space/range-set.ts";
+import { MalformedObjectError } from "../kube/views/object-metadata.ts";
+import { type PlannedNetwork, type PlannedVm, projectPlannedVm } from "../kube/views/planned-vm.ts";
+import type { PlanItem } from "./admin-api.ts";
+
+/** A network as it is now. */
+export interface PlanSpace {
+  readonly definition: NetworkDefinition;
+  readonly pools: readonly Pool[];
+  readonly nowMs: number;
+  holderOf(address: Address): Promise<Owner | null>;
+}
+
+/** `not-ours`: another IPAM plugin's, or none's. */
+export type SpaceOfNad = PlanSpace | { readonly state: "not-ours" | "refused"; readonly message: string };
+
+/** What becomes of everything that a VM asks for; of an object that is no VM: nothing. Never throws because of the object. */
+export async function planObject(
+  object: unknown,
+  namespace: string,
+  spaceOf: (nad: string) => Promise<SpaceOfNad>,
+): Promise<PlanItem[]> {
+  let vm: PlannedVm | null;
+  try {
+    vm = projectPlannedVm(object, namespace);
+  } catch (error) {
+    if (!(error instanceof RefusalError || error instanceof MalformedObjectError)) throw error;
+    return [
+      {
+        vm: nameOf(object, namespace),
+        network: "",
+        address: "",
+        on: null,
+        state: "refused",
+        message: error.message,
+      },
+    ];
+  }
+  if (vm === null) return [];
+  const items: PlanItem[] = [];
+  for (const network of vm.networks) items.push(...(await planNetwork(vm, network, spaceOf)));
+  return items;
+}
+
+async function planNetwork(
+  vm: PlannedVm,
+  network: PlannedNetwork,
+  spaceOf: (nad: string) => Promise<SpaceOfNad>,
+): Promise<PlanItem[]> {
+  const { nad, requested } = network;
+  const all = (on: string | null, state: PlanItem["state"], message: string): PlanItem[] =>
+    requested.map(({ address }) => ({ ...placeIn(vm, network, address), on, state, message }));
+  if (!network.isThere)
+    return all(null, "refused", `the VM has no network ${network.name}, so it would not ask for this`);
+  if (nad === null) return all(null, "not-ours", "the pod's own network");
+  const space = await spaceOf(nad);
+  if ("state" in space) return all(null, space.state, space.message);
+  const on = space.definition.name;
+  const holders = new Map<string, Owner>();
+  for (const { address } of requested) {
+    const holder = await space.holderOf(address);
+    if (holder !== null) holders.set(formatAddress(address), holder);
+  }
+  const decide = (asked: readonly RequestedAddress[]) =>
+    decisionOf(space, network.mac, asked, holders, {
+      namespace: vm.namespace,
+      name: claimOfInterface(vm.name, network.name),
+    });
+  // Of several each is told by itself; they may still not go together.
+  const together = decide(requested);
+  return requested.map((one): PlanItem => {
+    const alone = decide([one]);
+    const decision = alone.kind === "refuse" ? alone : together;
+    const { address } = one;
+    const place = { ...placeIn(vm, network, address), on };
+    if (decision.kind !== "refuse") return { ...place, state: "fits" };
+    const { code, message } = decision.refusal;
+    return { ...place, state: "refused", code, message };
+  });
+}
+
+/** As an ADD of the VM's first start decides. */
+function decisionOf(
+  { definition, pools, nowMs }: PlanSpace,
+  mac: string | undefined,
+  requested: readonly RequestedAddress[],
+  holders: ReadonlyMap<string, Owner>,
+  claim: { readonly namespace: string; readonly name: string },
+): AddressDecision {
+  const held = requested.flatMap(({ address }): HeldAddress[] => {
+    const holder = holders.get(formatAddress(address));
+    const place = placeOf(definition.rangeSets, address);
+    const isOwn =
+      holder?.kind === "claim" && holder.namespace === claim.namespace && holder.name === claim.name;
+    if (!isOwn || place === null) return [];
+    return [{ address, prefixLength: place.subnet.cidr.prefixLength, state: "cooling", adopted: false }];
+  });
+  return decideAddresses({
+    ...{ definition, pools, held, mac, nowMs, seed: null },
+    requested: withReservation(requested, definition.reservations, mac),
+    holderOf: (address) => {
+      const holder = holders.get(formatAddress(address));
+      return holder === undefined ? null : describeOwner(holder);
+    },
+  });
+}
+
+function placeIn({ namespace, name }: PlannedVm, network: PlannedNetwork, address: Address) {
+  return { vm: `${namespace}/${name}`, network: network.name, address: formatAddress(address) };
+}
+
+function nameOf(object: unknown, namespace: string): string {
+  const { metadata } = object as { metadata?: { name?: unknown; namespace?: unknown } };
+  return `${metadata?.namespace ?? namespace}/${metadata?.name ?? "(no name)"}`;
+}

@@ -1,0 +1,73 @@
+import type { Command } from "commander";
+import type { PlanItem } from "../../admin/admin-api.ts";
+import type { Clock } from "../../platform/time.ts";
+import { clientOf } from "../choose-client.ts";
+import { EXIT } from "../failure.ts";
+import { withFiles } from "../file-option.ts";
+import { inBatches, readManifests } from "../manifests/run.ts";
+import { formatOf, printList, withOutput } from "../output.ts";
+import { note } from "../terminal.ts";
+
+/** `holdfast plan`: before VMs are imported or started, whether they get the addresses that they ask for. Exit 1: one does not. */
+export function addPlan(program: Command, clock: Clock): void {
+  withFiles(withOutput(program.command("plan")))
+    .usage("[options] -f <file> | --kubeconfig <file> [-n <namespace>]")
+    .description("whether VMs would get the addresses that they ask for; changes nothing")
+    .option("-n, --namespace <name>", "of VMs in files without one; without files: of the VMs of the cluster")
+    .action(
+      async ({ filename, namespace }: { filename?: string[]; namespace?: string }, command: Command) => {
+        const client = clientOf(command);
+        const around = namespace === undefined ? {} : { namespace };
+        const items: PlanItem[] = [];
+        if (filename === undefined && client.kind === "node")
+          command.error("error: expected the VMs: a file of them (-f), or a cluster (--kubeconfig)");
+        if (filename === undefined) items.push(...(await client.post("/v1/plan", around)).items);
+        else {
+          const placed = await readManifests(clock, filename, "VirtualMachine");
+          await inBatches(clock, placed, async (batch) => {
+            const objects = batch.map(({ object }) => object);
+            items.push(...(await client.post("/v1/plan", { objects, ...around })).items);
+          });
+        }
+        const planned = withDuplicates(items);
+        // What could not be read is reported already.
+        if (planned.length === 0 && process.exitCode !== undefined) return;
+        const format = formatOf(command);
+        await printList(format, {
+          items: planned,
+          columns: [
+            { header: "VM", cell: ({ vm }) => vm },
+            { header: "NETWORK", cell: ({ network }) => network },
+            { header: "ADDRESS", cell: ({ address }) => address },
+            { header: "ON", cell: ({ on }) => on ?? "" },
+            {
+              header: "RESULT",
+              cell: ({ state, message }) => (state === "fits" ? "fits" : (message ?? state)),
+              colour: ({ state }) => (state === "refused" ? "red" : null),
+            },
+          ],
+          empty: "no VM asks for an address (annotation network.kubevirt.io/addresses)",
+        });
+        const refused = planned.filter(({ state }) => state === "refused").length;
+        if (refused === 0) return;
+        process.exitCode = EXIT.refused;
+        if (format === "table" || format === "wide")
+          note(`${refused} of ${planned.length} addresses would be refused`);
+      },
+    );
+}
+
+/** Of two VMs that ask for one address the first one gets it. */
+function withDuplicates(items: readonly PlanItem[]): PlanItem[] {
+  const first = new Map<string, string>();
+  return items.map((item) => {
+    if (item.state !== "fits") return item;
+    const key = `${item.on} ${item.address}`;
+    const other = first.get(key);
+    if (other === undefined || other === item.vm) {
+      first.set(key, item.vm);
+      return item;
+    }
+    return { ...item, state: "refused", code: "ADDRESS_TAKEN", message: `VM ${other} asks for it, too` };
+  });
+}

@@ -4,6 +4,7 @@ import type { Verdict } from "../claims/reasons/verdict.ts";
 import { POD_ADDRESSES_MAX } from "../kube/views/held-addresses.ts";
 import { Adoption } from "./claims/adoption.ts";
 import { ClaimStanding } from "./claims/claim-standing.ts";
+import { DuplicateMacs } from "./duplicate-macs.ts";
 import { LauncherAdoption } from "./launchers/launcher-adoption.ts";
 import { LeftNetworks } from "./launchers/left-networks.ts";
 import { NetworkReturns } from "./launchers/network-returns.ts";
@@ -62,6 +63,7 @@ export class AddressParts {
     const launchers = new LauncherAdoption({ ...shared, claims, pods, allocations, definitions });
     const returns = new NetworkReturns({ ...shared, claims, pods, allocations, definitions, events });
     const left = new LeftNetworks({ ...shared, claims, pods, allocations, definitions, events });
+    const macs = new DuplicateMacs({ clock: api.clock, caches: watched, events, idle });
     const whereabouts = new WhereaboutsRecords({ ...shared, allocations, graceSeconds });
     const ownerPods = new OwnerPods({ ...shared, caches: watched, definitions });
     this.sweeper = sweeper;
@@ -96,6 +98,7 @@ export class AddressParts {
       },
       { name: "adoption of pods", everyMs, work: (signal) => podAdoption.runPass(signal) },
       { name: "whereabouts' records", everyMs, work: (signal) => whereabouts.runPass(signal) },
+      { name: "duplicate MACs", everyMs, work: (signal) => macs.runPass(signal) },
       { name: "the owner pods", everyMs, work: (signal) => ownerPods.runPass(signal) },
     ];
     this.#context = options;

@@ -6,6 +6,7 @@
  *   attach-view                                      the facts that these may ask for
  *   decide-reservation                               addresses for an owner without containers
  *   refusals, owner, stamp, finding                  tables and types that all rooms use
+ *   duplicate-macs                                   interfaces that have one MAC
  *   former-state, former-holders                     what stays behind a definition that was changed
  *   claim-conditions, condition-of-refusal           the conditions in an IPAMClaim's status
  *   definition/                                      a network's configuration, read and compared

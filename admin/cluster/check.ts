@@ -1,7 +1,9 @@
+import { duplicateMacFindings } from "../../ipam/duplicate-macs.ts";
 import type { Finding } from "../../ipam/finding.ts";
 import type { KubeApi } from "../../kube/kube-api.ts";
 import { definitionFindings, definitionNotes } from "../../networks/definition-findings.ts";
 import { sleep } from "../../platform/time.ts";
+import { usersOfMacs } from "../../store/cluster/allocations/mac-users.ts";
 import { checkDefinitions } from "../../store/cluster/checks/check-definitions.ts";
 import type { CheckReport } from "../admin-api.ts";
 import { checkClaims, checkPods } from "./check-holders.ts";
@@ -36,8 +38,11 @@ export async function checkCluster(api: KubeApi, graceSeconds: number): Promise<
   const definitions = await checkDefinitions(api);
   const policies = await checkPolicies(api);
   const found = { findings: [...definitions, ...policies.findings], notes: policies.notes };
-  const judge = async () =>
-    judgeSnapshot(await readSnapshot(api), { nowMs: api.clock.wallMs(), graceSeconds, found });
+  const judge = async () => {
+    const snapshot = await readSnapshot(api);
+    const macs = duplicateMacFindings(await usersOfMacs(snapshot.allocations.values(), api.clock));
+    return judgeSnapshot(snapshot, { nowMs: api.clock.wallMs(), graceSeconds, found, macs });
+  };
   const first = await judge();
   if (first.findings.length === 0) return first;
   await sleep(api.clock, LOOK_AGAIN_MS);
@@ -48,7 +53,12 @@ export async function checkCluster(api: KubeApi, graceSeconds: number): Promise<
 
 function judgeSnapshot(
   snapshot: ClusterSnapshot,
-  { nowMs, graceSeconds, found }: { nowMs: number; graceSeconds: number; found: Found },
+  {
+    nowMs,
+    graceSeconds,
+    found,
+    macs,
+  }: { nowMs: number; graceSeconds: number; found: Found; macs: readonly Finding[] },
 ): ClusterCheck {
   const grace = new Grace(nowMs, graceSeconds);
   const objects = [...snapshot.allocations.values()].map(({ object }) => object);
@@ -73,6 +83,7 @@ function judgeSnapshot(
     ...deletions.findings,
     ...checkRecovery(snapshot, grace),
     ...checkGateways(snapshot),
+    ...macs,
     ...definitionFindings(snapshot.catalog),
     ...checkWhereabouts(snapshot, grace),
   ].sort((a, b) => (a.invariant < b.invariant ? -1 : Number(a.invariant > b.invariant)));

@@ -1,5 +1,6 @@
 import type Database from "better-sqlite3";
 import { gatewaysOf } from "../../ipam/definition/bridge-gateway.ts";
+import { duplicateMacFindings } from "../../ipam/duplicate-macs.ts";
 import type { Finding } from "../../ipam/finding.ts";
 import { describeOwner, kindsThat, OWNER_KINDS, type OwnerKindRow } from "../../ipam/owner.ts";
 import { type Address, addressBytes, formatAddress } from "../../ipam/space/address.ts";
@@ -60,6 +61,7 @@ function* allChecks(ledger: Ledger): Generator<Finding[]> {
   yield* checkAttachments(ledger);
   yield* checkReasons(ledger);
   yield checkGateways(ledger);
+  yield checkMacs(ledger);
   yield* checkCounts(ledger);
 }
 
@@ -219,6 +221,17 @@ function checkGateways(ledger: Ledger): Finding[] {
       return row?.state === "Bound" ? [gatewayHeld(name, gateway, describeOwner(ownerOf(row)))] : [];
     }),
   );
+}
+
+/** Of attachments that live as far as this node knows. */
+function checkMacs(ledger: Ledger): Finding[] {
+  const users = ledger.sql.attachmentsWithMac.all().map((row) => ({
+    network: nameOf(ledger, row),
+    mac: row.mac,
+    owner: `${row.owner_uid} ${row.owner_interface}`,
+    who: describeOwner(ownerOf(row)),
+  }));
+  return duplicateMacFindings(users);
 }
 
 export function gatewayHeld(network: string, gateway: Address, holder: string): Finding {

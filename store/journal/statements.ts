@@ -176,6 +176,9 @@ export function prepareStatements(db: Database.Database) {
     attachmentCounts: get<[], { network_id: number; n: number }>(
       "SELECT network_id, count(*) AS n FROM attachments GROUP BY network_id",
     ),
+    attachmentsWithMac: get<[], AttachmentRow>(
+      "SELECT * FROM attachments WHERE mac IS NOT NULL AND lost = 0 ORDER BY id",
+    ),
     lostCount: get<[], { n: number }>("SELECT count(*) AS n FROM attachments WHERE lost = 1"),
 
     networkMtu: get<[number], { mtu: number | null }>("SELECT mtu FROM networks WHERE id = ?"),

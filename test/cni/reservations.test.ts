@@ -1,6 +1,6 @@
 import { describe, expect } from "vitest";
 import type { ServedDaemon } from "../harness/daemon.ts";
-import { addressesOf, errorOf, network, tableTest as test } from "./fixtures.ts";
+import { addressesOf, errorOf, network, tableTest as test, testWith } from "./fixtures.ts";
 
 /** Addresses of certain MACs: whoever comes with one has its address, and nobody else does. */
 
@@ -79,4 +79,21 @@ test("its owner has it again after a DEL at once, and the network counts it as e
   await daemon.cni("DEL", id("first"), options);
   const next = await add(daemon, id("second"), options);
   expect(addressesOf(next)).toEqual(["10.10.0.50/24", "fd10::50/64"]);
+});
+
+describe("two containers with one MAC", () => {
+  const bare = testWith();
+  bare("are a finding of check as long as both are attached", async ({ daemon }) => {
+    const config = network("blue");
+    for (const id of ["one", "two"]) await add(daemon, id, { config, args: `MAC=${MAC}` });
+    const found = async () => (await daemon.get("/v1/check")).json().findings;
+    expect(await found()).toMatchObject([
+      {
+        invariant: "mac",
+        message: `${MAC} is the MAC address of container one (eth0) and of container two (eth0) on network blue`,
+      },
+    ]);
+    await daemon.cni("DEL", "two", { config, args: `MAC=${MAC}` });
+    expect(await found()).toEqual([]);
+  });
 });

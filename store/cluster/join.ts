@@ -1,5 +1,5 @@
+import { describeUser, userInTheWay } from "../../ipam/claim-users.ts";
 import type { AttachDecision } from "../../ipam/decide-attach.ts";
-import { describeUser, userInTheWay } from "../../ipam/decide-attach.ts";
 import { claimRefOf } from "../../ipam/decide-repeat.ts";
 import { type Refusal, RefusalError, refuse } from "../../ipam/refusals.ts";
 import type { Address } from "../../ipam/space/address.ts";

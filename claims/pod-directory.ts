@@ -1,4 +1,5 @@
 import { RefusalError, refuse } from "../ipam/refusals.ts";
+import { formatAddress } from "../ipam/space/address.ts";
 import { permittedObject } from "../kube/answers.ts";
 import type { KubeApi } from "../kube/kube-api.ts";
 import { ObjectClient } from "../kube/object-client.ts";
@@ -7,6 +8,11 @@ import type { ObjectName } from "../kube/views/claim-reference.ts";
 import { StatusAddressReader } from "../kube/views/held-addresses.ts";
 import { readMigrationSource } from "../kube/views/migration-source.ts";
 import { type PodView, projectPod } from "../kube/views/pod-view.ts";
+import {
+  ADDRESSES_ANNOTATION,
+  networkOfHashed,
+  readRequestedAddresses,
+} from "../kube/views/requested-addresses.ts";
 import { VMIS_PATH, VMS_PATH } from "../kube/views/tenant-objects.ts";
 import { projectVmi, readUuid, readVmFacts, type VmFacts, type VmiView } from "../kube/views/vmi-view.ts";
 import { BoundedMap } from "../platform/bounded-map.ts";
@@ -36,8 +42,8 @@ export class PodDirectory {
   readonly #addresses = new StatusAddressReader();
   readonly #objects: ObjectClient;
   readonly #cached: (key: string) => PodView | undefined;
-  /** VMIs of pods that were not in memory, by the pod's UID. */
-  readonly #vmis = new BoundedMap<string, PodView["vmi"]>(VMS_REMEMBERED_MAX);
+  /** Of pods that were not in memory, by the pod's UID. */
+  readonly #seen = new BoundedMap<string, Pick<PodView, "vmi" | "annotations">>(VMS_REMEMBERED_MAX);
   readonly #vms = new BoundedMap<string, VmFacts>(VMS_REMEMBERED_MAX);
 
   constructor(api: KubeApi, cached: (key: string) => PodView | undefined) {
@@ -57,14 +63,37 @@ export class PodDirectory {
     if (cached && pod.uid !== "" && isPod(cached, pod.uid)) return { view: cached, fresh: false };
     const view = await this.readNamed(pod.namespace, pod.name, deadlineMs);
     if (view === null || !isPod(view, pod.uid)) return null;
-    this.#vmis.set(view.uid, view.vmi);
+    const { [ADDRESSES_ANNOTATION]: asked } = view.annotations;
+    const annotations = asked === undefined ? {} : { [ADDRESSES_ANNOTATION]: asked };
+    this.#seen.set(view.uid, { vmi: view.vmi, annotations });
     return { view, fresh: true };
   }
 
   /** The VMI of a pod of this node that was looked up, from memory; null: it has none, or the pod is not known here. */
   cachedVmi(pod: PodName): PodView["vmi"] {
+    return this.#known(pod)?.vmi ?? null;
+  }
+
+  /**
+   * What the VM of a launcher pod asks for on an interface, from memory: without prefix length. None where its annotation cannot be
+   * read, or the interface is numbered.
+   */
+  askedOn(pod: PodName, podInterface: string): readonly string[] {
+    const known = this.#known(pod);
+    if (!known?.vmi) return [];
+    try {
+      const asked = readRequestedAddresses(known.annotations[ADDRESSES_ANNOTATION]);
+      const network = networkOfHashed(asked.keys(), podInterface);
+      return (asked.get(network ?? "") ?? []).map(({ address }) => formatAddress(address));
+    } catch (error) {
+      if (!(error instanceof RefusalError)) throw error;
+      return [];
+    }
+  }
+
+  #known(pod: PodName): Pick<PodView, "vmi" | "annotations"> | null {
     const cached = this.#cached(`${pod.namespace}/${pod.name}`);
-    return cached && isPod(cached, pod.uid) ? cached.vmi : (this.#vmis.get(pod.uid) ?? null);
+    return cached && isPod(cached, pod.uid) ? cached : (this.#seen.get(pod.uid) ?? null);
   }
 
   /** MAC that Multus reported in the pod's network-status; null: none yet, or the pod is not of this node. */

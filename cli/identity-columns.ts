@@ -11,13 +11,19 @@ export function rowsOf(answers: readonly IdentityAnswer[]): IdentityRow[] {
 }
 
 /** The columns of an identity in `who`, one line per interface. */
-export function identityColumns(): Column<IdentityRow>[] {
+export function identityColumns(rows: readonly IdentityRow[]): Column<IdentityRow>[] {
+  const isAsked = rows.some((row) => row.interface.asked !== undefined);
+  const asked: Column<IdentityRow> = {
+    header: "ASKED FOR",
+    cell: (row) => row.interface.asked?.join(",") ?? "",
+  };
   const vm = ({ answer }: IdentityRow) => answer.identity.vm;
   const pods = ({ answer }: IdentityRow) => answer.identity.pods;
   return [
     { header: "NETWORK", cell: (row) => row.interface.network },
     { header: "INTERFACE", cell: (row) => row.interface.interface ?? "" },
     { header: "ADDRESSES", cell: (row) => row.interface.addresses.map(({ address }) => address).join(",") },
+    ...(isAsked ? [asked] : []),
     { header: "CLAIM", cell: (row) => row.interface.claim ?? "" },
     { header: "VM", cell: (row) => nameOf(vm(row)) },
     { header: "USED BY", only: "table", cell: (row) => distinct(pods(row).map(userOf)) },

@@ -33,6 +33,7 @@ export function buildIdentityService(
     },
     mtu: (network) => store.pluginMtu(network),
     mac: (pod, name) => (isAlone ? null : behind.pods.reportedMac(pod, name)),
+    asked: (pod, name) => (isAlone ? [] : behind.pods.askedOn(pod, name)),
     routes: (definition, attachment, earlier) => identityRoutes(ports, definition, attachment, earlier),
   };
   if (isAlone) {

@@ -36,6 +36,8 @@ export interface NetworkFacts {
   mtu(network: string): number | null;
   /** As a pod's plugins reported it for an interface; null: not known here. */
   mac(pod: PodIdentity, interfaceName: string): string | null;
+  /** What a pod's VM asks for on an interface. Absent where nobody runs VMs. */
+  asked?(pod: PodIdentity, interfaceName: string): readonly string[];
   /** Routes of an attachment's CNI result; `earlier` are those of the same identity before it. null: nothing runs. */
   routes(
     definition: NetworkDefinition,
@@ -114,12 +116,14 @@ function viewOf(
 ): IdentityInterface {
   const { network, owner } = holdings[0] as Holding;
   const definition = facts.definition(network);
+  const asked = askedBy(holdings, facts);
   return {
     network,
     interface: attachment?.interface ?? null,
     owner,
     claim: owner.kind === "claim" ? `${owner.namespace}/${owner.name}` : null,
     addresses: holdings.map(({ address }) => address),
+    ...(asked.length === 0 ? {} : { asked }),
     mac: holdings.find(({ mac }) => mac !== null)?.mac ?? reportedMac(holdings, facts),
     mtu: facts.mtu(network),
     routes: definition === undefined ? [] : facts.routes(definition, attachment, earlier),
@@ -127,6 +131,14 @@ function viewOf(
     metadata: metadataOf(definition),
     source: "holdfast",
   };
+}
+
+function askedBy(holdings: readonly Holding[], facts: NetworkFacts): readonly string[] {
+  for (const { pod, interface: name } of holdings.flatMap(({ uses }) => uses)) {
+    const asked = (pod && facts.asked?.(pod, name)) ?? [];
+    if (asked.length > 0) return asked;
+  }
+  return [];
 }
 
 function reportedMac(holdings: readonly Holding[], facts: NetworkFacts): string | null {

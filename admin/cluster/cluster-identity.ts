@@ -13,14 +13,16 @@ import { readDefinitions } from "./snapshot.ts";
 /** Without a journal, a search by address reads every allocation: a network may have lost its definition. */
 export async function identityInCluster(api: KubeApi, question: IdentityQuestion): Promise<IdentityAnswer> {
   const { catalog } = await readDefinitions(api);
+  const pods = new PodDirectory(api, () => undefined);
   const facts: NetworkFacts = {
     definition: (network) => catalog.definitionOf(network)?.definition,
     dns: ({ dns }) => dns,
     mtu: () => null,
     mac: () => null,
+    asked: (pod, interfaceName) => pods.askedOn(pod, interfaceName),
     routes: ({ routes }) => routes,
   };
-  const vms = new ClusterVms(api, new PodDirectory(api, () => undefined), { readsVms: true });
+  const vms = new ClusterVms(api, pods, { readsVms: true });
   const source = new ClusterIdentities({ api, facts, vms, networks: () => null });
   return answerFrom(
     { find: (one) => source.find(one), vm: (found) => vmOrRecorded(source, found) },

@@ -54,8 +54,9 @@ export function addWho(program: Command, clock: Clock): void {
 /** A VM, pod or container with all its addresses. */
 async function whoIs(query: Query, command: Command): Promise<void> {
   const answer = await clientOf(command).get("/v1/identity", query);
-  const columns = identityColumns();
-  await printList(formatOf(command), { items: rowsOf([answer]), columns, empty: "", document: answer });
+  const items = rowsOf([answer]);
+  const columns = identityColumns(items);
+  await printList(formatOf(command), { items, columns, empty: "", document: answer });
   if (answer.identity.state === "released-recently") process.exitCode = EXIT.refused;
 }
 
@@ -79,7 +80,8 @@ async function whoHolds(
     if (format === "table" || format === "wide") for (const one of owners) print(`${chainText(one)}\n`);
     if (format !== "wide" || identities.length === 0) return;
     print("\n");
-    return printList(format, { items: rowsOf(identities), columns: identityColumns(), empty: "" });
+    const rows = rowsOf(identities);
+    return printList(format, { items: rows, columns: identityColumns(rows), empty: "" });
   }
   process.exitCode = EXIT.refused;
   if (format === "json" || format === "yaml") await printDocument(format, document);

@@ -153,6 +153,11 @@ describe("a claim with other addresses", () => {
     expect((await claimOf(vm)).status.ips).toEqual(ips);
     await world.kubevirt.finishPod(pod);
     await world.del(pod, blue, NIC);
+    await world.untilUsers(blue, ips[0] as string, target);
+    const admin = world.cluster.kubeconfig("admin");
+    const who = await world.cli("who", "--vm", vm.name, "--kubeconfig", admin);
+    expect(who.stdout).toMatch(/ASKED FOR/);
+    expect(who.stdout, "asked for and given").toMatch(/10\.1\.0\.66\/24,fd01::\S+ +10\.1\.0\.67 /);
     await stopped(vm, target);
     const next = await started(again(vm, asking("10.1.0.67")));
     expect(next.ips[0]).toBe("10.1.0.67/24");

@@ -109,7 +109,7 @@ export const ADD_PATH: Mutants = {
     why: "addresses from before are given while they are being recorded",
   },
   "claim-shared-by-anybody": {
-    file: "ipam/decide-attach.ts",
+    file: "ipam/claim-users.ts",
     find: "    if (!mayShare) return user;",
     replace: "    if (mayShare === null) return user;",
     why: "two pods that are not one virtual machine use one claim",

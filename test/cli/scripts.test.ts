@@ -20,6 +20,19 @@ test.each(readdirSync(FOLDER).sort())("%s", async (name) => {
   else expect(seen).toBe(transcriptIn(text));
 });
 
+test("the examples of docs/choosing-addresses.md are what the scripts show", () => {
+  const unmarked = (text: string) => text.replaceAll(/^! /gm, "");
+  const seen = readdirSync(FOLDER).map((name) => unmarked(readFileSync(join(FOLDER, name), "utf8")));
+  const page = readFileSync(join(import.meta.dirname, "../../docs/choosing-addresses.md"), "utf8");
+  const examples = [...page.matchAll(/^```console\n(.*?)^```/gms)].map(([, example]) => example ?? "");
+  expect(examples.length).toBeGreaterThan(1);
+  for (const example of examples)
+    expect(
+      seen.some((script) => script.includes(example)),
+      example,
+    ).toBe(true);
+});
+
 function filesIn(text: string): string {
   const start = text.search(/^-- .+ --$/m);
   return start < 0 ? "" : `\n${text.slice(start)}`;

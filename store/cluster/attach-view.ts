@@ -1,6 +1,7 @@
 import type { AttachView, ClaimUser, Fact, Holdings } from "../../ipam/attach-view.ts";
 import type { HeldAddress } from "../../ipam/decide-addresses.ts";
 import type { NetworkDefinition } from "../../ipam/definition/network-definition.ts";
+import { withReservation } from "../../ipam/definition/reservations.ts";
 import { OWNER_KINDS, type Owner, ownerOfClaim } from "../../ipam/owner.ts";
 import { type Refusal, RefusalError, refuse } from "../../ipam/refusals.ts";
 import { type Address, formatAddress, sameAddress } from "../../ipam/space/address.ts";
@@ -257,7 +258,8 @@ export class ClusterView implements AttachView<JournalAttachment, ClaimReading> 
     listed: readonly InterfaceAddress[],
     holder: AllocationOwner,
   ): Promise<readonly HeldAddress[]> {
-    const others = this.ask.requested.filter(
+    const { requested, mac } = this.ask;
+    const others = withReservation(requested, this.definition.reservations, mac).filter(
       (one) => !listed.some(({ address }) => sameAddress(address, one.address)),
     );
     const own = await Promise.all(

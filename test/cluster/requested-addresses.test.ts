@@ -260,6 +260,32 @@ test("an interface with a MAC that something is reserved for has that, and its V
   expect(await world.given(other, network)).not.toContain("10.6.0.61/24");
 });
 
+test("a VM that was about to move to what is reserved for it goes on", async () => {
+  const mac = "02:00:00:00:00:62";
+  const network = await world.network("half-moved", {
+    subnets: "10.7.0.0/24",
+    reservations: [{ mac, ips: ["10.7.0.62"] }],
+  });
+  const nic = { logical: LOGICAL, nad: "half-moved", network: "half-moved" };
+  const vm = await world.kubevirt.createVm(NAMESPACE, "half-moved", [nic]);
+  const { pod } = await world.kubevirt.startVm(vm, "node-a");
+  const [before] = await world.given(pod, network, NIC);
+  await world.kubevirt.stopVm(vm, { remove: false });
+  await world.del(pod, network, NIC);
+  await world.kubevirt.removePod(pod);
+  // As after the reservation of a daemon that has gone since.
+  const { name, uid } = (await claimOf(vm)).metadata;
+  const owner = { kind: "IPAMClaim" as const, namespace: NAMESPACE, name, uid, interface: "" };
+  await world.allocate("half-moved", "10.7.0.62/24", owner);
+  // It lists the allocations before it serves anybody.
+  await world.startNode("node-c");
+  const moved = { ...vm, networks: [{ ...nic, mac }] };
+  const next = await world.kubevirt.startVm(moved, "node-c");
+  expect(await world.given(next.pod, network, NIC)).toEqual(["10.7.0.62/24"]);
+  expect((await claimOf(vm)).status.ips).toEqual(["10.7.0.62/24"]);
+  await world.becomes(network, before as string, "Cooling");
+});
+
 test("holdfast free names what nobody has, from the cluster's objects", async () => {
   const { ips } = await started(await vmThatAsks("last", asking("10.1.0.2")));
   expect(ips[0]).toBe("10.1.0.2/24");

@@ -4,6 +4,7 @@ import type { IdentityQuery } from "../identity/query.ts";
 import type { IdentityService } from "../identity/service.ts";
 import type { IdentityAnswer } from "../identity/wire.ts";
 import type { Finding } from "../ipam/finding.ts";
+import { describeOwner, describeRetained } from "../ipam/owner.ts";
 import { RefusalError, refuse } from "../ipam/refusals.ts";
 import type { Address } from "../ipam/space/address.ts";
 import { invalid } from "../platform/api-query.ts";
@@ -32,9 +33,10 @@ import { CLUSTER_ONLY } from "./elsewhere.ts";
 import { freeAddresses } from "./free-addresses.ts";
 import { applyObject, deleteObject, type ManifestParts, manifestsOf, withContentNote } from "./manifests.ts";
 import { checkNode, type NodeCheckParts } from "./node-check.ts";
-import { planObject, type SpaceOfNad } from "./plan.ts";
+import { type PlanHolder, planObject, type SpaceOfNad } from "./plan.ts";
 
 const PLAN_HINT = "name a file of them (-f), or a cluster (--kubeconfig)";
+const PLAN_OF_CLUSTER_HINT = "its definitions say which networks VMs ask on: holdfast plan --kubeconfig FILE";
 /** Objects submitted in one turn: other requests wait for reading them. */
 const OBJECTS_AT_ONCE = 50;
 
@@ -73,7 +75,13 @@ export class NodeAdmin implements NodeAdminApi {
     return freeAddresses(network, want, this.#store.space(network)?.pools, true);
   }
 
+  /** In a cluster a node does not say through which NetworkAttachmentDefinitions VMs come to a network. */
   async plan(want: PlanWant): Promise<PlanItem[]> {
+    if (this.#parts.manifests === null)
+      throw new RefusalError({
+        ...refuse("NOT_FOUND", { what: "plan on a node of a cluster" }),
+        hint: PLAN_OF_CLUSTER_HINT,
+      });
     if (want.objects === null)
       throw new RefusalError({
         ...refuse("NOT_FOUND", { what: "VirtualMachines on a node" }),
@@ -85,11 +93,22 @@ export class NodeAdmin implements NodeAdminApi {
       const space = name === undefined ? null : this.#store.space(name);
       if (name === undefined || space === null)
         return { state: "not-ours", message: `NetworkAttachmentDefinition ${nad} defines no network here` };
-      return { ...space, holderOf: (address) => this.#store.holderOf(name, address) };
+      return { ...space, holderOf: (address) => this.#planHolder(name, address) };
     };
     const items: PlanItem[] = [];
     for (const object of want.objects) items.push(...(await planObject(object, want.namespace, spaceOf)));
     return items;
+  }
+
+  async #planHolder(network: string, address: Address): Promise<PlanHolder | null> {
+    const { items } = await this.#store.list({ network, address }, { limit: 1 });
+    const [held] = items;
+    if (held === undefined || held.state === "Cooling") return null;
+    const text = describeOwner(held.owner);
+    return {
+      owner: held.owner,
+      text: held.retainedUntil === undefined ? text : describeRetained(text, held.retainedUntil),
+    };
   }
 
   allocations(filter: AllocationFilter, page: PageRequest): Promise<Page<AllocationView>> {

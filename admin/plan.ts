@@ -3,7 +3,7 @@ import { type AddressDecision, decideAddresses, type HeldAddress } from "../ipam
 import type { NetworkDefinition } from "../ipam/definition/network-definition.ts";
 import type { RequestedAddress } from "../ipam/definition/requested-address.ts";
 import { withReservation } from "../ipam/definition/reservations.ts";
-import { describeOwner, type Owner } from "../ipam/owner.ts";
+import type { Owner } from "../ipam/owner.ts";
 import { RefusalError } from "../ipam/refusals.ts";
 import { type Address, formatAddress } from "../ipam/space/address.ts";
 import type { Pool } from "../ipam/space/pool.ts";
@@ -12,12 +12,19 @@ import { MalformedObjectError } from "../kube/views/object-metadata.ts";
 import { type PlannedNetwork, type PlannedVm, projectPlannedVm } from "../kube/views/planned-vm.ts";
 import type { PlanItem } from "./admin-api.ts";
 
+/** Who has an address, or has it retained. */
+export interface PlanHolder {
+  readonly owner: Owner;
+  /** For people, as an ADD names it. */
+  readonly text: string;
+}
+
 /** A network as it is now. */
 export interface PlanSpace {
   readonly definition: NetworkDefinition;
   readonly pools: readonly Pool[];
   readonly nowMs: number;
-  holderOf(address: Address): Promise<Owner | null>;
+  holderOf(address: Address): Promise<PlanHolder | null>;
 }
 
 /** `not-ours`: another IPAM plugin's, or none's. */
@@ -65,7 +72,7 @@ async function planNetwork(
   const space = await spaceOf(nad);
   if ("state" in space) return all(null, space.state, space.message);
   const on = space.definition.name;
-  const holders = new Map<string, Owner>();
+  const holders = new Map<string, PlanHolder>();
   for (const { address } of requested) {
     const holder = await space.holderOf(address);
     if (holder !== null) holders.set(formatAddress(address), holder);
@@ -93,11 +100,11 @@ function decisionOf(
   { definition, pools, nowMs }: PlanSpace,
   mac: string | undefined,
   requested: readonly RequestedAddress[],
-  holders: ReadonlyMap<string, Owner>,
+  holders: ReadonlyMap<string, PlanHolder>,
   claim: { readonly namespace: string; readonly name: string },
 ): AddressDecision {
   const held = requested.flatMap(({ address }): HeldAddress[] => {
-    const holder = holders.get(formatAddress(address));
+    const holder = holders.get(formatAddress(address))?.owner;
     const place = placeOf(definition.rangeSets, address);
     const isOwn =
       holder?.kind === "claim" && holder.namespace === claim.namespace && holder.name === claim.name;
@@ -107,10 +114,7 @@ function decisionOf(
   return decideAddresses({
     ...{ definition, pools, held, mac, nowMs, seed: null },
     requested: withReservation(requested, definition.reservations, mac),
-    holderOf: (address) => {
-      const holder = holders.get(formatAddress(address));
-      return holder === undefined ? null : describeOwner(holder);
-    },
+    holderOf: (address) => holders.get(formatAddress(address))?.text ?? null,
   });
 }
 

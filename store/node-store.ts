@@ -123,7 +123,7 @@ export interface ClaimsOfVms {
   claimByUid(uid: string): ClaimOfVm | null;
 }
 
-export interface AdminStore extends Pick<Allocations, "list">, Networks {
+export interface AdminStore extends Pick<Allocations, "list">, Omit<Networks, "holderOf"> {
   /** What host-local allocated on this node; null: its folders are not read here. */
   readonly hostLocal: HostLocalTakeover | null;
   claims(filter: ClaimFilter, page: PageRequest): Promise<Page<ClaimManifest>>;

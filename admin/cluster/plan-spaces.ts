@@ -3,7 +3,7 @@ import type { IPAllocation } from "../../kube/objects.ts";
 import type { DefinitionCatalog } from "../../networks/definition-catalog.ts";
 import { describeNetworkOwner } from "../../networks/network-owner.ts";
 import { isSound } from "../../store/cluster/allocations/allocation-object.ts";
-import { fromAllocationOwner } from "../../store/cluster/allocations/owners.ts";
+import { describeHolding, fromAllocationOwner } from "../../store/cluster/allocations/owners.ts";
 import type { PlanSpace, SpaceOfNad } from "../plan.ts";
 import { poolsOfNetwork } from "./network-views.ts";
 
@@ -27,8 +27,8 @@ export function planSpaces(
           nowMs,
           holderOf: async (address) => {
             const held = byName.get(allocationName(network, address));
-            if (held?.status?.state === "Cooling") return null;
-            return held === undefined ? null : fromAllocationOwner(held.spec.owner);
+            if (held === undefined || held.status?.state === "Cooling") return null;
+            return { owner: fromAllocationOwner(held.spec.owner), text: describeHolding(held) };
           },
         };
         spaces.set(network, space);

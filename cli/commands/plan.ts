@@ -57,17 +57,33 @@ export function addPlan(program: Command, clock: Clock): void {
     );
 }
 
-/** Of two VMs that ask for one address the first one gets it. */
+/** Of two interfaces that ask for one address the first one gets it, and the other one gets nothing of what it asks for. */
 function withDuplicates(items: readonly PlanItem[]): PlanItem[] {
-  const first = new Map<string, string>();
-  return items.map((item) => {
-    if (item.state !== "fits") return item;
-    const key = `${item.on} ${item.address}`;
-    const other = first.get(key);
-    if (other === undefined || other === item.vm) {
-      first.set(key, item.vm);
-      return item;
+  const first = new Map<string, PlanItem>();
+  const byInterface = new Map<string, PlanItem[]>();
+  for (const item of items) {
+    const key = `${item.vm} ${item.network}`;
+    byInterface.set(key, [...(byInterface.get(key) ?? []), item]);
+  }
+  return [...byInterface.values()].flatMap((asked) => {
+    if (asked.some(({ state }) => state !== "fits")) return asked;
+    const taken = asked.map((item) => ({ item, by: first.get(addressOf(item)) })).find(({ by }) => by);
+    if (taken?.by === undefined) {
+      for (const item of asked) first.set(addressOf(item), item);
+      return asked;
     }
-    return { ...item, state: "refused", code: "ADDRESS_TAKEN", message: `VM ${other} asks for it, too` };
+    const { item, by } = taken;
+    const who = by.vm === item.vm ? `its network ${by.network}` : `VM ${by.vm}`;
+    const message = `${who} asks for ${item.address}, too`;
+    return asked.map((one) => ({
+      ...one,
+      state: "refused" as const,
+      code: "ADDRESS_TAKEN" as const,
+      message,
+    }));
   });
+}
+
+function addressOf({ on, address }: PlanItem): string {
+  return `${on} ${address}`;
 }

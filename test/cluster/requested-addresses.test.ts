@@ -352,6 +352,13 @@ test("holdfast plan says before a start what the start then does", async () => {
       const answer = await world.add(launcher, blue, NIC);
       expect(said.get(name), answer.stdout).toBe(answer.code === 0 ? "fits" : answer.json().msg);
     }
+    // A node knows the definition that counts, and none of the others that lead VMs to the network.
+    expect(await world.node("node-a").daemon.cli("plan", "-f", file)).toMatchObject({
+      code: 1,
+      stdout: "",
+      stderr:
+        "error: there is no plan on a node of a cluster\nhint: its definitions say which networks VMs ask on: holdfast plan --kubeconfig FILE\n",
+    });
     // The template of a VM in the cluster.
     const path = pathOf(NAMESPACE, "virtualmachines", "planned-holder", KUBEVIRT);
     await world.cluster.api.patch(path, { spec: objects[1]?.spec });

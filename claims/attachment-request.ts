@@ -32,7 +32,7 @@ export function readAttachmentRequest(
 }
 
 /**
- * The `mac` capability, else `args.cni.mac`, else MAC of CNI_ARGS. Invalid values are left for the other plugin to refuse:
+ * The `mac` capability, else `args.cni.mac`, else MAC of CNI_ARGS, else the plugin's `mac`. Invalid values are left for the other plugin to refuse:
  * nothing is reserved for them.
  */
 function readMac(args: CniArgs, conf: Readonly<Record<string, unknown>>): string | null {
@@ -40,7 +40,8 @@ function readMac(args: CniArgs, conf: Readonly<Record<string, unknown>>): string
     const { mac } = parent;
     if (typeof mac === "string" && mac !== "") return mac;
   }
-  return args.get("MAC") || null;
+  // macvlan's own key.
+  return args.get("MAC") || (typeof conf.mac === "string" && conf.mac !== "" ? conf.mac : null);
 }
 
 /** A pod is identified by its UID; without one (older runtimes, no Kubernetes) only the container ID is known. */

@@ -40,7 +40,13 @@ export async function checkCluster(api: KubeApi, graceSeconds: number): Promise<
   const found = { findings: [...definitions, ...policies.findings], notes: policies.notes };
   const judge = async () => {
     const snapshot = await readSnapshot(api);
-    const macs = duplicateMacFindings(await usersOfMacs(snapshot.allocations.values(), api.clock));
+    const macs = duplicateMacFindings(
+      await usersOfMacs(
+        snapshot.allocations.values(),
+        api.clock,
+        ({ namespace, name }) => snapshot.pods.items.get(`${namespace}/${name}`)?.vmi?.uid ?? null,
+      ),
+    );
     return judgeSnapshot(snapshot, { nowMs: api.clock.wallMs(), graceSeconds, found, macs });
   };
   const first = await judge();

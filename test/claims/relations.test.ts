@@ -237,6 +237,15 @@ const CASES: readonly (readonly [
     "release claim-does-not-list",
   ],
   [
+    "a VM that goes to another network uses what its claim had here, whatever its pod reports of the other",
+    allocation(CLAIM, [attached()]),
+    {
+      claim: claim(["10.9.0.7"], { network: "red" }),
+      pod: present(pod({ addresses: reported("10.9.0.7", "shop/red") })),
+    },
+    "keep pod-alive",
+  ],
+  [
     "a VM that goes to another network uses what its claim had here",
     allocation(CLAIM, [attached()]),
     { claim: claim(["10.9.0.7"], { network: "red" }), pod: present(pod()) },

@@ -43,3 +43,15 @@ test("pods and VMIs are told, and check names them until one of them has gone", 
   await world.until(async () => (await checked()).code === 0, "the finding to go");
   await world.settled();
 });
+
+test("a VM without a claim that migrates is one machine", async () => {
+  const plain = await world.network("plain", {}, { allowPersistentIPs: false });
+  const vm = await world.kubevirt.createVm(NAMESPACE, "claimless", [
+    { logical: "nic", nad: "plain", network: "plain", mac: "02:00:00:00:00:0c" },
+  ]);
+  const { pod } = await world.kubevirt.startVm(vm, "node-a");
+  await world.given(pod, plain, NIC);
+  const target = await world.kubevirt.migrate(vm, "node-b");
+  await world.given(target, plain, NIC);
+  expect(await checked()).toMatchObject({ code: 0 });
+});

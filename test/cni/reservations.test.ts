@@ -14,6 +14,7 @@ const IPAM = { subnets: "10.10.0.0/24,fd10::/64", reservations };
 const PLACES: [string, (config: object, mac: string) => { config: object; args?: string }][] = [
   ["runtimeConfig.mac", (config, mac) => ({ config: { ...config, runtimeConfig: { mac } } })],
   ["args.cni.mac", (config, mac) => ({ config: { ...config, args: { cni: { mac } } } })],
+  ["mac of the plugin", (config, mac) => ({ config: { ...config, mac } })],
   ["CNI_ARGS MAC", (config, mac) => ({ config, args: `MAC=${mac}` })],
 ];
 

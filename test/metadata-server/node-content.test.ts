@@ -211,6 +211,8 @@ test("a missing object leaves the other content, and the log names claim, annota
       keys: KEY_1,
     });
   }
+  const isLogged = (text: string) => server.log.includes(text);
+  await until(() => isLogged("secret nowhere --from-file") && isLogged("Secret off"), "the log");
   const lines = server.log.split("\n").filter((line) => line.includes("content is missing"));
   expect(lines.filter((line) => line.includes("secret nowhere --from-file"))).toHaveLength(1);
   expect(lines.filter((line) => line.includes("Secret off"))).toHaveLength(1);

@@ -8,10 +8,14 @@ import { describeHolder } from "./owners.ts";
 
 type AllocationWithPods = MacUser & { readonly pods: readonly PodIdentity[] };
 
-/** Allocations with a MAC that containers are attached to. */
+/**
+ * Allocations with a MAC that containers are attached to. `vmiOf`: the UID of the VMI that a pod runs; null: none. Where a VM has
+ * no claim, source and target of its migration are two owners of one machine.
+ */
 export async function usersOfMacs(
   allocations: Iterable<{ readonly object: IPAllocation }>,
   clock: Clock,
+  vmiOf: (pod: { readonly namespace: string; readonly name: string }) => string | null,
 ): Promise<AllocationWithPods[]> {
   const users: AllocationWithPods[] = [];
   const budget = new TurnBudget(clock);
@@ -20,10 +24,11 @@ export async function usersOfMacs(
     const attachments = Object.values(object.status?.attachments ?? {});
     if (object.spec?.mac === undefined || attachments.length === 0 || !isSound(object)) continue;
     const { network, mac, owner } = object.spec;
+    const vmi = owner.kind === "Pod" ? vmiOf(owner) : null;
     users.push({
       network,
       mac,
-      owner: `${owner.uid} ${owner.interface}`,
+      owner: `${vmi ?? owner.uid} ${owner.interface}`,
       who: describeHolder(owner),
       pods: attachments.flatMap(({ pod }) => (pod === undefined ? [] : [pod])),
     });

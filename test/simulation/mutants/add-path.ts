@@ -39,6 +39,8 @@ export const ADD_PATH: Mutants = {
     find: "  if (!listsHere) {",
     replace: '  if (listsHere && claim.uid === "") {',
     why: "what a VM uses is released while it migrates to another network",
+    elsewhere:
+      "test/claims/relations.test.ts: no seed shows it since a pod that reports nothing keeps its address",
   },
   "claim-follows-every-launcher": {
     file: "claims/claim-networks.ts",

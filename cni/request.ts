@@ -1,5 +1,5 @@
 import { CNI_VERSIONS, type CniWireRequest } from "../cni-shim/wire.ts";
-import { isGiven, parseJsonObject } from "../ipam/definition/definition-keys.ts";
+import { isGiven, isObject, parseJsonObject } from "../ipam/definition/definition-keys.ts";
 import type { NetworkDefinition } from "../ipam/definition/network-definition.ts";
 import { isNetworkName, parsePluginConfig } from "../ipam/definition/plugin-config.ts";
 import { RefusalError, refuse } from "../ipam/refusals.ts";
@@ -84,7 +84,10 @@ export function readDefinedConfig(text: string, verb: string, since: string): De
   return { ...config, definition: parsePluginConfig(config.conf) };
 }
 
-/** The configurations of ADDs, each parsed once however often the runtime sends it. */
+/**
+ * The configurations of ADDs: what they say of the network is read once, however often the runtime sends it, and
+ * whatever it writes into them for one container.
+ */
 export class AddConfigs {
   readonly #remembered = new Map<string, DefinedConfig>();
   #rememberedChars = 0;
@@ -93,7 +96,10 @@ export class AddConfigs {
   read(text: string): DefinedConfig {
     const known = this.#remembered.get(text);
     if (known !== undefined) return known;
-    const read = readDefinedConfig(text, "ADD", "0.1.0");
+    const config = readConfig(text, "ADD", "0.1.0");
+    const shared = withoutContainer(config.conf);
+    if (shared !== null) return { ...config, definition: this.read(JSON.stringify(shared)).definition };
+    const read = { ...config, definition: parsePluginConfig(config.conf) };
     this.#remember(read);
     return read;
   }
@@ -105,6 +111,15 @@ export class AddConfigs {
     this.#remembered.set(read.text, read);
     this.#rememberedChars = isFull ? read.text.length : chars;
   }
+}
+
+/** The configuration without what a runtime writes into it for one container; null: it has nothing of that kind. */
+function withoutContainer(conf: PluginConfig["conf"]): PluginConfig["conf"] | null {
+  const { args, prevResult, runtimeConfig, ...rest } = conf;
+  const { ipRanges, ...others } = isObject(runtimeConfig) ? runtimeConfig : {};
+  const nothing = args === undefined && prevResult === undefined && Object.keys(others).length === 0;
+  if (nothing) return null;
+  return ipRanges === undefined ? rest : { ...rest, runtimeConfig: { ipRanges } };
 }
 
 /** The network of a configuration: its `name`. Throws RefusalError CONFIG_INVALID. */

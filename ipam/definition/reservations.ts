@@ -17,12 +17,17 @@ export class Reservations {
   readonly #byMac: ReadonlyMap<string, readonly Address[]>;
   /** MAC by the address's text. */
   readonly #macs: ReadonlyMap<string, string>;
+  readonly #values: Readonly<Record<Family, IntervalSet>>;
 
   constructor(byMac: ReadonlyMap<string, readonly Address[]>) {
     this.#byMac = byMac;
     this.#macs = new Map(
       [...byMac].flatMap(([mac, all]) => all.map((one) => [formatAddress(one), mac] as const)),
     );
+    const addresses = [...byMac.values()].flat();
+    const valuesOf = (family: Family) =>
+      addresses.filter((one) => one.family === family).map(({ value }) => ({ first: value, last: value }));
+    this.#values = { 4: IntervalSet.from(valuesOf(4)), 6: IntervalSet.from(valuesOf(6)) };
   }
 
   /** `mac` in any spelling; undefined, or none that anything is reserved for: []. */
@@ -43,8 +48,7 @@ export class Reservations {
   }
 
   values(family: Family): IntervalSet {
-    const all = [...this.#byMac.values()].flat().filter((one) => one.family === family);
-    return IntervalSet.from(all.map(({ value }) => ({ first: value, last: value })));
+    return this.#values[family];
   }
 
   /** The same text for the same reservations. */

@@ -89,6 +89,7 @@ export function readDefinedConfig(text: string, verb: string, since: string): De
  * whatever it writes into them for one container.
  */
 export class AddConfigs {
+  /** By the text of what they say of the network. */
   readonly #remembered = new Map<string, DefinedConfig>();
   #rememberedChars = 0;
 
@@ -97,29 +98,37 @@ export class AddConfigs {
     const known = this.#remembered.get(text);
     if (known !== undefined) return known;
     const config = readConfig(text, "ADD", "0.1.0");
-    const shared = withoutContainer(config.conf);
-    if (shared !== null) return { ...config, definition: this.read(JSON.stringify(shared)).definition };
-    const read = { ...config, definition: parsePluginConfig(config.conf) };
-    this.#remember(read);
-    return read;
+    const conf = withoutContainer(config.conf);
+    if (conf === config.conf) return this.#readNew(config);
+    const ofNetwork = { ...config, text: textOf(conf), conf };
+    const { definition } = this.#remembered.get(ofNetwork.text) ?? this.#readNew(ofNetwork);
+    return { ...config, definition };
   }
 
-  #remember(read: DefinedConfig): void {
+  #readNew(config: PluginConfig): DefinedConfig {
+    const read = { ...config, definition: parsePluginConfig(config.conf) };
     const chars = this.#rememberedChars + read.text.length;
     const isFull = this.#remembered.size >= REMEMBERED_MAX || chars > REMEMBERED_CHARS_MAX;
     if (isFull) this.#remembered.clear();
     this.#remembered.set(read.text, read);
     this.#rememberedChars = isFull ? read.text.length : chars;
+    return read;
   }
 }
 
-/** The configuration without what a runtime writes into it for one container; null: it has nothing of that kind. */
-function withoutContainer(conf: PluginConfig["conf"]): PluginConfig["conf"] | null {
+/** The configuration without what a runtime writes into it for one container; itself if it has nothing of that kind. */
+function withoutContainer(conf: PluginConfig["conf"]): PluginConfig["conf"] {
   const { args, prevResult, runtimeConfig, ...rest } = conf;
   const { ipRanges, ...others } = isObject(runtimeConfig) ? runtimeConfig : {};
-  const nothing = args === undefined && prevResult === undefined && Object.keys(others).length === 0;
-  if (nothing) return null;
+  if (args === undefined && prevResult === undefined && Object.keys(others).length === 0) return conf;
   return ipRanges === undefined ? rest : { ...rest, runtimeConfig: { ipRanges } };
+}
+
+/** Its JSON text. A number too large for JavaScript would become null there, as a key that is not given. */
+function textOf(conf: PluginConfig["conf"]): string {
+  return JSON.stringify(conf, (_, value) =>
+    typeof value === "number" && !Number.isFinite(value) ? { tooLarge: String(value) } : value,
+  );
 }
 
 /** The network of a configuration: its `name`. Throws RefusalError CONFIG_INVALID. */

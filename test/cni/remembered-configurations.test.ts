@@ -41,3 +41,14 @@ test("one that cannot be read is refused each time, with its key", () => {
   const wrong = JSON.stringify({ ...network("blue", { subnets: "10.10.0.0/99" }), args: { cni: {} } });
   for (const _ of [1, 2]) expect(() => configs.read(wrong)).toThrow(/ipam.subnets/);
 });
+
+test("a number that is too large is none that was not given, also where one without it is known", () => {
+  const configs = new AddConfigs();
+  const withCooldown = (cooldownSeconds: string) =>
+    JSON.stringify({ ...network("blue", { ...IPAM, cooldownSeconds: "HERE" }), args: { cni: {} } }).replace(
+      '"HERE"',
+      cooldownSeconds,
+    );
+  configs.read(withCooldown("null"));
+  expect(() => configs.read(withCooldown("1e999"))).toThrow(/ipam.cooldownSeconds/);
+});

@@ -7,6 +7,8 @@ import type { Finding } from "../ipam/finding.ts";
 import { describeOwner, describeRetained } from "../ipam/owner.ts";
 import { RefusalError, refuse } from "../ipam/refusals.ts";
 import type { Address } from "../ipam/space/address.ts";
+import { parseInterfaceAddress } from "../ipam/space/cidr.ts";
+import type { ObjectName } from "../kube/views/claim-reference.ts";
 import { invalid } from "../platform/api-query.ts";
 import type { AllocationFilter, ClaimFilter, PageRequest } from "../store/allocations.ts";
 import { type ImportReport, type ImportRequest, importLeases } from "../store/host-local/report.ts";
@@ -33,10 +35,12 @@ import { CLUSTER_ONLY } from "./elsewhere.ts";
 import { freeAddresses } from "./free-addresses.ts";
 import { applyObject, deleteObject, type ManifestParts, manifestsOf, withContentNote } from "./manifests.ts";
 import { checkNode, type NodeCheckParts } from "./node-check.ts";
-import { type PlanHolder, planObject, type SpaceOfNad } from "./plan.ts";
+import { planObject, type SpaceOfNad } from "./plan.ts";
 
 const PLAN_HINT = "name a file of them (-f), or a cluster (--kubeconfig)";
 const PLAN_OF_CLUSTER_HINT = "its definitions say which networks VMs ask on: holdfast plan --kubeconfig FILE";
+/** Of one claim on one network: more than it has range sets. */
+const OWN_MAX = 100;
 /** Objects submitted in one turn: other requests wait for reading them. */
 const OBJECTS_AT_ONCE = 50;
 
@@ -93,22 +97,30 @@ export class NodeAdmin implements NodeAdminApi {
       const space = name === undefined ? null : this.#store.space(name);
       if (name === undefined || space === null)
         return { state: "not-ours", message: `NetworkAttachmentDefinition ${nad} defines no network here` };
-      return { ...space, holderOf: (address) => this.#planHolder(name, address) };
+      return {
+        ...space,
+        holderOf: (address) => this.#planHolder(name, address),
+        ownOf: (claim) => this.#addressesOf(name, claim),
+      };
     };
     const items: PlanItem[] = [];
     for (const object of want.objects) items.push(...(await planObject(object, want.namespace, spaceOf)));
     return items;
   }
 
-  async #planHolder(network: string, address: Address): Promise<PlanHolder | null> {
+  async #planHolder(network: string, address: Address): Promise<string | null> {
     const { items } = await this.#store.list({ network, address }, { limit: 1 });
     const [held] = items;
     if (held === undefined || held.state === "Cooling") return null;
     const text = describeOwner(held.owner);
-    return {
-      owner: held.owner,
-      text: held.retainedUntil === undefined ? text : describeRetained(text, held.retainedUntil),
-    };
+    return held.retainedUntil === undefined ? text : describeRetained(text, held.retainedUntil);
+  }
+
+  async #addressesOf(network: string, { namespace, name }: ObjectName): Promise<readonly Address[]> {
+    const { items } = await this.#store.list({ network, claim: `${namespace}/${name}` }, { limit: OWN_MAX });
+    return items
+      .filter(({ state }) => state !== "Cooling")
+      .map(({ address }) => parseInterfaceAddress(address).address);
   }
 
   allocations(filter: AllocationFilter, page: PageRequest): Promise<Page<AllocationView>> {

@@ -3,28 +3,24 @@ import { type AddressDecision, decideAddresses, type HeldAddress } from "../ipam
 import type { NetworkDefinition } from "../ipam/definition/network-definition.ts";
 import type { RequestedAddress } from "../ipam/definition/requested-address.ts";
 import { withReservation } from "../ipam/definition/reservations.ts";
-import type { Owner } from "../ipam/owner.ts";
 import { RefusalError } from "../ipam/refusals.ts";
 import { type Address, formatAddress } from "../ipam/space/address.ts";
 import type { Pool } from "../ipam/space/pool.ts";
 import { placeOf } from "../ipam/space/range-set.ts";
+import type { ObjectName } from "../kube/views/claim-reference.ts";
 import { MalformedObjectError } from "../kube/views/object-metadata.ts";
 import { type PlannedNetwork, type PlannedVm, projectPlannedVm } from "../kube/views/planned-vm.ts";
 import type { PlanItem } from "./admin-api.ts";
-
-/** Who has an address, or has it retained. */
-export interface PlanHolder {
-  readonly owner: Owner;
-  /** For people, as an ADD names it. */
-  readonly text: string;
-}
 
 /** A network as it is now. */
 export interface PlanSpace {
   readonly definition: NetworkDefinition;
   readonly pools: readonly Pool[];
   readonly nowMs: number;
-  holderOf(address: Address): Promise<PlanHolder | null>;
+  /** Who has an address, or has it retained, for people; null: nobody. */
+  holderOf(address: Address): Promise<string | null>;
+  /** What a claim has here, or has retained. */
+  ownOf(claim: ObjectName): Promise<readonly Address[]>;
 }
 
 /** `not-ours`: another IPAM plugin's, or none's. */
@@ -72,16 +68,16 @@ async function planNetwork(
   const space = await spaceOf(nad);
   if ("state" in space) return all(null, space.state, space.message);
   const on = space.definition.name;
-  const holders = new Map<string, PlanHolder>();
+  const holders = new Map<string, string>();
   for (const { address } of requested) {
     const holder = await space.holderOf(address);
     if (holder !== null) holders.set(formatAddress(address), holder);
   }
-  const decide = (asked: readonly RequestedAddress[]) =>
-    decisionOf(space, network.mac, asked, holders, {
-      namespace: vm.namespace,
-      name: claimOfInterface(vm.name, network.name),
-    });
+  const own = await space.ownOf({
+    namespace: vm.namespace,
+    name: claimOfInterface(vm.name, network.name),
+  });
+  const decide = (asked: readonly RequestedAddress[]) => decisionOf(space, network.mac, asked, holders, own);
   // Of several each is told by itself; they may still not go together.
   const together = decide(requested);
   return requested.map((one): PlanItem => {
@@ -95,26 +91,24 @@ async function planNetwork(
   });
 }
 
-/** As an ADD of the VM's first start decides. */
+/** As an ADD of the VM's next start decides: what its claim has stays where nothing else is asked for. */
 function decisionOf(
   { definition, pools, nowMs }: PlanSpace,
   mac: string | undefined,
   requested: readonly RequestedAddress[],
-  holders: ReadonlyMap<string, PlanHolder>,
-  claim: { readonly namespace: string; readonly name: string },
+  holders: ReadonlyMap<string, string>,
+  own: readonly Address[],
 ): AddressDecision {
-  const held = requested.flatMap(({ address }): HeldAddress[] => {
-    const holder = holders.get(formatAddress(address))?.owner;
+  const held = own.flatMap((address): HeldAddress[] => {
     const place = placeOf(definition.rangeSets, address);
-    const isOwn =
-      holder?.kind === "claim" && holder.namespace === claim.namespace && holder.name === claim.name;
-    if (!isOwn || place === null) return [];
-    return [{ address, prefixLength: place.subnet.cidr.prefixLength, state: "cooling", adopted: false }];
+    return place === null
+      ? []
+      : [{ address, prefixLength: place.subnet.cidr.prefixLength, state: "cooling", adopted: false }];
   });
   return decideAddresses({
     ...{ definition, pools, held, mac, nowMs, seed: null },
     requested: withReservation(requested, definition.reservations, mac),
-    holderOf: (address) => holders.get(formatAddress(address))?.text ?? null,
+    holderOf: (address) => holders.get(formatAddress(address)) ?? null,
   });
 }
 

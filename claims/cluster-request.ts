@@ -23,7 +23,9 @@ import { DEFAULT_NAMESPACE, type ObjectName } from "../kube/views/claim-referenc
 import { elementFor, PRIMARY_INTERFACE, readNetworkSelection } from "../kube/views/network-selection.ts";
 import type { PodView } from "../kube/views/pod-view.ts";
 import type { SelectionElement } from "../kube/views/selection-element.ts";
-import { type DefinitionCatalog, type NadVerdict, projectNad } from "../networks/definition-catalog.ts";
+import type { DefinitionCatalog } from "../networks/definition-catalog.ts";
+import type { NadVerdict } from "../networks/nad-verdict.ts";
+import { projectNad } from "../networks/nad-view.ts";
 import { describeNetworkOwner, isForPrimaryInterfaces, NODES_OWN } from "../networks/network-owner.ts";
 import type { NetworkOwners } from "../networks/network-owners.ts";
 import { differenceRemedy, type NodeConfigurations } from "../networks/node-configurations.ts";
@@ -200,6 +202,7 @@ async function definitionOf(
   const byNodes = key === null || catalog.isFromFile(key);
   if (byNodes) parts.configurations.note(request);
   await owners.learn(network, { byNodes, deadlineMs });
+  catalog.refuseUnreadable(network);
   if (whyNotIn(parts, request, element, pod) !== null)
     await owners.learn(network, { fresh: true, deadlineMs });
   const refusal = whyNotIn(parts, request, element, pod);
@@ -211,7 +214,10 @@ async function definitionOf(
     throw new RefusalError(refuse("DEFINITION_CONFLICT", { other, network, definition, remedy }));
   }
   const isOfNodes = (key === null || catalog.networkOfNad(key) !== network) && areNodes(parts, request);
-  return { ...(catalog.definitionOf(network) ?? request.ownDefinition()), isOfNodes };
+  const counting = catalog.definitionOf(network);
+  if (counting !== null) return { ...counting, isOfNodes };
+  const { definition, source } = request.ownDefinition();
+  return { definition: catalog.reservations.within(definition), source, isOfNodes };
 }
 
 /**

@@ -26,10 +26,8 @@ export class DuplicateMacs {
     const { caches, idle, clock } = this.#options;
     const { allocations, pods } = caches;
     if (idle() !== null || !allocations.known || !pods.known) return;
-    const users = await usersOfMacs(
-      allocations.items.values(),
-      clock,
-      ({ namespace, name }) => pods.items.get(`${namespace}/${name}`)?.vmi?.uid ?? null,
+    const users = await usersOfMacs(allocations.items.values(), clock, ({ namespace, name }) =>
+      pods.items.get(`${namespace}/${name}`),
     );
     for (const group of duplicateMacs(users)) {
       if (signal.aborted || idle() !== null) return;

@@ -3,7 +3,7 @@ import { parseAddress } from "../ipam/space/address.ts";
 import { formatCidr } from "../ipam/space/cidr.ts";
 import { Pool } from "../ipam/space/pool.ts";
 import { TurnBudget } from "../kube/turn-budget.ts";
-import type { CountingDefinition } from "../networks/definition-catalog.ts";
+import type { CountingDefinition } from "../networks/nad-verdict.ts";
 import type { Clock } from "../platform/time.ts";
 import { fill } from "../store/network-space.ts";
 

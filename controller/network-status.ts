@@ -4,8 +4,9 @@ import { nameTakenBy, networkObjectOf, writeNetworkObject } from "../kube/networ
 import { ObjectClient } from "../kube/object-client.ts";
 import { networkObjectName } from "../kube/object-names.ts";
 import type { IPNetwork } from "../kube/objects.ts";
-import type { CountingDefinition, DefinitionCatalog } from "../networks/definition-catalog.ts";
+import type { DefinitionCatalog } from "../networks/definition-catalog.ts";
 import { nodeDefinitionsOf } from "../networks/import-sources.ts";
+import type { CountingDefinition } from "../networks/nad-verdict.ts";
 import type { Log } from "../platform/log.ts";
 import { countNetwork, type NetworkCounts } from "./network-counts.ts";
 

@@ -23,9 +23,10 @@ import {
 import type { Reflected } from "../kube/reflected-items.ts";
 import type { ReflectorState } from "../kube/reflector.ts";
 import { projectClaim } from "../kube/views/claim-view.ts";
-import { type NadView, projectNad } from "../networks/definition-catalog.ts";
 import { DefinitionsWithPools } from "../networks/definitions-with-pools.ts";
+import { type NadView, projectNad } from "../networks/nad-view.ts";
 import { readOwner } from "../networks/network-owner.ts";
+import { reservedText } from "../networks/network-reservations.ts";
 import { type FollowedCache, type FollowedLog, FollowedResources } from "./followed-resources.ts";
 
 /** Called when something relevant has changed. */
@@ -110,7 +111,8 @@ export class Watched extends FollowedResources<Resource> implements Omit<Caches,
       },
       onUpsert: ({ object }, previous) => {
         this.#noteOwner(object);
-        const told = (one: IPNetwork | undefined) => JSON.stringify([one?.spec, one?.status?.importedFrom]);
+        const told = (one: IPNetwork | undefined) =>
+          JSON.stringify([one?.spec, one?.status?.importedFrom, reservedText(one)]);
         if (told(object) !== told(previous?.object)) events.definitionsChanged();
       },
       onDelete: ({ object }) => {
@@ -142,6 +144,7 @@ export class Watched extends FollowedResources<Resource> implements Omit<Caches,
     if (typeof network !== "string") return;
     const object = networkObjectOf(network, (name) => this.networks.items.get(name)?.object);
     this.catalog.setOwner(network, readOwner(object));
+    this.catalog.reservations.set(network, object);
   }
 
   /**

@@ -16,9 +16,10 @@ import {
 } from "../kube/objects.ts";
 import { Reflector } from "../kube/reflector.ts";
 import { isStaticUid, type PodView, projectPod } from "../kube/views/pod-view.ts";
-import { DefinitionCatalog, type NadView, projectNad } from "../networks/definition-catalog.ts";
+import { DefinitionCatalog } from "../networks/definition-catalog.ts";
 import { definitionFindings } from "../networks/definition-findings.ts";
 import { forgetUnlisted } from "../networks/listed-definitions.ts";
+import { type NadView, projectNad } from "../networks/nad-view.ts";
 import { NetworkOwners } from "../networks/network-owners.ts";
 import { NodeConfigurations } from "../networks/node-configurations.ts";
 import type { Log } from "../platform/log.ts";

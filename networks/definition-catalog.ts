@@ -1,8 +1,9 @@
 /*
  * networks/: what defines a network, and whose it is
  *
- *   definition-catalog            the definition in force for each network; nad-reading: one of its sources
+ *   definition-catalog            the definition in force for each network; nad-view, nad-reading, nad-verdict: one of its sources
  *   listed-definitions            the catalog beside the API server's list
+ *   network-reservations          lists of reservations that stand on IPNetworks
  *   pool-definition, definitions-with-pools   AddressPools that define a network
  *   network-owner(s), record-owner            the namespace that owns a network
  *   import-sources                definitions whose users from before Holdfast have been recorded
@@ -10,57 +11,13 @@
  *   udn/                          OVN-Kubernetes' definitions
  */
 
-import type { NetworkDefinition } from "../ipam/definition/network-definition.ts";
-import type { Refusal } from "../ipam/refusals.ts";
-import { type ObjectMetadata, objectAt, readMetadata, readTexts } from "../kube/views/object-metadata.ts";
+import { type Refusal, RefusalError } from "../ipam/refusals.ts";
 import type { Clock } from "../platform/time.ts";
 import { type BrokenNad, type NadReading, older, readNadConfig, stays } from "./nad-reading.ts";
-import { isSharedWith, type NetworkOwner, readSharedWith, SHARED_WITH_ANNOTATION } from "./network-owner.ts";
-
-/** The fields kept of a network attachment definition (NAD). */
-export interface NadView extends ObjectMetadata {
-  /** `spec.config`; "" when the configuration is in a file on the nodes. */
-  readonly config: string;
-  /** Incremented by the server at every change of `spec`; 0 when it is missing. */
-  readonly generation: number;
-  /** The namespaces that the annotation shares its network with. */
-  readonly sharedWith: readonly string[];
-}
-
-/** Projects a NetworkAttachmentDefinition to the fields that Holdfast reads. Throws MalformedObjectError. */
-export function projectNad(object: unknown): NadView {
-  const metadata = readMetadata(object, "NetworkAttachmentDefinition");
-  const { config } = objectAt(object, "spec", "NetworkAttachmentDefinition");
-  const { generation } = objectAt(object, "metadata", "NetworkAttachmentDefinition");
-  return {
-    ...metadata,
-    config: typeof config === "string" ? config : "",
-    generation: typeof generation === "number" ? generation : 0,
-    sharedWith: readSharedWith(readTexts(object, "annotations").get(SHARED_WITH_ANNOTATION)),
-  };
-}
-
-export interface CountingDefinition {
-  readonly definition: NetworkDefinition;
-  /** Its NAD, `namespace/name`; of a pool: `AddressPool namespace/name`. */
-  readonly by: string;
-  /** `spec.config` of that NAD, or what that would be for a pool. */
-  readonly source: string;
-}
-
-/** The outcome for an ADD through a certain NAD. */
-export type NadVerdict =
-  | ({ readonly kind: "ok"; readonly network: string } & CountingDefinition)
-  | { readonly kind: "unknown" }
-  | { readonly kind: "not-ours" }
-  /** Unreadable, or ours and invalid. */
-  | { readonly kind: "broken"; readonly refusal: Refusal }
-  /** `other`, the NAD of the ADD, differs from `by`, which is in force. */
-  | { readonly kind: "conflict"; readonly network: string; readonly by: string; readonly other: string }
-  /** The network belongs to another namespace, which has not shared it with this one. */
-  | { readonly kind: "not-shared"; readonly network: string; readonly owner: NetworkOwner }
-  /** The network belongs to another namespace, where nothing defines it now. */
-  | { readonly kind: "undefined"; readonly network: string; readonly owner: NetworkOwner };
+import type { CountingDefinition, NadVerdict } from "./nad-verdict.ts";
+import type { NadView } from "./nad-view.ts";
+import { isSharedWith, type NetworkOwner } from "./network-owner.ts";
+import { NetworkReservations } from "./network-reservations.ts";
 
 interface Entry {
   readonly nad: NadView;
@@ -103,6 +60,8 @@ interface NetworkNads {
  * and affects no other. Until the owner is known, it is assumed to be the namespace of the oldest of all.
  */
 export class DefinitionCatalog {
+  /** Those on IPNetworks, part of every definition that it gives. */
+  readonly reservations = new NetworkReservations();
   readonly #entries = new Map<string, Entry>();
   /** Newest versions of NADs that are too long to be parsed at each change, not parsed yet. */
   readonly #unread = new Map<string, NadView>();
@@ -233,14 +192,31 @@ export class DefinitionCatalog {
     else if (nads.oldest.nad.key === key || nads.counting?.nad.key === key) this.#settle(network, nads);
   }
 
-  /** The definition of a network, null when no NAD defines it. */
+  /** The definition of a network; null when no NAD defines it, or what is reserved on its IPNetwork cannot be read. */
   definitionOf(network: string): CountingDefinition | null {
     this.#readLong();
     const counts = this.#nadsOf.get(network)?.counting;
-    return counts ? counting(counts) : null;
+    const found = counts ? this.reserving(counting(counts)) : null;
+    return found === null || "code" in found ? null : found;
   }
 
-  /** Of all NADs, `namespace/name` each. */
+  /** Throws RefusalError when only what is reserved on its IPNetwork keeps the network from having a definition. */
+  refuseUnreadable(network: string): void {
+    const counts = this.#nadsOf.get(network)?.counting;
+    if (counts) this.reservations.within(counts.reading.definition);
+  }
+
+  /** With what is reserved on the IPNetwork, or why that cannot be read. */
+  protected reserving(counts: CountingDefinition): CountingDefinition | Refusal {
+    try {
+      return { ...counts, definition: this.reservations.within(counts.definition) };
+    } catch (error) {
+      if (error instanceof RefusalError) return error.refusal;
+      throw error;
+    }
+  }
+
+  /** `namespace/name` of each NAD. */
   keys(): string[] {
     return [...new Set([...this.#entries.keys(), ...this.#unread.keys()])];
   }
@@ -266,14 +242,23 @@ export class DefinitionCatalog {
     if (nads.counting.reading.definition.fingerprint !== fingerprint) {
       return { kind: "conflict", network, by: nads.counting.nad.key, other: nadKey };
     }
-    return { kind: "ok", network, ...counting(nads.counting) };
+    const found = this.reserving(counting(nads.counting));
+    return "code" in found
+      ? { kind: "reservations-broken", network, refusal: found }
+      : { kind: "ok", network, ...found };
   }
 
+  /** NADs that are invalid, and those in force on a network with a list of reservations that is. */
   broken(): ({ readonly key: string } & BrokenNad)[] {
     this.#readLong();
-    return [...this.#entries].flatMap(([key, { reading }]) =>
+    const byThemselves = [...this.#entries].flatMap(([key, { reading }]) =>
       reading.kind === "broken" ? [{ key, network: reading.network, refusal: reading.refusal }] : [],
     );
+    const byList = [...this.#nadsOf].flatMap(([network, { counting: counts }]) => {
+      const found = counts && this.reserving(counting(counts));
+      return found && "code" in found ? [{ key: counts.nad.key, network, refusal: found }] : [];
+    });
+    return [...byThemselves, ...byList];
   }
 
   /** The network of a NAD; null when it is not ours, invalid, or in a namespace that may not use the network. */

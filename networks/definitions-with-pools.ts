@@ -1,12 +1,9 @@
 import type { Refusal } from "../ipam/refusals.ts";
 import type { AddressPoolView } from "../kube/views/address-pool-view.ts";
-import {
-  type CountingDefinition,
-  DefinitionCatalog,
-  type NadView,
-  type NetworkNad,
-} from "./definition-catalog.ts";
+import { DefinitionCatalog, type NetworkNad } from "./definition-catalog.ts";
 import { type BrokenNad, type NadReading, stays } from "./nad-reading.ts";
+import type { CountingDefinition } from "./nad-verdict.ts";
+import type { NadView } from "./nad-view.ts";
 import type { NetworkOwner } from "./network-owner.ts";
 import {
   definitionView,
@@ -76,7 +73,13 @@ export class DefinitionsWithPools extends DefinitionCatalog {
 
   /** What a pool's `spec.definition` means, whether it is in force or not; null: it has none. */
   poolReading(poolKey: string): PoolEntry["reading"] | null {
-    return this.#entries.get(poolKey)?.reading ?? null;
+    const entry = this.#entries.get(poolKey);
+    if (entry === undefined || !isOurs(entry)) return entry?.reading ?? null;
+    const { definition } = entry.reading;
+    const found = this.reserving({ definition, by: entry.view.key, source: entry.view.config });
+    return "code" in found
+      ? { kind: "broken", network: entry.network, refusal: found }
+      : { kind: "ours", definition: found.definition };
   }
 
   override definitionOf(network: string): CountingDefinition | null {
@@ -130,7 +133,8 @@ export class DefinitionsWithPools extends DefinitionCatalog {
     const entry = this.#oldest.get(network);
     if (entry === undefined) return null;
     const { view, reading } = entry;
-    return { definition: reading.definition, by: view.key, source: view.config };
+    const found = this.reserving({ definition: reading.definition, by: view.key, source: view.config });
+    return "code" in found ? null : found;
   }
 }
 

@@ -2,7 +2,8 @@ import type { KubeApi } from "../kube/kube-api.ts";
 import { ObjectClient } from "../kube/object-client.ts";
 import { NADS_PATH, namespacedPath } from "../kube/objects.ts";
 import { MalformedObjectError, objectAt } from "../kube/views/object-metadata.ts";
-import { DefinitionCatalog, projectNad } from "./definition-catalog.ts";
+import { DefinitionCatalog } from "./definition-catalog.ts";
+import { projectNad } from "./nad-view.ts";
 
 /** All NADs of the cluster by a quorum read, and the namespaces of those that cannot be read. */
 export interface ListedDefinitions {

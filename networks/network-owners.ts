@@ -7,12 +7,12 @@ import { nodeDefinitionsOf, subnetsOf } from "./import-sources.ts";
 import type { NetworkOwner } from "./network-owner.ts";
 import { type RecordOwnerOptions, recordOwner } from "./record-owner.ts";
 
-/** How long, ms, an owner is cached: an administrator's move takes effect after that. */
+/** How long, ms, an IPNetwork is cached: what an administrator changes takes effect after that. */
 const BELIEVED_MS = 5_000;
 
 /**
- * The owners of the networks that this node uses: read when an ADD needs them, recorded if there is none yet, and
- * passed to the catalog. A watch would deliver every change of every network's counts to every node.
+ * The owners of the networks that this node uses, and what is reserved on their IPNetworks: read when an ADD needs them,
+ * the owner recorded if there is none yet, and passed to the catalog. A watch would deliver every change of every network's counts to every node.
  */
 export class NetworkOwners {
   readonly #api: KubeApi;
@@ -63,6 +63,7 @@ export class NetworkOwners {
       const nodes = object === null ? [] : nodeDefinitionsOf(object).map(subnetsOf);
       if (nodes.length > 0) this.#nodes.set(network, nodes);
       else this.#nodes.delete(network);
+      this.#catalog.reservations.set(network, object);
       this.#seen(network, object);
     };
     const options = { catalog: this.#catalog, byNodes, seen, deadlineMs, log: this.#log };

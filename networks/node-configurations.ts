@@ -8,8 +8,9 @@ import { type Refusal, RefusalError, refuse } from "../ipam/refusals.ts";
 import { formatAddress } from "../ipam/space/address.ts";
 import type { Clock } from "../platform/time.ts";
 import { gatewayHeld } from "../store/journal/check.ts";
-import type { CountingDefinition, DefinitionCatalog } from "./definition-catalog.ts";
+import type { DefinitionCatalog } from "./definition-catalog.ts";
 import { subnetsOf } from "./import-sources.ts";
+import type { CountingDefinition } from "./nad-verdict.ts";
 
 /** How long an ADD of a network that is not in use here is remembered, ms: a kubelet retries a refused ADD sooner. */
 const TRIED_MS = 600_000;

@@ -2,8 +2,8 @@ import { PERSISTENCE_KEY, PLUGIN_TYPE } from "../ipam/definition/definition-keys
 import { parseNadConfig } from "../ipam/definition/nad-config.ts";
 import { type Refusal, RefusalError, refuse } from "../ipam/refusals.ts";
 import type { AddressPoolView } from "../kube/views/address-pool-view.ts";
-import type { NadView } from "./definition-catalog.ts";
 import type { NadReading } from "./nad-reading.ts";
+import type { NadView } from "./nad-view.ts";
 
 const KIND = "AddressPool ";
 

@@ -94,6 +94,7 @@ function numberOf(text: string | undefined): bigint | null {
 
 /** Networks whose owner is not recorded or no longer defines them, and NADs that may not use the network they name. */
 export function checkOwners({ catalog, madeAt }: ClusterSnapshot, grace: Grace): Finding[] {
+  const broken = new Set(catalog.broken().map(({ network }) => network));
   return catalog.networks().flatMap((network): Finding[] => {
     const owner = catalog.ownerOf(network);
     if (owner === null) return [];
@@ -107,7 +108,8 @@ export function checkOwners({ catalog, madeAt }: ClusterSnapshot, grace: Grace):
       });
     }
     // The administrators' own networks are defined on the nodes.
-    if (owner.definedIn !== NODES_OWN && catalog.definitionOf(network) === null) {
+    const isUndefined = catalog.definitionOf(network) === null && !broken.has(network);
+    if (owner.definedIn !== NODES_OWN && isUndefined) {
       findings.push({
         invariant: "owner",
         message: `network ${network} belongs to ${whose}, where no NetworkAttachmentDefinition defines it now`,

@@ -41,10 +41,8 @@ export async function checkCluster(api: KubeApi, graceSeconds: number): Promise<
   const judge = async () => {
     const snapshot = await readSnapshot(api);
     const macs = duplicateMacFindings(
-      await usersOfMacs(
-        snapshot.allocations.values(),
-        api.clock,
-        ({ namespace, name }) => snapshot.pods.items.get(`${namespace}/${name}`)?.vmi?.uid ?? null,
+      await usersOfMacs(snapshot.allocations.values(), api.clock, ({ namespace, name }) =>
+        snapshot.pods.items.get(`${namespace}/${name}`),
       ),
     );
     return judgeSnapshot(snapshot, { nowMs: api.clock.wallMs(), graceSeconds, found, macs });

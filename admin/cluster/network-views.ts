@@ -2,8 +2,9 @@ import type { NetworkDefinition } from "../../ipam/definition/network-definition
 import { Pool } from "../../ipam/space/pool.ts";
 import { networkObjectOf } from "../../kube/network-object.ts";
 import type { IPAllocation, IPNetwork } from "../../kube/objects.ts";
-import type { CountingDefinition, DefinitionCatalog } from "../../networks/definition-catalog.ts";
+import type { DefinitionCatalog } from "../../networks/definition-catalog.ts";
 import { isImported, sourcesOf } from "../../networks/import-sources.ts";
+import type { CountingDefinition } from "../../networks/nad-verdict.ts";
 import { parseTime } from "../../platform/time.ts";
 import { addressOf, isSound } from "../../store/cluster/allocations/allocation-object.ts";
 import { viewNetwork } from "../../store/cluster/allocations/views.ts";

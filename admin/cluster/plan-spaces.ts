@@ -1,9 +1,11 @@
+import type { Address } from "../../ipam/space/address.ts";
+import { parseInterfaceAddress } from "../../ipam/space/cidr.ts";
 import { allocationName } from "../../kube/object-names.ts";
 import type { IPAllocation } from "../../kube/objects.ts";
 import type { DefinitionCatalog } from "../../networks/definition-catalog.ts";
 import { describeNetworkOwner } from "../../networks/network-owner.ts";
 import { isSound } from "../../store/cluster/allocations/allocation-object.ts";
-import { describeHolding, fromAllocationOwner } from "../../store/cluster/allocations/owners.ts";
+import { describeHolding } from "../../store/cluster/allocations/owners.ts";
 import type { PlanSpace, SpaceOfNad } from "../plan.ts";
 import { poolsOfNetwork } from "./network-views.ts";
 
@@ -14,7 +16,15 @@ export function planSpaces(
   nowMs: number,
 ): (nad: string) => Promise<SpaceOfNad> {
   const spaces = new Map<string, PlanSpace>();
-  const byName = new Map(allocations.filter(isSound).map((one) => [one.metadata.name, one]));
+  const sound = allocations.filter(isSound);
+  const byName = new Map(sound.map((one) => [one.metadata.name, one]));
+  const ofClaims = new Map<string, Address[]>();
+  for (const { spec, status } of sound) {
+    const { kind, namespace, name } = spec.owner;
+    if (kind !== "IPAMClaim" || status?.state === "Cooling") continue;
+    const key = `${spec.network} ${namespace}/${name}`;
+    ofClaims.set(key, [...(ofClaims.get(key) ?? []), parseInterfaceAddress(spec.address).address]);
+  }
   return async (nad) => {
     const verdict = catalog.verdict(nad);
     const refused = (message: string) => ({ state: "refused" as const, message });
@@ -28,8 +38,9 @@ export function planSpaces(
           holderOf: async (address) => {
             const held = byName.get(allocationName(network, address));
             if (held === undefined || held.status?.state === "Cooling") return null;
-            return { owner: fromAllocationOwner(held.spec.owner), text: describeHolding(held) };
+            return describeHolding(held);
           },
+          ownOf: async ({ namespace, name }) => ofClaims.get(`${network} ${namespace}/${name}`) ?? [],
         };
         spaces.set(network, space);
         return space;
@@ -39,6 +50,7 @@ export function planSpaces(
       case "unknown":
         return refused(`there is no NetworkAttachmentDefinition ${nad}`);
       case "broken":
+      case "reservations-broken":
         return refused(verdict.refusal.message);
       case "conflict":
         return refused(

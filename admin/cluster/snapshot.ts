@@ -35,8 +35,9 @@ import {
 import { MalformedObjectError } from "../../kube/views/object-metadata.ts";
 import { projectPod } from "../../kube/views/pod-view.ts";
 import { readPool, type WhereaboutsPool } from "../../kube/views/whereabouts.ts";
-import { type DefinitionCatalog, type NadView, projectNad } from "../../networks/definition-catalog.ts";
+import type { DefinitionCatalog } from "../../networks/definition-catalog.ts";
 import { DefinitionsWithPools } from "../../networks/definitions-with-pools.ts";
+import { type NadView, projectNad } from "../../networks/nad-view.ts";
 import { readOwner } from "../../networks/network-owner.ts";
 import { poolDefinitionKey } from "../../networks/pool-definition.ts";
 import { fromAllocationOwner } from "../../store/cluster/allocations/owners.ts";
@@ -124,7 +125,9 @@ export async function readDefinitions(api: KubeApi): Promise<Definitions> {
   for (const { spec } of networks.values()) {
     const network = spec?.network;
     if (typeof network !== "string") continue;
-    catalog.setOwner(network, readOwner(networkObjectOf(network, (name) => networks.get(name))));
+    const object = networkObjectOf(network, (name) => networks.get(name));
+    catalog.setOwner(network, readOwner(object));
+    catalog.reservations.set(network, object);
   }
   for (const nad of nads.items.values()) {
     catalog.upsert(nad);

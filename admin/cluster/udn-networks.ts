@@ -8,7 +8,7 @@ import { type ClaimView, claimAddresses, projectClaim } from "../../kube/views/c
 import { statusAddresses } from "../../kube/views/held-addresses.ts";
 import { MalformedObjectError } from "../../kube/views/object-metadata.ts";
 import { projectPod } from "../../kube/views/pod-view.ts";
-import { projectNad } from "../../networks/definition-catalog.ts";
+import { projectNad } from "../../networks/nad-view.ts";
 import { defineUdn } from "../../networks/udn/udn-definition.ts";
 import {
   CUDNS_PATH,

@@ -22,7 +22,8 @@ import {
   projectMachineClaim,
 } from "../../kube/views/machine-claim-view.ts";
 import { readMetadata } from "../../kube/views/object-metadata.ts";
-import { DefinitionCatalog, projectNad } from "../../networks/definition-catalog.ts";
+import { DefinitionCatalog } from "../../networks/definition-catalog.ts";
+import { projectNad } from "../../networks/nad-view.ts";
 import type { SingleFlight } from "../../platform/single-flight.ts";
 import { soundAddress } from "../../store/cluster/allocations/allocation-object.ts";
 import { claimFact, nodeFact, projectSweptPod } from "./fact-views.ts";

@@ -4,7 +4,7 @@ import type { Clock } from "../../platform/time.ts";
 import { clientOf } from "../choose-client.ts";
 import { EXIT } from "../failure.ts";
 import { withFiles } from "../file-option.ts";
-import { inBatches, readManifests } from "../manifests/run.ts";
+import { inBatches, type Placed, readManifests } from "../manifests/run.ts";
 import { formatOf, printList, withOutput } from "../output.ts";
 import { note } from "../terminal.ts";
 
@@ -26,7 +26,8 @@ export function addPlan(program: Command, clock: Clock): void {
           const placed = await readManifests(clock, filename, "VirtualMachine");
           await inBatches(clock, placed, async (batch) => {
             const objects = batch.map(({ object }) => object);
-            items.push(...(await client.post("/v1/plan", { objects, ...around })).items);
+            const answer = await client.post("/v1/plan", { objects, ...around });
+            items.push(...answer.items.map((item) => withPlace(item, batch, around)));
           });
         }
         const planned = withDuplicates(items);
@@ -55,6 +56,21 @@ export function addPlan(program: Command, clock: Clock): void {
           note(`${refused} of ${planned.length} addresses would be refused`);
       },
     );
+}
+
+/** Of a VM whose request cannot be read, the message says where it stands. */
+function withPlace(
+  item: PlanItem,
+  batch: readonly Placed[],
+  { namespace }: { namespace?: string },
+): PlanItem {
+  if (item.network !== "") return item;
+  const found = batch.find(({ object }) => {
+    const { metadata } = object as { metadata?: { name?: unknown; namespace?: unknown } };
+    const at = metadata?.namespace ?? namespace;
+    return at === undefined ? item.vm.endsWith(`/${metadata?.name}`) : item.vm === `${at}/${metadata?.name}`;
+  });
+  return found === undefined ? item : { ...item, message: `${found.place}: ${item.message}` };
 }
 
 /** Of two interfaces that ask for one address the first one gets it, and the other one gets nothing of what it asks for. */

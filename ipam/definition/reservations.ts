@@ -14,14 +14,14 @@ const GROUP_BIT = 1;
 
 /** Addresses of a network that are given to an interface with a certain MAC, and to nobody else. See docs/decisions/0069. */
 export class Reservations {
-  readonly #byMac: ReadonlyMap<string, readonly Address[]>;
+  readonly byMac: ReadonlyMap<string, readonly Address[]>;
   /** MAC by the address's text. */
-  readonly #macs: ReadonlyMap<string, string>;
+  readonly macs: ReadonlyMap<string, string>;
   readonly #values: Readonly<Record<Family, IntervalSet>>;
 
   constructor(byMac: ReadonlyMap<string, readonly Address[]>) {
-    this.#byMac = byMac;
-    this.#macs = new Map(
+    this.byMac = byMac;
+    this.macs = new Map(
       [...byMac].flatMap(([mac, all]) => all.map((one) => [formatAddress(one), mac] as const)),
     );
     const addresses = [...byMac.values()].flat();
@@ -33,7 +33,7 @@ export class Reservations {
   /** `mac` in any spelling; undefined, or none that anything is reserved for: []. */
   of(mac: string | undefined): readonly RequestedAddress[] {
     const known = mac === undefined ? null : canonicalMac(mac);
-    const addresses = known === null ? [] : (this.#byMac.get(known) ?? []);
+    const addresses = known === null ? [] : (this.byMac.get(known) ?? []);
     return addresses.map((address) => ({
       address,
       prefixLength: null,
@@ -43,7 +43,7 @@ export class Reservations {
 
   /** Whose address it is, if somebody else's than `mac`; null: anybody may ask for it. */
   otherMac(address: Address, mac: string | undefined): string | null {
-    const owner = this.#macs.get(formatAddress(address));
+    const owner = this.macs.get(formatAddress(address));
     return owner === undefined || (mac !== undefined && canonicalMac(mac) === owner) ? null : owner;
   }
 
@@ -53,7 +53,7 @@ export class Reservations {
 
   /** The same text for the same reservations. */
   get canonical(): readonly string[] {
-    return [...this.#macs].map(([address, mac]) => `${mac} ${address}`).sort();
+    return [...this.macs].map(([address, mac]) => `${mac} ${address}`).sort();
   }
 }
 
@@ -63,17 +63,22 @@ export function canonicalMac(text: string): string | null {
 }
 
 /**
- * Reads `[{"mac": "02:00:00:00:00:01", "ips": ["192.168.10.50"]}]`. Throws RefusalError CONFIG_INVALID that names the entry.
+ * Reads `[{"mac": "02:00:00:00:00:01", "ips": ["192.168.10.50"]}]`, besides those of `others`. Throws RefusalError
+ * CONFIG_INVALID that names the entry.
  */
-export function readReservations(found: ConfigValue, rangeSets: readonly RangeSet[]): Reservations {
+export function readReservations(
+  found: ConfigValue,
+  rangeSets: readonly RangeSet[],
+  others?: Reservations,
+): Reservations {
   const { key, value } = found;
   if (!Array.isArray(value) || value.length > ENTRIES_MAX)
     invalid(
       found,
       `expected a list of at most ${ENTRIES_MAX}: [{"mac": "02:00:00:00:00:01", "ips": [ADDRESS]}]`,
     );
-  const byMac = new Map<string, readonly Address[]>();
-  const places = new Map<string, string>();
+  const byMac = new Map<string, readonly Address[]>(others?.byMac);
+  const places = new Map<string, string>(others?.macs);
   for (const [index, entry] of value.entries()) {
     const at = `${key}[${index}]`;
     if (!isObject(entry)) invalid({ key: at, value: entry }, 'expected {"mac": MAC, "ips": [ADDRESS]}');

@@ -3,7 +3,8 @@ import { ApiAway, type KubeApi } from "../../kube/kube-api.ts";
 import { NADS_PATH } from "../../kube/objects.ts";
 import { Reflector } from "../../kube/reflector.ts";
 import { readTexts } from "../../kube/views/object-metadata.ts";
-import { DefinitionCatalog, type NadView, projectNad } from "../../networks/definition-catalog.ts";
+import { DefinitionCatalog } from "../../networks/definition-catalog.ts";
+import { type NadView, projectNad } from "../../networks/nad-view.ts";
 import type { NetworkOwner } from "../../networks/network-owner.ts";
 import { readRecordedOwner } from "../../networks/record-owner.ts";
 import {

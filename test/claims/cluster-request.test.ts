@@ -5,8 +5,9 @@ import type { NetworkDefinition } from "../../ipam/definition/network-definition
 import { parsePluginConfig } from "../../ipam/definition/plugin-config.ts";
 import { RefusalError } from "../../ipam/refusals.ts";
 import { projectPod } from "../../kube/views/pod-view.ts";
-import { DefinitionCatalog, projectNad } from "../../networks/definition-catalog.ts";
+import { DefinitionCatalog } from "../../networks/definition-catalog.ts";
 import { subnetsOf } from "../../networks/import-sources.ts";
+import { projectNad } from "../../networks/nad-view.ts";
 import { NodeConfigurations } from "../../networks/node-configurations.ts";
 import { systemClock } from "../../platform/time.ts";
 import { pod } from "./objects.ts";

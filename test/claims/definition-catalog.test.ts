@@ -1,7 +1,8 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { parseNadConfig } from "../../ipam/definition/nad-config.ts";
-import { DefinitionCatalog, type NadView, projectNad } from "../../networks/definition-catalog.ts";
+import { DefinitionCatalog } from "../../networks/definition-catalog.ts";
+import { type NadView, projectNad } from "../../networks/nad-view.ts";
 import { systemClock } from "../../platform/time.ts";
 
 const config = (name: string, subnets: string, more: object = {}) =>

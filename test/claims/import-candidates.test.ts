@@ -3,7 +3,8 @@ import { ImportCandidates } from "../../imports/import-candidates.ts";
 import { parsePluginConfig } from "../../ipam/definition/plugin-config.ts";
 import { parseAddress } from "../../ipam/space/address.ts";
 import { formatInterfaceAddress } from "../../ipam/space/cidr.ts";
-import { DefinitionCatalog, projectNad } from "../../networks/definition-catalog.ts";
+import { DefinitionCatalog } from "../../networks/definition-catalog.ts";
+import { projectNad } from "../../networks/nad-view.ts";
 import { systemClock } from "../../platform/time.ts";
 import { pod } from "./objects.ts";
 

@@ -2,7 +2,8 @@ import { Validator } from "ip-num";
 import { beforeEach, describe, expect, test, vi } from "vitest";
 import { parseNadConfig, parseNadConfigIfOurs } from "../../ipam/definition/nad-config.ts";
 import * as address from "../../ipam/space/address.ts";
-import { DefinitionCatalog, type NadView } from "../../networks/definition-catalog.ts";
+import { DefinitionCatalog } from "../../networks/definition-catalog.ts";
+import type { NadView } from "../../networks/nad-view.ts";
 import { ManualClock } from "../harness/manual-clock.ts";
 
 // Whoever may write a network can write a long one, and change it all the time; every daemon, controller and metadata

@@ -4,7 +4,8 @@ import { NetworkImports } from "../../controller/network-imports.ts";
 import { PodAdoption } from "../../controller/pod-adoption.ts";
 import { ALLOCATIONS_PATH, NETWORKS_PATH, namespacedPath, PODS_PATH } from "../../kube/objects.ts";
 import { projectPod } from "../../kube/views/pod-view.ts";
-import { DefinitionCatalog, projectNad } from "../../networks/definition-catalog.ts";
+import { DefinitionCatalog } from "../../networks/definition-catalog.ts";
+import { projectNad } from "../../networks/nad-view.ts";
 import { KubeInMemory } from "../harness/kube-in-memory.ts";
 import { ManualClock } from "../harness/manual-clock.ts";
 

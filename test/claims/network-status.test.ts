@@ -1,7 +1,8 @@
 import { describe, expect, test } from "vitest";
 import type { CachedAllocation } from "../../claims/reasons/caches.ts";
 import { NetworkStatus, type NetworkStatusOptions } from "../../controller/network-status.ts";
-import { DefinitionCatalog, projectNad } from "../../networks/definition-catalog.ts";
+import { DefinitionCatalog } from "../../networks/definition-catalog.ts";
+import { projectNad } from "../../networks/nad-view.ts";
 import { ManualClock } from "../harness/manual-clock.ts";
 
 /** A NetworkAttachmentDefinition that defines network blue. */

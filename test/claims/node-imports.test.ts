@@ -3,7 +3,8 @@ import { NodeImports } from "../../daemon/node-imports.ts";
 import { parsePluginConfig } from "../../ipam/definition/plugin-config.ts";
 import { RefusalError } from "../../ipam/refusals.ts";
 import { ALLOCATIONS_PATH, NETWORKS_PATH, PODS_PATH } from "../../kube/objects.ts";
-import { DefinitionCatalog, projectNad } from "../../networks/definition-catalog.ts";
+import { DefinitionCatalog } from "../../networks/definition-catalog.ts";
+import { projectNad } from "../../networks/nad-view.ts";
 import { KubeInMemory } from "../harness/kube-in-memory.ts";
 import { ManualClock } from "../harness/manual-clock.ts";
 

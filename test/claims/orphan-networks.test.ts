@@ -1,7 +1,8 @@
 import { describe, expect, test } from "vitest";
 import { OrphanNetworks, type OrphanNetworksOptions } from "../../controller/orphan-networks.ts";
 import { projectAddressPool } from "../../kube/views/address-pool-view.ts";
-import { DefinitionCatalog, projectNad } from "../../networks/definition-catalog.ts";
+import { DefinitionCatalog } from "../../networks/definition-catalog.ts";
+import { projectNad } from "../../networks/nad-view.ts";
 import { RECORDED_OWNER_ANNOTATION } from "../../networks/network-owner.ts";
 import { ManualClock } from "../harness/manual-clock.ts";
 

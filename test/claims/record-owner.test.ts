@@ -1,6 +1,7 @@
 import { describe, expect, test } from "vitest";
 import { NADS_PATH, namespacedPath } from "../../kube/objects.ts";
-import { DefinitionCatalog, projectNad } from "../../networks/definition-catalog.ts";
+import { DefinitionCatalog } from "../../networks/definition-catalog.ts";
+import { projectNad } from "../../networks/nad-view.ts";
 import { recordOwner } from "../../networks/record-owner.ts";
 import { KubeInMemory } from "../harness/kube-in-memory.ts";
 

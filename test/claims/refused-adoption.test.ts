@@ -15,7 +15,8 @@ import {
 } from "../../kube/objects.ts";
 import { projectClaim } from "../../kube/views/claim-view.ts";
 import { projectPod } from "../../kube/views/pod-view.ts";
-import { DefinitionCatalog, projectNad } from "../../networks/definition-catalog.ts";
+import { DefinitionCatalog } from "../../networks/definition-catalog.ts";
+import { projectNad } from "../../networks/nad-view.ts";
 import { KubeInMemory } from "../harness/kube-in-memory.ts";
 import { ManualClock } from "../harness/manual-clock.ts";
 

@@ -1,7 +1,8 @@
 import { expect, test } from "vitest";
 import { NADS_PATH, namespacedPath } from "../../kube/objects.ts";
-import { DefinitionCatalog, projectNad } from "../../networks/definition-catalog.ts";
+import { DefinitionCatalog } from "../../networks/definition-catalog.ts";
 import { forgetUnlisted } from "../../networks/listed-definitions.ts";
+import { projectNad } from "../../networks/nad-view.ts";
 import { VirtualTime } from "../../platform/virtual-time.ts";
 import { KubeInMemory } from "../harness/kube-in-memory.ts";
 

@@ -55,3 +55,16 @@ test("a VM without a claim that migrates is one machine", async () => {
   await world.given(target, plain, NIC);
   expect(await checked()).toMatchObject({ code: 0 });
 });
+
+test("a pod that has ended has no interface any more, though its DEL is still to come", async () => {
+  const red = await world.network("red");
+  const mac = "02:00:00:00:00:0d";
+  const job = await world.pod("job", "node-a", red, { mac });
+  await world.given(job, red);
+  const next = await world.pod("next-job", "node-b", red, { mac });
+  await world.given(next, red);
+  expect(await checked()).toMatchObject({ code: 1, stdout: expect.stringContaining(mac) });
+  await world.kubevirt.finishPod(job);
+  expect((await checked()).stdout).not.toContain(mac);
+  await world.del(job, red);
+});

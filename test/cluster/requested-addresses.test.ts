@@ -1,7 +1,7 @@
 /** A VM that asks for addresses, by the annotation that people and Forklift write into its template. */
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
-import { join } from "node:path";
+import { dirname, join } from "node:path";
 import { afterAll, afterEach, beforeAll, describe, expect, test } from "vitest";
 import type { KubeObject } from "../harness/kube-api.ts";
 import { pathOf } from "../harness/kube-pods.ts";
@@ -49,9 +49,9 @@ async function started(vm: Vm, node = "node-a") {
   return { vmi, pod, ips: await world.given(pod, blue, NIC) };
 }
 
-async function stopped(vm: Vm, pod: KubeObject): Promise<void> {
+async function stopped(vm: Vm, pod: KubeObject, network = blue): Promise<void> {
   await world.kubevirt.stopVm(vm, { remove: false });
-  await world.del(pod, blue, NIC);
+  await world.del(pod, network, NIC);
   await world.kubevirt.removePod(pod);
 }
 
@@ -308,6 +308,22 @@ test("holdfast free names what nobody has, from the cluster's objects", async ()
   });
 });
 
+/** As Forklift writes it. */
+const manifestOf = (name: string, asked: object, nad = "blue") => ({
+  apiVersion: KUBEVIRT,
+  kind: "VirtualMachine",
+  metadata: { name, namespace: NAMESPACE },
+  spec: {
+    template: {
+      metadata: { annotations: { [ANNOTATION]: JSON.stringify(asked) } },
+      spec: {
+        domain: { devices: { interfaces: [{ name: LOGICAL, bridge: {} }] } },
+        networks: [{ name: LOGICAL, multus: { networkName: nad } }],
+      },
+    },
+  },
+});
+
 test("holdfast plan says before a start what the start then does", async () => {
   await started(await vmThatAsks("planned-holder", asking("10.1.0.120")));
   const own = await vmThatAsks("planned-own", asking("10.1.0.121"));
@@ -322,20 +338,7 @@ test("holdfast plan says before a start what the start then does", async () => {
     "planned-two": ["10.1.0.123", "10.1.0.124"],
     "planned-own": ["10.1.0.121"],
   };
-  const objects = Object.entries(asked).map(([name, addresses]) => ({
-    apiVersion: KUBEVIRT,
-    kind: "VirtualMachine",
-    metadata: { name, namespace: NAMESPACE },
-    spec: {
-      template: {
-        metadata: { annotations: { [ANNOTATION]: JSON.stringify(asking(...addresses)) } },
-        spec: {
-          domain: { devices: { interfaces: [{ name: LOGICAL, bridge: {} }] } },
-          networks: [{ name: LOGICAL, multus: { networkName: "blue" } }],
-        },
-      },
-    },
-  }));
+  const objects = Object.entries(asked).map(([name, addresses]) => manifestOf(name, asking(...addresses)));
   const folder = mkdtempSync(join(tmpdir(), "holdfast-plan-"));
   try {
     const file = join(folder, "vms.json");
@@ -367,5 +370,48 @@ test("holdfast plan says before a start what the start then does", async () => {
     expect(there.stdout).toMatch(/10\.1\.0\.120 +blue +fits/);
   } finally {
     rmSync(folder, { recursive: true });
+  }
+});
+
+test("a full subnet is no reason against a VM that has its address there", async () => {
+  const network = await world.network("narrow", { subnets: "10.8.0.0/30,fd08::/64" });
+  const nic = { logical: LOGICAL, nad: "narrow", network: "narrow" };
+  const vm = await world.kubevirt.createVm(NAMESPACE, "narrow", [nic]);
+  const { pod } = await world.kubevirt.startVm(vm, "node-a");
+  const [ipv4] = await world.given(pod, network, NIC);
+  await stopped(vm, pod, network);
+  while (
+    (
+      await world.add(
+        await world.pod(`fills${(await world.allocations(network)).length}`, "node-a", network),
+        network,
+      )
+    ).code === 0
+  );
+  const file = join(mkdtempSync(join(tmpdir(), "holdfast-plan-")), "vms.json");
+  try {
+    const items = ["narrow", "stranger"].map((name) => manifestOf(name, asking("fd08::77"), "narrow"));
+    writeFileSync(file, items.map((one) => JSON.stringify(one)).join("\n---\n"));
+    const plan = await world.cli(
+      "plan",
+      "--kubeconfig",
+      world.cluster.kubeconfig("admin"),
+      "-f",
+      file,
+      "-o",
+      "json",
+    );
+    expect(JSON.parse(plan.stdout).items).toMatchObject([
+      { vm: `${NAMESPACE}/narrow`, state: "fits" },
+      {
+        vm: `${NAMESPACE}/stranger`,
+        state: "refused",
+        message: expect.stringContaining("no free address in 10.8.0.0/30"),
+      },
+    ]);
+    const next = await world.kubevirt.startVm(again(vm, asking("fd08::77")), "node-b");
+    expect(await world.given(next.pod, network, NIC)).toEqual([ipv4, "fd08::77/64"]);
+  } finally {
+    rmSync(dirname(file), { recursive: true });
   }
 });

@@ -7,8 +7,8 @@ import type { IntervalSet } from "../../ipam/space/interval-set.ts";
 import { ListRefused } from "../../kube/kube-api.ts";
 import { ADDRESS_POOLS_PATH, namespacedPath } from "../../kube/objects.ts";
 import { type AddressPoolView, projectAddressPool } from "../../kube/views/address-pool-view.ts";
-import { projectNad } from "../../networks/definition-catalog.ts";
 import { DefinitionsWithPools } from "../../networks/definitions-with-pools.ts";
+import { projectNad } from "../../networks/nad-view.ts";
 import { KubeInMemory } from "../harness/kube-in-memory.ts";
 import { ManualClock } from "../harness/manual-clock.ts";
 

@@ -4,8 +4,8 @@ import { expect, test } from "vitest";
 import { Pools, type PoolsOptions } from "../../controller/capi/pools.ts";
 import { projectAddressPool } from "../../kube/views/address-pool-view.ts";
 import { projectMachineAddress, projectMachineClaim } from "../../kube/views/machine-claim-view.ts";
-import { projectNad } from "../../networks/definition-catalog.ts";
 import { DefinitionsWithPools } from "../../networks/definitions-with-pools.ts";
+import { projectNad } from "../../networks/nad-view.ts";
 import { KubeInMemory } from "../harness/kube-in-memory.ts";
 import { NAMESPACE } from "../harness/world/network.ts";
 

@@ -1,6 +1,8 @@
 import type { MacUser } from "../../../ipam/duplicate-macs.ts";
 import type { IPAllocation } from "../../../kube/objects.ts";
 import { TurnBudget } from "../../../kube/turn-budget.ts";
+import type { ObjectName } from "../../../kube/views/claim-reference.ts";
+import type { PodView } from "../../../kube/views/pod-view.ts";
 import type { Clock } from "../../../platform/time.ts";
 import type { PodIdentity } from "../../records.ts";
 import { isSound } from "./allocation-object.ts";
@@ -9,22 +11,25 @@ import { describeHolder } from "./owners.ts";
 type AllocationWithPods = MacUser & { readonly pods: readonly PodIdentity[] };
 
 /**
- * Allocations with a MAC that containers are attached to. `vmiOf`: the UID of the VMI that a pod runs; null: none. Where a VM has
- * no claim, source and target of its migration are two owners of one machine.
+ * Allocations with a MAC that containers are attached to, but for those of pods that have ended: their DEL is still to come. Where
+ * a VM has no claim, source and target of its migration are two owners of one machine.
  */
 export async function usersOfMacs(
   allocations: Iterable<{ readonly object: IPAllocation }>,
   clock: Clock,
-  vmiOf: (pod: { readonly namespace: string; readonly name: string }) => string | null,
+  podOf: (pod: ObjectName) => Pick<PodView, "uid" | "terminal" | "vmi"> | undefined,
 ): Promise<AllocationWithPods[]> {
   const users: AllocationWithPods[] = [];
   const budget = new TurnBudget(clock);
   for (const { object } of [...allocations]) {
     if (budget.isSpent) await budget.nextTurn();
-    const attachments = Object.values(object.status?.attachments ?? {});
+    const attachments = Object.values(object.status?.attachments ?? {}).filter(({ pod }) => {
+      const known = pod && podOf(pod);
+      return known === undefined || !known.terminal || known.uid !== pod?.uid;
+    });
     if (object.spec?.mac === undefined || attachments.length === 0 || !isSound(object)) continue;
     const { network, mac, owner } = object.spec;
-    const vmi = owner.kind === "Pod" ? vmiOf(owner) : null;
+    const vmi = owner.kind === "Pod" ? podOf(owner)?.vmi?.uid : null;
     users.push({
       network,
       mac,

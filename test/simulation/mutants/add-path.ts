@@ -135,4 +135,22 @@ export const ADD_PATH: Mutants = {
     replace: '    .filter(({ status }) => status?.state === "Cooling")',
     why: "a claim that is made again in time does not get what is retained for its name",
   },
+  "request-of-a-vm-ignored": {
+    file: "claims/cluster-request.ts",
+    find: "      askedByVm,\n",
+    replace: "      ...(askedByVm.length > 99 ? [askedByVm] : []),\n",
+    why: "a VM that asks for an address gets any",
+  },
+  "claim-does-not-move": {
+    file: "ipam/move-claim.ts",
+    find: '  return "moves";',
+    replace: '  return users.length > 99 ? "moves" : "stays";',
+    why: "a VM that was stopped keeps what it had, whatever it asks for",
+  },
+  "claim-moves-under-its-vm": {
+    file: "ipam/move-claim.ts",
+    find: '    if (mayRun) return "stays";',
+    replace: '    if (mayRun && users.length > 99) return "stays";',
+    why: "the address of a VM that runs is taken away while it migrates",
+  },
 };

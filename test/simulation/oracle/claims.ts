@@ -33,12 +33,9 @@ export class Claims {
     return this.#byKey.values();
   }
 
-  /** Whether it has left the network of an address that it listed there: its VM went to another one. */
-  hasLeft(
-    { uid, network }: Claim,
-    { place, from }: { readonly place: string; readonly from: string },
-  ): boolean {
-    return network !== from && this.#listedOnce.has(`${uid} ${place}`);
+  /** Whether it has listed an address once, and does not any more: its VM went to another network, or asked for another one. */
+  hasLeft({ uid }: Claim, place: string): boolean {
+    return this.#listedOnce.has(`${uid} ${place}`);
   }
 
   /** Those that list an address. */

@@ -75,7 +75,7 @@ export class Fabricated {
 
   pod(
     name: string,
-    parts: { status?: object; claim?: string; vmi?: string; node?: string } = {},
+    parts: { status?: object; claim?: string; vmi?: string; node?: string; asks?: object } = {},
   ): Interface["pod"] {
     const uid = uidOf(name);
     const selection = [{ name: NETWORK, "ipam-claim-reference": parts.claim }];
@@ -84,7 +84,10 @@ export class Fabricated {
         namespace: "shop",
         name,
         uid,
-        annotations: { "k8s.v1.cni.cncf.io/networks": JSON.stringify(selection) },
+        annotations: {
+          "k8s.v1.cni.cncf.io/networks": JSON.stringify(selection),
+          ...(parts.asks && { "network.kubevirt.io/addresses": JSON.stringify(parts.asks) }),
+        },
         ...(parts.vmi && {
           ownerReferences: [{ kind: "VirtualMachineInstance", name: parts.vmi, uid: uidOf(parts.vmi) }],
         }),

@@ -7,6 +7,7 @@
  *   rests, restored           what was given back rests, and nodes do it by themselves; what a restore took away is given to nobody
  *                             else
  *   retained                  what a deleted claim had is kept for a claim of its name
+ *   asked                     a VM that asked and was answered has what it asked for
  *   allocations, claims, pods what the API says, followed write by write
  *   at-rest                   what is looked at when the world was left in peace
  *   liveness, reasons         at rest: everybody is ready and served; nothing is held for nobody
@@ -20,6 +21,7 @@
 import type { Violation } from "../engine/violation.ts";
 import type { Interface, MachineAddress, Oracle, World } from "../world.ts";
 import { Allocations, readPlace } from "./allocations.ts";
+import { Asked } from "./asked.ts";
 import { checkAtRest } from "./at-rest.ts";
 import { Claims } from "./claims.ts";
 import { hasLeft } from "./claims-at-rest.ts";
@@ -74,6 +76,7 @@ class Eye implements Oracle {
   readonly #knowledge: PossessionParts & UniquenessParts;
   readonly #rests: Rests;
   readonly #retained: Retained;
+  readonly #asked: Asked;
   readonly #counts = new NetworkCounts();
   readonly #restored = new Restored();
   readonly #ended = new Ended();
@@ -109,6 +112,7 @@ class Eye implements Oracle {
       pods: this.#pods,
     });
     this.#retained = new Retained(this.#knowledge);
+    this.#asked = new Asked({ etcd, ...this.#knowledge });
     this.#possession = new Possession(this.#knowledge);
     this.#restores = etcd.restores;
     etcd.listen((change) => this.#note(change));
@@ -131,6 +135,7 @@ class Eye implements Oracle {
     const living = this.#interfaces.add(one, ips, this.#parts.nowMs());
     for (const place of living.places) this.#changed.add(place);
     this.#checkStranger(one, living.places);
+    this.#try(() => this.#asked.check(living, this.#parts.nowMs()));
   }
 
   down(one: Interface): void {
@@ -237,6 +242,7 @@ class Eye implements Oracle {
         const place = this.#allocations.note(change);
         if (place === null) return;
         this.#changed.add(place);
+        this.#asked.note(this.#allocations.before, this.#allocations.at(place), this.#parts.nowMs());
         this.#retained.note(
           this.#allocations.before,
           this.#allocations.at(place),
@@ -287,7 +293,7 @@ class Eye implements Oracle {
     if (before === null || before.uid !== after.uid || before.ips.length === 0) return;
     if (before.ips.join() === after.ips.join()) return;
     // It follows its VM; what it had there is judged by who uses it.
-    if (before.network !== after.network) return;
+    if (before.network !== after.network || this.#asked.explains(before, after)) return;
     // Nobody uses what it listed, and nobody will: its VM is on a network where no claim follows it.
     if (after.ips.length === 0 && hasLeft(after, this.#parts.etcd)) return;
     if (before.places.every((place) => this.#excuses.whyOf(before.network, place) !== null)) return;

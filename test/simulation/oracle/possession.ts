@@ -102,7 +102,7 @@ export class Possession {
       claim.uid !== owner.uid ||
       claim.places.includes(place) ||
       // A launcher that was given up may be answered late.
-      claims.hasLeft(claim, { place, from: user.one.network });
+      claims.hasLeft(claim, place);
     if (user.isPublished || excuses.whyOf(user.one.network, place) !== null) return;
     throw violation(
       "answered-unpublished",

@@ -14,6 +14,8 @@ export type OracleKind =
   | "answered-unpublished"
   /** A claim's list has changed. */
   | "changed-claim"
+  /** A VM asks for an address, and was answered another one though nothing else used its claim. */
+  | "not-as-asked"
   /** A claim is on another network than its VM, which runs where it is to be. */
   | "claim-astray"
   /** An exact repeat of an ADD was answered otherwise. */

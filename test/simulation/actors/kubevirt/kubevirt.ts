@@ -4,13 +4,14 @@
  *   kubevirt             both controllers, and everything that anybody does to VMs
  *   virt-controller      a VM gets an instance; instances: an instance gets launcher pods; migrations: a second one
  *   ipam-controller      claims of instances, and when they are let go
- *   vm-actions, migration-actions, network-changes, deletion-actions, claim-actions   what people and guests do
+ *   vm-actions, migration-actions, network-changes, asked-addresses, deletion-actions, claim-actions   what people and guests do
  *   machines             VMs as their objects say them
  */
 
 import { sleep } from "../../../../platform/time.ts";
 import type { ActionKinds, World } from "../../world.ts";
 import type { Reconciler } from "../reconciler.ts";
+import { askedKinds } from "./asked-addresses.ts";
 import { claimKinds } from "./claim-actions.ts";
 import { deletionKinds, mendClaims } from "./deletion-actions.ts";
 import { startIpamController } from "./ipam-controller.ts";
@@ -48,6 +49,7 @@ export const kubevirtKinds: ActionKinds = {
   ...vmKinds,
   ...migrationKinds,
   ...networkChangeKinds,
+  ...askedKinds,
   ...deletionKinds,
   ...claimKinds,
   // What it misses meanwhile it never hears of.
@@ -67,6 +69,9 @@ export const kubevirtKinds: ActionKinds = {
 
 /** What must have been counted in a long run. */
 export const KUBEVIRT_OWED: readonly string[] = [
+  "vm.asks",
+  "vm.asks-no-more",
+  "vm.asks-while-it-runs",
   "vm.claim-deleted",
   "vm.claim-finalizer-removed",
   "vm.claim-late",
@@ -81,6 +86,7 @@ export const KUBEVIRT_OWED: readonly string[] = [
   "vm.deleted-orphan",
   "vm.given-up",
   "vm.hot-plugged",
+  "vm.imported",
   "vm.instance-deleted",
   "vm.ipam-controller-away",
   "vm.launcher-deleted",
@@ -103,4 +109,5 @@ export const KUBEVIRT_OWED: readonly string[] = [
   "vm.stopped",
   "vm.stopped-by-guest",
   "vm.stopped-while-migrating",
+  "vm.restarted-to-move",
 ];

@@ -64,12 +64,14 @@ async function endVm(world: World, vm: KubeObject, vmi: KubeObject | null): Prom
 
 async function startInstance(world: World, vm: KubeObject): Promise<void> {
   const { namespace, name } = vm.metadata;
+  const { annotations } = vm.spec.template.metadata ?? {};
   const vmi = await create(world, VMIS, {
     apiVersion: KUBEVIRT,
     kind: "VirtualMachineInstance",
     metadata: {
       name,
       namespace,
+      ...(annotations === undefined ? {} : { annotations }),
       finalizers: [VMI_FINALIZER],
       ownerReferences: [ownerOf(KUBEVIRT, "VirtualMachine", vm.metadata)],
     },

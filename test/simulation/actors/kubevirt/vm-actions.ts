@@ -81,15 +81,20 @@ export async function createVmNamed(
   chance: Chance,
   namespace: string,
   name: string,
+  annotationsOf?: (vm: Pick<KubeObject, "metadata" | "spec">) => Readonly<Record<string, string>>,
 ): Promise<KubeObject | null> {
   const interfaces = someInterfaces(world, chance, namespace);
   if (interfaces.length === 0) return null;
   const runStrategy = chance.happens(0.85) ? "Always" : "Halted";
+  const template = { spec: specOf(interfaces, uuidOf(chance)) };
+  const metadata = { name, namespace, finalizers: [VM_FINALIZER] };
+  const annotations = annotationsOf?.({ metadata, spec: { template } });
+  const asking = annotations === undefined ? template : { ...template, metadata: { annotations } };
   const vm = await create(world, VMS, {
     apiVersion: KUBEVIRT,
     kind: "VirtualMachine",
-    metadata: { name, namespace, finalizers: [VM_FINALIZER] },
-    spec: { runStrategy, template: { spec: specOf(interfaces, uuidOf(chance)) } },
+    metadata,
+    spec: { runStrategy, template: asking },
   });
   if (vm === null) return null;
   const on = interfaces.map(({ logical, nad }) => `${logical} on ${nad}`).join(", ");

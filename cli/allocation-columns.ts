@@ -28,6 +28,7 @@ export function allocationColumns(nowMs: number): Column<AllocationView>[] {
     { header: "ADDRESS", cell: ({ address }) => address },
     { header: "HOLDER", only: "table", cell: ({ owner }) => shortHolder(owner) },
     { header: "HOLDER", only: "wide", cell: ({ owner }) => fullHolder(owner) },
+    { header: "ASKED FOR", only: "wide", cell: ({ asked }) => asked?.join(",") ?? "" },
     { header: "VM", cell: ({ vm }) => vm?.name ?? "" },
     { header: "USED BY", only: "table", cell: ({ owner, attachments }) => usersOf(owner, attachments) },
     {

@@ -69,6 +69,8 @@ export interface ClaimManifest {
     readonly ownerPod?: { readonly name: string };
     readonly conditions?: readonly object[];
   };
+  /** Not of the object: what its VM, which runs, asks for; absent: nothing, or it is not known. */
+  readonly asked?: readonly string[];
 }
 
 /** The VM that a claim belongs to, according to the claim. */

@@ -67,6 +67,8 @@ export interface AllocationView {
   readonly since: string;
   /** Of a Retained address: until when it is reserved for a claim of its owner's name, RFC 3339. */
   readonly retainedUntil?: string;
+  /** What the VM of its claim, which runs, asks for in its place; absent: nothing, or it is not known. */
+  readonly asked?: readonly string[];
   readonly attachments: readonly AttachmentView[];
 }
 

@@ -48,6 +48,7 @@ import type {
 } from "../admin-api.ts";
 import { freeAddresses } from "../free-addresses.ts";
 import { planObject } from "../plan.ts";
+import { askedByClaim } from "./asked-addresses.ts";
 import { type ClusterCheck, checkCluster } from "./check.ts";
 import { identityInCluster } from "./cluster-identity.ts";
 import { formerHoldersIn } from "./former-holders.ts";
@@ -135,15 +136,26 @@ export class ClusterAdmin implements ClusterAdminApi {
   }
 
   /** All in one page whatever the limit: the cluster was read as a whole, and each page would read it again. */
-  allocations(filter: AllocationFilter, page: PageRequest): Promise<Page<AllocationView>> {
-    return listFromApi(this.#api, filter, { ...page, limit: Number.POSITIVE_INFINITY });
+  async allocations(filter: AllocationFilter, page: PageRequest): Promise<Page<AllocationView>> {
+    const [all, asked] = await Promise.all([
+      listFromApi(this.#api, filter, { ...page, limit: Number.POSITIVE_INFINITY }),
+      filter.network === undefined ? new Map<string, readonly string[]>() : askedByClaim(this.#api),
+    ]);
+    const items = all.items.map((one) => {
+      const { kind, namespace, name } = one.owner;
+      const its = kind === "claim" ? asked.get(`${namespace}/${name}`) : undefined;
+      const ofFamily = its?.filter((address) => address.includes(":") === one.address.includes(":")) ?? [];
+      return ofFamily.length === 0 ? one : { ...one, asked: ofFamily };
+    });
+    return { ...all, items };
   }
 
   /** All in one page, as allocations. */
   async claims({ namespace, name }: ClaimFilter): Promise<Page<ClaimManifest>> {
-    const [{ catalog }, all] = await Promise.all([
+    const [{ catalog }, all, askedBy] = await Promise.all([
       readDefinitions(this.#api),
       listObjects<ClaimManifest>(this.#api, CLAIMS_PATH),
+      askedByClaim(this.#api),
     ]);
     const ours = new Set(catalog.networks());
     const items = all
@@ -152,7 +164,12 @@ export class ClusterAdmin implements ClusterAdminApi {
       .filter(({ metadata }) => name === undefined || metadata.name === name)
       .map((claim) => {
         const { managedFields: _, ...metadata } = claim.metadata;
-        return { ...claim, metadata: metadata as ClaimManifest["metadata"] };
+        const asked = askedBy.get(`${metadata.namespace}/${metadata.name}`);
+        return {
+          ...claim,
+          metadata: metadata as ClaimManifest["metadata"],
+          ...(asked === undefined ? {} : { asked }),
+        };
       });
     return { items };
   }

@@ -19,7 +19,10 @@ export function addClaims(program: Command, clock: Clock): void {
     .action(async (wanted: string | undefined, options: { namespace?: string }, command: Command) => {
       const { namespace, name } =
         wanted === undefined ? { ...options, name: undefined } : splitName(wanted, options.namespace);
-      const pages = pagesOf(clock, clientOf(command), "/v1/claims", { namespace, name });
+      const format = formatOf(command);
+      const isDocument = format === "json" || format === "yaml";
+      const all = pagesOf(clock, clientOf(command), "/v1/claims", { namespace, name });
+      const pages = isDocument ? asObjects(all) : all;
       const named = name === undefined ? null : await allOf(pages);
       if (named?.length === 0) {
         throw new CommandError(
@@ -29,10 +32,8 @@ export function addClaims(program: Command, clock: Clock): void {
           },
         );
       }
-      const format = formatOf(command);
       const [only, ...others] = named ?? [];
-      if (only && others.length === 0 && (format === "json" || format === "yaml"))
-        return printDocument(format, only);
+      if (only && others.length === 0 && isDocument) return printDocument(format, only);
       const columns = claimColumns(clock.wallMs()).filter(
         ({ header }) => header !== "NAMESPACE" || namespace === undefined,
       );
@@ -42,12 +43,20 @@ export function addClaims(program: Command, clock: Clock): void {
     });
 }
 
+/** Without what is not the objects' own. */
+async function* asObjects(
+  pages: AsyncIterable<readonly ClaimManifest[]>,
+): AsyncGenerator<readonly ClaimManifest[]> {
+  for await (const page of pages) yield page.map(({ asked: _, ...object }) => object);
+}
+
 function claimColumns(nowMs: number): Column<ClaimManifest>[] {
   return [
     { header: "NAMESPACE", cell: ({ metadata }) => metadata.namespace },
     { header: "NAME", cell: ({ metadata }) => metadata.name },
     { header: "NETWORK", cell: ({ spec }) => spec.network },
     { header: "IPS", cell: ({ status }) => status?.ips.join(",") ?? "" },
+    { header: "ASKED FOR", only: "wide", cell: ({ asked }) => asked?.join(",") ?? "" },
     { header: "OWNERPOD", cell: ({ status }) => status?.ownerPod?.name ?? "" },
     {
       header: "STATUS",

@@ -373,6 +373,31 @@ test("holdfast plan says before a start what the start then does", async () => {
   }
 });
 
+test("claims and show tell what is asked for beside what is given", async () => {
+  const network = await world.network("told", { subnets: "10.9.0.0/24,fd09::/64" });
+  const nic = { logical: LOGICAL, nad: "told", network: "told" };
+  const vm = again(await world.kubevirt.createVm(NAMESPACE, "told-of", [nic]), asking("10.9.0.130"));
+  const { vmi, pod } = await world.kubevirt.startVm(vm, "node-a");
+  await world.given(pod, network, NIC);
+  const path = pathOf(NAMESPACE, "virtualmachineinstances", vmi.metadata.name, KUBEVIRT);
+  const annotations = { [ANNOTATION]: JSON.stringify(asking("10.9.0.131", "fd09::131")) };
+  await world.cluster.api.patch(path, { metadata: { annotations } });
+  await world.given(await world.kubevirt.migrate(vm, "node-b"), network, NIC);
+  const admin = ["--kubeconfig", world.cluster.kubeconfig("admin")];
+  const line = async (...args: string[]) =>
+    (await world.cli(...args, ...admin, "-o", "wide")).stdout
+      .split("\n")
+      .find((one) => one.includes("told-of"));
+  expect(await line("claims", "-n", NAMESPACE)).toMatch(
+    / 10\.9\.0\.130\/24,fd09::\S+ +10\.9\.0\.131,fd09::131 /,
+  );
+  expect(await line("show", "told")).toMatch(/^10\.9\.0\.130\/24 .* 10\.9\.0\.131 /);
+  const object = JSON.parse(
+    (await world.cli("claims", `${NAMESPACE}/told-of.${LOGICAL}`, ...admin, "-o", "json")).stdout,
+  );
+  expect(object).not.toHaveProperty("asked");
+});
+
 test("a full subnet is no reason against a VM that has its address there", async () => {
   const network = await world.network("narrow", { subnets: "10.8.0.0/30,fd08::/64" });
   const nic = { logical: LOGICAL, nad: "narrow", network: "narrow" };

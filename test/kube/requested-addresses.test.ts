@@ -1,10 +1,11 @@
 /** VMs that ask for addresses, over a real API server: a claim that moves while daemons die, races, and imports by the hundred. */
 import { afterAll, afterEach, beforeAll, describe, expect, test } from "vitest";
 import type { KubeObject } from "../harness/kube-api.ts";
+import { pathOf } from "../harness/kube-pods.ts";
 import { claimName, type Vm } from "../harness/kubevirt.ts";
 import { until } from "../harness/wait.ts";
 import { died } from "../harness/world/guests.ts";
-import { interfaceOf } from "../harness/world/kubevirt-objects.ts";
+import { interfaceOf, KUBEVIRT } from "../harness/world/kubevirt-objects.ts";
 import { ipsOf, NAMESPACE, type Network } from "../harness/world/network.ts";
 import { World } from "../harness/world/world.ts";
 
@@ -226,3 +227,58 @@ test(
   },
   LIMIT_MS,
 );
+
+test(
+  "a list of reservations on an IPNetwork, free and plan, from the objects of a real server",
+  async () => {
+    const green = await world.network("green-reserved", { subnets: "10.7.0.0/20" });
+    const [mac, ip] = ["02:00:00:00:07:01", "10.7.3.77"];
+    const others = Array.from({ length: 3_000 }, (_, at) => ({
+      mac: `02:00:00:01:${hex(at >> 8)}:${hex(at & 255)}`,
+      ips: [`10.7.${4 + (at >> 8)}.${at & 255}`],
+    })).filter(({ ips }) => ips[0] !== "10.7.15.255");
+    await world.given(await world.pod("first", "node-a", green), green);
+    const annotations = { "ipam.holdfast.dev/reservations": JSON.stringify([{ mac, ips: [ip] }, ...others]) };
+    const path = `/apis/ipam.holdfast.dev/v1alpha1/ipnetworks/${green.name}`;
+    await world.cluster.api.patch(path, { metadata: { annotations } });
+    // node-b has not read the network yet; node-a reads it again after some seconds.
+    expect(await world.given(await world.pod("with-mac", "node-b", green, { mac }), green)).toEqual([
+      `${ip}/20`,
+    ]);
+    const asks = (at: number, from: string) => world.pod(`asks-${at}`, from, green, { ips: ["10.7.4.9"] });
+    let count = 0;
+    await until(async () => {
+      count += 1;
+      const pod = await asks(count, "node-a");
+      const answer = await world.add(pod, green);
+      await world.del(pod, green);
+      return answer.code !== 0 && answer.json().code === 132;
+    }, "node-a to know the reservations");
+    const admin = ["--kubeconfig", world.cluster.kubeconfig("admin")];
+    const free = JSON.parse((await world.cli("free", green.name, ...admin, "-o", "json")).stdout);
+    const size = free.ranges
+      .flatMap(({ runs }: { runs: { size: string }[] }) => runs)
+      .reduce((sum: bigint, one: { size: string }) => sum + BigInt(one.size), 0n);
+    // Of 4094, two have pods; what is reserved counts as not free.
+    expect(size).toBeLessThanOrEqual(4094n - BigInt(others.length) - 2n);
+    const vm = await vmThatAsks("planned", green, ip);
+    const template = {
+      metadata: { annotations: vm.annotations },
+      spec: {
+        networks: [{ name: LOGICAL, multus: { networkName: green.name } }],
+        domain: { devices: { interfaces: [{ name: LOGICAL, bridge: {} }] } },
+      },
+    };
+    await world.cluster.api.patch(pathOf(NAMESPACE, "virtualmachines", vm.name, KUBEVIRT), {
+      spec: { template },
+    });
+    const plan = await world.cli("plan", ...admin, "-n", NAMESPACE);
+    expect(plan.stdout).toMatch(
+      new RegExp(`${NAMESPACE}/planned +${LOGICAL} +${ip.replaceAll(".", "\\.")} +${green.name} +${ip} `),
+    );
+    expect(plan.code).toBe(1);
+  },
+  LIMIT_MS,
+);
+
+const hex = (value: number): string => value.toString(16).padStart(2, "0");

@@ -11,6 +11,7 @@
  *   import-report    what an import would take over, or took
  */
 
+import { askedByClaim } from "../../claims/asked-by-claim.ts";
 import { PodDirectory } from "../../claims/pod-directory.ts";
 import type { IdentityQuery } from "../../identity/query.ts";
 import type { IdentityAnswer } from "../../identity/wire.ts";
@@ -48,7 +49,6 @@ import type {
 } from "../admin-api.ts";
 import { freeAddresses } from "../free-addresses.ts";
 import { planObject } from "../plan.ts";
-import { askedByClaim } from "./asked-addresses.ts";
 import { type ClusterCheck, checkCluster } from "./check.ts";
 import { identityInCluster } from "./cluster-identity.ts";
 import { formerHoldersIn } from "./former-holders.ts";

@@ -7,7 +7,7 @@
 # make soak MINUTES=30 SEED= NODES=   real daemons, controllers and API server, load and faults (docs/soak.md); root
 # make format  what Biome can fix, and the lists of settings in docs/
 # make bench   the numbers of bench/README.md, measured here and now
-# make release   what clusterctl installs: dist/release/ipam-components.yaml, metadata.yaml
+# make release IMAGE=registry.example/holdfast:TAG   everything that somebody installs, in dist/release (docs/release.md)
 # make install PREFIX=/usr/local DESTDIR=   the built files, the plugin binary into CNI_BIN, the units into UNITS and
 #              the metadata server's user into SYSUSERS (either empty: not at all; holdfast.service needs its group)
 # make uninstall   takes them and the units away, and names what it leaves
@@ -26,6 +26,9 @@ CC ?= cc
 # docs/decisions/0048.
 NODE := $(CURDIR)/node_modules/node-linux-$(if $(filter aarch64,$(shell uname -m)),arm64,x64)/bin/node
 export PATH := $(CURDIR)/node_modules/.bin:$(PATH)
+# What is installed, and the Node with it: of another architecture where a release is made.
+DIST ?= dist
+INSTALLED_NODE ?= $(NODE)
 
 C_FLAGS := -std=c11 -D_GNU_SOURCE -Wall -Wextra -Wpedantic -Wconversion -Wshadow -Wstrict-prototypes -Wformat=2 -Wvla -Werror
 SHIM_FLAGS = $(C_FLAGS) -DHOLDFAST_VERSION='"$(VERSION)"'
@@ -44,7 +47,7 @@ SIMULATED := $(shell find test/simulation test/harness/kube-fake -name '*.ts' 2>
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
 
-build: dist/bin/holdfast dist/bin/holdfast-ipam
+build: dist/bin/holdfast $(DIST)/bin/holdfast-ipam
 
 # Not `npm ci`, which refuses where a registry mirror lacks the optional packages of other platforms; the lock file decides
 # the versions all the same, and is not written.
@@ -64,12 +67,12 @@ node_modules/.installed: package.json package-lock.json
 	@ln -sf $(NODE:$(CURDIR)/node_modules/%=../%) node_modules/.bin/node
 	@touch $@
 
-dist/bin/holdfast: node_modules/.installed tools/bundle.mjs tools/supply.mjs $(BUNDLED)
+dist/bin/holdfast: node_modules/.installed tools/bundle.mjs tools/code-caches.mjs tools/supply.mjs $(BUNDLED)
 	node tools/bundle.mjs
 	@touch $@
 
-dist/bin/holdfast-ipam: $(SHIM_SOURCES) $(SHIM_HEADERS) Makefile package.json
-	@mkdir -p dist/bin
+$(DIST)/bin/holdfast-ipam: $(SHIM_SOURCES) $(SHIM_HEADERS) Makefile package.json
+	@mkdir -p $(DIST)/bin
 	$(CC) $(SHIM_FLAGS) $(HARDENED) -o $@ $(SHIM_SOURCES)
 
 # The plugin binary with address and undefined-behaviour checks, for the tests.
@@ -94,7 +97,7 @@ demo-plan:
 	@test -e node_modules/.installed || echo "make demo installs what it needs (system packages only as root), builds Holdfast and" \
 	  "shows it: one to two minutes at first, then 20 seconds."
 
-check: node_modules/.installed dist/bin/holdfast-ipam
+check: node_modules/.installed $(DIST)/bin/holdfast-ipam
 	biome check --error-on-warnings .
 	tsc --noEmit -p .
 	knip
@@ -129,21 +132,24 @@ MINUTES ?= 30
 soak: packages-test-all build
 	@node test/soak/run.mjs --minutes $(MINUTES) $(if $(SEED),--seed $(SEED)) $(if $(NODES),--nodes $(NODES))
 
-release: build
-	node tools/release.mjs
+# IMAGE: where the image will be, as the manifests name it. COMPONENTS: of deploy/, which holdfast.yaml has besides.
+# ARCHITECTURES: of the files. Only what is named in ONLY is made: manifests, packages, image.
+release: packages-release build
+	node tools/release.mjs $(if $(IMAGE),--image $(IMAGE)) $(if $(COMPONENTS),--components "$(COMPONENTS)") \
+	  $(if $(ARCHITECTURES),--architectures "$(ARCHITECTURES)") $(if $(ONLY),--only "$(ONLY)")
 
 install: build
 	install -d $(DESTDIR)$(PREFIX)/lib/holdfast/bin $(DESTDIR)$(PREFIX)/lib/holdfast/lib $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(CNI_BIN)
-	install -m 0755 $(NODE) $(DESTDIR)$(PREFIX)/lib/holdfast/bin/.node.new
+	install -m 0755 $(INSTALLED_NODE) $(DESTDIR)$(PREFIX)/lib/holdfast/bin/.node.new
 	mv -f $(DESTDIR)$(PREFIX)/lib/holdfast/bin/.node.new $(DESTDIR)$(PREFIX)/lib/holdfast/bin/node
-	sed '1s|.*|#!$(PREFIX)/lib/holdfast/bin/node|' dist/bin/holdfast > $(DESTDIR)$(PREFIX)/lib/holdfast/bin/.holdfast.new
+	sed '1s|.*|#!$(PREFIX)/lib/holdfast/bin/node|' $(DIST)/bin/holdfast > $(DESTDIR)$(PREFIX)/lib/holdfast/bin/.holdfast.new
 	chmod 0755 $(DESTDIR)$(PREFIX)/lib/holdfast/bin/.holdfast.new
 	mv -f $(DESTDIR)$(PREFIX)/lib/holdfast/bin/.holdfast.new $(DESTDIR)$(PREFIX)/lib/holdfast/bin/holdfast
-	install -m 0644 dist/lib/*.cjs dist/lib/*.cache dist/lib/better_sqlite3.node $(DESTDIR)$(PREFIX)/lib/holdfast/lib/
-	install -m 0644 dist/package.json dist/THIRD-PARTY-NOTICES dist/sbom.cdx.json $(DESTDIR)$(PREFIX)/lib/holdfast/
+	install -m 0644 $(DIST)/lib/*.cjs $(DIST)/lib/*.cache $(DIST)/lib/better_sqlite3.node $(DESTDIR)$(PREFIX)/lib/holdfast/lib/
+	install -m 0644 $(DIST)/package.json $(DIST)/THIRD-PARTY-NOTICES $(DIST)/sbom.cdx.json $(DESTDIR)$(PREFIX)/lib/holdfast/
 	install -m 0755 deploy/systemd/make-metadata-keys $(DESTDIR)$(PREFIX)/lib/holdfast/bin/
 	ln -sf ../lib/holdfast/bin/holdfast $(DESTDIR)$(PREFIX)/bin/holdfast
-	install -m 0755 dist/bin/holdfast-ipam $(DESTDIR)$(CNI_BIN)/.holdfast-ipam.new
+	install -m 0755 $(DIST)/bin/holdfast-ipam $(DESTDIR)$(CNI_BIN)/.holdfast-ipam.new
 	mv -f $(DESTDIR)$(CNI_BIN)/.holdfast-ipam.new $(DESTDIR)$(CNI_BIN)/holdfast-ipam
 ifneq ($(SYSUSERS),)
 	install -D -m 0644 deploy/systemd/holdfast-metadata.sysusers $(DESTDIR)$(SYSUSERS)/holdfast-metadata.conf

@@ -1,8 +1,8 @@
 // Bundles the command line and the processes into dist/: CommonJS files, the code that V8 makes of the large ones, and the SQLite
 // addon, nothing else to install. The command line is a bundle of its own so that it starts without reading the daemon.
 import { chmodSync, copyFileSync, mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs";
-import { resolve } from "node:path";
 import { build } from "esbuild";
+import { writeCodeCaches } from "./code-caches.mjs";
 import { writeSupplyChain } from "./supply.mjs";
 
 /** A plugin that puts nothing in the place of the modules that `filter` matches, where a file that ends so imports them. */
@@ -95,31 +95,10 @@ copyFileSync(
   "dist/lib/better_sqlite3.node.new",
 );
 renameSync("dist/lib/better_sqlite3.node.new", "dist/lib/better_sqlite3.node");
-await writeCodeCaches(["command-line", "daemon", "controller", "metadata", "metadata-net", "cluster"]);
+await writeCodeCaches("dist/lib", process.execPath);
 // Files without an ending are what the nearest package.json says; dist/ may be copied away from ours.
 writeFileSync("dist/package.json", `${JSON.stringify({ type: "commonjs" })}\n`);
 writeSupplyChain(
   bundles.map(({ metafile }) => metafile),
   bundles.map(({ comments }) => comments),
 );
-
-/** By the code that reads them, which is TypeScript. */
-async function writeCodeCaches(names) {
-  const { outputFiles } = await build({
-    entryPoints: ["cli/load-bundle.ts"],
-    bundle: true,
-    write: false,
-    platform: "node",
-    format: "esm",
-    logLevel: "warning",
-  });
-  const { codeCachePath, makeCodeCache } = await import(
-    `data:text/javascript;base64,${Buffer.from(outputFiles[0].text).toString("base64")}`
-  );
-  for (const name of names) {
-    const bundle = resolve(`dist/lib/${name}.cjs`);
-    const path = codeCachePath(bundle);
-    writeFileSync(`${path}.new`, makeCodeCache(bundle));
-    renameSync(`${path}.new`, path);
-  }
-}

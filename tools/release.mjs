@@ -1,66 +1,81 @@
-// The assets of a release for clusterctl, in dist/release or the folder that is named: ipam-components.yaml (the controller, its rights and the definitions) and
-// metadata.yaml. Made from deploy/, so that nothing is written twice. What clusterctl asks of a provider:
-// https://cluster-api.sigs.k8s.io/developer/providers/contracts/clusterctl
-import { mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
-import { join } from "node:path";
-import { parseAllDocuments, stringify } from "yaml";
+// `make release`: everything that somebody installs, in dist/release. See docs/release.md.
+import { execFileSync } from "node:child_process";
+import { createHash } from "node:crypto";
+import { mkdirSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
+import { join, resolve } from "node:path";
+import { parseArgs } from "node:util";
+import { debianPackage, tarball } from "./release/archives.mjs";
+import { clusterctlFiles } from "./release/clusterctl.mjs";
+import { oneFile } from "./release/manifests.mjs";
+import { ARCHITECTURES, builtFor } from "./release/tree.mjs";
 
-const ROOT = join(import.meta.dirname, "..");
-const OUT = process.argv[2] ?? join(ROOT, "dist/release");
-/** clusterctl tells providers apart by it, and deletes by it. */
-const PROVIDER_LABELS = { "cluster.x-k8s.io/provider": "ipam-holdfast" };
-/** What machines need of deploy/: neither the daemons of nodes nor the metadata service. */
-const OTHERS = /^holdfast-(node|metadata)$/;
-/** The contract of Cluster API that this release keeps. */
-const CONTRACT = "v1beta2";
-/** Those of the release series before it that were providers: clusterctl upgrades from them. */
-const FORMER_SERIES = [];
-/** clusterctl puts the value of the variable here, or the default. */
-const IMAGE = "$" + "{HOLDFAST_IMAGE:=holdfast:VERSION}";
+process.chdir(join(import.meta.dirname, ".."));
+const { version } = JSON.parse(readFileSync("package.json", "utf8"));
+const { values, positionals } = parseArgs({
+  options: {
+    image: { type: "string", default: `holdfast:${version}` },
+    components: { type: "string", default: "" },
+    architectures: { type: "string", default: Object.keys(ARCHITECTURES).join(" ") },
+    only: { type: "string", default: "manifests packages" },
+  },
+  allowPositionals: true,
+});
+const wordsIn = (text) => text.split(/[\s,]+/).filter((one) => one !== "");
+const out = positionals[0] ?? "dist/release";
+const work = resolve(out, ".work");
+const { image } = values;
+/** What everything is dated by: two builds of one commit are the same. */
+const epoch = Number(process.env.SOURCE_DATE_EPOCH ?? lastCommit());
+const PARTS = {
+  manifests: () => {
+    const { text } = oneFile({ image, components: wordsIn(values.components), version });
+    return { "holdfast.yaml": text, ...clusterctlFiles({ image, version }) };
+  },
+  packages: async () => {
+    const made = [];
+    for (const arch of wordsIn(values.architectures)) {
+      if (ARCHITECTURES[arch] === undefined)
+        throw new Error(
+          `there is no architecture ${arch}: expected some of ${Object.keys(ARCHITECTURES).join(", ")}`,
+        );
+      await builtFor(arch, work);
+      made.push(
+        tarball(arch, { out, work, version, epoch }),
+        debianPackage(arch, { out, work, version, epoch }),
+      );
+    }
+    await Promise.all(made);
+    return {
+      "sbom.cdx.json": readFileSync("dist/sbom.cdx.json"),
+      "THIRD-PARTY-NOTICES": readFileSync("dist/THIRD-PARTY-NOTICES"),
+    };
+  },
+};
 
-const { version } = JSON.parse(readFileSync(join(ROOT, "package.json"), "utf8"));
+rmSync(out, { recursive: true, force: true });
+mkdirSync(work, { recursive: true });
+for (const name of wordsIn(values.only)) {
+  const files = await PARTS[name]();
+  for (const [file, content] of Object.entries(files)) writeFileSync(join(out, file), content);
+}
+rmSync(work, { recursive: true });
+const sums = readdirSync(out)
+  .sort()
+  .map((name) => ({ name, size: statSync(join(out, name)).size, sum: sha256(join(out, name)) }));
+writeFileSync(join(out, "SHA256SUMS"), sums.map(({ name, sum }) => `${sum}  ${name}\n`).join(""));
+for (const { name, size, sum } of sums)
+  console.log(`${sum}  ${(size / 1e6).toFixed(2).padStart(7)} MB  ${name}`);
+console.log(`${out}: ${sums.length} files and SHA256SUMS, version ${version}, image ${image}`);
 
-function objectsOf(file) {
-  return parseAllDocuments(readFileSync(join(ROOT, "deploy", file), "utf8")).map((document) =>
-    document.toJS(),
-  );
+function sha256(file) {
+  return createHash("sha256").update(readFileSync(file)).digest("hex");
 }
 
-function definitions() {
-  const files = readdirSync(join(ROOT, "deploy/crds")).filter((name) => name !== "kustomization.yaml");
-  return files.sort().flatMap((name) => objectsOf(`crds/${name}`));
+/** 0 in a tree that is no repository. */
+function lastCommit() {
+  try {
+    return execFileSync("git", ["log", "-1", "--format=%ct"], { encoding: "utf8" }).trim();
+  } catch {
+    return 0;
+  }
 }
-
-function labelled(object) {
-  const { metadata } = object;
-  return { ...object, metadata: { ...metadata, labels: { ...metadata.labels, ...PROVIDER_LABELS } } };
-}
-
-/** The pods carry the label too, and clusterctl knows the container by this name. */
-function asProvider(object) {
-  if (object.kind !== "Deployment") return labelled(object);
-  const { template } = object.spec;
-  const containers = template.spec.containers.map((one) => ({
-    ...one,
-    name: "manager",
-    image: IMAGE.replace("VERSION", version),
-  }));
-  const spec = { ...template.spec, containers };
-  return labelled({ ...object, spec: { ...object.spec, template: { ...labelled(template), spec } } });
-}
-
-const objects = [...definitions(), ...objectsOf("rbac.yaml"), ...objectsOf("deployment.yaml")]
-  .filter(({ metadata }) => !OTHERS.test(metadata.name))
-  .map(asProvider);
-const [major, minor] = version.split(".").map(Number);
-mkdirSync(OUT, { recursive: true });
-writeFileSync(join(OUT, "ipam-components.yaml"), objects.map((object) => stringify(object)).join("---\n"));
-writeFileSync(
-  join(OUT, "metadata.yaml"),
-  stringify({
-    apiVersion: "clusterctl.cluster.x-k8s.io/v1alpha3",
-    kind: "Metadata",
-    releaseSeries: [...FORMER_SERIES, { major, minor, contract: CONTRACT }],
-  }),
-);
-console.log(`dist/release: ipam-components.yaml (${objects.length} objects), metadata.yaml`);

@@ -184,7 +184,28 @@ function sbomOf(parts) {
       })),
     ],
   };
-  // The same content has the same number, so that two builds of one release can be compared.
+  return numbered(body);
+}
+
+/** For the Node of another architecture: what is in dist/ is the same. `files`: notices and SBOM as they are there. */
+export function ofArchitecture(arch, { notices, sbom }) {
+  const [here, there] = [`node-linux-${process.arch}`, `node-linux-${arch}`];
+  const { integrity } = readJson("package-lock.json").packages[`node_modules/${there}`];
+  const content = Buffer.from(integrity.replace(/^sha512-/, ""), "base64").toString("hex");
+  const {
+    bomFormat: _,
+    specVersion: __,
+    serialNumber: ___,
+    version: ____,
+    ...body
+  } = JSON.parse(sbom.replaceAll(here, there));
+  for (const component of body.components)
+    if (component.name === there) component.hashes = [{ alg: "SHA-512", content }];
+  return { notices: notices.replaceAll(here, there), sbom: `${JSON.stringify(numbered(body), null, 2)}\n` };
+}
+
+/** The same content has the same number, so that two builds of one release can be compared. */
+function numbered(body) {
   const digest = createHash("sha256").update(JSON.stringify(body)).digest("hex");
   const uuid = `${digest.slice(0, 8)}-${digest.slice(8, 12)}-5${digest.slice(13, 16)}-8${digest.slice(17, 20)}-${digest.slice(20, 32)}`;
   return {

@@ -1,4 +1,5 @@
-import { readFileSync } from "node:fs";
+import { mkdtempSync, readFileSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { parseAllDocuments } from "yaml";
@@ -12,22 +13,29 @@ import { collectionOf } from "../harness/kube-manifests.ts";
 const ROOT = join(import.meta.dirname, "../..");
 const { version } = JSON.parse(readFileSync(join(ROOT, "package.json"), "utf8"));
 const VARIABLE = /\$\{(\w+):=([^}]*)\}/g;
+const IMAGE = "registry.example/holdfast:test";
 const PROVIDER = "cluster.x-k8s.io/provider";
 
+let out: string;
 let cluster: TestCluster;
 let components: KubeObject[];
 let metadata: KubeObject;
 beforeAll(async () => {
-  const { code, stderr } = await run(process.execPath, [join(ROOT, "tools/release.mjs")]);
+  out = mkdtempSync(join(tmpdir(), "holdfast-release-"));
+  const words = ["--only", "manifests", "--image", IMAGE, out];
+  const { code, stderr } = await run(process.execPath, [join(ROOT, "tools/release.mjs"), ...words]);
   if (code !== 0) throw new Error(stderr);
   const [all, about] = ["ipam-components.yaml", "metadata.yaml"].map((name) =>
-    readFileSync(join(ROOT, "dist/release", name), "utf8"),
+    readFileSync(join(out, name), "utf8"),
   ) as [string, string];
   components = parseAllDocuments(all.replace(VARIABLE, "$2")).map((one) => one.toJS());
   metadata = parseAllDocuments(about)[0]?.toJS();
   cluster = await TestCluster.start({ controllers: false });
 });
-afterAll(() => cluster?.stop());
+afterAll(async () => {
+  rmSync(out, { recursive: true, force: true });
+  await cluster?.stop();
+});
 
 const find = (kind: string) => components.filter((one) => one.kind === kind);
 
@@ -45,7 +53,7 @@ test("there is one namespace, one deployment with a container called manager, an
   const [deployment, ...others] = find("Deployment") as [KubeObject, ...KubeObject[]];
   expect(others).toEqual([]);
   const { template } = deployment.spec;
-  expect(template.spec.containers).toMatchObject([{ name: "manager", image: `holdfast:${version}` }]);
+  expect(template.spec.containers).toMatchObject([{ name: "manager", image: IMAGE }]);
   const labels = [...components, template].map((one) => one.metadata.labels?.[PROVIDER]);
   expect(new Set(labels)).toEqual(new Set(["ipam-holdfast"]));
 });

@@ -1,11 +1,11 @@
 # Runs in mount and PID namespaces of its own, which take everything with them when this shell ends: a copy of this
 # system's root (an overlay in memory), and on each line "boot" read from stdin one boot of it with systemd as PID 1.
-# $1 name, $2 folder for the mounts, $3 project, $4 boot ID: "own", as in a system container, or "kernel"
+# $1 name, $2 folder for the mounts, $3 project, $4 boot ID: "own", as in a system container, or "kernel", $5 the root, "/" is this one
 set -eu
-name=$1 folder=$2 project=$3 boot_id=$4
+name=$1 folder=$2 project=$3 boot_id=$4 lower=$5
 mount -t tmpfs tmpfs "$folder"
 mkdir "$folder"/upper "$folder"/work "$folder"/root
-mount -t overlay overlay -o "lowerdir=/,upperdir=$folder/upper,workdir=$folder/work" "$folder/root"
+mount -t overlay overlay -o "lowerdir=$lower,upperdir=$folder/upper,workdir=$folder/work" "$folder/root"
 root=$folder/root
 
 # What this system runs, mounts or has of Holdfast is none of the machine's.
@@ -19,7 +19,7 @@ for unit in haproxy postgresql systemd-resolved systemd-timesyncd systemd-sysctl
   case $unit in *.timer) ;; *) unit=$unit.service ;; esac
   ln -sf /dev/null "$root/etc/systemd/system/$unit"
 done
-mkdir -p "$root/etc/systemd/system/multi-user.target.wants"
+mkdir -p "$root/etc/systemd/system/multi-user.target.wants" "$root$project"
 # A system container sees a boot ID of its own, mounted over the kernel's; a virtual or real machine does not.
 if [ "$boot_id" = kernel ]; then
   mkdir -p "$root/etc/systemd/system/sysinit.target.wants"

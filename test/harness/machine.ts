@@ -42,9 +42,15 @@ export class Machine {
 
   /**
    * `bootId`: "kernel" (default), as a real or virtual machine sees it, though a crash does not change it; "own": a
-   * system container's, which nspawn and LXC mount over the kernel's, new at every boot.
+   * system container's, which nspawn and LXC mount over the kernel's, new at every boot. `root`: a system's; default: this one's.
    */
-  static async start({ bootId = "kernel" }: { bootId?: "kernel" | "own" } = {}): Promise<Machine> {
+  static async start({
+    bootId = "kernel",
+    root = "/",
+  }: {
+    bootId?: "kernel" | "own";
+    root?: string;
+  } = {}): Promise<Machine> {
     const folder = mkdtempSync(join(tmpdir(), "holdfast-machine-"));
     const script = join(import.meta.dirname, "machine.sh");
     const namespaces = [
@@ -58,7 +64,7 @@ export class Machine {
     ];
     const holder = spawn(
       "unshare",
-      [...namespaces, "bash", script, basename(folder), folder, PROJECT, bootId],
+      [...namespaces, "bash", script, basename(folder), folder, PROJECT, bootId, root],
       {
         stdio: ["pipe", "pipe", "pipe"],
       },

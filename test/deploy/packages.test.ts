@@ -1,0 +1,173 @@
+import { execFileSync } from "node:child_process";
+import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { run } from "../harness/daemon.ts";
+import { debianRoot } from "../harness/debian-root.ts";
+import { Machine, whyNoMachine } from "../harness/machine.ts";
+
+/** What `make release` makes for nodes, installed on fresh systems as people do it. */
+
+const ROOT = join(import.meta.dirname, "../..");
+const reason = whyNoMachine();
+const CONFIG = JSON.stringify({
+  cniVersion: "1.0.0",
+  name: "blue",
+  type: "bridge",
+  ipam: { type: "holdfast-ipam", subnets: "192.168.10.0/24" },
+});
+
+/** In the project, which the machines see. */
+let out: string;
+const fileOf = (ending: string): string => {
+  const found = readdirSync(out).filter((name) => name.endsWith(ending));
+  if (found.length !== 1) throw new Error(`${found.length} files end with ${ending} in ${out}`);
+  return join(out, found[0] as string);
+};
+
+beforeAll(async () => {
+  mkdirSync(join(ROOT, "build"), { recursive: true });
+  out = mkdtempSync(join(ROOT, "build/packages-"));
+  const { code, stderr } = await run(process.execPath, [
+    join(ROOT, "tools/release.mjs"),
+    "--only",
+    "manifests packages",
+    out,
+  ]);
+  if (code !== 0) throw new Error(stderr);
+}, 300_000);
+afterAll(() => rmSync(out, { recursive: true, force: true }));
+
+/** The answer to an ADD of a container of its own, by the plugin binary alone. */
+async function add(machine: Machine, name: string, plugin: string): Promise<string> {
+  const environment = `CNI_COMMAND=ADD CNI_CONTAINERID=${name} CNI_NETNS=/run/netns/${name} CNI_IFNAME=eth0 CNI_PATH=/opt/cni/bin`;
+  await machine.out(`ip netns list | grep -q '^${name}' || ip netns add ${name}`);
+  return JSON.parse(await machine.out(`${environment} ${plugin} <<< '${CONFIG}'`)).ips[0].address;
+}
+
+test("every file has the sum that is listed, and none is missing", async () => {
+  const names = readFileSync(join(out, "SHA256SUMS"), "utf8")
+    .trim()
+    .split("\n")
+    .map((line) => line.split("  ")[1]);
+  expect(names).toEqual(
+    readdirSync(out)
+      .filter((name) => name !== "SHA256SUMS")
+      .sort(),
+  );
+  expect(await run("bash", ["-c", `cd ${out} && sha256sum -c SHA256SUMS`])).toMatchObject({ code: 0 });
+});
+
+test("a second build of the same sources gives the same bytes", () => {
+  const copy = mkdtempSync(join(ROOT, "build/again-"));
+  try {
+    const git = (...words: string[]) => execFileSync("git", words, { cwd: ROOT, encoding: "utf8" });
+    const files = git("ls-files", "-co", "--exclude-standard");
+    execFileSync("tar", ["-cf", join(copy, "sources.tar"), "-T", "-"], { cwd: ROOT, input: files });
+    execFileSync("tar", ["-xf", "sources.tar"], { cwd: copy });
+    // Links to links: the bundler names what it reads by where that really is.
+    execFileSync("cp", ["-al", join(ROOT, "node_modules"), join(copy, "node_modules")]);
+    execFileSync("node", ["tools/bundle.mjs"], { cwd: copy });
+    for (const name of readdirSync(join(ROOT, "dist/lib")))
+      expect(
+        readFileSync(join(copy, "dist/lib", name)).equals(readFileSync(join(ROOT, "dist/lib", name))),
+        name,
+      ).toBe(true);
+  } finally {
+    rmSync(copy, { recursive: true, force: true });
+  }
+});
+
+test("what is for arm64 is that, and runs", async () => {
+  const tree = mkdtempSync(join(tmpdir(), "holdfast-arm64-"));
+  try {
+    await run("tar", ["-xzf", fileOf("-arm64.tar.gz"), "-C", tree]);
+    const lib = join(tree, "usr/local/lib/holdfast");
+    const plugin = join(tree, "opt/cni/bin/holdfast-ipam");
+    for (const file of [plugin, join(lib, "bin/node"), join(lib, "lib/better_sqlite3.node")])
+      expect((await run("readelf", ["-h", file])).stdout, file).toMatch(/Machine: +AArch64/);
+    const emulator = ["-L", "/usr/aarch64-linux-gnu"];
+    const version = await run("qemu-aarch64-static", [...emulator, plugin], { CNI_COMMAND: "VERSION" });
+    expect(JSON.parse(version.stdout).supportedVersions).toContain("1.0.0");
+    const holdfast = join(lib, "bin/holdfast");
+    const asked = await run("qemu-aarch64-static", [
+      ...emulator,
+      join(lib, "bin/node"),
+      holdfast,
+      "--version",
+    ]);
+    expect(asked).toMatchObject({ code: 0, stdout: expect.stringMatching(/^\d+\.\d+\.\d+/) });
+    // The code of V8 is that of its own Node.
+    const named = `process.stdout.write(String(new (require("node:vm").Script)(require("node:module").wrap(require("node:fs").readFileSync(process.argv[1],"utf8")),{filename:"daemon.cjs",columnOffset:-require("node:module").wrap("").lastIndexOf("\\n"),cachedData:(()=>{const all=require("node:fs").readFileSync(process.argv[1]+".cache");const size=require("node:fs").statSync(process.argv[1]).size;return all.subarray(size,size+(all.length-size)/2)})()}).cachedDataRejected))`;
+    const taken = await run("qemu-aarch64-static", [
+      ...emulator,
+      join(lib, "bin/node"),
+      "-e",
+      named,
+      join(lib, "lib/daemon.cjs"),
+    ]);
+    expect(taken.stdout).toBe("false");
+  } finally {
+    rmSync(tree, { recursive: true, force: true });
+  }
+});
+
+describe.skipIf(reason !== null).each(["bookworm", "trixie"] as const)("on a fresh Debian, %s", (release) => {
+  let machine: Machine;
+  const installed = () =>
+    machine.out(`DEBIAN_FRONTEND=noninteractive apt-get install -q -y ${fileOf("_amd64.deb")} 2>&1`);
+  beforeAll(async () => {
+    machine = await Machine.start({ root: await debianRoot(release) });
+  }, 300_000);
+  afterAll(() => machine?.stop());
+
+  test("apt installs the package, and the first ADD is answered", async () => {
+    const startMs = performance.now();
+    await installed();
+    expect((await machine.sh("systemctl is-active holdfast")).stdout).toBe("inactive\n");
+    await machine.out("systemctl enable --now holdfast 2>&1");
+    expect(await add(machine, "web", "/opt/cni/bin/holdfast-ipam")).toBe("192.168.10.1/24");
+    console.log(
+      `${release}: from apt install to the first answered ADD ${((performance.now() - startMs) / 1_000).toFixed(1)} s`,
+    );
+    expect(await add(machine, "db", "/usr/lib/cni/holdfast-ipam")).toBe("192.168.10.2/24");
+    await machine.out("holdfast check");
+    expect(await machine.out("dpkg --verify holdfast")).toBe("");
+  });
+
+  test("an upgrade restarts the daemon, keeps settings and addresses, and says nothing of a running guest's", async () => {
+    await machine.out("echo 'addDeadlineMs: 8000' >> /etc/holdfast/daemon.yaml");
+    const pid = () => machine.out("systemctl show -p MainPID --value holdfast");
+    const before = await pid();
+    await machine.out(
+      `dpkg-deb -R ${fileOf("_amd64.deb")} /tmp/next && sed -i 's/^Version: .*/Version: 99/' /tmp/next/DEBIAN/control && dpkg-deb -Znone --root-owner-group -b /tmp/next /tmp/next.deb`,
+    );
+    await machine.out("DEBIAN_FRONTEND=noninteractive apt-get install -q -y /tmp/next.deb 2>&1");
+    expect(await pid()).not.toBe(before);
+    expect(await machine.out("cat /etc/holdfast/daemon.yaml")).toContain("addDeadlineMs: 8000");
+    expect(await add(machine, "web", "/opt/cni/bin/holdfast-ipam")).toBe("192.168.10.1/24");
+    await machine.out("holdfast check");
+  });
+
+  test("removed and installed again it goes on with its ledger; purged it leaves nothing", async () => {
+    await machine.out("apt-get remove -q -y holdfast 2>&1");
+    expect((await machine.sh("command -v holdfast; systemctl is-active holdfast")).stdout).toBe("inactive\n");
+    await machine.out("test -e /var/lib/holdfast/holdfast.db && test -e /etc/holdfast/daemon.yaml");
+    await installed();
+    await machine.out("systemctl enable --now holdfast 2>&1");
+    expect(await add(machine, "late", "/opt/cni/bin/holdfast-ipam")).toBe("192.168.10.3/24");
+    await machine.out("apt-get purge -q -y holdfast 2>&1");
+    const left = await machine.sh(
+      "ls -d /var/lib/holdfast* /etc/holdfast /usr/lib/holdfast /usr/lib/cni/holdfast-ipam /opt/cni/bin/holdfast-ipam /usr/lib/systemd/system/holdfast* 2>/dev/null",
+    );
+    expect(left.stdout).toBe("");
+  });
+
+  test("the tarball is unpacked into /, and that is all", async () => {
+    await machine.out(`tar -C / --no-same-owner -xzf ${fileOf("-amd64.tar.gz")}`);
+    await machine.out("systemd-sysusers && systemctl daemon-reload && systemctl enable --now holdfast 2>&1");
+    expect(await add(machine, "tar", "/opt/cni/bin/holdfast-ipam")).toBe("192.168.10.1/24");
+    await machine.out("holdfast check");
+  });
+});

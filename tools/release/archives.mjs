@@ -1,0 +1,89 @@
+// The tarball and the Debian package of one architecture. Two builds of one commit give the same bytes.
+import { execFile, execFileSync } from "node:child_process";
+import {
+  chmodSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  symlinkSync,
+  writeFileSync,
+} from "node:fs";
+import { join } from "node:path";
+import { promisify } from "node:util";
+import { ARCHITECTURES, stage } from "./tree.mjs";
+
+const exec = promisify(execFile);
+const ROOT = join(import.meta.dirname, "../..");
+const DEBIAN = join(ROOT, "deploy/debian");
+
+/** Order, times and owners of the files do not depend on the machine. */
+const TAR = (epoch) => [
+  "--sort=name",
+  `--mtime=@${epoch}`,
+  "--owner=0",
+  "--group=0",
+  "--numeric-owner",
+  "--format=gnu",
+];
+
+/** holdfast-VERSION-linux-ARCH.tar.gz: one folder, to be unpacked into /. */
+export async function tarball(arch, { out, work, version, epoch }) {
+  const folder = join(work, `tar-${arch}`);
+  await stage(arch, work, folder, {});
+  const file = join(out, `holdfast-${version}-linux-${ARCHITECTURES[arch].oci}.tar.gz`);
+  await exec("tar", [...TAR(epoch), "-C", folder, "-I", "gzip -n6", "-cf", file, "."]);
+}
+
+/** holdfast_VERSION_ARCH.deb: what /usr/local has from `make install`, where Debian has it. */
+export async function debianPackage(arch, { out, work, version, epoch }) {
+  const folder = join(work, `deb-${arch}`);
+  const { debian } = ARCHITECTURES[arch];
+  await stage(arch, work, folder, {
+    PREFIX: "/usr",
+    CNI_BIN: "/usr/lib/cni",
+    UNITS: "/usr/lib/systemd/system",
+    SYSUSERS: "/usr/lib/sysusers.d",
+  });
+  // Where upstream's container runtimes look, which Debian's do not.
+  mkdirSync(join(folder, "opt/cni/bin"), { recursive: true });
+  symlinkSync("/usr/lib/cni/holdfast-ipam", join(folder, "opt/cni/bin/holdfast-ipam"));
+  mkdirSync(join(folder, "etc/holdfast"), { recursive: true, mode: 0o755 });
+  writeFileSync(join(folder, "etc/holdfast/daemon.yaml"), readFileSync(join(DEBIAN, "daemon.yaml")));
+  mkdirSync(join(folder, "usr/share/doc/holdfast"), { recursive: true });
+  writeFileSync(
+    join(folder, "usr/share/doc/holdfast/copyright"),
+    `${readFileSync(join(ROOT, "LICENSE"), "utf8")}\n\n${readFileSync(join(folder, "usr/lib/holdfast/THIRD-PARTY-NOTICES"), "utf8")}`,
+  );
+  rmSync(join(folder, "usr/lib/holdfast/THIRD-PARTY-NOTICES"));
+  symlinkSync("../../share/doc/holdfast/copyright", join(folder, "usr/lib/holdfast/THIRD-PARTY-NOTICES"));
+  const control = join(folder, "DEBIAN");
+  mkdirSync(control, { mode: 0o755 });
+  const text = readFileSync(join(DEBIAN, "control"), "utf8");
+  // dpkg sorts a candidate before its release by the tilde.
+  const fields = {
+    VERSION: version.replace("-", "~"),
+    ARCHITECTURE: debian,
+    SIZE: String(kilobytesOf(folder)),
+  };
+  writeFileSync(
+    join(control, "control"),
+    text.replace(/@(\w+)@/g, (_, name) => fields[name]),
+  );
+  for (const name of readdirSync(DEBIAN).filter((one) => /^(conffiles|(pre|post)(inst|rm))$/.test(one))) {
+    writeFileSync(join(control, name), readFileSync(join(DEBIAN, name)));
+    chmodSync(join(control, name), name === "conffiles" ? 0o644 : 0o755);
+  }
+  const file = join(out, `holdfast_${fields.VERSION}_${debian}.deb`);
+  execFileSync("chmod", ["-R", "u+rwX,go+rX,go-w", folder]);
+  // One thread: with several of them the bytes depend on how many there are.
+  await exec("dpkg-deb", ["--root-owner-group", "--threads-max=1", "-Zxz", "-z1", "--build", folder, file], {
+    env: { ...process.env, SOURCE_DATE_EPOCH: String(epoch) },
+  });
+}
+
+function kilobytesOf(folder) {
+  const files = execFileSync("find", [folder, "-type", "f"], { encoding: "utf8" }).trim().split("\n");
+  return Math.ceil(files.reduce((sum, file) => sum + statSync(file).size, 0) / 1024);
+}

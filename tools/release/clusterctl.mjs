@@ -1,0 +1,44 @@
+// The assets of a release for clusterctl: ipam-components.yaml (the controller, its rights and the definitions) and metadata.yaml.
+// What clusterctl asks of a provider: https://cluster-api.sigs.k8s.io/developer/providers/contracts/clusterctl
+import { stringify } from "yaml";
+import { containersOf, definitions, installed } from "./manifests.mjs";
+
+/** clusterctl tells providers apart by it, and deletes by it. */
+const PROVIDER_LABELS = { "cluster.x-k8s.io/provider": "ipam-holdfast" };
+/** What machines need of deploy/: neither the daemons of nodes nor the metadata service. */
+const OTHERS = /^holdfast-(node|metadata)$/;
+/** The contract of Cluster API that this release keeps. */
+const CONTRACT = "v1beta2";
+/** Those of the release series before it that were providers: clusterctl upgrades from them. */
+const FORMER_SERIES = [];
+
+function labelled(object) {
+  const { metadata } = object;
+  return { ...object, metadata: { ...metadata, labels: { ...metadata.labels, ...PROVIDER_LABELS } } };
+}
+
+/** The pods carry the label too, and clusterctl knows the container by this name and puts the value of its variable there. */
+function asProvider(object, image) {
+  if (object.kind !== "Deployment") return labelled(object);
+  const { template } = object.spec;
+  const containers = containersOf(object).map((one) => ({ ...one, name: "manager", image }));
+  const spec = { ...template.spec, containers };
+  return labelled({ ...object, spec: { ...object.spec, template: { ...labelled(template), spec } } });
+}
+
+export function clusterctlFiles({ image, version }) {
+  const placeholder = `$\{HOLDFAST_IMAGE:=${image}}`;
+  const objects = [...definitions(), ...installed()]
+    .filter(({ metadata }) => !OTHERS.test(metadata.name))
+    .map((object) => asProvider(object, placeholder));
+  const [major, minor] = version.split(".").map(Number);
+  const metadata = {
+    apiVersion: "clusterctl.cluster.x-k8s.io/v1alpha3",
+    kind: "Metadata",
+    releaseSeries: [...FORMER_SERIES, { major, minor, contract: CONTRACT }],
+  };
+  return {
+    "ipam-components.yaml": objects.map((object) => stringify(object)).join("---\n"),
+    "metadata.yaml": stringify(metadata),
+  };
+}

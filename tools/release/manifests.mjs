@@ -1,0 +1,74 @@
+// What is applied to a cluster, out of deploy/, so that nothing is written twice.
+import { readdirSync, readFileSync } from "node:fs";
+import { join } from "node:path";
+import { parse, parseAllDocuments, stringify } from "yaml";
+
+const DEPLOY = join(import.meta.dirname, "../../deploy");
+/** Every component of deploy/, in the order in which they are added. */
+const COMPONENTS = ["metadata", "admission", "machines"];
+
+const read = (file) => readFileSync(join(DEPLOY, file), "utf8");
+const objectsOf = (file) => parseAllDocuments(read(file)).map((document) => document.toJS());
+
+/** The definitions of the ledger. */
+export function definitions() {
+  const files = readdirSync(join(DEPLOY, "crds")).filter((name) => name !== "kustomization.yaml");
+  return files.sort().flatMap((name) => objectsOf(`crds/${name}`));
+}
+
+/** Everything but the definitions, as kustomize builds it with these components. */
+export function installed(components = []) {
+  const objects = parse(read("kustomization.yaml")).resources.flatMap(objectsOf);
+  for (const name of components) {
+    if (!COMPONENTS.includes(name))
+      throw new Error(`there is no component ${name}: expected some of ${COMPONENTS.join(", ")}`);
+    const component = parse(read(`${name}/kustomization.yaml`));
+    objects.push(...component.resources.flatMap((file) => objectsOf(`${name}/${file}`)));
+    for (const { target, patch } of component.patches ?? []) {
+      const object = objects.find(
+        ({ kind, metadata }) => kind === target.kind && metadata.name === target.name,
+      );
+      for (const operation of parse(patch)) add(object, operation);
+    }
+  }
+  return objects;
+}
+
+/** One operation of a JSON patch; only "add" is used. */
+function add(object, { op, path, value }) {
+  if (op !== "add") throw new Error(`${op} ${path}: expected "add"`);
+  const keys = path.split("/").slice(1);
+  const last = keys.pop();
+  const parent = keys.reduce((at, key) => at[key], object);
+  if (last === "-") parent.push(value);
+  else parent[last] = value;
+}
+
+/** The containers of a workload, init containers too. */
+export function containersOf({ spec }) {
+  const pod = spec?.template?.spec;
+  return [...(pod?.initContainers ?? []), ...(pod?.containers ?? [])];
+}
+
+/** `kubectl apply -f` of this installs Holdfast: the namespace and the definitions come before what needs them. */
+export function oneFile({ image, components, version }) {
+  const own = installed(components);
+  const definedByMachines = components.includes("machines") ? machineDefinitions() : [];
+  const [namespaces, others] = [true, false].map((is) =>
+    own.filter(({ kind }) => (kind === "Namespace") === is),
+  );
+  for (const object of own)
+    for (const container of containersOf(object)) container.image = container.image.replace(/.*/, image);
+  const objects = [...namespaces, ...definitions(), ...definedByMachines, ...others];
+  const what = components.length === 0 ? "" : ` with ${components.join(", ")}`;
+  const head = `# Holdfast ${version}${what}, image ${image}: kubectl apply -f holdfast.yaml
+# To remove it and keep its ledger: kubectl delete -f holdfast.yaml -l '!ipam.holdfast.dev/ledger' (docs/uninstall.md)
+`;
+  return { count: objects.length, text: head + objects.map((object) => stringify(object)).join("---\n") };
+}
+
+function machineDefinitions() {
+  return parse(read("machines/crds/kustomization.yaml")).resources.flatMap((file) =>
+    objectsOf(`machines/crds/${file}`),
+  );
+}

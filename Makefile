@@ -134,7 +134,7 @@ soak: packages-test-all build
 
 # IMAGE: where the image will be, as the manifests name it. COMPONENTS: of deploy/, which holdfast.yaml has besides.
 # ARCHITECTURES: of the files. Only what is named in ONLY is made: manifests, packages, image.
-release: packages-release build
+release: $(if $(filter-out manifests,$(or $(ONLY),packages)),packages-release) build
 	node tools/release.mjs $(if $(IMAGE),--image $(IMAGE)) $(if $(COMPONENTS),--components "$(COMPONENTS)") \
 	  $(if $(ARCHITECTURES),--architectures "$(ARCHITECTURES)") $(if $(ONLY),--only "$(ONLY)")
 

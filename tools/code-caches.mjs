@@ -1,13 +1,11 @@
 // The code that V8 makes of the bundles, by the Node that will read it and by the code that reads it, which is TypeScript.
 import { execFileSync } from "node:child_process";
-import { readdirSync, readFileSync, renameSync } from "node:fs";
+import { readdirSync, renameSync } from "node:fs";
 import { join } from "node:path";
 import { build } from "esbuild";
 
 /** Small, or read by few commands. */
 const WITHOUT = ["yaml.cjs"];
-/** What is in the code depends on a collection of garbage, once in dozens of times: of so many, two in a row are the same. */
-const TRIES_MAX = 8;
 
 /** `node`: the path of one, or a command with arguments that runs one, as of another architecture. */
 export async function writeCodeCaches(folder, ...node) {
@@ -27,25 +25,14 @@ export async function writeCodeCaches(folder, ...node) {
     const program = `${outputFiles[0].text}
 import { writeFileSync } from "node:fs";
 writeFileSync(${JSON.stringify(`${name}.cache.new`)}, makeCodeCache("/proc/self/cwd/${name}"));`;
-    const once = () => {
-      // Two builds are the same then. The flags of V8 are in the code, and this one does not change what it is checked for.
-      execFileSync(
-        command,
-        [...words, "--predictable", "--preserve-symlinks", "--input-type=module", "-e", program],
-        {
-          stdio: ["ignore", "ignore", "inherit"],
-          cwd: folder,
-          env: { PATH: process.env.PATH },
-        },
-      );
-      return readFileSync(made);
-    };
-    let last = once();
-    for (let tries = 1; tries < TRIES_MAX; tries += 1) {
-      const next = once();
-      if (next.equals(last)) break;
-      last = next;
-    }
+    // No two builds would be the same otherwise: what is compiled depends on what a process finds when it loads its bundle. The
+    // flags of V8 are in the code, and this one does not change what it is checked for.
+    const flags = ["--predictable", "--preserve-symlinks", "--input-type=module"];
+    execFileSync(command, [...words, ...flags, "-e", program], {
+      stdio: ["ignore", "ignore", "pipe"],
+      cwd: folder,
+      env: { PATH: "/usr/bin:/bin" },
+    });
     renameSync(made, join(folder, `${name}.cache`));
   }
 }

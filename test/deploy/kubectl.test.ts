@@ -136,3 +136,36 @@ test("docs/uninstall.md: removing the definitions deletes the allocations, and a
   await typed("kubectl apply -k deploy/crds && kubectl apply -k deploy");
   expect((await cluster.api.get(ALLOCATIONS)).items).toEqual([]);
 });
+
+test("one file installs everything that kustomize does, and removing it keeps the ledger", async () => {
+  const out = join(folder, "release");
+  const words = [
+    "--only",
+    "manifests",
+    "--image",
+    "registry.example/holdfast:one",
+    "--components",
+    "machines",
+    out,
+  ];
+  expect(await run(process.execPath, [join(PROJECT, "tools/release.mjs"), ...words])).toMatchObject({
+    code: 0,
+  });
+  await typed("kubectl delete -k deploy");
+  await typed(`kubectl apply -f ${out}/holdfast.yaml`);
+  const podsOf = async (path: string) => (await cluster.api.get(path)).spec.template.spec;
+  const [daemons, controller] = [await podsOf(DAEMONS), await podsOf(CONTROLLER)];
+  for (const { image } of [...daemons.initContainers, ...daemons.containers, ...controller.containers])
+    expect(image).toBe("registry.example/holdfast:one");
+  expect(controller.containers[0].args).toContain("--machine-data=own");
+  const allocations = { ...HELD, metadata: { ...HELD.metadata, name: "kept-by-one-file" } };
+  await cluster.api.create(ALLOCATIONS, allocations);
+  const [, uninstall] = codeBlocks("docs/uninstall.md", "In a cluster") as [string, string];
+  await typed(uninstall.replaceAll("holdfast.yaml", `${out}/holdfast.yaml`));
+  expect(await found("/api/v1/namespaces/holdfast-system")).toBe(false);
+  expect(
+    (await cluster.api.get(`${ALLOCATIONS}/kept-by-one-file`)).metadata.deletionTimestamp,
+  ).toBeUndefined();
+  expect(await found(`${DEFINITIONS}/${NAME}`)).toBe(true);
+  await typed(`kubectl apply -f ${out}/holdfast.yaml`);
+});

@@ -36,7 +36,7 @@ beforeAll(async () => {
     out,
   ]);
   if (code !== 0) throw new Error(stderr);
-}, 300_000);
+}, 600_000);
 afterAll(() => rmSync(out, { recursive: true, force: true }));
 
 /** The answer to an ADD of a container of its own, by the plugin binary alone. */
@@ -119,7 +119,7 @@ describe.skipIf(reason !== null).each(["bookworm", "trixie"] as const)("on a fre
     machine.out(`DEBIAN_FRONTEND=noninteractive apt-get install -q -y ${fileOf("_amd64.deb")} 2>&1`);
   beforeAll(async () => {
     machine = await Machine.start({ root: await debianRoot(release) });
-  }, 300_000);
+  }, 600_000);
   afterAll(() => machine?.stop());
 
   test("apt installs the package, and the first ADD is answered", async () => {

@@ -149,6 +149,7 @@ install: build
 	install -m 0644 $(DIST)/package.json $(DIST)/THIRD-PARTY-NOTICES $(DIST)/sbom.cdx.json $(DESTDIR)$(PREFIX)/lib/holdfast/
 	install -m 0755 deploy/systemd/make-metadata-keys $(DESTDIR)$(PREFIX)/lib/holdfast/bin/
 	ln -sf ../lib/holdfast/bin/holdfast $(DESTDIR)$(PREFIX)/bin/holdfast
+	ln -sf holdfast $(DESTDIR)$(PREFIX)/bin/kubectl-holdfast
 	install -m 0755 $(DIST)/bin/holdfast-ipam $(DESTDIR)$(CNI_BIN)/.holdfast-ipam.new
 	mv -f $(DESTDIR)$(CNI_BIN)/.holdfast-ipam.new $(DESTDIR)$(CNI_BIN)/holdfast-ipam
 ifneq ($(SYSUSERS),)
@@ -171,7 +172,8 @@ endif
 # The other way round. State, settings and the metadata server's user stay, and are named (docs/uninstall.md).
 uninstall: units := $(DESTDIR)$(UNITS)
 uninstall:
-	rm -f $(DESTDIR)$(CNI_BIN)/holdfast-ipam $(DESTDIR)$(CNI_BIN)/.holdfast-ipam.new $(DESTDIR)$(PREFIX)/bin/holdfast
+	rm -f $(DESTDIR)$(CNI_BIN)/holdfast-ipam $(DESTDIR)$(CNI_BIN)/.holdfast-ipam.new $(DESTDIR)$(PREFIX)/bin/holdfast \
+	  $(DESTDIR)$(PREFIX)/bin/kubectl-holdfast
 	rm -rf $(DESTDIR)$(PREFIX)/lib/holdfast
 ifneq ($(UNITS),)
 	rm -f $(UNIT_NAMES:%=$(units)/%)

@@ -49,7 +49,12 @@ export function allocationColumns(nowMs: number): Column<AllocationView>[] {
     { header: "NODE", cell: ({ attachments }) => distinct(attachments.map(({ node }) => node)) },
     { ...stateColumn, only: "table", cell: (one) => shortState(one, nowMs) },
     { ...stateColumn, only: "wide", cell: fullState },
-    { header: "AGE", only: "table", cell: ({ since }) => formatAge(since, nowMs) },
+    { header: "AGE", only: "table", cell: ({ since }) => formatAge(since, nowMs), order: newestFirst },
     { header: "SINCE", only: "wide", cell: ({ since }) => since },
   ];
+}
+
+/** By age: the youngest first. */
+function newestFirst({ since }: AllocationView): string {
+  return String(Number.MAX_SAFE_INTEGER - parseTime(since)).padStart(20, "0");
 }

@@ -1,4 +1,5 @@
 import type { Command } from "commander";
+import type { KubeFiles } from "../kube/http/kube-config.ts";
 import type { Client } from "./client.ts";
 import { ClusterClient } from "./cluster-client.ts";
 import { SocketClient } from "./socket-client.ts";
@@ -7,18 +8,18 @@ import { SOCKET_DEFAULT } from "./unreachable.ts";
 interface GlobalOptions {
   readonly socket?: string;
   readonly kubeconfig?: string;
+  readonly context?: string;
   readonly timeout: number;
 }
 
 /** The cluster or the daemon that options and environment select. An option takes precedence over the environment. */
 export function clientOf(command: Command): Client {
   const options = command.optsWithGlobals<GlobalOptions>();
-  if (options.socket !== undefined && options.kubeconfig !== undefined)
-    command.error("error: --socket asks a daemon and --kubeconfig a cluster: only one of them can answer");
+  for (const name of ["kubeconfig", "context"] as const)
+    if (options.socket !== undefined && options[name] !== undefined)
+      command.error(`error: --socket asks a daemon and --${name} a cluster: only one of them can answer`);
   const kubeconfig = kubeconfigOf(options);
-  return kubeconfig === null
-    ? socketClient(options)
-    : new ClusterClient(kubeconfig.file, options.timeout * 1_000);
+  return kubeconfig === null ? socketClient(options) : new ClusterClient(kubeconfig, options.timeout * 1_000);
 }
 
 /**
@@ -38,8 +39,28 @@ function socketClient({ socket, timeout }: GlobalOptions): SocketClient {
   return new SocketClient(socket ?? (process.env.HOLDFAST_SOCKET || SOCKET_DEFAULT), timeout * 1_000);
 }
 
-function kubeconfigOf({ socket, kubeconfig }: GlobalOptions): { file: string; from: string } | null {
-  if (kubeconfig !== undefined) return { file: kubeconfig, from: "--kubeconfig" };
-  const file = process.env.HOLDFAST_KUBECONFIG;
-  return socket === undefined && file ? { file, from: "HOLDFAST_KUBECONFIG" } : null;
+/** Which cluster, and which word says so; null: none, a daemon is asked. */
+function kubeconfigOf({
+  socket,
+  kubeconfig,
+  context,
+}: Omit<GlobalOptions, "timeout">): (KubeFiles & { readonly from: string }) | null {
+  if (kubeconfig !== undefined) return { files: [kubeconfig], context, from: "--kubeconfig" };
+  const own = process.env.HOLDFAST_KUBECONFIG;
+  if (socket === undefined && own) return { files: [own], context, from: "HOLDFAST_KUBECONFIG" };
+  if (context !== undefined) return { files: filesOfKubectl(), context, from: "--context" };
+  return socket === undefined && isPluginOfKubectl()
+    ? { files: filesOfKubectl(), from: "kubectl holdfast" }
+    : null;
+}
+
+/** Called by kubectl, which finds its plugins by their names. */
+function isPluginOfKubectl(): boolean {
+  return /(^|\/)kubectl-holdfast$/.test(process.argv[1] ?? "");
+}
+
+/** Where kubectl looks. */
+function filesOfKubectl(): readonly string[] {
+  const files = (process.env.KUBECONFIG ?? "").split(":").filter((one) => one !== "");
+  return files.length > 0 ? files : [`${process.env.HOME ?? ""}/.kube/config`];
 }

@@ -2,6 +2,7 @@ import { join } from "node:path";
 import type { Answer, PathOf } from "../admin/answers.ts";
 import type * as ClusterBundle from "../admin/cluster/main.ts";
 import type { InProcessRequest } from "../admin/in-process.ts";
+import type { KubeFiles } from "../kube/http/kube-config.ts";
 import type { Client, Query } from "./client.ts";
 import { CommandError, EXIT } from "./failure.ts";
 import { loadBundle } from "./load-bundle.ts";
@@ -12,11 +13,11 @@ import { loadBundle } from "./load-bundle.ts";
  */
 export class ClusterClient implements Client {
   readonly kind = "cluster";
-  readonly #kubeconfig: string;
+  readonly #kubeconfig: KubeFiles;
   readonly #silenceMs: number;
   #bundle: typeof ClusterBundle | null = null;
 
-  constructor(kubeconfig: string, silenceMs: number) {
+  constructor(kubeconfig: KubeFiles, silenceMs: number) {
     this.#kubeconfig = kubeconfig;
     this.#silenceMs = silenceMs;
   }

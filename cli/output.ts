@@ -1,19 +1,36 @@
 import { type Command, Option } from "commander";
-import { type Column, Table } from "./table.ts";
+import { type Column, type Order, Table } from "./table.ts";
 import { escaped, note, print, UNPRINTABLE_IN_DOCUMENT } from "./terminal.ts";
 
 const FORMATS = ["table", "wide", "json", "yaml"] as const;
-export type Format = (typeof FORMATS)[number];
+/** Of lists besides. */
+const LIST_FORMATS = [...FORMATS, "csv", "name"] as const;
+type Format = (typeof LIST_FORMATS)[number];
 
-/** Adds `-o` to a command. */
+/** Adds `-o` to a command that shows one thing. */
 export function withOutput(command: Command): Command {
   return command.addOption(
     new Option("-o, --output <format>", "how the answer is shown").choices(FORMATS).default("table"),
   );
 }
 
+/** Adds `-o`, `--no-headers` and `--sort-by` to a command that shows a list. */
+export function withList(command: Command): Command {
+  return command
+    .addOption(
+      new Option("-o, --output <format>", "how the answer is shown").choices(LIST_FORMATS).default("table"),
+    )
+    .option("--no-headers", "without the line of column names")
+    .option("--sort-by <column>", "by this column of the table, as AGE; -AGE: backwards");
+}
+
 export function formatOf(command: Command): Format {
   return command.opts<{ output: Format }>().output;
+}
+
+/** Whether people read it: notes beside the data are for them. */
+export function isTable(format: Format): boolean {
+  return format === "table" || format === "wide";
 }
 
 export interface Listing<T> {
@@ -30,23 +47,55 @@ export interface Listing<T> {
   readonly around?: object;
   /** Their key in the default document; default: `items`. */
   readonly key?: string;
+  /** What `-o name` prints of an item; default: the first column. */
+  readonly name?: (item: T) => string;
 }
 
-/** Prints a list in the requested format, when all of it is there. stdout has only data. */
-export async function printList<T>(format: Format, listing: Listing<T>): Promise<void> {
+/** Prints a list as the command's options say, when all of it is there. stdout has only data. */
+export async function printList<T>(command: Command, listing: Listing<T>): Promise<void> {
   const { columns, empty, above, document, around = {}, key = "items" } = listing;
+  const format = formatOf(command);
+  const { headers = true, sortBy } = command.opts<{ headers?: boolean; sortBy?: string }>();
   const pages = Symbol.asyncIterator in listing.items ? listing.items : [listing.items];
   if (format === "json" || format === "yaml") {
+    if (sortBy !== undefined)
+      command.error(`error: --sort-by sorts the lines of a table, and -o ${format} has none`);
     if (document !== undefined) return printDocument(format, document);
     const text = await textOfPages(format, { around, key, pages });
     for (const piece of text) print(piece);
     return;
   }
-  const table = new Table(columns.filter(({ only }) => only === undefined || only === format));
-  for await (const items of pages) for (const item of items) table.add(item);
-  if (above !== undefined) print(above());
+  const shown = columns.filter(
+    ({ only }) => only === undefined || only === (format === "table" ? "table" : "wide"),
+  );
+  const order = sortBy === undefined ? null : orderBy(command, shown, sortBy);
+  const { name = shown[0]?.cell ?? String } = listing;
+  const table = new Table(format === "name" ? [{ header: "NAME", cell: name }] : shown, {
+    order,
+    headers: headers && format !== "name",
+    isCsv: format === "csv",
+  });
+  let last: string | null = null;
+  for await (const items of pages)
+    for (const item of items) {
+      // Of lines about one thing one name.
+      if (format === "name" && name(item) === last) continue;
+      if (format === "name") last = name(item);
+      table.add(item);
+    }
+  if (above !== undefined && isTable(format)) print(above());
   if (table.isEmpty) note(empty);
   else for (const piece of table.text()) print(piece);
+}
+
+/** The column that `--sort-by` names, in any case, and whether backwards. */
+function orderBy<T>(command: Command, columns: readonly Column<T>[], wanted: string): Order<T> {
+  const isBackwards = wanted.startsWith("-");
+  const header = wanted.replace(/^-/, "").toUpperCase();
+  const column = columns.find((one) => one.header === header);
+  if (column !== undefined) return { column, isBackwards };
+  const known = columns.map((one) => one.header).join(", ");
+  return command.error(`error: --sort-by ${wanted}: there is no such column\nhint: expected one of ${known}`);
 }
 
 /** Sorted keys and kubectl's indentation, so that files compare with those of kubectl. */

@@ -2,7 +2,7 @@ import type { Command } from "commander";
 import type { Ability, NodeAbilities } from "../guests/probe.ts";
 import type { Clock } from "../platform/time.ts";
 import { CommandError, EXIT } from "./failure.ts";
-import { type Format, printList, withOutput } from "./output.ts";
+import { printList, withOutput } from "./output.ts";
 import type { Column } from "./table.ts";
 
 /** Of metadata-net: it is loaded when it is needed. */
@@ -44,12 +44,12 @@ export async function removeLeft(
 export async function printProbe(
   { probe }: ProbeBundle,
   flags: Readonly<Record<string, unknown>>,
-  { format, clock }: { readonly format: Format; readonly clock: Clock },
+  { command, clock }: { readonly command: Command; readonly clock: Clock },
 ): Promise<number> {
   const found = await probe(flags, clock).catch((error: Error) => {
     throw new CommandError(error.message);
   });
-  await printList(format, {
+  await printList(command, {
     items: found.items,
     columns: COLUMNS,
     empty: "nothing was probed",

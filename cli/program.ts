@@ -19,6 +19,7 @@ import { addApply } from "./commands/apply.ts";
 import { addBackup } from "./commands/backup.ts";
 import { addCheck } from "./commands/check.ts";
 import { addClaims } from "./commands/claims.ts";
+import { addCompletion } from "./commands/completion.ts";
 import { addContent } from "./commands/content.ts";
 import { addConvert } from "./commands/convert.ts";
 import { addDelete } from "./commands/delete.ts";
@@ -26,6 +27,7 @@ import { addFree } from "./commands/free.ts";
 import { addHistory } from "./commands/history.ts";
 import { addImport } from "./commands/import.ts";
 import { addList } from "./commands/list.ts";
+import { addManual } from "./commands/manual.ts";
 import { addNetworks } from "./commands/networks.ts";
 import { addPlan } from "./commands/plan.ts";
 import { addProcess } from "./commands/process.ts";
@@ -78,6 +80,8 @@ const GROUPS: readonly (readonly [heading: string, ...add: ((program: Command, c
       addRebuild,
       addWait,
       addVersion,
+      addCompletion,
+      addManual,
     ],
   ];
 
@@ -94,6 +98,10 @@ export function buildProgram(clock: Clock): Command {
     .version(VERSION, "--version", "the version of this program")
     .option("--socket <path>", `the daemon's socket (default: HOLDFAST_SOCKET, else ${SOCKET_DEFAULT})`)
     .option("--kubeconfig <file>", "ask the cluster, not a daemon (default: HOLDFAST_KUBECONFIG)")
+    .option(
+      "--context <name>",
+      "of that kubeconfig, or of the one that kubectl uses (KUBECONFIG, else ~/.kube/config)",
+    )
     .option(
       "--timeout <seconds>",
       "longest wait for an answer, 0 for ever",

@@ -21,6 +21,21 @@ export interface Column<T> {
   /** Only in `-o table`, or only in `-o wide`; default: in both. */
   readonly only?: "table" | "wide";
   readonly colour?: (item: T) => Colour | null;
+  /** What lines are sorted by where the text is not it, such as an age. */
+  readonly order?: (item: T) => string;
+}
+
+export interface Order<T> {
+  readonly column: Column<T>;
+  readonly isBackwards: boolean;
+}
+
+interface TableOptions<T> {
+  /** null: as they come. */
+  readonly order?: Order<T> | null;
+  readonly headers?: boolean;
+  /** Values separated by commas, quoted as RFC 4180 has it, in full and for no terminal. */
+  readonly isCsv?: boolean;
 }
 
 /**
@@ -31,13 +46,20 @@ export interface Column<T> {
 export class Table<T> {
   readonly #columns: readonly Column<T>[];
   readonly #widths: number[];
-  readonly #rows: { readonly cells: string; readonly colours: readonly (Colour | null)[] | null }[] = [];
+  readonly #rows: Row[] = [];
   readonly #terminal: boolean;
+  readonly #order: Order<T> | null;
+  readonly #headers: boolean;
+  readonly #isCsv: boolean;
 
-  constructor(columns: readonly Column<T>[], terminal = isTerminal()) {
+  constructor(columns: readonly Column<T>[], options: TableOptions<T> = {}, terminal = isTerminal()) {
+    const { order = null, headers = true, isCsv = false } = options;
     this.#columns = columns;
-    this.#widths = columns.map(({ header }) => header.length);
-    this.#terminal = terminal;
+    this.#widths = columns.map(({ header }) => (headers ? header.length : 0));
+    this.#terminal = terminal && !isCsv;
+    this.#order = order;
+    this.#headers = headers;
+    this.#isCsv = isCsv;
   }
 
   get isEmpty(): boolean {
@@ -46,21 +68,28 @@ export class Table<T> {
 
   add(item: T): void {
     const cells = this.#columns.map((column) => {
-      const text = printable(column.cell(item)) || NOTHING;
-      return this.#terminal ? cut(text) : text;
+      const text = printable(column.cell(item));
+      if (this.#isCsv) return quoted(text);
+      return this.#terminal ? cut(text || NOTHING) : text || NOTHING;
     });
     for (const [at, { length }] of cells.entries())
       this.#widths[at] = Math.max(this.#widths[at] as number, Math.min(length, CELL_CHARS_MAX));
     const colours = this.#terminal ? this.#columns.map(({ colour }) => colour?.(item) ?? null) : null;
-    this.#rows.push({ cells: cells.join(SEPARATOR), colours });
+    const by = this.#order?.column;
+    const key = by === undefined ? "" : (by.order ?? by.cell)(item);
+    this.#rows.push({ cells: cells.join(SEPARATOR), colours, key });
   }
 
   /** The text, in pieces of some lines. */
   *text(): Generator<string> {
-    yield this.#line(
-      this.#columns.map(({ header }) => header),
-      null,
-    );
+    const headers = this.#columns.map(({ header }) => header);
+    if (this.#headers) yield this.#line(headers, null);
+    if (this.#order !== null) {
+      const sign = this.#order.isBackwards ? -1 : 1;
+      // `pod-9` before `pod-10`, and 10.0.0.9 before 10.0.0.10.
+      const { compare } = new Intl.Collator("en", { numeric: true });
+      this.#rows.sort((a, b) => sign * compare(a.key, b.key));
+    }
     for (let from = 0; from < this.#rows.length; from += PIECE_LINES) {
       yield this.#rows
         .slice(from, from + PIECE_LINES)
@@ -70,6 +99,7 @@ export class Table<T> {
   }
 
   #line(cells: readonly string[], colours: readonly (Colour | null)[] | null): string {
+    if (this.#isCsv) return `${cells.join(",")}\r\n`;
     const last = cells.length - 1;
     const padded = cells.map((text, at) => {
       const shown = colours === null ? text : paint(text, colours[at] ?? null, process.stdout);
@@ -79,6 +109,17 @@ export class Table<T> {
     });
     return `${padded.join("")}\n`;
   }
+}
+
+interface Row {
+  readonly cells: string;
+  readonly colours: readonly (Colour | null)[] | null;
+  /** Of the column that lines are sorted by. */
+  readonly key: string;
+}
+
+function quoted(text: string): string {
+  return /[",\r\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text;
 }
 
 function cut(text: string): string {

@@ -1,6 +1,6 @@
 import { RefusalError } from "../../ipam/refusals.ts";
 import { HttpKubeApi } from "../../kube/http/http-kube-api.ts";
-import { KubeConfigError, loadKubeConfig } from "../../kube/http/kube-config.ts";
+import { KubeConfigError, type KubeFiles, loadKubeConfig } from "../../kube/http/kube-config.ts";
 import { kubeconfigFile } from "../../platform/settings/cluster.ts";
 import { systemClock } from "../../platform/time.ts";
 import { answerInProcess, type InProcessRequest } from "../in-process.ts";
@@ -21,7 +21,7 @@ type ClusterAnswer =
 
 /** Entry of the bundle `cluster`: answers the requests of a daemon's socket API from the objects of a cluster. */
 export async function askCluster(
-  { kubeconfig, silenceMs }: { readonly kubeconfig: string; readonly silenceMs: number },
+  { kubeconfig, silenceMs }: { readonly kubeconfig: KubeFiles; readonly silenceMs: number },
   request: InProcessRequest,
 ): Promise<ClusterAnswer> {
   let http: HttpKubeApi | null = null;
@@ -44,9 +44,11 @@ export async function askCluster(
   }
 }
 
-function connect(kubeconfig: string) {
+function connect(kubeconfig: KubeFiles) {
+  const [only = "", ...others] = kubeconfig.files;
   try {
-    return loadKubeConfig(kubeconfigFile(kubeconfig));
+    const inPod = others.length === 0 && kubeconfigFile(only) === null;
+    return loadKubeConfig(inPod ? null : kubeconfig);
   } catch (error) {
     if (!(error instanceof KubeConfigError)) throw error;
     throw new ClusterProblem("away", error.problem, error.hint);

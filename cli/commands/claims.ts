@@ -1,18 +1,18 @@
 import type { Command } from "commander";
 import type { ClaimCondition } from "../../ipam/claim-conditions.ts";
-import type { Clock } from "../../platform/time.ts";
+import { type Clock, parseTime } from "../../platform/time.ts";
 import type { ClaimManifest } from "../../store/manifests.ts";
 import { splitName } from "../arguments.ts";
 import { clientOf } from "../choose-client.ts";
 import { CommandError } from "../failure.ts";
 import { formatAge } from "../human.ts";
-import { formatOf, printDocument, printList, withOutput } from "../output.ts";
+import { formatOf, printDocument, printList, withList } from "../output.ts";
 import { allOf, pagesOf } from "../pages.ts";
 import type { Column } from "../table.ts";
 
 /** `holdfast claims [NAME]`: IPAMClaims; as YAML exactly what Kubernetes would show, ready for `apply -f`. */
 export function addClaims(program: Command, clock: Clock): void {
-  withOutput(program.command("claims"))
+  withList(program.command("claims"))
     .description("IPAMClaims: the addresses that outlive their pods")
     .argument("[name]", "one claim: [namespace/]name")
     .option("-n, --namespace <name>", "of this namespace; default: of all")
@@ -39,7 +39,8 @@ export function addClaims(program: Command, clock: Clock): void {
       );
       const around = { apiVersion: "v1", kind: "List", metadata: { resourceVersion: "" } };
       const empty = namespace === undefined ? "no claims" : `no claims in namespace ${namespace}`;
-      await printList(format, { items: named ?? pages, columns, empty, around });
+      const claimName = ({ metadata }: ClaimManifest) => `${metadata.namespace}/${metadata.name}`;
+      await printList(command, { items: named ?? pages, columns, empty, around, name: claimName });
     });
 }
 
@@ -67,6 +68,8 @@ function claimColumns(nowMs: number): Column<ClaimManifest>[] {
       header: "AGE",
       only: "table",
       cell: ({ metadata }) => formatAge(String(metadata.creationTimestamp), nowMs),
+      order: ({ metadata }) =>
+        String(Number.MAX_SAFE_INTEGER - parseTime(String(metadata.creationTimestamp))),
     },
     { header: "CREATED", only: "wide", cell: ({ metadata }) => String(metadata.creationTimestamp) },
     { header: "UID", only: "wide", cell: ({ metadata }) => metadata.uid },

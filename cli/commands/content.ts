@@ -4,18 +4,18 @@ import type { Clock } from "../../platform/time.ts";
 import type { ContentView } from "../../store/manifests.ts";
 import { nodeClientOf } from "../choose-client.ts";
 import { formatAge, formatBytes } from "../human.ts";
-import { formatOf, printList, withOutput } from "../output.ts";
+import { printList, withList } from "../output.ts";
 import type { Column } from "../table.ts";
 
 /** `holdfast content`: applied Secrets and ConfigMaps, whose values are never shown. */
 export function addContent(program: Command, clock: Clock): void {
-  withOutput(program.command("content"))
+  withList(program.command("content"))
     .description("Secrets and ConfigMaps that claims name for their guests")
     .addHelpText("after", "\nTheir values are never shown.")
     .action(async (_options: unknown, command: Command) => {
       const { items } = await nodeClientOf(command, USE_KUBECTL).get("/v1/content");
       const columns = contentColumns(clock.wallMs());
-      await printList(formatOf(command), { items, columns, empty: "no content" });
+      await printList(command, { items, columns, empty: "no content" });
     });
 }
 

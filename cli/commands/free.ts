@@ -6,12 +6,12 @@ import { clientOf } from "../choose-client.ts";
 import { CommandError } from "../failure.ts";
 import { formatCount } from "../human.ts";
 import { refuseUnknownNetwork } from "../known-names.ts";
-import { formatOf, printList, withOutput } from "../output.ts";
+import { formatOf, isTable, printList, withList } from "../output.ts";
 import { note, print } from "../terminal.ts";
 
 /** `holdfast free NETWORK`: its free addresses by range, and the next ones that are given. */
 export function addFree(program: Command): void {
-  withOutput(program.command("free"))
+  withList(program.command("free"))
     .description("free addresses of a network, and the next ones that are given")
     .argument("<network>", "name of the network, as `holdfast networks` shows it")
     .option(
@@ -32,7 +32,7 @@ export function addFree(program: Command): void {
           throw error;
         });
       const format = formatOf(command);
-      await printList(format, {
+      await printList(command, {
         items: answer.ranges.flatMap(({ subnets, runs }) =>
           runs.map((run) => ({ subnets: subnets.join(","), ...run })),
         ),
@@ -45,7 +45,7 @@ export function addFree(program: Command): void {
         empty: `no address of network ${name} is free`,
         document: answer,
       });
-      if (format === "table" || format === "wide") printNext(answer, options.next);
+      if (isTable(format)) printNext(answer, options.next);
     });
 }
 

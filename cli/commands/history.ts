@@ -7,7 +7,7 @@ import { clientOf } from "../choose-client.ts";
 import { fullHolder, podName, shortHolder, usersOf } from "../holder.ts";
 import { formatAge } from "../human.ts";
 import { refuseUnknownNetwork } from "../known-names.ts";
-import { formatOf, printList, withOutput } from "../output.ts";
+import { formatOf, isTable, printList, withList } from "../output.ts";
 import type { Column } from "../table.ts";
 import { note } from "../terminal.ts";
 
@@ -16,7 +16,7 @@ const PRESENT_ONLY =
 
 /** `holdfast history [ADDRESS]`: who had it from when to when, where, and how that ended. The newest first. */
 export function addHistory(program: Command, clock: Clock): void {
-  withOutput(program.command("history"))
+  withList(program.command("history"))
     .description("who held an address before, from when to when")
     .argument("[address]", "in any spelling; without one, the latest of all addresses", addressArgument)
     .option("--network <name>", "only in this network")
@@ -36,13 +36,13 @@ export function addHistory(program: Command, clock: Clock): void {
           limit: String(limit),
         });
         const format = formatOf(command);
-        await printList(format, {
+        await printList(command, {
           items,
           columns: historyColumns(clock.wallMs()),
           empty: "no history",
         });
         if (items.length === 0 && network !== undefined) await refuseUnknownNetwork(client, network);
-        if (client.kind === "cluster" && (format === "table" || format === "wide")) note(PRESENT_ONLY);
+        if (client.kind === "cluster" && isTable(format)) note(PRESENT_ONLY);
         if (items.length === limit) note(`shown: the newest ${limit}; --limit shows up to ${ITEMS_MAX}`);
       },
     );

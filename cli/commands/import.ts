@@ -2,7 +2,7 @@ import type { Command } from "commander";
 import type { ImportItem } from "../../store/host-local/report.ts";
 import { clientOf } from "../choose-client.ts";
 import { EXIT } from "../failure.ts";
-import { formatOf, printList, withOutput } from "../output.ts";
+import { formatOf, isTable, printList, withList } from "../output.ts";
 import type { Column } from "../table.ts";
 import { note, printable, printError } from "../terminal.ts";
 
@@ -18,7 +18,7 @@ const ACTIONS: Readonly<Record<ImportItem["action"], string>> = {
 
 /** `holdfast import`: records addresses from before a network was ours. Exit 1 when some could not be recorded. */
 export function addImport(program: Command): void {
-  withOutput(program.command("import"))
+  withList(program.command("import"))
     .description("records addresses in use from before Holdfast")
     .option("--network <name>", "only this network")
     .option(
@@ -33,16 +33,15 @@ export function addImport(program: Command): void {
       const report = await clientOf(command).post("/v1/import", { network, dataDir, dryRun });
       const { items, problems } = report;
       const format = formatOf(command);
-      await printList(format, {
+      await printList(command, {
         items,
         columns: COLUMNS,
         empty: "nothing is in use from before",
         document: report,
       });
-      if (dryRun && report.folders !== undefined && (format === "table" || format === "wide"))
-        noteFolders(report.folders);
+      if (dryRun && report.folders !== undefined && isTable(format)) noteFolders(report.folders);
       for (const { message, hint } of problems) printError(message, hint);
-      if (format === "table" || format === "wide") summarise(items);
+      if (isTable(format)) summarise(items);
       if (problems.length > 0 || items.some(({ action }) => action === "conflict"))
         process.exitCode = EXIT.refused;
     });

@@ -5,14 +5,14 @@ import { addressArgument } from "../arguments.ts";
 import { clientOf } from "../choose-client.ts";
 import type { Query } from "../client.ts";
 import { refuseUnknownFilters } from "../known-names.ts";
-import { formatOf, printList, withOutput } from "../output.ts";
+import { printList, withList } from "../output.ts";
 import { pagesOf } from "../pages.ts";
 
 const FILTERS = ["network", "address", "pod", "claim", "cluster", "vm", "node"] as const;
 
 /** `holdfast list`: every allocation, or those that match all filters. */
 export function addList(program: Command, clock: Clock): void {
-  withOutput(program.command("list"))
+  withList(program.command("list"))
     .description("every allocation, or those of a pod, VM, node, cluster …")
     .option("--network <name>", "of this network")
     .option("--address <address>", "this address, in whatever network", addressArgument)
@@ -27,9 +27,10 @@ export function addList(program: Command, clock: Clock): void {
       const items = pagesOf(clock, client, "/v1/allocations", filter);
       const filtered = FILTERS.some((name) => options[name] !== undefined);
       const found = { any: false };
-      await printList(formatOf(command), {
+      await printList(command, {
         items: noting(found, items),
         columns: allocationColumns(clock.wallMs()),
+        name: ({ address }) => address,
         empty: filtered ? "no allocation matches these filters" : "no allocations",
       });
       if (filtered && !found.any) await refuseUnknownFilters(clock, client, filter);

@@ -2,7 +2,7 @@ import type { Command } from "commander";
 import { CLUSTER_ONLY } from "../../admin/elsewhere.ts";
 import { clientOf } from "../choose-client.ts";
 import { rangeColumns, rangeLines } from "../network-ranges.ts";
-import { formatOf, printList, withOutput } from "../output.ts";
+import { formatOf, printList, withList } from "../output.ts";
 import { print } from "../terminal.ts";
 
 interface NewOwner {
@@ -12,7 +12,7 @@ interface NewOwner {
 
 /** `holdfast networks`: every network, a line for each of its ranges; `networks own` moves one to another owner. */
 export function addNetworks(program: Command): void {
-  const networks = withOutput(program.command("networks"));
+  const networks = withList(program.command("networks"));
   networks
     .usage("[options]")
     .description("every network, its ranges and how full they are")
@@ -20,14 +20,15 @@ export function addNetworks(program: Command): void {
       const format = formatOf(command);
       const { items } = await clientOf(command).get(
         "/v1/networks",
-        format === "wide" ? { former: "true" } : {},
+        format === "wide" || format === "csv" ? { former: "true" } : {},
       );
-      await printList(format, {
+      await printList(command, {
         items: items.flatMap(rangeLines),
         columns: rangeColumns(items),
         empty:
           "no networks: apply a NetworkAttachmentDefinition (holdfast apply -f), or attach a first container",
         document: { items },
+        name: ({ network }) => network.name,
       });
     });
   networks

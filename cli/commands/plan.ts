@@ -5,12 +5,12 @@ import { clientOf } from "../choose-client.ts";
 import { EXIT } from "../failure.ts";
 import { withFiles } from "../file-option.ts";
 import { inBatches, type Placed, readManifests } from "../manifests/run.ts";
-import { formatOf, printList, withOutput } from "../output.ts";
+import { formatOf, isTable, printList, withList } from "../output.ts";
 import { note } from "../terminal.ts";
 
 /** `holdfast plan`: before VMs are imported or started, whether they get the addresses that they ask for. Exit 1: one does not. */
 export function addPlan(program: Command, clock: Clock): void {
-  withFiles(withOutput(program.command("plan")))
+  withFiles(withList(program.command("plan")))
     .usage("[options] -f <file> | --kubeconfig <file> [-n <namespace>]")
     .description("whether VMs would get the addresses that they ask for; changes nothing")
     .option("-n, --namespace <name>", "of VMs in files without one; without files: of the VMs of the cluster")
@@ -34,7 +34,7 @@ export function addPlan(program: Command, clock: Clock): void {
         // What could not be read is reported already.
         if (planned.length === 0 && process.exitCode !== undefined) return;
         const format = formatOf(command);
-        await printList(format, {
+        await printList(command, {
           items: planned,
           columns: [
             { header: "VM", cell: ({ vm }) => vm },
@@ -52,8 +52,7 @@ export function addPlan(program: Command, clock: Clock): void {
         const refused = planned.filter(({ state }) => state === "refused").length;
         if (refused === 0) return;
         process.exitCode = EXIT.refused;
-        if (format === "table" || format === "wide")
-          note(`${refused} of ${planned.length} addresses would be refused`);
+        if (isTable(format)) note(`${refused} of ${planned.length} addresses would be refused`);
       },
     );
 }

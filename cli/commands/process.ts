@@ -4,7 +4,6 @@ import { CONFIG, PROCESSES, type Process, type ProcessName } from "../../platfor
 import { defaultOf, flagOf, type Setting } from "../../platform/settings/setting.ts";
 import type { Clock } from "../../platform/time.ts";
 import { loadBundle } from "../load-bundle.ts";
-import { formatOf } from "../output.ts";
 import { addProbeOptions, type ProbeBundle, printProbe, removeLeft } from "../probe.ts";
 
 interface ProcessBundle {
@@ -51,8 +50,7 @@ export function addProcess(name: ProcessName): (program: Command, clock: Clock) 
         const bundle = loadBundle(join(import.meta.dirname, `../lib/${name}.cjs`)) as ProcessBundle &
           ProbeBundle;
         const given = { ...flags, ...Object.fromEntries(everywhere) };
-        if (probe === true)
-          process.exitCode = await printProbe(bundle, given, { format: formatOf(command), clock });
+        if (probe === true) process.exitCode = await printProbe(bundle, given, { command, clock });
         else if (remove === true) process.exitCode = await removeLeft(bundle, given, clock);
         else process.exitCode = await bundle.run(given);
       });

@@ -8,13 +8,13 @@ import { CommandError } from "../failure.ts";
 import { count, formatCount } from "../human.ts";
 import { refuseUnknownNetwork } from "../known-names.ts";
 import { ownerText, sourceText } from "../network-ranges.ts";
-import { formatOf, printList, withOutput } from "../output.ts";
+import { printList, withList } from "../output.ts";
 import { pagesOf } from "../pages.ts";
 import { printable } from "../terminal.ts";
 
 /** `holdfast show NETWORK`: one network, how full it is, and who holds its addresses. */
 export function addShow(program: Command, clock: Clock): void {
-  withOutput(program.command("show"))
+  withList(program.command("show"))
     .description("one network: definition, counts and holders")
     .argument("<network>", "name of the network, as `holdfast networks` shows it")
     .action(async (name: string, _options: unknown, command: Command) => {
@@ -28,9 +28,10 @@ export function addShow(program: Command, clock: Clock): void {
         });
       const holders = new Set<string>();
       const pages = counting(holders, pagesOf(clock, client, "/v1/allocations", { network: name }));
-      await printList(formatOf(command), {
+      await printList(command, {
         items: pages,
         columns: allocationColumns(clock.wallMs()).filter(({ header }) => header !== "NETWORK"),
+        name: ({ address }) => address,
         empty: "no allocations",
         above: () => factsOf(network, holders.size),
         around: { network },

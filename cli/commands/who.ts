@@ -14,7 +14,7 @@ import { shortHolder } from "../holder.ts";
 import { formatAge } from "../human.ts";
 import { identityColumns, rowsOf } from "../identity-columns.ts";
 import { refuseUnknownNetwork } from "../known-names.ts";
-import { formatOf, printDocument, printList, withOutput } from "../output.ts";
+import { formatOf, isTable, printDocument, printList, withList } from "../output.ts";
 import { allAllocations } from "../pages.ts";
 import { note, print, printable, printError } from "../terminal.ts";
 
@@ -25,7 +25,7 @@ type Options = { readonly network?: string } & { readonly [Subject in (typeof SU
 
 /** `holdfast who ADDRESS`: who holds an address now, in every network that has it. Exit 1 when it is free or cools down. */
 export function addWho(program: Command, clock: Clock): void {
-  withOutput(program.command("who"))
+  withList(program.command("who"))
     .description("who holds an address now, and where it is used")
     .usage("[options] <address> | --pod <name> | --vm <name> | --container <id>")
     .argument("[address]", "in any spelling, bare or with its prefix length", addressArgument)
@@ -56,7 +56,7 @@ async function whoIs(query: Query, command: Command): Promise<void> {
   const answer = await clientOf(command).get("/v1/identity", query);
   const items = rowsOf([answer]);
   const columns = identityColumns(items);
-  await printList(formatOf(command), { items, columns, empty: "", document: answer });
+  await printList(command, { items, columns, empty: "", document: answer });
   if (answer.identity.state === "released-recently") process.exitCode = EXIT.refused;
 }
 
@@ -76,12 +76,12 @@ async function whoHolds(
     ...(owners.length === 0 ? {} : { owners }),
   };
   if (items.some(({ state }) => state !== "Cooling")) {
-    await printList(format, { items, columns: allocationColumns(clock.wallMs()), empty: "", document });
-    if (format === "table" || format === "wide") for (const one of owners) print(`${chainText(one)}\n`);
+    await printList(command, { items, columns: allocationColumns(clock.wallMs()), empty: "", document });
+    if (isTable(format)) for (const one of owners) print(`${chainText(one)}\n`);
     if (format !== "wide" || identities.length === 0) return;
     print("\n");
     const rows = rowsOf(identities);
-    return printList(format, { items: rows, columns: identityColumns(rows), empty: "" });
+    return printList(command, { items: rows, columns: identityColumns(rows), empty: "" });
   }
   process.exitCode = EXIT.refused;
   if (format === "json" || format === "yaml") await printDocument(format, document);

@@ -47,11 +47,17 @@ export class KubeConfigError extends Error {
   }
 }
 
+/** The files of a kubeconfig, of which the first has precedence, and which of its contexts; default: the current one. */
+export interface KubeFiles {
+  readonly files: readonly string[];
+  readonly context?: string | undefined;
+}
+
 /**
  * From a kubeconfig file; null: as a pod of the cluster. Throws a KubeConfigError with the file and a hint when it is
  * missing, cannot be parsed or lacks the necessary fields.
  */
-export function loadKubeConfig(file: string | null): KubeConnection {
+export function loadKubeConfig(file: string | KubeFiles | null): KubeConnection {
   const config = read(file);
   const cluster = config.getCurrentCluster();
   return new Connection(file, config, new URL(cluster?.server as string));
@@ -60,14 +66,14 @@ export function loadKubeConfig(file: string | null): KubeConnection {
 class Connection implements KubeConnection {
   readonly server: URL;
   readonly tls: TlsOptions;
-  readonly #file: string | null;
+  readonly #file: string | KubeFiles | null;
   #config: KubeConfig;
   #generation = 0;
   #cached: { readonly auth: AuthHeaders; readonly sinceMs: number } | null = null;
   #renewedMs = Number.NEGATIVE_INFINITY;
   readonly #asking = new SingleFlight<AuthHeaders>();
 
-  constructor(file: string | null, config: KubeConfig, server: URL) {
+  constructor(file: string | KubeFiles | null, config: KubeConfig, server: URL) {
     this.#file = file;
     this.#config = config;
     this.server = server;
@@ -108,18 +114,12 @@ class Connection implements KubeConnection {
   }
 }
 
-function read(file: string | null): KubeConfig {
+function read(file: string | KubeFiles | null): KubeConfig {
   const config = new KubeConfig();
+  const where = nameOf(file);
   if (file === null) loadInCluster(config);
-  else {
-    try {
-      config.loadFromFile(file);
-      addTokenFiles(config, file);
-    } catch (error) {
-      throw broken(file, messageOf(error));
-    }
-  }
-  const where = file ?? "the cluster's environment";
+  else if (typeof file === "string") loadFile(config, file);
+  else loadFiles(config, file);
   const cluster = config.getCurrentCluster();
   if (!cluster)
     throw broken(where, `it has no cluster for its current context ${config.currentContext ?? ""}`.trim());
@@ -131,6 +131,43 @@ function read(file: string | null): KubeConfig {
   if (cluster.server.startsWith("http:"))
     config.clusters = config.clusters.map((one) => ({ ...one, skipTLSVerify: true }));
   return config;
+}
+
+function nameOf(file: string | KubeFiles | null): string {
+  if (file === null) return "the cluster's environment";
+  return typeof file === "string" ? file : file.files.join(":");
+}
+
+function loadFile(config: KubeConfig, file: string): void {
+  try {
+    config.loadFromFile(file);
+    addTokenFiles(config, file);
+  } catch (error) {
+    throw broken(file, messageOf(error));
+  }
+}
+
+/** As kubectl merges them: of two entries of one name the first counts, and files that are not there count for nothing. */
+function loadFiles(config: KubeConfig, { files, context }: KubeFiles): void {
+  const there = files.length === 1 ? files : files.filter(existsSync);
+  for (const file of there) {
+    const one = new KubeConfig();
+    loadFile(one, file);
+    config.clusters = merged(config.clusters, one.clusters);
+    config.users = merged(config.users, one.users);
+    config.contexts = merged(config.contexts, one.contexts);
+    config.currentContext ||= one.currentContext;
+  }
+  if (there.length === 0) throw broken(files.join(":"), "none of these files is there");
+  if (context === undefined) return;
+  const names = config.contexts.map(({ name }) => name);
+  if (!names.includes(context))
+    throw broken(there.join(":"), `it has no context ${context}, but ${names.join(", ") || "none"}`);
+  config.currentContext = context;
+}
+
+function merged<One extends { readonly name: string }>(first: One[] = [], second: One[] = []): One[] {
+  return [...first, ...second.filter(({ name }) => !first.some((one) => one.name === name))];
 }
 
 /** The library does not know `tokenFile`, which kubectl does: the token is read from that file, again and again. */
@@ -157,14 +194,14 @@ function loadInCluster(config: KubeConfig): void {
   config.loadFromCluster();
 }
 
-function tlsOf(file: string | null, config: KubeConfig): TlsOptions {
+function tlsOf(file: string | KubeFiles | null, config: KubeConfig): TlsOptions {
   const cluster = config.getCurrentCluster();
   const user = config.getCurrentUser();
   const read = (path: string | undefined, data: string | undefined) => {
     try {
       return bufferFromFileOrString(path, data);
     } catch (error) {
-      throw broken(file ?? "the cluster's environment", messageOf(error));
+      throw broken(nameOf(file), messageOf(error));
     }
   };
   const ca = read(cluster?.caFile, cluster?.caData);

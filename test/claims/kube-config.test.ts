@@ -88,3 +88,32 @@ test("a file that cannot be used is refused with its name and what to do", () =>
 test("without a file and outside a pod the error names the missing setting", () => {
   expect(() => loadKubeConfig(null)).toThrow(/kubeconfig/);
 });
+
+test("of several files the first that has an entry counts, missing ones count for nothing, and a context is chosen by name", () => {
+  const [one, two] = ["https://one:1", "https://two:2"].map((server, at) => {
+    const path = join(folder, `several-${at}`);
+    const name = at === 0 ? "first" : "second";
+    const content = {
+      clusters: [
+        { name, cluster: { server } },
+        { name: "both", cluster: { server } },
+      ],
+      users: [{ name, user: { token: name } }],
+      contexts: [
+        { name, context: { cluster: name, user: name } },
+        { name: "shared", context: { cluster: "both", user: name } },
+      ],
+      "current-context": name,
+    };
+    writeFileSync(path, JSON.stringify(content));
+    return path;
+  }) as [string, string];
+  const serverOf = (files: string[], context?: string) => loadKubeConfig({ files, context }).server.host;
+  expect(serverOf([join(folder, "missing"), one, two])).toBe("one:1");
+  expect(serverOf([one, two], "second")).toBe("two:2");
+  expect(serverOf([two, one], "shared")).toBe("two:2");
+  expect(() => serverOf([one, two], "third")).toThrow("it has no context third, but first, shared, second");
+  expect(() => serverOf([join(folder, "missing"), join(folder, "none")])).toThrow(
+    "none of these files is there",
+  );
+});

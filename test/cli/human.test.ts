@@ -67,7 +67,7 @@ test("counted things agree with their number", () => {
 });
 
 function formatTable<T>(items: readonly T[], columns: readonly Column<T>[], terminal = false): string {
-  const table = new Table(columns, terminal);
+  const table = new Table(columns, {}, terminal);
   for (const item of items) table.add(item);
   return [...table.text()].join("");
 }

@@ -241,7 +241,7 @@ test("the init container's script installs the binary and settings that it under
 test("the Dockerfile builds what make install installs, and starts it", () => {
   const text = readFileSync(join(DEPLOY, "Dockerfile"), "utf8");
   const lines = text.split("\n").filter((line) => line !== "" && !line.startsWith("#"));
-  for (const line of lines) expect(line).toMatch(/^(ARG|FROM|WORKDIR|COPY|RUN|USER|ENTRYPOINT) \S/);
+  for (const line of lines) expect(line).toMatch(/^(ARG|ENV|FROM|LABEL|WORKDIR|COPY|RUN|USER|ENTRYPOINT) \S/);
   const stages = lines.filter((line) => line.startsWith("FROM"));
   // Arguments, so that a build can name them by their digests.
   expect(lines.slice(0, 2)).toEqual(["ARG BUILD_IMAGE=debian:12", "ARG BASE_IMAGE=debian:12-slim"]);

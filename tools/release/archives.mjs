@@ -50,7 +50,16 @@ export async function debianPackage(arch, { out, work, version, epoch }) {
   mkdirSync(join(folder, "opt/cni/bin"), { recursive: true });
   symlinkSync("/usr/lib/cni/holdfast-ipam", join(folder, "opt/cni/bin/holdfast-ipam"));
   mkdirSync(join(folder, "etc/holdfast"), { recursive: true, mode: 0o755 });
-  writeFileSync(join(folder, "etc/holdfast/daemon.yaml"), readFileSync(join(DEBIAN, "daemon.yaml")));
+  writeFileSync(join(folder, "etc/holdfast/daemon.yaml"), readFileSync(join(DEBIAN, "settings")));
+  for (const [path, ...words] of [
+    ["usr/share/bash-completion/completions/holdfast", "completion", "bash"],
+    ["usr/share/zsh/vendor-completions/_holdfast", "completion", "zsh"],
+    ["usr/share/fish/vendor_completions.d/holdfast.fish", "completion", "fish"],
+    ["usr/share/man/man1/holdfast.1", "manual"],
+  ]) {
+    mkdirSync(join(folder, path, ".."), { recursive: true });
+    writeFileSync(join(folder, path), execFileSync(process.execPath, ["dist/bin/holdfast", ...words]));
+  }
   mkdirSync(join(folder, "usr/share/doc/holdfast"), { recursive: true });
   writeFileSync(
     join(folder, "usr/share/doc/holdfast/copyright"),

@@ -6,7 +6,7 @@ import { join, resolve } from "node:path";
 import { parseArgs } from "node:util";
 import { debianPackage, tarball } from "./release/archives.mjs";
 import { clusterctlFiles } from "./release/clusterctl.mjs";
-import { oneFile } from "./release/manifests.mjs";
+import { alertRules, oneFile } from "./release/manifests.mjs";
 import { ARCHITECTURES, builtFor } from "./release/tree.mjs";
 
 process.chdir(join(import.meta.dirname, ".."));
@@ -29,7 +29,11 @@ const epoch = Number(process.env.SOURCE_DATE_EPOCH ?? lastCommit());
 const PARTS = {
   manifests: () => {
     const { text } = oneFile({ image, components: wordsIn(values.components), version });
-    return { "holdfast.yaml": text, ...clusterctlFiles({ image, version }) };
+    return {
+      "holdfast.yaml": text,
+      "holdfast.rules.yml": alertRules(),
+      ...clusterctlFiles({ image, version }),
+    };
   },
   packages: async () => {
     const made = [];

@@ -59,6 +59,7 @@ test("the kustomization lists every manifest", async () => {
     "machines/kustomization.yaml",
     "machines/crds/kustomization.yaml",
   ];
+  const observability = ["kustomization", "podmonitor", "rules"].map((name) => `observability/${name}.yaml`);
   const networks = [
     ...NETWORK_RULES,
     "udn/kustomization.yaml",
@@ -74,6 +75,7 @@ test("the kustomization lists every manifest", async () => {
       ...admission,
       ...machines,
       ...networks,
+      ...observability,
     ].sort(),
   ).toEqual(there.sort());
 });

@@ -5,7 +5,7 @@ import { parse, parseAllDocuments, stringify } from "yaml";
 
 const DEPLOY = join(import.meta.dirname, "../../deploy");
 /** Every component of deploy/, in the order in which they are added. */
-const COMPONENTS = ["metadata", "admission", "machines"];
+const COMPONENTS = ["metadata", "admission", "machines", "observability"];
 
 const read = (file) => readFileSync(join(DEPLOY, file), "utf8");
 const objectsOf = (file) => parseAllDocuments(read(file)).map((document) => document.toJS());
@@ -71,4 +71,10 @@ function machineDefinitions() {
   return parse(read("machines/crds/kustomization.yaml")).resources.flatMap((file) =>
     objectsOf(`machines/crds/${file}`),
   );
+}
+
+/** The alerts as a file for any Prometheus. */
+export function alertRules() {
+  const [{ spec }] = objectsOf("observability/rules.yaml");
+  return stringify(spec);
 }

@@ -9,8 +9,8 @@ import { clusterctlFiles } from "./release/clusterctl.mjs";
 import { alertRules, oneFile } from "./release/manifests.mjs";
 import { ARCHITECTURES, builtFor } from "./release/tree.mjs";
 
-process.chdir(join(import.meta.dirname, ".."));
-const { version } = JSON.parse(readFileSync("package.json", "utf8"));
+const ROOT = join(import.meta.dirname, "..");
+const { version } = JSON.parse(readFileSync(join(ROOT, "package.json"), "utf8"));
 const { values, positionals } = parseArgs({
   options: {
     image: { type: "string", default: `holdfast:${version}` },
@@ -20,8 +20,10 @@ const { values, positionals } = parseArgs({
   },
   allowPositionals: true,
 });
+const [shown = "dist/release"] = positionals;
+const out = resolve(positionals[0] ?? join(ROOT, shown));
+process.chdir(ROOT);
 const wordsIn = (text) => text.split(/[\s,]+/).filter((one) => one !== "");
-const out = positionals[0] ?? "dist/release";
 const work = resolve(out, ".work");
 const { image } = values;
 /** What everything is dated by: two builds of one commit are the same. */
@@ -69,7 +71,7 @@ const sums = readdirSync(out)
 writeFileSync(join(out, "SHA256SUMS"), sums.map(({ name, sum }) => `${sum}  ${name}\n`).join(""));
 for (const { name, size, sum } of sums)
   console.log(`${sum}  ${(size / 1e6).toFixed(2).padStart(7)} MB  ${name}`);
-console.log(`${out}: ${sums.length} files and SHA256SUMS, version ${version}, image ${image}`);
+console.log(`${shown}: ${sums.length} files and SHA256SUMS, version ${version}, image ${image}`);
 
 function sha256(file) {
   return createHash("sha256").update(readFileSync(file)).digest("hex");

@@ -97,9 +97,9 @@ describe("Metal3 with CAPM3", () => {
       });
       await capm3.claim(`workers-${index}`, POOL, "prod");
     };
-    const release = `${process.execPath} ${join(PROJECT, "tools/release.mjs")} dist/release`;
+    const release = `${process.execPath} ${join(PROJECT, "tools/release.mjs")} --only manifests dist/release`;
     await reader.follow(walkthrough(PAGE, "Metal3 with CAPM3"), {
-      commands: { "make release": release, "clusterctl init --ipam holdfast": "" },
+      commands: { "make release ONLY=manifests": release, "clusterctl init --ipam holdfast": "" },
       acts: [
         { after: /^clusterctl init/m, act: initialise },
         { after: /^clusterctl init/m, act: () => reader.startController() },

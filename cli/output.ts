@@ -1,6 +1,7 @@
 import { type Command, Option } from "commander";
 import { type Column, type Order, Table } from "./table.ts";
 import { escaped, note, print, UNPRINTABLE_IN_DOCUMENT } from "./terminal.ts";
+import { watchingOf, withWatch } from "./watch.ts";
 
 const FORMATS = ["table", "wide", "json", "yaml"] as const;
 /** Of lists besides. */
@@ -14,9 +15,9 @@ export function withOutput(command: Command): Command {
   );
 }
 
-/** Adds `-o`, `--no-headers` and `--sort-by` to a command that shows a list. */
+/** Adds `-o`, `--no-headers`, `--sort-by` and `-w` to a command that shows a list. */
 export function withList(command: Command): Command {
-  return command
+  return withWatch(command)
     .addOption(
       new Option("-o, --output <format>", "how the answer is shown").choices(LIST_FORMATS).default("table"),
     )
@@ -57,7 +58,10 @@ export async function printList<T>(command: Command, listing: Listing<T>): Promi
   const format = formatOf(command);
   const { headers = true, sortBy } = command.opts<{ headers?: boolean; sortBy?: string }>();
   const pages = Symbol.asyncIterator in listing.items ? listing.items : [listing.items];
+  const watching = watchingOf(command);
+  const isFirst = watching === null || watching.before === null;
   if (format === "json" || format === "yaml") {
+    if (watching !== null) command.error(`error: --watch shows lines that change, and -o ${format} has none`);
     if (sortBy !== undefined)
       command.error(`error: --sort-by sorts the lines of a table, and -o ${format} has none`);
     if (document !== undefined) return printDocument(format, document);
@@ -72,8 +76,9 @@ export async function printList<T>(command: Command, listing: Listing<T>): Promi
   const { name = shown[0]?.cell ?? String } = listing;
   const table = new Table(format === "name" ? [{ header: "NAME", cell: name }] : shown, {
     order,
-    headers: headers && format !== "name",
+    headers: headers && format !== "name" && isFirst,
     isCsv: format === "csv",
+    known: watching?.before ?? null,
   });
   let last: string | null = null;
   for await (const items of pages)
@@ -83,9 +88,10 @@ export async function printList<T>(command: Command, listing: Listing<T>): Promi
       if (format === "name") last = name(item);
       table.add(item);
     }
-  if (above !== undefined && isTable(format)) print(above());
-  if (table.isEmpty) note(empty);
-  else for (const piece of table.text()) print(piece);
+  if (watching !== null) watching.before = table.lines;
+  if (above !== undefined && isTable(format) && isFirst) print(above());
+  if (!table.isEmpty) for (const piece of table.text()) print(piece);
+  else if (isFirst) note(empty);
 }
 
 /** The column that `--sort-by` names, in any case, and whether backwards. */

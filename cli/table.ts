@@ -36,7 +36,12 @@ interface TableOptions<T> {
   readonly headers?: boolean;
   /** Values separated by commas, quoted as RFC 4180 has it, in full and for no terminal. */
   readonly isCsv?: boolean;
+  /** Lines that are left out, as `lines` has them; null: none. */
+  readonly known?: ReadonlySet<string> | null;
 }
+
+/** They change by themselves. */
+const AGES = ["AGE", "SINCE"];
 
 /**
  * Borderless columns under upper-case headers. Our own few lines, because the `table` package adds 30 ms to every query
@@ -51,15 +56,23 @@ export class Table<T> {
   readonly #order: Order<T> | null;
   readonly #headers: boolean;
   readonly #isCsv: boolean;
+  readonly #known: ReadonlySet<string> | null;
+  readonly #lines = new Set<string>();
 
   constructor(columns: readonly Column<T>[], options: TableOptions<T> = {}, terminal = isTerminal()) {
-    const { order = null, headers = true, isCsv = false } = options;
+    const { order = null, headers = true, isCsv = false, known = null } = options;
     this.#columns = columns;
     this.#widths = columns.map(({ header }) => (headers ? header.length : 0));
     this.#terminal = terminal && !isCsv;
     this.#order = order;
     this.#headers = headers;
     this.#isCsv = isCsv;
+    this.#known = known;
+  }
+
+  /** All that were added, also those that are left out, without their ages. */
+  get lines(): ReadonlySet<string> {
+    return this.#lines;
   }
 
   get isEmpty(): boolean {
@@ -72,6 +85,9 @@ export class Table<T> {
       if (this.#isCsv) return quoted(text);
       return this.#terminal ? cut(text || NOTHING) : text || NOTHING;
     });
+    const line = cells.filter((_, at) => !AGES.includes(this.#columns[at]?.header ?? "")).join(SEPARATOR);
+    this.#lines.add(line);
+    if (this.#known?.has(line)) return;
     for (const [at, { length }] of cells.entries())
       this.#widths[at] = Math.max(this.#widths[at] as number, Math.min(length, CELL_CHARS_MAX));
     const colours = this.#terminal ? this.#columns.map(({ colour }) => colour?.(item) ?? null) : null;

@@ -1,7 +1,8 @@
 import { type Command, Option } from "commander";
+import { type Clock, sleep } from "../platform/time.ts";
+import { CommandError } from "./failure.ts";
 import { type Column, type Order, Table } from "./table.ts";
-import { escaped, note, print, UNPRINTABLE_IN_DOCUMENT } from "./terminal.ts";
-import { watchingOf, withWatch } from "./watch.ts";
+import { escaped, note, print, printError, UNPRINTABLE_IN_DOCUMENT } from "./terminal.ts";
 
 const FORMATS = ["table", "wide", "json", "yaml"] as const;
 /** Of lists besides. */
@@ -23,6 +24,48 @@ export function withList(command: Command): Command {
     )
     .option("--no-headers", "without the line of column names")
     .option("--sort-by <column>", "by this column of the table, as AGE; -AGE: backwards");
+}
+
+/** Between two looks of `-w`, ms. */
+const LOOK_MS = 2_000;
+
+/** Of a command that goes on. */
+interface Watching {
+  /** Lines of the look before, without their ages; null: this is the first. */
+  before: ReadonlySet<string> | null;
+  again(): Promise<void>;
+}
+
+/** Adds `-w`. To be called before the command's action is set. */
+function withWatch(command: Command): Command {
+  command.option("-w, --watch", "go on, and show what changes");
+  const setAction = command.action.bind(command);
+  command.action = (run) =>
+    setAction(async (...words: unknown[]) => {
+      const again = async () => run.apply(command, words);
+      if (command.opts<{ watch?: boolean }>().watch === true)
+        command.setOptionValue("watching", { before: null, again } satisfies Watching);
+      await again();
+    });
+  return command;
+}
+
+function watchingOf(command: Command): Watching | null {
+  return command.opts<{ watching?: Watching }>().watching ?? null;
+}
+
+/** After the first look, where there is `-w`: until the command is interrupted. A daemon that is started again is no reason to end. */
+export async function goOn(command: Command, clock: Clock): Promise<void> {
+  const watching = watchingOf(command);
+  while (watching !== null) {
+    await sleep(clock, LOOK_MS);
+    try {
+      await watching.again();
+    } catch (error) {
+      if (!(error instanceof CommandError)) throw error;
+      printError(error.message, error.hint);
+    }
+  }
 }
 
 export function formatOf(command: Command): Format {

@@ -38,6 +38,7 @@ import { addStatus } from "./commands/status.ts";
 import { addVersion } from "./commands/version.ts";
 import { addWait } from "./commands/wait.ts";
 import { addWho } from "./commands/who.ts";
+import { goOn } from "./output.ts";
 import { errors, pageWidth, printPage } from "./terminal.ts";
 import { SOCKET_DEFAULT } from "./unreachable.ts";
 
@@ -128,6 +129,7 @@ export function buildProgram(clock: Clock): Command {
     program.commandsGroup(heading);
     for (const add of adds) add(program, clock);
   }
+  program.hook("postAction", (_program, command) => goOn(command, clock));
   program.command("help [command]", { hidden: true }).action(async (name?: string) => {
     const known = program.commands.some((command) => command.name() === name);
     await program.parseAsync(known ? [name as string, "--help"] : ["--help"], { from: "user" });

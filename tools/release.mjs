@@ -1,4 +1,4 @@
-// `make release`: everything that somebody installs, in dist/release. See docs/release.md.
+// `make release`: everything that somebody installs, in dist/release. See docs/release.md, and docs/decisions/0070.
 import { execFileSync } from "node:child_process";
 import { createHash } from "node:crypto";
 import { mkdirSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";

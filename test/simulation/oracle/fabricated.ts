@@ -114,12 +114,16 @@ export class Fabricated {
     });
   }
 
-  claim(name: string, ips: readonly string[], parts: { vm?: string; conditions?: object[] } = {}): void {
+  claim(
+    name: string,
+    ips: readonly string[],
+    parts: { vm?: string; uid?: string; conditions?: object[] } = {},
+  ): void {
     this.etcd.put(CLAIMS, `shop/${name}`, {
       metadata: {
         namespace: "shop",
         name,
-        uid: uidOf(name),
+        uid: parts.uid ?? uidOf(name),
         ...(parts.vm && {
           ownerReferences: [{ kind: "VirtualMachine", name: parts.vm, uid: uidOf(parts.vm) }],
         }),

@@ -331,3 +331,20 @@ test("a restored etcd excuses the loss of what it took away, and nothing else", 
   world.pod("db");
   await world.rest();
 });
+
+test("what a VM uses may pass to its claim that was made again, and to no other machine's of the name", () => {
+  const used = (vm: string) => {
+    const world = new Fabricated();
+    world.instance("vmi", "vm");
+    world.hold(A, { kind: "IPAMClaim", name: "claim" });
+    world.claim("claim", [A], { vm: "vm" });
+    world.oracle.up(world.interface(world.pod("launcher", { vmi: "vmi", claim: "claim" })), [A]);
+    world.step();
+    world.noClaim("claim");
+    world.claim("claim", [], { vm, uid: "again" });
+    world.hold(A, { kind: "IPAMClaim", name: "claim", uid: "again" });
+    return () => world.step();
+  };
+  expect(used("vm")).not.toThrow();
+  expect(kindOf(used("another"))).toBe("freed-in-use");
+});

@@ -30,10 +30,10 @@ export class Possession {
 
   /** Notes whom the addresses of new interfaces are recorded for. */
   note(place: string): void {
-    const { interfaces, allocations, pods } = this.#parts;
+    const { interfaces, allocations } = this.#parts;
     const held = allocations.at(place);
     for (const user of interfaces.at(place))
-      if (isHeldFor(user, held, pods)) user.owner = held?.owner ?? null;
+      if (isHeldFor(user, held, this.#parts)) user.owner = held?.owner ?? null;
   }
 
   check(place: string): void {
@@ -60,7 +60,7 @@ export class Possession {
       if (!isHeldForMachine(machine, held)) return sayMachine(machine, held);
     }
     for (const user of interfaces.at(place)) {
-      if (!isHeldFor(user, held, this.#parts.pods) && !this.#mayLose(user))
+      if (!isHeldFor(user, held, this.#parts) && !this.#mayLose(user))
         return `${addressAt(user, place)} of network ${user.one.network}, in use by ${describeInterface(user.one)}, ${sayHeld(held)}`;
     }
     for (const claim of claims.listing(place)) {
@@ -71,10 +71,10 @@ export class Possession {
   }
 
   #checkUser(user: Living, place: string): void {
-    const { allocations, excuses, pods } = this.#parts;
+    const { allocations, excuses } = this.#parts;
     const held = allocations.at(place);
     const isNew = user.owner === null;
-    if (isHeldFor(user, held, pods)) {
+    if (isHeldFor(user, held, this.#parts)) {
       // What an ended pod has lost may be a claim's of its namespace by now.
       if (!this.#mayLose(user)) this.#checkPublished(user, place, held as Held);
       return;
@@ -167,12 +167,22 @@ export class Possession {
   }
 }
 
-/** Bound to the interface's pod, or to a claim of its namespace. */
-function isHeldFor({ one, owner: known }: Living, held: Held | null, pods: Pods): boolean {
+/** Bound to the interface's pod, or to a claim of its namespace: to one alone, or its VM's that was made again. */
+function isHeldFor(
+  { one, owner: known }: Living,
+  held: Held | null,
+  { pods, claims }: Pick<PossessionParts, "pods" | "claims">,
+): boolean {
   if (held === null || !held.isBound) return false;
   const { owner } = held;
-  if (owner.kind === "IPAMClaim")
-    return known?.kind === "IPAMClaim" ? owner.uid === known.uid : owner.namespace === one.pod.namespace;
+  if (owner.kind === "IPAMClaim") {
+    if (known?.kind !== "IPAMClaim") return owner.namespace === one.pod.namespace;
+    if (owner.uid === known.uid) return true;
+    const again = claims.get(`${known.namespace}/${known.name}`);
+    const owners: { uid: string }[] = again?.object.metadata.ownerReferences ?? [];
+    const machines = pods.machineUidsOf(one.pod.uid);
+    return again?.uid === owner.uid && owners.some(({ uid }) => machines.includes(uid));
+  }
   if (owner.kind !== "Pod" || owner.interface !== one.ifname) return false;
   if (owner.uid === one.pod.uid) return true;
   const pod = pods.find(one.pod);

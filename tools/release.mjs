@@ -6,6 +6,7 @@ import { join, resolve } from "node:path";
 import { parseArgs } from "node:util";
 import { debianPackage, tarball } from "./release/archives.mjs";
 import { clusterctlFiles } from "./release/clusterctl.mjs";
+import { images } from "./release/image.mjs";
 import { alertRules, oneFile } from "./release/manifests.mjs";
 import { ARCHITECTURES, builtFor } from "./release/tree.mjs";
 
@@ -16,7 +17,7 @@ const { values, positionals } = parseArgs({
     image: { type: "string", default: `holdfast:${version}` },
     components: { type: "string", default: "" },
     architectures: { type: "string", default: Object.keys(ARCHITECTURES).join(" ") },
-    only: { type: "string", default: "manifests packages" },
+    only: { type: "string", default: "manifests packages image" },
   },
   allowPositionals: true,
 });
@@ -25,6 +26,12 @@ const out = resolve(positionals[0] ?? join(ROOT, shown));
 process.chdir(ROOT);
 const wordsIn = (text) => text.split(/[\s,]+/).filter((one) => one !== "");
 const work = resolve(out, ".work");
+const architectures = wordsIn(values.architectures);
+const unknown = architectures.find((arch) => ARCHITECTURES[arch] === undefined);
+if (unknown !== undefined)
+  throw new Error(
+    `there is no architecture ${unknown}: expected some of ${Object.keys(ARCHITECTURES).join(", ")}`,
+  );
 const { image } = values;
 /** What everything is dated by: two builds of one commit are the same. */
 const epoch = Number(process.env.SOURCE_DATE_EPOCH ?? lastCommit());
@@ -39,11 +46,7 @@ const PARTS = {
   },
   packages: async () => {
     const made = [];
-    for (const arch of wordsIn(values.architectures)) {
-      if (ARCHITECTURES[arch] === undefined)
-        throw new Error(
-          `there is no architecture ${arch}: expected some of ${Object.keys(ARCHITECTURES).join(", ")}`,
-        );
+    for (const arch of architectures) {
       await builtFor(arch, work);
       made.push(
         tarball(arch, { out, work, version, epoch }),
@@ -55,6 +58,10 @@ const PARTS = {
       "sbom.cdx.json": readFileSync("dist/sbom.cdx.json"),
       "THIRD-PARTY-NOTICES": readFileSync("dist/THIRD-PARTY-NOTICES"),
     };
+  },
+  image: async () => {
+    await images(architectures, { out, work, image, version, epoch });
+    return {};
   },
 };
 

@@ -74,7 +74,7 @@ describe.skipIf(reason !== null).each(["", "-slim"])("the image%s", (variant) =>
     const script =
       "printf 'a=%s' 1 > /tmp/a && cp /usr/local/lib/holdfast/bin/holdfast-ipam /tmp/b && chmod 0755 /tmp/b && mv -f /tmp/b /tmp/c && cat /tmp/a";
     const { code, stdout, stderr } = await run("chroot", [root, "/bin/sh", "-euc", script], {
-      PATH: "/usr/bin",
+      PATH: "/usr/sbin:/usr/bin",
     });
     expect({ code, stdout, stderr }).toEqual({ code: 0, stdout: "a=1", stderr: "" });
   });

@@ -1,7 +1,7 @@
 import { isoTime, parseTime } from "../platform/time.ts";
 import type { AllocationView } from "../store/records.ts";
 import { distinct, fullHolder, podName, shortHolder, usersOf } from "./holder.ts";
-import { formatAge } from "./human.ts";
+import { formatAge, youngestFirst } from "./human.ts";
 import type { Column } from "./table.ts";
 
 const stateColumn = {
@@ -49,12 +49,12 @@ export function allocationColumns(nowMs: number): Column<AllocationView>[] {
     { header: "NODE", cell: ({ attachments }) => distinct(attachments.map(({ node }) => node)) },
     { ...stateColumn, only: "table", cell: (one) => shortState(one, nowMs) },
     { ...stateColumn, only: "wide", cell: fullState },
-    { header: "AGE", only: "table", cell: ({ since }) => formatAge(since, nowMs), order: newestFirst },
+    {
+      header: "AGE",
+      only: "table",
+      cell: ({ since }) => formatAge(since, nowMs),
+      order: ({ since }) => youngestFirst(since),
+    },
     { header: "SINCE", only: "wide", cell: ({ since }) => since },
   ];
-}
-
-/** By age: the youngest first. */
-function newestFirst({ since }: AllocationView): string {
-  return String(Number.MAX_SAFE_INTEGER - parseTime(since)).padStart(20, "0");
 }

@@ -6,6 +6,11 @@ const HOUR = 60 * MINUTE;
 const DAY = 24 * HOUR;
 const YEAR = 365 * DAY;
 
+/** What lines are sorted by where a column shows ages: the youngest first. */
+export function youngestFirst(since: string): string {
+  return String(Number.MAX_SAFE_INTEGER - parseTime(since));
+}
+
 /** An age as kubectl prints it (`HumanDuration`): two units where the second one still matters. */
 export function formatAge(since: string, nowMs: number): string {
   const seconds = Math.max(0, Math.floor((nowMs - parseTime(since)) / SECOND_MS));

@@ -58,7 +58,7 @@ import { clusterNetworks, poolsOfNetwork } from "./network-views.ts";
 import { ownerChains } from "./owner-chain.ts";
 import { planSpaces } from "./plan-spaces.ts";
 import { releaseMoved } from "./release-moved.ts";
-import { listObjects, readAllocations, readDefinitions, readSnapshot } from "./snapshot.ts";
+import { ifPermitted, listObjects, readAllocations, readDefinitions, readSnapshot } from "./snapshot.ts";
 import { udnNetworks } from "./udn-networks.ts";
 
 /** Younger findings are not reported by default, seconds: longer than a controller needs. */
@@ -139,7 +139,7 @@ export class ClusterAdmin implements ClusterAdminApi {
   async allocations(filter: AllocationFilter, page: PageRequest): Promise<Page<AllocationView>> {
     const [all, asked] = await Promise.all([
       listFromApi(this.#api, filter, { ...page, limit: Number.POSITIVE_INFINITY }),
-      filter.network === undefined ? new Map<string, readonly string[]>() : askedByClaim(this.#api),
+      filter.network === undefined ? new Map<string, readonly string[]>() : this.#asked(),
     ]);
     const items = all.items.map((one) => {
       const { kind, namespace, name } = one.owner;
@@ -155,7 +155,7 @@ export class ClusterAdmin implements ClusterAdminApi {
     const [{ catalog }, all, askedBy] = await Promise.all([
       readDefinitions(this.#api),
       listObjects<ClaimManifest>(this.#api, CLAIMS_PATH),
-      askedByClaim(this.#api),
+      this.#asked(),
     ]);
     const ours = new Set(catalog.networks());
     const items = all
@@ -172,6 +172,11 @@ export class ClusterAdmin implements ClusterAdminApi {
         };
       });
     return { items };
+  }
+
+  /** By claim; none where the user may not list pods. */
+  async #asked(): Promise<ReadonlyMap<string, readonly string[]>> {
+    return new Map(await ifPermitted(async () => [...(await askedByClaim(this.#api))]));
   }
 
   async history(filter: HistoryFilter): Promise<PastPeriod[]> {

@@ -1,11 +1,11 @@
 import type { Command } from "commander";
 import type { ClaimCondition } from "../../ipam/claim-conditions.ts";
-import { type Clock, parseTime } from "../../platform/time.ts";
+import type { Clock } from "../../platform/time.ts";
 import type { ClaimManifest } from "../../store/manifests.ts";
 import { splitName } from "../arguments.ts";
 import { clientOf } from "../choose-client.ts";
 import { CommandError } from "../failure.ts";
-import { formatAge } from "../human.ts";
+import { formatAge, youngestFirst } from "../human.ts";
 import { formatOf, printDocument, printList, withList } from "../output.ts";
 import { allOf, pagesOf } from "../pages.ts";
 import type { Column } from "../table.ts";
@@ -68,8 +68,7 @@ function claimColumns(nowMs: number): Column<ClaimManifest>[] {
       header: "AGE",
       only: "table",
       cell: ({ metadata }) => formatAge(String(metadata.creationTimestamp), nowMs),
-      order: ({ metadata }) =>
-        String(Number.MAX_SAFE_INTEGER - parseTime(String(metadata.creationTimestamp))),
+      order: ({ metadata }) => youngestFirst(String(metadata.creationTimestamp)),
     },
     { header: "CREATED", only: "wide", cell: ({ metadata }) => String(metadata.creationTimestamp) },
     { header: "UID", only: "wide", cell: ({ metadata }) => metadata.uid },

@@ -79,6 +79,19 @@ describe.skipIf(reason !== null).each(["", "-slim"])("the image%s", (variant) =>
     expect({ code, stdout, stderr }).toEqual({ code: 0, stdout: "a=1", stderr: "" });
   });
 
+  test("has every library that a program or library of it is linked to", async () => {
+    const list = `cd ${root} && find . -type f | while read -r file; do
+      readelf -d "$file" 2>/dev/null | sed -n "s|.*(NEEDED).*\\[\\(.*\\)\\]|\\1 $file|p"; done; find . -name '*.so*' -printf 'has %f\\n'`;
+    const lines = (await run("bash", ["-c", list])).stdout
+      .trim()
+      .split("\n")
+      .map((line) => line.split(" ") as [string, string]);
+    const has = new Set(lines.filter(([word]) => word === "has").map(([, name]) => name));
+    const needs = lines.filter(([word]) => word !== "has");
+    expect(needs.length).toBeGreaterThan(10);
+    expect(needs.filter(([library]) => !has.has(library)).map((pair) => pair.join(" "))).toEqual([]);
+  });
+
   test("has the listener's programs, or none of them", async () => {
     for (const words of [
       ["haproxy", "-v"],

@@ -10,7 +10,7 @@ import {
   symlinkSync,
   writeFileSync,
 } from "node:fs";
-import { join } from "node:path";
+import { join, resolve } from "node:path";
 import { promisify } from "node:util";
 import { ARCHITECTURES, stage } from "./tree.mjs";
 
@@ -18,22 +18,25 @@ const exec = promisify(execFile);
 const ROOT = join(import.meta.dirname, "../..");
 const DEBIAN = join(ROOT, "deploy/debian");
 
-/** Order, times and owners of the files do not depend on the machine. */
-const TAR = (epoch) => [
-  "--sort=name",
-  `--mtime=@${epoch}`,
-  "--owner=0",
-  "--group=0",
-  "--numeric-owner",
-  "--format=gnu",
-];
+/** A tar file of a folder: order, times and owners do not depend on the machine. `more`: further options of tar. */
+export function archive(folder, file, epoch, more = []) {
+  const fixed = [
+    "--sort=name",
+    `--mtime=@${epoch}`,
+    "--owner=0",
+    "--group=0",
+    "--numeric-owner",
+    "--format=gnu",
+  ];
+  return exec("tar", [...fixed, "-C", folder, ...more, "-cf", resolve(file), "."]);
+}
 
 /** holdfast-VERSION-linux-ARCH.tar.gz: one folder, to be unpacked into /. */
 export async function tarball(arch, { out, work, version, epoch }) {
   const folder = join(work, `tar-${arch}`);
   await stage(arch, work, folder, {});
   const file = join(out, `holdfast-${version}-linux-${ARCHITECTURES[arch].oci}.tar.gz`);
-  await exec("tar", [...TAR(epoch), "-C", folder, "-I", "gzip -n6", "-cf", file, "."]);
+  await archive(folder, file, epoch, ["-I", "gzip -n6"]);
 }
 
 /** holdfast_VERSION_ARCH.deb: what /usr/local has from `make install`, where Debian has it. */

@@ -3,8 +3,9 @@
 import { execFile, execFileSync } from "node:child_process";
 import { createHash } from "node:crypto";
 import { mkdirSync, readdirSync, readFileSync, rmSync, statSync, symlinkSync, writeFileSync } from "node:fs";
-import { basename, join, resolve } from "node:path";
+import { basename, join } from "node:path";
 import { promisify } from "node:util";
+import { archive } from "./archives.mjs";
 import { ARCHITECTURES, stage } from "./tree.mjs";
 
 const exec = promisify(execFile);
@@ -15,7 +16,7 @@ const COMMANDS = ["sh", "cat", "chmod", "cp", "ls", "mkdir", "mv", "rm"];
 const VARIANTS = { "": ["ethtool", "haproxy", "iproute2", "nftables", "openvswitch-common"], "-slim": [] };
 /** Named as dependencies for installing, which is not done here: the programs above never load them. */
 const NOT_NEEDED =
-  /^(adduser|debconf|dpkg|gcc-\d+-base|init-system-helpers|lib(audit|bz2|db5|gdbm|pam|perl|python|semanage|sepol|sqlite|acl|nsl|tirpc|krb5|k5crypto|gssapi|com-err|keyutils|readline|ffi|uuid|ncurses|opentracing-dev).*|lib.*-perl|lsb-base|media-types|openssl|passwd|perl.*|python.*|readline-common|sysvinit-utils|tar|usrmerge)$/;
+  /^(adduser|debconf|dpkg|gcc-\d+-base|init-system-helpers|lib(audit|bz2|db5|gdbm|pam|perl|python|semanage|sepol|sqlite|acl|nsl|tirpc|krb5|k5crypto|gssapi|com-err|keyutils|readline|ffi|uuid|ncurses).*|lib.*-perl|lsb-base|media-types|openssl|passwd|perl.*|python.*|readline-common|sysvinit-utils|tar|usrmerge)$/;
 /** Of a package's files. Copyrights stay. */
 const NOT_SHIPPED = [
   "./usr/share/man/*",
@@ -25,6 +26,10 @@ const NOT_SHIPPED = [
   "./etc/init.d/*",
   "./lib/systemd/*",
   "./usr/lib/systemd/*",
+  // Of iproute2, with libraries of their own that nothing else has.
+  "*/arpd",
+  "*/ss",
+  "*/tc/q_atm.so",
 ];
 const USERS = `root:x:0:0:root:/root:/usr/sbin/nologin
 holdfast-haproxy:x:65531:65532::/nonexistent:/usr/sbin/nologin
@@ -150,18 +155,6 @@ async function layerOf(folder, layout, epoch) {
   await exec("gzip", ["-nf6", plain]);
   const descriptor = blob(layout, readFileSync(`${plain}.gz`));
   return { diffId, descriptor: { ...descriptor, mediaType: "application/vnd.oci.image.layer.v1.tar+gzip" } };
-}
-
-function archive(folder, file, epoch) {
-  const fixed = [
-    "--sort=name",
-    `--mtime=@${epoch}`,
-    "--owner=0",
-    "--group=0",
-    "--numeric-owner",
-    "--format=gnu",
-  ];
-  return exec("tar", [...fixed, "-C", folder, "-cf", resolve(file), "."]);
 }
 
 /** Writes bytes, or an object as JSON, under its sum. */

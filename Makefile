@@ -9,7 +9,7 @@
 # make bench   the numbers of bench/README.md, measured here and now
 # make release IMAGE=registry.example/holdfast:TAG   everything that somebody installs, in dist/release (docs/release.md)
 # make install PREFIX=/usr/local DESTDIR=   the built files, the plugin binary into CNI_BIN, the units into UNITS and
-#              the metadata server's user into SYSUSERS (either empty: not at all; holdfast.service needs its group)
+#              users and groups into SYSUSERS (either empty: not at all; holdfast.service needs the groups)
 # make uninstall   takes them and the units away, and names what it leaves
 
 # sh: where there is no bash, tools/check-tools says so.
@@ -153,13 +153,14 @@ install: build
 	install -m 0755 $(DIST)/bin/holdfast-ipam $(DESTDIR)$(CNI_BIN)/.holdfast-ipam.new
 	mv -f $(DESTDIR)$(CNI_BIN)/.holdfast-ipam.new $(DESTDIR)$(CNI_BIN)/holdfast-ipam
 ifneq ($(SYSUSERS),)
-	install -D -m 0644 deploy/systemd/holdfast-metadata.sysusers $(DESTDIR)$(SYSUSERS)/holdfast-metadata.conf
-	test -n "$(DESTDIR)" || ! command -v systemd-sysusers >/dev/null || systemd-sysusers $(SYSUSERS)/holdfast-metadata.conf
+	install -D -m 0644 deploy/systemd/holdfast.sysusers $(DESTDIR)$(SYSUSERS)/holdfast.conf
+	test -n "$(DESTDIR)" || ! command -v systemd-sysusers >/dev/null || systemd-sysusers $(SYSUSERS)/holdfast.conf
 endif
 ifneq ($(UNITS),)
-	test -n "$(DESTDIR)" || test -z "$(SYSTEMD)" || getent group holdfast-metadata >/dev/null || { \
-	  echo "there is no group holdfast-metadata, without which systemd does not start holdfast.service: leave SYSUSERS" >&2; \
-	  echo "as it is, or make it (groupadd --system holdfast-metadata), or install no units (UNITS=)" >&2; exit 1; }
+	for group in holdfast holdfast-metadata; do \
+	  test -n "$(DESTDIR)" || test -z "$(SYSTEMD)" || getent group $$group >/dev/null || { \
+	  echo "there is no group $$group, without which systemd does not start holdfast.service: leave SYSUSERS" >&2; \
+	  echo "as it is, or create it (groupadd --system $$group), or install no units (UNITS=)" >&2; exit 1; }; done
 	test -n "$(DESTDIR)" || test -z "$(SYSTEMD)" || getent passwd holdfast-haproxy >/dev/null || \
 	  echo "there is no user holdfast-haproxy, without which holdfast-metadata.socket does not start: leave SYSUSERS as it" \
 	  "is, or make it (useradd --system --user-group holdfast-haproxy)" >&2
@@ -183,7 +184,7 @@ ifneq ($(UNITS),)
 	test -n "$(DESTDIR)" || test -z "$(SYSTEMD)" || systemctl daemon-reload
 endif
 ifneq ($(SYSUSERS),)
-	rm -f $(DESTDIR)$(SYSUSERS)/holdfast-metadata.conf
+	rm -f $(DESTDIR)$(SYSUSERS)/holdfast.conf
 endif
 	@for path in /var/lib/holdfast /var/lib/holdfast-metadata /etc/holdfast /run/holdfast; do \
 	  test ! -e $(DESTDIR)$$path || echo "left: $(DESTDIR)$$path"; done
@@ -191,6 +192,7 @@ endif
 	  echo "left: rules that keep guests from the node's 169.254.169.254 (docs/metadata-listener.md, Removing it)"
 	@test -n "$(DESTDIR)" || for user in holdfast-metadata holdfast-haproxy; do \
 	  ! getent passwd $$user >/dev/null || echo "left: user and group $$user"; done
+	@test -n "$(DESTDIR)" || ! getent group holdfast >/dev/null || echo "left: group holdfast"
 
 clean:
 	rm -rf dist build node_modules

@@ -1,16 +1,34 @@
 import type { FastifyInstance } from "fastify";
+import { RefusalError, refuse } from "../ipam/refusals.ts";
 import type { NodeAdminApi } from "./admin-api.ts";
-import { answerRoute, ROUTES } from "./routes.ts";
+import { type AdminRoute, answerRoute, changesState, ROUTES } from "./routes.ts";
 
 /**
  * The admin API on a daemon's socket (everything but `/cni`). Errors are thrown as RefusalError and sent by the server.
  */
 export function addAdminRoutes(server: FastifyInstance, api: NodeAdminApi): void {
+  for (const route of ROUTES) addRoute(server, route, api);
+}
+
+/** The same for those who may only look: every other request is refused, and says what to do instead. */
+export function addReadOnlyAdminRoutes(server: FastifyInstance, api: NodeAdminApi): void {
   for (const route of ROUTES) {
-    server.route<{ Params: Record<string, string> }>({
-      method: route.method,
-      url: route.path,
-      handler: ({ params, query, body }) => answerRoute(route, api, { params, query, body }),
-    });
+    if (!changesState(route)) addRoute(server, route, api);
+    else
+      server.route({
+        method: route.method,
+        url: route.path,
+        handler: () => {
+          throw new RefusalError(refuse("READ_ONLY", { request: `${route.method} ${route.path}` }));
+        },
+      });
   }
+}
+
+function addRoute(server: FastifyInstance, route: AdminRoute, api: NodeAdminApi): void {
+  server.route<{ Params: Record<string, string> }>({
+    method: route.method,
+    url: route.path,
+    handler: ({ params, query, body }) => answerRoute(route, api, { params, query, body }),
+  });
 }

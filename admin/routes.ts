@@ -122,6 +122,11 @@ type Missing = { [Of in Method]: Unrouted<PathOf<Of>, PathsOf<Of>> }[Method];
 export const ROUTES: [Missing] extends [never] ? readonly AdminRoute[] : { readonly missing: Missing } =
   TABLE;
 
+/** Whether a request can change anything. A plan carries objects, and changes nothing. */
+export function changesState({ method, path }: AdminRoute): boolean {
+  return method !== "GET" && path !== "/v1/plan";
+}
+
 /** The answer of a node or a cluster to a request that matches the route. */
 export async function answerRoute(
   { method, path, node, cluster, elsewhere }: AdminRoute,

@@ -1,3 +1,5 @@
+import { accessSync, constants } from "node:fs";
+import { dirname, join } from "node:path";
 import type { Command } from "commander";
 import type { KubeFiles } from "../kube/http/kube-config.ts";
 import type { Client } from "./client.ts";
@@ -36,7 +38,24 @@ export function nodeClientOf(command: Command, remedy: string): SocketClient {
 }
 
 function socketClient({ socket, timeout }: GlobalOptions): SocketClient {
-  return new SocketClient(socket ?? (process.env.HOLDFAST_SOCKET || SOCKET_DEFAULT), timeout * 1_000);
+  const main = socket ?? (process.env.HOLDFAST_SOCKET || SOCKET_DEFAULT);
+  return new SocketClient(socketToUse(main), timeout * 1_000);
+}
+
+/** The daemon's socket for members of its group, where the main one is not for this user (setting readGroup). */
+function socketToUse(main: string): string {
+  const readOnly = join(dirname(main), "readonly.sock");
+  return access(main) === "EACCES" && access(readOnly) === null ? readOnly : main;
+}
+
+/** The error of opening a socket as this user; null: it may be used. */
+function access(path: string): string | null {
+  try {
+    accessSync(path, constants.W_OK);
+    return null;
+  } catch (error) {
+    return (error as NodeJS.ErrnoException).code ?? "";
+  }
 }
 
 /** Which cluster, and which word says so; null: none, a daemon is asked. */

@@ -15,7 +15,7 @@ const REASONS: Readonly<Record<string, readonly [why: string, remedy: string]>> 
   ECONNREFUSED: ["nobody listens there; the daemon has ended", START],
   EACCES: [
     "permission denied; the socket is its owner's alone",
-    "run this as root (sudo), or as the user that runs the daemon",
+    "run this as root (sudo); to look without being root, join the group holdfast (usermod -aG holdfast NAME), then log in again",
   ],
   ENOTSOCK: ["this is not a socket", `correct the path, ${OTHER_PATH}`],
   ETIMEDOUT: ["", "see the daemon's log (journalctl -u holdfast); --timeout waits longer"],

@@ -11,6 +11,7 @@
  *   metrics, network-series
  */
 
+import { dirname, join } from "node:path";
 import type { FastifyInstance } from "fastify";
 import { IdentityServer } from "../identity/server.ts";
 import type { Connect } from "../kube/kube-api.ts";
@@ -20,8 +21,11 @@ import { thisMachine } from "../platform/machine.ts";
 import { listenOnSocket, removeStale } from "../platform/socket.ts";
 import type { Clock } from "../platform/time.ts";
 import { NodeCore } from "./node-core.ts";
-import { buildServer } from "./server.ts";
+import { buildReadOnlyServer, buildServer } from "./server.ts";
 import type { DaemonSettings } from "./settings.ts";
+
+/** Beside the main socket. */
+const READ_ONLY_SOCKET = "readonly.sock";
 
 /** Longer than any whole request takes once nothing waits; a client that sent half of one would hold up the end for ever. */
 const STOP_GRACE_MS = 3_000;
@@ -33,6 +37,7 @@ export class Daemon {
   readonly #clock: Clock;
   readonly #core: NodeCore;
   readonly #server: FastifyInstance;
+  readonly #readOnlyServer: FastifyInstance;
   readonly #identityServer: IdentityServer;
   readonly #health: HealthServer;
   #stopping = false;
@@ -66,6 +71,7 @@ export class Daemon {
     });
     core.metrics.addProcess();
     this.#server = buildServer(core, log);
+    this.#readOnlyServer = buildReadOnlyServer(core, log);
     const address = settings.metricsAddress;
     this.#health = new HealthServer({
       address,
@@ -82,12 +88,16 @@ export class Daemon {
   async start(): Promise<void> {
     await this.#core.open();
     try {
-      const { socket, identitySocket, identityGroup } = this.#settings;
+      const { socket, identitySocket, identityGroup, readGroup } = this.#settings;
       await removeStale(socket, "--socket");
       if (identitySocket !== null) await this.#identityServer.listen(identitySocket, identityGroup);
+      if (readGroup !== null) {
+        const path = join(dirname(socket), READ_ONLY_SOCKET);
+        await listenOnSocket(this.#readOnlyServer, path, { flag: "--read-group", gid: readGroup });
+      }
       await listenOnSocket(this.#server, socket);
     } catch (error) {
-      await Promise.all([this.#server.close(), this.#identityServer.close()]);
+      await Promise.all([this.#server.close(), this.#readOnlyServer.close(), this.#identityServer.close()]);
       this.#identityServer.end();
       await this.#core.close();
       throw error;
@@ -105,8 +115,11 @@ export class Daemon {
     if (this.#stopping) return;
     this.#stopping = true;
     this.#core.halt();
-    const hangUp = this.#clock.timer(STOP_GRACE_MS, () => this.#server.server.closeAllConnections());
-    await Promise.all([this.#server.close(), this.#identityServer.close(), this.#health.close()]);
+    const servers = [this.#server, this.#readOnlyServer];
+    const hangUp = this.#clock.timer(STOP_GRACE_MS, () => {
+      for (const { server } of servers) server.closeAllConnections();
+    });
+    await Promise.all([...servers, this.#identityServer, this.#health].map((server) => server.close()));
     hangUp.cancel();
     await this.#core.end();
     // Before the state is free for a successor, whose file it would be by then.

@@ -1,5 +1,5 @@
 import Fastify, { type FastifyError, type FastifyInstance } from "fastify";
-import { addAdminRoutes } from "../admin/http.ts";
+import { addAdminRoutes, addReadOnlyAdminRoutes } from "../admin/http.ts";
 import { addCniRoute, refused } from "../cni/route.ts";
 import { CNI_BODY_BYTES_MAX } from "../cni-shim/wire.ts";
 import { addPortRoute } from "../guests/ports/route.ts";
@@ -12,6 +12,23 @@ import type { NodeCore } from "./node-core.ts";
 
 /** The HTTP server with every route, not listening yet. */
 export function buildServer(node: NodeCore, log: Log): FastifyInstance {
+  const server = emptyServer(log);
+  addCniRoute(server, node.cni);
+  addAdminRoutes(server, node.admin);
+  addPortRoute(server, node.ports);
+  addHealthRoutes(server, node, log);
+  return server;
+}
+
+/** Questions only: for operators who are not root. */
+export function buildReadOnlyServer(node: NodeCore, log: Log): FastifyInstance {
+  const server = emptyServer(log);
+  addReadOnlyAdminRoutes(server, node.admin);
+  addHealthRoutes(server, node, log);
+  return server;
+}
+
+function emptyServer(log: Log): FastifyInstance {
   const server = Fastify({
     logger: false,
     bodyLimit: CNI_BODY_BYTES_MAX,
@@ -35,10 +52,6 @@ export function buildServer(node: NodeCore, log: Log): FastifyInstance {
     sendApiError(reply, refuse("NOT_FOUND", { what: `route ${request.method} ${request.url}` })),
   );
   addJsonParser(server);
-  addCniRoute(server, node.cni);
-  addAdminRoutes(server, node.admin);
-  addPortRoute(server, node.ports);
-  addHealthRoutes(server, node, log);
   return server;
 }
 

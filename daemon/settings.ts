@@ -12,19 +12,22 @@ import type { HostLocalDirs } from "../store/host-local/data-dir.ts";
 
 const { configFile, settings } = PROCESSES.daemon;
 
-/** Of the metadata server: deploy/systemd/holdfast-metadata.sysusers. */
+/** Both created by deploy/systemd/holdfast.sysusers. */
 const METADATA_GROUP = "holdfast-metadata";
+const READ_GROUP = "holdfast";
 
 /** The values of platform/settings/daemon.ts, and what is derived from them. */
 export type DaemonSettings = Omit<
   ValuesOf<typeof settings>,
-  "kubeconfig" | "identitySocket" | "identityGroup" | "hostLocalDirs" | "spool" | "node"
+  "kubeconfig" | "identitySocket" | "identityGroup" | "readGroup" | "hostLocalDirs" | "spool" | "node"
 > & {
   readonly hostLocalDirs: HostLocalDirs;
   /** null: there is none. */
   readonly identitySocket: string | null;
   /** GID; null: only the daemon's own user. */
   readonly identityGroup: number | null;
+  /** GID of those who may look; null: there is no read-only socket. */
+  readonly readGroup: number | null;
   readonly spool: string;
   readonly node: string;
   readonly kubernetes: Cluster;
@@ -35,13 +38,15 @@ export function loadDaemonSettings(flags: Given, env: Environment): DaemonSettin
   const { [CONFIG]: _config, ...ownFlags } = flags;
   const file = readConfigFile(configFile, flags, env);
   const { values, refused } = loadSettings("daemon", ownFlags, env, file);
-  const { spool, node, kubeconfig, identitySocket, identityGroup, hostLocalDirs, ...rest } = values;
+  const { spool, node, kubeconfig, identitySocket, identityGroup, readGroup, hostLocalDirs, ...rest } =
+    values;
   const kubernetes = clusterOf(kubeconfig, env);
   return {
     ...rest,
     hostLocalDirs: hostLocalDirsOf(hostLocalDirs),
     identitySocket: identitySocketOf(identitySocket, rest.socket),
-    identityGroup: identityGroupOf(identityGroup, (why) => refused("identityGroup", why)),
+    identityGroup: groupOf(identityGroup, METADATA_GROUP, (why) => refused("identityGroup", why)),
+    readGroup: groupOf(readGroup, READ_GROUP, (why) => refused("readGroup", why)),
     spool: spool ?? join(rest.state, "spool"),
     node: node ?? hostname(),
     kubernetes,
@@ -58,9 +63,14 @@ function hostLocalDirsOf(given: readonly string[] | undefined): HostLocalDirs {
   return { standard, allowed: given ?? null };
 }
 
-function identityGroupOf(group: string | undefined, refused: (why: string) => SettingsError): number | null {
+/** `standard`: the group that counts where none is given and the daemon is a member of it. */
+function groupOf(
+  group: string | undefined,
+  standard: string,
+  refused: (why: string) => SettingsError,
+): number | null {
   if (group === "") return null;
-  const gid = findGid(group ?? METADATA_GROUP);
+  const gid = findGid(group ?? standard);
   // As the shipped unit starts the daemon. Others have not the right to give the socket to that group.
   if (group === undefined) return gid !== null && process.getgroups?.().includes(gid) ? gid : null;
   if (gid !== null) return gid;

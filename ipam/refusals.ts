@@ -239,6 +239,11 @@ export const REFUSALS = {
     say: "{key} is {value}: {remedy}",
     hint: "correct the request; it changed nothing",
   },
+  READ_ONLY: {
+    cniCode: 133,
+    say: "{request} changes something, and this socket is read-only",
+    hint: "run the command as root (sudo), who may use the daemon's main socket",
+  },
   ADDRESS_AMBIGUOUS: {
     cniCode: 131,
     say: "{address} is an address of several networks: {networks}",

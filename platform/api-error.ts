@@ -9,6 +9,7 @@ export interface ApiError {
 }
 
 const STATUS: Partial<Record<RefusalCode, number>> = {
+  READ_ONLY: 403,
   NOT_FOUND: 404,
   IN_USE: 409,
   ADDRESS_TAKEN: 409,

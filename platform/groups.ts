@@ -4,7 +4,7 @@ const GID_MAX = 0xffff_fffe;
 
 /** The user and group that haproxy runs as: its own, so that no other haproxy of the node can speak for guests. */
 export const HAPROXY_ACCOUNT = "holdfast-haproxy";
-/** Of the distributions' package: where nobody has made the other one (deploy/systemd/holdfast-metadata.sysusers). */
+/** Of the distributions' package: where nobody has made the other one (deploy/systemd/holdfast.sysusers). */
 export const HAPROXY_ACCOUNT_SHARED = "haproxy";
 
 /** The GID of a group, by name or number; null: there is no such group. */

@@ -30,6 +30,13 @@ export const DAEMON_SETTINGS = {
     meaning: "the group, by name or number, that may connect to the identity socket",
     more: "The socket has mode 0660 then. The daemon must be a member of the group, or have CAP_CHOWN",
   },
+  readGroup: {
+    type: "group",
+    orEmpty: true,
+    otherwise: "holdfast where the daemon is a member of it, as with the shipped unit",
+    meaning: "the group, by name or number, whose members may look without being root",
+    more: "They connect to `readonly.sock` beside the main socket, which answers every question and changes nothing. Without a group there is none",
+  },
   spool: {
     type: "folder",
     otherwise: "spool in the state folder",

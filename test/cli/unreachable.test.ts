@@ -1,10 +1,11 @@
-import { chmodSync, copyFileSync, cpSync, mkdirSync, rmSync, writeFileSync } from "node:fs";
+import { chmodSync, rmSync, writeFileSync } from "node:fs";
 import { createServer as createHttpServer } from "node:http";
 import { createServer, type Server } from "node:net";
-import { dirname, join } from "node:path";
+import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { HOLDFAST, newFolder, run, TestDaemon } from "../harness/daemon.ts";
 import { requireRoot } from "../harness/needs.ts";
+import { asNobody } from "./other-user.ts";
 
 // Exit code 3, with the path, the reason, and what to do.
 const folder = newFolder();
@@ -64,24 +65,10 @@ test("a socket without permission is reported", async (context) => {
   requireRoot(context);
   const socket = await listen("root.sock", createServer());
   chmodSync(socket, 0o600);
-  // Somebody else can read the command line there, but not use the socket.
-  chmodSync(folder, 0o755);
-  mkdirSync(join(folder, "bin"));
-  copyFileSync(HOLDFAST, join(folder, "bin/cli.cjs"));
-  cpSync(join(dirname(HOLDFAST), "../lib"), join(folder, "lib"), { recursive: true });
-  writeFileSync(
-    join(folder, "nobody.cjs"),
-    `process.setgid(65534); process.setuid(65534); require("./bin/cli.cjs");`,
-  );
-  const { code, stderr } = await run(process.execPath, [
-    join(folder, "nobody.cjs"),
-    "networks",
-    "--socket",
-    socket,
-  ]);
+  const { code, stderr } = await asNobody(folder)("networks", "--socket", socket);
   expect({ code, stderr }).toEqual({
     code: 3,
-    stderr: `error: the daemon is not reachable at ${socket}: permission denied; the socket is its owner's alone\nhint: run this as root (sudo), or as the user that runs the daemon\n`,
+    stderr: `error: the daemon is not reachable at ${socket}: permission denied; the socket is its owner's alone\nhint: run this as root (sudo); to look without being root, join the group holdfast (usermod -aG holdfast NAME), then log in again\n`,
   });
 });
 

@@ -118,8 +118,12 @@ test("all units are installed, for the prefix that was asked for, with the user 
   for (const name of units)
     for (const [, path] of installed(name).matchAll(/^Exec\w+=[-+]*(\S+)/gm))
       if (path !== "/bin/sh") expect(readFileSync(join(elsewhere, path as string)).length).toBeGreaterThan(0);
-  const sysusers = readFileSync(join(elsewhere, "usr/lib/sysusers.d/holdfast-metadata.conf"), "utf8");
+  const sysusers = readFileSync(join(elsewhere, "usr/lib/sysusers.d/holdfast.conf"), "utf8");
   for (const user of ["holdfast-metadata", "holdfast-haproxy"]) expect(sysusers).toContain(`u ${user} `);
+  const unit = readFileSync(join(elsewhere, "etc/systemd/system/holdfast.service"), "utf8");
+  const groups = /^SupplementaryGroups=(.*)$/m.exec(unit)?.[1]?.split(" ");
+  expect(groups).toEqual(["holdfast", "holdfast-metadata"]);
+  for (const group of groups ?? []) expect(sysusers).toMatch(new RegExp(`^[gu] ${group} `, "m"));
   execFileSync("make", ["-C", ROOT, "uninstall", ...options], { stdio: "pipe" });
   const left = execFileSync("find", [elsewhere, "-type", "f"], { encoding: "utf8" });
   expect(left).toBe("");
@@ -141,7 +145,7 @@ test("units without the metadata server's group are installed on no machine that
     );
   const refused = await make("install", `UNITS=${elsewhere}/units`);
   expect(refused.code).not.toBe(0);
-  expect(refused.stderr).toContain("there is no group holdfast-metadata");
+  expect(refused.stderr).toContain("there is no group holdfast,");
   expect(existsSync(join(elsewhere, "units"))).toBe(false);
   expect(await make("install", "UNITS=")).toMatchObject({ code: 0 });
   const { stdout } = await make("-n", "uninstall", "UNITS=", `DESTDIR=${elsewhere}`);

@@ -133,6 +133,13 @@ describe.skipIf(reason !== null).each(["bookworm", "trixie"] as const)("on a fre
     );
     expect(await add(machine, "db", "/usr/lib/cni/holdfast-ipam")).toBe("192.168.10.2/24");
     await machine.out("holdfast check");
+    await machine.out("useradd -m -G holdfast operator");
+    const asOperator = (words: string) => machine.sh(`su operator -c 'holdfast ${words}'`);
+    expect((await asOperator("list -o name")).stdout).toBe("192.168.10.1/24\n192.168.10.2/24\n");
+    expect(await asOperator("release blue 192.168.10.1 --force")).toMatchObject({
+      code: 1,
+      stderr: expect.stringContaining("this socket is read-only"),
+    });
     expect(await machine.out("dpkg --verify holdfast")).toBe("");
   });
 

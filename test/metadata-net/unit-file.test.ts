@@ -36,7 +36,7 @@ test("metadata-net's default sockets and haproxy's group are those of the other 
   expect(readFileSync(join(UNITS, "holdfast-metadata.socket"), "utf8")).toContain(
     `ListenStream=${metadataSocket}\n`,
   );
-  const sysusers = readFileSync(join(UNITS, "holdfast-metadata.sysusers"), "utf8");
+  const sysusers = readFileSync(join(UNITS, "holdfast.sysusers"), "utf8");
   expect(sysusers).toContain(`\nu ${HAPROXY_ACCOUNT} `);
   expect(readFileSync(join(UNITS, "holdfast-metadata.socket"), "utf8")).toContain(
     `SocketGroup=${HAPROXY_ACCOUNT}\n`,

@@ -7,6 +7,7 @@ export function daemonSettings(node: string, state: string): DaemonSettings {
     state,
     socket: join(state, "unused.sock"),
     identitySocket: null,
+    readGroup: null,
     identityGroup: null,
     spool: join(state, SPOOL),
     node,

@@ -101,6 +101,17 @@ export interface OwnerChain {
   readonly owners: readonly OwnerLink[];
 }
 
+/** One thing that an installation needs, as `holdfast doctor` found it. */
+export interface Diagnosis {
+  /** What was examined, in a word or two. */
+  readonly part: string;
+  /** warning: works, but not as most people want it. unknown: it could not be examined. */
+  readonly state: "ok" | "warning" | "failed" | "unknown";
+  readonly found: string;
+  /** What to do; "" where there is nothing to do. */
+  readonly fix: string;
+}
+
 export type FreeWant = Pick<FreeQuestion, "count" | "within">;
 
 export interface FreeAddresses {
@@ -230,6 +241,8 @@ export interface ClusterAdminApi extends AdminApi {
   moveNetwork(network: string, owner: string): Promise<MovedNetwork>;
   /** Releases what is held for the machines of a cluster that moved to another management cluster. */
   releaseMoved(want: ReleaseMovedWant): Promise<ReleasedCluster>;
+  /** Whether everything is there that Holdfast needs in a cluster. */
+  doctor(): Promise<readonly Diagnosis[]>;
   /** Of machines that hold the address, on each network; none: it is no machine's. */
   ownersOf(question: OwnersQuestion): Promise<readonly OwnerChain[]>;
 }

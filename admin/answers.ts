@@ -8,6 +8,7 @@ import type {
   AppliedResult,
   CheckReport,
   DeletedClaim,
+  Diagnosis,
   FreeAddresses,
   NetworkWithClaims,
   NodeStatus,
@@ -39,6 +40,7 @@ interface Answers {
     readonly "/v1/identity": IdentityAnswer;
     readonly "/v1/content": Items<ContentView>;
     readonly "/v1/check": CheckReport;
+    readonly "/v1/doctor": Items<Diagnosis>;
     readonly "/v1/owners": Items<OwnerChain>;
     readonly "/v1/version": { readonly version: string };
     /** Whether the state is reliable about which containers run. */

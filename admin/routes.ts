@@ -105,6 +105,7 @@ const TABLE = [
   onlyCluster(CLUSTER_ONLY, "POST", "/v1/networks/:name", readNewOwner, (api, { network, owner }) =>
     api.moveNetwork(network, owner),
   ),
+  onlyCluster(CLUSTER_ONLY, "GET", "/v1/doctor", readNothing, async (api) => ({ items: await api.doctor() })),
   onlyCluster(MACHINES_ONLY, "GET", "/v1/owners", readOwnersQuestion, async (api, question) => ({
     items: await api.ownersOf(question),
   })),

@@ -4,6 +4,7 @@
  *   main, command-line, program  the entry, and the tree of commands
  *   commands/              one file for each command
  *   client, choose-client  the server of a command: a daemon (socket-client) or a cluster (cluster-client)
+ *   doctor/                what a node needs, examined; a bundle of its own
  *   manifests/             files for apply and delete: of manifests, or that become a Secret or ConfigMap
  *   output, table, *-columns, human, terminal  output
  *   failure, unreachable   errors and exit codes
@@ -23,6 +24,7 @@ import { addCompletion } from "./commands/completion.ts";
 import { addContent } from "./commands/content.ts";
 import { addConvert } from "./commands/convert.ts";
 import { addDelete } from "./commands/delete.ts";
+import { addDoctor } from "./commands/doctor.ts";
 import { addFree } from "./commands/free.ts";
 import { addHistory } from "./commands/history.ts";
 import { addImport } from "./commands/import.ts";
@@ -72,6 +74,7 @@ const GROUPS: readonly (readonly [heading: string, ...add: ((program: Command, c
       addClaims,
       addContent,
       addCheck,
+      addDoctor,
     ],
     ["Change:", addApply, addDelete, addRelease, addImport, addConvert],
     [

@@ -87,6 +87,7 @@ const bundles = await Promise.all([
   buildInto("dist/lib/controller.cjs", { entryPoints: ["controller/main.ts"] }),
   buildInto("dist/lib/metadata.cjs", { entryPoints: ["metadata/server/main.ts"] }),
   buildInto("dist/lib/metadata-net.cjs", { entryPoints: ["guests/main.ts"] }),
+  buildInto("dist/lib/doctor.cjs", { entryPoints: ["cli/doctor/main.ts"], minify: true }),
   buildInto("dist/lib/cluster.cjs", { entryPoints: ["admin/cluster/main.ts"], minify: true }),
 ]);
 // Renamed into place: a daemon that runs from here has the old file mapped and would crash if it changed.

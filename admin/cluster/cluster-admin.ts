@@ -8,6 +8,7 @@
  *   former-holders   whoever has addresses as a former definition gave them
  *   check            all checks; check-*: one kind of finding each; grace: what is too young to be reported
  *   release-moved, owner-chain   machines of Cluster API
+ *   doctor/          whether everything is there that Holdfast needs
  *   import-report    what an import would take over, or took
  */
 
@@ -34,6 +35,7 @@ import { placesOn } from "../address-places.ts";
 import type {
   AddressPlace,
   ClusterAdminApi,
+  Diagnosis,
   FreeAddresses,
   FreeWant,
   HistoryFilter,
@@ -51,6 +53,7 @@ import { freeAddresses } from "../free-addresses.ts";
 import { planObject } from "../plan.ts";
 import { type ClusterCheck, checkCluster } from "./check.ts";
 import { identityInCluster } from "./cluster-identity.ts";
+import { examineCluster } from "./doctor/doctor.ts";
 import { formerHoldersIn } from "./former-holders.ts";
 import { clusterHistory } from "./history.ts";
 import { importCluster } from "./import-report.ts";
@@ -102,6 +105,10 @@ export class ClusterAdmin implements ClusterAdminApi {
     const ours = clusterNetworks(catalog, inUse, objects, this.#api.clock.wallMs());
     const others = await udnNetworks(this.#api, new Set(ours.map(({ name }) => name)));
     return [...ours, ...others].sort((a, b) => (a.name < b.name ? -1 : 1));
+  }
+
+  doctor(): Promise<Diagnosis[]> {
+    return examineCluster(this.#api);
   }
 
   async free(network: string, want: FreeWant): Promise<FreeAddresses> {

@@ -10,7 +10,7 @@ import { NO_MEMORY } from "../../claims/reasons/read-facts.ts";
 import { isMachine } from "../../ipam/owner.ts";
 import type { Address } from "../../ipam/space/address.ts";
 import { CAPI_GROUP, CAPI_IPAM_GROUP, capiPaths } from "../../kube/cluster-api.ts";
-import { type KubeApi, ListRefused } from "../../kube/kube-api.ts";
+import { type KubeApi, ListRefused, type ListRequest } from "../../kube/kube-api.ts";
 import { networkObjectOf } from "../../kube/network-object.ts";
 import { allocationName } from "../../kube/object-names.ts";
 import {
@@ -153,7 +153,7 @@ async function readNetworkObjects(api: KubeApi): Promise<Map<string, IPNetwork>>
 }
 
 async function readNodes(api: KubeApi): Promise<Set<string>> {
-  const objects = await listObjects<{ metadata: { name: string } }>(api, NODES_PATH, true);
+  const objects = await listObjects<{ metadata: { name: string } }>(api, NODES_PATH, { metadataOnly: true });
   return new Set(objects.map(({ metadata }) => metadata.name));
 }
 
@@ -237,11 +237,15 @@ async function readAll<T extends { readonly key: string }>(
   return { items, complete, served: answer.kind === "listed" };
 }
 
-export async function listObjects<T>(api: KubeApi, path: string, metadataOnly = false): Promise<T[]> {
+export async function listObjects<T>(
+  api: KubeApi,
+  path: string,
+  options: Pick<ListRequest, "metadataOnly" | "query"> = {},
+): Promise<T[]> {
   let objects: T[] = [];
   await api.list({
     path,
-    metadataOnly,
+    ...options,
     each: (object) => objects.push(object),
     restarted: () => {
       objects = [];

@@ -133,6 +133,7 @@ describe.skipIf(reason !== null).each(["bookworm", "trixie"] as const)("on a fre
     );
     expect(await add(machine, "db", "/usr/lib/cni/holdfast-ipam")).toBe("192.168.10.2/24");
     await machine.out("holdfast check");
+    expect(await machine.out("holdfast doctor")).toMatch(/^ok +plugin to daemon/m);
     await machine.out("useradd -m -G holdfast operator");
     const asOperator = (words: string) => machine.sh(`su operator -c 'holdfast ${words}'`);
     expect((await asOperator("list -o name")).stdout).toBe("192.168.10.1/24\n192.168.10.2/24\n");

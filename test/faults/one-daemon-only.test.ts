@@ -4,7 +4,7 @@ import { existsSync, readdirSync, rmSync, statSync, writeFileSync } from "node:f
 import { createServer } from "node:net";
 import { join } from "node:path";
 import { expect, test } from "vitest";
-import { networkFilesystemName } from "../../store/journal/files/database-file.ts";
+import { networkFilesystemName } from "../../store/journal/files/network-filesystem.ts";
 import { network, type TestDaemon } from "../harness/daemon.ts";
 import { ended, StandaloneNode } from "./standalone-node.ts";
 import { attachedTo, expectSound } from "./truth.ts";

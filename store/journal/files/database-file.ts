@@ -2,6 +2,7 @@
  * store/journal/files/: the files of the state folder, and whether they are what was answered from
  *
  *   database-file, open-database   a database while it is closed, and while it is open; file-watch: looks at it once a second
+ *   network-filesystem             where it cannot be
  *   loss                           compares its files with what was answered: acknowledged, page-sums, write-ahead-log
  *   boot-record                    what is known of it outside of the folder
  *   state-files, disk-reserve      names and markers, what is put aside; room for DELs
@@ -13,6 +14,7 @@ import Database from "better-sqlite3";
 import { AcknowledgedRecord } from "./acknowledged.ts";
 import type { Progress } from "./boot-record.ts";
 import { compareWithAnswered, DamageError } from "./loss.ts";
+import { networkFilesystemName } from "./network-filesystem.ts";
 import { closeUncompared, OpenDatabase, type OpenOptions } from "./open-database.ts";
 import type { PageSums } from "./page-sums.ts";
 import {
@@ -27,31 +29,10 @@ import {
   sizeOf,
 } from "./state-files.ts";
 
-/**
- * File systems on which SQLite's locks and write-ahead log do not work (statfs f_type, linux/magic.h and the file
- * systems' own sources).
- */
-const NETWORK_FILESYSTEMS: ReadonlyMap<number, string> = new Map([
-  [0x6969, "nfs"],
-  [0x517b, "smb"],
-  [0xff534d42, "cifs"],
-  [0xfe534d42, "smb2"],
-  [0x00c36400, "ceph"],
-  [0x5346414f, "afs"],
-  [0x01021997, "9p"],
-  [0x0bd00bd0, "lustre"],
-  [0x01161970, "gfs2"],
-  [0x7461636f, "ocfs2"],
-]);
-
 type DatabaseIdentity = Pick<Progress, "id" | "opened">;
 
 /** Another daemon holds the state folder. */
 class StateInUseError extends Error {}
-
-export function networkFilesystemName(type: number): string | null {
-  return NETWORK_FILESYSTEMS.get(type >>> 0) ?? null;
-}
 
 /**
  * Opens the database of a state folder for this process alone, compares it with what was answered from it, and brings its

@@ -1,0 +1,96 @@
+import type { KubeApi } from "../../../kube/kube-api.ts";
+import { NODES_PATH, PODS_PATH } from "../../../kube/objects.ts";
+import type { Diagnosis } from "../../admin-api.ts";
+import { listObjects } from "../snapshot.ts";
+import { workloadsOf } from "./workloads.ts";
+
+/** Names in one line; more would hide the remedy. */
+const NAMES_MAX = 5;
+const STANDARD_FOLDER = "/opt/cni/bin";
+
+interface Node {
+  readonly metadata: { readonly name: string; readonly labels?: Readonly<Record<string, string>> };
+  readonly spec?: { readonly providerID?: string };
+  readonly status?: {
+    readonly nodeInfo?: Readonly<Record<"kubeletVersion" | "osImage" | "operatingSystem", string>>;
+  };
+}
+
+interface DaemonPod {
+  readonly spec?: { readonly nodeName?: string };
+  readonly status?: { readonly conditions?: readonly { readonly type: string; readonly status: string }[] };
+}
+
+export async function examineNodes(api: KubeApi): Promise<Diagnosis[]> {
+  const [daemonSet] = await workloadsOf(api, "daemonsets", "node");
+  if (daemonSet === undefined) return [];
+  const nodes = (await listObjects<Node>(api, NODES_PATH)).filter(
+    ({ status }) => (status?.nodeInfo?.operatingSystem ?? "linux") === "linux",
+  );
+  const labelSelector = "app.kubernetes.io/name=holdfast,app.kubernetes.io/component=node";
+  const pods = await listObjects<DaemonPod>(api, PODS_PATH, { query: { labelSelector } });
+  const volumes = daemonSet.spec?.template?.spec?.volumes ?? [];
+  const folder = volumes.find(({ name }) => name === "plugins")?.hostPath?.path ?? "";
+  return [served(nodes, pods), ...folders(nodes, folder)];
+}
+
+function served(nodes: readonly Node[], pods: readonly DaemonPod[]): Diagnosis {
+  const part = "nodes";
+  const isReady = ({ status }: DaemonPod) =>
+    status?.conditions?.some(({ type, status: state }) => type === "Ready" && state === "True");
+  const ready = new Set(pods.filter(isReady).map(({ spec }) => spec?.nodeName));
+  const without = nodes.map(({ metadata }) => metadata.name).filter((name) => !ready.has(name));
+  if (without.length === 0)
+    return { part, state: "ok", found: `each of ${nodes.length} has a daemon that is ready`, fix: "" };
+  return {
+    part,
+    state: "warning",
+    found: `no daemon is ready on ${listed(without)}: pods there get no address of Holdfast`,
+    fix: "a nodeSelector or an affinity of the DaemonSet may leave them out; kubectl get pods -A -o wide -l app.kubernetes.io/component=node shows the others",
+  };
+}
+
+function folders(nodes: readonly Node[], folder: string): Diagnosis[] {
+  const part = "plugin directory";
+  const elsewhere = new Map<string, string[]>();
+  for (const node of nodes) {
+    const known = pluginFolderOf(node);
+    if (known === null || known[1].includes(folder)) continue;
+    const [distribution, expected] = known;
+    const key = `${distribution} looks for plugins in ${expected[0]}`;
+    elsewhere.set(key, [...(elsewhere.get(key) ?? []), node.metadata.name]);
+  }
+  if (elsewhere.size === 0) return [{ part, state: "ok", found: folder, fix: "" }];
+  return [...elsewhere].map(
+    ([why, names]): Diagnosis => ({
+      part,
+      state: "failed",
+      found: `the DaemonSet installs into ${folder}, but on ${listed(names)} ${why}`,
+      fix: "set the hostPath of the DaemonSet's volume plugins (docs/kubernetes.md, Other directories)",
+    }),
+  );
+}
+
+/**
+ * By what a kubelet says of itself. Their documented defaults; the first is that of present releases. null: elsewhere the
+ * folder is whatever its administrator has chosen.
+ */
+function pluginFolderOf({
+  metadata,
+  status,
+}: Node): readonly [distribution: string, folders: readonly string[]] | null {
+  const { kubeletVersion = "", osImage = "" } = status?.nodeInfo ?? {};
+  if (kubeletVersion.includes("+k3s"))
+    return ["k3s", ["/var/lib/rancher/k3s/data/cni", "/var/lib/rancher/k3s/data/current/bin"]];
+  if (kubeletVersion.includes("+rke2")) return ["RKE2", [STANDARD_FOLDER]];
+  if (/CoreOS/.test(osImage) && Object.keys(metadata.labels ?? {}).some((key) => key.includes("openshift")))
+    return ["OpenShift", ["/var/lib/cni/bin"]];
+  if (metadata.labels?.["microk8s.io/cluster"] !== undefined)
+    return ["microk8s", ["/var/snap/microk8s/current/opt/cni/bin"]];
+  return null;
+}
+
+function listed(names: readonly string[]): string {
+  const shown = names.slice(0, NAMES_MAX).join(", ");
+  return names.length > NAMES_MAX ? `${shown} and ${names.length - NAMES_MAX} more` : shown;
+}

@@ -1,0 +1,24 @@
+import { type KubeAnswer, type KubeApi, ListRefused } from "../../../kube/kube-api.ts";
+import type { Diagnosis } from "../../admin-api.ts";
+import { ClusterProblem } from "../cluster-problem.ts";
+
+/** For one request, ms. */
+const REQUEST_MS = 10_000;
+
+export function get(api: KubeApi, path: string): Promise<KubeAnswer> {
+  const deadlineMs = api.clock.monotonicMs() + REQUEST_MS;
+  return api.send({ method: "GET", path, priority: "housekeeping", deadlineMs });
+}
+
+/** What the user of the kubeconfig may not see is unknown, and no fault. */
+export async function unlessRefused(part: string, examine: () => Promise<Diagnosis[]>): Promise<Diagnosis[]> {
+  try {
+    return await examine();
+  } catch (error) {
+    const isRefused =
+      error instanceof ListRefused || (error instanceof ClusterProblem && error.kind === "refused");
+    if (!isRefused) throw error;
+    const fix = error instanceof ClusterProblem ? error.hint : "give the user of the kubeconfig this right";
+    return [{ part, state: "unknown", found: error.message, fix }];
+  }
+}

@@ -1,0 +1,177 @@
+import type { KubeApi } from "../../../kube/kube-api.ts";
+import { CLAIMS_PATH } from "../../../kube/objects.ts";
+import { VMS_PATH } from "../../../kube/views/tenant-objects.ts";
+import type { Diagnosis } from "../../admin-api.ts";
+import { ClusterProblem } from "../cluster-problem.ts";
+import { listObjects } from "../snapshot.ts";
+import { get } from "./reading.ts";
+
+const DAEMONSETS_PATH = "/apis/apps/v1/daemonsets";
+const DEPLOYMENTS_PATH = "/apis/apps/v1/deployments";
+const LABELS = "app.kubernetes.io/name=holdfast";
+const INSTALL = "kubectl apply -f holdfast.yaml (docs/release.md)";
+/** Of deployments by upstream's manifest, and by the HyperConverged operator's. */
+const CLAIM_CREATOR = "kubevirt-ipam-controller";
+
+export interface Workload {
+  readonly metadata: { readonly namespace: string; readonly name: string };
+  readonly spec?: { readonly replicas?: number; readonly template?: { readonly spec?: PodSpec } };
+  readonly status?: Readonly<Record<string, number | undefined>>;
+}
+
+interface PodSpec {
+  readonly containers?: readonly { readonly image?: string }[];
+  readonly volumes?: readonly { readonly name?: string; readonly hostPath?: { readonly path?: string } }[];
+}
+
+/** Those of Holdfast with a component label, in any namespace. */
+export function workloadsOf(
+  api: KubeApi,
+  kind: "daemonsets" | "deployments",
+  component: string,
+): Promise<Workload[]> {
+  const path = kind === "daemonsets" ? DAEMONSETS_PATH : DEPLOYMENTS_PATH;
+  const labelSelector = `${LABELS},app.kubernetes.io/component=${component}`;
+  return listObjects<Workload>(api, path, { query: { labelSelector } });
+}
+
+export async function examineDaemons(api: KubeApi): Promise<Diagnosis[]> {
+  const part = "daemons";
+  const [daemonSet] = await workloadsOf(api, "daemonsets", "node");
+  if (daemonSet === undefined)
+    return [{ part, state: "failed", found: "there is no DaemonSet of Holdfast", fix: INSTALL }];
+  const { namespace, name } = daemonSet.metadata;
+  const { desiredNumberScheduled: wanted = 0, numberReady: ready = 0 } = daemonSet.status ?? {};
+  const { updatedNumberScheduled: updated = 0 } = daemonSet.status ?? {};
+  if (ready < wanted)
+    return [
+      {
+        part,
+        state: "failed",
+        found: `${ready} of ${wanted} are ready`,
+        fix: `kubectl -n ${namespace} get pods -o wide, then kubectl -n ${namespace} describe pod of one that is not`,
+      },
+    ];
+  const [deployment] = await workloadsOf(api, "deployments", "controller");
+  const images = [daemonSet, deployment].map(
+    (one) => one?.spec?.template?.spec?.containers?.[0]?.image ?? "",
+  );
+  const release = (image: string) => image.replace(/-slim(?=@|$)/, "");
+  if (deployment !== undefined && release(images[0] as string) !== release(images[1] as string))
+    return [
+      {
+        part,
+        state: "warning",
+        found: `daemons run ${images[0]}, the controller ${images[1]}`,
+        fix: "give both the image of one release",
+      },
+    ];
+  if (updated < wanted)
+    return [
+      {
+        part,
+        state: "warning",
+        found: `${updated} of ${wanted} run the present image`,
+        fix: `kubectl -n ${namespace} rollout status daemonset/${name}`,
+      },
+    ];
+  return [{ part, state: "ok", found: `${ready} of ${wanted} are ready, image ${images[0]}`, fix: "" }];
+}
+
+export async function examineController(api: KubeApi): Promise<Diagnosis[]> {
+  const part = "controller";
+  const [deployment] = await workloadsOf(api, "deployments", "controller");
+  if (deployment === undefined)
+    return [
+      {
+        part,
+        state: "failed",
+        found: "there is no Deployment of Holdfast: nothing is ever released",
+        fix: INSTALL,
+      },
+    ];
+  const { namespace, name } = deployment.metadata;
+  const { readyReplicas: ready = 0 } = deployment.status ?? {};
+  const wanted = deployment.spec?.replicas ?? 1;
+  if (ready === 0)
+    return [
+      {
+        part,
+        state: "failed",
+        found: `none of ${wanted} is ready: nothing is released, and no new network is imported`,
+        fix: `kubectl -n ${namespace} describe deployment ${name}; kubectl -n ${namespace} logs deployment/${name}`,
+      },
+    ];
+  const lease = await get(
+    api,
+    `/apis/coordination.k8s.io/v1/namespaces/${namespace}/leases/holdfast-controller`,
+  );
+  const leads = lease.status === 200 ? String(lease.body?.spec?.holderIdentity ?? "") : "";
+  if (ready < wanted)
+    return [
+      {
+        part,
+        state: "warning",
+        found: `${ready} of ${wanted} are ready: nobody takes over when it ends`,
+        fix: `kubectl -n ${namespace} describe deployment ${name}`,
+      },
+    ];
+  const leader = leads === "" ? "nobody leads now" : `${leads} leads`;
+  return [{ part, state: "ok", found: `${ready} of ${wanted} are ready; ${leader}`, fix: "" }];
+}
+
+export async function examineMultus(api: KubeApi): Promise<Diagnosis[]> {
+  const part = "Multus";
+  const all = await listObjects<Workload>(api, DAEMONSETS_PATH);
+  const multus = all.filter(({ metadata }) => /multus/.test(metadata.name));
+  if (multus.length === 0)
+    return [
+      {
+        part,
+        state: "warning",
+        found: "there is no DaemonSet with multus in its name: pods get no secondary interfaces",
+        fix: "install it, unless something else here calls CNI plugins of NetworkAttachmentDefinitions",
+      },
+    ];
+  return multus.map(({ metadata, status = {} }): Diagnosis => {
+    const { desiredNumberScheduled: wanted = 0, numberReady: ready = 0 } = status;
+    const found = `${metadata.namespace}/${metadata.name}: ${ready} of ${wanted} are ready`;
+    const fix = ready < wanted ? `kubectl -n ${metadata.namespace} describe daemonset ${metadata.name}` : "";
+    return { part, state: ready < wanted ? "failed" : "ok", found, fix };
+  });
+}
+
+/** Nothing in a cluster without KubeVirt. */
+export async function examineClaimCreator(api: KubeApi): Promise<Diagnosis[]> {
+  const part = "claims of VMs";
+  const { body } = await get(api, VMS_PATH.replace(/\/[^/]+$/, ""));
+  if (body?.resources === undefined) return [];
+  const all = await listObjects<Workload>(api, DEPLOYMENTS_PATH);
+  const creators = all.filter(({ metadata }) => metadata.name.startsWith(CLAIM_CREATOR));
+  const [ready] = creators.filter(({ status = {} }) => (status.readyReplicas ?? 0) > 0);
+  if (ready !== undefined) {
+    const found = `${ready.metadata.namespace}/${ready.metadata.name} creates them`;
+    return [{ part, state: "ok", found, fix: "" }];
+  }
+  const isAny = await hasClaims(api);
+  return [
+    {
+      part,
+      state: "warning",
+      found:
+        creators.length > 0
+          ? `${creators[0]?.metadata.namespace}/${creators[0]?.metadata.name} is not ready: new VMs start without claims`
+          : `there is no Deployment ${CLAIM_CREATOR}-manager${isAny ? ", though there are claims" : ": VMs lose their addresses when they stop"}`,
+      fix: "install https://github.com/kubevirt/ipam-extensions (HyperConverged: its feature gate), unless something else creates IPAMClaims",
+    },
+  ];
+}
+
+async function hasClaims(api: KubeApi): Promise<boolean> {
+  try {
+    return (await listObjects(api, CLAIMS_PATH, { metadataOnly: true })).length > 0;
+  } catch (error) {
+    if (error instanceof ClusterProblem && error.kind === "refused") return false;
+    throw error;
+  }
+}

@@ -1,0 +1,110 @@
+import { existsSync, statfsSync, statSync } from "node:fs";
+import { join } from "node:path";
+import type { Diagnosis, NodeStatus } from "../../admin/admin-api.ts";
+import { loadDaemonSettings } from "../../daemon/settings.ts";
+import { networkFilesystemName } from "../../store/journal/files/network-filesystem.ts";
+import { VERSION } from "../../version.ts";
+import { AS_ROOT, run } from "./run.ts";
+
+/** What the daemon said, or why it said nothing. */
+export type DaemonAnswer =
+  | { readonly socket: string; readonly status: NodeStatus }
+  | { readonly socket: string; readonly status: null; readonly problem: string; readonly fix: string };
+
+/** The write-ahead log alone takes 64 MB, and a rebuild keeps a second database. */
+const FREE_BYTES_MIN = 256 * 1024 * 1024;
+const MIB = 1024 * 1024;
+
+export function examineDaemon(daemon: DaemonAnswer): Diagnosis {
+  const part = "daemon";
+  if (daemon.status === null) return { part, state: "failed", found: daemon.problem, fix: daemon.fix };
+  const { version, notReady, node, mode } = daemon.status;
+  if (version !== VERSION)
+    return {
+      part,
+      state: "warning",
+      found: `version ${version} runs, and this command is of version ${VERSION}`,
+      fix: "systemctl restart holdfast: containers keep their addresses, and requests wait meanwhile",
+    };
+  if (notReady !== null)
+    return {
+      part,
+      state: "failed",
+      found: `it answers, and gives no address now: ${notReady}`,
+      fix: "holdfast check, and the daemon's log (journalctl -u holdfast), say what to do",
+    };
+  const where = mode === "kubernetes" ? "in a cluster" : "without Kubernetes";
+  return {
+    part,
+    state: "ok",
+    found: `version ${version} serves ${daemon.socket}, node ${node}, ${where}`,
+    fix: "",
+  };
+}
+
+/** Nothing where systemd does not run it: in a cluster the daemon is a pod. */
+export async function examineUnit(root: string, { status }: DaemonAnswer): Promise<Diagnosis[]> {
+  const part = "start at boot";
+  if (!existsSync(join(root, "run/systemd/system")) || status?.mode === "kubernetes") return [];
+  const enabled = (await run("systemctl", ["is-enabled", "holdfast.service"])).stdout.trim();
+  if (enabled === "enabled") return [{ part, state: "ok", found: "holdfast.service is enabled", fix: "" }];
+  if (enabled === "" || enabled === "not-found")
+    return [
+      {
+        part,
+        state: "warning",
+        found: "there is no unit holdfast.service",
+        fix: "install the package or run make install; or start holdfast daemon before the container runtime yourself",
+      },
+    ];
+  return [
+    {
+      part,
+      state: "warning",
+      found: `holdfast.service is ${enabled}: after a reboot containers start without addresses`,
+      fix: "systemctl enable holdfast",
+    },
+  ];
+}
+
+export function examineStateFolder(root: string): Diagnosis {
+  const part = "state directory";
+  let folder: string;
+  try {
+    folder = loadDaemonSettings({}, process.env).state;
+  } catch (error) {
+    const fix = "correct the setting; holdfast daemon --help lists them";
+    return { part, state: "failed", found: (error as Error).message, fix };
+  }
+  const path = join(root, folder);
+  try {
+    const { type, bavail, bsize } = statfsSync(nearest(path));
+    const network = networkFilesystemName(type);
+    if (network !== null)
+      return {
+        part,
+        state: "failed",
+        found: `${folder} is on ${network}, where SQLite cannot lock`,
+        fix: "mount a local file system there, or set state in /etc/holdfast/daemon.yaml to a local directory",
+      };
+    const free = bavail * bsize;
+    if (free < FREE_BYTES_MIN)
+      return {
+        part,
+        state: "failed",
+        found: `${folder} has ${Math.floor(free / MIB)} MiB free`,
+        fix: `make room: ${FREE_BYTES_MIN / MIB} MiB are needed for the database and its log`,
+      };
+    const there = existsSync(path)
+      ? "is on a local file system"
+      : "does not exist yet; its file system is local";
+    return { part, state: "ok", found: `${folder} ${there}, ${Math.floor(free / MIB)} MiB free`, fix: "" };
+  } catch (error) {
+    return { part, state: "unknown", found: `${folder}: ${(error as Error).message}`, fix: AS_ROOT };
+  }
+}
+
+/** The path, or the nearest directory above it that exists. */
+function nearest(path: string): string {
+  return statSync(path, { throwIfNoEntry: false }) === undefined ? nearest(join(path, "..")) : path;
+}

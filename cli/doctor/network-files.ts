@@ -1,0 +1,85 @@
+import { accessSync, constants, readdirSync, readFileSync } from "node:fs";
+import { join } from "node:path";
+import type { Diagnosis } from "../../admin/admin-api.ts";
+import { pluginFolders } from "./plugin-folders.ts";
+
+/** Where runtimes have their network configurations. */
+const FOLDERS = [
+  "/etc/cni/net.d",
+  "/var/lib/rancher/k3s/agent/etc/cni/net.d",
+  "/var/snap/microk8s/current/args/cni-network",
+  "/etc/kubernetes/cni/net.d",
+];
+const PLUGIN = "holdfast-ipam";
+
+interface NetworkFile {
+  readonly path: string;
+  readonly text: string;
+}
+
+/** Each file that names our plugin: whether it can be read, and the plugins it names exist. */
+export function examineNetworkFiles(root: string): Diagnosis[] {
+  const folders = pluginFolders(root).map(({ path }) => join(root, path));
+  return filesIn(root)
+    .filter(({ text }) => text.includes(PLUGIN))
+    .map((file) => examineFile(file, folders));
+}
+
+function examineFile({ path, text }: NetworkFile, folders: readonly string[]): Diagnosis {
+  const part = "network file";
+  let config: { name?: unknown; type?: unknown; plugins?: unknown };
+  try {
+    config = JSON.parse(text);
+  } catch (error) {
+    const found = `${path} is not JSON: ${(error as Error).message}`;
+    return { part, state: "failed", found, fix: "correct the file; runtimes skip it or refuse to start" };
+  }
+  const plugins: readonly { type?: unknown; ipam?: { type?: unknown } }[] = Array.isArray(config.plugins)
+    ? config.plugins
+    : [config];
+  const named = plugins.flatMap((one) => [one?.type, one?.ipam?.type]);
+  const missing = named.find(
+    (type) => typeof type === "string" && !folders.some((folder) => isExecutable(join(folder, type))),
+  );
+  if (missing !== undefined)
+    return {
+      part,
+      state: "failed",
+      found: `${path} names the plugin ${missing}, which is in none of ${folders.join(", ")}`,
+      fix: `install it there (containernetworking-plugins has bridge, macvlan, ipvlan and others), or correct the file`,
+    };
+  return { part, state: "ok", found: `${path} defines network ${config.name}`, fix: "" };
+}
+
+function filesIn(root: string): NetworkFile[] {
+  return FOLDERS.flatMap((folder) =>
+    entriesOf(join(root, folder))
+      .filter((name) => /\.(conf|conflist|json)$/.test(name))
+      .map((name) => ({ path: join(folder, name), text: textOf(join(root, folder, name)) })),
+  );
+}
+
+function entriesOf(folder: string): string[] {
+  try {
+    return readdirSync(folder).sort();
+  } catch {
+    return [];
+  }
+}
+
+function textOf(file: string): string {
+  try {
+    return readFileSync(file, "utf8");
+  } catch {
+    return "";
+  }
+}
+
+function isExecutable(file: string): boolean {
+  try {
+    accessSync(file, constants.X_OK);
+    return true;
+  } catch {
+    return false;
+  }
+}

@@ -1,0 +1,97 @@
+import { accessSync, constants, existsSync } from "node:fs";
+import { dirname, join } from "node:path";
+import type { Diagnosis } from "../../admin/admin-api.ts";
+import { VERSION } from "../../version.ts";
+import { type PluginFolder, pluginFolders } from "./plugin-folders.ts";
+import { AS_ROOT, run } from "./run.ts";
+
+const PLUGIN = "holdfast-ipam";
+
+/** Asks for nothing and records nothing: 192.0.2.0/24 is for documentation. */
+const STATUS_CONFIG = JSON.stringify({
+  cniVersion: "1.1.0",
+  name: "holdfast-doctor",
+  type: "bridge",
+  ipam: { type: PLUGIN, subnets: "192.0.2.0/24" },
+});
+
+/** The plugin binary in each folder where something looks for it, and whether it reaches the daemon. */
+export async function examinePlugins(root: string): Promise<Diagnosis[]> {
+  const folders = pluginFolders(root);
+  const there = folders.filter(({ path }) => existsSync(join(root, path, PLUGIN)));
+  const found: Diagnosis[] = [];
+  for (const folder of folders) found.push(await examineFolder(root, folder, there.length > 0));
+  const [usable] = there.filter(({ path }) => isExecutable(join(root, path, PLUGIN)));
+  if (usable !== undefined) found.push(await examineWay(join(root, usable.path, PLUGIN)));
+  return found;
+}
+
+async function examineFolder(
+  root: string,
+  { path, of }: PluginFolder,
+  isElsewhere: boolean,
+): Promise<Diagnosis> {
+  const part = "plugin binary";
+  const file = join(path, PLUGIN);
+  if (!existsSync(join(root, file)))
+    return {
+      part,
+      // Of several folders one is that of the runtime in use, and it need not be this one.
+      state: isElsewhere ? "warning" : "failed",
+      found: `${file} does not exist (${of})`,
+      fix: `install it there: make install CNI_BIN=${path}; in a cluster set the hostPath of the volume plugins of the DaemonSet holdfast-node`,
+    };
+  if (!isExecutable(join(root, file)))
+    return { part, state: "failed", found: `${file} cannot be executed`, fix: `chmod 0755 ${file}` };
+  const { code, stdout, stderr } = await run(join(root, file), ["--version"]);
+  const version = stdout.trim().replace(`${PLUGIN} `, "");
+  if (code !== 0)
+    return {
+      part,
+      state: "failed",
+      found: `${file} does not run: ${stderr.trim()}`,
+      fix: "install Holdfast again",
+    };
+  if (version !== VERSION)
+    return {
+      part,
+      state: "warning",
+      found: `${file} is of version ${version}, and this command of version ${VERSION}`,
+      fix: "install the same version of both",
+    };
+  return { part, state: "ok", found: `${file}, version ${version} (${of})`, fix: "" };
+}
+
+/** As a container runtime would ask before an ADD. */
+async function examineWay(plugin: string): Promise<Diagnosis> {
+  const part = "plugin to daemon";
+  const env = { CNI_COMMAND: "STATUS", CNI_PATH: dirname(plugin) };
+  const { code, stdout, stderr } = await run(plugin, [], { env, input: STATUS_CONFIG });
+  if (code === 0) return { part, state: "ok", found: "STATUS is answered: an ADD would be served", fix: "" };
+  const { msg = stderr.trim(), details = "" } = readError(stdout);
+  if (process.getuid?.() !== 0)
+    return { part, state: "unknown", found: "only root may use the main socket", fix: AS_ROOT };
+  return {
+    part,
+    state: "failed",
+    found: `${msg}${details === "" ? "" : `: ${details}`}`,
+    fix: "start the daemon (systemctl start holdfast); socket in /etc/holdfast/shim.conf and in /etc/holdfast/daemon.yaml must be the same path",
+  };
+}
+
+function readError(text: string): { msg?: string; details?: string } {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return {};
+  }
+}
+
+function isExecutable(file: string): boolean {
+  try {
+    accessSync(file, constants.X_OK);
+    return true;
+  } catch {
+    return false;
+  }
+}

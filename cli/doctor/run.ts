@@ -1,0 +1,32 @@
+import { execFile } from "node:child_process";
+
+/** Longer than any of them takes, ms: what hangs must not hold up the others. */
+const RUN_MS_MAX = 10_000;
+
+/** The fix of everything that only root can see. */
+export const AS_ROOT = "run holdfast doctor as root (sudo)";
+
+export interface Outcome {
+  /** null: the program is not there, or did not end. */
+  readonly code: number | null;
+  readonly stdout: string;
+  readonly stderr: string;
+}
+
+/** Runs a program of the system. Never throws. */
+export function run(
+  program: string,
+  words: readonly string[],
+  { env = {}, input = "" }: { readonly env?: Readonly<Record<string, string>>; readonly input?: string } = {},
+): Promise<Outcome> {
+  return new Promise((resolve) => {
+    const options = { env: { PATH: process.env.PATH ?? "", ...env }, timeout: RUN_MS_MAX };
+    const child = execFile(program, words, options, (error, stdout, stderr) => {
+      const code = error === null ? 0 : typeof error.code === "number" ? error.code : null;
+      resolve({ code, stdout, stderr: stderr === "" && error !== null ? error.message : stderr });
+    });
+    // A program that reads nothing and ends is no fault of ours.
+    child.stdin?.on("error", () => {});
+    child.stdin?.end(input);
+  });
+}

@@ -5,6 +5,7 @@ import { mkdirSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync }
 import { join, resolve } from "node:path";
 import { parseArgs } from "node:util";
 import { debianPackage, tarball } from "./release/archives.mjs";
+import { chart } from "./release/chart.mjs";
 import { clusterctlFiles } from "./release/clusterctl.mjs";
 import { images } from "./release/image.mjs";
 import { alertRules, oneFile } from "./release/manifests.mjs";
@@ -36,7 +37,8 @@ const { image } = values;
 /** What everything is dated by: two builds of one commit are the same. */
 const epoch = Number(process.env.SOURCE_DATE_EPOCH ?? lastCommit());
 const PARTS = {
-  manifests: () => {
+  manifests: async () => {
+    await chart({ out, work, version, image, epoch });
     const { text } = oneFile({ image, components: wordsIn(values.components), version });
     return {
       "holdfast.yaml": text,

@@ -3,7 +3,7 @@ import type { KubeApi } from "../../kube/kube-api.ts";
 import { ObjectClient } from "../../kube/object-client.ts";
 import { objectPath, PODS_PATH } from "../../kube/objects.ts";
 import { VERSION } from "../../version.ts";
-import { ClusterProblem } from "./cluster-problem.ts";
+import { ClusterProblem } from "./asking/cluster-problem.ts";
 import { bindingProblem, NODE_ACCOUNT, policyFingerprint, SHIPPED_POLICIES } from "./shipped-policies.ts";
 
 const GROUP_PATH = "/apis/admissionregistration.k8s.io/v1";

@@ -3,7 +3,7 @@
  *
  *   main             the entry of the bundle that the command line loads
  *   cluster-admin    the AdminApi; cluster-identity: who is behind an address
- *   asking-api, cluster-problem   the API server, and why it does not answer
+ *   asking/          the API server, lists of its objects, and why it does not answer
  *   snapshot         lists and reads; network-views, udn-networks, history: what they show
  *   former-holders   whoever has addresses as a former definition gave them
  *   check            all checks; check-*: one kind of finding each; grace: what is too young to be reported
@@ -51,6 +51,7 @@ import type {
 } from "../admin-api.ts";
 import { freeAddresses } from "../free-addresses.ts";
 import { planObject } from "../plan.ts";
+import { ifPermitted, listObjects } from "./asking/lists.ts";
 import { type ClusterCheck, checkCluster } from "./check.ts";
 import { identityInCluster } from "./cluster-identity.ts";
 import { examineCluster } from "./doctor/doctor.ts";
@@ -61,7 +62,7 @@ import { clusterNetworks, poolsOfNetwork } from "./network-views.ts";
 import { ownerChains } from "./owner-chain.ts";
 import { planSpaces } from "./plan-spaces.ts";
 import { releaseMoved } from "./release-moved.ts";
-import { ifPermitted, listObjects, readAllocations, readDefinitions, readSnapshot } from "./snapshot.ts";
+import { readAllocations, readDefinitions, readSnapshot } from "./snapshot.ts";
 import { udnNetworks } from "./udn-networks.ts";
 
 /** Younger findings are not reported by default, seconds: longer than a controller needs. */

@@ -7,7 +7,7 @@ import { ClusterIdentities } from "../../identity/sources/cluster.ts";
 import { ClusterVms } from "../../identity/sources/cluster-vms.ts";
 import type { IdentityAnswer, IdentityVm } from "../../identity/wire.ts";
 import type { KubeApi } from "../../kube/kube-api.ts";
-import { ClusterProblem } from "./cluster-problem.ts";
+import { ClusterProblem } from "./asking/cluster-problem.ts";
 import { readDefinitions } from "./snapshot.ts";
 
 /** Without a journal, a search by address reads every allocation: a network may have lost its definition. */

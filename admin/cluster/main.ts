@@ -4,9 +4,9 @@ import { KubeConfigError, type KubeFiles, loadKubeConfig } from "../../kube/http
 import { kubeconfigFile } from "../../platform/settings/cluster.ts";
 import { systemClock } from "../../platform/time.ts";
 import { answerInProcess, type InProcessRequest } from "../in-process.ts";
-import { AskingApi } from "./asking-api.ts";
+import { AskingApi } from "./asking/asking-api.ts";
+import { ClusterProblem } from "./asking/cluster-problem.ts";
 import { ClusterAdmin } from "./cluster-admin.ts";
-import { ClusterProblem } from "./cluster-problem.ts";
 
 /** The outcome of a request. Not thrown: this bundle has other error classes than the command line. */
 type ClusterAnswer =

@@ -9,7 +9,7 @@ import { MalformedObjectError, readOwners } from "../../kube/views/object-metada
 import { addressOf, isSound } from "../../store/cluster/allocations/allocation-object.ts";
 import { fromAllocationOwner } from "../../store/cluster/allocations/owners.ts";
 import type { OwnerChain, OwnerLink, OwnersQuestion } from "../admin-api.ts";
-import { ClusterProblem } from "./cluster-problem.ts";
+import { ClusterProblem } from "./asking/cluster-problem.ts";
 import { readAllocations } from "./snapshot.ts";
 
 /** Longer than any chain from a claim to its cluster; ends one that goes in a circle. */

@@ -10,7 +10,7 @@ import { NO_MEMORY } from "../../claims/reasons/read-facts.ts";
 import { isMachine } from "../../ipam/owner.ts";
 import type { Address } from "../../ipam/space/address.ts";
 import { CAPI_GROUP, CAPI_IPAM_GROUP, capiPaths } from "../../kube/cluster-api.ts";
-import { type KubeApi, ListRefused, type ListRequest } from "../../kube/kube-api.ts";
+import type { KubeApi } from "../../kube/kube-api.ts";
 import { networkObjectOf } from "../../kube/network-object.ts";
 import { allocationName } from "../../kube/object-names.ts";
 import {
@@ -41,7 +41,7 @@ import { type NadView, projectNad } from "../../networks/nad-view.ts";
 import { readOwner } from "../../networks/network-owner.ts";
 import { poolDefinitionKey } from "../../networks/pool-definition.ts";
 import { fromAllocationOwner } from "../../store/cluster/allocations/owners.ts";
-import { ClusterProblem } from "./cluster-problem.ts";
+import { ifPermitted, listObjects } from "./asking/lists.ts";
 
 /** The networks of the cluster. */
 export interface Definitions {
@@ -157,18 +157,6 @@ async function readNodes(api: KubeApi): Promise<Set<string>> {
   return new Set(objects.map(({ metadata }) => metadata.name));
 }
 
-/** None if they may not be read. */
-export async function ifPermitted<T>(read: () => Promise<T[]>): Promise<T[]> {
-  try {
-    return await read();
-  } catch (error) {
-    const refused =
-      error instanceof ListRefused || (error instanceof ClusterProblem && error.kind === "refused");
-    if (refused) return [];
-    throw error;
-  }
-}
-
 /** One reading of what machines of Cluster API have, as the controller follows it. Namespaces are not read. */
 async function readMachines(api: KubeApi, networks: ReadonlyMap<string, IPNetwork>): Promise<MachineSources> {
   const [claims, addresses, clusters, pools] = await Promise.all([
@@ -235,23 +223,6 @@ async function readAll<T extends { readonly key: string }>(
     },
   });
   return { items, complete, served: answer.kind === "listed" };
-}
-
-export async function listObjects<T>(
-  api: KubeApi,
-  path: string,
-  options: Pick<ListRequest, "metadataOnly" | "query"> = {},
-): Promise<T[]> {
-  let objects: T[] = [];
-  await api.list({
-    path,
-    ...options,
-    each: (object) => objects.push(object),
-    restarted: () => {
-      objects = [];
-    },
-  });
-  return objects;
 }
 
 function snapshotPod(object: unknown): SnapshotPod {

@@ -21,7 +21,7 @@ import {
 import { viewNetwork } from "../../store/cluster/allocations/views.ts";
 import { fill } from "../../store/network-space.ts";
 import type { NetworkView } from "../../store/records.ts";
-import { ifPermitted, listObjects } from "./snapshot.ts";
+import { ifPermitted, listObjects } from "./asking/lists.ts";
 
 interface UdnNetwork {
   readonly view: UdnView;

@@ -4,7 +4,7 @@ import type { AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { AskingApi } from "../../admin/cluster/asking-api.ts";
+import { AskingApi } from "../../admin/cluster/asking/asking-api.ts";
 import { HttpKubeApi } from "../../kube/http/http-kube-api.ts";
 import { NETWORKS_PATH } from "../../kube/objects.ts";
 import { systemClock } from "../../platform/time.ts";

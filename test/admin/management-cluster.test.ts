@@ -1,5 +1,5 @@
 import { beforeEach, expect, test } from "vitest";
-import { AskingApi } from "../../admin/cluster/asking-api.ts";
+import { AskingApi } from "../../admin/cluster/asking/asking-api.ts";
 import { ClusterAdmin } from "../../admin/cluster/cluster-admin.ts";
 import { answerInProcess } from "../../admin/in-process.ts";
 import { parseInterfaceAddress } from "../../ipam/space/cidr.ts";

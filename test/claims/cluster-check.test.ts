@@ -3,7 +3,7 @@ import { join } from "node:path";
 import { beforeEach, describe, expect, test } from "vitest";
 import { parse } from "yaml";
 import { checkCluster } from "../../admin/cluster/check.ts";
-import { ClusterProblem } from "../../admin/cluster/cluster-problem.ts";
+import { ClusterProblem } from "../../admin/cluster/asking/cluster-problem.ts";
 import { parseInterfaceAddress } from "../../ipam/space/cidr.ts";
 import { ListRefused } from "../../kube/kube-api.ts";
 import { allocationName } from "../../kube/object-names.ts";

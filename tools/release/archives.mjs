@@ -18,8 +18,8 @@ const exec = promisify(execFile);
 const ROOT = join(import.meta.dirname, "../..");
 const DEBIAN = join(ROOT, "deploy/debian");
 
-/** A tar file of a folder: order, times and owners do not depend on the machine. `more`: further options of tar. */
-export function archive(folder, file, epoch, more = []) {
+/** A tar file of a folder: order, times and owners do not depend on the machine. `more`: further options of tar; `what`: of the folder. */
+export function archive(folder, file, epoch, more = [], what = ".") {
   const fixed = [
     "--sort=name",
     `--mtime=@${epoch}`,
@@ -28,7 +28,7 @@ export function archive(folder, file, epoch, more = []) {
     "--numeric-owner",
     "--format=gnu",
   ];
-  return exec("tar", [...fixed, "-C", folder, ...more, "-cf", resolve(file), "."]);
+  return exec("tar", [...fixed, "-C", folder, ...more, "-cf", resolve(file), what]);
 }
 
 /** holdfast-VERSION-linux-ARCH.tar.gz: one folder, to be unpacked into /. */

@@ -5,7 +5,7 @@ import { parse, parseAllDocuments, stringify } from "yaml";
 
 const DEPLOY = join(import.meta.dirname, "../../deploy");
 /** Every component of deploy/, in the order in which they are added. */
-const COMPONENTS = ["metadata", "admission", "machines", "observability"];
+export const COMPONENTS = ["metadata", "admission", "machines", "observability"];
 
 const read = (file) => readFileSync(join(DEPLOY, file), "utf8");
 const objectsOf = (file) => parseAllDocuments(read(file)).map((document) => document.toJS());
@@ -67,7 +67,8 @@ export function oneFile({ image, components, version }) {
   return { count: objects.length, text: head + objects.map((object) => stringify(object)).join("---\n") };
 }
 
-function machineDefinitions() {
+/** Metal3's kinds, for the component `machines`. */
+export function machineDefinitions() {
   return parse(read("machines/crds/kustomization.yaml")).resources.flatMap((file) =>
     objectsOf(`machines/crds/${file}`),
   );

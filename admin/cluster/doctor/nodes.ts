@@ -1,7 +1,7 @@
 import type { KubeApi } from "../../../kube/kube-api.ts";
 import { NODES_PATH, PODS_PATH } from "../../../kube/objects.ts";
 import type { Diagnosis } from "../../admin-api.ts";
-import { listObjects } from "../snapshot.ts";
+import { listObjects } from "../asking/lists.ts";
 import { workloadsOf } from "./workloads.ts";
 
 /** Names in one line; more would hide the remedy. */

@@ -1,6 +1,6 @@
 import { type KubeAnswer, type KubeApi, ListRefused } from "../../../kube/kube-api.ts";
 import type { Diagnosis } from "../../admin-api.ts";
-import { ClusterProblem } from "../cluster-problem.ts";
+import { ClusterProblem } from "../asking/cluster-problem.ts";
 
 /** For one request, ms. */
 const REQUEST_MS = 10_000;

@@ -2,8 +2,8 @@ import type { KubeApi } from "../../../kube/kube-api.ts";
 import { CLAIMS_PATH } from "../../../kube/objects.ts";
 import { VMS_PATH } from "../../../kube/views/tenant-objects.ts";
 import type { Diagnosis } from "../../admin-api.ts";
-import { ClusterProblem } from "../cluster-problem.ts";
-import { listObjects } from "../snapshot.ts";
+import { ClusterProblem } from "../asking/cluster-problem.ts";
+import { listObjects } from "../asking/lists.ts";
 import { get } from "./reading.ts";
 
 const DAEMONSETS_PATH = "/apis/apps/v1/daemonsets";

@@ -1,4 +1,4 @@
-import { isAbsent } from "../../kube/answers.ts";
+import { isAbsent } from "../../../kube/answers.ts";
 import {
   ApiAway,
   type KubeAnswer,
@@ -8,9 +8,9 @@ import {
   type ListRequest,
   type WatchEnd,
   type WatchRequest,
-} from "../../kube/kube-api.ts";
-import { ALLOCATIONS_PATH, NETWORKS_PATH } from "../../kube/objects.ts";
-import type { Clock } from "../../platform/time.ts";
+} from "../../../kube/kube-api.ts";
+import { ALLOCATIONS_PATH, NETWORKS_PATH } from "../../../kube/objects.ts";
+import type { Clock } from "../../../platform/time.ts";
 import {
   away,
   type ClusterProblem,

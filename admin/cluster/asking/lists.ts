@@ -1,0 +1,32 @@
+import { type KubeApi, ListRefused, type ListRequest } from "../../../kube/kube-api.ts";
+import { ClusterProblem } from "./cluster-problem.ts";
+
+/** Every object of a collection. Rejects with ClusterProblem and ListRefused. */
+export async function listObjects<T>(
+  api: KubeApi,
+  path: string,
+  options: Pick<ListRequest, "metadataOnly" | "query"> = {},
+): Promise<T[]> {
+  let objects: T[] = [];
+  await api.list({
+    path,
+    ...options,
+    each: (object) => objects.push(object),
+    restarted: () => {
+      objects = [];
+    },
+  });
+  return objects;
+}
+
+/** None if they may not be read. */
+export async function ifPermitted<T>(read: () => Promise<T[]>): Promise<T[]> {
+  try {
+    return await read();
+  } catch (error) {
+    const refused =
+      error instanceof ListRefused || (error instanceof ClusterProblem && error.kind === "refused");
+    if (refused) return [];
+    throw error;
+  }
+}

@@ -1,0 +1,203 @@
+/** The Helm chart of a release, rendered by the engine that Helm has: it says what kustomize says. */
+import { execFileSync } from "node:child_process";
+import { mkdtempSync, readFileSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { Ajv } from "ajv";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { parse, parseAllDocuments } from "yaml";
+import { run } from "../harness/daemon.ts";
+import type { KubeObject } from "../harness/kube-api.ts";
+import { skippedFor } from "../harness/needs.ts";
+
+const ROOT = join(import.meta.dirname, "../..");
+const { version } = JSON.parse(readFileSync(join(ROOT, "package.json"), "utf8"));
+const KEEP = "helm.sh/resource-policy";
+const { installed, definitions, machineDefinitions } = (await import(
+  `${ROOT}/tools/release/manifests.mjs`
+)) as Record<"installed" | "definitions" | "machineDefinitions", (components?: string[]) => KubeObject[]>;
+
+type Values = { readonly [key: string]: unknown };
+
+const hasGo = (await run("go", ["version"]).catch(() => ({ code: 1 }))).code === 0;
+const reason = skippedFor(hasGo ? null : "needs golang-go, whose template engine is Helm's");
+let folder: string;
+let chart: string;
+beforeAll(async () => {
+  folder = mkdtempSync(join(tmpdir(), "holdfast-chart-"));
+  const release = join(ROOT, "tools/release.mjs");
+  const words = [
+    "--only",
+    "manifests",
+    "--image",
+    "registry.example:5000/net/holdfast:one",
+    join(folder, "out"),
+  ];
+  expect(await run(process.execPath, [release, ...words])).toMatchObject({ code: 0 });
+  execFileSync("tar", ["-C", folder, "-xzf", join(folder, `out/holdfast-${version}.tgz`)]);
+  chart = join(folder, "holdfast");
+  if (reason !== null) return;
+  const env = { ...process.env, GOCACHE: join(folder, "go"), GO111MODULE: "off" };
+  execFileSync("go", ["build", "-o", join(folder, "render"), "test/deploy/helm/render.go"], {
+    cwd: ROOT,
+    env,
+  });
+}, 300_000);
+afterAll(() => rmSync(folder, { recursive: true, force: true }));
+
+/** As Helm does: maps are merged, everything else is replaced. */
+function merged(values: Values, more: Values): Values {
+  const isMap = (value: unknown): value is Values =>
+    typeof value === "object" && value !== null && !Array.isArray(value);
+  const entries = Object.entries(more).map(([key, value]) => {
+    const own = values[key];
+    return [key, isMap(value) && isMap(own) ? merged(own, value) : value] as const;
+  });
+  return { ...values, ...Object.fromEntries(entries) };
+}
+
+/** `holdfast:` of deploy/ as the values' image: what is compared is all the rest. */
+const LIKE_DEPLOY = { image: { repository: "holdfast", tag: version } };
+
+function render(given: Values = {}, namespace = "holdfast-system"): { objects: KubeObject[]; notes: string } {
+  const about = parse(readFileSync(join(chart, "Chart.yaml"), "utf8"));
+  const values = merged(parse(readFileSync(join(chart, "values.yaml"), "utf8")), merged(LIKE_DEPLOY, given));
+  const input = JSON.stringify({
+    Values: values,
+    Release: { Name: "holdfast", Namespace: namespace },
+    Chart: { Name: about.name, Version: about.version, AppVersion: about.appVersion },
+  });
+  const files = JSON.parse(execFileSync(join(folder, "render"), [chart], { input, encoding: "utf8" }));
+  const { "NOTES.txt": notes, ...manifests } = files as Record<string, string>;
+  const objects = Object.values(manifests).flatMap((text) =>
+    parseAllDocuments(text)
+      .map((one) => one.toJS())
+      .filter((one) => one !== null),
+  );
+  return { objects, notes: notes as string };
+}
+
+const nameOf = ({ kind, metadata }: KubeObject) => `${kind} ${metadata.name}`;
+const byName = (objects: readonly KubeObject[]) =>
+  Object.fromEntries(objects.map((object) => [nameOf(object), object]));
+const withKeep = (object: KubeObject) => ({
+  ...object,
+  metadata: { ...object.metadata, annotations: { ...object.metadata.annotations, [KEEP]: "keep" } },
+});
+
+describe.skipIf(reason !== null)("the chart", () => {
+  const ALL = ["metadata", "admission", "machines", "observability"];
+  test.each([[[]], ...ALL.map((name) => [[name]]), [ALL]])(
+    "with %j is what kustomize builds",
+    (components) => {
+      const given = Object.fromEntries(components.map((name) => [name, { enabled: true }]));
+      const { objects } = render(given);
+      const crds = [...definitions(), ...(components.includes("machines") ? machineDefinitions() : [])];
+      const expected = installed(components).filter(({ kind }) => kind !== "Namespace");
+      expect(new Set(objects.map(nameOf)).size).toBe(objects.length);
+      expect(byName(objects)).toEqual(byName([...crds.map(withKeep), ...expected]));
+    },
+  );
+
+  test("without changes it has the image that the release was made for", () => {
+    const values = parse(readFileSync(join(chart, "values.yaml"), "utf8"));
+    expect(values.image).toMatchObject({ repository: "registry.example:5000/net/holdfast", tag: "one" });
+  });
+
+  const workload = (objects: readonly KubeObject[], name: string) =>
+    objects.find((one) => one.metadata.name === name && one.spec?.template !== undefined) as KubeObject;
+  const podOf = (given: Values, name = "holdfast-node") =>
+    workload(render(given).objects, name).spec.template.spec;
+
+  test("an image by tag, by digest, from a registry with credentials", () => {
+    expect(podOf({ image: { repository: "r.example/h", tag: "" } }).containers[0].image).toBe(
+      `r.example/h:${version}`,
+    );
+    const digest = `sha256:${"0".repeat(64)}`;
+    const pod = podOf({
+      image: { repository: "r.example/h", digest, pullPolicy: "Always", pullSecrets: [{ name: "s" }] },
+    });
+    for (const one of [...pod.initContainers, ...pod.containers])
+      expect(one).toMatchObject({ image: `r.example/h@${digest}`, imagePullPolicy: "Always" });
+    expect(pod.imagePullSecrets).toEqual([{ name: "s" }]);
+  });
+
+  test.each([
+    ["default", "/opt/cni/bin"],
+    ["k3s", "/var/lib/rancher/k3s/data/cni"],
+    ["k3s-old", "/var/lib/rancher/k3s/data/current/bin"],
+    ["openshift", "/var/lib/cni/bin"],
+    ["microk8s", "/var/snap/microk8s/current/opt/cni/bin"],
+  ])("the plugin directory of %s", (distribution, path) => {
+    const plugins = (given: Values) =>
+      podOf(given).volumes.find(({ name }: { name: string }) => name === "plugins");
+    expect(plugins({ distribution }).hostPath.path).toBe(path);
+    expect(plugins({ distribution, pluginDirectory: "/srv/cni" }).hostPath.path).toBe("/srv/cni");
+  });
+
+  test("resources, replicas, node selectors and tolerations", () => {
+    const resources = { requests: { cpu: "1" }, limits: { memory: "1Gi" } };
+    const more = { resources, nodeSelector: { a: "b" }, tolerations: [] };
+    const { objects } = render({ node: more, controller: { ...more, replicas: 1 } });
+    for (const name of ["holdfast-node", "holdfast-controller"]) {
+      const { containers, nodeSelector, tolerations } = workload(objects, name).spec.template.spec;
+      expect(containers[0].resources).toEqual({ ...resources, requests: { cpu: "1", memory: "128Mi" } });
+      expect({ nodeSelector, tolerations }).toEqual({ nodeSelector: { a: "b" }, tolerations: [] });
+    }
+    expect(workload(objects, "holdfast-controller").spec.replicas).toBe(1);
+  });
+
+  test("another namespace is the release's everywhere, and the definitions may be left out", () => {
+    const { objects, notes } = render({ crds: { install: false }, metadata: { enabled: true } }, "network");
+    expect(JSON.stringify(objects)).not.toContain("holdfast-system");
+    expect(objects.filter(({ kind }) => kind === "CustomResourceDefinition")).toEqual([]);
+    expect(notes).toContain("kubectl -n network create secret generic holdfast-metadata");
+    const alone = render({ crds: { install: false } }, "network");
+    expect(alone.notes).not.toContain("secret");
+  });
+});
+
+describe("the schema of the values", () => {
+  const check = () => {
+    const schema = JSON.parse(readFileSync(join(chart, "values.schema.json"), "utf8"));
+    const validate = new Ajv({ allowUnionTypes: true }).compile(schema);
+    const values = parse(readFileSync(join(chart, "values.yaml"), "utf8"));
+    return (given: Values) => validate(merged(values, given)) || validate.errors;
+  };
+
+  test("takes the defaults, and a value of each kind", () => {
+    const accepts = check();
+    expect(accepts({})).toBe(true);
+    expect(accepts({ node: { resources: { limits: { memory: "1Gi", cpu: 2 } } }, distribution: "k3s" })).toBe(
+      true,
+    );
+    expect(accepts({ image: { repository: "localhost:5000/holdfast" } })).toBe(true);
+  });
+
+  test.each([
+    ["a misspelt key", { contoller: {} }],
+    ["a misspelt key of a part", { metadata: { enable: true } }],
+    ["a distribution that is not known", { distribution: "talos" }],
+    ["a tag in the repository", { image: { repository: "holdfast:1.0@sha256:0" } }],
+    ["a relative directory", { pluginDirectory: "opt/cni/bin" }],
+    ["a word for a switch", { admission: { enabled: "yes" } }],
+  ])("refuses %s", (_what, given) => {
+    expect(check()(given)).not.toBe(true);
+  });
+
+  test("every value is in the templates", () => {
+    const templates = execFileSync(
+      "cat",
+      [join(chart, "templates")]
+        .map((path) => `${path}/holdfast.yaml`)
+        .concat(`${chart}/templates/_helpers.tpl`),
+      { encoding: "utf8" },
+    );
+    const values = parse(readFileSync(join(chart, "values.yaml"), "utf8"));
+    const paths = Object.entries(values).flatMap(([key, value]) =>
+      typeof value === "object" && value !== null ? Object.keys(value).map((one) => `${key}.${one}`) : [key],
+    );
+    for (const path of paths.filter((one) => !/^(crds|admission|observability)\./.test(one)))
+      expect(templates).toContain(`.Values.${path}`);
+  });
+});

@@ -175,6 +175,15 @@ export type AppliedResult = { readonly kind: string; readonly namespace: string;
   | { readonly error: { readonly code: string; readonly message: string; readonly hint: string } }
 );
 
+/** What applying or deleting an object would do, and its manifests before and after; null: there is none. */
+export type ObjectDiff = AppliedResult & { readonly before: object | null; readonly after: object | null };
+
+/** `delete`: as deleting would do, instead of applying. */
+export interface DiffWant {
+  readonly objects: readonly unknown[];
+  readonly delete: boolean;
+}
+
 /** A claim that was deleted, or that is deleted with its last user. */
 export interface DeletedClaim {
   readonly state: "deleted" | "terminating";
@@ -216,6 +225,8 @@ export interface NodeAdminApi extends AdminApi {
   /** One result for each object, in their order. */
   apply(objects: readonly unknown[]): Promise<AppliedResult[]>;
   delete(objects: readonly unknown[]): Promise<AppliedResult[]>;
+  /** What one of both would do with each object by itself. Changes nothing. */
+  diff(want: DiffWant): Promise<ObjectDiff[]>;
   /** Applied Secrets and ConfigMaps, without their values. */
   content(): Promise<readonly ContentView[]>;
   /** null: there is no such claim. */

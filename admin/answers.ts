@@ -12,6 +12,7 @@ import type {
   FreeAddresses,
   NetworkWithClaims,
   NodeStatus,
+  ObjectDiff,
   OwnerChain,
   PastPeriod,
   PlanItem,
@@ -53,6 +54,8 @@ interface Answers {
     readonly "/v1/release-moved": ReleasedCluster;
     readonly "/v1/import": ImportReport;
     readonly "/v1/apply": Results;
+    /** Changes nothing. */
+    readonly "/v1/diff": { readonly results: readonly ObjectDiff[] };
     readonly "/v1/delete": Results;
     /** `bytes`: the size of the file. */
     readonly "/v1/backup": { readonly path: string; readonly bytes: number };

@@ -8,7 +8,9 @@ import { NODES_OWN } from "../networks/network-owner.ts";
 import { invalid, readAddress, readBody, readQuery } from "../platform/api-query.ts";
 import type { AllocationFilter, ClaimFilter, PageRequest } from "../store/allocations.ts";
 import type { ImportRequest } from "../store/host-local/report.ts";
+import { ALLOCATION_STATES, type AllocationState } from "../store/records.ts";
 import type {
+  DiffWant,
   FreeWant,
   HistoryFilter,
   OwnersQuestion,
@@ -26,7 +28,10 @@ export interface AdminRequest {
   readonly body: unknown;
 }
 
-const ALLOCATION_KEYS = ["network", "address", "pod", "claim", "cluster", "vm", "node", "limit", "continue"];
+const ALLOCATION_KEYS = [
+  ...["network", "address", "subnet", "state", "namespace", "pod", "claim", "cluster", "vm", "node"],
+  ...["limit", "continue"],
+];
 
 export function readNothing({ query }: AdminRequest): void {
   readQuery(query, []);
@@ -73,9 +78,19 @@ export function readAllocationQuery({ query }: AdminRequest): {
   filter: AllocationFilter;
   page: PageRequest;
 } {
-  const { address, limit, continue: token, ...filter } = readQuery(query, ALLOCATION_KEYS);
-  const wanted = address === undefined ? undefined : readAddress("address", address);
-  return { filter: { ...filter, address: wanted }, page: { limit: readLimit(limit), continue: token } };
+  const { address, subnet, state, limit, continue: token, ...names } = readQuery(query, ALLOCATION_KEYS);
+  const filter: AllocationFilter = {
+    ...names,
+    address: address === undefined ? undefined : readAddress("address", address),
+    subnet: subnet === undefined ? undefined : readSubnet(subnet),
+    state: state === undefined ? undefined : readState(state),
+  };
+  return { filter, page: { limit: readLimit(limit), continue: token } };
+}
+
+function readState(text: string): AllocationState {
+  const found = ALLOCATION_STATES.find((state) => state.toLowerCase() === text.toLowerCase());
+  return found ?? invalid("state", text, `expected one of ${ALLOCATION_STATES.join(", ")}`);
 }
 
 export function readClaimQuery({ query }: AdminRequest): { filter: ClaimFilter; page: PageRequest } {
@@ -146,6 +161,14 @@ export function readObjects({ query, body }: AdminRequest): readonly unknown[] {
   const { objects } = readBody(body, ["objects"]);
   if (!Array.isArray(objects)) invalid("objects", objects, "expected a list of Kubernetes objects");
   return objects;
+}
+
+export function readDiff({ query, body }: AdminRequest): DiffWant {
+  readQuery(query, []);
+  const { objects, delete: isDelete = false } = readBody(body, ["objects", "delete"]);
+  if (!Array.isArray(objects)) invalid("objects", objects, "expected a list of Kubernetes objects");
+  if (typeof isDelete !== "boolean") invalid("delete", isDelete, "expected true or false");
+  return { objects, delete: isDelete };
 }
 
 /** `{objects, namespace}`: VMs of a file; without objects those of a cluster, of one namespace or of all. */

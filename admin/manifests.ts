@@ -1,3 +1,4 @@
+import { createHash } from "node:crypto";
 import { type ClaimWaiters, claimKey } from "../claims/claim-waiters.ts";
 import { readManifest, readReference } from "../claims/manifest.ts";
 import { servedObject } from "../identity/content.ts";
@@ -7,9 +8,13 @@ import { RefusalError, refuse } from "../ipam/refusals.ts";
 import { ANNOTATIONS, contentAnnotations, type ObjectKind } from "../kube/views/content-annotations.ts";
 import { readContent } from "../metadata/tenant/content.ts";
 import { nodeObjects } from "../metadata/tenant/node-content.ts";
-import type { AdminStore, Manifests } from "../store/node-store.ts";
+import type { ContentObject } from "../store/manifests.ts";
+import type { AdminStore, Manifests, ManifestWrites } from "../store/node-store.ts";
 import { refusalOf } from "../store/refusal-of.ts";
-import type { AppliedResult } from "./admin-api.ts";
+import type { AppliedResult, ObjectDiff } from "./admin-api.ts";
+
+/** Of a value's sum: enough to see that it is another one. */
+const SUM_CHARS = 16;
 
 export interface ManifestParts {
   readonly store: Pick<AdminStore, "definition">;
@@ -25,15 +30,23 @@ export function manifestsOf({ manifests }: Pick<ManifestParts, "manifests">, kin
   throw new RefusalError(refuse("REQUEST_INVALID", { key: "kind", value: kind, remedy }));
 }
 
+function writesOf(manifests: Manifests, isRehearsal: boolean): ManifestWrites {
+  return isRehearsal ? manifests.rehearsal : manifests;
+}
+
 /** Creates or changes one claim, definition, Secret or ConfigMap. Problems are in the result. */
-export async function applyObject(parts: ManifestParts, object: unknown): Promise<AppliedResult> {
+export async function applyObject(
+  parts: ManifestParts,
+  object: unknown,
+  { isRehearsal = false } = {},
+): Promise<AppliedResult> {
   const { store, waiting } = parts;
   try {
     const read = readManifest(object);
-    const manifests = manifestsOf(parts, read.kind);
+    const manifests = writesOf(manifestsOf(parts, read.kind), isRehearsal);
     if (read.kind === "IPAMClaim") {
       const action = await manifests.applyClaim(read.claim);
-      waiting.wake(claimKey(read.claim));
+      if (!isRehearsal) waiting.wake(claimKey(read.claim));
       return { ...named(object), action };
     }
     if (read.kind !== "NetworkAttachmentDefinition")
@@ -52,11 +65,40 @@ function noteOn(metadata: NetworkMetadata | null): string | null {
   return "metadata.tokens is required: of cloud-init only the Ec2 source in a VM that looks like one of AWS asks for a token; others get nothing (docs/metadata.md, Tokens)";
 }
 
+/** The two manifests of one object, without what nobody wrote: of a Secret or ConfigMap the sizes and sums of its values. */
+export function manifestsBeside(
+  { manifests }: Pick<ManifestParts, "manifests">,
+  object: unknown,
+): Pick<ObjectDiff, "before" | "after"> {
+  if (manifests === null) return { before: null, after: null };
+  const read = readManifest(object);
+  if (read.kind === "IPAMClaim" || read.kind === "NetworkAttachmentDefinition") {
+    const { namespace, name, manifest } = read.kind === "IPAMClaim" ? read.claim : read.definition;
+    return { before: manifests.manifest(read.kind, namespace, name), after: manifest };
+  }
+  const { kind, namespace, name } = read.content;
+  const known = manifests.contentObject(kind, namespace, name);
+  return { before: known && withoutValues(known), after: withoutValues(read.content) };
+}
+
+function withoutValues({ labels, data }: ContentObject): object {
+  const sums = Object.entries(data).map(([key, base64]) => {
+    const bytes = Buffer.from(base64, "base64");
+    const sum = createHash("sha256").update(bytes).digest("hex").slice(0, SUM_CHARS);
+    return [key, `${bytes.length} bytes, sha256 ${sum}`] as const;
+  });
+  return { metadata: { labels }, data: Object.fromEntries(sums) };
+}
+
 /** Deletes one claim, definition, Secret or ConfigMap. Problems are in the result. */
-export async function deleteObject(parts: ManifestParts, object: unknown): Promise<AppliedResult> {
+export async function deleteObject(
+  parts: ManifestParts,
+  object: unknown,
+  { isRehearsal = false } = {},
+): Promise<AppliedResult> {
   try {
     const { kind, namespace, name } = readReference(object);
-    const manifests = manifestsOf(parts, kind);
+    const manifests = writesOf(manifestsOf(parts, kind), isRehearsal);
     const missing = () => new RefusalError(refuse("NOT_FOUND", { what: `${kind} ${namespace}/${name}` }));
     if (kind === "IPAMClaim") {
       const deleted = await manifests.deleteClaim(namespace, name);

@@ -22,18 +22,27 @@ import type {
   CheckedCounts,
   CheckReport,
   DeletedClaim,
+  DiffWant,
   FreeAddresses,
   FreeWant,
   HistoryFilter,
   NodeAdminApi,
   NodeStatus,
+  ObjectDiff,
   PlanItem,
   PlanWant,
   ReleaseWant,
 } from "./admin-api.ts";
 import { CLUSTER_ONLY } from "./elsewhere.ts";
 import { freeAddresses } from "./free-addresses.ts";
-import { applyObject, deleteObject, type ManifestParts, manifestsOf, withContentNote } from "./manifests.ts";
+import {
+  applyObject,
+  deleteObject,
+  type ManifestParts,
+  manifestsBeside,
+  manifestsOf,
+  withContentNote,
+} from "./manifests.ts";
 import { checkNode, type NodeCheckParts } from "./node-check.ts";
 import { planObject, type SpaceOfNad } from "./plan.ts";
 
@@ -209,6 +218,16 @@ export class NodeAdmin implements NodeAdminApi {
 
   delete(objects: readonly unknown[]): Promise<AppliedResult[]> {
     return inOrder(objects, (object) => deleteObject(this.#parts, object));
+  }
+
+  async diff({ objects, delete: isDelete }: DiffWant): Promise<ObjectDiff[]> {
+    const parts = this.#parts;
+    const work = isDelete ? deleteObject : applyObject;
+    const results = await inOrder(objects, (object) => work(parts, object, { isRehearsal: true }));
+    return results.map((result, index) => {
+      if (isDelete || "error" in result) return { ...result, before: null, after: null };
+      return { ...result, ...manifestsBeside(parts, objects[index]) };
+    });
   }
 
   async content(): Promise<readonly ContentView[]> {

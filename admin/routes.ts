@@ -8,6 +8,7 @@ import {
   readAllocationQuery,
   readBackup,
   readClaimQuery,
+  readDiff,
   readFreeWant,
   readGrace,
   readHistoryFilter,
@@ -79,6 +80,9 @@ const TABLE = [
   onlyNode(USE_KUBECTL, "POST", "/v1/apply", readObjects, async (api, objects) => ({
     results: await api.apply(objects),
   })),
+  onlyNode(USE_KUBECTL, "POST", "/v1/diff", readDiff, async (api, want) => ({
+    results: await api.diff(want),
+  })),
   onlyNode(USE_KUBECTL, "POST", "/v1/delete", readObjects, async (api, objects) => ({
     results: await api.delete(objects),
   })),
@@ -123,9 +127,12 @@ type Missing = { [Of in Method]: Unrouted<PathOf<Of>, PathsOf<Of>> }[Method];
 export const ROUTES: [Missing] extends [never] ? readonly AdminRoute[] : { readonly missing: Missing } =
   TABLE;
 
-/** Whether a request can change anything. A plan carries objects, and changes nothing. */
+/** Their bodies carry objects, and they change nothing. */
+const QUESTIONS: readonly string[] = ["/v1/plan", "/v1/diff"];
+
+/** Whether a request can change anything. */
 export function changesState({ method, path }: AdminRoute): boolean {
-  return method !== "GET" && path !== "/v1/plan";
+  return method !== "GET" && !QUESTIONS.includes(path);
 }
 
 /** The answer of a node or a cluster to a request that matches the route. */

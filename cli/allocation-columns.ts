@@ -1,8 +1,8 @@
 import { isoTime, parseTime } from "../platform/time.ts";
 import type { AllocationView } from "../store/records.ts";
+import type { Column } from "./formats/table.ts";
 import { distinct, fullHolder, podName, shortHolder, usersOf } from "./holder.ts";
 import { formatAge, youngestFirst } from "./human.ts";
-import type { Column } from "./table.ts";
 
 const stateColumn = {
   header: "STATE",
@@ -25,7 +25,7 @@ function fullState({ state, retainedUntil }: AllocationView): string {
 export function allocationColumns(nowMs: number): Column<AllocationView>[] {
   return [
     { header: "NETWORK", cell: ({ network }) => network },
-    { header: "ADDRESS", cell: ({ address }) => address },
+    { header: "ADDRESS", cell: ({ address }) => address, isWhole: true },
     { header: "HOLDER", only: "table", cell: ({ owner }) => shortHolder(owner) },
     { header: "HOLDER", only: "wide", cell: ({ owner }) => fullHolder(owner) },
     { header: "ASKED FOR", only: "wide", cell: ({ asked }) => asked?.join(",") ?? "" },

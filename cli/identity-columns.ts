@@ -1,6 +1,6 @@
 import type { IdentityAnswer, IdentityInterface, IdentityPod } from "../identity/wire.ts";
+import type { Column } from "./formats/table.ts";
 import { distinct, shortContainerId } from "./holder.ts";
-import type { Column } from "./table.ts";
 export interface IdentityRow {
   readonly answer: IdentityAnswer;
   readonly interface: IdentityInterface;

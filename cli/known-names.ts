@@ -23,7 +23,8 @@ export async function refuseUnknownNetwork(client: Client, name: string): Promis
  * by the addresses that they have; claims also without any.
  */
 export async function refuseUnknownFilters(clock: Clock, client: Client, filter: Query): Promise<void> {
-  const { network, claim, address: _, ...others } = filter;
+  const { network, claim, pod, vm, node, cluster } = filter;
+  const others = { pod, vm, node, cluster };
   if (network !== undefined) await refuseUnknownNetwork(client, network);
   const all = await allAllocations(clock, client, {});
   const names: Readonly<Record<string, () => readonly string[]>> = {

@@ -1,6 +1,6 @@
 import type { NetworkView, RangeView } from "../store/records.ts";
+import type { Column } from "./formats/table.ts";
 import { formatCount } from "./human.ts";
-import type { Column } from "./table.ts";
 
 /** One line of `networks`: a range set of a network, or (null) what is held outside all of them. */
 export interface RangeLine {
@@ -42,13 +42,18 @@ export function rangeColumns(networks: readonly NetworkView[]): Column<RangeLine
   const counted = (header: string, pick: (range: RangeView) => string): Column<RangeLine> => ({
     header,
     cell: ({ range }) => (range ? formatCount(pick(range)) : ""),
+    exact: ({ range }) => (range ? pick(range) : ""),
   });
   return [
     { header: "NETWORK", cell: ({ network }) => network.name },
     { header: "SUBNET", cell: ({ range }) => range?.subnets.join(",") ?? "(outside)" },
     { header: "GATEWAY", only: "wide", cell: ({ range }) => range?.gateways.join(",") ?? "" },
     counted("SIZE", ({ size }) => size),
-    { header: "ALLOCATED", cell: ({ network, range }) => formatCount(range?.allocated ?? network.outside) },
+    {
+      header: "ALLOCATED",
+      cell: ({ network, range }) => formatCount(range?.allocated ?? network.outside),
+      exact: ({ network, range }) => range?.allocated ?? network.outside,
+    },
     ...(isRetaining ? [counted("RETAINED", ({ retained }) => retained)] : []),
     counted("COOLING", ({ cooling }) => cooling),
     { ...counted("FREE", ({ free }) => free), colour: ({ range }) => (range?.free === "0" ? "red" : null) },

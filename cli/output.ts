@@ -1,27 +1,39 @@
-import { type Command, Option } from "commander";
+import { type Command, InvalidArgumentError, Option } from "commander";
+import type * as Yaml from "yaml";
 import { type Clock, sleep } from "../platform/time.ts";
 import { CommandError } from "./failure.ts";
-import { type Column, type Order, Table } from "./table.ts";
+import { jsonpathText } from "./formats/jsonpath.ts";
+import { type Column, type Order, Table } from "./formats/table.ts";
+import { NeedsYaml, yamlText } from "./formats/yaml-text.ts";
 import { escaped, note, print, printError, UNPRINTABLE_IN_DOCUMENT } from "./terminal.ts";
 
 const FORMATS = ["table", "wide", "json", "yaml"] as const;
 /** Of lists besides. */
 const LIST_FORMATS = [...FORMATS, "csv", "name"] as const;
-type Format = (typeof LIST_FORMATS)[number];
+/** Of a document: all of it, or what a template of kubectl makes of it. */
+type DocumentFormat = "json" | "yaml" | `jsonpath=${string}`;
+type Format = Exclude<(typeof LIST_FORMATS)[number], "json" | "yaml"> | DocumentFormat;
+
+function outputOption(formats: readonly string[]): Option {
+  const words = [...formats, "jsonpath=TEMPLATE"];
+  return new Option("-o, --output <format>", "how the answer is shown, or jsonpath=TEMPLATE")
+    .default("table")
+    .choices(formats)
+    .argParser((text) => {
+      if (formats.includes(text) || /^jsonpath=./s.test(text)) return text;
+      throw new InvalidArgumentError(`Expected one of ${words.join(", ")}.`);
+    });
+}
 
 /** Adds `-o` to a command that shows one thing. */
 export function withOutput(command: Command): Command {
-  return command.addOption(
-    new Option("-o, --output <format>", "how the answer is shown").choices(FORMATS).default("table"),
-  );
+  return command.addOption(outputOption(FORMATS));
 }
 
 /** Adds `-o`, `--no-headers`, `--sort-by` and `-w` to a command that shows a list. */
 export function withList(command: Command): Command {
   return withWatch(command)
-    .addOption(
-      new Option("-o, --output <format>", "how the answer is shown").choices(LIST_FORMATS).default("table"),
-    )
+    .addOption(outputOption(LIST_FORMATS))
     .option("--no-headers", "without the line of column names")
     .option("--sort-by <column>", "by this column of the table, as AGE; -AGE: backwards");
 }
@@ -72,6 +84,11 @@ export function formatOf(command: Command): Format {
   return command.opts<{ output: Format }>().output;
 }
 
+/** Whether it is one document, as programs read it. */
+export function isDocument(format: Format): format is DocumentFormat {
+  return format === "json" || format === "yaml" || format.startsWith("jsonpath=");
+}
+
 /** Whether people read it: notes beside the data are for them. */
 export function isTable(format: Format): boolean {
   return format === "table" || format === "wide";
@@ -103,11 +120,16 @@ export async function printList<T>(command: Command, listing: Listing<T>): Promi
   const pages = Symbol.asyncIterator in listing.items ? listing.items : [listing.items];
   const watching = watchingOf(command);
   const isFirst = watching === null || watching.before === null;
-  if (format === "json" || format === "yaml") {
+  if (isDocument(format)) {
     if (watching !== null) command.error(`error: --watch shows lines that change, and -o ${format} has none`);
     if (sortBy !== undefined)
       command.error(`error: --sort-by sorts the lines of a table, and -o ${format} has none`);
-    if (document !== undefined) return printDocument(format, document);
+    if (document !== undefined) return printDocument(command, document);
+    if (format !== "json" && format !== "yaml") {
+      const items: T[] = [];
+      for await (const page of pages) items.push(...page);
+      return printDocument(command, { ...around, [key]: items });
+    }
     const text = await textOfPages(format, { around, key, pages });
     for (const piece of text) print(piece);
     return;
@@ -122,6 +144,8 @@ export async function printList<T>(command: Command, listing: Listing<T>): Promi
     headers: headers && format !== "name" && isFirst,
     isCsv: format === "csv",
     known: watching?.before ?? null,
+    // -o wide is for whoever wants everything.
+    fitTo: format === "table" ? (process.stdout.columns ?? null) : null,
   });
   let last: string | null = null;
   for await (const items of pages)
@@ -148,8 +172,16 @@ function orderBy<T>(command: Command, columns: readonly Column<T>[], wanted: str
 }
 
 /** Sorted keys and kubectl's indentation, so that files compare with those of kubectl. */
-export async function printDocument(format: "json" | "yaml", document: object): Promise<void> {
-  print((await renderer(format))(document));
+export async function printDocument(command: Command, document: object): Promise<void> {
+  const format = formatOf(command);
+  if (format.startsWith("jsonpath="))
+    return print(await jsonpathText(command, format.slice("jsonpath=".length), document));
+  if (format !== "json" && format !== "yaml") throw new Error(`${format} is no format of a document`);
+  print(await documentText(format, document));
+}
+
+export function documentText(format: "json" | "yaml", document: object): Promise<string> {
+  return rendererOf(format)(document);
 }
 
 interface Paged {
@@ -164,19 +196,19 @@ const MARKED = { json: `        "${MARK}"\n`, yaml: `- ${MARK}\n` } as const;
 
 /** The pieces of a document with many items: each page is rendered by itself, in a document that has only its items. */
 async function textOfPages(format: "json" | "yaml", { around, key, pages }: Paged): Promise<string[]> {
-  const render = await renderer(format);
+  const render = rendererOf(format);
   const frame = (items: readonly unknown[], rest: object) => render({ ...rest, [key]: items });
-  const [before, after] = cutAt(frame([MARK], around), MARKED[format]);
-  const [start, end] = cutAt(frame([MARK], {}), MARKED[format]);
+  const [before, after] = cutAt(await frame([MARK], around), MARKED[format]);
+  const [start, end] = cutAt(await frame([MARK], {}), MARKED[format]);
   const pieces: string[] = [];
   for await (const items of pages) {
     if (items.length === 0) continue;
     if (format === "json" && pieces.length > 0) pieces.push(",\n");
-    const whole = frame(items, {});
+    const whole = await frame(items, {});
     const text = whole.slice(start.length, whole.length - end.length);
     pieces.push(format === "json" ? text.trimEnd() : text);
   }
-  if (pieces.length === 0) return [frame([], around)];
+  if (pieces.length === 0) return [await frame([], around)];
   return [before, ...pieces, ...(format === "json" ? ["\n"] : []), after];
 }
 
@@ -185,30 +217,24 @@ function cutAt(text: string, mark: string): [before: string, after: string] {
   return [text.slice(0, at), text.slice(at + mark.length)];
 }
 
-async function renderer(format: "json" | "yaml"): Promise<(document: object) => string> {
+type Render = (document: object) => Promise<string>;
+
+function rendererOf(format: "json" | "yaml"): Render {
   if (format === "json")
     // Control characters can only be inside strings: JSON itself has none of these.
-    return (document) =>
+    return async (document) =>
       `${JSON.stringify(sortKeys(document), null, 4)}\n`.replace(UNPRINTABLE_IN_DOCUMENT, escaped);
-  const { Document, visit } = await import("yaml");
-  return (document) => {
-    // Kubernetes reads YAML 1.1: a string such as `on` must be quoted for it.
-    const yaml = new Document(sortKeys(document), { version: "1.1", aliasDuplicateObjects: false });
-    visit(yaml, {
-      Scalar(_key, node) {
-        if (typeof node.value === "string" && new RegExp(UNPRINTABLE_IN_DOCUMENT).test(node.value))
-          node.type = "QUOTE_DOUBLE";
-      },
-    });
-    return yaml.toString({ indentSeq: false, lineWidth: 0 }).replace(UNPRINTABLE_IN_DOCUMENT, inYaml);
+  let library: typeof Yaml | null = null;
+  return async (document) => {
+    const sorted = sortKeys(document);
+    try {
+      return yamlText(sorted, library);
+    } catch (error) {
+      if (!(error instanceof NeedsYaml)) throw error;
+      library = await import("yaml");
+      return yamlText(sorted, library);
+    }
   };
-}
-
-/** YAML has no surrogates: one escape for each character. */
-function inYaml(found: string): string {
-  return found.length === 1
-    ? escaped(found)
-    : `\\U${(found.codePointAt(0) as number).toString(16).padStart(8, "0")}`;
 }
 
 function sortKeys(value: unknown): unknown {

@@ -2,8 +2,8 @@ import type { Command } from "commander";
 import type { Ability, NodeAbilities } from "../guests/probe.ts";
 import type { Clock } from "../platform/time.ts";
 import { CommandError, EXIT } from "./failure.ts";
+import type { Column } from "./formats/table.ts";
 import { printList, withOutput } from "./output.ts";
-import type { Column } from "./table.ts";
 
 /** Of metadata-net: it is loaded when it is needed. */
 export interface ProbeBundle {

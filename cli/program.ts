@@ -6,7 +6,7 @@
  *   client, choose-client  the server of a command: a daemon (socket-client) or a cluster (cluster-client)
  *   doctor/                what a node needs, examined; a bundle of its own
  *   manifests/             files for apply and delete: of manifests, or that become a Secret or ConfigMap
- *   output, table, *-columns, human, terminal  output
+ *   output, *-columns, human, terminal  output; formats/: tables, YAML, templates
  *   failure, unreachable   errors and exit codes
  *   load-bundle            bundles of lib/, with the code that V8 compiled of them at build time
  */
@@ -24,6 +24,7 @@ import { addCompletion } from "./commands/completion.ts";
 import { addContent } from "./commands/content.ts";
 import { addConvert } from "./commands/convert.ts";
 import { addDelete } from "./commands/delete.ts";
+import { addDiff } from "./commands/diff.ts";
 import { addDoctor } from "./commands/doctor.ts";
 import { addFree } from "./commands/free.ts";
 import { addHistory } from "./commands/history.ts";
@@ -76,7 +77,7 @@ const GROUPS: readonly (readonly [heading: string, ...add: ((program: Command, c
       addCheck,
       addDoctor,
     ],
-    ["Change:", addApply, addDelete, addRelease, addImport, addConvert],
+    ["Change:", addApply, addDiff, addDelete, addRelease, addImport, addConvert],
     [
       "Run:",
       ...(Object.keys(PROCESSES) as ProcessName[]).map(addProcess),

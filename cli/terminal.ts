@@ -43,11 +43,12 @@ export function note(text: string): void {
 
 /** `error: …` and `hint: …`, the form of every refusal. */
 export function printError(message: string, hint: string): void {
-  note(`${paint("error:", "red", process.stderr)} ${printLines(message)}`);
-  if (hint !== "") note(`${paint("hint:", "yellow", process.stderr)} ${printLines(hint)}`);
+  note(`${paint("error:", "red", process.stderr)} ${printLinesOf(message)}`);
+  if (hint !== "") note(`${paint("hint:", "yellow", process.stderr)} ${printLinesOf(hint)}`);
 }
 
-function printLines(text: string): string {
+/** Text of several lines. */
+export function printLinesOf(text: string): string {
   return text.split("\n").map(printable).join("\n");
 }
 

@@ -15,10 +15,10 @@ import type { NetworkDefinition } from "../ipam/definition/network-definition.ts
 import type { Owner } from "../ipam/owner.ts";
 import type { Refusal } from "../ipam/refusals.ts";
 import type { Address } from "../ipam/space/address.ts";
-import type { InterfaceAddress } from "../ipam/space/cidr.ts";
+import type { Cidr, InterfaceAddress } from "../ipam/space/cidr.ts";
 import type { Stamp } from "../ipam/stamp.ts";
 import type { NamespaceIdentity } from "../platform/namespaces.ts";
-import type { AllocationView, Attachment, Page } from "./records.ts";
+import type { AllocationState, AllocationView, Attachment, Page } from "./records.ts";
 
 /** One ADD, with everything that the store needs to decide it. */
 export interface AttachWant extends AttachAsk {
@@ -95,6 +95,11 @@ export interface DetachOutcome {
 export interface AllocationFilter {
   readonly network?: string | undefined;
   readonly address?: Address | undefined;
+  /** It is in this subnet. */
+  readonly subnet?: Cidr | undefined;
+  readonly state?: AllocationState | undefined;
+  /** Of the holder: the claim, pod, or machine. */
+  readonly namespace?: string | undefined;
   /** `namespace/name`, or a bare name, which matches in any namespace. */
   readonly pod?: string | undefined;
   /** An IPAMClaim, or an IPAddressClaim of Cluster API. */

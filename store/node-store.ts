@@ -146,13 +146,21 @@ export interface ContentOfClaims extends ClaimsOfVms {
 }
 
 /** Claims, definitions and content as applied to a standalone node. */
-export interface Manifests extends Pick<ContentOfClaims, "contentObject"> {
-  applyContent(content: AppliedContent): Promise<ApplyAction>;
-  /** false: there is none. */
-  deleteContent(kind: ObjectKind, namespace: string, name: string): Promise<boolean>;
+export interface Manifests extends ManifestWrites, Pick<ContentOfClaims, "contentObject"> {
+  /** The same writes, rolled back: what would become of them. */
+  readonly rehearsal: ManifestWrites;
+  /** The claim or NetworkAttachmentDefinition as it was applied, metadata and spec; null: there is none. */
+  manifest(kind: "IPAMClaim" | "NetworkAttachmentDefinition", namespace: string, name: string): object | null;
   /** In order of namespace, kind and name, without their values. */
   contentViews(): Promise<ContentView[]>;
   claimCount(): number;
+}
+
+/** Each is one transaction. Reject with RefusalError. */
+export interface ManifestWrites {
+  applyContent(content: AppliedContent): Promise<ApplyAction>;
+  /** false: there is none. */
+  deleteContent(kind: ObjectKind, namespace: string, name: string): Promise<boolean>;
   applyClaim(claim: AppliedClaim): Promise<ApplyAction>;
   /** null: there is none. */
   deleteClaim(

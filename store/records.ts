@@ -54,7 +54,8 @@ export type AddressUser = Pick<Attachment, "network" | "containerId" | "owner" |
  * Bound: somebody holds the address. Retained: its claim has ended, and it is reserved for a claim of that name until
  * `retainedUntil`. Cooling: released, and not given to others yet.
  */
-export type AllocationState = "Bound" | "Retained" | "Cooling";
+export const ALLOCATION_STATES = ["Bound", "Retained", "Cooling"] as const;
+export type AllocationState = (typeof ALLOCATION_STATES)[number];
 
 /** One address in `GET /v1/allocations`. */
 export interface AllocationView {

@@ -76,17 +76,25 @@ const bundles = await Promise.all([
     entryPoints: ["cli/command-line.ts"],
     // Felt at each start: every byte is read, and YAML is needed by few commands.
     minify: true,
-    alias: { yaml: "./yaml.cjs" },
-    external: ["./yaml.cjs"],
+    alias: { yaml: "./yaml.cjs", "jsonpath-plus": "./jsonpath.cjs" },
+    external: ["./yaml.cjs", "./jsonpath.cjs"],
     // What a code cache is of has nobody to import for it.
     supported: { "dynamic-import": false },
     plugins: [WITHOUT_CHILD_PROCESSES],
   }),
+  buildInto("dist/lib/jsonpath.cjs", { entryPoints: ["jsonpath-plus"], minify: true }),
   buildInto("dist/lib/yaml.cjs", { entryPoints: ["yaml"], minify: true }),
   buildInto("dist/lib/daemon.cjs", { entryPoints: ["daemon/main.ts"] }),
   buildInto("dist/lib/controller.cjs", { entryPoints: ["controller/main.ts"] }),
   buildInto("dist/lib/metadata.cjs", { entryPoints: ["metadata/server/main.ts"] }),
   buildInto("dist/lib/metadata-net.cjs", { entryPoints: ["guests/main.ts"] }),
+  buildInto("dist/lib/convert.cjs", {
+    entryPoints: ["cli/manifests/convert.ts"],
+    minify: true,
+    supported: { "dynamic-import": false },
+    alias: { yaml: "./yaml.cjs" },
+    external: ["./yaml.cjs"],
+  }),
   buildInto("dist/lib/doctor.cjs", { entryPoints: ["cli/doctor/main.ts"], minify: true }),
   buildInto("dist/lib/cluster.cjs", { entryPoints: ["admin/cluster/main.ts"], minify: true }),
 ]);

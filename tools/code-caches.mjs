@@ -5,7 +5,7 @@ import { join } from "node:path";
 import { build } from "esbuild";
 
 /** Small, or read by few commands. */
-const WITHOUT = ["yaml.cjs"];
+const WITHOUT = ["yaml.cjs", "jsonpath.cjs"];
 
 /** `node`: the path of one, or a command with arguments that runs one, as of another architecture. */
 export async function writeCodeCaches(folder, ...node) {

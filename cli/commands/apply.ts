@@ -18,13 +18,21 @@ import { nodeClientOf } from "../choose-client.ts";
 import { withFiles } from "../file-option.ts";
 import { count } from "../human.ts";
 import { contentOfFiles, isContentKind } from "../manifests/content-files.ts";
-import { type Placed, readManifests, refuseObject, resultName, sendManifests } from "../manifests/run.ts";
+import {
+  type Placed,
+  readManifests,
+  refuseObject,
+  rehearse,
+  resultName,
+  sendManifests,
+} from "../manifests/run.ts";
 import { note, print, printable } from "../terminal.ts";
 
 interface ApplyOptions {
   readonly filename?: string[];
   readonly fromFile?: string[];
   readonly namespace: string;
+  readonly dryRun?: true;
 }
 
 /** `holdfast apply`: creates or changes claims, network definitions and content, as kubectl would in a cluster. */
@@ -40,11 +48,13 @@ export function addApply(program: Command, clock: Clock): void {
       (path: string, before: string[] | undefined) => [...(before ?? []), path],
     )
     .option("-n, --namespace <name>", "namespace for names given without one", "default")
+    .option("--dry-run", "show what would become of each object, and change nothing")
     .allowExcessArguments()
     .action(
       async (kind: string | undefined, name: string | undefined, options: ApplyOptions, command: Command) => {
         const client = nodeClientOf(command, USE_KUBECTL);
         const objects = await objectsOf(clock, kind, name, options, command);
+        if (options.dryRun) return rehearse(clock, client, objects, false);
         const actions = new Map<string, number>();
         const sent = sendManifests(clock, client, "/v1/apply", objects, ({ result, ...placed }) => {
           if ("error" in result) return refuseObject(placed, result.error);

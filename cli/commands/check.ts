@@ -6,7 +6,7 @@ import { wholeArgument } from "../arguments.ts";
 import { clientOf } from "../choose-client.ts";
 import { EXIT } from "../failure.ts";
 import { count } from "../human.ts";
-import { formatOf, printDocument, withOutput } from "../output.ts";
+import { formatOf, isDocument, printDocument, withOutput } from "../output.ts";
 import { paint, print, printable } from "../terminal.ts";
 
 /** `holdfast check`: checks the invariants and prints findings with hints. Exit 1 on any finding. */
@@ -31,8 +31,7 @@ export function addCheck(program: Command): void {
       });
       if (findings.length > 0) process.exitCode = EXIT.refused;
       const format = formatOf(command);
-      if (format === "json" || format === "yaml")
-        return printDocument(format, { findings, ...(notes.length > 0 && { notes }) });
+      if (isDocument(format)) return printDocument(command, { findings, ...(notes.length > 0 && { notes }) });
       if (findings.length > 0) print(findings.map(findingText).join(""));
       else if (counted !== undefined)
         print(client.kind === "node" ? nodeText(counted) : clusterText(counted));

@@ -5,10 +5,15 @@ import type { ClaimManifest } from "../../store/manifests.ts";
 import { splitName } from "../arguments.ts";
 import { clientOf } from "../choose-client.ts";
 import { CommandError } from "../failure.ts";
+import type { Column } from "../formats/table.ts";
 import { formatAge, youngestFirst } from "../human.ts";
-import { formatOf, printDocument, printList, withList } from "../output.ts";
+import { formatOf, isDocument, printDocument, printList, withList } from "../output.ts";
 import { allOf, pagesOf } from "../pages.ts";
-import type { Column } from "../table.ts";
+
+interface ClaimsOptions {
+  readonly namespace?: string;
+  readonly allNamespaces?: true;
+}
 
 /** `holdfast claims [NAME]`: IPAMClaims; as YAML exactly what Kubernetes would show, ready for `apply -f`. */
 export function addClaims(program: Command, clock: Clock): void {
@@ -16,13 +21,18 @@ export function addClaims(program: Command, clock: Clock): void {
     .description("IPAMClaims: the addresses that outlive their pods")
     .argument("[name]", "one claim: [namespace/]name")
     .option("-n, --namespace <name>", "of this namespace; default: of all")
-    .action(async (wanted: string | undefined, options: { namespace?: string }, command: Command) => {
+    .option("-A, --all-namespaces", "of all namespaces, as without -n")
+    .action(async (wanted: string | undefined, options: ClaimsOptions, command: Command) => {
+      if (options.namespace !== undefined && options.allNamespaces)
+        command.error("error: -n is one namespace and -A all of them: give one of both");
       const { namespace, name } =
-        wanted === undefined ? { ...options, name: undefined } : splitName(wanted, options.namespace);
+        wanted === undefined
+          ? { namespace: options.namespace, name: undefined }
+          : splitName(wanted, options.namespace);
       const format = formatOf(command);
-      const isDocument = format === "json" || format === "yaml";
+      const asDocument = isDocument(format);
       const all = pagesOf(clock, clientOf(command), "/v1/claims", { namespace, name });
-      const pages = isDocument ? asObjects(all) : all;
+      const pages = asDocument ? asObjects(all) : all;
       const named = name === undefined ? null : await allOf(pages);
       if (named?.length === 0) {
         throw new CommandError(
@@ -33,7 +43,7 @@ export function addClaims(program: Command, clock: Clock): void {
         );
       }
       const [only, ...others] = named ?? [];
-      if (only && others.length === 0 && isDocument) return printDocument(format, only);
+      if (only && others.length === 0 && asDocument) return printDocument(command, only);
       const columns = claimColumns(clock.wallMs()).filter(
         ({ header }) => header !== "NAMESPACE" || namespace === undefined,
       );
@@ -56,7 +66,7 @@ function claimColumns(nowMs: number): Column<ClaimManifest>[] {
     { header: "NAMESPACE", cell: ({ metadata }) => metadata.namespace },
     { header: "NAME", cell: ({ metadata }) => metadata.name },
     { header: "NETWORK", cell: ({ spec }) => spec.network },
-    { header: "IPS", cell: ({ status }) => status?.ips.join(",") ?? "" },
+    { header: "IPS", cell: ({ status }) => status?.ips.join(",") ?? "", isWhole: true },
     { header: "ASKED FOR", only: "wide", cell: ({ asked }) => asked?.join(",") ?? "" },
     { header: "OWNERPOD", cell: ({ status }) => status?.ownerPod?.name ?? "" },
     {

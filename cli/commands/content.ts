@@ -3,9 +3,9 @@ import { USE_KUBECTL } from "../../admin/elsewhere.ts";
 import type { Clock } from "../../platform/time.ts";
 import type { ContentView } from "../../store/manifests.ts";
 import { nodeClientOf } from "../choose-client.ts";
+import type { Column } from "../formats/table.ts";
 import { formatAge, formatBytes } from "../human.ts";
 import { printList, withList } from "../output.ts";
-import type { Column } from "../table.ts";
 
 /** `holdfast content`: applied Secrets and ConfigMaps, whose values are never shown. */
 export function addContent(program: Command, clock: Clock): void {

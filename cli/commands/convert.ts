@@ -1,13 +1,12 @@
+import { join } from "node:path";
 import type { Command } from "commander";
-import { CONVERTED_TYPES, convertConfig } from "../../ipam/definition/convert-config.ts";
-import { isObject, type JsonObject, parseJsonObject } from "../../ipam/definition/definition-keys.ts";
-import { parseNadConfig } from "../../ipam/definition/nad-config.ts";
-import { RefusalError, refuse } from "../../ipam/refusals.ts";
 import type { Clock } from "../../platform/time.ts";
-import { CommandError } from "../failure.ts";
 import { withFiles } from "../file-option.ts";
-import { type Placed, readManifests } from "../manifests/run.ts";
-import { note, print, printable, printError } from "../terminal.ts";
+import { loadBundle } from "../load-bundle.ts";
+import { readManifests } from "../manifests/run.ts";
+import { print, printError } from "../terminal.ts";
+
+type Convert = typeof import("../manifests/convert.ts");
 
 /** `holdfast convert`: prints files of another IPAM plugin with Holdfast's keys; changes nothing. */
 export function addConvert(program: Command, clock: Clock): void {
@@ -16,54 +15,19 @@ export function addConvert(program: Command, clock: Clock): void {
     .description("prints the CNI configurations of another IPAM plugin with Holdfast's keys")
     .action(async ({ filename }: { filename?: string[] }, command: Command) => {
       if (filename === undefined)
-        command.error("error: -f <file> is needed: a file, a folder, or - for standard input");
+        command.error("error: -f <file> is needed: a file, a directory, or - for standard input");
+      // A bundle of its own: all that understands addresses is in it, which no other command needs.
+      const { convertPlaced } = loadBundle(join(import.meta.dirname, "../lib/convert.cjs")) as Convert;
       const texts: string[] = [];
       for (const placed of await readManifests(clock, filename)) {
-        try {
-          texts.push(await convertPlaced(placed));
-        } catch (error) {
-          if (!(error instanceof RefusalError || error instanceof CommandError)) throw error;
-          printError(
-            `${placed.place}: ${error.message}`,
-            "this document is left out, the others are converted",
-          );
-          process.exitCode = 1;
+        const text = await convertPlaced(placed);
+        if (typeof text === "string") {
+          texts.push(text);
+          continue;
         }
+        printError(`${placed.place}: ${text.message}`, "this document is left out, the others are converted");
+        process.exitCode = 1;
       }
       print(texts.join("---\n"));
     });
-}
-
-/** The text of one document: a NetworkAttachmentDefinition as YAML, a configuration as JSON. */
-async function convertPlaced({ object, place }: Placed): Promise<string> {
-  if (!isObject(object))
-    throw new CommandError("expected an object: a CNI configuration, or an object around one");
-  if (object.kind !== "NetworkAttachmentDefinition") return json(convert(object, place, "unnamed"));
-  const { spec, metadata } = object;
-  const config = isObject(spec) ? spec.config : undefined;
-  if (typeof config !== "string") throw new CommandError("spec.config has no CNI configuration");
-  const name = isObject(metadata) ? String(metadata.name ?? "") : "";
-  const converted = json(convert(parseJsonObject(config), place, name));
-  const { stringify } = await import("yaml");
-  return stringify(
-    { ...object, spec: { ...(spec as JsonObject), config: converted } },
-    { version: "1.1", lineWidth: 0 },
-  );
-}
-
-/** What is not the same is noted. Throws where Holdfast would refuse the result. */
-function convert(conf: JsonObject, place: string, objectName: string): JsonObject {
-  const converted = convertConfig(conf);
-  if (converted === null) {
-    throw new CommandError(`no plugin has an ipam.type that is converted: ${CONVERTED_TYPES}`);
-  }
-  for (const text of converted.notes) note(`note: ${place}: ${printable(text)}`);
-  const { network, definition } = parseNadConfig(JSON.stringify(converted.conf), objectName);
-  if (definition.rangeSets.length === 0) throw new RefusalError(refuse("NETWORK_UNDEFINED", { network }));
-  for (const text of definition.notes) note(`note: ${place}: ${printable(text)}`);
-  return converted.conf;
-}
-
-function json(conf: JsonObject): string {
-  return `${JSON.stringify(conf, null, 2)}\n`;
 }

@@ -17,6 +17,7 @@ import {
   readManifests,
   refuse,
   refuseObject,
+  rehearse,
   resultName,
   sendManifests,
 } from "../manifests/run.ts";
@@ -28,6 +29,7 @@ interface DeleteOptions {
   readonly namespace: string;
   readonly ignoreNotFound?: boolean;
   readonly yes?: boolean;
+  readonly dryRun?: true;
 }
 
 /** `holdfast delete`: deletes claims and network definitions, by manifest or by name. */
@@ -39,6 +41,7 @@ export function addDelete(program: Command, clock: Clock): void {
     .argument("[names...]", "networks as `holdfast networks` shows them, others as [namespace/]name")
     .option("-n, --namespace <name>", "of names without one", "default")
     .option("--ignore-not-found", "what is not there counts as deleted")
+    .option("--dry-run", "show what would become of each object, and change nothing")
     .option("-y, --yes", "also what is in use, without a question")
     .addHelpText(
       "after",
@@ -47,6 +50,7 @@ export function addDelete(program: Command, clock: Clock): void {
     .action(async (kind: string | undefined, names: string[], options: DeleteOptions, command: Command) => {
       const client = nodeClientOf(command, USE_KUBECTL);
       const objects = await objectsOf(clock, client, kind, names, options, command);
+      if (options.dryRun) return rehearse(clock, client, objects, true);
       if (!options.yes) {
         const uses = await usesOf(clock, client, objects);
         if (uses.length > 0) await confirm(uses);

@@ -7,7 +7,7 @@ import type { DaemonAnswer } from "../doctor/daemon.ts";
 import { CommandError, EXIT } from "../failure.ts";
 import { count } from "../human.ts";
 import { loadBundle } from "../load-bundle.ts";
-import { formatOf, printDocument, withOutput } from "../output.ts";
+import { formatOf, isDocument, printDocument, withOutput } from "../output.ts";
 import type { ProbeBundle } from "../probe.ts";
 import type { SocketClient } from "../socket-client.ts";
 import { type Colour, paint, print, printable } from "../terminal.ts";
@@ -34,7 +34,7 @@ export function addDoctor(program: Command, clock: Clock): void {
           : await examine(client as SocketClient, clock);
       if (items.some(({ state }) => state === "failed")) process.exitCode = EXIT.refused;
       const format = formatOf(command);
-      if (format === "json" || format === "yaml") return printDocument(format, { items });
+      if (isDocument(format)) return printDocument(command, { items });
       print(items.map(lineOf).join(""));
       print(summaryOf(items));
     });

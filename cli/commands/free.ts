@@ -40,7 +40,7 @@ export function addFree(program: Command): void {
           { header: "SUBNET", cell: ({ subnets }) => subnets },
           { header: "FIRST", cell: ({ first }) => first },
           { header: "LAST", cell: ({ last }) => last },
-          { header: "FREE", cell: ({ size }) => formatCount(size) },
+          { header: "FREE", cell: ({ size }) => formatCount(size), exact: ({ size }) => size },
         ],
         empty: `no address of network ${name} is free`,
         document: answer,

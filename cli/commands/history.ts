@@ -4,11 +4,11 @@ import { ITEMS_DEFAULT, ITEMS_MAX } from "../../admin/limits.ts";
 import type { Clock } from "../../platform/time.ts";
 import { addressArgument, wholeArgument } from "../arguments.ts";
 import { clientOf } from "../choose-client.ts";
+import type { Column } from "../formats/table.ts";
 import { fullHolder, podName, shortHolder, usersOf } from "../holder.ts";
 import { formatAge } from "../human.ts";
 import { refuseUnknownNetwork } from "../known-names.ts";
 import { formatOf, isTable, printList, withList } from "../output.ts";
-import type { Column } from "../table.ts";
 import { note } from "../terminal.ts";
 
 const PRESENT_ONLY =

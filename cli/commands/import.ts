@@ -2,8 +2,8 @@ import type { Command } from "commander";
 import type { ImportItem } from "../../store/host-local/report.ts";
 import { clientOf } from "../choose-client.ts";
 import { EXIT } from "../failure.ts";
+import type { Column } from "../formats/table.ts";
 import { formatOf, isTable, printList, withList } from "../output.ts";
-import type { Column } from "../table.ts";
 import { note, printable, printError } from "../terminal.ts";
 
 const ACTIONS: Readonly<Record<ImportItem["action"], string>> = {

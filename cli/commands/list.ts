@@ -1,4 +1,4 @@
-import type { Command } from "commander";
+import { type Command, Option } from "commander";
 import type { Clock } from "../../platform/time.ts";
 import { allocationColumns } from "../allocation-columns.ts";
 import { addressArgument } from "../arguments.ts";
@@ -8,7 +8,12 @@ import { refuseUnknownFilters } from "../known-names.ts";
 import { printList, withList } from "../output.ts";
 import { pagesOf } from "../pages.ts";
 
-const FILTERS = ["network", "address", "pod", "claim", "cluster", "vm", "node"] as const;
+const FILTERS = [
+  ...["network", "address", "subnet", "state", "namespace", "pod", "claim", "cluster", "vm", "node"],
+];
+
+/** As people write them; the API takes any case. */
+const STATES = ["bound", "retained", "cooling"];
 
 /** `holdfast list`: every allocation, or those that match all filters. */
 export function addList(program: Command, clock: Clock): void {
@@ -16,12 +21,18 @@ export function addList(program: Command, clock: Clock): void {
     .description("every allocation, or those of a pod, VM, node, cluster …")
     .option("--network <name>", "of this network")
     .option("--address <address>", "this address, in whatever network", addressArgument)
+    .option("--subnet <cidr>", "in this subnet or part of one, such as 10.0.0.0/24")
+    .addOption(new Option("--state <state>", "in this state").choices(STATES))
+    .option("-n, --namespace <name>", "whose holder is in this namespace; default: of all")
+    .option("-A, --all-namespaces", "of all namespaces, as without -n")
     .option("--pod <name>", "held or used by this pod: [namespace/]name")
     .option("--claim <name>", "held by this IPAMClaim, or IPAddressClaim of a machine: [namespace/]name")
     .option("--cluster <name>", "held by machines of this cluster of Cluster API: [namespace/]name")
     .option("--vm <name>", "held for this virtual machine: [namespace/]name")
     .option("--node <name>", "in use on this node")
-    .action(async (options: Query, command: Command) => {
+    .action(async (options: Query & { allNamespaces?: true }, command: Command) => {
+      if (options.namespace !== undefined && options.allNamespaces)
+        command.error("error: -n is one namespace and -A all of them: give one of both");
       const filter = Object.fromEntries(FILTERS.map((name) => [name, options[name]]));
       const client = clientOf(command);
       const items = pagesOf(clock, client, "/v1/allocations", filter);

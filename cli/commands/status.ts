@@ -5,7 +5,7 @@ import type { NetworkView } from "../../store/records.ts";
 import { nodeClientOf } from "../choose-client.ts";
 import { EXIT } from "../failure.ts";
 import { count, formatAge, formatCount } from "../human.ts";
-import { formatOf, printDocument, withOutput } from "../output.ts";
+import { formatOf, isDocument, printDocument, withOutput } from "../output.ts";
 import { paint, print, printable } from "../terminal.ts";
 
 /** `holdfast status`: how this node is, in five lines. Exit 1 when no address is given or check finds something. */
@@ -19,8 +19,7 @@ export function addStatus(program: Command, clock: Clock): void {
       const { findings, notes = [] } = await client.get("/v1/check");
       if (status.notReady !== null || findings.length > 0) process.exitCode = EXIT.refused;
       const format = formatOf(command);
-      if (format === "json" || format === "yaml")
-        return printDocument(format, { status, networks, findings, notes });
+      if (isDocument(format)) return printDocument(command, { status, networks, findings, notes });
       const lines = [
         ["Daemon", daemonText(status, clock.wallMs())],
         ["Networks", networksText(networks)],

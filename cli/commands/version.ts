@@ -3,7 +3,7 @@ import { VERSION } from "../../version.ts";
 import { clientOf } from "../choose-client.ts";
 import type { Client } from "../client.ts";
 import { CommandError } from "../failure.ts";
-import { formatOf, printDocument, withOutput } from "../output.ts";
+import { formatOf, isDocument, printDocument, withOutput } from "../output.ts";
 import { note, print, printable } from "../terminal.ts";
 
 /** `holdfast version`: of this program, and of the daemon if it answers. */
@@ -15,7 +15,7 @@ export function addVersion(program: Command): void {
       // A cluster has a daemon on each node, and their versions may differ.
       const daemon = client.kind === "node" ? await daemonVersion(client) : null;
       const format = formatOf(command);
-      if (format === "json" || format === "yaml") await printDocument(format, { client: VERSION, daemon });
+      if (isDocument(format)) await printDocument(command, { client: VERSION, daemon });
       else print(`client   ${VERSION}\n${daemon === null ? "" : `daemon   ${printable(daemon)}\n`}`);
     });
 }

@@ -14,7 +14,7 @@ import { shortHolder } from "../holder.ts";
 import { formatAge } from "../human.ts";
 import { identityColumns, rowsOf } from "../identity-columns.ts";
 import { refuseUnknownNetwork } from "../known-names.ts";
-import { formatOf, isTable, printDocument, printList, withList } from "../output.ts";
+import { formatOf, isDocument, isTable, printDocument, printList, withList } from "../output.ts";
 import { allAllocations } from "../pages.ts";
 import { note, print, printable, printError } from "../terminal.ts";
 
@@ -84,7 +84,7 @@ async function whoHolds(
     return printList(command, { items: rows, columns: identityColumns(rows), empty: "" });
   }
   process.exitCode = EXIT.refused;
-  if (format === "json" || format === "yaml") await printDocument(format, document);
+  if (isDocument(format)) await printDocument(command, document);
   const [cooling] = items;
   const where = cooling?.network ?? network;
   if (network !== undefined) await refuseUnknownNetwork(client, network);

@@ -1,11 +1,11 @@
-import type { AppliedResult } from "../../admin/admin-api.ts";
+import type { AppliedResult, ObjectDiff } from "../../admin/admin-api.ts";
 import { CNI_BODY_BYTES_MAX } from "../../cni-shim/wire.ts";
 import { type Clock, nextTurn } from "../../platform/time.ts";
 import type { Client } from "../client.ts";
 import { CommandError, EXIT } from "../failure.ts";
 import { formatBytes } from "../human.ts";
 import { Progress } from "../progress.ts";
-import { printable, printError } from "../terminal.ts";
+import { print, printable, printError } from "../terminal.ts";
 import { type ManifestFile, manifestFiles } from "./files.ts";
 
 /**
@@ -98,6 +98,34 @@ export async function sendManifests(
     const { results } = await client.post(path, { objects: batch.map(({ object }) => object) });
     progress.erase();
     for (const [index, result] of results.entries()) await done({ ...(batch[index] as Placed), result });
+  });
+}
+
+/** Each object by itself: what applying it, or deleting it, would do. */
+export async function diffManifests(
+  clock: Clock,
+  client: Client,
+  { placed, isDelete }: { readonly placed: readonly Placed[]; readonly isDelete: boolean },
+  done: (result: Placed & { readonly result: ObjectDiff }) => void | Promise<void>,
+): Promise<void> {
+  await inBatches(clock, placed, async (batch, progress) => {
+    const objects = batch.map(({ object }) => object);
+    const { results } = await client.post("/v1/diff", { objects, delete: isDelete });
+    progress.erase();
+    for (const [index, result] of results.entries()) await done({ ...(batch[index] as Placed), result });
+  });
+}
+
+/** `--dry-run`: prints what would become of each object. */
+export function rehearse(
+  clock: Clock,
+  client: Client,
+  placed: readonly Placed[],
+  isDelete: boolean,
+): Promise<void> {
+  return diffManifests(clock, client, { placed, isDelete }, ({ result, ...one }) => {
+    if ("error" in result) return refuseObject(one, result.error);
+    print(`${resultName(result)} ${result.action} (dry run)\n`);
   });
 }
 

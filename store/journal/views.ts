@@ -1,6 +1,6 @@
 import type { NetworkDefinition } from "../../ipam/definition/network-definition.ts";
 import { addressBytes, formatAddress } from "../../ipam/space/address.ts";
-import { formatCidr } from "../../ipam/space/cidr.ts";
+import { cidrContains, formatCidr, parseInterfaceAddress } from "../../ipam/space/cidr.ts";
 import type { Pool } from "../../ipam/space/pool.ts";
 import { cooldownSeconds } from "../../ipam/space/rest.ts";
 import { isoTime } from "../../platform/time.ts";
@@ -75,6 +75,13 @@ function* scan(
 
 export function matches(view: AllocationView, filter: AllocationFilter): boolean {
   const { owner, vm, attachments } = view;
+  if (filter.state !== undefined && view.state !== filter.state) return false;
+  if (filter.namespace !== undefined && !isOfNamespace(view, filter.namespace)) return false;
+  if (
+    filter.subnet !== undefined &&
+    !cidrContains(filter.subnet, parseInterfaceAddress(view.address).address)
+  )
+    return false;
   if (filter.claim !== undefined && !(CLAIMS.has(owner.kind) && isNamed(owner, filter.claim))) return false;
   if (filter.cluster !== undefined && !isNamed({ ...owner, name: owner.cluster ?? "" }, filter.cluster))
     return false;
@@ -89,6 +96,11 @@ export function matches(view: AllocationView, filter: AllocationFilter): boolean
       return false;
   }
   return true;
+}
+
+/** The holder's; of a container that of the pod which it is in. */
+function isOfNamespace({ owner, attachments }: AllocationView, wanted: string): boolean {
+  return owner.namespace === wanted || attachments.some(({ pod }) => pod?.namespace === wanted);
 }
 
 function usesContainer({ owner, attachments }: AllocationView, wanted: string): boolean {

@@ -6,6 +6,7 @@
  *   reservations              addresses of owners without containers
  *   detach, release           one DEL; release by an operator
  *   apply-claim, apply-definition, apply-content, claim-status   as kubectl would apply them
+ *   rehearsal                 the same, rolled back
  *   claim-standing            what claims are told about a network that was changed
  *   lease-store               host-local's leases, as records
  */
@@ -53,7 +54,14 @@ import type {
   ContentView,
 } from "../manifests.ts";
 import type { NodeContext, StoreLog } from "../node-context.ts";
-import type { ContentOfClaims, Manifests, NetworkNow, NodeStore, ReleaseOutcome } from "../node-store.ts";
+import type {
+  ContentOfClaims,
+  Manifests,
+  ManifestWrites,
+  NetworkNow,
+  NodeStore,
+  ReleaseOutcome,
+} from "../node-store.ts";
 import type { AllocationView, Attachment, NetworkView, Page } from "../records.ts";
 import { applyClaim, deleteClaim, listClaims } from "./apply-claim.ts";
 import { annotationsOf, applyContent, contentOf, contentViews, deleteContent } from "./apply-content.ts";
@@ -62,6 +70,7 @@ import { attach } from "./attach.ts";
 import { ClaimStanding } from "./claim-standing.ts";
 import { detach, endById } from "./detach.ts";
 import { SqliteLeaseStore } from "./lease-store.ts";
+import { Rehearsal } from "./rehearsal.ts";
 import { releaseAddress } from "./release.ts";
 import { SqliteReservations } from "./reservations.ts";
 
@@ -72,6 +81,7 @@ import { SqliteReservations } from "./reservations.ts";
 export class SqliteStore extends JournalReader implements NodeStore, Manifests, ContentOfClaims {
   readonly hostLocal: HostLocalTakeover;
   readonly reservations: Reservations;
+  readonly rehearsal: ManifestWrites;
   readonly #context: NodeContext;
   readonly #standing: ClaimStanding;
 
@@ -91,6 +101,7 @@ export class SqliteStore extends JournalReader implements NodeStore, Manifests, 
         "claims stay behind their network, which was changed, or do no more: holdfast check",
       ),
     );
+    this.rehearsal = new Rehearsal(this.folder);
     this.reservations = new SqliteReservations(this.folder, this.hostLocal);
     this.folder.watchAttachments((network) => {
       if (network === null) this.hostLocal.storeOpened();
@@ -202,6 +213,16 @@ export class SqliteStore extends JournalReader implements NodeStore, Manifests, 
 
   contentViews(): Promise<ContentView[]> {
     return contentViews(this.folder);
+  }
+
+  manifest(
+    kind: "IPAMClaim" | "NetworkAttachmentDefinition",
+    namespace: string,
+    name: string,
+  ): object | null {
+    const { sql } = this.folder.ledger;
+    const row = kind === "IPAMClaim" ? sql.claim.get(namespace, name) : sql.definition.get(namespace, name);
+    return row === undefined ? null : JSON.parse(row.manifest);
   }
 
   applyContent(content: AppliedContent): Promise<ApplyAction> {

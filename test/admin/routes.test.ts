@@ -40,6 +40,7 @@ const ONLY_NODE = new Map([
   ["GET /v1/version", "this is about the state of one node: run it there"],
   ["GET /v1/content", "in a cluster kubectl does this"],
   ["POST /v1/apply", "in a cluster kubectl does this"],
+  ["POST /v1/diff", "in a cluster kubectl does this"],
   ["POST /v1/delete", "in a cluster kubectl does this"],
   ["DELETE /v1/claims/:namespace/:name", "in a cluster kubectl does this"],
   ["POST /v1/backup", "this is about the state of one node: run it there"],
@@ -48,6 +49,7 @@ const ONLY_NODE = new Map([
 ]);
 const ONLY_CLUSTER = new Map([
   ["POST /v1/networks/:name", "name the cluster, as an administrator: --kubeconfig"],
+  ["GET /v1/doctor", "name the cluster, as an administrator: --kubeconfig"],
   ["GET /v1/owners", "machines are a cluster's, not a node's"],
   ["POST /v1/release-moved", "machines are a cluster's, not a node's"],
 ]);
@@ -196,7 +198,7 @@ const BAD: readonly (readonly [
     "GET",
     "/v1/allocations",
     { colour: "blue" },
-    'colour is "blue": the parameters here are network, address, pod, claim, cluster, vm, node, limit, continue',
+    'colour is "blue": the parameters here are network, address, subnet, state, namespace, pod, claim, cluster, vm, node, limit, continue',
   ],
   ["GET", "/v1/allocations", { network: "" }, 'network is "": expected one value'],
   ["GET", "/v1/allocations", { address: "10.0.0.x" }, 'address is "10.0.0.x": '],

@@ -62,7 +62,7 @@ test("the command line does not carry what only the daemon needs", () => {
     [...bundle.matchAll(/\b(?:require|import)\("([^"]+)"\)/g)].map((match) => match[1] as string),
   );
   const outside = [...required].filter((name) => !isBuiltin(name));
-  expect(outside).toEqual(["./yaml.cjs"]);
+  expect(outside).toEqual(["./yaml.cjs", "./jsonpath.cjs"]);
   for (const daemons of ["better_sqlite3", "fastify", "@prometheus-io"])
     expect(bundle).not.toContain(daemons);
 });

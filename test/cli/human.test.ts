@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
+import { type Column, Table } from "../../cli/formats/table.ts";
 import { count, formatAge, formatBytes, formatCount } from "../../cli/human.ts";
-import { type Column, Table } from "../../cli/table.ts";
 import { printable } from "../../cli/terminal.ts";
 
 const NOW = "2026-06-01T12:00:00Z";
@@ -122,6 +122,38 @@ describe("tables", () => {
     expect(formatTable([[`${"x".repeat(94)}😀😀`, "", ""]], columns, true)).toContain(
       `${"x".repeat(94)}…   -`,
     );
+  });
+
+  describe("on a terminal of some columns", () => {
+    const [name, network, age] = columns as [
+      Column<readonly string[]>,
+      Column<readonly string[]>,
+      Column<readonly string[]>,
+    ];
+    const cells = ["virt-launcher-database-0-x7k2p", "2001:db8:1234:5678:9abc:def0:1234:5678/64", "3m"];
+    const linesAt = (fitTo: number, isWhole = false) => {
+      const table = new Table([name, { ...network, isWhole }, age], { fitTo }, true);
+      table.add(cells);
+      return [...table.text()].join("").trimEnd().split("\n");
+    };
+
+    test.each([200, 79, 60, 50, 40])("lines fit into %i", (columnsOfTerminal) => {
+      for (const line of linesAt(columnsOfTerminal))
+        expect(line.length).toBeLessThanOrEqual(columnsOfTerminal);
+    });
+
+    test("the widest cells are cut, and a column that is copied never is", () => {
+      expect(linesAt(200)[1]).toBe(cells.join("   "));
+      expect(linesAt(65, true)[1]).toBe(`virt-launcher-…   ${cells[1]}   3m`);
+      // Too narrow: it wraps, and nothing is lost that cannot be recognised.
+      expect(linesAt(20, true)[1]).toBe(`virt-laun…   ${cells[1]}   3m`);
+    });
+
+    test("in a pipe and as csv everything is whole", () => {
+      const table = new Table(columns, { fitTo: 20 }, false);
+      table.add(cells);
+      expect([...table.text()].join("")).toContain(cells.join("   "));
+    });
   });
 
   test("what comes from outside cannot move the cursor or break a line", () => {

@@ -38,9 +38,9 @@ describe.skipIf(reason !== null)("with a group", () => {
     const body = JSON.stringify({ network: "blue", address: "10.10.0.1", force: true });
     for (const { method, path: route } of changes) {
       const url = route.replaceAll(/:\w+/g, "x");
-      const isPlan = route === "/v1/plan";
-      const answer = await call(path, method, url, isPlan ? '{"objects":[]}' : body);
-      if (isPlan) expect(answer.status).toBe(200);
+      const isQuestion = ["/v1/plan", "/v1/diff"].includes(route);
+      const answer = await call(path, method, url, isQuestion ? '{"objects":[]}' : body);
+      if (isQuestion) expect(answer.status).toBe(200);
       else
         expect({ route, status: answer.status, code: answer.json().code }).toEqual({
           route,
@@ -65,7 +65,9 @@ describe.skipIf(reason !== null)("with a group", () => {
       stdout: "10.10.0.1/24\n",
       stderr: "",
     });
-    expect(await member("release", "blue", "10.10.0.1", "--force", "--socket", daemon.socket)).toEqual({
+    expect(
+      await member("release", "10.10.0.1", "--network", "blue", "--force", "--socket", daemon.socket),
+    ).toEqual({
       code: 1,
       stdout: "",
       stderr:

@@ -137,7 +137,7 @@ describe.skipIf(reason !== null).each(["bookworm", "trixie"] as const)("on a fre
     await machine.out("useradd -m -G holdfast operator");
     const asOperator = (words: string) => machine.sh(`su operator -c 'holdfast ${words}'`);
     expect((await asOperator("list -o name")).stdout).toBe("192.168.10.1/24\n192.168.10.2/24\n");
-    expect(await asOperator("release blue 192.168.10.1 --force")).toMatchObject({
+    expect(await asOperator("release 192.168.10.1 --network blue --force")).toMatchObject({
       code: 1,
       stderr: expect.stringContaining("this socket is read-only"),
     });

@@ -1,7 +1,7 @@
 import type { ClusterAdminApi, NodeAdminApi } from "../../../../admin/admin-api.ts";
 import { AskingApi } from "../../../../admin/cluster/asking/asking-api.ts";
-import { ClusterAdmin } from "../../../../admin/cluster/cluster-admin.ts";
 import { ClusterProblem } from "../../../../admin/cluster/asking/cluster-problem.ts";
+import { ClusterAdmin } from "../../../../admin/cluster/cluster-admin.ts";
 import { answerInProcess, type InProcessRequest } from "../../../../admin/in-process.ts";
 import { RefusalError } from "../../../../ipam/refusals.ts";
 import { ApiAway } from "../../../../kube/kube-api.ts";

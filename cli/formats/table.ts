@@ -1,4 +1,4 @@
-import { type Colour, isTerminal, paint, printable } from "./terminal.ts";
+import { type Colour, isTerminal, paint, printable } from "../terminal.ts";
 
 /** Between columns, as kubectl has it. */
 const GAP = "   ";
@@ -10,6 +10,8 @@ const NOTHING = "-";
  */
 const CELL_CHARS_MAX = 96;
 const CUT = "…";
+/** A cell of a narrow terminal is still recognised by so many. */
+const CUT_CHARS_MIN = 10;
 /** Never in a printable cell. */
 const SEPARATOR = "\n";
 /** Lines in one piece of the text. */
@@ -23,6 +25,10 @@ export interface Column<T> {
   readonly colour?: (item: T) => Colour | null;
   /** What lines are sorted by where the text is not it, such as an age. */
   readonly order?: (item: T) => string;
+  /** What programs read where the text is rounded, such as a count. */
+  readonly exact?: (item: T) => string;
+  /** Never cut to fit a terminal: what people copy. */
+  readonly isWhole?: boolean;
 }
 
 export interface Order<T> {
@@ -38,6 +44,8 @@ interface TableOptions<T> {
   readonly isCsv?: boolean;
   /** Lines that are left out, as `lines` has them; null: none. */
   readonly known?: ReadonlySet<string> | null;
+  /** Columns of the terminal that lines are cut to; null: they are as long as they are. */
+  readonly fitTo?: number | null;
 }
 
 /** They change by themselves. */
@@ -57,10 +65,11 @@ export class Table<T> {
   readonly #headers: boolean;
   readonly #isCsv: boolean;
   readonly #known: ReadonlySet<string> | null;
+  readonly #fitTo: number | null;
   readonly #lines = new Set<string>();
 
   constructor(columns: readonly Column<T>[], options: TableOptions<T> = {}, terminal = isTerminal()) {
-    const { order = null, headers = true, isCsv = false, known = null } = options;
+    const { order = null, headers = true, isCsv = false, known = null, fitTo = null } = options;
     this.#columns = columns;
     this.#widths = columns.map(({ header }) => (headers ? header.length : 0));
     this.#terminal = terminal && !isCsv;
@@ -68,6 +77,7 @@ export class Table<T> {
     this.#headers = headers;
     this.#isCsv = isCsv;
     this.#known = known;
+    this.#fitTo = this.#terminal ? fitTo : null;
   }
 
   /** All that were added, also those that are left out, without their ages. */
@@ -81,9 +91,9 @@ export class Table<T> {
 
   add(item: T): void {
     const cells = this.#columns.map((column) => {
-      const text = printable(column.cell(item));
+      const text = printable((this.#isCsv ? (column.exact ?? column.cell) : column.cell)(item));
       if (this.#isCsv) return quoted(text);
-      return this.#terminal ? cut(text || NOTHING) : text || NOTHING;
+      return this.#terminal ? cut(text || NOTHING, CELL_CHARS_MAX) : text || NOTHING;
     });
     const line = cells.filter((_, at) => !AGES.includes(this.#columns[at]?.header ?? "")).join(SEPARATOR);
     this.#lines.add(line);
@@ -98,6 +108,7 @@ export class Table<T> {
 
   /** The text, in pieces of some lines. */
   *text(): Generator<string> {
+    if (this.#fitTo !== null) this.#fit(this.#fitTo);
     const headers = this.#columns.map(({ header }) => header);
     if (this.#headers) yield this.#line(headers, null);
     if (this.#order !== null) {
@@ -114,10 +125,28 @@ export class Table<T> {
     }
   }
 
+  /** Cuts the widest columns, one character after another, until a line fits or none can be cut any more. */
+  #fit(columns: number): void {
+    const least = this.#columns.map(({ header, isWhole }, at) =>
+      isWhole === true ? (this.#widths[at] as number) : Math.max(header.length, CUT_CHARS_MIN),
+    );
+    let excess =
+      this.#widths.reduce((sum, width) => sum + width, 0) + GAP.length * (this.#widths.length - 1) - columns;
+    for (; excess > 0; excess -= 1) {
+      let widest: number | null = null;
+      for (const [at, width] of this.#widths.entries())
+        if (width > (least[at] as number) && width > (widest === null ? 0 : (this.#widths[widest] as number)))
+          widest = at;
+      if (widest === null) return;
+      this.#widths[widest] = (this.#widths[widest] as number) - 1;
+    }
+  }
+
   #line(cells: readonly string[], colours: readonly (Colour | null)[] | null): string {
     if (this.#isCsv) return `${cells.join(",")}\r\n`;
     const last = cells.length - 1;
-    const padded = cells.map((text, at) => {
+    const padded = cells.map((whole, at) => {
+      const text = this.#fitTo === null ? whole : cut(whole, Math.max(this.#widths[at] as number, 1));
       const shown = colours === null ? text : paint(text, colours[at] ?? null, process.stdout);
       return at === last
         ? shown
@@ -138,8 +167,8 @@ function quoted(text: string): string {
   return /[",\r\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text;
 }
 
-function cut(text: string): string {
-  if (text.length <= CELL_CHARS_MAX) return text;
+function cut(text: string, charsMax: number): string {
+  if (text.length <= charsMax) return text;
   // Not within a character of two units.
-  return text.slice(0, CELL_CHARS_MAX - CUT.length).replace(/[\ud800-\udbff]$/, "") + CUT;
+  return text.slice(0, charsMax - CUT.length).replace(/[\ud800-\udbff]$/, "") + CUT;
 }

@@ -1,0 +1,117 @@
+/** docs/getting-started.md, typed as it is written, on a real API server with real daemons; KubeVirt and its IPAM controller are played. */
+import { join } from "node:path";
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { codeBlocks, walkthrough } from "../harness/documents.ts";
+import type { KubeObject } from "../harness/kube-api.ts";
+import type { Vm } from "../harness/kubevirt.ts";
+import { PageReader } from "../harness/page-reader.ts";
+import { interfaceOf } from "../harness/world/kubevirt-objects.ts";
+import type { Network } from "../harness/world/network.ts";
+import { World } from "../harness/world/world.ts";
+
+const PAGE = "docs/getting-started.md";
+const PROJECT = join(import.meta.dirname, "../..");
+const NIC = { ifname: interfaceOf("blue") };
+const VM = "/apis/kubevirt.io/v1/namespaces/default/virtualmachines/vm1";
+const NAD = "/apis/k8s.cni.cncf.io/v1/namespaces/default/network-attachment-definitions/blue";
+
+let world: World;
+let reader: PageReader;
+beforeAll(async () => {
+  world = await World.start({ api: "server", nodes: ["worker-1", "worker-2"] });
+  reader = new PageReader(world.server);
+}, 300_000);
+afterAll(async () => {
+  await reader?.stop();
+  await world?.stop();
+});
+
+test("what it builds on is applied, one thing after another", () => {
+  const [block = ""] = codeBlocks(PAGE, "What Holdfast builds on");
+  const lines = block.trim().split("\n");
+  for (const line of lines)
+    expect(line).toMatch(/^(VERSION=\$\(curl -s \S+\)|kubectl apply -f https:\S+\.ya?ml)$/);
+  for (const name of [
+    "multus",
+    "ipamclaims",
+    "kubevirt-operator",
+    "kubevirt-cr",
+    "cert-manager",
+    "ipam-extensions",
+  ])
+    expect(lines.filter((line) => line.startsWith("kubectl") && line.includes(name)).length, name).toBe(1);
+});
+
+test("a VM keeps its address until it is deleted", async () => {
+  const release = join(PROJECT, "tools/release.mjs");
+  const words = "--only manifests --image registry.example/holdfast:0.2.0 dist/release";
+  const make = 'make release ONLY="image manifests" IMAGE=registry.example/holdfast:0.2.0';
+  const copy = codeBlocks(PAGE, "Install Holdfast")[0]?.split("\n")[1] ?? "";
+  const network: { blue?: Network; vm?: Vm; pod?: KubeObject } = {};
+  const parts = () => network as { blue: Network; vm: Vm; pod: KubeObject };
+  const texts: Record<string, string> = {};
+  const start = async (node: string) => {
+    const { pod } = await world.kubevirt.startVm(parts().vm, node);
+    network.pod = pod;
+    const [given = ""] = await world.given(pod, parts().blue, NIC);
+    // Nodes begin their search at different addresses.
+    const own = given.split("/")[0]?.split(".").at(-1) ?? "";
+    texts["192.168.10.57"] = `192.168.10.${own}`;
+    texts.c0a80a39 = `c0a80a${Number(own).toString(16).padStart(2, "0")}`;
+  };
+  const acts = {
+    network: async () => {
+      network.blue = { name: "blue", config: (await world.server.api.get(NAD)).spec.config };
+    },
+    firstStart: async () => {
+      const { uid } = (await world.server.api.get(VM)).metadata;
+      const networks = [{ logical: "blue", nad: "blue", network: "blue" }];
+      network.vm = { namespace: "default", name: "vm1", uid, networks };
+      await start("worker-1");
+    },
+    stop: async () => {
+      await world.kubevirt.stopVm(parts().vm, { remove: false });
+      await world.del(parts().pod, parts().blue, NIC);
+      await world.kubevirt.removePod(parts().pod);
+    },
+    migrate: async () => {
+      const source = parts().pod;
+      const target = await world.kubevirt.migrate(parts().vm, "worker-1");
+      await world.given(target, parts().blue, NIC);
+      await world.kubevirt.finishPod(source);
+      await world.del(source, parts().blue, NIC);
+      await world.kubevirt.removePod(source);
+      network.pod = target;
+    },
+    remove: async () => {
+      const pod = parts().pod;
+      await world.kubevirt.stopVm(parts().vm, { remove: false });
+      await world.del(pod, parts().blue, NIC);
+      await world.kubevirt.removePod(pod);
+      await world.kubevirt.releaseClaims(parts().vm);
+    },
+  };
+  const steps = ["Install Holdfast", "A network", "A VM", "Stop, start, migrate", "Who holds what", "Delete"];
+  await reader.follow(
+    steps.flatMap((heading) => walkthrough(PAGE, heading)),
+    {
+      commands: {
+        [make]: `${process.execPath} ${release} ${words}`,
+        [copy]: "",
+        "virtctl stop vm1": "",
+        "virtctl start vm1": "",
+        "virtctl migrate vm1": "",
+      },
+      texts,
+      acts: [
+        { after: /^kubectl apply -f dist/m, act: () => reader.startController() },
+        { after: /kind: NetworkAttachmentDefinition/, act: acts.network },
+        { after: /kind: VirtualMachine/, act: acts.firstStart },
+        { after: /virtctl stop/, act: acts.stop },
+        { after: /virtctl start/, act: () => start("worker-2") },
+        { after: /virtctl migrate/, act: acts.migrate },
+        { after: /kubectl delete vm/, act: acts.remove },
+      ],
+    },
+  );
+});

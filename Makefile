@@ -7,6 +7,7 @@
 # make soak MINUTES=30 SEED= NODES=   real daemons, controllers and API server, load and faults (docs/soak.md); root
 # make format  what Biome can fix, and the lists of settings in docs/
 # make bench   the numbers of bench/README.md, measured here and now
+# make docs    the pages as a site in dist/docs, with search, for reading without a network
 # make release IMAGE=registry.example/holdfast:TAG   everything that somebody installs, in dist/release (docs/release.md)
 # make install PREFIX=/usr/local DESTDIR=   the built files, the plugin binary into CNI_BIN, the units into UNITS and
 #              users and groups into SYSUSERS (either empty: not at all; holdfast.service needs the groups)
@@ -43,7 +44,7 @@ BUNDLED := $(shell find cli controller daemon admin cni metadata guests identity
 
 SIMULATED := $(shell find test/simulation test/harness/kube-fake -name '*.ts' 2>/dev/null)
 
-.PHONY: build demo check test test-all format bench simulate soak release install uninstall clean demo-plan
+.PHONY: build demo check test test-all format docs bench simulate soak release install uninstall clean demo-plan
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
 
@@ -115,6 +116,9 @@ test-all: packages-test-all build build/holdfast-ipam-asan build/fault-injection
 format: node_modules/.installed
 	biome check --write .
 	node tools/settings-docs.mjs
+
+docs: node_modules/.installed
+	node tools/docs.mjs
 
 bench: packages-test build
 	node bench/run.mjs

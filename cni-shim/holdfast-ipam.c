@@ -9,7 +9,7 @@
  *
  * Built from all .c files of this folder with
  *   cc -std=c11 -D_GNU_SOURCE -Wall -Wextra -Wpedantic -Wconversion -Wshadow -Wstrict-prototypes -Wformat=2 -Wvla -Werror
- *     -DHOLDFAST_VERSION='"0.2.0"', the version of package.json,
+ *     -DHOLDFAST_VERSION='"1.0.0-rc.1"', the version of package.json,
  * and for release    -O2 -static -o dist/bin/holdfast-ipam
  *     for the tests  -O1 -g -fsanitize=address,undefined -fno-sanitize-recover=all -o build/holdfast-ipam-asan
  */

@@ -44,8 +44,8 @@ test("what it builds on is applied, one thing after another", () => {
 
 test("a VM keeps its address until it is deleted", async () => {
   const release = join(PROJECT, "tools/release.mjs");
-  const words = "--only manifests --image registry.example/holdfast:0.2.0 dist/release";
-  const make = 'make release ONLY="image manifests" IMAGE=registry.example/holdfast:0.2.0';
+  const words = "--only manifests --image registry.example/holdfast:1.0.0-rc.1 dist/release";
+  const make = 'make release ONLY="image manifests" IMAGE=registry.example/holdfast:1.0.0-rc.1';
   const copy = codeBlocks(PAGE, "Install Holdfast")[0]?.split("\n")[1] ?? "";
   const network: { blue?: Network; vm?: Vm; pod?: KubeObject } = {};
   const parts = () => network as { blue: Network; vm: Vm; pod: KubeObject };

@@ -37,7 +37,7 @@ function initialise(): Promise<string> {
   const { url } = config.providers.find((one: { name: string; type: string }) => {
     return one.name === "holdfast" && one.type === "IPAMProvider";
   });
-  if (!/^\/.*\/ipam-holdfast\/v\d+\.\d+\.\d+\/ipam-components\.yaml$/.test(url))
+  if (!/^\/.*\/ipam-holdfast\/v\d+\.\d+\.\d+(-[\w.]+)?\/ipam-components\.yaml$/.test(url))
     throw new Error(`clusterctl finds nothing at ${url}`);
   const components = readFileSync(url, "utf8");
   const installed = components.replace(

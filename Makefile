@@ -81,7 +81,7 @@ build/holdfast-ipam-asan: $(SHIM_SOURCES) $(SHIM_HEADERS) package.json
 	@mkdir -p build
 	$(CC) $(SHIM_FLAGS) -O1 -g -fsanitize=address,undefined -fno-sanitize-recover=all -o $@ $(SHIM_SOURCES)
 
-# Makes writes and syncs below a folder fail on demand (LD_PRELOAD), for the tests.
+# Makes writes and syncs below a directory fail on demand (LD_PRELOAD), for the tests.
 build/fault-injection.so: test/faults/fault-injection.c
 	@mkdir -p build
 	$(CC) -std=c11 -D_GNU_SOURCE -Wall -Wextra -Wpedantic -Werror -O1 -fPIC -shared -o $@ $< -ldl
@@ -108,7 +108,7 @@ LAYERS := --project fast --project worlds --project process
 test: packages-test build build/holdfast-ipam-asan check
 	vitest run $(LAYERS)
 
-# With a real API server: KUBEBUILDER_ASSETS names a folder with one, else it is built once (tools/kube-assets).
+# With a real API server: KUBEBUILDER_ASSETS names a directory with one, else it is built once (tools/kube-assets).
 test-all: packages-test-all build build/holdfast-ipam-asan build/fault-injection.so check
 	test/metadata/cloud-init/fetch && test/metadata/cloud-init/fetch-newer || test -z "$$CI"
 	set -e; HOLDFAST_KUBE_ASSETS="$$(tools/kube-assets)"; export HOLDFAST_KUBE_ASSETS; vitest run $(LAYERS) --project real
@@ -183,8 +183,8 @@ uninstall:
 ifneq ($(UNITS),)
 	rm -f $(UNIT_NAMES:%=$(units)/%)
 	rm -f $(units)/holdfast.service.d/identity.conf $(units)/holdfast.service.d/identity-group.conf $(units)/holdfast.service.d/metrics.conf
-	@for folder in $(units)/holdfast.service.d $(units)/holdfast-metadata.service.d $(units)/holdfast-metadata-net.service.d; do \
-	  test ! -d $$folder || rmdir $$folder 2>/dev/null || echo "left: $$folder"; done
+	@for directory in $(units)/holdfast.service.d $(units)/holdfast-metadata.service.d $(units)/holdfast-metadata-net.service.d; do \
+	  test ! -d $$directory || rmdir $$directory 2>/dev/null || echo "left: $$directory"; done
 	test -n "$(DESTDIR)" || test -z "$(SYSTEMD)" || systemctl daemon-reload
 endif
 ifneq ($(SYSUSERS),)

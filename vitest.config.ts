@@ -1,6 +1,6 @@
 import { defineConfig } from "vitest/config";
 
-/** A test's layer is its folder. `make test` runs all but `real`, which `make test-all` adds. */
+/** A test's layer is its directory. `make test` runs all but `real`, which `make test-all` adds. */
 const LAYERS = {
   // Pure code, and the stores over real SQLite. Runs on any system.
   fast: ["admin", "claims", "conversations", "ipam", "metadata", "platform", "store"],
@@ -32,9 +32,9 @@ export default defineConfig({
     reporters: ["default", "./test/harness/closing-line-reporter.ts"],
     testTimeout: 120_000,
     hookTimeout: 120_000,
-    projects: Object.entries(LAYERS).map(([name, folders]) => ({
+    projects: Object.entries(LAYERS).map(([name, directories]) => ({
       extends: true as const,
-      test: { name, include: folders.map((folder) => `test/${folder}/**/*.test.ts`) },
+      test: { name, include: directories.map((directory) => `test/${directory}/**/*.test.ts`) },
     })),
   },
 });

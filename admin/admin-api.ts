@@ -232,10 +232,10 @@ export interface NodeAdminApi extends AdminApi {
   /** null: there is no such claim. */
   deleteClaim(namespace: string, name: string): Promise<DeletedClaim | null>;
   /**
-   * `folder`: device and inode of the path's folder as the operator sees it; null: not given. Resolves with the size,
+   * `directory`: device and inode of the path's directory as the operator sees it; null: not given. Resolves with the size,
    * bytes.
    */
-  backup(path: string, folder: string | null): Promise<number>;
+  backup(path: string, directory: string | null): Promise<number>;
   /** Whether the state can tell which containers run, and a backup be compared with it. */
   readonly isComparable: boolean;
   /**

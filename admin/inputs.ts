@@ -182,13 +182,13 @@ export function readPlan({ query, body }: AdminRequest): PlanWant {
   return { objects, namespace: namespace ?? DEFAULT_NAMESPACE };
 }
 
-export function readBackup({ query, body }: AdminRequest): { path: string; folder: string | null } {
+export function readBackup({ query, body }: AdminRequest): { path: string; directory: string | null } {
   readQuery(query, []);
-  const { path, folder } = readBody(body, ["path", "folder"]);
+  const { path, directory } = readBody(body, ["path", "directory"]);
   if (typeof path !== "string" || !isAbsolute(path)) invalid("path", path, "expected an absolute path");
-  if (folder !== undefined && typeof folder !== "string")
-    invalid("folder", folder, 'expected "device:inode" of the folder');
-  return { path, folder: folder ?? null };
+  if (directory !== undefined && typeof directory !== "string")
+    invalid("directory", directory, 'expected "device:inode" of the directory');
+  return { path, directory: directory ?? null };
 }
 
 /** `backup`: null is an empty database. */

@@ -238,8 +238,8 @@ export class NodeAdmin implements NodeAdminApi {
     return manifestsOf(this.#parts, "IPAMClaim").deleteClaim(namespace, name);
   }
 
-  async backup(path: string, folder: string | null): Promise<number> {
-    refuseOtherFolder(path, folder);
+  async backup(path: string, directory: string | null): Promise<number> {
+    refuseOtherDirectory(path, directory);
     return this.#store.backup(path);
   }
 
@@ -269,14 +269,14 @@ async function inOrder(
 }
 
 /**
- * Refuses a folder that is another one here than where the operator is: under PrivateTmp= /tmp belongs to the unit, and
- * a container has a file system of its own. `folder` is device and inode as the operator's side sees them; null: not
+ * Refuses a directory that is another one here than where the operator is: under PrivateTmp= /tmp belongs to the unit, and
+ * a container has a file system of its own. `directory` is device and inode as the operator's side sees them; null: not
  * given.
  */
-function refuseOtherFolder(path: string, folder: string | null): void {
-  if (folder === null) return;
-  const here = folderIdentity(path);
-  if (here === null || here === folder) return;
+function refuseOtherDirectory(path: string, directory: string | null): void {
+  if (directory === null) return;
+  const here = directoryIdentity(path);
+  if (here === null || here === directory) return;
   invalid(
     "path",
     path,
@@ -284,7 +284,7 @@ function refuseOtherFolder(path: string, folder: string | null): void {
   );
 }
 
-function folderIdentity(path: string): string | null {
+function directoryIdentity(path: string): string | null {
   try {
     const { dev, ino } = statSync(dirname(path), { bigint: true });
     return `${dev}:${ino}`;

@@ -44,7 +44,7 @@ function checkSpool({ bad }: { bad: number }): Finding[] {
     {
       invariant: "spool",
       message: `${bad} spooled requests are not understood; the addresses of their containers may still be held`,
-      hint: "read the *.bad files in the spool folder, see holdfast list for their containers, then delete the files",
+      hint: "read the *.bad files in the spool directory, see holdfast list for their containers, then delete the files",
     },
   ];
 }

@@ -94,9 +94,9 @@ const TABLE = [
     async (api, { namespace, name }) =>
       (await api.deleteClaim(namespace, name)) ?? missing(`claim ${namespace}/${name}`),
   ),
-  onlyNode(NODE_ONLY, "POST", "/v1/backup", readBackup, async (api, { path, folder }) => ({
+  onlyNode(NODE_ONLY, "POST", "/v1/backup", readBackup, async (api, { path, directory }) => ({
     path,
-    bytes: await api.backup(path, folder),
+    bytes: await api.backup(path, directory),
   })),
   onlyNode(NODE_ONLY, "GET", "/v1/rebuild", readNothing, async ({ isComparable }) => ({
     comparable: isComparable,

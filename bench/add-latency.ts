@@ -25,7 +25,7 @@ async function young(): Promise<Line[]> {
   const syncs: number[] = [];
   for (let daemon = 0; daemon < YOUNG_DAEMONS; daemon += 1) {
     await Workbench.with(async (bench) => {
-      syncs.push(fdatasyncMs(bench.folder));
+      syncs.push(fdatasyncMs(bench.directory));
       await bench.exec([bench.holdfast], { rounds: YOUNG_WARM_UP, undo: true });
       const [a, b] = await pairs(bench, YOUNG_PAIRS);
       ours.push(...a);

@@ -11,15 +11,15 @@ import { migrate } from "../store/journal/migrations.ts";
  * much, after one insert into a database that is opened, synced and committed to in groups as Holdfast's is. It decides
  * nothing, and keeps one row that can be found again where an ADD keeps three.
  *
- *   bare-server FOLDER     serves FOLDER/s.sock, and says so on stdout
+ *   bare-server DIRECTORY     serves DIRECTORY/s.sock, and says so on stdout
  */
 
 /** With the container ID as many bytes as the allocation, its history and the attachment of such an ADD: 596, by dbstat. */
 const REST_BYTES = 596 - 64;
 const ANSWER = { cniVersion: "1.0.0", ips: [{ address: "10.0.0.2/8", gateway: "10.0.0.1" }], dns: {} };
 
-const [folder = "."] = process.argv.slice(2);
-const { db } = openDatabase(folder, {
+const [directory = "."] = process.argv.slice(2);
+const { db } = openDatabase(directory, {
   clock: systemClock,
   bootId: "bench",
   isRelaxed: false,
@@ -42,5 +42,5 @@ server.post("/cni", async (request) => {
   await commits.submit(() => insert.run(containerId, rest), { canRepeat: true });
   return ANSWER;
 });
-await listenOnSocket(server, join(folder, "s.sock"));
+await listenOnSocket(server, join(directory, "s.sock"));
 process.stdout.write("serving\n");

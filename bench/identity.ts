@@ -9,7 +9,7 @@ import { systemClock } from "../platform/time.ts";
 import { SqliteStore } from "../store/standalone/standalone-store.ts";
 import { atMost, type Line, type Measurement, number, told } from "./line.ts";
 import { median, quantile } from "./statistics.ts";
-import { newFolder } from "./workbench.ts";
+import { newDirectory } from "./workbench.ts";
 
 const WARM_UP = 5_000;
 const LOOK_UPS = 50_000;
@@ -33,9 +33,9 @@ export const identity: Measurement = async () => {
 };
 
 async function withContainers(count: number): Promise<Line[]> {
-  const folder = newFolder();
+  const directory = newDirectory();
   const context = { clock: systemClock, node: "bench", bootId: "boot", namespaceGone: () => false };
-  const store = new SqliteStore(folder, context, { info: () => {}, error: () => {} });
+  const store = new SqliteStore(directory, context, { info: () => {}, error: () => {} });
   try {
     await store.open();
     const addresses = await attach(store, count);
@@ -56,7 +56,7 @@ async function withContainers(count: number): Promise<Line[]> {
     ];
   } finally {
     store.close();
-    rmSync(folder, { recursive: true, force: true });
+    rmSync(directory, { recursive: true, force: true });
   }
 }
 

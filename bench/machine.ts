@@ -14,21 +14,21 @@ const FILE_SYSTEMS: ReadonlyMap<number, string> = new Map([
 ]);
 
 /** Short enough for a column: `2 × AMD EPYC, ext4`. */
-export function machineLabel(folder: string): string {
-  return `${cpus().length} × ${cpuModel()}, ${fileSystem(folder)}`;
+export function machineLabel(directory: string): string {
+  return `${cpus().length} × ${cpuModel()}, ${fileSystem(directory)}`;
 }
 
-export function describeMachine(folder: string): string {
+export function describeMachine(directory: string): string {
   const db = new Database(":memory:");
   const sqlite = db.prepare<[], { v: string }>("SELECT sqlite_version() AS v").get()?.v;
   db.close();
-  return `${cpus().length} cores, ${cpuModel()}, Linux ${release()}, Node.js ${process.version}, ${fileSystem(folder)}, SQLite ${sqlite}`;
+  return `${cpus().length} cores, ${cpuModel()}, Linux ${release()}, Node.js ${process.version}, ${fileSystem(directory)}, SQLite ${sqlite}`;
 }
 
 /** Median of writing a page at the end of a file and syncing it, in milliseconds. */
-export function fdatasyncMs(folder: string): number {
+export function fdatasyncMs(directory: string): number {
   const REPEATS = 200;
-  const file = openSync(join(folder, "fdatasync"), "w");
+  const file = openSync(join(directory, "fdatasync"), "w");
   const page = Buffer.alloc(4096);
   const took = Array.from({ length: REPEATS }, () => {
     writeSync(file, page);
@@ -44,7 +44,7 @@ function cpuModel(): string {
   return cpus()[0]?.model.trim() ?? "unknown processor";
 }
 
-function fileSystem(folder: string): string {
-  const { type } = statfsSync(folder);
+function fileSystem(directory: string): string {
+  const { type } = statfsSync(directory);
   return FILE_SYSTEMS.get(type) ?? `file system 0x${type.toString(16)}`;
 }

@@ -24,7 +24,7 @@ import { metadataPorts } from "./metadata/ports.ts";
 import { parallelAdds } from "./parallel-adds.ts";
 import { simulate } from "./simulate.ts";
 import { throughput } from "./throughput.ts";
-import { newFolder } from "./workbench.ts";
+import { newDirectory } from "./workbench.ts";
 
 const MEASUREMENTS: Readonly<Record<string, Measurement>> = {
   "add-latency": addLatency,
@@ -59,10 +59,10 @@ const names = Object.keys(MEASUREMENTS).filter(
   (name) => only === undefined || name === only || name.startsWith(`${only}-`),
 );
 if (names.length === 0) throw new Error(`--only ${only}: known are ${Object.keys(MEASUREMENTS).join(", ")}`);
-const folder = newFolder();
-const machine = machineLabel(folder);
-const description = describeMachine(folder);
-rmSync(folder, { recursive: true });
+const directory = newDirectory();
+const machine = machineLabel(directory);
+const description = describeMachine(directory);
+rmSync(directory, { recursive: true });
 
 const say = values.markdown === true ? console.error : console.log;
 say(`${new Date().toISOString().slice(0, 10)}: ${description}`);

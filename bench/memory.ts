@@ -28,7 +28,7 @@ export const memory: Measurement = () =>
     const idle = bench.memoryBytes("VmRSS");
     await bench.load(QUERIED_ALLOCATIONS);
     for (const query of QUERIES) await bench.daemon.cli(...query.split(" "));
-    await bench.daemon.cli("backup", join(bench.folder, "backup.db"));
+    await bench.daemon.cli("backup", join(bench.directory, "backup.db"));
     await bench.daemon.get("/metrics");
     await Promise.all(["list", "list", "check", "check"].map((query) => bench.daemon.cli(query)));
     const queried = bench.memoryBytes("VmHWM");
@@ -37,7 +37,7 @@ export const memory: Measurement = () =>
     const served = bench.memoryBytes("VmRSS");
     await bench.daemon.end();
     const starts = [];
-    for (let start = 0; start < STARTS; start += 1) starts.push(await startAgain(bench.folder));
+    for (let start = 0; start < STARTS; start += 1) starts.push(await startAgain(bench.directory));
     const against = `${STARTS} starts, median`;
     const rss = median(starts.map((start) => start.rssBytes));
     return [
@@ -67,9 +67,9 @@ export const memory: Measurement = () =>
     ];
   });
 
-async function startAgain(folder: string) {
+async function startAgain(directory: string) {
   const startMs = performance.now();
-  const daemon = await TestDaemon.start({ folder, wait: false });
+  const daemon = await TestDaemon.start({ directory, wait: false });
   try {
     const readyMs = await readyAfter(daemon, startMs);
     const { body } = await daemon.get("/metrics");

@@ -18,7 +18,7 @@ const BARE_SERVER = "build/bench/bare-server.mjs";
  */
 export const throughput: Measurement = () =>
   Workbench.with((bench) =>
-    withBareServer(bench.folder, async (bareSocket) => {
+    withBareServer(bench.directory, async (bareSocket) => {
       const bareLoad = (count: number) => bench.load(count, IN_FLIGHT, bareSocket);
       await bench.load(WARM_UP, IN_FLIGHT);
       await bareLoad(WARM_UP);
@@ -48,16 +48,16 @@ export const throughput: Measurement = () =>
     }),
   );
 
-/** Runs work beside a bare server on a folder of its own; idle it takes nothing from the daemon. */
+/** Runs work beside a bare server on a directory of its own; idle it takes nothing from the daemon. */
 async function withBareServer<T>(parent: string, work: (socket: string) => Promise<T>): Promise<T> {
-  const folder = join(parent, "bare");
-  mkdirSync(folder);
-  const server = spawn(process.execPath, [BARE_SERVER, folder], { stdio: ["ignore", "pipe", "inherit"] });
+  const directory = join(parent, "bare");
+  mkdirSync(directory);
+  const server = spawn(process.execPath, [BARE_SERVER, directory], { stdio: ["ignore", "pipe", "inherit"] });
   const exited = once(server, "exit");
   try {
     const serves = once(server.stdout, "data");
     await Promise.race([serves, exited.then(() => Promise.reject(new Error("the bare server ended")))]);
-    return await work(join(folder, "s.sock"));
+    return await work(join(directory, "s.sock"));
   } finally {
     server.kill("SIGTERM");
     await exited;

@@ -12,7 +12,7 @@ const HOST_LOCAL = "/usr/lib/cni/host-local";
 const NETWORK = "bench";
 
 /** On a disk also where /tmp is kept in memory: what is measured is durable. */
-export function newFolder(): string {
+export function newDirectory(): string {
   return mkdtempSync("/var/tmp/holdfast-bench-");
 }
 
@@ -23,12 +23,12 @@ export interface Side {
 }
 
 /**
- * A daemon on an empty state folder, and host-local on an empty data folder, both with one and the same plugin
- * configuration but for its `type`: a /8, whose gateway is not given. Holdfast is not told of host-local's folder: it would
+ * A daemon on an empty state directory, and host-local on an empty data directory, both with one and the same plugin
+ * configuration but for its `type`: a /8, whose gateway is not given. Holdfast is not told of host-local's directory: it would
  * respect what is in it, as after a switch, and follow each change that host-local makes beside it.
  */
 export class Workbench {
-  readonly folder: string;
+  readonly directory: string;
   readonly daemon: TestDaemon;
   readonly holdfast: Side;
   readonly hostLocal: Side;
@@ -36,12 +36,12 @@ export class Workbench {
   readonly #hostLocalData: string;
   #loads = 0;
 
-  private constructor(folder: string, daemon: TestDaemon) {
-    this.folder = folder;
+  private constructor(directory: string, daemon: TestDaemon) {
+    this.directory = directory;
     this.daemon = daemon;
-    this.#hostLocalData = join(folder, "host-local");
+    this.#hostLocalData = join(directory, "host-local");
     mkdirSync(this.#hostLocalData);
-    this.#netns = join(folder, "netns");
+    this.#netns = join(directory, "netns");
     writeFileSync(this.#netns, "");
     this.holdfast = { stdin: this.#configFile("holdfast-ipam"), command: [SHIM] };
     this.hostLocal = { stdin: this.#configFile("host-local"), command: [HOST_LOCAL] };
@@ -49,16 +49,16 @@ export class Workbench {
 
   /** Runs work with a workbench of its own, of which nothing is left afterwards. */
   static async with<T>(work: (bench: Workbench) => Promise<T>): Promise<T> {
-    const folder = newFolder();
+    const directory = newDirectory();
     try {
-      const daemon = await TestDaemon.start({ folder });
+      const daemon = await TestDaemon.start({ directory });
       try {
-        return await work(new Workbench(folder, daemon));
+        return await work(new Workbench(directory, daemon));
       } finally {
         await daemon.end();
       }
     } finally {
-      rmSync(folder, { recursive: true, force: true });
+      rmSync(directory, { recursive: true, force: true });
     }
   }
 
@@ -104,7 +104,7 @@ export class Workbench {
     socket = this.daemon.socket,
   ): Promise<{ perSecond: number; p50Ms: number; p99Ms: number; maxMs: number }> {
     this.#loads += 1;
-    const request = join(this.folder, "request");
+    const request = join(this.directory, "request");
     writeFileSync(request, this.#request());
     const args = [socket, request, String(count), String(inFlight), String(this.#loads)];
     const { stdout } = await run(LOAD_CLIENT, args);
@@ -124,13 +124,13 @@ export class Workbench {
 
   /** Writes reservations as host-local does, one file for each address, from 10.0.0.2 on (plugins/ipam/host-local/backend/disk). */
   fillHostLocal(count: number): void {
-    const folder = join(this.#hostLocalData, NETWORK);
-    mkdirSync(folder, { recursive: true });
+    const directory = join(this.#hostLocalData, NETWORK);
+    mkdirSync(directory, { recursive: true });
     const address = (index: number) => `10.${(index >>> 16) & 255}.${(index >>> 8) & 255}.${index & 255}`;
     for (let index = 2; index < count + 2; index += 1) {
-      writeFileSync(join(folder, address(index)), `${String(index).padStart(64, "f")}\r\neth0`);
+      writeFileSync(join(directory, address(index)), `${String(index).padStart(64, "f")}\r\neth0`);
     }
-    writeFileSync(join(folder, "last_reserved_ip.0"), address(count + 1));
+    writeFileSync(join(directory, "last_reserved_ip.0"), address(count + 1));
   }
 
   /** A value of the daemon's /proc/PID/status, in bytes. */
@@ -139,7 +139,7 @@ export class Workbench {
   }
 
   #configFile(type: string): string {
-    const path = join(this.folder, `${type}.conf`);
+    const path = join(this.directory, `${type}.conf`);
     writeFileSync(path, this.#config(type));
     return path;
   }

@@ -7,7 +7,7 @@ import { invalid, isObject, type Json, readName } from "./manifest-parts.ts";
 /** All values of one object together, as in Kubernetes. */
 const CONTENT_BYTES_MAX = 1 << 20;
 const KEY_CHARS_MAX = 253;
-/** As the API server takes them; `..` could leave a folder. */
+/** As the API server takes them; `..` could leave a directory. */
 const KEY = /^(?!\.\.)(?!\.$)[A-Za-z0-9._-]+$/;
 /** RFC 4648 with padding; line ends are ignored, as Kubernetes does. */
 const BASE64 = /^[A-Za-z0-9+/]*={0,2}$/;

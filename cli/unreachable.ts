@@ -11,7 +11,7 @@ const START = `start it (systemctl start holdfast, or holdfast daemon), ${OTHER_
 /** The meaning of a failed connection: reason and hint. */
 const REASONS: Readonly<Record<string, readonly [why: string, remedy: string]>> = {
   ENOENT: ["socket not found: the daemon is not running, or listens on another path", START],
-  ENOTDIR: ["a part of this path is not a folder", `correct the path, ${OTHER_PATH}`],
+  ENOTDIR: ["a part of this path is not a directory", `correct the path, ${OTHER_PATH}`],
   ECONNREFUSED: ["nobody listens there; the daemon has ended", START],
   EACCES: [
     "permission denied; the socket is its owner's alone",

@@ -7,7 +7,7 @@
  * It is executed for every interface of every pod, hence C, libc alone, static, and no heap of its own.
  * It checks its environment as CNI's skel does; all other judgement is the daemon's.
  *
- * Built from all .c files of this folder with
+ * Built from all .c files of this directory with
  *   cc -std=c11 -D_GNU_SOURCE -Wall -Wextra -Wpedantic -Wconversion -Wshadow -Wstrict-prototypes -Wformat=2 -Wvla -Werror
  *     -DHOLDFAST_VERSION='"1.0.0-rc.1"', the version of package.json,
  * and for release    -O2 -static -o dist/bin/holdfast-ipam

@@ -70,7 +70,7 @@ async function changeFor(
     judge({ object, address: soundAddress(object) }, facts, context.rules),
   );
   if (fresh.kind === "keep" && fresh.why === "unknown") {
-    const problem = "not everything that it rests on could be read";
+    const problem = "not everything that it depends on could be read";
     return { kind: "leave", why: { kind: "failed", problem } };
   }
   if (identityOf(object.metadata, fresh) !== seen) return CHANGED;

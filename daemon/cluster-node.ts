@@ -154,7 +154,7 @@ export class ClusterNode {
     this.pods = new PodDirectory(this.api, (key) => this.#podWatch.items.get(key));
     const warn = (message: string) => log.warn(message);
     this.store = new KubernetesStore({
-      folder: options.state,
+      directory: options.state,
       context,
       log,
       api: this.api,

@@ -6,7 +6,7 @@
  *   node-core           the parts of a node, put together
  *   cluster-node        the parts that need the Kubernetes API
  *   node-imports        what was in use on this node before a network was ours
- *   private-folder      the rights of the state folder and the spool
+ *   private-directory      the rights of the state directory and the spool
  *   settlement, spool, witness  DELs and ends that nobody told, found out
  *   metrics, network-series
  */
@@ -42,7 +42,7 @@ export class Daemon {
   readonly #health: HealthServer;
   #stopping = false;
 
-  /** `connect`: the way to the API server; default: over HTTP. Throws when the state folder or the kubeconfig cannot be used. */
+  /** `connect`: the way to the API server; default: over HTTP. Throws when the state directory or the kubeconfig cannot be used. */
   static async create(
     settings: DaemonSettings,
     log: Log,

@@ -93,7 +93,7 @@ export class Metrics {
     });
     new Gauge({
       name: "holdfast_spool_files",
-      help: "DELs in the spool folder: waiting to be delivered, or not understood",
+      help: "DELs in the spool directory: waiting to be delivered, or not understood",
       labelNames: ["state"],
       registers,
       collect() {

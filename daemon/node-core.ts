@@ -12,7 +12,7 @@ import type { Connect } from "../kube/kube-api.ts";
 import { overlapNotes } from "../networks/definition-findings.ts";
 import { RuntimeConfigurations } from "../networks/runtime-configurations.ts";
 import { BootAgreement } from "../platform/boot-id.ts";
-import { ensureFolder } from "../platform/files.ts";
+import { ensureDirectory } from "../platform/files.ts";
 import type { Log } from "../platform/log.ts";
 import type { Machine } from "../platform/machine.ts";
 import { Namespaces } from "../platform/namespaces.ts";
@@ -27,7 +27,7 @@ import { SqliteStore } from "../store/standalone/standalone-store.ts";
 import { buildIdentityService } from "./build-identity.ts";
 import type { ClusterNode } from "./cluster-node.ts";
 import { ApiRequestMetrics, Metrics } from "./metrics.ts";
-import { checkPrivate, makePrivate, type PrivateFolder } from "./private-folder.ts";
+import { checkPrivate, makePrivate, type PrivateDirectory } from "./private-directory.ts";
 import type { DaemonSettings } from "./settings.ts";
 import { Settlement } from "./settlement.ts";
 import { Spool } from "./spool.ts";
@@ -74,11 +74,11 @@ export class NodeCore {
   #drained = false;
   #stopping = false;
 
-  /** Throws when the state folder or the kubeconfig cannot be used. */
+  /** Throws when the state directory or the kubeconfig cannot be used. */
   static async create(settings: DaemonSettings, around: NodeSurroundings): Promise<NodeCore> {
     const { machine, clock, log } = around;
-    ensureFolder(settings.state, "state");
-    makePrivate(stateFolder(settings), log);
+    ensureDirectory(settings.state, "state");
+    makePrivate(stateDirectory(settings), log);
     const namespaces = new Namespaces(machine, clock);
     const context: NodeContext = {
       clock,
@@ -205,7 +205,7 @@ export class NodeCore {
       notReady,
       spool,
       findings: async () => [
-        ...checkPrivate(stateFolder(settings)),
+        ...checkPrivate(stateDirectory(settings)),
         ...this.#spool.findings(),
         ...bootAgreement.findings(),
         ...(this.#settlement?.findings() ?? []),
@@ -315,6 +315,6 @@ export class NodeCore {
   }
 }
 
-function stateFolder({ state }: DaemonSettings): PrivateFolder {
+function stateDirectory({ state }: DaemonSettings): PrivateDirectory {
   return { path: state, flag: "state", isOurs: isOfState };
 }

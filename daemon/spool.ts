@@ -3,14 +3,14 @@ import { join } from "node:path";
 import { readWireRequest } from "../cni/request.ts";
 import type { CniWireRequest } from "../cni-shim/wire.ts";
 import type { Finding } from "../ipam/finding.ts";
-import { ensureFolder } from "../platform/files.ts";
+import { ensureDirectory } from "../platform/files.ts";
 import type { Log } from "../platform/log.ts";
 import { logFailure, PeriodicTask } from "../platform/periodic-task.ts";
 import { SingleFlight } from "../platform/single-flight.ts";
 import type { Clock } from "../platform/time.ts";
-import { checkPrivate, makePrivate, type PrivateFolder } from "./private-folder.ts";
+import { checkPrivate, makePrivate, type PrivateDirectory } from "./private-directory.ts";
 
-/** How often the folder is checked: a DEL in it has been answered already, only its address waits. */
+/** How often the directory is checked: a DEL in it has been answered already, only its address waits. */
 const DRAIN_INTERVAL_MS = 1_000;
 /** Files delivered at once: they share a commit, so that thousands of them do not delay the first ADD by minutes. */
 const TOGETHER_MAX = 100;
@@ -19,8 +19,8 @@ const PARTIAL_KEEP_MS = 3_600_000;
 
 /** DELs that the plugin binary could not deliver. Drained before the first ADD, and regularly after it. */
 export class Spool {
-  readonly #folder: string;
-  readonly #private: PrivateFolder;
+  readonly #directory: string;
+  readonly #private: PrivateDirectory;
   readonly #clock: Clock;
   readonly #log: Log;
   readonly #deliver: (wire: CniWireRequest) => Promise<void>;
@@ -32,8 +32,8 @@ export class Spool {
   readonly #draining = new SingleFlight<void>();
   readonly #task: PeriodicTask;
 
-  constructor(folder: string, clock: Clock, log: Log, deliver: (wire: CniWireRequest) => Promise<void>) {
-    this.#folder = folder;
+  constructor(directory: string, clock: Clock, log: Log, deliver: (wire: CniWireRequest) => Promise<void>) {
+    this.#directory = directory;
     this.#clock = clock;
     this.#log = log;
     this.#deliver = deliver;
@@ -42,8 +42,8 @@ export class Spool {
       work: () => this.drain(),
       onFailure: logFailure(log, "draining the spool"),
     });
-    ensureFolder(folder, "spool");
-    this.#private = { path: folder, flag: "spool", isOurs: (name) => /^\.tmp-|\.(json|bad)$/.test(name) };
+    ensureDirectory(directory, "spool");
+    this.#private = { path: directory, flag: "spool", isOurs: (name) => /^\.tmp-|\.(json|bad)$/.test(name) };
     makePrivate(this.#private, log);
   }
 
@@ -83,13 +83,13 @@ export class Spool {
     for (let from = 0; from < waiting.length; from += TOGETHER_MAX) {
       const read = waiting.slice(from, from + TOGETHER_MAX).map((name) => ({ name, wire: this.#read(name) }));
       await Promise.all(read.map(({ wire }) => wire && this.#deliver(wire)));
-      for (const { name, wire } of read) if (wire) unlinkSync(join(this.#folder, name));
+      for (const { name, wire } of read) if (wire) unlinkSync(join(this.#directory, name));
     }
   }
 
   /** A file that is not a DEL is put aside for an operator; it must not hold up the others. */
   #read(name: string): CniWireRequest | null {
-    const path = join(this.#folder, name);
+    const path = join(this.#directory, name);
     try {
       const wire = readWireRequest(JSON.parse(readFileSync(path, "utf8")));
       if (wire.command !== "DEL") throw new Error(`${wire.command} does not belong into the spool`);
@@ -107,12 +107,12 @@ export class Spool {
     this.#partials.set(name, firstSeenMs);
     if (nowMs - firstSeenMs < PARTIAL_KEEP_MS) return;
     this.#partials.delete(name);
-    rmSync(join(this.#folder, name), { force: true });
+    rmSync(join(this.#directory, name), { force: true });
   }
 
   #names(): string[] {
     try {
-      return readdirSync(this.#folder);
+      return readdirSync(this.#directory);
     } catch {
       // Removed by hand: the plugin binary creates it again when it needs it.
       return [];

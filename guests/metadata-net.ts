@@ -54,7 +54,7 @@ export class MetadataNet {
   /** What `start` has started; resolves when it has ended. */
   #running: Promise<void> = Promise.resolve();
 
-  /** Throws Error when the run folder cannot be used, or another process uses it. */
+  /** Throws Error when the run directory cannot be used, or another process uses it. */
   constructor(settings: NetSettings, log: Log, clock: Clock) {
     const { runDir } = settings;
     // Before anything reads what is in it.

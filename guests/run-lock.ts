@@ -3,16 +3,16 @@ import { chmodSync, closeSync, lstatSync, mkdirSync, openSync } from "node:fs";
 import { join } from "node:path";
 
 /**
- * Makes the run folder, in which nobody but root makes a name, and locks it: two with one folder would undo each other's
+ * Makes the run directory, in which nobody but root makes a name, and locks it: two with one directory would undo each other's
  * work. haproxy, which is not root, passes through it to the one socket of its own. The lock goes with the process,
  * however it ends. Returns what ends it; throws an Error for the operator.
  */
 export function lockRunDir(runDir: string): () => void {
   mkdirSync(runDir, { recursive: true, mode: 0o711 });
-  const folder = lstatSync(runDir);
-  if (!folder.isDirectory() || folder.uid !== process.getuid?.())
+  const directory = lstatSync(runDir);
+  if (!directory.isDirectory() || directory.uid !== process.getuid?.())
     throw new Error(
-      `run folder ${runDir} belongs to user ${folder.uid}, or is no folder; remove it, or give another --run-dir`,
+      `run directory ${runDir} belongs to user ${directory.uid}, or is no directory; remove it, or give another --run-dir`,
     );
   chmodSync(runDir, 0o711);
   const file = openSync(join(runDir, "lock"), "w", 0o600);
@@ -21,6 +21,6 @@ export function lockRunDir(runDir: string): () => void {
   if (locked.status === 0) return () => closeSync(file);
   closeSync(file);
   if (locked.error !== undefined)
-    throw new Error(`run folder ${runDir} cannot be locked: ${locked.error.message}`);
+    throw new Error(`run directory ${runDir} cannot be locked: ${locked.error.message}`);
   throw new Error(`another holdfast metadata-net works with ${runDir}; end it, or give another --run-dir`);
 }

@@ -90,7 +90,7 @@ export const REFUSALS = {
   STORAGE_FAILED: {
     cniCode: 11,
     say: "the allocation could not be made durable: {problem}",
-    hint: "check free space and health of the disk under the state folder; the kubelet tries again, with another runtime start the container again",
+    hint: "check free space and health of the disk under the state directory; the kubelet tries again, with another runtime start the container again",
   },
   PERSISTENCE_NOT_ALLOWED: {
     cniCode: 7,

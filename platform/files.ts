@@ -14,17 +14,17 @@ import {
 import { dirname } from "node:path";
 
 /**
- * Creates a folder and its parents for the owner alone, if they are missing. Throws an Error with the folder, the cause
+ * Creates a directory and its parents for the owner alone, if they are missing. Throws an Error with the directory, the cause
  * and the flag for another one.
  */
-export function ensureFolder(path: string, flag: "state" | "spool"): void {
+export function ensureDirectory(path: string, flag: "state" | "spool"): void {
   try {
     makeMissing(path);
     accessSync(path, constants.R_OK | constants.W_OK);
   } catch (error) {
     const { message } = error as Error;
     throw new Error(
-      `${flag} folder ${path} cannot be used: ${message}; make it readable and writable, or give another --${flag}`,
+      `${flag} directory ${path} cannot be used: ${message}; make it readable and writable, or give another --${flag}`,
     );
   }
 }
@@ -58,15 +58,15 @@ export function replaceDurably(path: string, content: Buffer): void {
     rmSync(partial, { force: true });
     throw error;
   }
-  syncFolder(dirname(path));
+  syncDirectory(dirname(path));
 }
 
-/** Waits until the names in a folder are on the disk. */
-export function syncFolder(path: string): void {
-  const folder = openSync(path, "r");
+/** Waits until the names in a directory are on the disk. */
+export function syncDirectory(path: string): void {
+  const directory = openSync(path, "r");
   try {
-    fsyncSync(folder);
+    fsyncSync(directory);
   } finally {
-    closeSync(folder);
+    closeSync(directory);
   }
 }

@@ -59,7 +59,7 @@ export class WatchedFile<T> {
   }
 }
 
-/** Never throws: whatever becomes of the file and its folder, the server goes on with what it has. */
+/** Never throws: whatever becomes of the file and its directory, the server goes on with what it has. */
 function stateOf(path: string): string {
   try {
     const found = statSync(path, { bigint: true });

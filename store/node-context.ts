@@ -13,9 +13,9 @@ export interface NodeContext {
   readonly bootId: string;
   /** Microseconds of CLOCK_BOOTTIME now. Absent: not known. */
   bootTimeUs?(): number;
-  /** host-local's folders, without a cluster; absent: its default, and those that configurations name. */
+  /** host-local's directories, without a cluster; absent: its default, and those that configurations name. */
   readonly hostLocalDirs?: HostLocalDirs;
-  /** A file outside of the state folder that lives until the next boot; absent: the folder alone says what it had. */
+  /** A file outside of the state directory that lives until the next boot; absent: the directory alone says what it had. */
   readonly bootRecord?: string;
   /** Whether an attachment's network namespace is certainly gone. Unknown is false. */
   namespaceGone(netns: NamespaceIdentity): boolean;

@@ -124,7 +124,7 @@ export interface ClaimsOfVms {
 }
 
 export interface AdminStore extends Pick<Allocations, "list">, Omit<Networks, "holderOf"> {
-  /** What host-local allocated on this node; null: its folders are not read here. */
+  /** What host-local allocated on this node; null: its directories are not read here. */
   readonly hostLocal: HostLocalTakeover | null;
   claims(filter: ClaimFilter, page: PageRequest): Promise<Page<ClaimManifest>>;
   history(which: { network?: string; address?: Address; limit: number; before?: number }): HistoryView[];
@@ -134,7 +134,7 @@ export interface AdminStore extends Pick<Allocations, "list">, Omit<Networks, "h
   /** Claims and containers of this node with addresses as a former definition of their network gave them. */
   formerHolders(): Promise<FormerHolders>;
   release(which: { network: string; address: Address; force: boolean }): Promise<ReleaseOutcome>;
-  /** See StateFolder. */
+  /** See StateDirectory. */
   readonly isComparable: boolean;
   /** Writes a consistent copy of the state database. Resolves with its size, bytes (docs/decisions/0007). */
   backup(path: string): Promise<number>;

@@ -8,7 +8,7 @@ import { build } from "esbuild";
 const WITHOUT = ["yaml.cjs", "jsonpath.cjs"];
 
 /** `node`: the path of one, or a command with arguments that runs one, as of another architecture. */
-export async function writeCodeCaches(folder, ...node) {
+export async function writeCodeCaches(directory, ...node) {
   const { outputFiles } = await build({
     entryPoints: ["cli/load-bundle.ts"],
     bundle: true,
@@ -18,10 +18,10 @@ export async function writeCodeCaches(folder, ...node) {
     logLevel: "warning",
   });
   const [command, ...words] = node;
-  const bundles = readdirSync(folder).filter((name) => name.endsWith(".cjs") && !WITHOUT.includes(name));
+  const bundles = readdirSync(directory).filter((name) => name.endsWith(".cjs") && !WITHOUT.includes(name));
   for (const name of bundles.sort()) {
-    const made = join(folder, `${name}.cache.new`);
-    // The folder is in the code too, by the names of what is loaded from it.
+    const made = join(directory, `${name}.cache.new`);
+    // The directory is in the code too, by the names of what is loaded from it.
     const program = `${outputFiles[0].text}
 import { writeFileSync } from "node:fs";
 writeFileSync(${JSON.stringify(`${name}.cache.new`)}, makeCodeCache("/proc/self/cwd/${name}"));`;
@@ -30,9 +30,9 @@ writeFileSync(${JSON.stringify(`${name}.cache.new`)}, makeCodeCache("/proc/self/
     const flags = ["--predictable", "--preserve-symlinks", "--input-type=module"];
     execFileSync(command, [...words, ...flags, "-e", program], {
       stdio: ["ignore", "ignore", "pipe"],
-      cwd: folder,
+      cwd: directory,
       env: { PATH: "/usr/bin:/bin" },
     });
-    renameSync(made, join(folder, `${name}.cache`));
+    renameSync(made, join(directory, `${name}.cache`));
   }
 }

@@ -13,8 +13,8 @@ const run = (command, words, cwd) =>
   execFileSync(command, words, { cwd, encoding: "utf8", stdio: ["ignore", "pipe", "inherit"] });
 
 const pages = run("git", ["ls-files", "*.md", "docs/pictures"], ROOT).trim().split("\n");
-for (const folder of ["docs", "bench", "deploy", "examples"])
-  rmSync(join(WORK, folder), { recursive: true, force: true });
+for (const directory of ["docs", "bench", "deploy", "examples"])
+  rmSync(join(WORK, directory), { recursive: true, force: true });
 mkdirSync(WORK, { recursive: true });
 cpSync(SITE, WORK, { recursive: true });
 for (const page of pages) {

@@ -23,8 +23,8 @@ const { values, positionals } = parseArgs({
   allowPositionals: true,
 });
 const KEPT = resolve(ROOT, values.keep);
-const folder = mkdtempSync("/dev/shm/hunt-");
-process.on("exit", () => rmSync(folder, { recursive: true, force: true }));
+const directory = mkdtempSync("/dev/shm/hunt-");
+process.on("exit", () => rmSync(directory, { recursive: true, force: true }));
 process.on("SIGTERM", () => process.exit(1));
 process.on("SIGINT", () => process.exit(1));
 
@@ -66,9 +66,9 @@ function hunt(name, { from, to, steps, nodes = 5, more = "" }) {
 }
 
 function run(file, history) {
-  const result = join(folder, "result.json");
+  const result = join(directory, "result.json");
   rmSync(result, { force: true });
-  const flags = { ...history, shrink: 0, result, keep: join(folder, "kept.json") };
+  const flags = { ...history, shrink: 0, result, keep: join(directory, "kept.json") };
   const args = Object.entries(flags).flatMap(([name, value]) => [`--${name}`, `${value}`]);
   spawnSync(process.execPath, [file, ...args], { stdio: "ignore", timeout: 300_000 });
   if (!existsSync(result)) throw new Error(`seed ${history.seed} did not come to an end`);
@@ -76,7 +76,7 @@ function run(file, history) {
 }
 
 function bundle(name) {
-  const out = join(folder, `${name ?? "sound"}.cjs`);
+  const out = join(directory, `${name ?? "sound"}.cjs`);
   const args = [join(ROOT, "tools/simulate-bundle.mjs"), "--out", out];
   execFileSync(process.execPath, [...args, ...(name === null ? [] : ["--mutant", name])], {
     stdio: "inherit",

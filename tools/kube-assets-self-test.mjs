@@ -1,4 +1,4 @@
-// Whether the etcd and kube-apiserver of a folder work: a definition, and an object with an empty string, which a badly
+// Whether the etcd and kube-apiserver of a directory work: a definition, and an object with an empty string, which a badly
 // built server refuses or crashes on. kube-controller-manager only has to start. Exits 0 or 1, leaves nothing behind.
 import { execFileSync, spawn } from "node:child_process";
 import { generateKeyPairSync, randomUUID } from "node:crypto";
@@ -16,11 +16,11 @@ const REQUEST_MS = 20_000;
 const assets = process.argv[2];
 if (assets === undefined) {
   console.error(
-    "usage: node kube-assets-self-test.mjs <folder with etcd, kube-apiserver and kube-controller-manager>",
+    "usage: node kube-assets-self-test.mjs <directory with etcd, kube-apiserver and kube-controller-manager>",
   );
   process.exit(1);
 }
-const folder = mkdtempSync(join(tmpdir(), "holdfast-kube-assets-"));
+const directory = mkdtempSync(join(tmpdir(), "holdfast-kube-assets-"));
 const token = randomUUID();
 const parts = [];
 for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"]) process.on(signal, () => finish(1));
@@ -40,25 +40,25 @@ async function tryIt() {
   const etcd = `http://127.0.0.1:${etcdPort}`;
   const peer = `http://127.0.0.1:${peerPort}`;
   start("etcd", [
-    `--data-dir=${join(folder, "etcd")}`,
+    `--data-dir=${join(directory, "etcd")}`,
     `--listen-client-urls=${etcd}`,
     `--advertise-client-urls=${etcd}`,
     `--listen-peer-urls=${peer}`,
     `--initial-advertise-peer-urls=${peer}`,
     `--initial-cluster=default=${peer}`,
   ]);
-  const signing = join(folder, "signing.key");
+  const signing = join(directory, "signing.key");
   const { privateKey } = generateKeyPairSync("ec", { namedCurve: "P-256" });
   writeFileSync(signing, privateKey.export({ type: "sec1", format: "pem" }));
-  writeFileSync(join(folder, "tokens.csv"), `${token},admin,admin,system:masters\n`);
+  writeFileSync(join(directory, "tokens.csv"), `${token},admin,admin,system:masters\n`);
   start("kube-apiserver", [
     `--etcd-servers=${etcd}`,
     "--bind-address=127.0.0.1",
     "--advertise-address=127.0.0.1",
     "--endpoint-reconciler-type=none",
     `--secure-port=${apiPort}`,
-    `--cert-dir=${join(folder, "certificates")}`,
-    `--token-auth-file=${join(folder, "tokens.csv")}`,
+    `--cert-dir=${join(directory, "certificates")}`,
+    `--token-auth-file=${join(directory, "tokens.csv")}`,
     "--service-account-issuer=https://kubernetes.default.svc",
     `--service-account-key-file=${signing}`,
     `--service-account-signing-key-file=${signing}`,
@@ -196,6 +196,6 @@ function freePort() {
 function finish(code) {
   for (const { child } of parts) child.kill("SIGKILL");
   // etcd may write one more file while it is being killed.
-  rmSync(folder, { recursive: true, force: true, maxRetries: 20, retryDelay: 50 });
+  rmSync(directory, { recursive: true, force: true, maxRetries: 20, retryDelay: 50 });
   process.exit(code);
 }

@@ -52,7 +52,7 @@ async function mutantOf(name) {
   return found;
 }
 
-/** Each file knows its folder, as it does in the source tree; some of them may have a fault. */
+/** Each file knows its directory, as it does in the source tree; some of them may have a fault. */
 function sources(mutant) {
   const edits = mutant === null ? [] : [mutant, ...(mutant.also ?? [])];
   return {
@@ -63,8 +63,11 @@ function sources(mutant) {
         const contents = edits
           .filter(({ file }) => join(ROOT, file) === path)
           .reduce(withFault, readFileSync(path, "utf8"));
-        const folder = dirname(path);
-        return { contents: contents.replaceAll("import.meta.dirname", JSON.stringify(folder)), loader: "ts" };
+        const directory = dirname(path);
+        return {
+          contents: contents.replaceAll("import.meta.dirname", JSON.stringify(directory)),
+          loader: "ts",
+        };
       });
     },
   };

@@ -31,18 +31,18 @@ export function writeSupplyChain(metafiles, legalComments) {
 /** The packages that files belong to, also where one has a copy of another inside, in order of their names. */
 function packagesOf(files) {
   const lock = readJson("package-lock.json").packages;
-  const folders = new Set(files.map(folderOf).filter((folder) => folder !== null));
+  const directories = new Set(files.map(directoryOf).filter((directory) => directory !== null));
   // Its prebuilt module is in dist/lib, and the Node that runs everything is installed beside the bundles.
-  folders.add("node_modules/better-sqlite3");
-  folders.add(`node_modules/node-linux-${process.arch}`);
-  return [...folders].sort().map((folder) => {
-    const { name, version, license, author } = readJson(join(folder, "package.json"));
-    const locked = lock[folder];
+  directories.add("node_modules/better-sqlite3");
+  directories.add(`node_modules/node-linux-${process.arch}`);
+  return [...directories].sort().map((directory) => {
+    const { name, version, license, author } = readJson(join(directory, "package.json"));
+    const locked = lock[directory];
     if (locked?.version !== version)
       throw new Error(
-        `${folder} is ${version}, and package-lock.json has ${locked?.version ?? "none"}: run npm install`,
+        `${directory} is ${version}, and package-lock.json has ${locked?.version ?? "none"}: run npm install`,
       );
-    const texts = licenceTexts(folder);
+    const texts = licenceTexts(directory);
     if (texts.length === 0 && license === "MIT")
       texts.push(`Copyright ${nameOf(author) ?? `the authors of ${name}`}\n\n${MIT}`);
     if (texts.length === 0 || typeof license !== "string")
@@ -56,41 +56,41 @@ function packagesOf(files) {
       texts,
       purl: `pkg:npm/${name.replace(/^@/, "%40")}@${version}`,
       sha512: Buffer.from(locked.integrity.replace(/^sha512-/, ""), "base64").toString("hex"),
-      dependsOn: Object.keys(locked.dependencies ?? {}).map((one) => resolve(folder, one, folders)),
-      folder,
+      dependsOn: Object.keys(locked.dependencies ?? {}).map((one) => resolve(directory, one, directories)),
+      directory,
     };
   });
 }
 
 /** `node_modules/a/node_modules/@b/c` of a file in it; null: it is our own. */
-function folderOf(file) {
+function directoryOf(file) {
   const at = file.lastIndexOf("node_modules/");
   if (at < 0) return null;
   const [first, second] = file.slice(at + "node_modules/".length).split("/");
   return `${file.slice(0, at)}node_modules/${first.startsWith("@") ? `${first}/${second}` : first}`;
 }
 
-/** The folder by which Node finds `name` from another package; null: nothing of it is bundled. */
-function resolve(from, name, folders) {
-  for (let folder = from; ; folder = folder.slice(0, folder.lastIndexOf("/node_modules/"))) {
-    const candidate = `${folder}/node_modules/${name}`;
-    if (folders.has(candidate)) return candidate;
+/** The directory by which Node finds `name` from another package; null: nothing of it is bundled. */
+function resolve(from, name, directories) {
+  for (let directory = from; ; directory = directory.slice(0, directory.lastIndexOf("/node_modules/"))) {
+    const candidate = `${directory}/node_modules/${name}`;
+    if (directories.has(candidate)) return candidate;
     if (existsSync(candidate)) return null;
-    if (!folder.includes("/node_modules/")) break;
+    if (!directory.includes("/node_modules/")) break;
   }
   const candidate = `node_modules/${name}`;
-  return folders.has(candidate) ? candidate : null;
+  return directories.has(candidate) ? candidate : null;
 }
 
 function nameOf(author) {
   return typeof author === "string" ? author : author?.name;
 }
 
-function licenceTexts(folder) {
-  return readdirSync(folder)
+function licenceTexts(directory) {
+  return readdirSync(directory)
     .filter((name) => LICENCE_FILE.test(name))
     .sort()
-    .map((name) => readFileSync(join(folder, name), "utf8").trim());
+    .map((name) => readFileSync(join(directory, name), "utf8").trim());
 }
 
 /** What is compiled in: SQLite into its module, the C library into the plugin binary. */
@@ -157,7 +157,9 @@ function noticesOf(parts, legalComments) {
 function sbomOf(parts) {
   const { name, version, description } = readJson("package.json");
   const root = `pkg:generic/${name}@${version}`;
-  const refs = new Map(parts.filter(({ folder }) => folder).map(({ folder, purl }) => [folder, purl]));
+  const refs = new Map(
+    parts.filter(({ directory }) => directory).map(({ directory, purl }) => [directory, purl]),
+  );
   const components = parts.map((part) => {
     const [group, own] = part.name.startsWith("@") ? part.name.split("/") : [null, part.name];
     return {
@@ -180,7 +182,7 @@ function sbomOf(parts) {
       { ref: root, dependsOn: parts.map(({ purl }) => purl) },
       ...parts.map(({ purl, dependsOn }) => ({
         ref: purl,
-        dependsOn: dependsOn.map((folder) => refs.get(folder)).filter((ref) => ref !== undefined),
+        dependsOn: dependsOn.map((directory) => refs.get(directory)).filter((ref) => ref !== undefined),
       })),
     ],
   };

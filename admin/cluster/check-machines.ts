@@ -32,7 +32,7 @@ export function checkMachines(snapshot: ClusterSnapshot, grace: Grace): Finding[
     return [
       {
         invariant: "I2",
-        message: `${told.address} of network ${pool.network}, which IPAddress ${told.key} tells a machine, ${problem}`,
+        message: `${told.address} of network ${pool.network}, which IPAddress ${told.key} names for a machine, ${problem}`,
         hint: `the controller records it, or says in the claim why not: kubectl get ipaddressclaim -n ${told.namespace} ${told.claim} -o yaml`,
       },
     ];
@@ -66,7 +66,7 @@ function withoutPool(
   return [
     {
       invariant: "I2",
-      message: `${address}, which IPAddress ${key} tells a machine, ${problem}, and its AddressPool ${pool.name} is gone`,
+      message: `${address}, which IPAddress ${key} names for a machine, ${problem}, and its AddressPool ${pool.name} is gone`,
       hint: `create AddressPool ${pool.name} in namespace ${namespace} again: then the controller records the address, or says in the claim why not`,
     },
   ];

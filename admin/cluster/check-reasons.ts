@@ -23,7 +23,7 @@ const WHY: Readonly<Record<Extract<Verdict, { kind: "release" | "repair" | "repo
   "preallocation-gone": "for which no AddressPool keeps it any more",
   "retention-over": "for which it was retained long enough",
   "cooling-with-finalizer":
-    "which has let go of it; it rests, but cannot be deleted: our finalizer is still on it",
+    "which has let go of it; its cool-down is over, but it cannot be deleted: our finalizer is still on it",
   "owner-incomplete": "of which name or namespace is missing: nobody can tell whether it lives",
   "container-without-attachment": "of which no node is recorded: nobody can tell whether it runs",
   unsound: "",

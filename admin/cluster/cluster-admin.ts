@@ -223,13 +223,13 @@ export class ClusterAdmin implements ClusterAdminApi {
     );
   }
 
-  /** host-local's folders are read on nodes without a cluster: a request with `dataDir` is for such a daemon. */
+  /** host-local's directories are read on nodes without a cluster: a request with `dataDir` is for such a daemon. */
   async importByHand({ network, dataDir, dryRun }: ImportRequest): Promise<ImportReport> {
     if (dataDir !== undefined)
       invalid(
         "dataDir",
         dataDir,
-        "host-local's folders are read on nodes without a cluster only; leave it out",
+        "host-local's directories are read on nodes without a cluster only; leave it out",
       );
     return importCluster(this.#api, { ...(network === undefined ? {} : { network }), dryRun });
   }

@@ -8,7 +8,7 @@ import { memoryBytesOf } from "../workbench.ts";
 import { sleep } from "./kube-bench.ts";
 
 const READY_LOOK_MS = 10;
-/** HOLDFAST_BENCH_PROFILES names a folder: controllers write profiles of their processor time into it. */
+/** HOLDFAST_BENCH_PROFILES names a directory: controllers write profiles of their processor time into it. */
 const PROFILES = process.env.HOLDFAST_BENCH_PROFILES;
 
 /** `holdfast controller`, a process of its own with the rights that are shipped. */

@@ -7,7 +7,7 @@ import type { KubeObject } from "../../test/harness/kube-api.ts";
 import { KubeVirt, type Vm } from "../../test/harness/kubevirt.ts";
 import { cniArgs, NodeDaemon } from "../../test/harness/node.ts";
 import { interfaceOf } from "../../test/harness/world/kubevirt-objects.ts";
-import { newFolder } from "../workbench.ts";
+import { newDirectory } from "../workbench.ts";
 import { inParallel } from "./parallel.ts";
 
 const POD_DRIVER = "build/bench/pod-driver";
@@ -43,8 +43,8 @@ export class KubeBench {
   private constructor(cluster: TestCluster, subnet: string) {
     this.cluster = cluster;
     this.kubevirt = new KubeVirt(cluster.api);
-    this.#config = join(cluster.folder, "network.conf");
-    this.#netns = join(cluster.folder, "netns");
+    this.#config = join(cluster.directory, "network.conf");
+    this.#netns = join(cluster.directory, "netns");
     writeFileSync(this.#netns, "");
     writeFileSync(this.#config, JSON.stringify(configOf(NETWORK, subnet)));
   }
@@ -70,13 +70,13 @@ export class KubeBench {
     const node = `node-${this.nodes.length}`;
     await this.kubevirt.createNode(node);
     const kubeconfig = this.cluster.kubeconfig("holdfast-node");
-    const folder = newFolder();
+    const directory = newDirectory();
     try {
-      const started = await NodeDaemon.start({ node, kubeconfig, folder });
+      const started = await NodeDaemon.start({ node, kubeconfig, directory });
       this.nodes.push(started);
       return started;
     } catch (error) {
-      rmSync(folder, { recursive: true, force: true });
+      rmSync(directory, { recursive: true, force: true });
       throw error;
     }
   }

@@ -14,7 +14,7 @@ import { allocationName } from "../../kube/object-names.ts";
 import { ADDRESS_POOLS_PATH, ALLOCATIONS_PATH, API_VERSION, namespacedPath } from "../../kube/objects.ts";
 import type { TestCluster } from "../../test/harness/cluster.ts";
 import type { KubeObject } from "../../test/harness/kube-api.ts";
-import { readManifestFolder, readManifests } from "../../test/harness/kube-manifests.ts";
+import { readManifestDirectory, readManifests } from "../../test/harness/kube-manifests.ts";
 import { until } from "../../test/harness/wait.ts";
 import { tenth } from "./fill.ts";
 import { NAMESPACE, NETWORK } from "./kube-bench.ts";
@@ -53,7 +53,7 @@ export async function defineMachines(cluster: TestCluster): Promise<void> {
     ...readManifests(`${DEFINITIONS}/ipam-v1beta2.yaml`),
     ...readManifests(`${DEFINITIONS}/capi.yaml`),
     ...hosts.filter(({ metadata }) => metadata.name === "baremetalhosts.metal3.io"),
-    ...readManifestFolder("deploy/machines/crds"),
+    ...readManifestDirectory("deploy/machines/crds"),
     ...readManifests("deploy/machines/rbac.yaml"),
   ]);
 }

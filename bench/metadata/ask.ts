@@ -45,8 +45,8 @@ export async function askAsGuests(
 
 /** haproxy alone with an answer of the same size, in the listener's own namespace: the same way there and back. */
 export async function startStaticServer(node: BenchNode, body: string): Promise<() => Promise<void>> {
-  const file = join(node.daemon.folder, "static.cfg");
-  const answer = join(node.daemon.folder, "static.json");
+  const file = join(node.daemon.directory, "static.cfg");
+  const answer = join(node.daemon.directory, "static.json");
   writeFileSync(answer, body);
   writeFileSync(
     file,

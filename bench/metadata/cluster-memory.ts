@@ -11,7 +11,7 @@ import { ask, TestMetadataServer } from "../../test/harness/metadata/server.ts";
 import { MemoryCluster } from "../../test/harness/world/memory-cluster.ts";
 import { FakeIdentity, identity } from "../../test/metadata-server/fake-identity.ts";
 import { atMost, type Measurement, number } from "../line.ts";
-import { memoryBytesOf, newFolder } from "../workbench.ts";
+import { memoryBytesOf, newDirectory } from "../workbench.ts";
 
 const NAMESPACES = 400;
 const VMS = 1_000;
@@ -26,14 +26,14 @@ const USER_DATA_BYTES = 4_096;
 
 /** `holdfast metadata` in a cluster, after each of a thousand VMs of its node in 400 namespaces has asked several times. */
 export const metadataClusterMemory: Measurement = async () => {
-  const folder = newFolder();
+  const directory = newDirectory();
   const cluster = await MemoryCluster.start();
-  const known = await FakeIdentity.start(join(folder, "identity.sock"));
-  const certificate = makeCertificate(folder);
+  const known = await FakeIdentity.start(join(directory, "identity.sock"));
+  const certificate = makeCertificate(directory);
   const secure = await secured(new URL(cluster.server).port, certificate);
   const api = `https://127.0.0.1:${(secure.address() as AddressInfo).port}`;
   const kubeconfig = cluster.kubeconfig("holdfast-metadata", api, certificate.certificate);
-  const server = new TestMetadataServer(folder, {
+  const server = new TestMetadataServer(directory, {
     args: ["--kubeconfig", kubeconfig, "--node", NODE],
     metricsAddress: "off",
   });
@@ -82,7 +82,7 @@ export const metadataClusterMemory: Measurement = async () => {
     await known.stop();
     secure.close();
     await cluster.stop();
-    rmSync(folder, { recursive: true, force: true });
+    rmSync(directory, { recursive: true, force: true });
   }
 };
 

@@ -29,7 +29,7 @@ export class BenchNode {
 
   private constructor(daemon: TestDaemon) {
     this.daemon = daemon;
-    this.runDir = join(daemon.folder, "net");
+    this.runDir = join(daemon.directory, "net");
     this.containers = new Containers(daemon);
   }
 
@@ -47,13 +47,13 @@ export class BenchNode {
     const node = new BenchNode(await TestDaemon.start());
     try {
       // haproxy is not root, and has to reach the server's socket in there.
-      chmodSync(node.daemon.folder, 0o711);
+      chmodSync(node.daemon.directory, 0o711);
       const sockets = [
         "--identity-socket",
-        join(node.daemon.folder, "identity.sock"),
+        join(node.daemon.directory, "identity.sock"),
         ...node.#metadataSocket,
       ];
-      const own = ["--state", join(node.daemon.folder, "metadata"), "--metrics-address", "off"];
+      const own = ["--state", join(node.daemon.directory, "metadata"), "--metrics-address", "off"];
       node.#server = new ProductProcess(["metadata", ...sockets, ...own]);
       await listening(node.#server);
       await node.startNet();
@@ -65,7 +65,7 @@ export class BenchNode {
   }
 
   get #metadataSocket(): readonly string[] {
-    return ["--metadata-socket", join(this.daemon.folder, "metadata.sock")];
+    return ["--metadata-socket", join(this.daemon.directory, "metadata.sock")];
   }
 
   get log(): string {
@@ -188,7 +188,7 @@ export class BenchNode {
     await removeLeft({ runDir: this.runDir, args: [] });
     await this.#server?.end();
     await this.daemon.stop();
-    rmSync(this.daemon.folder, { recursive: true, force: true });
+    rmSync(this.daemon.directory, { recursive: true, force: true });
   }
 
   #netMetrics(): string | null {

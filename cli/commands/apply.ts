@@ -44,7 +44,7 @@ export function addApply(program: Command, clock: Clock): void {
     .argument("[name]", "its name: [namespace/]name")
     .option(
       "--from-file <path>",
-      "a file, <key>=<file>, or a folder of files such as user-data and authorized_keys; may be given again",
+      "a file, <key>=<file>, or a directory of files such as user-data and authorized_keys; may be given again",
       (path: string, before: string[] | undefined) => [...(before ?? []), path],
     )
     .option("-n, --namespace <name>", "namespace for names given without one", "default")
@@ -92,10 +92,10 @@ async function objectsOf(
     if (kind !== undefined && isContentKind(kind))
       command.error(`error: --from-file <path> is needed: a ${kind} is made of files`);
     if (filename === undefined)
-      command.error("error: -f <file> is needed: a file, a folder, or - for standard input");
+      command.error("error: -f <file> is needed: a file, a directory, or - for standard input");
     if (command.args.length > 0) {
       command.error(
-        `error: ${command.args.join(", ")}: each file needs its own -f; a folder stands for all in it`,
+        `error: ${command.args.join(", ")}: each file needs its own -f; a directory stands for all in it`,
       );
     }
     return readManifests(clock, filename);

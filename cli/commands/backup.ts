@@ -16,15 +16,15 @@ export function addBackup(program: Command, clock: Clock): void {
     .description("writes a copy of the state while requests go on")
     .argument(
       "<file>",
-      "a new file, written by the daemon, or a folder, in which it is named by the time; relative to where you are",
+      "a new file, written by the daemon, or a directory, in which it is named by the time; relative to where you are",
     )
     .action(async (file: string, _options: unknown, command: Command) => {
       const client = nodeClientOf(command, NODE_ONLY).patient();
       const target = targetOf(resolve(file), clock);
-      const folder = identityOf(dirname(target));
+      const directory = identityOf(dirname(target));
       const work = client.post("/v1/backup", {
         path: target,
-        ...(folder === null ? {} : { folder }),
+        ...(directory === null ? {} : { directory }),
       });
       const { path, bytes } = await withProgress(clock, () => `writing ${target}`, work);
       refuseUnseen(path, bytes);
@@ -38,10 +38,10 @@ function targetOf(path: string, clock: Clock): string {
   return join(path, `holdfast-${time}.db`);
 }
 
-/** Device and inode of a folder as seen here: the daemon may see another one under that name. */
-function identityOf(folder: string): string | null {
+/** Device and inode of a directory as seen here: the daemon may see another one under that name. */
+function identityOf(directory: string): string | null {
   try {
-    const { dev, ino } = statSync(folder, { bigint: true });
+    const { dev, ino } = statSync(directory, { bigint: true });
     return `${dev}:${ino}`;
   } catch {
     return null;
@@ -60,7 +60,7 @@ function refuseUnseen(path: string, bytes: number): void {
   throw new CommandError(
     `the daemon wrote ${path}, but ${seen === null ? "it is not there" : `${seen} bytes are there instead of ${bytes}`}`,
     {
-      hint: "it sees another file system than you do (its unit's PrivateTmp=, or a container): name a folder that both see, such as /var/backups",
+      hint: "it sees another file system than you do (its unit's PrivateTmp=, or a container): name a directory that both see, such as /var/backups",
     },
   );
 }

@@ -40,7 +40,7 @@ export function addCheck(program: Command): void {
 }
 
 function findingText({ invariant, message, hint }: Finding): string {
-  return `${paint(invariant, "red", process.stdout)}: ${printable(message)}\n    do: ${printable(hint)}\n`;
+  return `${paint(invariant, "red", process.stdout)}: ${printable(message)}\n    fix: ${printable(hint)}\n`;
 }
 
 function nodeText(counted: CheckedCounts): string {

@@ -35,11 +35,11 @@ export function addDiff(program: Command, clock: Clock): void {
 
 async function differenceOf(result: Exclude<ObjectDiff, { readonly error: unknown }>): Promise<string> {
   const { execFile } = process.getBuiltinModule("node:child_process");
-  const folder = mkdtempSync(join(tmpdir(), "holdfast-diff-"));
+  const directory = mkdtempSync(join(tmpdir(), "holdfast-diff-"));
   try {
     const [before, after] = await Promise.all(
       (["before", "after"] as const).map(async (side) => {
-        const path = join(folder, side);
+        const path = join(directory, side);
         const manifest = result[side];
         writeFileSync(path, manifest === null ? "" : await documentText("yaml", manifest), { mode: 0o600 });
         return path;
@@ -60,6 +60,6 @@ async function differenceOf(result: Exclude<ObjectDiff, { readonly error: unknow
       });
     });
   } finally {
-    rmSync(folder, { recursive: true });
+    rmSync(directory, { recursive: true });
   }
 }

@@ -12,7 +12,7 @@ import { formatOf, isTable, printList, withList } from "../output.ts";
 import { note } from "../terminal.ts";
 
 const PRESENT_ONLY =
-  "shown: what the cluster's objects tell, present holders and addresses at rest; the past is with each node: holdfast history there";
+  "shown: what the cluster's objects show, present holders and addresses in their cool-down; the past is with each node: holdfast history there";
 
 /** `holdfast history [ADDRESS]`: who had it from when to when, where, and how that ended. The newest first. */
 export function addHistory(program: Command, clock: Clock): void {

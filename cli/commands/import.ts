@@ -22,7 +22,7 @@ export function addImport(program: Command): void {
     .description("records addresses in use from before Holdfast")
     .option("--network <name>", "only this network")
     .option(
-      "--data-dir <folder>",
+      "--data-dir <directory>",
       "with --network: where host-local's dataDir was, if the network does not say it",
     )
     .option("--dry-run", "shows what would be recorded, and from where; changes nothing")
@@ -39,7 +39,7 @@ export function addImport(program: Command): void {
         empty: "nothing is in use from before",
         document: report,
       });
-      if (dryRun && report.folders !== undefined && isTable(format)) noteFolders(report.folders);
+      if (dryRun && report.directories !== undefined && isTable(format)) noteDirectories(report.directories);
       for (const { message, hint } of problems) printError(message, hint);
       if (isTable(format)) summarise(items);
       if (problems.length > 0 || items.some(({ action }) => action === "conflict"))
@@ -60,10 +60,10 @@ const COLUMNS: readonly Column<ImportItem>[] = [
   { header: "FROM", cell: ({ source }) => printable(source) },
 ];
 
-/** "Nothing is in use" holds for these folders only: a network without a definition may have had another `dataDir`. */
-function noteFolders(folders: readonly string[]): void {
-  if (folders.length > 0) note(`looked in ${folders.map(printable).join(", ")}`);
-  note("if host-local had another dataDir: holdfast import --dry-run --network NAME --data-dir FOLDER");
+/** "Nothing is in use" holds for these directories only: a network without a definition may have had another `dataDir`. */
+function noteDirectories(directories: readonly string[]): void {
+  if (directories.length > 0) note(`looked in ${directories.map(printable).join(", ")}`);
+  note("if host-local had another dataDir: holdfast import --dry-run --network NAME --data-dir DIRECTORY");
 }
 
 function summarise(items: readonly ImportItem[]): void {

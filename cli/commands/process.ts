@@ -17,12 +17,12 @@ type Everywhere = Readonly<{ socket?: string; kubeconfig?: string }>;
 const PLACEHOLDERS: Readonly<Record<Exclude<Setting["type"], "choice" | "number">, string>> = {
   name: "name",
   file: "file",
-  folder: "folder",
+  directory: "directory",
   socket: "path",
   group: "group",
   url: "url",
   files: "path,path",
-  folders: "folder,folder",
+  directories: "directory,directory",
   address: "host:port",
 };
 

@@ -18,7 +18,7 @@ go on with. Nothing is guessed: an empty database would give away addresses that
                                    as far as the state is not damaged: then nothing can be compared
   holdfast rebuild --empty         starts anew; then restore the claims: holdfast apply -f claims.yaml
 
-Files that are replaced stay in the state folder under names that end in .damaged-<time> or .replaced-<time>.`;
+Files that are replaced stay in the state directory under names that end in .damaged-<time> or .replaced-<time>.`;
 
 const EMPTY_WARNING =
   "warning: what running containers use is not known any more and may be given again: restart them, and apply saved claims now";

@@ -88,7 +88,9 @@ async function whoHolds(
   const [cooling] = items;
   const where = cooling?.network ?? network;
   if (network !== undefined) await refuseUnknownNetwork(client, network);
-  const rest = cooling ? `: it was released ${formatAge(cooling.since, clock.wallMs())} ago and rests` : "";
+  const rest = cooling
+    ? `: it was released ${formatAge(cooling.since, clock.wallMs())} ago and is in its cool-down`
+    : "";
   const what = cooling ? "" : await whatItIs(client, address, network);
   printError(`nobody holds ${address}${where === undefined ? "" : ` on network ${where}`}${rest}${what}`, "");
   const last = await lastPeriod(client, { address, network: where });

@@ -67,16 +67,16 @@ export async function examineUnit(root: string, { status }: DaemonAnswer): Promi
   ];
 }
 
-export function examineStateFolder(root: string): Diagnosis {
+export function examineStateDirectory(root: string): Diagnosis {
   const part = "state directory";
-  let folder: string;
+  let directory: string;
   try {
-    folder = loadDaemonSettings({}, process.env).state;
+    directory = loadDaemonSettings({}, process.env).state;
   } catch (error) {
     const fix = "correct the setting; holdfast daemon --help lists them";
     return { part, state: "failed", found: (error as Error).message, fix };
   }
-  const path = join(root, folder);
+  const path = join(root, directory);
   try {
     const { type, bavail, bsize } = statfsSync(nearest(path));
     const network = networkFilesystemName(type);
@@ -84,7 +84,7 @@ export function examineStateFolder(root: string): Diagnosis {
       return {
         part,
         state: "failed",
-        found: `${folder} is on ${network}, where SQLite cannot lock`,
+        found: `${directory} is on ${network}, where SQLite cannot lock`,
         fix: "mount a local file system there, or set state in /etc/holdfast/daemon.yaml to a local directory",
       };
     const free = bavail * bsize;
@@ -92,15 +92,15 @@ export function examineStateFolder(root: string): Diagnosis {
       return {
         part,
         state: "failed",
-        found: `${folder} has ${Math.floor(free / MIB)} MiB free`,
+        found: `${directory} has ${Math.floor(free / MIB)} MiB free`,
         fix: `make room: ${FREE_BYTES_MIN / MIB} MiB are needed for the database and its log`,
       };
     const there = existsSync(path)
       ? "is on a local file system"
       : "does not exist yet; its file system is local";
-    return { part, state: "ok", found: `${folder} ${there}, ${Math.floor(free / MIB)} MiB free`, fix: "" };
+    return { part, state: "ok", found: `${directory} ${there}, ${Math.floor(free / MIB)} MiB free`, fix: "" };
   } catch (error) {
-    return { part, state: "unknown", found: `${folder}: ${(error as Error).message}`, fix: AS_ROOT };
+    return { part, state: "unknown", found: `${directory}: ${(error as Error).message}`, fix: AS_ROOT };
   }
 }
 

@@ -2,8 +2,8 @@
  * cli/doctor/: `holdfast doctor` on a node
  *
  *   main             the entry of the bundle; the order of what is examined
- *   daemon           socket, version, unit, state folder
- *   plugin-folders   where container runtimes look for plugins, by distribution; plugin: what is there
+ *   daemon           socket, version, unit, state directory
+ *   plugin-directories   where container runtimes look for plugins, by distribution; plugin: what is there
  *   network-files    the runtime's own configuration files
  *   machine          kernel settings and the clock; metadata: what guests' metadata needs
  *   run              programs of the system
@@ -11,14 +11,14 @@
 
 import type { Diagnosis } from "../../admin/admin-api.ts";
 import type { NodeAbilities } from "../../guests/probe.ts";
-import { type DaemonAnswer, examineDaemon, examineStateFolder, examineUnit } from "./daemon.ts";
+import { type DaemonAnswer, examineDaemon, examineStateDirectory, examineUnit } from "./daemon.ts";
 import { examineBridges, examineClock } from "./machine.ts";
 import { examineMetadata } from "./metadata.ts";
 import { examineNetworkFiles } from "./network-files.ts";
 import { examinePlugins } from "./plugin.ts";
 
 export interface NodeDoctorOptions {
-  /** The folder that counts as `/`. */
+  /** The directory that counts as `/`. */
   readonly root: string;
   readonly daemon: DaemonAnswer;
   /** Of the metadata listeners; rejects with an Error where it cannot be found out. */
@@ -30,7 +30,7 @@ export async function examineNode({ root, daemon, probe }: NodeDoctorOptions): P
   return [
     examineDaemon(daemon),
     ...(await examineUnit(root, daemon)),
-    examineStateFolder(root),
+    examineStateDirectory(root),
     ...(await examinePlugins(root)),
     ...examineNetworkFiles(root),
     ...(await examineBridges(root)),

@@ -1,10 +1,10 @@
 import { accessSync, constants, readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import type { Diagnosis } from "../../admin/admin-api.ts";
-import { pluginFolders } from "./plugin-folders.ts";
+import { pluginDirectories } from "./plugin-directories.ts";
 
 /** Where runtimes have their network configurations. */
-const FOLDERS = [
+const DIRECTORIES = [
   "/etc/cni/net.d",
   "/var/lib/rancher/k3s/agent/etc/cni/net.d",
   "/var/snap/microk8s/current/args/cni-network",
@@ -19,13 +19,13 @@ interface NetworkFile {
 
 /** Each file that names our plugin: whether it can be read, and the plugins it names exist. */
 export function examineNetworkFiles(root: string): Diagnosis[] {
-  const folders = pluginFolders(root).map(({ path }) => join(root, path));
+  const directories = pluginDirectories(root).map(({ path }) => join(root, path));
   return filesIn(root)
     .filter(({ text }) => text.includes(PLUGIN))
-    .map((file) => examineFile(file, folders));
+    .map((file) => examineFile(file, directories));
 }
 
-function examineFile({ path, text }: NetworkFile, folders: readonly string[]): Diagnosis {
+function examineFile({ path, text }: NetworkFile, directories: readonly string[]): Diagnosis {
   const part = "network file";
   let config: { name?: unknown; type?: unknown; plugins?: unknown };
   try {
@@ -39,29 +39,30 @@ function examineFile({ path, text }: NetworkFile, folders: readonly string[]): D
     : [config];
   const named = plugins.flatMap((one) => [one?.type, one?.ipam?.type]);
   const missing = named.find(
-    (type) => typeof type === "string" && !folders.some((folder) => isExecutable(join(folder, type))),
+    (type) =>
+      typeof type === "string" && !directories.some((directory) => isExecutable(join(directory, type))),
   );
   if (missing !== undefined)
     return {
       part,
       state: "failed",
-      found: `${path} names the plugin ${missing}, which is in none of ${folders.join(", ")}`,
+      found: `${path} names the plugin ${missing}, which is in none of ${directories.join(", ")}`,
       fix: `install it there (containernetworking-plugins has bridge, macvlan, ipvlan and others), or correct the file`,
     };
   return { part, state: "ok", found: `${path} defines network ${config.name}`, fix: "" };
 }
 
 function filesIn(root: string): NetworkFile[] {
-  return FOLDERS.flatMap((folder) =>
-    entriesOf(join(root, folder))
+  return DIRECTORIES.flatMap((directory) =>
+    entriesOf(join(root, directory))
       .filter((name) => /\.(conf|conflist|json)$/.test(name))
-      .map((name) => ({ path: join(folder, name), text: textOf(join(root, folder, name)) })),
+      .map((name) => ({ path: join(directory, name), text: textOf(join(root, directory, name)) })),
   );
 }
 
-function entriesOf(folder: string): string[] {
+function entriesOf(directory: string): string[] {
   try {
-    return readdirSync(folder).sort();
+    return readdirSync(directory).sort();
   } catch {
     return [];
   }

@@ -2,7 +2,7 @@ import { accessSync, constants, existsSync } from "node:fs";
 import { dirname, join } from "node:path";
 import type { Diagnosis } from "../../admin/admin-api.ts";
 import { VERSION } from "../../version.ts";
-import { type PluginFolder, pluginFolders } from "./plugin-folders.ts";
+import { type PluginDirectory, pluginDirectories } from "./plugin-directories.ts";
 import { AS_ROOT, run } from "./run.ts";
 
 const PLUGIN = "holdfast-ipam";
@@ -15,20 +15,20 @@ const STATUS_CONFIG = JSON.stringify({
   ipam: { type: PLUGIN, subnets: "192.0.2.0/24" },
 });
 
-/** The plugin binary in each folder where something looks for it, and whether it reaches the daemon. */
+/** The plugin binary in each directory where something looks for it, and whether it reaches the daemon. */
 export async function examinePlugins(root: string): Promise<Diagnosis[]> {
-  const folders = pluginFolders(root);
-  const there = folders.filter(({ path }) => existsSync(join(root, path, PLUGIN)));
+  const directories = pluginDirectories(root);
+  const there = directories.filter(({ path }) => existsSync(join(root, path, PLUGIN)));
   const found: Diagnosis[] = [];
-  for (const folder of folders) found.push(await examineFolder(root, folder, there.length > 0));
+  for (const directory of directories) found.push(await examineDirectory(root, directory, there.length > 0));
   const [usable] = there.filter(({ path }) => isExecutable(join(root, path, PLUGIN)));
   if (usable !== undefined) found.push(await examineWay(join(root, usable.path, PLUGIN)));
   return found;
 }
 
-async function examineFolder(
+async function examineDirectory(
   root: string,
-  { path, of }: PluginFolder,
+  { path, of }: PluginDirectory,
   isElsewhere: boolean,
 ): Promise<Diagnosis> {
   const part = "plugin binary";
@@ -36,7 +36,7 @@ async function examineFolder(
   if (!existsSync(join(root, file)))
     return {
       part,
-      // Of several folders one is that of the runtime in use, and it need not be this one.
+      // Of several directories one is that of the runtime in use, and it need not be this one.
       state: isElsewhere ? "warning" : "failed",
       found: `${file} does not exist (${of})`,
       fix: `install it there: make install CNI_BIN=${path}; in a cluster set the hostPath of the volume plugins of the DaemonSet holdfast-node`,

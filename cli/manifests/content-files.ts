@@ -14,7 +14,7 @@ export interface ContentOfFiles {
   readonly kind: ContentKind;
   readonly namespace: string | undefined;
   readonly name: string;
-  /** A file, `key=file`, or a folder, whose files are all meant; links in it are not. */
+  /** A file, `key=file`, or a directory, whose files are all meant; links in it are not. */
   readonly paths: readonly string[];
 }
 
@@ -55,7 +55,7 @@ function filesAt(text: string): [key: string, file: string][] {
       readdirSync(text)
         .sort()
         .map((name): [string, string] => [name, join(text, name)])
-        // As kubectl does. Whoever may write the folder could name any file of whoever applies it.
+        // As kubectl does. Whoever may write the directory could name any file of whoever applies it.
         .filter(([, file]) => lstatSync(file).isFile())
     );
   });
@@ -67,7 +67,7 @@ function attempt<T>(path: string, read: () => T): T {
   } catch (error) {
     const { code, message } = error as NodeJS.ErrnoException;
     const why =
-      code === "ENOENT" ? "no such file or folder" : code === "EACCES" ? "permission denied" : message;
+      code === "ENOENT" ? "no such file or directory" : code === "EACCES" ? "permission denied" : message;
     throw new CommandError(`${path} cannot be read: ${why}`);
   }
 }

@@ -14,7 +14,7 @@ const BOOT_FILES = ["user-data", "vendor-data", "meta-data", "authorized_keys"];
 const ENDINGS = /\.(ya?ml|json)$/;
 
 /**
- * The files that the values of `-f` name, in that order; a folder means its YAML and JSON files by name. Throws
+ * The files that the values of `-f` name, in that order; a directory means its YAML and JSON files by name. Throws
  * CommandError.
  */
 export function manifestFiles(path: string): ManifestFile[] {
@@ -59,6 +59,6 @@ async function readStdin(): Promise<string> {
 function unreadable(path: string, error: unknown): CommandError {
   const { code, message } = error as NodeJS.ErrnoException;
   const why =
-    code === "ENOENT" ? "no such file or folder" : code === "EACCES" ? "permission denied" : message;
+    code === "ENOENT" ? "no such file or directory" : code === "EACCES" ? "permission denied" : message;
   return new CommandError(`${path} cannot be read: ${why}`);
 }

@@ -1,4 +1,4 @@
-// What the demo plays on: a temporary state folder, a daemon, and containers that are network namespaces.
+// What the demo plays on: a temporary state directory, a daemon, and containers that are network namespaces.
 import { execFile } from "node:child_process";
 import { once } from "node:events";
 import { accessSync, chmodSync, constants, existsSync, mkdtempSync, rmSync } from "node:fs";
@@ -10,7 +10,7 @@ import { say, sayOutput } from "./terminal.mjs";
 const ROOT = join(import.meta.dirname, "../..");
 const HOLDFAST = join(ROOT, "dist/bin/holdfast");
 const BIN = join(ROOT, "dist/bin");
-const CNI_FOLDERS = ["/usr/lib/cni", "/opt/cni/bin", "/usr/libexec/cni"];
+const CNI_DIRECTORIES = ["/usr/lib/cni", "/opt/cni/bin", "/usr/libexec/cni"];
 /** Far above what a start takes; only ends a demo that hangs. */
 const START_LIMIT_MS = 30_000;
 /** A TCP connection to each address: nobody listens there, and a refusal is the answer of whoever has the address. */
@@ -33,10 +33,10 @@ const REACH = `
 const STOP_LIMIT_MS = 20_000;
 
 export class Playground {
-  #folder = mkdtempSync(join(tmpdir(), "holdfast-demo-"));
+  #directory = mkdtempSync(join(tmpdir(), "holdfast-demo-"));
   #configs;
   #spawn;
-  #bridgeFolder;
+  #bridgeDirectory;
   #whyNotReal;
   #daemon = null;
   #daemonLog = "";
@@ -57,14 +57,14 @@ export class Playground {
         { ...config, bridge: `hfd${process.pid}${colour}`.slice(0, 15) },
       ]),
     );
-    playground.#bridgeFolder = CNI_FOLDERS.find((folder) => existsSync(join(folder, "bridge")));
+    playground.#bridgeDirectory = CNI_DIRECTORIES.find((directory) => existsSync(join(directory, "bridge")));
     playground.#whyNotReal = await playground.#whatIsMissing();
     return playground;
   }
 
   describe() {
     return this.#whyNotReal === null
-      ? `The real bridge plugin (${this.#bridgeFolder}/bridge), and network namespaces as containers.`
+      ? `The real bridge plugin (${this.#bridgeDirectory}/bridge), and network namespaces as containers.`
       : `No network namespaces here: ${this.#whyNotReal}. Driving the plugin binary directly instead.`;
   }
 
@@ -107,10 +107,10 @@ export class Playground {
   };
 
   async startDaemon() {
-    const at = (name) => join(this.#folder, name);
+    const at = (name) => join(this.#directory, name);
     // Not what host-local keeps on this machine: no container of it is in the demo's networks, and only root may read it.
-    const folders = ["--state", at("state"), "--host-local-dirs", at("host-local")];
-    const child = this.#start("daemon", ...folders, "--socket", this.#socket);
+    const directories = ["--state", at("state"), "--host-local-dirs", at("host-local")];
+    const child = this.#start("daemon", ...directories, "--socket", this.#socket);
     this.#daemon = child;
     const end = performance.now() + START_LIMIT_MS;
     for (;;) {
@@ -124,8 +124,8 @@ export class Playground {
 
   startMetadata() {
     // haproxy is not root, and has to reach the server's socket in there.
-    chmodSync(this.#folder, 0o711);
-    const at = (name) => join(this.#folder, name);
+    chmodSync(this.#directory, 0o711);
+    const at = (name) => join(this.#directory, name);
     const both = ["--metadata-socket", at("metadata.sock"), "--metrics-address", "off"];
     this.#metadata = [
       this.#start("metadata-net", ...both, "--socket", this.#socket, "--run-dir", at("net")),
@@ -223,15 +223,15 @@ export class Playground {
     }
     for (const container of [...this.#containers.keys()]) await this.#removeNamespace(container);
     // Its end leaves rules that keep guests from others who answer.
-    const left = [HOLDFAST, "metadata-net", "--remove", "--run-dir", join(this.#folder, "net")];
+    const left = [HOLDFAST, "metadata-net", "--remove", "--run-dir", join(this.#directory, "net")];
     if (this.#metadata.length > 0) await this.#run(process.execPath, left);
     if (this.real) {
       for (const { bridge } of Object.values(this.#configs))
         await this.#run("ip", ["link", "delete", bridge]);
     }
-    rmSync(this.#folder, { recursive: true, force: true });
+    rmSync(this.#directory, { recursive: true, force: true });
     const lines = async (command, ...args) => (await this.#run(command, args)).stdout.split("\n");
-    return leftovers(this.#folder, [`hfdemo-${process.pid}-`, `hfd${process.pid}`], lines);
+    return leftovers(this.#directory, [`hfdemo-${process.pid}-`, `hfd${process.pid}`], lines);
   }
 
   #start(...args) {
@@ -248,7 +248,7 @@ export class Playground {
   }
 
   get #socket() {
-    return join(this.#folder, "holdfast.sock");
+    return join(this.#directory, "holdfast.sock");
   }
 
   #namespace(container) {
@@ -271,13 +271,13 @@ export class Playground {
 
   #cni(verb, container, args, colour = "blue") {
     const { real } = this;
-    const plugin = real ? join(this.#bridgeFolder, "bridge") : join(BIN, "holdfast-ipam");
+    const plugin = real ? join(this.#bridgeDirectory, "bridge") : join(BIN, "holdfast-ipam");
     const env = {
       CNI_COMMAND: verb,
       CNI_CONTAINERID: container,
       CNI_NETNS: `/var/run/netns/${this.#namespace(container)}`,
       CNI_IFNAME: "eth0",
-      CNI_PATH: [BIN, ...(real ? [this.#bridgeFolder] : [])].join(delimiter),
+      CNI_PATH: [BIN, ...(real ? [this.#bridgeDirectory] : [])].join(delimiter),
       ...(args === "" ? {} : { CNI_ARGS: args }),
     };
     return this.#run(plugin, [], env, JSON.stringify(this.#configs[colour]));
@@ -287,7 +287,7 @@ export class Playground {
     if (this.#isInterrupted && !this.#isCleaningUp) throw new Error("interrupted");
     const settings = {
       HOLDFAST_SOCKET: this.#socket,
-      HOLDFAST_SPOOL: join(this.#folder, "state/spool"),
+      HOLDFAST_SPOOL: join(this.#directory, "state/spool"),
       NO_COLOR: "1",
     };
     const path = `${process.env.PATH}:/usr/sbin:/sbin`;
@@ -307,12 +307,12 @@ export class Playground {
 
   async #whatIsMissing() {
     if (process.getuid() !== 0) return "this needs root";
-    if (this.#bridgeFolder === undefined)
+    if (this.#bridgeDirectory === undefined)
       return "the bridge plugin is not installed (containernetworking-plugins)";
     try {
-      accessSync(join(this.#bridgeFolder, "bridge"), constants.X_OK);
+      accessSync(join(this.#bridgeDirectory, "bridge"), constants.X_OK);
     } catch {
-      return `${this.#bridgeFolder}/bridge cannot be run`;
+      return `${this.#bridgeDirectory}/bridge cannot be run`;
     }
     const name = this.#namespace("probe");
     const made = await this.#run("ip", ["netns", "add", name]);

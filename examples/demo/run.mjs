@@ -13,7 +13,7 @@ const examples = join(import.meta.dirname, "..");
 const networkFile = join(import.meta.dirname, "tenantblue-network.yaml");
 const claimFile = join(examples, "vm1-claim.yaml");
 const metadataFile = join(examples, "metadata-network.yaml");
-const bootFolder = join(examples, "vm2-boot");
+const bootDirectory = join(examples, "vm2-boot");
 const configOf = (document) => JSON.parse(document.spec.config);
 const config = configOf(parse(readFileSync(networkFile, "utf8")));
 const [green, vm2Claim] = parseAllDocuments(readFileSync(metadataFile, "utf8")).map((one) => one.toJS());
@@ -29,11 +29,11 @@ let isMetadataShown = false;
 try {
   say("A VM keeps its addresses while it is stopped, while others want them and while the daemon crashes.");
   say(
-    "Some 20 seconds, in a temporary folder; everything is removed at the end. Ctrl-C ends it at any time.",
+    "Some 20 seconds, in a temporary directory; everything is removed at the end. Ctrl-C ends it at any time.",
   );
   say(playground.describe());
 
-  await step("start the daemon on an empty state folder", () => playground.startDaemon());
+  await step("start the daemon on an empty state directory", () => playground.startDaemon());
 
   await step("apply the network and the VM's IPAMClaim, as kubectl would", async () => {
     await show("apply", "-f", networkFile, "-f", claimFile);
@@ -104,7 +104,7 @@ try {
     );
 
     await step("apply a network with metadata, and a VM's claim with the files that it names", async () => {
-      await show("apply", "secret", "vm2", "--from-file", bootFolder);
+      await show("apply", "secret", "vm2", "--from-file", bootDirectory);
       await show("apply", "-f", metadataFile);
       await show("content");
     });
@@ -122,7 +122,7 @@ try {
     await step(
       "the VM fetches what cloud-init looks for: user-data, its owner's key and a host name",
       async () => {
-        const file = (name) => readFileSync(join(bootFolder, name), "utf8");
+        const file = (name) => readFileSync(join(bootDirectory, name), "utf8");
         const [userData, key] = [file("user-data"), file("authorized_keys").trim()];
         assert.equal(await playground.fetch("vm2", "/openstack/latest/user_data"), userData);
         assert.equal(await playground.fetch("vm2", "/nocloud/user-data"), userData);

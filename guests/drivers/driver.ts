@@ -84,7 +84,7 @@ export interface AdmittedPort {
 export interface ListenerDoors {
   /** MAC that stands for the metadata service towards guests, as the answerer of ARP. The same on every node. */
   readonly serviceMac: string;
-  /** Source MAC of frames that drivers hand to the listener: random, of this run folder, nowhere to be read by a guest. */
+  /** Source MAC of frames that drivers hand to the listener: random, of this run directory, nowhere to be read by a guest. */
   readonly secretMac: string;
   /** MAC of every door's end in the namespace. */
   readonly doorMac: string;

@@ -40,7 +40,7 @@ function looksLikeHaproxy(pid: number, configPath: string): boolean {
   }
 }
 
-/** Not the owner of its folder in /proc: that is root for every process that asks not to be dumped. */
+/** Not the owner of its directory in /proc: that is root for every process that asks not to be dumped. */
 function isRoots(pid: number): boolean {
   return /^0\s+0\s+0\s+0$/.test(statusOf(pid, "Uid"));
 }

@@ -19,9 +19,9 @@ export interface HaproxyPlan {
 const CONNECTIONS_PER_PORT_MAX = 64;
 /** The frontend of guests, as haproxy's counters name it. */
 export const GUESTS = "guests";
-/** In the run folder; with what haproxy adds to it while it binds, a name of a socket has to fit 107 bytes. */
+/** In the run directory; with what haproxy adds to it while it binds, a name of a socket has to fit 107 bytes. */
 export const WAITING_SOCKET = "wait.sock";
-/** In the run folder: who is behind which port. */
+/** In the run directory: who is behind which port. */
 const MAP_FILE = "ports.map";
 const CONNECTIONS_MAX = 8_192;
 /** Of those that wait for the server, which each take a second connection: an eighth of all. */

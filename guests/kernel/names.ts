@@ -2,7 +2,7 @@ import { createHash } from "node:crypto";
 
 /** Names of what one metadata-net creates on a node: unique to it, and recognisable after a crash. */
 export interface Names {
-  /** Four hex digits derived from the run folder, so that two instances do not collide. */
+  /** Four hex digits derived from the run directory, so that two instances do not collide. */
   readonly tag: string;
   /** Of every nft table on the host. */
   readonly table: string;

@@ -29,7 +29,7 @@ export function hostLinks(): readonly string[] {
 export function namespaceId(path: string): number | null {
   try {
     const found = statSync(path, { throwIfNoEntry: false });
-    // A file that is left when the mount has gone is in the file system of its folder.
+    // A file that is left when the mount has gone is in the file system of its directory.
     return found?.dev === namespaceDevice() ? found.ino : null;
   } catch {
     return null;

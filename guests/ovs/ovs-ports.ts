@@ -64,7 +64,7 @@ export interface OvsPort {
 }
 
 export interface OvsPortsOptions {
-  /** Of ovsdb-server; the sockets of the bridges are in the same folder. */
+  /** Of ovsdb-server; the sockets of the bridges are in the same directory. */
   readonly socket: string;
   readonly clock: Clock;
   readonly log: Log;

@@ -1,7 +1,7 @@
 import { type Address, AddressSyntaxError, parseAddress } from "../space/address.ts";
 import { isInterfaceName } from "./interface-name.ts";
 
-/** host-local's folder when the configuration has no `dataDir`; it has a subfolder for each network name. */
+/** host-local's directory when the configuration has no `dataDir`; it has a subdirectory for each network name. */
 export const HOST_LOCAL_DATA_DIR = "/var/lib/cni/networks";
 /** Far above what host-local writes: a container ID and the name of an interface. */
 export const LEASE_BYTES_MAX = 4_096;

@@ -148,7 +148,7 @@ function readResolver(pick: PickKey): { readonly dns: Dns; readonly resolvConf?:
   return { dns, resolvConf };
 }
 
-/** The folder where host-local kept its addresses. A relative path would mean another folder for every process. */
+/** The directory where host-local kept its addresses. A relative path would mean another directory for every process. */
 function readDataDir(pick: PickKey): { readonly dataDir?: string } {
   const found = pick("dataDir");
   if (found === null) return {};

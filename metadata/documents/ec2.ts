@@ -16,7 +16,7 @@ const EC2_VERSIONS = [
   "2009-04-04",
 ] as const;
 
-/** A folder; leaves are what GET answers. */
+/** A directory; leaves are what GET answers. */
 type Tree = ReadonlyMap<string, Node>;
 type Node = Tree | string | Buffer;
 
@@ -27,7 +27,7 @@ export function ec2Versions(): Answer {
   return listAnswer([...EC2_VERSIONS, "latest"]);
 }
 
-/** GET of a path of the EC2 tree, version first. A folder lists its names, sorted, folders with a slash at the end. */
+/** GET of a path of the EC2 tree, version first. A directory lists its names, sorted, directories with a slash at the end. */
 export function ec2Answer(segments: readonly string[], instance: Instance): Answer {
   const [versionText, ...path] = segments;
   if (versionText === undefined) return ec2Versions();
@@ -50,12 +50,12 @@ function names(tree: Tree, path: readonly string[]): readonly string[] {
   return sorted.map((name) => {
     const node = tree.get(name);
     if (!isTree(node)) return name;
-    // The one odd listing: `0=name`, although `public-keys/0/` is a folder.
+    // The one odd listing: `0=name`, although `public-keys/0/` is a directory.
     return path.join("/") === "meta-data/public-keys" ? `${name}=${node.get(KEY_NAME)}` : `${name}/`;
   });
 }
 
-/** Keeps a key's name with its folder; no segment of a path is empty, so it is not served. */
+/** Keeps a key's name with its directory; no segment of a path is empty, so it is not served. */
 const KEY_NAME = "";
 
 function versionTree(instance: Instance, version: string): Tree {

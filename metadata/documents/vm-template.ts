@@ -48,7 +48,7 @@ export function renderVmTemplate(
   for (const [part, value] of Object.entries({ metaData, networkData })) {
     const bytes = Buffer.byteLength(JSON.stringify(value));
     if (bytes > VM_DOCUMENT_BYTES_MAX)
-      return { problem: `${part} has ${bytes} bytes, and a VM is told ${VM_DOCUMENT_BYTES_MAX} at most` };
+      return { problem: `${part} has ${bytes} bytes, and a VM is given ${VM_DOCUMENT_BYTES_MAX} at most` };
   }
   return { meta: metaData ?? {}, networkDocument: networkData };
 }

@@ -61,7 +61,7 @@ export async function answerGuest(request: GuestRequest, context: AnswerContext)
     return await answer(request, context);
   } catch (error) {
     if (!(error instanceof IdentityAway || error instanceof ApiAway)) throw error;
-    context.log.warn({ why: error.name }, "guests are told to come again", { problem: error.message });
+    context.log.warn({ why: error.name }, "guests are asked to try again", { problem: error.message });
     return served(sentence(503, UNAVAILABLE, RETRY_AFTER));
   }
 }

@@ -1,5 +1,5 @@
 import { Buffer } from "node:buffer";
-import { ensureFolder } from "../../platform/files.ts";
+import { ensureDirectory } from "../../platform/files.ts";
 import type { Log } from "../../platform/log.ts";
 import type { Clock } from "../../platform/time.ts";
 import { WatchedFile } from "../../platform/watched-file.ts";
@@ -24,7 +24,7 @@ export class KeyRing {
     this.#clock = clock;
     const { keyFile, makeKeys, state, novaUrl, secretFile, serviceSecretFile, novaCaFile } = settings;
     if (makeKeys) {
-      ensureFolder(state, "state");
+      ensureDirectory(state, "state");
       if (makeKeyFile(keyFile, clock))
         log.warn(
           { file: keyFile },

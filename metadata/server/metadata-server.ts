@@ -43,7 +43,7 @@ export class MetadataServer {
   readonly #health: HealthServer;
 
   /**
-   * `connect`: the way to the API server; default: over HTTP. Throws Error when a file or folder of the settings cannot
+   * `connect`: the way to the API server; default: over HTTP. Throws Error when a file or directory of the settings cannot
    * be used.
    */
   static async create(

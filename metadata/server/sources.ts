@@ -32,7 +32,7 @@ export interface SourcesOptions {
   readonly connect?: Connect | undefined;
 }
 
-/** Creates what the settings select. Throws Error when a folder or the kubeconfig cannot be used. */
+/** Creates what the settings select. Throws Error when a directory or the kubeconfig cannot be used. */
 export async function openSources(options: SourcesOptions): Promise<Sources> {
   const { settings, onOutcome } = options;
   const { kubernetes, fixed } = settings;

@@ -111,7 +111,7 @@ export function nodeObjects(
       return { data: new Map(entries.map(([key, text]) => [key, Buffer.from(text, "base64")])) };
     },
     whyMissing: ({ kind, name }) =>
-      `is not in the claim's namespace, or is switched off by its label ${SERVE_LABEL}; holdfast apply ${kind.toLowerCase()} ${name} --from-file FOLDER`,
+      `is not in the claim's namespace, or is switched off by its label ${SERVE_LABEL}; holdfast apply ${kind.toLowerCase()} ${name} --from-file DIRECTORY`,
   };
 }
 

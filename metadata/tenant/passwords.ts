@@ -1,19 +1,19 @@
 import type { Buffer } from "node:buffer";
 import { linkSync, readFileSync, rmSync, statSync } from "node:fs";
 import { join } from "node:path";
-import { ensureFolder, syncFolder, writeDurably } from "../../platform/files.ts";
+import { ensureDirectory, syncDirectory, writeDurably } from "../../platform/files.ts";
 import { type Clock, randomUuid } from "../../platform/time.ts";
 
 /** Guests' passwords as files, one for each instance; each is written once. */
 export class Passwords {
-  readonly #folder: string;
+  readonly #directory: string;
   readonly #clock: Clock;
 
-  /** Throws Error when the folder cannot be made. */
+  /** Throws Error when the directory cannot be made. */
   constructor(state: string, clock: Clock) {
     this.#clock = clock;
-    this.#folder = join(state, "passwords");
-    ensureFolder(this.#folder, "state");
+    this.#directory = join(state, "passwords");
+    ensureDirectory(this.#directory, "state");
   }
 
   /** `uuid` is lower-case. null: the guest has sent none. */
@@ -26,7 +26,7 @@ export class Passwords {
   /** On the disk when it returns. taken: there is one already, even if another process wrote it at this moment. */
   keep(uuid: string, password: Buffer): "kept" | "taken" {
     const path = this.#path(uuid);
-    const written = writeDurably(join(this.#folder, `.${randomUuid(this.#clock)}`), password);
+    const written = writeDurably(join(this.#directory, `.${randomUuid(this.#clock)}`), password);
     try {
       // A link, unlike a renaming, never replaces what is there; and what it shows is whole.
       linkSync(written, path);
@@ -36,12 +36,12 @@ export class Passwords {
     } finally {
       rmSync(written, { force: true });
     }
-    syncFolder(this.#folder);
+    syncDirectory(this.#directory);
     return "kept";
   }
 
   #path(uuid: string): string {
     if (!/^[0-9a-f-]{36}$/.test(uuid)) throw new Error(`${JSON.stringify(uuid)} is no UUID`);
-    return join(this.#folder, uuid);
+    return join(this.#directory, uuid);
   }
 }

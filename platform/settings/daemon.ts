@@ -6,9 +6,9 @@ export const CONFIG_FILE_DEFAULT = "/etc/holdfast/daemon.yaml";
 
 export const DAEMON_SETTINGS = {
   state: {
-    type: "folder",
+    type: "directory",
     default: "/var/lib/holdfast",
-    meaning: "folder of the state database",
+    meaning: "directory of the state database",
   },
   socket: {
     type: "socket",
@@ -38,9 +38,9 @@ export const DAEMON_SETTINGS = {
     more: "They connect to `readonly.sock` beside the main socket, which answers every question and changes nothing. Without a group there is none",
   },
   spool: {
-    type: "folder",
-    otherwise: "spool in the state folder",
-    meaning: "folder in which the plugin binary leaves what it could not deliver",
+    type: "directory",
+    otherwise: "spool in the state directory",
+    meaning: "directory in which the plugin binary leaves what it could not deliver",
     more: "Set it for the plugin binary too",
   },
   node: {
@@ -150,7 +150,7 @@ export const DAEMON_SETTINGS = {
     more: "In the file it may be a list ([cni.md](cni.md#dns-from-a-file))",
   },
   hostLocalDirs: {
-    type: "folders",
+    type: "directories",
     otherwise: "/var/lib/cni/networks, and any dataDir",
     meaning: "without a cluster, where host-local may have kept addresses",
     more: "The first is where it did so without `dataDir` ([switching.md](switching.md))",

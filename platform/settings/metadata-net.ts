@@ -31,9 +31,9 @@ export const METADATA_NET_SETTINGS = {
     meaning: "this node's name in Kubernetes, and of the zone of its northbound database",
   },
   runDir: {
-    type: "folder",
+    type: "directory",
     default: "/run/holdfast/metadata-net",
-    meaning: "folder of what it generates and remembers",
+    meaning: "directory of what it generates and remembers",
     more: "Names of links, namespaces and the nft table follow from it",
   },
   haproxy: {

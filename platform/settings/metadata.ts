@@ -57,14 +57,14 @@ export const METADATA_SETTINGS = {
     more: "It is at most 70, because the listeners wait 75",
   },
   state: {
-    type: "folder",
+    type: "directory",
     default: "/var/lib/holdfast-metadata",
-    meaning: "folder of guests' passwords and of keys",
+    meaning: "directory of guests' passwords and of keys",
     more: "In Kubernetes the passwords are elsewhere",
   },
   keyFile: {
     type: "file",
-    otherwise: "made in the state folder",
+    otherwise: "made in the state directory",
     meaning: "file with the keys of tokens, the same on all nodes",
     more: "Each key is at least 32 random bytes, hexadecimal or base64; one a line, the newest first",
   },

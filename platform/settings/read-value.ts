@@ -17,7 +17,7 @@ export function readValue(setting: Setting, given: unknown): SettingValue | unde
       if (setting.orOff && given === "off") return null;
       return isHostPort(given) ? parseHostPort(given) : undefined;
     case "files":
-    case "folders":
+    case "directories":
       return pathsOf(given);
     default: {
       const text = setting.type === "group" && typeof given === "number" ? String(given) : given;
@@ -42,7 +42,7 @@ export function expected(setting: Setting): string {
     case "address":
       return `${HOST_PORT_EXPECTED}${setting.orOff ? ", or off" : ""}`;
     case "files":
-    case "folders":
+    case "directories":
       return "expected absolute paths, with commas between them";
     default:
       return "expected a string that is not empty";

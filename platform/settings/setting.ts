@@ -8,13 +8,13 @@ export type Setting = Described &
   (
     | {
         /** A string; the kinds differ in what `--help` calls the value. A group may be a number in a file. */
-        readonly type: "name" | "file" | "folder" | "socket" | "group" | "url";
+        readonly type: "name" | "file" | "directory" | "socket" | "group" | "url";
         readonly default?: string;
         /** An empty string is a value of its own. */
         readonly orEmpty?: true;
       }
     /** Absolute paths: a list in a file, else one string with commas between them. */
-    | { readonly type: "files" | "folders"; readonly default?: readonly string[] }
+    | { readonly type: "files" | "directories"; readonly default?: readonly string[] }
     | {
         /** A whole number within bounds. */
         readonly type: "number";
@@ -48,7 +48,7 @@ type ValueOf<T extends Setting> = T extends { type: "number" }
   ? number
   : T extends { type: "choice"; values: readonly (infer Value)[] }
     ? Value
-    : T extends { type: "files" | "folders" }
+    : T extends { type: "files" | "directories" }
       ? readonly string[]
       : T extends { type: "address" }
         ? HostPort | (T extends { orOff: true } ? null : never)

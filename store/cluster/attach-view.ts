@@ -221,7 +221,7 @@ export class ClusterView implements AttachView<JournalAttachment, ClaimReading> 
   }
 
   get #ledger() {
-    return this.#parts.folder.ledger;
+    return this.#parts.directory.ledger;
   }
 
   /** The fact with this name; if it is unknown, `settle` reads it next. */

@@ -116,10 +116,10 @@ async function carryOut(
  * been read yet, so its claim is not known.
  */
 export async function answerFromJournal(
-  parts: Pick<AttachParts, "folder">,
+  parts: Pick<AttachParts, "directory">,
   want: AttachWant,
 ): Promise<AttachOutcome | null> {
-  const { ledger } = parts.folder;
+  const { ledger } = parts.directory;
   const space = ledger.networks.get(want.network);
   const row = space && ledger.sql.attachment.get(want.containerId, want.interface, space.id);
   const former = row === undefined ? null : new JournalAttachment(row);
@@ -133,11 +133,11 @@ export async function answerFromJournal(
 
 /** null: the attachment has ended meanwhile. */
 function answerAgain(
-  { folder }: Pick<AttachParts, "folder">,
+  { directory }: Pick<AttachParts, "directory">,
   { id }: JournalAttachment,
   want: AttachWant,
 ): Promise<AttachOutcome | null> {
-  return folder.write((ledger) => {
+  return directory.write((ledger) => {
     const row = ledger.sql.attachmentById.get(id);
     if (row === undefined) return null;
     return repeat(
@@ -157,7 +157,7 @@ async function allocate(
   { attacher, slots, requested }: Extract<Decision, { kind: "allocate" }>,
   deadlineMs: number,
 ): Promise<SlotsOutcome | "again"> {
-  const { hint, context, folder, continuity } = parts;
+  const { hint, context, directory, continuity } = parts;
   const { ask: want, definition } = view;
   const { network } = want;
   let { epoch } = view;
@@ -178,7 +178,7 @@ async function allocate(
       holder: holderOf(parts, want, attacher),
       deadlineMs,
       announce: async (addresses) => {
-        intentId = await folder.write((ledger, transaction) => {
+        intentId = await directory.write((ledger, transaction) => {
           // A later request removed the intent: whatever this ADD reserves from now on, nobody would release.
           const goesOn = intentId === null || extendIntent(ledger, intentId, addresses);
           if (isOvertaken(ledger, want) || !goesOn) throw new RefusalError(supersededBy(want, "a later DEL"));
@@ -213,7 +213,7 @@ async function giveBack(
   intentId: number | null,
 ): Promise<void> {
   const { containerId, interface: interfaceName, network } = want;
-  await parts.folder.write((ledger) => {
+  await parts.directory.write((ledger) => {
     for (const { address } of reserved) {
       owe(ledger, {
         network,

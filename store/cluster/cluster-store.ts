@@ -19,7 +19,7 @@ import type {
 import { PRUNE_STEPS_MAX, prune } from "../journal/housekeeping.ts";
 import { abandonForgotten, abandonIntent, addKey, journalEnd } from "../journal/intents.ts";
 import { JournalReader } from "../journal/journal-reader.ts";
-import { StateFolder } from "../journal/state-folder.ts";
+import { StateDirectory } from "../journal/state-directory.ts";
 import type { ClaimManifest } from "../manifests.ts";
 import type { ClusterStoreLog, NodeContext } from "../node-context.ts";
 import type { LocalAnswers, NetworkNow, NodeStore, ReleaseOutcome } from "../node-store.ts";
@@ -51,7 +51,7 @@ const READ_MS_MAX = 10_000;
 const CHECK_MS_MAX = 2_000;
 
 export interface KubernetesStoreOptions {
-  readonly folder: string;
+  readonly directory: string;
   /** Its clock is also that of `api` and `continuity`: deadlines are instants of it. */
   readonly context: NodeContext;
   readonly log: ClusterStoreLog;
@@ -71,7 +71,7 @@ export interface KubernetesStoreOptions {
  */
 export class KubernetesStore extends JournalReader implements NodeStore, LocalAnswers {
   readonly hint: Hint;
-  /** Its folders are not read in a cluster: docs/decisions/0029. */
+  /** Its directories are not read in a cluster: docs/decisions/0029. */
   readonly hostLocal = null;
   readonly reservations: KubernetesReservations;
   readonly #options: KubernetesStoreOptions;
@@ -87,17 +87,17 @@ export class KubernetesStore extends JournalReader implements NodeStore, LocalAn
 
   constructor(options: KubernetesStoreOptions) {
     const { api, context, log } = options;
-    const folder = new StateFolder(options.folder, context, log, { journalOnly: true });
-    super(folder);
+    const directory = new StateDirectory(options.directory, context, log, { journalOnly: true });
+    super(directory);
     this.#options = options;
     this.#clock = context.clock;
     this.#mutex = new KeyedMutex(context.clock);
     this.hint = new Hint(api, context.node);
     this.#reads = new AllocationClient(api, "housekeeping");
-    this.#outbox = new Outbox({ folder, client: new AllocationClient(api, "del"), hint: this.hint, log });
+    this.#outbox = new Outbox({ directory, client: new AllocationClient(api, "del"), hint: this.hint, log });
     this.#followed = new Followed(context.clock, (network) => options.watchNetwork(network, this.hint));
     this.#parts = {
-      folder,
+      directory,
       context,
       client: new AllocationClient(api, "add", options.continuity),
       continuity: options.continuity,
@@ -116,9 +116,9 @@ export class KubernetesStore extends JournalReader implements NodeStore, LocalAn
    * later, the API has what it must know (recoverJournal).
    */
   async open(): Promise<void> {
-    await this.folder.open();
-    if (this.folder.status.kind !== "ready") return;
-    await this.folder.write((ledger) => {
+    await this.directory.open();
+    if (this.directory.status.kind !== "ready") return;
+    await this.directory.write((ledger) => {
       for (const intent of ledger.sql.intents.all()) abandonIntent(ledger, intent);
     });
   }
@@ -126,21 +126,21 @@ export class KubernetesStore extends JournalReader implements NodeStore, LocalAn
   async close(): Promise<void> {
     this.#followed.stop();
     await this.#outbox.stop();
-    this.folder.close();
+    this.directory.close();
   }
 
   async rebuild(backup: string | null, replace: boolean): Promise<void> {
-    await this.folder.rebuild(backup, { replace });
+    await this.directory.rebuild(backup, { replace });
   }
 
   /** Releases that the API server has not been told yet. */
   get owedCount(): number {
-    return this.folder.status.kind === "ready" ? this.#outbox.owed().count : 0;
+    return this.directory.status.kind === "ready" ? this.#outbox.owed().count : 0;
   }
 
   /** Attachments with an address that now belongs to another owner. */
   get lostCount(): number {
-    return this.folder.status.kind === "ready" ? (this.folder.ledger.sql.lostCount.get()?.n ?? 0) : 0;
+    return this.directory.status.kind === "ready" ? (this.directory.ledger.sql.lostCount.get()?.n ?? 0) : 0;
   }
 
   /** Sends all outstanding releases to the API server. Throws ApiAway. */
@@ -150,7 +150,7 @@ export class KubernetesStore extends JournalReader implements NodeStore, LocalAn
 
   /** Whether the journal has learnt everything that it needs before requests are served from it. */
   get isSettled(): boolean {
-    return this.folder.status.kind === "ready" && isSettled(this.folder.ledger);
+    return this.directory.status.kind === "ready" && isSettled(this.directory.ledger);
   }
 
   /** See recoverJournal. Each start first reads the Node object to check this node's identity. Throws OtherNode. */
@@ -182,17 +182,17 @@ export class KubernetesStore extends JournalReader implements NodeStore, LocalAn
   get #recovery() {
     const { api, context, definitions, claimAccess } = this.#options;
     const definitionOf = (network: string) => definitions.definitionOf(network);
-    return { api, folder: this.folder, context, definitionOf, claimAccess };
+    return { api, directory: this.directory, context, definitionOf, claimAccess };
   }
 
   async reassert(afterGap = false): Promise<Reasserted> {
     const { api, context } = this.#options;
-    const node = await readNodeObject(api, this.folder, context.node);
+    const node = await readNodeObject(api, this.directory, context.node);
     return reassert(this.#parts, afterGap, { unrestored: this.#unrestored, node });
   }
 
   async attach(want: AttachWant): Promise<AttachOutcome> {
-    const problem = this.folder.whyFull;
+    const problem = this.directory.whyFull;
     if (problem !== null) return { kind: "refused", refusal: refuse("STORAGE_FAILED", { problem }) };
     const deadlineMs = Math.min(
       want.deadlineMs ?? Number.POSITIVE_INFINITY,
@@ -211,7 +211,7 @@ export class KubernetesStore extends JournalReader implements NodeStore, LocalAn
   }
 
   async detach(want: DetachWant): Promise<DetachOutcome> {
-    const outcome = await this.folder.write((ledger) => detach(ledger, want));
+    const outcome = await this.directory.write((ledger) => detach(ledger, want));
     this.#outbox.wake();
     return outcome;
   }
@@ -222,7 +222,7 @@ export class KubernetesStore extends JournalReader implements NodeStore, LocalAn
 
   async endAttachment(attachment: Attachment, reason: EndReason, olderThan?: Stamp): Promise<boolean> {
     if (olderThan && !isBefore(attachment.stamp, olderThan, this.#options.context.bootId)) return false;
-    const ended = await this.folder.write((ledger) => journalEnd(ledger, attachment, reason));
+    const ended = await this.directory.write((ledger) => journalEnd(ledger, attachment, reason));
     this.#outbox.wake();
     return ended;
   }
@@ -281,7 +281,7 @@ export class KubernetesStore extends JournalReader implements NodeStore, LocalAn
     };
     const owed = (lastId: number) => this.#outbox.owed(lastId);
     const recovering = () => continuity.recovering;
-    return checkNode(this.folder, api, { owed, podState, recovering, listOf });
+    return checkNode(this.directory, api, { owed, podState, recovering, listOf });
   }
 
   async release(which: { network: string; address: Address; force: boolean }): Promise<ReleaseOutcome> {
@@ -303,13 +303,13 @@ export class KubernetesStore extends JournalReader implements NodeStore, LocalAn
 
   /** Prunes tombstones and history, watches networks that are nearly full, and stops watching quiet ones. */
   async housekeeping(nowUs: number): Promise<void> {
-    this.folder.tryRoom();
-    if (this.folder.status.kind !== "ready") return;
+    this.directory.tryRoom();
+    if (this.directory.status.kind !== "ready") return;
     // What is still to be recovered needs the tombstones.
     for (let step = 0; this.isSettled && step < PRUNE_STEPS_MAX; step += 1) {
-      if (!(await this.folder.write((ledger) => prune(ledger, nowUs)))) break;
+      if (!(await this.directory.write((ledger) => prune(ledger, nowUs)))) break;
     }
-    await this.folder.write((ledger) => abandonForgotten(ledger, nowUs, this.#underWay));
+    await this.directory.write((ledger) => abandonForgotten(ledger, nowUs, this.#underWay));
     this.#outbox.wake();
     for (const network of this.attachmentCounts().keys()) {
       const space = this.hint.space(network);

@@ -33,7 +33,7 @@ export async function join(
   deadlineMs: number,
 ): Promise<SlotsOutcome> {
   const { ask: want } = view;
-  await parts.folder.write((ledger, transaction) =>
+  await parts.directory.write((ledger, transaction) =>
     openIntent(ledger, transaction, want, attacher.owner, addresses),
   );
   const results = await Promise.allSettled(
@@ -123,7 +123,7 @@ async function leave(
   addresses: readonly InterfaceAddress[],
 ): Promise<void> {
   const { containerId, interface: interfaceName, network } = want;
-  await parts.folder.write((ledger) => {
+  await parts.directory.write((ledger) => {
     for (const { address } of addresses) {
       owe(ledger, {
         network,

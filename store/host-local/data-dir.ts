@@ -1,28 +1,28 @@
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { type Refusal, RefusalError, refuse } from "../../ipam/refusals.ts";
-import { folderVersion, LeaseProblem } from "./lease-files.ts";
+import { directoryVersion, LeaseProblem } from "./lease-files.ts";
 
-/** What systemd mounts over folders hidden from a unit: PrivateTmp=, and ProtectHome= or InaccessiblePaths=. */
+/** What systemd mounts over directories hidden from a unit: PrivateTmp=, and ProtectHome= or InaccessiblePaths=. */
 const SANDBOX_ROOT = /\/systemd-private-[^/]+\/tmp$|\/systemd\/inaccessible\//;
 
 export interface HostLocalDirs {
   /** Where no `dataDir` is given. */
   readonly standard: string;
-  /** The only folders that are read; null: any that a configuration names. */
+  /** The only directories that are read; null: any that a configuration names. */
   readonly allowed: readonly string[] | null;
 }
 
-/** host-local's folder for a network on this node. Throws RefusalError when its `dataDir` has no meaning here. */
-export function dataFolder(
+/** host-local's directory for a network on this node. Throws RefusalError when its `dataDir` has no meaning here. */
+export function dataDirectory(
   { network, dataDir }: { readonly network: string; readonly dataDir: string | undefined },
   { standard, allowed }: HostLocalDirs,
   mounts: OwnMounts,
-  readBefore: (folder: string) => boolean,
+  readBefore: (directory: string) => boolean,
 ): string {
   if (dataDir === undefined) return join(standard, network);
   if (allowed !== null && !allowed.includes(dataDir)) {
-    const remedy = `this daemon reads host-local's addresses in ${allowed.join(", ")} only; if containers of this network still have some, let the daemon see the folder and name it in the setting hostLocalDirs, else remove the key`;
+    const remedy = `this daemon reads host-local's addresses in ${allowed.join(", ")} only; if containers of this network still have some, let the daemon see the directory and name it in the setting hostLocalDirs, else remove the key`;
     throw new RefusalError(refuse("CONFIG_INVALID", { key: "ipam.dataDir", value: dataDir, remedy }));
   }
   // host-local's own default, given explicitly, need not exist before host-local has run.
@@ -31,26 +31,26 @@ export function dataFolder(
 }
 
 /**
- * Throws RefusalError when this process cannot see the `dataDir` of a configuration: a folder that is missing here is
+ * Throws RefusalError when this process cannot see the `dataDir` of a configuration: a directory that is missing here is
  * no evidence that no container has an address in it. `readBefore`: everything in it is already recorded.
  */
 export function refuseHidden(
   { network, dataDir }: { readonly network: string; readonly dataDir: string },
   mounts: OwnMounts,
-  readBefore: (folder: string) => boolean,
+  readBefore: (directory: string) => boolean,
 ): void {
-  const folder = join(dataDir, network);
+  const directory = join(dataDir, network);
   try {
-    if (folderVersion(folder) !== null || readBefore(folder)) return;
+    if (directoryVersion(directory) !== null || readBefore(directory)) return;
     const hiddenBy = hidingMount(dataDir, mounts.read());
     const hidden = hiddenBy !== null;
-    if (!hidden && folderVersion(dataDir) !== null) return;
+    if (!hidden && directoryVersion(dataDir) !== null) return;
     const problem = hidden
       ? `the daemon's service unit hides ${hiddenBy} from it (PrivateTmp=, ProtectHome=)`
-      : "the daemon sees no such folder";
+      : "the daemon sees no such directory";
     const remedy = hidden
-      ? "let the daemon see the folder with a drop-in for its unit (docs/switching.md) and restart it; if no container has an address of host-local's there, remove the key ipam.dataDir"
-      : "if no container has an address of host-local's there, remove the key ipam.dataDir, or create the folder, empty; else let the daemon see the folder, or correct the key";
+      ? "let the daemon see the directory with a drop-in for its unit (docs/switching.md) and restart it; if no container has an address of host-local's there, remove the key ipam.dataDir"
+      : "if no container has an address of host-local's there, remove the key ipam.dataDir, or create the directory, empty; else let the daemon see the directory, or correct the key";
     throw new RefusalError(refuse("HOST_LOCAL_UNREADABLE", { network, path: dataDir, problem, remedy }));
   } catch (error) {
     if (error instanceof LeaseProblem) throw new RefusalError(unreadable(network, error));
@@ -58,7 +58,7 @@ export function refuseHidden(
   }
 }
 
-/** A folder or file that cannot be read may hold any container's address. */
+/** A directory or file that cannot be read may hold any container's address. */
 export function unreadable(network: string, { path, message: problem }: LeaseProblem): Refusal {
   const remedy = `make it readable for the daemon; or, if no container has an address of host-local's any more, remove it (holdfast import --dry-run --network ${network} shows what it holds)`;
   return refuse("HOST_LOCAL_UNREADABLE", { network, path, problem, remedy });

@@ -5,7 +5,7 @@ import { formatAddress } from "../../ipam/space/address.ts";
 import { describeLease, type JudgedLease } from "./judged-lease.ts";
 import type { HostLocalTakeover } from "./takeover.ts";
 
-/** Differences between host-local's folders and the recorded allocations, network by network. */
+/** Differences between host-local's directories and the recorded allocations, network by network. */
 export async function leaseFindings(takeover: HostLocalTakeover): Promise<Finding[]> {
   const findings: Finding[] = [];
   for (const definition of takeover.definitions) {
@@ -14,10 +14,10 @@ export async function leaseFindings(takeover: HostLocalTakeover): Promise<Findin
         const finding = findingOf(definition.name, judged);
         if (finding !== null) findings.push({ invariant: "host-local", ...finding });
       }
-      for (const folder of takeover.lostFolders(definition.name)) {
+      for (const directory of takeover.lostDirectories(definition.name)) {
         findings.push({
           invariant: "host-local",
-          message: `network ${definition.name}: ${folder}, in which host-local kept the addresses of containers that still run, is gone`,
+          message: `network ${definition.name}: ${directory}, in which host-local kept the addresses of containers that still run, is gone`,
           hint: "their addresses stay held; each ends with its container's DEL, or with holdfast release --force",
         });
       }

@@ -11,7 +11,7 @@ import type { Address } from "../../ipam/space/address.ts";
 import { severalAtOnce } from "../../platform/several-at-once.ts";
 import { type Clock, nextTurn } from "../../platform/time.ts";
 
-/** Files read in parallel: a large folder is read within seconds, and other processes use the disk too. */
+/** Files read in parallel: a large directory is read within seconds, and other processes use the disk too. */
 const READ_AT_ONCE = 32;
 
 /** Files checked, at some microseconds each, before other work gets its turn. */
@@ -30,7 +30,7 @@ export interface Lease {
   readonly holder: LeaseHolder | null;
 }
 
-/** A folder or file that exists and cannot be read. Unknown means in use. */
+/** A directory or file that exists and cannot be read. Unknown means in use. */
 export class LeaseProblem extends Error {
   readonly path: string;
 
@@ -41,24 +41,24 @@ export class LeaseProblem extends Error {
 }
 
 /**
- * Changes whenever a file of the folder is created or removed; null when there is no folder. Synchronous: it is called
+ * Changes whenever a file of the directory is created or removed; null when there is no directory. Synchronous: it is called
  * at every ADD and costs microseconds. Throws LeaseProblem.
  */
-export function folderVersion(folder: string): string | null {
+export function directoryVersion(directory: string): string | null {
   try {
-    const found = statSync(folder, { bigint: true, throwIfNoEntry: false });
+    const found = statSync(directory, { bigint: true, throwIfNoEntry: false });
     if (found === undefined) return null;
-    if (!found.isDirectory()) throw new LeaseProblem(folder, "it is not a folder");
+    if (!found.isDirectory()) throw new LeaseProblem(directory, "it is not a directory");
     return `${found.ino}:${found.mtimeNs}:${found.ctimeNs}`;
   } catch (error) {
-    throw problemOf(folder, error);
+    throw problemOf(directory, error);
   }
 }
 
-/** The kernel stamps folders with a clock that ticks every 1 to 10 ms: within one tick two changes look like one. */
+/** The kernel stamps directories with a clock that ticks every 1 to 10 ms: within one tick two changes look like one. */
 export const TICK_MS_MAX = 50;
 
-/** Leases that no later change of the clock's tick can have changed: written well before the folder's last change. */
+/** Leases that no later change of the clock's tick can have changed: written well before the directory's last change. */
 export function steadyLeases(leases: readonly Lease[], version: string): Lease[] {
   const [, changedNs = "0"] = version.split(":");
   const steadyNs = BigInt(changedNs) - BigInt(TICK_MS_MAX) * 1_000_000n;
@@ -66,24 +66,24 @@ export function steadyLeases(leases: readonly Lease[], version: string): Lease[]
 }
 
 /**
- * Every lease of a folder, in no order. Files unchanged since `former` are not opened again: a runtime that ends a
- * thousand containers one by one changes the folder a thousand times. Throws LeaseProblem: an unreadable lease may be
+ * Every lease of a directory, in no order. Files unchanged since `former` are not opened again: a runtime that ends a
+ * thousand containers one by one changes the directory a thousand times. Throws LeaseProblem: an unreadable lease may be
  * any container's.
  */
 export async function readLeases(
   clock: Clock,
-  folder: string,
+  directory: string,
   former: readonly Lease[] = [],
 ): Promise<Lease[]> {
-  const names = await readdir(folder).catch((error: unknown) => {
-    throw problemOf(folder, error);
+  const names = await readdir(directory).catch((error: unknown) => {
+    throw problemOf(directory, error);
   });
   const known = new Map(former.map((lease) => [lease.path, lease]));
   const leases: Lease[] = [];
   const changed: Pick<Lease, "address" | "path">[] = [];
   for (const [at, name] of names.entries()) {
     if (at % LOOKS_PER_TURN === LOOKS_PER_TURN - 1) await nextTurn(clock);
-    const path = join(folder, name);
+    const path = join(directory, name);
     const before = known.get(path);
     const address = before === undefined ? leaseAddress(name) : before.address;
     if (address === null) continue;
@@ -113,7 +113,7 @@ function isUnchanged({ path, fileId }: Lease): boolean {
   }
 }
 
-/** null when the file is gone by now. Never blocks on a pipe and never follows a link out of the folder. */
+/** null when the file is gone by now. Never blocks on a pipe and never follows a link out of the directory. */
 async function readLease(path: string): Promise<Pick<Lease, "fileId" | "holder"> | null> {
   try {
     const file = await open(path, constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK);

@@ -34,14 +34,14 @@ export interface RecordedLease {
 export interface LeaseStore {
   /** Networks that have a definition here. */
   definitions(): readonly NetworkDefinition[];
-  /** Folders that were read before, also by an earlier process. */
-  folders(): readonly { readonly network: string; readonly folder: string }[];
+  /** Directories that were read before, also by an earlier process. */
+  directories(): readonly { readonly network: string; readonly directory: string }[];
   /** Whether the owner of a lease's address may have released it. Called at every ADD, so it must be cheap. */
   mayBeFree(definition: NetworkDefinition, lease: Lease): boolean;
-  /** Whether containers that were taken over from the folder are still attached. */
-  isInUse(network: string, folder: string): boolean;
-  /** Remembers for good that the folder was read and everything in it recorded. */
-  remember(network: string, folder: string): Promise<void>;
+  /** Whether containers that were taken over from the directory are still attached. */
+  isInUse(network: string, directory: string): boolean;
+  /** Remembers for good that the directory was read and everything in it recorded. */
+  remember(network: string, directory: string): Promise<void>;
   /** Changes nothing. */
   judge(definition: NetworkDefinition, lease: Lease): Promise<LeaseVerdict>;
   /**
@@ -53,11 +53,11 @@ export interface LeaseStore {
     groups: readonly (readonly [LeaseHolder, readonly Lease[]])[],
   ): Promise<LeaseVerdict[][]>;
   /**
-   * Ends containers whose files are all gone from a folder that could be read; `present` maps path → lease. A file
+   * Ends containers whose files are all gone from a directory that could be read; `present` maps path → lease. A file
    * written again for the same container is not gone, nor is one that named nobody. Returns the recorded leases whose
    * container has ended here although its file exists.
    */
-  settle(network: string, folder: string, present: ReadonlyMap<string, Lease>): Promise<RecordedLease[]>;
+  settle(network: string, directory: string, present: ReadonlyMap<string, Lease>): Promise<RecordedLease[]>;
 }
 
 /** The holder of a lease: its container, or the file itself if it names none. Such a holder ends only with the file. */

@@ -9,14 +9,14 @@ import type { LeaseStore, LeaseVerdict } from "./lease-store.ts";
 /** Containers recorded in one transaction: a sync takes longer than all of them, and other requests wait for both. */
 const HOLDERS_PER_TRANSACTION = 100;
 
-/** How far the recording of a folder is. */
+/** How far the recording of a directory is. */
 export interface Progress {
-  readonly folder: string;
+  readonly directory: string;
   readonly done: number;
   readonly total: number;
 }
 
-/** Records what is free of a folder's leases, in slices. Those of one container are recorded together. */
+/** Records what is free of a directory's leases, in slices. Those of one container are recorded together. */
 export async function recordLeases(
   { leaseStore, clock }: { readonly leaseStore: Pick<LeaseStore, "take">; readonly clock: Clock },
   definition: NetworkDefinition,
@@ -39,8 +39,8 @@ export async function recordLeases(
 
 /** Why an ADD is not served yet. */
 export function stillRecording(network: string, progress: Progress | undefined): Refusal {
-  const { folder = "host-local's folder", done = 0, total = 0 } = progress ?? {};
+  const { directory = "host-local's directory", done = 0, total = 0 } = progress ?? {};
   const soFar = total === 0 ? "it is being read" : `${done} of ${total} files are recorded`;
-  const reason = `addresses that host-local has given on network ${network} are being taken over from ${folder}: ${soFar}, and that goes on`;
+  const reason = `addresses that host-local has given on network ${network} are being taken over from ${directory}: ${soFar}, and that goes on`;
   return refuse("NOT_READY", { reason });
 }

@@ -37,8 +37,8 @@ export interface ImportItem {
 
 /** The answer of `POST /v1/import`: every address, and what could not be read. */
 export interface ImportReport {
-  /** The folders of host-local that were read; absent where nothing is read from folders. */
-  readonly folders?: readonly string[];
+  /** The directories of host-local that were read; absent where nothing is read from directories. */
+  readonly directories?: readonly string[];
   readonly items: readonly ImportItem[];
   readonly problems: readonly { readonly code: string; readonly message: string; readonly hint: string }[];
 }
@@ -57,7 +57,7 @@ export async function importLeases(
   { network, dataDir, dryRun }: ImportRequest,
 ): Promise<ImportReport> {
   const items: ImportItem[] = [];
-  const folders = new Set<string>();
+  const directories = new Set<string>();
   const problems: { code: string; message: string; hint: string }[] = [];
   const attempt = async (name: string, judge: () => Promise<readonly JudgedLease[]>) => {
     try {
@@ -71,28 +71,32 @@ export async function importLeases(
   const defined = takeover.definitions.filter(({ name }) => network === undefined || name === network);
   for (const definition of defined) {
     await attempt(definition.name, () => {
-      for (const folder of takeover.foldersOf(definition, dataDir)) folders.add(folder);
+      for (const directory of takeover.directoriesOf(definition, dataDir)) directories.add(directory);
       return dryRun ? takeover.inspect(definition, dataDir) : takeover.takeOver(definition, dataDir);
     });
   }
   if (dryRun) {
-    if (network === undefined) folders.add(takeover.standardDir);
-    for (const folder of undefinedFolders(takeover, network, dataDir)) {
-      await attempt(folder.network, async () => {
-        if (dataDir !== undefined) takeover.refuseHidden(folder.network, dataDir);
-        folders.add(folder.path);
-        return takeover.inspectUndefined(folder.network, folder.path);
+    if (network === undefined) directories.add(takeover.standardDir);
+    for (const directory of undefinedDirectories(takeover, network, dataDir)) {
+      await attempt(directory.network, async () => {
+        if (dataDir !== undefined) takeover.refuseHidden(directory.network, dataDir);
+        directories.add(directory.path);
+        return takeover.inspectUndefined(directory.network, directory.path);
       });
     }
   } else if (network !== undefined && defined.length === 0) {
     throw new RefusalError(refuse("NOT_FOUND", { what: `definition of network ${network}` }));
   }
   const order = ({ network: name, source }: ImportItem) => `${name}\n${source}`;
-  return { items: items.sort((a, b) => (order(a) < order(b) ? -1 : 1)), problems, folders: [...folders] };
+  return {
+    items: items.sort((a, b) => (order(a) < order(b) ? -1 : 1)),
+    problems,
+    directories: [...directories],
+  };
 }
 
-/** Folders of networks that are not ours yet, or not defined: what their first ADD would take over. */
-function undefinedFolders(
+/** Directories of networks that are not ours yet, or not defined: what their first ADD would take over. */
+function undefinedDirectories(
   takeover: HostLocalTakeover,
   network: string | undefined,
   dataDir: string | undefined,

@@ -5,10 +5,10 @@ import { type Refusal, RefusalError } from "../../ipam/refusals.ts";
 import type { Log } from "../../platform/log.ts";
 import type { Clock } from "../../platform/time.ts";
 import { RecentKeys } from "../../platform/warn-once.ts";
-import { dataFolder, type HostLocalDirs, OwnMounts, refuseHidden, unreadable } from "./data-dir.ts";
+import { dataDirectory, type HostLocalDirs, OwnMounts, refuseHidden, unreadable } from "./data-dir.ts";
 import { describeLease, type JudgedLease } from "./judged-lease.ts";
 import {
-  folderVersion,
+  directoryVersion,
   type Lease,
   LeaseProblem,
   readLeases,
@@ -21,8 +21,8 @@ import { type Progress, recordLeases, stillRecording } from "./record-leases.ts"
 
 const HOST_LOCAL_DIRS: HostLocalDirs = { standard: HOST_LOCAL_DATA_DIR, allowed: null };
 
-/** One folder of one network, as last read. */
-interface FolderReading {
+/** One directory of one network, as last read. */
+interface DirectoryReading {
   readonly version: string;
   /** When this version was first seen, ms of the monotonic clock. */
   readonly firstSeenMs: number;
@@ -38,9 +38,8 @@ interface FolderReading {
 
 /**
  * Containers keep the addresses that host-local gave them before a network became ours. Before an address of a network
- * is allocated, every file of host-local's folder is recorded as an allocation of its container. Afterwards the folder
- * is followed, because runtimes end old containers with the configuration they were started with, and host-local then
- * removes the file.
+ * is allocated, every file of host-local's directory is recorded as an allocation of its container. Then the directory is
+ * followed: runtimes end old containers with the configuration they were started with, and host-local removes the file.
  *
  *   file     container here        verdict
  *   exists   has the address       good
@@ -48,7 +47,7 @@ interface FolderReading {
  *   exists   has ended             host-local was not told: the file is removed, as its own DEL would have done
  *   gone     as it was taken over  host-local's DEL ran: ended here too
  *   gone     attached by us since  good: the file is no longer needed
- *   folder gone or unreadable      no evidence: nothing ends; if unreadable, nothing is allocated either
+ *   directory gone or unreadable   no evidence: nothing ends; if unreadable, nothing is allocated either
  *   dataDir not visible            as unreadable, unless it was read before (data-dir.ts)
  * See docs/decisions/0029.
  */
@@ -58,7 +57,7 @@ export class HostLocalTakeover {
   readonly #dirs: HostLocalDirs;
   readonly #log: Pick<Log, "info" | "error">;
   readonly #mounts = new OwnMounts();
-  readonly #readings = new Map<string, FolderReading>();
+  readonly #readings = new Map<string, DirectoryReading>();
   readonly #running = new Map<string, Promise<void>>();
   readonly #next = new Map<string, Promise<void>>();
   readonly #logged = new RecentKeys();
@@ -80,7 +79,7 @@ export class HostLocalTakeover {
     this.#log = parts.log;
   }
 
-  /** The store may be another one now, such as a backup: every folder is read again before an address is allocated. */
+  /** The store may be another one now, such as a backup: every directory is read again before an address is allocated. */
   storeOpened(): void {
     this.#openCount += 1;
     this.#readings.clear();
@@ -88,17 +87,18 @@ export class HostLocalTakeover {
 
   /**
    * Resolves when everything that host-local has allocated on a network is recorded; null, as nearly always: it already
-   * is. `definition` is the one in force, `others` may name further folders. Throws, or rejects with, RefusalError.
+   * is. `definition` is the one in force, `others` may name further directories. Throws, or rejects with, RefusalError.
    */
   ensure(definition: NetworkDefinition, ...others: readonly NetworkDefinition[]): Promise<void> | null {
     if (definition.rangeSets.length === 0) return null;
     this.#definitions.set(definition.name, definition);
-    const folders = new Set([this.#folderOf(definition)]);
-    for (const other of others) if (other !== definition) folders.add(this.#folderOf(other));
+    const directories = new Set([this.#directoryOf(definition)]);
+    for (const other of others) if (other !== definition) directories.add(this.#directoryOf(other));
     const stale: string[] = [];
-    for (const folder of folders) if (!this.#isCurrent(definition, folder, false)) stale.push(folder);
+    for (const directory of directories)
+      if (!this.#isCurrent(definition, directory, false)) stale.push(directory);
     if (stale.length === 0) return null;
-    return Promise.all(stale.map((folder) => this.#refresh(definition, folder, false))).then(() => {});
+    return Promise.all(stale.map((directory) => this.#refresh(definition, directory, false))).then(() => {});
   }
 
   /** Why what `ensure` waits for takes long. */
@@ -106,16 +106,16 @@ export class HostLocalTakeover {
     return stillRecording(network, this.#progress.get(network));
   }
 
-  /** Checks every folder that was read before. A problem of one network does not hold up the others. */
+  /** Checks every directory that was read before. A problem of one network does not hold up the others. */
   async follow(): Promise<void> {
     for (const definition of this.definitions) {
       const { name } = definition;
       try {
-        const folders = this.#leaseStore
-          .folders()
-          .flatMap(({ network, folder }) => (network === name ? [folder] : []));
-        for (const folder of folders)
-          if (!this.#isCurrent(definition, folder, true)) await this.#refresh(definition, folder, true);
+        const directories = this.#leaseStore
+          .directories()
+          .flatMap(({ network, directory }) => (network === name ? [directory] : []));
+        for (const directory of directories)
+          if (!this.#isCurrent(definition, directory, true)) await this.#refresh(definition, directory, true);
       } catch (error) {
         if (!(error instanceof RefusalError)) throw error;
         this.#logOnce(error.refusal.message);
@@ -138,9 +138,9 @@ export class HostLocalTakeover {
   /** The present leases of a network, and what taking them over would do. Changes nothing. Throws RefusalError. */
   async inspect(definition: NetworkDefinition, dataDir?: string): Promise<JudgedLease[]> {
     const inspected: JudgedLease[] = [];
-    for (const folder of this.foldersOf(definition, dataDir)) {
+    for (const directory of this.directoriesOf(definition, dataDir)) {
       const leases = await this.#attempt(definition.name, async () =>
-        folderVersion(folder) === null ? [] : readLeases(this.#clock, folder),
+        directoryVersion(directory) === null ? [] : readLeases(this.#clock, directory),
       );
       for (const lease of leases)
         inspected.push({ lease, verdict: await this.#leaseStore.judge(definition, lease) });
@@ -148,25 +148,27 @@ export class HostLocalTakeover {
     return inspected;
   }
 
-  inspectUndefined(network: string, folder: string): Promise<JudgedLease[]> {
+  inspectUndefined(network: string, directory: string): Promise<JudgedLease[]> {
     return this.#attempt(network, async () => {
-      const leases = folderVersion(folder) === null ? [] : await readLeases(this.#clock, folder);
+      const leases = directoryVersion(directory) === null ? [] : await readLeases(this.#clock, directory);
       return leases.map((lease) => ({ lease, verdict: { kind: "undefined" } }));
     });
   }
 
-  /** Reads a network's folders now, whether they have changed or not. Throws RefusalError. */
+  /** Reads a network's directories now, whether they have changed or not. Throws RefusalError. */
   async takeOver(definition: NetworkDefinition, dataDir?: string): Promise<JudgedLease[]> {
-    const folders = this.foldersOf(definition, dataDir);
-    for (const folder of folders) await this.#refresh(definition, folder, true);
-    return folders.flatMap((folder) => this.#readings.get(keyOf(definition.name, folder))?.leases ?? []);
+    const directories = this.directoriesOf(definition, dataDir);
+    for (const directory of directories) await this.#refresh(definition, directory, true);
+    return directories.flatMap(
+      (directory) => this.#readings.get(keyOf(definition.name, directory))?.leases ?? [],
+    );
   }
 
-  /** The folders in which host-local's addresses of a network are or may be. Throws RefusalError. */
-  foldersOf(definition: NetworkDefinition, dataDir?: string): string[] {
-    const before = this.#leaseStore.folders().filter(({ network }) => network === definition.name);
-    const named = this.#folderOf(dataDir === undefined ? definition : { name: definition.name, dataDir });
-    return [...new Set([named, ...before.map(({ folder }) => folder)])];
+  /** The directories in which host-local's addresses of a network are or may be. Throws RefusalError. */
+  directoriesOf(definition: NetworkDefinition, dataDir?: string): string[] {
+    const before = this.#leaseStore.directories().filter(({ network }) => network === definition.name);
+    const named = this.#directoryOf(dataDir === undefined ? definition : { name: definition.name, dataDir });
+    return [...new Set([named, ...before.map(({ directory }) => directory)])];
   }
 
   /** Networks that have a definition, be it only from an ADD. */
@@ -176,16 +178,16 @@ export class HostLocalTakeover {
     return [...known.values()].filter(({ rangeSets }) => rangeSets.length > 0);
   }
 
-  /** Folders of a network that are gone although containers taken over from them are still attached. */
-  lostFolders(network: string): string[] {
+  /** Directories of a network that are gone although containers taken over from them are still attached. */
+  lostDirectories(network: string): string[] {
     return this.#leaseStore
-      .folders()
-      .filter((one) => one.network === network && folderVersion(one.folder) === null)
-      .filter(({ folder }) => this.#leaseStore.isInUse(network, folder))
-      .map(({ folder }) => folder);
+      .directories()
+      .filter((one) => one.network === network && directoryVersion(one.directory) === null)
+      .filter(({ directory }) => this.#leaseStore.isInUse(network, directory))
+      .map(({ directory }) => directory);
   }
 
-  /** The folder for networks without a `dataDir`. */
+  /** The directory for networks without a `dataDir`. */
   get standardDir(): string {
     return this.#dirs.standard;
   }
@@ -195,25 +197,25 @@ export class HostLocalTakeover {
     refuseHidden({ network, dataDir }, this.#mounts, () => false);
   }
 
-  #folderOf({ name: network, dataDir }: Pick<NetworkDefinition, "name" | "dataDir">): string {
-    return dataFolder({ network, dataDir }, this.#dirs, this.#mounts, (folder) =>
-      this.#leaseStore.folders().some((one) => one.network === network && one.folder === folder),
+  #directoryOf({ name: network, dataDir }: Pick<NetworkDefinition, "name" | "dataDir">): string {
+    return dataDirectory({ network, dataDir }, this.#dirs, this.#mounts, (directory) =>
+      this.#leaseStore.directories().some((one) => one.network === network && one.directory === directory),
     );
   }
 
   /** `following`: containers that have ended must have been ended here too. */
-  #isCurrent(definition: NetworkDefinition, folder: string, following: boolean): boolean {
-    const reading = this.#readings.get(keyOf(definition.name, folder));
+  #isCurrent(definition: NetworkDefinition, directory: string, following: boolean): boolean {
+    const reading = this.#readings.get(keyOf(definition.name, directory));
     let version: string | null;
     try {
-      version = folderVersion(folder);
+      version = directoryVersion(directory);
     } catch (error) {
       throw this.#unreadable(definition.name, error);
     }
     if (version === null) {
       if (definition.dataDir !== undefined)
         this.#logOnce(
-          `network ${definition.name}: there is no ${folder}, so no address of host-local's is taken over`,
+          `network ${definition.name}: there is no ${directory}, so no address of host-local's is taken over`,
           "info",
         );
       return true;
@@ -225,73 +227,73 @@ export class HostLocalTakeover {
   }
 
   /** Starts a new reading; callers that arrive while one is under way share the next one. */
-  async #refresh(definition: NetworkDefinition, folder: string, following: boolean): Promise<void> {
-    const key = keyOf(definition.name, folder);
+  async #refresh(definition: NetworkDefinition, directory: string, following: boolean): Promise<void> {
+    const key = keyOf(definition.name, directory);
     const running = this.#running.get(key);
-    if (running === undefined) return this.#start(definition, folder, following);
+    if (running === undefined) return this.#start(definition, directory, following);
     let next = this.#next.get(key);
     if (next === undefined) {
       next = running
         .catch(() => {})
         .then(() => {
           this.#next.delete(key);
-          return this.#start(definition, folder, following);
+          return this.#start(definition, directory, following);
         });
       this.#next.set(key, next);
     }
     await next;
     const reading = this.#readings.get(key);
     if (reading !== undefined && reading.fingerprint !== definition.fingerprint)
-      await this.#refresh(definition, folder, following);
+      await this.#refresh(definition, directory, following);
   }
 
-  #start(definition: NetworkDefinition, folder: string, following: boolean): Promise<void> {
-    const key = keyOf(definition.name, folder);
-    const work = this.#attempt(definition.name, () => this.#read(definition, folder, following)).finally(() =>
-      this.#running.delete(key),
+  #start(definition: NetworkDefinition, directory: string, following: boolean): Promise<void> {
+    const key = keyOf(definition.name, directory);
+    const work = this.#attempt(definition.name, () => this.#read(definition, directory, following)).finally(
+      () => this.#running.delete(key),
     );
     this.#running.set(key, work);
     return work;
   }
 
-  async #read(definition: NetworkDefinition, folder: string, following: boolean): Promise<void> {
+  async #read(definition: NetworkDefinition, directory: string, following: boolean): Promise<void> {
     const network = definition.name;
-    const key = keyOf(network, folder);
+    const key = keyOf(network, directory);
     const storeOpened = this.#openCount;
     const startedMs = this.#clock.monotonicMs();
-    const version = folderVersion(folder);
+    const version = directoryVersion(directory);
     if (version === null) return;
     const before = this.#readings.get(key);
     const former = before?.leases.map(({ lease }) => lease) ?? [];
     // Within a tick of the clock, a file may have changed without looking different.
     const known = before === undefined || before.settled ? former : steadyLeases(former, before.version);
-    const found = await readLeases(this.#clock, folder, known);
+    const found = await readLeases(this.#clock, directory, known);
     if (following) {
       const present = new Map(found.map((lease) => [lease.path, lease]));
-      for (const ended of await this.#leaseStore.settle(network, folder, present)) this.#remove(ended);
+      for (const ended of await this.#leaseStore.settle(network, directory, present)) this.#remove(ended);
     }
     const parts = { leaseStore: this.#leaseStore, clock: this.#clock };
     const leases = await recordLeases(parts, definition, found, (done) =>
-      this.#progress.set(network, { folder, done, total: found.length }),
+      this.#progress.set(network, { directory, done, total: found.length }),
     );
-    await this.#leaseStore.remember(network, folder);
-    if (storeOpened !== this.#openCount) return this.#read(definition, folder, following);
-    this.#report(network, folder, leases);
+    await this.#leaseStore.remember(network, directory);
+    if (storeOpened !== this.#openCount) return this.#read(definition, directory, following);
+    this.#report(network, directory, leases);
     const firstSeenMs = before?.version === version ? before.firstSeenMs : startedMs;
-    const settled = startedMs - firstSeenMs >= TICK_MS_MAX && folderVersion(folder) === version;
+    const settled = startedMs - firstSeenMs >= TICK_MS_MAX && directoryVersion(directory) === version;
     const followed = following || (before?.version === version && before.followed);
     const { fingerprint } = definition;
     const conflicts = leases.flatMap(({ lease, verdict }) => (verdict.kind === "other" ? [lease] : []));
     this.#readings.set(key, { version, firstSeenMs, settled, fingerprint, followed, leases, conflicts });
   }
 
-  #report(network: string, folder: string, leases: readonly JudgedLease[]): void {
+  #report(network: string, directory: string, leases: readonly JudgedLease[]): void {
     const count = (kind: LeaseVerdict["kind"]) =>
       leases.filter(({ verdict }) => verdict.kind === kind).length;
     const taken = count("taken");
     if (taken > 0)
       this.#log.info(
-        `network ${network}: ${taken} addresses that host-local has given are taken over from ${folder}`,
+        `network ${network}: ${taken} addresses that host-local has given are taken over from ${directory}`,
       );
     for (const { lease, verdict } of leases) {
       if (verdict.kind === "other") {
@@ -309,9 +311,8 @@ export class HostLocalTakeover {
       removeLease(path, fileId);
     } catch (error) {
       const { message } = error as Error;
-      this.#logOnce(
-        `${path} of a container that has ended cannot be removed: ${message}; Holdfast ignores it, host-local would not`,
-      );
+      const why = `cannot be removed: ${message}; Holdfast ignores it, host-local would not`;
+      this.#logOnce(`${path} of a container that has ended ${why}`);
     }
   }
 
@@ -333,6 +334,6 @@ export class HostLocalTakeover {
   }
 }
 
-function keyOf(network: string, folder: string): string {
-  return `${network}\n${folder}`;
+function keyOf(network: string, directory: string): string {
+  return `${network}\n${directory}`;
 }

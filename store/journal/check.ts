@@ -46,12 +46,12 @@ const RESTART = "restart the daemon: its memory is computed from the database ag
  * Requests are served in between. Each verdict is about one row and what was read of it in the same turn, between two
  * transactions, so none is wrong because something changed meanwhile; together they are not of one moment.
  */
-export async function checkLedger(folder: { readonly ledger: Ledger }): Promise<Finding[]> {
-  const damage = checkDatabase(folder.ledger);
+export async function checkLedger(directory: { readonly ledger: Ledger }): Promise<Finding[]> {
+  const damage = checkDatabase(directory.ledger);
   // What a damaged file says of addresses is no evidence.
   if (damage.length > 0) return damage;
   const findings: Finding[] = [];
-  for await (const found of inSlices(folder, allChecks)) for (const one of found) findings.push(one);
+  for await (const found of inSlices(directory, allChecks)) for (const one of found) findings.push(one);
   return findings;
 }
 
@@ -75,7 +75,7 @@ function damaged(problem: string): Finding {
   return {
     invariant: "database",
     message: `the state database is damaged: ${problem}`,
-    hint: "stop the daemon, keep a copy of the state folder, start it again and rebuild from a backup (holdfast rebuild --from FILE)",
+    hint: "stop the daemon, keep a copy of the state directory, start it again and rebuild from a backup (holdfast rebuild --from FILE)",
   };
 }
 

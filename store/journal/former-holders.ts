@@ -11,7 +11,7 @@ import { inSlices, mapById, mapClaims } from "./slices.ts";
 
 /** Claims and containers of this node with addresses as a former definition gave them; read in slices (inSlices). */
 export async function formerHolders(
-  folder: { readonly ledger: Ledger },
+  directory: { readonly ledger: Ledger },
   definitionOf: (network: string) => NetworkDefinition | undefined,
 ): Promise<FormerHolders> {
   const found = new FormerHolders();
@@ -20,7 +20,7 @@ export async function formerHolders(
     if (definition !== undefined) found.judge(definition, holder, held);
     return [];
   };
-  for await (const _ of inSlices(folder, function* (ledger) {
+  for await (const _ of inSlices(directory, function* (ledger) {
     yield* mapClaims(ledger, (claim) =>
       judge(claim.network, describeOwner(ownerOfClaim(claim)), publishedBy(claim)),
     );

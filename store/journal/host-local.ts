@@ -167,18 +167,18 @@ function isTakenOver({ boot_us: us, owner_kind: kind }: AttachmentRow): boolean 
   return us === 0 && kind === "container";
 }
 
-/** The leases of a network's folder by what has become of them: see LeaseStore.settle. */
+/** The leases of a network's directory by what has become of them: see LeaseStore.settle. */
 function sortLeases(
   ledger: Ledger,
   space: NetworkSpace,
-  folder: string,
+  directory: string,
   present: ReadonlyMap<string, Lease>,
 ): { readonly gone: AttachmentRow[]; readonly stale: LeaseRow[]; readonly ended: RecordedLease[] } {
   const rows = ledger.leases.ofNetwork(space.id);
   const lives = ({ container_id: id, interface: name, network_id: network }: LeaseRow) =>
     ledger.sql.attachment.get(id, name, network);
   const isPresent = (row: LeaseRow) =>
-    dirname(row.path) !== folder || isSame(row, present.get(row.path), lives(row));
+    dirname(row.path) !== directory || isSame(row, present.get(row.path), lives(row));
   const holderOf = (row: LeaseRow) => `${row.container_id}/${row.interface}`;
   const presentRows = new Set(rows.filter(isPresent));
   const presentHolders = new Set([...presentRows].map(holderOf));
@@ -186,7 +186,7 @@ function sortLeases(
   const stale: LeaseRow[] = [];
   const ended: RecordedLease[] = [];
   for (const row of rows) {
-    if (dirname(row.path) !== folder) continue;
+    if (dirname(row.path) !== directory) continue;
     const attachment = lives(row);
     if (presentRows.has(row)) {
       const { fileId } = present.get(row.path) as Lease;
@@ -228,23 +228,23 @@ export function settleLeases(
   ledger: Ledger,
   transaction: Transaction,
   network: string,
-  folder: string,
+  directory: string,
   present: ReadonlyMap<string, Lease>,
 ): RecordedLease[] {
   const space = ledger.networks.get(network);
   if (space === undefined) return [];
-  const { gone, stale, ended } = sortLeases(ledger, space, folder, present);
+  const { gone, stale, ended } = sortLeases(ledger, space, directory, present);
   for (const attachment of gone) endAttachment(ledger, transaction, attachment, "DEL by host-local");
   for (const row of stale) ledger.leases.delete(row);
   return ended;
 }
 
-/** Whether containers that were taken over from the folder are still attached. */
-export function isInUse(ledger: Ledger, network: string, folder: string): boolean {
+/** Whether containers that were taken over from the directory are still attached. */
+export function isInUse(ledger: Ledger, network: string, directory: string): boolean {
   const space = ledger.networks.get(network);
   if (space === undefined) return false;
   return ledger.leases.ofNetwork(space.id).some((row) => {
-    if (dirname(row.path) !== folder) return false;
+    if (dirname(row.path) !== directory) return false;
     const attachment = ledger.sql.attachment.get(row.container_id, row.interface, space.id);
     return attachment !== undefined && isTakenOver(attachment);
   });

@@ -13,36 +13,36 @@ import { formerHolders } from "./former-holders.ts";
 import { whatWasLost } from "./rebuild.ts";
 import { type AttachmentRow, attachmentOf, ownerOf, podOf } from "./rows.ts";
 import { inSlices, mapById } from "./slices.ts";
-import type { StateFolder } from "./state-folder.ts";
+import type { StateDirectory } from "./state-directory.ts";
 import { matches, viewHistory } from "./views.ts";
 
 /** What every store of a node reads from its SQLite file: attachments of this node and the history. */
 export abstract class JournalReader {
-  protected readonly folder: StateFolder;
+  protected readonly directory: StateDirectory;
 
-  constructor(folder: StateFolder) {
-    this.folder = folder;
+  constructor(directory: StateDirectory) {
+    this.directory = directory;
   }
 
   /** The definition of a network now; undefined: it has none. */
   abstract definition(network: string): NetworkDefinition | undefined;
 
   get status(): StoreStatus {
-    return this.folder.status;
+    return this.directory.status;
   }
 
-  /** See StateFolder. */
+  /** See StateDirectory. */
   get isComparable(): boolean {
-    return this.folder.isComparable;
+    return this.directory.isComparable;
   }
 
   /** See AdminStore. */
   formerHolders(): Promise<FormerHolders> {
-    return formerHolders(this.folder, (network) => this.definition(network));
+    return formerHolders(this.directory, (network) => this.definition(network));
   }
 
   history(which: { network?: string; address?: Address; limit: number; before?: number }): HistoryView[] {
-    const { sql } = this.folder.ledger;
+    const { sql } = this.directory.ledger;
     const network = which.network ?? null;
     const before = which.before ?? Number.MAX_SAFE_INTEGER;
     const rows =
@@ -54,7 +54,7 @@ export abstract class JournalReader {
 
   /** The attachment of a container's interface on a network; undefined when there is none. */
   attachment(network: string, containerId: string, interfaceName: string): Attachment | undefined {
-    const ledger = this.folder.ledger;
+    const ledger = this.directory.ledger;
     const space = ledger.networks.get(network);
     const row = space && ledger.sql.attachment.get(containerId, interfaceName, space.id);
     return row && attachmentOf(row, network);
@@ -65,7 +65,7 @@ export abstract class JournalReader {
    * to another owner are left out.
    */
   usersOf(address: Address, network?: string): AddressUser[] {
-    const { ledger } = this.folder;
+    const { ledger } = this.directory;
     const space = network === undefined ? undefined : ledger.networks.get(network);
     if (network !== undefined && space === undefined) return [];
     const bytes = addressBytes(address);
@@ -83,29 +83,29 @@ export abstract class JournalReader {
 
   /** The attachments of a container on all networks, oldest first; lost ones are left out as in usersOf. */
   attachmentsOfContainer(containerId: string): Attachment[] {
-    return this.#kept(this.folder.ledger.sql.attachmentsOfContainerId.all(containerId));
+    return this.#kept(this.directory.ledger.sql.attachmentsOfContainerId.all(containerId));
   }
 
   /** The attachments of a pod on all networks, oldest first; lost ones are left out as in usersOf. */
   attachmentsOfPod(uid: string): Attachment[] {
-    return this.#kept(this.folder.ledger.sql.attachmentsOfPod.all(uid));
+    return this.#kept(this.directory.ledger.sql.attachmentsOfPod.all(uid));
   }
 
   /** The attachments of a network, oldest first; lost ones are left out as in usersOf. */
   usersOfNetwork(network: string): Attachment[] {
-    const { ledger } = this.folder;
+    const { ledger } = this.directory;
     const space = ledger.networks.get(network);
     return space ? this.#kept(ledger.sql.attachmentsOfNetwork.all(space.id)) : [];
   }
 
   /** See NodeStore.watchAttachments. */
   watchAttachments(changed: (network: string | null) => void): void {
-    this.folder.watchAttachments(changed);
+    this.directory.watchAttachments(changed);
   }
 
   /** `mtu` of the plugin's configuration of a network with metadata, as last seen; null: none, or not known. */
   pluginMtu(network: string): number | null {
-    const { ledger } = this.folder;
+    const { ledger } = this.directory;
     const space = ledger.networks.get(network);
     return (space && ledger.sql.networkMtu.get(space.id)?.mtu) ?? null;
   }
@@ -113,13 +113,13 @@ export abstract class JournalReader {
   /** Stores it when it is another one. */
   async keepPluginMtu(network: string, mtu: number | null): Promise<void> {
     if (this.pluginMtu(network) === mtu) return;
-    await this.folder.write((ledger, transaction) => {
+    await this.directory.write((ledger, transaction) => {
       ledger.sql.setNetworkMtu.run(mtu, ledger.networkOf(network, transaction).id);
     });
   }
 
   #kept(rows: readonly AttachmentRow[]): Attachment[] {
-    const { ledger } = this.folder;
+    const { ledger } = this.directory;
     return rows
       .filter(({ lost }) => lost === 0)
       .map((row) => attachmentOf(row, ledger.networkById(row.network_id).name));
@@ -127,14 +127,14 @@ export abstract class JournalReader {
 
   /** Attachments in order of id, a page at a time. */
   attachmentsAfter(id: number, limit: number): Attachment[] {
-    const ledger = this.folder.ledger;
+    const ledger = this.directory.ledger;
     return ledger.sql.attachmentsAfter
       .all(id, limit)
       .map((row) => attachmentOf(row, ledger.networkById(row.network_id).name));
   }
 
   attachmentsOfNetwork(network: string): Attachment[] {
-    const ledger = this.folder.ledger;
+    const ledger = this.directory.ledger;
     const space = ledger.networks.get(network);
     return space
       ? ledger.sql.attachmentsOfNetwork.all(space.id).map((row) => attachmentOf(row, network))
@@ -143,7 +143,7 @@ export abstract class JournalReader {
 
   /** Attachments of this node by network, for networks that have any. */
   attachmentCounts(): Map<string, number> {
-    const ledger = this.folder.ledger;
+    const ledger = this.directory.ledger;
     const rows = ledger.sql.attachmentCounts.all();
     return new Map(rows.map((row) => [ledger.networkById(row.network_id).name, row.n]));
   }
@@ -153,7 +153,7 @@ export abstract class JournalReader {
     const [id, index] = decodeToken(page.continue).map(Number) as [id: number, index: number];
     // Such as one of the API's list, when the API went away between two pages.
     if (!Number.isSafeInteger(id) || !Number.isSafeInteger(index)) throw badToken(String(page.continue));
-    const slices = inSlices(this.folder, (ledger) => {
+    const slices = inSlices(this.directory, (ledger) => {
       const list = (row: AttachmentRow) => {
         const uses = usesOf(attachmentOf(row, ledger.networkById(row.network_id).name));
         return (row.id === id ? uses.slice(index + 1) : uses).filter(({ item }) => isWanted(item, filter));
@@ -164,7 +164,7 @@ export abstract class JournalReader {
   }
 
   get notes(): readonly string[] {
-    return whatWasLost(this.folder.ledger);
+    return whatWasLost(this.directory.ledger);
   }
 
   /**
@@ -172,7 +172,7 @@ export abstract class JournalReader {
    * written to a new file with a random name: two at once do not mix, and no link is followed.
    */
   async backup(path: string): Promise<number> {
-    const ledger = this.folder.ledger;
+    const ledger = this.directory.ledger;
     if (existsSync(path)) throw fileExists(path);
     const partial = `${path}.${ledger.context.clock.randomBytes(8).toString("hex")}.partial`;
     try {

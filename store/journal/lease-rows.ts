@@ -12,7 +12,7 @@ export interface LeaseRow {
 
 /** The tables of what was taken over from host-local. */
 export class LeaseRows {
-  readonly #folders: Database.Statement<[], { network: string; folder: string }>;
+  readonly #directories: Database.Statement<[], { network: string; directory: string }>;
   readonly #remember: Database.Statement<[number, string]>;
   readonly #get: Database.Statement<[number, Uint8Array], LeaseRow>;
   readonly #ofNetwork: Database.Statement<[number], LeaseRow>;
@@ -28,12 +28,12 @@ export class LeaseRows {
   #mayHaveNameless: boolean;
 
   constructor(db: Database.Database) {
-    this.#folders = db.prepare(
-      `SELECT networks.name AS network, folder FROM host_local_folders
-       JOIN networks ON networks.id = network_id ORDER BY networks.name, folder`,
+    this.#directories = db.prepare(
+      `SELECT networks.name AS network, directory FROM host_local_folders
+       JOIN networks ON networks.id = network_id ORDER BY networks.name, directory`,
     );
     this.#remember = db.prepare(
-      "INSERT OR IGNORE INTO host_local_folders (network_id, folder) VALUES (?, ?)",
+      "INSERT OR IGNORE INTO host_local_folders (network_id, directory) VALUES (?, ?)",
     );
     this.#get = db.prepare("SELECT * FROM host_local_leases WHERE network_id = ? AND address = ?");
     this.#ofNetwork = db.prepare("SELECT * FROM host_local_leases WHERE network_id = ? ORDER BY address");
@@ -55,12 +55,12 @@ export class LeaseRows {
       db.prepare("SELECT 1 FROM host_local_leases WHERE interface = '' LIMIT 1").get() !== undefined;
   }
 
-  folders(): { network: string; folder: string }[] {
-    return this.#folders.all();
+  directories(): { network: string; directory: string }[] {
+    return this.#directories.all();
   }
 
-  remember(networkId: number, folder: string): void {
-    this.#remember.run(networkId, folder);
+  remember(networkId: number, directory: string): void {
+    this.#remember.run(networkId, directory);
   }
 
   get(networkId: number, address: Uint8Array): LeaseRow | undefined {

@@ -182,11 +182,11 @@ const MIGRATIONS: readonly string[] = [
     ended INTEGER NOT NULL
   ) STRICT;
 
-  -- host-local's folders whose addresses were recorded: they are followed.
+  -- host-local's directories whose addresses were recorded: they are followed.
   CREATE TABLE host_local_folders (
     network_id INTEGER NOT NULL REFERENCES networks (id),
-    folder TEXT NOT NULL,
-    PRIMARY KEY (network_id, folder)
+    directory TEXT NOT NULL,
+    PRIMARY KEY (network_id, directory)
   ) STRICT, WITHOUT ROWID;
 
   -- Addresses that were recorded from a file of host-local's, with the attachment that stands for its container.

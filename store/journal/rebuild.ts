@@ -13,10 +13,10 @@ import { prepareStatements } from "./statements.ts";
 const COPY_BLOCK_BYTES = 1 << 20;
 
 /** Puts a backup (or, with null, an empty database) in place of one that was put aside. Throws RefusalError. */
-export function rebuildFrom(folder: string, backup: string | null, boot: BootRecord | null): void {
-  const copy = backup === null ? null : copyOf(folder, backup);
+export function rebuildFrom(directory: string, backup: string | null, boot: BootRecord | null): void {
+  const copy = backup === null ? null : copyOf(directory, backup);
   try {
-    acceptRebuild(folder, copy, boot);
+    acceptRebuild(directory, copy, boot);
   } catch (error) {
     if (copy !== null) rmSync(copy, { force: true });
     throw refused(backup, (error as Error).message);
@@ -49,11 +49,11 @@ export function whatWasLost({ sql, context }: Ledger): string[] {
   ];
 }
 
-/** A verified and durable copy of a backup in the state folder. Returns its path; throws RefusalError. */
-export function copyOf(folder: string, backup: string): string {
+/** A verified and durable copy of a backup in the state directory. Returns its path; throws RefusalError. */
+export function copyOf(directory: string, backup: string): string {
   if (!existsSync(backup))
     throw refused(backup, `backup ${backup} does not exist on the daemon's machine; give its absolute path`);
-  const copy = join(folder, "holdfast.db.rebuilding");
+  const copy = join(directory, "holdfast.db.rebuilding");
   try {
     // A log left by a crash beside an earlier copy would be taken for this copy's.
     for (const suffix of ["", "-journal", "-wal", "-shm"]) rmSync(copy + suffix, { force: true });

@@ -32,9 +32,9 @@ const NAMED_MAX = 5;
  */
 export function replacementOf(
   ledger: Ledger,
-  { folder, backup, isComparable }: { folder: string; backup: string; isComparable: boolean },
+  { directory, backup, isComparable }: { directory: string; backup: string; isComparable: boolean },
 ): string {
-  const copy = copyOf(folder, backup);
+  const copy = copyOf(directory, backup);
   try {
     carryRunning(ledger, copy);
   } catch (error) {
@@ -100,7 +100,7 @@ function carryTombstones(ledger: Ledger, past: Ledger): void {
   }
 }
 
-/** Copies today's host-local state: which folders are followed, and which file belongs to which running container. */
+/** Copies today's host-local state: which directories are followed, and which file belongs to which running container. */
 function carryLeases(ledger: Ledger, past: Ledger, running: readonly AttachmentRow[]): void {
   const carried = new Set(running.map((row) => keyOf(ledger, row)));
   const isForced = forcedReleases(ledger);
@@ -115,9 +115,9 @@ function carryLeases(ledger: Ledger, past: Ledger, running: readonly AttachmentR
       if (carried.has(keyOf(ledger, lease))) past.leases.put({ ...lease, network_id: then.id });
     }
   }
-  for (const { network, folder } of ledger.leases.folders()) {
+  for (const { network, directory } of ledger.leases.directories()) {
     const then = past.networks.get(network);
-    if (then !== undefined) past.leases.remember(then.id, folder);
+    if (then !== undefined) past.leases.remember(then.id, directory);
   }
 }
 

@@ -13,14 +13,14 @@ export const SLICE_ROWS = 250;
  * closed meanwhile.
  */
 export async function* inSlices<Slice>(
-  folder: { readonly ledger: Ledger },
+  directory: { readonly ledger: Ledger },
   read: (ledger: Ledger) => Iterable<Slice>,
 ): AsyncGenerator<Slice> {
-  const { ledger } = folder;
+  const { ledger } = directory;
   for (const slice of read(ledger)) {
     yield slice;
     await nextTurn(ledger.context.clock);
-    if (folder.ledger !== ledger)
+    if (directory.ledger !== ledger)
       throw new StorageAway("the state database was opened again while it was read: ask again");
   }
 }

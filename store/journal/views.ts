@@ -31,14 +31,14 @@ const CLAIMS: ReadonlySet<string> = new Set(["claim", "addressClaim"]);
 
 /** Allocations by network name and address, read in slices (inSlices). */
 export async function listAllocations(
-  folder: { readonly ledger: Ledger },
+  directory: { readonly ledger: Ledger },
   filter: AllocationFilter,
   page: PageRequest,
 ): Promise<Page<AllocationView>> {
   const [network, address] = decodeToken(page.continue);
   const after = { network, address: Buffer.from(address, "hex") };
   return pageOf(
-    inSlices(folder, (ledger) => scan(ledger, filter, after)),
+    inSlices(directory, (ledger) => scan(ledger, filter, after)),
     page,
   );
 }

@@ -107,7 +107,7 @@ export function deleteClaim(
 
 /** Claims by namespace and name, read in slices (inSlices). */
 export function listClaims(
-  folder: { readonly ledger: Ledger },
+  directory: { readonly ledger: Ledger },
   { namespace, name }: ClaimFilter,
   page: PageRequest,
 ): Promise<Page<ClaimManifest>> {
@@ -116,7 +116,7 @@ export function listClaims(
     const wanted = (namespace ?? row.namespace) === row.namespace && (name ?? row.name) === row.name;
     return wanted ? [{ item: viewClaim(row), token: () => encodeToken(row.namespace, row.name) }] : [];
   };
-  const slices = inSlices(folder, (ledger) => mapClaims(ledger, list, after));
+  const slices = inSlices(directory, (ledger) => mapClaims(ledger, list, after));
   return pageOf(slices, page);
 }
 

@@ -65,18 +65,18 @@ export function contentOf({ kind, namespace, name, labels, data }: ContentRow): 
 }
 
 /** Everything but the values. */
-export async function contentViews(folder: { readonly ledger: Ledger }): Promise<ContentView[]> {
+export async function contentViews(directory: { readonly ledger: Ledger }): Promise<ContentView[]> {
   const users = new Map<string, string[]>();
   const named = (claim: ClaimRow) =>
     [...contentOfClaim(claim)].map((key) => ({ key, claim: `${claim.namespace}/${claim.name}` }));
-  for await (const uses of inSlices(folder, (ledger) => mapClaims(ledger, named))) {
+  for await (const uses of inSlices(directory, (ledger) => mapClaims(ledger, named))) {
     for (const { key, claim } of uses) {
       const known = users.get(key);
       if (known === undefined) users.set(key, [claim]);
       else known.push(claim);
     }
   }
-  return folder.ledger.sql.contents.all().map((row) => ({
+  return directory.ledger.sql.contents.all().map((row) => ({
     kind: row.kind,
     namespace: row.namespace,
     name: row.name,

@@ -4,26 +4,26 @@ import { isoTime } from "../../platform/time.ts";
 import { publishedBy } from "../journal/former-holders.ts";
 import type { Ledger } from "../journal/ledger.ts";
 import { inSlices, mapClaims } from "../journal/slices.ts";
-import type { StateFolder } from "../journal/state-folder.ts";
+import type { StateDirectory } from "../journal/state-directory.ts";
 
 /**
  * Tells claims when their network was changed under them: after each change, and once after a start, every claim of the
  * network is compared with the definition, and its condition follows.
  */
 export class ClaimStanding {
-  readonly #folder: StateFolder;
+  readonly #directory: StateDirectory;
   readonly #told: (count: number) => void;
   /** Fingerprint of the definition that all claims of a network were compared with. */
   readonly #compared = new Map<string, string>();
 
-  constructor(folder: StateFolder, told: (count: number) => void) {
-    this.#folder = folder;
+  constructor(directory: StateDirectory, told: (count: number) => void) {
+    this.#directory = directory;
     this.#told = told;
   }
 
   async follow(): Promise<void> {
     const changed = new Map<string, string>();
-    for (const { name, definition } of this.#folder.ledger.networks.values()) {
+    for (const { name, definition } of this.#directory.ledger.networks.values()) {
       if (definition !== null && this.#compared.get(name) !== definition.fingerprint)
         changed.set(name, definition.fingerprint);
     }
@@ -33,9 +33,9 @@ export class ClaimStanding {
       mapClaims(ledger, (claim) =>
         changed.has(claim.network) && standingOf(ledger, claim) !== null ? [claim.uid] : [],
       );
-    for await (const uids of inSlices(this.#folder, find)) {
+    for await (const uids of inSlices(this.#directory, find)) {
       if (uids.length === 0) continue;
-      told += await this.#folder.write((ledger) => uids.filter((uid) => tell(ledger, uid)).length);
+      told += await this.#directory.write((ledger) => uids.filter((uid) => tell(ledger, uid)).length);
     }
     for (const [network, fingerprint] of changed) this.#compared.set(network, fingerprint);
     if (told > 0) this.#told(told);

@@ -3,41 +3,41 @@ import type { NetworkDefinition } from "../../ipam/definition/network-definition
 import type { Lease } from "../host-local/lease-files.ts";
 import type { LeaseStore, LeaseVerdict, RecordedLease } from "../host-local/lease-store.ts";
 import { isInUse, judgeLease, settleLeases, takeLeases } from "../journal/host-local.ts";
-import type { StateFolder } from "../journal/state-folder.ts";
+import type { StateDirectory } from "../journal/state-directory.ts";
 
 /** host-local's leases where SQLite is the truth. */
 export class SqliteLeaseStore implements LeaseStore {
-  readonly #folder: StateFolder;
+  readonly #directory: StateDirectory;
 
-  constructor(folder: StateFolder) {
-    this.#folder = folder;
+  constructor(directory: StateDirectory) {
+    this.#directory = directory;
   }
 
   definitions(): NetworkDefinition[] {
-    return [...this.#folder.ledger.networks.values()].flatMap(({ definition }) => definition ?? []);
+    return [...this.#directory.ledger.networks.values()].flatMap(({ definition }) => definition ?? []);
   }
 
-  folders(): { network: string; folder: string }[] {
-    return this.#folder.ledger.leases.folders();
+  directories(): { network: string; directory: string }[] {
+    return this.#directory.ledger.leases.directories();
   }
 
   mayBeFree(definition: NetworkDefinition, lease: Lease): boolean {
-    return judgeLease(this.#folder.ledger, definition, lease).kind === "free";
+    return judgeLease(this.#directory.ledger, definition, lease).kind === "free";
   }
 
-  isInUse(network: string, folder: string): boolean {
-    return isInUse(this.#folder.ledger, network, folder);
+  isInUse(network: string, directory: string): boolean {
+    return isInUse(this.#directory.ledger, network, directory);
   }
 
-  async remember(network: string, folder: string): Promise<void> {
-    if (this.folders().some((one) => one.network === network && one.folder === folder)) return;
-    await this.#folder.write((ledger, transaction) =>
-      ledger.leases.remember(ledger.networkOf(network, transaction).id, folder),
+  async remember(network: string, directory: string): Promise<void> {
+    if (this.directories().some((one) => one.network === network && one.directory === directory)) return;
+    await this.#directory.write((ledger, transaction) =>
+      ledger.leases.remember(ledger.networkOf(network, transaction).id, directory),
     );
   }
 
   async judge(definition: NetworkDefinition, lease: Lease): Promise<LeaseVerdict> {
-    return judgeLease(this.#folder.ledger, definition, lease);
+    return judgeLease(this.#directory.ledger, definition, lease);
   }
 
   async take(
@@ -45,17 +45,17 @@ export class SqliteLeaseStore implements LeaseStore {
     groups: readonly (readonly [LeaseHolder, readonly Lease[]])[],
   ): Promise<LeaseVerdict[][]> {
     const verdicts = groups.map(([, leases]) =>
-      leases.map((lease) => judgeLease(this.#folder.ledger, definition, lease)),
+      leases.map((lease) => judgeLease(this.#directory.ledger, definition, lease)),
     );
     if (!verdicts.flat().some(({ kind }) => kind === "free")) return verdicts;
-    return this.#folder.write((ledger, transaction) =>
+    return this.#directory.write((ledger, transaction) =>
       groups.map(([holder, leases]) => takeLeases(ledger, transaction, definition, holder, leases)),
     );
   }
 
-  settle(network: string, folder: string, present: ReadonlyMap<string, Lease>): Promise<RecordedLease[]> {
-    return this.#folder.write((ledger, transaction) =>
-      settleLeases(ledger, transaction, network, folder, present),
+  settle(network: string, directory: string, present: ReadonlyMap<string, Lease>): Promise<RecordedLease[]> {
+    return this.#directory.write((ledger, transaction) =>
+      settleLeases(ledger, transaction, network, directory, present),
     );
   }
 }

@@ -1,7 +1,7 @@
 import type { ObjectKind } from "../../kube/views/content-annotations.ts";
 import type { Transaction } from "../journal/group-commit.ts";
 import type { Ledger } from "../journal/ledger.ts";
-import type { StateFolder } from "../journal/state-folder.ts";
+import type { StateDirectory } from "../journal/state-directory.ts";
 import type { AppliedClaim, AppliedContent, AppliedDefinition, ApplyAction } from "../manifests.ts";
 import type { ManifestWrites } from "../node-store.ts";
 import { applyClaim, deleteClaim } from "./apply-claim.ts";
@@ -13,17 +13,17 @@ class RollBack extends Error {}
 
 /** What would become of objects: everything is carried out, and rolled back. */
 export class Rehearsal implements ManifestWrites {
-  readonly #folder: StateFolder;
+  readonly #directory: StateDirectory;
 
-  constructor(folder: StateFolder) {
-    this.#folder = folder;
+  constructor(directory: StateDirectory) {
+    this.#directory = directory;
   }
 
   /** Runs work as `write` does, and rolls it back in the database and in memory. */
   async #run<T>(work: (ledger: Ledger, transaction: Transaction) => T): Promise<T> {
     const done: { value: T }[] = [];
     try {
-      return await this.#folder.write((ledger, transaction) => {
+      return await this.#directory.write((ledger, transaction) => {
         done.push({ value: work(ledger, transaction) });
         throw new RollBack();
       });

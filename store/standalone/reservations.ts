@@ -10,7 +10,7 @@ import type { Transaction } from "../journal/group-commit.ts";
 import { attachmentsOf } from "../journal/holdings.ts";
 import type { Ledger } from "../journal/ledger.ts";
 import { type AllocationRow, describeHolding, interfaceAddressOf, ownerOf } from "../journal/rows.ts";
-import type { StateFolder } from "../journal/state-folder.ts";
+import type { StateDirectory } from "../journal/state-directory.ts";
 import type { NetworkSpace } from "../network-space.ts";
 import { heldOf } from "./attach-view.ts";
 import { openHolding } from "./claim-status.ts";
@@ -18,20 +18,20 @@ import { reserve } from "./reserve.ts";
 
 /** Reservations as rows without an attachment. */
 export class SqliteReservations implements Reservations {
-  readonly #folder: StateFolder;
+  readonly #directory: StateDirectory;
   readonly #hostLocal: Pick<HostLocalTakeover, "ensure">;
 
-  constructor(folder: StateFolder, hostLocal: Pick<HostLocalTakeover, "ensure">) {
-    this.#folder = folder;
+  constructor(directory: StateDirectory, hostLocal: Pick<HostLocalTakeover, "ensure">) {
+    this.#directory = directory;
     this.#hostLocal = hostLocal;
   }
 
   async reserve(want: ReserveWant): Promise<ReserveOutcome> {
-    const problem = this.#folder.whyFull;
+    const problem = this.#directory.whyFull;
     if (problem !== null) return { kind: "refused", refusal: refuse("STORAGE_FAILED", { problem }) };
     try {
       await this.#hostLocal.ensure(want.definition);
-      return await this.#folder.write((ledger, transaction) => reserveFor(ledger, transaction, want));
+      return await this.#directory.write((ledger, transaction) => reserveFor(ledger, transaction, want));
     } catch (error) {
       // Thrown from inside the transaction, so that a partial reservation is rolled back.
       if (error instanceof RefusalError) return { kind: "refused", refusal: error.refusal };
@@ -40,7 +40,7 @@ export class SqliteReservations implements Reservations {
   }
 
   release(owner: Owner): Promise<OwnerReleaseOutcome> {
-    return this.#folder.write((ledger, transaction) => releaseAll(ledger, transaction, owner));
+    return this.#directory.write((ledger, transaction) => releaseAll(ledger, transaction, owner));
   }
 }
 

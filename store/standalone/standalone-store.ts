@@ -41,7 +41,7 @@ import { JournalReader } from "../journal/journal-reader.ts";
 import type { Ledger } from "../journal/ledger.ts";
 import { definitionSources } from "../journal/load.ts";
 import { ownerOf } from "../journal/rows.ts";
-import { StateFolder } from "../journal/state-folder.ts";
+import { StateDirectory } from "../journal/state-directory.ts";
 import { listAllocations, viewNetworks } from "../journal/views.ts";
 import type {
   AppliedClaim,
@@ -85,52 +85,52 @@ export class SqliteStore extends JournalReader implements NodeStore, Manifests, 
   readonly #context: NodeContext;
   readonly #standing: ClaimStanding;
 
-  constructor(folder: string, context: NodeContext, log: StoreLog) {
-    super(new StateFolder(folder, context, log));
+  constructor(directory: string, context: NodeContext, log: StoreLog) {
+    super(new StateDirectory(directory, context, log));
     this.#context = context;
     const { clock, hostLocalDirs: dirs } = context;
     this.hostLocal = new HostLocalTakeover({
-      leaseStore: new SqliteLeaseStore(this.folder),
+      leaseStore: new SqliteLeaseStore(this.directory),
       clock,
       dirs,
       log,
     });
-    this.#standing = new ClaimStanding(this.folder, (claims) =>
+    this.#standing = new ClaimStanding(this.directory, (claims) =>
       log.info(
         { claims },
         "claims stay behind their network, which was changed, or do no more: holdfast check",
       ),
     );
-    this.rehearsal = new Rehearsal(this.folder);
-    this.reservations = new SqliteReservations(this.folder, this.hostLocal);
-    this.folder.watchAttachments((network) => {
+    this.rehearsal = new Rehearsal(this.directory);
+    this.reservations = new SqliteReservations(this.directory, this.hostLocal);
+    this.directory.watchAttachments((network) => {
       if (network === null) this.hostLocal.storeOpened();
     });
   }
 
-  /** See StateFolder.open. */
+  /** See StateDirectory.open. */
   open(): Promise<void> {
-    return this.folder.open();
+    return this.directory.open();
   }
 
   /** Puts a backup, or with null an empty database, in the place of one that was put aside, and serves again. */
   rebuild(backup: string | null, replace: boolean): Promise<void> {
-    return this.folder.rebuild(backup, { replace });
+    return this.directory.rebuild(backup, { replace });
   }
 
   close(): void {
-    this.folder.close();
+    this.directory.close();
   }
 
   async attach(want: AttachWant): Promise<AttachOutcome> {
-    const problem = this.folder.whyFull;
+    const problem = this.directory.whyFull;
     if (problem !== null) return { kind: "refused", refusal: refuse("STORAGE_FAILED", { problem }) };
     try {
       const applied = this.appliedDefinition(want.network)?.definition;
       const takingOver = this.#takeOver(applied ?? want.definition, want);
       if (takingOver !== null) await this.#waitFor(takingOver, want);
       const work = (ledger: Ledger, transaction: Transaction) => attach(ledger, transaction, want);
-      return await this.folder.write(work, { canRepeat: true });
+      return await this.directory.write(work, { canRepeat: true });
     } catch (error) {
       // Thrown from inside the transaction, so that what was reserved for half of the attachment is rolled back.
       if (error instanceof RefusalError) return { kind: "refused", refusal: error.refusal };
@@ -142,13 +142,13 @@ export class SqliteStore extends JournalReader implements NodeStore, Manifests, 
   #waitFor(takingOver: Promise<void>, { network, deadlineMs }: AttachWant): Promise<void> {
     if (deadlineMs === undefined) return takingOver;
     const late = () => new RefusalError(this.hostLocal.whyWaiting(network));
-    return within(this.folder.ledger.context.clock, takingOver, deadlineMs, late);
+    return within(this.directory.ledger.context.clock, takingOver, deadlineMs, late);
   }
 
   /** Records what host-local allocated first, except for a repeat, which allocates nothing. */
   #takeOver(definition: NetworkDefinition, want: AttachWant): Promise<void> | null {
     const unlessRepeated = (error: unknown) => {
-      const { ledger } = this.folder;
+      const { ledger } = this.directory;
       const space = ledger.networks.get(want.network);
       const former = space && ledger.sql.attachment.get(want.containerId, want.interface, space.id);
       if (former === undefined || !isRepeat(new JournalAttachment(former), want, { claimKnown: true }))
@@ -163,22 +163,22 @@ export class SqliteStore extends JournalReader implements NodeStore, Manifests, 
   }
 
   async detach(want: DetachWant): Promise<DetachOutcome> {
-    const outcome = await this.folder.write((ledger, transaction) => detach(ledger, transaction, want));
+    const outcome = await this.directory.write((ledger, transaction) => detach(ledger, transaction, want));
     // A spooled DEL is old, and host-local may have given the container another file since.
     if (want.reason === "DEL") this.hostLocal.forget(want);
     return outcome;
   }
 
   async list(filter: AllocationFilter, page: PageRequest): Promise<Page<AllocationView>> {
-    return listAllocations(this.folder, filter, page);
+    return listAllocations(this.directory, filter, page);
   }
 
   async networks(): Promise<NetworkView[]> {
-    return viewNetworks(this.folder.ledger);
+    return viewNetworks(this.directory.ledger);
   }
 
   space(network: string): NetworkNow | null {
-    const { ledger } = this.folder;
+    const { ledger } = this.directory;
     const { definition } = ledger.networks.get(network) ?? {};
     if (!definition) return null;
     const nowMs = ledger.context.clock.monotonicMs();
@@ -188,15 +188,15 @@ export class SqliteStore extends JournalReader implements NodeStore, Manifests, 
   }
 
   async claims(filter: ClaimFilter, page: PageRequest): Promise<Page<ClaimManifest>> {
-    return listClaims(this.folder, filter, page);
+    return listClaims(this.directory, filter, page);
   }
 
   claimCount(): number {
-    return this.folder.ledger.sql.claimCount.get()?.n ?? 0;
+    return this.directory.ledger.sql.claimCount.get()?.n ?? 0;
   }
 
   claimByUid(uid: string): ClaimOfVm | null {
-    const row = this.folder.ledger.sql.vmOfClaim.get(uid);
+    const row = this.directory.ledger.sql.vmOfClaim.get(uid);
     if (row === undefined) return null;
     return {
       namespace: row.namespace,
@@ -207,12 +207,12 @@ export class SqliteStore extends JournalReader implements NodeStore, Manifests, 
   }
 
   contentObject(kind: ObjectKind, namespace: string, name: string): ContentObject | null {
-    const row = this.folder.ledger.sql.content.get(namespace, kind, name);
+    const row = this.directory.ledger.sql.content.get(namespace, kind, name);
     return row === undefined ? null : contentOf(row);
   }
 
   contentViews(): Promise<ContentView[]> {
-    return contentViews(this.folder);
+    return contentViews(this.directory);
   }
 
   manifest(
@@ -220,29 +220,29 @@ export class SqliteStore extends JournalReader implements NodeStore, Manifests, 
     namespace: string,
     name: string,
   ): object | null {
-    const { sql } = this.folder.ledger;
+    const { sql } = this.directory.ledger;
     const row = kind === "IPAMClaim" ? sql.claim.get(namespace, name) : sql.definition.get(namespace, name);
     return row === undefined ? null : JSON.parse(row.manifest);
   }
 
   applyContent(content: AppliedContent): Promise<ApplyAction> {
-    return this.folder.write((ledger) => applyContent(ledger, content));
+    return this.directory.write((ledger) => applyContent(ledger, content));
   }
 
   deleteContent(kind: ObjectKind, namespace: string, name: string): Promise<boolean> {
-    return this.folder.write((ledger) => deleteContent(ledger, { kind, namespace, name }));
+    return this.directory.write((ledger) => deleteContent(ledger, { kind, namespace, name }));
   }
 
   applyClaim(claim: AppliedClaim): Promise<ApplyAction> {
-    return this.folder.write((ledger, transaction) => applyClaim(ledger, transaction, claim));
+    return this.directory.write((ledger, transaction) => applyClaim(ledger, transaction, claim));
   }
 
   deleteClaim(namespace: string, name: string): Promise<ReturnType<typeof deleteClaim>> {
-    return this.folder.write((ledger, transaction) => deleteClaim(ledger, transaction, namespace, name));
+    return this.directory.write((ledger, transaction) => deleteClaim(ledger, transaction, namespace, name));
   }
 
   async applyDefinition(definition: AppliedDefinition): Promise<ApplyAction> {
-    const action = await this.folder.write((ledger, transaction) =>
+    const action = await this.directory.write((ledger, transaction) =>
       applyDefinition(ledger, transaction, definition),
     );
     // Housekeeping does what cannot be done now.
@@ -251,20 +251,22 @@ export class SqliteStore extends JournalReader implements NodeStore, Manifests, 
   }
 
   deleteDefinition(namespace: string, name: string): Promise<boolean> {
-    return this.folder.write((ledger, transaction) => deleteDefinition(ledger, transaction, namespace, name));
+    return this.directory.write((ledger, transaction) =>
+      deleteDefinition(ledger, transaction, namespace, name),
+    );
   }
 
   release(which: { network: string; address: Address; force: boolean }): Promise<ReleaseOutcome> {
-    return this.folder.write((ledger, transaction) => releaseAddress(ledger, transaction, which));
+    return this.directory.write((ledger, transaction) => releaseAddress(ledger, transaction, which));
   }
 
   async check(): Promise<Finding[]> {
-    return [...(await checkLedger(this.folder)), ...(await leaseFindings(this.hostLocal))];
+    return [...(await checkLedger(this.directory)), ...(await leaseFindings(this.hostLocal))];
   }
 
   /** The owner of an address; null: it is free. */
   async holderOf(network: string, address: Address): Promise<Owner | null> {
-    const ledger = this.folder.ledger;
+    const ledger = this.directory.ledger;
     const space = ledger.networks.get(network);
     const row = space && ledger.sql.allocation.get(space.id, addressBytes(address));
     return row?.state === "Bound" ? ownerOf(row) : null;
@@ -275,37 +277,37 @@ export class SqliteStore extends JournalReader implements NodeStore, Manifests, 
     if (olderThan && !isBefore(attachment.stamp, olderThan, this.#context.bootId))
       return Promise.resolve(false);
     const which = { id: attachment.id, boot_us: attachment.stamp.us };
-    return this.folder.write((ledger, transaction) => endById(ledger, transaction, which, reason));
+    return this.directory.write((ledger, transaction) => endById(ledger, transaction, which, reason));
   }
 
   /** The applied definition of a network and its manifest; undefined when the runtime's configuration counts. */
   appliedDefinition(network: string): { definition: NetworkDefinition; by: string } | undefined {
-    const space = this.folder.ledger.networks.get(network);
+    const space = this.directory.ledger.networks.get(network);
     if (!space || space.appliedBy === null || space.definition === null) return undefined;
     return { definition: space.definition, by: space.appliedBy };
   }
 
   /** See definitionSources. */
   definitionSources(): ReturnType<typeof definitionSources> {
-    return definitionSources(this.folder.ledger);
+    return definitionSources(this.directory.ledger);
   }
 
   /** The definition of a network now; undefined: it has none. */
   definition(network: string): NetworkDefinition | undefined {
-    return this.folder.ledger.networks.get(network)?.definition ?? undefined;
+    return this.directory.ledger.networks.get(network)?.definition ?? undefined;
   }
 
   /** Prunes cooled-down rows, tombstones and history in small steps. Checks whether a full disk has space again. */
   async housekeeping(nowUs: number): Promise<void> {
-    this.folder.tryRoom();
-    if (this.folder.status.kind !== "ready") return;
-    while (await this.folder.write(endRetentions));
+    this.directory.tryRoom();
+    if (this.directory.status.kind !== "ready") return;
+    while (await this.directory.write(endRetentions));
     for (let after: number | null = 0; after !== null; ) {
       const from: number = after;
-      after = await this.folder.write((ledger, transaction) => dropRested(ledger, transaction, from));
+      after = await this.directory.write((ledger, transaction) => dropRested(ledger, transaction, from));
     }
     for (let step = 0; step < PRUNE_STEPS_MAX; step += 1) {
-      if (!(await this.folder.write((ledger) => prune(ledger, nowUs)))) break;
+      if (!(await this.directory.write((ledger) => prune(ledger, nowUs)))) break;
     }
     await this.hostLocal.follow();
     await this.#standing.follow();

@@ -14,13 +14,13 @@ const ABOUT_CERTIFICATES = "see server and certificate-authority of the cluster 
 const ABOUT_THE_NETWORK =
   "check the API server and the way to it, or name another kubeconfig with --kubeconfig";
 
-const folder = mkdtempSync(join(tmpdir(), "holdfast-cluster-problem-"));
+const directory = mkdtempSync(join(tmpdir(), "holdfast-cluster-problem-"));
 let server: Server;
 let port: number;
 let authority: Buffer;
 
 beforeAll(async () => {
-  const { certificate, key } = makeCertificate(folder);
+  const { certificate, key } = makeCertificate(directory);
   authority = Buffer.from(certificate);
   server = createServer({ cert: certificate, key }, (_request, answer) => answer.end("{}"));
   await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
@@ -28,7 +28,7 @@ beforeAll(async () => {
 });
 afterAll(async () => {
   await new Promise((resolve) => server.close(resolve));
-  rmSync(folder, { recursive: true, force: true });
+  rmSync(directory, { recursive: true, force: true });
 });
 
 /** What a list of networks fails with at a server. */

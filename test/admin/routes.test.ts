@@ -277,7 +277,7 @@ describe("both refuse the same wrong input in the same words", () => {
 });
 
 describe("input that only a daemon or only a cluster accepts", () => {
-  test("a daemon refuses a check's grace, and a cluster refuses questions about one node or its folders", async () => {
+  test("a daemon refuses a check's grace, and a cluster refuses questions about one node or its directories", async () => {
     const grace = await overHttp({ method: "GET", path: "/v1/check", query: { grace: "0" } });
     expect(grace.body).toMatchObject({
       code: "REQUEST_INVALID",
@@ -293,8 +293,8 @@ describe("input that only a daemon or only a cluster accepts", () => {
       message: expect.stringContaining("ask with --socket"),
     });
     const body = { network: "blue", dataDir: "/leases" };
-    const folder = await inProcess(cluster, { method: "POST", path: "/v1/import", body });
-    expect(folder.body).toMatchObject({
+    const directory = await inProcess(cluster, { method: "POST", path: "/v1/import", body });
+    expect(directory.body).toMatchObject({
       code: "REQUEST_INVALID",
       message: expect.stringContaining("on nodes without a cluster only"),
     });

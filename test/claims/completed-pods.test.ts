@@ -15,20 +15,20 @@ import { detachWant, said, want } from "../store/subjects.ts";
 // controller releases its address; the node must not take it back, in turn and for ever.
 
 const ENDED = { containerStatuses: [{ state: { terminated: { exitCode: 0 } } }] };
-let folder: string;
+let directory: string;
 let api: KubeInMemory;
 let store: KubernetesStore;
 
 beforeEach(async () => {
-  folder = mkdtempSync(join(tmpdir(), "holdfast-completed-"));
+  directory = mkdtempSync(join(tmpdir(), "holdfast-completed-"));
   api = new KubeInMemory();
-  store = await opened(clusterStore({ folder, api, context: { node: "n1" } }));
+  store = await opened(clusterStore({ directory, api, context: { node: "n1" } }));
   pod({ phase: "Running" });
   expect(said(await store.attach(want("c1", { pod: "job" })))).toMatch(/^10\.0\.0\.\d\/29$/);
 });
 afterEach(async () => {
   await store.close();
-  rmSync(folder, { recursive: true, force: true });
+  rmSync(directory, { recursive: true, force: true });
 });
 
 function pod(status: object): void {

@@ -4,14 +4,14 @@ import { join } from "node:path";
 import { afterAll, expect, test } from "vitest";
 import { loadKubeConfig } from "../../kube/http/kube-config.ts";
 
-const folder = mkdtempSync(join(tmpdir(), "holdfast-kubeconfig-"));
-afterAll(() => rmSync(folder, { recursive: true, force: true }));
+const directory = mkdtempSync(join(tmpdir(), "holdfast-kubeconfig-"));
+afterAll(() => rmSync(directory, { recursive: true, force: true }));
 
 let files = 0;
 
 function write(cluster: object, user: object): string {
   files += 1;
-  const path = join(folder, `${files}.kubeconfig`);
+  const path = join(directory, `${files}.kubeconfig`);
   const content = {
     clusters: [{ name: "c", cluster }],
     users: [{ name: "u", user }],
@@ -23,7 +23,7 @@ function write(cluster: object, user: object): string {
 }
 
 test("address, certificates and token come from the file", async () => {
-  writeFileSync(join(folder, "client.crt"), "CERT");
+  writeFileSync(join(directory, "client.crt"), "CERT");
   const file = write(
     {
       server: "https://[fd00::1]:6443/k8s/",
@@ -44,11 +44,11 @@ test("address, certificates and token come from the file", async () => {
 });
 
 test("the token file that it names is read again after a 401, once for all who saw it", async () => {
-  writeFileSync(join(folder, "token"), "old\n");
+  writeFileSync(join(directory, "token"), "old\n");
   const connection = loadKubeConfig(write({ server: "http://127.0.0.1:1" }, { tokenFile: "token" }));
   const { headers, generation } = await connection.authHeaders(0);
   expect(headers).toEqual({ Authorization: "Bearer old" });
-  writeFileSync(join(folder, "token"), "new\n");
+  writeFileSync(join(directory, "token"), "new\n");
   expect((await connection.authHeaders(0)).headers).toEqual(headers);
   expect(await connection.renew(generation, 1_000)).toBe(true);
   const renewed = await connection.authHeaders(0);
@@ -64,17 +64,17 @@ test("a name and password are sent as basic authentication", async () => {
 });
 
 test("a file that cannot be used is refused with its name and what to do", () => {
-  const notYaml = join(folder, "broken.kubeconfig");
+  const notYaml = join(directory, "broken.kubeconfig");
   writeFileSync(notYaml, "clusters: [");
-  const empty = join(folder, "empty.kubeconfig");
+  const empty = join(directory, "empty.kubeconfig");
   writeFileSync(empty, "{}");
-  const blank = join(folder, "blank.kubeconfig");
+  const blank = join(directory, "blank.kubeconfig");
   writeFileSync(blank, "");
   const cases = [
     notYaml,
     empty,
     blank,
-    join(folder, "missing.kubeconfig"),
+    join(directory, "missing.kubeconfig"),
     write({ server: "unix:///nowhere" }, {}),
     write({ server: "https://127.0.0.1:1", "certificate-authority": "missing.crt" }, {}),
     write({ server: "https://127.0.0.1:1", "proxy-url": "http://127.0.0.1:2" }, {}),
@@ -91,7 +91,7 @@ test("without a file and outside a pod the error names the missing setting", () 
 
 test("of several files the first that has an entry counts, missing ones count for nothing, and a context is chosen by name", () => {
   const [one, two] = ["https://one:1", "https://two:2"].map((server, at) => {
-    const path = join(folder, `several-${at}`);
+    const path = join(directory, `several-${at}`);
     const name = at === 0 ? "first" : "second";
     const content = {
       clusters: [
@@ -109,11 +109,11 @@ test("of several files the first that has an entry counts, missing ones count fo
     return path;
   }) as [string, string];
   const serverOf = (files: string[], context?: string) => loadKubeConfig({ files, context }).server.host;
-  expect(serverOf([join(folder, "missing"), one, two])).toBe("one:1");
+  expect(serverOf([join(directory, "missing"), one, two])).toBe("one:1");
   expect(serverOf([one, two], "second")).toBe("two:2");
   expect(serverOf([two, one], "shared")).toBe("two:2");
   expect(() => serverOf([one, two], "third")).toThrow("it has no context third, but first, shared, second");
-  expect(() => serverOf([join(folder, "missing"), join(folder, "none")])).toThrow(
+  expect(() => serverOf([join(directory, "missing"), join(directory, "none")])).toThrow(
     "none of these files is there",
   );
 });

@@ -15,23 +15,23 @@ import { owner } from "./objects.ts";
 
 // A pod that may not use a claim is refused; whoever owns the claim can see who tried.
 
-let folder: string;
+let directory: string;
 let api: KubeInMemory;
 let clock: ManualClock;
 let store: KubernetesStore;
 
 beforeEach(async () => {
-  folder = mkdtempSync(join(tmpdir(), "holdfast-refused-"));
+  directory = mkdtempSync(join(tmpdir(), "holdfast-refused-"));
   clock = new ManualClock();
   api = new KubeInMemory(clock);
   const pods = new PodDirectory(api, () => undefined);
   const events = new EventWriter({ api, component: "holdfast-daemon", host: "n1" });
   const claimAccess = new KubeClaimAccess({ api, pods, warn: () => {}, events });
-  store = await opened(clusterStore({ folder, api, claimAccess, context: { node: "n1" } }));
+  store = await opened(clusterStore({ directory, api, claimAccess, context: { node: "n1" } }));
 });
 afterEach(async () => {
   await store.close();
-  rmSync(folder, { recursive: true, force: true });
+  rmSync(directory, { recursive: true, force: true });
 });
 
 function pod(name: string, vmi: string | null): void {

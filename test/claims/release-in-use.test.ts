@@ -25,7 +25,7 @@ import { clusterStore } from "../store/cluster-store.ts";
 // An imported address has no attachment: only its pod tells whether it is in use.
 
 const ADDRESS = "10.0.0.5";
-const folder = mkdtempSync(join(tmpdir(), "holdfast-release-"));
+const directory = mkdtempSync(join(tmpdir(), "holdfast-release-"));
 let api: KubeInMemory;
 
 beforeEach(() => {
@@ -34,7 +34,7 @@ beforeEach(() => {
   const one = parseInterfaceAddress(`${ADDRESS}/24`);
   api.put(ALLOCATIONS_PATH, newAllocation("blue", one, { owner, attachment: null }, "2026-01-01T00:00:00Z"));
 });
-afterAll(() => rmSync(folder, { recursive: true, force: true }));
+afterAll(() => rmSync(directory, { recursive: true, force: true }));
 
 function pod(uid: string, status: object, more: object = {}): void {
   api.put(namespacedPath(PODS_PATH, "shop"), {
@@ -52,7 +52,7 @@ function state(): string {
 type Release = (force: boolean) => Promise<string>;
 
 const byDaemon: Release = async (force) => {
-  const store = clusterStore({ folder, api, context: { node: "n1" } });
+  const store = clusterStore({ directory, api, context: { node: "n1" } });
   try {
     const outcome = await store.release({ network: "blue", address: parseAddress(ADDRESS), force });
     return outcome.kind === "released" ? "released" : `${outcome.refusal.code}: ${outcome.refusal.message}`;

@@ -1,24 +1,24 @@
 import { chmodSync, cpSync, existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterEach, beforeEach, expect, test } from "vitest";
-import { newFolder, run } from "../harness/daemon.ts";
+import { newDirectory, run } from "../harness/daemon.ts";
 import { requireRoot } from "../harness/needs.ts";
 
 const ROOT = join(import.meta.dirname, "../..");
-const STEPS = `set -uo pipefail; say() { echo "$*" >&2; }; log=log; cd "$FOLDER"; . ${ROOT}/tools/steps.sh`;
-let folder: string;
+const STEPS = `set -uo pipefail; say() { echo "$*" >&2; }; log=log; cd "$DIRECTORY"; . ${ROOT}/tools/steps.sh`;
+let directory: string;
 let env: Record<string, string>;
 
 beforeEach(() => {
-  folder = newFolder();
-  mkdirSync(join(folder, "bin"));
-  env = { FOLDER: folder, PATH: `${join(folder, "bin")}:${process.env.PATH}` };
+  directory = newDirectory();
+  mkdirSync(join(directory, "bin"));
+  env = { DIRECTORY: directory, PATH: `${join(directory, "bin")}:${process.env.PATH}` };
 });
-afterEach(() => rmSync(folder, { recursive: true }));
+afterEach(() => rmSync(directory, { recursive: true }));
 
 /** A command that is found before the system's. */
 function command(name: string, script: string): void {
-  const path = join(folder, "bin", name);
+  const path = join(directory, "bin", name);
   writeFileSync(path, `#!/bin/sh\n${script}\n`);
   chmodSync(path, 0o755);
 }
@@ -51,14 +51,14 @@ for (const [title, name, script, says] of SYSTEMS) {
 
 test("make says what to do when npm leaves out the runtime without a word", async () => {
   for (const name of ["Makefile", "package.json", "package-lock.json", "tools"])
-    cpSync(join(ROOT, name), join(folder, name), { recursive: true });
-  command("npm", 'echo "$*" >"$FOLDER/npm"');
-  const { code, stderr } = await run("make", ["-C", folder, "node_modules/.installed"], env);
-  expect(readFileSync(join(folder, "npm"), "utf8")).toContain("--include=dev --include=optional");
+    cpSync(join(ROOT, name), join(directory, name), { recursive: true });
+  command("npm", 'echo "$*" >"$DIRECTORY/npm"');
+  const { code, stderr } = await run("make", ["-C", directory, "node_modules/.installed"], env);
+  expect(readFileSync(join(directory, "npm"), "utf8")).toContain("--include=dev --include=optional");
   expect(stderr).toContain("npm has not installed a Node that runs here");
   expect(stderr).toContain("rm -rf node_modules && make build");
   expect(code).toBe(2);
-  expect(existsSync(join(folder, "node_modules/.installed"))).toBe(false);
+  expect(existsSync(join(directory, "node_modules/.installed"))).toBe(false);
 });
 
 test("system-packages accepts the three sets and nothing else", async () => {
@@ -85,22 +85,22 @@ test("system-packages neither stops nor disables the services of whoever had the
     `
 case "$*" in *--download-only*) verb=fetch ;; *) verb=$1 ;; esac
 test -e /usr/sbin/policy-rc.d && start=no || start=yes
-tries=$(grep -c "^$verb" "$FOLDER/calls")
-echo "$verb $start" >>"$FOLDER/calls"
+tries=$(grep -c "^$verb" "$DIRECTORY/calls")
+echo "$verb $start" >>"$DIRECTORY/calls"
 case $verb$tries in
   fetch0 | install0)
-    ( sleep 2; test -e /usr/sbin/policy-rc.d || echo "other yes" >>"$FOLDER/calls"; mkdir -p ${wants}
+    ( sleep 2; test -e /usr/sbin/policy-rc.d || echo "other yes" >>"$DIRECTORY/calls"; mkdir -p ${wants}
       ln -s /lib/systemd/system/other-$verb.service ${wants}/ ) >/dev/null 2>&1 &
     echo "E: Could not get lock /var/lib/dpkg/lock" >&2; exit 100 ;;
-  install1) ln -s /lib/systemd/system/late.service /lib/systemd/system/haproxy.service ${wants}/; touch "$FOLDER/installed" ;;
+  install1) ln -s /lib/systemd/system/late.service /lib/systemd/system/haproxy.service ${wants}/; touch "$DIRECTORY/installed" ;;
 esac`,
   );
-  command("dpkg-query", 'echo "ii other"; test ! -e "$FOLDER/installed" || echo "ii haproxy"');
+  command("dpkg-query", 'echo "ii other"; test ! -e "$DIRECTORY/installed" || echo "ii haproxy"');
   command("dpkg", 'case "$2" in *haproxy*) echo "haproxy: $2" ;; *) echo "other: $2" ;; esac');
   const tool = `mount -t tmpfs t /usr/sbin; mount -t tmpfs t /etc/systemd; mkdir /etc/systemd/system
     ${ROOT}/tools/system-packages demo; echo $? $(ls ${wants}; ls /usr/sbin)`;
   const { stdout } = await run("unshare", ["-m", "bash", "-c", tool], { ...env, CI: "true" });
-  expect(readFileSync(join(folder, "calls"), "utf8").trim().split("\n")).toEqual([
+  expect(readFileSync(join(directory, "calls"), "utf8").trim().split("\n")).toEqual([
     "update yes",
     "fetch yes",
     "other yes",
@@ -116,7 +116,7 @@ test("apt-get is tried again while another package manager has a lock, and the l
   const held = "Could not get lock /var/lib/dpkg/lock-frontend. It is held by process 7 (unattended-upgr)";
   command(
     "apt-get",
-    `test -e "$FOLDER/tried" || { touch "$FOLDER/tried"; echo "E: ${held}" >&2; exit 100; }; echo "done: $*"`,
+    `test -e "$DIRECTORY/tried" || { touch "$DIRECTORY/tried"; echo "E: ${held}" >&2; exit 100; }; echo "done: $*"`,
   );
   const { code, stdout } = await run("bash", ["-c", `${STEPS}; apt_get install x`], env);
   expect(stdout).toContain(
@@ -134,8 +134,12 @@ test("apt-get is not tried again after another failure", async () => {
 
 test("a step shows on a terminal every five seconds what its log says last", async () => {
   const script = `${STEPS}; step compiling bash -c "echo first; echo second; sleep 6"`;
-  writeFileSync(join(folder, "script"), script);
-  const { code, stdout } = await run("script", ["-qec", `bash ${join(folder, "script")}`, "/dev/null"], env);
+  writeFileSync(join(directory, "script"), script);
+  const { code, stdout } = await run(
+    "script",
+    ["-qec", `bash ${join(directory, "script")}`, "/dev/null"],
+    env,
+  );
   expect(stdout).toContain("compiling");
   expect(stdout).toMatch(/… [5-7] s: second/);
   expect(code).toBe(0);

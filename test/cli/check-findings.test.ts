@@ -2,7 +2,7 @@ import { join } from "node:path";
 import Database from "better-sqlite3";
 import { afterEach, expect, test } from "vitest";
 import { forgetWhatWas } from "../../store/journal/files/state-files.ts";
-import { network, newFolder, TestDaemon } from "../harness/daemon.ts";
+import { network, newDirectory, TestDaemon } from "../harness/daemon.ts";
 
 // Findings made by hand in the database of a stopped daemon; the hint of each mends it.
 let daemon: TestDaemon;
@@ -15,18 +15,18 @@ async function damage(sql: string): Promise<void> {
   db.exec(sql);
   db.close();
   forgetWhatWas(daemon.state);
-  daemon = await TestDaemon.start({ folder: daemon.folder });
+  daemon = await TestDaemon.start({ directory: daemon.directory });
 }
 
 test("check reports an allocation of an unknown container, and release frees it", async () => {
-  daemon = await TestDaemon.start({ folder: newFolder() });
+  daemon = await TestDaemon.start({ directory: newDirectory() });
   await daemon.cni("ADD", "web", { config: network("blue") });
   await damage("DELETE FROM attachments");
   expect(await daemon.cli("check")).toEqual({
     code: 1,
     stdout:
       "I3: 10.10.0.1/24 of network blue is held by container web (eth0), which nothing here knows any more\n" +
-      "    do: holdfast release 10.10.0.1 --network blue gives it back\n",
+      "    fix: holdfast release 10.10.0.1 --network blue gives it back\n",
     stderr: "",
   });
   const { code, stdout } = await daemon.cli("check", "-o", "json");
@@ -38,7 +38,7 @@ test("check reports an allocation of an unknown container, and release frees it"
 });
 
 test("check reports a claim that publishes an address which is not allocated to it", async () => {
-  daemon = await TestDaemon.start({ folder: newFolder() });
+  daemon = await TestDaemon.start({ directory: newDirectory() });
   const metadata = { name: "vm1" };
   const claim = {
     apiVersion: "k8s.cni.cncf.io/v1alpha1",
@@ -51,7 +51,7 @@ test("check reports a claim that publishes an address which is not allocated to 
   const { code, stdout } = await daemon.cli("check");
   expect(code).toBe(1);
   expect(stdout).toContain(
-    "I2: claim default/vm1 publishes 10.10.0.5/24, which is not allocated to it\n    do: ",
+    "I2: claim default/vm1 publishes 10.10.0.5/24, which is not allocated to it\n    fix: ",
   );
   expect(await daemon.cli("who", "10.10.0.5")).toMatchObject({
     code: 1,

@@ -65,32 +65,32 @@ test("the manual page is what the help says, and no line of it is a request by c
 });
 
 test("called by kubectl's name it asks the cluster that kubectl uses, and a socket all the same where one is named", async () => {
-  const folder = mkdtempSync(join(tmpdir(), "holdfast-plugin-"));
+  const directory = mkdtempSync(join(tmpdir(), "holdfast-plugin-"));
   try {
-    const plugin = join(folder, "kubectl-holdfast");
+    const plugin = join(directory, "kubectl-holdfast");
     symlinkSync(HOLDFAST, plugin);
     writeFileSync(
-      join(folder, "config"),
+      join(directory, "config"),
       JSON.stringify({ contexts: [{ name: "prod", context: { cluster: "none", user: "me" } }] }),
     );
     const asked = (environment: Record<string, string>, ...words: string[]) =>
-      run(plugin, ["networks", ...words], { HOME: folder, ...environment });
-    expect(await asked({ KUBECONFIG: `/nowhere:${folder}/config` })).toMatchObject({
+      run(plugin, ["networks", ...words], { HOME: directory, ...environment });
+    expect(await asked({ KUBECONFIG: `/nowhere:${directory}/config` })).toMatchObject({
       code: 3,
-      stderr: expect.stringContaining(`${folder}/config cannot be used`),
+      stderr: expect.stringContaining(`${directory}/config cannot be used`),
     });
     expect(await asked({ KUBECONFIG: "" })).toMatchObject({
       code: 3,
-      stderr: expect.stringContaining(`${folder}/.kube/config`),
+      stderr: expect.stringContaining(`${directory}/.kube/config`),
     });
-    expect(await asked({ KUBECONFIG: `${folder}/config` }, "--context", "test")).toMatchObject({
+    expect(await asked({ KUBECONFIG: `${directory}/config` }, "--context", "test")).toMatchObject({
       code: 3,
       stderr: expect.stringContaining("it has no context test, but prod"),
     });
     expect(
-      (await asked({ KUBECONFIG: `${folder}/config` }, "--socket", daemon.socket, "-o", "name")).stdout,
+      (await asked({ KUBECONFIG: `${directory}/config` }, "--socket", daemon.socket, "-o", "name")).stdout,
     ).toBe("blue\nblue-two\nred\n");
   } finally {
-    rmSync(folder, { recursive: true, force: true });
+    rmSync(directory, { recursive: true, force: true });
   }
 });

@@ -5,7 +5,7 @@ import { dirname, join } from "node:path";
 import { expect, test } from "vitest";
 import { PROCESSES, type Process } from "../../platform/settings/processes.ts";
 import { flagOf } from "../../platform/settings/setting.ts";
-import { HOLDFAST, newFolder, run, TestDaemon } from "../harness/daemon.ts";
+import { HOLDFAST, newDirectory, run, TestDaemon } from "../harness/daemon.ts";
 import { until } from "../harness/wait.ts";
 
 test.each(Object.entries<Process>(PROCESSES))(
@@ -25,10 +25,10 @@ test.each(Object.entries<Process>(PROCESSES))(
 );
 
 test("flags reach the daemon, and win over its file", async () => {
-  const folder = newFolder();
-  const config = join(folder, "daemon.yaml");
+  const directory = newDirectory();
+  const config = join(directory, "daemon.yaml");
   writeFileSync(config, "node: from-file\nlogLevel: error\n");
-  const daemon = await TestDaemon.start({ folder, args: ["--config", config, "--log-level", "info"] });
+  const daemon = await TestDaemon.start({ directory, args: ["--config", config, "--log-level", "info"] });
   // What the daemon has printed may come after its first answer.
   await until(() => daemon.log.includes('"node":"from-file"'), "the node's name in the log");
   await daemon.stop();
@@ -41,18 +41,18 @@ test("a setting that cannot be used exits 2", async () => {
 });
 
 test("wait --pid ends after the process whose settings are refused, so that systemd sees that one fail", async () => {
-  const folder = newFolder();
-  writeFileSync(join(folder, "daemon.yaml"), "addDeadlineMs: soon\n");
+  const directory = newDirectory();
+  writeFileSync(join(directory, "daemon.yaml"), "addDeadlineMs: soon\n");
   const daemon = spawn("sleep", ["1.5"]);
   try {
-    const env = { HOLDFAST_CONFIG: join(folder, "daemon.yaml") };
+    const env = { HOLDFAST_CONFIG: join(directory, "daemon.yaml") };
     const answer = await run(process.execPath, [HOLDFAST, "wait", "--pid", `${daemon.pid}`], env);
     expect(daemon.exitCode).toBe(0);
     expect(answer.code).toBe(2);
     expect(answer.stderr).toContain("addDeadlineMs");
   } finally {
     daemon.kill();
-    rmSync(folder, { recursive: true });
+    rmSync(directory, { recursive: true });
   }
 });
 

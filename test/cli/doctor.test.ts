@@ -6,7 +6,7 @@ import type { Diagnosis } from "../../admin/admin-api.ts";
 import type { DaemonAnswer } from "../../cli/doctor/daemon.ts";
 import { examineNode } from "../../cli/doctor/main.ts";
 import { VERSION } from "../../version.ts";
-import { HOLDFAST, newFolder, run } from "../harness/daemon.ts";
+import { HOLDFAST, newDirectory, run } from "../harness/daemon.ts";
 
 const PLUGIN = join(import.meta.dirname, "../../dist/bin/holdfast-ipam");
 const READY: DaemonAnswer = {
@@ -17,7 +17,7 @@ const noProbe = () => Promise.reject(new Error("not tried"));
 
 let root: string;
 beforeEach(() => {
-  root = newFolder();
+  root = newDirectory();
 });
 afterEach(() => rmSync(root, { recursive: true, force: true }));
 
@@ -26,9 +26,9 @@ function write(path: string, text = ""): void {
   writeFileSync(join(root, path), text);
 }
 
-function installPlugin(folder: string): void {
-  mkdirSync(join(root, folder), { recursive: true });
-  copyFileSync(PLUGIN, join(root, folder, "holdfast-ipam"));
+function installPlugin(directory: string): void {
+  mkdirSync(join(root, directory), { recursive: true });
+  copyFileSync(PLUGIN, join(root, directory, "holdfast-ipam"));
 }
 
 async function look(part: string, daemon: DaemonAnswer = READY): Promise<Diagnosis[]> {
@@ -78,11 +78,11 @@ test.each([
   ["microk8s", "var/snap/microk8s/current/x", "/var/snap/microk8s/current/opt/cni/bin"],
   ["OpenShift", "etc/kubernetes/cni/net.d/x", "/var/lib/cni/bin"],
   ["podman of Debian", "usr/lib/cni/bridge", "/usr/lib/cni"],
-])("the directory of plugins of %s", async (_name, mark, folder) => {
+])("the directory of plugins of %s", async (_name, mark, directory) => {
   write(mark);
   const missing = await look("plugin binary");
-  expect(missing.map(({ found }) => found.split(" ")[0])).toEqual([`${folder}/holdfast-ipam`]);
-  installPlugin(folder);
+  expect(missing.map(({ found }) => found.split(" ")[0])).toEqual([`${directory}/holdfast-ipam`]);
+  installPlugin(directory);
   expect(states(await look("plugin binary"))).toEqual(["ok"]);
 });
 

@@ -5,7 +5,7 @@ import { createRequire } from "node:module";
 import { dirname, join } from "node:path";
 import { beforeEach, expect, onTestFinished, test } from "vitest";
 import { codeCachePath, compileBundle, loadBundle, makeCodeCache } from "../../cli/load-bundle.ts";
-import { HOLDFAST, newFolder, run } from "../harness/daemon.ts";
+import { HOLDFAST, newDirectory, run } from "../harness/daemon.ts";
 
 // Code that V8 compiled at build time is used where it fits, and is never needed.
 
@@ -19,9 +19,9 @@ const V8_VERSION_AT = 4;
 let bundle: string;
 let text: string;
 beforeEach(() => {
-  const folder = newFolder();
-  onTestFinished(() => rmSync(folder, { recursive: true }));
-  bundle = join(folder, "bundle.cjs");
+  const directory = newDirectory();
+  onTestFinished(() => rmSync(directory, { recursive: true }));
+  bundle = join(directory, "bundle.cjs");
   text = `${TEXT}// ${randomUUID()}`;
   writeFileSync(bundle, text);
 });

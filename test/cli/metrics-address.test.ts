@@ -37,7 +37,7 @@ test("a metrics port that is in use does not stop ADDs, and is served once it is
   expect(await daemon.cli("check")).toMatchObject({
     code: 1,
     stdout: expect.stringMatching(
-      /^metrics: metrics cannot be served at 127.*\n {4}do: Set metricsAddress to /,
+      /^metrics: metrics cannot be served at 127.*\n {4}fix: Set metricsAddress to /,
     ),
   });
   await new Promise((done) => other.close(done));

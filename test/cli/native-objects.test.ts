@@ -26,7 +26,7 @@ test("a daemon that collects garbage all the time survives ADDs, checks, backups
   const ids = Array.from({ length: ADDS }, (_, index) => `c-${index}`);
   await addAll(daemon, ids);
   for (let round = 0; round < ROUNDS; round += 1) {
-    const backup = join(daemon.folder, `backup-${round}`);
+    const backup = join(daemon.directory, `backup-${round}`);
     await Promise.all([
       expectSound(daemon),
       daemon.post("/v1/backup", { path: backup }).then(({ status, body }) => expect(status, body).toBe(200)),

@@ -7,10 +7,10 @@ const VARIABLE: readonly (readonly [RegExp, string])[] = [
 ];
 
 /** A text of this run as it would be in any run. */
-export function normalise(text: string, folder: string): string {
+export function normalise(text: string, directory: string): string {
   const fixed = VARIABLE.reduce(
     (result, [found, name]) => result.replaceAll(found, name),
-    text.replaceAll(folder, "<folder>"),
+    text.replaceAll(directory, "<directory>"),
   );
   return alignTables(fixed);
 }

@@ -4,13 +4,13 @@ import { HOLDFAST, run } from "../harness/daemon.ts";
 
 const NOBODY = 65_534;
 
-/** The command line as a user who is not root, for root's tests: copied into a folder that everybody may read. */
-export function asNobody(folder: string, groups: readonly number[] = []) {
-  mkdirSync(join(folder, "bin"), { recursive: true });
-  chmodSync(folder, 0o755);
-  copyFileSync(HOLDFAST, join(folder, "bin/cli.cjs"));
-  cpSync(join(dirname(HOLDFAST), "../lib"), join(folder, "lib"), { recursive: true });
-  const script = join(folder, "nobody.cjs");
+/** The command line as a user who is not root, for root's tests: copied into a directory that everybody may read. */
+export function asNobody(directory: string, groups: readonly number[] = []) {
+  mkdirSync(join(directory, "bin"), { recursive: true });
+  chmodSync(directory, 0o755);
+  copyFileSync(HOLDFAST, join(directory, "bin/cli.cjs"));
+  cpSync(join(dirname(HOLDFAST), "../lib"), join(directory, "lib"), { recursive: true });
+  const script = join(directory, "nobody.cjs");
   writeFileSync(
     script,
     `process.setgroups(${JSON.stringify(groups)}); process.setgid(${NOBODY}); process.setuid(${NOBODY}); require("./bin/cli.cjs");`,

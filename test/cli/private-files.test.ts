@@ -1,4 +1,4 @@
-/** Applied Secrets are in the database: whatever rights a state folder came with, no other user of the machine reads them. */
+/** Applied Secrets are in the database: whatever rights a state directory came with, no other user of the machine reads them. */
 import {
   chmodSync,
   chownSync,
@@ -29,18 +29,18 @@ beforeEach((context) => {
   requireTool(context, ...(AS_OTHER_USER as [string]), "true");
 });
 
-/** Every file of the node that another user of the machine can read, by its path in the node's folder. */
+/** Every file of the node that another user of the machine can read, by its path in the node's directory. */
 async function readableByOthers(node: StandaloneNode): Promise<string[]> {
-  const [command, ...args] = [...AS_OTHER_USER, "find", node.folder, "-type", "f", "-readable"];
+  const [command, ...args] = [...AS_OTHER_USER, "find", node.directory, "-type", "f", "-readable"];
   // It fails where it may not enter, and names the rest.
   const { stdout } = await run(command as string, [...args, "-printf", "%P\\n"]);
   return stdout.split("\n").filter(Boolean).sort();
 }
 
-/** A node whose state folder somebody has made before the daemon, with these rights; its parent is open to all. */
-function nodeWithFolder(mode: number): StandaloneNode {
+/** A node whose state directory somebody has made before the daemon, with these rights; its parent is open to all. */
+function nodeWithDirectory(mode: number): StandaloneNode {
   const node = new StandaloneNode();
-  chmodSync(node.folder, 0o755);
+  chmodSync(node.directory, 0o755);
   mkdirSync(node.path("state"));
   chmodSync(node.path("state"), mode);
   return node;
@@ -48,7 +48,7 @@ function nodeWithFolder(mode: number): StandaloneNode {
 
 const modeOf = (path: string) => (statSync(path).mode & 0o7777).toString(8);
 
-/** All files in the state folder that are not for their owner alone. */
+/** All files in the state directory that are not for their owner alone. */
 const openFiles = (node: StandaloneNode) =>
   readdirSync(node.path("state")).filter((name) => {
     const stat = statSync(node.path("state", name));
@@ -60,7 +60,7 @@ async function findings(daemon: TestDaemon): Promise<{ message: string; hint: st
 }
 
 async function applySecret(daemon: TestDaemon): Promise<void> {
-  const manifest = join(daemon.folder, "secret.yaml");
+  const manifest = join(daemon.directory, "secret.yaml");
   writeFileSync(
     manifest,
     `{apiVersion: v1, kind: Secret, metadata: {name: s, namespace: shop}, stringData: {user-data: SUPERSECRET}}`,
@@ -75,8 +75,8 @@ test.each([
   ["0755, as mkdir and the kubelet make it", 0o755, []],
   ["0777, as a volume may be", 0o777, []],
   ["0755, by root without capabilities as in the DaemonSet", 0o755, IN_DAEMONSET],
-])("a folder of mode %s is closed with one line of the log", async (_what, mode, wrapper) => {
-  const node = nodeWithFolder(mode);
+])("a directory of mode %s is closed with one line of the log", async (_what, mode, wrapper) => {
+  const node = nodeWithDirectory(mode);
   writeFileSync(node.path("public"), "");
   const daemon = await node.daemon({ wrapper });
   await applySecret(daemon);
@@ -85,14 +85,14 @@ test.each([
   expect(openFiles(node)).toEqual([]);
   expect(daemon.log.split("\n").filter((line) => line.includes("open to others"))).toEqual([
     expect.stringContaining(
-      `state folder ${daemon.state} was open to others; closed: the folder (mode 0${mode.toString(8)})`,
+      `state directory ${daemon.state} was open to others; closed: the directory (mode 0${mode.toString(8)})`,
     ),
   ]);
   expect(await findings(daemon)).toEqual([]);
 });
 
 test("files that others could read are closed when they are opened: database, log, spool, and what was put aside", async () => {
-  const node = nodeWithFolder(0o755);
+  const node = nodeWithDirectory(0o755);
   const first = await node.daemon();
   await applySecret(first);
   await first.end("SIGKILL");
@@ -107,12 +107,12 @@ test("files that others could read are closed when they are opened: database, lo
   expect(await readableByOthers(node)).toEqual([]);
   expect(openFiles(node)).toEqual([]);
   expect(modeOf(daemon.spool)).toBe("700");
-  expect(daemon.log).toMatch(/closed: the folder \(mode 0755\), .*holdfast\.db-wal \(mode 0755\)/);
+  expect(daemon.log).toMatch(/closed: the directory \(mode 0755\), .*holdfast\.db-wal \(mode 0755\)/);
   expect((await daemon.cni("CHECK", "c1", { config: CONFIG })).code).toBe(0);
 });
 
-test("a folder with files of somebody else stays as it is and is named, and every file in it is private", async () => {
-  const node = nodeWithFolder(0o755);
+test("a directory with files of somebody else stays as it is and is named, and every file in it is private", async () => {
+  const node = nodeWithDirectory(0o755);
   writeFileSync(node.path("state", "notes.txt"), "");
   const daemon = await node.daemon();
   await applySecret(daemon);
@@ -124,7 +124,7 @@ test("a folder with files of somebody else stays as it is and is named, and ever
   const { code, stdout } = await daemon.cli("check");
   expect(code).toBe(1);
   expect(stdout).toContain(
-    `users other than the daemon's can enter the state folder ${daemon.state} (mode 0755, user 0); it was left so because notes.txt in it is not Holdfast's`,
+    `users other than the daemon's can enter the state directory ${daemon.state} (mode 0755, user 0); it was left so because notes.txt in it is not Holdfast's`,
   );
   expect(stdout).toContain(`chown 0 ${daemon.state} && chmod 0700 ${daemon.state}`);
 
@@ -137,7 +137,7 @@ test("a folder with files of somebody else stays as it is and is named, and ever
   expect(rebuilt.status, rebuilt.body).toBe(200);
   expect(openFiles(node)).toEqual(["holdfast-today.db", "notes.txt"]);
   expect((await findings(daemon)).map(({ message }) => message)).toEqual([
-    expect.stringContaining("can enter the state folder"),
+    expect.stringContaining("can enter the state directory"),
     `users other than the daemon's can read ${daemon.state}/holdfast-today.db (mode 0644, user 0)`,
   ]);
   chmodSync(join(daemon.state, "holdfast-today.db"), 0o600);
@@ -147,7 +147,7 @@ test("a folder with files of somebody else stays as it is and is named, and ever
 });
 
 test("a damaged database is put aside for its owner alone, and so is what comes after it", async () => {
-  const node = nodeWithFolder(0o755);
+  const node = nodeWithDirectory(0o755);
   writeFileSync(node.path("state", "notes.txt"), "");
   writeFileSync(node.path("state", "holdfast.db"), "SUPERSECRET, but not a database");
   const daemon = await node.daemon({ wait: false });
@@ -166,8 +166,8 @@ test.each<[string, (node: StandaloneNode) => void, string]>([
     "it is another user's",
   ],
   ["everybody, as /tmp", (node) => chmodSync(node.path("state"), 0o1777), "it is shared"],
-])("a folder of %s is not changed, but named", async (_whose, give, why) => {
-  const node = nodeWithFolder(0o755);
+])("a directory of %s is not changed, but named", async (_whose, give, why) => {
+  const node = nodeWithDirectory(0o755);
   give(node);
   const before = modeOf(node.path("state"));
   const daemon = await node.daemon();
@@ -176,8 +176,8 @@ test.each<[string, (node: StandaloneNode) => void, string]>([
   expect((await findings(daemon)).map(({ message }) => message)).toEqual([expect.stringContaining(why)]);
 });
 
-test("what a symbolic link leads to keeps its rights, as a file and as the folder", async () => {
-  const node = nodeWithFolder(0o755);
+test("what a symbolic link leads to keeps its rights, as a file and as the directory", async () => {
+  const node = nodeWithDirectory(0o755);
   writeFileSync(node.path("public"), "");
   symlinkSync(node.path("public"), node.path("state", "holdfast.db.damaged-2026-01-01"));
   const first = await node.daemon();
@@ -195,12 +195,12 @@ test("what a symbolic link leads to keeps its rights, as a file and as the folde
   ]);
 });
 
-test("a daemon that cannot read its folder says so, and changes no rights", async () => {
-  const node = nodeWithFolder(0o733);
+test("a daemon that cannot read its directory says so, and changes no rights", async () => {
+  const node = nodeWithDirectory(0o733);
   const daemon = await node.daemon({ wrapper: AS_OTHER_USER, wait: false });
   expect(await ended(daemon)).toEqual({
     code: 1,
-    log: expect.stringContaining(`state folder ${daemon.state} cannot be used: EACCES`),
+    log: expect.stringContaining(`state directory ${daemon.state} cannot be used: EACCES`),
   });
   expect(modeOf(node.path("state"))).toBe("733");
 });

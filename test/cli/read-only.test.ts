@@ -13,7 +13,7 @@ const GROUP = "daemon";
 const GID = Number(/^daemon:[^:]*:(\d+)/m.exec(readFileSync("/etc/group", "utf8"))?.[1]);
 
 processTest("without a group there is none", async ({ daemon }) => {
-  expect(existsSync(join(daemon.folder, "readonly.sock"))).toBe(false);
+  expect(existsSync(join(daemon.directory, "readonly.sock"))).toBe(false);
 });
 
 const reason = skippedFor(process.getuid?.() === 0 ? null : "needs root, to give a socket to a group");
@@ -21,7 +21,7 @@ describe.skipIf(reason !== null)("with a group", () => {
   const withGroup = processTestWith({ args: ["--read-group", GROUP] });
 
   withGroup("it is the group's, and the main socket stays the daemon's own", async ({ daemon }) => {
-    const path = join(daemon.folder, "readonly.sock");
+    const path = join(daemon.directory, "readonly.sock");
     const look = () => ({ mode: statSync(path).mode & 0o777, gid: statSync(path).gid });
     expect(look()).toEqual({ mode: 0o660, gid: GID });
     expect(statSync(daemon.socket).mode & 0o777).toBe(0o600);
@@ -30,7 +30,7 @@ describe.skipIf(reason !== null)("with a group", () => {
   });
 
   withGroup("every route that changes something is refused there", async ({ daemon }) => {
-    const path = join(daemon.folder, "readonly.sock");
+    const path = join(daemon.directory, "readonly.sock");
     await daemon.cni("ADD", "c1", { config: network("blue") });
     const before = (await daemon.get("/v1/allocations")).body;
     const changes = ROUTES.filter(({ method }) => method !== "GET").filter(({ node }) => node !== null);
@@ -58,8 +58,8 @@ describe.skipIf(reason !== null)("with a group", () => {
 
   withGroup("the command line finds it where the main socket is not for its user", async ({ daemon }) => {
     await daemon.cni("ADD", "c1", { config: network("blue") });
-    chmodSync(daemon.folder, 0o755);
-    const member = asNobody(join(daemon.folder, "program"), [GID]);
+    chmodSync(daemon.directory, 0o755);
+    const member = asNobody(join(daemon.directory, "program"), [GID]);
     expect(await member("list", "-o", "name", "--socket", daemon.socket)).toEqual({
       code: 0,
       stdout: "10.10.0.1/24\n",
@@ -73,7 +73,7 @@ describe.skipIf(reason !== null)("with a group", () => {
       stderr:
         "error: POST /v1/release changes something, and this socket is read-only\nhint: run the command as root (sudo), who may use the daemon's main socket\n",
     });
-    const other = asNobody(join(daemon.folder, "program"));
+    const other = asNobody(join(daemon.directory, "program"));
     expect(await other("list", "--socket", daemon.socket)).toMatchObject({
       code: 3,
       stderr: expect.stringContaining("join the group holdfast"),

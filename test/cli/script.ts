@@ -14,7 +14,7 @@ import { normalise } from "./normalise.ts";
  *   -- claims.yaml --
  *   kind: IPAMClaim …
  *
- * Each command is one line for bash, in the folder of the files. Beside holdfast there are `add NETWORK CONTAINER
+ * Each command is one line for bash, in the directory of the files. Beside holdfast there are `add NETWORK CONTAINER
  * [INTERFACE] [CNI_ARGS]` and `del …`, which do what a container runtime would, with NETWORK.json as the configuration.
  */
 export interface Script {
@@ -51,7 +51,7 @@ export function transcriptIn(text: string): string {
 
 /** Runs the commands in order against a daemon and writes down what was seen. */
 export async function runScript(script: Script, daemon: TestDaemon): Promise<string> {
-  const cwd = join(daemon.folder, "work");
+  const cwd = join(daemon.directory, "work");
   prepare(cwd, script.files);
   const env = {
     PATH: `${join(cwd, ".bin")}:${dirname(process.execPath)}:/usr/bin:/bin`,
@@ -63,7 +63,7 @@ export async function runScript(script: Script, daemon: TestDaemon): Promise<str
   for (const { above, command } of script.steps) {
     const { code, stdout, stderr } = await run("bash", ["-c", `cd ${cwd} && ${command}`], env);
     const seen =
-      normalise(stdout, daemon.folder) + normalise(stderr, daemon.folder).replace(/^(?=.)/gm, "! ");
+      normalise(stdout, daemon.directory) + normalise(stderr, daemon.directory).replace(/^(?=.)/gm, "! ");
     const exit = code === 0 ? "" : `= ${code}\n`;
     transcript += `${above === "" ? "" : `\n${above}`}$ ${command}\n${seen}${exit}`;
   }

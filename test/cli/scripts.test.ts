@@ -5,13 +5,13 @@ import { TestDaemon } from "../harness/daemon.ts";
 import { parseScript, runScript, transcriptIn } from "./script.ts";
 
 // The scripts say what is tested. UPDATE_SCRIPTS=1 writes what was seen into them: read the difference before you keep it.
-const FOLDER = join(import.meta.dirname, "scripts");
+const DIRECTORY = join(import.meta.dirname, "scripts");
 const daemons: TestDaemon[] = [];
 
 afterAll(() => Promise.all(daemons.map((daemon) => daemon.stop())));
 
-test.each(readdirSync(FOLDER).sort())("%s", async (name) => {
-  const path = join(FOLDER, name);
+test.each(readdirSync(DIRECTORY).sort())("%s", async (name) => {
+  const path = join(DIRECTORY, name);
   const text = readFileSync(path, "utf8");
   const daemon = await TestDaemon.start({ args: ["--node", "node1", "--log-level", "error"] });
   daemons.push(daemon);
@@ -22,7 +22,7 @@ test.each(readdirSync(FOLDER).sort())("%s", async (name) => {
 
 test("the examples of docs/choosing-addresses.md are what the scripts show", () => {
   const unmarked = (text: string) => text.replaceAll(/^! /gm, "");
-  const seen = readdirSync(FOLDER).map((name) => unmarked(readFileSync(join(FOLDER, name), "utf8")));
+  const seen = readdirSync(DIRECTORY).map((name) => unmarked(readFileSync(join(DIRECTORY, name), "utf8")));
   const page = readFileSync(join(import.meta.dirname, "../../docs/choosing-addresses.md"), "utf8");
   const examples = [...page.matchAll(/^```console\n(.*?)^```/gms)].map(([, example]) => example ?? "");
   expect(examples.length).toBeGreaterThan(1);

@@ -87,7 +87,7 @@ describe.skipIf(!existsSync("/usr/bin/script"))("on a terminal", () => {
   });
 
   test("an apply shows how far it is, and the last line counts what was applied", async () => {
-    const file = join(daemon.folder, "apply.yaml");
+    const file = join(daemon.directory, "apply.yaml");
     const claim = (name: string) =>
       `---\napiVersion: k8s.cni.cncf.io/v1alpha1\nkind: IPAMClaim\nmetadata: {name: ${name}}\nspec: {network: apply}\n`;
     writeFileSync(file, `${claim("a")}${claim("NO")}${claim("b")}`);
@@ -105,12 +105,12 @@ describe.skipIf(!existsSync("/usr/bin/script"))("on a terminal", () => {
 
   test("a wait of more than a second shows its progress, which is erased at the end", async () => {
     daemon.process.kill("SIGSTOP");
-    const answer = onTerminal(`backup ${daemon.folder}/slow.db`);
+    const answer = onTerminal(`backup ${daemon.directory}/slow.db`);
     await pause(2_500);
     daemon.process.kill("SIGCONT");
     const { stdout } = await answer;
-    expect(stdout).toContain(`writing ${daemon.folder}/slow.db`);
-    expect(stdout).toContain(`\r${ESCAPE}K${daemon.folder}/slow.db written`);
+    expect(stdout).toContain(`writing ${daemon.directory}/slow.db`);
+    expect(stdout).toContain(`\r${ESCAPE}K${daemon.directory}/slow.db written`);
   });
 });
 

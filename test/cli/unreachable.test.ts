@@ -3,17 +3,17 @@ import { createServer as createHttpServer } from "node:http";
 import { createServer, type Server } from "node:net";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { HOLDFAST, newFolder, run, TestDaemon } from "../harness/daemon.ts";
+import { HOLDFAST, newDirectory, run, TestDaemon } from "../harness/daemon.ts";
 import { requireRoot } from "../harness/needs.ts";
 import { asNobody } from "./other-user.ts";
 
 // Exit code 3, with the path, the reason, and what to do.
-const folder = newFolder();
+const directory = newDirectory();
 const servers: Server[] = [];
 
 afterAll(() => {
   for (const server of servers) server.close();
-  rmSync(folder, { recursive: true, force: true });
+  rmSync(directory, { recursive: true, force: true });
 });
 
 function cli(socket: string, ...args: string[]) {
@@ -21,7 +21,7 @@ function cli(socket: string, ...args: string[]) {
 }
 
 async function listen(name: string, server: Server): Promise<string> {
-  const path = join(folder, name);
+  const path = join(directory, name);
   servers.push(server);
   await new Promise<void>((resolve) => server.listen(path, resolve));
   return path;
@@ -31,7 +31,7 @@ const START =
   "start it (systemctl start holdfast, or holdfast daemon), or name its socket with --socket or HOLDFAST_SOCKET";
 
 test("a socket that does not exist is reported with how to start the daemon", async () => {
-  const socket = join(folder, "nothing.sock");
+  const socket = join(directory, "nothing.sock");
   expect(await cli(socket, "networks")).toEqual({
     code: 3,
     stdout: "",
@@ -40,7 +40,7 @@ test("a socket that does not exist is reported with how to start the daemon", as
 });
 
 test("a socket file without a listener is reported", async () => {
-  const socket = join(folder, "dead.sock");
+  const socket = join(directory, "dead.sock");
   writeFileSync(socket, "");
   const { code, stderr } = await cli(socket, "list");
   expect({ code, stderr }).toEqual({
@@ -50,9 +50,9 @@ test("a socket file without a listener is reported", async () => {
 });
 
 test("a socket path through a file, and one that is too long, are reported", async () => {
-  writeFileSync(join(folder, "file"), "");
-  expect((await cli(join(folder, "file/s.sock"), "list")).stderr).toContain(
-    "a part of this path is not a folder",
+  writeFileSync(join(directory, "file"), "");
+  expect((await cli(join(directory, "file/s.sock"), "list")).stderr).toContain(
+    "a part of this path is not a directory",
   );
   const long = await cli(`/${"x".repeat(120)}`, "list");
   expect(long.code).toBe(3);
@@ -65,7 +65,7 @@ test("a socket without permission is reported", async (context) => {
   requireRoot(context);
   const socket = await listen("root.sock", createServer());
   chmodSync(socket, 0o600);
-  const { code, stderr } = await asNobody(folder)("networks", "--socket", socket);
+  const { code, stderr } = await asNobody(directory)("networks", "--socket", socket);
   expect({ code, stderr }).toEqual({
     code: 3,
     stderr: `error: the daemon is not reachable at ${socket}: permission denied; the socket is its owner's alone\nhint: run this as root (sudo); to look without being root, join the group holdfast (usermod -aG holdfast NAME), then log in again\n`,
@@ -146,7 +146,7 @@ describe("a daemon that does not answer", () => {
 });
 
 test("version works without a daemon", async () => {
-  const socket = join(folder, "nothing.sock");
+  const socket = join(directory, "nothing.sock");
   expect(await cli(socket, "version")).toMatchObject({
     code: 0,
     stdout: "client   0.2.0\n",
@@ -161,7 +161,7 @@ test("version works without a daemon", async () => {
 
 test("--socket takes precedence over HOLDFAST_SOCKET, and without both the default socket is used", async () => {
   const daemon = await TestDaemon.start();
-  const elsewhere = join(folder, "nothing.sock");
+  const elsewhere = join(directory, "nothing.sock");
   expect(await cli(elsewhere, "--socket", daemon.socket, "networks", "-o", "json")).toMatchObject({
     code: 0,
   });
@@ -176,7 +176,7 @@ test("apply reports the objects that were applied before the daemon went away, a
   const daemon = await TestDaemon.start();
   const claim =
     '{"apiVersion":"k8s.cni.cncf.io/v1alpha1","kind":"IPAMClaim","metadata":{"name":"c%"},"spec":{"network":"blue"}}';
-  const file = join(folder, "claims.yaml");
+  const file = join(directory, "claims.yaml");
   writeFileSync(
     file,
     Array.from({ length: 250 }, (_, n) => `---\n${claim.replace("%", String(n))}\n`).join(""),

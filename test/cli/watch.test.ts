@@ -30,7 +30,7 @@ test("list -w shows what is there, then what changes, over a restart of the daem
     expect(lines()[2]?.[1]).toBe("10.10.0.2/28");
     await daemon.end("SIGTERM");
     await until(() => errors.includes("is not reachable"), "it to say that the daemon is away");
-    again = await TestDaemon.start({ folder: daemon.folder });
+    again = await TestDaemon.start({ directory: daemon.directory });
     await again.cni("DEL", "web", { config });
     await until(() => lines().length === 4, "a line for what has changed");
     expect(lines()[3]?.join(" ")).toMatch(/10\.10\.0\.1\/28 .* Cooling/);

@@ -57,7 +57,7 @@ function cli(...args: string[]) {
 async function table(...args: string[]): Promise<string> {
   const { code, stdout, stderr } = await cli(...args);
   expect(code, stderr).toBe(0);
-  return normalise(stdout, cluster.folder);
+  return normalise(stdout, cluster.directory);
 }
 
 async function json(...args: string[]): Promise<KubeObject> {
@@ -196,8 +196,8 @@ describe("reading commands over a cluster", () => {
     );
     const { code, stderr } = await cli("who", "10.2.0.1");
     expect(code).toBe(1);
-    expect(normalise(stderr, cluster.folder)).toMatchInlineSnapshot(`
-      "error: nobody holds 10.2.0.1 on network grey: it was released <age> ago and rests
+    expect(normalise(stderr, cluster.directory)).toMatchInlineSnapshot(`
+      "error: nobody holds 10.2.0.1 on network grey: it was released <age> ago and is in its cool-down
       last holder: pod shop/gone (net1) on network grey, until <age> ago (released)
       "
     `);
@@ -243,7 +243,7 @@ describe("reading commands over a cluster", () => {
   });
 
   test("version needs no daemon", async () => {
-    expect(await cli("version")).toMatchObject({ code: 0, stdout: "client   0.2.0\n", stderr: "" });
+    expect(await cli("version")).toMatchObject({ code: 0, stdout: "client   1.0.0-rc.1\n", stderr: "" });
   });
 });
 
@@ -285,7 +285,7 @@ describe("check", () => {
     const object = `${NETWORKS}/${networkObjectName("blue")}`;
     await cluster.api.patch(object, { status: { size: "9", allocated: "5", cooling: "0", free: "5" } });
 
-    expect((await findings()).map((one) => normalise(one, cluster.folder))).toMatchInlineSnapshot(`
+    expect((await findings()).map((one) => normalise(one, cluster.directory))).toMatchInlineSnapshot(`
       [
         "I1: 10.0.0.1 of network blue has 2 IPAllocations: 16477688c0e00699-0a000001, twice",
         "I1: IPAllocation misnamed claims 10.0.0.77 of network blue, but has another address's name: 10.0.0.77 of network blue may be given a second time",
@@ -298,7 +298,7 @@ describe("check", () => {
         "I3: 10.0.0.80/29 of network blue is held by pod shop/never (), which is gone and had it before Holdfast: its containers may run on a node that is not recorded",
         "I3: 10.0.0.81/29 of network blue is held by pod / (), of which name or namespace is missing: nobody can tell whether it lives",
         "I3: 10.0.0.82/29 of network blue is held by container u4 (), of which no node is recorded: nobody can tell whether it runs",
-        "I3: 10.0.0.83/29 of network blue is held by pod shop/web (net1), which has let go of it; it rests, but cannot be deleted: our finalizer is still on it",
+        "I3: 10.0.0.83/29 of network blue is held by pod shop/web (net1), which has let go of it; its cool-down is over, but it cannot be deleted: our finalizer is still on it",
         "I5: IPNetwork blue counts 10 addresses of network blue as allocated, retained, cooling or free, of 9",
         "import: network unused is not imported: addresses from before Holdfast may not be recorded, and none is given",
         "object: IPAllocation 16477688c0e00699-0a00004e (10.0.0.78 of network blue) has no state, or an owner without UID",
@@ -309,7 +309,7 @@ describe("check", () => {
     `);
     const { code, stdout, stderr } = await cli("check", "--grace", "0");
     expect({ code, stderr }).toEqual({ code: 1, stderr: "" });
-    expect(stdout).toMatch(/^I1: .*\n {4}do: the one that Holdfast made/);
+    expect(stdout).toMatch(/^I1: .*\n {4}fix: the one that Holdfast made/);
 
     for (const { metadata } of await cluster.api.list(`${ALLOCATIONS}?labelSelector=planted`)) {
       await cluster.api.patch(`${ALLOCATIONS}/${metadata.name}`, { metadata: { finalizers: [] } });
@@ -421,7 +421,7 @@ describe("the kubeconfig", () => {
     expect(JSON.parse(stdout).items.length).toBeGreaterThan(2);
     expect((await list(["--kubeconfig", reader, "list"])).stdout).toBe(stdout);
     expect((await list(["list"], { HOLDFAST_KUBECONFIG: reader })).stdout).toBe(stdout);
-    const env = { HOLDFAST_KUBECONFIG: join(cluster.folder, "none") };
+    const env = { HOLDFAST_KUBECONFIG: join(cluster.directory, "none") };
     expect((await list(["list", "--socket", a.daemon.socket], env)).stdout).toBe(stdout);
     expect(await list(["list"], { KUBECONFIG: reader, HOLDFAST_SOCKET: "/nowhere" })).toMatchObject({
       code: 3,
@@ -455,11 +455,11 @@ describe("the kubeconfig", () => {
   });
 
   test("is passed to the daemon and the controller before or after the command", async () => {
-    const none = join(cluster.folder, "none");
+    const none = join(cluster.directory, "none");
     for (const command of ["daemon", "controller"]) {
       const more =
         command === "daemon"
-          ? ["--state", join(cluster.folder, "state"), "--socket", join(cluster.folder, "s")]
+          ? ["--state", join(cluster.directory, "state"), "--socket", join(cluster.directory, "s")]
           : [];
       for (const args of [
         [command, "--kubeconfig", none, ...more],
@@ -477,13 +477,13 @@ describe("what goes wrong", () => {
   const as = (kubeconfig: string, ...args: string[]) => world.cli("--kubeconfig", kubeconfig, ...args);
 
   function changed(change: (text: string) => string): string {
-    const path = join(cluster.folder, "changed.kubeconfig");
+    const path = join(cluster.directory, "changed.kubeconfig");
     writeFileSync(path, change(readFileSync(admin, "utf8")));
     return path;
   }
 
   test("a missing or unusable kubeconfig is 3", async () => {
-    const none = join(cluster.folder, "none");
+    const none = join(cluster.directory, "none");
     expect(await as(none, "list")).toMatchObject({
       code: 3,
       stdout: "",
@@ -504,9 +504,9 @@ describe("what goes wrong", () => {
       /^error: the cluster is not reachable at https:\/\/127.0.0.1:1: .*ECONNREFUSED.*\nhint: check the API server/,
     );
     const [own, another] = ["own", "another"].map((name) => {
-      const folder = join(cluster.folder, name);
-      mkdirSync(folder);
-      return makeCertificate(folder);
+      const directory = join(cluster.directory, name);
+      mkdirSync(directory);
+      return makeCertificate(directory);
     }) as [Certificate, Certificate];
     const somebody = createHttpsServer({ cert: own.certificate, key: own.key });
     await new Promise<void>((resolve) => somebody.listen(0, "127.0.0.1", resolve));

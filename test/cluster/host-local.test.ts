@@ -1,4 +1,4 @@
-/** host-local's folders on the nodes of a cluster: nobody reads them. */
+/** host-local's directories on the nodes of a cluster: nobody reads them. */
 import { mkdirSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -48,7 +48,7 @@ test("a running pod of a default network that host-local served keeps its addres
   await checked(node);
 });
 
-test("an address in a file that no pod reports is given, and the daemon refuses to import the folder", async () => {
+test("an address in a file that no pod reports is given, and the daemon refuses to import the directory", async () => {
   // A `dataDir` that the daemon does not see refuses nothing either.
   const net = await world.network("beside", { subnets: "10.60.0.1/32", dataDir: "/srv/elsewhere" });
   const node = await world.startNode("beside", { args: ["--host-local-dirs", root] });

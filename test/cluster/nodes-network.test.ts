@@ -53,7 +53,7 @@ test("a tenant that defined the name first cannot change primary interfaces, and
   expect((await check()).stdout).toContain(
     "network: the configuration on node node-a defines network podnet differently from NetworkAttachmentDefinition evil/x, " +
       "which counts (ranges 10.30.0.0/24 here, 10.31.0.0/24 there): ADDs that come by it are refused\n" +
-      "    do: make them the same, or remove the ranges from the nodes' configuration;",
+      "    fix: make them the same, or remove the ranges from the nodes' configuration;",
   );
   const own = () => admin("networks", "own", "podnet", "--administrators");
   expect(await own()).toMatchObject({

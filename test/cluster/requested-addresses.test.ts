@@ -339,9 +339,9 @@ test("holdfast plan says before a start what the start then does", async () => {
     "planned-own": ["10.1.0.121"],
   };
   const objects = Object.entries(asked).map(([name, addresses]) => manifestOf(name, asking(...addresses)));
-  const folder = mkdtempSync(join(tmpdir(), "holdfast-plan-"));
+  const directory = mkdtempSync(join(tmpdir(), "holdfast-plan-"));
   try {
-    const file = join(folder, "vms.json");
+    const file = join(directory, "vms.json");
     writeFileSync(file, JSON.stringify({ apiVersion: "v1", kind: "List", items: objects }));
     const admin = world.cluster.kubeconfig("admin");
     const plan = await world.cli("plan", "--kubeconfig", admin, "-f", file, "-o", "json");
@@ -369,7 +369,7 @@ test("holdfast plan says before a start what the start then does", async () => {
     expect(there).toMatchObject({ code: 0, stdout: expect.stringContaining("shop/planned-holder") });
     expect(there.stdout).toMatch(/10\.1\.0\.120 +blue +fits/);
   } finally {
-    rmSync(folder, { recursive: true });
+    rmSync(directory, { recursive: true });
   }
 });
 

@@ -12,15 +12,15 @@ import { WorldTime } from "../harness/world/world-time.ts";
 
 /** A server in this process, with what it has not answered yet. */
 async function server(): Promise<{ path: string; asked: ServerResponse[] }> {
-  const folder = mkdtempSync(join(tmpdir(), "holdfast-time-"));
-  const path = join(folder, "s.sock");
+  const directory = mkdtempSync(join(tmpdir(), "holdfast-time-"));
+  const path = join(directory, "s.sock");
   const asked: ServerResponse[] = [];
   const listening = createServer((_request, answer) => void asked.push(answer)).listen(path);
   await once(listening, "listening");
   onTestFinished(() => {
     listening.closeAllConnections();
     listening.close();
-    rmSync(folder, { recursive: true });
+    rmSync(directory, { recursive: true });
   });
   return { path, asked };
 }

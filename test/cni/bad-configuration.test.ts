@@ -107,7 +107,7 @@ const THE_REST: [string, object, string][] = [
     network("bad", { resolvConf: "/nonexistent/resolv.conf" }),
     "ipam.resolvConf is /nonexistent/resolv.conf: ",
   ],
-  ["resolvConf: a folder", network("bad", { resolvConf: "/proc" }), "ipam.resolvConf is /proc: "],
+  ["resolvConf: a directory", network("bad", { resolvConf: "/proc" }), "ipam.resolvConf is /proc: "],
   ["cooldownSeconds: a text", network("bad", { cooldownSeconds: "60" }), 'ipam.cooldownSeconds is "60": '],
   ["cooldownSeconds: below zero", network("bad", { cooldownSeconds: -1 }), "ipam.cooldownSeconds is -1"],
   ["cooldownSeconds: half a second", network("bad", { cooldownSeconds: 0.5 }), "ipam.cooldownSeconds is 0.5"],

@@ -2,7 +2,16 @@ import { readdirSync, renameSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, onTestFinished } from "vitest";
 import type { ServedDaemon } from "../harness/daemon.ts";
-import { addressesOf, expectDone, held, newFolder, processTest, restart, test, until } from "./fixtures.ts";
+import {
+  addressesOf,
+  expectDone,
+  held,
+  newDirectory,
+  processTest,
+  restart,
+  test,
+  until,
+} from "./fixtures.ts";
 
 /*
  * cnitool derives the container ID from the namespace's path, podman keeps it over stop and start: the same ID comes
@@ -29,7 +38,7 @@ describe("a container ID that is used again", () => {
 describe("a DEL that waits in the spool", () => {
   /** Runs a DEL whose daemon is away. `deliver` puts what it spooled where the daemon looks. */
   async function delayedDel(daemon: ServedDaemon, containerId: string) {
-    const spool = newFolder();
+    const spool = newDirectory();
     onTestFinished(() => rmSync(spool, { recursive: true }));
     const answer = await daemon.cni("DEL", containerId, { socket: "/nonexistent/s.sock", spool });
     expect(answer).toMatchObject({

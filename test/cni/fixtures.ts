@@ -1,5 +1,5 @@
 /**
- * What the scripts of this folder are written with: a real daemon, the real plugin binary, real namespaces.
+ * What the scripts of this directory are written with: a real daemon, the real plugin binary, real namespaces.
  *
  *   test("a container gets an address", async ({ daemon }) => {
  *     const answer = await daemon.cni("ADD", "c1", { config: network("blue") });
@@ -26,7 +26,7 @@ import { skippedFor } from "../harness/needs.ts";
 export {
   type CniAnswer,
   network,
-  newFolder,
+  newDirectory,
   run,
   runShim,
   type ServedDaemon,
@@ -34,7 +34,7 @@ export {
 } from "../harness/daemon.ts";
 export { until } from "../harness/wait.ts";
 
-/** The latest process on the folder of a daemon that was restarted. */
+/** The latest process on the directory of a daemon that was restarted. */
 const latest = new WeakMap<ServedDaemon, TestDaemon>();
 
 /** `test` with a daemon of its own for each test. */
@@ -85,10 +85,10 @@ function cleanedUp<D extends ServedDaemon>(daemon: D, onCleanup: (act: () => Pro
   return daemon;
 }
 
-/** Ends the daemon by a signal and starts another on its folder; `daemon` goes on talking to the new one. */
+/** Ends the daemon by a signal and starts another on its directory; `daemon` goes on talking to the new one. */
 export async function restart(daemon: TestDaemon, signal: NodeJS.Signals, args: readonly string[] = []) {
   await (latest.get(daemon) ?? daemon).end(signal);
-  latest.set(daemon, await TestDaemon.start({ folder: daemon.folder, args }));
+  latest.set(daemon, await TestDaemon.start({ directory: daemon.directory, args }));
 }
 
 export async function expectSound(daemon: ServedDaemon): Promise<void> {
@@ -181,7 +181,7 @@ async function makeNamespaces(
     for (const path of made) await remove(path);
   });
   const add = async () => {
-    // A folder's random name, so that runs beside each other never meet.
+    // A directory's random name, so that runs beside each other never meet.
     const path = `/run/netns/holdfast-${Math.random().toString(36).slice(2, 10)}-${process.pid}`;
     expect(await run("ip", ["netns", "add", nameOf(path)])).toMatchObject({ code: 0 });
     made.add(path);

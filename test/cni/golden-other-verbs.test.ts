@@ -51,7 +51,7 @@ describe("VERSION", () => {
 
   test("is answered with or without a daemon, whatever is on stdin", async ({ daemon }) => {
     expect(await daemon.cni("VERSION", "", {})).toMatchObject({ code: 0, stdout: VERSIONS });
-    const away = { socket: "/nonexistent/s.sock", spool: daemon.folder };
+    const away = { socket: "/nonexistent/s.sock", spool: daemon.directory };
     expect(await runShim("VERSION", "", { ...away, config: "not JSON" })).toMatchObject({
       code: 0,
       stdout: VERSIONS,

@@ -2,7 +2,7 @@ import { existsSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, describe, expect } from "vitest";
 import { skippedFor } from "../harness/needs.ts";
-import { type CniAnswer, newFolder, run, type ServedDaemon, tableTestWith } from "./fixtures.ts";
+import { type CniAnswer, newDirectory, run, type ServedDaemon, tableTestWith } from "./fixtures.ts";
 
 /*
  * A network moves from host-local to us by changing `ipam.type`. The same configuration goes to Debian's host-local and
@@ -10,13 +10,13 @@ import { type CniAnswer, newFolder, run, type ServedDaemon, tableTestWith } from
  */
 
 const HOST_LOCAL = "/usr/lib/cni/host-local";
-const RESOLV_FOLDER = newFolder();
-const RESOLV_CONF = join(RESOLV_FOLDER, "resolv.conf");
+const RESOLV_DIRECTORY = newDirectory();
+const RESOLV_CONF = join(RESOLV_DIRECTORY, "resolv.conf");
 writeFileSync(
   RESOLV_CONF,
   "domain blue.example\nnameserver 10.1.2.53\nnameserver fd10::53\nsearch blue.example example\noptions ndots:2 rotate\n",
 );
-afterAll(() => rmSync(RESOLV_FOLDER, { recursive: true }));
+afterAll(() => rmSync(RESOLV_DIRECTORY, { recursive: true }));
 const test = tableTestWith("--resolv-conf-paths", RESOLV_CONF);
 /** What Debian's host-local 1.1 speaks. */
 const VERSIONS = ["0.1.0", "0.2.0", "0.3.0", "0.3.1", "0.4.0", "1.0.0"];
@@ -82,7 +82,7 @@ class Both {
     this.#daemon = daemon;
     this.#config = config;
     // It stays until the daemon stops, whose check at the end would miss it.
-    this.#dataDir = mkdtempSync(join(daemon.folder, "host-local-"));
+    this.#dataDir = mkdtempSync(join(daemon.directory, "host-local-"));
     this.#ipam = ipam;
   }
 

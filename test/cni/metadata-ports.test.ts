@@ -168,7 +168,7 @@ describe("the wanted ports", () => {
     expectDone(await daemon.cni("GC", "", { config: { ...config, "cni.dev/valid-attachments": valid } }));
     await client.untilWanted(["blue sandbox-2/eth0"]);
     // With no daemon at the socket, the plugin binary writes the DEL to the spool.
-    const away = join(daemon.folder, "nobody.sock");
+    const away = join(daemon.directory, "nobody.sock");
     const spooled = await runShim("DEL", "sandbox-2", { config, socket: away, spool: daemon.spool });
     expect(spooled.code).toBe(0);
     await client.untilWanted([]);
@@ -383,7 +383,7 @@ describe("the request of metadata-net", () => {
     await client.stop();
     await daemon.end("SIGTERM");
     rmSync(join(daemon.state, "holdfast.db"));
-    const lost = await TestDaemon.start({ folder: daemon.folder, wait: false });
+    const lost = await TestDaemon.start({ directory: daemon.directory, wait: false });
     onTestFinished(() => lost.end().then(() => {}));
     await until(() => existsSync(daemon.socket), "the daemon to listen");
     const answer = await poll(daemon, { ...REPORT, waitMs: 300 });

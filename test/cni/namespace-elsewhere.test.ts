@@ -4,7 +4,7 @@ import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect } from "vitest";
 import { namespaceIdAt } from "../../platform/namespaces.ts";
-import { errorOf, expectDone, held, network, newFolder, run, test, until } from "./fixtures.ts";
+import { errorOf, expectDone, held, network, newDirectory, run, test, until } from "./fixtures.ts";
 
 /** A network namespace is gone when nothing on the node has it any more, not when one path to it is. */
 
@@ -36,7 +36,7 @@ const HOLDERS: [
   [
     "another mount",
     async (path, onCleanup) => {
-      const other = join(newFolder(), "netns");
+      const other = join(newDirectory(), "netns");
       writeFileSync(other, "");
       expect(await run("mount", ["--bind", path, other])).toMatchObject({ code: 0 });
       let isMounted = true;

@@ -110,7 +110,7 @@ describe("within one boot", () => {
 
 /** Has a daemon of a former boot do something, and comes back to this one as a machine does whose power went. */
 async function inFormerBoot(daemon: TestDaemon, work: () => Promise<unknown>): Promise<void> {
-  const file = join(daemon.folder, "former-boot");
+  const file = join(daemon.directory, "former-boot");
   writeFileSync(file, `${FORMER_BOOT}\n`);
   await restart(daemon, "SIGTERM", ["--boot-id-file", file]);
   await work();

@@ -5,16 +5,16 @@ import { afterAll, describe, expect, test as plainTest } from "vitest";
 import { RefusalError } from "../../ipam/refusals.ts";
 import { ResolverFiles } from "../../platform/resolv-conf.ts";
 import { systemClock } from "../../platform/time.ts";
-import { errorOf, expectServing, newFolder, tableTestWith } from "./fixtures.ts";
+import { errorOf, expectServing, newDirectory, tableTestWith } from "./fixtures.ts";
 
 /*
  * `ipam.resolvConf` makes a daemon that runs as root open a file and answer what is in it. Only files that the operator
  * allows are opened, and only as what a resolv.conf is: a small regular file.
  */
 
-const folder = newFolder();
-afterAll(() => rmSync(folder, { recursive: true, force: true }));
-const at = (name: string) => join(folder, name);
+const directory = newDirectory();
+afterAll(() => rmSync(directory, { recursive: true, force: true }));
+const at = (name: string) => join(directory, name);
 
 const TEXT = "nameserver 10.10.0.53\nsearch blue.example\n";
 writeFileSync(at("resolv.conf"), TEXT);
@@ -22,7 +22,7 @@ writeFileSync(at("other"), "nameserver secret\n");
 symlinkSync(at("resolv.conf"), at("link-to-allowed"));
 symlinkSync(at("other"), at("link-to-other"));
 symlinkSync("/dev/zero", at("link-to-zero"));
-mkdirSync(at("folder"));
+mkdirSync(at("directory"));
 execFileSync("mkfifo", [at("fifo")]);
 writeFileSync(at("huge"), "nameserver 10.10.0.53\n");
 truncateSync(at("huge"), 10 * 1024 ** 3);
@@ -30,7 +30,7 @@ writeFileSync(at("largest"), TEXT.padEnd(65_536));
 writeFileSync(at("too-large"), TEXT.padEnd(65_537));
 
 const ALLOWED = [
-  ...["resolv.conf", "link-to-allowed", "link-to-other", "link-to-zero", "folder", "fifo", "huge"].map(at),
+  ...["resolv.conf", "link-to-allowed", "link-to-other", "link-to-zero", "directory", "fifo", "huge"].map(at),
   ...["absent", "largest", "too-large"].map(at),
   "/proc/self/fd/1",
   "/dev/zero",
@@ -45,14 +45,14 @@ const REFUSED: [string, string, RegExp][] = [
     at("other"),
     /: allowed are .*\(resolvConfPaths in the daemon's settings\)$/,
   ],
-  ["a path that only resolves to an allowed one", `${folder}/folder/../resolv.conf`, /: allowed are /],
+  ["a path that only resolves to an allowed one", `${directory}/directory/../resolv.conf`, /: allowed are /],
   ["the journal of processes", "/proc/self/environ", /: allowed are /],
   ["a link to a file that nobody allowed", at("link-to-other"), /: it is a link to .*other; allowed are /],
   ["a link to an endless device", at("link-to-zero"), /: it is a link to \/dev\/zero|a regular file/],
   ["the daemon's own output", "/proc/self/fd/1", /: (it is a link to|a readable resolv.conf)/],
   ["an endless device", "/dev/zero", /: a regular file is required$/],
   ["a FIFO that nobody writes to", at("fifo"), /: a regular file is required$/],
-  ["a folder", at("folder"), /: a regular file is required$/],
+  ["a directory", at("directory"), /: a regular file is required$/],
   ["a file of ten gigabytes", at("huge"), /: a resolv.conf of at most 65536 bytes is required$/],
   ["a file one byte too large", at("too-large"), /: a resolv.conf of at most 65536 bytes is required$/],
   ["a file that is absent", at("absent"), /: a readable resolv.conf is required \(ENOENT/],

@@ -16,29 +16,33 @@ async function said(text: string): Promise<number> {
   return daemon.log.split(text).length - 1;
 }
 
-test("a dataDir without a folder of the network is reported, once", async () => {
-  const config = network("migrated", { subnets: undefined, subnet: "10.40.0.0/24", dataDir: daemon.folder });
+test("a dataDir without a directory of the network is reported, once", async () => {
+  const config = network("migrated", {
+    subnets: undefined,
+    subnet: "10.40.0.0/24",
+    dataDir: daemon.directory,
+  });
   for (const id of ["w1", "w2"]) expect((await daemon.cni("ADD", id, { config })).code).toBe(0);
   expect(await said("/migrated, so no address of host-local")).toBe(1);
 });
 
 test("with a dataDir that the daemon does not see ADDs are refused with what to do, and check names it", async () => {
-  const dataDir = join(daemon.folder, "no-such-folder");
+  const dataDir = join(daemon.directory, "no-such-directory");
   const config = network("elsewhere", { subnets: undefined, subnet: "10.43.0.0/24", dataDir });
   const refused = await daemon.cni("ADD", "w5", { config });
   expect(refused.json()).toMatchObject({
     code: 7,
-    msg: `${dataDir}, where host-local keeps addresses of network elsewhere, cannot be read: the daemon sees no such folder`,
-    details: expect.stringContaining("remove the key ipam.dataDir, or create the folder, empty"),
+    msg: `${dataDir}, where host-local keeps addresses of network elsewhere, cannot be read: the daemon sees no such directory`,
+    details: expect.stringContaining("remove the key ipam.dataDir, or create the directory, empty"),
   });
   expect((await daemon.cli("check")).stdout).toContain(`host-local: ${dataDir}, where host-local keeps`);
   expect((await daemon.cni("DEL", "w5", { config })).code).toBe(0);
   const { stderr, code } = await daemon.cli("import", "--dry-run", "--network", "elsewhere");
-  expect(stderr).toContain("the daemon sees no such folder");
+  expect(stderr).toContain("the daemon sees no such directory");
   expect(code).toBe(1);
   const elsewhere = await daemon.cli("import", "--dry-run");
   expect(elsewhere.stderr).toMatch(/^looked in .*\/var\/lib\/cni\/networks/m);
-  expect(elsewhere.stderr).toContain("--data-dir FOLDER");
+  expect(elsewhere.stderr).toContain("--data-dir DIRECTORY");
   mkdirSync(dataDir);
   expect((await daemon.cni("ADD", "w5", { config })).code).toBe(0);
 });

@@ -8,7 +8,7 @@ import { collectGarbage } from "../harness/kube-fake/controllers/garbage-collect
 import { endNamespaces } from "../harness/kube-fake/controllers/namespace-controller.ts";
 import { Etcd, type Saved } from "../harness/kube-fake/etcd.ts";
 import { Rights } from "../harness/kube-fake/rights.ts";
-import { collectionOf, readManifestFolder, readManifests } from "../harness/kube-manifests.ts";
+import { collectionOf, readManifestDirectory, readManifests } from "../harness/kube-manifests.ts";
 import type { ServerUnderTest } from "./server-under-test.ts";
 import type { Fault, OperateStep, Who } from "./steps.ts";
 
@@ -34,8 +34,8 @@ export class MemoryServer implements ServerUnderTest {
     this.apiServer = new ApiServer({ clock: this.#clock, etcd, authorize: (access) => rights.has(access) });
     const definitions = [
       ...readManifests(join(ROOT, "deploy/rbac.yaml")),
-      ...readManifestFolder(join(ROOT, "deploy/crds")),
-      ...readManifestFolder(join(ROOT, "test/harness/crds")),
+      ...readManifestDirectory(join(ROOT, "deploy/crds")),
+      ...readManifestDirectory(join(ROOT, "test/harness/crds")),
     ];
     for (const one of definitions) this.apiServer.put(collectionOf(one), one);
     // Other parts of a cluster write as well: nothing of these conversations is the first of all.

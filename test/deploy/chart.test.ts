@@ -21,29 +21,29 @@ type Values = { readonly [key: string]: unknown };
 
 const hasGo = (await run("go", ["version"]).catch(() => ({ code: 1 }))).code === 0;
 const reason = skippedFor(hasGo ? null : "needs golang-go, whose template engine is Helm's");
-let folder: string;
+let directory: string;
 let chart: string;
 beforeAll(async () => {
-  folder = mkdtempSync(join(tmpdir(), "holdfast-chart-"));
+  directory = mkdtempSync(join(tmpdir(), "holdfast-chart-"));
   const release = join(ROOT, "tools/release.mjs");
   const words = [
     "--only",
     "manifests",
     "--image",
     "registry.example:5000/net/holdfast:one",
-    join(folder, "out"),
+    join(directory, "out"),
   ];
   expect(await run(process.execPath, [release, ...words])).toMatchObject({ code: 0 });
-  execFileSync("tar", ["-C", folder, "-xzf", join(folder, `out/holdfast-${version}.tgz`)]);
-  chart = join(folder, "holdfast");
+  execFileSync("tar", ["-C", directory, "-xzf", join(directory, `out/holdfast-${version}.tgz`)]);
+  chart = join(directory, "holdfast");
   if (reason !== null) return;
-  const env = { ...process.env, GOCACHE: join(folder, "go"), GO111MODULE: "off" };
-  execFileSync("go", ["build", "-o", join(folder, "render"), "test/deploy/helm/render.go"], {
+  const env = { ...process.env, GOCACHE: join(directory, "go"), GO111MODULE: "off" };
+  execFileSync("go", ["build", "-o", join(directory, "render"), "test/deploy/helm/render.go"], {
     cwd: ROOT,
     env,
   });
 }, 300_000);
-afterAll(() => rmSync(folder, { recursive: true, force: true }));
+afterAll(() => rmSync(directory, { recursive: true, force: true }));
 
 /** As Helm does: maps are merged, everything else is replaced. */
 function merged(values: Values, more: Values): Values {
@@ -67,7 +67,7 @@ function render(given: Values = {}, namespace = "holdfast-system"): { objects: K
     Release: { Name: "holdfast", Namespace: namespace },
     Chart: { Name: about.name, Version: about.version, AppVersion: about.appVersion },
   });
-  const files = JSON.parse(execFileSync(join(folder, "render"), [chart], { input, encoding: "utf8" }));
+  const files = JSON.parse(execFileSync(join(directory, "render"), [chart], { input, encoding: "utf8" }));
   const { "NOTES.txt": notes, ...manifests } = files as Record<string, string>;
   const objects = Object.values(manifests).flatMap((text) =>
     parseAllDocuments(text)

@@ -8,10 +8,10 @@ const { installed } = (await import(MANIFESTS)) as { installed(components: reado
 
 /**
  * A command that does what `kubectl apply -k deploy` does with components switched on. kubectl of Debian 12 knows none: it
- * applies a file in `folder` then, as a release has it. A newer one reads them itself.
+ * applies a file in `directory` then, as a release has it. A newer one reads them itself.
  */
-export function applyWithComponents(folder: string, names: readonly string[]): string {
-  const file = join(folder, "with-components.yaml");
+export function applyWithComponents(directory: string, names: readonly string[]): string {
+  const file = join(directory, "with-components.yaml");
   writeFileSync(
     file,
     installed(names)

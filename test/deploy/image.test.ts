@@ -11,17 +11,17 @@ import { skippedFor } from "../harness/needs.ts";
 const ROOT = join(import.meta.dirname, "../..");
 const IMAGE = "registry.example/holdfast:test";
 const reason = skippedFor(
-  process.getuid?.() === 0 ? null : "needs root: it changes the root folder of a process",
+  process.getuid?.() === 0 ? null : "needs root: it changes the root directory of a process",
 );
 
-let folder: string;
+let directory: string;
 beforeAll(async () => {
-  folder = mkdtempSync(join(tmpdir(), "holdfast-image-"));
-  const words = ["--only", "image", "--architectures", "x64", "--image", IMAGE, join(folder, "out")];
+  directory = mkdtempSync(join(tmpdir(), "holdfast-image-"));
+  const words = ["--only", "image", "--architectures", "x64", "--image", IMAGE, join(directory, "out")];
   const { code, stderr } = await run(process.execPath, [join(ROOT, "tools/release.mjs"), ...words]);
   if (code !== 0) throw new Error(stderr);
 }, 600_000);
-afterAll(() => rmSync(folder, { recursive: true, force: true }));
+afterAll(() => rmSync(directory, { recursive: true, force: true }));
 
 describe.skipIf(reason !== null).each(["", "-slim"])("the image%s", (variant) => {
   let layout: string;
@@ -32,9 +32,12 @@ describe.skipIf(reason !== null).each(["", "-slim"])("the image%s", (variant) =>
     run("chroot", ["--userspec=65532:65532", root, ...words], { PATH: "/usr/bin:/usr/sbin" });
 
   beforeAll(async () => {
-    [layout, root] = ["layout", "root"].map((name) => join(folder, `${name}${variant}`)) as [string, string];
+    [layout, root] = ["layout", "root"].map((name) => join(directory, `${name}${variant}`)) as [
+      string,
+      string,
+    ];
     const { version } = JSON.parse(readFileSync(join(ROOT, "package.json"), "utf8"));
-    const file = join(folder, `out/holdfast-${version}-image${variant}.tar`);
+    const file = join(directory, `out/holdfast-${version}-image${variant}.tar`);
     expect(
       await run("bash", ["-c", `mkdir ${layout} ${root} && tar -xf ${file} -C ${layout}`]),
     ).toMatchObject({ code: 0 });

@@ -15,7 +15,7 @@ import {
 import { join } from "node:path";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { parseKeys } from "../../metadata/server/secret-files.ts";
-import { newFolder, run, runShim } from "../harness/daemon.ts";
+import { newDirectory, run, runShim } from "../harness/daemon.ts";
 import { readManifests } from "../harness/kube-manifests.ts";
 import { requireRoot } from "../harness/needs.ts";
 import { until } from "../harness/wait.ts";
@@ -26,7 +26,7 @@ const UNIT = join(ROOT, "deploy/systemd/holdfast.service");
 const NOBODY = 65_534;
 let target: string;
 beforeAll(() => {
-  target = newFolder();
+  target = newDirectory();
   // Without DESTDIR, which is for files that are moved to where they belong later: these run where they are.
   const places = [`PREFIX=${join(target, "usr/local")}`, `CNI_BIN=${join(target, "opt/cni/bin")}`];
   execFileSync("make", ["-C", ROOT, "install", ...places, "UNITS=", "SYSUSERS="], { stdio: "pipe" });
@@ -62,8 +62,8 @@ test("licences of others and the SBOM are installed beside what they are about",
 
 test("all bundles are installed with their compiled code caches", () => {
   const digest = (file: string) => createHash("sha256").update(readFileSync(file)).digest("hex");
-  const files = (folder: string) =>
-    Object.fromEntries(readdirSync(folder).map((name) => [name, digest(join(folder, name))]));
+  const files = (directory: string) =>
+    Object.fromEntries(readdirSync(directory).map((name) => [name, digest(join(directory, name))]));
   const built = files(join(ROOT, "dist/lib"));
   expect(Object.keys(built)).toContain("daemon.cjs.cache");
   expect(files(join(target, "usr/local/lib/holdfast/lib"))).toEqual(built);
@@ -88,7 +88,7 @@ test("an SQLite module that cannot be loaded is named, with the remedy", async (
       ...["--state", state, "--socket", join(target, "o.sock")],
     ]);
     expect(stderr).toMatch(
-      /^holdfast daemon: the SQLite module of Holdfast cannot be loaded \(.*\): install Holdfast again; the state folder was not opened/,
+      /^holdfast daemon: the SQLite module of Holdfast cannot be loaded \(.*\): install Holdfast again; the state directory was not opened/,
     );
     expect(code).toBe(1);
   } finally {
@@ -171,7 +171,7 @@ test("token keys are created once, and never where a key file exists or is confi
 
 test("keys that the server made for itself are kept, and it cannot have another file read for it", async (context) => {
   requireRoot(context);
-  const state = newFolder();
+  const state = newDirectory();
   chmodSync(state, 0o700);
   chownSync(state, NOBODY, NOBODY);
   const script = join(target, "usr/local/lib/holdfast/bin/make-metadata-keys");

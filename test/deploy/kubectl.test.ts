@@ -21,14 +21,14 @@ const finalizers = ["ipam.holdfast.dev/bound"];
 const HELD: KubeObject = { ...SAMPLE, metadata: { ...SAMPLE.metadata, finalizers } };
 
 let cluster: TestCluster;
-let folder: string;
+let directory: string;
 beforeAll(async () => {
   cluster = await TestCluster.start();
   // The source tree and a home, where files may be written.
-  folder = join(cluster.folder, "tree");
-  mkdirSync(join(folder, ".kube"), { recursive: true });
-  symlinkSync(cluster.kubeconfig("admin"), join(folder, ".kube/config"));
-  for (const part of ["deploy", "dist"]) symlinkSync(join(PROJECT, part), join(folder, part));
+  directory = join(cluster.directory, "tree");
+  mkdirSync(join(directory, ".kube"), { recursive: true });
+  symlinkSync(cluster.kubeconfig("admin"), join(directory, ".kube/config"));
+  for (const part of ["deploy", "dist"]) symlinkSync(join(PROJECT, part), join(directory, part));
 }, 300_000);
 afterAll(() => cluster?.stop());
 
@@ -42,8 +42,12 @@ async function typed(block: string): Promise<string> {
 
 function tryTyped(text: string) {
   const path = `${join(PROJECT, "dist/bin")}:${process.env.PATH}`;
-  const script = `cd ${folder} && set -euo pipefail\n${text}`;
-  return run("bash", ["-c", script], { HOME: folder, PATH: path, KUBECONFIG: join(folder, ".kube/config") });
+  const script = `cd ${directory} && set -euo pipefail\n${text}`;
+  return run("bash", ["-c", script], {
+    HOME: directory,
+    PATH: path,
+    KUBECONFIG: join(directory, ".kube/config"),
+  });
 }
 
 /** A living pod on a network of which the IPNetwork says that everything was imported. */
@@ -138,7 +142,7 @@ test("docs/uninstall.md: removing the definitions deletes the allocations, and a
 });
 
 test("one file installs everything that kustomize does, and removing it keeps the ledger", async () => {
-  const out = join(folder, "release");
+  const out = join(directory, "release");
   const words = [
     "--only",
     "manifests",

@@ -33,7 +33,7 @@ afterEach(async () => {
 
 /** What `clusterctl init --ipam holdfast` applies: the components that its configuration names, with its variables. */
 function initialise(): Promise<string> {
-  const config = parse(readFileSync(join(reader.folder, ".config/cluster-api/clusterctl.yaml"), "utf8"));
+  const config = parse(readFileSync(join(reader.directory, ".config/cluster-api/clusterctl.yaml"), "utf8"));
   const { url } = config.providers.find((one: { name: string; type: string }) => {
     return one.name === "holdfast" && one.type === "IPAMProvider";
   });
@@ -44,7 +44,7 @@ function initialise(): Promise<string> {
     /\$\{(\w+):=([^}]*)\}/g,
     (_, name: string, otherwise: string) => config[name] ?? otherwise,
   );
-  const file = join(reader.folder, "installed.yaml");
+  const file = join(reader.directory, "installed.yaml");
   writeFileSync(file, installed);
   return reader.type(`kubectl apply -f ${file}`);
 }
@@ -125,7 +125,7 @@ test("Metal3 without CAPM3: a machine gets index, address and Secrets, and gives
       status: { hardware: { nics: [{ name: "eno1", mac: "52:54:00:00:07:01" }] } },
     });
   await reader.follow(walkthrough(PAGE, "Metal3 without CAPM3"), {
-    commands: { "kubectl apply -k deploy": applyWithComponents(reader.folder, ["machines"]) },
+    commands: { "kubectl apply -k deploy": applyWithComponents(reader.directory, ["machines"]) },
     acts: [
       // The garbage collector would learn of the new kinds half a minute later.
       { after: /apply -k deploy$/m, act: () => cluster.define([]) },

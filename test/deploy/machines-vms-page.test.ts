@@ -40,7 +40,7 @@ describe.skipIf(whyNotReal() !== null)("VMs with templates", () => {
     const kubevirt = new KubeVirt(cluster.api);
     const steps = walkthrough("docs/machines.md", "VMs with templates");
     const commands: Record<string, string> = {
-      "kubectl apply -k deploy": applyWithComponents(reader.folder, ["metadata", "machines"]),
+      "kubectl apply -k deploy": applyWithComponents(reader.directory, ["metadata", "machines"]),
     };
     const texts: Record<string, string> = {};
     let vm: Vm;

@@ -5,7 +5,7 @@ import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { parse } from "yaml";
 import { loadControllerSettings } from "../../controller/settings.ts";
 import { TestCluster } from "../harness/cluster.ts";
-import { newFolder, run, SHIM } from "../harness/daemon.ts";
+import { newDirectory, run, SHIM } from "../harness/daemon.ts";
 import type { KubeObject } from "../harness/kube-api.ts";
 import { collectionOf, readManifests } from "../harness/kube-manifests.ts";
 import { LEDGER_COLUMNS, NETWORK, NETWORK_COLUMNS, SAMPLE, WRONG } from "./ledger.ts";
@@ -21,9 +21,9 @@ import {
 
 const ROOT = join(import.meta.dirname, "../..");
 const DEPLOY = join(ROOT, "deploy");
-const listed = (folder: string): string[] =>
-  readManifests(join(DEPLOY, folder, "kustomization.yaml"))[0].resources.map((one: string) =>
-    join(folder, one),
+const listed = (directory: string): string[] =>
+  readManifests(join(DEPLOY, directory, "kustomization.yaml"))[0].resources.map((one: string) =>
+    join(directory, one),
   );
 const FILES: string[] = [...listed("crds"), ...listed("")];
 /** The optional part. */
@@ -206,7 +206,7 @@ test("both run as the accounts that have the rights, from an image of this versi
   }
 });
 
-test("the daemon's pod sees every folder that the settings' defaults name", () => {
+test("the daemon's pod sees every directory that the settings' defaults name", () => {
   const { containers, volumes } = find("DaemonSet").spec.template.spec;
   const hostOf = (name: string) => volumes.find((volume: KubeObject) => volume.name === name).hostPath.path;
   const mounts: KubeObject[] = containers[0].volumeMounts;
@@ -223,7 +223,7 @@ test("the daemon's pod sees every folder that the settings' defaults name", () =
 
 test("the init container's script installs the binary and settings that it understands", async () => {
   const [install] = find("DaemonSet").spec.template.spec.initContainers;
-  const host = join(cluster.folder, "host");
+  const host = join(cluster.directory, "host");
   await run("mkdir", ["-p", join(host, "etc"), join(host, "bin")]);
   const script = install.command[2]
     .replaceAll("/host/", `${host}/`)
@@ -251,7 +251,7 @@ test("the Dockerfile builds what make install installs, and starts it", () => {
   expect(text).not.toMatch(/^ADD |:latest|^USER (0|root)/m);
   // What the build stage runs, here: the image has what it puts into /usr/local.
   const [install] = /^RUN make install (.+)$/m.exec(text)?.slice(1) ?? [];
-  const image = join(newFolder(), "image");
+  const image = join(newDirectory(), "image");
   const options = (install as string).split(" ").map((option) => option.replace("/image", image));
   execFileSync("make", ["-C", ROOT, "install", ...options], { stdio: "pipe" });
   expect(readdirSync(image)).toEqual(["usr"]);

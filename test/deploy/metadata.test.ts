@@ -171,12 +171,12 @@ test("namespaces that the listeners mount are the node's, and no container but t
     expect(volume(at(listeners, path).name).hostPath).toEqual({ path, type: "DirectoryOrCreate" });
     expect(at(server, path)).toBeUndefined();
   }
-  // The daemon's own folder: its socket is for the listeners, the one for identities for the server.
+  // The daemon's own directory: its socket is for the listeners, the one for identities for the server.
   const daemon = podOf("daemonset.yaml");
-  const folder = (of: KubeObject, name: string) => of.volumes.find((one: KubeObject) => one.name === name);
+  const directory = (of: KubeObject, name: string) => of.volumes.find((one: KubeObject) => one.name === name);
   const own = at(container(daemon, "daemon"), "/run/holdfast");
   for (const one of [listeners, server])
-    expect(volume(at(one, "/run/holdfast").name).hostPath).toEqual(folder(daemon, own.name).hostPath);
+    expect(volume(at(one, "/run/holdfast").name).hostPath).toEqual(directory(daemon, own.name).hostPath);
   expect(at(server, "/run/holdfast").readOnly).toBe(true);
 });
 

@@ -13,31 +13,31 @@ import { until } from "../harness/wait.ts";
 /** Alerts and dashboard, by a real Prometheus. */
 
 const ROOT = join(import.meta.dirname, "../..");
-const FOLDER = join(ROOT, "deploy/observability");
+const DIRECTORY = join(ROOT, "deploy/observability");
 interface Rule {
   readonly alert: string;
   readonly expr: string;
   readonly for?: string;
   readonly annotations: { readonly summary: string; readonly runbook: string };
 }
-const { spec } = readManifests(join(FOLDER, "rules.yaml"))[0];
+const { spec } = readManifests(join(DIRECTORY, "rules.yaml"))[0];
 const RULES: readonly Rule[] = spec.groups[0].rules;
-const dashboard = JSON.parse(readFileSync(join(FOLDER, "dashboard.json"), "utf8"));
+const dashboard = JSON.parse(readFileSync(join(DIRECTORY, "dashboard.json"), "utf8"));
 const PANELS: {
   title: string;
   targets?: { expr: string }[];
   gridPos: { x: number; y: number; w: number; h: number };
 }[] = dashboard.panels;
 
-let folder: string;
+let directory: string;
 beforeAll(() => {
-  folder = mkdtempSync(join(tmpdir(), "holdfast-observability-"));
-  writeFileSync(join(folder, "rules.yml"), stringify(spec));
+  directory = mkdtempSync(join(tmpdir(), "holdfast-observability-"));
+  writeFileSync(join(directory, "rules.yml"), stringify(spec));
 });
-afterAll(() => rmSync(folder, { recursive: true, force: true }));
+afterAll(() => rmSync(directory, { recursive: true, force: true }));
 
 test("promtool accepts the rules, and each leads to a section of the page that exists", async () => {
-  expect(await run("promtool", ["check", "rules", join(folder, "rules.yml")])).toMatchObject({ code: 0 });
+  expect(await run("promtool", ["check", "rules", join(directory, "rules.yml")])).toMatchObject({ code: 0 });
   const page = readFileSync(join(ROOT, "docs/alerts.md"), "utf8");
   const sections = [...page.matchAll(/^## (\w+)$/gm)].map(([, name]) => name);
   expect(sections).toEqual(RULES.map(({ alert }) => alert));
@@ -151,7 +151,7 @@ describe("each alert", () => {
         },
       ],
     }));
-    const file = join(folder, `${kind}.yml`);
+    const file = join(directory, `${kind}.yml`);
     writeFileSync(file, stringify({ rule_files: ["rules.yml"], evaluation_interval: "1m", tests }));
     const { code, stdout, stderr } = await run("promtool", ["test", "rules", file]);
     expect(code, `${stdout}${stderr}`).toBe(0);
@@ -178,12 +178,12 @@ test("a Prometheus that scrapes a daemon answers every question of the dashboard
     static_configs: [{ targets: [`127.0.0.1:${metrics}`] }],
   };
   writeFileSync(
-    join(folder, "prometheus.yml"),
+    join(directory, "prometheus.yml"),
     stringify({ scrape_configs: [scrape], rule_files: ["rules.yml"] }),
   );
   const words = [
-    `--config.file=${folder}/prometheus.yml`,
-    `--storage.tsdb.path=${folder}/data`,
+    `--config.file=${directory}/prometheus.yml`,
+    `--storage.tsdb.path=${directory}/data`,
     `--web.listen-address=127.0.0.1:${port}`,
   ];
   const prometheus = spawn("prometheus", words, { stdio: "ignore" });

@@ -30,26 +30,26 @@ export function whyNotTried(...needed: readonly string[]): string | null {
 const MACHINE = `
 set -eu
 mount --make-rprivate /
-mount -t tmpfs tmpfs "$FOLDER"
+mount -t tmpfs tmpfs "$DIRECTORY"
 for path in etc var opt; do
-  mkdir -p /$path "$FOLDER/$path/upper" "$FOLDER/$path/work"
-  mount -t overlay overlay -o "lowerdir=/$path,upperdir=$FOLDER/$path/upper,workdir=$FOLDER/$path/work" /$path
+  mkdir -p /$path "$DIRECTORY/$path/upper" "$DIRECTORY/$path/work"
+  mount -t overlay overlay -o "lowerdir=/$path,upperdir=$DIRECTORY/$path/upper,workdir=$DIRECTORY/$path/work" /$path
 done
 mount -t tmpfs tmpfs /run
 mkdir -p /run/netns
 ip link set lo up
 rm -rf /etc/cni/net.d /var/lib/cni /var/lib/holdfast /etc/holdfast
-mkdir -p /etc/cni/net.d /opt/cni/bin "$FOLDER/bin"
+mkdir -p /etc/cni/net.d /opt/cni/bin "$DIRECTORY/bin"
 cp "$SHIM" /opt/cni/bin/holdfast-ipam
-printf '#!/bin/sh\\nexec "%s" "%s" "$@"\\n' "$NODE" "$HOLDFAST" > "$FOLDER/bin/holdfast"
-chmod +x "$FOLDER/bin/holdfast"
-export PATH="$FOLDER/bin:$PATH:/usr/sbin:/sbin"
+printf '#!/bin/sh\\nexec "%s" "%s" "$@"\\n' "$NODE" "$HOLDFAST" > "$DIRECTORY/bin/holdfast"
+chmod +x "$DIRECTORY/bin/holdfast"
+export PATH="$DIRECTORY/bin:$PATH:/usr/sbin:/sbin"
 say() { echo; echo "=== $*"; }
 daemon() {
-  holdfast daemon > "$FOLDER/daemon.log" 2>&1 &
+  holdfast daemon > "$DIRECTORY/daemon.log" 2>&1 &
   DAEMON=$!
   until holdfast networks > /dev/null 2>&1; do
-    kill -0 $DAEMON || { cat "$FOLDER/daemon.log"; exit 1; }
+    kill -0 $DAEMON || { cat "$DIRECTORY/daemon.log"; exit 1; }
     sleep 0.1
   done
 }
@@ -59,7 +59,7 @@ wait_for() {
     if eval "$1" > /dev/null 2>&1; then return 0; fi
     sleep 0.1
   done
-  echo "gave up waiting for: $1"; cat "$FOLDER/daemon.log"; exit 1
+  echo "gave up waiting for: $1"; cat "$DIRECTORY/daemon.log"; exit 1
 }
 `;
 
@@ -81,13 +81,13 @@ END
 cat > /etc/containers/storage.conf <<END
 [storage]
 driver = "vfs"
-graphroot = "$FOLDER/images"
+graphroot = "$DIRECTORY/images"
 runroot = "/run/containers"
 END
-mkdir -p "$FOLDER/image/bin"
-cp "$(command -v busybox)" "$FOLDER/image/bin/busybox"
-for name in sh sleep; do ln -sf busybox "$FOLDER/image/bin/$name"; done
-tar -C "$FOLDER/image" -c . | podman import --change ENTRYPOINT= - localhost/busybox:latest > /dev/null 2>&1
+mkdir -p "$DIRECTORY/image/bin"
+cp "$(command -v busybox)" "$DIRECTORY/image/bin/busybox"
+for name in sh sleep; do ln -sf busybox "$DIRECTORY/image/bin/$name"; done
+tar -C "$DIRECTORY/image" -c . | podman import --change ENTRYPOINT= - localhost/busybox:latest > /dev/null 2>&1
 printf 'unqualified-search-registries = []\\nshort-name-mode = "permissive"\\n[aliases]\\n"busybox" = "localhost/busybox"\\n' > /etc/containers/registries.conf
 rm -rf /etc/containers/registries.conf.d
 `;
@@ -103,8 +103,8 @@ export async function onMachine(
   steps: readonly (readonly [name: string, commands: string])[],
   { podman = false } = {},
 ): Promise<Machine> {
-  const folder = mkdtempSync(join(tmpdir(), "holdfast-switch-"));
-  const script = join(folder, "script");
+  const directory = mkdtempSync(join(tmpdir(), "holdfast-switch-"));
+  const script = join(directory, "script");
   const body = steps.map(([name, commands]) => `say ${name}\n${commands}`).join("\n");
   writeFileSync(script, `${MACHINE}${podman ? PODMAN : ""}${body}\nsay end\n`);
   try {
@@ -124,7 +124,7 @@ export async function onMachine(
         "bash",
         script,
       ],
-      { FOLDER: folder, SHIM, HOLDFAST, NODE: process.execPath, TMPDIR: "/run" },
+      { DIRECTORY: directory, SHIM, HOLDFAST, NODE: process.execPath, TMPDIR: "/run" },
     );
     if (code !== 0) throw new Error(`the commands ended with ${code}:\n${stdout}\n${stderr}`);
     const found = new Map<string, string>();
@@ -134,6 +134,6 @@ export async function onMachine(
     }
     return { steps: found, log: stderr };
   } finally {
-    rmSync(folder, { recursive: true, force: true });
+    rmSync(directory, { recursive: true, force: true });
   }
 }

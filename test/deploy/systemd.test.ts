@@ -92,11 +92,11 @@ test.skipIf(reason !== null)(
 );
 
 test.skipIf(reason !== null)("a backup into a directory that the unit cannot see is refused", async () => {
-  for (const folder of ["/tmp", "/root", "/var/tmp"]) {
-    const { code, stderr } = await machine.sh(`cd ${folder} && holdfast backup here.db`);
-    expect({ folder, code }).toEqual({ folder, code: 1 });
+  for (const directory of ["/tmp", "/root", "/var/tmp"]) {
+    const { code, stderr } = await machine.sh(`cd ${directory} && holdfast backup here.db`);
+    expect({ directory, code }).toEqual({ directory, code: 1 });
     expect(stderr).toMatch(/\/var\/backups is what its systemd unit leaves it/);
-    expect((await machine.sh(`ls ${folder}/here.db`)).code).not.toBe(0);
+    expect((await machine.sh(`ls ${directory}/here.db`)).code).not.toBe(0);
   }
   expect(await machine.out("holdfast backup /var/backups")).toMatch(/^\/var\/backups\/holdfast-.* written/);
   await machine.out("ls /var/backups/holdfast-*.db");

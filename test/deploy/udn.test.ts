@@ -22,7 +22,7 @@ let cluster: TestCluster;
 beforeAll(async () => {
   cluster = await TestCluster.start({ controllers: false });
   await cluster.define(udnDefinitions("pruning"));
-  cpSync(DEPLOY, join(cluster.folder, "deploy"), { recursive: true });
+  cpSync(DEPLOY, join(cluster.directory, "deploy"), { recursive: true });
 }, 300_000);
 afterAll(() => cluster?.stop());
 
@@ -53,8 +53,8 @@ test("before the definitions are patched, the API server drops the field", async
 
 test("the page's patches make the API server keep the field, and refuse one without its names", async () => {
   const [patches] = codeBlocks("docs/metadata-udn.md", "The field in the definitions") as [string, string];
-  const env = { KUBECONFIG: cluster.kubeconfig("admin"), HOME: cluster.folder };
-  const { code, stderr } = await run("bash", ["-euc", `cd ${cluster.folder}\n${patches}`], env);
+  const env = { KUBECONFIG: cluster.kubeconfig("admin"), HOME: cluster.directory };
+  const { code, stderr } = await run("bash", ["-euc", `cd ${cluster.directory}\n${patches}`], env);
   expect(stderr).toBe("");
   expect(code).toBe(0);
   const field = { metadataServiceRef: { name: "md" } };

@@ -9,7 +9,7 @@ export interface BadBackup {
   readonly says: RegExp;
 }
 
-/** Made in the node's folder, from a good backup. */
+/** Made in the node's directory, from a good backup. */
 export function badBackups(node: StandaloneNode, good: string): BadBackup[] {
   const make = (what: string, says: RegExp, write: (path: string) => void): BadBackup => {
     const path = node.path(`${what.replaceAll(" ", "-")}.backup`);
@@ -18,7 +18,7 @@ export function badBackups(node: StandaloneNode, good: string): BadBackup[] {
   };
   return [
     make("missing", /does not exist/, () => {}),
-    make("folder", /folder\.backup/, (path) => mkdirSync(path)),
+    make("directory", /directory\.backup/, (path) => mkdirSync(path)),
     make("empty", /schema version 0/, (path) => writeFileSync(path, "")),
     make("text", /not a database/, (path) => writeFileSync(path, "not a backup\n".repeat(1_000))),
     make("cut short", /not a sound/, (path) => {

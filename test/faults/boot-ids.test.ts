@@ -125,12 +125,12 @@ test("a database without a boot ID keeps its attachments when one of their netwo
   await untilSaid(() => restarted.log, "2 attachments of earlier boots ended");
 });
 
-/** Lines of the shipped unit with that key, the run folder replaced by one of the node. */
-function unitLines(key: string, runFolder: string): string[] {
+/** Lines of the shipped unit with that key, the run directory replaced by one of the node. */
+function unitLines(key: string, runDirectory: string): string[] {
   return readFileSync(UNIT, "utf8")
     .split("\n")
     .filter((line) => line.startsWith(`${key}=`))
-    .map((line) => line.slice(key.length + 1).replaceAll("/run/holdfast", runFolder));
+    .map((line) => line.slice(key.length + 1).replaceAll("/run/holdfast", runDirectory));
 }
 
 test("in a system container the shipped unit's daemon sees the plugin binary's boot ID, and a restart ends nothing", async (context) => {

@@ -182,7 +182,7 @@ export const DAMAGES: readonly Damage[] = [
     inflict: (state) => zero(join(state, "holdfast.open"), 0, 8),
   },
   {
-    what: "an emptied folder",
+    what: "an emptied directory",
     after: "SIGTERM",
     says: /its database is gone, though a daemon had it open since this machine was started/,
     inflict: (state) => {

@@ -19,7 +19,7 @@ async function add(daemon: TestDaemon, id: string): Promise<string> {
   return answer.body;
 }
 
-/** Content of every file of the state folder by name, as digests; the reserve and the socket's spool left out. */
+/** Content of every file of the state directory by name, as digests; the reserve and the socket's spool left out. */
 function contents(state: string): Map<string, string> {
   const names = readdirSync(state).filter(
     (name) => name !== "reserve" && statSync(join(state, name)).isFile(),
@@ -31,7 +31,7 @@ function contents(state: string): Map<string, string> {
   return new Map(names.map((name) => [name, digest(name)]));
 }
 
-/** A daemon that has served, ended, and whose database was then harmed. Returns what the state folder held. */
+/** A daemon that has served, ended, and whose database was then harmed. Returns what the state directory held. */
 async function damaged(node: StandaloneNode, damage: Damage): Promise<Map<string, string>> {
   const daemon = await node.daemon();
   for (let index = 0; index < 60; index++) await add(daemon, `c-${index}`);
@@ -163,11 +163,11 @@ test("a crash while a database is put aside leaves no file that a rebuild would 
   for (const name of ["holdfast.db", "holdfast.db-wal"]) expect(kept).toContain(before.get(name));
 });
 
-test("of two daemons that wait on one folder the second does not rebuild over the first", async () => {
+test("of two daemons that wait on one directory the second does not rebuild over the first", async () => {
   const node = new StandaloneNode();
   await damaged(node, DAMAGES[0] as Damage);
   const daemon = await startInRebuildState(node);
-  const elsewhere = { folder: node.path("second"), args: ["--state", daemon.state] };
+  const elsewhere = { directory: node.path("second"), args: ["--state", daemon.state] };
   const second = await node.daemon({ ...elsewhere, wait: false });
   await until(async () => (await second.get("/healthz").catch(() => null))?.status === 200, "the socket");
   expect((await daemon.post("/v1/rebuild", { empty: true })).json()).toEqual({ rebuilt: true });

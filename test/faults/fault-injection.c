@@ -1,8 +1,8 @@
 /*
- * A disk that fails on demand, for the daemon's tests: preloaded into it, this makes writes and syncs below one folder
+ * A disk that fails on demand, for the daemon's tests: preloaded into it, this makes writes and syncs below one directory
  * fail as long as a control file says so.
  *
- *   HOLDFAST_TEST_FAULT_FOLDER   only files below it are touched
+ *   HOLDFAST_TEST_FAULT_DIRECTORY   only files below it are touched
  *   HOLDFAST_TEST_FAULT_CONTROL  absent: no faults. Else one line "<what> <errno name> <every> <file name ending>":
  *                                what    write | tear | sync | tear writes the first half of the bytes before it fails
  *                                every   1 for each such call, n for each n-th one
@@ -28,17 +28,17 @@ static bool ends_with(const char *text, const char *ending)
     return wanted <= length && strcmp(text + length - wanted, ending) == 0;
 }
 
-/* The name of an open file when it lies below the folder. */
-static bool is_below_folder(int fd, char path[PATH_MAX])
+/* The name of an open file when it lies below the directory. */
+static bool is_below_directory(int fd, char path[PATH_MAX])
 {
-    const char *folder = getenv("HOLDFAST_TEST_FAULT_FOLDER");
+    const char *directory = getenv("HOLDFAST_TEST_FAULT_DIRECTORY");
     char link[64];
     (void)snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
-    ssize_t length = folder == NULL ? -1 : readlink(link, path, PATH_MAX - 1);
+    ssize_t length = directory == NULL ? -1 : readlink(link, path, PATH_MAX - 1);
     if (length < 0)
         return false;
     path[length] = '\0';
-    return strncmp(path, folder, strlen(folder)) == 0;
+    return strncmp(path, directory, strlen(directory)) == 0;
 }
 
 static int errno_of(const char *name)
@@ -58,7 +58,7 @@ static enum verdict judge(int fd, enum call call)
         return PASS;
     int fields = fscanf(file, "%15s %15s %u %63s", what, name, &every, ending);
     (void)fclose(file);
-    if (fields != 4 || call != (strcmp(what, "sync") == 0 ? SYNC : WRITE) || !is_below_folder(fd, path) ||
+    if (fields != 4 || call != (strcmp(what, "sync") == 0 ? SYNC : WRITE) || !is_below_directory(fd, path) ||
         (strcmp(ending, "*") != 0 && !ends_with(path, ending)) || __atomic_add_fetch(&passed, 1, __ATOMIC_RELAXED) % every != 0)
         return PASS;
     errno = errno_of(name);

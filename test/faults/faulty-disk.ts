@@ -1,4 +1,4 @@
-/** A disk that fails on demand below the state folder of one daemon (fault-injection.c says how). */
+/** A disk that fails on demand below the state directory of one daemon (fault-injection.c says how). */
 import { existsSync, renameSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import type { StandaloneNode } from "./standalone-node.ts";
@@ -25,7 +25,7 @@ export class FaultyDisk {
     this.#control = node.path("fault");
     this.env = {
       LD_PRELOAD: LIBRARY,
-      HOLDFAST_TEST_FAULT_FOLDER: node.path("state"),
+      HOLDFAST_TEST_FAULT_DIRECTORY: node.path("state"),
       HOLDFAST_TEST_FAULT_CONTROL: this.#control,
     };
   }

@@ -1,4 +1,4 @@
-/** What somebody does to the state folder while the daemon runs is said within seconds, and nothing is given in the meantime. */
+/** What somebody does to the state directory while the daemon runs is said within seconds, and nothing is given in the meantime. */
 import {
   copyFileSync,
   existsSync,
@@ -58,7 +58,7 @@ async function nextStart(node: StandaloneNode): Promise<TestDaemon> {
 }
 
 test.each(["SIGTERM", "SIGKILL"] as const)(
-  "a removed folder: the daemon can still be saved, and after %s the next start waits for what was saved",
+  "a removed directory: the daemon can still be saved, and after %s the next start waits for what was saved",
   async (signal) => {
     const node = new StandaloneNode();
     const daemon = await node.daemon();
@@ -78,14 +78,17 @@ test.each(["SIGTERM", "SIGKILL"] as const)(
   },
 );
 
-test("a renamed folder is missed until it is back, and nothing is lost", async () => {
+test("a renamed directory is missed until it is back, and nothing is lost", async () => {
   const node = new StandaloneNode();
   const daemon = await node.daemon();
   const bodies = await add(daemon, "a", "b");
   const elsewhere = node.path("elsewhere");
   renameSync(daemon.state, elsewhere);
   mkdirSync(daemon.state);
-  await expectSaid(daemon, /state is another folder now: it was renamed, or something was mounted over it/);
+  await expectSaid(
+    daemon,
+    /state is another directory now: it was renamed, or something was mounted over it/,
+  );
   rmSync(daemon.state, { recursive: true });
   renameSync(elsewhere, daemon.state);
   await expectServed(daemon, bodies);
@@ -93,7 +96,7 @@ test("a renamed folder is missed until it is back, and nothing is lost", async (
   await expectServed(await node.daemon(), bodies);
 });
 
-test("a folder below a mount is missed while it is there, and by a start", async (context) => {
+test("a directory below a mount is missed while it is there, and by a start", async (context) => {
   requireRoot(context);
   const node = new StandaloneNode();
   const daemon = await node.daemon();
@@ -170,7 +173,7 @@ test.each([
   },
 );
 
-test("a whole folder of earlier is said, though its files agree with each other", async () => {
+test("a whole directory of earlier is said, though its files agree with each other", async () => {
   const node = new StandaloneNode();
   const daemon = await node.daemon();
   await add(daemon, "a", "b");
@@ -184,7 +187,7 @@ test("a whole folder of earlier is said, though its files agree with each other"
   expect(existsSync(join(daemon.state, "rebuild-required"))).toBe(true);
 });
 
-test("what the boot knows is written where the socket's folder is yet to be made, and its lack is no fault", async () => {
+test("what the boot knows is written where the socket's directory is yet to be made, and its lack is no fault", async () => {
   const node = new StandaloneNode();
   const socket = node.path("run", "holdfast", "s.sock");
   const daemon = await node.daemon({ args: ["--socket", socket], wait: false });
@@ -193,7 +196,7 @@ test("what the boot knows is written where the socket's folder is yet to be made
   await daemon.end();
   expect(daemon.log).not.toContain('"level":50');
 
-  // A folder in its place cannot be written as a file.
+  // A directory in its place cannot be written as a file.
   const other = await node.daemon({ wait: false });
   await other.end("SIGKILL");
   rmSync(`${other.socket}.state`, { force: true });

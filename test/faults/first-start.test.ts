@@ -1,18 +1,18 @@
 import { mkdirSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterEach, expect, test } from "vitest";
-import { newFolder, TestDaemon } from "../harness/daemon.ts";
+import { newDirectory, TestDaemon } from "../harness/daemon.ts";
 import { until } from "../harness/wait.ts";
 
 let daemon: TestDaemon | null = null;
 afterEach(() => daemon?.stop());
 
 test("an empty file of a first start that was cut short is started again", async () => {
-  const folder = newFolder();
-  mkdirSync(join(folder, "state"));
-  writeFileSync(join(folder, "state/holdfast.db"), "");
-  writeFileSync(join(folder, "state/holdfast.db-journal"), "");
-  daemon = await TestDaemon.start({ folder });
+  const directory = newDirectory();
+  mkdirSync(join(directory, "state"));
+  writeFileSync(join(directory, "state/holdfast.db"), "");
+  writeFileSync(join(directory, "state/holdfast.db-journal"), "");
+  daemon = await TestDaemon.start({ directory });
   expect((await daemon.cni("ADD", "c1")).code).toBe(0);
 });
 
@@ -21,7 +21,7 @@ test("a database that is missing after a clean stop refuses ADDs until the opera
   expect((await first.cni("ADD", "c1")).code).toBe(0);
   await first.end();
   rmSync(join(first.state, "holdfast.db"));
-  daemon = await TestDaemon.start({ folder: first.folder, wait: false });
+  daemon = await TestDaemon.start({ directory: first.directory, wait: false });
   const { log, get } = { log: () => daemon?.log ?? "", get: () => daemon?.get("/readyz") };
   await until(() => log().includes("holdfast.db is gone or empty"), "the loss to be found");
   // It listens a moment after it has looked.

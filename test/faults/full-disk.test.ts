@@ -16,8 +16,8 @@ const LOOKS_MS = 12_000;
 beforeEach(requireRoot);
 
 /** Takes all the space that is left. */
-function fill(folder: string, name: string): void {
-  const fd = openSync(join(folder, name), "w");
+function fill(directory: string, name: string): void {
+  const fd = openSync(join(directory, name), "w");
   try {
     for (const block of [Buffer.alloc(1 << 20), Buffer.alloc(4096)]) {
       try {
@@ -29,7 +29,7 @@ function fill(folder: string, name: string): void {
   } finally {
     closeSync(fd);
   }
-  expect(statfsSync(folder).bavail).toBe(0);
+  expect(statfsSync(directory).bavail).toBe(0);
 }
 
 async function add(daemon: TestDaemon, id: string): Promise<string> {

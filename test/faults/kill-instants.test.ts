@@ -1,4 +1,4 @@
-/** SIGKILL at random instants, those of starting included, under load, again and again on one state folder. */
+/** SIGKILL at random instants, those of starting included, under load, again and again on one state directory. */
 import { test } from "vitest";
 import { pause, until } from "../harness/wait.ts";
 import { roundsOr, seededRandom } from "./random.ts";

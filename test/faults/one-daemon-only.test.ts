@@ -1,4 +1,4 @@
-/** A state folder and a socket belong to one daemon; another one is refused, and harms nothing. */
+/** A state directory and a socket belong to one daemon; another one is refused, and harms nothing. */
 
 import { existsSync, readdirSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { createServer } from "node:net";
@@ -22,7 +22,7 @@ async function addMany(daemon: TestDaemon, prefix: string): Promise<Map<string, 
   return bodies;
 }
 
-/** The daemon serves on, and so does the next one on its folder. */
+/** The daemon serves on, and so does the next one on its directory. */
 async function expectUnharmed(
   node: StandaloneNode,
   daemon: TestDaemon,
@@ -42,7 +42,7 @@ test.each([
   ["as it is", () => {}],
   ["its log removed under the first", (state: string) => rmSync(join(state, "holdfast.db-wal"))],
 ])(
-  "a second daemon on a state folder in use, %s, is refused with the folder's name",
+  "a second daemon on a state directory in use, %s, is refused with the directory's name",
   async (_what, meddle) => {
     const node = new StandaloneNode();
     const daemon = await node.daemon();
@@ -53,7 +53,7 @@ test.each([
     const { code, log } = await ended(second);
     expect({ code, log }).toEqual({
       code: 1,
-      log: expect.stringContaining(`state folder ${daemon.state} is in use by another holdfast daemon`),
+      log: expect.stringContaining(`state directory ${daemon.state} is in use by another holdfast daemon`),
     });
     expect(existsSync(node.path("second.sock"))).toBe(false);
     expect(readdirSync(daemon.state).sort()).toEqual(before);

@@ -30,9 +30,9 @@ const FILES = ["holdfast.db", "holdfast.db-wal", "holdfast.pages", "holdfast.ope
 type Answered = Map<string, string>;
 type Content = ReadonlyMap<string, Buffer>;
 
-/** A standalone node whose files come to harm: a folder, its store, and what its clients were told. */
+/** A standalone node whose files come to harm: a directory, its store, and what its clients were told. */
 class Node {
-  readonly folder: string;
+  readonly directory: string;
   readonly answered: Answered = new Map();
   readonly time: VirtualTime;
   readonly #name: string;
@@ -43,8 +43,8 @@ class Node {
   constructor(root: string, name: string, seed: number) {
     this.#name = name;
     this.#bootRecord = join(root, `${name}.state`);
-    this.folder = join(root, name);
-    mkdirSync(this.folder);
+    this.directory = join(root, name);
+    mkdirSync(this.directory);
     this.time = new VirtualTime(seed);
   }
 
@@ -57,7 +57,7 @@ class Node {
       bootRecord: this.#bootRecord,
       namespaceGone: () => false,
     };
-    this.#store = new SqliteStore(this.folder, context, { info: () => {}, error: () => {} });
+    this.#store = new SqliteStore(this.directory, context, { info: () => {}, error: () => {} });
     await this.time.run(this.#store.open());
     return this.#store;
   }
@@ -89,9 +89,9 @@ class Node {
 
   content(): Content {
     return new Map(
-      FILES.filter((name) => existsSync(join(this.folder, name))).map((name) => [
+      FILES.filter((name) => existsSync(join(this.directory, name))).map((name) => [
         name,
-        readFileSync(join(this.folder, name)),
+        readFileSync(join(this.directory, name)),
       ]),
     );
   }
@@ -108,8 +108,8 @@ class Node {
   put(content: Content, names: readonly string[]): void {
     for (const name of names) {
       const bytes = content.get(name);
-      if (bytes === undefined) rmSync(join(this.folder, name), { force: true });
-      else writeFileSync(join(this.folder, name), bytes);
+      if (bytes === undefined) rmSync(join(this.directory, name), { force: true });
+      else writeFileSync(join(this.directory, name), bytes);
     }
   }
 
@@ -128,7 +128,7 @@ function harm(node: Node, random: Random, past: readonly Content[], other: Conte
   const before = node.content();
   const there = FILES.filter((name) => before.has(name));
   const name = random.pick(there);
-  const path = join(node.folder, name);
+  const path = join(node.directory, name);
   const { size } = statSync(path);
   const at = random.below(Math.max(1, size));
   const kinds: Record<string, () => string> = {
@@ -166,9 +166,9 @@ function harm(node: Node, random: Random, past: readonly Content[], other: Conte
       node.put(other, names);
       return `${names.join(", ")} of another node`;
     },
-    folder: () => {
-      for (const one of readdirSync(node.folder)) rmSync(join(node.folder, one), { recursive: true });
-      return "the folder emptied";
+    directory: () => {
+      for (const one of readdirSync(node.directory)) rmSync(join(node.directory, one), { recursive: true });
+      return "the directory emptied";
     },
   };
   const what = (kinds[random.pick(Object.keys(kinds))] as () => string)();
@@ -211,7 +211,7 @@ async function once(
   const { status } = node.store;
   const held = node.store.status.kind === "ready" ? node.held() : null;
   node.store.close();
-  rmSync(node.folder, { recursive: true });
+  rmSync(node.directory, { recursive: true });
   const isWhole = held !== null && isSameMap(held, node.answered);
   story.push(JSON.stringify(status), `has ${held?.size} of ${node.answered.size}`);
   if (what === null)
@@ -294,11 +294,11 @@ async function losePower(node: Node, random: Random) {
   const last = moments.at(-1) as Content;
   const answered = new Map(node.answered);
   node.kill();
-  const log = join(node.folder, "holdfast.db-wal");
+  const log = join(node.directory, "holdfast.db-wal");
   const isSameLog = ({ salts, isCopied }: Noted) =>
     isCopied || (!noteOf(last).isCopied && `${salts}` === `${noteOf(last).salts}`);
   const notes = moments.filter((moment) => isSameLog(noteOf(moment)));
-  writeFileSync(join(node.folder, "holdfast.open"), random.pick(notes).get("holdfast.open") as Buffer);
+  writeFileSync(join(node.directory, "holdfast.open"), random.pick(notes).get("holdfast.open") as Buffer);
   const { frames, isCopied } = noteOf(last);
   // A commit of a store has at least a frame, and one of `work` has many.
   const isHarmed = !isCopied && frames > 40 && random.chance(0.5);

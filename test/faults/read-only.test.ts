@@ -1,4 +1,4 @@
-/** A state folder that cannot be written: said at start, survived while running. */
+/** A state directory that cannot be written: said at start, survived while running. */
 import { mkdirSync, readdirSync } from "node:fs";
 import { beforeEach, expect, test } from "vitest";
 import { network, type TestDaemon } from "../harness/daemon.ts";
@@ -23,7 +23,7 @@ test.each([
   ["served before", true],
   ["new", false],
 ])(
-  "a read-only state folder (%s) ends the start with exit 1, its name, the cause and what to do",
+  "a read-only state directory (%s) ends the start with exit 1, its name, the cause and what to do",
   async (_what, servedBefore) => {
     const node = new StandaloneNode();
     const state = node.path("state");
@@ -37,7 +37,7 @@ test.each([
     const { code, log } = await ended(await node.daemon({ wait: false }));
     expect({ code, log }).toEqual({
       code: 1,
-      log: expect.stringContaining(`state folder ${state} cannot be used`),
+      log: expect.stringContaining(`state directory ${state} cannot be used`),
     });
     expect(log).toMatch(/read-only/i);
     expect(log).toMatch(/give another --state/);
@@ -49,7 +49,7 @@ test.each([
   },
 );
 
-test("a state folder that cannot be made in a read-only place ends the start in the same way", async () => {
+test("a state directory that cannot be made in a read-only place ends the start in the same way", async () => {
   const node = new StandaloneNode();
   const place = node.path("place");
   mkdirSync(place);

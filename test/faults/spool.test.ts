@@ -78,12 +78,12 @@ test("a spooled file that is no DEL is put aside and reported, and delays nothin
     "08-no-stamp.json": JSON.stringify({ ...wireRequest("DEL", "old"), bootUs: -1 }),
   };
   for (const [name, text] of Object.entries(bad)) writeFileSync(join(first.spool, name), text);
-  mkdirSync(join(first.spool, "09-folder.json"));
+  mkdirSync(join(first.spool, "09-directory.json"));
   writeFileSync(join(first.spool, "notes.txt"), "not ours");
   await runShim("DEL", "old", { socket: first.socket, spool: first.spool, config: SINGLE });
 
   const daemon = await node.daemon();
-  const aside = [...Object.keys(bad), "09-folder.json"].map((name) => `${name}.bad`);
+  const aside = [...Object.keys(bad), "09-directory.json"].map((name) => `${name}.bad`);
   expect(readdirSync(daemon.spool).sort()).toEqual([...aside, "notes.txt"].sort());
   await add(daemon, "new", SINGLE);
   const { findings } = (await daemon.get("/v1/check")).json();
@@ -98,7 +98,7 @@ test("a spooled file that is no DEL is put aside and reported, and delays nothin
   await expectSound(daemon);
 });
 
-test("a spool folder that is removed while the daemon runs is made again by the next DELs that need it", async () => {
+test("a spool directory that is removed while the daemon runs is made again by the next DELs that need it", async () => {
   const node = new StandaloneNode();
   const daemon = await node.daemon();
   for (const id of ["a", "b"]) await add(daemon, id, MANY);

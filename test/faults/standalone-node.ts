@@ -9,31 +9,31 @@ import { until } from "../harness/wait.ts";
 /** Where a sync costs nothing: enough for tests that end processes and never the machine. */
 const MEMORY = "/dev/shm";
 
-/** A node without a cluster: a folder, one daemon after another in it, mounts and namespaces; all gone when the test ends. */
+/** A node without a cluster: a directory, one daemon after another in it, mounts and namespaces; all gone when the test ends. */
 export class StandaloneNode {
-  readonly folder: string;
+  readonly directory: string;
   readonly #daemons: TestDaemon[] = [];
   readonly #mounts: string[] = [];
   readonly #namespaces: string[] = [];
 
   constructor({ inMemory = false } = {}) {
-    this.folder = mkdtempSync(join(inMemory && existsSync(MEMORY) ? MEMORY : tmpdir(), "holdfast-test-"));
+    this.directory = mkdtempSync(join(inMemory && existsSync(MEMORY) ? MEMORY : tmpdir(), "holdfast-test-"));
     onTestFinished(() => this.#clear());
   }
 
-  /** Starts a daemon on this node's state folder; the next one finds what the last one left. */
+  /** Starts a daemon on this node's state directory; the next one finds what the last one left. */
   async daemon(options: DaemonOptions = {}): Promise<TestDaemon> {
-    const daemon = await TestDaemon.start({ folder: this.folder, ...options, wait: false });
+    const daemon = await TestDaemon.start({ directory: this.directory, ...options, wait: false });
     this.#daemons.push(daemon);
     if (options.wait !== false) expect(await readyOrEnded(daemon), daemon.log).toBe("ready");
     return daemon;
   }
 
   path(...names: string[]): string {
-    return join(this.folder, ...names);
+    return join(this.directory, ...names);
   }
 
-  /** Mounts a tmpfs of that size over a folder of this node, made if it is missing. */
+  /** Mounts a tmpfs of that size over a directory of this node, made if it is missing. */
   mountTmpfs(path: string, size: string): void {
     mkdirSync(path, { recursive: true });
     command("mount", "-t", "tmpfs", "-o", `size=${size},mode=0700`, "holdfast-test", path);
@@ -60,7 +60,7 @@ export class StandaloneNode {
     for (const name of this.#namespaces) {
       if (existsSync(`/run/netns/${name}`)) command("ip", "netns", "delete", name);
     }
-    rmSync(this.folder, { recursive: true, force: true });
+    rmSync(this.directory, { recursive: true, force: true });
   }
 }
 

@@ -30,7 +30,7 @@ export interface Reviewed {
   readonly refusals: readonly string[];
 }
 
-/** `part`: the folder of deploy/ that ships them. */
+/** `part`: the directory of deploy/ that ships them. */
 export function shippedPolicies(part: "admission" | "udn" = "admission"): KubeObject[] {
   return readManifests(join(DEPLOY, part, "policies.yaml")).filter(
     ({ kind }) => kind === "ValidatingAdmissionPolicy",

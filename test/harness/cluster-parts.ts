@@ -10,11 +10,11 @@ const MINOR_BUILT = 20;
 const WITHOUT_INSECURE_PORT = 24;
 
 /** etcd on two ports of the loopback; its data outlives a stop. */
-export function etcd(assets: string, folder: string, port: number, peerPort: number): KubeProcess {
+export function etcd(assets: string, directory: string, port: number, peerPort: number): KubeProcess {
   const client = `http://127.0.0.1:${port}`;
   const peer = `http://127.0.0.1:${peerPort}`;
   return new KubeProcess(join(assets, "etcd"), [
-    `--data-dir=${join(folder, "etcd")}`,
+    `--data-dir=${join(directory, "etcd")}`,
     // What a killed process wrote survives it; nobody pulls the plug of a test.
     "--unsafe-no-fsync",
     `--listen-client-urls=${client}`,
@@ -69,17 +69,17 @@ function minorOf(assets: string): number {
   return Number(/v1\.(\d+)/.exec(version)?.[1]);
 }
 
-/** kube-apiserver with RBAC, service-account tokens and the usual watch cache. `folder` has its certificate, keys and tokens. */
+/** kube-apiserver with RBAC, service-account tokens and the usual watch cache. `directory` has its certificate, keys and tokens. */
 export function apiServer(
   assets: string,
-  folder: string,
+  directory: string,
   port: number,
   etcdUrl: string,
   more: readonly string[],
 ): KubeProcess {
-  const certificates = join(folder, "apiserver");
+  const certificates = join(directory, "apiserver");
   mkdirSync(certificates, { recursive: true });
-  const signing = join(folder, "signing.key");
+  const signing = join(directory, "signing.key");
   const flags = [
     `--etcd-servers=${etcdUrl}`,
     "--bind-address=127.0.0.1",
@@ -88,9 +88,9 @@ export function apiServer(
     "--endpoint-reconciler-type=none",
     `--secure-port=${port}`,
     `--cert-dir=${certificates}`,
-    `--tls-cert-file=${join(folder, "tls.crt")}`,
-    `--tls-private-key-file=${join(folder, "tls.key")}`,
-    `--token-auth-file=${join(folder, "tokens.csv")}`,
+    `--tls-cert-file=${join(directory, "tls.crt")}`,
+    `--tls-private-key-file=${join(directory, "tls.key")}`,
+    `--token-auth-file=${join(directory, "tokens.csv")}`,
     `--service-account-issuer=${ISSUER}`,
     `--service-account-key-file=${signing}`,
     `--service-account-signing-key-file=${signing}`,

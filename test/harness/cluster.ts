@@ -6,9 +6,9 @@ import { connectOverHttp } from "../../kube/http/http-kube-api.ts";
 import type { Connect } from "../../kube/kube-api.ts";
 import { makeCertificate } from "./certificate.ts";
 import { apiServer, controllerManager, etcd } from "./cluster-parts.ts";
-import { newFolder } from "./daemon.ts";
+import { newDirectory } from "./daemon.ts";
 import { type KubeApi, type KubeObject, ServerApi } from "./kube-api.ts";
-import { applyObjects, definitionsServed, readManifestFolder, readManifests } from "./kube-manifests.ts";
+import { applyObjects, definitionsServed, readManifestDirectory, readManifests } from "./kube-manifests.ts";
 import { NO_WRITES, readsOf, type WriteCounts, writesOf } from "./kube-metrics.ts";
 import { freePorts, type KubeProcess } from "./kube-process.ts";
 import { machineTime, until } from "./wait.ts";
@@ -33,7 +33,7 @@ export interface ClusterOptions {
 
 export type { ClusterUser } from "./world/cluster.ts";
 
-/** A real API server with etcd and the garbage collector on the loopback, in a temporary folder. No kubelet, no scheduler. */
+/** A real API server with etcd and the garbage collector on the loopback, in a temporary directory. No kubelet, no scheduler. */
 export class TestCluster implements Cluster {
   /** Where the API server is, e.g. `https://127.0.0.1:12345`. */
   readonly server: string;
@@ -43,57 +43,57 @@ export class TestCluster implements Cluster {
   readonly key: string;
   /** A client with every right. */
   readonly api: KubeApi;
-  readonly folder: string;
+  readonly directory: string;
   readonly time = machineTime;
   readonly #adminToken = randomUUID();
   readonly #tokens = new Map<ClusterUser, string>();
   readonly #parts: { etcd: KubeProcess; apiServer: KubeProcess; controllerManager: KubeProcess | null };
   readonly #etcdUrl: string;
 
-  private constructor(folder: string, ports: readonly number[], options: ClusterOptions) {
+  private constructor(directory: string, ports: readonly number[], options: ClusterOptions) {
     const [apiPort, etcdPort, peerPort] = ports as [number, number, number];
-    const assets = assetFolder();
-    this.folder = folder;
+    const assets = assetDirectory();
+    this.directory = directory;
     this.server = `https://127.0.0.1:${apiPort}`;
     this.#etcdUrl = `http://127.0.0.1:${etcdPort}`;
-    const { certificate, key } = makeCertificate(folder);
+    const { certificate, key } = makeCertificate(directory);
     this.ca = certificate;
     this.key = key;
     this.api = new ServerApi(this.server, this.ca, this.#adminToken);
     this.#tokens.set("admin", this.#adminToken);
-    writeFileSync(join(folder, "tokens.csv"), `${this.#adminToken},admin,admin,system:masters\n`);
+    writeFileSync(join(directory, "tokens.csv"), `${this.#adminToken},admin,admin,system:masters\n`);
     const signing = generateKeyPairSync("ec", { namedCurve: "P-256" });
     writeFileSync(
-      join(folder, "signing.key"),
+      join(directory, "signing.key"),
       signing.privateKey.export({ type: "sec1", format: "pem" }) as string,
     );
     this.#parts = {
-      etcd: etcd(assets, folder, etcdPort, peerPort),
-      apiServer: apiServer(assets, folder, apiPort, this.#etcdUrl, options.apiServerArgs ?? []),
+      etcd: etcd(assets, directory, etcdPort, peerPort),
+      apiServer: apiServer(assets, directory, apiPort, this.#etcdUrl, options.apiServerArgs ?? []),
       controllerManager: null,
     };
   }
 
   static async start(options: ClusterOptions = {}): Promise<TestCluster> {
-    const folder = newFolder();
+    const directory = newDirectory();
     let cluster: TestCluster | null = null;
     try {
-      cluster = new TestCluster(folder, await freePorts(3), options);
+      cluster = new TestCluster(directory, await freePorts(3), options);
       await cluster.#begin(options);
       return cluster;
     } catch (error) {
       await cluster?.stop();
-      rmSync(folder, { recursive: true, force: true });
+      rmSync(directory, { recursive: true, force: true });
       throw error;
     }
   }
 
-  /** Ends every process and removes the folder. */
+  /** Ends every process and removes the directory. */
   async stop(): Promise<void> {
     this.api.close();
     const { etcd, apiServer, controllerManager } = this.#parts;
     await Promise.all([controllerManager?.end(), apiServer.end(), etcd.end()]);
-    rmSync(this.folder, { recursive: true, force: true });
+    rmSync(this.directory, { recursive: true, force: true });
   }
 
   /**
@@ -101,7 +101,7 @@ export class TestCluster implements Cluster {
    * proxy instead of the API server itself.
    */
   kubeconfig(user: ClusterUser, server = this.server, ca = this.ca): string {
-    const path = join(this.folder, `${user}-${randomUUID().slice(0, 8)}.kubeconfig`);
+    const path = join(this.directory, `${user}-${randomUUID().slice(0, 8)}.kubeconfig`);
     writeFileSync(path, kubeconfigText({ user, token: this.token(user), server, ca }), { mode: 0o600 });
     return path;
   }
@@ -170,11 +170,11 @@ export class TestCluster implements Cluster {
     await this.#restartControllers();
   }
 
-  /** Copies what etcd has, as a backup of this moment; etcd is stopped meanwhile. Returns the folder. */
+  /** Copies what etcd has, as a backup of this moment; etcd is stopped meanwhile. Returns the directory. */
   async saveEtcd(): Promise<string> {
     await this.stopEtcd();
-    const saved = join(this.folder, `etcd-${randomUUID().slice(0, 8)}`);
-    cpSync(join(this.folder, "etcd"), saved, { recursive: true });
+    const saved = join(this.directory, `etcd-${randomUUID().slice(0, 8)}`);
+    cpSync(join(this.directory, "etcd"), saved, { recursive: true });
     await this.startEtcd();
     return saved;
   }
@@ -186,8 +186,8 @@ export class TestCluster implements Cluster {
   async restoreEtcd(saved: string, { bumped = 0 }: { readonly bumped?: number } = {}): Promise<void> {
     await this.#parts.apiServer.end();
     await this.stopEtcd();
-    rmSync(join(this.folder, "etcd"), { recursive: true });
-    cpSync(saved, join(this.folder, "etcd"), { recursive: true });
+    rmSync(join(this.directory, "etcd"), { recursive: true });
+    cpSync(saved, join(this.directory, "etcd"), { recursive: true });
     this.#parts.etcd.start();
     if (bumped > 0) await this.#bump(bumped);
     await this.startApiServer();
@@ -272,13 +272,13 @@ export class TestCluster implements Cluster {
     this.#parts.apiServer.start();
     await this.#serving();
     const claims = options.oldClaims
-      ? readManifestFolder(join(HARNESS_CRDS, "old"))
+      ? readManifestDirectory(join(HARNESS_CRDS, "old"))
       : readManifests(join(HARNESS_CRDS, "ipamclaims.yaml"));
-    const others = readManifestFolder(HARNESS_CRDS).filter(
+    const others = readManifestDirectory(HARNESS_CRDS).filter(
       ({ metadata }) => metadata.name !== "ipamclaims.k8s.cni.cncf.io",
     );
     await this.apply([
-      ...readManifestFolder(join(ROOT, "deploy/crds")),
+      ...readManifestDirectory(join(ROOT, "deploy/crds")),
       ...claims,
       ...others,
       ...readManifests(join(ROOT, "deploy/rbac.yaml")),
@@ -291,7 +291,7 @@ export class TestCluster implements Cluster {
   async #startControllers(): Promise<void> {
     const { minor } = await this.api.get("/version");
     const kubeconfig = this.kubeconfig("admin");
-    const manager = controllerManager(assetFolder(), kubeconfig, Number.parseInt(minor, 10));
+    const manager = controllerManager(assetDirectory(), kubeconfig, Number.parseInt(minor, 10));
     this.#parts.controllerManager = manager;
     manager.start();
   }
@@ -327,8 +327,8 @@ export class TestCluster implements Cluster {
 
 let assets: string | null = null;
 
-/** The folder with the three binaries; built by the tool where there is none, which takes minutes and says so. */
-function assetFolder(): string {
+/** The directory with the three binaries; built by the tool where there is none, which takes minutes and says so. */
+function assetDirectory(): string {
   assets ??=
     process.env.HOLDFAST_KUBE_ASSETS ??
     execFileSync(join(ROOT, "tools/kube-assets"), {

@@ -4,14 +4,14 @@ import pino from "pino";
 import type * as DaemonBundle from "../../daemon/main.ts";
 import type { Connect } from "../../kube/kube-api.ts";
 import type { Clock } from "../../platform/time.ts";
-import { newFolder, RunningDaemon } from "./daemon.ts";
+import { newDirectory, RunningDaemon } from "./daemon.ts";
 import { machineTime, type TestTime } from "./wait.ts";
 
 const BUNDLE = join(import.meta.dirname, "../../dist/lib/daemon.cjs");
 
 export interface DaemonHereOptions {
-  /** An existing folder to keep between daemons; default: a new one. */
-  readonly folder?: string | undefined;
+  /** An existing directory to keep between daemons; default: a new one. */
+  readonly directory?: string | undefined;
   /** The way to the API server of its cluster. */
   readonly connect?: Connect | undefined;
   readonly env?: Readonly<Record<string, string>> | undefined;
@@ -29,19 +29,19 @@ export class DaemonHere extends RunningDaemon {
   #daemon: DaemonBundle.Daemon | null = null;
   #log = "";
 
-  private constructor(folder: string, time: TestTime) {
-    super(folder, time);
+  private constructor(directory: string, time: TestTime) {
+    super(directory, time);
   }
 
   /** `args`: flags of `holdfast daemon`, each with its value. */
   static async start(args: readonly string[] = [], options: DaemonHereOptions = {}): Promise<DaemonHere> {
-    const here = new DaemonHere(options.folder ?? newFolder(), options.time ?? machineTime);
+    const here = new DaemonHere(options.directory ?? newDirectory(), options.time ?? machineTime);
     try {
       await here.#begin(args, options);
       return here;
     } catch (error) {
       await here.end();
-      if (options.folder === undefined) await here.stop();
+      if (options.directory === undefined) await here.stop();
       throw error;
     }
   }
@@ -57,7 +57,7 @@ export class DaemonHere extends RunningDaemon {
     );
   }
 
-  /** Ends it as SIGTERM does; the folder stays. */
+  /** Ends it as SIGTERM does; the directory stays. */
   override async end(signal: NodeJS.Signals = "SIGTERM"): Promise<null> {
     if (signal !== "SIGTERM") throw new Error(`a daemon in the test's own process cannot get ${signal}`);
     if (this.#daemon !== null) await this.time.run(this.#daemon.stop());

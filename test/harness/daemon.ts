@@ -12,8 +12,8 @@ export const HOLDFAST = join(ROOT, "dist/bin/holdfast");
 export const SHIM = join(ROOT, "dist/bin/holdfast-ipam");
 
 export interface DaemonOptions {
-  /** An existing folder to keep between daemons; default: a new one, removed at stop. */
-  readonly folder?: string;
+  /** An existing directory to keep between daemons; default: a new one, removed at stop. */
+  readonly directory?: string;
   readonly args?: readonly string[];
   readonly env?: Readonly<Record<string, string>>;
   /** Wait for the socket and readiness (default), or return as soon as the process runs. */
@@ -29,20 +29,20 @@ export interface ApiAnswer {
   json(): any;
 }
 
-/** A daemon on a state folder of its own, wherever it runs; one after another may run on a folder. */
+/** A daemon on a state directory of its own, wherever it runs; one after another may run on a directory. */
 export abstract class RunningDaemon {
-  readonly folder: string;
+  readonly directory: string;
   readonly socket: string;
   readonly state: string;
   readonly spool: string;
   /** What it lives in: who asks it something lets it pass. */
   readonly time: TestTime;
 
-  protected constructor(folder: string, time: TestTime = machineTime) {
-    this.folder = folder;
-    this.socket = join(folder, "s.sock");
-    this.state = join(folder, "state");
-    this.spool = join(folder, "state", "spool");
+  protected constructor(directory: string, time: TestTime = machineTime) {
+    this.directory = directory;
+    this.socket = join(directory, "s.sock");
+    this.state = join(directory, "state");
+    this.spool = join(directory, "state", "spool");
     this.time = time;
   }
 
@@ -51,13 +51,13 @@ export abstract class RunningDaemon {
 
   abstract ready(): Promise<void>;
 
-  /** Ends it with a signal and waits for that; the folder stays. */
+  /** Ends it with a signal and waits for that; the directory stays. */
   abstract end(signal?: NodeJS.Signals): Promise<number | null>;
 
-  /** Ends it and removes its folder. */
+  /** Ends it and removes its directory. */
   async stop(): Promise<void> {
     await this.end();
-    rmSync(this.folder, { recursive: true, force: true });
+    rmSync(this.directory, { recursive: true, force: true });
   }
 
   /** Runs the plugin binary as a container runtime would. */
@@ -94,8 +94,8 @@ export class TestDaemon extends RunningDaemon {
   readonly process: ChildProcess;
   #log = "";
 
-  private constructor(folder: string, process: ChildProcess) {
-    super(folder);
+  private constructor(directory: string, process: ChildProcess) {
+    super(directory);
     this.process = process;
     for (const stream of [process.stdout, process.stderr]) {
       stream?.on("data", (chunk: Buffer) => {
@@ -105,29 +105,29 @@ export class TestDaemon extends RunningDaemon {
   }
 
   static async start(options: DaemonOptions = {}): Promise<TestDaemon> {
-    const folder = options.folder ?? newFolder();
+    const directory = options.directory ?? newDirectory();
     const [command, ...args] = [
       ...(options.wrapper ?? []),
       process.execPath,
       HOLDFAST,
       "daemon",
       "--state",
-      join(folder, "state"),
+      join(directory, "state"),
       "--socket",
-      join(folder, "s.sock"),
+      join(directory, "s.sock"),
       ...(options.args ?? []),
     ] as [string, ...string[]];
     const child = spawn(command, args, {
       env: { ...cleanEnv(), ...options.env },
       stdio: ["ignore", "pipe", "pipe"],
     });
-    const daemon = new TestDaemon(folder, child);
+    const daemon = new TestDaemon(directory, child);
     if (options.wait === false) return daemon;
     try {
       await daemon.ready();
     } catch (error) {
       await daemon.end("SIGKILL");
-      if (options.folder === undefined) rmSync(folder, { recursive: true, force: true });
+      if (options.directory === undefined) rmSync(directory, { recursive: true, force: true });
       throw error;
     }
     return daemon;
@@ -273,6 +273,6 @@ export function cleanEnv(): NodeJS.ProcessEnv {
   return { ...Object.fromEntries(others), NODE_OPTIONS: `${NODE_OPTIONS} --throw-deprecation`.trim() };
 }
 
-export function newFolder(): string {
+export function newDirectory(): string {
   return mkdtempSync(join(tmpdir(), "holdfast-test-"));
 }

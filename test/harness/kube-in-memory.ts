@@ -15,15 +15,15 @@ import { FakeKubeApi } from "./kube-fake/client/fake-kube-api.ts";
 import { pathOf } from "./kube-fake/controllers/garbage-collector.ts";
 import type { Gates } from "./kube-fake/requests.ts";
 import { groupPath, type Resource } from "./kube-fake/resources.ts";
-import { collectionOf, readManifestFolder, readManifests } from "./kube-manifests.ts";
+import { collectionOf, readManifestDirectory, readManifests } from "./kube-manifests.ts";
 
 // biome-ignore lint/suspicious/noExplicitAny: objects of every kind
 type Any = any;
 
 const ROOT = join(import.meta.dirname, "../..");
 const DEFINITIONS: readonly Any[] = [
-  ...readManifestFolder(join(ROOT, "deploy/crds")),
-  ...readManifestFolder(join(import.meta.dirname, "crds")),
+  ...readManifestDirectory(join(ROOT, "deploy/crds")),
+  ...readManifestDirectory(join(import.meta.dirname, "crds")),
   ...readManifests(join(import.meta.dirname, "crds/udn/keeping.yaml")),
 ];
 const NAMESPACES = ["holdfast-system", "shop", "system"];

@@ -40,10 +40,12 @@ function parsed(file: string): KubeObject[] {
   });
 }
 
-/** The objects of every YAML file right in a folder, kustomizations left out. */
-export function readManifestFolder(folder: string): KubeObject[] {
-  const files = readdirSync(folder).filter((name) => name.endsWith(".yaml") && name !== "kustomization.yaml");
-  return files.sort().flatMap((name) => readManifests(join(folder, name)));
+/** The objects of every YAML file right in a directory, kustomizations left out. */
+export function readManifestDirectory(directory: string): KubeObject[] {
+  const files = readdirSync(directory).filter(
+    (name) => name.endsWith(".yaml") && name !== "kustomization.yaml",
+  );
+  return files.sort().flatMap((name) => readManifests(join(directory, name)));
 }
 
 /** The path of the collection that an object belongs to. */

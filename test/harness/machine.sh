@@ -1,12 +1,12 @@
 # Runs in mount and PID namespaces of its own, which take everything with them when this shell ends: a copy of this
 # system's root (an overlay in memory), and on each line "boot" read from stdin one boot of it with systemd as PID 1.
-# $1 name, $2 folder for the mounts, $3 project, $4 boot ID: "own", as in a system container, or "kernel", $5 the root, "/" is this one
+# $1 name, $2 directory for the mounts, $3 project, $4 boot ID: "own", as in a system container, or "kernel", $5 the root, "/" is this one
 set -eu
-name=$1 folder=$2 project=$3 boot_id=$4 lower=$5
-mount -t tmpfs tmpfs "$folder"
-mkdir "$folder"/upper "$folder"/work "$folder"/root
-mount -t overlay overlay -o "lowerdir=$lower,upperdir=$folder/upper,workdir=$folder/work" "$folder/root"
-root=$folder/root
+name=$1 directory=$2 project=$3 boot_id=$4 lower=$5
+mount -t tmpfs tmpfs "$directory"
+mkdir "$directory"/upper "$directory"/work "$directory"/root
+mount -t overlay overlay -o "lowerdir=$lower,upperdir=$directory/upper,workdir=$directory/work" "$directory/root"
+root=$directory/root
 
 # What this system runs, mounts or has of Holdfast is none of the machine's.
 rm -rf "$root"/etc/systemd/system/*.wants "$root"/etc/fstab "$root"/etc/holdfast "$root"/var/lib/holdfast* "$root"/etc/cni/net.d \

@@ -24,14 +24,14 @@ export function whyNoMachine(): string | null {
  */
 export class Machine {
   readonly name: string;
-  readonly #folder: string;
+  readonly #directory: string;
   readonly #holder: ChildProcess;
   #init = 0;
   #console = "";
 
-  private constructor(folder: string, holder: ChildProcess) {
-    this.#folder = folder;
-    this.name = basename(folder);
+  private constructor(directory: string, holder: ChildProcess) {
+    this.#directory = directory;
+    this.name = basename(directory);
     this.#holder = holder;
     for (const stream of [holder.stdout, holder.stderr]) {
       stream?.on("data", (chunk: Buffer) => {
@@ -51,7 +51,7 @@ export class Machine {
     bootId?: "kernel" | "own";
     root?: string;
   } = {}): Promise<Machine> {
-    const folder = mkdtempSync(join(tmpdir(), "holdfast-machine-"));
+    const directory = mkdtempSync(join(tmpdir(), "holdfast-machine-"));
     const script = join(import.meta.dirname, "machine.sh");
     const namespaces = [
       "--mount",
@@ -64,13 +64,13 @@ export class Machine {
     ];
     const holder = spawn(
       "unshare",
-      [...namespaces, "bash", script, basename(folder), folder, PROJECT, bootId, root],
+      [...namespaces, "bash", script, basename(directory), directory, PROJECT, bootId, root],
       {
         stdio: ["pipe", "pipe", "pipe"],
       },
     );
     holder.stdin?.on("error", () => {});
-    const machine = new Machine(folder, holder);
+    const machine = new Machine(directory, holder);
     try {
       await machine.#boot();
     } catch (error) {
@@ -113,7 +113,7 @@ export class Machine {
       this.#holder.kill("SIGKILL");
       await ended;
     }
-    rmSync(this.#folder, { recursive: true, force: true });
+    rmSync(this.#directory, { recursive: true, force: true });
     await removeControlGroup(this.name);
   }
 

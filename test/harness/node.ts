@@ -13,8 +13,8 @@ export interface NodeOptions {
   readonly kubeconfig: string;
   /** The daemon lives in the process of the test, and comes to its API server this way. */
   readonly connect?: Connect | undefined;
-  /** An existing folder to start on again; default: a new one. */
-  readonly folder?: string;
+  /** An existing directory to start on again; default: a new one. */
+  readonly directory?: string;
   readonly args?: readonly string[];
   readonly env?: Readonly<Record<string, string>>;
   /** Wait for readiness; default true. */
@@ -87,10 +87,10 @@ export class NodeDaemon {
   /** Ends the daemon and starts another one on the same state. A process gets SIGKILL unless told otherwise. */
   async restart(signal = this.#lastSignal, more: Partial<NodeOptions> = {}): Promise<void> {
     await this.daemon.end(signal);
-    this.daemon = await launch({ ...this.options, ...more, folder: this.daemon.folder });
+    this.daemon = await launch({ ...this.options, ...more, directory: this.daemon.directory });
   }
 
-  /** Ends the process and removes its folder. */
+  /** Ends the process and removes its directory. */
   stop(): Promise<void> {
     return this.daemon.stop();
   }
@@ -124,16 +124,16 @@ export function cniArgs(pod: KubeObject, containerId: string): string {
 }
 
 async function launch(options: NodeOptions): Promise<RunningDaemon> {
-  const { connect, folder, env, time, clock } = options;
+  const { connect, directory, env, time, clock } = options;
   const args = ["--kubeconfig", options.kubeconfig, "--node", options.node, ...(options.args ?? [])];
   if (connect === undefined)
     return TestDaemon.start({
       args,
-      ...(folder === undefined ? {} : { folder }),
+      ...(directory === undefined ? {} : { directory }),
       ...(env === undefined ? {} : { env }),
       ...(options.wait === undefined ? {} : { wait: options.wait }),
     });
-  const daemon = await DaemonHere.start(args, { folder, connect, env, time, clock });
+  const daemon = await DaemonHere.start(args, { directory, connect, env, time, clock });
   if (options.wait !== false) await daemon.ready();
   return daemon;
 }

@@ -28,7 +28,7 @@ interface Others {
  */
 export class PageReader {
   /** The source tree, and the home. */
-  readonly folder: string;
+  readonly directory: string;
   readonly #cluster: TestCluster;
   #controller: ProductProcess | null = null;
   #commands: Readonly<Record<string, string>> = {};
@@ -36,10 +36,10 @@ export class PageReader {
 
   constructor(cluster: TestCluster) {
     this.#cluster = cluster;
-    this.folder = join(cluster.folder, "tree");
-    mkdirSync(join(this.folder, ".kube"), { recursive: true });
-    symlinkSync(cluster.kubeconfig("admin"), join(this.folder, ".kube/config"));
-    cpSync(join(PROJECT, "deploy"), join(this.folder, "deploy"), { recursive: true });
+    this.directory = join(cluster.directory, "tree");
+    mkdirSync(join(this.directory, ".kube"), { recursive: true });
+    symlinkSync(cluster.kubeconfig("admin"), join(this.directory, ".kube/config"));
+    cpSync(join(PROJECT, "deploy"), join(this.directory, "deploy"), { recursive: true });
   }
 
   /** Ends the controller. */
@@ -105,8 +105,8 @@ export class PageReader {
     const lines = block.replaceAll(/^kubectl .* rollout status .*$/gm, "").split("\n");
     const text = lines.map((line) => this.#commands[line] ?? line).join("\n");
     const path = `${join(PROJECT, "dist/bin")}:${process.env.PATH}`;
-    const script = `cd ${this.folder} && set -euo pipefail\n${text}`;
-    const env = { HOME: this.folder, PATH: path, KUBECONFIG: join(this.folder, ".kube/config") };
+    const script = `cd ${this.directory} && set -euo pipefail\n${text}`;
+    const env = { HOME: this.directory, PATH: path, KUBECONFIG: join(this.directory, ".kube/config") };
     return run("bash", ["-c", script], env);
   }
 }

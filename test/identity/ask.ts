@@ -1,13 +1,13 @@
 import { join } from "node:path";
 import { type ApiAnswer, call, type RunningDaemon } from "../harness/daemon.ts";
 
-export function identitySocket(daemon: Pick<RunningDaemon, "folder">): string {
-  return join(daemon.folder, "identity.sock");
+export function identitySocket(daemon: Pick<RunningDaemon, "directory">): string {
+  return join(daemon.directory, "identity.sock");
 }
 
 /** One question to the read-only socket, on a connection of its own. */
 export function askIdentity(
-  daemon: Pick<RunningDaemon, "folder" | "time">,
+  daemon: Pick<RunningDaemon, "directory" | "time">,
   query: string,
 ): Promise<ApiAnswer> {
   return daemon.time.run(askSocket(identitySocket(daemon), "GET", `/v1/identity?${query}`));

@@ -6,7 +6,7 @@ import { network, type ServedDaemon } from "../harness/daemon.ts";
 
 /** What metadata servers read to know whether an answer of the identity socket is still true. */
 
-const pathOf = (daemon: ServedDaemon) => join(daemon.folder, "identity.sock.generation");
+const pathOf = (daemon: ServedDaemon) => join(daemon.directory, "identity.sock.generation");
 const read = (daemon: ServedDaemon) => readFileSync(pathOf(daemon), "hex");
 const config = network("blue");
 

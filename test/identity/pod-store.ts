@@ -3,13 +3,13 @@ import { parsePluginConfig } from "../../ipam/definition/plugin-config.ts";
 import { systemClock } from "../../platform/time.ts";
 import type { AttachOutcome, DetachOutcome } from "../../store/allocations.ts";
 import type { AttachmentRow } from "../../store/journal/rows.ts";
-import type { StateFolder } from "../../store/journal/state-folder.ts";
+import type { StateDirectory } from "../../store/journal/state-directory.ts";
 import { SqliteStore } from "../../store/standalone/standalone-store.ts";
-import { network, newFolder } from "../harness/daemon.ts";
+import { network, newDirectory } from "../harness/daemon.ts";
 
 /** A standalone node's store, not open yet, and pods of one container each that attach to its network blue. */
 export class PodStore {
-  readonly folder = newFolder();
+  readonly directory = newDirectory();
   readonly store: SqliteStore;
   readonly #config: object;
   #stampUs = 0;
@@ -17,7 +17,7 @@ export class PodStore {
   constructor(ipam: object) {
     this.#config = network("blue", ipam);
     const context = { clock: systemClock, node: "node-a", bootId: "boot", namespaceGone: () => false };
-    this.store = new SqliteStore(this.folder, context, { info: () => {}, error: () => {} });
+    this.store = new SqliteStore(this.directory, context, { info: () => {}, error: () => {} });
   }
 
   /** The ADD of the container of the pod `shop/launcher-<container ID>`, or of another pod with this suffix. */
@@ -47,9 +47,9 @@ export class PodStore {
     });
   }
 
-  /** The state folder behind the store. */
-  get journal(): StateFolder {
-    return (this.store as unknown as { readonly folder: StateFolder }).folder;
+  /** The state directory behind the store. */
+  get journal(): StateDirectory {
+    return (this.store as unknown as { readonly directory: StateDirectory }).directory;
   }
 
   /** The first attachment's address becomes another owner's. */
@@ -60,7 +60,7 @@ export class PodStore {
 
   close(): void {
     this.store.close();
-    rmSync(this.folder, { recursive: true, force: true });
+    rmSync(this.directory, { recursive: true, force: true });
   }
 
   #now() {

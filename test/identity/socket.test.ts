@@ -5,7 +5,7 @@ import { join } from "node:path";
 import { describe, expect } from "vitest";
 import {
   network,
-  newFolder,
+  newDirectory,
   processTest,
   processTestWith,
   restart,
@@ -74,10 +74,10 @@ describe.skipIf(reason !== null)("the identity socket with a group", () => {
   );
 
   test("that cannot be given to it ends the start, with what is missing", async () => {
-    const folder = newFolder();
+    const directory = newDirectory();
     const args = ["--identity-group", GROUP];
     const daemon = await TestDaemon.start({
-      folder,
+      directory,
       args,
       wrapper: [...without, "--clear-groups"],
       wait: false,
@@ -95,14 +95,14 @@ processTestWith({ args: ["--identity-socket", "off"] })("off: there is none", as
 });
 
 processTest("the identity socket may be elsewhere", async ({ daemon }) => {
-  const path = join(daemon.folder, "who.sock");
+  const path = join(daemon.directory, "who.sock");
   await restart(daemon, "SIGTERM", ["--identity-socket", path]);
   expect((await askSocket(path, "GET", "/healthz")).body).toBe("ok\n");
   expect(existsSync(identitySocket(daemon))).toBe(false);
 });
 
 test("a start with an unusable setting fails, and says what to do", async () => {
-  const folder = newFolder();
+  const directory = newDirectory();
   const long = `/tmp/${"x".repeat(120)}.sock`;
   const cases: [string[], number, string][] = [
     [["--identity-group", "no-such-group"], 2, "groupadd --system no-such-group"],
@@ -110,7 +110,7 @@ test("a start with an unusable setting fails, and says what to do", async () => 
     [["--identity-socket", "/dev/null"], 1, "/dev/null exists and is not a socket"],
   ];
   for (const [args, code, says] of cases) {
-    const daemon = await TestDaemon.start({ folder, args, wait: false });
+    const daemon = await TestDaemon.start({ directory, args, wait: false });
     await new Promise((resolve) => daemon.process.once("close", resolve));
     expect({ code: daemon.process.exitCode, log: daemon.log }).toEqual({
       code,
@@ -118,7 +118,7 @@ test("a start with an unusable setting fails, and says what to do", async () => 
     });
     expect(existsSync(daemon.socket)).toBe(false);
   }
-  const last = await TestDaemon.start({ folder });
+  const last = await TestDaemon.start({ directory });
   await last.stop();
 });
 

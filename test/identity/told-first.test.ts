@@ -17,7 +17,7 @@ let generation: IdentityGeneration;
 beforeEach(async () => {
   pods = new PodStore({ subnets: "10.10.0.0/24" });
   store = pods.store;
-  socketPath = join(pods.folder, "identity.sock");
+  socketPath = join(pods.directory, "identity.sock");
   generation = new IdentityGeneration(socketPath, null, systemClock);
   store.watchAttachments(() => generation.next());
   await store.open();

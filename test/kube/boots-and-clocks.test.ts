@@ -19,27 +19,27 @@ const NEXT_BOOT = "11111111-2222-4333-8444-555555555555";
 const FIVE_MINUTES_MS = 300_000;
 
 let world: World;
-let folder: string;
+let directory: string;
 
 beforeAll(async () => {
-  folder = mkdtempSync(join(tmpdir(), "holdfast-test-"));
+  directory = mkdtempSync(join(tmpdir(), "holdfast-test-"));
   world = await World.start({ api: "memory", time: "machine", node: { process: true } });
   await world.startController();
   await world.kubevirt.createNamespace("bank");
 });
 afterAll(async () => {
   await world?.stop();
-  rmSync(folder, { recursive: true, force: true });
+  rmSync(directory, { recursive: true, force: true });
 });
 
 /** Starts the node's daemon again, on a machine that says it is in another boot. */
 async function bootAnew(node: NodeDaemon): Promise<void> {
-  const file = join(folder, "boot-id");
+  const file = join(directory, "boot-id");
   writeFileSync(file, `${NEXT_BOOT}\n`);
   const { kubeconfig, node: name } = node.options;
   await world.kubevirt.reportBoot(name, NEXT_BOOT);
   node.daemon = await TestDaemon.start({
-    folder: node.daemon.folder,
+    directory: node.daemon.directory,
     args: ["--kubeconfig", kubeconfig, "--node", name, "--boot-id-file", file, ...WITNESS],
   });
 }
@@ -146,7 +146,7 @@ test("with a journal copied in an earlier boot running pods keep their addresses
   const former = await world.guest(net, node.name);
   const formerIps = await added(node, former);
   await node.daemon.end("SIGTERM");
-  const copy = join(folder, "copy");
+  const copy = join(directory, "copy");
   cpSync(node.daemon.state, copy, { recursive: true });
   await bootAnew(node);
   const now = await world.guest(net, node.name);
@@ -166,7 +166,7 @@ test("with a journal copied in an earlier boot running pods keep their addresses
 
 /** A daemon whose wall clock is off by so much. */
 function clockOff(ms: number): Readonly<Record<string, string>> {
-  const script = join(folder, `clock${ms}.cjs`);
+  const script = join(directory, `clock${ms}.cjs`);
   writeFileSync(
     script,
     `const RealDate = Date;

@@ -3,7 +3,7 @@ import { closeSync, fstatSync, openSync, rmSync, writeFileSync, writeSync } from
 import { join } from "node:path";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { FaultyDisk } from "../faults/faulty-disk.ts";
-import { newFolder } from "../harness/daemon.ts";
+import { newDirectory } from "../harness/daemon.ts";
 import { until } from "../harness/wait.ts";
 import { added, addedInTheEnd, checked, deleted } from "../harness/world/guests.ts";
 import { World } from "../harness/world/world.ts";
@@ -21,7 +21,7 @@ afterAll(async () => {
 const LOSSES: readonly [string, (state: string) => void][] = [
   ["damaged", (state) => writeFileSync(join(state, "holdfast.db"), Buffer.alloc(100_000, 7))],
   ["without its log", (state) => rmSync(join(state, "holdfast.db-wal"), { force: true })],
-  ["gone with its folder", (state) => rmSync(state, { recursive: true, force: true })],
+  ["gone with its directory", (state) => rmSync(state, { recursive: true, force: true })],
 ];
 
 test.each(LOSSES)(
@@ -49,9 +49,9 @@ test.each(LOSSES)(
 
 test("a journal that is damaged while the daemon runs is rebuilt without an operator", async () => {
   const net = await world.network("lost-running", { subnets: "10.71.0.0/24" });
-  const folder = newFolder();
-  const disk = new FaultyDisk({ path: (...names) => join(folder, ...names) });
-  const node = await world.startNode("node-running", { folder, env: disk.env });
+  const directory = newDirectory();
+  const disk = new FaultyDisk({ path: (...names) => join(directory, ...names) });
+  const node = await world.startNode("node-running", { directory, env: disk.env });
   const [stays, goes, later] = [
     await world.guest(net, node.name),
     await world.guest(net, node.name),

@@ -22,16 +22,16 @@ afterAll(async () => {
 
 /** Starts the node's machine again, in its next boot, under a name. */
 async function restartAs(node: NodeDaemon, name: string): Promise<void> {
-  writeFileSync(join(node.daemon.folder, "boot-id"), `${NEXT_BOOT}\n`);
+  writeFileSync(join(node.daemon.directory, "boot-id"), `${NEXT_BOOT}\n`);
   await startAs(node, name);
 }
 
 /** Starts the node's daemon again under a name, in the boot that its file tells. */
 async function startAs(node: NodeDaemon, name: string): Promise<void> {
-  const file = join(node.daemon.folder, "boot-id");
+  const file = join(node.daemon.directory, "boot-id");
   await node.daemon.end("SIGKILL");
   node.daemon = await TestDaemon.start({
-    folder: node.daemon.folder,
+    directory: node.daemon.directory,
     args: ["--kubeconfig", node.options.kubeconfig, "--node", name, "--boot-id-file", file],
     wait: false,
   });
@@ -87,7 +87,7 @@ test("a node that was restarted waits until its kubelet has reported the new boo
   expect(await whyNotReady(node)).toContain("its kubelet has not reported since a restart");
   await world.kubevirt.reportBoot(node.name, NEXT_BOOT);
   await node.daemon.ready();
-  const env = { HOLDFAST_BOOT_ID_FILE: join(node.daemon.folder, "boot-id") };
+  const env = { HOLDFAST_BOOT_ID_FILE: join(node.daemon.directory, "boot-id") };
   const answer = await node.daemon.cni("ADD", `sandbox-${guest.pod.metadata.uid}`, {
     config: net.config,
     ifname: "net1",
@@ -105,7 +105,7 @@ test("a daemon that gets another node's name within its boot is not ready, and r
   await added(a, guest);
   const bound = await world.bound(net);
 
-  writeFileSync(join(b.daemon.folder, "boot-id"), readFileSync("/proc/sys/kernel/random/boot_id"));
+  writeFileSync(join(b.daemon.directory, "boot-id"), readFileSync("/proc/sys/kernel/random/boot_id"));
   await startAs(b, a.name);
   expect(await whyNotReady(b)).toContain(`Node ${a.name} reports boot ${NEXT_BOOT}`);
   await b.restart("SIGKILL");
@@ -120,14 +120,14 @@ test("a cloned machine under its origin's name ends nothing of the copied journa
   const guest = await world.guest(net, node.name);
   await added(node, guest);
   const bound = await world.bound(net);
-  const folder = mkdtempSync(join(tmpdir(), "holdfast-test-"));
-  cpSync(node.daemon.state, join(folder, "state"), { recursive: true });
-  const bootId = join(folder, "boot-id");
+  const directory = mkdtempSync(join(tmpdir(), "holdfast-test-"));
+  cpSync(node.daemon.state, join(directory, "state"), { recursive: true });
+  const bootId = join(directory, "boot-id");
   writeFileSync(bootId, `${NEXT_BOOT}\n`);
   const witness = ["--witness-interval-seconds", "1", "--witness-grace-seconds", `${graceS}`];
   const { kubeconfig, node: name } = node.options;
   const clone = await TestDaemon.start({
-    folder,
+    directory,
     args: ["--kubeconfig", kubeconfig, "--node", name, "--boot-id-file", bootId, ...witness],
     wait: false,
   });
@@ -145,7 +145,7 @@ test("a cloned machine under its origin's name ends nothing of the copied journa
     expect(await world.bound(net)).toEqual(bound);
   } finally {
     await clone.end("SIGKILL");
-    rmSync(folder, { recursive: true, force: true });
+    rmSync(directory, { recursive: true, force: true });
   }
 });
 

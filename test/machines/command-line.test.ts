@@ -246,7 +246,7 @@ test("check reports an address whose allocation and pool are gone until the pool
   expect(await findings()).toEqual([
     {
       invariant: "I2",
-      message: `${told.split("/")[0]}, which IPAddress ${NAMESPACE}/kept tells a machine, has no IPAllocation, and its AddressPool passing is gone`,
+      message: `${told.split("/")[0]}, which IPAddress ${NAMESPACE}/kept names for a machine, has no IPAllocation, and its AddressPool passing is gone`,
       hint: expect.stringContaining("create AddressPool passing"),
     },
   ]);

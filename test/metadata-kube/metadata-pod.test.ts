@@ -7,7 +7,7 @@ import { MetadataServer } from "../../metadata/server/metadata-server.ts";
 import { loadMetadataSettings } from "../../metadata/server/settings.ts";
 import { SERVICE_ANNOTATION } from "../../networks/udn/udn-object.ts";
 import { systemClock } from "../../platform/time.ts";
-import { newFolder } from "../harness/daemon.ts";
+import { newDirectory } from "../harness/daemon.ts";
 import type { KubeObject } from "../harness/kube-api.ts";
 import { pathOf } from "../harness/kube-pods.ts";
 import { freePorts } from "../harness/kube-process.ts";
@@ -26,7 +26,7 @@ let world: World;
 let cluster: Cluster;
 let kube: KubeVirt;
 let server: MetadataServer;
-let folder: string;
+let directory: string;
 let port: number;
 let pod: KubeObject;
 
@@ -49,13 +49,13 @@ beforeAll(async () => {
     mtu: 1400,
   });
   pod = await startVm("web", VM);
-  folder = newFolder();
+  directory = newDirectory();
   [port = 0] = await freePorts(1);
   const flags = {
     network: "cluster_udn_blue",
     listen: `127.0.0.1:${port}`,
     kubeconfig: cluster.kubeconfig("holdfast-metadata"),
-    state: join(folder, "state"),
+    state: join(directory, "state"),
     metricsAddress: "off",
     logLevel: "silent",
   };
@@ -73,7 +73,7 @@ beforeAll(async () => {
 afterAll(async () => {
   await server?.stop();
   await world?.stop();
-  if (folder) rmSync(folder, { recursive: true, force: true });
+  if (directory) rmSync(directory, { recursive: true, force: true });
 });
 
 test("meta_data.json has the UUID, name and tenant of the guest", async () => {
@@ -89,7 +89,7 @@ test("the deployment's setting tokens: required applies to its network", async (
     network: "cluster_udn_blue",
     listen: `127.0.0.1:${other}`,
     kubeconfig: cluster.kubeconfig("holdfast-metadata"),
-    state: join(folder, "strict"),
+    state: join(directory, "strict"),
     metricsAddress: "off",
     logLevel: "silent",
     tokens: "required",

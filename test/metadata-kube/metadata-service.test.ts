@@ -9,7 +9,7 @@ import { MetadataServer } from "../../metadata/server/metadata-server.ts";
 import { loadMetadataSettings } from "../../metadata/server/settings.ts";
 import { SERVICE_ANNOTATION } from "../../networks/udn/udn-object.ts";
 import { systemClock } from "../../platform/time.ts";
-import { newFolder } from "../harness/daemon.ts";
+import { newDirectory } from "../harness/daemon.ts";
 import type { KubeObject } from "../harness/kube-api.ts";
 import { KubePods, pathOf } from "../harness/kube-pods.ts";
 import { ask } from "../harness/metadata/server.ts";
@@ -31,12 +31,12 @@ let cluster: Cluster;
 let server: MetadataServer;
 let daemon: FakeIdentity;
 let backend: Server;
-let folder: string;
+let directory: string;
 let pod: KubeObject;
 const asked: IncomingMessage[] = [];
 
 beforeAll(async () => {
-  folder = newFolder();
+  directory = newDirectory();
   world = await World.start({ api: "memory", time: "machine" });
   ({ cluster } = world);
   const kube = new KubePods(cluster.api);
@@ -59,15 +59,15 @@ beforeAll(async () => {
     endpoints: [endpointOf(pod, ADDRESS ?? "")],
     ports: [{ name: "http", port, protocol: "TCP" }],
   });
-  daemon = await FakeIdentity.start(join(folder, "identity.sock"));
+  daemon = await FakeIdentity.start(join(directory, "identity.sock"));
   for (const network of ["blue", "green"])
     daemon.known.set(`${network} 10.10.0.5`, identity({}, { network }));
   const flags = {
-    metadataSocket: join(folder, "m.sock"),
-    identitySocket: join(folder, "identity.sock"),
+    metadataSocket: join(directory, "m.sock"),
+    identitySocket: join(directory, "identity.sock"),
     kubeconfig: cluster.kubeconfig("holdfast-metadata"),
     node: NODE,
-    state: join(folder, "state"),
+    state: join(directory, "state"),
     metricsAddress: "off",
     logLevel: "silent",
   };
@@ -83,11 +83,11 @@ afterAll(async () => {
   await daemon?.stop();
   await new Promise((resolve) => backend?.close(resolve));
   await world?.stop();
-  rmSync(folder, { recursive: true, force: true });
+  rmSync(directory, { recursive: true, force: true });
 });
 
 const request = (target: string, lines: [string, string][] = [], network = "blue") =>
-  ask({ socketPath: join(folder, "m.sock") }, target, { network, lines });
+  ask({ socketPath: join(directory, "m.sock") }, target, { network, lines });
 
 test("a guest's request reaches its tenant's pod, with an identity that the guest did not write", async () => {
   await world.until(async () => (await request("/openstack")).status === 200, "the pod to be reached");

@@ -7,7 +7,7 @@ import { expect, onTestFinished, test } from "vitest";
 import { Agent, type AgentParts } from "../../guests/agent.ts";
 import type { WantedPorts } from "../../guests/ports/wire.ts";
 import { systemClock } from "../../platform/time.ts";
-import { newFolder } from "../harness/daemon.ts";
+import { newDirectory } from "../harness/daemon.ts";
 import { pause, until } from "../harness/wait.ts";
 
 interface Played {
@@ -23,8 +23,8 @@ interface Played {
 
 /** An agent whose look at everything does not end unless somebody hurries it. */
 async function play(isSearchDue: boolean, failure: () => string | null = () => null): Promise<Played> {
-  const folder = newFolder();
-  const socket = join(folder, "d.sock");
+  const directory = newDirectory();
+  const socket = join(directory, "d.sock");
   let version = 1;
   const problems: (string | null)[] = [];
   const server = createServer((request, answer) => {
@@ -70,7 +70,7 @@ async function play(isSearchDue: boolean, failure: () => string | null = () => n
     version += 1;
     agent.stop();
     await done;
-    rmSync(folder, { recursive: true, force: true });
+    rmSync(directory, { recursive: true, force: true });
   });
   await until(() => calls.length === 1, "the first state");
   return {

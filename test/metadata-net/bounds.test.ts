@@ -132,16 +132,16 @@ describe.skipIf(whyNotReal() !== null)("what a guest or a local user can take fr
     if (isUser(HAPROXY_ACCOUNT)) skip();
     expect(node.log).toContain("make install adds the user holdfast-haproxy");
     await node.endNet("SIGTERM");
-    const folder = mkdtempSync(join(tmpdir(), "holdfast-user-"));
+    const directory = mkdtempSync(join(tmpdir(), "holdfast-user-"));
     try {
       // Seen by this node alone.
       const lines = { passwd: "x:64999:64999::/:/usr/sbin/nologin", group: "x:64999:" };
       for (const [file, line] of Object.entries(lines)) {
         writeFileSync(
-          join(folder, file),
+          join(directory, file),
           `${readFileSync(`/etc/${file}`, "utf8")}${HAPROXY_ACCOUNT}:${line}\n`,
         );
-        await node.mustRun("mount", ["--bind", join(folder, file), `/etc/${file}`]);
+        await node.mustRun("mount", ["--bind", join(directory, file), `/etc/${file}`]);
       }
       const before = node.log.length;
       node.startNet();
@@ -154,7 +154,7 @@ describe.skipIf(whyNotReal() !== null)("what a guest or a local user can take fr
       });
       expect(ids.sort()).toEqual(["0,0", "64999,64999"]);
     } finally {
-      rmSync(folder, { recursive: true, force: true });
+      rmSync(directory, { recursive: true, force: true });
     }
   });
 });

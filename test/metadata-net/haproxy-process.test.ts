@@ -6,7 +6,7 @@ import { expect, onTestFinished, test } from "vitest";
 import { Haproxy } from "../../guests/haproxy/haproxy.ts";
 import { findHaproxy } from "../../guests/haproxy/haproxy-process.ts";
 import { systemClock } from "../../platform/time.ts";
-import { newFolder } from "../harness/daemon.ts";
+import { newDirectory } from "../harness/daemon.ts";
 import { pause, until } from "../harness/wait.ts";
 import { whyNotReal } from "../network/containers.ts";
 
@@ -24,9 +24,9 @@ async function impostor(path: string, ...wrapped: readonly string[]): Promise<vo
 test.skipIf(whyNotReal() !== null)(
   "a process named haproxy in a container is not taken for Holdfast's haproxy",
   async () => {
-    const folder = newFolder();
-    onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
-    const path = join(folder, "haproxy.cfg");
+    const directory = newDirectory();
+    onTestFinished(() => rmSync(directory, { recursive: true, force: true }));
+    const path = join(directory, "haproxy.cfg");
     writeFileSync(path, "");
     await impostor(path, "unshare", "--pid", "--fork", "--kill-child");
     await impostor(path);
@@ -40,14 +40,14 @@ test.skipIf(whyNotReal() !== null)(
 test.skipIf(whyNotReal() !== null)(
   "another user's process named haproxy is not taken for Holdfast's haproxy",
   async () => {
-    const folder = newFolder();
-    onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
-    chmodSync(folder, 0o755);
-    const path = join(folder, "haproxy.cfg");
+    const directory = newDirectory();
+    onTestFinished(() => rmSync(directory, { recursive: true, force: true }));
+    chmodSync(directory, 0o755);
+    const path = join(directory, "haproxy.cfg");
     writeFileSync(path, "");
     const nobody = ["setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups"];
     await impostor(path, ...nobody);
-    // A process that asks not to be dumped has a folder of root's in /proc.
+    // A process that asks not to be dumped has a directory of root's in /proc.
     const hidden = `import ctypes, sys, time; ctypes.CDLL(None).prctl(4, 0, 0, 0, 0); time.sleep(600)`;
     const child = spawn(
       "setpriv",
@@ -66,15 +66,15 @@ test.skipIf(whyNotReal() !== null)(
 
 /** A command in the place of haproxy: a shell script that gets its arguments. */
 function scriptedHaproxy(script: string): { haproxy: Haproxy; text: string } {
-  const folder = newFolder();
-  const command = join(folder, "slow-haproxy");
+  const directory = newDirectory();
+  const command = join(directory, "slow-haproxy");
   writeFileSync(command, `#!/bin/bash\n${script}\n`, { mode: 0o755 });
-  const haproxy = new Haproxy(command, folder, systemClock);
+  const haproxy = new Haproxy(command, directory, systemClock);
   onTestFinished(async () => {
     await haproxy.stop();
-    rmSync(folder, { recursive: true, force: true });
+    rmSync(directory, { recursive: true, force: true });
   });
-  const socket = join(folder, "listener.sock");
+  const socket = join(directory, "listener.sock");
   const timeouts = "timeout connect 1s\n  timeout client 1s\n  timeout server 1s";
   const text = `global\n  maxconn 10\ndefaults\n  mode http\n  ${timeouts}\nfrontend f\n  bind ${socket}\n`;
   return { haproxy, text };

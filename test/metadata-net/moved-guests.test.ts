@@ -27,7 +27,7 @@ describe.skipIf(whyNotReal() !== null)("a guest whose namespace or interface is 
 
   test("is served in the new namespace alone, though that has the path of the old one", async () => {
     const [before, now] = [await node.guest(null, "10.30.0.5/24"), await node.guest(null, "10.30.0.5/24")];
-    const netns = join(node.folder, "guest");
+    const netns = join(node.directory, "guest");
     const on = before.on("blue", { netns });
     symlinkSync(`/run/netns/${before.namespace}`, netns);
     expect(await node.wanted(on)).toEqual({});

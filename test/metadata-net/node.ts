@@ -31,7 +31,7 @@ let lastNumber = 0;
 
 /** `holdfast metadata-net` between a daemon that says what the test wants and a metadata server that echoes. */
 export class NetNode {
-  readonly folder: string;
+  readonly directory: string;
   readonly #servers = new Map<string, Server>();
   readonly #links = new Set<string>();
   readonly #namespaces = new Set<string>();
@@ -57,9 +57,9 @@ export class NetNode {
 
   private constructor(args: readonly string[], space: string | null) {
     this.space = space;
-    this.folder = mkdtempSync(join(tmpdir(), "holdfast-net-"));
+    this.directory = mkdtempSync(join(tmpdir(), "holdfast-net-"));
     // haproxy's workers, which are nobody's friends, must come to the server's socket.
-    chmodSync(this.folder, 0o711);
+    chmodSync(this.directory, 0o711);
     // Loads of tests are no guest's boot.
     this.#args = args.includes("--rate-limit") ? args : ["--rate-limit", "0", ...args];
   }
@@ -93,7 +93,7 @@ export class NetNode {
   }
 
   get runDir(): string {
-    return join(this.folder, "net");
+    return join(this.directory, "net");
   }
 
   get names() {
@@ -108,8 +108,8 @@ export class NetNode {
     this.#isRemoved = false;
     this.#processes.push(
       metadataNet({
-        daemonSocket: join(this.folder, "d.sock"),
-        metadataSocket: join(this.folder, "m.sock"),
+        daemonSocket: join(this.directory, "d.sock"),
+        metadataSocket: join(this.directory, "m.sock"),
         runDir: this.runDir,
         args: this.#args,
         within: this.#inside([]),
@@ -185,7 +185,7 @@ export class NetNode {
     });
     server.keepAliveTimeout = 60_000;
     await this.#listen(server, "m.sock");
-    chmodSync(join(this.folder, "m.sock"), 0o666);
+    chmodSync(join(this.directory, "m.sock"), 0o666);
   }
 
   /** The daemon goes away, with everything that waits at it. */
@@ -312,14 +312,14 @@ export class NetNode {
     this.#holder?.kill("SIGKILL");
     for (const namespace of this.#namespaces) await run("ip", ["netns", "delete", namespace]);
     for (const link of this.#links) await run("ip", ["link", "delete", link]);
-    rmSync(this.folder, { recursive: true, force: true });
+    rmSync(this.directory, { recursive: true, force: true });
     return left;
   }
 
   async #listen(server: Server, name: string): Promise<void> {
     this.#servers.set(name, server);
-    rmSync(join(this.folder, name), { force: true });
-    server.listen(join(this.folder, name));
+    rmSync(join(this.directory, name), { force: true });
+    server.listen(join(this.directory, name));
     await once(server, "listening");
   }
 

@@ -1,7 +1,7 @@
 import { chmodSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { HOLDFAST, newFolder, run } from "../harness/daemon.ts";
+import { HOLDFAST, newDirectory, run } from "../harness/daemon.ts";
 import { skippedFor } from "../harness/needs.ts";
 import { Ovs } from "../harness/ovs/ovs.ts";
 
@@ -9,20 +9,20 @@ import { Ovs } from "../harness/ovs/ovs.ts";
 
 const reason = skippedFor(process.getuid?.() === 0 ? null : "not root");
 
-let folder: string;
+let directory: string;
 beforeAll(() => {
-  folder = newFolder();
+  directory = newDirectory();
 });
-afterAll(() => rmSync(folder, { recursive: true, force: true }));
+afterAll(() => rmSync(directory, { recursive: true, force: true }));
 
 interface Found {
   readonly items: { readonly name: string; readonly ok: boolean; readonly notes: readonly string[] }[];
   readonly served: boolean;
 }
 
-/** With programs of a folder before those of the machine. */
+/** With programs of a directory before those of the machine. */
 async function probe(programs: Readonly<Record<string, string>> = {}, args: readonly string[] = []) {
-  const first = join(folder, Object.keys(programs).join("-") || "none");
+  const first = join(directory, Object.keys(programs).join("-") || "none");
   const made = Object.entries(programs);
   if (made.length > 0) await run("mkdir", ["-p", first]);
   for (const [name, text] of made) {
@@ -47,12 +47,12 @@ test.skipIf(reason !== null)("this machine can serve guests with a host-side lin
 test.skipIf(reason !== null)("nothing of a probe is left on the machine", async () => {
   // In a namespace of its own, where nobody else makes links and tables meanwhile.
   const look = "ip -o link; nft list ruleset; ls /run/netns | sort";
-  const command = `${process.execPath} ${HOLDFAST} metadata-net --probe --run-dir ${join(folder, "net")}`;
+  const command = `${process.execPath} ${HOLDFAST} metadata-net --probe --run-dir ${join(directory, "net")}`;
   const script = `mount -t tmpfs tmpfs /run; mkdir -p /run/netns; ${look}; echo ---; ${command} >&2; ${look}`;
   const { code, stdout, stderr } = await run("unshare", ["--net", "--mount", "sh", "-ec", script]);
   const [before, after] = stdout.split("---\n");
   expect({ code, stderr, after }).toMatchObject({ code: 0, after: before });
-  expect((await run("ls", [join(folder, "net")])).code).not.toBe(0);
+  expect((await run("ls", [join(directory, "net")])).code).not.toBe(0);
 });
 
 test.skipIf(reason !== null)("what is missing is named, and the exit code is 1", async () => {
@@ -83,9 +83,9 @@ test.skipIf(reason !== null)(
   async () => {
     const without = await probe({}, [
       "--ovsdb-socket",
-      join(folder, "none"),
+      join(directory, "none"),
       "--ovn-northbound",
-      join(folder, "none"),
+      join(directory, "none"),
     ]);
     for (const name of ["openflow", "ovn"]) expect(without.part(name)).toMatchObject({ ok: false });
     expect(without.code).toBe(0);

@@ -35,7 +35,7 @@ describe.skipIf(whyNotReal() !== null)("metadata-net from outside", () => {
     }
   });
 
-  test("a second metadata-net on a run folder is refused, and so is one without root or with bad settings", async () => {
+  test("a second metadata-net on a run directory is refused, and so is one without root or with bad settings", async () => {
     const node = await NetNode.start();
     await until(() => node.log.includes("started"), "the start");
     const args = ["metadata-net", "--run-dir", node.runDir, "--metrics-address", "off"];
@@ -98,6 +98,6 @@ describe.skipIf(whyNotReal() !== null)("metadata-net from outside", () => {
     const [code] = await once(nobody, "exit");
     expect(code, said).toBe(1);
     expect(said).toContain("must be root");
-    rmSync(join(node.folder), { recursive: true, force: true });
+    rmSync(join(node.directory), { recursive: true, force: true });
   });
 });

@@ -5,18 +5,18 @@ import { join } from "node:path";
 import { expect, onTestFinished, test } from "vitest";
 import { namesOf } from "../../guests/kernel/names.ts";
 import { lockRunDir } from "../../guests/run-lock.ts";
-import { newFolder } from "../harness/daemon.ts";
+import { newDirectory } from "../harness/daemon.ts";
 import { whyNotReal } from "../network/containers.ts";
 import { NetNode } from "./node.ts";
 
-function folder(): string {
-  const made = newFolder();
+function directory(): string {
+  const made = newDirectory();
   onTestFinished(() => rmSync(made, { recursive: true, force: true }));
   return join(made, "net");
 }
 
-test.skipIf(whyNotReal() !== null)("a run folder is locked once, until its holder ends", () => {
-  const runDir = folder();
+test.skipIf(whyNotReal() !== null)("a run directory is locked once, until its holder ends", () => {
+  const runDir = directory();
   const unlock = lockRunDir(runDir);
   expect(statSync(runDir).mode & 0o777).toBe(0o711);
   expect(statSync(join(runDir, "lock")).mode & 0o777).toBe(0o600);
@@ -25,12 +25,15 @@ test.skipIf(whyNotReal() !== null)("a run folder is locked once, until its holde
   lockRunDir(runDir)();
 });
 
-test.skipIf(whyNotReal() !== null)("a run folder of somebody else is refused, with its owner named", () => {
-  const runDir = folder();
-  mkdirSync(runDir);
-  chownSync(runDir, 65_534, 65_534);
-  expect(() => lockRunDir(runDir)).toThrow("belongs to user 65534");
-});
+test.skipIf(whyNotReal() !== null)(
+  "a run directory of somebody else is refused, with its owner named",
+  () => {
+    const runDir = directory();
+    mkdirSync(runDir);
+    chownSync(runDir, 65_534, 65_534);
+    expect(() => lockRunDir(runDir)).toThrow("belongs to user 65534");
+  },
+);
 
 test.skipIf(whyNotReal() !== null)(
   "abstract sockets in the host's network namespace do not prevent the lock",

@@ -3,15 +3,15 @@ import { join } from "node:path";
 import { expect, test } from "vitest";
 import { loadNetSettings } from "../../guests/settings.ts";
 import { HAPROXY_ACCOUNT } from "../../platform/groups.ts";
-import { HOLDFAST, newFolder, run } from "../harness/daemon.ts";
+import { HOLDFAST, newDirectory, run } from "../harness/daemon.ts";
 
 const UNITS = join(import.meta.dirname, "../../deploy/systemd");
 
 test("the systemd unit is valid", async () => {
-  const folder = newFolder();
+  const directory = newDirectory();
   try {
     const unit = readFileSync(join(UNITS, "holdfast-metadata-net.service"), "utf8");
-    const copy = join(folder, "holdfast-metadata-net.service");
+    const copy = join(directory, "holdfast-metadata-net.service");
     writeFileSync(copy, unit.replace("/usr/local/bin/holdfast", HOLDFAST));
     const { code, stdout, stderr } = await run("systemd-analyze", ["verify", "--man=no", copy]);
     const complaints = `${stdout}${stderr}`
@@ -20,7 +20,7 @@ test("the systemd unit is valid", async () => {
     expect(complaints).toEqual([]);
     expect(code).toBe(0);
   } finally {
-    rmSync(folder, { recursive: true, force: true });
+    rmSync(directory, { recursive: true, force: true });
   }
 });
 
@@ -41,7 +41,7 @@ test("metadata-net's default sockets and haproxy's group are those of the other 
   expect(readFileSync(join(UNITS, "holdfast-metadata.socket"), "utf8")).toContain(
     `SocketGroup=${HAPROXY_ACCOUNT}\n`,
   );
-  // Both are in the daemon's folder, which stays when the daemon goes.
+  // Both are in the daemon's directory, which stays when the daemon goes.
   const daemon = readFileSync(join(UNITS, "holdfast.service"), "utf8");
   expect(daemon).toContain("RuntimeDirectory=holdfast\n");
   expect(daemon).toContain("RuntimeDirectoryPreserve=yes\n");

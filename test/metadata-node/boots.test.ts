@@ -96,9 +96,9 @@ describe.skipIf(whyNotReal() !== null)("a guest that boots", () => {
         dns: { nameservers: ["10.32.0.53"] },
       });
       const vm = await node.vm("vm1", net, UID_1, `;MAC=${MAC}`);
-      const folder = mkdtempSync(join(tmpdir(), "holdfast-schema-"));
+      const directory = mkdtempSync(join(tmpdir(), "holdfast-schema-"));
       try {
-        const file = join(folder, "network_data.json");
+        const file = join(directory, "network_data.json");
         for (const version of ["latest", "2018-08-27"]) {
           const { status, body } = await vm.ask(`/openstack/${version}/network_data.json`);
           expect(status).toBe(200);
@@ -107,7 +107,7 @@ describe.skipIf(whyNotReal() !== null)("a guest that boots", () => {
           expect(await drive("schema", [SCHEMA, file])).toEqual({ errors: [] });
         }
       } finally {
-        rmSync(folder, { recursive: true });
+        rmSync(directory, { recursive: true });
       }
       await node.end(vm);
     },

@@ -26,7 +26,7 @@ function keepAsking(guest: AttachedGuest): { stop(): Promise<number[]> } {
   };
 }
 
-/** The processes of haproxy that serve a run folder, whoever started them. */
+/** The processes of haproxy that serve a run directory, whoever started them. */
 async function haproxiesOf(runDir: string): Promise<number[]> {
   const { stdout } = await run("ps", ["-eo", "pid=,comm=,args="]);
   const found = stdout.split("\n").filter((line) => /^\s*\d+ haproxy /.test(line) && line.includes(runDir));
@@ -59,7 +59,7 @@ describe.skipIf(whyNotReal() !== null)("processes that end meanwhile", () => {
     await node.daemon.end("SIGKILL");
     // What was true when it ended is used for a second: nobody can be given an address meanwhile.
     await until(async () => (await vm.ask(PATH)).status === 503, "503 without a daemon");
-    const again = await TestDaemon.start({ folder: node.daemon.folder });
+    const again = await TestDaemon.start({ directory: node.daemon.directory });
     try {
       await until(async () => (await vm.ask(PATH)).status === 200, "metadata after the daemon");
       expect(await uuid()).toBe(UID);

@@ -142,6 +142,6 @@ export class MetadataNode {
     await this.containers.remove();
     await this.metadata.stop();
     await this.daemon.stop();
-    rmSync(this.daemon.folder, { recursive: true, force: true });
+    rmSync(this.daemon.directory, { recursive: true, force: true });
   }
 }

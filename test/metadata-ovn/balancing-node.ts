@@ -10,7 +10,7 @@ import { until } from "../harness/wait.ts";
 
 /** A real `holdfast metadata-net` at a northbound database, between which and what is wanted a test decides. */
 export class BalancingNode {
-  readonly folder = mkdtempSync(join(tmpdir(), "holdfast-balance-"));
+  readonly directory = mkdtempSync(join(tmpdir(), "holdfast-balance-"));
   readonly #node: string;
   readonly #northbound: string;
   readonly #processes: ProductProcess[] = [];
@@ -31,14 +31,14 @@ export class BalancingNode {
 
   static async start(node: string, northbound: string): Promise<BalancingNode> {
     const balancing = new BalancingNode(node, northbound);
-    balancing.#server.listen(join(balancing.folder, "b.sock"));
+    balancing.#server.listen(join(balancing.directory, "b.sock"));
     await once(balancing.#server, "listening");
     balancing.startNet();
     return balancing;
   }
 
   startNet(): void {
-    const socket = (name: string) => join(this.folder, name);
+    const socket = (name: string) => join(this.directory, name);
     this.#processes.push(
       metadataNet({
         daemonSocket: socket("no-daemon.sock"),
@@ -90,7 +90,7 @@ export class BalancingNode {
     await this.endNet();
     this.#server.closeAllConnections();
     this.#server.close();
-    rmSync(this.folder, { recursive: true, force: true });
+    rmSync(this.directory, { recursive: true, force: true });
   }
 
   #take(request: NodeJS.ReadableStream, answer: ServerResponse): void {

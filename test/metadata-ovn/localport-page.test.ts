@@ -67,12 +67,12 @@ describe.skipIf(whyNoOvn() !== null)("a localport for each network, as the page 
   function typing(block: string): ChildProcess {
     const here = block
       .replaceAll("metadata-$network", `${prefix}-$network`)
-      .replaceAll("/var/lib/", `${daemon.folder}/`);
+      .replaceAll("/var/lib/", `${daemon.directory}/`);
     const env = {
       PATH: `${join(PROJECT, "dist/bin")}:${process.env.PATH}:/usr/sbin:/sbin`,
       OVN_NB_DB: `unix:${zone.central.northbound}`,
-      OVS_RUNDIR: zone.chassis.ovs.folder,
-      HOLDFAST_IDENTITY_SOCKET: join(daemon.folder, "identity.sock"),
+      OVS_RUNDIR: zone.chassis.ovs.directory,
+      HOLDFAST_IDENTITY_SOCKET: join(daemon.directory, "identity.sock"),
     };
     const args = [`--net=/run/netns/${zone.namespace}`, "bash", "-euc", here];
     return spawn("nsenter", args, { env, detached: true, stdio: ["ignore", "pipe", "pipe"] });
@@ -81,7 +81,7 @@ describe.skipIf(whyNoOvn() !== null)("a localport for each network, as the page 
   /** A guest at its port, which takes its lease. */
   async function guestOf(name: string): Promise<Pod> {
     const guest = await zone.plug(`${name}-guest`, "10.0.0.5", "02:00:00:00:00:05");
-    const script = join(zone.central.folder, "lease.sh");
+    const script = join(zone.central.directory, "lease.sh");
     writeFileSync(script, LEASE);
     chmodSync(script, 0o755);
     const client = ["udhcpc", "-i", "eth0", "-s", script, "-q", "-n", "-t", "10", "-T", "1", "-O", "121"];

@@ -6,7 +6,7 @@ import { MetadataServer } from "../../metadata/server/metadata-server.ts";
 import { loadMetadataSettings } from "../../metadata/server/settings.ts";
 import { CUDNS_PATH, SERVICE_ANNOTATION } from "../../networks/udn/udn-object.ts";
 import { systemClock } from "../../platform/time.ts";
-import { newFolder } from "../harness/daemon.ts";
+import { newDirectory } from "../harness/daemon.ts";
 import type { KubeObject } from "../harness/kube-api.ts";
 import { KubePods, pathOf } from "../harness/kube-pods.ts";
 import { metadataNet } from "../harness/metadata/parts.ts";
@@ -31,11 +31,11 @@ describe.skipIf(whyNoOvn() !== null)("a network of the cluster that refers to a 
   let zone: Zone;
   let server: MetadataServer;
   let net: ProductProcess;
-  let folder: string;
+  let directory: string;
   let pod: KubeObject;
 
   beforeAll(async () => {
-    folder = newFolder();
+    directory = newDirectory();
     world = await World.start({ api: "memory", time: "machine" });
     ({ cluster } = world);
     objects = new UdnObjects(cluster);
@@ -54,12 +54,12 @@ describe.skipIf(whyNoOvn() !== null)("a network of the cluster that refers to a 
     await zone.network("cluster_udn_green", { net: 20 });
     await startServer();
     net = metadataNet({
-      daemonSocket: join(folder, "no-daemon.sock"),
-      metadataSocket: join(folder, "m.sock"),
-      runDir: join(folder, "net"),
+      daemonSocket: join(directory, "no-daemon.sock"),
+      metadataSocket: join(directory, "m.sock"),
+      runDir: join(directory, "net"),
       args: [
         "--balancers-socket",
-        join(folder, "b.sock"),
+        join(directory, "b.sock"),
         "--ovn-northbound",
         `unix:${zone.central.northbound}`,
         "--node",
@@ -72,19 +72,19 @@ describe.skipIf(whyNoOvn() !== null)("a network of the cluster that refers to a 
     await server?.stop();
     await zone?.stop();
     await world?.stop();
-    rmSync(folder, { recursive: true, force: true });
+    rmSync(directory, { recursive: true, force: true });
   });
 
   async function startServer(): Promise<void> {
     // Names of events have the second, the process and a number: the server before was of this process too.
     await pause(1_000);
     const flags = {
-      metadataSocket: join(folder, "m.sock"),
-      identitySocket: join(folder, "identity.sock"),
-      balancersSocket: join(folder, "b.sock"),
+      metadataSocket: join(directory, "m.sock"),
+      identitySocket: join(directory, "identity.sock"),
+      balancersSocket: join(directory, "b.sock"),
       kubeconfig: cluster.kubeconfig("holdfast-metadata"),
       node: NODE,
-      state: join(folder, "state"),
+      state: join(directory, "state"),
       metricsAddress: "off",
       logLevel: "silent",
     };

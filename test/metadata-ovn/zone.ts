@@ -224,7 +224,7 @@ export class Zone {
 
   /** Answers at port 8080 of a pod with the address that asks and a name. */
   async answerIn(pod: Pod, name: string): Promise<void> {
-    const file = join(this.central.folder, `${pod.namespace}.cfg`);
+    const file = join(this.central.directory, `${pod.namespace}.cfg`);
     writeFileSync(
       file,
       `defaults

@@ -27,7 +27,7 @@ describe.skipIf(whyNotOvs() !== null)("VMs on networks of OVN-Kubernetes", () =>
   let world: World;
   let ovs: OvsNode;
   let net: ProductProcess;
-  let folder: string;
+  let directory: string;
 
   beforeAll(async () => {
     world = await World.start({ api: "memory", time: "machine", nodes: ["node-a"] });
@@ -39,13 +39,13 @@ describe.skipIf(whyNotOvs() !== null)("VMs on networks of OVN-Kubernetes", () =>
     const { daemon } = world.node("node-a");
     const server = await world.startMetadata(world.node("node-a"));
     // haproxy is not root, and has to reach the server's socket in there.
-    chmodSync(server.folder, 0o711);
+    chmodSync(server.directory, 0o711);
     chmodSync(server.socket, 0o666);
-    folder = mkdtempSync(join(tmpdir(), "holdfast-net-"));
+    directory = mkdtempSync(join(tmpdir(), "holdfast-net-"));
     net = metadataNet({
       daemonSocket: daemon.socket,
       metadataSocket: server.socket,
-      runDir: folder,
+      runDir: directory,
       args: ["--ovsdb-socket", ovs.ovs.socket],
       within: ["ip", "netns", "exec", ovs.net.space as string],
     });
@@ -54,11 +54,11 @@ describe.skipIf(whyNotOvs() !== null)("VMs on networks of OVN-Kubernetes", () =>
   afterAll(async () => {
     await net?.end("SIGTERM");
     const within = ["ip", "netns", "exec", ovs.net.space as string];
-    await removeLeft({ runDir: folder, args: ["--ovsdb-socket", ovs.ovs.socket], within });
-    const left = folder === undefined ? [] : await leftOver(folder);
+    await removeLeft({ runDir: directory, args: ["--ovsdb-socket", ovs.ovs.socket], within });
+    const left = directory === undefined ? [] : await leftOver(directory);
     await world?.stop();
     left.push(...((await ovs?.stop()) ?? []));
-    rmSync(folder, { recursive: true, force: true });
+    rmSync(directory, { recursive: true, force: true });
     expect(left).toEqual([]);
   });
 

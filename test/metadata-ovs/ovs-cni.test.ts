@@ -25,13 +25,13 @@ describe.skipIf(whyNotOvs() !== null)("a container that ovs-cni attaches to a us
     node = await OvsNode.start();
     daemon = await TestDaemon.start();
     // haproxy is not root, and has to reach the server's socket in there.
-    chmodSync(daemon.folder, 0o711);
-    server = new TestMetadataServer(daemon.folder, { metricsAddress: "off" });
+    chmodSync(daemon.directory, 0o711);
+    server = new TestMetadataServer(daemon.directory, { metricsAddress: "off" });
     await server.run();
     await node.net.stopDaemon();
     await node.net.stopUpstream();
-    symlinkSync(daemon.socket, join(node.net.folder, "d.sock"));
-    symlinkSync(server.socket, join(node.net.folder, "m.sock"));
+    symlinkSync(daemon.socket, join(node.net.directory, "d.sock"));
+    symlinkSync(server.socket, join(node.net.directory, "m.sock"));
   });
 
   afterAll(async () => {

@@ -147,7 +147,7 @@ test("a thousand rows in one transaction arrive whole", async () => {
 });
 
 test("the server's echo is answered, in whatever pieces it comes, and what is no JSON ends the connection", async () => {
-  const path = join(ovs.folder, "played.sock");
+  const path = join(ovs.directory, "played.sock");
   const sockets: Socket[] = [];
   const heard: string[] = [];
   const server = createServer((socket) => {

@@ -4,7 +4,7 @@ import { createServer, type Server, type Socket } from "node:net";
 import { join } from "node:path";
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest";
 import { makeCertificate } from "../harness/certificate.ts";
-import { newFolder } from "../harness/daemon.ts";
+import { newDirectory } from "../harness/daemon.ts";
 import { ask } from "../harness/metadata/server.ts";
 import { until, untilSaid } from "../harness/wait.ts";
 import { identity } from "./fake-identity.ts";
@@ -16,13 +16,13 @@ const SECRET = "shared";
 
 /** A metadata server that forwards to the URL; its time-out is the shortest there is. */
 async function forwarding(url: string, more: readonly string[] = []): Promise<MetadataServer> {
-  const server = await MetadataServer.start((folder) => {
-    writeFileSync(join(folder, "secret"), SECRET, { mode: 0o600 });
+  const server = await MetadataServer.start((directory) => {
+    writeFileSync(join(directory, "secret"), SECRET, { mode: 0o600 });
     const args = [
       "--nova-url",
       url,
       "--secret-file",
-      join(folder, "secret"),
+      join(directory, "secret"),
       "--backend-timeout-seconds",
       "1",
     ];
@@ -211,16 +211,16 @@ test("a stop answers the requests under way, and does not wait for a backend tha
 });
 
 describe("https", () => {
-  let folder = "";
+  let directory = "";
   beforeAll(() => {
-    folder = newFolder();
+    directory = newDirectory();
   });
-  afterAll(() => rmSync(folder, { recursive: true, force: true }));
+  afterAll(() => rmSync(directory, { recursive: true, force: true }));
 
   test("only the configured authority is trusted, and a replaced file counts", async () => {
     const certificate = (name: string) => {
-      mkdirSync(join(folder, name));
-      return makeCertificate(join(folder, name));
+      mkdirSync(join(directory, name));
+      return makeCertificate(join(directory, name));
     };
     const [right, wrong] = [certificate("right"), certificate("wrong")];
     const nova = await StandInNova.start({ certificate: right });
@@ -229,7 +229,7 @@ describe("https", () => {
     expect((await unknown.ask("/openstack")).status).toBe(503);
     await until(() => unknown.log.includes("SELF_SIGNED"), "the reason");
     await unknown.stop();
-    const file = join(folder, "ca.pem");
+    const file = join(directory, "ca.pem");
     writeFileSync(file, wrong.certificate);
     const server = await forwarding(url, ["--nova-ca-file", file]);
     expect((await server.ask("/openstack")).status).toBe(503);

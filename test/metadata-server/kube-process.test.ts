@@ -32,8 +32,8 @@ test("with a kubeconfig the answer has what the cluster knows of the VM, from th
 });
 
 test("a kubeconfig that cannot be used is named", async () => {
-  const started = MetadataServer.start(["--kubeconfig", join(server.folder, "none"), "--node", "node-a"]);
-  await expect(started).rejects.toThrow(join(server.folder, "none"));
+  const started = MetadataServer.start(["--kubeconfig", join(server.directory, "none"), "--node", "node-a"]);
+  await expect(started).rejects.toThrow(join(server.directory, "none"));
 });
 
 test("while the API server is away an unknown VM gets a 503, and is served when the API server is back", async () => {
@@ -59,7 +59,7 @@ test("as a pod of a Service it looks guests up in the API, and an unknown one ge
     "--listen",
     "127.0.0.1:0",
     "--state",
-    join(server.folder, "pod"),
+    join(server.directory, "pod"),
     "--metrics-address",
     "off",
     "--node",

@@ -1,6 +1,6 @@
 import { rmSync } from "node:fs";
 import { join } from "node:path";
-import { newFolder } from "../harness/daemon.ts";
+import { newDirectory } from "../harness/daemon.ts";
 import { TestMetadataServer } from "../harness/metadata/server.ts";
 import { FakeIdentity } from "./fake-identity.ts";
 
@@ -8,18 +8,22 @@ import { FakeIdentity } from "./fake-identity.ts";
 export class MetadataServer extends TestMetadataServer {
   readonly identity: FakeIdentity;
 
-  private constructor(folder: string, identity: FakeIdentity, args: readonly string[]) {
-    super(folder, { args });
+  private constructor(directory: string, identity: FakeIdentity, args: readonly string[]) {
+    super(directory, { args });
     this.identity = identity;
   }
 
-  /** `args` may depend on the folder. */
+  /** `args` may depend on the directory. */
   static async start(
-    args: readonly string[] | ((folder: string) => readonly string[]) = [],
+    args: readonly string[] | ((directory: string) => readonly string[]) = [],
   ): Promise<MetadataServer> {
-    const folder = newFolder();
-    const identity = await FakeIdentity.start(join(folder, "identity.sock"));
-    const server = new MetadataServer(folder, identity, typeof args === "function" ? args(folder) : args);
+    const directory = newDirectory();
+    const identity = await FakeIdentity.start(join(directory, "identity.sock"));
+    const server = new MetadataServer(
+      directory,
+      identity,
+      typeof args === "function" ? args(directory) : args,
+    );
     try {
       await server.run();
     } catch (error) {
@@ -32,6 +36,6 @@ export class MetadataServer extends TestMetadataServer {
   async stop(): Promise<void> {
     await this.end();
     await this.identity.stop();
-    rmSync(this.folder, { recursive: true, force: true });
+    rmSync(this.directory, { recursive: true, force: true });
   }
 }

@@ -19,7 +19,7 @@ let daemon: TestDaemon;
 let server: TestMetadataServer;
 beforeAll(async () => {
   daemon = await TestDaemon.start();
-  server = new TestMetadataServer(daemon.folder);
+  server = new TestMetadataServer(daemon.directory);
   await server.run();
 });
 afterAll(async () => {
@@ -220,7 +220,7 @@ test("a missing object leaves the other content, and the log names claim, annota
 });
 
 describe("the identity socket", () => {
-  const socket = () => join(daemon.folder, "identity.sock");
+  const socket = () => join(daemon.directory, "identity.sock");
   const get = async (path: string) => {
     const args = ["-s", "-w", "\n%{http_code}", "--unix-socket", socket(), `http://localhost${path}`];
     const { stdout } = await run("curl", args);
@@ -257,12 +257,12 @@ describe("the identity socket", () => {
 test("content outlives a kill of the daemon, and is in a backup that a rebuild continues with", async () => {
   await apply(secret("kept", { "user-data": "kept" }), claim("kept", { "user-data": "secret/kept" }));
   const guest = await attach("kept-1", "kept");
-  const { folder, log } = daemon;
+  const { directory, log } = daemon;
   await daemon.end("SIGKILL");
-  daemon = await TestDaemon.start({ folder });
+  daemon = await TestDaemon.start({ directory });
   const now = async () => (await asked(guest, "/openstack/latest/user_data")).text;
   await until(async () => (await now()) === "kept", "the content again");
-  const backup = join(daemon.folder, "backup.db");
+  const backup = join(daemon.directory, "backup.db");
   expect((await daemon.cli("backup", backup)).code).toBe(0);
   expect(statSync(backup).mode & 0o777).toBe(0o600);
   await daemon.post("/v1/delete", { objects: [{ kind: "Secret", metadata: { name: "kept" } }] });

@@ -14,8 +14,8 @@ let server: MetadataServer;
 let secretFile: string;
 beforeAll(async () => {
   nova = await StandInNova.start();
-  server = await MetadataServer.start((folder) => {
-    secretFile = join(folder, "secret");
+  server = await MetadataServer.start((directory) => {
+    secretFile = join(directory, "secret");
     writeFileSync(secretFile, `${SECRET}\n`, { mode: 0o600 });
     return ["--nova-url", nova.url, "--secret-file", secretFile, "--backend-timeout-seconds", "5"];
   });
@@ -231,9 +231,9 @@ describe("the secret", () => {
   });
 
   test("is warned of when anybody may read its file", async () => {
-    const second = await MetadataServer.start((folder) => {
-      writeFileSync(join(folder, "secret"), SECRET, { mode: 0o644 });
-      return ["--nova-url", nova.url, "--secret-file", join(folder, "secret")];
+    const second = await MetadataServer.start((directory) => {
+      writeFileSync(join(directory, "secret"), SECRET, { mode: 0o644 });
+      return ["--nova-url", nova.url, "--secret-file", join(directory, "secret")];
     });
     await untilSaid(() => second.log, "anybody on this machine may read the file of --secret-file");
     await second.stop();

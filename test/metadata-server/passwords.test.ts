@@ -86,7 +86,7 @@ describe("keys", () => {
   });
 
   test("can change while it runs, and an old one is valid as long as it is in the file", async () => {
-    const file = join(server.folder, "keys");
+    const file = join(server.directory, "keys");
     writeFileSync(file, `${key(1)}\n`, { mode: 0o600 });
     await server.end();
     await server.run(["--key-file", file]);
@@ -144,6 +144,6 @@ describe("keys", () => {
 test("nothing is left behind at the end", async () => {
   expect(await server.end()).toBe(0);
   expect(existsSync(server.socket)).toBe(false);
-  const { stdout } = await run("pgrep", ["-f", server.folder]);
+  const { stdout } = await run("pgrep", ["-f", server.directory]);
   expect(stdout).toBe("");
 });

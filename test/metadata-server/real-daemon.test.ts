@@ -6,7 +6,7 @@ let daemon: TestDaemon;
 let server: TestMetadataServer;
 beforeAll(async () => {
   daemon = await TestDaemon.start();
-  server = new TestMetadataServer(daemon.folder);
+  server = new TestMetadataServer(daemon.directory);
   await server.run();
 });
 afterAll(async () => {

@@ -19,10 +19,10 @@ const SECRET = "S3cret-shared-by-both";
 
 /** A metadata server that forwards to a Nova; `secret` null: without --secret-file. */
 async function forwardingTo(nova: RealNova, secret: string | null): Promise<MetadataServer> {
-  const server = await MetadataServer.start((folder) => {
+  const server = await MetadataServer.start((directory) => {
     if (secret === null) return ["--nova-url", nova.url];
-    writeFileSync(join(folder, "secret"), `${secret}\n`, { mode: 0o600 });
-    return ["--nova-url", nova.url, "--secret-file", join(folder, "secret")];
+    writeFileSync(join(directory, "secret"), `${secret}\n`, { mode: 0o600 });
+    return ["--nova-url", nova.url, "--secret-file", join(directory, "secret")];
   });
   server.identity.known.set("blue 10.10.0.5", identity());
   server.identity.known.set("blue 10.10.0.6", otherVm(ELSEWHERE));

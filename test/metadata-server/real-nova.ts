@@ -24,16 +24,16 @@ export interface NovaInstance {
 
 /** Nova's own metadata handler in a process, with `service_metadata_proxy` and a database in memory. */
 export class RealNova {
-  readonly #folder: string;
+  readonly #directory: string;
   readonly #process: ChildProcess;
   #output = "";
   #errors = "";
 
   private constructor(secret: string | null, instances: readonly NovaInstance[]) {
-    this.#folder = mkdtempSync(join(tmpdir(), "holdfast-nova-"));
-    const config = join(this.#folder, "nova.conf");
-    writeFileSync(config, configuration(this.#folder, secret), { mode: 0o600 });
-    this.#process = spawn(PYTHON, [HANDLER, config, JSON.stringify(instances)], { cwd: this.#folder });
+    this.#directory = mkdtempSync(join(tmpdir(), "holdfast-nova-"));
+    const config = join(this.#directory, "nova.conf");
+    writeFileSync(config, configuration(this.#directory, secret), { mode: 0o600 });
+    this.#process = spawn(PYTHON, [HANDLER, config, JSON.stringify(instances)], { cwd: this.#directory });
     this.#process.stdout?.on("data", (chunk: Buffer) => {
       this.#output += chunk;
     });
@@ -68,14 +68,14 @@ export class RealNova {
     const closed = once(this.#process, "close");
     this.#process.stdin?.end();
     if (this.#process.exitCode === null) await closed;
-    rmSync(this.#folder, { recursive: true });
+    rmSync(this.#directory, { recursive: true });
   }
 }
 
-function configuration(folder: string, secret: string | null): string {
+function configuration(directory: string, secret: string | null): string {
   return [
     "[DEFAULT]",
-    `state_path = ${folder}`,
+    `state_path = ${directory}`,
     "[database]",
     "connection = sqlite://",
     "[api]",

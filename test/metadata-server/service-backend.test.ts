@@ -17,7 +17,7 @@ import { StandaloneSource } from "../../metadata/tenant/standalone-source.ts";
 import type { Backend } from "../../metadata/tenant/tenant-source.ts";
 import { QuietLog } from "../../platform/log.ts";
 import { systemClock } from "../../platform/time.ts";
-import { newFolder } from "../harness/daemon.ts";
+import { newDirectory } from "../harness/daemon.ts";
 import { type Asked, ask } from "../harness/metadata/server.ts";
 import { FakeIdentity, identity, UUID } from "./fake-identity.ts";
 
@@ -65,7 +65,7 @@ class Pod {
   }
 }
 
-let folder: string;
+let directory: string;
 let known: FakeIdentity;
 let server: Server;
 let proxy: BackendProxy;
@@ -77,14 +77,14 @@ const log: string[] = [];
 const SECRET = Buffer.from("between the service and us");
 
 beforeAll(async () => {
-  folder = newFolder();
-  known = await FakeIdentity.start(join(folder, "identity.sock"));
+  directory = newDirectory();
+  known = await FakeIdentity.start(join(directory, "identity.sock"));
   const errors = pino({ level: "info" }, { write: (line: string) => void log.push(line) });
   const quiet = new QuietLog(errors, systemClock);
   proxy = new BackendProxy({ timeoutMs: 1_000, log: quiet, clock: systemClock, onOutcome: () => {} });
-  client = new IdentityClient(join(folder, "identity.sock"), systemClock);
+  client = new IdentityClient(join(directory, "identity.sock"), systemClock);
   const contents = new NodeContents({ source: client, log: quiet, clock: systemClock });
-  const tenants = new StandaloneSource(new Passwords(folder, systemClock), contents);
+  const tenants = new StandaloneSource(new Passwords(directory, systemClock), contents);
   tenants.backendOf = async () => {
     if (apiAway) throw new ApiAway("not known yet");
     return backend;
@@ -101,14 +101,14 @@ beforeAll(async () => {
     errors,
     clock: systemClock,
   });
-  await new Promise<void>((resolve) => server.listen(join(folder, "m.sock"), resolve));
+  await new Promise<void>((resolve) => server.listen(join(directory, "m.sock"), resolve));
 });
 afterAll(async () => {
   await new Promise((resolve) => server.close(resolve));
   proxy.close();
   await client.close();
   await known.stop();
-  rmSync(folder, { recursive: true, force: true });
+  rmSync(directory, { recursive: true, force: true });
 });
 beforeEach(async () => {
   for (const pod of pods ?? []) await pod.stop();
@@ -123,7 +123,7 @@ afterAll(async () => {
 });
 
 const guest = (target: string, asked: Asked = {}) =>
-  ask({ socketPath: join(folder, "m.sock") }, target, asked);
+  ask({ socketPath: join(directory, "m.sock") }, target, asked);
 const only = (pod: Pod | undefined) => {
   backend = { ...backend, endpoints: [pod?.endpoint ?? ""] };
   return pod as Pod;

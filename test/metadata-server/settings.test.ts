@@ -6,27 +6,27 @@ import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { loadMetadataSettings } from "../../metadata/server/settings.ts";
 import { findGid } from "../../platform/groups.ts";
-import { cleanEnv, HOLDFAST, newFolder, run } from "../harness/daemon.ts";
+import { cleanEnv, HOLDFAST, newDirectory, run } from "../harness/daemon.ts";
 import { ask, listening } from "../harness/metadata/server.ts";
 import { ProductProcess } from "../harness/product-process.ts";
 import { until } from "../harness/wait.ts";
 import { identity, UUID } from "./fake-identity.ts";
 import { MetadataServer } from "./metadata-server.ts";
 
-let folder: string;
+let directory: string;
 beforeAll(() => {
-  folder = newFolder();
+  directory = newDirectory();
 });
-afterAll(() => rmSync(folder, { recursive: true, force: true }));
+afterAll(() => rmSync(directory, { recursive: true, force: true }));
 
 const holdfast = (...args: readonly string[]) =>
   run(process.execPath, [
     HOLDFAST,
     "metadata",
     "--state",
-    join(folder, "state"),
+    join(directory, "state"),
     "--metadata-socket",
-    join(folder, "m.sock"),
+    join(directory, "m.sock"),
     "--metrics-address",
     "off",
     ...args,
@@ -62,7 +62,7 @@ describe("wrong settings are refused", () => {
   });
 
   test("a short key is refused with its line, and not printed", async () => {
-    const file = join(folder, "short");
+    const file = join(directory, "short");
     writeFileSync(file, `${"ab".repeat(32)}\n${"cd".repeat(16)}\n`, { mode: 0o600 });
     const { code, stderr } = await holdfast("--key-file", file);
     expect([code, stderr]).toEqual([1, expect.stringContaining("line 2 has 16 bytes; expected at least 32")]);
@@ -113,7 +113,7 @@ describe("the socket", () => {
   test("of systemd is served, and requests that came before the start are answered", async () => {
     const server = await MetadataServer.start();
     server.identity.known.set("blue 10.10.0.5", identity());
-    const socket = join(folder, "activated.sock");
+    const socket = join(directory, "activated.sock");
     // Keeps the socket as systemd does, and runs the server on it twice.
     const keeper = spawn(
       "python3",
@@ -129,9 +129,9 @@ for line in sys.stdin:
         HOLDFAST,
         "metadata",
         "--identity-socket",
-        join(server.folder, "identity.sock"),
+        join(server.directory, "identity.sock"),
         "--state",
-        join(folder, "activated"),
+        join(directory, "activated"),
         "--metrics-address",
         "off",
         "--log-level",
@@ -172,9 +172,9 @@ describe("fixed to one network", () => {
       "--listen",
       "127.0.0.1:0",
       "--identity-socket",
-      join(server.folder, "identity.sock"),
+      join(server.directory, "identity.sock"),
       "--state",
-      join(folder, "fixed"),
+      join(directory, "fixed"),
       "--metrics-address",
       "off",
     ]);
@@ -200,8 +200,8 @@ describe("fixed to one network", () => {
   });
 });
 
-test("a state folder that is not writable is named", async () => {
-  const state = join(folder, "sealed");
+test("a state directory that is not writable is named", async () => {
+  const state = join(directory, "sealed");
   mkdirSync(state);
   chmodSync(state, 0o500);
   const { code, stderr } = await run("setpriv", [

@@ -2,26 +2,26 @@ import { readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { loadMetadataSettings } from "../../metadata/server/settings.ts";
-import { HOLDFAST, newFolder, run } from "../harness/daemon.ts";
+import { HOLDFAST, newDirectory, run } from "../harness/daemon.ts";
 
 const UNITS = join(import.meta.dirname, "../../deploy/systemd");
-let folder: string;
+let directory: string;
 beforeAll(() => {
-  folder = newFolder();
+  directory = newDirectory();
 });
-afterAll(() => rmSync(folder, { recursive: true, force: true }));
+afterAll(() => rmSync(directory, { recursive: true, force: true }));
 
 test("the service and socket units are valid", async () => {
   const service = readFileSync(join(UNITS, "holdfast-metadata.service"), "utf8");
   writeFileSync(
-    join(folder, "holdfast-metadata.service"),
+    join(directory, "holdfast-metadata.service"),
     service.replace("/usr/local/bin/holdfast", HOLDFAST).replace("/usr/local/lib/holdfast/bin", UNITS),
   );
   writeFileSync(
-    join(folder, "holdfast-metadata.socket"),
+    join(directory, "holdfast-metadata.socket"),
     readFileSync(join(UNITS, "holdfast-metadata.socket"), "utf8"),
   );
-  const files = ["service", "socket"].map((kind) => join(folder, `holdfast-metadata.${kind}`));
+  const files = ["service", "socket"].map((kind) => join(directory, `holdfast-metadata.${kind}`));
   const { code, stdout, stderr } = await run("systemd-analyze", ["verify", "--man=no", ...files]);
   const complaints = `${stdout}${stderr}`.split("\n").filter((line) => line.includes("holdfast"));
   // The daemon's unit is not installed here.
@@ -37,6 +37,6 @@ test("the units' paths are the server's defaults", () => {
   expect(readFileSync(join(UNITS, "holdfast-metadata.service"), "utf8")).toContain(
     `StateDirectory=${state.replace("/var/lib/", "")}\n`,
   );
-  // Both sockets are in the daemon's folder, which must not go with the daemon.
+  // Both sockets are in the daemon's directory, which must not go with the daemon.
   expect(readFileSync(join(UNITS, "holdfast.service"), "utf8")).toContain("RuntimeDirectoryPreserve=yes\n");
 });

@@ -48,11 +48,11 @@ const BLUE = {
 };
 
 describe.skipIf(why !== null)(why ?? "cloud-init itself", () => {
-  let folder = "";
+  let directory = "";
   beforeAll(() => {
-    folder = mkdtempSync(join(tmpdir(), "holdfast-cloud-init-"));
+    directory = mkdtempSync(join(tmpdir(), "holdfast-cloud-init-"));
   });
-  afterAll(() => rmSync(folder, { recursive: true }));
+  afterAll(() => rmSync(directory, { recursive: true }));
 
   describe("OpenStack", () => {
     test("cloud-init finds everything at the first try, in fewer than 60 requests", async () => {
@@ -179,7 +179,7 @@ describe.skipIf(why !== null)(why ?? "cloud-init itself", () => {
     });
 
     test("network-config configures both interfaces", async () => {
-      const file = join(folder, "network-config");
+      const file = join(directory, "network-config");
       writeFileSync(file, yamlText(networkConfig(instance())));
       const { netplan } = await drive("network-config", [file], GUEST);
       expect(netplan?.network.ethernets).toMatchObject({
@@ -195,7 +195,7 @@ describe.skipIf(why !== null)(why ?? "cloud-init itself", () => {
       const addresses = [address("10.9.0.5/32", "203.0.113.1"), address("fd09::5/128", "fd99::1")];
       const routes = [{ dst: "169.254.169.254/32", gw: "0.0.0.0" }];
       const networks = [network({ addresses, routes, primary: true })];
-      const file = join(folder, "outside.json");
+      const file = join(directory, "outside.json");
       writeFileSync(file, JSON.stringify(networkData(instance({ networks }))));
       interface Rendered extends Found {
         readonly networkd: Readonly<Record<string, string>>;
@@ -219,7 +219,7 @@ describe.skipIf(why !== null)(why ?? "cloud-init itself", () => {
   );
 
   test("jsonschema accepts network_data, as our own small validator does", async () => {
-    const file = join(folder, "network_data.json");
+    const file = join(directory, "network_data.json");
     const schema = join(import.meta.dirname, "network-data-schema.json");
     for (const of of [instance(), BARE]) {
       writeFileSync(file, JSON.stringify(networkData(of)));

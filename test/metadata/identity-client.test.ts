@@ -17,7 +17,7 @@ async function withSocket(
   answer: (socket: Socket, count: number) => void,
   work: (client: IdentityClient, open: ReadonlySet<Socket>) => Promise<void>,
 ): Promise<void> {
-  const folder = mkdtempSync(join(tmpdir(), "holdfast-client-"));
+  const directory = mkdtempSync(join(tmpdir(), "holdfast-client-"));
   const open = new Set<Socket>();
   let count = 0;
   const server = createServer((socket) => {
@@ -29,16 +29,16 @@ async function withSocket(
       answer(socket, count);
     });
   });
-  server.listen(join(folder, "identity.sock"));
+  server.listen(join(directory, "identity.sock"));
   await once(server, "listening");
-  const client = new IdentityClient(join(folder, "identity.sock"), systemClock);
+  const client = new IdentityClient(join(directory, "identity.sock"), systemClock);
   try {
     await work(client, open);
   } finally {
     await client.close();
     for (const socket of open) socket.destroy();
     server.close();
-    rmSync(folder, { recursive: true, force: true });
+    rmSync(directory, { recursive: true, force: true });
   }
 }
 

@@ -22,7 +22,7 @@ const PLAN = {
 describe("names", () => {
   const names = namesOf("/run/holdfast/metadata-net");
 
-  test("follow from the run folder", () => {
+  test("follow from the run directory", () => {
     expect(names).toEqual({
       tag: "2a29",
       table: "holdfast_metadata_2a29",

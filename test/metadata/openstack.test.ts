@@ -250,7 +250,7 @@ test.each([
   ["/openstack/2099-01-01", "a version of the future"],
   ["/openstack/2013-04-04x/meta_data.json", "not quite a version"],
   ["/openstack/latest/nothing", "no such file"],
-  ["/openstack/latest/meta_data.json/uuid", "a file is no folder"],
+  ["/openstack/latest/meta_data.json/uuid", "a file is no directory"],
   ["/openstack/content", "there is no content"],
   ["/openstack/content/0000", "nor any of it"],
   ["/openstack/latest/__proto__", "no file of that name"],

@@ -3,17 +3,17 @@ import { join } from "node:path";
 import { expect, onTestFinished, test } from "vitest";
 import { PORT_ADDRESS_FIRST, type PortAddress } from "../../guests/kernel/port-address.ts";
 import { PortMemory } from "../../guests/port-memory.ts";
-import { newFolder } from "../harness/daemon.ts";
+import { newDirectory } from "../harness/daemon.ts";
 
 const port = (link: string, door = "main") => ({ driver: "ingress", link, ifindex: 7, door }) as const;
 const SPACE = { netns: "/run/netns/guest", id: 4026532000 };
 const MAC = "02:00:00:00:00:01";
 
-function memories(random = 0): { folder: string; open: () => PortMemory } {
-  const folder = newFolder();
-  onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
+function memories(random = 0): { directory: string; open: () => PortMemory } {
+  const directory = newDirectory();
+  onTestFinished(() => rmSync(directory, { recursive: true, force: true }));
   const clock = { random: () => random, randomBytes: (count: number) => Buffer.alloc(count, 0x0f) };
-  return { folder, open: () => new PortMemory(folder, clock) };
+  return { directory, open: () => new PortMemory(directory, clock) };
 }
 
 function block(address: PortAddress): number {
@@ -54,43 +54,43 @@ test("after the last block numbering wraps around, and skips blocks in use", () 
 });
 
 test("the file is root's alone, and has what was wanted last", () => {
-  const { folder, open } = memories();
+  const { directory, open } = memories();
   const memory = open();
   memory.add("a", port("veth1"), MAC, SPACE);
   memory.add("b", port("veth2"), MAC, SPACE);
   memory.keepOnly(new Set(["b"]));
   memory.save();
-  expect(statSync(join(folder, "ports.json")).mode & 0o777).toBe(0o600);
+  expect(statSync(join(directory, "ports.json")).mode & 0o777).toBe(0o600);
   const next = open();
   expect(next.secretMac).toBe(memory.secretMac);
   expect([...next.entries()].map(([key]) => key)).toEqual(["b"]);
 });
 
 test("a memory that was lost begins with a block that haproxy's map does not have", () => {
-  const { folder, open } = memories();
-  writeFileSync(join(folder, "ports.map"), "F0000001 blue|a|10.0.0.1\nF0010007 blue|b|10.0.0.2\n");
+  const { directory, open } = memories();
+  writeFileSync(join(directory, "ports.map"), "F0000001 blue|a|10.0.0.1\nF0010007 blue|b|10.0.0.2\n");
   const memory = open();
   const blocks = ["main", "ovs:br1"].map((door) => memory.blocksOf(door)[0]);
   expect(blocks).toEqual([0xf002, 0xf003]);
 });
 
 test("a port is not written down until the file has been written", () => {
-  const { folder, open } = memories();
+  const { directory, open } = memories();
   const memory = open();
-  mkdirSync(join(folder, "ports.json.new"));
+  mkdirSync(join(directory, "ports.json.new"));
   memory.add("a", port("veth1"), MAC, SPACE);
   expect(() => memory.save()).toThrow("EISDIR");
   expect(memory.isUnwritten("a")).toBe(true);
-  rmSync(join(folder, "ports.json.new"), { recursive: true });
+  rmSync(join(directory, "ports.json.new"), { recursive: true });
   memory.save();
   expect(memory.hasUnwritten).toBe(false);
 });
 
 test("a file that is cut short or is another's is as none", () => {
   for (const text of ["", "{", "[]", '{"secretMac":"x"}', '{"ports":{"a":{"address":1}}}']) {
-    const { folder, open } = memories();
-    mkdirSync(folder, { recursive: true });
-    writeFileSync(join(folder, "ports.json"), text);
+    const { directory, open } = memories();
+    mkdirSync(directory, { recursive: true });
+    writeFileSync(join(directory, "ports.json"), text);
     const memory = open();
     expect([...memory.entries()]).toEqual([]);
     expect(memory.secretMac).toBe("0e:0f:0f:0f:0f:0f");
@@ -98,7 +98,7 @@ test("a file that is cut short or is another's is as none", () => {
 });
 
 test("a port whose driver is no longer used is remembered without its address until it is found again", () => {
-  const { folder, open } = memories();
+  const { directory, open } = memories();
   const memory = open();
   for (const key of ["blue abc net1", "blue abd net1"]) memory.add(key, port("veth1"), MAC, SPACE);
   memory.demote("blue abc net1");
@@ -111,7 +111,7 @@ test("a port whose driver is no longer used is remembered without its address un
   expect(next.demoted("blue abc net1")).toBeUndefined();
   next.keepOnly(new Set());
   next.save();
-  expect(JSON.parse(readFileSync(join(folder, "ports.json"), "utf8"))).toMatchObject({
+  expect(JSON.parse(readFileSync(join(directory, "ports.json"), "utf8"))).toMatchObject({
     ports: {},
     demoted: {},
   });

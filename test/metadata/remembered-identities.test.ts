@@ -7,21 +7,21 @@ import { IdentityCache } from "../../identity/identity-cache.ts";
 import { ManualClock } from "../harness/manual-clock.ts";
 import { identity } from "../metadata-server/fake-identity.ts";
 
-let folder: string;
+let directory: string;
 let socket: string;
 let clock: ManualClock;
 let generation: IdentityGeneration;
 let remembered: IdentityCache;
 beforeEach(() => {
-  folder = mkdtempSync(join(tmpdir(), "holdfast-generation-"));
-  socket = join(folder, "identity.sock");
+  directory = mkdtempSync(join(tmpdir(), "holdfast-generation-"));
+  socket = join(directory, "identity.sock");
   clock = new ManualClock();
   generation = new IdentityGeneration(socket, null, clock);
   remembered = new IdentityCache(generationPathOf(socket), clock);
 });
 afterEach(() => {
   generation.end();
-  rmSync(folder, { recursive: true, force: true });
+  rmSync(directory, { recursive: true, force: true });
 });
 
 const ASKED = "network=blue&address=10.10.0.5";
@@ -106,13 +106,13 @@ describe("a reused answer is forgotten, and does not come back,", () => {
     for (let turn = 0; turn < 50; turn++) {
       learn();
       rmSync(path);
-      writeFileSync(join(folder, "next"), Buffer.alloc(14, turn));
-      renameSync(join(folder, "next"), path);
+      writeFileSync(join(directory, "next"), Buffer.alloc(14, turn));
+      renameSync(join(directory, "next"), path);
       forgotten();
     }
     const same = readFileSync(path);
     learn();
-    renameSync(path, join(folder, "aside"));
+    renameSync(path, join(directory, "aside"));
     expect(get()).toBeUndefined();
     writeFileSync(path, same);
     forgotten();
@@ -124,9 +124,9 @@ describe("a reused answer is forgotten, and does not come back,", () => {
 test("no generation is repeated, by one daemon or by many", () => {
   const seen = new Set<string>();
   for (let run = 0; run < 20; run++) {
-    const one = new IdentityGeneration(join(folder, `${run % 2}.sock`), null, clock);
+    const one = new IdentityGeneration(join(directory, `${run % 2}.sock`), null, clock);
     for (let n = 0; n < 300; n++) {
-      seen.add(readFileSync(generationPathOf(join(folder, `${run % 2}.sock`)), "hex"));
+      seen.add(readFileSync(generationPathOf(join(directory, `${run % 2}.sock`)), "hex"));
       one.next();
     }
     one.end();

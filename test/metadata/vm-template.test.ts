@@ -158,7 +158,7 @@ describe("a template of a VM", () => {
   test("a document that is larger than any guest needs is a problem that names its size", () => {
     const metaData = { strings: [{ key: "k", value: "x".repeat(VM_DOCUMENT_BYTES_MAX) }] };
     expect(render({ metaData })).toEqual({
-      problem: expect.stringMatching(/^metaData has 65\d{3} bytes, and a VM is told 65536 at most/),
+      problem: expect.stringMatching(/^metaData has 65\d{3} bytes, and a VM is given 65536 at most/),
     });
   });
 });
@@ -281,9 +281,9 @@ describe("network configuration version 2", () => {
   });
 
   test.skipIf(why !== null)("cloud-init takes it as it is", async () => {
-    const folder = mkdtempSync(join(tmpdir(), "holdfast-vm-template-"));
-    onTestFinished(() => rmSync(folder, { recursive: true }));
-    const file = join(folder, "network-config");
+    const directory = mkdtempSync(join(tmpdir(), "holdfast-vm-template-"));
+    onTestFinished(() => rmSync(directory, { recursive: true }));
+    const file = join(directory, "network-config");
     const config = templateNetworkConfig(documentOf(COMPLEX));
     writeFileSync(file, yamlText(config));
     const macs = { "02:00:00:00:00:0a": "enp1s0", "02:00:00:00:00:0b": "enp2s0" };

@@ -7,13 +7,13 @@ import { type DataObjects, DataReader } from "../../metadata/tenant/data-objects
 import type { VmObjects } from "../../metadata/tenant/vm-directory.ts";
 import { type TemplateRequest, VmTemplates } from "../../metadata/tenant/vm-templates.ts";
 import { KubeInMemory } from "../harness/kube-in-memory.ts";
-import { readManifestFolder } from "../harness/kube-manifests.ts";
+import { readManifestDirectory } from "../harness/kube-manifests.ts";
 import { ManualClock } from "../harness/manual-clock.ts";
 
 // biome-ignore lint/suspicious/noExplicitAny: objects of every kind
 type Any = any;
 
-const DEFINITIONS = readManifestFolder(new URL("../../deploy/machines/crds", import.meta.url).pathname);
+const DEFINITIONS = readManifestDirectory(new URL("../../deploy/machines/crds", import.meta.url).pathname);
 const NUMBERED = { metaData: { indexes: [{ key: "number" }] } };
 /** How long what was read is believed, and what is not there yet, ms. */
 const BELIEVED_MS = 3_000;

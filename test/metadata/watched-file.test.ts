@@ -6,18 +6,18 @@ import { VirtualTime } from "../../platform/virtual-time.ts";
 import { WatchedFile } from "../../platform/watched-file.ts";
 
 let root: string;
-let folder: string;
+let directory: string;
 let file: WatchedFile<string>;
 let time: VirtualTime;
 const told: string[] = [];
 beforeEach(() => {
   time = new VirtualTime();
   root = mkdtempSync(join(tmpdir(), "holdfast-watched-"));
-  folder = join(root, "secret");
-  mkdirSync(folder);
-  writeFileSync(join(folder, "key"), "first");
+  directory = join(root, "secret");
+  mkdirSync(directory);
+  writeFileSync(join(directory, "key"), "first");
   told.length = 0;
-  file = new WatchedFile(time.clock(), join(folder, "key"), String);
+  file = new WatchedFile(time.clock(), join(directory, "key"), String);
   file.watch({ changed: () => told.push("changed"), unusable: (problem) => told.push(problem) });
 });
 afterEach(() => {
@@ -28,28 +28,28 @@ afterEach(() => {
 const later = () => time.pass(2_000);
 
 test("a changed file is read again, once", async () => {
-  writeFileSync(join(folder, "next"), "second");
-  renameSync(join(folder, "next"), join(folder, "key"));
+  writeFileSync(join(directory, "next"), "second");
+  renameSync(join(directory, "next"), join(directory, "key"));
   await later();
   await later();
   expect([file.value, told]).toEqual(["second", ["changed"]]);
 });
 
 test.each([
-  ["is gone", () => rmSync(join(folder, "key")), "ENOENT"],
+  ["is gone", () => rmSync(join(directory, "key")), "ENOENT"],
   [
-    "is in what is no folder any more",
+    "is in what is no directory any more",
     () => {
-      rmSync(folder, { recursive: true });
-      writeFileSync(folder, "");
+      rmSync(directory, { recursive: true });
+      writeFileSync(directory, "");
     },
     "ENOTDIR",
   ],
   [
     "is a link to itself",
     () => {
-      rmSync(join(folder, "key"));
-      symlinkSync("key", join(folder, "key"));
+      rmSync(join(directory, "key"));
+      symlinkSync("key", join(directory, "key"));
     },
     "ELOOP",
   ],
@@ -58,9 +58,9 @@ test.each([
   await later();
   await later();
   expect([file.value, told]).toEqual(["first", [expect.stringContaining(why)]]);
-  rmSync(folder, { recursive: true, force: true });
-  mkdirSync(folder);
-  writeFileSync(join(folder, "key"), "back");
+  rmSync(directory, { recursive: true, force: true });
+  mkdirSync(directory);
+  writeFileSync(join(directory, "key"), "back");
   await later();
   expect([file.value, told.at(-1)]).toEqual(["back", "changed"]);
 });

@@ -11,8 +11,8 @@ const DEMO = join(import.meta.dirname, "../../examples/demo/run.mjs");
 const real = whyNotReal() === null;
 const NOBODY = "setpriv --reuid=65534 --regid=65534 --clear-groups";
 
-/** The demo looks for what it made by name, and fails where something is left: the folder is what a stranger can see. */
-const demoFolders = () => readdirSync(tmpdir()).filter((name) => name.startsWith("holdfast-demo-"));
+/** The demo looks for what it made by name, and fails where something is left: the directory is what a stranger can see. */
+const demoDirectories = () => readdirSync(tmpdir()).filter((name) => name.startsWith("holdfast-demo-"));
 
 test("on a terminal of 80 columns the demo tells its story, removes everything and exits 0", async () => {
   const command = `stty columns 80 && exec '${process.execPath}' '${DEMO}'`;
@@ -55,7 +55,7 @@ test("the demo exits 1, names the step and removes everything when anything diff
 });
 
 test("an interrupted demo removes everything", async () => {
-  const before = demoFolders();
+  const before = demoDirectories();
   const child = spawn(process.execPath, [DEMO], { env: cleanEnv() });
   let stdout = "";
   child.stdout.on("data", (chunk) => {
@@ -65,6 +65,6 @@ test("an interrupted demo removes everything", async () => {
   const [code] = await once(child, "exit");
   expect(stdout).toContain("Interrupted");
   expect(stdout).toContain("Everything is removed again");
-  expect(demoFolders().filter((name) => !before.includes(name))).toEqual([]);
+  expect(demoDirectories().filter((name) => !before.includes(name))).toEqual([]);
   expect(code, stdout).toBe(130);
 });

@@ -64,7 +64,7 @@ describe.skipIf(whyNotReal() !== null)("under real CNI plugins", () => {
     await containers.destroy(vm);
     await daemon.end("SIGKILL");
     const killed = daemon;
-    daemon = await TestDaemon.start({ folder: killed.folder });
+    daemon = await TestDaemon.start({ directory: killed.directory });
 
     const reborn = await containers.create("vm");
     const second = await containers.cni("ADD", "vm-run2", reborn, config, WITH_CLAIM);

@@ -16,8 +16,8 @@ const LOADERS = [
   ["metadata-net", loadNetSettings],
 ] as const;
 
-const folder = mkdtempSync(join(tmpdir(), "holdfast-settings-"));
-afterAll(() => rmSync(folder, { recursive: true, force: true }));
+const directory = mkdtempSync(join(tmpdir(), "holdfast-settings-"));
+afterAll(() => rmSync(directory, { recursive: true, force: true }));
 
 /** Something that the setting of this kind is never refused for. */
 function example(setting: Setting): string {
@@ -127,7 +127,7 @@ describe("the cluster", () => {
 
 describe("the daemon's file", () => {
   const written = (text: string) => {
-    const config = join(folder, "daemon.yaml");
+    const config = join(directory, "daemon.yaml");
     writeFileSync(config, text);
     return config;
   };

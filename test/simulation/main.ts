@@ -69,7 +69,7 @@ function spentMs(): number {
 }
 
 async function main(): Promise<void> {
-  // An exit removes the folders of the machines, which a signal alone would leave.
+  // An exit removes the directories of the machines, which a signal alone would leave.
   for (const [signal, code] of SIGNALS) process.once(signal, () => process.exit(code));
   const untilMs = spentMs() + number(flags.fresh, 0) * 1_000;
   const kept = flags.found === undefined ? {} : readFound(readFileSync(flags.found, "utf8"));

@@ -3,7 +3,7 @@ import { mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 
-/** Tests and measurements run in the folder of the repository. */
+/** Tests and measurements run in the directory of the repository. */
 const ROOT = process.cwd();
 
 /** Runs are measured in steps; a machine that is busy with other things may take this long for those of one test, ms. */
@@ -31,12 +31,12 @@ export interface Simulated {
 
 /** The simulation as it is now, bundled; with one fault put into the product, if it is given. */
 export class Simulation {
-  readonly #folder = mkdtempSync(join(tmpdir(), "holdfast-simulation-"));
+  readonly #directory = mkdtempSync(join(tmpdir(), "holdfast-simulation-"));
   readonly #bundle: string;
   #runs = 0;
 
   constructor(mutant?: string) {
-    this.#bundle = join(this.#folder, "simulate.cjs");
+    this.#bundle = join(this.#directory, "simulate.cjs");
     const flags = mutant === undefined ? [] : ["--mutant", mutant];
     execFileSync("node", ["tools/simulate-bundle.mjs", "--out", this.#bundle, ...flags], { cwd: ROOT });
   }
@@ -47,7 +47,7 @@ export class Simulation {
     onStart: (child: ChildProcess) => void = () => {},
   ): Promise<Simulated> {
     this.#runs += 1;
-    const result = join(this.#folder, `result-${this.#runs}.json`);
+    const result = join(this.#directory, `result-${this.#runs}.json`);
     const all: Readonly<Record<string, string | number | true>> = {
       shrink: 0,
       keep: this.file(`kept-${this.#runs}.json`),
@@ -72,13 +72,13 @@ export class Simulation {
     });
   }
 
-  /** A path in a folder that `remove` removes. */
+  /** A path in a directory that `remove` removes. */
   file(name: string): string {
-    return join(this.#folder, name);
+    return join(this.#directory, name);
   }
 
   remove(): void {
-    rmSync(this.#folder, { recursive: true, force: true });
+    rmSync(this.#directory, { recursive: true, force: true });
   }
 }
 

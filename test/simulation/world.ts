@@ -89,7 +89,7 @@ export type ActionKinds = Readonly<Record<string, ActionKind>>;
 
 /** The history, in an operator's words. */
 export interface Story {
-  /** `who`: `kubelet node-1`, `daemon node-1`, `api server`, `alice`. Times are added. Without names of folders of this machine. */
+  /** `who`: `kubelet node-1`, `daemon node-1`, `api server`, `alice`. Times are added. Without names of directories of this machine. */
   tell(who: string, what: string): void;
   /** Only for whoever reads a history that has failed: each request and answer. Costs nothing when nobody does. */
   detail(who: string, what: () => string): void;
@@ -157,10 +157,10 @@ export interface Machine {
    * its answers, by which they are used again.
    */
   readonly identitySocket: string;
-  /** A folder in which a daemon may leave backups; it is not the state folder. */
-  readonly backupFolder: string;
+  /** A directory in which a daemon may leave backups; it is not the state directory. */
+  readonly backupDirectory: string;
   /**
-   * Its folder of static pods: manifests by the name of the pod, each with the kubelet's own UID for it, 32 hex digits. The kubelet
+   * Its directory of static pods: manifests by the name of the pod, each with the kubelet's own UID for it, 32 hex digits. The kubelet
    * runs them, and keeps a mirror of each in the API.
    */
   readonly staticPods: Map<string, KubeObject>;

@@ -1,6 +1,6 @@
 // `make soak MINUTES=30`: bundles main.ts into build/soak and runs it in namespaces of its own.
 //   node test/soak/run.mjs [--minutes 30] [--seed N] [--nodes 8] [--report build/soak-report.json]
-// Mounts, links, network namespaces, folders and processes of a run are inside of these namespaces: however it ends,
+// Mounts, links, network namespaces, directories and processes of a run are inside of these namespaces: however it ends,
 // the kernel removes them all.
 import { execFileSync, spawn, spawnSync } from "node:child_process";
 import { once } from "node:events";
@@ -10,7 +10,7 @@ import { build } from "esbuild";
 
 const ROOT = join(import.meta.dirname, "../..");
 const NAMESPACES = ["--mount", "--net", "--pid", "--fork", "--kill-child", "--mount-proc"];
-/** Folders of the run, and /run/netns, are in memory and only seen from within. */
+/** Directories of the run, and /run/netns, are in memory and only seen from within. */
 const PREPARE = `mount -t tmpfs -o mode=1777 soak /dev/shm
 mount -t tmpfs soak /run
 mkdir /run/netns

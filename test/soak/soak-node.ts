@@ -3,7 +3,7 @@ import { closeSync, mkdirSync, openSync, rmSync, writeSync } from "node:fs";
 import { join } from "node:path";
 import { ApiProxy } from "../harness/api-proxy.ts";
 import type { TestCluster } from "../harness/cluster.ts";
-import { newFolder } from "../harness/daemon.ts";
+import { newDirectory } from "../harness/daemon.ts";
 import { NodeDaemon, type NodeOptions } from "../harness/node.ts";
 import { pause } from "../harness/wait.ts";
 import { Containers } from "../network/containers.ts";
@@ -15,7 +15,7 @@ const FILLER = "filler";
 const FLAGS = ["--witness-grace-seconds", "10", "--recovery-seconds", "10", "--log-level", "warn"];
 const ENV = { HOLDFAST_WITNESS_INTERVAL_SECONDS: "3", HOLDFAST_REASSERT_INTERVAL_SECONDS: "30" };
 
-/** A node with a real daemon behind a proxy of its own, whose state folder is a small disk, and its containers. */
+/** A node with a real daemon behind a proxy of its own, whose state directory is a small disk, and its containers. */
 export class SoakNode {
   readonly name: string;
   /** Whether its daemon may be killed. Those of the others live as long as the run, so that growth shows. */
@@ -36,13 +36,13 @@ export class SoakNode {
   }
 
   static async start(cluster: TestCluster, name: string, isMortal: boolean): Promise<SoakNode> {
-    const folder = newFolder();
-    const state = join(folder, "state");
+    const directory = newDirectory();
+    const state = join(directory, "state");
     mkdirSync(state);
     execFileSync("mount", ["-t", "tmpfs", "-o", `size=${STATE_SIZE},mode=0700`, "soak", state]);
     const proxy = await ApiProxy.start(cluster);
     const kubeconfig = cluster.kubeconfig("holdfast-node", proxy.url, proxy.ca);
-    const options: NodeOptions = { node: name, kubeconfig, folder, args: FLAGS, env: ENV };
+    const options: NodeOptions = { node: name, kubeconfig, directory, args: FLAGS, env: ENV };
     return new SoakNode(proxy, await NodeDaemon.start(options), isMortal);
   }
 

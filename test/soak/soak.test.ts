@@ -11,10 +11,10 @@ import { whyNotReal } from "../network/containers.ts";
 const RUN = join(import.meta.dirname, "run.mjs");
 /** Only ends what hangs. */
 const LIMIT_MS = 600_000;
-const folder = mkdtempSync(join(tmpdir(), "holdfast-soak-"));
+const directory = mkdtempSync(join(tmpdir(), "holdfast-soak-"));
 const skipped = whyNotReal() !== null;
 
-afterAll(() => rmSync(folder, { recursive: true }));
+afterAll(() => rmSync(directory, { recursive: true }));
 
 /** What a run makes on a machine, as everybody else would see it. */
 async function traces(): Promise<string> {
@@ -25,7 +25,7 @@ async function traces(): Promise<string> {
   ]);
   const processes = readdirSync("/proc").filter((pid) => {
     try {
-      return readFileSync(`/proc/${pid}/cmdline`, "utf8").includes(folder);
+      return readFileSync(`/proc/${pid}/cmdline`, "utf8").includes(directory);
     } catch {
       return false;
     }
@@ -38,7 +38,7 @@ async function traces(): Promise<string> {
 test.skipIf(skipped)(
   "a run of less than a minute injects most kinds of faults, and finds nothing lost and nothing left",
   async () => {
-    const report = join(folder, "report.json");
+    const report = join(directory, "report.json");
     const seed = process.env.HOLDFAST_TEST_SEED ?? String(Date.now() % 1_000_000_007);
     console.log(`soak: repeat with HOLDFAST_TEST_SEED=${seed}`);
     const args = ["--minutes", "0.7", "--nodes", "3", "--seed", seed, "--report", report];
@@ -63,7 +63,7 @@ test.skipIf(skipped)(
 test.skipIf(skipped)(
   "a run that is interrupted ends with everything that it made",
   async () => {
-    const child = spawn(process.execPath, [RUN, "--report", join(folder, "none.json")], {
+    const child = spawn(process.execPath, [RUN, "--report", join(directory, "none.json")], {
       env: { ...process.env, ...forwarded() },
       stdio: ["ignore", "pipe", "inherit"],
     });

@@ -59,11 +59,11 @@ test("after a DEL in the middle of a search no further candidate is reserved", a
 test("after a DEL that precedes the first recorded candidate nothing is reserved", async () => {
   const node = await started();
   const us = nextUs();
-  const folder = node.journalFolder;
-  const write = folder.write.bind(folder);
-  Object.assign(folder, {
+  const directory = node.journalDirectory;
+  const write = directory.write.bind(directory);
+  Object.assign(directory, {
     write: async (work: Parameters<typeof write>[0]) => {
-      Object.assign(folder, { write });
+      Object.assign(directory, { write });
       await node.store.detach(detachWant("a"));
       return write(work);
     },
@@ -75,27 +75,27 @@ test("after a DEL that precedes the first recorded candidate nothing is reserved
 
 test("a disk that refuses the first candidate's intent leaves no address marked", async () => {
   const node = await started();
-  const folder = node.journalFolder;
-  const write = folder.write.bind(folder);
+  const directory = node.journalDirectory;
+  const write = directory.write.bind(directory);
   for (let attempt = 0; attempt < 8; attempt += 1) {
-    Object.assign(folder, { write: () => Promise.reject(new StorageFault("disk I/O error")) });
+    Object.assign(directory, { write: () => Promise.reject(new StorageFault("disk I/O error")) });
     await expect(node.store.attach(want(`a${attempt}`, { pod: `a${attempt}`, ipam: TWO }))).rejects.toThrow();
-    Object.assign(folder, { write });
+    Object.assign(directory, { write });
   }
   await node.added(want("b", { pod: "b", ipam: TWO }));
 });
 
 test("a disk that refuses a later candidate's intent leaves no address marked", async () => {
   const node = await started();
-  const folder = node.journalFolder;
-  const write = folder.write.bind(folder);
+  const directory = node.journalDirectory;
+  const write = directory.write.bind(directory);
   for (let attempt = 0; attempt < 3; attempt += 1) {
     beforeCreate(node, (_, body) => {
       takenBy(node, body);
-      Object.assign(folder, { write: () => Promise.reject(new StorageFault("disk I/O error")) });
+      Object.assign(directory, { write: () => Promise.reject(new StorageFault("disk I/O error")) });
     });
     await expect(node.store.attach(want(`a${attempt}`, { pod: `a${attempt}` }))).rejects.toThrow();
-    Object.assign(folder, { write });
+    Object.assign(directory, { write });
   }
   node.api.before = () => {};
   // Six addresses, of which others have three.
@@ -132,7 +132,7 @@ test("when the journal loses the intent in the middle of a search no further can
   beforeCreate(node, async (count, body) => {
     expect(count).toBe(1);
     takenBy(node, body);
-    await node.journalFolder.write(({ sql }) => {
+    await node.journalDirectory.write(({ sql }) => {
       for (const { id } of sql.intents.all()) sql.deleteIntent.run(id);
     });
   });

@@ -9,7 +9,7 @@ type Context = KubernetesStoreOptions["context"];
 
 /** What a test says of its store; the rest is that of node-a, whose cluster is always there and defines no networks. */
 type Given = Partial<Omit<KubernetesStoreOptions, "context">> &
-  Pick<KubernetesStoreOptions, "folder"> & { readonly api: KubeApi; readonly context?: Partial<Context> };
+  Pick<KubernetesStoreOptions, "directory"> & { readonly api: KubeApi; readonly context?: Partial<Context> };
 
 /** A node's store over that API, on the clock of the API. It is not open yet. */
 export function clusterStore({ api, context, ...more }: Given): KubernetesStore {

@@ -31,11 +31,11 @@ export interface ClusterSubjectOptions {
 
 /** A cluster's store on any API server that has the namespace shop. What KubeVirt and the controller do about deleted claims is played here, at once. */
 export async function clusterSubject({ clock, api, admin, close }: ClusterSubjectOptions): Promise<Subject> {
-  const folder = mkdtempSync(join(tmpdir(), "holdfast-store-"));
+  const directory = mkdtempSync(join(tmpdir(), "holdfast-store-"));
   const gone = new Set<string>();
   const others = new OtherWriters(admin);
   const namespaceGone = ({ path }: NamespaceIdentity) => gone.has(path);
-  const open = () => opened(clusterStore({ folder, api, context: { clock, node: NODE, namespaceGone } }));
+  const open = () => opened(clusterStore({ directory, api, context: { clock, node: NODE, namespaceGone } }));
   let store = await open();
   const allocations: Allocations = {
     attach: (want) => store.attach(want),
@@ -69,7 +69,7 @@ export async function clusterSubject({ clock, api, admin, close }: ClusterSubjec
     },
     close: async () => {
       await store.close();
-      rmSync(folder, { recursive: true, force: true });
+      rmSync(directory, { recursive: true, force: true });
       await others.wipe();
       await close();
     },

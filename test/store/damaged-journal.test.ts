@@ -12,7 +12,7 @@ test("check in a cluster reports a page of the journal that was damaged while in
   // What is in the write-ahead log is not read from the file.
   await node.open();
   expect(await node.store.check()).toEqual([]);
-  const file = join(node.folder, "holdfast.db");
+  const file = join(node.directory, "holdfast.db");
   const bytes = readFileSync(file);
   // All but the first page: the file still is a database, and rows are read from what is damaged.
   const pageSize = bytes.readUInt16BE(16);

@@ -13,7 +13,7 @@ import { clusterStore, opened } from "./cluster-store.ts";
 import { want } from "./subjects.ts";
 
 test("a requested address whose deleted allocation a finalizer keeps is refused after a few requests", async () => {
-  const folder = mkdtempSync(join(tmpdir(), "holdfast-deleted-"));
+  const directory = mkdtempSync(join(tmpdir(), "holdfast-deleted-"));
   const api = new KubeInMemory();
   const one = parseInterfaceAddress("10.0.0.3/29");
   const time = "2026-01-01T00:00:00Z";
@@ -22,10 +22,10 @@ test("a requested address whose deleted allocation a finalizer keeps is refused 
   const object = cooled(bound, time) as IPAllocation;
   const metadata = { ...object.metadata, finalizers: ["somebody.test/else"], deletionTimestamp: time };
   api.put(ALLOCATIONS_PATH, { ...object, metadata });
-  const store = await opened(clusterStore({ folder, api }));
+  const store = await opened(clusterStore({ directory, api }));
   onTestFinished(async () => {
     await store.close();
-    rmSync(folder, { recursive: true, force: true });
+    rmSync(directory, { recursive: true, force: true });
   });
   let requests = 0;
   api.before = () => {

@@ -18,11 +18,11 @@ const conf = { name: "blue", ipam: { type: "holdfast-ipam", subnet: "10.88.0.0/1
 
 async function switched() {
   const root = mkdtempSync(join(tmpdir(), "holdfast-many-leases-"));
-  const folder = join(root, "networks", "blue");
-  mkdirSync(folder, { recursive: true });
+  const directory = join(root, "networks", "blue");
+  mkdirSync(directory, { recursive: true });
   mkdirSync(join(root, "state"));
   for (let at = 0; at < FILES; at += 1)
-    writeFileSync(join(folder, `10.88.${1 + (at >> 8)}.${at & 255}`), `container-${at}\r\neth0`);
+    writeFileSync(join(directory, `10.88.${1 + (at >> 8)}.${at & 255}`), `container-${at}\r\neth0`);
   const clock = new ManualClock();
   const hostLocalDirs = { standard: join(root, "networks"), allowed: null };
   const context: NodeContext = {

@@ -59,8 +59,8 @@ async function reopen(bootId?: string): Promise<void> {
 }
 
 /** As host-local writes it. */
-function lease(address: string, container: string, interfaceName = "eth0", folder = leases): void {
-  writeFileSync(join(folder, address), `${container}\r\n${interfaceName}`);
+function lease(address: string, container: string, interfaceName = "eth0", directory = leases): void {
+  writeFileSync(join(directory, address), `${container}\r\n${interfaceName}`);
 }
 
 function configuration(ipam: object = {}): object {
@@ -146,7 +146,7 @@ describe("addresses that host-local gave", () => {
     lease("10.88.0.2", "old-1", "eth0", elsewhere);
     const conf = configuration({ dataDir: `${join(root, "elsewhere")}/` });
     expect(answer(await add("new-1", { conf }))).toBe("10.88.0.3/29");
-    // The same network with another folder: nothing of the first is forgotten.
+    // The same network with another directory: nothing of the first is forgotten.
     lease("10.88.0.5", "old-2");
     expect(answer(await add("new-2"))).toBe("10.88.0.4/29");
     expect(answer(await add("new-3"))).toBe("10.88.0.6/29");
@@ -340,7 +340,7 @@ describe("addresses that host-local gave", () => {
   });
 
   test.each([
-    ["a folder in the place of a file", (path: string) => mkdirSync(path), "it is not a regular file"],
+    ["a directory in the place of a file", (path: string) => mkdirSync(path), "it is not a regular file"],
     ["a link", (path: string) => symlinkSync("/etc/hostname", path), "it is not a regular file"],
   ])("with %s no address is given until it is removed", async (_, make, problem) => {
     make(join(leases, "10.88.0.2"));
@@ -359,7 +359,7 @@ describe("addresses that host-local gave", () => {
     expect(answer(await add("new-2"))).toBe("HOST_LOCAL_UNREADABLE");
   });
 
-  test("ADDs are refused when there is a file in the place of the folder", async () => {
+  test("ADDs are refused when there is a file in the place of the directory", async () => {
     rmSync(leases, { recursive: true });
     writeFileSync(leases, "");
     expect(answer(await add("new-1"))).toBe("HOST_LOCAL_UNREADABLE");
@@ -386,7 +386,7 @@ describe("addresses that host-local gave", () => {
     expect(answer(await add("new-3", { conf }))).toBe("10.88.0.5/29");
   });
 
-  test("a dataDir without a folder for the network is empty, and so is host-local's own where it was never used", async () => {
+  test("a dataDir without a directory for the network is empty, and so is host-local's own where it was never used", async () => {
     rmSync(join(root, "networks"), { recursive: true });
     expect(answer(await add("new-1", { conf: configuration({ dataDir: root }) }))).toBe("10.88.0.2/29");
     const standard = configuration({ dataDir: join(root, "networks") });
@@ -416,7 +416,7 @@ describe("addresses that host-local gave", () => {
     expect(hidingMount(path, mountinfo)).toBe(point);
   });
 
-  test("nothing ends when the whole folder is gone", async () => {
+  test("nothing ends when the whole directory is gone", async () => {
     lease("10.88.0.2", "old-1");
     await add("new-1");
     rmSync(leases, { recursive: true });

@@ -5,7 +5,7 @@ import { OWNER_KINDS } from "../../ipam/owner.ts";
 import { ALLOCATIONS_PATH } from "../../kube/objects.ts";
 import { prepareLeaks } from "../../store/journal/check.ts";
 import { migrate } from "../../store/journal/migrations.ts";
-import { readManifestFolder } from "../harness/kube-manifests.ts";
+import { readManifestDirectory } from "../harness/kube-manifests.ts";
 
 const ROOT = join(import.meta.dirname, "../..");
 const KINDS = Object.keys(OWNER_KINDS);
@@ -65,7 +65,7 @@ test("an allocation is a leak only where its owner has certainly ended", () => {
 
 test("the IPAllocation definition has the owner kinds of the table", () => {
   const name = ALLOCATIONS_PATH.split("/").at(-1);
-  const definition = readManifestFolder(join(ROOT, "deploy/crds")).find(
+  const definition = readManifestDirectory(join(ROOT, "deploy/crds")).find(
     (one) => one.spec?.names?.plural === name,
   );
   const { properties } = definition.spec.versions[0].schema.openAPIV3Schema;

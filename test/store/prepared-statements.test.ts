@@ -12,8 +12,8 @@ const EXECUTIONS = 40;
 const ROUNDS = 25;
 
 it("no query of a request is prepared anew by each of its executions", () => {
-  const folder = mkdtempSync(join(tmpdir(), "holdfast-statements-"));
-  const file = openDatabase(folder, {
+  const directory = mkdtempSync(join(tmpdir(), "holdfast-statements-"));
+  const file = openDatabase(directory, {
     clock: systemClock,
     bootId: "boot",
     isRelaxed: false,
@@ -38,7 +38,7 @@ it("no query of a request is prepared anew by each of its executions", () => {
     expect(shares.filter(({ share }) => share > 0.5)).toEqual([]);
   } finally {
     file.close();
-    rmSync(folder, { recursive: true });
+    rmSync(directory, { recursive: true });
   }
 });
 

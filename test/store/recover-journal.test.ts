@@ -20,7 +20,7 @@ async function started(...names: string[]): Promise<{ node: StoreNode; ips: stri
 
 async function lost(node: StoreNode): Promise<void> {
   await node.store.close();
-  for (const file of FILES) rmSync(join(node.folder, file), { force: true });
+  for (const file of FILES) rmSync(join(node.directory, file), { force: true });
 }
 
 function podUidOf(node: StoreNode, containerId: string): string {
@@ -30,7 +30,7 @@ function podUidOf(node: StoreNode, containerId: string): string {
 
 /** Ends the attachment in the journal alone, as one that a lost write never reached. */
 async function forget(node: StoreNode, containerId: string): Promise<void> {
-  await node.journalFolder.write((ledger) => {
+  await node.journalDirectory.write((ledger) => {
     for (const row of ledger.sql.attachmentsOfContainer.all(containerId, "eth0"))
       ledger.attachments.remove(row);
   });
@@ -42,10 +42,10 @@ test.each([1, 2, 3])(
     const { node } = await started("a", "b", "c");
     await lost(node);
     await node.open();
-    const folder = node.journalFolder;
-    const write = folder.write.bind(folder);
+    const directory = node.journalDirectory;
+    const write = directory.write.bind(directory);
     let writes = 0;
-    Object.assign(folder, {
+    Object.assign(directory, {
       write: (work: Parameters<typeof write>[0]) => {
         writes += 1;
         return writes === dies ? Promise.reject(new Error("killed here")) : write(work);
@@ -63,7 +63,7 @@ test.each([1, 2, 3])(
 
 test("a journal waits for the disk until it has what the API knows of this boot", async () => {
   const node = new StoreNode();
-  const isSynced = () => node.journalFolder.ledger.db.pragma("synchronous", { simple: true }) === 2;
+  const isSynced = () => node.journalDirectory.ledger.db.pragma("synchronous", { simple: true }) === 2;
   for (const bootId of [BOOT, NEXT_BOOT]) {
     node.reportBoot(bootId);
     await node.open({ bootId });
@@ -115,8 +115,10 @@ test("a journal of another node is put aside: nothing of it is held or released 
   expect(node.bound).toEqual(bound);
   // The next start under that name finds its own.
   await node.open({ name: "node-b" });
-  expect(readdirSync(node.folder).filter((name) => name.endsWith(".db"))).toEqual(["holdfast.db"]);
-  expect(readdirSync(node.folder).filter((name) => name.startsWith("holdfast.db.replaced-"))).toHaveLength(1);
+  expect(readdirSync(node.directory).filter((name) => name.endsWith(".db"))).toEqual(["holdfast.db"]);
+  expect(readdirSync(node.directory).filter((name) => name.startsWith("holdfast.db.replaced-"))).toHaveLength(
+    1,
+  );
 });
 
 test("an address that was given back is not taken again for a pod that is gone and a container of an earlier boot", async () => {
@@ -255,15 +257,15 @@ test("a journal that was copied in an earlier boot releases nothing that runs in
   const { node, ips } = await started("former");
   node.reportBoot(NEXT_BOOT);
   await node.store.close();
-  const copy = `${node.folder}-copy`;
+  const copy = `${node.directory}-copy`;
   onTestFinished(() => rmSync(copy, { recursive: true, force: true }));
-  cpSync(node.folder, copy, { recursive: true });
+  cpSync(node.directory, copy, { recursive: true });
   await node.open({ bootId: NEXT_BOOT });
   await node.settle();
   const [now] = await node.added(want("now", { pod: "now", bootId: NEXT_BOOT }));
   await node.store.close();
-  rmSync(node.folder, { recursive: true });
-  cpSync(copy, node.folder, { recursive: true });
+  rmSync(node.directory, { recursive: true });
+  cpSync(copy, node.directory, { recursive: true });
   await node.open({ bootId: NEXT_BOOT });
   expect(await node.settle()).toEqual({ recovered: 1, owed: 0 });
   expect(node.bound).toEqual([`${ips[0]}: former.eth0`, `${now}: now.eth0`].sort());

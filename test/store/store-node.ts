@@ -8,7 +8,7 @@ import type { NetworkDefinition } from "../../ipam/definition/network-definition
 import { ALLOCATIONS_PATH, type IPAllocation, NODES_PATH } from "../../kube/objects.ts";
 import type { AttachWant } from "../../store/allocations.ts";
 import type { KubernetesStore } from "../../store/cluster/cluster-store.ts";
-import type { StateFolder } from "../../store/journal/state-folder.ts";
+import type { StateDirectory } from "../../store/journal/state-directory.ts";
 import type { PodIdentity } from "../../store/records.ts";
 import { KubeInMemory } from "../harness/kube-in-memory.ts";
 import { ManualClock } from "../harness/manual-clock.ts";
@@ -20,7 +20,7 @@ export const NODE = "node-a";
 export class StoreNode {
   readonly clock = new ManualClock();
   readonly api = new KubeInMemory(this.clock);
-  readonly folder = mkdtempSync(join(tmpdir(), "holdfast-store-"));
+  readonly directory = mkdtempSync(join(tmpdir(), "holdfast-store-"));
   readonly said: string[] = [];
   /** Networks that the cluster defines. */
   readonly definitions = new Map<string, NetworkDefinition>();
@@ -35,7 +35,7 @@ export class StoreNode {
   constructor() {
     onTestFinished(async () => {
       await this.store?.close();
-      rmSync(this.folder, { recursive: true, force: true });
+      rmSync(this.directory, { recursive: true, force: true });
     });
   }
 
@@ -57,7 +57,7 @@ export class StoreNode {
       return definition === undefined ? null : { definition, by: "a test", source: "" };
     };
     const store = clusterStore({
-      folder: this.folder,
+      directory: this.directory,
       context: {
         node: name,
         bootId,
@@ -79,8 +79,8 @@ export class StoreNode {
   }
 
   /** The journal itself. */
-  get journalFolder(): StateFolder {
-    return (this.store as unknown as { readonly folder: StateFolder }).folder;
+  get journalDirectory(): StateDirectory {
+    return (this.store as unknown as { readonly directory: StateDirectory }).directory;
   }
 
   /** What a daemon does before it serves. */

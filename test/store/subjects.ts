@@ -53,12 +53,12 @@ export async function memorySubject(): Promise<Subject> {
 }
 
 export interface SqliteSubject extends Subject {
-  readonly folder: string;
+  readonly directory: string;
   store: SqliteStore;
 }
 
 export async function sqliteSubject(): Promise<SqliteSubject> {
-  const folder = mkdtempSync(join(tmpdir(), "holdfast-store-"));
+  const directory = mkdtempSync(join(tmpdir(), "holdfast-store-"));
   const clock = new ManualClock();
   const gone = new Set<string>();
   const open = async () => {
@@ -68,13 +68,13 @@ export async function sqliteSubject(): Promise<SqliteSubject> {
       bootId: BOOT,
       namespaceGone: (netns: NamespaceIdentity) => gone.has(netns.path),
     };
-    const store = new SqliteStore(folder, context, { info: () => {}, error: () => {} });
+    const store = new SqliteStore(directory, context, { info: () => {}, error: () => {} });
     await store.open();
     return store;
   };
   const subject = {
     name: "sqlite",
-    folder,
+    directory,
     clock,
     gone,
     store: await open(),
@@ -103,7 +103,7 @@ export async function sqliteSubject(): Promise<SqliteSubject> {
     },
     close: () => {
       subject.store.close();
-      rmSync(folder, { recursive: true, force: true });
+      rmSync(directory, { recursive: true, force: true });
     },
   };
   return subject;

@@ -6,7 +6,8 @@ const ROOT = join(import.meta.dirname, "../..");
 const { GROUPS } = (await import(`${ROOT}/tools/docs-site/pages.mjs`)) as {
   GROUPS: Readonly<Record<string, readonly string[]>>;
 };
-const pagesIn = (folder: string) => readdirSync(join(ROOT, folder)).filter((name) => name.endsWith(".md"));
+const pagesIn = (directory: string) =>
+  readdirSync(join(ROOT, directory)).filter((name) => name.endsWith(".md"));
 
 test("the site's list of pages has each page once", () => {
   const listed = Object.values(GROUPS).flat();

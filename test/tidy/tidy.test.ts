@@ -32,8 +32,8 @@ const ROOMS = [
 const UNCHANGING: ReadonlySet<string> = new Set(["RegExp", "IntervalSet"]);
 const VIRTUAL_TIME = "platform/virtual-time.ts";
 /** What somebody still reads as one list. */
-const FILES_IN_FOLDER_MAX = 25;
-/** Beyond it a folder says in a picture what it is made of, in so many lines at most. */
+const FILES_IN_DIRECTORY_MAX = 25;
+/** Beyond it a directory says in a picture what it is made of, in so many lines at most. */
 const FILES_AT_A_GLANCE = 8;
 const PICTURE_LINES_MAX = 10;
 
@@ -98,18 +98,18 @@ test("no files import each other in a circle", () => {
   expect(circlesIn(new Map(sources.map((file) => [file, importsOf(file)])))).toEqual([]);
 });
 
-test("the folders of a room import each other in one direction only", () => {
-  // A room's own files are above some of its folders and below others: ipam/refusals.ts is everybody's.
-  const folders = new Map<string, string[]>();
+test("the directories of a room import each other in one direction only", () => {
+  // A room's own files are above some of its directories and below others: ipam/refusals.ts is everybody's.
+  const directories = new Map<string, string[]>();
   for (const file of sources) {
     const own = dirname(file);
     if (!own.includes("/")) continue;
     const targets = importsOf(file)
       .map((target) => dirname(target))
       .filter((target) => target !== own && target.includes("/"));
-    folders.set(own, [...(folders.get(own) ?? []), ...targets]);
+    directories.set(own, [...(directories.get(own) ?? []), ...targets]);
   }
-  expect(circlesIn(folders)).toEqual([]);
+  expect(circlesIn(directories)).toEqual([]);
 });
 
 test("one ADD reads from the socket to the row in the files that CONTRIBUTING lists", () => {
@@ -137,37 +137,37 @@ test("one ADD reads from the socket to the row in the files that CONTRIBUTING li
   }
 });
 
-test("a folder is a list that can be read", () => {
+test("a directory is a list that can be read", () => {
   const counts = new Map<string, number>();
   for (const file of sources) counts.set(dirname(file), (counts.get(dirname(file)) ?? 0) + 1);
-  expect([...counts].filter(([, count]) => count > FILES_IN_FOLDER_MAX)).toEqual([]);
+  expect([...counts].filter(([, count]) => count > FILES_IN_DIRECTORY_MAX)).toEqual([]);
 });
 
-test("each room, and each folder that is more than a glance, opens with its picture", () => {
-  const folders = new Map<string, string[]>();
+test("each room, and each directory that is more than a glance, opens with its picture", () => {
+  const directories = new Map<string, string[]>();
   for (const file of sources)
-    folders.set(dirname(file), [...(folders.get(dirname(file)) ?? []), basename(file, ".ts")]);
-  for (const [folder, names] of folders) {
+    directories.set(dirname(file), [...(directories.get(dirname(file)) ?? []), basename(file, ".ts")]);
+  for (const [directory, names] of directories) {
     // version.ts is no room, and the picture of cni-shim/ is in C.
-    if ([".", "cni-shim"].includes(folder)) continue;
-    if (folder.includes("/") && names.length <= FILES_AT_A_GLANCE) continue;
+    if ([".", "cni-shim"].includes(directory)) continue;
+    if (directory.includes("/") && names.length <= FILES_AT_A_GLANCE) continue;
     const pictures = names
-      .map((name) => read(`${folder}/${name}.ts`))
-      .filter((text) => text.startsWith(`/*\n * ${folder}/: `));
-    expect(pictures, `one file of ${folder}/ opens with "/* ${folder}/: …"`).toHaveLength(1);
+      .map((name) => read(`${directory}/${name}.ts`))
+      .filter((text) => text.startsWith(`/*\n * ${directory}/: `));
+    expect(pictures, `one file of ${directory}/ opens with "/* ${directory}/: …"`).toHaveLength(1);
     const [, , ...lines] = (pictures[0] as string)
       .slice(3, pictures[0]?.indexOf(" */"))
       .trimEnd()
       .split("\n");
-    expect(lines.length, folder).toBeLessThanOrEqual(PICTURE_LINES_MAX);
+    expect(lines.length, directory).toBeLessThanOrEqual(PICTURE_LINES_MAX);
     for (const line of lines) {
       const [, shown = ""] = /^ \* {3}(\S.*?)(?: {2,}|$)/.exec(line) ?? [];
       for (const name of shown.split(", ")) {
         if (!/^[a-z0-9-]+[*/]?$/.test(name)) continue;
         const known = name.endsWith("/")
-          ? folders.has(`${folder}/${name.slice(0, -1)}`)
+          ? directories.has(`${directory}/${name.slice(0, -1)}`)
           : names.some((one) => (name.endsWith("*") ? one.startsWith(name.slice(0, -1)) : one === name));
-        expect(known, `${folder}/: there is no ${name}`).toBe(true);
+        expect(known, `${directory}/: there is no ${name}`).toBe(true);
       }
     }
   }

@@ -30,9 +30,9 @@ const yamlOf = (path) => new Template((columns) => [`{{- toYaml .Values.${path} 
 
 /** holdfast-VERSION.tgz, as `helm package` writes it. */
 export async function chart({ out, work, version, image, epoch }) {
-  const folder = join(work, "chart");
-  const root = join(folder, "holdfast");
-  mkdirSync(folder, { recursive: true });
+  const directory = join(work, "chart");
+  const root = join(directory, "holdfast");
+  mkdirSync(directory, { recursive: true });
   cpSync(HELM, root, { recursive: true });
   const about = {
     apiVersion: "v2",
@@ -47,7 +47,7 @@ export async function chart({ out, work, version, image, epoch }) {
   const values = readFileSync(join(root, "values.yaml"), "utf8");
   writeFileSync(join(root, "values.yaml"), withImage(values, image, version));
   for (const [name, text] of Object.entries(templates())) writeFileSync(join(root, "templates", name), text);
-  await archive(folder, join(out, `holdfast-${version}.tgz`), epoch, ["-I", "gzip -n6"], "holdfast");
+  await archive(directory, join(out, `holdfast-${version}.tgz`), epoch, ["-I", "gzip -n6"], "holdfast");
 }
 
 function withImage(values, image, version) {

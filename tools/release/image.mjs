@@ -63,7 +63,7 @@ async function imageOf(arch, { variant, layout, work, version, epoch }) {
   const product = join(work, `product-${arch}`);
   await stage(arch, work, product, { CNI_BIN: "/usr/local/lib/holdfast/bin", UNITS: "", SYSUSERS: "" });
   const layers = [];
-  for (const folder of [system, product]) layers.push(await layerOf(folder, layout, epoch));
+  for (const directory of [system, product]) layers.push(await layerOf(directory, layout, epoch));
   const created = new Date(epoch * 1_000).toISOString().replace(".000", "");
   const config = blob(layout, {
     architecture: ARCHITECTURES[arch].oci,
@@ -93,7 +93,7 @@ async function imageOf(arch, { variant, layout, work, version, epoch }) {
   return { ...manifest, mediaType, platform: { architecture: ARCHITECTURES[arch].oci, os: "linux" } };
 }
 
-/** Debian's packages with what they need, below a folder; their names and versions. */
+/** Debian's packages with what they need, below a directory; their names and versions. */
 async function unpack(arch, names, work, root) {
   const { debian } = ARCHITECTURES[arch];
   const apt = join(work, `apt-${debian}`);
@@ -148,9 +148,9 @@ async function unpack(arch, names, work, root) {
   return wanted.map(({ name, version }) => `${name}=${version}`);
 }
 
-async function layerOf(folder, layout, epoch) {
-  const plain = `${folder}.tar`;
-  await archive(folder, plain, epoch);
+async function layerOf(directory, layout, epoch) {
+  const plain = `${directory}.tar`;
+  await archive(directory, plain, epoch);
   const diffId = `sha256:${sha256(readFileSync(plain))}`;
   await exec("gzip", ["-nf6", plain]);
   const descriptor = blob(layout, readFileSync(`${plain}.gz`));

@@ -1,4 +1,4 @@
-// The files of an installation, for one architecture, below a folder.
+// The files of an installation, for one architecture, below a directory.
 import { execFileSync } from "node:child_process";
 import { createHash } from "node:crypto";
 import {
@@ -31,10 +31,10 @@ function make(...words) {
   execFileSync("make", ["-s", ...words], { cwd: ROOT, stdio: ["ignore", "ignore", "inherit"] });
 }
 
-/** `make install` for an architecture into `folder`, with variables of the Makefile. `work`: for what is made on the way. */
-export async function stage(arch, work, folder, variables) {
-  rmSync(folder, { recursive: true, force: true });
-  const words = Object.entries({ ...(await builtFor(arch, work)), DESTDIR: folder, ...variables });
+/** `make install` for an architecture into `directory`, with variables of the Makefile. `work`: for what is made on the way. */
+export async function stage(arch, work, directory, variables) {
+  rmSync(directory, { recursive: true, force: true });
+  const words = Object.entries({ ...(await builtFor(arch, work)), DESTDIR: directory, ...variables });
   make("install", ...words.map(([name, value]) => `${name}=${value}`));
 }
 
@@ -72,23 +72,23 @@ function nodeOf(arch) {
   const { version, integrity } = JSON.parse(readFileSync("package-lock.json", "utf8")).packages[
     `node_modules/${name}`
   ];
-  const folder = `build/${name}-${version}`;
-  const node = join(folder, "package/bin/node");
+  const directory = `build/${name}-${version}`;
+  const node = join(directory, "package/bin/node");
   if (existsSync(node)) return node;
-  mkdirSync(folder, { recursive: true });
-  execFileSync("npm", ["pack", `${name}@${version}`, "--silent", "--pack-destination", folder], {
+  mkdirSync(directory, { recursive: true });
+  execFileSync("npm", ["pack", `${name}@${version}`, "--silent", "--pack-destination", directory], {
     stdio: ["ignore", "ignore", "inherit"],
     // npm runs with the Node that it came with.
     env: { ...process.env, PATH: process.env.PATH.replace(`${ROOT}/node_modules/.bin:`, "") },
   });
-  const [file] = readdirSync(folder);
+  const [file] = readdirSync(directory);
   const found = `sha512-${createHash("sha512")
-    .update(readFileSync(join(folder, file)))
+    .update(readFileSync(join(directory, file)))
     .digest("base64")}`;
   if (found !== integrity)
     throw new Error(
       `${name} ${version} is ${found}, and package-lock.json says ${integrity}: the registry has another one`,
     );
-  execFileSync("tar", ["-xzf", join(folder, file), "-C", folder]);
+  execFileSync("tar", ["-xzf", join(directory, file), "-C", directory]);
   return node;
 }

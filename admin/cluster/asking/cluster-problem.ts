@@ -54,7 +54,7 @@ export function forbidden(path: string, said: string): ClusterProblem {
   return new ClusterProblem(
     "refused",
     `the cluster refuses: ${said}`,
-    `give the user of the kubeconfig this right; kubectl auth can-i tells whether it has it (list ${resourceName(path)})`,
+    `give the user of the kubeconfig this right; kubectl auth can-i shows whether it has it (list ${resourceName(path)})`,
   );
 }
 

@@ -6,7 +6,7 @@ import { workloadsOf } from "./workloads.ts";
 
 /** Names in one line; more would hide the remedy. */
 const NAMES_MAX = 5;
-const STANDARD_FOLDER = "/opt/cni/bin";
+const STANDARD_DIRECTORY = "/opt/cni/bin";
 
 interface Node {
   readonly metadata: { readonly name: string; readonly labels?: Readonly<Record<string, string>> };
@@ -30,8 +30,8 @@ export async function examineNodes(api: KubeApi): Promise<Diagnosis[]> {
   const labelSelector = "app.kubernetes.io/name=holdfast,app.kubernetes.io/component=node";
   const pods = await listObjects<DaemonPod>(api, PODS_PATH, { query: { labelSelector } });
   const volumes = daemonSet.spec?.template?.spec?.volumes ?? [];
-  const folder = volumes.find(({ name }) => name === "plugins")?.hostPath?.path ?? "";
-  return [served(nodes, pods), ...folders(nodes, folder)];
+  const directory = volumes.find(({ name }) => name === "plugins")?.hostPath?.path ?? "";
+  return [served(nodes, pods), ...directories(nodes, directory)];
 }
 
 function served(nodes: readonly Node[], pods: readonly DaemonPod[]): Diagnosis {
@@ -50,22 +50,22 @@ function served(nodes: readonly Node[], pods: readonly DaemonPod[]): Diagnosis {
   };
 }
 
-function folders(nodes: readonly Node[], folder: string): Diagnosis[] {
+function directories(nodes: readonly Node[], directory: string): Diagnosis[] {
   const part = "plugin directory";
   const elsewhere = new Map<string, string[]>();
   for (const node of nodes) {
-    const known = pluginFolderOf(node);
-    if (known === null || known[1].includes(folder)) continue;
+    const known = pluginDirectoryOf(node);
+    if (known === null || known[1].includes(directory)) continue;
     const [distribution, expected] = known;
     const key = `${distribution} looks for plugins in ${expected[0]}`;
     elsewhere.set(key, [...(elsewhere.get(key) ?? []), node.metadata.name]);
   }
-  if (elsewhere.size === 0) return [{ part, state: "ok", found: folder, fix: "" }];
+  if (elsewhere.size === 0) return [{ part, state: "ok", found: directory, fix: "" }];
   return [...elsewhere].map(
     ([why, names]): Diagnosis => ({
       part,
       state: "failed",
-      found: `the DaemonSet installs into ${folder}, but on ${listed(names)} ${why}`,
+      found: `the DaemonSet installs into ${directory}, but on ${listed(names)} ${why}`,
       fix: "set the hostPath of the DaemonSet's volume plugins (docs/kubernetes.md, Other directories)",
     }),
   );
@@ -73,16 +73,16 @@ function folders(nodes: readonly Node[], folder: string): Diagnosis[] {
 
 /**
  * By what a kubelet says of itself. Their documented defaults; the first is that of present releases. null: elsewhere the
- * folder is whatever its administrator has chosen.
+ * directory is whatever its administrator has chosen.
  */
-function pluginFolderOf({
+function pluginDirectoryOf({
   metadata,
   status,
-}: Node): readonly [distribution: string, folders: readonly string[]] | null {
+}: Node): readonly [distribution: string, directories: readonly string[]] | null {
   const { kubeletVersion = "", osImage = "" } = status?.nodeInfo ?? {};
   if (kubeletVersion.includes("+k3s"))
     return ["k3s", ["/var/lib/rancher/k3s/data/cni", "/var/lib/rancher/k3s/data/current/bin"]];
-  if (kubeletVersion.includes("+rke2")) return ["RKE2", [STANDARD_FOLDER]];
+  if (kubeletVersion.includes("+rke2")) return ["RKE2", [STANDARD_DIRECTORY]];
   if (/CoreOS/.test(osImage) && Object.keys(metadata.labels ?? {}).some((key) => key.includes("openshift")))
     return ["OpenShift", ["/var/lib/cni/bin"]];
   if (metadata.labels?.["microk8s.io/cluster"] !== undefined)

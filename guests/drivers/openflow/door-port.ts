@@ -6,7 +6,7 @@ import { toMap, toNamed, toUuids } from "../../ovs/ovsdb-values.ts";
 import type { OpenDoor } from "../driver.ts";
 import { DOOR_VLAN } from "./flow-text.ts";
 
-/** By which a port of ours is known, after a crash too; its value is the tag of the run folder. */
+/** By which a port of ours is known, after a crash too; its value is the tag of the run directory. */
 const OWNER = "holdfast.dev/owner";
 /** ovs-vswitchd gives a new port its number within some 50 ms. */
 const NUMBER_MS_MAX = 5_000;
@@ -16,7 +16,7 @@ export class DoorPorts {
   readonly #ovs: OvsPorts;
   readonly #tag: string;
 
-  /** `tag`: of the run folder. */
+  /** `tag`: of the run directory. */
   constructor(ovs: OvsPorts, tag: string) {
     this.#ovs = ovs;
     this.#tag = tag;

@@ -27,7 +27,7 @@ import type { BridgePlan, GuestFlowPort } from "./flow-text.ts";
 import { byBridge, DOOR_PREFIX, isNumbered, whyNot } from "./guest-port.ts";
 import { ofctlVersion } from "./ofctl.ts";
 
-/** "hold", and then the tag: flows of ours, and of no other run folder. */
+/** "hold", and then the tag: flows of ours, and of no other run directory. */
 const COOKIE_PREFIX = "0x686f6c640000";
 /** ovs-vswitchd gives a new port its number within some 50 ms. */
 const NUMBER_MS_MAX = 2_000;
@@ -35,7 +35,7 @@ const NUMBER_MS_MAX = 2_000;
 const SETTLE_MS = 20;
 
 export interface OpenflowParts {
-  /** Four hex digits of the run folder. */
+  /** Four hex digits of the run directory. */
   readonly tag: string;
   readonly doors: ListenerDoors;
   readonly ovs: OvsPorts;

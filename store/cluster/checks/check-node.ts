@@ -37,14 +37,14 @@ export interface CheckNodeParts {
  * looks count. What keeps it from looking (a damaged database, an API server that is away) counts at once.
  */
 export async function checkNode(
-  folder: { readonly ledger: Ledger },
+  directory: { readonly ledger: Ledger },
   api: KubeApi,
   parts: CheckNodeParts,
 ): Promise<Finding[]> {
-  const first = await lookAt(folder, api, parts, Number.MAX_SAFE_INTEGER);
+  const first = await lookAt(directory, api, parts, Number.MAX_SAFE_INTEGER);
   if (first.findings.length === 0 || !first.isComplete) return first.findings;
   await sleep(api.clock, LOOK_AGAIN_MS);
-  const second = await lookAt(folder, api, parts, first.lastOwedId);
+  const second = await lookAt(directory, api, parts, first.lastOwedId);
   if (!second.isComplete) return second.findings;
   const known = new Set(first.findings.map(keyOf));
   return second.findings.filter((one) => known.has(keyOf(one)));
@@ -65,12 +65,12 @@ function keyOf({ invariant, message }: Finding): string {
 
 /** `owedUpTo`: younger releases than this one are not looked at. */
 async function lookAt(
-  folder: { readonly ledger: Ledger },
+  directory: { readonly ledger: Ledger },
   api: KubeApi,
   { owed, podState, recovering, listOf }: CheckNodeParts,
   owedUpTo: number,
 ): Promise<Look> {
-  const damage = checkDatabase(folder.ledger);
+  const damage = checkDatabase(directory.ledger);
   // Everything else reads what may be on the damaged page.
   if (damage.length > 0) return { findings: damage, isComplete: false, lastOwedId: 0 };
   const { count: owedCount, lastId: lastOwedId } = owed(owedUpTo);
@@ -86,18 +86,18 @@ async function lookAt(
     findings.push({
       invariant: OUTBOX,
       message: `${owedCount} releases have not been told to the API server yet`,
-      hint: "they are told as soon as it answers; look again in a moment, and see the log when the number stays",
+      hint: "they are published as soon as it answers; look again in a moment, and see the log when the number stays",
     });
   }
   let inUse: InUse;
   try {
-    inUse = await readInUse(folder, api);
+    inUse = await readInUse(directory, api);
   } catch (error) {
     if (!(error instanceof ApiAway)) throw error;
     return { findings: [...findings, apiAway(error)], isComplete: false, lastOwedId };
   }
   findings.push(...(await checkDefinitions(api)));
-  for await (const attachments of inSlices(folder, attachmentSlices)) {
+  for await (const attachments of inSlices(directory, attachmentSlices)) {
     for (const attachment of attachments) {
       // Its objects are younger than the list.
       if (attachment.id > inUse.lastId) break;
@@ -115,10 +115,10 @@ interface InUse {
 }
 
 /** The cluster's allocations of what is in use here: memory does not grow with the cluster. Throws ApiAway. */
-async function readInUse(folder: { readonly ledger: Ledger }, api: KubeApi): Promise<InUse> {
+async function readInUse(directory: { readonly ledger: Ledger }, api: KubeApi): Promise<InUse> {
   const objects = new Map<string, IPAllocation | null>();
   let lastId = 0;
-  for await (const attachments of inSlices(folder, attachmentSlices)) {
+  for await (const attachments of inSlices(directory, attachmentSlices)) {
     for (const attachment of attachments) {
       for (const name of namesOf(attachment)) objects.set(name, null);
       lastId = attachment.id;

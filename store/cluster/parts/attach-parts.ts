@@ -14,7 +14,7 @@ import type { Attacher } from "../../../ipam/attach-view.ts";
 import { isoTime } from "../../../platform/time.ts";
 import type { AttachWant } from "../../allocations.ts";
 import type { JournalAttachment } from "../../journal/journal-attachment.ts";
-import type { StateFolder } from "../../journal/state-folder.ts";
+import type { StateDirectory } from "../../journal/state-directory.ts";
 import type { NodeContext } from "../../node-context.ts";
 import type { AllocationClient } from "../allocations/allocation-client.ts";
 import type { AttachedHolder } from "../allocations/allocation-object.ts";
@@ -25,7 +25,7 @@ import type { ClaimAccess, ClaimReading } from "./claim-access.ts";
 
 /** Everything that an ADD in Kubernetes works with. */
 export interface AttachParts {
-  readonly folder: StateFolder;
+  readonly directory: StateDirectory;
   readonly context: NodeContext;
   readonly client: AllocationClient;
   readonly hint: Hint;

@@ -23,12 +23,12 @@ interface OwnReading {
  * See docs/decisions/0012.
  */
 export async function findOwn(
-  { folder, hint, client }: AttachParts,
+  { directory, hint, client }: AttachParts,
   want: AttachWant,
   { owner, claim, superseded }: ClusterAttacher,
   deadlineMs: number,
 ): Promise<{ readonly held: HeldAddress[]; readonly readings: readonly OwnReading[] }> {
-  const { ledger } = folder;
+  const { ledger } = directory;
   const space = ledger.networks.get(want.network);
   const former = superseded.find(({ attachment: { row } }) => sameOwner(ownerOf(row), owner));
   const answered = (former?.attachment.ips ?? []).map(({ address }) => parseInterfaceAddress(address));

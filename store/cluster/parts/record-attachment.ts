@@ -17,7 +17,7 @@ export async function recordAttachment(
 ): Promise<AttachOutcome> {
   const { containerId, interface: interfaceName, network, definition } = want;
   let mayOwe = superseded.length > 0;
-  const outcome = await parts.folder.write((ledger, transaction): AttachOutcome => {
+  const outcome = await parts.directory.write((ledger, transaction): AttachOutcome => {
     const space = ledger.networkOf(network, transaction);
     const kept = new Set(addresses.map((one) => formatAddress(one.address)));
     const overtaken = isOvertaken(ledger, want);

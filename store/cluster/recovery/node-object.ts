@@ -1,7 +1,7 @@
 import type { KubeApi } from "../../../kube/kube-api.ts";
 import { ObjectClient } from "../../../kube/object-client.ts";
 import { NODES_PATH, objectPath } from "../../../kube/objects.ts";
-import type { StateFolder } from "../../journal/state-folder.ts";
+import type { StateDirectory } from "../../journal/state-directory.ts";
 
 /** Key under which the journal keeps the Node object with which it last compared everything: when it was created, and its UID. */
 const NODE_OBJECT = "node-object";
@@ -18,11 +18,15 @@ export interface NodeObject {
 }
 
 /** Throws ApiAway. */
-export async function readNodeObject(api: KubeApi, folder: StateFolder, node: string): Promise<NodeObject> {
+export async function readNodeObject(
+  api: KubeApi,
+  directory: StateDirectory,
+  node: string,
+): Promise<NodeObject> {
   const read = await new ObjectClient(api).get(objectPath(NODES_PATH, node));
   if (read.kind !== "present") return { note: null, isNew: false };
   const { creationTimestamp, uid } = read.object.metadata;
-  const known = folder.ledger.sql.meta.get(NODE_OBJECT)?.value;
+  const known = directory.ledger.sql.meta.get(NODE_OBJECT)?.value;
   return {
     note: `${creationTimestamp} ${uid}`,
     isNew: known !== undefined && creationTimestamp > (known.split(" ")[0] as string),
@@ -30,7 +34,7 @@ export async function readNodeObject(api: KubeApi, folder: StateFolder, node: st
 }
 
 /** Everything has been compared since the Node was read: from now on the journal is that Node's. */
-export async function noteNodeObject({ note }: NodeObject, folder: StateFolder): Promise<void> {
-  if (note === null || folder.ledger.sql.meta.get(NODE_OBJECT)?.value === note) return;
-  await folder.write((ledger) => ledger.sql.putMeta.run(NODE_OBJECT, note));
+export async function noteNodeObject({ note }: NodeObject, directory: StateDirectory): Promise<void> {
+  if (note === null || directory.ledger.sql.meta.get(NODE_OBJECT)?.value === note) return;
+  await directory.write((ledger) => ledger.sql.putMeta.run(NODE_OBJECT, note));
 }

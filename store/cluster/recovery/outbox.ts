@@ -17,7 +17,7 @@ import {
   type OwedRow,
   ownerOf as ownerOfIntent,
 } from "../../journal/rows.ts";
-import type { StateFolder } from "../../journal/state-folder.ts";
+import type { StateDirectory } from "../../journal/state-directory.ts";
 import type { NodeContext } from "../../node-context.ts";
 import type { AllocationClient } from "../allocations/allocation-client.ts";
 import { isHandedOver, sameAllocationOwner } from "../allocations/allocation-object.ts";
@@ -47,7 +47,7 @@ export interface Owed {
  * belongs to another owner is left alone. Entries are only ever releases.
  */
 export class Outbox {
-  readonly #folder: StateFolder;
+  readonly #directory: StateDirectory;
   readonly #client: AllocationClient;
   readonly #hint: Hint;
   readonly #log: Pick<Log, "warn">;
@@ -57,12 +57,12 @@ export class Outbox {
   #postponed = false;
 
   constructor(parts: {
-    folder: StateFolder;
+    directory: StateDirectory;
     client: AllocationClient;
     hint: Hint;
     log: Pick<Log, "warn">;
   }) {
-    this.#folder = parts.folder;
+    this.#directory = parts.directory;
     this.#client = parts.client;
     this.#hint = parts.hint;
     this.#log = parts.log;
@@ -77,7 +77,7 @@ export class Outbox {
 
   /** How many entries have not been sent yet, of those up to `lastId`; and the youngest of them. */
   owed(lastId = Number.MAX_SAFE_INTEGER): Owed {
-    const { n, last } = this.#folder.ledger.sql.owedCount.get(lastId) ?? { n: 0, last: null };
+    const { n, last } = this.#directory.ledger.sql.owedCount.get(lastId) ?? { n: 0, last: null };
     return { count: n, lastId: last ?? 0 };
   }
 
@@ -95,7 +95,7 @@ export class Outbox {
   /** Sends everything once. Throws ApiAway, and errors of the database. */
   async drain(): Promise<void> {
     for (let after = 0; ; ) {
-      const rows = this.#folder.ledger.sql.owedAfter.all(after, TOGETHER_MAX);
+      const rows = this.#directory.ledger.sql.owedAfter.all(after, TOGETHER_MAX);
       const last = rows[rows.length - 1];
       if (!last) return;
       after = last.id;
@@ -137,7 +137,7 @@ export class Outbox {
     const checkAgain = row.again === 1 || (row.again === 2 && toldMs === undefined);
     if (checkAgain) this.#toldMs.set(row.id, nowMs);
     else this.#toldMs.delete(row.id);
-    await this.#folder.write((ledger) => {
+    await this.#directory.write((ledger) => {
       if (checkAgain) ledger.sql.settleOwed.run(row.id);
       else ledger.sql.deleteOwed.run(row.id);
     });
@@ -147,7 +147,7 @@ export class Outbox {
   async #release(row: OwedRow): Promise<"told" | "later"> {
     const { network } = row;
     const address = addressFromBytes(row.address);
-    const { ledger } = this.#folder;
+    const { ledger } = this.#directory;
     const outcome = await giveBack<"told" | "later">(
       this.#client,
       { name: allocationName(network, address) },
@@ -188,11 +188,11 @@ const REPEATED_US_MAX = 30_000_000;
  */
 export async function abandonEnded(
   {
-    folder,
+    directory,
     context,
     claimAccess,
   }: {
-    readonly folder: StateFolder;
+    readonly directory: StateDirectory;
     readonly context: NodeContext;
     readonly claimAccess: Pick<ClaimAccess, "hasEnded">;
   },
@@ -200,7 +200,7 @@ export async function abandonEnded(
   underWay: ReadonlySet<string>,
 ): Promise<boolean> {
   const ended = new Set<number>();
-  const old = intentsAtRest(folder.ledger, underWay).filter(
+  const old = intentsAtRest(directory.ledger, underWay).filter(
     ({ owner_kind: kind, boot_us: us }) => kind === "pod" && nowUs - us > REPEATED_US_MAX,
   );
   await severalAtOnce(old, TOGETHER_MAX, async (row) => {
@@ -211,7 +211,7 @@ export async function abandonEnded(
     if (!(error instanceof ApiAway)) throw error;
   });
   if (ended.size === 0) return false;
-  return folder.write((ledger) => {
+  return directory.write((ledger) => {
     const rows = intentsAtRest(ledger, underWay).filter(({ id }) => ended.has(id));
     for (const row of rows) abandonIntent(ledger, row);
     return rows.length > 0;

@@ -63,16 +63,16 @@ export async function reassert(
   const lost: Attachment[] = [];
   const over: Attachment[] = [];
   for (let after = 0; ; ) {
-    const rows = parts.folder.ledger.sql.attachmentsAfter.all(after, PAGE);
+    const rows = parts.directory.ledger.sql.attachmentsAfter.all(after, PAGE);
     const last = rows[rows.length - 1];
     if (!last) {
       await missing.finish();
-      if (problems.length === 0) await noteNodeObject(node, parts.folder);
+      if (problems.length === 0) await noteNodeObject(node, parts.directory);
       const { freedWithNode } = missing;
       return { restored, lost, stillLost, over, republished, freedWithNode, problems };
     }
     after = last.id;
-    const { ledger } = parts.folder;
+    const { ledger } = parts.directory;
     const attachments = rows.map((row) => attachmentOf(row, ledger.networkById(row.network_id).name));
     for (let from = 0; from < attachments.length; from += TOGETHER_MAX) {
       const some = attachments.slice(from, from + TOGETHER_MAX);
@@ -93,17 +93,17 @@ export async function reassert(
           )
             republished.push(`${attachment.owner.namespace}/${attachment.owner.name}`);
           if (states.includes("over")) {
-            if (await parts.folder.write((now) => journalEnd(now, attachment, "pod ended")))
+            if (await parts.directory.write((now) => journalEnd(now, attachment, "pod ended")))
               over.push(attachment);
             parts.owed();
           } else if (states.includes("lost") && isOfFormerBoot(parts, attachment)) {
             // Nobody uses it here, so nobody has lost it; the next sandbox of its pod gets another one.
-            if (await parts.folder.write((now) => journalEnd(now, attachment, "reboot")))
+            if (await parts.directory.write((now) => journalEnd(now, attachment, "reboot")))
               await missing.note(attachment.network);
             parts.owed();
           } else if (states.includes("lost")) {
             // The row stays: its DEL releases the remaining addresses, and until then `check` reports it.
-            const news = await parts.folder.write((now) => {
+            const news = await parts.directory.write((now) => {
               const row = now.sql.attachmentById.get(attachment.id);
               return row !== undefined && now.attachments.markLost(row);
             });
@@ -114,7 +114,7 @@ export async function reassert(
             }
           } else if (isHeld && rows.some(({ id, lost: known }) => id === attachment.id && known === 1)) {
             // The other owner has released it, and all addresses are the attachment's again.
-            await parts.folder.write((now) => {
+            await parts.directory.write((now) => {
               const row = now.sql.attachmentById.get(attachment.id);
               if (row !== undefined) now.attachments.markFound(row);
             });
@@ -179,7 +179,7 @@ class Missing {
 
 /** Fills in a claim's empty list with the addresses that its container uses here. Returns whether it was written. */
 async function republish(
-  { claimAccess, folder, context }: AttachParts,
+  { claimAccess, directory, context }: AttachParts,
   attachment: Attachment,
 ): Promise<boolean> {
   const { owner, pod, ips } = attachment;
@@ -190,7 +190,7 @@ async function republish(
   // Its VM has gone to another network meanwhile, where it gets another list.
   if (claim.network !== attachment.network) return false;
   // Its DEL may have come meanwhile: then the addresses are not known to be in use any more.
-  if (folder.ledger.sql.attachmentById.get(attachment.id) === undefined) return false;
+  if (directory.ledger.sql.attachmentById.get(attachment.id) === undefined) return false;
   const list = ips.map(({ address }) => address);
   return (await claimAccess.publish(claim, list, { pod }, deadlineMs)) === "published";
 }
@@ -201,7 +201,7 @@ async function reassertOne(
   attachment: Attachment,
   ip: string,
 ): Promise<"held" | "restored" | "lost" | "over"> {
-  const { client, context, claimAccess, folder, hint } = parts;
+  const { client, context, claimAccess, directory, hint } = parts;
   const { network } = attachment;
   const one = parseInterfaceAddress(ip);
   const deadlineMs = context.clock.monotonicMs() + ONE_MS_MAX;
@@ -249,7 +249,7 @@ async function reassertOne(
   if (isStillThere(parts, attachment)) return "restored";
   // Its DEL came while it was being restored, and found nothing to release.
   const { owner, containerId, interface: interfaceName } = attachment;
-  await folder.write((ledger) =>
+  await directory.write((ledger) =>
     owe(ledger, {
       network,
       address: one.address,
@@ -309,6 +309,6 @@ function isReleased({ status }: IPAllocation): boolean {
   return status?.state === "Cooling" || status?.state === "Retained";
 }
 
-function isStillThere({ folder }: AttachParts, attachment: Attachment): boolean {
-  return folder.ledger.sql.attachmentById.get(attachment.id) !== undefined;
+function isStillThere({ directory }: AttachParts, attachment: Attachment): boolean {
+  return directory.ledger.sql.attachmentById.get(attachment.id) !== undefined;
 }

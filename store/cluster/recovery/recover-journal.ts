@@ -19,7 +19,7 @@ import type { Transaction } from "../../journal/group-commit.ts";
 import { owe } from "../../journal/intents.ts";
 import type { Ledger } from "../../journal/ledger.ts";
 import { attachmentOf } from "../../journal/rows.ts";
-import type { StateFolder } from "../../journal/state-folder.ts";
+import type { StateDirectory } from "../../journal/state-directory.ts";
 import type { NodeContext } from "../../node-context.ts";
 import { type PodIdentity, UNSEEN_NAMESPACE } from "../../records.ts";
 import type { AllocationClient } from "../allocations/allocation-client.ts";
@@ -55,7 +55,7 @@ interface FoundAttachment {
 
 interface Parts {
   readonly api: KubeApi;
-  readonly folder: StateFolder;
+  readonly directory: StateDirectory;
   readonly context: NodeContext;
   readonly claimAccess: Pick<ClaimAccess, "hasEnded">;
   definitionOf(network: string): { readonly definition: NetworkDefinition } | null;
@@ -71,7 +71,7 @@ export function isSettled({ sql, context }: Ledger): boolean {
  * recorded. Throws ApiAway.
  */
 export async function recoverJournal(parts: Parts): Promise<number> {
-  if (parts.folder.ledger.sql.meta.get(BOOT) !== undefined) return 0;
+  if (parts.directory.ledger.sql.meta.get(BOOT) !== undefined) return 0;
   return (await settle(parts, { formerBoot: false })).recorded;
 }
 
@@ -80,7 +80,7 @@ export async function recoverJournal(parts: Parts): Promise<number> {
  * and how many attachments were recorded. Throws ApiAway.
  */
 export async function settleFormerBoot(parts: Parts, { ours }: { readonly ours: boolean }): Promise<Counts> {
-  if (isSettled(parts.folder.ledger)) return { recorded: 0, owed: 0 };
+  if (isSettled(parts.directory.ledger)) return { recorded: 0, owed: 0 };
   return settle(parts, { formerBoot: ours });
 }
 
@@ -90,12 +90,12 @@ export async function settleFormerBoot(parts: Parts, { ours }: { readonly ours: 
  * were recorded. Throws ApiAway.
  */
 export async function recoverUnknown(parts: Parts & { readonly client: AllocationClient }): Promise<number> {
-  const { client, context, folder } = parts;
+  const { client, context, directory } = parts;
   const unknown = await listOfNode(parts, { resourceVersion: "0" });
   const confirmed: FoundAttachment[] = [];
   for (const one of unknown) {
     const { network } = one.object.spec;
-    if (isKnown(folder.ledger, one)) continue;
+    if (isKnown(directory.ledger, one)) continue;
     const key = attachmentKey(one.attachment.containerID, one.attachment.interface);
     const addresses: InterfaceAddress[] = [];
     for (const address of one.addresses) {
@@ -106,7 +106,7 @@ export async function recoverUnknown(parts: Parts & { readonly client: Allocatio
     if (addresses.length > 0) confirmed.push({ ...one, addresses });
   }
   if (confirmed.length === 0) return 0;
-  const { recorded } = await folder.write((ledger, transaction) =>
+  const { recorded } = await directory.write((ledger, transaction) =>
     settleAll(ledger, transaction, confirmed, parts, NONE),
   );
   return recorded;
@@ -127,12 +127,12 @@ interface Counts {
 async function settle(parts: Parts, { formerBoot }: { readonly formerBoot: boolean }): Promise<Counts> {
   const found = await listOfNode(parts, {});
   const ended = formerBoot ? await endedPods(parts, found) : NONE;
-  const counts = await parts.folder.write((ledger, transaction) => {
+  const counts = await parts.directory.write((ledger, transaction) => {
     const settled = settleAll(ledger, transaction, found, parts, ended);
     ledger.sql.putMeta.run(BOOT, parts.context.bootId);
     return settled;
   });
-  parts.folder.relaxSync();
+  parts.directory.relaxSync();
   return counts;
 }
 
@@ -141,7 +141,7 @@ async function endedPods(parts: Parts, found: readonly FoundAttachment[]): Promi
   const pods = new Map<string, PodIdentity>();
   for (const one of found) {
     const { pod } = one.attachment;
-    if (pod !== undefined && !isKnown(parts.folder.ledger, one)) pods.set(pod.uid, pod);
+    if (pod !== undefined && !isKnown(parts.directory.ledger, one)) pods.set(pod.uid, pod);
   }
   const ended = new Set<string>();
   await severalAtOnce(pods.values(), TOGETHER_MAX, async (pod) => {

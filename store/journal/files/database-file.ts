@@ -1,10 +1,10 @@
 /*
- * store/journal/files/: the files of the state folder, and whether they are what was answered from
+ * store/journal/files/: the files of the state directory, and whether they are what was answered from
  *
  *   database-file, open-database   a database while it is closed, and while it is open; file-watch: looks at it once a second
  *   network-filesystem             where it cannot be
  *   loss                           compares its files with what was answered: acknowledged, page-sums, write-ahead-log
- *   boot-record                    what is known of it outside of the folder
+ *   boot-record                    what is known of it outside of the directory
  *   state-files, disk-reserve      names and markers, what is put aside; room for DELs
  */
 
@@ -31,66 +31,68 @@ import {
 
 type DatabaseIdentity = Pick<Progress, "id" | "opened">;
 
-/** Another daemon holds the state folder. */
+/** Another daemon holds the state directory. */
 class StateInUseError extends Error {}
 
 /**
- * Opens the database of a state folder for this process alone, compares it with what was answered from it, and brings its
+ * Opens the database of a state directory for this process alone, compares it with what was answered from it, and brings its
  * schema up to date.
  *
  * Throws StateInUseError when another process has it, RebuildRequiredError when it is damaged (its files are then
- * renamed, never deleted), and an Error with the `code` of SQLite or the file system when the folder cannot be used.
+ * renamed, never deleted), and an Error with the `code` of SQLite or the file system when the directory cannot be used.
  * See docs/decisions/0002 and 0050.
  */
-export function openDatabase(folder: string, options: OpenOptions): OpenDatabase {
+export function openDatabase(directory: string, options: OpenOptions): OpenDatabase {
   try {
-    return openTrusted(folder, options);
+    return openTrusted(directory, options);
   } catch (error) {
     const { code, message } = error as { code?: unknown; message: string };
     if (code === undefined) throw error;
     if (code === "ERR_DLOPEN_FAILED") {
       const problem = `the SQLite module of Holdfast cannot be loaded (${message})`;
-      const remedy = "install Holdfast again; the state folder was not opened";
+      const remedy = "install Holdfast again; the state directory was not opened";
       throw Object.assign(new Error(`${problem}: ${remedy}`), { code });
     }
     const remedy =
-      "expected a writable folder on a sound local disk with room; fix it, or give another --state";
-    throw Object.assign(new Error(`state folder ${folder} cannot be used: ${message}; ${remedy}`), { code });
+      "expected a writable directory on a sound local disk with room; fix it, or give another --state";
+    throw Object.assign(new Error(`state directory ${directory} cannot be used: ${message}; ${remedy}`), {
+      code,
+    });
   }
 }
 
-function openTrusted(folder: string, options: OpenOptions): OpenDatabase {
-  const filesystem = networkFilesystemName(statfsSync(folder).type);
+function openTrusted(directory: string, options: OpenOptions): OpenDatabase {
+  const filesystem = networkFilesystemName(statfsSync(directory).type);
   if (filesystem !== null) {
     throw new Error(
-      `state folder ${folder} is on ${filesystem}: SQLite needs a local file system; give --state a local folder`,
+      `state directory ${directory} is on ${filesystem}: SQLite needs a local file system; give --state a local directory`,
     );
   }
-  accessSync(folder, constants.W_OK);
-  if (existsSync(join(folder, REBUILD_MARKER))) {
-    renameAside(folder, "damaged", options.clock); // A crash may have come between the marker and the renames.
+  accessSync(directory, constants.W_OK);
+  if (existsSync(join(directory, REBUILD_MARKER))) {
+    renameAside(directory, "damaged", options.clock); // A crash may have come between the marker and the renames.
     throw new RebuildRequiredError(
-      `the state database of ${folder} was put aside earlier and not rebuilt yet`,
+      `the state database of ${directory} was put aside earlier and not rebuilt yet`,
     );
   }
-  const lost = sizeOf(join(folder, DATABASE_FILE)) === 0 ? whyEmpty(folder, options) : null;
+  const lost = sizeOf(join(directory, DATABASE_FILE)) === 0 ? whyEmpty(directory, options) : null;
   // Not opened: SQLite deletes the log beside an empty database, and the log may still have everything.
-  if (lost !== null) throw putAside(folder, lost, options.clock);
-  return openLocked(folder, options, compare(folder, options));
+  if (lost !== null) throw putAside(directory, lost, options.clock);
+  return openLocked(directory, options, compare(directory, options));
 }
 
-/** Why a folder must have a database (docs/decisions/0006); null: a first start. */
-function whyEmpty(folder: string, { boot }: OpenOptions): string | null {
+/** Why a directory must have a database (docs/decisions/0006); null: a first start. */
+function whyEmpty(directory: string, { boot }: OpenOptions): string | null {
   const wasThere =
-    sizeOf(join(folder, LOG_FILE)) > 0 ||
-    [OPEN_FILE, INITIALISED_MARKER].some((name) => existsSync(join(folder, name)));
+    sizeOf(join(directory, LOG_FILE)) > 0 ||
+    [OPEN_FILE, INITIALISED_MARKER].some((name) => existsSync(join(directory, name)));
   return wasThere ? `${DATABASE_FILE} is gone or empty` : (boot?.whyAnother(null) ?? null);
 }
 
 /** Before SQLite opens the files, which may change them; judged once the lock shows that they are ours. */
-function compare(folder: string, options: OpenOptions): PageSums | null | DamageError {
+function compare(directory: string, options: OpenOptions): PageSums | null | DamageError {
   try {
-    return sizeOf(join(folder, DATABASE_FILE)) === 0 ? null : compareWithAnswered(folder, options);
+    return sizeOf(join(directory, DATABASE_FILE)) === 0 ? null : compareWithAnswered(directory, options);
   } catch (error) {
     if (error instanceof DamageError) return error;
     throw error;
@@ -98,12 +100,12 @@ function compare(folder: string, options: OpenOptions): PageSums | null | Damage
 }
 
 function openLocked(
-  folder: string,
+  directory: string,
   options: OpenOptions,
   compared: PageSums | null | DamageError,
 ): OpenDatabase {
-  const file = join(folder, DATABASE_FILE);
-  const commits = AcknowledgedRecord.read(join(folder, OPEN_FILE))?.commits ?? null;
+  const file = join(directory, DATABASE_FILE);
+  const commits = AcknowledgedRecord.read(join(directory, OPEN_FILE))?.commits ?? null;
   // SQLite gives its log the rights of the database, and a new database those of the process's umask.
   if (!existsSync(file)) closeSync(openSync(file, "a", 0o600));
   const db = new Database(file, { timeout: 0, ...nativeBinding() });
@@ -116,7 +118,7 @@ function openLocked(
     const found = identityOf(db);
     const another = options.boot?.whyAnother(found && { ...found, commits }) ?? null;
     if (another !== null) throw new DamageError(another);
-    open = new OpenDatabase(folder, db, compared, options);
+    open = new OpenDatabase(directory, db, compared, options);
     options.migrate(db);
     db.exec(
       `INSERT INTO meta VALUES ('opened', 1) ON CONFLICT (key) DO UPDATE SET value = value + 1;
@@ -128,17 +130,17 @@ function openLocked(
     if ((error as { code?: string }).code === "SQLITE_BUSY") {
       db.close();
       throw new StateInUseError(
-        `state folder ${folder} is in use by another holdfast daemon; stop it or give another --state`,
+        `state directory ${directory} is in use by another holdfast daemon; stop it or give another --state`,
       );
     }
     if (isDamage(error)) {
       // Renamed while open: closing would take the log into the damaged file and delete it.
       const found = compared instanceof DamageError ? compared : (error as Error);
-      const aside = putAside(folder, found.message, options.clock);
+      const aside = putAside(directory, found.message, options.clock);
       db.close();
       throw aside;
     }
-    closeQuietly(folder, db, open);
+    closeQuietly(directory, db, open);
     throw error;
   }
 }
@@ -190,9 +192,9 @@ export function isDamage(error: unknown): boolean {
 }
 
 /** For a database that could not be used: that error tells more than one from closing it. */
-function closeQuietly(folder: string, db: Database.Database, open: OpenDatabase | null): void {
+function closeQuietly(directory: string, db: Database.Database, open: OpenDatabase | null): void {
   try {
-    if (open === null) closeUncompared(folder, db);
+    if (open === null) closeUncompared(directory, db);
     else open.close();
   } catch {
     // The caller throws the first error.

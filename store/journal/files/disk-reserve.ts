@@ -23,8 +23,8 @@ export class DiskReserve {
   readonly #path: string;
   #kept: boolean;
 
-  constructor(folder: string) {
-    this.#path = join(folder, "reserve");
+  constructor(directory: string) {
+    this.#path = join(directory, "reserve");
     this.#kept = this.#isThere() || this.restore();
   }
 

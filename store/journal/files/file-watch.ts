@@ -67,7 +67,7 @@ export class FileWatch {
         : `${found.displaced}; nothing is allocated or released until it is back. What the daemon holds can be saved: holdfast backup FILE, then restart the daemon and holdfast rebuild --from FILE`;
     if (displaced === this.#displaced) return;
     this.#displaced = displaced;
-    if (displaced === null) this.#log.info("the state folder is back; ADD is served");
+    if (displaced === null) this.#log.info("the state directory is back; ADD is served");
     else this.#log.error(displaced);
   }
 

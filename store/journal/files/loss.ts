@@ -28,23 +28,23 @@ const NO_LOG: LogContent = { salts: null, frames: 0, commitsBehind: 0, pages: ne
  *
  * Nothing may have the database open in this process: closing a file ends the locks that SQLite has on it.
  */
-export function compareWithAnswered(folder: string, durability: Durability): PageSums | null {
-  const answered = AcknowledgedRecord.read(join(folder, OPEN_FILE));
-  const sums = PageSums.read(join(folder, PAGES_FILE));
+export function compareWithAnswered(directory: string, durability: Durability): PageSums | null {
+  const answered = AcknowledgedRecord.read(join(directory, OPEN_FILE));
+  const sums = PageSums.read(join(directory, PAGES_FILE));
   if (answered === null || sums === null)
     throw new DamageError(
       `${answered === null ? OPEN_FILE : PAGES_FILE} is damaged, and nobody can tell whether ${DATABASE_FILE} is whole`,
     );
   if (sums === undefined) {
-    if (!existsSync(join(folder, INITIALISED_MARKER))) return null;
+    if (!existsSync(join(directory, INITIALISED_MARKER))) return null;
     throw new DamageError(`${PAGES_FILE} is gone, and nobody can tell whether ${DATABASE_FILE} is whole`);
   }
-  const log = contentOf(join(folder, LOG_FILE), answered?.salts ?? null);
+  const log = contentOf(join(directory, LOG_FILE), answered?.salts ?? null);
   if (answered === undefined) {
     if (log.frames > 0)
       throw new DamageError(`the daemon ended cleanly, and ${LOG_FILE} was put there since`);
   } else compareLog(log, answered, durability);
-  const descriptor = openSync(join(folder, DATABASE_FILE), "r");
+  const descriptor = openSync(join(directory, DATABASE_FILE), "r");
   try {
     const page = sums.firstWrong(descriptor, PAGE_BYTES, log.pages);
     if (page !== null)

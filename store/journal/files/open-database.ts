@@ -30,7 +30,7 @@ const LOG_AGE_MS_MAX = 60_000;
 export interface OpenOptions extends Durability {
   /** Names what is put aside. */
   readonly clock: Clock;
-  /** null: nothing outside of the folder remembers it. */
+  /** null: nothing outside of the directory remembers it. */
   readonly boot: BootRecord | null;
   /** Brings the schema up to date. */
   migrate(db: Database.Database): void;
@@ -50,7 +50,7 @@ export type FileState =
  */
 export class OpenDatabase {
   readonly db: Database.Database;
-  readonly #folder: string;
+  readonly #directory: string;
   readonly #clock: Clock;
   readonly #bootId: string;
   readonly #sums: PageSums;
@@ -61,7 +61,7 @@ export class OpenDatabase {
   /** Of the database file, where this had to read it. */
   readonly #file: number | null;
   readonly #frameCount: Database.Statement<[], [busy: number, log: number, copied: number]>;
-  readonly #folderStat: Stats;
+  readonly #directoryStat: Stats;
   #fileStat: Stats;
   readonly #logStat: Stats;
   #salts: Salts | null = null;
@@ -77,18 +77,18 @@ export class OpenDatabase {
 
   /** The database is locked and sound, and may have a log of before; `sums` is null where nothing was answered from it yet. */
   constructor(
-    folder: string,
+    directory: string,
     db: Database.Database,
     sums: PageSums | null,
     { clock, bootId, boot }: OpenOptions,
   ) {
     this.db = db;
-    this.#folder = folder;
+    this.#directory = directory;
     this.#clock = clock;
     this.#bootId = bootId;
     this.#boot = boot;
     this.#frameCount = db.prepare<[], [number, number, number]>("PRAGMA wal_checkpoint(NOOP)").raw();
-    this.#folderStat = statSync(folder);
+    this.#directoryStat = statSync(directory);
     this.#fileStat = statSync(this.#path(DATABASE_FILE));
     this.#log = openSync(this.#path(LOG_FILE), "r");
     this.#logStat = fstatSync(this.#log);
@@ -97,7 +97,7 @@ export class OpenDatabase {
       db.pragma("wal_checkpoint(PASSIVE)");
       this.#file = openSync(this.#path(DATABASE_FILE), "r");
       this.#sums = PageSums.of(this.#path(PAGES_FILE), this.#file, PAGE_BYTES);
-      writeMarker(folder, INITIALISED_MARKER);
+      writeMarker(directory, INITIALISED_MARKER);
     } else {
       this.#file = null;
       this.#sums = sums;
@@ -171,7 +171,7 @@ export class OpenDatabase {
       this.db.close();
     } catch (error) {
       if (error instanceof DamageError) throw error;
-      closeUncompared(this.#folder, this.db);
+      closeUncompared(this.#directory, this.db);
     }
     this.#release();
     this.#record.close({ isKept: isDisplaced });
@@ -237,17 +237,17 @@ export class OpenDatabase {
   }
 
   #whyDisplaced(): string | null {
-    const folder = statSync(this.#folder, { throwIfNoEntry: false });
-    if (folder === undefined) return `the folder ${this.#folder} is gone`;
-    if (!isSameFile(folder, this.#folderStat))
-      return `${this.#folder} is another folder now: it was renamed, or something was mounted over it`;
+    const directory = statSync(this.#directory, { throwIfNoEntry: false });
+    if (directory === undefined) return `the directory ${this.#directory} is gone`;
+    if (!isSameFile(directory, this.#directoryStat))
+      return `${this.#directory} is another directory now: it was renamed, or something was mounted over it`;
     const file = statSync(this.#path(DATABASE_FILE), { throwIfNoEntry: false });
     if (file === undefined) return `${this.#path(DATABASE_FILE)} is gone`;
     return isSameFile(file, this.#fileStat) ? null : `${this.#path(DATABASE_FILE)} is another file now`;
   }
 
   #path(name: string): string {
-    return join(this.#folder, name);
+    return join(this.#directory, name);
   }
 }
 
@@ -255,9 +255,9 @@ export class OpenDatabase {
  * Closing copies the log into the database. Where the sums of its pages could not be written, because the disk fails, the
  * next start has nothing to compare them with.
  */
-export function closeUncompared(folder: string, db: Database.Database): void {
+export function closeUncompared(directory: string, db: Database.Database): void {
   try {
-    forgetWhatWas(folder);
+    forgetWhatWas(directory);
   } finally {
     db.close();
   }

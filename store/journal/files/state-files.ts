@@ -1,6 +1,6 @@
 import { closeSync, existsSync, fsyncSync, openSync, renameSync, rmSync, statSync } from "node:fs";
 import { join } from "node:path";
-import { syncFolder } from "../../../platform/files.ts";
+import { syncDirectory } from "../../../platform/files.ts";
 import { type Clock, isoTimeMs } from "../../../platform/time.ts";
 import type { BootRecord } from "./boot-record.ts";
 
@@ -14,23 +14,23 @@ export const OPEN_FILE = "holdfast.open";
 export const REBUILD_MARKER = "rebuild-required";
 /** Exists from the first start on: from then on a missing or empty database is a loss, not a first start. */
 export const INITIALISED_MARKER = "holdfast.initialised";
-/** All of the state folder, with backups, what was put aside, and what a file system has at its root. */
+/** All of the state directory, with backups, what was put aside, and what a file system has at its root. */
 const OURS = /^(holdfast[.-].*|rebuild-required|reserve|spool|lost\+found)$/;
 
 /** The database cannot be trusted; it has been put aside and the operator must choose how to go on. */
 export class RebuildRequiredError extends Error {}
 
-/** Whether a name in a state folder is one that Holdfast or the file system makes there. */
+/** Whether a name in a state directory is one that Holdfast or the file system makes there. */
 export function isOfState(name: string): boolean {
   return OURS.test(name);
 }
 
 /** Renames the database and its log, and makes every later start wait for the operator. Returns the error to throw. */
-export function putAside(folder: string, why: string, clock: Clock): RebuildRequiredError {
-  writeMarker(folder, REBUILD_MARKER);
-  const kept = renameAside(folder, "damaged", clock);
+export function putAside(directory: string, why: string, clock: Clock): RebuildRequiredError {
+  writeMarker(directory, REBUILD_MARKER);
+  const kept = renameAside(directory, "damaged", clock);
   return new RebuildRequiredError(
-    `the state database of ${folder} is damaged (${why}); ${kept.length > 0 ? `it was kept as ${kept.join(" and ")}` : "nothing of it is left"}`,
+    `the state database of ${directory} is damaged (${why}); ${kept.length > 0 ? `it was kept as ${kept.join(" and ")}` : "nothing of it is left"}`,
   );
 }
 
@@ -38,59 +38,60 @@ export function putAside(folder: string, why: string, clock: Clock): RebuildRequ
  * Puts the files of a database under other names. Returns those of the database and its log: of use to an operator, as what
  * was written down about a sound one is not.
  */
-export function renameAside(folder: string, why: "damaged" | "replaced", clock: Clock): string[] {
+export function renameAside(directory: string, why: "damaged" | "replaced", clock: Clock): string[] {
   const suffix = `.${why}-${isoTimeMs(clock.wallMs()).replaceAll(/[:.]/g, "-")}`;
   const found = [DATABASE_FILE, LOG_FILE, PAGES_FILE, OPEN_FILE].filter((name) =>
-    existsSync(join(folder, name)),
+    existsSync(join(directory, name)),
   );
   const isKept = (name: string) => name.startsWith(DATABASE_FILE);
   for (const name of found) {
-    if (why === "replaced" && !isKept(name)) rmSync(join(folder, name));
-    else renameSync(join(folder, name), join(folder, name + suffix));
+    if (why === "replaced" && !isKept(name)) rmSync(join(directory, name));
+    else renameSync(join(directory, name), join(directory, name + suffix));
   }
-  syncFolder(folder);
+  syncDirectory(directory);
   return found.filter(isKept).map((name) => name + suffix);
 }
 
 /** A copy, or with null an empty database, in place of a sound, closed one. Returns under which names that is kept. */
 export function replaceSound(
-  folder: string,
+  directory: string,
   source: string | null,
   { clock, boot }: { readonly clock: Clock; readonly boot: BootRecord | null },
 ): string[] {
-  writeMarker(folder, REBUILD_MARKER);
-  const kept = renameAside(folder, "replaced", clock);
-  acceptRebuild(folder, source, boot);
+  writeMarker(directory, REBUILD_MARKER);
+  const kept = renameAside(directory, "replaced", clock);
+  acceptRebuild(directory, source, boot);
   return kept;
 }
 
 /** Puts a new database in place (`source`, or none for an empty one) and lets the next openDatabase succeed. */
-export function acceptRebuild(folder: string, source: string | null, boot: BootRecord | null): void {
-  if (!existsSync(join(folder, REBUILD_MARKER))) {
-    throw new Error(`state folder ${folder} has been rebuilt by another daemon meanwhile`);
+export function acceptRebuild(directory: string, source: string | null, boot: BootRecord | null): void {
+  if (!existsSync(join(directory, REBUILD_MARKER))) {
+    throw new Error(`state directory ${directory} has been rebuilt by another daemon meanwhile`);
   }
-  if (source !== null) renameSync(source, join(folder, DATABASE_FILE));
-  forgetWhatWas(folder);
+  if (source !== null) renameSync(source, join(directory, DATABASE_FILE));
+  forgetWhatWas(directory);
   boot?.forget();
-  removeMarker(folder, REBUILD_MARKER);
+  removeMarker(directory, REBUILD_MARKER);
 }
 
-/** What is in the folder now counts: as at a first start, it is compared with nothing. */
-export function forgetWhatWas(folder: string): void {
-  for (const name of [OPEN_FILE, PAGES_FILE, INITIALISED_MARKER]) rmSync(join(folder, name), { force: true });
-  syncFolder(folder);
+/** What is in the directory now counts: as at a first start, it is compared with nothing. */
+export function forgetWhatWas(directory: string): void {
+  for (const name of [OPEN_FILE, PAGES_FILE, INITIALISED_MARKER])
+    rmSync(join(directory, name), { force: true });
+  syncDirectory(directory);
 }
 
-export function writeMarker(folder: string, name: string): void {
-  const fd = openSync(join(folder, name), "w", 0o600);
+export function writeMarker(directory: string, name: string): void {
+  const fd = openSync(join(directory, name), "w", 0o600);
   fsyncSync(fd);
   closeSync(fd);
-  syncFolder(folder);
+  syncDirectory(directory);
 }
 
-function removeMarker(folder: string, name: string): void {
-  rmSync(join(folder, name), { force: true });
-  syncFolder(folder);
+function removeMarker(directory: string, name: string): void {
+  rmSync(join(directory, name), { force: true });
+  syncDirectory(directory);
 }
 
 /** 0 also when there is no such file. */

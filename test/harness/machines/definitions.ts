@@ -8,7 +8,7 @@ const CRDS = join(import.meta.dirname, "../crds/machines");
 export type IpamVersion = "v1alpha1" | "v1beta1" | "v1beta2";
 export const IPAM_VERSIONS: readonly IpamVersion[] = ["v1alpha1", "v1beta1", "v1beta2"];
 
-/** Definitions that a cluster may have beside: the files of the folder. */
+/** Definitions that a cluster may have beside: the files of the directory. */
 export type MachineKinds = "capi" | "capv" | "metal3-host" | "metal3-data" | "metal3-pools";
 
 /** IPAddressClaim and IPAddress, with the rules by which the server checks them. */

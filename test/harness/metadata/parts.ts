@@ -22,21 +22,24 @@ export class MetadataParts {
   #netLogs = "";
 
   private constructor(
-    { folder, socket }: Pick<TestDaemon, "folder" | "socket">,
+    { directory, socket }: Pick<TestDaemon, "directory" | "socket">,
     options: MetadataPartsOptions,
   ) {
-    this.server = new TestMetadataServer(folder, { args: options.serverArgs ?? [], metricsAddress: "off" });
-    this.runDir = join(folder, "net");
+    this.server = new TestMetadataServer(directory, {
+      args: options.serverArgs ?? [],
+      metricsAddress: "off",
+    });
+    this.runDir = join(directory, "net");
     this.#daemonSocket = socket;
     this.#netArgs = options.netArgs ?? [];
   }
 
   static async start(
-    daemon: Pick<TestDaemon, "folder" | "socket">,
+    daemon: Pick<TestDaemon, "directory" | "socket">,
     options: MetadataPartsOptions = {},
   ): Promise<MetadataParts> {
     // haproxy is not root, and has to reach the server's socket in there.
-    chmodSync(daemon.folder, 0o711);
+    chmodSync(daemon.directory, 0o711);
     const parts = new MetadataParts(daemon, options);
     try {
       await parts.server.run();
@@ -110,7 +113,7 @@ export async function removeLeft(
   if (code !== 0) throw new Error(`metadata-net --remove: ${stderr}`);
 }
 
-/** Namespaces, links, tables and routing rules on this machine that the metadata-net of a run folder has made: none, after its end. */
+/** Namespaces, links, tables and routing rules on this machine that the metadata-net of a run directory has made: none, after its end. */
 export async function leftOver(runDir: string): Promise<string[]> {
   const { namespace, linkPrefix, table } = namesOf(runDir);
   const [spaces, links, tables] = await Promise.all([

@@ -10,25 +10,25 @@ export interface TestMetadataServerOptions {
   readonly metricsAddress?: string;
 }
 
-/** A real `holdfast metadata` on a folder, in which `identity.sock` is the daemon's; a process after another. */
+/** A real `holdfast metadata` on a directory, in which `identity.sock` is the daemon's; a process after another. */
 export class TestMetadataServer {
-  readonly folder: string;
+  readonly directory: string;
   readonly #runs: ProductProcess[] = [];
   #options: TestMetadataServerOptions;
 
-  constructor(folder: string, options: TestMetadataServerOptions = {}) {
-    this.folder = folder;
+  constructor(directory: string, options: TestMetadataServerOptions = {}) {
+    this.directory = directory;
     this.#options = options;
   }
 
   /** Where listeners ask it. */
   get socket(): string {
-    return join(this.folder, "metadata.sock");
+    return join(this.directory, "metadata.sock");
   }
 
-  /** Its state folder. */
+  /** Its state directory. */
   get state(): string {
-    return join(this.folder, "metadata");
+    return join(this.directory, "metadata");
   }
 
   /** Everything that all of its processes have printed. */
@@ -59,7 +59,7 @@ export class TestMetadataServer {
       "--metadata-socket",
       this.socket,
       "--identity-socket",
-      join(this.folder, "identity.sock"),
+      join(this.directory, "identity.sock"),
       "--state",
       this.state,
       "--metrics-address",
@@ -70,7 +70,7 @@ export class TestMetadataServer {
     await listening(started);
   }
 
-  /** Ends the process; the folder stays. */
+  /** Ends the process; the directory stays. */
   async end(signal?: NodeJS.Signals): Promise<number | null> {
     return (await this.process?.end(signal)) ?? null;
   }

@@ -14,9 +14,9 @@ const PATH = `${process.env.PATH}:/usr/sbin:/sbin`;
 // biome-ignore lint/suspicious/noExplicitAny: rows of any table
 export type OvnRow = Record<string, any>;
 
-/** Northbound and southbound database with ovn-northd between them, in a folder of their own. */
+/** Northbound and southbound database with ovn-northd between them, in a directory of their own. */
 export class OvnCentral {
-  readonly folder = mkdtempSync(join(tmpdir(), "holdfast-ovn-"));
+  readonly directory = mkdtempSync(join(tmpdir(), "holdfast-ovn-"));
   readonly #processes = new Map<string, ChildProcess>();
 
   private constructor() {}
@@ -31,16 +31,16 @@ export class OvnCentral {
   }
 
   get northbound(): string {
-    return join(this.folder, "ovnnb_db.sock");
+    return join(this.directory, "ovnnb_db.sock");
   }
 
   get southbound(): string {
-    return join(this.folder, "ovnsb_db.sock");
+    return join(this.directory, "ovnsb_db.sock");
   }
 
   /** A database that is new when its file is not there. */
   async startDatabase(which: "nb" | "sb"): Promise<void> {
-    const file = join(this.folder, `ovn${which}.db`);
+    const file = join(this.directory, `ovn${which}.db`);
     const socket = which === "nb" ? this.northbound : this.southbound;
     const isNew = !existsSync(file);
     if (isNew) await this.#mustRun("ovsdb-tool", ["create", file, join(SCHEMAS, `ovn-${which}.ovsschema`)]);
@@ -48,7 +48,7 @@ export class OvnCentral {
     this.#spawn(which, "ovsdb-server", [
       file,
       `--remote=punix:${socket}`,
-      `--unixctl=${join(this.folder, `ovn${which}.ctl`)}`,
+      `--unixctl=${join(this.directory, `ovn${which}.ctl`)}`,
     ]);
     // Its socket is there before anybody may connect.
     await until(() => isListening(socket), `the ${which} database to listen`);
@@ -57,14 +57,14 @@ export class OvnCentral {
 
   async endDatabase(which: "nb" | "sb", { remove = false, signal = "SIGTERM" as NodeJS.Signals } = {}) {
     await this.#end(which, signal);
-    if (remove) rmSync(join(this.folder, `ovn${which}.db`), { force: true });
+    if (remove) rmSync(join(this.directory, `ovn${which}.db`), { force: true });
   }
 
   startNorthd(): void {
     this.#spawn("northd", "ovn-northd", [
       `--ovnnb-db=unix:${this.northbound}`,
       `--ovnsb-db=unix:${this.southbound}`,
-      `--unixctl=${join(this.folder, "northd.ctl")}`,
+      `--unixctl=${join(this.directory, "northd.ctl")}`,
     ]);
   }
 
@@ -91,11 +91,11 @@ export class OvnCentral {
 
   async stop(): Promise<void> {
     for (const name of [...this.#processes.keys()]) await this.#end(name, "SIGTERM");
-    rmSync(this.folder, { recursive: true, force: true });
+    rmSync(this.directory, { recursive: true, force: true });
   }
 
   #spawn(name: string, program: string, args: readonly string[]): void {
-    const log = [`--log-file=${join(this.folder, `${name}.log`)}`, "-vconsole:off"];
+    const log = [`--log-file=${join(this.directory, `${name}.log`)}`, "-vconsole:off"];
     this.#processes.set(
       name,
       spawn(program, [...args, ...log], { env: this.#environment(), stdio: "ignore" }),
@@ -118,7 +118,7 @@ export class OvnCentral {
   }
 
   #environment(): Record<string, string> {
-    return { PATH, ...environmentOf(this.folder) };
+    return { PATH, ...environmentOf(this.directory) };
   }
 }
 
@@ -167,10 +167,10 @@ export class OvnChassis {
   }
 
   startController(): void {
-    const { folder } = this.ovs;
+    const { directory } = this.ovs;
     const command = ["netns", "exec", this.#options.namespace, "ovn-controller", `unix:${this.ovs.socket}`];
-    const log = [`--log-file=${join(folder, "ovn-controller.log")}`, "-vconsole:off"];
-    const env = { PATH, ...environmentOf(folder) };
+    const log = [`--log-file=${join(directory, "ovn-controller.log")}`, "-vconsole:off"];
+    const env = { PATH, ...environmentOf(directory) };
     this.#controller = spawn("ip", [...command, ...log], { env, stdio: "ignore" });
   }
 
@@ -189,10 +189,10 @@ export class OvnChassis {
   }
 }
 
-function environmentOf(folder: string): Record<string, string> {
+function environmentOf(directory: string): Record<string, string> {
   const kinds = ["RUNDIR", "LOGDIR", "DBDIR", "SYSCONFDIR"];
   const names = ["OVS", "OVN"].flatMap((program) => kinds.map((kind) => `${program}_${kind}`));
-  return Object.fromEntries(names.map((name) => [name, folder]));
+  return Object.fromEntries(names.map((name) => [name, directory]));
 }
 
 function plain(value: unknown): unknown {

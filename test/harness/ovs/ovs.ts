@@ -13,9 +13,9 @@ export interface OvsOptions {
   readonly dummy?: boolean;
 }
 
-/** A private Open vSwitch: ovsdb-server and, once asked for, ovs-vswitchd, with everything of theirs in one folder. */
+/** A private Open vSwitch: ovsdb-server and, once asked for, ovs-vswitchd, with everything of theirs in one directory. */
 export class Ovs {
-  readonly folder = mkdtempSync(join(tmpdir(), "holdfast-ovs-"));
+  readonly directory = mkdtempSync(join(tmpdir(), "holdfast-ovs-"));
   readonly #options: OvsOptions;
   /** The network namespace that ovs-vswitchd runs in; null: that of the machine. */
   #namespace: string | null = null;
@@ -29,7 +29,7 @@ export class Ovs {
   /** With an empty database, and no ovs-vswitchd. */
   static async database(options: OvsOptions = {}): Promise<Ovs> {
     const ovs = new Ovs(options);
-    await ovs.#mustRun("ovsdb-tool", ["create", join(ovs.folder, "conf.db"), SCHEMA]);
+    await ovs.#mustRun("ovsdb-tool", ["create", join(ovs.directory, "conf.db"), SCHEMA]);
     await ovs.startDatabase();
     await ovs.vsctl("--no-wait", "init");
     return ovs;
@@ -43,15 +43,15 @@ export class Ovs {
   }
 
   get socket(): string {
-    return join(this.folder, "db.sock");
+    return join(this.directory, "db.sock");
   }
 
   async startDatabase(): Promise<void> {
     rmSync(this.socket, { force: true });
     this.#database = this.#spawn("ovsdb-server", [
-      join(this.folder, "conf.db"),
+      join(this.directory, "conf.db"),
       `--remote=punix:${this.socket}`,
-      `--unixctl=${join(this.folder, "ovsdb.ctl")}`,
+      `--unixctl=${join(this.directory, "ovsdb.ctl")}`,
     ]);
     await until(() => existsSync(this.socket), "ovsdb-server to listen");
   }
@@ -65,7 +65,7 @@ export class Ovs {
   async startSwitch(namespace = this.#namespace): Promise<void> {
     this.#namespace = namespace;
     const dummy = ["--enable-dummy=override", "--disable-system", "--disable-system-route"];
-    const control = join(this.folder, "vswitchd.ctl");
+    const control = join(this.directory, "vswitchd.ctl");
     rmSync(control, { force: true });
     const args = [...(this.#options.dummy ? dummy : []), `unix:${this.socket}`, `--unixctl=${control}`];
     this.#switch = this.#spawn("ovs-vswitchd", args, namespace);
@@ -90,19 +90,19 @@ export class Ovs {
 
   /** Asks ovs-vswitchd. */
   appctl(...args: readonly string[]): Promise<string> {
-    return this.#mustRun("ovs-appctl", ["-t", join(this.folder, "vswitchd.ctl"), ...args]);
+    return this.#mustRun("ovs-appctl", ["-t", join(this.directory, "vswitchd.ctl"), ...args]);
   }
 
-  /** Ends it, and removes its folder. What it has in a namespace goes with the namespace. */
+  /** Ends it, and removes its directory. What it has in a namespace goes with the namespace. */
   async stop(): Promise<void> {
     await this.endSwitch();
     await this.endDatabase();
-    rmSync(this.folder, { recursive: true, force: true });
+    rmSync(this.directory, { recursive: true, force: true });
   }
 
   #spawn(program: string, args: readonly string[], namespace: string | null = null): ChildProcess {
     const within = namespace === null ? [] : ["ip", "netns", "exec", namespace];
-    const log = [`--log-file=${join(this.folder, `${program}.log`)}`, "-vconsole:off"];
+    const log = [`--log-file=${join(this.directory, `${program}.log`)}`, "-vconsole:off"];
     const [command, ...words] = [...within, program, ...args, ...log] as [string, ...string[]];
     return spawn(command, words, { env: this.#environment(), stdio: "ignore" });
   }
@@ -116,7 +116,7 @@ export class Ovs {
   #environment(): Record<string, string> {
     const names = ["OVS_RUNDIR", "OVS_LOGDIR", "OVS_DBDIR", "OVS_SYSCONFDIR"];
     const path = `${process.env.PATH}:/usr/sbin:/sbin`;
-    return { PATH: path, ...Object.fromEntries(names.map((name) => [name, this.folder])) };
+    return { PATH: path, ...Object.fromEntries(names.map((name) => [name, this.directory])) };
   }
 }
 

@@ -18,7 +18,7 @@ export interface Cluster {
   readonly key: string;
   /** A client with every right. */
   readonly api: KubeApi;
-  readonly folder: string;
+  readonly directory: string;
   /** Of everything in it. */
   readonly time: TestTime;
   /** How a process of this user comes to it, without a proxy in between. `node`: its token is bound to that node. */

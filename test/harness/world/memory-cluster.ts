@@ -3,7 +3,7 @@ import { rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import type { Connect } from "../../../kube/kube-api.ts";
 import type { Timer } from "../../../platform/time.ts";
-import { newFolder, ROOT } from "../daemon.ts";
+import { newDirectory, ROOT } from "../daemon.ts";
 import type { KubeApi, KubeObject } from "../kube-api.ts";
 import { ApiServer } from "../kube-fake/api-server.ts";
 import { FakeKubeApi } from "../kube-fake/client/fake-kube-api.ts";
@@ -14,7 +14,7 @@ import { Etcd } from "../kube-fake/etcd.ts";
 import type { Gates, ServerAnswer, ServerRequest, User } from "../kube-fake/requests.ts";
 import { Rights } from "../kube-fake/rights.ts";
 import { routeOf } from "../kube-fake/routes.ts";
-import { applyObjects, readManifestFolder, readManifests } from "../kube-manifests.ts";
+import { applyObjects, readManifestDirectory, readManifests } from "../kube-manifests.ts";
 import { NO_WRITES, type WriteCounts } from "../kube-metrics.ts";
 import { machineTime, type TestTime } from "../wait.ts";
 import { ACCOUNTS, type Cluster, type ClusterUser } from "./cluster.ts";
@@ -43,7 +43,7 @@ export interface MemoryClusterOptions {
 
 /** The server in memory (kube-fake) as a cluster: rights by the RBAC objects in it, controllers that look after every change. */
 export class MemoryCluster implements Cluster {
-  readonly folder = newFolder();
+  readonly directory = newDirectory();
   readonly ca = "";
   readonly key = "";
   readonly api: KubeApi;
@@ -96,13 +96,13 @@ export class MemoryCluster implements Cluster {
     const cluster = new MemoryCluster(front, time, options.admission ? await shippedPolicies() : {});
     front.serve(cluster);
     const claims = options.oldClaims
-      ? readManifestFolder(join(CRDS, "old"))
+      ? readManifestDirectory(join(CRDS, "old"))
       : readManifests(join(CRDS, "ipamclaims.yaml"));
-    const others = readManifestFolder(CRDS).filter(
+    const others = readManifestDirectory(CRDS).filter(
       ({ metadata }) => metadata.name !== "ipamclaims.k8s.cni.cncf.io",
     );
     await cluster.apply([
-      ...readManifestFolder(join(ROOT, "deploy/crds")),
+      ...readManifestDirectory(join(ROOT, "deploy/crds")),
       ...claims,
       ...others,
       ...readManifests(join(ROOT, "deploy/rbac.yaml")),
@@ -116,7 +116,7 @@ export class MemoryCluster implements Cluster {
     for (const client of this.#clients) client.close();
     this.objects.watches.end();
     await this.#front.stop();
-    rmSync(this.folder, { recursive: true, force: true });
+    rmSync(this.directory, { recursive: true, force: true });
   }
 
   /** What it answers to somebody with a token; null: nothing, it is away. */
@@ -158,7 +158,7 @@ export class MemoryCluster implements Cluster {
   }
 
   kubeconfig(user: ClusterUser, server = this.server, ca = this.ca): string {
-    const path = join(this.folder, `${user}-${randomUUID().slice(0, 8)}.kubeconfig`);
+    const path = join(this.directory, `${user}-${randomUUID().slice(0, 8)}.kubeconfig`);
     writeFileSync(path, kubeconfigText({ user, token: this.token(user), server, ca }), { mode: 0o600 });
     return path;
   }

@@ -5,7 +5,7 @@ import pino from "pino";
 import type { Connect } from "../../../kube/kube-api.ts";
 import { MetadataServer } from "../../../metadata/server/metadata-server.ts";
 import { loadMetadataSettings, type MetadataSettings } from "../../../metadata/server/settings.ts";
-import { newFolder, type ServedDaemon } from "../daemon.ts";
+import { newDirectory, type ServedDaemon } from "../daemon.ts";
 import type { KubeObject } from "../kube-api.ts";
 import type { TestTime } from "../wait.ts";
 import { optionsOf } from "./guests.ts";
@@ -15,8 +15,8 @@ export type MetadataFlags = Partial<Record<keyof MetadataSettings | "kubeconfig"
 
 /** A metadata server in the process of the test. */
 export class MetadataHere {
-  readonly folder = newFolder();
-  readonly socket = join(this.folder, "m.sock");
+  readonly directory = newDirectory();
+  readonly socket = join(this.directory, "m.sock");
   readonly #time: TestTime;
   #server: MetadataServer | null = null;
 
@@ -26,7 +26,7 @@ export class MetadataHere {
 
   /** Beside a daemon, in its time; `connect`: the way to its API server, where `flags` name a kubeconfig. */
   static async start(
-    daemon: Pick<ServedDaemon, "folder">,
+    daemon: Pick<ServedDaemon, "directory">,
     time: TestTime,
     { flags = {}, connect }: { readonly flags?: MetadataFlags; readonly connect?: Connect } = {},
   ): Promise<MetadataHere> {
@@ -34,8 +34,8 @@ export class MetadataHere {
     const settings = loadMetadataSettings(
       {
         metadataSocket: here.socket,
-        identitySocket: join(daemon.folder, "identity.sock"),
-        state: join(here.folder, "state"),
+        identitySocket: join(daemon.directory, "identity.sock"),
+        state: join(here.directory, "state"),
         metricsAddress: "off",
         logLevel: "silent",
         ...flags,
@@ -77,6 +77,6 @@ export class MetadataHere {
 
   async stop(): Promise<void> {
     if (this.#server !== null) await this.#time.run(this.#server.stop());
-    rmSync(this.folder, { recursive: true, force: true });
+    rmSync(this.directory, { recursive: true, force: true });
   }
 }

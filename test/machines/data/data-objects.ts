@@ -2,7 +2,7 @@ import { join } from "node:path";
 import { SECRETS_PATH } from "../../../kube/metal3.ts";
 import { namespacedPath } from "../../../kube/objects.ts";
 import type { KubeObject } from "../../harness/kube-api.ts";
-import { readManifestFolder, readManifests } from "../../harness/kube-manifests.ts";
+import { readManifestDirectory, readManifests } from "../../harness/kube-manifests.ts";
 import { machineDefinitions } from "../../harness/machines/definitions.ts";
 import type { Cluster } from "../../harness/world/cluster.ts";
 import { NAMESPACE } from "../../harness/world/network.ts";
@@ -26,7 +26,7 @@ export class DataObjects {
     const hosts = machineDefinitions("metal3-host").filter(({ metadata }) =>
       metadata.name.startsWith("baremetal"),
     );
-    await this.#cluster.define([...readManifestFolder(join(DEPLOY, "crds")), ...hosts]);
+    await this.#cluster.define([...readManifestDirectory(join(DEPLOY, "crds")), ...hosts]);
     const all = readManifests(join(DEPLOY, "rbac.yaml"));
     await this.#cluster.apply(all.filter(({ metadata }) => rights(metadata.name)));
   }

@@ -17,7 +17,7 @@ import {
 import { ADDRESS_POOLS_PATH, namespacedPath } from "../../../kube/objects.ts";
 import { VirtualTime } from "../../../platform/virtual-time.ts";
 import { KubeInMemory } from "../../harness/kube-in-memory.ts";
-import { collectionOf, readManifestFolder } from "../../harness/kube-manifests.ts";
+import { collectionOf, readManifestDirectory } from "../../harness/kube-manifests.ts";
 
 // biome-ignore lint/suspicious/noExplicitAny: objects of every kind
 type Any = any;
@@ -57,7 +57,7 @@ export class OwnModeHere {
   constructor(seed = 1) {
     this.time = new VirtualTime(seed);
     this.api = new KubeInMemory(this.time.clock());
-    for (const one of readManifestFolder(join(ROOT, "deploy/machines/crds"))) this.define(one);
+    for (const one of readManifestDirectory(join(ROOT, "deploy/machines/crds"))) this.define(one);
     this.define(definition("metal3.io", "v1alpha1", "BareMetalHost"));
   }
 

@@ -9,8 +9,8 @@ const DRIVER = join(import.meta.dirname, "drive.py");
 const BOOT = join(import.meta.dirname, "boot-guest");
 const CACHE = join(process.env.XDG_CACHE_HOME ?? join(homedir(), ".cache"), "holdfast/cloud-init");
 
-/** Where cloud-init's code is: the folder that HOLDFAST_TEST_CLOUD_INIT names, the one that `fetch` fills, or installed. */
-const folder = process.env.HOLDFAST_TEST_CLOUD_INIT ?? (existsSync(CACHE) ? CACHE : null);
+/** Where cloud-init's code is: the directory that HOLDFAST_TEST_CLOUD_INIT names, the one that `fetch` fills, or installed. */
+const directory = process.env.HOLDFAST_TEST_CLOUD_INIT ?? (existsSync(CACHE) ? CACHE : null);
 /** One of Debian 13, which `fetch-newer` brings: it asks over IPv6 first. What it needs is beside the older one. */
 const NEWER =
   process.env.HOLDFAST_TEST_CLOUD_INIT_NEWER ?? (existsSync(`${CACHE}-newer`) ? `${CACHE}-newer` : null);
@@ -20,8 +20,8 @@ const envOf = (...roots: readonly (string | null)[]) => {
   const path = roots.flatMap(packagesIn).join(":");
   return path === "" ? process.env : { ...process.env, PYTHONPATH: path };
 };
-const env = envOf(folder);
-const newerEnv = envOf(NEWER, folder);
+const env = envOf(directory);
+const newerEnv = envOf(NEWER, directory);
 
 /** Why cloud-init cannot be run here; null: it can. In CI it must. */
 export function whyNoCloudInit(): string | null {
@@ -112,8 +112,8 @@ export interface Booted {
 
 /** Boots a guest with cloud-init in a network namespace. It changes nothing of this machine. */
 export async function boot(namespace: string, { newer = false } = {}): Promise<Booted> {
-  const folders = [newer ? NEWER : null, folder].filter((one) => one !== null).join(":");
-  const inside = ["ip", "netns", "exec", namespace, BOOT, folders];
+  const directories = [newer ? NEWER : null, directory].filter((one) => one !== null).join(":");
+  const inside = ["ip", "netns", "exec", namespace, BOOT, directories];
   const { code, stdout, stderr } = await run("timeout", [String(BOOT_SECONDS_MAX), ...inside]);
   if (code !== 0) throw new Error(`boot-guest in ${namespace}: code ${code}\n${stderr}`);
   return JSON.parse(stdout) as Booted;
@@ -130,11 +130,11 @@ export function readNetworkData(texts: readonly string[], guest: DriveOptions): 
 }
 
 async function withTexts<T>(texts: readonly string[], use: (file: string) => Promise<T>): Promise<T> {
-  const folder = mkdtempSync(join(tmpdir(), "holdfast-texts-"));
+  const directory = mkdtempSync(join(tmpdir(), "holdfast-texts-"));
   try {
-    writeFileSync(join(folder, "texts.json"), JSON.stringify(texts));
-    return await use(join(folder, "texts.json"));
+    writeFileSync(join(directory, "texts.json"), JSON.stringify(texts));
+    return await use(join(directory, "texts.json"));
   } finally {
-    rmSync(folder, { recursive: true });
+    rmSync(directory, { recursive: true });
   }
 }

@@ -73,9 +73,9 @@ def patch_machine(args):
 def new_source(cls, config):
     from cloudinit import helpers
 
-    folder = tempfile.mkdtemp(prefix="holdfast-cloud-init-")
-    atexit.register(shutil.rmtree, folder)
-    paths = helpers.Paths({"cloud_dir": folder, "run_dir": folder, "templates_dir": folder})
+    directory = tempfile.mkdtemp(prefix="holdfast-cloud-init-")
+    atexit.register(shutil.rmtree, directory)
+    paths = helpers.Paths({"cloud_dir": directory, "run_dir": directory, "templates_dir": directory})
     return cls({"datasource_list": [cls.dsname], "datasource": {cls.dsname: config}}, None, paths)
 
 

@@ -28,10 +28,10 @@ interface VectorCase extends GivenInputs {
   readonly then: Readonly<Record<string, unknown>>;
 }
 
-const FOLDER = join(import.meta.dirname, "vectors");
+const DIRECTORY = join(import.meta.dirname, "vectors");
 
 function casesOf(file: string): [string, VectorCase][] {
-  const cases: VectorCase[] = parse(readFileSync(join(FOLDER, `${file}.yaml`), "utf8"));
+  const cases: VectorCase[] = parse(readFileSync(join(DIRECTORY, `${file}.yaml`), "utf8"));
   return cases.map((one) => [one.id, one]);
 }
 
@@ -42,7 +42,7 @@ function expectProblem(problem: string | null, expected: unknown): void {
 
 test("each file of vectors is read here", () => {
   const files = ["computed-addresses", "meta-data", "network-data", "pools", "reading"];
-  expect(readdirSync(FOLDER).sort()).toEqual([...files.map((file) => `${file}.yaml`), "yaml-texts.json"]);
+  expect(readdirSync(DIRECTORY).sort()).toEqual([...files.map((file) => `${file}.yaml`), "yaml-texts.json"]);
 });
 
 describe.each(["meta-data", "network-data", "computed-addresses"])("%s", (file) => {

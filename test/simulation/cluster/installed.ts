@@ -1,6 +1,6 @@
 import { join } from "node:path";
 import type { KubeObject } from "../../harness/kube-fake/objects.ts";
-import { collectionOf, readManifestFolder, readManifests } from "../../harness/kube-manifests.ts";
+import { collectionOf, readManifestDirectory, readManifests } from "../../harness/kube-manifests.ts";
 import type { AdminClient } from "../world.ts";
 
 const ROOT = join(import.meta.dirname, "../../..");
@@ -16,10 +16,10 @@ export async function install(admin: AdminClient): Promise<void> {
 
 function manifests(): KubeObject[] {
   const file = (path: string) => readManifests(join(ROOT, path));
-  const folder = (path: string) => readManifestFolder(join(ROOT, path));
+  const directory = (path: string) => readManifestDirectory(join(ROOT, path));
   return [
-    ...folder("deploy/crds"),
-    ...folder(CRDS),
+    ...directory("deploy/crds"),
+    ...directory(CRDS),
     ...file(`${CRDS}/udn/keeping.yaml`),
     ...file("deploy/rbac.yaml"),
     ...file("deploy/machines/rbac.yaml"),

@@ -45,11 +45,11 @@ test.each([
   ["SIGINT", 130],
   ["SIGTERM", 143],
 ] as const)("a run that %s ends leaves nothing behind", patience, async (signal, code) => {
-  let folders: string[] = [];
+  let directories: string[] = [];
   const ended = await simulation.run({ seed: 1, steps: 10_000_000 }, (child) => {
     const look = setInterval(() => {
-      folders = foldersOf(child.pid ?? 0);
-      if (folders.length === 0) return;
+      directories = directoriesOf(child.pid ?? 0);
+      if (directories.length === 0) return;
       clearInterval(look);
       child.kill(signal);
     }, 50);
@@ -57,13 +57,13 @@ test.each([
   });
   expect(ended.code).toBe(code);
   expect(ended.result).toBeNull();
-  expect(folders).toHaveLength(1);
+  expect(directories).toHaveLength(1);
   const left = readdirSync("/dev/shm");
-  expect(folders.filter((folder) => left.includes(folder))).toEqual([]);
+  expect(directories.filter((directory) => left.includes(directory))).toEqual([]);
 });
 
 /** In memory, where a process has files open. */
-function foldersOf(pid: number): string[] {
+function directoriesOf(pid: number): string[] {
   const at = `/proc/${pid}/fd`;
   const open = readdirSync(at).flatMap((name) => {
     try {

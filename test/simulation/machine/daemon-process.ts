@@ -88,7 +88,7 @@ export class DaemonProcess implements RunningDaemon {
     });
   }
 
-  /** SIGKILL. What it still does in this instant goes to its folder, which nobody reads. */
+  /** SIGKILL. What it still does in this instant goes to its directory, which nobody reads. */
   kill(): void {
     if (this.clock.isDead) return;
     this.clock.kill();

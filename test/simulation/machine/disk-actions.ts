@@ -142,7 +142,7 @@ export const diskActions: ActionKinds = {
 
 function loseState(world: World, machine: SimMachine): void {
   world.counts.add("disk.lost");
-  world.story.tell(machine.name, "its state folder is lost");
+  world.story.tell(machine.name, "its state directory is lost");
   machine.disk.lose();
   noteLost(world, machine);
 }

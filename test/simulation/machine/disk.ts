@@ -27,7 +27,7 @@ const SPOOLED_KEPT = 10;
 const LOG_HEADER_BYTES = 32;
 
 /**
- * A machine's disk: the folder that its daemon has now, and backups of it. A process that was killed keeps its own folder, which
+ * A machine's disk: the directory that its daemon has now, and backups of it. A process that was killed keeps its own directory, which
  * nobody reads any more; its successor gets a copy as of that instant.
  */
 export class Disk {
@@ -42,29 +42,29 @@ export class Disk {
   /** Files of the spool whose deletion may not be on the disk yet. */
   readonly #spooled = new Map<string, string>();
 
-  /** `root`: a folder of its own. */
+  /** `root`: a directory of its own. */
   constructor(root: string) {
     this.root = root;
-    this.#state = this.#newFolder();
+    this.#state = this.#newDirectory();
   }
 
-  /** The state folder that is in use, or would be. */
+  /** The state directory that is in use, or would be. */
   get state(): string {
     return this.#state;
   }
 
-  /** A folder for whatever a person keeps; power loss and replaced disks do not change it. */
-  get backupFolder(): string {
+  /** A directory for whatever a person keeps; power loss and replaced disks do not change it. */
+  get backupDirectory(): string {
     const path = join(this.root, "kept");
     mkdirSync(path, { recursive: true });
     return path;
   }
 
-  /** What is written from now on is another folder's; returns the one of before, which somebody may still write to. */
+  /** What is written from now on is another directory's; returns the one of before, which somebody may still write to. */
   fork(): string {
     const before = this.#state;
-    this.#state = this.#newFolder();
-    copyFolder(before, this.#state);
+    this.#state = this.#newDirectory();
+    copyDirectory(before, this.#state);
     return before;
   }
 
@@ -79,7 +79,7 @@ export class Disk {
     this.#syncedLogBytes = sizeOf(join(this.#state, LOG));
   }
 
-  /** Power is lost. Returns the folder of before. */
+  /** Power is lost. Returns the directory of before. */
   loseUnsynced(chance: Chance): string {
     const before = this.fork();
     const log = join(this.#state, LOG);
@@ -96,7 +96,7 @@ export class Disk {
     return before;
   }
 
-  /** The run folder of the daemon, which a reboot empties. */
+  /** The run directory of the daemon, which a reboot empties. */
   get run(): string {
     const path = join(this.root, "run");
     mkdirSync(path, { recursive: true });
@@ -114,7 +114,7 @@ export class Disk {
   backUp(): void {
     const backup = join(this.root, "backup");
     rmSync(backup, { recursive: true, force: true });
-    copyFolder(this.#state, backup);
+    copyDirectory(this.#state, backup);
     this.#hasBackup = true;
   }
 
@@ -128,7 +128,7 @@ export class Disk {
   /** An empty disk. Nobody may be writing. */
   lose(): void {
     const before = this.#state;
-    this.#state = this.#newFolder();
+    this.#state = this.#newDirectory();
     rmSync(before, { recursive: true, force: true });
   }
 
@@ -157,10 +157,10 @@ export class Disk {
 
   /** Writes a request that could not be delivered, as the plugin binary does. */
   spool(bootUs: number, number: number, body: string): void {
-    const folder = join(this.#state, SPOOL);
-    mkdirSync(folder, { recursive: true });
+    const directory = join(this.#state, SPOOL);
+    mkdirSync(directory, { recursive: true });
     const name = `${`${bootUs}`.padStart(20, "0")}-${number}-0.json`;
-    writeFileSync(join(folder, name), body);
+    writeFileSync(join(directory, name), body);
     this.#spooled.set(name, body);
     for (const oldest of this.#spooled.keys())
       if (this.#spooled.size > SPOOLED_KEPT) this.#spooled.delete(oldest);
@@ -168,12 +168,12 @@ export class Disk {
 
   #replaceWith(source: string): void {
     const before = this.#state;
-    this.#state = this.#newFolder();
-    copyFolder(source, this.#state);
+    this.#state = this.#newDirectory();
+    copyDirectory(source, this.#state);
     rmSync(before, { recursive: true, force: true });
   }
 
-  #newFolder(): string {
+  #newDirectory(): string {
     this.#number += 1;
     const path = join(this.root, `${this.#number}`);
     mkdirSync(path, { recursive: true, mode: 0o700 });
@@ -182,18 +182,18 @@ export class Disk {
   }
 }
 
-function makeReserve(folder: string): void {
-  const fd = openSync(join(folder, RESERVE), "w", 0o600);
+function makeReserve(directory: string): void {
+  const fd = openSync(join(directory, RESERVE), "w", 0o600);
   ftruncateSync(fd, RESERVE_BYTES);
   closeSync(fd);
 }
 
-/** Files and folders; the reserve is as it was, there or not. */
-function copyFolder(from: string, to: string): void {
+/** Files and directories; the reserve is as it was, there or not. */
+function copyDirectory(from: string, to: string): void {
   mkdirSync(to, { recursive: true, mode: 0o700 });
   for (const entry of readdirSync(from, { withFileTypes: true })) {
     const [source, target] = [join(from, entry.name), join(to, entry.name)];
-    if (entry.isDirectory()) copyFolder(source, target);
+    if (entry.isDirectory()) copyDirectory(source, target);
     else if (entry.name !== RESERVE) copyFileSync(source, target);
     else if (statSync(source).size >= RESERVE_BYTES) makeReserve(to);
   }

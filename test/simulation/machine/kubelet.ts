@@ -5,12 +5,12 @@ import { type MachineClock, ProcessClock } from "./clocks.ts";
 import { type KubeletTools, PodObject } from "./pod-care.ts";
 import { PodWorker } from "./pod-worker.ts";
 import type { FormerSandbox, Runtime, Sandbox } from "./runtime.ts";
-import { type ManifestFolder, StaticPodWorker } from "./static-pod.ts";
+import { type ManifestDirectory, StaticPodWorker } from "./static-pod.ts";
 
 /** How late a kubelet may hear of a pod, ms. */
 const HEARD_MS_MAX = 150;
 
-/** How late it sees a change of the folder of manifests, ms. */
+/** How late it sees a change of the directory of manifests, ms. */
 const MANIFEST_MS = 100;
 
 /** After it has found a mirror without a manifest, ms. */
@@ -25,7 +25,7 @@ export interface KubeletParts {
   readonly runtime: Runtime;
   readonly bootNumber: number;
   readonly bootId: string;
-  readonly manifests: ManifestFolder;
+  readonly manifests: ManifestDirectory;
   /** Of its node, by number. */
   podIp(number: number): string;
   /** How often this node has begun with pods of that name. */

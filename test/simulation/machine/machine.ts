@@ -12,7 +12,7 @@ import { Disk } from "./disk.ts";
 import { Kubelet } from "./kubelet.ts";
 import type { OtherPlugins } from "./other-plugins.ts";
 import { type FormerSandbox, Runtime } from "./runtime.ts";
-import { ManifestFolder } from "./static-pod.ts";
+import { ManifestDirectory } from "./static-pod.ts";
 
 /** After a daemon has ended, systemd starts another one, ms. */
 const RESTART_MS = 1_000;
@@ -21,7 +21,7 @@ const STATUS_MS = 60_000;
 
 /** What all machines have in common. */
 export interface SharedParts {
-  /** A folder of the real machine. */
+  /** A directory of the real machine. */
   readonly root: string;
   /** See RuntimeParts. */
   readonly claimsInUse: Map<string, number>;
@@ -40,7 +40,7 @@ export class SimMachine implements Machine {
   readonly #index: number;
   readonly #shared: SharedParts;
   /** See Machine. */
-  readonly staticPods = new ManifestFolder();
+  readonly staticPods = new ManifestDirectory();
   readonly #podCounts = new Map<string, number>();
   readonly #waiting = new Set<() => void>();
   #boots = 0;
@@ -91,8 +91,8 @@ export class SimMachine implements Machine {
     return this.#clock?.isSuspended || this.#daemon?.clock.isStopped === true;
   }
 
-  get backupFolder(): string {
-    return this.disk.backupFolder;
+  get backupDirectory(): string {
+    return this.disk.backupDirectory;
   }
 
   /** See Machine. */
@@ -297,7 +297,7 @@ export class SimMachine implements Machine {
       listens: () => this.#listens(),
       ended: (problem) => this.#ended(daemon, problem),
       logged: (level, _fields, message) => {
-        if (level !== "info") this.#world.story.tell(`daemon ${this.name}`, this.#withoutFolder(message));
+        if (level !== "info") this.#world.story.tell(`daemon ${this.name}`, this.#withoutDirectory(message));
       },
     });
     this.#daemon = daemon;
@@ -315,7 +315,7 @@ export class SimMachine implements Machine {
   #ended(daemon: DaemonProcess, problem: string | null): void {
     if (this.#daemon !== daemon) return;
     this.#tell(
-      problem === null ? "its daemon has ended" : `its daemon fails: ${this.#withoutFolder(problem)}`,
+      problem === null ? "its daemon has ended" : `its daemon fails: ${this.#withoutDirectory(problem)}`,
     );
     this.#daemon = null;
     this.#restartLater(problem === null ? 50 : RESTART_MS);
@@ -359,7 +359,7 @@ export class SimMachine implements Machine {
     return new Chance(`${this.#world.seed} ${this.name} ${this.#boots} ${what}`);
   }
 
-  #withoutFolder(message: string): string {
+  #withoutDirectory(message: string): string {
     return message.replaceAll(this.disk.root, "");
   }
 

@@ -4,7 +4,7 @@
  *   machines         all of them; what is written about pods finds its kubelet
  *   machine          one: power, boots, its daemons
  *   clocks           its clocks; a process's time, which can stand still or end
- *   disk             state folders, copied at the instant of a crash; lost power, backups, damage
+ *   disk             state directories, copied at the instant of a crash; lost power, backups, damage
  *   databases        which are open: a full disk
  *   impostor         another machine under the name of one
  *   daemon-process   one daemon of the product, from start to end; settings: what it is told
@@ -28,7 +28,7 @@ import { PODS } from "./runtime.ts";
 /** A kubelet lists its pods now and then: a restored etcd tells nobody what it has changed. */
 const RELIST_MS = 10_000;
 
-/** Machines `node-1` to `node-<count>`, which boot when time begins to pass. Their folders are removed at the end. */
+/** Machines `node-1` to `node-<count>`, which boot when time begins to pass. Their directories are removed at the end. */
 export function makeMachines(world: World, count: number): SimMachine[] {
   const root = mkdtempSync("/dev/shm/simulation-");
   const remove = () => rmSync(root, { recursive: true, force: true });

@@ -62,7 +62,7 @@ export async function execute(around: PluginSurroundings, call: CniCall, slowMs 
   }
   if (reply.status === 200) return { ok: true, result: reply.body ?? null };
   const error = reply.body as CniError;
-  // Each process has another folder, and the same history.
+  // Each process has another directory, and the same history.
   return { ok: false, error: { ...error, msg: error.msg.replaceAll(around.disk.root, "") } };
 }
 

@@ -29,5 +29,5 @@ export function daemonSettings(node: string, state: string): DaemonSettings {
   };
 }
 
-/** In the state folder. */
+/** In the state directory. */
 export const SPOOL = "spool";

@@ -7,8 +7,8 @@ const MIRROR = "kubernetes.io/config.mirror";
 /** Between two looks at the mirror, and between two sandboxes, ms. */
 const LOOK_MS = 2_000;
 
-/** The folder of manifests that a kubelet runs by itself: pods with the kubelet's own UID, by name. */
-export class ManifestFolder extends Map<string, KubeObject> {
+/** The directory of manifests that a kubelet runs by itself: pods with the kubelet's own UID, by name. */
+export class ManifestDirectory extends Map<string, KubeObject> {
   /** Told after each change. */
   changed: () => void = () => {};
 

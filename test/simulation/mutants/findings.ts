@@ -42,7 +42,7 @@ export const FINDINGS: Mutants = {
     why: "what a journal lost with its last seconds is held for ever",
   },
   "damaged-journal-stays": {
-    file: "store/journal/state-folder.ts",
+    file: "store/journal/state-directory.ts",
     find: "    if (this.#journalOnly) {\n      this.#log.error(",
     replace: '    if (this.#journalOnly && this.path === "") {\n      this.#log.error(',
     why: "a node with a damaged journal waits for somebody, although the API server knows everything",
@@ -63,7 +63,7 @@ export const FINDINGS: Mutants = {
     file: "store/cluster/recovery/recover-journal.ts",
     find: "  const found = await listOfNode(parts, {});\n",
     replace:
-      "  await parts.folder.write((ledger) => ledger.sql.putMeta.run(BOOT, parts.context.bootId));\n  const found = await listOfNode(parts, {});\n",
+      "  await parts.directory.write((ledger) => ledger.sql.putMeta.run(BOOT, parts.context.bootId));\n  const found = await listOfNode(parts, {});\n",
     also: [
       {
         // Every other start looks again: a second line of defence, added later.

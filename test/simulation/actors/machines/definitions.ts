@@ -1,6 +1,6 @@
 import { join } from "node:path";
 import type { KubeObject } from "../../../harness/kube-fake/objects.ts";
-import { readManifestFolder } from "../../../harness/kube-manifests.ts";
+import { readManifestDirectory } from "../../../harness/kube-manifests.ts";
 import { type CapiReview, capiProblems, concernsCapi } from "../../../harness/machines/capi-rules.ts";
 import { converted } from "../../../harness/machines/conversion.ts";
 import {
@@ -23,7 +23,7 @@ export async function defineOthers(world: World): Promise<void> {
   const own = machinePlan(world.seed).ownData
     ? [
         ...hosts.filter(({ metadata }) => metadata.name.startsWith("baremetal")),
-        ...readManifestFolder(DEPLOYED),
+        ...readManifestDirectory(DEPLOYED),
       ]
     : [...hosts, ...machineDefinitions("metal3-data")];
   for (const definition of [...machineDefinitions("capv"), ...own]) await define(world, definition);

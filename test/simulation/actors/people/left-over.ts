@@ -15,7 +15,7 @@ const STUCK_CLAIM = /^claim (\S+) is being deleted since .*, though no pod names
 const LEFT_ANSWER = /^IPAddress (\S+) is left, though its IPAddressClaim and its IPAllocation \S+ are gone$/;
 const NO_ANSWER =
   /^\S+ of network \S+ is in IPAddress (\S+), which does not answer claim \S+ though it names it/;
-const CONTESTED_ANSWER = /^\S+ of network \S+, which IPAddress (\S+) tells a machine, /;
+const CONTESTED_ANSWER = /^\S+ of network \S+, which IPAddress (\S+) names for a machine, /;
 const ALLOCATION = "ipam.holdfast.dev/allocation";
 const CONTESTED = /^\S+ of network \S+, listed by claim (\S+), belongs to \S+/;
 const MOVED = /kept for machines of cluster (\S+), which moved to another management cluster$/;

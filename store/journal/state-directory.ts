@@ -1,7 +1,7 @@
 /*
  * store/journal/: this node's SQLite file, the same for both kinds of store
  *
- *   state-folder     the folder in use: opened, closed, reopened after a fault; files/: its files, and what became of them
+ *   state-directory     the directory in use: opened, closed, reopened after a fault; files/: its files, and what became of them
  *   migrations, statements, rows   the schema and its queries
  *   ledger, load     the rows in memory; group-commit: many requests, one sync
  *   attachment-*, holdings, end-attachment, intents   attachments, and ADDs under way
@@ -35,10 +35,10 @@ import { RowIds } from "./rows.ts";
 const REOPEN_PAUSE_MS = 1_000;
 
 /**
- * A state folder in use: its database while it is open, and how it is reopened after a fault. Reads and writes get the
+ * A state directory in use: its database while it is open, and how it is reopened after a fault. Reads and writes get the
  * present ledger, or a StorageAway while there is none.
  */
-export class StateFolder {
+export class StateDirectory {
   readonly path: string;
   readonly #context: NodeContext;
   readonly #log: StoreLog;
@@ -63,18 +63,18 @@ export class StateFolder {
    * See docs/decisions/0017.
    */
   constructor(
-    folder: string,
+    directory: string,
     context: NodeContext,
     log: StoreLog,
     { journalOnly = false }: { readonly journalOnly?: boolean } = {},
   ) {
     this.#journalOnly = journalOnly;
-    this.path = folder;
+    this.path = directory;
     this.#context = context;
     this.#log = log;
-    this.#reserve = new DiskReserve(folder);
+    this.#reserve = new DiskReserve(directory);
     const { bootRecord, bootId } = context;
-    this.#boot = bootRecord === undefined ? null : new BootRecord(bootRecord, { bootId, folder, log });
+    this.#boot = bootRecord === undefined ? null : new BootRecord(bootRecord, { bootId, directory, log });
   }
 
   get status(): StoreStatus {
@@ -88,7 +88,7 @@ export class StateFolder {
 
   /**
    * Opens the database, loads what memory needs and ends the attachments of earlier boots; reads and writes wait until
-   * all of that is done. Throws when another daemon has the folder or it cannot be used at all; nothing is left open
+   * all of that is done. Throws when another daemon has the directory or it cannot be used at all; nothing is left open
    * then.
    */
   async open(): Promise<void> {
@@ -247,7 +247,7 @@ export class StateFolder {
 
   async #replace(backup: string): Promise<void> {
     const { isComparable } = this;
-    const copy = replacementOf(this.ledger, { folder: this.path, backup, isComparable });
+    const copy = replacementOf(this.ledger, { directory: this.path, backup, isComparable });
     this.#status = { kind: "opening" };
     this.#forgetDatabase();
     const kept = replaceSound(this.path, copy, { clock: this.#context.clock, boot: this.#boot });

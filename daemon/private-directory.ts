@@ -18,8 +18,8 @@ const OTHERS = 0o077;
 /** Files of others that cannot remove each other's, as in /tmp. */
 const STICKY = 0o1000;
 
-/** A folder whose content is its owner's alone. */
-export interface PrivateFolder {
+/** A directory whose content is its owner's alone. */
+export interface PrivateDirectory {
   readonly path: string;
   /** The flag that names it. */
   readonly flag: "state" | "spool";
@@ -28,40 +28,42 @@ export interface PrivateFolder {
 }
 
 /**
- * Takes the rights of others from our files in the folder, and from the folder if nobody else can need it: it is this
+ * Takes the rights of others from our files in the directory, and from the directory if nobody else can need it: it is this
  * user's and has nothing but files of ours. What is left open is logged, and named by `checkPrivate`. The rights of a
- * folder that was there before the daemon are those of whoever made it: mkdir, a container volume, the kubelet.
+ * directory that was there before the daemon are those of whoever made it: mkdir, a container volume, the kubelet.
  *
  * Call it before the database is opened: it opens files, and closing one ends the locks that SQLite has on it.
  */
-export function makePrivate(folder: PrivateFolder, log: Log): void {
+export function makePrivate(directory: PrivateDirectory, log: Log): void {
   const closed: string[] = [];
-  const { mode } = statSync(folder.path);
-  if ((mode & OTHERS) !== 0 && whyNotOurs(folder) === null && takeRights(folder.path, 0o700))
-    closed.push(`the folder (mode ${octal(mode)})`);
-  for (const { name, path, lstat } of openFiles(folder))
+  const { mode } = statSync(directory.path);
+  if ((mode & OTHERS) !== 0 && whyNotOurs(directory) === null && takeRights(directory.path, 0o700))
+    closed.push(`the directory (mode ${octal(mode)})`);
+  for (const { name, path, lstat } of openFiles(directory))
     if (lstat.isFile() && (lstat.mode & OTHERS) !== 0 && takeRights(path, 0o600))
       closed.push(`${name} (mode ${octal(lstat.mode)})`);
   if (closed.length > 0)
-    log.warn(`${folder.flag} folder ${folder.path} was open to others; closed: ${closed.join(", ")}`);
-  for (const { message, hint } of checkPrivate(folder)) log.warn(`${message}; ${hint}`);
+    log.warn(
+      `${directory.flag} directory ${directory.path} was open to others; closed: ${closed.join(", ")}`,
+    );
+  for (const { message, hint } of checkPrivate(directory)) log.warn(`${message}; ${hint}`);
 }
 
 /** What others may enter or read now. */
-export function checkPrivate(folder: PrivateFolder): Finding[] {
-  const stat = statSync(folder.path, { throwIfNoEntry: false });
+export function checkPrivate(directory: PrivateDirectory): Finding[] {
+  const stat = statSync(directory.path, { throwIfNoEntry: false });
   if (stat === undefined) return [];
   const isPrivate = (stat.mode & OTHERS) === 0 && stat.uid === ownUid();
-  return isPrivate ? [] : [openFolder(folder, stat), ...openFiles(folder).map(openFile)];
+  return isPrivate ? [] : [openDirectory(directory, stat), ...openFiles(directory).map(openFile)];
 }
 
-function openFolder(folder: PrivateFolder, { mode, uid }: Stats): Finding {
-  const { path, flag } = folder;
-  const why = whyNotOurs(folder);
+function openDirectory(directory: PrivateDirectory, { mode, uid }: Stats): Finding {
+  const { path, flag } = directory;
+  const why = whyNotOurs(directory);
   return {
     invariant: "private",
-    message: `users other than the daemon's can enter the ${flag} folder ${path} (mode ${octal(mode)}, user ${uid})${why === null ? "" : `; it was left so because ${why}`}`,
-    hint: `give --${flag} a folder of its own; or, if nobody else needs this one: chown ${ownUid()} ${path} && chmod 0700 ${path}`,
+    message: `users other than the daemon's can enter the ${flag} directory ${path} (mode ${octal(mode)}, user ${uid})${why === null ? "" : `; it was left so because ${why}`}`,
+    hint: `give --${flag} a directory of its own; or, if nobody else needs this one: chown ${ownUid()} ${path} && chmod 0700 ${path}`,
   };
 }
 
@@ -73,8 +75,8 @@ function openFile({ path, stat }: FileOfOurs): Finding {
   };
 }
 
-/** Why the rights of the folder itself are not for us to change; null: they are. */
-function whyNotOurs({ path, isOurs }: PrivateFolder): string | null {
+/** Why the rights of the directory itself are not for us to change; null: they are. */
+function whyNotOurs({ path, isOurs }: PrivateDirectory): string | null {
   if (lstatSync(path).isSymbolicLink()) return "it is a symbolic link";
   const { uid, mode } = statSync(path);
   if (uid !== ownUid()) return "it is another user's";
@@ -96,11 +98,11 @@ interface FileOfOurs {
   readonly stat: Stats;
 }
 
-function openFiles(folder: PrivateFolder): FileOfOurs[] {
-  return readdirSync(folder.path)
-    .filter((name) => folder.isOurs(name))
+function openFiles(directory: PrivateDirectory): FileOfOurs[] {
+  return readdirSync(directory.path)
+    .filter((name) => directory.isOurs(name))
     .flatMap((name) => {
-      const path = join(folder.path, name);
+      const path = join(directory.path, name);
       const lstat = lstatSync(path, { throwIfNoEntry: false });
       const stat = statSync(path, { throwIfNoEntry: false });
       if (lstat === undefined || !stat?.isFile()) return [];
@@ -109,7 +111,7 @@ function openFiles(folder: PrivateFolder): FileOfOurs[] {
 }
 
 /**
- * Returns whether it could: only the owner can. What has taken the place of the file or folder since it was looked at
+ * Returns whether it could: only the owner can. What has taken the place of the file or directory since it was looked at
  * is refused: a symbolic link is not followed, a FIFO does not block, and a file of another user keeps its rights.
  */
 function takeRights(path: string, mode: number): boolean {

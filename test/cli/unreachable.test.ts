@@ -140,7 +140,7 @@ describe("a daemon that does not answer", () => {
   test("does not prevent version from showing the client's version", async () => {
     expect(await daemon.cli("version", "--timeout", "1")).toMatchObject({
       code: 0,
-      stdout: "client   0.2.0\n",
+      stdout: "client   1.0.0-rc.1\n",
     });
   });
 });
@@ -149,13 +149,13 @@ test("version works without a daemon", async () => {
   const socket = join(directory, "nothing.sock");
   expect(await cli(socket, "version")).toMatchObject({
     code: 0,
-    stdout: "client   0.2.0\n",
+    stdout: "client   1.0.0-rc.1\n",
     stderr: expect.stringContaining(`the daemon is not reachable at ${socket}`),
   });
   const { code, stdout } = await cli(socket, "version", "-o", "json");
   expect({ code, answer: JSON.parse(stdout) }).toEqual({
     code: 0,
-    answer: { client: "0.2.0", daemon: null },
+    answer: { client: "1.0.0-rc.1", daemon: null },
   });
 });
 

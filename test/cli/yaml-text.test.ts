@@ -85,9 +85,14 @@ const document = fc.oneof(
   fc.array(value, { maxLength: 5 }),
   fc.dictionary(text, value, { maxKeys: 5, noNullPrototype: true }),
 ) as fc.Arbitrary<object>;
-/** The library writes control characters and the like its own way, which ours escapes: those are tested with documents. */
-const isPlain = (one: unknown) =>
-  !/[\p{Cc}\p{Cf}\p{Zl}\p{Zp}\p{Cs}]/u.test(JSON.stringify(one).replaceAll("\\n", ""));
+/**
+ * The library writes control characters and the like its own way, which ours escapes: those are tested with documents. And it
+ * quotes the marks of a document's end where they begin a line, which a part by itself does.
+ */
+const isPlain = (one: unknown) => {
+  const text = JSON.stringify(one).replaceAll("\\n", "");
+  return !/[\p{Cc}\p{Cf}\p{Zl}\p{Zp}\p{Cs}]/u.test(text) && !/"(?:\.\.\.|---)/.test(text);
+};
 
 test("the text is the library's, for whatever a document has", () => {
   fc.assert(

@@ -16,7 +16,7 @@ describe("queries", () => {
   const QUERIES: [string, string][] = [
     ["/v1/networks?colour=blue", 'colour is "blue": the parameters here are former'],
     ["/v1/networks/blue?x=1", 'x is "1"'],
-    ["/v1/allocations?colour=blue", 'colour is "blue": the parameters here are network, address, pod'],
+    ["/v1/allocations?colour=blue", 'colour is "blue": the parameters here are network, address, subnet'],
     ["/v1/allocations?network=a&network=b", 'network is ["a","b"]: expected one value'],
     ["/v1/allocations?network=", 'network is "": expected one value'],
     ["/v1/allocations?address=10.10.0.x", 'address is "10.10.0.x"'],

@@ -1,16 +1,14 @@
 /** docs/getting-started.md, typed as it is written, on a real API server with real daemons; KubeVirt and its IPAM controller are played. */
-import { join } from "node:path";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { codeBlocks, walkthrough } from "../harness/documents.ts";
 import type { KubeObject } from "../harness/kube-api.ts";
 import type { Vm } from "../harness/kubevirt.ts";
-import { PageReader } from "../harness/page-reader.ts";
+import { PageReader, withReleaseMade } from "../harness/page-reader.ts";
 import { interfaceOf } from "../harness/world/kubevirt-objects.ts";
 import type { Network } from "../harness/world/network.ts";
 import { World } from "../harness/world/world.ts";
 
 const PAGE = "docs/getting-started.md";
-const PROJECT = join(import.meta.dirname, "../..");
 const NIC = { ifname: interfaceOf("blue") };
 const VM = "/apis/kubevirt.io/v1/namespaces/default/virtualmachines/vm1";
 const NAD = "/apis/k8s.cni.cncf.io/v1/namespaces/default/network-attachment-definitions/blue";
@@ -43,9 +41,6 @@ test("what it builds on is applied, one thing after another", () => {
 });
 
 test("a VM keeps its address until it is deleted", async () => {
-  const release = join(PROJECT, "tools/release.mjs");
-  const words = "--only manifests --image registry.example/holdfast:1.0.0-rc.1 dist/release";
-  const make = 'make release ONLY="image manifests" IMAGE=registry.example/holdfast:1.0.0-rc.1';
   const copy = codeBlocks(PAGE, "Install Holdfast")[0]?.split("\n")[1] ?? "";
   const network: { blue?: Network; vm?: Vm; pod?: KubeObject } = {};
   const parts = () => network as { blue: Network; vm: Vm; pod: KubeObject };
@@ -96,7 +91,7 @@ test("a VM keeps its address until it is deleted", async () => {
     steps.flatMap((heading) => walkthrough(PAGE, heading)),
     {
       commands: {
-        [make]: `${process.execPath} ${release} ${words}`,
+        ...withReleaseMade("", "image manifests"),
         [copy]: "",
         "virtctl stop vm1": "",
         "virtctl start vm1": "",

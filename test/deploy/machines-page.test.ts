@@ -8,9 +8,8 @@ import { readManifests } from "../harness/kube-manifests.ts";
 import { ClusterApi } from "../harness/machines/cluster-api.ts";
 import { Capm3 } from "../harness/machines/consumers.ts";
 import { CAPM3_RELEASES, templateDefinition } from "../harness/machines/definitions.ts";
-import { PageReader } from "../harness/page-reader.ts";
+import { PageReader, withReleaseMade } from "../harness/page-reader.ts";
 import { until } from "../harness/wait.ts";
-import { applyWithComponents } from "./components.ts";
 
 /** The parts of docs/machines.md, typed as they are written, on a real API server; other projects' controllers are played. */
 
@@ -125,11 +124,11 @@ test("Metal3 without CAPM3: a machine gets index, address and Secrets, and gives
       status: { hardware: { nics: [{ name: "eno1", mac: "52:54:00:00:07:01" }] } },
     });
   await reader.follow(walkthrough(PAGE, "Metal3 without CAPM3"), {
-    commands: { "kubectl apply -k deploy": applyWithComponents(reader.directory, ["machines"]) },
+    commands: withReleaseMade("machines"),
     acts: [
       // The garbage collector would learn of the new kinds half a minute later.
-      { after: /apply -k deploy$/m, act: () => cluster.define([]) },
-      { after: /apply -k deploy$/m, act: () => reader.startController() },
+      { after: /apply -f dist\/release/, act: () => cluster.define([]) },
+      { after: /apply -f dist\/release/, act: () => reader.startController() },
       { after: /get metal3data workers-0/, act: inspect },
     ],
   });

@@ -5,10 +5,9 @@ import { pathOf } from "../harness/kube-pods.ts";
 import { KubeVirt, type Vm } from "../harness/kubevirt.ts";
 import { MetadataParts } from "../harness/metadata/parts.ts";
 import { cniArgs, NodeDaemon } from "../harness/node.ts";
-import { PageReader } from "../harness/page-reader.ts";
+import { PageReader, withReleaseMade } from "../harness/page-reader.ts";
 import { interfaceOf } from "../harness/world/kubevirt-objects.ts";
 import { Containers, whyNotReal } from "../network/containers.ts";
-import { applyWithComponents } from "./components.ts";
 
 /** "VMs with templates" of docs/machines.md, typed on a real API server and in a guest; KubeVirt and the runtime are played. */
 
@@ -40,7 +39,7 @@ describe.skipIf(whyNotReal() !== null)("VMs with templates", () => {
     const kubevirt = new KubeVirt(cluster.api);
     const steps = walkthrough("docs/machines.md", "VMs with templates");
     const commands: Record<string, string> = {
-      "kubectl apply -k deploy": applyWithComponents(reader.directory, ["metadata", "machines"]),
+      ...withReleaseMade("metadata machines"),
     };
     const texts: Record<string, string> = {};
     let vm: Vm;
@@ -83,7 +82,7 @@ describe.skipIf(whyNotReal() !== null)("VMs with templates", () => {
       commands,
       texts,
       acts: [
-        { after: /apply -k deploy$/m, act: startNode },
+        { after: /apply -f dist\/release/, act: startNode },
         { after: /kind: VirtualMachine/, act: startVm },
         { after: /delete virtualmachine/, act: () => kubevirt.stopVm(vm) },
         { after: /delete virtualmachine/, act: () => kubevirt.releaseClaims(vm) },

@@ -1,4 +1,4 @@
-import { cpSync, mkdirSync, symlinkSync } from "node:fs";
+import { cpSync, mkdirSync, readFileSync, symlinkSync } from "node:fs";
 import { join } from "node:path";
 import { expect } from "vitest";
 import type { TestCluster } from "./cluster.ts";
@@ -20,6 +20,18 @@ interface Others {
   readonly texts?: Readonly<Record<string, string>>;
   /** What somebody does on the cluster when a step was seen whose commands match; each once, in this order. */
   readonly acts: readonly { readonly after: RegExp; readonly act: () => Promise<unknown> }[];
+}
+
+/** In place of `make release` with these components, which a page types in the source tree: the same without make. */
+export function withReleaseMade(components: string, parts = "manifests"): Record<string, string> {
+  const { version } = JSON.parse(readFileSync(join(PROJECT, "package.json"), "utf8")) as { version: string };
+  const image = `registry.example/holdfast:${version}`;
+  const quoted = (text: string) => (text.includes(" ") ? `"${text}"` : text);
+  const named = components === "" ? "" : ` COMPONENTS=${quoted(components)}`;
+  const words = `--only manifests --image ${image} --components "${components}" dist/release`;
+  return {
+    [`make release ONLY=${quoted(parts)} IMAGE=${image}${named}`]: `${process.execPath} ${join(PROJECT, "tools/release.mjs")} ${words}`,
+  };
 }
 
 /**

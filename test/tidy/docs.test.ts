@@ -1,6 +1,7 @@
-import { readdirSync, readFileSync } from "node:fs";
-import { join } from "node:path";
+import { existsSync, readdirSync, readFileSync } from "node:fs";
+import { dirname, join } from "node:path";
 import { expect, test } from "vitest";
+import { read, tracked } from "./tracked.ts";
 
 const ROOT = join(import.meta.dirname, "../..");
 const { GROUPS } = (await import(`${ROOT}/tools/docs-site/pages.mjs`)) as {
@@ -25,4 +26,39 @@ test("the list of decisions has each record once, with its title", () => {
       return `- [${name.slice(0, 4)}](${name}): ${first.replace(/^# \d+[.:] */, "")}`;
     });
   expect(lines.filter((line) => line.startsWith("- ["))).toEqual(titles.sort());
+});
+
+/** As GitHub makes anchors of headings. */
+function anchorsOf(text: string): Set<string> {
+  const seen = new Map<string, number>();
+  const outside = text.replaceAll(/^```.*?^```$/gms, "");
+  const headings = [...outside.matchAll(/^#{1,6} (.*)$/gm)].map(([, title = ""]) => {
+    const plain = title.replaceAll(/\[([^\]]*)\]\([^)]*\)/g, "$1").replaceAll(/[`*]/g, "");
+    const slug = plain
+      .toLowerCase()
+      .replaceAll(/[^\p{L}\p{N}\s_-]/gu, "")
+      .replaceAll(/\s/g, "-");
+    const count = seen.get(slug) ?? 0;
+    seen.set(slug, count + 1);
+    return count === 0 ? slug : `${slug}-${count}`;
+  });
+  return new Set(headings);
+}
+
+test("every link of a page leads to a file that exists, and to a heading that it has", () => {
+  const broken: string[] = [];
+  for (const page of tracked(/\.md$/)) {
+    const text = read(page)
+      .replaceAll(/^```.*?^```$/gms, "")
+      .replaceAll(/`[^`\n]*`/g, "");
+    for (const [, link = ""] of text.matchAll(/\]\(([^()\s]+)\)/g)) {
+      if (/^[a-z]+:/.test(link)) continue;
+      const [path = "", anchor] = link.split("#");
+      const target = path === "" ? page : join(dirname(page), path);
+      if (!existsSync(join(ROOT, target))) broken.push(`${page}: ${link}`);
+      else if (anchor !== undefined && !(target.endsWith(".md") && anchorsOf(read(target)).has(anchor)))
+        broken.push(`${page}: ${link}`);
+    }
+  }
+  expect(broken).toEqual([]);
 });

@@ -321,16 +321,6 @@ test("every decision is cited where it governs", () => {
   expect(numbers.filter((number) => !cited.includes(`docs/decisions/${number}`))).toEqual([]);
 });
 
-test("links in the documentation lead somewhere", () => {
-  const broken = tracked(/\.md$/).flatMap((file) =>
-    [...read(file).matchAll(/\]\((?!https?:|#|mailto:)([^)#\s]+)(#[^)]*)?\)/g)]
-      .map((match) => match[1] as string)
-      .filter((target) => !existsSync(join(ROOT, dirname(file), target)))
-      .map((target) => `${file}: ${target}`),
-  );
-  expect(broken).toEqual([]);
-});
-
 /** What of a module changes after it is loaded, or could: two processes in one would share it. */
 function changingIn(code: string): string[] {
   const variables = code.matchAll(

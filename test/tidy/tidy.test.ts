@@ -1,4 +1,3 @@
-import { existsSync } from "node:fs";
 import { basename, dirname, join, relative } from "node:path";
 import { expect, test } from "vitest";
 import { ROUTES } from "../../admin/routes.ts";

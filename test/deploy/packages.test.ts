@@ -179,3 +179,52 @@ describe.skipIf(reason !== null).each(["bookworm", "trixie"] as const)("on a fre
     await machine.out("holdfast check");
   });
 });
+
+/** The package of the commit before this one; null: this tree has no history. */
+function packageOfCommitBefore(): string | null {
+  const copy = join(out, "before");
+  try {
+    execFileSync("git", ["rev-parse", "--verify", "HEAD~1"], { cwd: ROOT, stdio: "pipe" });
+  } catch {
+    return null;
+  }
+  mkdirSync(copy);
+  execFileSync("bash", ["-c", `git archive HEAD~1 | tar -x -C ${copy}`], { cwd: ROOT });
+  execFileSync("cp", ["-al", join(ROOT, "node_modules"), join(copy, "node_modules")]);
+  const words = ["--only", "packages", "--architectures", "x64", join(copy, "out")];
+  for (const tool of [["tools/bundle.mjs"], ["tools/release.mjs", ...words]])
+    execFileSync("node", tool, { cwd: copy, stdio: "pipe" });
+  const made = readdirSync(join(copy, "out")).find((name) => name.endsWith(".deb"));
+  return made === undefined ? null : join(copy, "out", made);
+}
+
+test.skipIf(reason !== null)(
+  "an upgrade from the commit before keeps containers attached",
+  async (context) => {
+    const before = packageOfCommitBefore();
+    if (before === null) return context.skip("no commit before this one is here");
+    const machine = await Machine.start({ root: await debianRoot("bookworm") });
+    try {
+      const install = (file: string) =>
+        machine.out(
+          `DEBIAN_FRONTEND=noninteractive apt-get install -q -y --reinstall --allow-downgrades ${file} 2>&1`,
+        );
+      await install(before);
+      await machine.out("systemctl enable --now holdfast 2>&1");
+      const plugin = "/opt/cni/bin/holdfast-ipam";
+      for (const name of ["web", "db", "cache"]) await add(machine, name, plugin);
+      const held = await machine.out("holdfast list --no-headers | awk '{print $2, $3, $4, $5}'");
+      const build = await machine.out("sha256sum /usr/lib/holdfast/lib/daemon.cjs");
+      await install(fileOf("_amd64.deb"));
+      expect(await machine.out("holdfast list --no-headers | awk '{print $2, $3, $4, $5}'")).toBe(held);
+      expect(await add(machine, "web", plugin)).toBe("192.168.10.1/24");
+      expect(await add(machine, "late", plugin)).toBe("192.168.10.4/24");
+      await machine.out("holdfast check && holdfast doctor");
+      console.log(
+        `upgraded from ${build.slice(0, 12)} to ${(await machine.out("sha256sum /usr/lib/holdfast/lib/daemon.cjs")).slice(0, 12)}`,
+      );
+    } finally {
+      await machine.stop();
+    }
+  },
+);

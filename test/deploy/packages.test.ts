@@ -134,10 +134,10 @@ describe.skipIf(reason !== null).each(["bookworm", "trixie"] as const)("on a fre
     expect(await add(machine, "db", "/usr/lib/cni/holdfast-ipam")).toBe("192.168.10.2/24");
     await machine.out("holdfast check");
     expect(await machine.out("holdfast doctor")).toMatch(/^ok +plugin to daemon/m);
-    await machine.out("useradd -m -G holdfast operator");
-    const asOperator = (words: string) => machine.sh(`su operator -c 'holdfast ${words}'`);
-    expect((await asOperator("list -o name")).stdout).toBe("192.168.10.1/24\n192.168.10.2/24\n");
-    expect(await asOperator("release 192.168.10.1 --network blue --force")).toMatchObject({
+    await machine.out("useradd -m -G holdfast alice");
+    const asAlice = (words: string) => machine.sh(`su alice -c 'holdfast ${words}'`);
+    expect((await asAlice("list -o name")).stdout).toBe("192.168.10.1/24\n192.168.10.2/24\n");
+    expect(await asAlice("release 192.168.10.1 --network blue --force")).toMatchObject({
       code: 1,
       stderr: expect.stringContaining("this socket is read-only"),
     });

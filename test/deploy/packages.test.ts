@@ -227,4 +227,5 @@ test.skipIf(reason !== null)(
       await machine.stop();
     }
   },
+  600_000,
 );

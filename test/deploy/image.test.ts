@@ -1,10 +1,12 @@
 import { createHash } from "node:crypto";
-import { mkdtempSync, readFileSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { mkdirSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { run } from "../harness/daemon.ts";
+import { Machine, whyNoMachine } from "../harness/machine.ts";
+import { preparePodman } from "../harness/machine-parts.ts";
 import { skippedFor } from "../harness/needs.ts";
+import { until } from "../harness/wait.ts";
 
 /** The images of a release: OCI layouts, made without a container engine. */
 
@@ -16,7 +18,9 @@ const reason = skippedFor(
 
 let directory: string;
 beforeAll(async () => {
-  directory = mkdtempSync(join(tmpdir(), "holdfast-image-"));
+  // In the project, which the machine sees.
+  mkdirSync(join(ROOT, "build"), { recursive: true });
+  directory = mkdtempSync(join(ROOT, "build/image-"));
   const words = ["--only", "image", "--architectures", "x64", "--image", IMAGE, join(directory, "out")];
   const { code, stderr } = await run(process.execPath, [join(ROOT, "tools/release.mjs"), ...words]);
   if (code !== 0) throw new Error(stderr);
@@ -102,9 +106,103 @@ describe.skipIf(reason !== null).each(["", "-slim"])("the image%s", (variant) =>
       ["ovs-ofctl", "--version"],
       ["ethtool", "--version"],
       ["ip", "-V"],
+      ["flock", "--version"],
+      ["nsenter", "--version"],
+      ["setpriv", "--version"],
+      ["unshare", "--version"],
     ]) {
       const { code, stderr } = await inside(...words);
       expect(code, `${words[0]} ${stderr}`).toBe(variant === "" ? 0 : 127);
+    }
+  });
+});
+
+describe.skipIf(whyNoMachine() !== null)("podman runs", () => {
+  const NETWORK = {
+    cniVersion: "0.4.0",
+    name: "blue",
+    plugins: [
+      {
+        type: "bridge",
+        bridge: "br-blue",
+        isDefaultGateway: true,
+        ipam: { type: "holdfast-ipam", subnets: "192.168.10.0/24", metadata: true },
+      },
+    ],
+  };
+  /** As the DaemonSets have them: what of the node they see, and as whom they run. */
+  const PROCESSES = {
+    daemon:
+      "--user 0:0 --group-add 65532 --cap-drop all --read-only -v /run/holdfast:/run/holdfast -v /var/lib/holdfast:/var/lib/holdfast -v /run/netns:/run/netns:ro,rslave IMAGE daemon --identity-group 65532",
+    server:
+      "--user 65532:65532 --cap-drop all --read-only -v /run/holdfast:/run/holdfast:ro -v /run/holdfast-metadata:/run/holdfast-metadata -v /etc/holdfast-metadata:/etc/holdfast-metadata:ro -v /var/lib/holdfast-metadata:/var/lib/holdfast-metadata IMAGE metadata --metadata-socket=/run/holdfast-metadata/metadata.sock --metadata-socket-group=65532 --key-file=/etc/holdfast-metadata/keys",
+    listeners:
+      "--user 0:0 --privileged -v /run/holdfast:/run/holdfast -v /run/holdfast-metadata:/run/holdfast-metadata -v /run/netns:/run/netns:shared IMAGE metadata-net --metadata-socket=/run/holdfast-metadata/metadata.sock --haproxy-user=holdfast-haproxy --haproxy-group=holdfast",
+  };
+  let machine: Machine;
+
+  beforeAll(async () => {
+    machine = await Machine.start();
+    await preparePodman(machine);
+    const { version } = JSON.parse(readFileSync(join(ROOT, "package.json"), "utf8"));
+    await machine.out(`podman load -q -i ${join(directory, `out/holdfast-${version}-image.tar`)}`);
+    await machine.out(`mkdir -p /run/holdfast /var/lib/holdfast /run/netns /run/holdfast-metadata /etc/holdfast-metadata /var/lib/holdfast-metadata /opt/cni/bin
+      mount --bind /run/netns /run/netns && mount --make-rshared /run/netns
+      openssl rand -hex 32 > /etc/holdfast-metadata/keys
+      chown -R 65532:65532 /run/holdfast-metadata /etc/holdfast-metadata /var/lib/holdfast-metadata
+      chmod 0640 /etc/holdfast-metadata/keys
+      cat > /etc/cni/net.d/blue.conflist <<'END'
+${JSON.stringify(NETWORK)}
+END`);
+  }, 600_000);
+  afterAll(() => machine?.stop());
+
+  const start = (name: keyof typeof PROCESSES) =>
+    machine.out(
+      `podman run -d --cgroups=disabled --network host --name ${name} ${PROCESSES[name].replace("IMAGE", IMAGE)}`,
+    );
+  const logs = async (name: string) => (await machine.sh(`podman logs ${name} 2>&1`)).stdout;
+
+  test("the daemon, and a container on a bridge has an address of it", async () => {
+    await machine.out(
+      `podman run --rm --cgroups=disabled --network none --user 0:0 -v /opt/cni/bin:/host/bin --entrypoint /bin/sh ${IMAGE} -c 'cp /usr/local/lib/holdfast/bin/holdfast-ipam /host/bin/'`,
+    );
+    await start("daemon");
+    const waited = await machine.sh("podman exec daemon holdfast wait --for 60");
+    expect(waited.code, `${waited.stderr}${await logs("daemon")}`).toBe(0);
+    await machine.out(
+      "podman run -d --cgroups=disabled --name web --network blue localhost/busybox /bin/sleep 100000",
+    );
+    expect(await machine.out("podman exec daemon holdfast list -o name")).toBe("192.168.10.2/24\n");
+  });
+
+  test("the metadata server and the listener, and the container is answered", async () => {
+    await start("server");
+    await start("listeners");
+    // The interface of the container that is there is served within a moment.
+    const ask = "podman exec web wget -q -T 5 -O - http://169.254.169.254/openstack/latest/meta_data.json";
+    const answered = async () => (await machine.sh(ask)).code === 0;
+    await until(answered, "an answer", 60_000).catch(async (error) => {
+      throw new Error(`${error}\n${await logs("server")}\n${await logs("listeners")}`);
+    });
+    expect(JSON.parse(await machine.out(ask)).uuid).toMatch(/^[0-9a-f-]{36}$/);
+    await machine.out("podman exec daemon holdfast check");
+  });
+
+  test("the controller says what it lacks", async () => {
+    const { code, stderr } = await machine.sh(
+      `podman run --rm --cgroups=disabled --network host --read-only ${IMAGE} controller`,
+    );
+    expect(code).not.toBe(0);
+    expect(stderr).toContain("no kubeconfig file is set and this is no pod");
+  });
+
+  test("every process ends when it is told to", async () => {
+    for (const name of ["listeners", "server", "daemon"]) {
+      const startMs = performance.now();
+      await machine.out(`podman stop -t 20 ${name}`);
+      expect(performance.now() - startMs, name).toBeLessThan(20_000);
+      expect(await machine.out(`podman inspect -f '{{.State.ExitCode}}' ${name}`)).toBe("0\n");
     }
   });
 });

@@ -13,10 +13,15 @@ const exec = promisify(execFile);
 const BASE = ["libstdc++6", "busybox-static"];
 const COMMANDS = ["sh", "cat", "chmod", "cp", "ls", "mkdir", "mv", "rm"];
 /** What images have besides. The listener of the metadata service needs all of it; daemon, controller and server nothing. */
-const VARIANTS = { "": ["ethtool", "haproxy", "iproute2", "nftables", "openvswitch-common"], "-slim": [] };
+const VARIANTS = {
+  "": ["ethtool", "haproxy", "iproute2", "nftables", "openvswitch-common", "util-linux"],
+  "-slim": [],
+};
+/** Of packages of which the listener needs a few programs only. */
+const PROGRAMS = { "util-linux": ["flock", "nsenter", "setpriv", "unshare"] };
 /** Named as dependencies for installing, which is not done here: the programs above never load them. */
 const NOT_NEEDED =
-  /^(adduser|debconf|dpkg|gcc-\d+-base|init-system-helpers|lib(audit|bz2|db5|gdbm|pam|perl|python|semanage|sepol|sqlite|acl|nsl|tirpc|krb5|k5crypto|gssapi|com-err|keyutils|readline|ffi|uuid|ncurses).*|lib.*-perl|lsb-base|media-types|openssl|passwd|perl.*|python.*|readline-common|sysvinit-utils|tar|usrmerge)$/;
+  /^(adduser|debconf|dpkg|gcc-\d+-base|init-system-helpers|lib(audit|blkid|bz2|db5|mount|smartcols|udev|gdbm|pam|perl|python|semanage|sepol|sqlite|acl|nsl|tirpc|krb5|k5crypto|gssapi|com-err|keyutils|readline|ffi|uuid|ncurses).*|lib.*-perl|lsb-base|media-types|openssl|passwd|perl.*|python.*|readline-common|sysvinit-utils|tar|usrmerge|util-linux-extra)$/;
 /** Of a package's files. Copyrights stay. */
 const NOT_SHIPPED = [
   "./usr/share/man/*",
@@ -134,7 +139,9 @@ async function unpack(arch, names, work, root) {
     const file = readdirSync(debs).find((one) => one.startsWith(`${name}_${version.replace(":", "%3a")}_`));
     const files = execFileSync("dpkg-deb", ["--fsys-tarfile", join(debs, file)], { maxBuffer: 2 ** 30 });
     const left = NOT_SHIPPED.map((pattern) => `--exclude=${pattern}`);
-    execFileSync("tar", ["-x", "--keep-directory-symlink", ...left, "-C", root], {
+    const programs = (PROGRAMS[name] ?? []).map((program) => `./usr/bin/${program}`);
+    const only = programs.length === 0 ? [] : [...programs, `./usr/share/doc/${name}/copyright`];
+    execFileSync("tar", ["-x", "--keep-directory-symlink", ...left, "-C", root, ...only], {
       input: files,
       stdio: ["pipe", "ignore", "pipe"],
     });

@@ -57,7 +57,10 @@ test("every package that the sources import is in it, as the lock file has it, a
     const sha512 = Buffer.from(integrity.slice("sha512-".length), "base64").toString("hex");
     expect(named.get(name), name).toMatchObject({ version, hashes: [{ content: sha512 }] });
   }
-  for (const name of Object.keys(devDependencies)) expect(named.has(name), name).toBe(false);
+  // ajv is what fastify has, and the tests have it too.
+  const tools = Object.keys(devDependencies).filter((name) => packages[`node_modules/${name}`].dev === true);
+  expect(tools.length).toBeGreaterThan(5);
+  for (const name of tools) expect(named.has(name), name).toBe(false);
   for (const name of [`node-linux-${process.arch}`, "sqlite", "glibc"])
     expect(named.has(name), name).toBe(true);
 });

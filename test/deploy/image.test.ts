@@ -107,6 +107,7 @@ describe.skipIf(reason !== null).each(["", "-slim"])("the image%s", (variant) =>
       ["ethtool", "--version"],
       ["ip", "-V"],
       ["flock", "--version"],
+      ["mount", "--version"],
       ["nsenter", "--version"],
       ["setpriv", "--version"],
       ["unshare", "--version"],

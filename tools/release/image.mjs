@@ -2,7 +2,16 @@
 // the files of an installation. https://github.com/opencontainers/image-spec
 import { execFile, execFileSync } from "node:child_process";
 import { createHash } from "node:crypto";
-import { mkdirSync, readdirSync, readFileSync, rmSync, statSync, symlinkSync, writeFileSync } from "node:fs";
+import {
+  existsSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  symlinkSync,
+  writeFileSync,
+} from "node:fs";
 import { basename, join } from "node:path";
 import { promisify } from "node:util";
 import { archive } from "./archives.mjs";
@@ -14,14 +23,14 @@ const BASE = ["libstdc++6", "busybox-static"];
 const COMMANDS = ["sh", "cat", "chmod", "cp", "ls", "mkdir", "mv", "rm"];
 /** What images have besides. The listener of the metadata service needs all of it; daemon, controller and server nothing. */
 const VARIANTS = {
-  "": ["ethtool", "haproxy", "iproute2", "nftables", "openvswitch-common", "util-linux"],
+  "": ["dash", "ethtool", "haproxy", "iproute2", "mount", "nftables", "openvswitch-common", "util-linux"],
   "-slim": [],
 };
 /** Of packages of which the listener needs a few programs only. */
-const PROGRAMS = { "util-linux": ["flock", "nsenter", "setpriv", "unshare"] };
+const PROGRAMS = { mount: ["mount"], "util-linux": ["flock", "nsenter", "setpriv", "unshare"] };
 /** Named as dependencies for installing, which is not done here: the programs above never load them. */
 const NOT_NEEDED =
-  /^(adduser|debconf|dpkg|gcc-\d+-base|init-system-helpers|lib(audit|blkid|bz2|db5|mount|smartcols|udev|gdbm|pam|perl|python|semanage|sepol|sqlite|acl|nsl|tirpc|krb5|k5crypto|gssapi|com-err|keyutils|readline|ffi|uuid|ncurses).*|lib.*-perl|lsb-base|media-types|openssl|passwd|perl.*|python.*|readline-common|sysvinit-utils|tar|usrmerge|util-linux-extra)$/;
+  /^(adduser|debconf|dpkg|gcc-\d+-base|init-system-helpers|lib(audit|bz2|db5|smartcols|udev|gdbm|pam|perl|python|semanage|sepol|sqlite|acl|nsl|tirpc|krb5|k5crypto|gssapi|com-err|keyutils|readline|ffi|uuid|ncurses).*|lib.*-perl|lsb-base|media-types|openssl|passwd|perl.*|python.*|readline-common|sysvinit-utils|tar|usrmerge|util-linux-extra)$/;
 /** Of a package's files. Copyrights stay. */
 const NOT_SHIPPED = [
   "./usr/share/man/*",
@@ -139,19 +148,27 @@ async function unpack(arch, names, work, root) {
     const file = readdirSync(debs).find((one) => one.startsWith(`${name}_${version.replace(":", "%3a")}_`));
     const files = execFileSync("dpkg-deb", ["--fsys-tarfile", join(debs, file)], { maxBuffer: 2 ** 30 });
     const left = NOT_SHIPPED.map((pattern) => `--exclude=${pattern}`);
-    const programs = (PROGRAMS[name] ?? []).map((program) => `./usr/bin/${program}`);
-    const only = programs.length === 0 ? [] : [...programs, `./usr/share/doc/${name}/copyright`];
+    const programs = (PROGRAMS[name] ?? []).map((program) => `*/bin/${program}`);
+    const only =
+      programs.length === 0 ? [] : ["--wildcards", ...programs, `./usr/share/doc/${name}/copyright`];
     execFileSync("tar", ["-x", "--keep-directory-symlink", ...left, "-C", root, ...only], {
       input: files,
       stdio: ["pipe", "ignore", "pipe"],
     });
   }
-  for (const command of COMMANDS) symlinkSync("busybox", join(root, "usr/bin", command));
+  // The shell of busybox runs programs of its own in place of those of the listener.
+  const shell = existsSync(join(root, "usr/bin/dash")) ? "dash" : "busybox";
+  for (const command of COMMANDS) {
+    rmSync(join(root, "usr/bin", command), { force: true });
+    symlinkSync(command === "sh" ? shell : "busybox", join(root, "usr/bin", command));
+  }
   mkdirSync(join(root, "etc"), { recursive: true });
   writeFileSync(join(root, "etc/passwd"), USERS);
   writeFileSync(join(root, "etc/group"), GROUPS);
   for (const name of ["tmp", "run", "proc", "sys", "dev", "var/lib", "root"])
     mkdirSync(join(root, name), { recursive: true });
+  // Where haproxy looks for network namespaces.
+  symlinkSync("../run", join(root, "var/run"));
   return wanted.map(({ name, version }) => `${name}=${version}`);
 }
 

@@ -181,10 +181,17 @@ END`);
     await start("server");
     await start("listeners");
     // The interface of the container that is there is served within a moment.
-    const ask = "podman exec web wget -q -T 5 -O - http://169.254.169.254/openstack/latest/meta_data.json";
-    const answered = async () => (await machine.sh(ask)).code === 0;
+    const guest = "ip netns exec $(basename /run/netns/netns-*)";
+    const ask = `${guest} curl -sS -f -m 5 http://169.254.169.254/openstack/latest/meta_data.json`;
+    let said = "";
+    const answered = async () => {
+      const { code, stderr } = await machine.sh(ask);
+      said = stderr;
+      return code === 0;
+    };
     await until(answered, "an answer", 60_000).catch(async (error) => {
-      throw new Error(`${error}\n${await logs("server")}\n${await logs("listeners")}`);
+      const there = await machine.sh(`${guest} ip route; podman ps -a; ls -la /run/netns`);
+      throw new Error(`${error} ${said}\n${there.stdout}${there.stderr}\n${await logs("listeners")}`);
     });
     expect(JSON.parse(await machine.out(ask)).uuid).toMatch(/^[0-9a-f-]{36}$/);
     await machine.out("podman exec daemon holdfast check");

@@ -1,7 +1,7 @@
 import type { FastifyInstance } from "fastify";
 import { RefusalError, refuse } from "../ipam/refusals.ts";
 import type { NodeAdminApi } from "./admin-api.ts";
-import { type AdminRoute, answerRoute, changesState, ROUTES } from "./routes.ts";
+import { type AdminRoute, answerRoute, isForReaders, ROUTES } from "./routes.ts";
 
 /**
  * The admin API on a daemon's socket (everything but `/cni`). Errors are thrown as RefusalError and sent by the server.
@@ -13,7 +13,7 @@ export function addAdminRoutes(server: FastifyInstance, api: NodeAdminApi): void
 /** The same for those who may only look: every other request is refused, and says what to do instead. */
 export function addReadOnlyAdminRoutes(server: FastifyInstance, api: NodeAdminApi): void {
   for (const route of ROUTES) {
-    if (!changesState(route)) addRoute(server, route, api);
+    if (isForReaders(route)) addRoute(server, route, api);
     else
       server.route({
         method: route.method,

@@ -127,12 +127,12 @@ type Missing = { [Of in Method]: Unrouted<PathOf<Of>, PathsOf<Of>> }[Method];
 export const ROUTES: [Missing] extends [never] ? readonly AdminRoute[] : { readonly missing: Missing } =
   TABLE;
 
-/** Their bodies carry objects, and they change nothing. */
-const QUESTIONS: readonly string[] = ["/v1/plan", "/v1/diff"];
-
-/** Whether a request can change anything. */
-export function changesState({ method, path }: AdminRoute): boolean {
-  return method !== "GET" && !QUESTIONS.includes(path);
+/**
+ * Whether members of the daemon's group may ask it: what changes nothing. Not `/v1/diff`, which takes the ADDs' turn in a
+ * transaction and shows whether somebody has guessed a Secret.
+ */
+export function isForReaders({ method, path }: AdminRoute): boolean {
+  return method === "GET" || path === "/v1/plan";
 }
 
 /** The answer of a node or a cluster to a request that matches the route. */

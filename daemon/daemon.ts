@@ -37,7 +37,8 @@ export class Daemon {
   readonly #clock: Clock;
   readonly #core: NodeCore;
   readonly #server: FastifyInstance;
-  readonly #readOnlyServer: FastifyInstance;
+  /** null: nobody but the daemon's own user may look. */
+  readonly #readOnlyServer: FastifyInstance | null;
   readonly #identityServer: IdentityServer;
   readonly #health: HealthServer;
   #stopping = false;
@@ -71,7 +72,7 @@ export class Daemon {
     });
     core.metrics.addProcess();
     this.#server = buildServer(core, log);
-    this.#readOnlyServer = buildReadOnlyServer(core, log);
+    this.#readOnlyServer = settings.readGroup === null ? null : buildReadOnlyServer(core, log);
     const address = settings.metricsAddress;
     this.#health = new HealthServer({
       address,
@@ -91,13 +92,13 @@ export class Daemon {
       const { socket, identitySocket, identityGroup, readGroup } = this.#settings;
       await removeStale(socket, "--socket");
       if (identitySocket !== null) await this.#identityServer.listen(identitySocket, identityGroup);
-      if (readGroup !== null) {
+      if (this.#readOnlyServer !== null) {
         const path = join(dirname(socket), READ_ONLY_SOCKET);
         await listenOnSocket(this.#readOnlyServer, path, { flag: "--read-group", gid: readGroup });
       }
       await listenOnSocket(this.#server, socket);
     } catch (error) {
-      await Promise.all([this.#server.close(), this.#readOnlyServer.close(), this.#identityServer.close()]);
+      await Promise.all([this.#server.close(), this.#readOnlyServer?.close(), this.#identityServer.close()]);
       this.#identityServer.end();
       await this.#core.close();
       throw error;
@@ -115,7 +116,7 @@ export class Daemon {
     if (this.#stopping) return;
     this.#stopping = true;
     this.#core.halt();
-    const servers = [this.#server, this.#readOnlyServer];
+    const servers = [this.#server, this.#readOnlyServer].filter((one) => one !== null);
     const hangUp = this.#clock.timer(STOP_GRACE_MS, () => {
       for (const { server } of servers) server.closeAllConnections();
     });

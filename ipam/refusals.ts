@@ -241,7 +241,7 @@ export const REFUSALS = {
   },
   READ_ONLY: {
     cniCode: 133,
-    say: "{request} changes something, and this socket is read-only",
+    say: "{request} is not served on the read-only socket",
     hint: "run the command as root (sudo), who may use the daemon's main socket",
   },
   ADDRESS_AMBIGUOUS: {

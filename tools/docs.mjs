@@ -17,6 +17,7 @@ for (const directory of ["docs", "bench", "deploy", "examples"])
   rmSync(join(WORK, directory), { recursive: true, force: true });
 mkdirSync(WORK, { recursive: true });
 cpSync(SITE, WORK, { recursive: true });
+cpSync(join(ROOT, ".npmrc"), join(WORK, ".npmrc"));
 for (const page of pages) {
   mkdirSync(dirname(join(WORK, page)), { recursive: true });
   cpSync(join(ROOT, page), join(WORK, page));

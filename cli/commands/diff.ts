@@ -11,6 +11,8 @@ import { diffManifests, readManifests, refuseObject, resultName } from "../manif
 import { documentText } from "../output.ts";
 import { print, printLinesOf } from "../terminal.ts";
 
+/** More than the two manifests of the largest object that is taken. */
+const OUTPUT_BYTES_MAX = 64 << 20;
 const IN_A_CLUSTER = "in a cluster kubectl does this: kubectl diff -f";
 
 /** `holdfast diff -f FILE`: what `apply` would change, as `diff -u` shows it. Exit 1 when it would change something. */
@@ -48,7 +50,8 @@ async function differenceOf(result: Exclude<ObjectDiff, { readonly error: unknow
     const name = resultName(result);
     const labels = ["--label", `${name} (now)`, "--label", `${name} (${result.action})`];
     return await new Promise<string>((resolve, reject) => {
-      execFile("diff", ["-u", ...labels, before as string, after as string], (error, stdout) => {
+      const words = ["-u", ...labels, before as string, after as string];
+      execFile("diff", words, { maxBuffer: OUTPUT_BYTES_MAX }, (error, stdout) => {
         // 1: they differ.
         if (error === null || error.code === 1) resolve(printLinesOf(stdout));
         else

@@ -24,7 +24,7 @@ export async function examineMetadata(
       found: [`for ${serves}`, ...notes].join("; "),
       fix: ok
         ? ""
-        : "see docs/metadata-listener.md, What it needs; holdfast metadata-net --probe tries it again",
+        : "see docs/metadata-listener.md, Which interfaces are served; holdfast metadata-net --probe tries it again",
     }));
   } catch (error) {
     return [{ part, state: "unknown", found: (error as Error).message, fix: AS_ROOT }];

@@ -1,7 +1,8 @@
-import { accessSync, constants, readdirSync, readFileSync } from "node:fs";
+import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import type { Diagnosis } from "../../admin/admin-api.ts";
 import { pluginDirectories } from "./plugin-directories.ts";
+import { isExecutable } from "./run.ts";
 
 /** Where runtimes have their network configurations. */
 const DIRECTORIES = [
@@ -73,14 +74,5 @@ function textOf(file: string): string {
     return readFileSync(file, "utf8");
   } catch {
     return "";
-  }
-}
-
-function isExecutable(file: string): boolean {
-  try {
-    accessSync(file, constants.X_OK);
-    return true;
-  } catch {
-    return false;
   }
 }

@@ -1,5 +1,6 @@
 import { existsSync, readFileSync } from "node:fs";
 import { join } from "node:path";
+import { PLUGIN_DIRECTORIES, PLUGIN_DIRECTORY } from "../../admin/plugin-directories.ts";
 
 export interface PluginDirectory {
   readonly path: string;
@@ -7,28 +8,14 @@ export interface PluginDirectory {
   readonly of: string;
 }
 
-interface Distribution {
-  readonly name: string;
-  /** Exists on its nodes only. */
-  readonly mark: string;
-  /** Where its container runtime looks for plugins, the first that exists. */
-  readonly directories: readonly string[];
-}
-
-/** Their documented defaults. */
-const DISTRIBUTIONS: readonly Distribution[] = [
-  {
-    name: "k3s",
-    mark: "var/lib/rancher/k3s",
-    directories: ["/var/lib/rancher/k3s/data/cni", "/var/lib/rancher/k3s/data/current/bin"],
-  },
-  { name: "RKE2", mark: "var/lib/rancher/rke2", directories: ["/opt/cni/bin"] },
-  { name: "microk8s", mark: "var/snap/microk8s", directories: ["/var/snap/microk8s/current/opt/cni/bin"] },
-  { name: "OpenShift", mark: "etc/kubernetes/cni/net.d", directories: ["/var/lib/cni/bin"] },
-  { name: "podman of Debian", mark: "usr/lib/cni", directories: ["/usr/lib/cni"] },
+/** A path that exists only on nodes where a runtime looks into these directories, of which the first that exists counts. */
+const MARKS: readonly (readonly [mark: string, of: string, directories: readonly string[]])[] = [
+  ["var/lib/rancher/k3s", "k3s", PLUGIN_DIRECTORIES.k3s],
+  ["var/lib/rancher/rke2", "RKE2", PLUGIN_DIRECTORIES.RKE2],
+  ["var/snap/microk8s", "microk8s", PLUGIN_DIRECTORIES.microk8s],
+  ["etc/kubernetes/cni/net.d", "OpenShift", PLUGIN_DIRECTORIES.OpenShift],
+  ["usr/lib/cni", "podman of Debian", ["/usr/lib/cni"]],
 ];
-
-const STANDARD: PluginDirectory = { path: "/opt/cni/bin", of: "the CNI default" };
 
 /** Of containerd, CRI-O and podman, and the key that names directories of plugins. */
 const RUNTIME_FILES: readonly (readonly [file: string, key: RegExp])[] = [
@@ -47,11 +34,11 @@ export function pluginDirectories(root: string): PluginDirectory[] {
   };
   for (const [file, key] of RUNTIME_FILES)
     for (const path of directoriesIn(join(root, file), key)) add(path, file);
-  for (const { name, mark, directories } of DISTRIBUTIONS) {
+  for (const [mark, of, directories] of MARKS) {
     if (!existsSync(join(root, mark))) continue;
-    add(directories.find((one) => existsSync(join(root, one))) ?? (directories[0] as string), name);
+    add(directories.find((one) => existsSync(join(root, one))) ?? (directories[0] as string), of);
   }
-  if (found.size === 0 || existsSync(join(root, STANDARD.path))) add(STANDARD.path, STANDARD.of);
+  if (found.size === 0 || existsSync(join(root, PLUGIN_DIRECTORY))) add(PLUGIN_DIRECTORY, "the CNI default");
   return [...found.values()];
 }
 

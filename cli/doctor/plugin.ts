@@ -1,9 +1,9 @@
-import { accessSync, constants, existsSync } from "node:fs";
+import { existsSync } from "node:fs";
 import { dirname, join } from "node:path";
 import type { Diagnosis } from "../../admin/admin-api.ts";
 import { VERSION } from "../../version.ts";
 import { type PluginDirectory, pluginDirectories } from "./plugin-directories.ts";
-import { AS_ROOT, run } from "./run.ts";
+import { AS_ROOT, isExecutable, run } from "./run.ts";
 
 const PLUGIN = "holdfast-ipam";
 
@@ -84,14 +84,5 @@ function readError(text: string): { msg?: string; details?: string } {
     return JSON.parse(text);
   } catch {
     return {};
-  }
-}
-
-function isExecutable(file: string): boolean {
-  try {
-    accessSync(file, constants.X_OK);
-    return true;
-  } catch {
-    return false;
   }
 }

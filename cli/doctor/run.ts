@@ -1,4 +1,5 @@
 import { execFile } from "node:child_process";
+import { accessSync, constants } from "node:fs";
 
 /** Longer than any of them takes, ms: what hangs must not hold up the others. */
 const RUN_MS_MAX = 10_000;
@@ -29,4 +30,13 @@ export function run(
     child.stdin?.on("error", () => {});
     child.stdin?.end(input);
   });
+}
+
+export function isExecutable(file: string): boolean {
+  try {
+    accessSync(file, constants.X_OK);
+    return true;
+  } catch {
+    return false;
+  }
 }

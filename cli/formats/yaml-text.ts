@@ -40,7 +40,10 @@ function write(
   if (Array.isArray(value)) {
     for (const item of value) {
       if (isNested(item)) write(item, pad + STEP, `${start}- `, lines, library);
-      else push(lines, pad, start, scalar(item) === null ? ofLibrary([item], library) : `- ${scalar(item)}`);
+      else {
+        const text = scalar(item);
+        push(lines, pad, start, text === null ? ofLibrary([item], library) : `- ${text}`);
+      }
       start = pad;
     }
     return;
@@ -48,9 +51,9 @@ function write(
   for (const [key, item] of Object.entries(value)) {
     if (item === undefined) continue;
     const name = scalar(key);
-    if (name === null || (!isNested(item) && scalar(item) === null))
-      push(lines, pad, start, ofLibrary({ [key]: item }, library));
-    else if (!isNested(item)) lines.push(`${start}${name}: ${scalar(item)}`);
+    const text = isNested(item) ? "" : scalar(item);
+    if (name === null || text === null) push(lines, pad, start, ofLibrary({ [key]: item }, library));
+    else if (text !== "") lines.push(`${start}${name}: ${text}`);
     else {
       lines.push(`${start}${name}:`);
       write(item, Array.isArray(item) ? pad : pad + STEP, "", lines, library);

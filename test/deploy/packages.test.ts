@@ -139,7 +139,7 @@ describe.skipIf(reason !== null).each(["bookworm", "trixie"] as const)("on a fre
     expect((await asAlice("list -o name")).stdout).toBe("192.168.10.1/24\n192.168.10.2/24\n");
     expect(await asAlice("release 192.168.10.1 --network blue --force")).toMatchObject({
       code: 1,
-      stderr: expect.stringContaining("this socket is read-only"),
+      stderr: expect.stringContaining("is not served on the read-only socket"),
     });
     expect(await machine.out("dpkg --verify holdfast")).toBe("");
   });

@@ -11,10 +11,14 @@ const NAMESPACE = "holdfast-system";
 /** In deploy/, of every container. */
 const RESOURCES = { "holdfast-node": "node", "holdfast-controller": "controller" };
 
-/** Text of a template in the place of a value. `lines`: from the indentation in columns. */
+/**
+ * Text of a template in the place of a value. `lines`: from the indentation in columns. `onlyWith`: the value without which
+ * its key is not there.
+ */
 class Template {
-  constructor(lines) {
+  constructor(lines, onlyWith = null) {
     this.lines = lines;
+    this.onlyWith = onlyWith;
   }
 }
 /** A value, or a part of one, where a component is enabled. */
@@ -71,9 +75,8 @@ function templates() {
     (objects, name, index) => objects.map((object) => merge(name, object, find(ofComponents[index], object))),
     base,
   );
-  const crd = (object) => kept(object);
   const files = {
-    "definitions.yaml": wrapped("crds.install", documents(definitions().map(crd))),
+    "definitions.yaml": wrapped("crds.install", documents(definitions().map(kept))),
     "holdfast.yaml": documents(merged.map(withValues)),
   };
   COMPONENTS.forEach((name, index) => {
@@ -82,7 +85,7 @@ function templates() {
   });
   files["machines-definitions.yaml"] = wrapped(
     "machines.enabled",
-    wrapped("crds.install", documents(machineDefinitions().map(crd))),
+    wrapped("crds.install", documents(machineDefinitions().map(kept))),
   );
   return files;
 }
@@ -122,38 +125,28 @@ function merge(component, base, changed) {
 
 /** An object with templates in the places that values.yaml names. */
 function withValues(object) {
-  const copy = structuredCloneOf(object);
-  const pod = copy.spec?.template?.spec;
-  if (pod === undefined) return copy;
-  for (const container of containersOf(copy)) {
+  const pod = object.spec?.template?.spec;
+  if (pod === undefined) return object;
+  for (const container of containersOf(object)) {
     container.image = inline('{{ include "holdfast.image" . }}');
     container.imagePullPolicy = inline("{{ .Values.image.pullPolicy }}");
   }
   pod.imagePullSecrets = unlessEmpty("image.pullSecrets");
-  const name = RESOURCES[copy.metadata.name];
-  if (name === undefined) return copy;
+  const name = RESOURCES[object.metadata.name];
+  if (name === undefined) return object;
   pod.containers[0].resources = yamlOf(`${name}.resources`);
   pod.tolerations = yamlOf(`${name}.tolerations`);
   pod.nodeSelector = unlessEmpty(`${name}.nodeSelector`);
-  if (copy.kind === "Deployment") copy.spec.replicas = inline("{{ .Values.controller.replicas }}");
+  if (object.kind === "Deployment") object.spec.replicas = inline("{{ .Values.controller.replicas }}");
   for (const volume of pod.volumes ?? [])
     if (volume.name === "plugins")
       volume.hostPath.path = inline('{{ include "holdfast.pluginDirectory" . }}');
-  return copy;
+  return object;
 }
 
 /** A key that is only there where its value is not empty. */
 function unlessEmpty(path) {
-  const condition = new Template((columns) => [`{{- toYaml . | nindent ${columns} }}`]);
-  condition.with = path;
-  return condition;
-}
-
-function structuredCloneOf(value) {
-  if (value instanceof Only) return new Only(value.component, structuredCloneOf(value.value));
-  if (Array.isArray(value)) return value.map(structuredCloneOf);
-  if (typeof value !== "object" || value === null) return value;
-  return Object.fromEntries(Object.entries(value).map(([key, one]) => [key, structuredCloneOf(one)]));
+  return new Template((columns) => [`{{- toYaml . | nindent ${columns} }}`], path);
 }
 
 /** The lines of a value in block style. */
@@ -172,8 +165,8 @@ function emit(value, columns) {
   if (entries.length === 0) return [`${pad}{}`];
   return entries.flatMap(([key, one]) => {
     if (one instanceof Only) return conditional(one, (inner) => entry(key, inner, columns));
-    if (one.with !== undefined && one instanceof Template)
-      return [`{{- with .Values.${one.with} }}`, ...entry(key, one, columns), "{{- end }}"];
+    if (one instanceof Template && one.onlyWith !== null)
+      return [`{{- with .Values.${one.onlyWith} }}`, ...entry(key, one, columns), "{{- end }}"];
     return entry(key, one, columns);
   });
 }

@@ -24,9 +24,12 @@ export async function ifPermitted<T>(read: () => Promise<T[]>): Promise<T[]> {
   try {
     return await read();
   } catch (error) {
-    const refused =
-      error instanceof ListRefused || (error instanceof ClusterProblem && error.kind === "refused");
-    if (refused) return [];
+    if (isRefusal(error)) return [];
     throw error;
   }
+}
+
+/** The server answered, and the user of the kubeconfig may not, or the resource is not there. */
+export function isRefusal(error: unknown): error is ListRefused | ClusterProblem {
+  return error instanceof ListRefused || (error instanceof ClusterProblem && error.kind === "refused");
 }

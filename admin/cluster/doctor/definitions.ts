@@ -67,7 +67,7 @@ async function examineOurs(api: KubeApi, name: string): Promise<Diagnosis> {
     part,
     state: "warning",
     found: `${name} is not that of this release: newer fields are dropped without a word`,
-    fix: `${APPLY}; helm upgrade never updates definitions`,
+    fix: `${APPLY}; so does helm upgrade, unless crds.install is false`,
   };
 }
 

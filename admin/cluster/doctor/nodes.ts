@@ -1,16 +1,15 @@
 import type { KubeApi } from "../../../kube/kube-api.ts";
 import { NODES_PATH, PODS_PATH } from "../../../kube/objects.ts";
 import type { Diagnosis } from "../../admin-api.ts";
+import { type Distribution, PLUGIN_DIRECTORIES } from "../../plugin-directories.ts";
 import { listObjects } from "../asking/lists.ts";
-import { workloadsOf } from "./workloads.ts";
+import { labelsOf, workloadsOf } from "./workloads.ts";
 
 /** Names in one line; more would hide the remedy. */
 const NAMES_MAX = 5;
-const STANDARD_DIRECTORY = "/opt/cni/bin";
 
 interface Node {
   readonly metadata: { readonly name: string; readonly labels?: Readonly<Record<string, string>> };
-  readonly spec?: { readonly providerID?: string };
   readonly status?: {
     readonly nodeInfo?: Readonly<Record<"kubeletVersion" | "osImage" | "operatingSystem", string>>;
   };
@@ -27,8 +26,7 @@ export async function examineNodes(api: KubeApi): Promise<Diagnosis[]> {
   const nodes = (await listObjects<Node>(api, NODES_PATH)).filter(
     ({ status }) => (status?.nodeInfo?.operatingSystem ?? "linux") === "linux",
   );
-  const labelSelector = "app.kubernetes.io/name=holdfast,app.kubernetes.io/component=node";
-  const pods = await listObjects<DaemonPod>(api, PODS_PATH, { query: { labelSelector } });
+  const pods = await listObjects<DaemonPod>(api, PODS_PATH, { query: labelsOf("node") });
   const volumes = daemonSet.spec?.template?.spec?.volumes ?? [];
   const directory = volumes.find(({ name }) => name === "plugins")?.hostPath?.path ?? "";
   return [served(nodes, pods), ...directories(nodes, directory)];
@@ -54,9 +52,10 @@ function directories(nodes: readonly Node[], directory: string): Diagnosis[] {
   const part = "plugin directory";
   const elsewhere = new Map<string, string[]>();
   for (const node of nodes) {
-    const known = pluginDirectoryOf(node);
-    if (known === null || known[1].includes(directory)) continue;
-    const [distribution, expected] = known;
+    const distribution = distributionOf(node);
+    if (distribution === null) continue;
+    const expected: readonly string[] = PLUGIN_DIRECTORIES[distribution];
+    if (expected.includes(directory)) continue;
     const key = `${distribution} looks for plugins in ${expected[0]}`;
     elsewhere.set(key, [...(elsewhere.get(key) ?? []), node.metadata.name]);
   }
@@ -71,23 +70,14 @@ function directories(nodes: readonly Node[], directory: string): Diagnosis[] {
   );
 }
 
-/**
- * By what a kubelet says of itself. Their documented defaults; the first is that of present releases. null: elsewhere the
- * directory is whatever its administrator has chosen.
- */
-function pluginDirectoryOf({
-  metadata,
-  status,
-}: Node): readonly [distribution: string, directories: readonly string[]] | null {
+/** By what a kubelet says of itself. null: elsewhere the directory is whatever its administrator has chosen. */
+function distributionOf({ metadata, status }: Node): Distribution | null {
   const { kubeletVersion = "", osImage = "" } = status?.nodeInfo ?? {};
-  if (kubeletVersion.includes("+k3s"))
-    return ["k3s", ["/var/lib/rancher/k3s/data/cni", "/var/lib/rancher/k3s/data/current/bin"]];
-  if (kubeletVersion.includes("+rke2")) return ["RKE2", [STANDARD_DIRECTORY]];
-  if (/CoreOS/.test(osImage) && Object.keys(metadata.labels ?? {}).some((key) => key.includes("openshift")))
-    return ["OpenShift", ["/var/lib/cni/bin"]];
-  if (metadata.labels?.["microk8s.io/cluster"] !== undefined)
-    return ["microk8s", ["/var/snap/microk8s/current/opt/cni/bin"]];
-  return null;
+  const labels = Object.keys(metadata.labels ?? {});
+  if (kubeletVersion.includes("+k3s")) return "k3s";
+  if (kubeletVersion.includes("+rke2")) return "RKE2";
+  if (/CoreOS/.test(osImage) && labels.some((key) => key.includes("openshift"))) return "OpenShift";
+  return labels.includes("microk8s.io/cluster") ? "microk8s" : null;
 }
 
 function listed(names: readonly string[]): string {

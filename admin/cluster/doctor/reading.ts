@@ -1,6 +1,7 @@
-import { type KubeAnswer, type KubeApi, ListRefused } from "../../../kube/kube-api.ts";
+import type { KubeAnswer, KubeApi } from "../../../kube/kube-api.ts";
 import type { Diagnosis } from "../../admin-api.ts";
 import { ClusterProblem } from "../asking/cluster-problem.ts";
+import { isRefusal } from "../asking/lists.ts";
 
 /** For one request, ms. */
 const REQUEST_MS = 10_000;
@@ -15,9 +16,7 @@ export async function unlessRefused(part: string, examine: () => Promise<Diagnos
   try {
     return await examine();
   } catch (error) {
-    const isRefused =
-      error instanceof ListRefused || (error instanceof ClusterProblem && error.kind === "refused");
-    if (!isRefused) throw error;
+    if (!isRefusal(error)) throw error;
     const fix = error instanceof ClusterProblem ? error.hint : "give the user of the kubeconfig this right";
     return [{ part, state: "unknown", found: error.message, fix }];
   }

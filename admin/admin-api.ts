@@ -23,22 +23,8 @@ import type { MovedNetwork } from "../networks/record-owner.ts";
 import type { AllocationFilter, ClaimFilter, PageRequest } from "../store/allocations.ts";
 import type { ImportReport, ImportRequest } from "../store/host-local/report.ts";
 import type { ApplyAction, ClaimManifest, ContentView } from "../store/manifests.ts";
-import type { ReleaseOutcome } from "../store/node-store.ts";
+import type { HistoryWant, ReleaseOutcome, ReleaseWant } from "../store/node-store.ts";
 import type { AllocationView, HistoryView, NetworkView, Page } from "../store/records.ts";
-
-export interface HistoryFilter {
-  readonly network?: string | undefined;
-  readonly address?: Address | undefined;
-  /** Limit of periods; the newest are returned. */
-  readonly limit: number;
-}
-
-export interface ReleaseWant {
-  readonly network: string;
-  readonly address: Address;
-  /** Also when it is in use or claimed (docs/decisions/0008). */
-  readonly force: boolean;
-}
 
 /** A cluster of Cluster API whose machines are gone from here. */
 export interface ReleaseMovedWant {
@@ -210,7 +196,7 @@ export interface AdminApi {
   /** In order of the networks' names. */
   places(address: Address): Promise<readonly AddressPlace[]>;
   /** The newest first. */
-  history(filter: HistoryFilter): Promise<readonly PastPeriod[]>;
+  history(filter: HistoryWant): Promise<readonly PastPeriod[]>;
   identity(query: IdentityQuery): Promise<IdentityAnswer>;
   /** `graceSeconds`: younger findings are not reported; null: the default. */
   check(graceSeconds: number | null): Promise<CheckReport>;

@@ -8,16 +8,9 @@ import { NODES_OWN } from "../networks/network-owner.ts";
 import { invalid, readAddress, readBody, readQuery } from "../platform/api-query.ts";
 import type { AllocationFilter, ClaimFilter, PageRequest } from "../store/allocations.ts";
 import type { ImportRequest } from "../store/host-local/report.ts";
+import type { HistoryWant, ReleaseWant } from "../store/node-store.ts";
 import { ALLOCATION_STATES, type AllocationState } from "../store/records.ts";
-import type {
-  DiffWant,
-  FreeWant,
-  HistoryFilter,
-  OwnersQuestion,
-  PlanWant,
-  ReleaseMovedWant,
-  ReleaseWant,
-} from "./admin-api.ts";
+import type { DiffWant, FreeWant, OwnersQuestion, PlanWant, ReleaseMovedWant } from "./admin-api.ts";
 import { FREE_COUNT_DEFAULT, FREE_COUNT_MAX, GRACE_SECONDS_MAX, ITEMS_DEFAULT, ITEMS_MAX } from "./limits.ts";
 
 /** A request that has not been validated. The readers below throw RefusalError REQUEST_INVALID. */
@@ -98,10 +91,10 @@ export function readClaimQuery({ query }: AdminRequest): { filter: ClaimFilter; 
   return { filter, page: { limit: readLimit(limit), continue: token } };
 }
 
-export function readHistoryFilter({ query }: AdminRequest): HistoryFilter {
-  const { address, network, limit } = readQuery(query, ["address", "network", "limit"]);
+export function readHistoryWant({ query }: AdminRequest): HistoryWant {
+  const { address, limit, ...names } = readQuery(query, ["address", "network", "namespace", "limit"]);
   const wanted = address === undefined ? undefined : readAddress("address", address);
-  return { network, address: wanted, limit: readLimit(limit) };
+  return { ...names, address: wanted, limit: readLimit(limit) };
 }
 
 export function readPlaceQuery({ query }: AdminRequest): Address {
@@ -117,10 +110,12 @@ export function readGrace({ query }: AdminRequest): number | null {
 
 export function readRelease({ query, body }: AdminRequest): ReleaseWant {
   readQuery(query, []);
-  const { network, address, force = false } = readBody(body, ["network", "address", "force"]);
+  const { network, address, ...flags } = readBody(body, ["network", "address", "force", "dryRun"]);
+  const { force = false, dryRun = false } = flags;
   if (typeof network !== "string") invalid("network", network, "expected the name of a network");
   if (typeof force !== "boolean") invalid("force", force, "expected true or false");
-  return { network, address: readAddress("address", address), force };
+  if (typeof dryRun !== "boolean") invalid("dryRun", dryRun, "expected true or false");
+  return { network, address: readAddress("address", address), force, dryRun };
 }
 
 export function readReleaseMoved({ query, body }: AdminRequest): ReleaseMovedWant {

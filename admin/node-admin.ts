@@ -13,7 +13,7 @@ import { invalid } from "../platform/api-query.ts";
 import type { AllocationFilter, ClaimFilter, PageRequest } from "../store/allocations.ts";
 import { type ImportReport, type ImportRequest, importLeases } from "../store/host-local/report.ts";
 import type { ClaimManifest, ContentView } from "../store/manifests.ts";
-import type { AdminStore, ReleaseOutcome } from "../store/node-store.ts";
+import type { AdminStore, HistoryWant, ReleaseOutcome, ReleaseWant } from "../store/node-store.ts";
 import type { AllocationView, HistoryView, NetworkView, Page } from "../store/records.ts";
 import { placesOn } from "./address-places.ts";
 import type {
@@ -25,13 +25,11 @@ import type {
   DiffWant,
   FreeAddresses,
   FreeWant,
-  HistoryFilter,
   NodeAdminApi,
   NodeStatus,
   ObjectDiff,
   PlanItem,
   PlanWant,
-  ReleaseWant,
 } from "./admin-api.ts";
 import { CLUSTER_ONLY } from "./elsewhere.ts";
 import { freeAddresses } from "./free-addresses.ts";
@@ -140,12 +138,8 @@ export class NodeAdmin implements NodeAdminApi {
     return this.#store.claims(filter, page);
   }
 
-  async history({ network, address, limit }: HistoryFilter): Promise<HistoryView[]> {
-    return this.#store.history({
-      ...(network === undefined ? {} : { network }),
-      ...(address === undefined ? {} : { address }),
-      limit,
-    });
+  history(want: HistoryWant): Promise<HistoryView[]> {
+    return this.#store.history(want);
   }
 
   async places(address: Address): Promise<AddressPlace[]> {

@@ -11,7 +11,7 @@ import {
   readDiff,
   readFreeWant,
   readGrace,
-  readHistoryFilter,
+  readHistoryWant,
   readImport,
   readName,
   readNamespacedName,
@@ -55,7 +55,7 @@ const TABLE = [
     api.allocations(filter, page),
   ),
   both("GET", "/v1/claims", readClaimQuery, (api, { filter, page }) => api.claims(filter, page)),
-  both("GET", "/v1/history", readHistoryFilter, async (api, filter) => ({
+  both("GET", "/v1/history", readHistoryWant, async (api, filter) => ({
     items: await api.history(filter),
   })),
   both(

@@ -1,4 +1,4 @@
-import { InvalidArgumentError } from "commander";
+import { type Command, InvalidArgumentError } from "commander";
 
 /**
  * An address in any notation, with or without a prefix length. The daemon parses it; here only what cannot be one is
@@ -37,4 +37,22 @@ export function splitName(
   return slash < 0
     ? { namespace, name: text }
     : { namespace: text.slice(0, slash), name: text.slice(slash + 1) };
+}
+
+/** What `-n` and `-A` say. */
+export interface NamespaceChoice {
+  readonly namespace?: string;
+  readonly allNamespaces?: true;
+}
+
+/** `-n` and `-A`, as kubectl has them; of all namespaces by default. `what`: in `-n`'s help. */
+export function withNamespaces(command: Command, what: string): Command {
+  return command
+    .option("-n, --namespace <name>", `${what}; default: of all`)
+    .option("-A, --all-namespaces", "of all namespaces, as without -n")
+    .hook("preAction", () => {
+      const { namespace, allNamespaces } = command.opts<NamespaceChoice>();
+      if (namespace !== undefined && allNamespaces)
+        command.error("error: -n is one namespace and -A all of them: give one of both");
+    });
 }

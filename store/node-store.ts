@@ -36,9 +36,27 @@ export type StoreStatus =
   /** The database was put aside. Waits for an operator. */
   | { readonly kind: "rebuild-required"; readonly reason: string };
 
+export interface ReleaseWant {
+  readonly network: string;
+  readonly address: Address;
+  /** Also when it is in use or claimed (docs/decisions/0008). */
+  readonly force: boolean;
+  /** Only says what would become of it. */
+  readonly dryRun?: boolean;
+}
+
 export type ReleaseOutcome =
   | { readonly kind: "released"; readonly addresses: readonly string[]; readonly holder: string }
   | { readonly kind: "refused"; readonly refusal: Refusal };
+
+/** Which periods: the newest `limit` that match whatever is given. */
+export interface HistoryWant {
+  readonly network?: string | undefined;
+  readonly address?: Address | undefined;
+  /** Of the holder, or of the pod that used the address. */
+  readonly namespace?: string | undefined;
+  readonly limit: number;
+}
 
 /*
  * The interface of a node's store, by caller. Methods reject with StorageFault and, in Kubernetes, with ApiAway.
@@ -127,13 +145,13 @@ export interface AdminStore extends Pick<Allocations, "list">, Omit<Networks, "h
   /** What host-local allocated on this node; null: its directories are not read here. */
   readonly hostLocal: HostLocalTakeover | null;
   claims(filter: ClaimFilter, page: PageRequest): Promise<Page<ClaimManifest>>;
-  history(which: { network?: string; address?: Address; limit: number; before?: number }): HistoryView[];
+  history(which: HistoryWant): Promise<HistoryView[]>;
   check(): Promise<Finding[]>;
   /** What an operator should know beside the findings. */
   readonly notes: readonly string[];
   /** Claims and containers of this node with addresses as a former definition of their network gave them. */
   formerHolders(): Promise<FormerHolders>;
-  release(which: { network: string; address: Address; force: boolean }): Promise<ReleaseOutcome>;
+  release(which: ReleaseWant): Promise<ReleaseOutcome>;
   /** See StateDirectory. */
   readonly isComparable: boolean;
   /** Writes a consistent copy of the state database. Resolves with its size, bytes (docs/decisions/0007). */

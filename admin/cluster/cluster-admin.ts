@@ -29,7 +29,7 @@ import { listFromApi } from "../../store/cluster/allocations/views.ts";
 import { releaseInKubernetes } from "../../store/cluster/release.ts";
 import type { ImportReport, ImportRequest } from "../../store/host-local/report.ts";
 import type { ClaimManifest } from "../../store/manifests.ts";
-import type { ReleaseOutcome } from "../../store/node-store.ts";
+import type { HistoryWant, ReleaseOutcome, ReleaseWant } from "../../store/node-store.ts";
 import type { AllocationView, Page } from "../../store/records.ts";
 import { placesOn } from "../address-places.ts";
 import type {
@@ -38,7 +38,6 @@ import type {
   Diagnosis,
   FreeAddresses,
   FreeWant,
-  HistoryFilter,
   NetworkWithClaims,
   OwnerChain,
   OwnersQuestion,
@@ -47,7 +46,6 @@ import type {
   PlanWant,
   ReleasedCluster,
   ReleaseMovedWant,
-  ReleaseWant,
 } from "../admin-api.ts";
 import { freeAddresses } from "../free-addresses.ts";
 import { planObject } from "../plan.ts";
@@ -187,7 +185,7 @@ export class ClusterAdmin implements ClusterAdminApi {
     return new Map(await ifPermitted(async () => [...(await askedByClaim(this.#api))]));
   }
 
-  async history(filter: HistoryFilter): Promise<PastPeriod[]> {
+  async history(filter: HistoryWant): Promise<PastPeriod[]> {
     return clusterHistory(await readAllocations(this.#api), filter);
   }
 

@@ -3,12 +3,13 @@ import type { IPAllocation } from "../../kube/objects.ts";
 import { parseTime } from "../../platform/time.ts";
 import { addressOf, isSound } from "../../store/cluster/allocations/allocation-object.ts";
 import { viewOf } from "../../store/cluster/allocations/views.ts";
-import type { HistoryFilter, PastPeriod } from "../admin-api.ts";
+import type { HistoryWant } from "../../store/node-store.ts";
+import type { PastPeriod } from "../admin-api.ts";
 
 /** Who has an address and uses it, and the former holders of cooling ones. The newest first. */
 export function clusterHistory(
   allocations: readonly IPAllocation[],
-  { network, address, limit }: HistoryFilter,
+  { network, address, namespace, limit }: HistoryWant,
 ): PastPeriod[] {
   return allocations
     .filter(isSound)
@@ -16,6 +17,9 @@ export function clusterHistory(
     .filter((object) => address === undefined || sameAddress(addressOf(object), address))
     .sort((a, b) => compareAddresses(addressOf(a), addressOf(b)))
     .flatMap(periodsOf)
+    .filter(
+      ({ owner, pod }) => namespace === undefined || [owner.namespace, pod?.namespace].includes(namespace),
+    )
     .sort((a, b) => timeOf(b) - timeOf(a))
     .slice(0, limit);
 }

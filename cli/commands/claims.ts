@@ -2,7 +2,7 @@ import type { Command } from "commander";
 import type { ClaimCondition } from "../../ipam/claim-conditions.ts";
 import type { Clock } from "../../platform/time.ts";
 import type { ClaimManifest } from "../../store/manifests.ts";
-import { splitName } from "../arguments.ts";
+import { type NamespaceChoice, splitName, withNamespaces } from "../arguments.ts";
 import { clientOf } from "../choose-client.ts";
 import { CommandError } from "../failure.ts";
 import type { Column } from "../formats/table.ts";
@@ -10,21 +10,12 @@ import { formatAge, youngestFirst } from "../human.ts";
 import { formatOf, isDocument, printDocument, printList, withList } from "../output.ts";
 import { allOf, pagesOf } from "../pages.ts";
 
-interface ClaimsOptions {
-  readonly namespace?: string;
-  readonly allNamespaces?: true;
-}
-
 /** `holdfast claims [NAME]`: IPAMClaims; as YAML exactly what Kubernetes would show, ready for `apply -f`. */
 export function addClaims(program: Command, clock: Clock): void {
-  withList(program.command("claims"))
+  withNamespaces(withList(program.command("claims")), "of this namespace")
     .description("IPAMClaims: the addresses that outlive their pods")
     .argument("[name]", "one claim: [namespace/]name")
-    .option("-n, --namespace <name>", "of this namespace; default: of all")
-    .option("-A, --all-namespaces", "of all namespaces, as without -n")
-    .action(async (wanted: string | undefined, options: ClaimsOptions, command: Command) => {
-      if (options.namespace !== undefined && options.allNamespaces)
-        command.error("error: -n is one namespace and -A all of them: give one of both");
+    .action(async (wanted: string | undefined, options: NamespaceChoice, command: Command) => {
       const { namespace, name } =
         wanted === undefined
           ? { namespace: options.namespace, name: undefined }

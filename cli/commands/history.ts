@@ -2,7 +2,7 @@ import type { Command } from "commander";
 import type { PastPeriod } from "../../admin/admin-api.ts";
 import { ITEMS_DEFAULT, ITEMS_MAX } from "../../admin/limits.ts";
 import type { Clock } from "../../platform/time.ts";
-import { addressArgument, wholeArgument } from "../arguments.ts";
+import { addressArgument, type NamespaceChoice, wholeArgument, withNamespaces } from "../arguments.ts";
 import { clientOf } from "../choose-client.ts";
 import type { Column } from "../formats/table.ts";
 import { fullHolder, podName, shortHolder, usersOf } from "../holder.ts";
@@ -14,9 +14,14 @@ import { note } from "../terminal.ts";
 const PRESENT_ONLY =
   "shown: what the cluster's objects show, present holders and addresses in their cool-down; the past is with each node: holdfast history there";
 
+interface Options extends NamespaceChoice {
+  readonly network?: string;
+  readonly limit: number;
+}
+
 /** `holdfast history [ADDRESS]`: who had it from when to when, where, and how that ended. The newest first. */
 export function addHistory(program: Command, clock: Clock): void {
-  withList(program.command("history"))
+  withNamespaces(withList(program.command("history")), "whose holder is in this namespace")
     .description("who held an address before, from when to when")
     .argument("[address]", "in any spelling; without one, the latest of all addresses", addressArgument)
     .option("--network <name>", "only in this network")
@@ -26,26 +31,25 @@ export function addHistory(program: Command, clock: Clock): void {
       wholeArgument(1, ITEMS_MAX),
       ITEMS_DEFAULT,
     )
-    .action(
-      async (address: string | undefined, options: { network?: string; limit: number }, command: Command) => {
-        const { network, limit } = options;
-        const client = clientOf(command);
-        const { items } = await client.get("/v1/history", {
-          address,
-          network,
-          limit: String(limit),
-        });
-        const format = formatOf(command);
-        await printList(command, {
-          items,
-          columns: historyColumns(clock.wallMs()),
-          empty: "no history",
-        });
-        if (items.length === 0 && network !== undefined) await refuseUnknownNetwork(client, network);
-        if (client.kind === "cluster" && isTable(format)) note(PRESENT_ONLY);
-        if (items.length === limit) note(`shown: the newest ${limit}; --limit shows up to ${ITEMS_MAX}`);
-      },
-    );
+    .action(async (address: string | undefined, options: Options, command: Command) => {
+      const { network, namespace, limit } = options;
+      const client = clientOf(command);
+      const { items } = await client.get("/v1/history", {
+        address,
+        network,
+        namespace,
+        limit: String(limit),
+      });
+      const format = formatOf(command);
+      await printList(command, {
+        items,
+        columns: historyColumns(clock.wallMs()),
+        empty: "no history",
+      });
+      if (items.length === 0 && network !== undefined) await refuseUnknownNetwork(client, network);
+      if (client.kind === "cluster" && isTable(format)) note(PRESENT_ONLY);
+      if (items.length === limit) note(`shown: the newest ${limit}; --limit shows up to ${ITEMS_MAX}`);
+    });
 }
 
 function historyColumns(nowMs: number): Column<PastPeriod>[] {

@@ -1,7 +1,7 @@
 import { type Command, Option } from "commander";
 import type { Clock } from "../../platform/time.ts";
 import { allocationColumns } from "../allocation-columns.ts";
-import { addressArgument } from "../arguments.ts";
+import { addressArgument, withNamespaces } from "../arguments.ts";
 import { clientOf } from "../choose-client.ts";
 import type { Query } from "../client.ts";
 import { refuseUnknownFilters } from "../known-names.ts";
@@ -17,22 +17,18 @@ const STATES = ["bound", "retained", "cooling"];
 
 /** `holdfast list`: every allocation, or those that match all filters. */
 export function addList(program: Command, clock: Clock): void {
-  withList(program.command("list"))
+  withNamespaces(withList(program.command("list")), "whose holder is in this namespace")
     .description("every allocation, or those of a pod, VM, node, cluster …")
     .option("--network <name>", "of this network")
     .option("--address <address>", "this address, in whatever network", addressArgument)
     .option("--subnet <cidr>", "in this subnet or part of one, such as 10.0.0.0/24")
     .addOption(new Option("--state <state>", "in this state").choices(STATES))
-    .option("-n, --namespace <name>", "whose holder is in this namespace; default: of all")
-    .option("-A, --all-namespaces", "of all namespaces, as without -n")
     .option("--pod <name>", "held or used by this pod: [namespace/]name")
     .option("--claim <name>", "held by this IPAMClaim, or IPAddressClaim of a machine: [namespace/]name")
     .option("--cluster <name>", "held by machines of this cluster of Cluster API: [namespace/]name")
     .option("--vm <name>", "held for this virtual machine: [namespace/]name")
     .option("--node <name>", "in use on this node")
-    .action(async (options: Query & { allNamespaces?: true }, command: Command) => {
-      if (options.namespace !== undefined && options.allNamespaces)
-        command.error("error: -n is one namespace and -A all of them: give one of both");
+    .action(async (options: Query, command: Command) => {
       const filter = Object.fromEntries(FILTERS.map((name) => [name, options[name]]));
       const client = clientOf(command);
       const items = pagesOf(clock, client, "/v1/allocations", filter);

@@ -27,7 +27,7 @@ export function addRelease(program: Command, clock: Clock): void {
       "--moved <cluster>",
       "everything held for machines of this cluster of Cluster API (namespace/name), which is not here any more",
     )
-    .option("--dry-run", "with --moved: only shows what would be released")
+    .option("--dry-run", "only shows what would be released")
     .option("--force", "also when it is in use or claimed, with everything its holder has on this network")
     .action(async (address: string | undefined, options: Options, command: Command) => {
       const { moved } = options;
@@ -44,15 +44,13 @@ async function releaseAddress(
   options: Options,
   command: Command,
 ): Promise<void> {
-  if (options.dryRun) command.error("error: --dry-run goes with --moved only");
   const client = clientOf(command);
   const network = options.network ?? (await onlyNetworkOf(clock, client, address));
-  const force = options.force === true;
+  const { force = false, dryRun = false } = options;
   const { addresses, holder } = await client
-    .post("/v1/release", { address, network, force })
+    .post("/v1/release", { address, network, force, dryRun })
     .catch(mentionForce);
-  for (const one of addresses)
-    print(`${one} released on network ${network}, was held by ${printable(holder)}\n`);
+  for (const one of addresses) print(`${one} ${releasedText(network, holder, dryRun)}\n`);
 }
 
 async function releaseCluster(cluster: string, options: Options, command: Command): Promise<void> {
@@ -64,14 +62,16 @@ async function releaseCluster(cluster: string, options: Options, command: Comman
   const { released, kept } = await client
     .post("/v1/release-moved", { cluster, force, dryRun })
     .catch(mentionForce);
-  const done = dryRun ? "would be released" : "released";
   for (const { address, network, holder } of released)
-    print(
-      `${address} ${done} on network ${network}, ${dryRun ? "is" : "was"} held by ${printable(holder)}\n`,
-    );
+    print(`${address} ${releasedText(network, holder, dryRun)}\n`);
   for (const { address, network, why = "" } of kept)
     printError(`${address} on network ${network} is kept: ${why}`, "");
   if (kept.length > 0) process.exitCode = EXIT.refused;
+}
+
+function releasedText(network: string, holder: string, dryRun: boolean): string {
+  const [done, is] = dryRun ? ["would be released", "is"] : ["released", "was"];
+  return `${done} on network ${network}, ${is} held by ${printable(holder)}`;
 }
 
 async function onlyNetworkOf(clock: Clock, client: Client, address: string): Promise<string> {

@@ -22,7 +22,7 @@ import { JournalReader } from "../journal/journal-reader.ts";
 import { StateDirectory } from "../journal/state-directory.ts";
 import type { ClaimManifest } from "../manifests.ts";
 import type { ClusterStoreLog, NodeContext } from "../node-context.ts";
-import type { LocalAnswers, NetworkNow, NodeStore, ReleaseOutcome } from "../node-store.ts";
+import type { LocalAnswers, NetworkNow, NodeStore, ReleaseOutcome, ReleaseWant } from "../node-store.ts";
 import type { AllocationView, Attachment, NetworkView, Page, PodIdentity } from "../records.ts";
 import { AllocationClient } from "./allocations/allocation-client.ts";
 import type { Continuity } from "./allocations/continuity.ts";
@@ -284,7 +284,7 @@ export class KubernetesStore extends JournalReader implements NodeStore, LocalAn
     return checkNode(this.directory, api, { owed, podState, recovering, listOf });
   }
 
-  async release(which: { network: string; address: Address; force: boolean }): Promise<ReleaseOutcome> {
+  async release(which: ReleaseWant): Promise<ReleaseOutcome> {
     const deadlineMs = this.#clock.monotonicMs() + READ_MS_MAX;
     return releaseInKubernetes(this.#reads, which, {
       deadlineMs,

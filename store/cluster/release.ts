@@ -1,6 +1,6 @@
 import { describeOwner, isMachine, isPreallocation, knownKindOf, type Owner } from "../../ipam/owner.ts";
-import { type Refusal, refuse } from "../../ipam/refusals.ts";
-import { type Address, formatAddress } from "../../ipam/space/address.ts";
+import { refuse } from "../../ipam/refusals.ts";
+import { formatAddress } from "../../ipam/space/address.ts";
 import { refusedBy } from "../../kube/answers.ts";
 import { METAL3_DATA_PATHS, machinePaths } from "../../kube/cluster-api.ts";
 import type { KubeApi } from "../../kube/kube-api.ts";
@@ -8,7 +8,7 @@ import { ObjectClient } from "../../kube/object-client.ts";
 import { allocationName } from "../../kube/object-names.ts";
 import { CLAIMS_PATH, type IPAllocation, namespacedPath } from "../../kube/objects.ts";
 import { isoTime } from "../../platform/time.ts";
-import type { ReleaseOutcome } from "../node-store.ts";
+import type { ReleaseOutcome, ReleaseWant } from "../node-store.ts";
 import type { PodIdentity } from "../records.ts";
 import type { AllocationClient } from "./allocations/allocation-client.ts";
 import { giveBack } from "./allocations/give-back.ts";
@@ -25,23 +25,27 @@ interface Asking {
 
 /**
  * An operator releases an address. While an attachment uses it or a living pod holds it, this is refused unless forced;
- * while its claim exists it is always refused: delete the claim. Throws ApiAway and RefusalError.
+ * while its claim exists it is always refused: delete the claim. `dryRun`: only says what would become of it. Throws
+ * ApiAway and RefusalError.
  */
 export async function releaseInKubernetes(
   client: AllocationClient,
-  which: { readonly network: string; readonly address: Address; readonly force: boolean },
+  which: ReleaseWant,
   asking: Asking,
 ): Promise<ReleaseOutcome> {
-  const { network, address, force } = which;
+  const { network, address, force, dryRun = false } = which;
   const text = formatAddress(address);
-  const outcome = await giveBack<Refusal>(
+  const outcome = await giveBack<ReleaseOutcome>(
     client,
     { name: allocationName(network, address) },
     async ({ object }) => {
+      const state = object.status?.state;
+      const isIdle = state === "Cooling" || state === "Retained";
+      const holders = isIdle ? null : await whoNeeds(object, force, asking);
+      if (holders === null && dryRun) return { kind: "leave", why: releasedOf(object) };
       // For every allocator its cool-down is over then.
-      if (object.status?.state === "Cooling") return { kind: "cool", since: isoTime(0) };
-      if (object.status?.state === "Retained") return { kind: "cool", holderEnded: true };
-      const holders = await whoNeeds(object, force, asking);
+      if (state === "Cooling") return { kind: "cool", since: isoTime(0) };
+      if (state === "Retained") return { kind: "cool", holderEnded: true };
       if (holders === null) {
         const { api, deadlineMs } = asking;
         const withdrawn = await withdrawMachineAddress(api, object, { deadlineMs });
@@ -49,19 +53,25 @@ export async function releaseInKubernetes(
         if (withdrawn === "changed") throw tooManyWriters(network, address);
         return { kind: "cool" };
       }
-      const refusal = refuse("IN_USE", { addresses: text, holder: holders.join(", ") });
-      return { kind: "leave", why: refusal };
+      return { kind: "leave", why: inUse(text, holders) };
     },
     asking.deadlineMs,
   );
-  if (outcome.kind === "left") return { kind: "refused", refusal: outcome.why };
+  if (outcome.kind === "left") return outcome.why;
   if (outcome.kind === "absent") {
     const what = `allocation of ${text} on network ${network}`;
     return { kind: "refused", refusal: refuse("NOT_FOUND", { what }) };
   }
   if (outcome.kind !== "done") throw tooManyWriters(network, address);
-  const { address: released, owner } = outcome.object.spec;
-  return { kind: "released", addresses: [released], holder: describeHolder(owner) };
+  return releasedOf(outcome.object);
+}
+
+function releasedOf({ spec }: IPAllocation): ReleaseOutcome {
+  return { kind: "released", addresses: [spec.address], holder: describeHolder(spec.owner) };
+}
+
+function inUse(addresses: string, holders: readonly string[]): ReleaseOutcome {
+  return { kind: "refused", refusal: refuse("IN_USE", { addresses, holder: holders.join(", ") }) };
 }
 
 /** Whoever prevents the release: the owner and the containers that use the address; null: nobody. */

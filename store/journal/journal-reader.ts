@@ -6,15 +6,19 @@ import { type Address, addressBytes, sameAddress } from "../../ipam/space/addres
 import { parseInterfaceAddress } from "../../ipam/space/cidr.ts";
 import { isoTime } from "../../platform/time.ts";
 import type { AllocationFilter, PageRequest } from "../allocations.ts";
-import type { StoreStatus } from "../node-store.ts";
+import type { HistoryWant, StoreStatus } from "../node-store.ts";
 import { badToken, decodeToken, encodeToken, type Listed, pageOf } from "../pages.ts";
 import type { AddressUser, AllocationView, Attachment, HistoryView, Page } from "../records.ts";
 import { formerHolders } from "./former-holders.ts";
+import type { Ledger } from "./ledger.ts";
 import { whatWasLost } from "./rebuild.ts";
-import { type AttachmentRow, attachmentOf, ownerOf, podOf } from "./rows.ts";
+import { type AttachmentRow, attachmentOf, type HistoryRow, ownerOf, podOf } from "./rows.ts";
 import { inSlices, mapById } from "./slices.ts";
 import type { StateDirectory } from "./state-directory.ts";
 import { matches, viewHistory } from "./views.ts";
+
+/** Periods looked at in one turn of the event loop, for those of a namespace, which have no index. */
+const HISTORY_PERIODS = 20_000;
 
 /** What every store of a node reads from its SQLite file: attachments of this node and the history. */
 export abstract class JournalReader {
@@ -41,15 +45,14 @@ export abstract class JournalReader {
     return formerHolders(this.directory, (network) => this.definition(network));
   }
 
-  history(which: { network?: string; address?: Address; limit: number; before?: number }): HistoryView[] {
-    const { sql } = this.directory.ledger;
-    const network = which.network ?? null;
-    const before = which.before ?? Number.MAX_SAFE_INTEGER;
-    const rows =
-      which.address === undefined
-        ? sql.recentHistory.all(network, network, before, which.limit)
-        : sql.historyOfAddress.all(addressBytes(which.address), network, network, before, which.limit);
-    return rows.map(viewHistory);
+  /** The newest first. */
+  async history(want: HistoryWant): Promise<HistoryView[]> {
+    const found: HistoryView[] = [];
+    for await (const rows of inSlices(this.directory, (ledger) => historySlices(ledger, want))) {
+      found.push(...rows.map(viewHistory));
+      if (found.length >= want.limit) break;
+    }
+    return found.slice(0, want.limit);
   }
 
   /** The attachment of a container's interface on a network; undefined when there is none. */
@@ -229,4 +232,20 @@ function fileExists(path: string): RefusalError {
   return new RefusalError(
     refuse("REQUEST_INVALID", { key: "path", value: path, remedy: "that file exists; name a new one" }),
   );
+}
+
+function* historySlices(
+  { sql }: Ledger,
+  { address, limit, ...names }: HistoryWant,
+): Generator<readonly HistoryRow[]> {
+  const { network = null, namespace = null } = names;
+  const wanted = [network, network, namespace, namespace] as const;
+  if (address !== undefined) {
+    yield sql.historyOfAddress.all(addressBytes(address), ...wanted, limit);
+    return;
+  }
+  const { first, last } = sql.historyIds.get() ?? { first: null, last: null };
+  if (first === null || last === null) return;
+  const step = network === null && namespace === null ? last : HISTORY_PERIODS;
+  for (let to = last; to >= first; to -= step) yield sql.recentHistory.all(...wanted, to - step, to, limit);
 }

@@ -22,6 +22,11 @@ const CONTAINER_KINDS = kindsThat((kind) => kind.isContainer);
 const OWNER = "owner_kind, owner_uid, owner_interface, owner_namespace, owner_name";
 const POD = "pod_namespace, pod_name, pod_uid";
 
+/** The network, twice, and the namespace, twice; null: of all. */
+type OfHistory = [string | null, string | null, string | null, string | null];
+const OF_HISTORY =
+  "(? IS NULL OR networks.name = ?) AND (? IS NULL OR ? IN (history.owner_namespace, history.pod_namespace))";
+
 /** Through the open periods of the history, of which an address has few: attachments have no index by address. */
 function users(condition: string): string {
   return `SELECT attachments.network_id, attachments.container_id, attachments.owner_kind, attachments.owner_uid,
@@ -263,15 +268,14 @@ export function prepareStatements(db: Database.Database) {
     lastEnd: get<[Buffer | Uint8Array, number], { ended_by: string | null }>(
       "SELECT ended_by FROM history WHERE address = ? AND network_id = ? ORDER BY id DESC LIMIT 1",
     ),
-    historyOfAddress: get<[Buffer | Uint8Array, string | null, string | null, number, number], HistoryRow>(
+    historyOfAddress: get<[Buffer | Uint8Array, ...OfHistory, number], HistoryRow>(
       `SELECT history.*, networks.name AS network FROM history JOIN networks ON networks.id = history.network_id
-       WHERE history.address = ? AND (? IS NULL OR networks.name = ?) AND history.id < ?
-       ORDER BY history.id DESC LIMIT ?`,
+       WHERE history.address = ? AND ${OF_HISTORY} ORDER BY history.id DESC LIMIT ?`,
     ),
-    recentHistory: get<[string | null, string | null, number, number], HistoryRow>(
+    /** Those with IDs after the first number and up to the second. */
+    recentHistory: get<[...OfHistory, number, number, number], HistoryRow>(
       `SELECT history.*, networks.name AS network FROM history JOIN networks ON networks.id = history.network_id
-       WHERE (? IS NULL OR networks.name = ?) AND history.id < ?
-       ORDER BY history.id DESC LIMIT ?`,
+       WHERE ${OF_HISTORY} AND history.id > ? AND history.id <= ? ORDER BY history.id DESC LIMIT ?`,
     ),
 
     insertIntent: run<unknown[]>(

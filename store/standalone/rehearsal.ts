@@ -3,10 +3,11 @@ import type { Transaction } from "../journal/group-commit.ts";
 import type { Ledger } from "../journal/ledger.ts";
 import type { StateDirectory } from "../journal/state-directory.ts";
 import type { AppliedClaim, AppliedContent, AppliedDefinition, ApplyAction } from "../manifests.ts";
-import type { ManifestWrites } from "../node-store.ts";
+import type { ManifestWrites, ReleaseOutcome, ReleaseWant } from "../node-store.ts";
 import { applyClaim, deleteClaim } from "./apply-claim.ts";
 import { applyContent, deleteContent } from "./apply-content.ts";
 import { applyDefinition, deleteDefinition } from "./apply-definition.ts";
+import { releaseAddress } from "./release.ts";
 
 /** Ends a rehearsal. */
 class RollBack extends Error {}
@@ -48,6 +49,10 @@ export class Rehearsal implements ManifestWrites {
 
   deleteDefinition(namespace: string, name: string): Promise<boolean> {
     return this.#run((ledger, transaction) => deleteDefinition(ledger, transaction, namespace, name));
+  }
+
+  release(which: ReleaseWant): Promise<ReleaseOutcome> {
+    return this.#run((ledger, transaction) => releaseAddress(ledger, transaction, which));
   }
 
   applyContent(content: AppliedContent): Promise<ApplyAction> {

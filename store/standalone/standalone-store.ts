@@ -61,6 +61,7 @@ import type {
   NetworkNow,
   NodeStore,
   ReleaseOutcome,
+  ReleaseWant,
 } from "../node-store.ts";
 import type { AllocationView, Attachment, NetworkView, Page } from "../records.ts";
 import { applyClaim, deleteClaim, listClaims } from "./apply-claim.ts";
@@ -256,7 +257,8 @@ export class SqliteStore extends JournalReader implements NodeStore, Manifests, 
     );
   }
 
-  release(which: { network: string; address: Address; force: boolean }): Promise<ReleaseOutcome> {
+  release(which: ReleaseWant): Promise<ReleaseOutcome> {
+    if (which.dryRun) return new Rehearsal(this.directory).release(which);
     return this.directory.write((ledger, transaction) => releaseAddress(ledger, transaction, which));
   }
 

@@ -49,12 +49,12 @@ function state(): string {
 }
 
 /** `released`, or the code and message of the refusal. */
-type Release = (force: boolean) => Promise<string>;
+type Release = (force: boolean, dryRun: boolean) => Promise<string>;
 
-const byDaemon: Release = async (force) => {
+const byDaemon: Release = async (force, dryRun) => {
   const store = clusterStore({ directory, api, context: { node: "n1" } });
   try {
-    const outcome = await store.release({ network: "blue", address: parseAddress(ADDRESS), force });
+    const outcome = await store.release({ network: "blue", address: parseAddress(ADDRESS), force, dryRun });
     return outcome.kind === "released" ? "released" : `${outcome.refusal.code}: ${outcome.refusal.message}`;
   } catch (error) {
     if (!(error instanceof RefusalError)) throw error;
@@ -62,8 +62,8 @@ const byDaemon: Release = async (force) => {
   }
 };
 
-const byCommandLine: Release = async (force) => {
-  const body = { network: "blue", address: ADDRESS, force };
+const byCommandLine: Release = async (force, dryRun) => {
+  const body = { network: "blue", address: ADDRESS, force, dryRun };
   try {
     const admin = new ClusterAdmin({ api, silenceMs: 0 });
     await answerInProcess(admin, { method: "POST", path: "/v1/release", query: {}, body });
@@ -77,7 +77,15 @@ const byCommandLine: Release = async (force) => {
 describe.each([
   ["a daemon", byDaemon],
   ["the command line at a cluster", byCommandLine],
-])("release by %s of an address without attachment", (_, release) => {
+])("release by %s of an address without attachment", (_, asked) => {
+  /** A dry run says the same, and changes nothing. */
+  const release = async (force: boolean) => {
+    const writes = api.writes.length;
+    const rehearsed = await asked(force, true);
+    expect(api.writes).toHaveLength(writes);
+    expect(await asked(force, false)).toBe(rehearsed);
+    return rehearsed;
+  };
   const IN_USE = "IN_USE: 10.0.0.5 is in use by pod shop/web (net1)";
 
   test("is refused while its pod lives, and done with force", async () => {

@@ -1,5 +1,7 @@
 import { createHash } from "node:crypto";
-import { mkdirSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
+import { once } from "node:events";
+import { chmodSync, copyFileSync, mkdirSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
+import { connect, createServer, type Server } from "node:net";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { run } from "../harness/daemon.ts";
@@ -7,6 +9,9 @@ import { Machine, whyNoMachine } from "../harness/machine.ts";
 import { preparePodman } from "../harness/machine-parts.ts";
 import { skippedFor } from "../harness/needs.ts";
 import { until } from "../harness/wait.ts";
+import { NAMESPACE } from "../harness/world/network.ts";
+import { podOwner } from "../harness/world/objects.ts";
+import { World } from "../harness/world/world.ts";
 
 /** The images of a release: OCI layouts, made without a container engine. */
 
@@ -16,52 +21,136 @@ const reason = skippedFor(
   process.getuid?.() === 0 ? null : "needs root: it changes the root directory of a process",
 );
 
+const { version } = JSON.parse(readFileSync(join(ROOT, "package.json"), "utf8"));
 let directory: string;
 beforeAll(async () => {
   // In the project, which the machine sees.
   mkdirSync(join(ROOT, "build"), { recursive: true });
   directory = mkdtempSync(join(ROOT, "build/image-"));
-  const words = ["--only", "image", "--architectures", "x64", "--image", IMAGE, join(directory, "out")];
-  const { code, stderr } = await run(process.execPath, [join(ROOT, "tools/release.mjs"), ...words]);
-  if (code !== 0) throw new Error(stderr);
+  await makeImages("x64 arm64", "out");
 }, 600_000);
 afterAll(() => rmSync(directory, { recursive: true, force: true }));
 
-describe.skipIf(reason !== null).each(["", "-slim"])("the image%s", (variant) => {
-  let layout: string;
-  let root: string;
-  const blob = (digest: string) => readFileSync(join(layout, "blobs", digest.replace(":", "/")));
-  const json = (digest: string) => JSON.parse(blob(digest).toString());
-  const inside = (...words: string[]) =>
-    run("chroot", ["--userspec=65532:65532", root, ...words], { PATH: "/usr/bin:/usr/sbin" });
+async function makeImages(architectures: string, out: string): Promise<void> {
+  const words = ["--only", "image", "--architectures", architectures, "--image", IMAGE, join(directory, out)];
+  const { code, stderr } = await run(process.execPath, [join(ROOT, "tools/release.mjs"), ...words]);
+  if (code !== 0) throw new Error(stderr);
+}
 
-  beforeAll(async () => {
-    [layout, root] = ["layout", "root"].map((name) => join(directory, `${name}${variant}`)) as [
-      string,
-      string,
-    ];
-    const { version } = JSON.parse(readFileSync(join(ROOT, "package.json"), "utf8"));
-    const file = join(directory, `out/holdfast-${version}-image${variant}.tar`);
-    expect(
-      await run("bash", ["-c", `mkdir ${layout} ${root} && tar -xf ${file} -C ${layout}`]),
-    ).toMatchObject({ code: 0 });
-    const [index] = JSON.parse(readFileSync(join(layout, "index.json"), "utf8")).manifests;
-    expect(index.annotations).toEqual({ "org.opencontainers.image.ref.name": `${IMAGE}${variant}` });
-    const [manifest] = json(index.digest).manifests;
-    expect(manifest.platform).toEqual({ architecture: "amd64", os: "linux" });
-    const { config, layers } = json(manifest.digest);
-    const { rootfs } = json(config.digest);
+/** Listens on a unix socket, and passes on what comes to a port of this machine. */
+async function forwardedTo(url: string, path: string): Promise<Server> {
+  const { hostname, port } = new URL(url);
+  const server = createServer((one) => {
+    const other = connect(Number(port), hostname);
+    one.pipe(other).pipe(one);
+    for (const each of [one, other]) each.on("error", () => {});
+  });
+  await once(server.listen(path), "listening");
+  return server;
+}
+
+interface Platform {
+  readonly digest: string;
+  readonly platform: { readonly architecture: string; readonly os: string };
+}
+
+/** The OCI layout of an image file. */
+class Layout {
+  readonly at: string;
+
+  private constructor(at: string) {
+    this.at = at;
+  }
+
+  static async of(out: string, variant: string): Promise<Layout> {
+    const at = mkdtempSync(join(directory, "layout-"));
+    const file = join(directory, `${out}/holdfast-${version}-image${variant}.tar`);
+    expect(await run("tar", ["-xf", file, "-C", at])).toMatchObject({ code: 0 });
+    return new Layout(at);
+  }
+
+  /** The one entry of its index. */
+  get index(): { readonly digest: string; readonly annotations: object } {
+    return JSON.parse(readFileSync(join(this.at, "index.json"), "utf8")).manifests[0];
+  }
+
+  platforms(): readonly Platform[] {
+    return this.json(this.index.digest).manifests;
+  }
+
+  blob(digest: string): Buffer {
+    return readFileSync(join(this.at, "blobs", digest.replace(":", "/")));
+  }
+
+  json(digest: string) {
+    return JSON.parse(this.blob(digest).toString());
+  }
+
+  /** Unpacks what an architecture has, and returns its layers' sums and sizes. */
+  async unpack(architecture: string, root: string) {
+    mkdirSync(root);
+    const one = this.platforms().find(({ platform }) => platform.architecture === architecture) as Platform;
+    const { config, layers } = this.json(one.digest);
+    const { rootfs } = this.json(config.digest);
     for (const [at, { digest, size }] of layers.entries()) {
-      expect(blob(digest).length).toBe(size);
-      expect(`sha256:${createHash("sha256").update(blob(digest)).digest("hex")}`).toBe(digest);
-      const path = join(layout, "blobs", digest.replace(":", "/"));
+      expect(this.blob(digest).length).toBe(size);
+      expect(`sha256:${createHash("sha256").update(this.blob(digest)).digest("hex")}`).toBe(digest);
+      const path = join(this.at, "blobs", digest.replace(":", "/"));
       const plain = await run("bash", [
         "-c",
         `zcat ${path} | sha256sum | cut -d' ' -f1; tar -xzf ${path} -C ${root}`,
       ]);
       expect(`sha256:${plain.stdout.trim()}`).toBe(rootfs.diff_ids[at]);
     }
-    const bytes = layers.reduce((sum: number, one: { size: number }) => sum + one.size, 0);
+    return layers.reduce((sum: number, layer: { size: number }) => sum + layer.size, 0) as number;
+  }
+}
+
+test.skipIf(reason !== null)(
+  "a second build gives the same bytes, whatever is built beside it",
+  async () => {
+    await makeImages("x64", "again");
+    for (const variant of ["", "-slim"]) {
+      const [both, again] = [await Layout.of("out", variant), await Layout.of("again", variant)];
+      expect(both.platforms()).toHaveLength(2);
+      expect(again.platforms()).toEqual([both.platforms()[0]]);
+    }
+  },
+  600_000,
+);
+
+test.skipIf(reason !== null)("what is for arm64 is that, and runs", async () => {
+  const root = join(directory, "root-arm64");
+  await (await Layout.of("out", "")).unpack("arm64", root);
+  const programs = ["usr/sbin/haproxy", "usr/bin/dash", "usr/local/lib/holdfast/bin/holdfast-ipam"];
+  for (const file of programs)
+    expect((await run("readelf", ["-h", join(root, file)])).stdout, file).toMatch(/Machine: +AArch64/);
+  // With the libraries of the image, and no others.
+  const inside = (...words: string[]) => run("qemu-aarch64-static", ["-L", root, ...words]);
+  const lib = join(root, "usr/local/lib/holdfast");
+  expect(await inside(join(lib, "bin/node"), join(lib, "bin/holdfast"), "--version")).toMatchObject({
+    code: 0,
+    stdout: expect.stringContaining(version),
+  });
+  expect(await inside(join(root, "usr/sbin/haproxy"), "-v")).toMatchObject({ code: 0 });
+});
+
+describe.skipIf(reason !== null).each(["", "-slim"])("the image%s", (variant) => {
+  let root: string;
+  const inside = (...words: string[]) =>
+    run("chroot", ["--userspec=65532:65532", root, ...words], { PATH: "/usr/bin:/usr/sbin" });
+
+  beforeAll(async () => {
+    root = join(directory, `root${variant}`);
+    const layout = await Layout.of("out", variant);
+    expect(layout.index.annotations).toEqual({
+      "org.opencontainers.image.ref.name": `${IMAGE}${variant}`,
+    });
+    expect(layout.platforms().map(({ platform }) => platform)).toEqual([
+      { architecture: "amd64", os: "linux" },
+      { architecture: "arm64", os: "linux" },
+    ]);
+    const bytes = await layout.unpack("amd64", root);
     console.log(`image${variant}: ${(bytes / 1e6).toFixed(1)} MB compressed`);
   });
 
@@ -145,7 +234,6 @@ describe.skipIf(whyNoMachine() !== null)("podman runs", () => {
   beforeAll(async () => {
     machine = await Machine.start();
     await preparePodman(machine);
-    const { version } = JSON.parse(readFileSync(join(ROOT, "package.json"), "utf8"));
     await machine.out(`podman load -q -i ${join(directory, `out/holdfast-${version}-image.tar`)}`);
     await machine.out(`mkdir -p /run/holdfast /var/lib/holdfast /run/netns /run/holdfast-metadata /etc/holdfast-metadata /var/lib/holdfast-metadata /opt/cni/bin
       mount --bind /run/netns /run/netns && mount --make-rshared /run/netns
@@ -197,16 +285,37 @@ END`);
     await machine.out("podman exec daemon holdfast check");
   });
 
-  test("the controller says what it lacks", async () => {
-    const { code, stderr } = await machine.sh(
-      `podman run --rm --cgroups=disabled --network host --read-only ${IMAGE} controller`,
-    );
-    expect(code).not.toBe(0);
-    expect(stderr).toContain("no kubeconfig file is set and this is no pod");
+  test("the controller, and it releases what a pod had on a real API server", async () => {
+    const world = await World.start({ api: "server" });
+    const forwarding = await forwardedTo(world.cluster.server, join(directory, "api.sock"));
+    try {
+      const kubeconfig = join(directory, "kubeconfig");
+      copyFileSync(world.cluster.kubeconfig("holdfast-controller"), kubeconfig);
+      chmodSync(kubeconfig, 0o644);
+      // The machine has no network: what it asks of the API server goes over a socket that it sees.
+      const { port } = new URL(world.cluster.server);
+      const forward = `require("node:net").createServer((one) => { const other = require("node:net").connect(process.argv[1]); one.pipe(other).pipe(one); for (const each of [one, other]) each.on("error", () => {}); }).listen(${port}, "127.0.0.1")`;
+      await machine.out(
+        `systemd-run -q --unit=forward ${process.execPath} -e '${forward}' ${join(directory, "api.sock")}`,
+      );
+      await machine.out(
+        `podman run -d --cgroups=disabled --network host --name controller --user 65532:65532 --cap-drop all --read-only -v ${kubeconfig}:/kubeconfig:ro ${IMAGE} controller --kubeconfig /kubeconfig --sweep-interval-seconds 1 --sweep-grace-seconds 1`,
+      );
+      await world.importedNetwork("blue", { subnets: "10.1.0.0/24" });
+      const pod = await world.kubevirt.createPod(NAMESPACE, "web", { node: "n1" });
+      await world.allocate("blue", "10.1.0.5/24", podOwner(pod));
+      await world.kubevirt.endPod(pod);
+      await world.becomes("blue", "10.1.0.5/24", "Cooling");
+    } catch (error) {
+      throw new Error(`${error}\n${await logs("controller")}`);
+    } finally {
+      forwarding.close();
+      await world.stop();
+    }
   });
 
   test("every process ends when it is told to", async () => {
-    for (const name of ["listeners", "server", "daemon"]) {
+    for (const name of ["controller", "listeners", "server", "daemon"]) {
       const startMs = performance.now();
       await machine.out(`podman stop -t 20 ${name}`);
       expect(performance.now() - startMs, name).toBeLessThan(20_000);

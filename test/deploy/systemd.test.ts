@@ -73,6 +73,12 @@ test.skipIf(reason !== null)(
       "podman-restart",
     );
     expect(await machine.out("systemctl show -p Result --value podman-restart.service")).toBe("success\n");
+    // Monotonic: microseconds since the boot of the machine that this one runs on.
+    const seconds = async (property: string) =>
+      Number(await machine.out(`systemctl show -p ${property} --value podman-restart.service`)) / 1e6;
+    const up =
+      (await seconds("ActiveEnterTimestampMonotonic")) - (await seconds("ExecMainStartTimestampMonotonic"));
+    console.log(`reboot: three containers up ${up.toFixed(1)} s after the start of the runtime`);
     expect(await Promise.all(names.map(isUp))).toEqual([true, true, true]);
     expect(await Promise.all(names.map(addressOf))).toEqual(before);
   },

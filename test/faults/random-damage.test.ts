@@ -308,7 +308,7 @@ async function losePower(node: Node, random: Random) {
   const { status } = node.store;
   const known =
     status.kind === "ready"
-      ? new Set(node.store.history({ limit: 5_000 }).map((one) => one.containerID))
+      ? new Set((await node.store.history({ limit: 5_000 })).map((one) => one.containerID))
       : null;
   const missing = [...answered.keys()].filter((id) => known !== null && !known.has(id));
   node.store.close();

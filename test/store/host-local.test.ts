@@ -179,7 +179,7 @@ describe("addresses that host-local gave", () => {
     rmSync(join(leases, "10.88.0.2"));
     await housekeeping();
     expect(await held()).toEqual(["10.88.0.3/29 Bound new-1 eth0", "10.88.0.4/29 Bound old-2 eth0"]);
-    const [first] = store.history({ limit: 10 }).filter((one) => one.containerID === "old-1");
+    const [first] = (await store.history({ limit: 10 })).filter((one) => one.containerID === "old-1");
     expect(first?.endedBy).toBe("DEL by host-local");
   });
 

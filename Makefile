@@ -40,7 +40,7 @@ HARDENED := -O2 -fPIE -static-pie -fstack-protector-strong -U_FORTIFY_SOURCE -D_
 	-Wl,-z,relro,-z,now,-z,noexecstack,-z,noseparate-code
 SHIM_SOURCES := $(wildcard cni-shim/*.c)
 SHIM_HEADERS := $(wildcard cni-shim/*.h)
-BUNDLED := $(shell find cli controller daemon admin cni metadata guests identity imports claims networks store kube platform ipam cni-shim version.ts -name '*.ts' 2>/dev/null)
+BUNDLED := $(shell find cli controller daemon admin cni metadata guests identity imports claims networks store kube platform ipam cni-shim ui version.ts -name '*.ts' -o -path 'ui/pages/*' -type f 2>/dev/null)
 
 SIMULATED := $(shell find test/simulation test/harness/kube-fake -name '*.ts' 2>/dev/null)
 
@@ -101,6 +101,7 @@ demo-plan:
 check: node_modules/.installed $(DIST)/bin/holdfast-ipam
 	biome check --error-on-warnings .
 	tsc --noEmit -p .
+	tsc --noEmit -p ui
 	knip
 	vitest run --project tidy --silent=passed-only
 
@@ -150,6 +151,8 @@ install: build
 	chmod 0755 $(DESTDIR)$(PREFIX)/lib/holdfast/bin/.holdfast.new
 	mv -f $(DESTDIR)$(PREFIX)/lib/holdfast/bin/.holdfast.new $(DESTDIR)$(PREFIX)/lib/holdfast/bin/holdfast
 	install -m 0644 $(DIST)/lib/*.cjs $(DIST)/lib/*.cache $(DIST)/lib/better_sqlite3.node $(DESTDIR)$(PREFIX)/lib/holdfast/lib/
+	install -d $(DESTDIR)$(PREFIX)/lib/holdfast/lib/ui
+	install -m 0644 $(DIST)/lib/ui/* $(DESTDIR)$(PREFIX)/lib/holdfast/lib/ui/
 	install -m 0644 $(DIST)/package.json $(DIST)/THIRD-PARTY-NOTICES $(DIST)/sbom.cdx.json $(DESTDIR)$(PREFIX)/lib/holdfast/
 	install -m 0755 deploy/systemd/make-metadata-keys $(DESTDIR)$(PREFIX)/lib/holdfast/bin/
 	ln -sf ../lib/holdfast/bin/holdfast $(DESTDIR)$(PREFIX)/bin/holdfast

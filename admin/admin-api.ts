@@ -64,6 +64,10 @@ export interface NodeStatus {
   readonly since: string;
   /** Why no address is given now; null: they are. */
   readonly notReady: string | null;
+  /** Releases that the Kubernetes API has not received yet. */
+  readonly outstanding: number;
+  /** When the oldest period of its history began, RFC 3339; null: it has none. */
+  readonly journal: string | null;
 }
 
 export interface OwnersQuestion {
@@ -99,7 +103,13 @@ export interface Diagnosis {
   readonly fix: string;
 }
 
-export type FreeWant = Pick<FreeQuestion, "count" | "within">;
+export interface NetworksWant {
+  readonly former?: boolean;
+  readonly counted?: boolean;
+}
+
+/** `counted` false: what the definition leaves free, as if nobody had an address. */
+export type FreeWant = Pick<FreeQuestion, "count" | "within"> & { readonly counted: boolean };
 
 export interface FreeAddresses {
   readonly network: string;
@@ -183,8 +193,11 @@ export interface DeletedClaim {
  * ApiAway, a cluster's with ClusterProblem.
  */
 export interface AdminApi {
-  /** In order of their names. `former`: with the number of holders that stay behind, which takes reading them all. */
-  networks(options?: { readonly former: boolean }): Promise<readonly NetworkWithClaims[]>;
+  /**
+   * In order of their names. `former`: with the number of holders that stay behind, which takes reading them all.
+   * `counted` false: what the definitions say, as if nobody had an address; a cluster's allocations are not read.
+   */
+  networks(options?: NetworksWant): Promise<readonly NetworkWithClaims[]>;
   /** The free addresses of a network. Throws RefusalError NOT_FOUND, also of a part that it does not have. */
   free(network: string, question: FreeWant): Promise<FreeAddresses>;
   /** What would become of what VMs ask for, in the order of the objects. Changes nothing. */

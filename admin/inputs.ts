@@ -10,7 +10,14 @@ import type { AllocationFilter, ClaimFilter, PageRequest } from "../store/alloca
 import type { ImportRequest } from "../store/host-local/report.ts";
 import type { HistoryWant, ReleaseWant } from "../store/node-store.ts";
 import { ALLOCATION_STATES, type AllocationState } from "../store/records.ts";
-import type { DiffWant, FreeWant, OwnersQuestion, PlanWant, ReleaseMovedWant } from "./admin-api.ts";
+import type {
+  DiffWant,
+  FreeWant,
+  NetworksWant,
+  OwnersQuestion,
+  PlanWant,
+  ReleaseMovedWant,
+} from "./admin-api.ts";
 import { FREE_COUNT_DEFAULT, FREE_COUNT_MAX, GRACE_SECONDS_MAX, ITEMS_DEFAULT, ITEMS_MAX } from "./limits.ts";
 
 /** A request that has not been validated. The readers below throw RefusalError REQUEST_INVALID. */
@@ -30,11 +37,16 @@ export function readNothing({ query }: AdminRequest): void {
   readQuery(query, []);
 }
 
-/** Whether holders that stay behind their network's definition are counted. */
-export function readNetworksQuery({ query }: AdminRequest): { former: boolean } {
-  const { former } = readQuery(query, ["former"]);
+/** Whether holders that stay behind their network's definition are counted, and whether any are. */
+export function readNetworksQuery({ query }: AdminRequest): NetworksWant {
+  const { former, counted } = readQuery(query, ["former", "counted"]);
   if (former !== undefined && former !== "true") invalid("former", former, "expected true, or nothing");
-  return { former: former === "true" };
+  return { former: former === "true", counted: readCounted(counted) };
+}
+
+function readCounted(text: string | undefined): boolean {
+  if (text !== undefined && text !== "false") invalid("counted", text, "expected false, or nothing");
+  return text === undefined;
 }
 
 /** The part of the path that the pattern calls `:name`. */
@@ -43,14 +55,15 @@ export function readName({ params, query }: AdminRequest): string {
   return params.name ?? "";
 }
 
-/** `?count=`, 5 by default, and `subnet=`, a part of the network. */
+/** `?count=`, 5 by default, `subnet=`, a part of the network, and `counted=false`, as if nobody had an address. */
 export function readFreeWant({ params, query }: AdminRequest): { network: string; want: FreeWant } {
-  const { count, subnet } = readQuery(query, ["count", "subnet"]);
+  const { count, subnet, counted } = readQuery(query, ["count", "subnet", "counted"]);
   return {
     network: params.name ?? "",
     want: {
       count: count === undefined ? FREE_COUNT_DEFAULT : readWhole("count", count, 0, FREE_COUNT_MAX),
       within: subnet === undefined ? null : readSubnet(subnet),
+      counted: readCounted(counted),
     },
   };
 }

@@ -8,6 +8,7 @@ import { describeOwner, describeRetained } from "../ipam/owner.ts";
 import { RefusalError, refuse } from "../ipam/refusals.ts";
 import type { Address } from "../ipam/space/address.ts";
 import { parseInterfaceAddress } from "../ipam/space/cidr.ts";
+import { Pool } from "../ipam/space/pool.ts";
 import type { ObjectName } from "../kube/views/claim-reference.ts";
 import { invalid } from "../platform/api-query.ts";
 import type { AllocationFilter, ClaimFilter, PageRequest } from "../store/allocations.ts";
@@ -25,6 +26,7 @@ import type {
   DiffWant,
   FreeAddresses,
   FreeWant,
+  NetworksWant,
   NodeAdminApi,
   NodeStatus,
   ObjectDiff,
@@ -59,6 +61,8 @@ export interface NodeAdminParts extends ManifestParts, NodeCheckParts {
   /** Since when this daemon runs, RFC 3339. */
   readonly since: string;
   readonly identity: IdentityService;
+  /** Releases that the Kubernetes API has not received yet. */
+  outstanding(): number;
   rebuild(backup: string | null, replace: boolean): Promise<void>;
 }
 
@@ -75,7 +79,7 @@ export class NodeAdmin implements NodeAdminApi {
     this.#store = parts.store;
   }
 
-  async networks({ former = false } = {}): Promise<NetworkView[]> {
+  async networks({ former = false }: NetworksWant = {}): Promise<NetworkView[]> {
     const views = await this.#store.networks();
     if (!former) return views;
     const behind = await this.#store.formerHolders();
@@ -83,7 +87,9 @@ export class NodeAdmin implements NodeAdminApi {
   }
 
   async free(network: string, want: FreeWant): Promise<FreeAddresses> {
-    return freeAddresses(network, want, this.#store.space(network)?.pools, true);
+    const pools = this.#store.space(network)?.pools;
+    const counted = want.counted ? pools : pools?.map(({ rangeSet }) => new Pool(rangeSet));
+    return freeAddresses(network, want, counted, want.counted);
   }
 
   /** In a cluster a node does not say through which NetworkAttachmentDefinitions VMs come to a network. */
@@ -151,9 +157,18 @@ export class NodeAdmin implements NodeAdminApi {
   }
 
   status(): NodeStatus {
-    const { node, since, manifests, notReady } = this.#parts;
+    const { node, since, manifests, notReady, outstanding } = this.#parts;
     const mode = manifests === null ? "kubernetes" : "standalone";
-    return { version: this.version, node, mode, since, notReady: notReady() };
+    const journal = this.#store.historySince;
+    return {
+      version: this.version,
+      node,
+      mode,
+      since,
+      notReady: notReady(),
+      outstanding: outstanding(),
+      journal,
+    };
   }
 
   identity(query: IdentityQuery): Promise<IdentityAnswer> {

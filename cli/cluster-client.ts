@@ -1,6 +1,7 @@
 import { join } from "node:path";
 import type { Answer, PathOf } from "../admin/answers.ts";
 import type * as ClusterBundle from "../admin/cluster/main.ts";
+import type { Following } from "../admin/following.ts";
 import type { InProcessRequest } from "../admin/in-process.ts";
 import type { KubeFiles } from "../kube/http/kube-config.ts";
 import type { Client, Query } from "./client.ts";
@@ -30,10 +31,26 @@ export class ClusterClient implements Client {
     return this.#ask({ method: "POST", path, query: {}, body });
   }
 
-  async #ask<T>(request: InProcessRequest): Promise<T> {
+  /** Where the API server is, for people. */
+  get server(): string {
+    return this.#code.serverOf(this.#kubeconfig);
+  }
+
+  follow(following: Following, signal: AbortSignal): Promise<void> {
+    return this.#code.followCluster(this.#options, following, signal);
+  }
+
+  get #options() {
+    return { kubeconfig: this.#kubeconfig, silenceMs: this.#silenceMs };
+  }
+
+  get #code(): typeof ClusterBundle {
     this.#bundle ??= loadBundle(join(import.meta.dirname, "../lib/cluster.cjs")) as typeof ClusterBundle;
-    const options = { kubeconfig: this.#kubeconfig, silenceMs: this.#silenceMs };
-    const answer = await this.#bundle.askCluster(options, request);
+    return this.#bundle;
+  }
+
+  async #ask<T>(request: InProcessRequest): Promise<T> {
+    const answer = await this.#code.askCluster(this.#options, request);
     if (answer.kind === "answered") return answer.body as T;
     const { kind, code, message, hint } = answer;
     throw new CommandError(message, {

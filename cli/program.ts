@@ -2,7 +2,7 @@
  * cli/: the command `holdfast`
  *
  *   main, command-line, program  the entry, and the tree of commands
- *   commands/              one file for each command
+ *   commands/              one file for each command; reference/: what their definitions are turned into
  *   client, choose-client  the server of a command: a daemon (socket-client) or a cluster (cluster-client)
  *   doctor/                what a node needs, examined; a bundle of its own
  *   manifests/             files for apply and delete: of manifests, or that become a Secret or ConfigMap
@@ -20,7 +20,6 @@ import { addApply } from "./commands/apply.ts";
 import { addBackup } from "./commands/backup.ts";
 import { addCheck } from "./commands/check.ts";
 import { addClaims } from "./commands/claims.ts";
-import { addCompletion } from "./commands/completion.ts";
 import { addContent } from "./commands/content.ts";
 import { addConvert } from "./commands/convert.ts";
 import { addDelete } from "./commands/delete.ts";
@@ -30,7 +29,6 @@ import { addFree } from "./commands/free.ts";
 import { addHistory } from "./commands/history.ts";
 import { addImport } from "./commands/import.ts";
 import { addList } from "./commands/list.ts";
-import { addManual } from "./commands/manual.ts";
 import { addNetworks } from "./commands/networks.ts";
 import { addPlan } from "./commands/plan.ts";
 import { addProcess } from "./commands/process.ts";
@@ -38,10 +36,13 @@ import { addRebuild } from "./commands/rebuild.ts";
 import { addRelease } from "./commands/release.ts";
 import { addShow } from "./commands/show.ts";
 import { addStatus } from "./commands/status.ts";
+import { addUi } from "./commands/ui.ts";
 import { addVersion } from "./commands/version.ts";
 import { addWait } from "./commands/wait.ts";
 import { addWho } from "./commands/who.ts";
 import { goOn } from "./output.ts";
+import { addCompletion } from "./reference/completion.ts";
+import { addManual } from "./reference/manual.ts";
 import { errors, pageWidth, printPage } from "./terminal.ts";
 import { SOCKET_DEFAULT } from "./unreachable.ts";
 
@@ -53,6 +54,7 @@ Examples:
   holdfast who 10.10.0.7                 which VM, pod or container is behind it
   holdfast history fd10::7               who had it before, when and on which node
   holdfast list --vm vm1 -o wide         every address of a VM, and where it is used
+  holdfast ui                            all of it as a page in your browser
   holdfast networks                      how full the networks are
   holdfast free blue                     which addresses are free, and which come next
   holdfast claims -o yaml > claims.yaml  all claims; apply -f brings them back
@@ -64,6 +66,7 @@ const GROUPS: readonly (readonly [heading: string, ...add: ((program: Command, c
   [
     [
       "Look:",
+      addUi,
       addStatus,
       addNetworks,
       addList,

@@ -180,12 +180,13 @@ export class NodeCore {
       isSettled: () => (this.#settlement?.pending ?? null) === null,
     });
     const spool = () => this.#spool.counts();
+    const outstanding = () => this.#cluster?.store.owedCount ?? 0;
     this.metrics = new Metrics({
       store: this.#store,
       notReady,
       spool,
       waiting: () => this.#waiting.count,
-      owed: () => this.#cluster?.store.owedCount ?? 0,
+      owed: outstanding,
       lost: () => this.#cluster?.store.lostCount ?? 0,
       requests: kubernetes?.requests ?? null,
       ports: this.ports,
@@ -203,6 +204,7 @@ export class NodeCore {
       node: settings.node,
       since: isoTime(clock.wallMs()),
       notReady,
+      outstanding,
       spool,
       findings: async () => [
         ...checkPrivate(stateDirectory(settings)),

@@ -146,6 +146,8 @@ export interface AdminStore extends Pick<Allocations, "list">, Omit<Networks, "h
   readonly hostLocal: HostLocalTakeover | null;
   claims(filter: ClaimFilter, page: PageRequest): Promise<Page<ClaimManifest>>;
   history(which: HistoryWant): Promise<HistoryView[]>;
+  /** When the oldest period of the history began, RFC 3339; null: there is none, or it cannot be read now. */
+  readonly historySince: string | null;
   check(): Promise<Finding[]>;
   /** What an operator should know beside the findings. */
   readonly notes: readonly string[];

@@ -80,6 +80,8 @@ export interface AttachmentView {
   readonly node: string;
   readonly pod: PodIdentity | null;
   readonly since: string;
+  /** The MAC that was requested with the ADD, as written; absent: none was, or it is not recorded here. */
+  readonly mac?: string;
 }
 
 /** One period of an address's past: held by a claim, or used by an attachment. */
@@ -115,6 +117,8 @@ export interface NetworkView {
   readonly sharedWith?: readonly string[];
   /** Absent: the network has none. */
   readonly metadata?: { readonly tokens: string };
+  /** That its interfaces get; `gw` is "" for the subnet's gateway. Absent: none. */
+  readonly routes?: readonly { readonly dst: string; readonly gw: string }[];
   /** Allocations outside every present subnet (the range was edited): kept, and not part of the counts below. */
   readonly outside: string;
   /** Holders whose addresses are as a former definition gave them; only where it is asked for (`?former=true`). */

@@ -50,10 +50,22 @@ const common = {
   logLevel: "warning",
 };
 
+/** What browsers run: those of the last years. */
+const PAGE = {
+  platform: "browser",
+  format: "esm",
+  target: "es2022",
+  jsx: "automatic",
+  jsxImportSource: "preact",
+  minify: true,
+  define: {},
+  plugins: [],
+};
+
 // Some seconds, but half a minute on a machine that does much else.
 if (process.stderr.isTTY) setInterval(() => console.error("  … bundling"), 4_000).unref();
 mkdirSync("dist/bin", { recursive: true });
-mkdirSync("dist/lib", { recursive: true });
+mkdirSync("dist/lib/ui", { recursive: true });
 /** Renamed into place, so that whoever starts meanwhile reads a whole file, the old one or the new. */
 async function buildInto(outfile, options) {
   const { metafile } = await build({ ...common, ...options, outfile: `${outfile}.new` });
@@ -97,7 +109,11 @@ const bundles = await Promise.all([
   }),
   buildInto("dist/lib/doctor.cjs", { entryPoints: ["cli/doctor/main.ts"], minify: true }),
   buildInto("dist/lib/cluster.cjs", { entryPoints: ["admin/cluster/main.ts"], minify: true }),
+  buildInto("dist/lib/ui.cjs", { entryPoints: ["ui/main.ts"], minify: true }),
+  buildInto("dist/lib/ui/page.js", { ...PAGE, entryPoints: ["ui/pages/main.tsx"] }),
+  buildInto("dist/lib/ui/page.css", { ...PAGE, entryPoints: ["ui/pages/style.css"] }),
 ]);
+copyFileSync("ui/pages/index.html", "dist/lib/ui/index.html");
 // Renamed into place: a daemon that runs from here has the old file mapped and would crash if it changed.
 copyFileSync(
   `node_modules/better-sqlite3/prebuilds/linux-${process.arch}.node`,

@@ -38,6 +38,7 @@ import type {
   Diagnosis,
   FreeAddresses,
   FreeWant,
+  NetworksWant,
   NetworkWithClaims,
   OwnerChain,
   OwnersQuestion,
@@ -89,17 +90,17 @@ export class ClusterAdmin implements ClusterAdminApi {
     this.#silenceMs = silenceMs;
   }
 
-  async networks({ former = false } = {}): Promise<NetworkWithClaims[]> {
-    const views = await this.#networks();
+  async networks({ former = false, counted = true }: NetworksWant = {}): Promise<NetworkWithClaims[]> {
+    const views = await this.#networks(counted);
     if (!former) return views;
     const behind = formerHoldersIn(await readSnapshot(this.#api));
     return views.map((view) => ({ ...view, former: behind.count(view.name) }));
   }
 
-  async #networks(): Promise<NetworkWithClaims[]> {
+  async #networks(counted: boolean): Promise<NetworkWithClaims[]> {
     const [{ catalog, networks: objects }, inUse] = await Promise.all([
       readDefinitions(this.#api),
-      readAllocations(this.#api),
+      counted ? readAllocations(this.#api) : [],
     ]);
     const ours = clusterNetworks(catalog, inUse, objects, this.#api.clock.wallMs());
     const others = await udnNetworks(this.#api, new Set(ours.map(({ name }) => name)));
@@ -111,7 +112,10 @@ export class ClusterAdmin implements ClusterAdminApi {
   }
 
   async free(network: string, want: FreeWant): Promise<FreeAddresses> {
-    const [{ catalog }, inUse] = await Promise.all([readDefinitions(this.#api), readAllocations(this.#api)]);
+    const [{ catalog }, inUse] = await Promise.all([
+      readDefinitions(this.#api),
+      want.counted ? readAllocations(this.#api) : [],
+    ]);
     const definition = catalog.definitionOf(network)?.definition;
     const nowMs = this.#api.clock.wallMs();
     const pools = definition && poolsOfNetwork(network, definition, inUse, nowMs);

@@ -3,10 +3,12 @@ import { HttpKubeApi } from "../../kube/http/http-kube-api.ts";
 import { KubeConfigError, type KubeFiles, loadKubeConfig } from "../../kube/http/kube-config.ts";
 import { kubeconfigFile } from "../../platform/settings/cluster.ts";
 import { systemClock } from "../../platform/time.ts";
+import type { Following } from "../following.ts";
 import { answerInProcess, type InProcessRequest } from "../in-process.ts";
 import { AskingApi } from "./asking/asking-api.ts";
 import { ClusterProblem } from "./asking/cluster-problem.ts";
 import { ClusterAdmin } from "./cluster-admin.ts";
+import { follow } from "./follow.ts";
 
 /** The outcome of a request. Not thrown: this bundle has other error classes than the command line. */
 type ClusterAnswer =
@@ -42,6 +44,30 @@ export async function askCluster(
   } finally {
     http?.close();
   }
+}
+
+/** Reports what a cluster has, then what changes, until the signal aborts. Throws ClusterProblem. */
+export async function followCluster(
+  { kubeconfig, silenceMs }: { readonly kubeconfig: KubeFiles; readonly silenceMs: number },
+  following: Following,
+  signal: AbortSignal,
+): Promise<void> {
+  const connection = connect(kubeconfig);
+  const http = new HttpKubeApi(connection, systemClock);
+  const admin = new ClusterAdmin({
+    api: new AskingApi(http, { server: connection.server.origin, silenceMs }),
+    silenceMs,
+  });
+  try {
+    await follow({ api: http, networks: () => admin.networks({ counted: false }) }, following, signal);
+  } finally {
+    http.close();
+  }
+}
+
+/** Where the API server is. Throws ClusterProblem. */
+export function serverOf(kubeconfig: KubeFiles): string {
+  return connect(kubeconfig).server.origin;
 }
 
 function connect(kubeconfig: KubeFiles) {

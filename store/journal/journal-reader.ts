@@ -45,6 +45,13 @@ export abstract class JournalReader {
     return formerHolders(this.directory, (network) => this.definition(network));
   }
 
+  /** See AdminStore. */
+  get historySince(): string | null {
+    if (this.directory.status.kind !== "ready") return null;
+    const first = this.directory.ledger.sql.firstPeriod.get();
+    return first === undefined ? null : isoTime(first.from_ms);
+  }
+
   /** The newest first. */
   async history(want: HistoryWant): Promise<HistoryView[]> {
     const found: HistoryView[] = [];

@@ -260,6 +260,7 @@ export function prepareStatements(db: Database.Database) {
       // min and max together would read the whole index; each alone is one lookup.
       "SELECT (SELECT min(id) FROM history) AS first, (SELECT max(id) FROM history) AS last",
     ),
+    firstPeriod: get<[], { from_ms: number }>("SELECT from_ms FROM history ORDER BY id LIMIT 1"),
     pruneHistory: run<[number, number]>(
       `DELETE FROM history WHERE id IN
          (SELECT id FROM history WHERE id < ? AND until_ms IS NOT NULL ORDER BY id LIMIT ?)`,

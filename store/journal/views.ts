@@ -136,6 +136,7 @@ function viewAttachment(row: AttachmentRow): AttachmentView {
     node: row.node,
     pod: podOf(row),
     since: isoTime(row.since_ms),
+    ...(row.mac === null ? {} : { mac: row.mac }),
   };
 }
 
@@ -176,7 +177,7 @@ export function viewNetworks(ledger: Ledger): NetworkView[] {
         cooldownSeconds: cooldownSeconds(space.definition),
         retainSeconds: space.definition?.retainSeconds ?? 0,
         attachments: attachments.get(space.id) ?? 0,
-        ...viewMetadata(definition),
+        ...viewExtras(definition),
         outside: String(BigInt(space.boundCount) - inside),
         ranges: pools.map(viewRange),
       },
@@ -184,11 +185,13 @@ export function viewNetworks(ledger: Ledger): NetworkView[] {
   });
 }
 
-/** Empty if the network has no metadata. */
-export function viewMetadata(definition: NetworkDefinition | null): Pick<NetworkView, "metadata"> {
-  const metadata = definition?.metadata ?? null;
-  if (metadata === null) return {};
-  return { metadata: { tokens: metadata.tokens } };
+/** What a network has or has not. */
+export function viewExtras(definition: NetworkDefinition | null): Pick<NetworkView, "metadata" | "routes"> {
+  const { metadata = null, routes = [] } = definition ?? {};
+  return {
+    ...(metadata === null ? {} : { metadata: { tokens: metadata.tokens } }),
+    ...(routes.length === 0 ? {} : { routes: routes.map(({ dst, gw = "" }) => ({ dst, gw })) }),
+  };
 }
 
 /** Addresses of a range set that are Bound or Retained. */

@@ -88,6 +88,7 @@ beforeAll(async () => {
     identity: new IdentityService({ store, source, vms: source, facts: NO_FACTS, notReady: () => null }),
     resolverFiles: new ResolverFiles({ paths: [], refused: false, clock }),
     notReady: () => null,
+    outstanding: () => 0,
     spool: () => ({ waiting: 0, bad: 0 }),
     findings: () => [],
     rebuild: () => Promise.reject(new Error("not here")),
@@ -189,7 +190,8 @@ const BAD: readonly (readonly [
   bad: object | unknown[] | null,
   message: string,
 ])[] = [
-  ["GET", "/v1/networks", { colour: "blue" }, 'colour is "blue": the parameters here are former'],
+  ["GET", "/v1/networks", { colour: "blue" }, 'colour is "blue": the parameters here are former, counted'],
+  ["GET", "/v1/networks", { counted: "no" }, 'counted is "no": expected false, or nothing'],
   ["GET", "/v1/networks", { former: "no" }, 'former is "no": expected true, or nothing'],
   ["GET", "/v1/networks/blue", { x: "1" }, 'x is "1": the parameters here are none'],
   ["GET", "/v1/networks/blue", {}, "there is no network blue"],

@@ -11,7 +11,15 @@ import { HOLDFAST, newDirectory, run } from "../harness/daemon.ts";
 const PLUGIN = join(import.meta.dirname, "../../dist/bin/holdfast-ipam");
 const READY: DaemonAnswer = {
   socket: "/run/holdfast/holdfast.sock",
-  status: { version: VERSION, node: "n1", mode: "standalone", since: "2026-01-01T00:00:00Z", notReady: null },
+  status: {
+    version: VERSION,
+    node: "n1",
+    mode: "standalone",
+    since: "2026-01-01T00:00:00Z",
+    notReady: null,
+    outstanding: 0,
+    journal: null,
+  },
 };
 const noProbe = () => Promise.reject(new Error("not tried"));
 

@@ -5,7 +5,7 @@ import { cooldownSeconds } from "../../../ipam/space/rest.ts";
 import type { KubeApi } from "../../../kube/kube-api.ts";
 import { ALLOCATIONS_PATH, CLAIMS_PATH, type IPAllocation } from "../../../kube/objects.ts";
 import type { AllocationFilter, ClaimFilter, PageRequest } from "../../allocations.ts";
-import { heldCount, matches, viewMetadata, viewRange } from "../../journal/views.ts";
+import { heldCount, matches, viewExtras, viewRange } from "../../journal/views.ts";
 import type { ClaimManifest } from "../../manifests.ts";
 import { decodeToken, encodeToken } from "../../pages.ts";
 import type { AllocationView, NetworkView, Page } from "../../records.ts";
@@ -115,7 +115,7 @@ export function viewNetwork(
     cooldownSeconds: cooldownSeconds(counting?.definition ?? null),
     retainSeconds: counting?.definition.retainSeconds ?? 0,
     attachments,
-    ...viewMetadata(counting?.definition ?? null),
+    ...viewExtras(counting?.definition ?? null),
     outside: String(BigInt(bound) - inside),
     ranges: pools.map(viewRange),
   };

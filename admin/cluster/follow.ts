@@ -1,0 +1,83 @@
+import type { KubeApi } from "../../kube/kube-api.ts";
+import { ALLOCATIONS_PATH, type IPAllocation } from "../../kube/objects.ts";
+import type { Reflected } from "../../kube/reflected-items.ts";
+import { Reflector } from "../../kube/reflector.ts";
+import { sleep } from "../../platform/time.ts";
+import { isSound } from "../../store/cluster/allocations/allocation-object.ts";
+import { viewOf } from "../../store/cluster/allocations/views.ts";
+import type { NetworkWithClaims } from "../admin-api.ts";
+import type { Following, Problem } from "../following.ts";
+
+/** Between two looks at the definitions of networks, ms: they change rarely, and allocations are watched. */
+const NETWORKS_MS = 10_000;
+/** While the server does not answer, ms. */
+const RETRY_MS = 2_000;
+const MISSING = "the cluster has no definition of IPAllocation";
+const HINTS = {
+  forbidden: "ask for the right to list and watch ipallocations of ipam.holdfast.dev",
+  missing: "install Holdfast in the cluster: docs/kubernetes.md",
+  away: "check the API server and the way to it; the page goes on by itself once it answers",
+};
+
+/** What is kept of an allocation: which one it is, and which version has been reported. */
+interface Followed extends Reflected {
+  readonly network: string;
+  readonly address: string;
+}
+
+interface ClusterToFollow {
+  readonly api: KubeApi;
+  /** Rejects with an error that has `message` and `hint`. */
+  networks(): Promise<readonly NetworkWithClaims[]>;
+}
+
+/** Reports a cluster's allocations by one list and one watch, and its networks again and again, until the signal aborts. */
+export async function follow(
+  { api, networks }: ClusterToFollow,
+  following: Following,
+  signal: AbortSignal,
+): Promise<void> {
+  const problems = { allocations: null as Problem | null, networks: null as Problem | null };
+  const report = () => following.problem(problems.allocations ?? problems.networks);
+  /** By key, the object that was reported last: one that takes another's place is read before the other goes. */
+  const reported = new Map<string, string>();
+  const reflector = new Reflector<Followed>({
+    api,
+    path: ALLOCATIONS_PATH,
+    project: (object: IPAllocation) => {
+      if (!isSound(object)) return null;
+      const { uid, resourceVersion } = object.metadata;
+      const { network, address } = object.spec;
+      reported.set(object.metadata.name, uid);
+      following.upsert(viewOf(object));
+      return { key: object.metadata.name, uid, resourceVersion, network, address };
+    },
+    onUpsert: () => {},
+    onDelete: ({ key, uid, network, address }) => {
+      if (reported.get(key) !== uid) return;
+      reported.delete(key);
+      following.gone(network, address);
+    },
+    onSynced: () => following.synced(),
+    onState: (state, problem) => {
+      if (state === "listing") return;
+      problems.allocations =
+        state === "watching" ? null : { message: problem || MISSING, hint: HINTS[state] };
+      report();
+    },
+    log: { info: () => {}, warn: () => {} },
+  });
+  reflector.start();
+  while (!signal.aborted) {
+    try {
+      following.networks(await networks());
+      problems.networks = null;
+    } catch (error) {
+      const { message, hint = "" } = error as { message: string; hint?: string };
+      problems.networks = { message, hint };
+    }
+    report();
+    await sleep(api.clock, problems.networks === null ? NETWORKS_MS : RETRY_MS, signal);
+  }
+  await reflector.stop();
+}

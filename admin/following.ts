@@ -1,0 +1,20 @@
+import type { AllocationView } from "../store/records.ts";
+import type { NetworkWithClaims } from "./admin-api.ts";
+
+/** Why a source does not answer. */
+export interface Problem {
+  readonly message: string;
+  readonly hint: string;
+}
+
+/** Receives everything that a daemon or a cluster has, then what changes. */
+export interface Following {
+  networks(items: readonly NetworkWithClaims[]): void;
+  /** A new or changed allocation; perhaps one that was reported before. */
+  upsert(view: AllocationView): void;
+  gone(network: string, address: string): void;
+  /** Everything that is there has been reported once; called again after later complete reports. */
+  synced(): void;
+  /** The source does not answer; null: it does again. */
+  problem(problem: Problem | null): void;
+}

@@ -1,0 +1,88 @@
+import { join } from "node:path";
+import type { Command } from "commander";
+import type { PathOf } from "../../admin/answers.ts";
+import type { Clock } from "../../platform/time.ts";
+import type { Source } from "../../ui/source.ts";
+import { wholeArgument } from "../arguments.ts";
+import { clientOf } from "../choose-client.ts";
+import { ClusterClient } from "../cluster-client.ts";
+import { CommandError } from "../failure.ts";
+import { loadBundle } from "../load-bundle.ts";
+import type { SocketClient } from "../socket-client.ts";
+import { note, print } from "../terminal.ts";
+
+type UiBundle = typeof import("../../ui/main.ts");
+
+const PORT_MAX = 65_535;
+
+/** `holdfast ui`: the page in a browser, until it is ended. */
+export function addUi(program: Command, clock: Clock): void {
+  program
+    .command("ui")
+    .description("a page in your browser: who holds which address, at a glance")
+    .option(
+      "--port <number>",
+      "of this machine; default: 38211, or any that is free",
+      wholeArgument(1, PORT_MAX),
+    )
+    .option("--no-open", "only prints the URL, also on a desktop")
+    .action(async (options: { port?: number; open: boolean }, command: Command) => {
+      const lib = join(import.meta.dirname, "../lib");
+      const bundle = loadBundle(join(lib, "ui.cjs")) as UiBundle;
+      const client = clientOf(command);
+      const source =
+        client instanceof ClusterClient
+          ? await clusterSource(client)
+          : await nodeSource(client as SocketClient, clock, bundle);
+      const { url, stop } = await serve(bundle, { clock, source, files: join(lib, "ui") }, options.port);
+      print(`${url}\n`);
+      note(`shows ${source.from}, to whoever has this URL; Ctrl-C ends it`);
+      if (options.open) bundle.openOnDesktop(url);
+      await ended();
+      await stop();
+    });
+}
+
+async function nodeSource(client: SocketClient, clock: Clock, { NodeFollower }: UiBundle): Promise<Source> {
+  // A daemon that is not there is said at once.
+  const { node } = await client.get("/v1/status");
+  const get: Source["get"] = (path, query) => client.get(path as PathOf<"GET">, query);
+  const follow: Source["follow"] = (following, signal) => new NodeFollower(get, clock, following).run(signal);
+  return { kind: "node", from: client.socket, node, get, follow };
+}
+
+async function clusterSource(client: ClusterClient): Promise<Source> {
+  await client.get("/v1/networks", { counted: "false" });
+  const get: Source["get"] = (path, query) => client.get(path as PathOf<"GET">, query);
+  const follow: Source["follow"] = (following, signal) => client.follow(following, signal);
+  return { kind: "cluster", from: client.server, node: "", get, follow };
+}
+
+/** On the port that was asked for; without one on the usual port, or on any where somebody else has that. */
+async function serve(
+  { PageServer, PORT_DEFAULT }: UiBundle,
+  options: { readonly clock: Clock; readonly source: Source; readonly files: string },
+  wanted: number | undefined,
+): Promise<{ url: string; stop: () => Promise<void> }> {
+  for (const port of wanted === undefined ? [PORT_DEFAULT, 0] : [wanted]) {
+    const server = new PageServer({ ...options, port });
+    try {
+      return { url: await server.start(), stop: () => server.stop() };
+    } catch (error) {
+      await server.stop();
+      const { code, message } = error as NodeJS.ErrnoException;
+      if (code === "EADDRINUSE" && wanted === undefined) continue;
+      throw new CommandError(`port ${port} of 127.0.0.1 cannot be used: ${message}`, {
+        hint: "name another one with --port, or omit it: then any free port is used",
+      });
+    }
+  }
+  throw new CommandError("no port of 127.0.0.1 can be used", { hint: "name one with --port" });
+}
+
+/** Somebody has asked for the end. */
+function ended(): Promise<void> {
+  return new Promise((resolve) => {
+    for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"] as const) process.once(signal, () => resolve());
+  });
+}

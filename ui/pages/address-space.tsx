@@ -1,0 +1,182 @@
+import { useCallback, useMemo, useRef } from "preact/hooks";
+import type { CooldownDefinition } from "../../ipam/space/rest.ts";
+import { addressCells, addressMapCells, MAP_ADDRESSES_MAX, pictureOf } from "../pictures/address-map.ts";
+import { type Cidr, formatAddress } from "../pictures/addresses.ts";
+import { type Interval, intervalRows } from "../pictures/intervals.ts";
+import { type AddressState, STATE_SWATCHES } from "../pictures/states.ts";
+import { countByTile, tileFirst, tileIndex, tilesOf } from "../pictures/tiles.ts";
+import { has, stateOf } from "./counts.ts";
+import { isIn, type Run } from "./free-runs.ts";
+import type { Entry } from "./ledger.ts";
+import { now } from "./parts.tsx";
+import { CellMap } from "./pictures.tsx";
+import { go, linkTo } from "./place.ts";
+import { type Column, Table } from "./table.tsx";
+import { holderText, numberText } from "./words.ts";
+
+interface SpaceProps {
+  readonly network: string;
+  readonly subnet: Cidr;
+  readonly gateways: readonly string[];
+  readonly definition: CooldownDefinition;
+  readonly entries: ReadonlyMap<string, Entry>;
+  /** Counts up with each change of the entries. */
+  readonly version: number;
+  /** What the definition leaves free, in order; null: not known yet. */
+  readonly base: readonly Run[] | null;
+}
+
+/** Bits of the part that a tile is. */
+const TILE_PREFIX = 24;
+
+/** A subnet as people picture it: a cell for each address, a tile for each /24, or what is held of more than anybody could draw. */
+export function AddressSpace(props: SpaceProps) {
+  const picture = pictureOf(props.subnet);
+  if (picture === "addresses") return <Addresses {...props} />;
+  if (picture === "tiles") return <TilesOfSubnet {...props} />;
+  return <Intervals {...props} />;
+}
+
+function Addresses({ network, subnet, gateways, definition, entries, version, base }: SpaceProps) {
+  const nowMs = now.value;
+  const size = Number(subnet.last - subnet.first + 1n);
+  const held = useMemo(() => heldIn(entries, subnet), [entries, version]);
+  const cells = useMemo(() => {
+    const stateAt = (value: bigint): AddressState => {
+      const entry = held.get(value);
+      const state = entry === undefined ? "free" : stateOf(entry, definition, nowMs);
+      if (state !== "free") return state;
+      if (gateways.includes(formatAddress({ family: subnet.family, value }))) return "gateway";
+      return base === null || isIn(base, value) ? "free" : "excluded";
+    };
+    return addressCells({ first: subnet.first, size, stateOf: stateAt });
+  }, [held, base, nowMs]);
+  const mapCells = useMemo(() => addressMapCells(cells), [cells]);
+  const labelOf = useCallback(
+    (index: number) => {
+      const cell = cells[index];
+      if (cell === undefined) return "";
+      const entry = held.get(cell.value);
+      const holder = entry === undefined || cell.state === "free" ? "" : `, ${holderText(entry.row[3])}`;
+      const plain = formatAddress({ family: subnet.family, value: cell.value });
+      return `${plain}: ${STATE_SWATCHES[cell.state].label}${holder}`;
+    },
+    [cells, held],
+  );
+  const open = useCallback(
+    (index: number) => {
+      const value = subnet.first + BigInt(index);
+      go(linkTo.address(network, formatAddress({ family: subnet.family, value })));
+    },
+    [network, subnet],
+  );
+  const changed = useChanged(held.values(), ({ value }) => Number(value - subnet.first));
+  return (
+    <CellMap
+      cells={mapCells}
+      label={`Addresses of ${textOf(subnet)}: arrow keys move, Enter opens`}
+      labelOf={labelOf}
+      changed={changed}
+      onOpen={open}
+    />
+  );
+}
+
+function TilesOfSubnet({ network, subnet, entries, version }: SpaceProps) {
+  const held = useMemo(() => heldIn(entries, subnet), [entries, version]);
+  const tiles = useMemo(
+    () => tilesOf(subnet.first, subnet.prefixLength, countByTile(subnet.first, held.keys())),
+    [held],
+  );
+  const tileText = (index: number) =>
+    `${formatAddress({ family: subnet.family, value: tileFirst(subnet.first, index) })}/${TILE_PREFIX}`;
+  const labelOf = useCallback(
+    (index: number) => `${tileText(index)}: ${tiles.used[index]} of 256 held`,
+    [tiles],
+  );
+  const open = useCallback((index: number) => go(linkTo.part(network, tileText(index))), [network, subnet]);
+  const changed = useChanged(held.values(), ({ value }) => tileIndex(subnet.first, value));
+  return (
+    <CellMap
+      cells={tiles}
+      label={`${textOf(subnet)}, a tile for each /24: arrow keys move, Enter opens`}
+      labelOf={labelOf}
+      changed={changed}
+      onOpen={open}
+    />
+  );
+}
+
+function Intervals({ network, subnet, entries, version }: SpaceProps) {
+  const rows = useMemo(() => {
+    const held = [...heldIn(entries, subnet).keys()].sort((a, b) => (a < b ? -1 : a > b ? 1 : 0));
+    return intervalRows(subnet, held);
+  }, [entries, version]);
+  const columns = useMemo(() => intervalColumns(network, subnet), [network, subnet]);
+  return (
+    <Table
+      caption={`What is held of ${textOf(subnet)}`}
+      columns={columns}
+      rows={rows}
+      keyOf={({ first }) => String(first)}
+      empty=""
+    />
+  );
+}
+
+function intervalColumns(network: string, subnet: Cidr): Column<Interval>[] {
+  const text = (value: bigint) => formatAddress({ family: subnet.family, value });
+  return [
+    {
+      head: "From",
+      cell: ({ kind, first }) =>
+        kind === "held" ? <a href={linkTo.address(network, text(first))}>{text(first)}</a> : text(first),
+      text: ({ first }) => text(first),
+      order: ({ first }) => first,
+    },
+    { head: "To", cell: ({ last }) => text(last), text: ({ last }) => text(last), order: ({ last }) => last },
+    {
+      head: "Held",
+      isNumber: true,
+      cell: ({ held }) => (held === 0 ? "free" : held.toLocaleString("en")),
+      text: ({ held }) => String(held),
+      order: ({ held }) => held,
+    },
+    {
+      head: "Addresses",
+      isNumber: true,
+      cell: ({ size }) => numberText(size),
+      text: ({ size }) => String(size),
+      order: ({ size }) => size,
+    },
+  ];
+}
+
+/** Whether a subnet can be shown address by address. */
+export function isSmall({ first, last }: Cidr): boolean {
+  return last - first < BigInt(MAP_ADDRESSES_MAX);
+}
+
+export function heldIn(entries: ReadonlyMap<string, Entry>, subnet: Cidr): Map<bigint, Entry> {
+  const held = new Map<bigint, Entry>();
+  for (const entry of entries.values()) if (has(subnet, entry)) held.set(entry.value, entry);
+  return held;
+}
+
+export function textOf({ family, first, prefixLength }: Cidr): string {
+  return `${formatAddress({ family, value: first })}/${prefixLength}`;
+}
+
+/** The cells of entries that have changed since the last picture: they flash once. */
+function useChanged(entries: Iterable<Entry>, indexOf: (entry: Entry) => number): ReadonlySet<number> {
+  const seenMs = useRef(performance.now());
+  const changed = new Set<number>();
+  let newestMs = seenMs.current;
+  for (const entry of entries) {
+    if (entry.changedMs <= seenMs.current) continue;
+    changed.add(indexOf(entry));
+    newestMs = Math.max(newestMs, entry.changedMs);
+  }
+  seenMs.current = newestMs;
+  return changed;
+}

@@ -1,0 +1,173 @@
+import { useEffect, useRef } from "preact/hooks";
+import { AddressPage } from "./address.tsx";
+import { FindingsPage } from "./findings.tsx";
+import type { Ledger } from "./ledger.ts";
+import { NetworkPage } from "./network.tsx";
+import { NetworksPage } from "./networks.tsx";
+import { NodePage, NodesPage } from "./nodes.tsx";
+import { now, Title } from "./parts.tsx";
+import { go, linkTo, place } from "./place.ts";
+import { SearchPage } from "./search.tsx";
+import { applyTheme, THEMES, theme } from "./theme.ts";
+import { VmPage, VmsPage } from "./vms.tsx";
+import { durationText } from "./words.ts";
+
+const SECTIONS = [
+  ["/", "Networks", ["networks"]],
+  ["/vms", "VMs", ["vms"]],
+  ["/nodes", "Nodes", ["nodes"]],
+  ["/findings", "Findings", ["findings"]],
+] as const;
+
+export function App({ ledger }: { ledger: Ledger }) {
+  const isStale = ledger.problem.value !== null;
+  return (
+    <>
+      <a class="skip" href="#content">
+        To the content
+      </a>
+      <TopBar ledger={ledger} />
+      <Notice ledger={ledger} />
+      <main id="content" class={isStale ? "stale" : undefined}>
+        {ledger.networks.value === null ? <Waiting ledger={ledger} /> : <Page ledger={ledger} />}
+      </main>
+    </>
+  );
+}
+
+function Page({ ledger }: { ledger: Ledger }) {
+  const { parts, query } = place.value;
+  const [section = "networks", ...names] = parts;
+  const key = parts.join("/");
+  if (section === "networks") {
+    const [network, word, address] = names;
+    if (network === undefined) return <NetworksPage ledger={ledger} />;
+    if (word === "addresses" && address !== undefined)
+      return <AddressPage key={key} ledger={ledger} network={network} address={address} />;
+    return (
+      <NetworkPage
+        key={`${key} ${query.get("at") ?? ""}`}
+        ledger={ledger}
+        name={network}
+        at={query.get("at")}
+      />
+    );
+  }
+  if (section === "vms") {
+    const [namespace, name] = names;
+    if (namespace === undefined || name === undefined) return <VmsPage ledger={ledger} />;
+    return <VmPage key={key} ledger={ledger} name={`${namespace}/${name}`} />;
+  }
+  if (section === "nodes") {
+    const [name] = names;
+    return name === undefined ? (
+      <NodesPage ledger={ledger} />
+    ) : (
+      <NodePage key={key} ledger={ledger} name={name} />
+    );
+  }
+  if (section === "findings") return <FindingsPage ledger={ledger} />;
+  if (section === "search") return <SearchPage ledger={ledger} text={query.get("q") ?? ""} />;
+  return (
+    <>
+      <Title>There is no such page</Title>
+      <p class="empty">
+        <a href="/">All networks</a>
+      </p>
+    </>
+  );
+}
+
+function TopBar({ ledger }: { ledger: Ledger }) {
+  const [section = "networks"] = place.value.parts;
+  const hello = ledger.hello.value;
+  return (
+    <header class="bar">
+      <a class="brand" href="/">
+        Holdfast
+      </a>
+      <nav aria-label="Pages">
+        {SECTIONS.map(([href, label, sections]) => (
+          <a
+            key={href}
+            href={href}
+            aria-current={(sections as readonly string[]).includes(section) ? "page" : undefined}
+          >
+            {label}
+          </a>
+        ))}
+      </nav>
+      <SearchField />
+      <span class="source" title={hello === null ? "" : `Holdfast ${hello.version}`}>
+        {hello === null ? "" : hello.kind === "node" ? `node ${hello.node}` : hello.from}
+      </span>
+      <label class="theme">
+        <span class="hidden">Colours</span>
+        <select
+          value={theme.value}
+          onChange={(event) =>
+            applyTheme((event.currentTarget as HTMLSelectElement).value as typeof theme.value)
+          }
+        >
+          {THEMES.map((one) => (
+            <option key={one} value={one}>
+              {one}
+            </option>
+          ))}
+        </select>
+      </label>
+    </header>
+  );
+}
+
+function SearchField() {
+  const field = useRef<HTMLInputElement>(null);
+  useEffect(() => {
+    const press = (event: KeyboardEvent) => {
+      const isTyping = (event.target as Element).closest("input, select, textarea") !== null;
+      if (event.key !== "/" || isTyping || event.ctrlKey || event.metaKey || event.altKey) return;
+      event.preventDefault();
+      field.current?.focus();
+      field.current?.select();
+    };
+    addEventListener("keydown", press);
+    return () => removeEventListener("keydown", press);
+  }, []);
+  const { parts, query } = place.value;
+  const isSearching = parts[0] === "search";
+  const type = (text: string) => go(linkTo.search(text), { replace: isSearching });
+  return (
+    // biome-ignore lint/a11y/useSemanticElements: <search> is younger than some browsers
+    <form role="search" onSubmit={(event) => event.preventDefault()}>
+      <input
+        ref={field}
+        type="search"
+        placeholder="Search  /"
+        aria-label="Search: address, MAC, VM, pod, claim, node, container, network"
+        autoComplete="off"
+        spellcheck={false}
+        value={isSearching ? (query.get("q") ?? "") : ""}
+        onInput={(event) => type((event.currentTarget as HTMLInputElement).value)}
+      />
+    </form>
+  );
+}
+
+/** Why nothing new arrives, and how old what is shown is. */
+function Notice({ ledger }: { ledger: Ledger }) {
+  const problem = ledger.problem.value;
+  if (problem === null) return null;
+  const age = ledger.heardMs.value === 0 ? "" : durationText(now.value - ledger.heardMs.value);
+  return (
+    <div class="notice" role="status">
+      <strong>{problem.message}</strong>
+      {problem.hint !== "" && <span> {problem.hint}.</span>}
+      {age !== "" && <span> What is shown is {age} old.</span>}
+    </div>
+  );
+}
+
+function Waiting({ ledger }: { ledger: Ledger }) {
+  if (ledger.problem.value !== null) return <p class="empty">Nothing has arrived yet.</p>;
+  return <p class="empty">Reading …</p>;
+}

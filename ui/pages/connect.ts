@@ -1,0 +1,31 @@
+import type { NetworkWithClaims } from "../../admin/admin-api.ts";
+import type { Problem } from "../../admin/following.ts";
+import type { StreamEvents } from "../wire.ts";
+import type { Hello, Ledger } from "./ledger.ts";
+
+const GONE: Problem = {
+  message: "holdfast ui has ended, or cannot be reached",
+  hint: "start holdfast ui again; this page goes on by itself if it has the same port, else open the new URL",
+};
+
+/** Fills the ledger from the stream; the browser connects again by itself. */
+export function connect(ledger: Ledger): void {
+  const source = new EventSource("/stream");
+  const on = <Name extends keyof StreamEvents>(name: Name, apply: (data: StreamEvents[Name]) => void) =>
+    source.addEventListener(name, (event) => {
+      ledger.heardMs.value = Date.now();
+      apply(JSON.parse((event as MessageEvent<string>).data));
+    });
+  on("hello", (hello: Hello) => ledger.begin(hello));
+  on("networks", (networks: readonly NetworkWithClaims[]) => {
+    ledger.networks.value = networks;
+  });
+  on("rows", (rows) => ledger.apply(rows));
+  on("synced", () => ledger.complete());
+  on("source", (problem) => {
+    ledger.problem.value = problem;
+  });
+  source.addEventListener("error", () => {
+    ledger.problem.value = GONE;
+  });
+}

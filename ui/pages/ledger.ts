@@ -1,0 +1,116 @@
+import { signal } from "@preact/signals";
+import type { NetworkWithClaims } from "../../admin/admin-api.ts";
+import type { Problem } from "../../admin/following.ts";
+import type { Family } from "../pictures/addresses.ts";
+import { parseAddress } from "../pictures/addresses.ts";
+import type { AllocationRow, StreamEvents } from "../wire.ts";
+
+/** An allocation, with what pages ask of each one again and again. */
+export interface Entry {
+  readonly row: AllocationRow;
+  readonly family: Family;
+  readonly value: bigint;
+  /** Without the prefix length. */
+  readonly plain: string;
+  /** When it changed after everything had arrived, ms of performance.now(); 0: not since. */
+  readonly changedMs: number;
+  /** Of the connection that it came over. */
+  readonly connection: number;
+}
+
+export type Hello = StreamEvents["hello"];
+
+/** While everything arrives, pages are drawn so often, ms; later at once. */
+const DRAW_MS = 300;
+
+/** What the page knows: all allocations and networks, as the stream brings them. */
+export class Ledger {
+  readonly hello = signal<Hello | null>(null);
+  readonly networks = signal<readonly NetworkWithClaims[] | null>(null);
+  readonly synced = signal(false);
+  /** Why nothing new arrives; null: it does. */
+  readonly problem = signal<Problem | null>(null);
+  /** When the last event came, ms of Date.now(). */
+  readonly heardMs = signal(0);
+  /** Counts up with each change of the allocations. */
+  readonly version = signal(0);
+  readonly #byNetwork = new Map<string, Map<string, Entry>>();
+  #size = 0;
+  #connection = 0;
+  #isDrawing = false;
+
+  get size(): number {
+    return this.#size;
+  }
+
+  get networkNames(): readonly string[] {
+    return [...this.#byNetwork.keys()];
+  }
+
+  of(network: string): ReadonlyMap<string, Entry> {
+    return this.#byNetwork.get(network) ?? new Map();
+  }
+
+  *all(): Generator<Entry> {
+    for (const entries of this.#byNetwork.values()) yield* entries.values();
+  }
+
+  /** A new connection: everything comes again, and what does not is gone. */
+  begin(hello: Hello): void {
+    this.#connection += 1;
+    this.hello.value = hello;
+    this.problem.value = null;
+  }
+
+  apply({ rows, gone }: StreamEvents["rows"]): void {
+    const changedMs = this.synced.value ? performance.now() : 0;
+    for (const row of rows) this.#put(row, changedMs);
+    for (const [network, address] of gone) this.#remove(network, address);
+    this.#draw();
+  }
+
+  complete(): void {
+    for (const [network, entries] of this.#byNetwork)
+      for (const [address, entry] of entries)
+        if (entry.connection !== this.#connection) this.#remove(network, address);
+    this.synced.value = true;
+    this.version.value += 1;
+  }
+
+  #put(row: AllocationRow, changedMs: number): void {
+    const [network, address] = row;
+    const plain = address.slice(0, address.indexOf("/"));
+    let entries = this.#byNetwork.get(network);
+    if (entries === undefined) {
+      entries = new Map();
+      this.#byNetwork.set(network, entries);
+    }
+    const known = entries.get(plain);
+    const parsed = known ?? parseAddress(plain);
+    if (parsed === null) return;
+    if (known === undefined) this.#size += 1;
+    // After a connection was lost everything comes again: only what is different has changed.
+    const isSame = known !== undefined && JSON.stringify(known.row) === JSON.stringify(row);
+    const { family, value } = parsed;
+    const changed = isSame ? known.changedMs : changedMs;
+    entries.set(plain, { row, family, value, plain, changedMs: changed, connection: this.#connection });
+  }
+
+  #remove(network: string, address: string): void {
+    const plain = address.split("/")[0] ?? "";
+    if (this.#byNetwork.get(network)?.delete(plain)) this.#size -= 1;
+  }
+
+  #draw(): void {
+    if (this.synced.value) {
+      this.version.value += 1;
+      return;
+    }
+    if (this.#isDrawing) return;
+    this.#isDrawing = true;
+    setTimeout(() => {
+      this.#isDrawing = false;
+      this.version.value += 1;
+    }, DRAW_MS);
+  }
+}

@@ -1,0 +1,27 @@
+/*
+ * ui/pages/: what the reader sees, in the browser
+ *
+ *   main, app            the frame of every page, and which page the URL means
+ *   ledger, connect      what the page knows, and the stream that brings it; ask: questions beside it
+ *   networks, network, address, vms, nodes, findings, search   the pages
+ *   address-space        the map of a subnet; past: time lines
+ *   table, parts, pictures, words, place   what pages are made of
+ *   counts, free-runs    numbers from allocations
+ */
+
+import { render } from "preact";
+import { defineElements } from "../pictures/elements.ts";
+import { App } from "./app.tsx";
+import { connect } from "./connect.ts";
+import { Ledger } from "./ledger.ts";
+import { keepTime } from "./parts.tsx";
+import { followLinks } from "./place.ts";
+import { applyTheme } from "./theme.ts";
+
+applyTheme();
+defineElements();
+followLinks();
+keepTime();
+const ledger = new Ledger();
+connect(ledger);
+render(<App ledger={ledger} />, document.body);

@@ -1,0 +1,198 @@
+import { useMemo } from "preact/hooks";
+import type { CheckReport, NetworkWithClaims, PastPeriod } from "../../admin/admin-api.ts";
+import { barLabel } from "../pictures/bar.ts";
+import { fullInMs } from "../pictures/full-in.ts";
+import { useAnswer } from "./ask.ts";
+import { countRanges, fullness, type RangeCounts } from "./counts.ts";
+import type { Entry, Ledger } from "./ledger.ts";
+import { Command, Legend, now, Title } from "./parts.tsx";
+import { Bar } from "./pictures.tsx";
+import { linkTo } from "./place.ts";
+import { type Column, Table } from "./table.tsx";
+import { durationText, numberText, percentText, vmOf } from "./words.ts";
+
+/** From here on a network is nearly full: when it would be is worth a question. */
+const NEARLY_FULL = 0.8;
+/** Of the history, what one question brings. */
+const PERIODS_MAX = 5_000;
+
+interface Line {
+  readonly network: NetworkWithClaims;
+  readonly ranges: readonly RangeCounts[];
+  readonly full: number;
+  readonly vms: number;
+  readonly findings: number | null;
+  readonly isNode: boolean;
+}
+
+export function NetworksPage({ ledger }: { ledger: Ledger }) {
+  const networks = ledger.networks.value ?? [];
+  const version = ledger.version.value;
+  const nowMs = now.value;
+  const report = useAnswer<CheckReport>("/v1/check").value;
+  const isNode = ledger.hello.value?.kind === "node";
+  const lines = useMemo(() => {
+    const messages = report.kind === "answered" ? report.body.findings.map(({ message }) => message) : null;
+    return networks
+      .map((network): Line => {
+        const entries = ledger.of(network.name);
+        const ranges = countRanges(network, entries, nowMs);
+        const full = Math.max(0, ...ranges.map(fullness));
+        const findings =
+          messages === null ? null : messages.filter((text) => mentions(text, network.name)).length;
+        return { network, ranges, full, vms: vmsOf(entries), findings, isNode };
+      })
+      .sort((a, b) => b.full - a.full || (a.network.name < b.network.name ? -1 : 1));
+  }, [networks, version, nowMs, report]);
+  return (
+    <>
+      <Title>Networks</Title>
+      <Legend />
+      {!ledger.synced.value && (
+        <p class="progress" role="status">
+          Reading allocations: {ledger.size.toLocaleString("en")} so far
+        </p>
+      )}
+      <Table
+        caption="Networks, the fullest first"
+        columns={COLUMNS}
+        rows={lines}
+        keyOf={({ network }) => network.name}
+        empty={
+          <>
+            There is no network yet. On a node, the first ADD of a network with{" "}
+            <code>"ipam": {'{"type": "holdfast-ipam", …}'}</code> brings it; or apply a
+            NetworkAttachmentDefinition: <Command>holdfast apply -f network.yaml</Command>
+          </>
+        }
+      />
+    </>
+  );
+}
+
+const COLUMNS: readonly Column<Line>[] = [
+  {
+    head: "Network",
+    cell: ({ network: { name } }) => <a href={linkTo.network(name)}>{name}</a>,
+    text: ({ network }) => network.name,
+  },
+  {
+    head: "Addresses",
+    cell: ({ ranges }) => (
+      <div class="bars">
+        {ranges.map(({ counts, range }) => (
+          <Bar key={range.subnets.join()} counts={counts} />
+        ))}
+        {ranges.length === 0 && "no definition"}
+      </div>
+    ),
+    text: ({ ranges }) => ranges.map(({ counts }) => barLabel(counts)).join("; "),
+    order: ({ full }) => full,
+  },
+  {
+    head: "Full",
+    isNumber: true,
+    cell: (line) => <Full line={line} />,
+    text: ({ full }) => percentText(full),
+    order: ({ full }) => full,
+  },
+  {
+    head: "Free",
+    isNumber: true,
+    cell: ({ ranges }) => ranges.map(({ counts }) => numberText(counts.free)).join(" / "),
+    text: ({ ranges }) => ranges.map(({ counts }) => String(counts.free)).join(" / "),
+    order: ({ ranges }) => ranges[0]?.counts.free ?? 0n,
+  },
+  { head: "Owner", cell: (line) => ownerText(line), text: ownerText },
+  {
+    head: "Subnets",
+    cell: ({ network }) => <Subnets network={network} />,
+    text: ({ network }) => subnetsOf(network).join(" "),
+  },
+  {
+    head: "VMs",
+    isNumber: true,
+    cell: ({ vms }) => vms.toLocaleString("en"),
+    text: ({ vms }) => String(vms),
+    order: ({ vms }) => vms,
+  },
+  {
+    head: "Check",
+    cell: ({ findings }) =>
+      findings === null ? "…" : findings === 0 ? "ok" : <a href="/findings">{findings} found</a>,
+    text: ({ findings }) => (findings === null ? "" : String(findings)),
+  },
+];
+
+/** When a network that is nearly full would be full, if it goes on as in the last day. */
+function Full({ line: { network, ranges, full, isNode } }: { line: Line }) {
+  const isAsked = full >= NEARLY_FULL && full < 1 && isNode;
+  const query = `network=${encodeURIComponent(network.name)}&limit=${PERIODS_MAX}`;
+  const answer = useAnswer<{ items: readonly PastPeriod[] }>(isAsked ? `/v1/history?${query}` : null).value;
+  const range = ranges.reduce<RangeCounts | null>(
+    (a, b) => (a !== null && fullness(a) >= fullness(b) ? a : b),
+    null,
+  );
+  if (answer.kind !== "answered" || range === null) return <>{percentText(full)}</>;
+  const { counts, subnets } = range;
+  const family = subnets[0]?.family;
+  const periods = answer.body.items
+    .filter(({ address, containerID, owner }) => isOf(address, family) && isHolding(containerID, owner.kind))
+    .map(({ from, until }) => ({ fromMs: msOf(from), untilMs: msOf(until) }));
+  const held = Number(counts["in-use"] + counts.idle);
+  const inMs = fullInMs({ held, free: counts.free, periods, nowMs: Date.now() });
+  return (
+    <>
+      {percentText(full)}
+      {inMs !== null && <span class="hint">full in {durationText(inMs)}, if it goes on as today</span>}
+    </>
+  );
+}
+
+/** A claim's holding is a period without a container; what others hold, they use. */
+function isHolding(containerID: string | null, kind: string): boolean {
+  return (containerID === null) === (kind === "claim");
+}
+
+function isOf(address: string, family: number | undefined): boolean {
+  return address.includes(":") === (family === 6);
+}
+
+function msOf(time: string | null): number | null {
+  return time === null ? null : Date.parse(time);
+}
+
+function Subnets({ network }: { network: NetworkWithClaims }) {
+  const [first, second, ...more] = subnetsOf(network);
+  return (
+    <span class="subnets">
+      {first}
+      {second !== undefined && <span>{second}</span>}
+      {more.length > 0 && <span class="hint">and {more.length} more</span>}
+    </span>
+  );
+}
+
+function subnetsOf({ ranges }: NetworkWithClaims): string[] {
+  return ranges.flatMap(({ subnets }) => subnets);
+}
+
+/** Whose the network is: a namespace, the administrators, or on a single node whoever wrote its definition. */
+export function ownerText({ network: { definedIn, source } }: Pick<Line, "network">): string {
+  if (definedIn === undefined) return source === "runtime" ? "this node's configuration" : source;
+  return definedIn === "" ? "administrators" : definedIn;
+}
+
+/** Findings name networks in their text. */
+function mentions(message: string, network: string): boolean {
+  return ` ${message} `.split(/[\s,:;()]+/).includes(network);
+}
+
+function vmsOf(entries: ReadonlyMap<string, Entry>): number {
+  const names = new Set<string>();
+  for (const entry of entries.values()) {
+    const name = vmOf(entry);
+    if (name !== null) names.add(name);
+  }
+  return names.size;
+}

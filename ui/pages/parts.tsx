@@ -1,0 +1,118 @@
+import { signal, useSignal } from "@preact/signals";
+import type { ComponentChildren } from "preact";
+import { useEffect, useRef } from "preact/hooks";
+import type { Problem } from "../../admin/following.ts";
+import { ADDRESS_STATES, type AddressState, STATE_SWATCHES } from "../pictures/states.ts";
+import { durationText, timeText } from "./words.ts";
+
+/** What ages are counted from, ms. */
+export const now = signal(Date.now());
+const TICK_MS = 5_000;
+/** How long a button says that it has copied, ms. */
+const COPIED_MS = 1_500;
+
+export function keepTime(): void {
+  setInterval(() => {
+    now.value = Date.now();
+  }, TICK_MS);
+}
+
+/** The head of a page, which gets the focus when the reader comes to it. */
+export function Title({ children, above }: { children: ComponentChildren; above?: ComponentChildren }) {
+  const head = useRef<HTMLHeadingElement>(null);
+  useEffect(() => {
+    document.title = `${head.current?.textContent} – Holdfast`;
+    // Whoever types into the search field goes on typing; a page that has just been loaded begins at its top.
+    const isTyping = document.activeElement instanceof HTMLInputElement;
+    if (!isTyping && history.state !== null) head.current?.focus({ preventScroll: true });
+  }, []);
+  return (
+    <header class="title">
+      {above !== undefined && <p class="above">{above}</p>}
+      <h1 ref={head} tabIndex={-1}>
+        {children}
+      </h1>
+    </header>
+  );
+}
+
+/** `3 min ago`, with the time for whoever points at it. */
+export function Ago({ time }: { time: string }) {
+  const ms = Date.parse(time);
+  if (time === "" || Number.isNaN(ms)) return <span>–</span>;
+  return (
+    <time dateTime={time} title={timeText(time)}>
+      {durationText(now.value - ms)} ago
+    </time>
+  );
+}
+
+/** A state, by colour, pattern and word. */
+export function Mark({ state }: { state: AddressState }) {
+  return (
+    <span class="mark">
+      <span class={`swatch ${state}`} aria-hidden="true">
+        {STATE_SWATCHES[state].letter}
+      </span>
+      {STATE_SWATCHES[state].label}
+    </span>
+  );
+}
+
+export function Legend({ states = ADDRESS_STATES }: { states?: readonly AddressState[] }) {
+  return (
+    <p class="legend">
+      {states.map((state) => (
+        <Mark key={state} state={state} />
+      ))}
+    </p>
+  );
+}
+
+export function CopyButton({ text, label }: { text: () => string; label: string }) {
+  const isCopied = useSignal(false);
+  const copy = async () => {
+    await navigator.clipboard.writeText(text());
+    isCopied.value = true;
+    setTimeout(() => {
+      isCopied.value = false;
+    }, COPIED_MS);
+  };
+  return (
+    <button type="button" class="copy" onClick={() => void copy()}>
+      {isCopied.value ? "Copied" : label}
+    </button>
+  );
+}
+
+/** A command to run in a terminal. */
+export function Command({ children }: { children: string }) {
+  return (
+    <span class="command">
+      <code>{children}</code> <CopyButton text={() => children} label="Copy" />
+    </span>
+  );
+}
+
+export function Failed({ problem }: { problem: Problem }) {
+  return (
+    <p class="failed" role="alert">
+      {problem.message}
+      {problem.hint !== "" && <span class="hint">{problem.hint}</span>}
+    </p>
+  );
+}
+
+/** Names and values, one below the other. */
+export function Facts({ facts }: { facts: readonly (readonly [name: string, value: ComponentChildren])[] }) {
+  return (
+    <dl class="facts">
+      {facts.map(([name, value]) => (
+        <div key={name}>
+          <dt>{name}</dt>
+          <dd>{value}</dd>
+        </div>
+      ))}
+    </dl>
+  );
+}

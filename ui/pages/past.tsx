@@ -1,0 +1,118 @@
+import type { PastPeriod } from "../../admin/admin-api.ts";
+import type { TimePeriod } from "../pictures/time-line.ts";
+import type { Answer } from "./ask.ts";
+import { Ago, Command, Failed } from "./parts.tsx";
+import { TimeLine } from "./pictures.tsx";
+import { linkTo } from "./place.ts";
+import { type Column, Table } from "./table.tsx";
+import { holderText, useText } from "./words.ts";
+
+/** Of the history, what one question brings. */
+const PERIODS_SHOWN = 200;
+
+type Periods = { readonly items: readonly PastPeriod[] };
+
+/** The question for an address's past. */
+export function pastPath(network: string, address: string): string {
+  const query = new URLSearchParams({ address, network, limit: String(PERIODS_SHOWN) });
+  return `/v1/history?${query}`;
+}
+
+/** What several addresses of one holder went through, the newest first. */
+export function mergedPast(answers: Answer<readonly Periods[]>): Answer<Periods> {
+  if (answers.kind !== "answered") return answers;
+  const items = answers.body.flatMap((one) => one.items);
+  const startMs = ({ from, until }: PastPeriod) => Date.parse(from ?? until ?? "");
+  return { kind: "answered", body: { items: items.sort((a, b) => startMs(b) - startMs(a)) } };
+}
+
+interface PastProps {
+  readonly answer: Answer<Periods>;
+  readonly label: string;
+  /** Only a daemon remembers; a cluster's objects show the present. */
+  readonly isNode: boolean;
+}
+
+/** Periods as a time line, and as a list. */
+export function Past({ answer, label, isNode }: PastProps) {
+  if (answer.kind === "asking") return <p class="progress">Asking …</p>;
+  if (answer.kind === "failed") return <Failed problem={answer.problem} />;
+  const { items } = answer.body;
+  return (
+    <>
+      {items.length > 0 && <TimeLine periods={timePeriods(items)} label={label} />}
+      {!isNode && (
+        <p class="hint">
+          The cluster's objects show the present. Each node remembers the past of what it ran:{" "}
+          <Command>holdfast ui</Command> there.
+        </p>
+      )}
+      <Table
+        caption={label}
+        columns={COLUMNS}
+        rows={items}
+        keyOf={(one) =>
+          `${one.network} ${one.address} ${one.from} ${one.containerID} ${one.interface} ${one.until}`
+        }
+        empty="Nobody had it, as far as is remembered here."
+      />
+    </>
+  );
+}
+
+/** An interface that has two addresses is one bar. */
+function timePeriods(items: readonly PastPeriod[]): TimePeriod[] {
+  const periods = new Map(items.map((one) => [JSON.stringify(periodOf(one)), periodOf(one)]));
+  return [...periods.values()];
+}
+
+function periodOf(period: PastPeriod): TimePeriod {
+  const { from, until, endedBy, containerID, node } = period;
+  const lane = containerID === null ? "held" : userText(period);
+  return {
+    from: from === null ? null : Date.parse(from),
+    until: until === null ? null : Date.parse(until),
+    lane: node === "" || containerID === null ? lane : `${lane} on ${node}`,
+    label: containerID === null ? holderOf(period) : lane,
+    endedBy,
+    state: containerID === null ? "idle" : "in-use",
+  };
+}
+
+function userText({ containerID, interface: ifname, node, pod }: PastPeriod): string {
+  return useText([containerID ?? "", ifname ?? "", node, pod?.namespace ?? "", pod?.name ?? "", "", ""]);
+}
+
+function holderOf({ owner: { kind, namespace, name, uid, interface: ifname } }: PastPeriod): string {
+  return holderText([kind, namespace, name, uid, ifname]);
+}
+
+const COLUMNS: readonly Column<PastPeriod>[] = [
+  {
+    head: "Address",
+    cell: ({ network, address }) => <a href={linkTo.address(network, plain(address))}>{plain(address)}</a>,
+    text: ({ address }) => plain(address),
+  },
+  { head: "Holder", cell: holderOf, text: holderOf },
+  {
+    head: "Used by",
+    cell: (one) => (one.containerID === null ? "" : userText(one)),
+    text: (one) => (one.containerID === null ? "" : userText(one)),
+  },
+  {
+    head: "Node",
+    cell: ({ node }) => (node === "" ? "" : <a href={linkTo.node(node)}>{node}</a>),
+    text: ({ node }) => node,
+  },
+  { head: "From", cell: ({ from }) => <Ago time={from ?? ""} />, text: ({ from }) => from ?? "" },
+  {
+    head: "Until",
+    cell: ({ until }) => (until === null ? "still" : <Ago time={until} />),
+    text: ({ until }) => until ?? "still",
+  },
+  { head: "Ended by", cell: ({ endedBy }) => endedBy ?? "", text: ({ endedBy }) => endedBy ?? "" },
+];
+
+function plain(address: string): string {
+  return address.split("/")[0] ?? "";
+}

@@ -1,0 +1,98 @@
+import { useMemo } from "preact/hooks";
+import { parseAddress, parseCidr } from "../pictures/addresses.ts";
+import { has } from "./counts.ts";
+import { OF_ALL, sortEntries } from "./entries.tsx";
+import type { Entry, Ledger } from "./ledger.ts";
+import { Title } from "./parts.tsx";
+import { linkTo } from "./place.ts";
+import { Table } from "./table.tsx";
+import { holderText, vmOf } from "./words.ts";
+
+/** One field for everything: part of an address, MAC, VM, pod, claim, node, container ID, network. */
+export function SearchPage({ ledger, text }: { ledger: Ledger; text: string }) {
+  const version = ledger.version.value;
+  const networks = ledger.networks.value ?? [];
+  const wanted = text.trim().toLowerCase();
+  const rows = useMemo(
+    () => (wanted === "" ? [] : sortEntries([...ledger.all()].filter((entry) => isFound(entry, wanted)))),
+    [version, wanted],
+  );
+  const address = parseAddress(wanted);
+  const places =
+    address === null
+      ? []
+      : networks.filter(({ ranges }) =>
+          ranges.some(({ subnets }) =>
+            subnets.some((one) => {
+              const subnet = parseCidr(one);
+              return subnet !== null && has(subnet, address);
+            }),
+          ),
+        );
+  const vms = [...new Set(rows.map(vmOf))].filter(
+    (name) => name?.toLowerCase().includes(wanted) === true,
+  ) as string[];
+  const nodes = [...new Set(rows.flatMap(({ row }) => row[7].map(([, , node]) => node)))].filter((name) =>
+    name.toLowerCase().includes(wanted),
+  );
+  const links: (readonly [what: string, name: string, href: string])[] =
+    wanted === ""
+      ? []
+      : [
+          ...places.map(
+            ({ name }) => ["address", `${wanted} on ${name}`, linkTo.address(name, wanted)] as const,
+          ),
+          ...networks
+            .filter(({ name }) => name.toLowerCase().includes(wanted))
+            .map(({ name }) => ["network", name, linkTo.network(name)] as const),
+          ...vms.map((name) => ["VM", name, linkTo.vm(name)] as const),
+          ...nodes.map((name) => ["node", name, linkTo.node(name)] as const),
+        ];
+  return (
+    <>
+      <Title>Search</Title>
+      {links.length > 0 && (
+        <ul class="links">
+          {links.slice(0, LINKS_MAX).map(([what, name, href]) => (
+            <li key={href}>
+              <span class="hint">{what}</span> <a href={href}>{name}</a>
+            </li>
+          ))}
+        </ul>
+      )}
+      <Table
+        caption={wanted === "" ? "Search results" : `Allocations with “${wanted}”`}
+        columns={OF_ALL}
+        rows={rows}
+        keyOf={({ row }) => row[0] + row[1]}
+        empty={
+          wanted === ""
+            ? "Type an address or a part of one, a MAC, or the name of a VM, pod, claim, node, container or network."
+            : `No allocation has “${wanted}”.`
+        }
+      />
+    </>
+  );
+}
+
+/** More say that the text is too short. */
+const LINKS_MAX = 20;
+
+function isFound(entry: Entry, wanted: string): boolean {
+  const [network, address, , owner, vm, , , uses] = entry.row;
+  if (address.includes(wanted) || network.toLowerCase().includes(wanted)) return true;
+  if (vm.toLowerCase().includes(wanted) || holderText(owner).toLowerCase().includes(wanted)) return true;
+  if (vm !== "" && `${owner[1]}/${vm}`.toLowerCase().includes(wanted)) return true;
+  return uses.some(
+    ([container, , node, namespace, pod, , mac]) =>
+      container.startsWith(wanted) ||
+      node.toLowerCase().includes(wanted) ||
+      `${namespace}/${pod}`.toLowerCase().includes(wanted) ||
+      (mac !== "" && macText(mac).includes(macText(wanted))),
+  );
+}
+
+/** However it is written. */
+function macText(text: string): string {
+  return text.toLowerCase().replaceAll(/[^0-9a-f]/g, "");
+}

@@ -1,0 +1,21 @@
+import { signal } from "@preact/signals";
+
+/** By the system, or by hand. */
+export const THEMES = ["system", "light", "dark"] as const;
+export type Theme = (typeof THEMES)[number];
+
+const KEY = "holdfast-theme";
+
+function stored(): Theme {
+  const found = THEMES.find((one) => one === localStorage.getItem(KEY));
+  return found ?? "system";
+}
+
+export const theme = signal<Theme>(stored());
+
+export function applyTheme(next: Theme = theme.value): void {
+  theme.value = next;
+  localStorage.setItem(KEY, next);
+  if (next === "system") delete document.documentElement.dataset.theme;
+  else document.documentElement.dataset.theme = next;
+}

@@ -1,0 +1,149 @@
+import { useMemo } from "preact/hooks";
+import type { PastPeriod } from "../../admin/admin-api.ts";
+import type { ClaimManifest } from "../../store/manifests.ts";
+import type { Page } from "../../store/records.ts";
+import { useAnswer, useAnswers } from "./ask.ts";
+import { OF_VM, sortEntries } from "./entries.tsx";
+import type { Entry, Ledger } from "./ledger.ts";
+import { Facts, Title } from "./parts.tsx";
+import { mergedPast, Past, pastPath } from "./past.tsx";
+import { linkTo } from "./place.ts";
+import { type Column, Table } from "./table.tsx";
+import { vmOf } from "./words.ts";
+
+interface Vm {
+  readonly name: string;
+  readonly entries: readonly Entry[];
+}
+
+/** What its attachments say: two nodes are a live migration. */
+function stateText({ entries }: Vm): string {
+  const nodes = nodesOf(entries);
+  const isUsed = entries.some(({ row }) => row[7].length > 0);
+  const isTwice = entries.some(({ row }) => new Set(row[7].map(([id]) => id)).size > 1);
+  if (!isUsed) return "stopped";
+  return isTwice ? `migrating${nodes.length > 1 ? ` (${nodes.join(" and ")})` : ""}` : "running";
+}
+
+function nodesOf(entries: readonly Entry[]): string[] {
+  return [...new Set(entries.flatMap(({ row }) => row[7].map(([, , node]) => node)))].filter(
+    (name) => name !== "",
+  );
+}
+
+function addressesOf({ entries }: Vm): string {
+  return entries.map(({ plain }) => plain).join(" ");
+}
+
+function useVms(ledger: Ledger): readonly Vm[] {
+  const version = ledger.version.value;
+  return useMemo(() => {
+    const found = new Map<string, Entry[]>();
+    for (const entry of ledger.all()) {
+      const name = vmOf(entry);
+      if (name === null || entry.row[2] === "Cooling") continue;
+      const entries = found.get(name);
+      if (entries === undefined) found.set(name, [entry]);
+      else entries.push(entry);
+    }
+    return [...found]
+      .map(([name, entries]) => ({ name, entries }))
+      .sort((a, b) => (a.name < b.name ? -1 : 1));
+  }, [version]);
+}
+
+export function VmsPage({ ledger }: { ledger: Ledger }) {
+  const vms = useVms(ledger);
+  return (
+    <>
+      <Title>Virtual machines</Title>
+      <Table
+        caption="Virtual machines with addresses"
+        columns={COLUMNS}
+        rows={vms}
+        keyOf={({ name }) => name}
+        empty={
+          ledger.synced.value
+            ? "No VM holds an address. A VM keeps its addresses on networks with allowPersistentIPs, by its IPAMClaim."
+            : "Reading …"
+        }
+      />
+    </>
+  );
+}
+
+const COLUMNS: readonly Column<Vm>[] = [
+  { head: "VM", cell: ({ name }) => <a href={linkTo.vm(name)}>{name}</a>, text: ({ name }) => name },
+  { head: "State", cell: stateText, text: stateText },
+  {
+    head: "Addresses",
+    cell: ({ entries }) =>
+      entries.map(({ row, plain }, index) => (
+        <span key={row[0] + plain}>
+          {index > 0 && ", "}
+          <a href={linkTo.address(row[0], plain)}>{plain}</a>
+        </span>
+      )),
+    text: addressesOf,
+  },
+  {
+    head: "Node",
+    cell: ({ entries }) =>
+      nodesOf(entries).map((name, index) => (
+        <span key={name}>
+          {index > 0 && ", "}
+          <a href={linkTo.node(name)}>{name}</a>
+        </span>
+      )),
+    text: ({ entries }) => nodesOf(entries).join(" "),
+  },
+];
+
+export function VmPage({ ledger, name }: { ledger: Ledger; name: string }) {
+  const vm = useVms(ledger).find((one) => one.name === name);
+  const [namespace = ""] = name.split("/");
+  const entries = useMemo(() => sortEntries(vm?.entries ?? []), [vm]);
+  const claims = useAnswer<Page<ClaimManifest>>(
+    `/v1/claims?namespace=${encodeURIComponent(namespace)}`,
+    vm,
+  ).value;
+  const paths = entries.map(({ row, plain }) => pastPath(row[0], plain));
+  const past = mergedPast(
+    useAnswers<{ items: readonly PastPeriod[] }>(paths, JSON.stringify(entries.map(({ row }) => row))).value,
+  );
+  const names = new Set(entries.map(({ row }) => row[3][2]));
+  const asked =
+    claims.kind === "answered" ? claims.body.items.filter(({ metadata }) => names.has(metadata.name)) : [];
+  if (vm === undefined)
+    return (
+      <>
+        <Title above={<a href="/vms">VMs</a>}>{name}</Title>
+        <p class="empty">{ledger.synced.value ? "No VM of this name holds an address." : "Reading …"}</p>
+      </>
+    );
+  return (
+    <>
+      <Title above={<a href="/vms">VMs</a>}>{name}</Title>
+      <Facts
+        facts={[
+          ["State", stateText(vm)],
+          ["Asks for", asked.flatMap((one) => askedOf(one)).join(", ") || "nothing in particular"],
+        ]}
+      />
+      <Table
+        caption={`Addresses of ${name}`}
+        columns={OF_VM}
+        rows={entries}
+        keyOf={({ row }) => row[0] + row[1]}
+        changedMs={(entry) => entry.changedMs}
+        empty=""
+      />
+      <h2>Where it ran</h2>
+      <Past answer={past} label={`Where ${name} ran`} isNode={ledger.hello.value?.kind === "node"} />
+    </>
+  );
+}
+
+function askedOf(claim: ClaimManifest): readonly string[] {
+  return (claim as { readonly asked?: readonly string[] }).asked ?? [];
+}

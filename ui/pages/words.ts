@@ -1,0 +1,70 @@
+import { describeOwner, type Owner } from "../../ipam/owner.ts";
+import type { OwnerRow, UseRow } from "../wire.ts";
+import type { Entry } from "./ledger.ts";
+
+const MINUTE_MS = 60_000;
+const HOUR_MS = 3_600_000;
+const DAY_MS = 86_400_000;
+
+/** `claim default/vm1`, as the command line has it. */
+export function holderText([kind, namespace, name, uid, ifname]: OwnerRow): string {
+  return describeOwner({ kind, namespace, name, uid, interface: ifname } as Owner);
+}
+
+/** `pod default/web`, or `container 3fa9c21b07de (eth0)`. */
+export function useText([containerID, ifname, , podNamespace, podName]: UseRow): string {
+  return podName === ""
+    ? `container ${containerID.slice(0, 12)} (${ifname})`
+    : `pod ${podNamespace}/${podName}`;
+}
+
+/** `namespace/name`; null: no virtual machine has it. */
+export function vmOf({ row }: Entry): string | null {
+  const [, , , [, namespace], vm] = row;
+  return vm === "" ? null : `${namespace}/${vm}`;
+}
+
+/** In one sentence, as `holdfast who`. */
+export function sentenceOf(entry: Entry): string {
+  const [network, address, state, owner, , , until, uses] = entry.row;
+  const vm = vmOf(entry);
+  const holder = `${holderText(owner)}${vm === null ? "" : ` of VM ${vm}`}`;
+  if (state === "Cooling")
+    return `${address} on network ${network} was held by ${holder}, and cools down now.`;
+  if (state === "Retained")
+    return `${address} on network ${network} is reserved until ${timeText(until)} for a claim of the name that ${holder} had.`;
+  const used = uses.map((use) => `${useText(use)} on ${use[2] === "" ? "this node" : use[2]}`);
+  const who = used.length === 0 ? "Nothing uses it now" : `It is used by ${used.join(" and ")}`;
+  return `${address} on network ${network} is held by ${holder}. ${who}.`;
+}
+
+/** `3 min`, `2 h`, `5 days`. */
+export function durationText(ms: number): string {
+  if (ms < MINUTE_MS) return `${Math.max(0, Math.floor(ms / 1_000))} s`;
+  if (ms < HOUR_MS) return `${Math.floor(ms / MINUTE_MS)} min`;
+  if (ms < 2 * DAY_MS) return `${Math.floor(ms / HOUR_MS)} h`;
+  return `${Math.floor(ms / DAY_MS)} days`;
+}
+
+/** In the reader's time zone, to the second. */
+export function timeText(text: string): string {
+  const ms = Date.parse(text);
+  if (Number.isNaN(ms)) return text;
+  return new Intl.DateTimeFormat("sv", { dateStyle: "short", timeStyle: "medium" }).format(ms);
+}
+
+const SUPERSCRIPT = "⁰¹²³⁴⁵⁶⁷⁸⁹";
+const LARGE = 1_000_000_000n;
+
+/** `1,024`; `about 1.8 × 10^19` where nobody would read the digits. */
+export function numberText(count: bigint): string {
+  if (count < LARGE) return count.toLocaleString("en");
+  const digits = String(count);
+  const exponent = [...String(digits.length - 1)].map((digit) => SUPERSCRIPT[Number(digit)]).join("");
+  return `about ${digits[0]}.${digits[1]} × 10${exponent}`;
+}
+
+export function percentText(part: number): string {
+  const percent = part * 100;
+  return percent > 0 && percent < 1 ? "< 1 %" : `${Math.floor(percent)} %`;
+}

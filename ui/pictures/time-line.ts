@@ -1,0 +1,107 @@
+import type { AddressState } from "./states.ts";
+import { type TimeTick, type TimeWindow, timeTicks } from "./time-ticks.ts";
+
+export type { TimeWindow };
+
+/** A period of an address's past. Times are milliseconds since 1970. */
+export interface TimePeriod {
+  /** null: not known; before everything else. */
+  readonly from: number | null;
+  /** null: it has not ended. */
+  readonly until: number | null;
+  /** Who had it: periods of one lane are drawn in one row. */
+  readonly lane: string;
+  readonly label: string;
+  /** null: it has not ended, or nobody recorded why. */
+  readonly endedBy: string | null;
+  /** In use, where it is absent. */
+  readonly state?: AddressState;
+}
+
+export interface TimeBar {
+  /** Of the period in the list. */
+  readonly index: number;
+  /** Of the lane in `lanes`. */
+  readonly lane: number;
+  /** In pixels, as the width. */
+  readonly x: number;
+  readonly width: number;
+  /** It began before the window, or nobody knows when. */
+  readonly startsBefore: boolean;
+  /** It has not ended, or ends after the window. */
+  readonly endsAfter: boolean;
+}
+
+export interface TimeLine {
+  readonly lanes: readonly string[];
+  readonly bars: readonly TimeBar[];
+  readonly ticks: readonly TimeTick[];
+}
+
+/** A pod that lived for seconds can still be pointed at. */
+const BAR_MIN_PX = 4;
+/** What began a moment ago is a bar, and not a blip at the end of hours. */
+const WINDOW_MIN_MS = 10 * 60_000;
+/** Part of the window that stays empty before the first period. */
+const MARGIN = 0.05;
+
+/**
+ * Periods as bars in a window of `widthPx` pixels. Lanes are in the order in which they begin; two that overlap in time (a
+ * migration) overlap in x. Periods outside the window are left out. `utcOffsetMs`: how far the shown time is ahead of UTC.
+ */
+export function timeLine(input: {
+  readonly periods: readonly TimePeriod[];
+  readonly window: TimeWindow;
+  readonly widthPx: number;
+  readonly utcOffsetMs?: number;
+}): TimeLine {
+  const { periods, window, widthPx, utcOffsetMs = 0 } = input;
+  const scale = widthPx / (window.to - window.from);
+  const shown = periods
+    .map((period, index) => ({
+      period,
+      index,
+      from: period.from ?? -Infinity,
+      until: period.until ?? Infinity,
+    }))
+    .filter(({ from, until }) => from <= window.to && until >= window.from)
+    // Two of -Infinity have no difference.
+    .sort((a, b) => (a.from < b.from ? -1 : a.from > b.from ? 1 : a.index - b.index));
+  const lanes = [...new Set(shown.map(({ period }) => period.lane))];
+  const bars = shown.map(({ period, index, from, until }) => {
+    const left = (Math.max(from, window.from) - window.from) * scale;
+    const right = (Math.min(until, window.to) - window.from) * scale;
+    const width = Math.min(widthPx, Math.max(BAR_MIN_PX, right - left));
+    const x = Math.min(left, widthPx - width);
+    const lane = lanes.indexOf(period.lane);
+    return { index, lane, x, width, startsBefore: from < window.from, endsAfter: until > window.to };
+  });
+  return { lanes, bars, ticks: timeTicks(window, widthPx, utcOffsetMs) };
+}
+
+/** The window that shows all of the periods up to now, of ten minutes at least. */
+export function windowOf(periods: readonly TimePeriod[], nowMs: number): TimeWindow {
+  const known = periods.flatMap(({ from, until }) => [from, until]).filter((ms) => ms !== null);
+  const earliest = known.reduce((least, ms) => Math.min(least, ms), nowMs);
+  const lengthMs = Math.max(WINDOW_MIN_MS, (nowMs - earliest) * (1 + MARGIN));
+  return { from: nowMs - lengthMs, to: nowMs };
+}
+
+/** A period in a sentence: "pod default/vm1: 2026-03-12 14:00:05 to 2026-03-12 15:00:00, ended by DEL". */
+export function periodTitle({ from, until, label, endedBy }: TimePeriod, utcOffsetMs = 0): string {
+  const start = from === null ? "" : formatTime(from, utcOffsetMs);
+  const end = until === null ? "" : formatTime(until, utcOffsetMs);
+  const times =
+    end === ""
+      ? `${start === "" ? "" : `since ${start}, `}not ended`
+      : start === ""
+        ? `until ${end}`
+        : `${start} to ${end}`;
+  return `${label}: ${times}${endedBy === null || until === null ? "" : `, ended by ${endedBy}`}`;
+}
+
+/** Swedes write dates as ISO 8601 does. */
+function formatTime(ms: number, utcOffsetMs: number): string {
+  const format = new Intl.DateTimeFormat("sv", { dateStyle: "short", timeStyle: "medium", timeZone: "UTC" });
+  return format.format(ms + utcOffsetMs);
+}

@@ -44,7 +44,7 @@ BUNDLED := $(shell find cli controller daemon admin cni metadata guests identity
 
 SIMULATED := $(shell find test/simulation test/harness/kube-fake -name '*.ts' 2>/dev/null)
 
-.PHONY: build demo check test test-all format docs bench simulate soak release install uninstall clean demo-plan
+.PHONY: build demo check test test-all format docs pictures bench simulate soak release install uninstall clean demo-plan
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
 
@@ -117,6 +117,10 @@ test-all: packages-test-all build build/holdfast-ipam-asan build/fault-injection
 format: node_modules/.installed
 	biome check --write .
 	node tools/settings-docs.mjs
+
+# Of the page, for the documentation: with Debian's chromium.
+pictures: packages-test-all build
+	node tools/pictures.mjs
 
 docs: node_modules/.installed
 	node tools/docs.mjs

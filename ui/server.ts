@@ -48,7 +48,7 @@ interface PageOptions {
   readonly port: number;
 }
 
-/** Serves the page on the loopback, to whoever knows the token. */
+/** Serves the page on the loopback, to whoever knows the token: docs/decisions/0072. */
 export class PageServer {
   readonly #options: PageOptions;
   readonly #server: Server;
@@ -105,7 +105,7 @@ export class PageServer {
       response.end(`${verdict.message}\n`);
       return;
     }
-    const url = new URL(request.url ?? "/", "http://127.0.0.1");
+    const { url } = verdict;
     if (url.pathname === "/stream") void this.#stream(response);
     else if (url.pathname.startsWith("/api/")) void this.#pass(url, response);
     else this.#file(url.pathname, response);

@@ -3,13 +3,13 @@ import type { IncomingMessage } from "node:http";
 
 /** Why a request is refused: status, and what the reader can do. */
 interface Refused {
-  readonly status: 403 | 405;
+  readonly status: 400 | 403 | 405;
   readonly message: string;
 }
 
 /** Whoever knows the token from the printed URL. */
 export type Verdict =
-  | { readonly kind: "welcome" }
+  | { readonly kind: "welcome"; readonly url: URL }
   /** The token was in the URL: it becomes a cookie, and the URL is asked for again without it. */
   | { readonly kind: "enter"; readonly location: string; readonly cookie: string }
   | ({ readonly kind: "refused" } & Refused);
@@ -35,7 +35,9 @@ export class Visitors {
       return forbidden("other sites cannot ask this server");
     if (method !== "GET" && method !== "HEAD")
       return { kind: "refused", status: 405, message: "this page only reads: GET and HEAD" };
-    const asked = new URL(url, `http://${hosts[0]}`);
+    // Not as a link of this server: `//evil.example` would be one to another.
+    const asked = URL.parse(`http://${hosts[0]}${url}`);
+    if (asked === null) return { kind: "refused", status: 400, message: "this is no path of this server" };
     const given = asked.searchParams.get("t");
     if (given !== null && this.#isToken(given)) {
       asked.searchParams.delete("t");
@@ -48,7 +50,7 @@ export class Visitors {
       };
     }
     if (cookiesOf(headers.cookie).some(([name, value]) => name === this.#cookie && this.#isToken(value)))
-      return { kind: "welcome" };
+      return { kind: "welcome", url: asked };
     const message =
       "open the URL that holdfast ui printed: it has a token, and only who knows it can read this";
     return { kind: "refused", status: 403, message };

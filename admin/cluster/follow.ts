@@ -44,6 +44,8 @@ export async function follow(
   const reflector = new Reflector<Followed>({
     api,
     path: ALLOCATIONS_PATH,
+    // Whoever loses the right sees nothing any more, and why.
+    forbiddenIsEmpty: true,
     project: (object: IPAllocation) => {
       if (!isSound(object)) return null;
       const { uid, resourceVersion } = object.metadata;

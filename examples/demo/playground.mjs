@@ -10,6 +10,8 @@ import { say, sayOutput } from "./terminal.mjs";
 const ROOT = join(import.meta.dirname, "../..");
 const HOLDFAST = join(ROOT, "dist/bin/holdfast");
 const BIN = join(ROOT, "dist/bin");
+/** Processes whose log is shown where a step fails. */
+const QUIET = ["--log-level", "warn"];
 const CNI_DIRECTORIES = ["/usr/lib/cni", "/opt/cni/bin", "/usr/libexec/cni"];
 /** Far above what a start takes; only ends a demo that hangs. */
 const START_LIMIT_MS = 30_000;
@@ -82,6 +84,11 @@ export class Playground {
     return haproxy.code === 0 ? null : "haproxy is not installed";
   }
 
+  /** Removed at the end, with what is in it. */
+  get directory() {
+    return this.#directory;
+  }
+
   step = async (title, act) => {
     this.#step = title;
     say();
@@ -110,7 +117,7 @@ export class Playground {
     const at = (name) => join(this.#directory, name);
     // Not what host-local keeps on this machine: no container of it is in the demo's networks, and only root may read it.
     const directories = ["--state", at("state"), "--host-local-dirs", at("host-local")];
-    const child = this.#start("daemon", ...directories, "--socket", this.#socket);
+    const child = this.start("daemon", ...directories, "--socket", this.socket, ...QUIET);
     this.#daemon = child;
     const end = performance.now() + START_LIMIT_MS;
     for (;;) {
@@ -126,10 +133,10 @@ export class Playground {
     // haproxy is not root, and has to reach the server's socket in there.
     chmodSync(this.#directory, 0o711);
     const at = (name) => join(this.#directory, name);
-    const both = ["--metadata-socket", at("metadata.sock"), "--metrics-address", "off"];
+    const both = ["--metadata-socket", at("metadata.sock"), "--metrics-address", "off", ...QUIET];
     this.#metadata = [
-      this.#start("metadata-net", ...both, "--socket", this.#socket, "--run-dir", at("net")),
-      this.#start("metadata", ...both, "--identity-socket", at("identity.sock"), "--state", at("metadata")),
+      this.start("metadata-net", ...both, "--socket", this.socket, "--run-dir", at("net")),
+      this.start("metadata", ...both, "--identity-socket", at("identity.sock"), "--state", at("metadata")),
     ];
   }
 
@@ -234,8 +241,9 @@ export class Playground {
     return leftovers(this.#directory, [`hfdemo-${process.pid}-`, `hfd${process.pid}`], lines);
   }
 
-  #start(...args) {
-    const command = [HOLDFAST, ...args, "--log-level", "warn"];
+  /** A process of holdfast. */
+  start(...args) {
+    const command = [HOLDFAST, ...args];
     // In a group of its own: an interrupted demo still needs it, to remove what was made.
     const options = { stdio: ["ignore", "pipe", "pipe"], detached: true };
     const child = this.#spawn(process.execPath, command, options);
@@ -247,7 +255,8 @@ export class Playground {
     return child;
   }
 
-  get #socket() {
+  /** The daemon's. */
+  get socket() {
     return join(this.#directory, "holdfast.sock");
   }
 
@@ -286,7 +295,7 @@ export class Playground {
   #run(command, args, env = {}, stdin = "") {
     if (this.#isInterrupted && !this.#isCleaningUp) throw new Error("interrupted");
     const settings = {
-      HOLDFAST_SOCKET: this.#socket,
+      HOLDFAST_SOCKET: this.socket,
       HOLDFAST_SPOOL: join(this.#directory, "state/spool"),
       NO_COLOR: "1",
     };

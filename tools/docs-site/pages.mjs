@@ -22,6 +22,7 @@ export const GROUPS = {
   ],
   Operations: [
     ...[
+      "docs/ui",
       "docs/operations",
       "docs/alerts",
       "docs/upgrade",

@@ -1,7 +1,8 @@
 import type { NetworkWithClaims } from "../admin/admin-api.ts";
 import type { Following, Problem } from "../admin/following.ts";
+import { type Clock, isoTime } from "../platform/time.ts";
 import type { AllocationView } from "../store/records.ts";
-import { rowOf } from "./wire.ts";
+import { rowOf, type StaleSince } from "./wire.ts";
 
 /** An allocation that is there, as JSON of its row; null: it is gone. */
 type Change = readonly [key: string, row: string | null];
@@ -10,7 +11,7 @@ export interface LedgerListener {
   changed(changes: readonly Change[]): void;
   networks(json: string): void;
   synced(rows: number): void;
-  source(problem: Problem | null): void;
+  source(problem: StaleSince | null): void;
   /** Nothing has happened for a while. */
   alive(): void;
 }
@@ -27,7 +28,15 @@ export class Ledger implements Following {
   #changes = new Map<string, string | null>();
   #networks = "[]";
   #isSynced = false;
-  #problem: Problem | null = null;
+  #problem: StaleSince | null = null;
+  readonly #clock: Clock;
+  /** When the source answered last, ms of the wall clock. */
+  #heardMs: number;
+
+  constructor(clock: Clock) {
+    this.#clock = clock;
+    this.#heardMs = clock.wallMs();
+  }
 
   /** What comes from now on; `rows` is what there is. Returns how to end it. */
   listen(listener: LedgerListener): () => void {
@@ -47,7 +56,7 @@ export class Ledger implements Following {
     return this.#isSynced;
   }
 
-  get sourceProblem(): Problem | null {
+  get sourceProblem(): StaleSince | null {
     return this.#problem;
   }
 
@@ -78,9 +87,11 @@ export class Ledger implements Following {
   }
 
   problem(problem: Problem | null): void {
-    if (JSON.stringify(problem) === JSON.stringify(this.#problem)) return;
-    this.#problem = problem;
-    for (const one of this.#listeners) one.source(problem);
+    if (problem === null) this.#heardMs = this.#clock.wallMs();
+    const { message = null } = problem ?? {};
+    if (message === (this.#problem?.message ?? null)) return;
+    this.#problem = problem === null ? null : { ...problem, since: isoTime(this.#heardMs) };
+    for (const one of this.#listeners) one.source(this.#problem);
   }
 
   alive(): void {

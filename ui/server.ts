@@ -52,7 +52,7 @@ interface PageOptions {
 export class PageServer {
   readonly #options: PageOptions;
   readonly #server: Server;
-  readonly #ledger = new Ledger();
+  readonly #ledger: Ledger;
   readonly #life = new AbortController();
   readonly #files = new Map<string, { readonly type: string; readonly content: Buffer }>();
   readonly #token: string;
@@ -62,6 +62,7 @@ export class PageServer {
 
   constructor(options: PageOptions) {
     this.#options = options;
+    this.#ledger = new Ledger(options.clock);
     this.#token = options.clock.randomBytes(TOKEN_BYTES).toString("base64url");
     for (const [name, type] of Object.entries(FILES))
       this.#files.set(name, { type, content: readFileSync(join(options.files, name)) });

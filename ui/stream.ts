@@ -1,8 +1,7 @@
 import { once } from "node:events";
 import type { ServerResponse } from "node:http";
-import type { Problem } from "../admin/following.ts";
 import type { Ledger, LedgerListener } from "./ledger.ts";
-import type { StreamEvents } from "./wire.ts";
+import type { StaleSince, StreamEvents } from "./wire.ts";
 
 /** Rows of one event: the page handles it in a few milliseconds, and can be used in between. */
 const ROWS_OF_EVENT = 1_000;
@@ -73,7 +72,7 @@ class Reader implements LedgerListener {
     if (!this.#response.destroyed) this.#response.write(":\n\n");
   }
 
-  source(problem: Problem | null): void {
+  source(problem: StaleSince | null): void {
     this.send("source", JSON.stringify(problem));
   }
 }

@@ -37,6 +37,9 @@ export type AllocationRow = readonly [
   uses: readonly UseRow[],
 ];
 
+/** Why nothing new arrives, and since when (RFC 3339). */
+export type StaleSince = Problem & { readonly since: string };
+
 /** Events of the stream, by name. */
 export interface StreamEvents {
   /** The first one. `from`: the socket, or the API server. `node`: of the daemon; "" of a cluster. */
@@ -56,7 +59,7 @@ export interface StreamEvents {
   /** Everything that is there has been sent; rows after it are news. */
   readonly synced: { readonly rows: number };
   /** The source does not answer, or does again (null). */
-  readonly source: Problem | null;
+  readonly source: StaleSince | null;
 }
 
 export function rowOf(view: AllocationView): AllocationRow {

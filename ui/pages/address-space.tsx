@@ -6,7 +6,7 @@ import { type Interval, intervalRows } from "../pictures/intervals.ts";
 import { type AddressState, STATE_SWATCHES } from "../pictures/states.ts";
 import { countByTile, tileFirst, tileIndex, tilesOf } from "../pictures/tiles.ts";
 import { has, stateOf } from "./counts.ts";
-import { isIn, type Run } from "./free-runs.ts";
+import { isIn, type Run, within } from "./free-runs.ts";
 import type { Entry } from "./ledger.ts";
 import { now } from "./parts.tsx";
 import { CellMap } from "./pictures.tsx";
@@ -47,7 +47,7 @@ function Addresses({ network, subnet, gateways, definition, entries, version, ba
       const state = entry === undefined ? "free" : stateOf(entry, definition, nowMs);
       if (state !== "free") return state;
       if (gateways.includes(formatAddress({ family: subnet.family, value }))) return "gateway";
-      return base === null || isIn(base, value) ? "free" : "excluded";
+      return base === null || isIn(base, { family: subnet.family, value }) ? "free" : "excluded";
     };
     return addressCells({ first: subnet.first, size, stateOf: stateAt });
   }, [held, base, nowMs]);
@@ -70,12 +70,18 @@ function Addresses({ network, subnet, gateways, definition, entries, version, ba
     },
     [network, subnet],
   );
+  const rowLabelOf = useCallback(
+    (index: number) =>
+      lastPart(formatAddress({ family: subnet.family, value: subnet.first + BigInt(index) })),
+    [subnet],
+  );
   const changed = useChanged(held.values(), ({ value }) => Number(value - subnet.first));
   return (
     <CellMap
       cells={mapCells}
       label={`Addresses of ${textOf(subnet)}: arrow keys move, Enter opens`}
       labelOf={labelOf}
+      rowLabelOf={rowLabelOf}
       changed={changed}
       onOpen={open}
     />
@@ -95,24 +101,30 @@ function TilesOfSubnet({ network, subnet, entries, version }: SpaceProps) {
     [tiles],
   );
   const open = useCallback((index: number) => go(linkTo.part(network, tileText(index))), [network, subnet]);
+  const rowLabelOf = useCallback(
+    (index: number) =>
+      formatAddress({ family: 4, value: tileFirst(subnet.first, index) }).replace(/\.0$/, ""),
+    [subnet],
+  );
   const changed = useChanged(held.values(), ({ value }) => tileIndex(subnet.first, value));
   return (
     <CellMap
       cells={tiles}
       label={`${textOf(subnet)}, a tile for each /24: arrow keys move, Enter opens`}
       labelOf={labelOf}
+      rowLabelOf={rowLabelOf}
       changed={changed}
       onOpen={open}
     />
   );
 }
 
-function Intervals({ network, subnet, entries, version }: SpaceProps) {
+function Intervals({ network, subnet, gateways, entries, version, base }: SpaceProps) {
   const rows = useMemo(() => {
     const held = [...heldIn(entries, subnet).keys()].sort((a, b) => (a < b ? -1 : a > b ? 1 : 0));
-    return intervalRows(subnet, held);
-  }, [entries, version]);
-  const columns = useMemo(() => intervalColumns(network, subnet), [network, subnet]);
+    return intervalRows(subnet, held).flatMap((row) => spaces(row, subnet, base, gateways));
+  }, [entries, version, base]);
+  const columns = useMemo(() => spaceColumns(network, subnet), [network, subnet]);
   return (
     <Table
       caption={`What is held of ${textOf(subnet)}`}
@@ -124,30 +136,57 @@ function Intervals({ network, subnet, entries, version }: SpaceProps) {
   );
 }
 
-function intervalColumns(network: string, subnet: Cidr): Column<Interval>[] {
+/** A part of a subnet, and what it is: how many of it are held, free, or never given. */
+interface Space {
+  readonly first: bigint;
+  readonly last: bigint;
+  readonly what: string;
+}
+
+/** Not everything that nobody holds can be given. */
+function spaces(
+  row: Interval,
+  subnet: Cidr,
+  base: readonly Run[] | null,
+  gateways: readonly string[],
+): Space[] {
+  const { kind, first, last, size, held } = row;
+  if (kind === "held") return [{ first, last, what: size === BigInt(held) ? "held" : `${held} held` }];
+  if (base === null) return [{ first, last, what: "free" }];
+  const free = within(base, { ...subnet, first, last });
+  const found: Space[] = [];
+  let next = first;
+  const never = (until: bigint) => {
+    if (until < next) return;
+    const text = formatAddress({ family: subnet.family, value: next });
+    found.push({ first: next, last: until, what: gateways.includes(text) ? "gateway" : "excluded" });
+  };
+  for (const run of free) {
+    never(run.first - 1n);
+    found.push({ first: run.first, last: run.last, what: "free" });
+    next = run.last + 1n;
+  }
+  never(last);
+  return found;
+}
+
+function spaceColumns(network: string, subnet: Cidr): Column<Space>[] {
   const text = (value: bigint) => formatAddress({ family: subnet.family, value });
   return [
     {
       head: "From",
-      cell: ({ kind, first }) =>
-        kind === "held" ? <a href={linkTo.address(network, text(first))}>{text(first)}</a> : text(first),
+      cell: ({ first }) => <a href={linkTo.address(network, text(first))}>{text(first)}</a>,
       text: ({ first }) => text(first),
       order: ({ first }) => first,
     },
     { head: "To", cell: ({ last }) => text(last), text: ({ last }) => text(last), order: ({ last }) => last },
-    {
-      head: "Held",
-      isNumber: true,
-      cell: ({ held }) => (held === 0 ? "free" : held.toLocaleString("en")),
-      text: ({ held }) => String(held),
-      order: ({ held }) => held,
-    },
+    { head: "State", cell: ({ what }) => what, text: ({ what }) => what },
     {
       head: "Addresses",
       isNumber: true,
-      cell: ({ size }) => numberText(size),
-      text: ({ size }) => String(size),
-      order: ({ size }) => size,
+      cell: ({ first, last }) => numberText(last - first + 1n),
+      text: ({ first, last }) => String(last - first + 1n),
+      order: ({ first, last }) => last - first,
     },
   ];
 }
@@ -165,6 +204,11 @@ export function heldIn(entries: ReadonlyMap<string, Entry>, subnet: Cidr): Map<b
 
 export function textOf({ family, first, prefixLength }: Cidr): string {
   return `${formatAddress({ family, value: first })}/${prefixLength}`;
+}
+
+/** `.48`: the rest is the same in all rows, mostly. */
+function lastPart(address: string): string {
+  return address.slice(Math.max(address.lastIndexOf("."), address.lastIndexOf(":")));
 }
 
 /** The cells of entries that have changed since the last picture: they flash once. */

@@ -7,7 +7,7 @@ import type { Entry, Ledger } from "./ledger.ts";
 import { Ago, Command, Facts, Mark, now, Title } from "./parts.tsx";
 import { Past, pastPath } from "./past.tsx";
 import { linkTo } from "./place.ts";
-import { holderText, sentenceOf, useText, vmOf } from "./words.ts";
+import { holderText, sentenceOf, timeText, useText, vmOf } from "./words.ts";
 
 interface AddressProps {
   readonly ledger: Ledger;
@@ -40,7 +40,7 @@ export function AddressPage({ ledger, network, address }: AddressProps) {
         <NotHeld ledger={ledger} network={network} address={address} />
       ) : (
         <>
-          <p class="sentence">{sentenceOf(entry)}</p>
+          <p class="sentence">{sentenceOf(entry, view ?? null)}</p>
           <Facts facts={factsOf(entry, state)} />
         </>
       )}
@@ -51,12 +51,11 @@ export function AddressPage({ ledger, network, address }: AddressProps) {
 }
 
 function factsOf(entry: Entry, state: ReturnType<typeof stateOf>) {
-  const [, address, , owner, , since, until, uses] = entry.row;
+  const [, , , owner, , since, until, uses] = entry.row;
   const vm = vmOf(entry);
   return [
     ["State", <Mark key="state" state={state} />],
-    ["With prefix length", address],
-    ["Holder", holderText(owner)],
+    [state === "cooling" || state === "reserved" ? "Last holder" : "Holder", holderText(owner)],
     ...(vm === null
       ? []
       : [
@@ -68,7 +67,7 @@ function factsOf(entry: Entry, state: ReturnType<typeof stateOf>) {
           ] as const,
         ]),
     ["Since", <Ago key="since" time={since} />],
-    ...(until === "" ? [] : [["Reserved until", until] as const]),
+    ...(until === "" ? [] : [["Reserved until", timeText(until)] as const]),
     ...uses.map(
       (use) =>
         [
@@ -108,7 +107,7 @@ function NotHeld({ ledger, network, address }: AddressProps) {
       <p class="sentence">{`${address} is a gateway of network ${network}: it is never given to anybody.`}</p>
     );
   if (free.kind !== "answered") return <p class="progress">Asking …</p>;
-  return isIn(runsIn(free.body.ranges), parsed.value) ? (
+  return isIn(runsIn(free.body.ranges), parsed) ? (
     <>
       <p class="sentence">{`${address} is free on network ${network}.`}</p>
       <p class="hint">

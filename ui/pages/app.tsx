@@ -28,7 +28,7 @@ export function App({ ledger }: { ledger: Ledger }) {
       </a>
       <TopBar ledger={ledger} />
       <Notice ledger={ledger} />
-      <main id="content" class={isStale ? "stale" : undefined}>
+      <main id="content" tabIndex={-1} class={isStale ? "stale" : undefined}>
         {ledger.networks.value === null ? <Waiting ledger={ledger} /> : <Page ledger={ledger} />}
       </main>
     </>
@@ -138,7 +138,14 @@ function SearchField() {
   const type = (text: string) => go(linkTo.search(text), { replace: isSearching });
   return (
     // biome-ignore lint/a11y/useSemanticElements: <search> is younger than some browsers
-    <form role="search" onSubmit={(event) => event.preventDefault()}>
+    <form
+      role="search"
+      onSubmit={(event) => {
+        event.preventDefault();
+        // The first of what is listed, which is what was typed where there is such a thing.
+        document.querySelector<HTMLAnchorElement>(".links a, tbody td a")?.click();
+      }}
+    >
       <input
         ref={field}
         type="search"
@@ -157,12 +164,12 @@ function SearchField() {
 function Notice({ ledger }: { ledger: Ledger }) {
   const problem = ledger.problem.value;
   if (problem === null) return null;
-  const age = ledger.heardMs.value === 0 ? "" : durationText(now.value - ledger.heardMs.value);
+  const age = durationText(now.value - Date.parse(problem.since));
   return (
     <div class="notice" role="status">
       <strong>{problem.message}</strong>
       {problem.hint !== "" && <span> {problem.hint}.</span>}
-      {age !== "" && <span> What is shown is {age} old.</span>}
+      {ledger.networks.value !== null && <span> What is shown is {age} old.</span>}
     </div>
   );
 }

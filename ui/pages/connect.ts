@@ -1,11 +1,10 @@
 import type { NetworkWithClaims } from "../../admin/admin-api.ts";
-import type { Problem } from "../../admin/following.ts";
 import type { StreamEvents } from "../wire.ts";
 import type { Hello, Ledger } from "./ledger.ts";
 
-const GONE: Problem = {
+const GONE = {
   message: "holdfast ui has ended, or cannot be reached",
-  hint: "start holdfast ui again; this page goes on by itself if it has the same port, else open the new URL",
+  hint: "start holdfast ui again, and open the URL that it prints",
 };
 
 /** Fills the ledger from the stream; the browser connects again by itself. */
@@ -13,7 +12,6 @@ export function connect(ledger: Ledger): void {
   const source = new EventSource("/stream");
   const on = <Name extends keyof StreamEvents>(name: Name, apply: (data: StreamEvents[Name]) => void) =>
     source.addEventListener(name, (event) => {
-      ledger.heardMs.value = Date.now();
       apply(JSON.parse((event as MessageEvent<string>).data));
     });
   on("hello", (hello: Hello) => ledger.begin(hello));
@@ -26,6 +24,8 @@ export function connect(ledger: Ledger): void {
     ledger.problem.value = problem;
   });
   source.addEventListener("error", () => {
-    ledger.problem.value = GONE;
+    // The browser tries again and again: what is shown has been old since the first failure.
+    if (ledger.problem.value?.message !== GONE.message)
+      ledger.problem.value = { ...GONE, since: new Date().toISOString() };
   });
 }

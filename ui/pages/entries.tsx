@@ -31,24 +31,26 @@ const vm: Column<Entry> = {
   head: "VM",
   cell: (entry) => {
     const name = vmOf(entry);
-    return name === null ? "" : <a href={linkTo.vm(name)}>{name}</a>;
+    return name === null ? "–" : <a href={linkTo.vm(name)}>{name}</a>;
   },
   text: (entry) => vmOf(entry) ?? "",
 };
 const users: Column<Entry> = {
   head: "Used by",
-  cell: ({ row }) => row[7].map(useText).join(", "),
+  cell: ({ row }) => row[7].map(useText).join(", ") || "nobody",
   text: ({ row }) => row[7].map(useText).join(" "),
 };
 const nodes: Column<Entry> = {
   head: "Node",
   cell: ({ row }) =>
-    nodesOf(row[7]).map((name, index) => (
-      <span key={name}>
-        {index > 0 && ", "}
-        <a href={linkTo.node(name)}>{name}</a>
-      </span>
-    )),
+    row[7].length === 0
+      ? "–"
+      : nodesOf(row[7]).map((name, index) => (
+          <span key={name}>
+            {index > 0 && ", "}
+            <a href={linkTo.node(name)}>{name}</a>
+          </span>
+        )),
   text: ({ row }) => nodesOf(row[7]).join(" "),
 };
 const since: Column<Entry> = {

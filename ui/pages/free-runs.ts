@@ -1,4 +1,10 @@
-import { type Cidr, type Family, parseAddress } from "../pictures/addresses.ts";
+import {
+  type Address,
+  type Cidr,
+  compareAddresses,
+  type Family,
+  parseAddress,
+} from "../pictures/addresses.ts";
 
 /** Consecutive addresses; ends are inclusive. */
 export interface Run {
@@ -7,28 +13,31 @@ export interface Run {
   readonly last: bigint;
 }
 
-/** The runs of an answer about free addresses, in order. */
+/** The runs of an answer about free addresses: ascending, IPv4 before IPv6. */
 export function runsIn(
   ranges: readonly { readonly runs: readonly { readonly first: string; readonly last: string }[] }[],
 ): Run[] {
-  return ranges.flatMap(({ runs }) =>
+  const found = ranges.flatMap(({ runs }) =>
     runs.flatMap(({ first, last }) => {
       const [from, to] = [parseAddress(first), parseAddress(last)];
       return from === null || to === null ? [] : [{ family: from.family, first: from.value, last: to.value }];
     }),
   );
+  const start = ({ family, first }: Run) => ({ family, value: first });
+  return found.sort((a, b) => compareAddresses(start(a), start(b)));
 }
 
 /** Whether one of the runs, which are in order, has an address. */
-export function isIn(runs: readonly Run[], value: bigint): boolean {
+export function isIn(runs: readonly Run[], address: Address): boolean {
   let [low, high] = [0, runs.length];
   while (low < high) {
     const middle = (low + high) >> 1;
-    if ((runs[middle] as Run).last < value) low = middle + 1;
+    const { family, last } = runs[middle] as Run;
+    if (compareAddresses({ family, value: last }, address) < 0) low = middle + 1;
     else high = middle;
   }
   const run = runs[low];
-  return run !== undefined && run.first <= value;
+  return run !== undefined && run.family === address.family && run.first <= address.value;
 }
 
 /** What is left of the runs without the addresses that are taken (sorted). */

@@ -1,9 +1,8 @@
 import { signal } from "@preact/signals";
 import type { NetworkWithClaims } from "../../admin/admin-api.ts";
-import type { Problem } from "../../admin/following.ts";
 import type { Family } from "../pictures/addresses.ts";
 import { parseAddress } from "../pictures/addresses.ts";
-import type { AllocationRow, StreamEvents } from "../wire.ts";
+import type { AllocationRow, StaleSince, StreamEvents } from "../wire.ts";
 
 /** An allocation, with what pages ask of each one again and again. */
 export interface Entry {
@@ -29,9 +28,7 @@ export class Ledger {
   readonly networks = signal<readonly NetworkWithClaims[] | null>(null);
   readonly synced = signal(false);
   /** Why nothing new arrives; null: it does. */
-  readonly problem = signal<Problem | null>(null);
-  /** When the last event came, ms of Date.now(). */
-  readonly heardMs = signal(0);
+  readonly problem = signal<StaleSince | null>(null);
   /** Counts up with each change of the allocations. */
   readonly version = signal(0);
   readonly #byNetwork = new Map<string, Map<string, Entry>>();

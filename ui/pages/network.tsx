@@ -3,6 +3,7 @@ import type { FreeAddresses, NetworkWithClaims } from "../../admin/admin-api.ts"
 import { cooldownSeconds } from "../../ipam/space/rest.ts";
 import { pictureOf } from "../pictures/address-map.ts";
 import { type Cidr, formatAddress, parseCidr } from "../pictures/addresses.ts";
+import { barLabel } from "../pictures/bar.ts";
 import { HEAT_SWATCHES } from "../pictures/tiles.ts";
 import { AddressSpace, heldIn, isSmall, textOf } from "./address-space.tsx";
 import { useAnswer } from "./ask.ts";
@@ -15,7 +16,12 @@ import { Command, Facts, Failed, Legend, now, Title } from "./parts.tsx";
 import { Bar } from "./pictures.tsx";
 import { linkTo } from "./place.ts";
 import { type Column, Table } from "./table.tsx";
-import { numberText, percentText } from "./words.ts";
+import { durationText, numberText, percentText } from "./words.ts";
+
+/** From here on people ask why. */
+const NEARLY_FULL = 0.8;
+/** More free ranges than these are not read in order: the long ones are what people look for. */
+const RUNS_IN_ORDER_MAX = 20;
 
 interface NetworkProps {
   readonly ledger: Ledger;
@@ -80,7 +86,7 @@ function Network({ ledger, network, at }: FoundProps) {
       {at === null && <About network={network} />}
       {free.kind === "failed" && <Failed problem={free.problem} />}
       {hasTiles && <HeatLegend />}
-      {subnets.some((subnet) => isSmall(subnet)) && <Legend />}
+      {(at === null || subnets.some((subnet) => isSmall(subnet))) && <Legend />}
       {subnets.map((subnet) => (
         <Subnet
           key={textOf(subnet)}
@@ -112,16 +118,16 @@ function About({ network }: { network: NetworkWithClaims }) {
   const { allowPersistentIPs, retainSeconds, sharedWith = [], metadata, routes = [] } = network;
   const gateways = network.ranges.flatMap((range) => range.gateways);
   const facts: (readonly [string, string])[] = [
-    ["Definition", network.source === "runtime" ? "the runtime's configuration" : network.source],
-    ["Owner", ownerText({ network })],
-    ...(network.definedIn === undefined
-      ? []
-      : [["May be used by", usersText(network.definedIn, sharedWith)] as const]),
+    ["Definition", definitionText(network.source)],
+    ...(network.definedIn === undefined ? [] : [["Owner", ownerText({ network })] as const]),
+    ["May be used by", usersText(network.definedIn, sharedWith)],
     ["Gateways", gateways.join(", ") || "none"],
-    ["Routes", routes.map(({ dst, gw }) => `${dst}${gw === "" ? "" : ` by ${gw}`}`).join(", ") || "none"],
-    ["VMs keep addresses", allowPersistentIPs ? "yes" : "no (allowPersistentIPs)"],
-    ["Cool-down", `${cooldownSeconds(network)} s`],
-    ...(retainSeconds === 0 ? [] : [["Reserved after a claim", `${retainSeconds} s`] as const]),
+    ["Routes", routes.map(({ dst, gw }) => `${dst}${gw === "" ? "" : ` via ${gw}`}`).join(", ") || "none"],
+    ["VMs keep addresses", allowPersistentIPs ? "yes" : "no: allowPersistentIPs is not set"],
+    ["Cool-down", durationText(cooldownSeconds(network) * 1_000)],
+    ...(retainSeconds === 0
+      ? []
+      : [["Reserved after its claim is deleted", durationText(retainSeconds * 1_000)] as const]),
     ["Metadata service", metadata === undefined ? "off" : `on, tokens ${metadata.tokens}`],
     ...(network.imported === false ? [["Import", "not finished: no address is given yet"] as const] : []),
     ...(network.outside === "0" ? [] : [["Outside its subnets", `${network.outside} addresses`] as const]),
@@ -129,7 +135,14 @@ function About({ network }: { network: NetworkWithClaims }) {
   return <Facts facts={facts} />;
 }
 
-function usersText(definedIn: string, sharedWith: readonly string[]): string {
+/** An applied definition is named; otherwise the configuration that the container runtime has counts. */
+function definitionText(source: string): string {
+  if (source === "runtime") return "the container runtime's configuration";
+  return source === "none" ? "none" : source.includes(" ") ? source : `NetworkAttachmentDefinition ${source}`;
+}
+
+function usersText(definedIn: string | undefined, sharedWith: readonly string[]): string {
+  if (definedIn === undefined) return "everybody on this node";
   if (sharedWith.includes("*") || definedIn === "") return "every namespace";
   return [definedIn, ...sharedWith].map((one) => `namespace ${one}`).join(", ");
 }
@@ -165,14 +178,9 @@ function Subnet({ network, range, subnet, isPart, entries, version, base }: Subn
   const picture = pictureOf(subnet);
   return (
     <section class="subnet">
-      {!isPart && (
-        <h2>
-          {textOf(subnet)}
-          {range !== undefined && <span class="hint">{percentText(fullness(range))} full</span>}
-        </h2>
-      )}
-      {!isPart && range !== undefined && range.subnets[0] === subnet && <Bar counts={range.counts} />}
-      <div class={picture === "intervals" ? "intervals" : picture === "tiles" ? "space wide" : "space"}>
+      {!isPart && range !== undefined && range.subnets[0] === subnet && <Filling range={range} />}
+      {!isPart && (range === undefined || range.subnets.length > 1) && <h3>{textOf(subnet)}</h3>}
+      <div class={picture === "intervals" ? "intervals" : "space"}>
         <AddressSpace
           network={network.name}
           subnet={subnet}
@@ -196,6 +204,29 @@ function Subnet({ network, range, subnet, isPart, entries, version, base }: Subn
   );
 }
 
+/** How full a range set is, in numbers too. */
+function Filling({ range }: { range: RangeCounts }) {
+  const { counts, subnets } = range;
+  const full = fullness(range);
+  const idle = numberText(counts.idle);
+  return (
+    <>
+      <h2>
+        {subnets.map(textOf).join(", ")}
+        <span class="hint">{percentText(full)} of what can be given is taken</span>
+      </h2>
+      <Bar counts={counts} />
+      <p class="hint">{barLabel(counts)}</p>
+      {full >= NEARLY_FULL && counts.idle > 0n && (
+        <p>
+          {idle} {counts.idle === 1n ? "address is" : "addresses are"} idle: claims hold them, and no
+          container uses them. They return when their claims are deleted.
+        </p>
+      )}
+    </>
+  );
+}
+
 interface FreeProps {
   readonly network: string;
   readonly subnet: Cidr;
@@ -209,14 +240,17 @@ function FreeRanges({ network, subnet, entries, version, base }: FreeProps) {
     const taken = [...heldIn(entries, subnet).keys()].sort((a, b) => (a < b ? -1 : a > b ? 1 : 0));
     return without(within(base ?? [], subnet), taken);
   }, [base, version]);
+  const columns = useMemo(() => freeColumns(network), [network]);
   if (base === null) return <p class="progress">Asking …</p>;
+  const isMany = rows.length > RUNS_IN_ORDER_MAX;
+  const shown = isMany ? rows.toSorted((a, b) => (size(a) < size(b) ? 1 : -1)) : rows;
   return (
     <div class="beside">
-      <h3>Free</h3>
+      <h3>Free{isMany && <span class="hint">the longest ranges first</span>}</h3>
       <Table
         caption={`Free ranges of ${textOf(subnet)}`}
-        columns={FREE}
-        rows={rows}
+        columns={columns}
+        rows={shown}
         keyOf={({ first }) => String(first)}
         empty={
           <>
@@ -231,21 +265,34 @@ function FreeRanges({ network, subnet, entries, version, base }: FreeProps) {
 
 const size = ({ first, last }: Run) => last - first + 1n;
 
-const FREE: readonly Column<Run>[] = [
-  {
-    head: "Addresses",
-    cell: (run) => runText(run),
-    text: runText,
-    order: ({ first }) => first,
-  },
-  {
-    head: "Number",
-    isNumber: true,
-    cell: (run) => numberText(size(run)),
-    text: (run) => String(size(run)),
-    order: size,
-  },
-];
+function freeColumns(network: string): Column<Run>[] {
+  const link = (run: Run, value: bigint) => {
+    const text = formatAddress({ family: run.family, value });
+    return <a href={linkTo.address(network, text)}>{text}</a>;
+  };
+  return [
+    {
+      head: "Addresses",
+      cell: (run) =>
+        run.first === run.last ? (
+          link(run, run.first)
+        ) : (
+          <>
+            {link(run, run.first)} to {link(run, run.last)}
+          </>
+        ),
+      text: runText,
+      order: ({ first }) => first,
+    },
+    {
+      head: "Number",
+      isNumber: true,
+      cell: (run) => numberText(size(run)),
+      text: (run) => String(size(run)),
+      order: size,
+    },
+  ];
+}
 
 function runText({ family, first, last }: Run): string {
   const from = formatAddress({ family, value: first });

@@ -144,7 +144,11 @@ function Full({ line: { network, ranges, full, isNode } }: { line: Line }) {
   return (
     <>
       {percentText(full)}
-      {inMs !== null && <span class="hint">full in {durationText(inMs)}, if it goes on as today</span>}
+      {inMs !== null && (
+        <span class="hint" title="if it goes on growing as in the last 24 hours">
+          full in {durationText(inMs)}
+        </span>
+      )}
     </>
   );
 }

@@ -47,14 +47,25 @@ export function Ago({ time }: { time: string }) {
   );
 }
 
+/** A time of the past: `2026-11-26 14:05:12`, with how long ago that is for whoever points at it. */
+export function Time({ time }: { time: string | null }) {
+  const ms = Date.parse(time ?? "");
+  if (time === null || Number.isNaN(ms)) return <span>not known</span>;
+  return (
+    <time dateTime={time} title={`${durationText(now.value - ms)} ago`}>
+      {timeText(time)}
+    </time>
+  );
+}
+
 /** A state, by colour, pattern and word. */
-export function Mark({ state }: { state: AddressState }) {
+export function Mark({ state, label }: { state: AddressState; label?: string }) {
   return (
     <span class="mark">
       <span class={`swatch ${state}`} aria-hidden="true">
         {STATE_SWATCHES[state].letter}
       </span>
-      {STATE_SWATCHES[state].label}
+      {label ?? STATE_SWATCHES[state].label}
     </span>
   );
 }

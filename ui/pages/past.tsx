@@ -1,11 +1,11 @@
 import type { PastPeriod } from "../../admin/admin-api.ts";
 import type { TimePeriod } from "../pictures/time-line.ts";
 import type { Answer } from "./ask.ts";
-import { Ago, Command, Failed } from "./parts.tsx";
+import { Command, Failed, Mark, now, Time } from "./parts.tsx";
 import { TimeLine } from "./pictures.tsx";
 import { linkTo } from "./place.ts";
 import { type Column, Table } from "./table.tsx";
-import { holderText, useText } from "./words.ts";
+import { durationText, holderText, useText } from "./words.ts";
 
 /** Of the history, what one question brings. */
 const PERIODS_SHOWN = 200;
@@ -31,16 +31,19 @@ interface PastProps {
   readonly label: string;
   /** Only a daemon remembers; a cluster's objects show the present. */
   readonly isNode: boolean;
+  /** The time line shows what used the address only, not what held it. */
+  readonly usesOnly?: boolean;
 }
 
 /** Periods as a time line, and as a list. */
-export function Past({ answer, label, isNode }: PastProps) {
+export function Past({ answer, label, isNode, usesOnly = false }: PastProps) {
   if (answer.kind === "asking") return <p class="progress">Asking …</p>;
   if (answer.kind === "failed") return <Failed problem={answer.problem} />;
   const { items } = answer.body;
+  const shown = items.filter(({ containerID }) => containerID !== null || !usesOnly);
   return (
     <>
-      {items.length > 0 && <TimeLine periods={timePeriods(items)} label={label} />}
+      {shown.length > 0 && <TimeLine periods={timePeriods(shown)} label={label} />}
       {!isNode && (
         <p class="hint">
           The cluster's objects show the present. Each node remembers the past of what it ran:{" "}
@@ -66,17 +69,23 @@ function timePeriods(items: readonly PastPeriod[]): TimePeriod[] {
   return [...periods.values()];
 }
 
+/** A lane for each node: pods follow each other in it, and a migration is in two. */
 function periodOf(period: PastPeriod): TimePeriod {
   const { from, until, endedBy, containerID, node } = period;
-  const lane = containerID === null ? "held" : userText(period);
+  const isUse = containerID !== null;
   return {
     from: from === null ? null : Date.parse(from),
     until: until === null ? null : Date.parse(until),
-    lane: node === "" || containerID === null ? lane : `${lane} on ${node}`,
-    label: containerID === null ? holderOf(period) : lane,
+    lane: isUse ? `in use on ${node === "" ? "this node" : node}` : `held by ${holderOf(period)}`,
+    label: isUse ? userText(period) : holderOf(period),
     endedBy,
-    state: containerID === null ? "idle" : "in-use",
+    state: isUse ? "in-use" : "idle",
   };
+}
+
+/** A claim holds an address from its first use to its end; containers use it meanwhile. */
+function whatText(containerID: string | null): string {
+  return containerID === null ? "held" : "in use";
 }
 
 function userText({ containerID, interface: ifname, node, pod }: PastPeriod): string {
@@ -93,10 +102,17 @@ const COLUMNS: readonly Column<PastPeriod>[] = [
     cell: ({ network, address }) => <a href={linkTo.address(network, plain(address))}>{plain(address)}</a>,
     text: ({ address }) => plain(address),
   },
+  {
+    head: "Period",
+    cell: ({ containerID }) => (
+      <Mark state={containerID === null ? "idle" : "in-use"} label={whatText(containerID)} />
+    ),
+    text: ({ containerID }) => whatText(containerID),
+  },
   { head: "Holder", cell: holderOf, text: holderOf },
   {
     head: "Used by",
-    cell: (one) => (one.containerID === null ? "" : userText(one)),
+    cell: (one) => (one.containerID === null ? "–" : userText(one)),
     text: (one) => (one.containerID === null ? "" : userText(one)),
   },
   {
@@ -104,14 +120,28 @@ const COLUMNS: readonly Column<PastPeriod>[] = [
     cell: ({ node }) => (node === "" ? "" : <a href={linkTo.node(node)}>{node}</a>),
     text: ({ node }) => node,
   },
-  { head: "From", cell: ({ from }) => <Ago time={from ?? ""} />, text: ({ from }) => from ?? "" },
+  { head: "From", cell: ({ from }) => <Time time={from} />, text: ({ from }) => from ?? "" },
   {
     head: "Until",
-    cell: ({ until }) => (until === null ? "still" : <Ago time={until} />),
+    cell: ({ until }) => (until === null ? "still" : <Time time={until} />),
     text: ({ until }) => until ?? "still",
   },
-  { head: "Ended by", cell: ({ endedBy }) => endedBy ?? "", text: ({ endedBy }) => endedBy ?? "" },
+  { head: "For", cell: lengthText, text: lengthText, order: lengthMs },
+  { head: "Ended by", cell: (one) => endText(one), text: endText },
 ];
+
+function lengthMs({ from, until }: PastPeriod): number {
+  return from === null ? 0 : (until === null ? now.value : Date.parse(until)) - Date.parse(from);
+}
+
+function lengthText(period: PastPeriod): string {
+  return period.from === null ? "" : durationText(lengthMs(period));
+}
+
+/** The runtime's word means little to others. */
+function endText({ endedBy }: PastPeriod): string {
+  return endedBy === "DEL" ? "container removed (DEL)" : (endedBy ?? "");
+}
 
 function plain(address: string): string {
   return address.split("/")[0] ?? "";

@@ -30,15 +30,17 @@ interface MapProps {
   readonly cells: MapCells;
   readonly label: string;
   readonly labelOf: (index: number) => string;
+  /** Of the row that begins with a cell. */
+  readonly rowLabelOf: (index: number) => string;
   readonly changed: ReadonlySet<number>;
   readonly onOpen: (index: number) => void;
 }
 
-export function CellMap({ cells, label, labelOf, changed, onOpen }: MapProps) {
+export function CellMap({ cells, label, labelOf, rowLabelOf, changed, onOpen }: MapProps) {
   const element = useRef<AddressMapElement>(null);
   useEffect(() => {
-    Object.assign(element.current as AddressMapElement, { cells, labelOf, ariaLabel: label });
-  }, [cells, labelOf, label]);
+    Object.assign(element.current as AddressMapElement, { cells, labelOf, rowLabelOf, ariaLabel: label });
+  }, [cells, labelOf, rowLabelOf, label]);
   useEffect(() => {
     if (changed.size > 0) (element.current as AddressMapElement).changed = changed;
   }, [changed]);

@@ -39,6 +39,8 @@ export function followLinks(): void {
     const isPlain =
       event.button === 0 && !event.metaKey && !event.ctrlKey && !event.shiftKey && !event.altKey;
     if (link === null || !isPlain || link.origin !== location.origin || link.target !== "") return;
+    // A place within the page is the browser's own business.
+    if (link.hash !== "") return;
     event.preventDefault();
     go(link.pathname + link.search);
     scrollTo(0, 0);
@@ -51,7 +53,11 @@ export const linkTo = {
   network: (name: string) => path("networks", name),
   part: (name: string, subnet: string) => `${path("networks", name)}?at=${encodeURIComponent(subnet)}`,
   address: (network: string, address: string) => path("networks", network, "addresses", address),
-  vm: (namespacedName: string) => path("vms", ...namespacedName.split("/")),
+  /** A name may have slashes; a namespace has none. */
+  vm: (namespacedName: string) => {
+    const [namespace = "", ...name] = namespacedName.split("/");
+    return path("vms", namespace, name.join("/"));
+  },
   node: (name: string) => path("nodes", name),
   search: (text: string) => `/search?q=${encodeURIComponent(text)}`,
 };

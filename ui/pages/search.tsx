@@ -12,7 +12,11 @@ import { holderText, vmOf } from "./words.ts";
 export function SearchPage({ ledger, text }: { ledger: Ledger; text: string }) {
   const version = ledger.version.value;
   const networks = ledger.networks.value ?? [];
-  const wanted = text.trim().toLowerCase();
+  // As pages write it: `node n1`, `VM shop/vm7`.
+  const wanted = text
+    .trim()
+    .toLowerCase()
+    .replace(/^(vm|node|pod|network|address|container) /, "");
   const rows = useMemo(
     () => (wanted === "" ? [] : sortEntries([...ledger.all()].filter((entry) => isFound(entry, wanted)))),
     [version, wanted],
@@ -48,16 +52,22 @@ export function SearchPage({ ledger, text }: { ledger: Ledger; text: string }) {
           ...vms.map((name) => ["VM", name, linkTo.vm(name)] as const),
           ...nodes.map((name) => ["node", name, linkTo.node(name)] as const),
         ];
+  // What was typed comes before what it is a part of.
+  const isExact = (name: string) =>
+    [wanted, `/${wanted}`].some((text) => `/${name.toLowerCase()}`.endsWith(text));
+  const exactFirst = links.toSorted(([, a], [, b]) => Number(isExact(b)) - Number(isExact(a)));
+  const more = links.length - LINKS_MAX;
   return (
     <>
       <Title>Search</Title>
       {links.length > 0 && (
         <ul class="links">
-          {links.slice(0, LINKS_MAX).map(([what, name, href]) => (
+          {exactFirst.slice(0, LINKS_MAX).map(([what, name, href]) => (
             <li key={href}>
               <span class="hint">{what}</span> <a href={href}>{name}</a>
             </li>
           ))}
+          {more > 0 && <li class="hint">and {more.toLocaleString("en")} more</li>}
         </ul>
       )}
       <Table
@@ -85,11 +95,16 @@ function isFound(entry: Entry, wanted: string): boolean {
   if (vm !== "" && `${owner[1]}/${vm}`.toLowerCase().includes(wanted)) return true;
   return uses.some(
     ([container, , node, namespace, pod, , mac]) =>
-      container.startsWith(wanted) ||
+      container.toLowerCase().startsWith(wanted) ||
       node.toLowerCase().includes(wanted) ||
       `${namespace}/${pod}`.toLowerCase().includes(wanted) ||
-      (mac !== "" && macText(mac).includes(macText(wanted))),
+      (isMacText(wanted) && macText(mac).includes(macText(wanted))),
   );
+}
+
+/** A part of a MAC: two groups at least, or six digits. Others would be found in every MAC. */
+function isMacText(text: string): boolean {
+  return /^([0-9a-f]{1,2}[:-]){1,5}[0-9a-f]{0,2}$/.test(text) || /^[0-9a-f]{6,12}$/.test(text);
 }
 
 /** However it is written. */

@@ -1,6 +1,6 @@
 import { useSignal } from "@preact/signals";
 import type { ComponentChildren } from "preact";
-import { useLayoutEffect, useMemo, useRef } from "preact/hooks";
+import { useEffect, useLayoutEffect, useMemo, useRef } from "preact/hooks";
 import { CopyButton } from "./parts.tsx";
 
 export interface Column<Row> {
@@ -29,21 +29,35 @@ const ROW_PX = 32;
 /** Longer lists show what is in sight, and so many rows above and below. */
 const WHOLE_ROWS_MAX = 120;
 const MARGIN_ROWS = 20;
+/** Rows that the widths of columns are guessed from: those in sight would change them at each scroll. */
+const SAMPLE_ROWS = 200;
+const WIDTH_MIN_CHARS = 8;
+const WIDTH_MAX_CHARS = 36;
+/** More rows are sorted by plain text: numbers within names take too long to compare. */
+const COLLATED_ROWS_MAX = 5_000;
+/** Where the reader was in a list, for when he comes back to it. */
+const PLACES = new Map<string, { readonly sorting: Sorting; readonly scrolled: number }>();
 /** How long a change is news, ms. */
 const NEWS_MS = 2_000;
 
 /** A list that sorts by its heads and can be copied as CSV. 100,000 rows are as quick as 100. */
 export function Table<Row>({ caption, columns, rows, keyOf, changedMs, empty }: TableProps<Row>) {
-  const sorting = useSignal<{ column: number; isDown: boolean } | null>(null);
-  const scrolled = useSignal(0);
+  const key = `${location.pathname}${location.search} ${caption}`;
+  const kept = PLACES.get(key);
+  const sorting = useSignal<Sorting>(kept?.sorting ?? null);
+  const scrolled = useSignal(kept?.scrolled ?? 0);
   const height = useSignal(600);
   const box = useRef<HTMLElement>(null);
   const order = sorting.value;
   const sorted = useMemo(() => sortRows(rows, columns, order), [rows, columns, order]);
   const isLong = sorted.length > WHOLE_ROWS_MAX;
   useLayoutEffect(() => {
-    if (box.current !== null) height.value = box.current.clientHeight;
+    if (box.current === null) return;
+    height.value = box.current.clientHeight;
+    box.current.scrollTop = scrolled.value;
   }, [isLong]);
+  useEffect(() => void PLACES.set(key, { sorting: sorting.value, scrolled: scrolled.value }));
+  const widths = useMemo(() => (isLong ? widthsOf(columns, rows) : null), [isLong, columns, rows.length]);
   if (rows.length === 0) return <p class="empty">{empty}</p>;
   const first = isLong ? Math.max(0, Math.floor(scrolled.value / ROW_PX) - MARGIN_ROWS) : 0;
   const count = isLong ? Math.ceil(height.value / ROW_PX) + 2 * MARGIN_ROWS : sorted.length;
@@ -67,8 +81,15 @@ export function Table<Row>({ caption, columns, rows, keyOf, changedMs, empty }: 
           scrolled.value = event.currentTarget.scrollTop;
         }}
       >
-        <table aria-rowcount={sorted.length + 1}>
+        <table aria-rowcount={sorted.length + 1} class={widths === null ? undefined : "fixed"}>
           <caption>{caption}</caption>
+          {widths !== null && (
+            <colgroup>
+              {widths.map((width, index) => (
+                <col key={columns[index]?.head} style={{ width }} />
+              ))}
+            </colgroup>
+          )}
           <thead>
             <tr>
               {columns.map((column, index) => (
@@ -94,7 +115,9 @@ export function Table<Row>({ caption, columns, rows, keyOf, changedMs, empty }: 
                 <tr key={keyOf(row)} aria-rowindex={first + index + 2} class={isNews ? "news" : undefined}>
                   {columns.map((column) => (
                     <td key={column.head} class={column.isNumber ? "number" : undefined}>
-                      {column.cell(row)}
+                      <div class="cell" title={column.text(row)}>
+                        {column.cell(row)}
+                      </div>
                     </td>
                   ))}
                 </tr>
@@ -138,9 +161,25 @@ function sortRows<Row>(
   if (column === undefined) return rows;
   const { text, order } = column;
   const keyed = rows.map((row) => ({ row, key: order === undefined ? text(row) : order(row) }));
-  keyed.sort((a, b) => (a.key < b.key ? -1 : a.key > b.key ? 1 : 0));
-  const sorted = keyed.map(({ row }) => row);
-  return sorting?.isDown ? sorted.reverse() : sorted;
+  const { compare } = new Intl.Collator("en", { numeric: true });
+  const isCollated = order === undefined && rows.length <= COLLATED_ROWS_MAX;
+  const sign = sorting?.isDown ? -1 : 1;
+  keyed.sort(({ key: a }, { key: b }) => {
+    // What is empty is last in both directions.
+    if (a === "" || b === "") return a === b ? 0 : a === "" ? 1 : -1;
+    if (isCollated) return sign * compare(a as string, b as string);
+    return a < b ? -sign : a > b ? sign : 0;
+  });
+  return keyed.map(({ row }) => row);
+}
+
+function widthsOf<Row>(columns: readonly Column<Row>[], rows: readonly Row[]): string[] {
+  const step = Math.max(1, Math.floor(rows.length / SAMPLE_ROWS));
+  const sample = rows.filter((_, index) => index % step === 0);
+  return columns.map(({ head, text }) => {
+    const longest = sample.reduce((chars, row) => Math.max(chars, text(row).length), head.length + 2);
+    return `calc(${Math.min(WIDTH_MAX_CHARS, Math.max(WIDTH_MIN_CHARS, longest))}ch + 24px)`;
+  });
 }
 
 /** RFC 4180; a text that a spreadsheet would run as a formula is not one any more. */

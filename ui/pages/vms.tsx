@@ -85,6 +85,7 @@ const COLUMNS: readonly Column<Vm>[] = [
         </span>
       )),
     text: addressesOf,
+    order: ({ entries }) => entries[0]?.value ?? 0n,
   },
   {
     head: "Node",
@@ -127,7 +128,7 @@ export function VmPage({ ledger, name }: { ledger: Ledger; name: string }) {
       <Facts
         facts={[
           ["State", stateText(vm)],
-          ["Asks for", asked.flatMap((one) => askedOf(one)).join(", ") || "nothing in particular"],
+          ["Requested addresses", asked.flatMap((one) => askedOf(one)).join(", ") || "none"],
         ]}
       />
       <Table
@@ -139,7 +140,7 @@ export function VmPage({ ledger, name }: { ledger: Ledger; name: string }) {
         empty=""
       />
       <h2>Where it ran</h2>
-      <Past answer={past} label={`Where ${name} ran`} isNode={ledger.hello.value?.kind === "node"} />
+      <Past answer={past} usesOnly label={`Where ${name} ran`} isNode={ledger.hello.value?.kind === "node"} />
     </>
   );
 }

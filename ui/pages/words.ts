@@ -1,4 +1,5 @@
 import { describeOwner, type Owner } from "../../ipam/owner.ts";
+import { type CooldownDefinition, cooldownEndMs } from "../../ipam/space/rest.ts";
 import type { OwnerRow, UseRow } from "../wire.ts";
 import type { Entry } from "./ledger.ts";
 
@@ -8,13 +9,15 @@ const DAY_MS = 86_400_000;
 
 /** `claim default/vm1`, as the command line has it. */
 export function holderText([kind, namespace, name, uid, ifname]: OwnerRow): string {
-  return describeOwner({ kind, namespace, name, uid, interface: ifname } as Owner);
+  // The ID of a container is known by its beginning.
+  const shown = kind === "container" ? uid.slice(0, CONTAINER_CHARS) : uid;
+  return describeOwner({ kind, namespace, name, uid: shown, interface: ifname } as Owner);
 }
 
 /** `pod default/web`, or `container 3fa9c21b07de (eth0)`. */
 export function useText([containerID, ifname, , podNamespace, podName]: UseRow): string {
   return podName === ""
-    ? `container ${containerID.slice(0, 12)} (${ifname})`
+    ? `container ${containerID.slice(0, CONTAINER_CHARS)} (${ifname})`
     : `pod ${podNamespace}/${podName}`;
 }
 
@@ -25,15 +28,17 @@ export function vmOf({ row }: Entry): string | null {
 }
 
 /** In one sentence, as `holdfast who`. */
-export function sentenceOf(entry: Entry): string {
-  const [network, address, state, owner, , , until, uses] = entry.row;
+export function sentenceOf(entry: Entry, definition: CooldownDefinition): string {
+  const [network, address, state, owner, , since, until, uses] = entry.row;
   const vm = vmOf(entry);
   const holder = `${holderText(owner)}${vm === null ? "" : ` of VM ${vm}`}`;
-  if (state === "Cooling")
-    return `${address} on network ${network} was held by ${holder}, and cools down now.`;
+  if (state === "Cooling") {
+    const end = new Date(cooldownEndMs(definition, Date.parse(since))).toISOString();
+    return `${address} on network ${network} was held by ${holder}. It cools down until ${timeText(end)}; then anybody can get it.`;
+  }
   if (state === "Retained")
-    return `${address} on network ${network} is reserved until ${timeText(until)} for a claim of the name that ${holder} had.`;
-  const used = uses.map((use) => `${useText(use)} on ${use[2] === "" ? "this node" : use[2]}`);
+    return `${address} on network ${network} was held by ${holder}, which is deleted. It is reserved until ${timeText(until)} for a new claim of that name.`;
+  const used = uses.map((use) => `${useText(use)} on ${use[2] === "" ? "this node" : `node ${use[2]}`}`);
   const who = used.length === 0 ? "Nothing uses it now" : `It is used by ${used.join(" and ")}`;
   return `${address} on network ${network} is held by ${holder}. ${who}.`;
 }
@@ -53,6 +58,7 @@ export function timeText(text: string): string {
   return new Intl.DateTimeFormat("sv", { dateStyle: "short", timeStyle: "medium" }).format(ms);
 }
 
+const CONTAINER_CHARS = 12;
 const SUPERSCRIPT = "⁰¹²³⁴⁵⁶⁷⁸⁹";
 const LARGE = 1_000_000_000n;
 

@@ -14,6 +14,8 @@ export interface MapCells {
   readonly columns: number;
   /** For each cell: the place of its state in ADDRESS_STATES, or of its level in HEAT_SWATCHES. */
   readonly values: Uint8Array;
+  /** Written into cells that have room for it, where it is not 0. */
+  readonly numbers?: Uint16Array;
 }
 
 /** More cells than these are too many to find one by eye. */

@@ -11,7 +11,9 @@ export interface MapPaint {
 
 /** Smaller letters cannot be read; smaller cells show the pattern instead. */
 const LETTER_CELL_MIN_PX = 12;
-const PATTERN_CELL_MIN_PX = 4;
+const PATTERN_CELL_MIN_PX = 8;
+/** Three digits have room from here on. */
+const NUMBER_CELL_MIN_PX = 22;
 
 /**
  * Draws all cells, one state after the other: 65,536 of them take a few milliseconds, because a canvas is slow to change
@@ -36,9 +38,10 @@ export function drawMap(
     context.fillStyle = paint.colourOf(swatch);
     const ink = inkOn(String(context.fillStyle));
     fillCells(context, layout, cells.values, value);
-    if (cellPx >= LETTER_CELL_MIN_PX && swatch.letter !== "") {
+    const numbers = cellPx >= NUMBER_CELL_MIN_PX ? cells.numbers : undefined;
+    if (cellPx >= LETTER_CELL_MIN_PX && (swatch.letter !== "" || numbers !== undefined)) {
       context.fillStyle = ink;
-      writeLetters(context, layout, cells.values, value, swatch.letter);
+      writeLetters(context, layout, cells.values, value, numbers ?? swatch.letter);
     } else if (cellPx >= PATTERN_CELL_MIN_PX && swatch.pattern !== "solid") {
       context.fillStyle = canvasPattern(context, swatch.pattern, ratio);
       fillCells(context, layout, cells.values, value);
@@ -75,15 +78,16 @@ function writeLetters(
   { columns, pitch, gap }: MapLayout,
   values: Uint8Array,
   value: number,
-  letter: string,
+  text: string | Uint16Array,
 ): void {
-  context.font = `${Math.round(pitch * 0.5)}px system-ui, sans-serif`;
+  context.font = `${Math.round(pitch * (typeof text === "string" ? 0.5 : 0.4))}px system-ui, sans-serif`;
   context.textAlign = "center";
   context.textBaseline = "middle";
   const middle = (pitch - gap) / 2;
   values.forEach((one, index) => {
     if (one !== value) return;
     const row = Math.floor(index / columns);
+    const letter = typeof text === "string" ? text : String(text[index] || "");
     // Capitals have nothing below the line: a little lower they are in the middle.
     context.fillText(letter, (index % columns) * pitch + middle, row * pitch + middle * 1.08);
   });

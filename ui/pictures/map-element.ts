@@ -6,6 +6,10 @@ import { ADDRESS_STATES, STATE_SWATCHES } from "./states.ts";
 import { HEAT_SWATCHES } from "./tiles.ts";
 
 const CSS = `:host{outline-offset:4px}
+.map{display:flex;gap:8px}
+.rows{position:relative;flex:none;font-size:11px;text-align:right;opacity:.75}
+.rows div{position:absolute;right:0;line-height:1;white-space:nowrap;transform:translateY(-50%)}
+.rows span{visibility:hidden}
 .cells{position:relative}canvas{display:block}
 .cursor,.flash{position:absolute;box-sizing:border-box;pointer-events:none}
 .cursor{outline:2px solid currentColor}
@@ -16,6 +20,10 @@ const CSS = `:host{outline-offset:4px}
 const FLASH_MS = 1_200;
 /** When more change at once, the whole map is what changed. */
 const FLASHES_MAX = 256;
+/** As the style has it. */
+const NAMES_GAP_PX = 8;
+/** Names of rows closer than this cannot be read. */
+const ROW_NAME_PX = 14;
 const INSTRUCTIONS = "arrow keys move, Enter opens";
 
 /**
@@ -26,6 +34,7 @@ export class AddressMapElement extends HTMLElement {
   readonly #canvas = document.createElement("canvas");
   readonly #cursorBox = boxOf("cursor");
   readonly #frame = boxOf("cells", this.#canvas, this.#cursorBox);
+  readonly #rows = boxOf("rows");
   readonly #label = boxOf("label");
   readonly #sizes = new ResizeObserver(() => this.#schedule());
   readonly #themes = new MutationObserver(() => this.#schedule());
@@ -33,16 +42,18 @@ export class AddressMapElement extends HTMLElement {
   #cells: MapCells | null = null;
   #layout: MapLayout | null = null;
   #labelOf: (index: number) => string = String;
+  #rowLabelOf: ((index: number) => string) | null = null;
   #changed: ReadonlySet<number> = new Set();
   #pending: number[] = [];
   #cursor = -1;
   /** Where the cursor was last: the keyboard goes on from there. */
   #place = 0;
+  #touched = -1;
   #frameRequest = 0;
 
   constructor() {
     super();
-    styledRoot(this, CSS).append(this.#frame, this.#label);
+    styledRoot(this, CSS).append(boxOf("map", this.#rows, this.#frame), this.#label);
     this.#label.ariaLive = "polite";
     this.#label.setAttribute("part", "label");
     this.#cursorBox.hidden = true;
@@ -94,6 +105,16 @@ export class AddressMapElement extends HTMLElement {
     this.#schedule();
   }
 
+  get rowLabelOf(): ((index: number) => string) | null {
+    return this.#rowLabelOf;
+  }
+
+  /** The name of the row that begins with a cell; null: rows have none. */
+  set rowLabelOf(rowLabelOf: ((index: number) => string) | null) {
+    this.#rowLabelOf = rowLabelOf;
+    this.#schedule();
+  }
+
   get changed(): ReadonlySet<number> {
     return this.#changed;
   }
@@ -120,15 +141,41 @@ export class AddressMapElement extends HTMLElement {
     this.#frame.hidden = cells === null || widthPx === 0;
     if (cells === null || widthPx === 0) return;
     const { columns, kind, values } = cells;
-    const layout = mapLayout({ count: values.length, columns, widthPx, ratio: devicePixelRatio });
+    const namesPx = this.#roomForNames(values.length, columns);
+    const layout = mapLayout({
+      count: values.length,
+      columns,
+      widthPx: Math.max(1, widthPx - namesPx),
+      ratio: devicePixelRatio,
+    });
     this.#layout = layout;
     const style = getComputedStyle(this);
     drawMap(this.#canvas, layout, cells, {
       swatches: kind === "tile" ? HEAT_SWATCHES : ADDRESS_STATES.map((state) => STATE_SWATCHES[state]),
       colourOf: ({ property, light }) => style.getPropertyValue(property).trim() || light,
     });
+    this.#nameRows(layout);
     this.#showCursor();
     this.#flash(layout, this.#pending.splice(0));
+  }
+
+  /** How wide the names of rows are, with the space beside them. The last one is the longest. */
+  #roomForNames(count: number, columns: number): number {
+    const room = document.createElement("span");
+    room.textContent = this.#rowLabelOf?.(count - 1 - ((count - 1) % columns)) ?? "";
+    this.#rows.replaceChildren(room);
+    return this.#rows.offsetWidth + NAMES_GAP_PX;
+  }
+
+  /** As many as can be read. */
+  #nameRows({ rows, columns, pitch, ratio }: MapLayout): void {
+    const step = Math.ceil((ROW_NAME_PX * ratio) / pitch);
+    for (let row = 0; row < rows; row += step) {
+      const name = document.createElement("div");
+      name.textContent = this.#rowLabelOf?.(row * columns) ?? "";
+      name.style.top = `${((row + 0.5) * pitch) / ratio}px`;
+      this.#rows.append(name);
+    }
   }
 
   #flash(layout: MapLayout, changed: readonly number[]): void {
@@ -152,9 +199,14 @@ export class AddressMapElement extends HTMLElement {
     this.#point(index);
   }
 
+  /** A finger cannot point before it clicks: its first touch of a cell shows what it is, the next one opens it. */
   #click(event: MouseEvent): void {
-    this.#point(this.#indexAt(event));
-    this.#open();
+    const index = this.#indexAt(event);
+    const isNew = index !== this.#place || this.#touched !== index;
+    this.#point(index);
+    const isTouch = (event as PointerEvent).pointerType === "touch";
+    this.#touched = index;
+    if (!isTouch || !isNew) this.#open();
   }
 
   #leave(): void {

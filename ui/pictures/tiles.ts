@@ -10,11 +10,13 @@ const TILES_MAX = 65_536;
 /** By level: how full a tile is. The colours go from the background to the one of addresses in use, and past it. */
 export const HEAT_SWATCHES: readonly Swatch[] = [
   swatch("nothing held", "", "--heat-0", "#E9ECEF", "#262C33", "solid"),
-  swatch("up to a quarter held", "1", "--heat-1", "#BFDDF2", "#134263", "solid"),
-  swatch("up to a half held", "2", "--heat-2", "#73B6E0", "#0B6BA3", "solid"),
-  swatch("up to three quarters held", "3", "--heat-3", "#1F83BF", "#3FA0DC", "solid"),
-  swatch("more than three quarters held", "4", "--heat-4", "#004A75", "#A9DCFA", "solid"),
+  swatch("up to 10 % held", "1", "--heat-1", "#BFDDF2", "#134263", "solid"),
+  swatch("up to 50 %", "2", "--heat-2", "#73B6E0", "#0B6BA3", "solid"),
+  swatch("up to 90 %", "3", "--heat-3", "#1F83BF", "#3FA0DC", "solid"),
+  swatch("more than 90 %", "4", "--heat-4", "#004A75", "#A9DCFA", "solid"),
 ];
+/** The most that a level has, in parts of a tile: what is nearly empty or nearly full is what people look for. */
+const LEVELS_MAX = [0, 0.1, 0.5, 0.9, 1];
 
 export interface Tiles extends MapCells {
   readonly kind: "tile";
@@ -38,7 +40,7 @@ export function tilesOf(first: bigint, prefixLength: number, counts: ReadonlyMap
     values[index] = heatLevel(count);
   }
   // A square, or two.
-  return { kind: "tile", columns: 2 ** Math.ceil(bits / 2), values, first, used };
+  return { kind: "tile", columns: 2 ** Math.ceil(bits / 2), values, first, used, numbers: used };
 }
 
 /** Counts addresses by tile, as `tilesOf` takes them. */
@@ -61,7 +63,7 @@ export function tileFirst(first: bigint, index: number): bigint {
   return first + BigInt(index * TILE_SIZE);
 }
 
-/** 0: nothing is held. 1 to 4: one of the quarters. */
+/** 0: nothing is held. */
 export function heatLevel(used: number): number {
-  return Math.min(4, Math.ceil((used * 4) / TILE_SIZE));
+  return LEVELS_MAX.findIndex((most) => used <= most * TILE_SIZE);
 }

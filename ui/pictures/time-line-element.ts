@@ -11,6 +11,7 @@ import {
 
 const CSS = `svg{display:block;width:100%;font:12px/1 inherit;font-size:12px;fill:currentColor}
 line{stroke:currentColor;opacity:.2}
+text{paint-order:stroke;stroke:var(--ground,#fff);stroke-width:4px}
 [tabindex]:focus{outline:2px solid currentColor;outline-offset:2px}`;
 
 /** A lane: its name in a row of text, the bar, and space below. */

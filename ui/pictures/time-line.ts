@@ -41,7 +41,7 @@ export interface TimeLine {
 /** A pod that lived for seconds can still be pointed at. */
 const BAR_MIN_PX = 4;
 /** What began a moment ago is a bar, and not a blip at the end of hours. */
-const WINDOW_MIN_MS = 10 * 60_000;
+const WINDOW_MIN_MS = 2 * 60_000;
 /** Part of the window that stays empty before the first period. */
 const MARGIN = 0.05;
 
@@ -79,7 +79,7 @@ export function timeLine(input: {
   return { lanes, bars, ticks: timeTicks(window, widthPx, utcOffsetMs) };
 }
 
-/** The window that shows all of the periods up to now, of ten minutes at least. */
+/** The window that shows all of the periods up to now, of two minutes at least. */
 export function windowOf(periods: readonly TimePeriod[], nowMs: number): TimeWindow {
   const known = periods.flatMap(({ from, until }) => [from, until]).filter((ms) => ms !== null);
   const earliest = known.reduce((least, ms) => Math.min(least, ms), nowMs);

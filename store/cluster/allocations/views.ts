@@ -31,6 +31,7 @@ export function viewOf(object: IPAllocation): AllocationView {
       node: one.node,
       pod: one.pod ?? null,
       since: one.since,
+      ...(spec.mac === undefined ? {} : { mac: spec.mac }),
     })),
   };
 }

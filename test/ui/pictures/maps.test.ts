@@ -39,11 +39,11 @@ test("a map has at most 1,024 addresses", () => {
 test.each([
   [0, 0],
   [1, 1],
-  [64, 1],
-  [65, 2],
+  [25, 1],
+  [26, 2],
   [128, 2],
-  [192, 3],
-  [193, 4],
+  [230, 3],
+  [231, 4],
   [256, 4],
 ])("a tile with %i held addresses has level %i", (used, level) => {
   expect(heatLevel(used)).toBe(level);

@@ -122,12 +122,12 @@ test("ticks have room for their labels", () => {
   );
 });
 
-test("the window begins a little before the first period, and is ten minutes at least", () => {
+test("the window begins a little before the first period, and is two minutes at least", () => {
   expect(windowOf([period(null, NOON - 100 * HOUR_MS)], NOON)).toEqual({
     from: NOON - 105 * HOUR_MS,
     to: NOON,
   });
-  expect(windowOf([], NOON)).toEqual({ from: NOON - HOUR_MS / 6, to: NOON });
+  expect(windowOf([], NOON)).toEqual({ from: NOON - HOUR_MS / 30, to: NOON });
 });
 
 test.each([

@@ -25,9 +25,10 @@ import { type MovedNetwork, moveNetwork } from "../../networks/record-owner.ts";
 import { invalid } from "../../platform/api-query.ts";
 import type { AllocationFilter, ClaimFilter, PageRequest } from "../../store/allocations.ts";
 import { AllocationClient } from "../../store/cluster/allocations/allocation-client.ts";
-import { listFromApi } from "../../store/cluster/allocations/views.ts";
+import { listFromApi, viewOf } from "../../store/cluster/allocations/views.ts";
 import { releaseInKubernetes } from "../../store/cluster/release.ts";
 import type { ImportReport, ImportRequest } from "../../store/host-local/report.ts";
+import { matches } from "../../store/journal/views.ts";
 import type { ClaimManifest } from "../../store/manifests.ts";
 import type { HistoryWant, ReleaseOutcome, ReleaseWant } from "../../store/node-store.ts";
 import type { AllocationView, Page } from "../../store/records.ts";
@@ -50,6 +51,7 @@ import type {
 } from "../admin-api.ts";
 import { freeAddresses } from "../free-addresses.ts";
 import { planObject } from "../plan.ts";
+import { allocationsAt } from "./allocations-at.ts";
 import { ifPermitted, listObjects } from "./asking/lists.ts";
 import { type ClusterCheck, checkCluster } from "./check.ts";
 import { identityInCluster } from "./cluster-identity.ts";
@@ -147,9 +149,14 @@ export class ClusterAdmin implements ClusterAdminApi {
 
   /** All in one page whatever the limit: the cluster was read as a whole, and each page would read it again. */
   async allocations(filter: AllocationFilter, page: PageRequest): Promise<Page<AllocationView>> {
+    const { address, network } = filter;
+    if (address !== undefined) {
+      const views = (await allocationsAt(this.#api, address, network)).map(viewOf);
+      return { items: views.filter((view) => matches(view, filter)) };
+    }
     const [all, asked] = await Promise.all([
       listFromApi(this.#api, filter, { ...page, limit: Number.POSITIVE_INFINITY }),
-      filter.network === undefined ? new Map<string, readonly string[]>() : this.#asked(),
+      network === undefined ? new Map<string, readonly string[]>() : this.#asked(),
     ]);
     const items = all.items.map((one) => {
       const { kind, namespace, name } = one.owner;
@@ -190,7 +197,12 @@ export class ClusterAdmin implements ClusterAdminApi {
   }
 
   async history(filter: HistoryWant): Promise<PastPeriod[]> {
-    return clusterHistory(await readAllocations(this.#api), filter);
+    const { address, network } = filter;
+    const objects =
+      address === undefined
+        ? readAllocations(this.#api, network)
+        : allocationsAt(this.#api, address, network);
+    return clusterHistory(await objects, filter);
   }
 
   async identity({ question, here }: IdentityQuery): Promise<IdentityAnswer> {

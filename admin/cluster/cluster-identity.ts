@@ -7,12 +7,13 @@ import { ClusterIdentities } from "../../identity/sources/cluster.ts";
 import { ClusterVms } from "../../identity/sources/cluster-vms.ts";
 import type { IdentityAnswer, IdentityVm } from "../../identity/wire.ts";
 import type { KubeApi } from "../../kube/kube-api.ts";
+import { networksKnown } from "./allocations-at.ts";
 import { ClusterProblem } from "./asking/cluster-problem.ts";
 import { readDefinitions } from "./snapshot.ts";
 
-/** Without a journal, a search by address reads every allocation: a network may have lost its definition. */
 export async function identityInCluster(api: KubeApi, question: IdentityQuestion): Promise<IdentityAnswer> {
-  const { catalog } = await readDefinitions(api);
+  const definitions = await readDefinitions(api);
+  const { catalog } = definitions;
   const pods = new PodDirectory(api, () => undefined);
   const facts: NetworkFacts = {
     definition: (network) => catalog.definitionOf(network)?.definition,
@@ -23,7 +24,7 @@ export async function identityInCluster(api: KubeApi, question: IdentityQuestion
     routes: ({ routes }) => routes,
   };
   const vms = new ClusterVms(api, pods, { readsVms: true });
-  const source = new ClusterIdentities({ api, facts, vms, networks: () => null });
+  const source = new ClusterIdentities({ api, facts, vms, networks: () => networksKnown(definitions) });
   return answerFrom(
     { find: (one) => source.find(one), vm: (found) => vmOrRecorded(source, found) },
     question,

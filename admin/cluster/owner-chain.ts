@@ -1,16 +1,15 @@
 import { isObject } from "../../ipam/definition/definition-keys.ts";
 import { isMachine, isPreallocation } from "../../ipam/owner.ts";
-import { sameAddress } from "../../ipam/space/address.ts";
 import { CAPI_IPAM_GROUP } from "../../kube/cluster-api.ts";
 import type { KubeApi } from "../../kube/kube-api.ts";
 import { ObjectClient } from "../../kube/object-client.ts";
 import type { AllocationOwner, OwnerReference } from "../../kube/objects.ts";
 import { MalformedObjectError, readOwners } from "../../kube/views/object-metadata.ts";
-import { addressOf, isSound } from "../../store/cluster/allocations/allocation-object.ts";
+
 import { fromAllocationOwner } from "../../store/cluster/allocations/owners.ts";
 import type { OwnerChain, OwnerLink, OwnersQuestion } from "../admin-api.ts";
+import { allocationsAt } from "./allocations-at.ts";
 import { ClusterProblem } from "./asking/cluster-problem.ts";
-import { readAllocations } from "./snapshot.ts";
 
 /** Longer than any chain from a claim to its cluster; ends one that goes in a circle. */
 const LINKS_MAX = 10;
@@ -38,13 +37,8 @@ export async function ownerChains(
   { address, network }: OwnersQuestion,
   deadlineMs: number,
 ): Promise<OwnerChain[]> {
-  const found = (await readAllocations(api)).filter(
-    (object) =>
-      isSound(object) &&
-      object.status?.state === "Bound" &&
-      sameAddress(addressOf(object), address) &&
-      (network === undefined || object.spec.network === network) &&
-      isMachine(fromAllocationOwner(object.spec.owner).kind),
+  const found = (await allocationsAt(api, address, network)).filter(
+    ({ spec, status }) => status?.state === "Bound" && isMachine(fromAllocationOwner(spec.owner).kind),
   );
   const chains: OwnerChain[] = [];
   for (const { spec } of found) {

@@ -12,13 +12,14 @@ import type { Address } from "../../ipam/space/address.ts";
 import { CAPI_GROUP, CAPI_IPAM_GROUP, capiPaths } from "../../kube/cluster-api.ts";
 import type { KubeApi } from "../../kube/kube-api.ts";
 import { networkObjectOf } from "../../kube/network-object.ts";
-import { allocationName } from "../../kube/object-names.ts";
+import { allocationName, labelSelector } from "../../kube/object-names.ts";
 import {
   ADDRESS_POOLS_PATH,
   ALLOCATIONS_PATH,
   CLAIMS_PATH,
   type IPAllocation,
   type IPNetwork,
+  LABEL_NETWORK,
   NADS_PATH,
   NETWORKS_PATH,
   NODES_PATH,
@@ -143,8 +144,10 @@ export async function readDefinitions(api: KubeApi): Promise<Definitions> {
   return { catalog: catalog, madeAt: new Map(madeAt), nads: nads.items, networks };
 }
 
-export function readAllocations(api: KubeApi): Promise<IPAllocation[]> {
-  return listObjects<IPAllocation>(api, ALLOCATIONS_PATH);
+/** `network`: only of it, and perhaps of one whose label is the same. */
+export function readAllocations(api: KubeApi, network?: string): Promise<IPAllocation[]> {
+  const query = network === undefined ? {} : { labelSelector: labelSelector(LABEL_NETWORK, network) };
+  return listObjects<IPAllocation>(api, ALLOCATIONS_PATH, { query });
 }
 
 async function readNetworkObjects(api: KubeApi): Promise<Map<string, IPNetwork>> {

@@ -3,7 +3,8 @@ import { addressBytes, sameAddress } from "../../../ipam/space/address.ts";
 import type { Pool } from "../../../ipam/space/pool.ts";
 import { cooldownSeconds } from "../../../ipam/space/rest.ts";
 import type { KubeApi } from "../../../kube/kube-api.ts";
-import { ALLOCATIONS_PATH, CLAIMS_PATH, type IPAllocation } from "../../../kube/objects.ts";
+import { labelSelector } from "../../../kube/object-names.ts";
+import { ALLOCATIONS_PATH, CLAIMS_PATH, type IPAllocation, LABEL_NETWORK } from "../../../kube/objects.ts";
 import type { AllocationFilter, ClaimFilter, PageRequest } from "../../allocations.ts";
 import { heldCount, matches, viewExtras, viewRange } from "../../journal/views.ts";
 import type { ClaimManifest } from "../../manifests.ts";
@@ -86,6 +87,9 @@ export async function listFromApi(
   const first = new FirstItems<AllocationView>(page);
   await api.list({
     path: ALLOCATIONS_PATH,
+    // Another network may have the same label.
+    query:
+      filter.network === undefined ? {} : { labelSelector: labelSelector(LABEL_NETWORK, filter.network) },
     each: (object: IPAllocation) => {
       if (!isSound(object)) return;
       const { network } = object.spec;

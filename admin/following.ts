@@ -10,8 +10,10 @@ export interface Problem {
 /** Receives everything that a daemon or a cluster has, then what changes. */
 export interface Following {
   networks(items: readonly NetworkWithClaims[]): void;
+  /** What is kept of an allocation: a text, of which 100,000 take little memory. */
+  rowOf(view: AllocationView): string;
   /** A new or changed allocation; perhaps one that was reported before. */
-  upsert(view: AllocationView): void;
+  upsert(network: string, address: string, row: string): void;
   gone(network: string, address: string): void;
   /** Everything that is there has been reported once; called again after later complete reports. */
   synced(): void;

@@ -41,8 +41,10 @@ export class NodeFollower {
   async run(signal: AbortSignal): Promise<void> {
     while (!signal.aborted) {
       const startMs = this.#clock.monotonicMs();
+      let isAnswered = false;
       try {
         await this.#look(signal);
+        isAnswered = true;
         this.#following.problem(null);
       } catch (error) {
         const { message, hint = "" } = error as { message: string; hint?: string };
@@ -51,7 +53,9 @@ export class NodeFollower {
         this.#seen.clear();
       }
       const tookMs = this.#clock.monotonicMs() - startMs;
-      await sleep(this.#clock, Math.max(ASK_MS, PAUSE_FACTOR * tookMs), signal);
+      // A daemon that does not answer costs nothing to ask.
+      const pauseMs = isAnswered ? PAUSE_FACTOR * tookMs : 0;
+      await sleep(this.#clock, Math.max(ASK_MS, pauseMs), signal);
     }
   }
 
@@ -97,7 +101,7 @@ export class NodeFollower {
       const page = (await this.#get("/v1/allocations", query)) as Page<AllocationView>;
       for (const view of page.items) {
         found.add(view.address);
-        this.#following.upsert(view);
+        this.#following.upsert(network, view.address, this.#following.rowOf(view));
       }
       token = page.continue;
     } while (token !== undefined && !signal.aborted);

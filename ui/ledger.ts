@@ -23,7 +23,7 @@ function keyOf(network: string, address: string): string {
 
 /** Everything that the source has, as the page receives it: texts, of which 100,000 take 30 MB. */
 export class Ledger implements Following {
-  readonly #rows = new Map<string, string>();
+  readonly #rows = new Map<string, Map<string, string>>();
   readonly #listeners = new Set<LedgerListener>();
   #changes = new Map<string, string | null>();
   #networks = "[]";
@@ -44,8 +44,12 @@ export class Ledger implements Following {
     return () => this.#listeners.delete(listener);
   }
 
-  get rows(): ReadonlyMap<string, string> {
-    return this.#rows;
+  *rows(): Generator<string> {
+    for (const rows of this.#rows.values()) yield* rows.values();
+  }
+
+  get size(): number {
+    return [...this.#rows.values()].reduce((sum, { size }) => sum + size, 0);
   }
 
   get networksJson(): string {
@@ -67,23 +71,28 @@ export class Ledger implements Following {
     for (const one of this.#listeners) one.networks(json);
   }
 
-  upsert(view: AllocationView): void {
-    const key = keyOf(view.network, view.address);
-    const row = JSON.stringify(rowOf(view));
-    if (this.#rows.get(key) === row) return;
-    this.#rows.set(key, row);
-    this.#changes.set(key, row);
+  rowOf(view: AllocationView): string {
+    return JSON.stringify(rowOf(view));
+  }
+
+  upsert(network: string, address: string, row: string): void {
+    const rows = this.#rows.get(network) ?? new Map();
+    if (rows.get(address) === row) return;
+    this.#rows.set(network, rows);
+    rows.set(address, row);
+    // Whoever comes before all is known is sent all in the end.
+    if (this.#listeners.size > 0) this.#changes.set(keyOf(network, address), row);
   }
 
   gone(network: string, address: string): void {
-    const key = keyOf(network, address);
-    if (this.#rows.delete(key)) this.#changes.set(key, null);
+    if (this.#rows.get(network)?.delete(address) && this.#listeners.size > 0)
+      this.#changes.set(keyOf(network, address), null);
   }
 
   synced(): void {
     this.flush();
     this.#isSynced = true;
-    for (const one of this.#listeners) one.synced(this.#rows.size);
+    for (const one of this.#listeners) one.synced(this.size);
   }
 
   problem(problem: Problem | null): void {

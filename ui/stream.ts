@@ -21,7 +21,7 @@ export async function stream(
   if (ledger.sourceProblem !== null) reader.source(ledger.sourceProblem);
   // What changes meanwhile is sent too: a row may come twice, and the later one counts.
   let rows: string[] = [];
-  for (const row of ledger.rows.values()) {
+  for (const row of ledger.rows()) {
     rows.push(row);
     if (rows.length < ROWS_OF_EVENT) continue;
     reader.rows(rows, []);
@@ -30,7 +30,7 @@ export async function stream(
     if (response.destroyed) return;
   }
   reader.rows(rows, []);
-  if (ledger.isSynced) reader.synced(ledger.rows.size);
+  if (ledger.isSynced) reader.synced(ledger.size);
 }
 
 class Reader implements LedgerListener {

@@ -7,11 +7,21 @@ import type { AllocationView, AttachmentView } from "../store/records.ts";
  * of them are parsed in slices of a few milliseconds.
  */
 
-/** Kind (of ipam/owner.ts), namespace, name, UID, interface. */
-export type OwnerRow = readonly [kind: string, namespace: string, name: string, uid: string, ifname: string];
+/** Enough of a container's ID to find it; rows are many. */
+export const CONTAINER_CHARS = 16;
+
+/** Kind (of ipam/owner.ts), namespace, name, the beginning of a container's ID (others: ""), interface. */
+export type OwnerRow = readonly [
+  kind: string,
+  namespace: string,
+  name: string,
+  container: string,
+  ifname: string,
+];
 
 /** An interface that uses the address. Texts are "" where there is nothing. */
 export type UseRow = readonly [
+  /** Its beginning. */
   containerID: string,
   ifname: string,
   node: string,
@@ -65,10 +75,19 @@ export interface StreamEvents {
 export function rowOf(view: AllocationView): AllocationRow {
   const { network, address, state, owner, vm, since, retainedUntil = "", attachments } = view;
   const { kind, namespace, name, uid, interface: ifname } = owner;
-  const holder: OwnerRow = [kind, namespace, name, uid, ifname];
+  const container = kind === "container" ? uid.slice(0, CONTAINER_CHARS) : "";
+  const holder: OwnerRow = [kind, namespace, name, container, ifname];
   return [network, address, state, holder, vm?.name ?? "", since, retainedUntil, attachments.map(useOf)];
 }
 
 function useOf({ containerID, interface: ifname, node, pod, since, mac = "" }: AttachmentView): UseRow {
-  return [containerID, ifname, node, pod?.namespace ?? "", pod?.name ?? "", since, mac];
+  return [
+    containerID.slice(0, CONTAINER_CHARS),
+    ifname,
+    node,
+    pod?.namespace ?? "",
+    pod?.name ?? "",
+    since,
+    mac,
+  ];
 }

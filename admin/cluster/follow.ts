@@ -19,10 +19,9 @@ const HINTS = {
   away: "check the API server and the way to it; the page goes on by itself once it answers",
 };
 
-/** What is kept of an allocation: which one it is, and which version has been reported. */
+/** What is kept of an allocation: the text that is reported, and which version that is. */
 interface Followed extends Reflected {
-  readonly network: string;
-  readonly address: string;
+  readonly row: string;
 }
 
 interface ClusterToFollow {
@@ -39,8 +38,6 @@ export async function follow(
 ): Promise<void> {
   const problems = { allocations: null as Problem | null, networks: null as Problem | null };
   const report = () => following.problem(problems.allocations ?? problems.networks);
-  /** By key, the object that was reported last: one that takes another's place is read before the other goes. */
-  const reported = new Map<string, string>();
   const reflector = new Reflector<Followed>({
     api,
     path: ALLOCATIONS_PATH,
@@ -50,16 +47,10 @@ export async function follow(
       if (!isSound(object)) return null;
       const { uid, resourceVersion } = object.metadata;
       const { network, address } = object.spec;
-      reported.set(object.metadata.name, uid);
-      following.upsert(viewOf(object));
-      return { key: object.metadata.name, uid, resourceVersion, network, address };
+      return { key: `${address} ${network}`, uid, resourceVersion, row: following.rowOf(viewOf(object)) };
     },
-    onUpsert: () => {},
-    onDelete: ({ key, uid, network, address }) => {
-      if (reported.get(key) !== uid) return;
-      reported.delete(key);
-      following.gone(network, address);
-    },
+    onUpsert: ({ key, row }) => following.upsert(...placeOf(key), row),
+    onDelete: ({ key }) => following.gone(...placeOf(key)),
     onSynced: () => following.synced(),
     onState: (state, problem) => {
       if (state === "listing") return;
@@ -82,4 +73,10 @@ export async function follow(
     await sleep(api.clock, problems.networks === null ? NETWORKS_MS : RETRY_MS, signal);
   }
   await reflector.stop();
+}
+
+/** Network and address; an address has no space. */
+function placeOf(key: string): [network: string, address: string] {
+  const space = key.indexOf(" ");
+  return [key.slice(space + 1), key.slice(0, space)];
 }

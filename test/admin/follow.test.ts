@@ -41,8 +41,8 @@ async function following(act: (pass: (ms: number) => Promise<void>) => Promise<v
   const life = new AbortController();
   const heard = {
     networks: () => {},
-    upsert: ({ address, owner }: { address: string; owner: { uid: string } }) =>
-      known.set(address, owner.uid),
+    rowOf: ({ owner }: { owner: { uid: string } }) => owner.uid,
+    upsert: (_network: string, address: string, uid: string) => known.set(address, uid),
     gone: (_network: string, address: string) => known.delete(address),
     synced: () => {
       synced += 1;

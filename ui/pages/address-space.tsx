@@ -1,7 +1,8 @@
 import { useCallback, useMemo, useRef } from "preact/hooks";
 import type { CooldownDefinition } from "../../ipam/space/rest.ts";
 import { addressCells, addressMapCells, MAP_ADDRESSES_MAX, pictureOf } from "../pictures/address-map.ts";
-import { type Cidr, formatAddress } from "../pictures/addresses.ts";
+import { type Cidr, formatAddress, parseAddress } from "../pictures/addresses.ts";
+import { countText } from "../pictures/bar.ts";
 import { type Interval, intervalRows } from "../pictures/intervals.ts";
 import { type AddressState, STATE_SWATCHES } from "../pictures/states.ts";
 import { countByTile, tileFirst, tileIndex, tilesOf } from "../pictures/tiles.ts";
@@ -11,17 +12,17 @@ import type { Entry } from "./ledger.ts";
 import { now } from "./parts.tsx";
 import { CellMap } from "./pictures.tsx";
 import { go, linkTo } from "./place.ts";
+import { ROWS_OF_SLICE } from "./sliced.ts";
 import { type Column, Table } from "./table.tsx";
-import { holderText, numberText } from "./words.ts";
+import { holderText } from "./words.ts";
 
 interface SpaceProps {
   readonly network: string;
   readonly subnet: Cidr;
   readonly gateways: readonly string[];
   readonly definition: CooldownDefinition;
-  readonly entries: ReadonlyMap<string, Entry>;
-  /** Counts up with each change of the entries. */
-  readonly version: number;
+  /** Who has an address of it, by the number of the address. */
+  readonly held: ReadonlyMap<bigint, Entry>;
   /** What the definition leaves free, in order; null: not known yet. */
   readonly base: readonly Run[] | null;
 }
@@ -32,15 +33,16 @@ const TILE_PREFIX = 24;
 /** A subnet as people picture it: a cell for each address, a tile for each /24, or what is held of more than anybody could draw. */
 export function AddressSpace(props: SpaceProps) {
   const picture = pictureOf(props.subnet);
+  // Without the definition's free space nobody can tell what is free.
+  if (props.base === null && picture !== "tiles") return <p class="progress">Not known yet.</p>;
   if (picture === "addresses") return <Addresses {...props} />;
   if (picture === "tiles") return <TilesOfSubnet {...props} />;
   return <Intervals {...props} />;
 }
 
-function Addresses({ network, subnet, gateways, definition, entries, version, base }: SpaceProps) {
+function Addresses({ network, subnet, gateways, definition, held, base }: SpaceProps) {
   const nowMs = now.value;
   const size = Number(subnet.last - subnet.first + 1n);
-  const held = useMemo(() => heldIn(entries, subnet), [entries, version]);
   const cells = useMemo(() => {
     const stateAt = (value: bigint): AddressState => {
       const entry = held.get(value);
@@ -88,8 +90,7 @@ function Addresses({ network, subnet, gateways, definition, entries, version, ba
   );
 }
 
-function TilesOfSubnet({ network, subnet, entries, version }: SpaceProps) {
-  const held = useMemo(() => heldIn(entries, subnet), [entries, version]);
+function TilesOfSubnet({ network, subnet, held }: SpaceProps) {
   const tiles = useMemo(
     () => tilesOf(subnet.first, subnet.prefixLength, countByTile(subnet.first, held.keys())),
     [held],
@@ -119,11 +120,10 @@ function TilesOfSubnet({ network, subnet, entries, version }: SpaceProps) {
   );
 }
 
-function Intervals({ network, subnet, gateways, entries, version, base }: SpaceProps) {
+function Intervals({ network, subnet, gateways, held, base }: SpaceProps) {
   const rows = useMemo(() => {
-    const held = [...heldIn(entries, subnet).keys()].sort((a, b) => (a < b ? -1 : a > b ? 1 : 0));
-    return intervalRows(subnet, held).flatMap((row) => spaces(row, subnet, base, gateways));
-  }, [entries, version, base]);
+    return intervalRows(subnet, sortedKeys(held)).flatMap((row) => spaces(row, subnet, base, gateways));
+  }, [held, base]);
   const columns = useMemo(() => spaceColumns(network, subnet), [network, subnet]);
   return (
     <Table
@@ -156,10 +156,16 @@ function spaces(
   const free = within(base, { ...subnet, first, last });
   const found: Space[] = [];
   let next = first;
+  const known = gateways
+    .map(parseAddress)
+    .flatMap((one) => (one?.family === subnet.family ? [one.value] : []));
   const never = (until: bigint) => {
-    if (until < next) return;
-    const text = formatAddress({ family: subnet.family, value: next });
-    found.push({ first: next, last: until, what: gateways.includes(text) ? "gateway" : "excluded" });
+    for (const gateway of known.filter((one) => one >= next && one <= until).sort()) {
+      if (gateway > next) found.push({ first: next, last: gateway - 1n, what: "excluded" });
+      found.push({ first: gateway, last: gateway, what: "gateway" });
+      next = gateway + 1n;
+    }
+    if (until >= next) found.push({ first: next, last: until, what: "excluded" });
   };
   for (const run of free) {
     never(run.first - 1n);
@@ -184,7 +190,7 @@ function spaceColumns(network: string, subnet: Cidr): Column<Space>[] {
     {
       head: "Addresses",
       isNumber: true,
-      cell: ({ first, last }) => numberText(last - first + 1n),
+      cell: ({ first, last }) => countText(last - first + 1n),
       text: ({ first, last }) => String(last - first + 1n),
       order: ({ first, last }) => last - first,
     },
@@ -196,10 +202,22 @@ export function isSmall({ first, last }: Cidr): boolean {
   return last - first < BigInt(MAP_ADDRESSES_MAX);
 }
 
-export function heldIn(entries: ReadonlyMap<string, Entry>, subnet: Cidr): Map<bigint, Entry> {
+export function* heldIn(
+  entries: ReadonlyMap<string, Entry>,
+  subnet: Cidr,
+): Generator<void, Map<bigint, Entry>> {
   const held = new Map<bigint, Entry>();
-  for (const entry of entries.values()) if (has(subnet, entry)) held.set(entry.value, entry);
+  let seen = 0;
+  for (const entry of entries.values()) {
+    if (has(subnet, entry)) held.set(entry.value, entry);
+    seen += 1;
+    if (seen % ROWS_OF_SLICE === 0) yield;
+  }
   return held;
+}
+
+export function sortedKeys(held: ReadonlyMap<bigint, Entry>): bigint[] {
+  return [...held.keys()].sort((a, b) => (a < b ? -1 : a > b ? 1 : 0));
 }
 
 export function textOf({ family, first, prefixLength }: Cidr): string {

@@ -1,13 +1,17 @@
+import { useEffect } from "preact/hooks";
 import type { FreeAddresses, PastPeriod } from "../../admin/admin-api.ts";
-import { parseAddress, parseCidr } from "../pictures/addresses.ts";
+import { type CooldownDefinition, cooldownEndMs } from "../../ipam/space/rest.ts";
+import { formatAddress, parseAddress, parseCidr } from "../pictures/addresses.ts";
+import type { AddressState } from "../pictures/states.ts";
+import type { TimePeriod } from "../pictures/time-line.ts";
 import { useAnswer } from "./ask.ts";
 import { has, stateOf } from "./counts.ts";
 import { isIn, runsIn } from "./free-runs.ts";
 import type { Entry, Ledger } from "./ledger.ts";
 import { Ago, Command, Facts, Mark, now, Title } from "./parts.tsx";
 import { Past, pastPath } from "./past.tsx";
-import { linkTo } from "./place.ts";
-import { holderText, sentenceOf, timeText, useText, vmOf } from "./words.ts";
+import { go, linkTo } from "./place.ts";
+import { holderText, sentenceOf, timeText, vmOf } from "./words.ts";
 
 interface AddressProps {
   readonly ledger: Ledger;
@@ -15,7 +19,17 @@ interface AddressProps {
   readonly address: string;
 }
 
-export function AddressPage({ ledger, network, address }: AddressProps) {
+export function AddressPage({ address, ...more }: AddressProps) {
+  const parsed = parseAddress(address);
+  const canonical = parsed === null ? address : formatAddress(parsed);
+  // The same address in other words has the same page.
+  useEffect(() => {
+    if (canonical !== address) go(linkTo.address(more.network, canonical), { replace: true });
+  }, [canonical, address]);
+  return <OneAddress address={canonical} {...more} />;
+}
+
+function OneAddress({ ledger, network, address }: AddressProps) {
   ledger.version.value;
   const view = ledger.networks.value?.find(({ name }) => name === network);
   const known = ledger.of(network).get(address);
@@ -45,12 +59,31 @@ export function AddressPage({ ledger, network, address }: AddressProps) {
         </>
       )}
       <h2>History</h2>
-      <Past answer={past.value} label={`Who had ${address}`} isNode={ledger.hello.value?.kind === "node"} />
+      <Past
+        present={presentOf(entry, state, view ?? null)}
+        answer={past.value}
+        label={`Who had ${address}`}
+        isNode={ledger.hello.value?.kind === "node"}
+      />
     </>
   );
 }
 
-function factsOf(entry: Entry, state: ReturnType<typeof stateOf>) {
+/** A cool-down or a reservation as a bar after the past. */
+function presentOf(
+  entry: Entry | undefined,
+  state: AddressState,
+  definition: CooldownDefinition,
+): TimePeriod | null {
+  if (entry === undefined || (state !== "cooling" && state !== "reserved")) return null;
+  const [, , , , , since, until] = entry.row;
+  const from = Date.parse(since);
+  const end = until === "" ? cooldownEndMs(definition, from) : Date.parse(until);
+  const label = state === "cooling" ? "cools down" : "reserved";
+  return { from, until: end, lane: label, label, endedBy: null, state };
+}
+
+function factsOf(entry: Entry, state: AddressState) {
   const [, , , owner, , since, until, uses] = entry.row;
   const vm = vmOf(entry);
   return [
@@ -68,23 +101,22 @@ function factsOf(entry: Entry, state: ReturnType<typeof stateOf>) {
         ]),
     ["Since", <Ago key="since" time={since} />],
     ...(until === "" ? [] : [["Reserved until", timeText(until)] as const]),
-    ...uses.map(
-      (use) =>
-        [
-          "Used by",
-          <span key={use[0] + use[1]}>
-            {useText(use)}, interface {use[1]}
-            {use[2] !== "" && (
-              <>
-                {" on "}
-                <a href={linkTo.node(use[2])}>{use[2]}</a>
-              </>
-            )}
-            , container {use[0].slice(0, 12)}, <Ago time={use[5]} />
-            {use[6] !== "" && `, MAC ${use[6]}`}
-          </span>,
-        ] as const,
-    ),
+    ...uses.flatMap(([container, ifname, node, podNamespace, pod, began, mac]) => [
+      ...(pod === "" ? [] : [["Pod", `${podNamespace}/${pod}`] as const]),
+      ["Container", `${container.slice(0, 12)}, interface ${ifname}`] as const,
+      ...(node === ""
+        ? []
+        : [
+            [
+              "Node",
+              <a key={node} href={linkTo.node(node)}>
+                {node}
+              </a>,
+            ] as const,
+          ]),
+      ...(mac === "" ? [] : [["MAC", mac] as const]),
+      ["Used since", <Ago key={container} time={began} />] as const,
+    ]),
   ] as const;
 }
 
@@ -100,6 +132,7 @@ function NotHeld({ ledger, network, address }: AddressProps) {
   const path = `/v1/networks/${encodeURIComponent(network)}/free?count=0&counted=false&subnet=${encodeURIComponent(address)}`;
   const bits = parsed?.family === 6 ? 128 : 32;
   const free = useAnswer<FreeAddresses>(isOurs ? `${path}%2F${bits}` : null).value;
+  if (view === undefined) return <p class="sentence">{`There is no network ${network}.`}</p>;
   if (parsed === null) return <p class="sentence">{address} is no address.</p>;
   if (!isOurs) return <p class="sentence">{`${address} is in no subnet of network ${network}.`}</p>;
   if (view?.ranges.some(({ gateways }) => gateways.includes(address)))

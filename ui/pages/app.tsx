@@ -10,7 +10,7 @@ import { go, linkTo, place } from "./place.ts";
 import { SearchPage } from "./search.tsx";
 import { applyTheme, THEMES, theme } from "./theme.ts";
 import { VmPage, VmsPage } from "./vms.tsx";
-import { durationText } from "./words.ts";
+import { durationText, timeText } from "./words.ts";
 
 const SECTIONS = [
   ["/", "Networks", ["networks"]],
@@ -99,7 +99,7 @@ function TopBar({ ledger }: { ledger: Ledger }) {
       </nav>
       <SearchField />
       <span class="source" title={hello === null ? "" : `Holdfast ${hello.version}`}>
-        {hello === null ? "" : hello.kind === "node" ? `node ${hello.node}` : hello.from}
+        {hello === null ? "" : hello.kind === "node" ? `on node ${hello.node}` : hello.from}
       </span>
       <label class="theme">
         <span class="hidden">Colours</span>
@@ -111,7 +111,7 @@ function TopBar({ ledger }: { ledger: Ledger }) {
         >
           {THEMES.map((one) => (
             <option key={one} value={one}>
-              {one}
+              {one === "system" ? "colours: system" : one}
             </option>
           ))}
         </select>
@@ -160,18 +160,34 @@ function SearchField() {
   );
 }
 
-/** Why nothing new arrives, and how old what is shown is. */
+/** How old what is shown is, and why. */
 function Notice({ ledger }: { ledger: Ledger }) {
   const problem = ledger.problem.value;
+  const isEmpty = ledger.networks.value === null;
+  useEffect(() => {
+    if (problem === null) return;
+    const timer = setInterval(() => {
+      now.value = Date.now();
+    }, 1_000);
+    return () => clearInterval(timer);
+  }, [problem === null]);
   if (problem === null) return null;
-  const age = durationText(now.value - Date.parse(problem.since));
+  const age = durationText(Math.max(0, now.value - Date.parse(problem.since)));
   return (
-    <div class="notice" role="status">
-      <strong>{problem.message}</strong>
-      {problem.hint !== "" && <span> {problem.hint}.</span>}
-      {ledger.networks.value !== null && <span> What is shown is {age} old.</span>}
+    <div class="notice">
+      <strong>
+        <span role="status">Not connected</span> for {age}.
+        {!isEmpty && ` What you see is from ${timeText(problem.since)}.`}
+      </strong>
+      <span class="hint">
+        {sentence(problem.message)} {sentence(problem.hint)}
+      </span>
     </div>
   );
+}
+
+function sentence(text: string): string {
+  return text === "" ? "" : `${text[0]?.toUpperCase()}${text.slice(1)}.`;
 }
 
 function Waiting({ ledger }: { ledger: Ledger }) {

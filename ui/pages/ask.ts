@@ -1,6 +1,9 @@
-import { type Signal, useSignal } from "@preact/signals";
+import { type Signal, signal, useSignal } from "@preact/signals";
 import { useEffect } from "preact/hooks";
 import type { Problem } from "../../admin/following.ts";
+
+/** Whether the source answers: what failed is asked again once it does. */
+export const isConnected = signal(true);
 
 /** What became of a question to the admin API. */
 export type Answer<T> =
@@ -35,7 +38,7 @@ export function useAnswers<T>(
       if (!life.signal.aborted) answer.value = together(found);
     });
     return () => life.abort();
-  }, [paths?.join(" "), again]);
+  }, [paths?.join(" "), again, isConnected.value]);
   return answer;
 }
 
@@ -54,6 +57,6 @@ async function ask<T>(path: string, signal: AbortSignal): Promise<Answer<T>> {
     const body = await response.json();
     return response.ok ? { kind: "answered", body } : { kind: "failed", problem: body };
   } catch (error) {
-    return { kind: "failed", problem: { message: String(error), hint: "" } };
+    return { kind: "failed", problem: { message: "holdfast ui does not answer", hint: String(error) } };
   }
 }

@@ -5,12 +5,19 @@ import { type Cidr, parseCidr } from "../pictures/addresses.ts";
 import type { StateCounts } from "../pictures/bar.ts";
 import type { AddressState } from "../pictures/states.ts";
 import type { Entry } from "./ledger.ts";
+import { vmOf } from "./words.ts";
 
 /** How the addresses of one range set are divided. */
 export interface RangeCounts {
   readonly range: RangeView;
   readonly subnets: readonly Cidr[];
   readonly counts: StateCounts;
+}
+
+export interface NetworkCounts {
+  readonly ranges: readonly RangeCounts[];
+  /** Virtual machines with addresses. */
+  readonly vms: number;
 }
 
 /** What an allocation's address is now; "free": its cool-down is over. */
@@ -21,50 +28,49 @@ export function stateOf({ row }: Entry, definition: CooldownDefinition, nowMs: n
   return hasCooledDown(definition, nowMs - Date.parse(since)) ? "free" : "cooling";
 }
 
+/** Allocations that are counted in one task, of a few milliseconds. */
+const ENTRIES_OF_SLICE = 4_000;
+
 /**
  * Counted from the allocations; where there is none, as the source counted: networks of OVN-Kubernetes have none here. The size and
- * what is never given are the definition's.
+ * what is never given are the definition's. Yields where the reader may have his turn.
  */
-export function countRanges(
+export function* countRanges(
   network: NetworkWithClaims,
   entries: ReadonlyMap<string, Entry>,
   nowMs: number,
-): RangeCounts[] {
+): Generator<void, NetworkCounts> {
+  const vms = new Set<string>();
   const ranges = network.ranges.map((range) => ({
     range,
     subnets: range.subnets.map(parseCidr).filter((subnet) => subnet !== null),
-    found: { "in-use": 0n, idle: 0n, cooling: 0n, reserved: 0n } as Record<AddressState, bigint>,
+    found: { "in-use": 0, idle: 0, cooling: 0, reserved: 0 } as Record<AddressState, number>,
   }));
+  let seen = 0;
   for (const entry of entries.values()) {
     const state = stateOf(entry, network, nowMs);
     const range = ranges.find(({ subnets }) => subnets.some((subnet) => has(subnet, entry)));
-    if (range !== undefined && state !== "free") range.found[state] += 1n;
+    if (range !== undefined && state !== "free") range.found[state] += 1;
+    const vm = vmOf(entry);
+    if (vm !== null) vms.add(vm);
+    seen += 1;
+    if (seen % ENTRIES_OF_SLICE === 0) yield;
   }
-  return ranges.map(({ range, subnets, found }) => {
-    const size = BigInt(range.size);
-    const gateway = BigInt(range.gateways.length);
+  const counted = ranges.map(({ range, subnets, found }) => {
+    const isKnown = entries.size > 0;
+    const inUse = isKnown ? BigInt(found["in-use"]) : BigInt(range.allocated);
+    const cooling = isKnown ? BigInt(found.cooling) : BigInt(range.cooling);
+    const reserved = isKnown ? BigInt(found.reserved) : BigInt(range.retained);
+    const idle = BigInt(found.idle);
     const excluded = BigInt(range.excluded);
-    const none = entries.size === 0;
-    const inUse = none ? BigInt(range.allocated) : found["in-use"];
-    const cooling = none ? BigInt(range.cooling) : found.cooling;
-    const reserved = none ? BigInt(range.retained) : found.reserved;
-    const taken = inUse + found.idle + cooling + reserved + excluded;
     // Gateways are among what the definition excludes.
-    const shown = gateway < excluded ? gateway : excluded;
-    return {
-      range,
-      subnets,
-      counts: {
-        "in-use": inUse,
-        idle: found.idle,
-        cooling,
-        reserved,
-        gateway: shown,
-        excluded: excluded - shown,
-        free: taken > size ? 0n : size - taken,
-      },
-    };
+    const gateways = BigInt(range.gateways.length);
+    const gateway = gateways < excluded ? gateways : excluded;
+    const free = BigInt(range.size) - inUse - idle - cooling - reserved - excluded;
+    const counts = { "in-use": inUse, idle, cooling, reserved, gateway, excluded: excluded - gateway };
+    return { range, subnets, counts: { ...counts, free: free < 0n ? 0n : free } };
   });
+  return { ranges: counted, vms: vms.size };
 }
 
 export function has(subnet: Cidr, { family, value }: Pick<Entry, "family" | "value">): boolean {

@@ -32,6 +32,7 @@ export class Ledger {
   /** Counts up with each change of the allocations. */
   readonly version = signal(0);
   readonly #byNetwork = new Map<string, Map<string, Entry>>();
+  readonly #versions = new Map<string, number>();
   #size = 0;
   #connection = 0;
   #isDrawing = false;
@@ -46,6 +47,11 @@ export class Ledger {
 
   of(network: string): ReadonlyMap<string, Entry> {
     return this.#byNetwork.get(network) ?? new Map();
+  }
+
+  /** Counts up with each change of a network's allocations. */
+  versionOf(network: string): number {
+    return this.#versions.get(network) ?? 0;
   }
 
   *all(): Generator<Entry> {
@@ -77,6 +83,7 @@ export class Ledger {
   #put(row: AllocationRow, changedMs: number): void {
     const [network, address] = row;
     const plain = address.slice(0, address.indexOf("/"));
+    this.#versions.set(network, this.versionOf(network) + 1);
     let entries = this.#byNetwork.get(network);
     if (entries === undefined) {
       entries = new Map();
@@ -95,6 +102,7 @@ export class Ledger {
 
   #remove(network: string, address: string): void {
     const plain = address.split("/")[0] ?? "";
+    this.#versions.set(network, this.versionOf(network) + 1);
     if (this.#byNetwork.get(network)?.delete(plain)) this.#size -= 1;
   }
 

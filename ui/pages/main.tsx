@@ -9,9 +9,11 @@
  *   counts, free-runs    numbers from allocations
  */
 
+import { effect } from "@preact/signals";
 import { render } from "preact";
 import { defineElements } from "../pictures/elements.ts";
 import { App } from "./app.tsx";
+import { isConnected } from "./ask.ts";
 import { connect } from "./connect.ts";
 import { Ledger } from "./ledger.ts";
 import { keepTime } from "./parts.tsx";
@@ -24,4 +26,7 @@ followLinks();
 keepTime();
 const ledger = new Ledger();
 connect(ledger);
+effect(() => {
+  isConnected.value = ledger.problem.value === null;
+});
 render(<App ledger={ledger} />, document.body);

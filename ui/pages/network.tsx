@@ -3,21 +3,25 @@ import type { FreeAddresses, NetworkWithClaims } from "../../admin/admin-api.ts"
 import { cooldownSeconds } from "../../ipam/space/rest.ts";
 import { pictureOf } from "../pictures/address-map.ts";
 import { type Cidr, formatAddress, parseCidr } from "../pictures/addresses.ts";
-import { barLabel } from "../pictures/bar.ts";
+import { barLabel, countText } from "../pictures/bar.ts";
 import { HEAT_SWATCHES } from "../pictures/tiles.ts";
-import { AddressSpace, heldIn, isSmall, textOf } from "./address-space.tsx";
+import { AddressSpace, heldIn, isSmall, sortedKeys, textOf } from "./address-space.tsx";
 import { useAnswer } from "./ask.ts";
-import { countRanges, fullness, has, type RangeCounts, stateOf } from "./counts.ts";
+import { useCounts } from "./counting.ts";
+import { fullness, has, type RangeCounts, stateOf } from "./counts.ts";
 import { OF_NETWORK, sortEntries } from "./entries.tsx";
 import { type Run, runsIn, within, without } from "./free-runs.ts";
+import { useLater } from "./later.ts";
 import type { Entry, Ledger } from "./ledger.ts";
 import { ownerText } from "./networks.tsx";
 import { Command, Facts, Failed, Legend, now, Title } from "./parts.tsx";
 import { Bar } from "./pictures.tsx";
 import { linkTo } from "./place.ts";
+import { filterSliced, useSliced } from "./sliced.ts";
 import { type Column, Table } from "./table.tsx";
-import { durationText, numberText, percentText } from "./words.ts";
+import { durationText, percentText } from "./words.ts";
 
+const NOBODY: ReadonlyMap<bigint, Entry> = new Map();
 /** From here on people ask why. */
 const NEARLY_FULL = 0.8;
 /** More free ranges than these are not read in order: the long ones are what people look for. */
@@ -50,21 +54,18 @@ interface FoundProps {
 
 function Network({ ledger, network, at }: FoundProps) {
   const { name } = network;
-  const version = ledger.version.value;
-  const nowMs = now.value;
-  const entries = ledger.of(name);
-  const ranges = useMemo(() => countRanges(network, entries, nowMs), [network, version, nowMs]);
+  const networks = useMemo(() => [network], [network]);
+  const ranges = useCounts(ledger, networks).get(name)?.ranges ?? [];
   // The definition's own free space: what is held is subtracted here, at every change.
   const part = at === null ? "" : `&subnet=${encodeURIComponent(textOf(at))}`;
   const definition = JSON.stringify(network.ranges.map(({ subnets, gateways }) => [subnets, gateways]));
   const path = `/v1/networks/${encodeURIComponent(name)}/free?count=0&counted=false${part}`;
   const free = useAnswer<FreeAddresses>(path, definition).value;
   const base = useMemo(() => (free.kind === "answered" ? runsIn(free.body.ranges) : null), [free]);
-  const rows = useMemo(() => {
-    const living = [...entries.values()].filter((one) => stateOf(one, network, nowMs) !== "free");
-    return sortEntries(at === null ? living : living.filter((one) => has(at, one)));
-  }, [version, nowMs]);
-  const subnets = at === null ? ranges.flatMap((range) => range.subnets) : [at];
+  const subnets = useMemo(
+    () => (at === null ? network.ranges.flatMap((range) => range.subnets.map(parseCidr)) : [at]),
+    [definition, at],
+  ).filter((subnet) => subnet !== null);
   const hasTiles = subnets.some((subnet) => !isSmall(subnet) && subnet.family === 4);
   return (
     <>
@@ -91,26 +92,37 @@ function Network({ ledger, network, at }: FoundProps) {
         <Subnet
           key={textOf(subnet)}
           network={network}
+          ledger={ledger}
           range={ranges.find((one) =>
             one.subnets.some((its) => has(its, { ...subnet, value: subnet.first })),
           )}
           subnet={subnet}
           isPart={at !== null}
-          entries={entries}
-          version={version}
           base={base}
         />
       ))}
       <h2>Allocations</h2>
-      <Table
-        caption={`Allocations of network ${name}`}
-        columns={OF_NETWORK}
-        rows={rows}
-        keyOf={({ plain }) => plain}
-        changedMs={(entry) => entry.changedMs}
-        empty="Nobody has an address here yet: the first ADD on this network gets one."
-      />
+      <Allocations ledger={ledger} network={network} at={at} />
     </>
+  );
+}
+
+function Allocations({ ledger, network, at }: FoundProps) {
+  const version = ledger.version.value && ledger.versionOf(network.name);
+  const nowMs = now.value;
+  const isShown = (one: Entry) => stateOf(one, network, nowMs) !== "free" && (at === null || has(at, one));
+  const found = useSliced(() => filterSliced(ledger.of(network.name).values(), isShown), [version, nowMs]);
+  const rows = useMemo(() => sortEntries(found ?? []), [found]);
+  if (found === null) return <p class="progress">Reading …</p>;
+  return (
+    <Table
+      caption={`Allocations of network ${network.name}`}
+      columns={OF_NETWORK}
+      rows={rows}
+      keyOf={({ plain }) => plain}
+      changedMs={(entry) => entry.changedMs}
+      empty="Nobody has an address here yet: the first ADD on this network gets one."
+    />
   );
 }
 
@@ -168,36 +180,33 @@ interface SubnetProps {
   readonly subnet: Cidr;
   /** The page shows this part of a network alone. */
   readonly isPart: boolean;
-  readonly entries: ReadonlyMap<string, Entry>;
-  readonly version: number;
+  readonly ledger: Ledger;
   readonly base: readonly Run[] | null;
 }
 
 /** Its picture, and its free ranges beside it. Intervals show both. */
-function Subnet({ network, range, subnet, isPart, entries, version, base }: SubnetProps) {
+function Subnet({ network, range, subnet, isPart, ledger, base }: SubnetProps) {
+  const version = ledger.version.value && ledger.versionOf(network.name);
+  const held = useSliced(() => heldIn(ledger.of(network.name), subnet), [version, subnet]) ?? NOBODY;
   const picture = pictureOf(subnet);
   return (
     <section class="subnet">
-      {!isPart && range !== undefined && range.subnets[0] === subnet && <Filling range={range} />}
+      {!isPart && range !== undefined && textOf(range.subnets[0] as Cidr) === textOf(subnet) && (
+        <Filling range={range} />
+      )}
       {!isPart && (range === undefined || range.subnets.length > 1) && <h3>{textOf(subnet)}</h3>}
+      {isPart && <h2>{held.size.toLocaleString("en")} held</h2>}
       <div class={picture === "intervals" ? "intervals" : "space"}>
         <AddressSpace
           network={network.name}
           subnet={subnet}
           gateways={range?.range.gateways ?? []}
           definition={network}
-          entries={entries}
-          version={version}
+          held={held}
           base={base}
         />
         {picture !== "intervals" && (
-          <FreeRanges
-            network={network.name}
-            subnet={subnet}
-            entries={entries}
-            version={version}
-            base={base}
-          />
+          <FreeRanges network={network.name} subnet={subnet} held={held} base={base} />
         )}
       </div>
     </section>
@@ -208,12 +217,12 @@ function Subnet({ network, range, subnet, isPart, entries, version, base }: Subn
 function Filling({ range }: { range: RangeCounts }) {
   const { counts, subnets } = range;
   const full = fullness(range);
-  const idle = numberText(counts.idle);
+  const idle = countText(counts.idle);
   return (
     <>
       <h2>
         {subnets.map(textOf).join(", ")}
-        <span class="hint">{percentText(full)} of what can be given is taken</span>
+        <span class="hint">{percentText(full)} full</span>
       </h2>
       <Bar counts={counts} />
       <p class="hint">{barLabel(counts)}</p>
@@ -230,20 +239,21 @@ function Filling({ range }: { range: RangeCounts }) {
 interface FreeProps {
   readonly network: string;
   readonly subnet: Cidr;
-  readonly entries: ReadonlyMap<string, Entry>;
-  readonly version: number;
+  readonly held: ReadonlyMap<bigint, Entry>;
   readonly base: readonly Run[] | null;
 }
 
-function FreeRanges({ network, subnet, entries, version, base }: FreeProps) {
-  const rows = useMemo(() => {
-    const taken = [...heldIn(entries, subnet).keys()].sort((a, b) => (a < b ? -1 : a > b ? 1 : 0));
-    return without(within(base ?? [], subnet), taken);
-  }, [base, version]);
+function FreeRanges({ network, subnet, held: now, base }: FreeProps) {
+  const held = useLater(now, now);
+  const rows = useMemo(() => without(within(base ?? [], subnet), sortedKeys(held)), [base, held]);
   const columns = useMemo(() => freeColumns(network), [network]);
   if (base === null) return <p class="progress">Asking …</p>;
   const isMany = rows.length > RUNS_IN_ORDER_MAX;
-  const shown = isMany ? rows.toSorted((a, b) => (size(a) < size(b) ? 1 : -1)) : rows;
+  const shown = isMany
+    ? rows.toSorted((a, b) =>
+        size(a) === size(b) ? (a.first < b.first ? -1 : 1) : size(a) < size(b) ? 1 : -1,
+      )
+    : rows;
   return (
     <div class="beside">
       <h3>Free{isMany && <span class="hint">the longest ranges first</span>}</h3>
@@ -287,7 +297,7 @@ function freeColumns(network: string): Column<Run>[] {
     {
       head: "Number",
       isNumber: true,
-      cell: (run) => numberText(size(run)),
+      cell: (run) => countText(size(run)),
       text: (run) => String(size(run)),
       order: size,
     },

@@ -1,15 +1,16 @@
 import { useMemo } from "preact/hooks";
 import type { CheckReport, NetworkWithClaims, PastPeriod } from "../../admin/admin-api.ts";
-import { barLabel } from "../pictures/bar.ts";
+import { barLabel, countText } from "../pictures/bar.ts";
 import { fullInMs } from "../pictures/full-in.ts";
 import { useAnswer } from "./ask.ts";
-import { countRanges, fullness, type RangeCounts } from "./counts.ts";
-import type { Entry, Ledger } from "./ledger.ts";
-import { Command, Legend, now, Title } from "./parts.tsx";
+import { useCounts } from "./counting.ts";
+import { fullness, type RangeCounts } from "./counts.ts";
+import type { Ledger } from "./ledger.ts";
+import { Command, Legend, Title } from "./parts.tsx";
 import { Bar } from "./pictures.tsx";
 import { linkTo } from "./place.ts";
 import { type Column, Table } from "./table.tsx";
-import { durationText, numberText, percentText, vmOf } from "./words.ts";
+import { durationText, percentText } from "./words.ts";
 
 /** From here on a network is nearly full: when it would be is worth a question. */
 const NEARLY_FULL = 0.8;
@@ -27,23 +28,22 @@ interface Line {
 
 export function NetworksPage({ ledger }: { ledger: Ledger }) {
   const networks = ledger.networks.value ?? [];
-  const version = ledger.version.value;
-  const nowMs = now.value;
-  const report = useAnswer<CheckReport>("/v1/check").value;
   const isNode = ledger.hello.value?.kind === "node";
+  // Of a cluster it reads everything: whoever wants that opens the findings.
+  const report = useAnswer<CheckReport>(isNode ? "/v1/check" : null).value;
+  const counts = useCounts(ledger, networks);
   const lines = useMemo(() => {
     const messages = report.kind === "answered" ? report.body.findings.map(({ message }) => message) : null;
     return networks
       .map((network): Line => {
-        const entries = ledger.of(network.name);
-        const ranges = countRanges(network, entries, nowMs);
+        const { ranges = [], vms = 0 } = counts.get(network.name) ?? {};
         const full = Math.max(0, ...ranges.map(fullness));
         const findings =
           messages === null ? null : messages.filter((text) => mentions(text, network.name)).length;
-        return { network, ranges, full, vms: vmsOf(entries), findings, isNode };
+        return { network, ranges, full, vms, findings, isNode };
       })
       .sort((a, b) => b.full - a.full || (a.network.name < b.network.name ? -1 : 1));
-  }, [networks, version, nowMs, report]);
+  }, [networks, counts, report]);
   return (
     <>
       <Title>Networks</Title>
@@ -83,7 +83,7 @@ const COLUMNS: readonly Column<Line>[] = [
         {ranges.map(({ counts, range }) => (
           <Bar key={range.subnets.join()} counts={counts} />
         ))}
-        {ranges.length === 0 && "no definition"}
+        {ranges.length === 0 && "…"}
       </div>
     ),
     text: ({ ranges }) => ranges.map(({ counts }) => barLabel(counts)).join("; "),
@@ -97,17 +97,23 @@ const COLUMNS: readonly Column<Line>[] = [
     order: ({ full }) => full,
   },
   {
+    head: "Check",
+    cell: ({ findings }) =>
+      findings === null ? (
+        <a href="/findings">look</a>
+      ) : findings === 0 ? (
+        "ok"
+      ) : (
+        <a href="/findings">{findings} found</a>
+      ),
+    text: ({ findings }) => (findings === null ? "" : String(findings)),
+  },
+  {
     head: "Free",
     isNumber: true,
-    cell: ({ ranges }) => ranges.map(({ counts }) => numberText(counts.free)).join(" / "),
+    cell: ({ ranges }) => countText(fullest(ranges)?.counts.free ?? 0n),
     text: ({ ranges }) => ranges.map(({ counts }) => String(counts.free)).join(" / "),
-    order: ({ ranges }) => ranges[0]?.counts.free ?? 0n,
-  },
-  { head: "Owner", cell: (line) => ownerText(line), text: ownerText },
-  {
-    head: "Subnets",
-    cell: ({ network }) => <Subnets network={network} />,
-    text: ({ network }) => subnetsOf(network).join(" "),
+    order: ({ ranges }) => fullest(ranges)?.counts.free ?? 0n,
   },
   {
     head: "VMs",
@@ -117,11 +123,11 @@ const COLUMNS: readonly Column<Line>[] = [
     order: ({ vms }) => vms,
   },
   {
-    head: "Check",
-    cell: ({ findings }) =>
-      findings === null ? "…" : findings === 0 ? "ok" : <a href="/findings">{findings} found</a>,
-    text: ({ findings }) => (findings === null ? "" : String(findings)),
+    head: "Subnets",
+    cell: ({ network }) => <Subnets network={network} />,
+    text: ({ network }) => subnetsOf(network).join(" "),
   },
+  { head: "Owner", cell: (line) => ownerText(line), text: ownerText },
 ];
 
 /** When a network that is nearly full would be full, if it goes on as in the last day. */
@@ -129,10 +135,7 @@ function Full({ line: { network, ranges, full, isNode } }: { line: Line }) {
   const isAsked = full >= NEARLY_FULL && full < 1 && isNode;
   const query = `network=${encodeURIComponent(network.name)}&limit=${PERIODS_MAX}`;
   const answer = useAnswer<{ items: readonly PastPeriod[] }>(isAsked ? `/v1/history?${query}` : null).value;
-  const range = ranges.reduce<RangeCounts | null>(
-    (a, b) => (a !== null && fullness(a) >= fullness(b) ? a : b),
-    null,
-  );
+  const range = fullest(ranges);
   if (answer.kind !== "answered" || range === null) return <>{percentText(full)}</>;
   const { counts, subnets } = range;
   const family = subnets[0]?.family;
@@ -145,11 +148,20 @@ function Full({ line: { network, ranges, full, isNode } }: { line: Line }) {
     <>
       {percentText(full)}
       {inMs !== null && (
-        <span class="hint" title="if it goes on growing as in the last 24 hours">
+        <span class="alarm" title="if it goes on growing as in the last 24 hours">
+          {" "}
           full in {durationText(inMs)}
         </span>
       )}
     </>
+  );
+}
+
+/** Every interface needs an address of each range set: the fullest one is what counts. */
+function fullest(ranges: readonly RangeCounts[]): RangeCounts | null {
+  return ranges.reduce<RangeCounts | null>(
+    (a, b) => (a !== null && fullness(a) >= fullness(b) ? a : b),
+    null,
   );
 }
 
@@ -183,20 +195,11 @@ function subnetsOf({ ranges }: NetworkWithClaims): string[] {
 
 /** Whose the network is: a namespace, the administrators, or on a single node whoever wrote its definition. */
 export function ownerText({ network: { definedIn, source } }: Pick<Line, "network">): string {
-  if (definedIn === undefined) return source === "runtime" ? "this node's configuration" : source;
+  if (definedIn === undefined) return source === "runtime" ? "this node" : (source.split("/")[0] ?? "");
   return definedIn === "" ? "administrators" : definedIn;
 }
 
 /** Findings name networks in their text. */
 function mentions(message: string, network: string): boolean {
   return ` ${message} `.split(/[\s,:;()]+/).includes(network);
-}
-
-function vmsOf(entries: ReadonlyMap<string, Entry>): number {
-  const names = new Set<string>();
-  for (const entry of entries.values()) {
-    const name = vmOf(entry);
-    if (name !== null) names.add(name);
-  }
-  return names.size;
 }

@@ -3,30 +3,43 @@ import type { Diagnosis, NodeStatus } from "../../admin/admin-api.ts";
 import { useAnswer } from "./ask.ts";
 import { OF_NODE, sortEntries } from "./entries.tsx";
 import type { Entry, Ledger } from "./ledger.ts";
-import { Ago, Command, Facts, Title } from "./parts.tsx";
+import { Command, Facts, now, Title } from "./parts.tsx";
 import { linkTo } from "./place.ts";
+import { ROWS_OF_SLICE, useSliced } from "./sliced.ts";
 import { type Column, Table } from "./table.tsx";
+import { durationText, timeText } from "./words.ts";
 
 interface NodeLine {
   readonly name: string;
   readonly entries: readonly Entry[];
+  readonly containers: number;
 }
 
-function useNodes(ledger: Ledger): readonly NodeLine[] {
-  const version = ledger.version.value;
+function useNodes(ledger: Ledger): readonly NodeLine[] | null {
   const own = ledger.hello.value?.node ?? "";
-  return useMemo(() => {
-    const found = new Map<string, Entry[]>(own === "" ? [] : [[own, []]]);
-    for (const entry of ledger.all())
-      for (const name of new Set(entry.row[7].map(([, , node]) => node))) {
-        const entries = found.get(name);
-        if (entries === undefined) found.set(name, [entry]);
-        else entries.push(entry);
-      }
-    return [...found]
-      .map(([name, entries]) => ({ name, entries }))
-      .sort((a, b) => (a.name < b.name ? -1 : 1));
-  }, [version, own]);
+  return useSliced(() => nodesOf(ledger, own), [ledger.version.value, own]);
+}
+
+function* nodesOf(ledger: Ledger, own: string): Generator<void, NodeLine[]> {
+  const found = new Map<string, Entry[]>(own === "" ? [] : [[own, []]]);
+  let seen = 0;
+  for (const entry of ledger.all()) {
+    seen += 1;
+    if (seen % ROWS_OF_SLICE === 0) yield;
+    for (const name of new Set(entry.row[7].map(([, , node]) => node))) {
+      const entries = found.get(name);
+      if (entries === undefined) found.set(name, [entry]);
+      else entries.push(entry);
+    }
+  }
+  return [...found]
+    .map(([name, entries]) => ({ name, entries, containers: containersOn(name, entries) }))
+    .sort((a, b) => (a.name < b.name ? -1 : 1));
+}
+
+function containersOn(name: string, entries: readonly Entry[]): number {
+  const here = entries.flatMap(({ row }) => row[7].filter(([, , node]) => node === name).map(([id]) => id));
+  return new Set(here).size;
 }
 
 export function NodesPage({ ledger }: { ledger: Ledger }) {
@@ -36,7 +49,7 @@ export function NodesPage({ ledger }: { ledger: Ledger }) {
       <Table
         caption="Nodes with addresses in use"
         columns={COLUMNS}
-        rows={useNodes(ledger)}
+        rows={useNodes(ledger) ?? []}
         keyOf={({ name }) => name}
         empty={ledger.synced.value ? "No address is in use on any node." : "Reading …"}
       />
@@ -44,19 +57,14 @@ export function NodesPage({ ledger }: { ledger: Ledger }) {
   );
 }
 
-function podsOf({ entries, name }: NodeLine): number {
-  const here = entries.flatMap(({ row }) => row[7].filter(([, , node]) => node === name).map(([id]) => id));
-  return new Set(here).size;
-}
-
 const COLUMNS: readonly Column<NodeLine>[] = [
   { head: "Node", cell: ({ name }) => <a href={linkTo.node(name)}>{name}</a>, text: ({ name }) => name },
   {
     head: "Containers",
     isNumber: true,
-    cell: (line) => podsOf(line).toLocaleString("en"),
-    text: (line) => String(podsOf(line)),
-    order: podsOf,
+    cell: ({ containers }) => containers.toLocaleString("en"),
+    text: ({ containers }) => String(containers),
+    order: ({ containers }) => containers,
   },
   {
     head: "Addresses in use",
@@ -68,7 +76,7 @@ const COLUMNS: readonly Column<NodeLine>[] = [
 ];
 
 export function NodePage({ ledger, name }: { ledger: Ledger; name: string }) {
-  const line = useNodes(ledger).find((one) => one.name === name);
+  const line = useNodes(ledger)?.find((one) => one.name === name);
   const rows = useMemo(() => sortEntries(line?.entries ?? []), [line]);
   const isOwn = ledger.hello.value?.node === name;
   return (
@@ -82,7 +90,7 @@ export function NodePage({ ledger, name }: { ledger: Ledger; name: string }) {
         rows={rows}
         keyOf={({ row }) => row[0] + row[1]}
         changedMs={(entry) => entry.changedMs}
-        empty={ledger.synced.value ? "No address is in use on this node." : "Reading …"}
+        empty={ledger.synced.value ? `No allocation names a node ${name}.` : "Reading …"}
       />
     </>
   );
@@ -98,9 +106,9 @@ function Own() {
       facts={[
         ["Gives addresses", notReady ?? "yes"],
         ["Daemon", `${version}, ${mode}`],
-        ["Runs", <Ago key="since" time={since} />],
+        ["Running for", durationText(now.value - Date.parse(since))],
         ["Outstanding releases", String(outstanding)],
-        ["Journal begins", <Ago key="journal" time={journal ?? ""} />],
+        ["History since", journal === null ? "nothing has happened yet" : timeText(journal)],
       ]}
     />
   );

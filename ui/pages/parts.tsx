@@ -3,7 +3,7 @@ import type { ComponentChildren } from "preact";
 import { useEffect, useRef } from "preact/hooks";
 import type { Problem } from "../../admin/following.ts";
 import { ADDRESS_STATES, type AddressState, STATE_SWATCHES } from "../pictures/states.ts";
-import { durationText, timeText } from "./words.ts";
+import { agoText, durationText, timeText } from "./words.ts";
 
 /** What ages are counted from, ms. */
 export const now = signal(Date.now());
@@ -42,7 +42,7 @@ export function Ago({ time }: { time: string }) {
   if (time === "" || Number.isNaN(ms)) return <span>–</span>;
   return (
     <time dateTime={time} title={timeText(time)}>
-      {durationText(now.value - ms)} ago
+      {agoText(now.value - ms)} ago
     </time>
   );
 }
@@ -118,8 +118,8 @@ export function Failed({ problem }: { problem: Problem }) {
 export function Facts({ facts }: { facts: readonly (readonly [name: string, value: ComponentChildren])[] }) {
   return (
     <dl class="facts">
-      {facts.map(([name, value]) => (
-        <div key={name}>
+      {facts.map(([name, value], index) => (
+        <div key={`${index} ${name}`}>
           <dt>{name}</dt>
           <dd>{value}</dd>
         </div>

@@ -33,21 +33,34 @@ interface PastProps {
   readonly isNode: boolean;
   /** The time line shows what used the address only, not what held it. */
   readonly usesOnly?: boolean;
+  /** What follows the past: a cool-down, or a reservation. */
+  readonly present?: TimePeriod | null;
 }
 
 /** Periods as a time line, and as a list. */
-export function Past({ answer, label, isNode, usesOnly = false }: PastProps) {
+export function Past({ answer, label, isNode, usesOnly = false, present = null }: PastProps) {
   if (answer.kind === "asking") return <p class="progress">Asking …</p>;
   if (answer.kind === "failed") return <Failed problem={answer.problem} />;
   const { items } = answer.body;
   const shown = items.filter(({ containerID }) => containerID !== null || !usesOnly);
   return (
     <>
-      {shown.length > 0 && <TimeLine periods={timePeriods(shown)} label={label} />}
+      {shown.length > 0 && (
+        <TimeLine
+          periods={present === null ? timePeriods(shown) : [...timePeriods(shown), present]}
+          label={label}
+        />
+      )}
       {!isNode && (
         <p class="hint">
           The cluster's objects show the present. Each node remembers the past of what it ran:{" "}
           <Command>holdfast ui</Command> there.
+        </p>
+      )}
+      {items.length === PERIODS_SHOWN && (
+        <p class="hint">
+          The newest {PERIODS_SHOWN} periods are shown. All of them:{" "}
+          <Command>holdfast history ADDRESS --limit 5000</Command>
         </p>
       )}
       <Table
@@ -57,7 +70,7 @@ export function Past({ answer, label, isNode, usesOnly = false }: PastProps) {
         keyOf={(one) =>
           `${one.network} ${one.address} ${one.from} ${one.containerID} ${one.interface} ${one.until}`
         }
-        empty="Nobody had it, as far as is remembered here."
+        empty={isNode ? "Nobody had it, as far as is remembered here." : "Nothing of it is recorded now."}
       />
     </>
   );
@@ -117,7 +130,8 @@ const COLUMNS: readonly Column<PastPeriod>[] = [
   },
   {
     head: "Node",
-    cell: ({ node }) => (node === "" ? "" : <a href={linkTo.node(node)}>{node}</a>),
+    cell: ({ node, containerID }) =>
+      node === "" || containerID === null ? "–" : <a href={linkTo.node(node)}>{node}</a>,
     text: ({ node }) => node,
   },
   { head: "From", cell: ({ from }) => <Time time={from} />, text: ({ from }) => from ?? "" },

@@ -1,10 +1,12 @@
 import { useMemo } from "preact/hooks";
-import { parseAddress, parseCidr } from "../pictures/addresses.ts";
+import { formatAddress, parseAddress, parseCidr } from "../pictures/addresses.ts";
+import { CONTAINER_CHARS } from "../wire.ts";
 import { has } from "./counts.ts";
 import { OF_ALL, sortEntries } from "./entries.tsx";
 import type { Entry, Ledger } from "./ledger.ts";
 import { Title } from "./parts.tsx";
 import { linkTo } from "./place.ts";
+import { filterSliced, ROWS_OF_SLICE, useSliced } from "./sliced.ts";
 import { Table } from "./table.tsx";
 import { holderText, vmOf } from "./words.ts";
 
@@ -17,11 +19,11 @@ export function SearchPage({ ledger, text }: { ledger: Ledger; text: string }) {
     .trim()
     .toLowerCase()
     .replace(/^(vm|node|pod|network|address|container) /, "");
-  const rows = useMemo(
-    () => (wanted === "" ? [] : sortEntries([...ledger.all()].filter((entry) => isFound(entry, wanted)))),
-    [version, wanted],
-  );
   const address = parseAddress(wanted);
+  const found = address === null ? wanted : formatAddress(address);
+  const matches = (entry: Entry) => found !== "" && isFound(entry, found);
+  const hits = useSliced(() => filterSliced(ledger.all(), matches), [version, found]);
+  const rows = useMemo(() => sortFew(hits ?? []), [hits]);
   const places =
     address === null
       ? []
@@ -33,10 +35,11 @@ export function SearchPage({ ledger, text }: { ledger: Ledger; text: string }) {
             }),
           ),
         );
-  const vms = [...new Set(rows.map(vmOf))].filter(
+  const few = rows.slice(0, ROWS_OF_SLICE);
+  const vms = [...new Set(few.map(vmOf))].filter(
     (name) => name?.toLowerCase().includes(wanted) === true,
   ) as string[];
-  const nodes = [...new Set(rows.flatMap(({ row }) => row[7].map(([, , node]) => node)))].filter((name) =>
+  const nodes = [...new Set(few.flatMap(({ row }) => row[7].map(([, , node]) => node)))].filter((name) =>
     name.toLowerCase().includes(wanted),
   );
   const links: (readonly [what: string, name: string, href: string])[] =
@@ -44,10 +47,14 @@ export function SearchPage({ ledger, text }: { ledger: Ledger; text: string }) {
       ? []
       : [
           ...places.map(
-            ({ name }) => ["address", `${wanted} on ${name}`, linkTo.address(name, wanted)] as const,
+            ({ name }) => ["address", `${found} on ${name}`, linkTo.address(name, found)] as const,
           ),
           ...networks
-            .filter(({ name }) => name.toLowerCase().includes(wanted))
+            .filter(({ name, ranges }) =>
+              [name.toLowerCase(), ...ranges.flatMap(({ subnets }) => subnets)].some((one) =>
+                one.includes(wanted),
+              ),
+            )
             .map(({ name }) => ["network", name, linkTo.network(name)] as const),
           ...vms.map((name) => ["VM", name, linkTo.vm(name)] as const),
           ...nodes.map((name) => ["node", name, linkTo.node(name)] as const),
@@ -85,6 +92,11 @@ export function SearchPage({ ledger, text }: { ledger: Ledger; text: string }) {
   );
 }
 
+/** Many are in this order anyway, mostly, and are not worth the time. */
+function sortFew(entries: readonly Entry[]): readonly Entry[] {
+  return entries.length > ROWS_OF_SLICE ? entries : sortEntries(entries);
+}
+
 /** More say that the text is too short. */
 const LINKS_MAX = 20;
 
@@ -95,7 +107,7 @@ function isFound(entry: Entry, wanted: string): boolean {
   if (vm !== "" && `${owner[1]}/${vm}`.toLowerCase().includes(wanted)) return true;
   return uses.some(
     ([container, , node, namespace, pod, , mac]) =>
-      container.toLowerCase().startsWith(wanted) ||
+      isContainer(container.toLowerCase(), wanted) ||
       node.toLowerCase().includes(wanted) ||
       `${namespace}/${pod}`.toLowerCase().includes(wanted) ||
       (isMacText(wanted) && macText(mac).includes(macText(wanted))),
@@ -104,7 +116,14 @@ function isFound(entry: Entry, wanted: string): boolean {
 
 /** A part of a MAC: two groups at least, or six digits. Others would be found in every MAC. */
 function isMacText(text: string): boolean {
-  return /^([0-9a-f]{1,2}[:-]){1,5}[0-9a-f]{0,2}$/.test(text) || /^[0-9a-f]{6,12}$/.test(text);
+  return /^([0-9a-f]{2}[:-]){1,5}[0-9a-f]{0,2}$|^([0-9a-f]{4}\.){1,2}[0-9a-f]{0,4}$|^[0-9a-f]{6,12}$/.test(
+    text,
+  );
+}
+
+/** Only the beginning of an ID is known here; people copy all of it. */
+function isContainer(known: string, wanted: string): boolean {
+  return known.startsWith(wanted) || (known.length === CONTAINER_CHARS && wanted.startsWith(known));
 }
 
 /** However it is written. */

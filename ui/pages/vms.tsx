@@ -8,6 +8,7 @@ import type { Entry, Ledger } from "./ledger.ts";
 import { Facts, Title } from "./parts.tsx";
 import { mergedPast, Past, pastPath } from "./past.tsx";
 import { linkTo } from "./place.ts";
+import { ROWS_OF_SLICE, useSliced } from "./sliced.ts";
 import { type Column, Table } from "./table.tsx";
 import { vmOf } from "./words.ts";
 
@@ -35,21 +36,23 @@ function addressesOf({ entries }: Vm): string {
   return entries.map(({ plain }) => plain).join(" ");
 }
 
-function useVms(ledger: Ledger): readonly Vm[] {
-  const version = ledger.version.value;
-  return useMemo(() => {
-    const found = new Map<string, Entry[]>();
-    for (const entry of ledger.all()) {
-      const name = vmOf(entry);
-      if (name === null || entry.row[2] === "Cooling") continue;
-      const entries = found.get(name);
-      if (entries === undefined) found.set(name, [entry]);
-      else entries.push(entry);
-    }
-    return [...found]
-      .map(([name, entries]) => ({ name, entries }))
-      .sort((a, b) => (a.name < b.name ? -1 : 1));
-  }, [version]);
+function useVms(ledger: Ledger): readonly Vm[] | null {
+  return useSliced(() => vmsOf(ledger), [ledger.version.value]);
+}
+
+function* vmsOf(ledger: Ledger): Generator<void, Vm[]> {
+  const found = new Map<string, Entry[]>();
+  let seen = 0;
+  for (const entry of ledger.all()) {
+    seen += 1;
+    if (seen % ROWS_OF_SLICE === 0) yield;
+    const name = vmOf(entry);
+    if (name === null || entry.row[2] === "Cooling") continue;
+    const entries = found.get(name);
+    if (entries === undefined) found.set(name, [entry]);
+    else entries.push(entry);
+  }
+  return [...found].map(([name, entries]) => ({ name, entries }));
 }
 
 export function VmsPage({ ledger }: { ledger: Ledger }) {
@@ -60,10 +63,10 @@ export function VmsPage({ ledger }: { ledger: Ledger }) {
       <Table
         caption="Virtual machines with addresses"
         columns={COLUMNS}
-        rows={vms}
+        rows={vms ?? []}
         keyOf={({ name }) => name}
         empty={
-          ledger.synced.value
+          ledger.synced.value && vms !== null
             ? "No VM holds an address. A VM keeps its addresses on networks with allowPersistentIPs, by its IPAMClaim."
             : "Reading …"
         }
@@ -101,7 +104,8 @@ const COLUMNS: readonly Column<Vm>[] = [
 ];
 
 export function VmPage({ ledger, name }: { ledger: Ledger; name: string }) {
-  const vm = useVms(ledger).find((one) => one.name === name);
+  const vms = useVms(ledger);
+  const vm = vms?.find((one) => one.name === name);
   const [namespace = ""] = name.split("/");
   const entries = useMemo(() => sortEntries(vm?.entries ?? []), [vm]);
   const claims = useAnswer<Page<ClaimManifest>>(
@@ -119,7 +123,9 @@ export function VmPage({ ledger, name }: { ledger: Ledger; name: string }) {
     return (
       <>
         <Title above={<a href="/vms">VMs</a>}>{name}</Title>
-        <p class="empty">{ledger.synced.value ? "No VM of this name holds an address." : "Reading …"}</p>
+        <p class="empty">
+          {ledger.synced.value && vms !== null ? "No VM of this name holds an address." : "Reading …"}
+        </p>
       </>
     );
   return (

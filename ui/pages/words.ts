@@ -38,17 +38,29 @@ export function sentenceOf(entry: Entry, definition: CooldownDefinition): string
   }
   if (state === "Retained")
     return `${address} on network ${network} was held by ${holder}, which is deleted. It is reserved until ${timeText(until)} for a new claim of that name.`;
+  const [use] = uses;
+  if (owner[0] === "container" && use !== undefined && uses.length === 1)
+    return `${address} on network ${network} is held and used by ${holder}${use[2] === "" ? "" : ` on node ${use[2]}`}.`;
   const used = uses.map((use) => `${useText(use)} on ${use[2] === "" ? "this node" : `node ${use[2]}`}`);
   const who = used.length === 0 ? "Nothing uses it now" : `It is used by ${used.join(" and ")}`;
   return `${address} on network ${network} is held by ${holder}. ${who}.`;
 }
 
-/** `3 min`, `2 h`, `5 days`. */
+/** `40 s`, `3 min`, `4 h 42 min`, `5 days 3 h`. */
 export function durationText(ms: number): string {
+  const two = (whole: string, part: number, unit: string) =>
+    part === 0 ? whole : `${whole} ${part} ${unit}`;
   if (ms < MINUTE_MS) return `${Math.max(0, Math.floor(ms / 1_000))} s`;
-  if (ms < HOUR_MS) return `${Math.floor(ms / MINUTE_MS)} min`;
-  if (ms < 2 * DAY_MS) return `${Math.floor(ms / HOUR_MS)} h`;
-  return `${Math.floor(ms / DAY_MS)} days`;
+  const minutes = Math.floor(ms / MINUTE_MS);
+  if (ms < HOUR_MS) return `${minutes} min`;
+  const hours = Math.floor(ms / HOUR_MS);
+  if (ms < 2 * DAY_MS) return two(`${hours} h`, minutes % 60, "min");
+  return two(`${Math.floor(hours / 24)} days`, hours % 24, "h");
+}
+
+/** `3 min`, `4 h`, `5 days`: of what was some time ago, the first unit is enough. */
+export function agoText(ms: number): string {
+  return durationText(ms).split(" ").slice(0, 2).join(" ");
 }
 
 /** In the reader's time zone, to the second. */
@@ -59,16 +71,6 @@ export function timeText(text: string): string {
 }
 
 const CONTAINER_CHARS = 12;
-const SUPERSCRIPT = "⁰¹²³⁴⁵⁶⁷⁸⁹";
-const LARGE = 1_000_000_000n;
-
-/** `1,024`; `about 1.8 × 10^19` where nobody would read the digits. */
-export function numberText(count: bigint): string {
-  if (count < LARGE) return count.toLocaleString("en");
-  const digits = String(count);
-  const exponent = [...String(digits.length - 1)].map((digit) => SUPERSCRIPT[Number(digit)]).join("");
-  return `about ${digits[0]}.${digits[1]} × 10${exponent}`;
-}
 
 export function percentText(part: number): string {
   const percent = part * 100;

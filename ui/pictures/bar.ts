@@ -36,9 +36,20 @@ export function barSegments(counts: StateCounts, widthPx: number): BarSegment[] 
 /** All counts that are not zero, in words: "12 in use, 3 idle, 239 free". */
 export function barLabel(counts: StateCounts): string {
   const parts = ADDRESS_STATES.filter((state) => counts[state] > 0n).map(
-    (state) => `${counts[state].toLocaleString("en")} ${STATE_SWATCHES[state].label}`,
+    (state) => `${countText(counts[state])} ${STATE_SWATCHES[state].label}`,
   );
   return parts.length === 0 ? "no addresses" : parts.join(", ");
+}
+
+const SUPERSCRIPT = "⁰¹²³⁴⁵⁶⁷⁸⁹";
+const LARGE = 1_000_000_000n;
+
+/** `1,024`; `about 1.8 × 10¹⁹` where nobody would read the digits. */
+export function countText(count: bigint): string {
+  if (count < LARGE) return count.toLocaleString("en");
+  const digits = String(count);
+  const exponent = [...String(digits.length - 1)].map((digit) => SUPERSCRIPT[Number(digit)]).join("");
+  return `about ${digits[0]}.${digits[1]} × 10${exponent}`;
 }
 
 /** In proportion to the counts, but for those that would be too narrow: they get the minimum first. */

@@ -12,9 +12,9 @@ const CSS = `:host{outline-offset:4px}
 .rows span{visibility:hidden}
 .cells{position:relative}canvas{display:block}
 .cursor,.flash{position:absolute;box-sizing:border-box;pointer-events:none}
-.cursor{outline:2px solid currentColor}
+.cursor{outline:2px solid currentColor;box-shadow:0 0 0 4px var(--ground,#fff)}
 .flash{background:var(--flash,#F0E442)}
-.label{margin-top:4px;min-height:1.5em}`;
+.label{margin-bottom:4px;min-height:1.5em}`;
 
 /** Long enough to be noticed from the corner of the eye. */
 const FLASH_MS = 1_200;
@@ -53,7 +53,7 @@ export class AddressMapElement extends HTMLElement {
 
   constructor() {
     super();
-    styledRoot(this, CSS).append(boxOf("map", this.#rows, this.#frame), this.#label);
+    styledRoot(this, CSS).append(this.#label, boxOf("map", this.#rows, this.#frame));
     this.#label.ariaLive = "polite";
     this.#label.setAttribute("part", "label");
     this.#cursorBox.hidden = true;
@@ -169,7 +169,8 @@ export class AddressMapElement extends HTMLElement {
 
   /** As many as can be read. */
   #nameRows({ rows, columns, pitch, ratio }: MapLayout): void {
-    const step = Math.ceil((ROW_NAME_PX * ratio) / pitch);
+    // Every second, fourth, eighth: names that people can count on with.
+    const step = 2 ** Math.max(0, Math.ceil(Math.log2((ROW_NAME_PX * ratio) / pitch)));
     for (let row = 0; row < rows; row += step) {
       const name = document.createElement("div");
       name.textContent = this.#rowLabelOf?.(row * columns) ?? "";

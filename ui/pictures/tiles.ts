@@ -10,7 +10,7 @@ const TILES_MAX = 65_536;
 /** By level: how full a tile is. The colours go from the background to the one of addresses in use, and past it. */
 export const HEAT_SWATCHES: readonly Swatch[] = [
   swatch("nothing held", "", "--heat-0", "#E9ECEF", "#262C33", "solid"),
-  swatch("up to 10 % held", "1", "--heat-1", "#BFDDF2", "#134263", "solid"),
+  swatch("up to 10 % held", "1", "--heat-1", "#BFDDF2", "#1D5B86", "solid"),
   swatch("up to 50 %", "2", "--heat-2", "#73B6E0", "#0B6BA3", "solid"),
   swatch("up to 90 %", "3", "--heat-3", "#1F83BF", "#3FA0DC", "solid"),
   swatch("more than 90 %", "4", "--heat-4", "#004A75", "#A9DCFA", "solid"),

@@ -77,7 +77,7 @@ test("a larger count is never narrower by more than the pixel that rounding take
 
 test("the label has every count that is not zero in words", () => {
   expect(barLabel({ ...NONE, "in-use": 12n, cooling: 3n, free: 1n << 64n })).toBe(
-    "12 in use, 3 cooling down, 18,446,744,073,709,551,616 free",
+    "12 in use, 3 cooling down, about 1.8 × 10¹⁹ free",
   );
   expect(barLabel(NONE)).toBe("no addresses");
 });

@@ -27,7 +27,8 @@ class FakeDaemon {
 
   readonly following: Following = {
     networks: () => {},
-    upsert: ({ network, address }) => this.known.set(`${network} ${address}`, address),
+    rowOf: ({ address }) => address,
+    upsert: (network, address, row) => this.known.set(`${network} ${address}`, row),
     gone: (network, address) => this.known.delete(`${network} ${address}`),
     synced: () => {
       this.synced += 1;

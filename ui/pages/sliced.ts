@@ -1,0 +1,37 @@
+import { useSignal } from "@preact/signals";
+import { useEffect } from "preact/hooks";
+
+/** Rows handled in one task, of a few milliseconds. */
+export const ROWS_OF_SLICE = 4_000;
+
+/**
+ * What a generator returns, run in short tasks: it yields where the reader may have his turn. Started again when `changes` do;
+ * the last result stays until then, and is null before the first.
+ */
+export function useSliced<T>(start: () => Generator<void, T>, changes: readonly unknown[]): T | null {
+  const result = useSignal<T | null>(null);
+  useEffect(() => {
+    const work = start();
+    let timer: ReturnType<typeof setTimeout>;
+    const goOn = () => {
+      const step = work.next();
+      if (step.done === true) result.value = step.value;
+      else timer = setTimeout(goOn);
+    };
+    timer = setTimeout(goOn);
+    return () => clearTimeout(timer);
+  }, changes);
+  return result.value;
+}
+
+/** Those that match, in their order. */
+export function* filterSliced<T>(all: Iterable<T>, matches: (one: T) => boolean): Generator<void, T[]> {
+  const found: T[] = [];
+  let seen = 0;
+  for (const one of all) {
+    if (matches(one)) found.push(one);
+    seen += 1;
+    if (seen % ROWS_OF_SLICE === 0) yield;
+  }
+  return found;
+}

@@ -11,7 +11,7 @@ const LAYERS = {
   process: ["cli", "cni", "identity", "network", "shim", "simulation/{actors,engine,machine,mutants,oracle}"],
   // API servers, Open vSwitch, OVN, haproxy, systemd, podman, full disks, kills, and hours in minutes.
   real: [
-    ...["deploy", "faults", "kube", "machines-kube", "simulation/long", "soak"],
+    ...["browser", "deploy", "faults", "kube", "machines-kube", "simulation/long", "soak"],
     ...["metadata-net", "metadata-node", "metadata-ovn", "metadata-ovs", "metadata-server"],
   ],
   // The repository checks itself: `make check`.

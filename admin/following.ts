@@ -12,9 +12,9 @@ export interface Following {
   networks(items: readonly NetworkWithClaims[]): void;
   /** What is kept of an allocation: a text, of which 100,000 take little memory. */
   rowOf(view: AllocationView): string;
-  /** A new or changed allocation; perhaps one that was reported before. */
-  upsert(network: string, address: string, row: string): void;
-  gone(network: string, address: string): void;
+  /** A new or changed allocation, by a name of its own; perhaps one that was reported before. */
+  upsert(name: string, row: string): void;
+  gone(name: string): void;
   /** Everything that is there has been reported once; called again after later complete reports. */
   synced(): void;
   /** The source does not answer; null: it does again. */

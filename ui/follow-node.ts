@@ -101,17 +101,17 @@ export class NodeFollower {
       const page = (await this.#get("/v1/allocations", query)) as Page<AllocationView>;
       for (const view of page.items) {
         found.add(view.address);
-        this.#following.upsert(network, view.address, this.#following.rowOf(view));
+        this.#following.upsert(`${network} ${view.address}`, this.#following.rowOf(view));
       }
       token = page.continue;
     } while (token !== undefined && !signal.aborted);
     if (signal.aborted) return;
-    for (const address of before) if (!found.has(address)) this.#following.gone(network, address);
+    for (const address of before) if (!found.has(address)) this.#following.gone(`${network} ${address}`);
     this.#known.set(network, found);
   }
 
   #forget(network: string): void {
-    for (const address of this.#known.get(network) ?? []) this.#following.gone(network, address);
+    for (const address of this.#known.get(network) ?? []) this.#following.gone(`${network} ${address}`);
     this.#known.delete(network);
     this.#seen.delete(network);
   }

@@ -4,8 +4,11 @@ import { type Clock, isoTime } from "../platform/time.ts";
 import type { AllocationView } from "../store/records.ts";
 import { rowOf, type StaleSince } from "./wire.ts";
 
-/** An allocation that is there, as JSON of its row; null: it is gone. */
-type Change = readonly [key: string, row: string | null];
+/** The last row of an allocation, and whether the allocation is still there. */
+export interface Change {
+  readonly row: string;
+  readonly isThere: boolean;
+}
 
 export interface LedgerListener {
   changed(changes: readonly Change[]): void;
@@ -16,16 +19,11 @@ export interface LedgerListener {
   alive(): void;
 }
 
-/** The key of an allocation, of which the page needs no more once it is gone. */
-function keyOf(network: string, address: string): string {
-  return JSON.stringify([network, address]);
-}
-
 /** Everything that the source has, as the page receives it: texts, of which 100,000 take 30 MB. */
 export class Ledger implements Following {
-  readonly #rows = new Map<string, Map<string, string>>();
+  readonly #rows = new Map<string, string>();
   readonly #listeners = new Set<LedgerListener>();
-  #changes = new Map<string, string | null>();
+  #changes = new Map<string, Change>();
   #networks = "[]";
   #isSynced = false;
   #problem: StaleSince | null = null;
@@ -44,12 +42,12 @@ export class Ledger implements Following {
     return () => this.#listeners.delete(listener);
   }
 
-  *rows(): Generator<string> {
-    for (const rows of this.#rows.values()) yield* rows.values();
+  get rows(): Iterable<string> {
+    return this.#rows.values();
   }
 
   get size(): number {
-    return [...this.#rows.values()].reduce((sum, { size }) => sum + size, 0);
+    return this.#rows.size;
   }
 
   get networksJson(): string {
@@ -75,18 +73,18 @@ export class Ledger implements Following {
     return JSON.stringify(rowOf(view));
   }
 
-  upsert(network: string, address: string, row: string): void {
-    const rows = this.#rows.get(network) ?? new Map();
-    if (rows.get(address) === row) return;
-    this.#rows.set(network, rows);
-    rows.set(address, row);
+  upsert(name: string, row: string): void {
+    if (this.#rows.get(name) === row) return;
+    this.#rows.set(name, row);
     // Whoever comes before all is known is sent all in the end.
-    if (this.#listeners.size > 0) this.#changes.set(keyOf(network, address), row);
+    if (this.#listeners.size > 0) this.#changes.set(name, { row, isThere: true });
   }
 
-  gone(network: string, address: string): void {
-    if (this.#rows.get(network)?.delete(address) && this.#listeners.size > 0)
-      this.#changes.set(keyOf(network, address), null);
+  gone(name: string): void {
+    const row = this.#rows.get(name);
+    if (row === undefined) return;
+    this.#rows.delete(name);
+    if (this.#listeners.size > 0) this.#changes.set(name, { row, isThere: false });
   }
 
   synced(): void {
@@ -110,7 +108,7 @@ export class Ledger implements Following {
   /** Hands on what has changed since it was last called. */
   flush(): void {
     if (this.#changes.size === 0) return;
-    const changes = [...this.#changes];
+    const changes = [...this.#changes.values()];
     this.#changes = new Map();
     for (const one of this.#listeners) one.changed(changes);
   }

@@ -1,7 +1,7 @@
 import { once } from "node:events";
 import type { ServerResponse } from "node:http";
-import type { Ledger, LedgerListener } from "./ledger.ts";
-import type { StaleSince, StreamEvents } from "./wire.ts";
+import type { Change, Ledger, LedgerListener } from "./ledger.ts";
+import type { AllocationRow, StaleSince, StreamEvents } from "./wire.ts";
 
 /** Rows of one event: the page handles it in a few milliseconds, and can be used in between. */
 const ROWS_OF_EVENT = 1_000;
@@ -21,7 +21,7 @@ export async function stream(
   if (ledger.sourceProblem !== null) reader.source(ledger.sourceProblem);
   // What changes meanwhile is sent too: a row may come twice, and the later one counts.
   let rows: string[] = [];
-  for (const row of ledger.rows()) {
+  for (const row of ledger.rows) {
     rows.push(row);
     if (rows.length < ROWS_OF_EVENT) continue;
     reader.rows(rows, []);
@@ -44,13 +44,13 @@ class Reader implements LedgerListener {
     if (!this.#response.destroyed) this.#response.write(`event: ${event}\ndata: ${json}\n\n`);
   }
 
-  changed(changes: readonly (readonly [key: string, row: string | null])[]): void {
+  changed(changes: readonly Change[]): void {
     for (let from = 0; from < changes.length; from += ROWS_OF_EVENT) {
       const part = changes.slice(from, from + ROWS_OF_EVENT);
-      const rows = part.flatMap(([, row]) => (row === null ? [] : [row]));
+      const gone = part.filter(({ isThere }) => !isThere).map(({ row }) => placeOf(row));
       this.rows(
-        rows,
-        part.flatMap(([key, row]) => (row === null ? [key] : [])),
+        part.filter(({ isThere }) => isThere).map(({ row }) => row),
+        gone,
       );
     }
   }
@@ -75,4 +75,10 @@ class Reader implements LedgerListener {
   source(problem: StaleSince | null): void {
     this.send("source", JSON.stringify(problem));
   }
+}
+
+/** Network and address of a row, as JSON. */
+function placeOf(row: string): string {
+  const [network, address] = JSON.parse(row) as AllocationRow;
+  return JSON.stringify([network, address]);
 }

@@ -45,12 +45,12 @@ export async function follow(
     forbiddenIsEmpty: true,
     project: (object: IPAllocation) => {
       if (!isSound(object)) return null;
-      const { uid, resourceVersion } = object.metadata;
-      const { network, address } = object.spec;
-      return { key: `${address} ${network}`, uid, resourceVersion, row: following.rowOf(viewOf(object)) };
+      const { name, uid } = object.metadata;
+      // The row says whether anything has changed: one text less for each of very many.
+      return { key: name, uid, resourceVersion: "", row: following.rowOf(viewOf(object)) };
     },
-    onUpsert: ({ key, row }) => following.upsert(...placeOf(key), row),
-    onDelete: ({ key }) => following.gone(...placeOf(key)),
+    onUpsert: ({ key, row }) => following.upsert(key, row),
+    onDelete: ({ key }) => following.gone(key),
     onSynced: () => following.synced(),
     onState: (state, problem) => {
       if (state === "listing") return;
@@ -73,10 +73,4 @@ export async function follow(
     await sleep(api.clock, problems.networks === null ? NETWORKS_MS : RETRY_MS, signal);
   }
   await reflector.stop();
-}
-
-/** Network and address; an address has no space. */
-function placeOf(key: string): [network: string, address: string] {
-  const space = key.indexOf(" ");
-  return [key.slice(space + 1), key.slice(0, space)];
 }

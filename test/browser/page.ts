@@ -1,11 +1,14 @@
 import { type ChildProcess, spawn, spawnSync } from "node:child_process";
 import { once } from "node:events";
+import { join } from "node:path";
 import { createInterface } from "node:readline";
 import { type Browser, type BrowserContext, chromium, type Page } from "playwright-core";
 import { cleanEnv, HOLDFAST } from "../harness/daemon.ts";
 import { skippedFor } from "../harness/needs.ts";
 
 const CHROMIUM = "/usr/bin/chromium";
+/** Whatever a test waits for is there long before, also on a busy machine, ms. */
+const PATIENCE_MS = 60_000;
 
 /** Why there is no browser here; null: there is one. In CI there must be. */
 export function whyNoBrowser(): string | null {
@@ -57,6 +60,8 @@ export class UiProcess {
 export interface Look {
   readonly width?: number;
   readonly colours?: "light" | "dark";
+  /** Default: none is wanted, so that nothing moves while a test looks. */
+  readonly motion?: "reduce" | "no-preference";
 }
 
 /** Debian's Chromium. Errors of a page's scripts and of its security policy fail the test that opened it. */
@@ -68,26 +73,30 @@ export class TestBrowser {
     this.#browser = browser;
   }
 
-  static async start(): Promise<TestBrowser> {
+  /** `more`: flags of Chromium. */
+  static async start(...more: string[]): Promise<TestBrowser> {
     const args = [
       "--no-sandbox",
       "--disable-gpu",
       "--font-render-hinting=none",
       "--force-color-profile=srgb",
+      ...more,
     ];
-    return new TestBrowser(await chromium.launch({ executablePath: CHROMIUM, args }));
+    const env = { ...process.env, FONTCONFIG_FILE: join(import.meta.dirname, "fonts.conf") };
+    return new TestBrowser(await chromium.launch({ executablePath: CHROMIUM, args, env }));
   }
 
   /** A page of somebody who has not been here before. */
-  async open(url: string, { width = 1280, colours = "light" }: Look = {}): Promise<Page> {
+  async open(url: string, { width = 1280, colours = "light", motion = "reduce" }: Look = {}): Promise<Page> {
     const context = await this.#browser.newContext({
       viewport: { width, height: 900 },
       colorScheme: colours,
-      reducedMotion: "reduce",
+      reducedMotion: motion,
       timezoneId: "UTC",
       locale: "en-GB",
     });
     await context.grantPermissions(["clipboard-read", "clipboard-write"]);
+    context.setDefaultTimeout(PATIENCE_MS);
     const page = await context.newPage();
     page.on("pageerror", (error) => this.problems.push(`${error.stack}`));
     page.on("console", (message) => {

@@ -174,7 +174,7 @@ function Notice({ ledger }: { ledger: Ledger }) {
   if (problem === null) return null;
   const age = durationText(Math.max(0, now.value - Date.parse(problem.since)));
   return (
-    <div class="notice">
+    <aside class="notice" aria-label="Connection">
       <strong>
         <span role="status">Not connected</span> for {age}.
         {!isEmpty && ` What you see is from ${timeText(problem.since)}.`}
@@ -182,7 +182,7 @@ function Notice({ ledger }: { ledger: Ledger }) {
       <span class="hint">
         {sentence(problem.message)} {sentence(problem.hint)}
       </span>
-    </div>
+    </aside>
   );
 }
 

@@ -1,9 +1,9 @@
-import { useSignal } from "@preact/signals";
-import { useEffect, useRef } from "preact/hooks";
+import { useRef } from "preact/hooks";
 import type { NetworkWithClaims } from "../../admin/admin-api.ts";
 import { countRanges, type NetworkCounts } from "./counts.ts";
 import type { Ledger } from "./ledger.ts";
 import { now } from "./parts.tsx";
+import { useSliced } from "./sliced.ts";
 
 interface Counted {
   readonly network: NetworkWithClaims;
@@ -13,30 +13,18 @@ interface Counted {
 }
 
 type CountsByNetwork = ReadonlyMap<string, NetworkCounts>;
+const NOTHING: CountsByNetwork = new Map();
 
 /**
  * How the networks' addresses are divided, counted in many short tasks: until they are through, the last counts stay. A
  * network that has not changed is not counted again, unless something of it cools down.
  */
 export function useCounts(ledger: Ledger, networks: readonly NetworkWithClaims[]): CountsByNetwork {
-  const counts = useSignal<CountsByNetwork>(new Map());
   const known = useRef(new Map<string, Counted>());
   const version = ledger.version.value;
   const nowMs = now.value;
-  useEffect(() => {
-    const work = count(ledger, networks, nowMs, known.current);
-    let timer: ReturnType<typeof setTimeout>;
-    const goOn = () => {
-      if (work.next().done !== true) {
-        timer = setTimeout(goOn);
-        return;
-      }
-      counts.value = new Map([...known.current].map(([name, one]) => [name, one.counts]));
-    };
-    goOn();
-    return () => clearTimeout(timer);
-  }, [version, networks, nowMs]);
-  return counts.value;
+  const counts = useSliced(() => count(ledger, networks, nowMs, known.current), [version, networks, nowMs]);
+  return counts ?? NOTHING;
 }
 
 function* count(
@@ -44,7 +32,7 @@ function* count(
   networks: readonly NetworkWithClaims[],
   nowMs: number,
   known: Map<string, Counted>,
-): Generator<void> {
+): Generator<void, CountsByNetwork> {
   for (const network of networks) {
     const version = ledger.versionOf(network.name);
     const before = known.get(network.name);
@@ -54,4 +42,5 @@ function* count(
     const counts = yield* countRanges(network, ledger.of(network.name), nowMs);
     known.set(network.name, { network, version, countedMs: nowMs, counts });
   }
+  return new Map([...known].map(([name, one]) => [name, one.counts]));
 }

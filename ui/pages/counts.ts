@@ -5,6 +5,7 @@ import { type Cidr, parseCidr } from "../pictures/addresses.ts";
 import type { StateCounts } from "../pictures/bar.ts";
 import type { AddressState } from "../pictures/states.ts";
 import type { Entry } from "./ledger.ts";
+import { ROWS_OF_SLICE } from "./sliced.ts";
 import { vmOf } from "./words.ts";
 
 /** How the addresses of one range set are divided. */
@@ -27,9 +28,6 @@ export function stateOf({ row }: Entry, definition: CooldownDefinition, nowMs: n
   if (state === "Bound") return uses.length > 0 ? "in-use" : "idle";
   return hasCooledDown(definition, nowMs - Date.parse(since)) ? "free" : "cooling";
 }
-
-/** Allocations that are counted in one task, of a few milliseconds. */
-const ENTRIES_OF_SLICE = 4_000;
 
 /**
  * Counted from the allocations; where there is none, as the source counted: networks of OVN-Kubernetes have none here. The size and
@@ -54,7 +52,7 @@ export function* countRanges(
     const vm = vmOf(entry);
     if (vm !== null) vms.add(vm);
     seen += 1;
-    if (seen % ENTRIES_OF_SLICE === 0) yield;
+    if (seen % ROWS_OF_SLICE === 0) yield;
   }
   const counted = ranges.map(({ range, subnets, found }) => {
     const isKnown = entries.size > 0;

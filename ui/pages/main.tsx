@@ -5,8 +5,8 @@
  *   ledger, connect      what the page knows, and the stream that brings it; ask: questions beside it
  *   networks, network, address, vms, nodes, findings, search   the pages
  *   address-space        the map of a subnet; past: time lines
- *   table, parts, pictures, words, place   what pages are made of
- *   counts, free-runs    numbers from allocations
+ *   table, entries, parts, pictures, words, place, theme   what pages are made of
+ *   counts, counting, free-runs   numbers from allocations; sliced: many rows in short tasks
  */
 
 import { effect } from "@preact/signals";

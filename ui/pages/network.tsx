@@ -11,7 +11,6 @@ import { useCounts } from "./counting.ts";
 import { fullness, has, type RangeCounts, stateOf } from "./counts.ts";
 import { OF_NETWORK, sortEntries } from "./entries.tsx";
 import { type Run, runsIn, within, without } from "./free-runs.ts";
-import { useLater } from "./later.ts";
 import type { Entry, Ledger } from "./ledger.ts";
 import { ownerText } from "./networks.tsx";
 import { Command, Facts, Failed, Legend, now, Title } from "./parts.tsx";
@@ -243,9 +242,8 @@ interface FreeProps {
   readonly base: readonly Run[] | null;
 }
 
-function FreeRanges({ network, subnet, held: now, base }: FreeProps) {
-  const held = useLater(now, now);
-  const rows = useMemo(() => without(within(base ?? [], subnet), sortedKeys(held)), [base, held]);
+function FreeRanges({ network, subnet, held, base }: FreeProps) {
+  const rows = useSliced(() => freeRuns(base ?? [], subnet, held), [base, held]) ?? [];
   const columns = useMemo(() => freeColumns(network), [network]);
   if (base === null) return <p class="progress">Asking …</p>;
   const isMany = rows.length > RUNS_IN_ORDER_MAX;
@@ -271,6 +269,15 @@ function FreeRanges({ network, subnet, held: now, base }: FreeProps) {
       />
     </div>
   );
+}
+
+// biome-ignore lint/correctness/useYield: one task, but one of its own
+function* freeRuns(
+  base: readonly Run[],
+  subnet: Cidr,
+  held: ReadonlyMap<bigint, Entry>,
+): Generator<void, Run[]> {
+  return without(within(base, subnet), sortedKeys(held));
 }
 
 const size = ({ first, last }: Run) => last - first + 1n;

@@ -183,7 +183,7 @@ function widthsOf<Row>(columns: readonly Column<Row>[], rows: readonly Row[]): s
 }
 
 /** RFC 4180; a text that a spreadsheet would run as a formula is not one any more. */
-export function csvOf<Row>(columns: readonly Column<Row>[], rows: readonly Row[]): string {
+function csvOf<Row>(columns: readonly Column<Row>[], rows: readonly Row[]): string {
   const quote = (text: string) => {
     const harmless = /^[=+\-@\t\r]/.test(text) ? `'${text}` : text;
     return /[",\r\n]/.test(harmless) ? `"${harmless.replaceAll('"', '""')}"` : harmless;

@@ -28,8 +28,8 @@ class FakeDaemon {
   readonly following: Following = {
     networks: () => {},
     rowOf: ({ address }) => address,
-    upsert: (network, address, row) => this.known.set(`${network} ${address}`, row),
-    gone: (network, address) => this.known.delete(`${network} ${address}`),
+    upsert: (name, row) => this.known.set(name, row),
+    gone: (name) => this.known.delete(name),
     synced: () => {
       this.synced += 1;
     },

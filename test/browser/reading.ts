@@ -1,0 +1,57 @@
+import type { Page } from "playwright-core";
+
+/** What a reader sees, from the page itself. */
+
+/** What a busy machine may take for what people call "at once". */
+export const SOON = { timeout: 60_000 };
+
+/** Texts of the rows of a table that are drawn, cell by cell. A long table has only those that are in sight. */
+export async function rows(page: Page, caption: string): Promise<string[][]> {
+  return (await cells(page, caption)).slice(1);
+}
+
+/** The same by the heads of the columns, whatever their order. */
+export async function records(page: Page, caption: string): Promise<Record<string, string>[]> {
+  const [heads = [], ...found] = await cells(page, caption);
+  return found.map((row) => Object.fromEntries(heads.map((head, index) => [head, row[index] ?? ""])));
+}
+
+/** What everybody is told of a cell: letters beside a word are for the eye. */
+async function cells(page: Page, caption: string): Promise<string[][]> {
+  await page.getByRole("region", { name: caption, exact: true }).locator("tbody tr").first().waitFor();
+  const table = `[...document.querySelectorAll("table")].find((one) => one.caption.textContent === ${JSON.stringify(caption)})`;
+  return (await page.evaluate(`[...${table}.querySelectorAll("tr:not(.spacer)")].map((row) =>
+    [...row.cells].map((cell) => {
+      const heard = cell.cloneNode(true);
+      for (const one of heard.querySelectorAll("[aria-hidden=true]")) one.remove();
+      return heard.textContent.trim();
+    }),
+  )`)) as string[][];
+}
+
+/** Names and values. */
+export async function facts(page: Page): Promise<Record<string, string>> {
+  await page.locator("dl.facts dt").first().waitFor();
+  return (await page.evaluate(
+    `Object.fromEntries([...document.querySelectorAll("dl.facts > div")].map((one) => [...one.children].map((part) => part.textContent)))`,
+  )) as Record<string, string>;
+}
+
+/** By network, what its bars say to people who do not see them. */
+export async function bars(page: Page): Promise<Record<string, string[]>> {
+  return (await page.evaluate(
+    `Object.fromEntries([...document.querySelectorAll("tbody tr")].map((row) => [row.cells[0].textContent, [...row.querySelectorAll("address-bar")].map((one) => one.ariaLabel)]))`,
+  )) as Record<string, string[]>;
+}
+
+/** Waits for the page of this name. */
+export function title(page: Page, name: string): Promise<void> {
+  return page.getByRole("heading", { level: 1, name, exact: true }).waitFor();
+}
+
+/** What the n-th button that copies brings to the clipboard. */
+export async function copied(page: Page, label: string, n = 0): Promise<string> {
+  await page.getByRole("button", { name: label, exact: true }).nth(n).click();
+  await page.getByRole("button", { name: "Copied", exact: true }).waitFor();
+  return (await page.evaluate("navigator.clipboard.readText()")) as string;
+}

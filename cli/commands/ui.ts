@@ -34,7 +34,7 @@ export function addUi(program: Command, clock: Clock): void {
       const client = clientOf(command);
       const source =
         client instanceof ClusterClient
-          ? await clusterSource(client)
+          ? await clusterSource(client, command)
           : await nodeSource(client as SocketClient, clock, bundle);
       const { url, stop } = await serve(bundle, { clock, source, files: join(lib, "ui") }, options.port);
       print(`${url}\n`);
@@ -64,26 +64,29 @@ async function nodeSource(client: SocketClient, clock: Clock, { NodeFollower }: 
   return { kind: "node", from: client.socket, node, get, follow };
 }
 
-async function clusterSource(client: ClusterClient): Promise<Source> {
+async function clusterSource(client: ClusterClient, command: Command): Promise<Source> {
   await client.get("/v1/networks", { counted: "false" });
   // Whatever reads all of a cluster does it in a process that ends: its memory would stay.
   const get: Source["get"] = (path, query) =>
-    path === "/v1/check" ? checkApart() : client.get(path as PathOf<"GET">, query);
+    path === "/v1/check" ? checkApart(command) : client.get(path as PathOf<"GET">, query);
   const follow: Source["follow"] = (following, signal) => client.follow(following, signal);
   return { kind: "cluster", from: client.server, node: "", get, follow };
 }
 
-/** `holdfast check -o json` with the options of this command. */
-async function checkApart(): Promise<unknown> {
+/** `holdfast check -o json`, of the same cluster. */
+async function checkApart(command: Command): Promise<unknown> {
   const { execFile } = process.getBuiltinModule("node:child_process");
-  const words = process.argv.slice(1).map((word) => (word === "ui" ? "check" : word));
-  const known = words.filter((word, at) => !/^--(no-open|port)/.test(word) && words[at - 1] !== "--port");
+  const { kubeconfig, context, timeout } = command.optsWithGlobals<Record<string, string | undefined>>();
+  const options = Object.entries({ kubeconfig, context, timeout }).flatMap(([name, value]) =>
+    value === undefined ? [] : [`--${name}`, String(value)],
+  );
+  const words = [process.argv[1] as string, ...options, "check", "-o", "json"];
   return new Promise((resolve, reject) => {
     const done = (error: Error | null, stdout: string, stderr: string) => {
       if (stdout !== "") return resolve(JSON.parse(stdout));
       reject(new CommandError(stderr.split("\n")[0]?.replace(/^error: /, "") || String(error)));
     };
-    execFile(process.execPath, [...known, "-o", "json"], { maxBuffer: 2 ** 28 }, done);
+    execFile(process.execPath, words, { maxBuffer: 2 ** 28 }, done);
   });
 }
 

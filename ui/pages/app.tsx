@@ -1,5 +1,6 @@
 import { useEffect, useRef } from "preact/hooks";
 import { AddressPage } from "./address.tsx";
+import { isConnected } from "./ask.ts";
 import { FindingsPage } from "./findings.tsx";
 import type { Ledger } from "./ledger.ts";
 import { NetworkPage } from "./network.tsx";
@@ -8,6 +9,7 @@ import { NodePage, NodesPage } from "./nodes.tsx";
 import { now, Title } from "./parts.tsx";
 import { go, linkTo, place } from "./place.ts";
 import { SearchPage } from "./search.tsx";
+import { useSignals } from "./signal.ts";
 import { applyTheme, THEMES, theme } from "./theme.ts";
 import { VmPage, VmsPage } from "./vms.tsx";
 import { durationText, timeText } from "./words.ts";
@@ -20,7 +22,11 @@ const SECTIONS = [
 ] as const;
 
 export function App({ ledger }: { ledger: Ledger }) {
+  useSignals();
   const isStale = ledger.problem.value !== null;
+  useEffect(() => {
+    isConnected.value = !isStale;
+  }, [isStale]);
   return (
     <>
       <a class="skip" href="#content">

@@ -1,6 +1,6 @@
-import { type Signal, signal, useSignal } from "@preact/signals";
 import { useEffect } from "preact/hooks";
 import type { Problem } from "../../admin/following.ts";
+import { type Signal, signal, useSignal } from "./signal.ts";
 
 /** Whether the source answers: what failed is asked again once it does. */
 export const isConnected = signal(true);

@@ -1,8 +1,8 @@
-import { signal } from "@preact/signals";
 import type { NetworkWithClaims } from "../../admin/admin-api.ts";
 import type { Family } from "../pictures/addresses.ts";
 import { parseAddress } from "../pictures/addresses.ts";
 import type { AllocationRow, StaleSince, StreamEvents } from "../wire.ts";
+import { signal } from "./signal.ts";
 
 /** An allocation, with what pages ask of each one again and again. */
 export interface Entry {

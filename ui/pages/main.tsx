@@ -6,14 +6,12 @@
  *   networks, network, address, vms, nodes, findings, search   the pages
  *   address-space        the map of a subnet; past: time lines
  *   table, entries, parts, pictures, words, place, theme   what pages are made of
- *   counts, counting, free-runs   numbers from allocations; sliced: many rows in short tasks
+ *   counts, counting, free-runs   numbers from allocations; sliced: many rows in short tasks; signal: what is drawn again
  */
 
-import { effect } from "@preact/signals";
 import { render } from "preact";
 import { defineElements } from "../pictures/elements.ts";
 import { App } from "./app.tsx";
-import { isConnected } from "./ask.ts";
 import { connect } from "./connect.ts";
 import { Ledger } from "./ledger.ts";
 import { keepTime } from "./parts.tsx";
@@ -26,7 +24,4 @@ followLinks();
 keepTime();
 const ledger = new Ledger();
 connect(ledger);
-effect(() => {
-  isConnected.value = ledger.problem.value === null;
-});
 render(<App ledger={ledger} />, document.body);

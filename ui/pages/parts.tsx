@@ -1,8 +1,8 @@
-import { signal, useSignal } from "@preact/signals";
 import type { ComponentChildren } from "preact";
 import { useEffect, useRef } from "preact/hooks";
 import type { Problem } from "../../admin/following.ts";
 import { ADDRESS_STATES, type AddressState, STATE_SWATCHES } from "../pictures/states.ts";
+import { signal, useSignal } from "./signal.ts";
 import { agoText, durationText, timeText } from "./words.ts";
 
 /** What ages are counted from, ms. */

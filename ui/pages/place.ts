@@ -1,4 +1,4 @@
-import { signal } from "@preact/signals";
+import { signal } from "./signal.ts";
 
 /** Where the reader is: the URL is the state, so that everything can be linked. */
 export interface Place {

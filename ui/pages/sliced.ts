@@ -1,5 +1,5 @@
-import { useSignal } from "@preact/signals";
 import { useEffect } from "preact/hooks";
+import { useSignal } from "./signal.ts";
 
 /** Rows handled in one task, of a few milliseconds. */
 export const ROWS_OF_SLICE = 4_000;

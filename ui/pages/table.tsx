@@ -1,7 +1,7 @@
-import { useSignal } from "@preact/signals";
 import type { ComponentChildren } from "preact";
 import { useEffect, useLayoutEffect, useMemo, useRef } from "preact/hooks";
 import { CopyButton } from "./parts.tsx";
+import { useSignal } from "./signal.ts";
 
 export interface Column<Row> {
   readonly head: string;

@@ -1,4 +1,4 @@
-import { signal } from "@preact/signals";
+import { signal } from "./signal.ts";
 
 /** By the system, or by hand. */
 export const THEMES = ["system", "light", "dark"] as const;

@@ -6,8 +6,9 @@ const STEP = "  ";
 
 /** Beside plain words what most of our values are: addresses, subnets, names, paths. */
 const PLAIN = /^[A-Za-z/](?:[\w./()@+-]| (?=[\w./(])|:(?=[\w./(:]))*$/;
-/** What YAML 1.1, which Kubernetes reads, takes for something else. */
-const WORDS = /^(?:y|n|yes|no|on|off|true|false|null|e[-+]?\d+)$/i;
+/** What YAML 1.1, which Kubernetes reads, takes for something else. A word in other capitals, as oN, is a word. */
+const WORDS =
+  /^(?:[YyNn]|[Yy]es|YES|[Nn]o|NO|[Oo]n|ON|[Oo]ff|OFF|[Tt]rue|TRUE|[Ff]alse|FALSE|[Nn]ull|NULL|[Ee][-+]?\d+)$/;
 const IPV4 = /^\d{1,3}(?:\.\d{1,3}){3}(?:\/\d{1,2})?$/;
 const UUID = /^[\da-f]{8}(?:-[\da-f]{4}){3}-[\da-f]{12}$/;
 /** Container IDs. With one of these letters it is no number, in whatever base. */

@@ -157,7 +157,7 @@ if (left.length > 0) {
   say("Next:");
   say("  make test                  its tests, some minutes");
   say('  sudo make install          then README.md, "Your first network on one node"');
-  say("  holdfast ui                who has which address, as a page in your browser: once it is installed");
+  say("  holdfast ui                as a page in your browser, once it is installed");
   say("  less docs/kubernetes.md    how it serves a cluster with KubeVirt");
 } else {
   say("Everything is removed again.");

@@ -54,12 +54,19 @@ export abstract class JournalReader {
 
   /** The newest first. */
   async history(want: HistoryWant): Promise<HistoryView[]> {
+    const { address, network = null, namespace = null, limit } = want;
+    const { sql } = this.directory.ledger;
+    const wanted = [network, network, namespace, namespace] as const;
+    if (address !== undefined)
+      return sql.historyOfAddress.all(addressBytes(address), ...wanted, limit).map(viewHistory);
+    const { last } = sql.historyIds.get() ?? {};
+    if (namespace === null) return sql.recentHistory.all(...wanted, 0, last ?? 0, limit).map(viewHistory);
     const found: HistoryView[] = [];
     for await (const rows of inSlices(this.directory, (ledger) => historySlices(ledger, want))) {
       found.push(...rows.map(viewHistory));
-      if (found.length >= want.limit) break;
+      if (found.length >= limit) break;
     }
-    return found.slice(0, want.limit);
+    return found.slice(0, limit);
   }
 
   /** The attachment of a container's interface on a network; undefined when there is none. */
@@ -243,16 +250,10 @@ function fileExists(path: string): RefusalError {
 
 function* historySlices(
   { sql }: Ledger,
-  { address, limit, ...names }: HistoryWant,
+  { network = null, namespace = null, limit }: HistoryWant,
 ): Generator<readonly HistoryRow[]> {
-  const { network = null, namespace = null } = names;
-  const wanted = [network, network, namespace, namespace] as const;
-  if (address !== undefined) {
-    yield sql.historyOfAddress.all(addressBytes(address), ...wanted, limit);
-    return;
-  }
   const { first, last } = sql.historyIds.get() ?? { first: null, last: null };
   if (first === null || last === null) return;
-  const step = network === null && namespace === null ? last : HISTORY_PERIODS;
-  for (let to = last; to >= first; to -= step) yield sql.recentHistory.all(...wanted, to - step, to, limit);
+  for (let to = last; to >= first; to -= HISTORY_PERIODS)
+    yield sql.recentHistory.all(network, network, namespace, namespace, to - HISTORY_PERIODS, to, limit);
 }

@@ -28,7 +28,7 @@ describe("queries", () => {
     ["/v1/allocations?continue=W10", "continue is"],
     ["/v1/allocations?continue=WyJibHVlIiw1XQ", "continue is"],
     ["/v1/claims?pod=web-0", 'pod is "web-0": the parameters here are namespace, name'],
-    ["/v1/history?pod=web-0", 'pod is "web-0": the parameters here are address, network, limit'],
+    ["/v1/history?pod=web-0", 'pod is "web-0": the parameters here are address, network, namespace, limit'],
     ["/v1/history?address=blue", 'address is "blue"'],
     ["/v1/check?x=1", 'x is "1"'],
   ];
@@ -56,8 +56,8 @@ describe("bodies", () => {
     ],
     [
       "/v1/release",
-      { network: "blue", address: "10.10.0.1", dryRun: true },
-      "dryRun is true: the keys here are network, address, force",
+      { network: "blue", address: "10.10.0.1", why: true },
+      "why is true: the keys here are network, address, force, dryRun",
     ],
     ["/v1/apply", {}, "objects is absent: expected a list"],
     ["/v1/apply", { objects: {} }, "objects is {}"],

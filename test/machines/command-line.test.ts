@@ -166,7 +166,6 @@ test.each([
   [["release"], "expected either an address, or --moved"],
   [["release", "10.1.0.1", "--moved", "a/b"], "expected either an address, or --moved"],
   [["release", "--moved", "a/b", "--network", "blue"], "--network goes with an address only"],
-  [["release", "10.1.0.1", "--dry-run"], "--dry-run goes with --moved only"],
 ])("%j is refused as a usage error", async (args, message) => {
   const { code, stderr } = await cli(...args);
   expect(code).toBe(2);

@@ -23,7 +23,7 @@ test("on a terminal of 80 columns the demo tells its story, removes everything a
   expect(stdout).toMatch(/The VM kept \S+ and \S+ across stop, crash and start/);
   if (real) expect(stdout).toContain("A VM found its identity");
   expect(stdout).toContain("Everything is removed again");
-  expect(stdout.split("\nNext:\n")[1]?.trimEnd().split("\n")).toHaveLength(3);
+  expect(stdout.split("\nNext:\n")[1]?.trimEnd().split("\n")).toHaveLength(4);
   expect(stdout.split("\n").filter((line) => line.length > 80)).toEqual([]);
   expect(stdout).toContain("columns that this terminal has no room for are left out: NODE, NETWORK");
   expect(code, stdout).toBe(0);

@@ -54,7 +54,8 @@ export abstract class JournalReader {
 
   /** The newest first. */
   async history(want: HistoryWant): Promise<HistoryView[]> {
-    const { address, network = null, namespace = null, limit } = want;
+    const { address, limit } = want;
+    const [network, namespace] = [want.network ?? null, want.namespace ?? null];
     const { sql } = this.directory.ledger;
     const wanted = [network, network, namespace, namespace] as const;
     if (address !== undefined)
@@ -250,10 +251,11 @@ function fileExists(path: string): RefusalError {
 
 function* historySlices(
   { sql }: Ledger,
-  { network = null, namespace = null, limit }: HistoryWant,
+  { network, namespace, limit }: HistoryWant,
 ): Generator<readonly HistoryRow[]> {
+  const wanted = [network ?? null, network ?? null, namespace ?? null, namespace ?? null] as const;
   const { first, last } = sql.historyIds.get() ?? { first: null, last: null };
   if (first === null || last === null) return;
   for (let to = last; to >= first; to -= HISTORY_PERIODS)
-    yield sql.recentHistory.all(network, network, namespace, namespace, to - HISTORY_PERIODS, to, limit);
+    yield sql.recentHistory.all(...wanted, to - HISTORY_PERIODS, to, limit);
 }

@@ -69,9 +69,9 @@ test("a second build of the same sources gives the same bytes", () => {
     // Links to links: the bundler names what it reads by where that really is.
     execFileSync("cp", ["-al", join(ROOT, "node_modules"), join(copy, "node_modules")]);
     execFileSync("node", ["tools/bundle.mjs"], { cwd: copy });
-    const files = readdirSync(join(ROOT, "dist/lib"), { recursive: true, encoding: "utf8" });
-    expect(files).toContain("ui/page.js");
-    for (const name of files.filter((one) => one !== "ui"))
+    const built = readdirSync(join(ROOT, "dist/lib"), { recursive: true, encoding: "utf8" });
+    expect(built).toContain("ui/page.js");
+    for (const name of built.filter((one) => one !== "ui"))
       expect(
         readFileSync(join(copy, "dist/lib", name)).equals(readFileSync(join(ROOT, "dist/lib", name))),
         name,

@@ -1,11 +1,13 @@
+import { useRef } from "preact/hooks";
 import type { NetworkWithClaims } from "../../admin/admin-api.ts";
 import { type CooldownDefinition, hasCooledDown } from "../../ipam/space/rest.ts";
 import type { RangeView } from "../../store/records.ts";
 import { type Cidr, parseCidr } from "../pictures/addresses.ts";
 import type { StateCounts } from "../pictures/bar.ts";
 import type { AddressState } from "../pictures/states.ts";
-import type { Entry } from "./ledger.ts";
-import { ROWS_OF_SLICE } from "./sliced.ts";
+import type { Entry, Ledger } from "./ledger.ts";
+import { now } from "./parts.tsx";
+import { ROWS_OF_SLICE, useSliced } from "./sliced.ts";
 import { vmOf } from "./words.ts";
 
 /** How the addresses of one range set are divided. */
@@ -15,7 +17,7 @@ export interface RangeCounts {
   readonly counts: StateCounts;
 }
 
-export interface NetworkCounts {
+interface NetworkCounts {
   readonly ranges: readonly RangeCounts[];
   /** Virtual machines with addresses. */
   readonly vms: number;
@@ -33,7 +35,7 @@ export function stateOf({ row }: Entry, definition: CooldownDefinition, nowMs: n
  * Counted from the allocations; where there is none, as the source counted: networks of OVN-Kubernetes have none here. The size and
  * what is never given are the definition's. Yields where the reader may have his turn.
  */
-export function* countRanges(
+function* countRanges(
   network: NetworkWithClaims,
   entries: ReadonlyMap<string, Entry>,
   nowMs: number,
@@ -80,4 +82,44 @@ export function fullness({ counts }: RangeCounts): number {
   const held = counts["in-use"] + counts.idle + counts.cooling + counts.reserved;
   const all = held + counts.free;
   return all === 0n ? 0 : Number((held * 10_000n) / all) / 10_000;
+}
+
+interface Counted {
+  readonly network: NetworkWithClaims;
+  readonly version: number;
+  readonly countedMs: number;
+  readonly counts: NetworkCounts;
+}
+
+type CountsByNetwork = ReadonlyMap<string, NetworkCounts>;
+const NOTHING: CountsByNetwork = new Map();
+
+/**
+ * How the networks' addresses are divided, counted in many short tasks: until they are through, the last counts stay. A
+ * network that has not changed is not counted again, unless something of it cools down.
+ */
+export function useCounts(ledger: Ledger, networks: readonly NetworkWithClaims[]): CountsByNetwork {
+  const known = useRef(new Map<string, Counted>());
+  const version = ledger.version.value;
+  const nowMs = now.value;
+  const counts = useSliced(() => count(ledger, networks, nowMs, known.current), [version, networks, nowMs]);
+  return counts ?? NOTHING;
+}
+
+function* count(
+  ledger: Ledger,
+  networks: readonly NetworkWithClaims[],
+  nowMs: number,
+  known: Map<string, Counted>,
+): Generator<void, CountsByNetwork> {
+  for (const network of networks) {
+    const version = ledger.versionOf(network.name);
+    const before = known.get(network.name);
+    const isCooling = before?.counts.ranges.some(({ counts }) => counts.cooling > 0n) === true;
+    const isSame = before?.version === version && before.network === network;
+    if (isSame && !(isCooling && before.countedMs !== nowMs)) continue;
+    const counts = yield* countRanges(network, ledger.of(network.name), nowMs);
+    known.set(network.name, { network, version, countedMs: nowMs, counts });
+  }
+  return new Map([...known].map(([name, one]) => [name, one.counts]));
 }

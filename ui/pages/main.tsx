@@ -6,7 +6,7 @@
  *   networks, network, address, vms, nodes, findings, search   the pages
  *   address-space        the map of a subnet; past: time lines
  *   table, entries, parts, pictures, words, place, theme   what pages are made of
- *   counts, counting, free-runs   numbers from allocations; sliced: many rows in short tasks; signal: what is drawn again
+ *   counts, free-runs   numbers from allocations; sliced: many rows in short tasks; signal: what is drawn again
  */
 
 import { render } from "preact";

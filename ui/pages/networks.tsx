@@ -3,8 +3,7 @@ import type { CheckReport, NetworkWithClaims, PastPeriod } from "../../admin/adm
 import { barLabel, countText } from "../pictures/bar.ts";
 import { fullInMs } from "../pictures/full-in.ts";
 import { useAnswer } from "./ask.ts";
-import { useCounts } from "./counting.ts";
-import { fullness, type RangeCounts } from "./counts.ts";
+import { fullness, type RangeCounts, useCounts } from "./counts.ts";
 import type { Ledger } from "./ledger.ts";
 import { Command, Legend, Title } from "./parts.tsx";
 import { Bar } from "./pictures.tsx";

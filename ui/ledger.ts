@@ -87,7 +87,9 @@ export class Ledger implements Following {
     if (this.#listeners.size > 0) this.#changes.set(name, { row, isThere: false });
   }
 
+  /** Readers hear of it once: from then on rows are news. */
   synced(): void {
+    if (this.#isSynced) return;
     this.flush();
     this.#isSynced = true;
     for (const one of this.#listeners) one.synced(this.size);

@@ -5,7 +5,6 @@ import type { KubeApi } from "../../kube/kube-api.ts";
 import { ObjectClient } from "../../kube/object-client.ts";
 import type { AllocationOwner, OwnerReference } from "../../kube/objects.ts";
 import { MalformedObjectError, readOwners } from "../../kube/views/object-metadata.ts";
-
 import { fromAllocationOwner } from "../../store/cluster/allocations/owners.ts";
 import type { OwnerChain, OwnerLink, OwnersQuestion } from "../admin-api.ts";
 import { allocationsAt } from "./allocations-at.ts";

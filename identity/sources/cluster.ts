@@ -38,8 +38,8 @@ export interface ClusterIdentityParts {
   readonly api: KubeApi;
   readonly facts: Pick<NetworkFacts, "definition">;
   readonly vms: ClusterVms;
-  /** All networks that may have an address; null: unknown, so every allocation is read. */
-  networks(): readonly string[] | null;
+  /** All networks that may have an address. */
+  networks(): readonly string[];
   /** Whether an attachment in the API has ended although the API does not show it yet. */
   hasEnded?(network: string, attachment: AllocationAttachment): boolean;
 }
@@ -63,9 +63,8 @@ export class ClusterIdentities implements AllocationSource {
       return inOrder(ofOneIdentity(question, await this.#list(filterOf(question), deadlineMs)));
     const { address, network } = question;
     const networks = network === undefined ? this.#parts.networks() : [network];
-    const names = networks?.map((one) => ({ network: one, address })) ?? null;
-    const all = names === null ? this.#list({ address }, deadlineMs) : this.#readAll(names, deadlineMs);
-    const found = ofOneNetwork(question, await all);
+    const names = networks.map((one) => ({ network: one, address }));
+    const found = ofOneNetwork(question, await this.#readAll(names, deadlineMs));
     return inOrder(merged([...found, ...(await this.#partners(found[0] as Holding, deadlineMs))]));
   }
 
@@ -136,9 +135,7 @@ export class ClusterIdentities implements AllocationSource {
       path: ALLOCATIONS_PATH,
       deadlineMs,
       each: (object: IPAllocation) => {
-        if (!isSound(object) || !matches(viewOf(object), filter)) return;
-        if (filter.address === undefined || sameAddress(addressOf(object), filter.address))
-          found.push(object);
+        if (isSound(object) && matches(viewOf(object), filter)) found.push(object);
       },
       restarted: () => found.splice(0),
     });

@@ -12,7 +12,7 @@ import type { Entry } from "./ledger.ts";
 import { now } from "./parts.tsx";
 import { CellMap } from "./pictures.tsx";
 import { go, linkTo } from "./place.ts";
-import { ROWS_OF_SLICE } from "./sliced.ts";
+import { eachSliced } from "./sliced.ts";
 import { type Column, Table } from "./table.tsx";
 import { holderText } from "./words.ts";
 
@@ -207,12 +207,9 @@ export function* heldIn(
   subnet: Cidr,
 ): Generator<void, Map<bigint, Entry>> {
   const held = new Map<bigint, Entry>();
-  let seen = 0;
-  for (const entry of entries.values()) {
+  yield* eachSliced(entries.values(), (entry) => {
     if (has(subnet, entry)) held.set(entry.value, entry);
-    seen += 1;
-    if (seen % ROWS_OF_SLICE === 0) yield;
-  }
+  });
   return held;
 }
 

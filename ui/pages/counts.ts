@@ -7,7 +7,7 @@ import type { StateCounts } from "../pictures/bar.ts";
 import type { AddressState } from "../pictures/states.ts";
 import type { Entry, Ledger } from "./ledger.ts";
 import { now } from "./parts.tsx";
-import { ROWS_OF_SLICE, useSliced } from "./sliced.ts";
+import { eachSliced, useSliced } from "./sliced.ts";
 import { vmOf } from "./words.ts";
 
 /** How the addresses of one range set are divided. */
@@ -16,6 +16,9 @@ export interface RangeCounts {
   readonly subnets: readonly Cidr[];
   readonly counts: StateCounts;
 }
+
+/** From here on a network is nearly full, and people ask why and until when. */
+export const NEARLY_FULL = 0.8;
 
 interface NetworkCounts {
   readonly ranges: readonly RangeCounts[];
@@ -46,16 +49,13 @@ function* countRanges(
     subnets: range.subnets.map(parseCidr).filter((subnet) => subnet !== null),
     found: { "in-use": 0, idle: 0, cooling: 0, reserved: 0 } as Record<AddressState, number>,
   }));
-  let seen = 0;
-  for (const entry of entries.values()) {
+  yield* eachSliced(entries.values(), (entry) => {
     const state = stateOf(entry, network, nowMs);
     const range = ranges.find(({ subnets }) => subnets.some((subnet) => has(subnet, entry)));
     if (range !== undefined && state !== "free") range.found[state] += 1;
     const vm = vmOf(entry);
     if (vm !== null) vms.add(vm);
-    seen += 1;
-    if (seen % ROWS_OF_SLICE === 0) yield;
-  }
+  });
   const counted = ranges.map(({ range, subnets, found }) => {
     const isKnown = entries.size > 0;
     const inUse = isKnown ? BigInt(found["in-use"]) : BigInt(range.allocated);

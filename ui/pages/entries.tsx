@@ -1,3 +1,4 @@
+import type { UseRow } from "../wire.ts";
 import { stateOf } from "./counts.ts";
 import type { Entry } from "./ledger.ts";
 import { Ago, Mark, now } from "./parts.tsx";
@@ -42,15 +43,7 @@ const users: Column<Entry> = {
 };
 const nodes: Column<Entry> = {
   head: "Node",
-  cell: ({ row }) =>
-    row[7].length === 0
-      ? "–"
-      : nodesOf(row[7]).map((name, index) => (
-          <span key={name}>
-            {index > 0 && ", "}
-            <a href={linkTo.node(name)}>{name}</a>
-          </span>
-        )),
+  cell: ({ row }) => <NodeLinks uses={row[7]} />,
   text: ({ row }) => nodesOf(row[7]).join(" "),
 };
 const since: Column<Entry> = {
@@ -70,7 +63,22 @@ function shownState(entry: Entry) {
   return found === "free" ? "cooling" : found;
 }
 
-function nodesOf(uses: Entry["row"][7]): string[] {
+/** Links to where something runs; a dash where nothing does. */
+export function NodeLinks({ uses }: { uses: readonly UseRow[] }) {
+  if (uses.length === 0) return <>–</>;
+  return (
+    <>
+      {nodesOf(uses).map((name, index) => (
+        <span key={name}>
+          {index > 0 && ", "}
+          <a href={linkTo.node(name)}>{name}</a>
+        </span>
+      ))}
+    </>
+  );
+}
+
+export function nodesOf(uses: readonly UseRow[]): string[] {
   return [...new Set(uses.map(([, , node]) => node).filter((name) => name !== ""))];
 }
 

@@ -41,10 +41,6 @@ export class Ledger {
     return this.#size;
   }
 
-  get networkNames(): readonly string[] {
-    return [...this.#byNetwork.keys()];
-  }
-
   of(network: string): ReadonlyMap<string, Entry> {
     return this.#byNetwork.get(network) ?? new Map();
   }

@@ -7,7 +7,7 @@ import { barLabel, countText } from "../pictures/bar.ts";
 import { HEAT_SWATCHES } from "../pictures/tiles.ts";
 import { AddressSpace, heldIn, isSmall, sortedKeys, textOf } from "./address-space.tsx";
 import { useAnswer } from "./ask.ts";
-import { fullness, has, type RangeCounts, stateOf, useCounts } from "./counts.ts";
+import { fullness, has, NEARLY_FULL, type RangeCounts, stateOf, useCounts } from "./counts.ts";
 import { OF_NETWORK, sortEntries } from "./entries.tsx";
 import { type Run, runsIn, within, without } from "./free-runs.ts";
 import type { Entry, Ledger } from "./ledger.ts";
@@ -20,8 +20,6 @@ import { type Column, Table } from "./table.tsx";
 import { durationText, percentText } from "./words.ts";
 
 const NOBODY: ReadonlyMap<bigint, Entry> = new Map();
-/** From here on people ask why. */
-const NEARLY_FULL = 0.8;
 /** More free ranges than these are not read in order: the long ones are what people look for. */
 const RUNS_IN_ORDER_MAX = 20;
 

@@ -3,7 +3,7 @@ import type { CheckReport, NetworkWithClaims, PastPeriod } from "../../admin/adm
 import { barLabel, countText } from "../pictures/bar.ts";
 import { fullInMs } from "../pictures/full-in.ts";
 import { useAnswer } from "./ask.ts";
-import { fullness, type RangeCounts, useCounts } from "./counts.ts";
+import { fullness, NEARLY_FULL, type RangeCounts, useCounts } from "./counts.ts";
 import type { Ledger } from "./ledger.ts";
 import { Command, Legend, Title } from "./parts.tsx";
 import { Bar } from "./pictures.tsx";
@@ -11,8 +11,6 @@ import { linkTo } from "./place.ts";
 import { type Column, Table } from "./table.tsx";
 import { durationText, percentText } from "./words.ts";
 
-/** From here on a network is nearly full: when it would be is worth a question. */
-const NEARLY_FULL = 0.8;
 /** Of the history, what one question brings. */
 const PERIODS_MAX = 5_000;
 

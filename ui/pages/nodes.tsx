@@ -5,7 +5,7 @@ import { OF_NODE, sortEntries } from "./entries.tsx";
 import type { Entry, Ledger } from "./ledger.ts";
 import { Command, Facts, now, Title } from "./parts.tsx";
 import { linkTo } from "./place.ts";
-import { ROWS_OF_SLICE, useSliced } from "./sliced.ts";
+import { eachSliced, useSliced } from "./sliced.ts";
 import { type Column, Table } from "./table.tsx";
 import { durationText, timeText } from "./words.ts";
 
@@ -22,16 +22,13 @@ function useNodes(ledger: Ledger): readonly NodeLine[] | null {
 
 function* nodesOf(ledger: Ledger, own: string): Generator<void, NodeLine[]> {
   const found = new Map<string, Entry[]>(own === "" ? [] : [[own, []]]);
-  let seen = 0;
-  for (const entry of ledger.all()) {
-    seen += 1;
-    if (seen % ROWS_OF_SLICE === 0) yield;
+  yield* eachSliced(ledger.all(), (entry) => {
     for (const name of new Set(entry.row[7].map(([, , node]) => node))) {
       const entries = found.get(name);
       if (entries === undefined) found.set(name, [entry]);
       else entries.push(entry);
     }
-  }
+  });
   return [...found]
     .map(([name, entries]) => ({ name, entries, containers: containersOn(name, entries) }))
     .sort((a, b) => (a.name < b.name ? -1 : 1));

@@ -24,14 +24,21 @@ export function useSliced<T>(start: () => Generator<void, T>, changes: readonly 
   return result.value;
 }
 
-/** Those that match, in their order. */
-export function* filterSliced<T>(all: Iterable<T>, matches: (one: T) => boolean): Generator<void, T[]> {
-  const found: T[] = [];
+/** Handles each in its turn, and yields between slices. */
+export function* eachSliced<T>(all: Iterable<T>, handle: (one: T) => void): Generator<void> {
   let seen = 0;
   for (const one of all) {
-    if (matches(one)) found.push(one);
+    handle(one);
     seen += 1;
     if (seen % ROWS_OF_SLICE === 0) yield;
   }
+}
+
+/** Those that match, in their order. */
+export function* filterSliced<T>(all: Iterable<T>, matches: (one: T) => boolean): Generator<void, T[]> {
+  const found: T[] = [];
+  yield* eachSliced(all, (one) => {
+    if (matches(one)) found.push(one);
+  });
   return found;
 }

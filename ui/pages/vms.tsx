@@ -2,13 +2,14 @@ import { useMemo } from "preact/hooks";
 import type { PastPeriod } from "../../admin/admin-api.ts";
 import type { ClaimManifest } from "../../store/manifests.ts";
 import type { Page } from "../../store/records.ts";
+import type { UseRow } from "../wire.ts";
 import { useAnswer, useAnswers } from "./ask.ts";
-import { OF_VM, sortEntries } from "./entries.tsx";
+import { NodeLinks, nodesOf, OF_VM, sortEntries } from "./entries.tsx";
 import type { Entry, Ledger } from "./ledger.ts";
 import { Facts, Title } from "./parts.tsx";
 import { mergedPast, Past, pastPath } from "./past.tsx";
 import { linkTo } from "./place.ts";
-import { ROWS_OF_SLICE, useSliced } from "./sliced.ts";
+import { eachSliced, useSliced } from "./sliced.ts";
 import { type Column, Table } from "./table.tsx";
 import { vmOf } from "./words.ts";
 
@@ -19,17 +20,15 @@ interface Vm {
 
 /** What its attachments say: two nodes are a live migration. */
 function stateText({ entries }: Vm): string {
-  const nodes = nodesOf(entries);
+  const nodes = nodesOf(usesOf(entries));
   const isUsed = entries.some(({ row }) => row[7].length > 0);
   const isTwice = entries.some(({ row }) => new Set(row[7].map(([id]) => id)).size > 1);
   if (!isUsed) return "stopped";
   return isTwice ? `migrating${nodes.length > 1 ? ` (${nodes.join(" and ")})` : ""}` : "running";
 }
 
-function nodesOf(entries: readonly Entry[]): string[] {
-  return [...new Set(entries.flatMap(({ row }) => row[7].map(([, , node]) => node)))].filter(
-    (name) => name !== "",
-  );
+function usesOf(entries: readonly Entry[]): UseRow[] {
+  return entries.flatMap(({ row }) => row[7]);
 }
 
 function addressesOf({ entries }: Vm): string {
@@ -42,16 +41,13 @@ function useVms(ledger: Ledger): readonly Vm[] | null {
 
 function* vmsOf(ledger: Ledger): Generator<void, Vm[]> {
   const found = new Map<string, Entry[]>();
-  let seen = 0;
-  for (const entry of ledger.all()) {
-    seen += 1;
-    if (seen % ROWS_OF_SLICE === 0) yield;
+  yield* eachSliced(ledger.all(), (entry) => {
     const name = vmOf(entry);
-    if (name === null || entry.row[2] === "Cooling") continue;
+    if (name === null || entry.row[2] === "Cooling") return;
     const entries = found.get(name);
     if (entries === undefined) found.set(name, [entry]);
     else entries.push(entry);
-  }
+  });
   return [...found].map(([name, entries]) => ({ name, entries }));
 }
 
@@ -92,14 +88,8 @@ const COLUMNS: readonly Column<Vm>[] = [
   },
   {
     head: "Node",
-    cell: ({ entries }) =>
-      nodesOf(entries).map((name, index) => (
-        <span key={name}>
-          {index > 0 && ", "}
-          <a href={linkTo.node(name)}>{name}</a>
-        </span>
-      )),
-    text: ({ entries }) => nodesOf(entries).join(" "),
+    cell: ({ entries }) => <NodeLinks uses={usesOf(entries)} />,
+    text: ({ entries }) => nodesOf(usesOf(entries)).join(" "),
   },
 ];
 

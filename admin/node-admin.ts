@@ -80,6 +80,7 @@ export class NodeAdmin implements NodeAdminApi {
   }
 
   async networks({ former = false }: NetworksWant = {}): Promise<NetworkView[]> {
+    await this.#store.look();
     const views = await this.#store.networks();
     if (!former) return views;
     const behind = await this.#store.formerHolders();
@@ -87,6 +88,7 @@ export class NodeAdmin implements NodeAdminApi {
   }
 
   async free(network: string, want: FreeWant): Promise<FreeAddresses> {
+    await this.#store.look();
     const pools = this.#store.space(network)?.pools;
     const counted = want.counted ? pools : pools?.map(({ rangeSet }) => new Pool(rangeSet));
     return freeAddresses(network, want, counted, want.counted);
@@ -192,6 +194,7 @@ export class NodeAdmin implements NodeAdminApi {
   /** Of everything that was checked, when all is well. */
   async #counts(): Promise<CheckedCounts> {
     const { manifests } = this.#parts;
+    await this.#store.look();
     const networks = await this.#store.networks();
     const sum = (of: (network: NetworkView) => readonly (number | string)[]) =>
       networks.flatMap(of).reduce<number>((total, n) => total + Number(n), 0);

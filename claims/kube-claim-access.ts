@@ -142,7 +142,7 @@ export class KubeClaimAccess implements ClaimAccess {
     ips: readonly string[],
     want: Pick<AttachWant, "pod">,
     deadlineMs: number,
-  ): Promise<"published" | "changed"> {
+  ): Promise<{ readonly resourceVersion: string } | "changed"> {
     const { view } = claim as ClaimWithView;
     const condition = allocatedCondition(isoTime(this.#api.clock.wallMs()));
     const written = await this.#write(
@@ -151,7 +151,7 @@ export class KubeClaimAccess implements ClaimAccess {
       "add",
       deadlineMs,
     );
-    return written === "changed" ? "changed" : "published";
+    return written;
   }
 
   follow(claim: ClaimReading, want: AttachWant): void {
@@ -196,9 +196,9 @@ export class KubeClaimAccess implements ClaimAccess {
     desired: DesiredStatus,
     priority: Priority,
     deadlineMs: number,
-  ): Promise<"written" | "unchanged" | "changed"> {
+  ): Promise<{ readonly resourceVersion: string } | "changed"> {
     const patch = claimStatusPatch(view, { ...desired, features: this.#presentFeatures() });
-    if (patch === null) return "unchanged";
+    if (patch === null) return { resourceVersion: view.resourceVersion };
     const path = namespacedPath(CLAIMS_PATH, view.namespace, view.name);
     const written = await new ObjectClient(this.#api, priority).patchStatus(path, patch, deadlineMs);
     if (written.kind === "conflict" || written.kind === "absent") return "changed";
@@ -217,7 +217,7 @@ export class KubeClaimAccess implements ClaimAccess {
       conditions:
         this.#features.conditions && (sent.conditions === undefined || kept.conditions !== undefined),
     });
-    return "written";
+    return { resourceVersion: String(written.object?.metadata?.resourceVersion) };
   }
 
   /** Fields that the server drops are omitted, so that they are not written again at every ADD. */

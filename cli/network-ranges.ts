@@ -1,6 +1,6 @@
 import type { NetworkView, RangeView } from "../store/records.ts";
 import type { Column } from "./formats/table.ts";
-import { formatCount } from "./human.ts";
+import { formatAge, formatCount } from "./human.ts";
 
 /** One line of `networks`: a range set of a network, or (null) what is held outside all of them. */
 export interface RangeLine {
@@ -25,7 +25,7 @@ export function ownerText({ definedIn }: NetworkView): string {
   return definedIn === "" ? "(administrators)" : definedIn;
 }
 
-export function rangeColumns(networks: readonly NetworkView[]): Column<RangeLine>[] {
+export function rangeColumns(networks: readonly NetworkView[], nowMs: number): Column<RangeLine>[] {
   const inCluster = networks.some(({ definedIn }) => definedIn !== undefined);
   const owners: Column<RangeLine>[] = [
     { header: "OWNER", only: "wide", cell: ({ network }) => ownerText(network) },
@@ -38,6 +38,12 @@ export function rangeColumns(networks: readonly NetworkView[]): Column<RangeLine
     header: "RETENTION",
     only: "wide",
     cell: ({ network }) => `${network.retainSeconds} s`,
+  };
+  // Nodes choose addresses by what was published.
+  const published: Column<RangeLine> = {
+    header: "PUBLISHED",
+    cell: ({ network: { observed } }) => (observed ? `${formatAge(observed, nowMs)} ago` : "never"),
+    exact: ({ network }) => network.observed ?? "",
   };
   const counted = (header: string, pick: (range: RangeView) => string): Column<RangeLine> => ({
     header,
@@ -74,6 +80,7 @@ export function rangeColumns(networks: readonly NetworkView[]): Column<RangeLine
     { header: "COOLDOWN", only: "wide", cell: ({ network }) => `${network.cooldownSeconds} s` },
     ...(isRetaining ? [retention] : []),
     ...(inCluster ? owners : []),
+    ...(networks.some(({ observed }) => observed !== undefined) ? [published] : []),
     { header: "SOURCE", cell: ({ network }) => network.source },
   ];
 }

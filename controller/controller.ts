@@ -2,6 +2,7 @@ import { hostname } from "node:os";
 import { EventWriter } from "../kube/events.ts";
 import type { Connect, OnRequest, OpenKubeApi } from "../kube/kube-api.ts";
 import type { IPAllocation } from "../kube/objects.ts";
+import { ServerClock } from "../kube/server-clock.ts";
 import { withWriteGuard } from "../kube/write-guard.ts";
 import { HealthServer } from "../platform/health-server.ts";
 import type { Log } from "../platform/log.ts";
@@ -35,13 +36,15 @@ export class Controller {
   constructor(settings: ControllerSettings, log: Log, clock: Clock, connect: Connect) {
     const onRequest: OnRequest = (verb, status) => this.#metrics.requested(verb, status);
     const connection = () => connect(settings.kubeconfig, clock, { onRequest });
-    const api = withWriteGuard(connection(), () => this.#lease.whyNot);
+    const serverClock = new ServerClock(clock);
+    const api = withWriteGuard(serverClock.over(connection()), () => this.#lease.whyNot);
     const identity = settings.identity ?? `${hostname()}_${randomUuid(clock)}`;
     const idle = () => this.#idle();
     const events = new EventWriter({ api, component: "holdfast-controller", host: identity });
     const watched = this.#watch(api, log);
     const occur = (occasion: Occasion) => this.#occur(occasion);
-    const context = { api, log, settings, identity, events, watched, idle, occur };
+    const serverMs = () => serverClock.nowMs;
+    const context = { api, log, settings, identity, events, watched, serverMs, idle, occur };
     this.#context = context;
     this.#lease = new LeaderLease({ api: connection(), log, namespace: settings.namespace, identity });
     this.#machines = new MachineParts({ ...context, onDefinitions: () => this.#definitionsChanged() });
@@ -106,10 +109,8 @@ export class Controller {
 
   #watch(api: OpenKubeApi, log: Log): Watched {
     const cluster = () => this.#machines.cluster;
-    const seen = (how: "allocationSeen" | "allocationGone") => (object: IPAllocation) => {
-      this.#networks.status.touch(object.spec?.network);
+    const seen = (how: "allocationSeen" | "allocationGone") => (object: IPAllocation) =>
       cluster()[how](object);
-    };
     return new Watched(
       api,
       {

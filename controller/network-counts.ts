@@ -1,11 +1,8 @@
-import type { CachedAllocation } from "../claims/reasons/caches.ts";
-import { parseAddress } from "../ipam/space/address.ts";
 import { formatCidr } from "../ipam/space/cidr.ts";
-import { Pool } from "../ipam/space/pool.ts";
-import { TurnBudget } from "../kube/turn-budget.ts";
+import { IntervalSet } from "../ipam/space/interval-set.ts";
+import type { RangeSet } from "../ipam/space/range-set.ts";
+import type { UsedSpace } from "../ipam/space/used-space.ts";
 import type { CountingDefinition } from "../networks/nad-verdict.ts";
-import type { Clock } from "../platform/time.ts";
-import { fill } from "../store/network-space.ts";
 
 /** A network in its IPNetwork and the metrics. `size` is the sum of allocated, retained, cooling, free and excluded. */
 export interface NetworkCounts {
@@ -21,26 +18,13 @@ export interface NetworkCounts {
   readonly idleCount: number;
 }
 
-/** Counts one network. Other work runs in between; its input must not change meanwhile. */
-export async function countNetwork(
+/** Counts one network, in time that follows the runs of its addresses. */
+export function countNetwork(
   { definition, by }: CountingDefinition,
-  allocations: readonly CachedAllocation[],
-  clock: Clock,
-): Promise<NetworkCounts> {
-  const pools = definition.rangeSets.map((rangeSet) => new Pool(rangeSet));
-  const budget = new TurnBudget(clock);
-  let idleCount = 0;
-  for (const { object, address } of allocations) {
-    if (address === null) continue;
-    const cooling = object.status?.state === "Cooling";
-    const retained = object.status?.state === "Retained";
-    // Counted as cooling for as long as its object says so.
-    fill(pools, { address: parseAddress(address), cooling, retained }, null, 0);
-    if (object.status?.state === "Bound" && object.spec.owner.kind === "IPAMClaim" && isUnattached(object))
-      idleCount += 1;
-    if (budget.isSpent) await budget.nextTurn();
-  }
-  const counts = pools.map((pool) => pool.counts());
+  space: UsedSpace,
+  idleCount: number,
+): NetworkCounts {
+  const counts = definition.rangeSets.map((rangeSet) => countRangeSet(rangeSet, space));
   const sum = (key: "size" | "allocated" | "retained" | "cooling" | "free") =>
     counts.reduce((total, one) => total + one[key], 0n);
   return {
@@ -57,6 +41,18 @@ export async function countNetwork(
   };
 }
 
-function isUnattached({ status }: CachedAllocation["object"]): boolean {
-  return Object.keys(status?.attachments ?? {}).length === 0;
+/** Counted as cooling for as long as its object says so. */
+function countRangeSet({ family, extent, automatic, size }: RangeSet, space: UsedSpace) {
+  const resting = IntervalSet.from(
+    space.resting.filter((one) => one.family === family).map(({ value }) => ({ first: value, last: value })),
+  );
+  const used = space.used[family];
+  const retained = space.retained[family].intersect(extent).size;
+  return {
+    size,
+    allocated: used.intersect(extent).size - retained,
+    retained,
+    cooling: resting.intersect(extent).size,
+    free: automatic.subtract(used.union(resting)).size,
+  };
 }

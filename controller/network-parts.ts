@@ -7,8 +7,10 @@ import { NetworkProtection } from "./protection/network-protection.ts";
 import { Recoveries } from "./recoveries.ts";
 import { UdnConditions } from "./udn-conditions.ts";
 
-/** How often networks are imported, counted and shown, ms. */
+/** How often networks are imported and their protection looked after, ms. */
 const NETWORKS_INTERVAL_MS = 3_000;
+/** How often the counts and the taken addresses of networks that have changed are written, ms. */
+const STATUS_INTERVAL_MS = 1_000;
 
 interface NetworkPartsOptions extends PartContext {
   readonly pools: OrphanNetworksOptions["pools"];
@@ -23,11 +25,12 @@ export class NetworkParts {
   readonly parts: readonly ControllerPart[];
 
   constructor(options: NetworkPartsOptions) {
-    const { api, log, idle, settings, watched, pools, events, occur, onRefused } = options;
+    const { api, log, idle, settings, watched, pools, events, occur, onRefused, serverMs } = options;
     const { allocations, networks, catalog: definitions } = watched;
     const shared = { api, log, idle, networks };
     const imports = new NetworkImports({ ...shared, definitions, onRefused });
-    const status = new NetworkStatus({ ...shared, definitions, allocations });
+    const { usedSpaces } = watched;
+    const status = new NetworkStatus({ ...shared, definitions, allocations, usedSpaces, serverMs });
     const keepSeconds = Math.max(settings.coolingKeepSeconds, settings.sweepGraceSeconds);
     const orphans = new OrphanNetworks({ ...shared, definitions, allocations, pools, keepSeconds });
     const protection = new NetworkProtection({ ...shared, allocations, events });
@@ -45,10 +48,13 @@ export class NetworkParts {
           if (watched.definitionsKnown) await lost.runPass(signal);
           await protection.runPass(signal);
           if (watched.definitionsKnown) await imports.runPass(signal);
-          await status.runPass(signal, { writes: idle() === null });
           if (watched.definitionsKnown) await orphans.runPass(signal);
           await recoveries.runPass(signal);
         },
+      },
+      {
+        ...{ name: "the counts of networks", everyMs: STATUS_INTERVAL_MS, triggers: ["definitions-changed"] },
+        work: (signal) => status.runPass(signal, { writes: idle() === null }),
       },
       {
         ...{ name: "the user-defined networks", triggers: ["udns-changed"] },

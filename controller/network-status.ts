@@ -3,29 +3,58 @@ import type { KubeApi } from "../kube/kube-api.ts";
 import { nameTakenBy, networkObjectOf, writeNetworkObject } from "../kube/network-object.ts";
 import { ObjectClient } from "../kube/object-client.ts";
 import { networkObjectName } from "../kube/object-names.ts";
-import type { IPNetwork } from "../kube/objects.ts";
+import type { IPNetwork, PublishedSpaceFields } from "../kube/objects.ts";
+import { TurnBudget } from "../kube/turn-budget.ts";
+import { type PublishedSpace, publishedFields } from "../kube/views/published-space.ts";
 import type { DefinitionCatalog } from "../networks/definition-catalog.ts";
 import { nodeDefinitionsOf } from "../networks/import-sources.ts";
 import type { CountingDefinition } from "../networks/nad-verdict.ts";
 import type { Log } from "../platform/log.ts";
+import { isoTimeMs, parseTime } from "../platform/time.ts";
+import type { UsedSpaces } from "../store/cluster/allocations/used-spaces.ts";
 import { countNetwork, type NetworkCounts } from "./network-counts.ts";
+
+/** A network that nodes search often, because more than half of it is taken, is published at most so often, ms. */
+const DENSE_INTERVAL_MS = 1_000;
+/** Any other. */
+const SPARSE_INTERVAL_MS = 3_000;
+/** A full network is published again after so long, ms: nodes refuse by a picture that was true a moment ago. */
+const FULL_INTERVAL_MS = 10_000;
+/** Characters of what is published; a network that needs more is so large that nodes find free addresses by chance. */
+const PUBLISHED_CHARS_MAX = 64_000;
+/** Reservations of claims that are published with the claim. */
+const UNLISTED_MAX = 100;
 
 export interface NetworkStatusOptions {
   readonly api: KubeApi;
   readonly definitions: Pick<DefinitionCatalog, "networks" | "definitionOf">;
-  readonly allocations: Cache<CachedAllocation>;
+  readonly allocations: Pick<Cache<CachedAllocation>, "known">;
+  readonly usedSpaces: UsedSpaces;
   /** IPNetwork objects by name. */
   readonly networks: Cache<{ readonly object: IPNetwork }>;
+  /** The API server's clock, ms since 1970. */
+  readonly serverMs: () => number;
   readonly idle: () => string | null;
   readonly log: Pick<Log, "warn">;
 }
 
-/** Keeps the IPNetwork of every network that is ours: what `kubectl get ipnetworks` shows. */
+interface Counted {
+  /** Of the definition and the allocations that it was counted from. */
+  readonly identity: string;
+  readonly counts: NetworkCounts;
+  readonly published: Omit<PublishedSpaceFields, "observed"> | null;
+  readonly observedMs: number;
+}
+
+/**
+ * Keeps the IPNetwork of every network that is ours: what `kubectl get ipnetworks` shows, and which addresses are taken, from
+ * which nodes choose free ones. See docs/decisions/0073.
+ */
 export class NetworkStatus {
   readonly #options: NetworkStatusOptions;
-  /** Networks whose allocations changed since they were counted. */
-  readonly #changed = new Set<string>();
-  readonly #counted = new Map<string, { readonly fingerprint: string; readonly counts: NetworkCounts }>();
+  readonly #counted = new Map<string, Counted>();
+  /** When a network was written last, ms of the monotonic clock. */
+  readonly #writtenMs = new Map<string, number>();
 
   constructor(options: NetworkStatusOptions) {
     this.#options = options;
@@ -36,11 +65,6 @@ export class NetworkStatus {
     return this.#counted;
   }
 
-  /** An allocation of the network was added, changed or deleted. */
-  touch(network: string): void {
-    this.#changed.add(network);
-  }
-
   /** Counts what has changed and writes differences; not concurrently. `writes`: false only counts. Throws ApiAway. */
   async runPass(signal: AbortSignal, { writes }: { readonly writes: boolean }): Promise<void> {
     const { definitions, allocations, networks, idle } = this.#options;
@@ -48,11 +72,15 @@ export class NetworkStatus {
     // Without a definition in its owner's namespace a network has no size: orphan-networks shows it.
     const defined = definitions.networks().filter((network) => definitions.definitionOf(network) !== null);
     const ours = new Set([...defined, ...this.#nodeNetworks().keys()]);
-    for (const network of this.#counted.keys()) if (!ours.has(network)) this.#counted.delete(network);
+    for (const network of this.#counted.keys()) {
+      if (ours.has(network)) continue;
+      this.#counted.delete(network);
+      this.#writtenMs.delete(network);
+    }
     await this.#count(ours);
-    for (const [network, { counts }] of this.#counted) {
+    for (const [network, counted] of this.#counted) {
       if (!writes || !networks.known || signal.aborted || idle() !== null) return;
-      await this.#write(network, counts);
+      await this.#write(network, counted);
     }
   }
 
@@ -70,28 +98,30 @@ export class NetworkStatus {
   }
 
   async #count(ours: ReadonlySet<string>): Promise<void> {
-    const { api, allocations } = this.#options;
+    const { api, usedSpaces, serverMs } = this.#options;
     const byNodes = this.#nodeNetworks();
-    const definitionOf = (network: string) =>
-      this.#options.definitions.definitionOf(network) ?? byNodes.get(network) ?? null;
-    const stale = new Map<string, CachedAllocation[]>();
+    const budget = new TurnBudget(api.clock);
     for (const network of ours) {
-      const identity = identityOf(definitionOf(network));
-      if (this.#changed.has(network) || this.#counted.get(network)?.fingerprint !== identity)
-        stale.set(network, []);
-    }
-    if (stale.size === 0) return;
-    this.#changed.clear();
-    for (const one of allocations.items.values()) stale.get(one.object.spec?.network)?.push(one);
-    for (const [network, members] of stale) {
-      const counting = definitionOf(network);
+      const counting = this.#options.definitions.definitionOf(network) ?? byNodes.get(network) ?? null;
       if (counting === null) continue;
-      const counts = await countNetwork(counting, members, api.clock);
-      this.#counted.set(network, { fingerprint: identityOf(counting), counts });
+      const unlisted = new Map([...usedSpaces.unlisted(network)].slice(0, UNLISTED_MAX));
+      const revision = [usedSpaces.revisionOf(network), ...unlisted.keys()].join(" ");
+      const identity = `${counting.by} ${counting.definition.fingerprint} ${revision}`;
+      const known = this.#counted.get(network);
+      const observedMs = serverMs();
+      if (known?.identity === identity) {
+        this.#counted.set(network, { ...known, observedMs });
+        continue;
+      }
+      const space = usedSpaces.of(network);
+      const counts = countNetwork(counting, space, usedSpaces.idleCount(network));
+      const published = publishedOf({ ...space, version: usedSpaces.version, unlisted });
+      this.#counted.set(network, { identity, counts, published, observedMs });
+      if (budget.isSpent) await budget.nextTurn();
     }
   }
 
-  async #write(network: string, counts: NetworkCounts): Promise<void> {
+  async #write(network: string, counted: Counted): Promise<void> {
     const { api, networks, log } = this.#options;
     const byName = (name: string) => networks.items.get(name)?.object;
     const known = networkObjectOf(network, byName);
@@ -102,15 +132,53 @@ export class NetworkStatus {
       );
       return;
     }
-    const status = summaryOf(counts);
-    const present = known?.status as Record<string, unknown> | undefined;
-    if (Object.entries(status).every(([key, value]) => present?.[key] === value)) return;
+    const nowMs = api.clock.monotonicMs();
+    if (!isDue(counted, known, nowMs - (this.#writtenMs.get(network) ?? Number.NEGATIVE_INFINITY))) return;
+    const { counts, published, observedMs } = counted;
+    const usedSpace = published && { observed: isoTimeMs(observedMs), ...published };
+    const status = {
+      ...summaryOf(counts),
+      ...(usedSpace === null && known === null ? {} : { usedSpace }),
+    };
+    this.#writtenMs.set(network, nowMs);
     const written = await writeNetworkObject(new ObjectClient(api), network, known, { status });
     // Otherwise another writer changed or deleted it: the next pass sees which.
     if (written.kind !== "refused") return;
     const { status: code, body } = written.answer;
     log.warn({ network, status: code, problem: body?.message }, "IPNetwork not written");
   }
+}
+
+/** Whether a network is to be written. `sinceMs`: since it was last; the copy of it may lag behind. */
+function isDue(
+  { counts, published, observedMs }: Counted,
+  known: IPNetwork | null,
+  sinceMs: number,
+): boolean {
+  const { free, size } = counts;
+  if (sinceMs < (2n * free < size ? DENSE_INTERVAL_MS : SPARSE_INTERVAL_MS)) return false;
+  const present = known?.status as Record<string, unknown> | undefined;
+  if (Object.entries(summaryOf(counts)).some(([key, value]) => present?.[key] !== value)) return true;
+  const before = known?.status?.usedSpace;
+  if (published === null) return before != null;
+  if (!before || !isSameSpace(before, published)) return true;
+  return free === 0n && observedMs - parseTime(before.observed) >= FULL_INTERVAL_MS;
+}
+
+/** null: it is too much for an object. */
+function publishedOf(space: Omit<PublishedSpace, "observedMs">): Counted["published"] {
+  const fields = publishedFields(space);
+  return JSON.stringify(fields).length > PUBLISHED_CHARS_MAX ? null : fields;
+}
+
+/** The version alone changes with every allocation of the cluster. */
+function isSameSpace(
+  before: PublishedSpaceFields,
+  { version: _, ...after }: object & { version: string },
+): boolean {
+  return Object.entries(after).every(
+    ([key, texts]) => JSON.stringify(before[key as keyof PublishedSpaceFields]) === JSON.stringify(texts),
+  );
 }
 
 /** Decimal strings: the numbers of an IPv6 network fit no integer. */
@@ -125,8 +193,4 @@ function summaryOf(counts: NetworkCounts): Record<string, string> {
     cooling: `${cooling}`,
     free: `${free}`,
   };
-}
-
-function identityOf(counting: ReturnType<DefinitionCatalog["definitionOf"]>): string {
-  return counting === null ? "" : `${counting.by} ${counting.definition.fingerprint}`;
 }

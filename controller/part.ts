@@ -62,6 +62,8 @@ export interface PartContext {
   readonly identity: string;
   readonly events: EventWriter;
   readonly watched: Watched;
+  /** The API server's clock, ms since 1970. */
+  serverMs(): number;
   /** Why nothing may be written now, or null. */
   idle(): string | null;
   occur(occasion: Occasion): void;

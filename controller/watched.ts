@@ -27,6 +27,7 @@ import { DefinitionsWithPools } from "../networks/definitions-with-pools.ts";
 import { type NadView, projectNad } from "../networks/nad-view.ts";
 import { readOwner } from "../networks/network-owner.ts";
 import { reservedText } from "../networks/network-reservations.ts";
+import { UsedSpaces } from "../store/cluster/allocations/used-spaces.ts";
 import { type FollowedCache, type FollowedLog, FollowedResources } from "./followed-resources.ts";
 
 /** Called when something relevant has changed. */
@@ -62,6 +63,11 @@ export class Watched extends FollowedResources<Resource> implements Omit<Caches,
   readonly nodes: Cache<CachedNode>;
   readonly networks: Cache<CachedNetwork>;
   readonly stoppedPods = new StoppedPods();
+  readonly usedSpaces = new UsedSpaces(({ namespace, name, uid }) => {
+    const claim = this.claims.items.get(`${namespace}/${name}`);
+    if (claim?.uid === uid) return claim.ips.length > 0 ? "listed" : "empty";
+    return this.claims.known ? "gone" : "unknown";
+  });
   readonly catalog: DefinitionsWithPools;
   readonly #nads: FollowedCache<NadView>;
 
@@ -70,10 +76,19 @@ export class Watched extends FollowedResources<Resource> implements Omit<Caches,
     this.catalog = new DefinitionsWithPools(api.clock);
     this.allocations = this.follow<CachedAllocation>("allocations", ALLOCATIONS_PATH, {
       project: projectAllocation,
-      onUpsert: ({ object }) => events.allocation(object),
-      onDelete: ({ object }) => events.allocationGone(object),
+      onUpsert: ({ object, address }) => {
+        this.usedSpaces.upsert(object, address);
+        events.allocation(object);
+      },
+      onDelete: ({ object, address }) => {
+        this.usedSpaces.gone(object, address);
+        events.allocationGone(object);
+      },
       onState: events.allocationsState,
-      onVersion: events.allocationsVersion,
+      onVersion: (version) => {
+        this.usedSpaces.noteVersion(version);
+        events.allocationsVersion(version);
+      },
     });
     this.claims = this.follow<ClaimViewWithFact>("claims", CLAIMS_PATH, {
       project: (object) => {

@@ -2,20 +2,15 @@ import { KubeClaimAccess } from "../claims/kube-claim-access.ts";
 import { PodDirectory } from "../claims/pod-directory.ts";
 import type { Finding } from "../ipam/finding.ts";
 import { type Refusal, type RefusalCode, RefusalError } from "../ipam/refusals.ts";
+import { parseInterfaceAddress } from "../ipam/space/cidr.ts";
 import { EventWriter, reasonOf, vmiObject } from "../kube/events.ts";
 import { ApiAway, type Connect, type OnRequest, type OpenKubeApi } from "../kube/kube-api.ts";
 import { HOUSEKEEPING_DEADLINE_MS } from "../kube/object-client.ts";
-import { labelSelector } from "../kube/object-names.ts";
-import {
-  ALLOCATIONS_PATH,
-  type IPNetwork,
-  LABEL_NETWORK,
-  NADS_PATH,
-  type ObjectMeta,
-  PODS_PATH,
-} from "../kube/objects.ts";
+import { type IPNetwork, NADS_PATH, PODS_PATH } from "../kube/objects.ts";
 import { Reflector } from "../kube/reflector.ts";
+import { ServerClock } from "../kube/server-clock.ts";
 import { isStaticUid, type PodView, projectPod } from "../kube/views/pod-view.ts";
+import { readPublishedSpace } from "../kube/views/published-space.ts";
 import { DefinitionCatalog } from "../networks/definition-catalog.ts";
 import { definitionFindings } from "../networks/definition-findings.ts";
 import { forgetUnlisted } from "../networks/listed-definitions.ts";
@@ -24,7 +19,6 @@ import { NetworkOwners } from "../networks/network-owners.ts";
 import { NodeConfigurations } from "../networks/node-configurations.ts";
 import type { Log } from "../platform/log.ts";
 import { sleep } from "../platform/time.ts";
-import type { Hint } from "../store/cluster/allocations/hint.ts";
 import { KubernetesStore } from "../store/cluster/cluster-store.ts";
 import type { PodState } from "../store/cluster/parts/claim-access.ts";
 import { ClusterContinuity } from "../store/cluster/recovery/cluster-continuity.ts";
@@ -76,8 +70,6 @@ export class ClusterNode {
   readonly #podWatch: Reflector<PodView>;
   readonly #nadWatch: Reflector<NadView>;
   readonly #life = new AbortController();
-  #hintReady = false;
-  #importedAtStart = false;
   #lostTouch: () => void = () => {};
 
   /** Throws when the kubeconfig cannot be used. */
@@ -90,7 +82,8 @@ export class ClusterNode {
     this.catalog = new DefinitionCatalog(clock);
     this.configurations = new NodeConfigurations(clock);
     const { onRequest } = options;
-    this.api = options.connect(options.kubeconfig, clock, onRequest ? { onRequest } : {});
+    const serverClock = new ServerClock(clock);
+    this.api = serverClock.over(options.connect(options.kubeconfig, clock, onRequest ? { onRequest } : {}));
     this.contact = new ClusterContinuity({
       api: this.api,
       node: context.node,
@@ -104,7 +97,10 @@ export class ClusterNode {
       },
     });
     const { catalog, contact } = this;
-    const seen = (network: string, object: IPNetwork | null) => contact.seen(network, object);
+    const seen = (network: string, object: IPNetwork | null) => {
+      contact.seen(network, object);
+      this.store.picture.take(network, readPublishedSpace(object));
+    };
     this.owners = new NetworkOwners({ api: this.api, catalog: catalog, log, seen });
     this.#events = new EventWriter({
       api: this.api,
@@ -115,13 +111,17 @@ export class ClusterNode {
     this.#podWatch = new Reflector<PodView>({
       api: this.api,
       path: PODS_PATH,
-      query: { fieldSelector: `spec.nodeName=${context.node}` },
+      // From the server's cache: a pod that is not among them is read anew.
+      query: { fieldSelector: `spec.nodeName=${context.node}`, resourceVersion: "0" },
       // With what Multus reports of them: a guest's network configuration needs its MAC.
       project: (pod) => projectPod(pod, { addresses: true }),
       onUpsert: () => this.ovn.changed(),
       onDelete: () => this.ovn.changed(),
       lostTouch,
-      onState: (state) => this.contact.noteState(state),
+      onState: (state) => {
+        if (state === "away") this.store.gap.begin();
+        this.contact.noteState(state);
+      },
       onVersion: (version) => this.contact.continuity.noteWatched(version),
       log,
     });
@@ -167,14 +167,19 @@ export class ClusterNode {
       definitions: this.catalog,
       continuity: contact.continuity,
       addDeadlineMs: options.addDeadlineMs,
-      watchNetwork: (network, hint) => this.#watchNetwork(network, hint),
+      serverMs: () => serverClock.nowMs,
+      readNetwork: (network, deadlineMs) => this.owners.learn(network, { fresh: true, deadlineMs }),
     });
     this.imports = new NodeImports({
       api: this.api,
       catalog: this.catalog,
       learnOwner: (network) =>
         this.owners.learn(network, { deadlineMs: clock.monotonicMs() + HOUSEKEEPING_DEADLINE_MS }),
-      hint: this.store.hint,
+      attachedTo: (network, ownerUid) =>
+        this.store
+          .attachmentsOfNetwork(network)
+          .filter(({ owner }) => owner.uid === ownerUid)
+          .flatMap(({ ips }) => ips.map((ip) => parseInterfaceAddress(ip.address).address)),
       pods: () => this.#podWatch.items.values(),
       log,
     });
@@ -185,8 +190,6 @@ export class ClusterNode {
     if (!this.#podWatch.synced) return "the pods of this node are not listed yet";
     if (!this.#nadWatch.synced && !this.#nadWatch.missing)
       return "network attachment definitions are not listed yet";
-    if (!this.#hintReady) return "the allocations are not listed yet";
-    if (!this.#importedAtStart) return "addresses in use from before are not imported yet";
     return null;
   }
 
@@ -196,12 +199,8 @@ export class ClusterNode {
     this.#podWatch.start();
     this.#nadWatch.start();
     this.ovn.start();
-    await this.#untilDone("listing allocations", () => this.store.hint.refresh());
-    this.#hintReady = true;
     await this.#nadWatch.waitSynced(this.#life.signal);
     await this.#podWatch.waitSynced(this.#life.signal);
-    await this.imports.startAll();
-    this.#importedAtStart = !this.#life.signal.aborted;
   }
 
   async stop(): Promise<void> {
@@ -281,26 +280,5 @@ export class ClusterNode {
         await sleep(this.api.clock, RETRY_MS);
       }
     }
-  }
-
-  /** Follows the allocations of one network: from now on the hint is as fresh as the watch. */
-  #watchNetwork(network: string, hint: Hint): () => void {
-    this.#log.info({ network }, "the network is nearly full or contended; following its allocations");
-    type Meta = { key: string; uid: string; resourceVersion: string; meta: ObjectMeta };
-    const watch = new Reflector<Meta>({
-      api: this.api,
-      path: ALLOCATIONS_PATH,
-      query: { labelSelector: labelSelector(LABEL_NETWORK, network), resourceVersion: "0" },
-      metadataOnly: true,
-      project: (object: { metadata: ObjectMeta }) => {
-        const { name, uid, resourceVersion, labels = {}, annotations = {} } = object.metadata;
-        return { key: name, uid, resourceVersion, meta: { name, uid, resourceVersion, labels, annotations } };
-      },
-      onUpsert: ({ meta }) => hint.learn(meta),
-      onDelete: ({ meta }) => hint.forget(meta),
-      log: this.#log,
-    });
-    watch.start();
-    return () => void watch.stop();
   }
 }

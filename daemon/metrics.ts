@@ -166,7 +166,10 @@ export class Metrics {
 /** Metrics are served while the database is away, without those of networks. */
 async function networksOf(store: Pick<Networks, "networks">): Promise<NetworkView[]> {
   try {
-    return await store.networks();
+    // Of a network of the cluster that this node does not use, it knows no counts.
+    return (await store.networks()).filter(
+      ({ observed, attachments }) => observed !== null || attachments > 0,
+    );
   } catch (error) {
     if (error instanceof StorageFault) return [];
     throw error;

@@ -1,9 +1,10 @@
 import type { ClusterRequest } from "../claims/cluster-request.ts";
 import { importNetwork, recordAll } from "../imports/import.ts";
 import { ImportBackoff } from "../imports/import-backoff.ts";
-import { ImportCandidates } from "../imports/import-candidates.ts";
+import { type ImportCandidate, ImportCandidates } from "../imports/import-candidates.ts";
 import type { NetworkDefinition } from "../ipam/definition/network-definition.ts";
 import { RefusalError, refuse } from "../ipam/refusals.ts";
+import { type Address, sameAddress } from "../ipam/space/address.ts";
 import type { KubeApi } from "../kube/kube-api.ts";
 import { StatusAddressReader } from "../kube/views/held-addresses.ts";
 import type { PodView } from "../kube/views/pod-view.ts";
@@ -12,7 +13,6 @@ import { describeSource, editionOf, type SeenSource, sourcesOf } from "../networ
 import type { Log } from "../platform/log.ts";
 import { SingleFlight } from "../platform/single-flight.ts";
 import { sleep, type Timer } from "../platform/time.ts";
-import type { Hint } from "../store/cluster/allocations/hint.ts";
 
 /**
  * How long, ms, a configuration of the nodes counts as covered before its IPNetwork is read again: unlike a NAD it has
@@ -25,7 +25,8 @@ interface NodeImportsOptions {
   readonly catalog: DefinitionCatalog;
   /** Determined before the import: pods of a namespace that may not use the network bring no addresses. */
   readonly learnOwner: (network: string) => Promise<unknown>;
-  readonly hint: Pick<Hint, "ownedBy" | "refresh">;
+  /** Addresses of a network that this node's journal has for an owner. */
+  readonly attachedTo: (network: string, ownerUid: string) => readonly Address[];
   /** The pods of this node, projected with their addresses. */
   readonly pods: () => Iterable<PodView>;
   readonly log: Pick<Log, "info" | "warn">;
@@ -47,22 +48,12 @@ export class NodeImports {
   readonly #addresses = new StatusAddressReader();
   readonly #covered = new Map<string, Map<string, Covered>>();
   readonly #importing = new SingleFlight<void>();
+  /** Addresses of this node's pods that are recorded, or another's, by network and the owner's UID. */
+  readonly #recorded = new Map<string, readonly Address[]>();
 
   constructor(options: NodeImportsOptions) {
     this.#options = options;
     this.#pace = new ImportBackoff(options.api.clock);
-  }
-
-  /** Imports every network that has a NAD. A failure concerns only its network: an ADD there tries again. */
-  async startAll(): Promise<void> {
-    const { catalog, log } = this.#options;
-    for (const network of catalog.networks()) {
-      try {
-        await this.#import(network, null, sourcesOf(catalog, network, null));
-      } catch (error) {
-        log.warn({ network, err: error as Error }, "addresses in use from before are not imported yet");
-      }
-    }
   }
 
   /**
@@ -158,20 +149,17 @@ export class NodeImports {
     nodes: NetworkDefinition | null,
     needed: readonly SeenSource[],
   ): Promise<void> {
-    const { api, catalog: definitions, learnOwner, hint, log } = this.#options;
+    const { api, catalog: definitions, learnOwner, log } = this.#options;
     await learnOwner(network);
     const sources = sourcesOf(definitions, network, nodes);
     const nowMs = api.clock.monotonicMs();
     const result = await importNetwork(api, network, { definitions, nodes, needed, log });
-    let recorded = result.kind === "imported" ? result.created : 0;
     if (result.kind === "imported") {
       const ofOthers = needed.filter((one) => !this.#isEverybodys(network, one));
       this.#pace.imported(network, ofOthers);
     }
     // Others may have imported before this node's own configuration changed hands.
-    if (result.kind === "done-before" && nodes !== null) recorded = await this.#recordOwnPods(network, nodes);
-    // What was just created is not in the hint yet.
-    if (recorded > 0) await hint.refresh();
+    if (result.kind === "done-before" && nodes !== null) await this.#recordOwnPods(network, nodes);
     this.#note(network, sources, result.kind === "imported" ? sources : needed, nowMs);
   }
 
@@ -187,27 +175,34 @@ export class NodeImports {
     this.#covered.set(network, covered);
   }
 
-  /** Returns how many addresses of this node's own pods had no record. */
-  async #recordOwnPods(network: string, nodes: NetworkDefinition): Promise<number> {
-    const { api, catalog: definitions, hint, pods, log } = this.#options;
+  async #recordOwnPods(network: string, nodes: NetworkDefinition): Promise<void> {
+    const { api, catalog: definitions, attachedTo, pods, log } = this.#options;
+    const knownOf = (uid: string) => [
+      ...attachedTo(network, uid),
+      ...(this.#recorded.get(`${network} ${uid}`) ?? []),
+    ];
     const candidates = new ImportCandidates(network, {
       definitions,
       nodes,
       unknownClaim: "skip",
-      recordedOf: ({ uid, staticUid }) => hint.ownedBy(network, staticUid ?? uid),
+      recordedOf: ({ uid, staticUid }) => knownOf(staticUid ?? uid),
       addressesOf: (pod) => this.#addresses.of(pod),
     });
     for (const pod of pods()) candidates.addPodView(pod);
-    const unknown = candidates.ofPods().filter(({ one, holder }) => {
-      const known = hint.ownedBy(network, holder.owner.uid);
-      return !known.some(({ value, family }) => value === one.address.value && family === one.address.family);
-    });
+    const unknown = candidates
+      .ofPods()
+      .filter(
+        ({ one, holder }) => !knownOf(holder.owner.uid).some((known) => sameAddress(known, one.address)),
+      );
     const found = await recordAll(api, network, unknown);
+    const key = ({ holder }: ImportCandidate) => `${network} ${holder.owner.uid}`;
+    for (const one of unknown) this.#recorded.delete(key(one));
+    for (const one of unknown)
+      this.#recorded.set(key(one), [...(this.#recorded.get(key(one)) ?? []), one.one.address]);
     for (const { address, foundIn, outcome, by } of found) {
       if (outcome === "taken")
         log.warn({ network, address, foundIn, by }, "in use here, and held by another");
     }
-    return found.filter(({ outcome }) => outcome === "recorded").length;
   }
 }
 

@@ -8,17 +8,22 @@ import type { ClusterNode } from "./cluster-node.ts";
 const SETTLE_INTERVAL_MS = 20;
 /** Pause before settling is retried, ms: a kubelet that has just started reports within seconds. */
 const SETTLE_AGAIN_MS = 1_000;
+/** Within this time, ms, a node lists what it uses, after a reboot or a restore: thousands of nodes do so together. */
+const LIST_WITHIN_MS = 120_000;
+/** Pause before such a list is tried again, ms. */
+const LIST_AGAIN_MS = 10_000;
 /**
- * After a gap, ms, and as much again by chance, until a node lists what a restored server has of it: thousands of nodes
- * notice the gap together.
+ * Everything is compared at least once in this time, ms, although the API server has what was written last: somebody may have
+ * deleted single objects by force.
  */
-const RECOVER_AFTER_MS = 10_000;
+const COMPARE_ALL_MS = 6 * 3_600_000;
 /** Pause before an unfinished comparison with the API is retried, ms. */
 const REASSERT_AGAIN_MS = 5_000;
 
 /**
  * Brings this node and the API server into agreement, before ADD is served and later: once at the start, again when the
- * journal had to begin anew, and by comparison after every gap in contact and every few minutes.
+ * journal had to begin anew, and after every gap in contact and every few minutes, when one read shows whether the API server
+ * still has everything that this node wrote.
  */
 export class Settlement {
   readonly #cluster: ClusterNode;
@@ -27,6 +32,8 @@ export class Settlement {
   readonly #mayBegin: () => boolean;
   readonly #mayCompare: () => boolean;
   #settled = false;
+  /** When everything is compared again, ms of the monotonic clock. */
+  #allDueMs: number;
   readonly #settling: PeriodicTask;
   readonly #comparingAgain: PeriodicTask;
   readonly #recovering: PeriodicTask;
@@ -47,12 +54,13 @@ export class Settlement {
     this.#mayBegin = parts.mayBegin;
     this.#mayCompare = parts.mayCompare;
     const clock = this.#clock;
+    this.#allDueMs = clock.monotonicMs() + clock.random() * COMPARE_ALL_MS;
     this.#settling = new PeriodicTask({ clock, work: () => this.#try() });
     this.#comparingAgain = new PeriodicTask({ clock, work: () => this.lostTouch() });
     this.#recovering = new PeriodicTask({
-      ...{ clock, retryMs: RECOVER_AFTER_MS },
-      work: () => this.#recoverAfterGap(),
-      onFailure: logFailure(parts.log, "looking for what a restored API server has"),
+      ...{ clock, retryMs: LIST_AGAIN_MS },
+      work: () => this.#recover(),
+      onFailure: logFailure(parts.log, "looking for what the API server has of this node"),
     });
     for (const task of this.#tasks) task.start();
   }
@@ -82,7 +90,7 @@ export class Settlement {
 
   /** The database was reopened. If it was damaged, it is a new one, and is filled from the API first. */
   reopened(): void {
-    if (!this.#settled || this.#cluster.store.isSettled) return;
+    if (!this.#settled || !this.#cluster.store.isNew) return;
     this.#settled = false;
     this.begin();
   }
@@ -92,9 +100,9 @@ export class Settlement {
     // Before settling: the comparison that is part of it may have begun before the gap.
     if (!this.#mayCompare()) this.#compareAgain();
     else
-      this.#compare(true)
+      this.#compare({ afterGap: true })
         .then((stillLost) => {
-          this.#recoverSoon();
+          if (this.#cluster.store.mustRecover) this.#recoverSoon();
           // The other owner may release it: on a restored server it is the former holder, which exists again without a
           // container.
           if (stillLost && this.#cluster.contact.continuity.recovering.length > 0) this.#compareAgain();
@@ -106,39 +114,60 @@ export class Settlement {
   }
 
   async compare(): Promise<void> {
-    if (this.#mayCompare()) await this.#compare(false);
+    if (!this.#mayCompare()) return;
+    const everything = this.#clock.monotonicMs() >= this.#allDueMs;
+    await this.#compare({ afterGap: false, everything });
+    if (everything) this.#allDueMs = this.#clock.monotonicMs() + this.#clock.random() * COMPARE_ALL_MS;
   }
 
   #compareAgain(): void {
     this.#comparingAgain.trigger(REASSERT_AGAIN_MS);
   }
 
-  /**
-   * A restored server has what has ended since its backup: attachments whose release was told before, and that nobody
-   * would end any more.
-   */
   #recoverSoon(): void {
-    this.#recovering.trigger(RECOVER_AFTER_MS * (1 + this.#clock.random()));
+    this.#recovering.trigger(LIST_WITHIN_MS * this.#clock.random());
   }
 
-  async #recoverAfterGap(): Promise<void> {
+  /**
+   * The API server may have what the journal has not: after a reboot, what was being reserved when the power went; after a
+   * restore, attachments whose release was told before, and that nobody would end any more.
+   */
+  async #recover(): Promise<void> {
     const { contact, store } = this.#cluster;
     const { continuity } = contact;
     const { gap } = continuity;
-    if (continuity.isUnbroken) return;
+    if (store.isSettled && !store.mustRecover) return;
     if (!this.#mayCompare()) return this.#recoverSoon();
-    this.#logRecovered(await store.recoverUnknown(), "the API server may have been restored");
+    if (!store.isSettled) {
+      const { owed, recorded } = await store.settleFormerBoot();
+      this.#logRecovered(recorded, "the journal last served an earlier boot and did not have all");
+      if (owed > 0)
+        this.#log.warn(
+          { owed },
+          "the machine was rebooted in the middle of ADDs; what they had reserved for pods that have ended is given back",
+        );
+      this.#cluster.store.drainOutbox().catch(() => {});
+    } else this.#logRecovered(await store.recoverUnknown(), "the API server may have been restored");
     continuity.noteRecovered(gap);
   }
 
   /** Whether an address belongs to another owner now. */
-  async #compare(afterGap: boolean): Promise<boolean> {
+  async #compare({
+    afterGap,
+    everything = false,
+  }: {
+    readonly afterGap: boolean;
+    readonly everything?: boolean;
+  }): Promise<boolean> {
     const { contact, store } = this.#cluster;
     await contact.probe();
     const { gap } = contact.continuity;
-    const { restored, lost, stillLost, over, republished, freedWithNode, problems } =
-      await store.reassert(afterGap);
+    const { restored, lost, stillLost, over, republished, freedWithNode, problems, proven } =
+      await store.reassert({ afterGap, everything });
     contact.continuity.noteCompared(gap);
+    if (contact.continuity.gap === gap) await store.gap.end();
+    // What a restore to a moment after the last write has brought back, the controller frees as it frees any other.
+    if (proven && !store.mustRecover) contact.continuity.noteRecovered(gap);
     if (freedWithNode)
       this.#log.warn(
         "this node's Node object was deleted, so the cluster gave back what its containers use: what nobody else has got since is put back",
@@ -192,24 +221,16 @@ export class Settlement {
   async #settle(): Promise<void> {
     const { store } = this.#cluster;
     if (!this.#mayBegin() || this.#cluster.notReady() !== null) return;
-    const sameBoot = store.isSettled;
     this.#logRecovered(await store.recoverJournal(), "the journal was empty");
-    const { owed, recorded } = await store.settleFormerBoot();
-    this.#logRecovered(recorded, "the journal last served an earlier boot and did not have all");
-    if (owed > 0)
-      this.#log.warn(
-        { owed },
-        "the machine was rebooted in the middle of ADDs; what they had reserved for pods that have ended is given back",
-      );
     await store.drainOutbox();
     // The database was damaged meanwhile: to be retried.
-    if (!store.isSettled) return;
+    if (store.isNew) return;
     // Before ADDs are served: allocations of this node may have been lost while it was down.
-    await this.#compare(true);
+    await this.#compare({ afterGap: true });
     this.#settled = true;
     this.#problem = null;
     this.#log.info("ready");
-    if (sameBoot) this.#logRecovered(await store.recoverUnknown(), "the journal did not have all");
+    if (!store.isSettled || store.mustRecover) this.#recoverSoon();
   }
 
   #logRecovered(recovered: number, why: string): void {

@@ -1,5 +1,6 @@
 import { createHash } from "node:crypto";
 import { type Address, addressBytes } from "../ipam/space/address.ts";
+import { NODE_LABELS } from "./objects.ts";
 
 /** Valid values of a label. */
 const LABEL_VALUE = /^([A-Za-z0-9]([A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?)?$/;
@@ -65,6 +66,11 @@ export function labelValue(text: string): string {
 /** Selects objects by a label that stands for a text. Check `spec` of what it finds: anybody may edit labels. */
 export function labelSelector(label: string, text: string): string {
   return `${label}=${labelValue(text)}`;
+}
+
+/** The key of the label of what a node uses, by which the node finds it; its value is empty. */
+export function nodeLabel(node: string): string {
+  return NODE_LABELS + sha256(node);
 }
 
 function shortened(readable: string, text: string, notAllowed: RegExp): string {

@@ -25,6 +25,8 @@ export const LABEL_OWNER = `${GROUP}/owner-uid`;
 /** Of a claim's: the claim's `namespace/name`, in the form of a label. */
 export const LABEL_CLAIM = `${GROUP}/claim`;
 export const LABEL_STATE = `${GROUP}/state`;
+/** Keys of labels for the nodes that have an attachment, see nodeLabel: a migration has two of them. */
+export const NODE_LABELS = `node.${GROUP}/`;
 /** CIDR with the subnet's mask; an annotation because a label cannot hold ":" or "/". For lists of metadata only. */
 export const ANNOTATION_ADDRESS = `${GROUP}/address`;
 /** For a container that is not attached here: the record that it was imported from, and whose end ends it. */
@@ -120,6 +122,19 @@ export type ImportSource =
    */
   | { readonly subnets: string };
 
+/** As kube/views/published-space.ts reads it. Lists, because a merge patch replaces them as a whole. */
+export interface PublishedSpaceFields {
+  /** RFC 3339. */
+  readonly observed: string;
+  readonly version: string;
+  /** For each family that there is something of: `ipv4`, a space, and a set or list as ipam/space/used-space.ts writes it. */
+  readonly used: readonly string[];
+  readonly retained: readonly string[];
+  readonly resting: readonly string[];
+  /** `<address> <UID of a claim>` */
+  readonly unlisted: readonly string[];
+}
+
 export interface IPNetwork {
   readonly apiVersion: typeof API_VERSION;
   readonly kind: "IPNetwork";
@@ -140,6 +155,8 @@ export interface IPNetwork {
     readonly cooling?: string;
     readonly free?: string;
     readonly importedFrom?: readonly ImportSource[];
+    /** Which addresses are taken, for nodes that look for a free one. */
+    readonly usedSpace?: PublishedSpaceFields | null;
     /** Clusters of Cluster API, `namespace/name`, that were paused when they were last seen, as during a move. */
     readonly pausedClusters?: readonly string[];
     readonly conditions?: readonly import("../ipam/claim-conditions.ts").ClaimCondition[];

@@ -1,5 +1,6 @@
 import type { NetworkDefinition } from "../ipam/definition/network-definition.ts";
-import type { Address } from "../ipam/space/address.ts";
+import type { Address, Family } from "../ipam/space/address.ts";
+import type { IntervalSet } from "../ipam/space/interval-set.ts";
 import { Pool } from "../ipam/space/pool.ts";
 import { type CooldownDefinition, cooldownEndMs } from "../ipam/space/rest.ts";
 
@@ -14,8 +15,19 @@ export interface StoredAddress {
   readonly address: Address;
   readonly cooling: boolean;
   readonly retained?: boolean;
+  /** It is none of these, although it was among those taken. */
+  readonly free?: boolean;
   /** Since when it is known to cool down, ms of the monotonic clock; absent: since now. */
   readonly restingSinceMs?: number;
+}
+
+/** Where the pools of a network are built from. */
+interface SpaceSources {
+  readonly stored: () => Iterable<StoredAddress>;
+  /** Addresses that are allocated unless `stored` says otherwise; absent: none. */
+  readonly taken?: (family: Family) => IntervalSet;
+  /** Where the first search begins, so that nodes that share a network start at different addresses. */
+  readonly startSeed?: string;
 }
 
 /**
@@ -33,26 +45,24 @@ export class NetworkSpace {
   bridgeIsGateway = false;
   /** Bound and Retained addresses of the network, inside its present ranges or not. */
   boundCount = 0;
-  readonly #stored: () => Iterable<StoredAddress>;
-  readonly #startSeed: string | undefined;
+  readonly #sources: SpaceSources;
   readonly #pools = new Map<string, readonly Pool[]>();
 
-  /** `startSeed`: where the first search begins, so that nodes that share a network start at different addresses. */
-  constructor(id: number, name: string, stored: () => Iterable<StoredAddress>, startSeed?: string) {
-    this.#startSeed = startSeed;
+  constructor(id: number, name: string, sources: SpaceSources) {
     this.id = id;
     this.name = name;
-    this.#stored = stored;
+    this.#sources = sources;
   }
 
   /** The pools of a definition, in the order of its range sets; built from the store the first time. */
   poolsOf(definition: NetworkDefinition, nowMs: number): readonly Pool[] {
     const kept = this.#pools.get(definition.fingerprint);
     if (kept) return kept;
-    const pools = definition.rangeSets.map((rangeSet) => new Pool(rangeSet, this.#startSeed));
-    for (const stored of this.#stored()) {
-      fill(pools, stored, definition, nowMs, this.#startSeed === undefined);
-    }
+    const { stored, taken, startSeed } = this.#sources;
+    const pools = definition.rangeSets.map(
+      (rangeSet) => new Pool(rangeSet, startSeed, taken?.(rangeSet.family)),
+    );
+    for (const one of stored()) fill(pools, one, definition, nowMs, startSeed === undefined);
     this.adopt(definition, pools);
     return pools;
   }
@@ -123,6 +133,11 @@ export class NetworkSpace {
     return this.#inEveryPool(address, (pool) => pool.endRest(address.value));
   }
 
+  /** Makes an address what the store says of it, whatever it was. */
+  set(stored: StoredAddress, nowMs: number): void {
+    for (const pools of this.#pools.values()) fill(pools, stored, this.definition, nowMs, false);
+  }
+
   #inEveryPool(address: Address, act: (pool: Pool) => () => void): () => void {
     const undos: (() => void)[] = [];
     for (const pools of this.#pools.values()) {
@@ -159,6 +174,7 @@ export function fill(
     // A seeded search must not start behind the addresses of other nodes.
     pool.allocate(value, { moveCursor });
     if (stored.retained) pool.retain(value);
+    if (stored.free) pool.release(value, nowMs, nowMs);
     if (stored.cooling) pool.release(value, cooldownEndMs(definition, stored.restingSinceMs ?? nowMs), nowMs);
   }
 }

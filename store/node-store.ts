@@ -99,7 +99,10 @@ export interface NetworkNow {
 }
 
 export interface Networks {
+  /** As this node knows them. */
   networks(): Promise<NetworkView[]>;
+  /** Before somebody looks at networks of a cluster: reads what is published of all of them, unless that was done a moment ago. */
+  look(): Promise<void>;
   /** The free space of a network as this node knows it, to be looked at; null: it has no definition. */
   space(network: string): NetworkNow | null;
   /** The definition of a network now; undefined: it has none. */

@@ -115,6 +115,11 @@ export interface NetworkView {
   readonly definedIn?: string;
   /** In Kubernetes: other namespaces that may use it, or "*". */
   readonly sharedWith?: readonly string[];
+  /**
+   * On a node of a cluster and for a cluster: when its counts were true, as the controller published them last, RFC 3339; null:
+   * nothing is published.
+   */
+  readonly observed?: string | null;
   /** Absent: the network has none. */
   readonly metadata?: { readonly tokens: string };
   /** That its interfaces get; `gw` is "" for the subnet's gateway. Absent: none. */

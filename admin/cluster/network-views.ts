@@ -33,7 +33,9 @@ export function clusterNetworks(
   return [...members.keys()].sort().map((network) => {
     const view = countedView(network, catalog.definitionOf(network), members.get(network) ?? [], nowMs);
     const imported = isMarkedImported(catalog, objects, network);
-    return { ...view, ...catalog.accessTo(network), imported };
+    const object = networkObjectOf(network, (name) => objects.get(name));
+    const observed = object?.status?.usedSpace?.observed ?? null;
+    return { ...view, ...catalog.accessTo(network), imported, observed };
   });
 }
 

@@ -1,5 +1,6 @@
 import type { Command } from "commander";
 import { CLUSTER_ONLY } from "../../admin/elsewhere.ts";
+import type { Clock } from "../../platform/time.ts";
 import { clientOf } from "../choose-client.ts";
 import { rangeColumns, rangeLines } from "../network-ranges.ts";
 import { formatOf, printList, withList } from "../output.ts";
@@ -11,7 +12,7 @@ interface NewOwner {
 }
 
 /** `holdfast networks`: every network, a line for each of its ranges; `networks own` moves one to another owner. */
-export function addNetworks(program: Command): void {
+export function addNetworks(program: Command, clock: Clock): void {
   const networks = withList(program.command("networks"));
   networks
     .usage("[options]")
@@ -24,7 +25,7 @@ export function addNetworks(program: Command): void {
       );
       await printList(command, {
         items: items.flatMap(rangeLines),
-        columns: rangeColumns(items),
+        columns: rangeColumns(items, clock.wallMs()),
         empty:
           "no networks: apply a NetworkAttachmentDefinition (holdfast apply -f), or attach a first container",
         document: { items },

@@ -123,7 +123,8 @@ export class ClusterMachines {
       watched.relist();
       this.caches.relist();
     };
-    this.ledger = new MachineLedger({ api, identity, relist, log });
+    const { usedSpaces } = watched;
+    this.ledger = new MachineLedger({ api, identity, usedSpaces, relist, log });
     this.#claims = new MachineClaims({
       ...options,
       caches: this.caches,

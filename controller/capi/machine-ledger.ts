@@ -9,9 +9,10 @@ import type { ReflectorState } from "../../kube/reflector.ts";
 import type { Log } from "../../platform/log.ts";
 import type { OwnerReleaseOutcome, ReserveOutcome, ReserveWant } from "../../store/allocations.ts";
 import { AllocationClient } from "../../store/cluster/allocations/allocation-client.ts";
-import { Hint } from "../../store/cluster/allocations/hint.ts";
 import { OwnerIndex } from "../../store/cluster/allocations/owner-index.ts";
 import { toAllocationOwner } from "../../store/cluster/allocations/owners.ts";
+import { Picture } from "../../store/cluster/allocations/picture.ts";
+import type { UsedSpaces } from "../../store/cluster/allocations/used-spaces.ts";
 import type { Holdings } from "../../store/cluster/parts/holdings.ts";
 import { owned } from "../../store/cluster/parts/holdings.ts";
 import { KeyedMutex } from "../../store/cluster/parts/keyed-mutex.ts";
@@ -28,26 +29,39 @@ export interface MachineLedgerOptions {
   readonly api: KubeApi;
   /** The name of this controller. */
   readonly identity: string;
+  /** Which addresses are taken, as followed. */
+  readonly usedSpaces: Pick<UsedSpaces, "of" | "revisionOf" | "version">;
   /** Everything that is followed must be listed again. */
   readonly relist: () => void;
   readonly log: Log;
 }
 
 /**
- * The ledger as the controller uses it for machines: the allocations that it follows are the hint of what is free, and
+ * The ledger as the controller uses it for machines: the allocations that it follows make the picture of what is free, and
  * the index of who holds what. Like a node, it gives nothing to new owners after a gap in contact, until the nodes have
  * compared what they hold, nor on a network that recovers. Methods throw ApiAway.
  */
 export class MachineLedger {
   readonly #api: KubeApi;
-  readonly #hint: Hint;
+  readonly #picture: Picture;
+  readonly #usedSpaces: MachineLedgerOptions["usedSpaces"];
   readonly #index = new OwnerIndex();
+  /** By network: the revision of what the picture was taken from. */
+  readonly #pictured = new Map<string, number>();
+  #pictures = 0;
   readonly #contact: ClusterContinuity;
   readonly #reservations: KubernetesReservations;
 
-  constructor({ api, identity, relist, log }: MachineLedgerOptions) {
+  constructor({ api, identity, usedSpaces, relist, log }: MachineLedgerOptions) {
     this.#api = api;
-    this.#hint = new Hint(api, identity);
+    this.#usedSpaces = usedSpaces;
+    this.#picture = new Picture({
+      api,
+      startSeed: identity,
+      // What is followed is as good as true now: each picture is newer than the one before.
+      serverMs: () => this.#pictures,
+      read: async (network) => this.#look(network),
+    });
     this.#contact = new ClusterContinuity({
       api,
       node: identity,
@@ -63,25 +77,22 @@ export class MachineLedger {
       api,
       context: { clock: api.clock },
       client: new AllocationClient(api, "housekeeping", continuity),
-      hint: this.#hint,
+      picture: this.#picture,
       continuity,
       holdings: this.#holdings(),
       claimAccess: { read: async () => null },
       mutex: new KeyedMutex(api.clock),
       msMax: RESERVE_MS_MAX,
       waits: false,
-      follow: () => {},
     });
   }
 
   /** An allocation was added or changed. */
   upsert(object: IPAllocation): void {
-    this.#hint.learn(object.metadata);
     this.#index.put(object);
   }
 
   gone(object: IPAllocation): void {
-    this.#hint.forget(object.metadata);
     this.#index.remove(object.metadata.name);
   }
 
@@ -106,6 +117,7 @@ export class MachineLedger {
   }
 
   reserve(want: ReserveWant): Promise<ReserveOutcome> {
+    this.#look(want.network);
     return this.#reservations.reserve(want);
   }
 
@@ -127,11 +139,25 @@ export class MachineLedger {
     return outcome;
   }
 
+  #look(network: string): void {
+    const revision = this.#usedSpaces.revisionOf(network);
+    const isNew = this.#pictured.get(network) !== revision;
+    this.#pictured.set(network, revision);
+    this.#pictures += 1;
+    const { version } = this.#usedSpaces;
+    if (isNew)
+      this.#picture.take(network, {
+        ...this.#usedSpaces.of(network),
+        ...{ observedMs: this.#pictures, version, unlisted: new Map() },
+      });
+    else this.#picture.confirm(network);
+  }
+
   #learn(object: IPAllocation): void {
     const { network, owner } = object.spec;
     this.#index.put(object);
     const { address } = owned(object);
-    this.#hint.note(network, address, owner.uid, object.status?.state, object.metadata.resourceVersion);
+    this.#picture.note(network, address, owner.uid, object.status?.state, object.metadata.resourceVersion);
   }
 
   #holdings(): Holdings {

@@ -1,5 +1,5 @@
-import { FreeIndex } from "../../ipam/space/free-index.ts";
 import { IntervalSet } from "../../ipam/space/interval-set.ts";
+import { RunIndex } from "../../ipam/space/run-index.ts";
 import { INDEX_MAX } from "../../kube/metal3.ts";
 
 interface Held {
@@ -8,7 +8,7 @@ interface Held {
 }
 
 interface IndexSpace {
-  readonly free: FreeIndex;
+  readonly free: RunIndex;
   /** How many holders an index has: a data object and the claim that it is for hold the same one. */
   readonly counts: Map<number, number>;
 }
@@ -57,7 +57,7 @@ export class TemplateIndexes {
   #spaceOf(template: string): IndexSpace {
     let space = this.#spaces.get(template);
     if (space === undefined) {
-      space = { free: new FreeIndex(IntervalSet.of(0n, BigInt(INDEX_MAX))), counts: new Map() };
+      space = { free: new RunIndex(IntervalSet.of(0n, BigInt(INDEX_MAX))), counts: new Map() };
       this.#spaces.set(template, space);
     }
     return space;

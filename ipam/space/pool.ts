@@ -3,18 +3,18 @@
  *
  *   address, cidr              one address, a subnet, an address in it: read and written
  *   interval-set, range-set    the addresses of a network that can be given
- *   pool, free-index, cooling-queue, next-fit   which of them are free or cooling, and the order in which they are tried
+ *   pool, run-index, cooling-queue, next-fit   which of them are free or cooling, and the order in which they are tried
  *   free-space                 the free addresses of a pool, for people
  *   rest                       how long a released address cools down
  */
 
 import { createHash } from "node:crypto";
-import { cidrContains } from "./cidr.ts";
+import { cidrContains, cidrFirst, cidrLast } from "./cidr.ts";
 import { CoolingQueue, type Resting } from "./cooling-queue.ts";
-import { FreeIndex } from "./free-index.ts";
 import { type Interval, IntervalSet } from "./interval-set.ts";
 import { nextFit, nextOfBoth } from "./next-fit.ts";
 import type { RangeSet, SubnetDefinition } from "./range-set.ts";
+import { RunIndex } from "./run-index.ts";
 
 /**
  * Reverts one change of a pool exactly, its cursor included. Changes are reverted in the opposite order; cool-downs
@@ -50,7 +50,7 @@ const NOTHING: Undo = () => {};
  */
 export class Pool {
   readonly rangeSet: RangeSet;
-  readonly #free: FreeIndex;
+  readonly #free: RunIndex;
   readonly #cooling = new CoolingQueue();
   /** Cooling addresses that are allocated automatically; the others of `#cooling` are reserved or excluded. */
   #coolingAutomaticCount = 0;
@@ -63,10 +63,15 @@ export class Pool {
   /** Where the next search begins. */
   #cursor: bigint;
 
-  /** The first search begins where the seed says, else at the first address. */
-  constructor(rangeSet: RangeSet, startSeed?: string) {
+  /** The first search begins where the seed says, else at the first address. `taken`: what is allocated from the beginning. */
+  constructor(rangeSet: RangeSet, startSeed?: string, taken = IntervalSet.EMPTY) {
     this.rangeSet = rangeSet;
-    this.#free = new FreeIndex(rangeSet.automatic);
+    this.#free = new RunIndex(rangeSet.automatic.subtract(taken));
+    for (const { cidr } of rangeSet.subnets) {
+      const inSubnet = taken.intersect(IntervalSet.of(cidrFirst(cidr), cidrLast(cidr)));
+      for (const { first, last } of inSubnet.subtract(rangeSet.automatic).intervals())
+        for (let value = first; value <= last; value += 1n) this.#take(value);
+    }
     this.#cursor = startSeed === undefined ? (rangeSet.automatic.first ?? 0n) : this.hashStart(startSeed);
   }
 
@@ -268,7 +273,7 @@ export class Pool {
   }
 
   /** Addresses whose cool-down is over but that are not freed yet; null, as nearly always, when there are none. */
-  #rested(nowMs: number): FreeIndex | null {
+  #rested(nowMs: number): RunIndex | null {
     const first = this.#cooling.peek();
     if (first === null || first.restUntilMs > nowMs) return null;
     const runs: { first: bigint; last: bigint }[] = [];
@@ -276,6 +281,6 @@ export class Pool {
       if (restUntilMs > nowMs) break;
       if (this.rangeSet.automatic.contains(value)) runs.push({ first: value, last: value });
     }
-    return new FreeIndex(IntervalSet.from(runs));
+    return new RunIndex(IntervalSet.from(runs));
   }
 }

@@ -96,7 +96,8 @@ export const DAEMON_SETTINGS = {
     max: 86_400,
     default: 300,
     hidden: true,
-    meaning: "how often a cluster's node compares what it holds with the API",
+    meaning:
+      "how often a cluster's node asks whether the API server has what it wrote last, and else compares all",
     more: "It does so after every loss of contact as well",
   },
   recoverySeconds: {

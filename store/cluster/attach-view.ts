@@ -38,6 +38,7 @@ export class ClusterView implements AttachView<JournalAttachment, ClaimReading> 
   readonly #atAskedFor = new Set<string>();
   #missing: (() => Promise<void>) | null = null;
   #epoch: number;
+  #version = 0;
 
   constructor(parts: AttachParts, ask: AttachWant, deadlineMs: number) {
     this.ask = ask;
@@ -61,6 +62,17 @@ export class ClusterView implements AttachView<JournalAttachment, ClaimReading> 
   /** The epoch in which the owner was admitted, for writes that follow from these reads. */
   get epoch(): number {
     return this.#epoch;
+  }
+
+  /** The newest version of what this ADD has written; 0: nothing. */
+  get version(): number {
+    return this.#version;
+  }
+
+  /** Notes the version of something that was written. */
+  wrote(resourceVersion: string): void {
+    const version = Number(resourceVersion);
+    if (version > this.#version) this.#version = version;
   }
 
   /** The allocation of an address that the owner holds, as last read. */
@@ -96,7 +108,7 @@ export class ClusterView implements AttachView<JournalAttachment, ClaimReading> 
   }
 
   get pools(): readonly Pool[] {
-    const space = this.#parts.hint.space(this.ask.network);
+    const space = this.#parts.picture.space(this.ask.network);
     space.definition = this.definition;
     const pools = space.poolsOf(this.definition, this.nowMs);
     for (const pool of pools) pool.expire(this.nowMs);
@@ -140,11 +152,11 @@ export class ClusterView implements AttachView<JournalAttachment, ClaimReading> 
     return isGone(this.#parts.context, attachment);
   }
 
-  /** The hint nearly always shows that the gateway's address is free, so that this costs no request. */
+  /** The picture nearly always shows that the gateway's address is free, so that this costs no request. */
   gatewayHolder(gateway: Address): Fact<string | null> {
     const { network, definition, definitionLacksGateway } = this.ask;
     const key = `gateway ${formatAddress(gateway)}`;
-    const pools = this.#parts.hint.space(network).poolsOf(definition, this.nowMs);
+    const pools = this.#parts.picture.space(network).poolsOf(definition, this.nowMs);
     const believedHeld = poolOf(pools, gateway)?.stateOf(gateway.value) === "allocated";
     if (!this.#facts.has(key) && !believedHeld && !definitionLacksGateway) return null;
     return this.#fact(key, async () => {

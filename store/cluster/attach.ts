@@ -7,8 +7,9 @@
  *   detach, release               one DEL; release by an operator
  *   parts/                        what these share: the claim, the owner's addresses, the node
  *   recovery/                     after every start and gap: journal and API server compared, releases sent
+ *   network-looks                 networks as people see them
  *   checks/                       consistency checks
- *   allocations/                  the objects, their client, the hint of free addresses
+ *   allocations/                  the objects, their client, the picture of free addresses
  */
 
 import { type AttachDecision, decideAttach } from "../../ipam/decide-attach.ts";
@@ -73,12 +74,13 @@ async function attachOnce(parts: AttachParts, want: AttachWant, deadlineMs: numb
   }
   if (decision.kind === "refuse") throw new Error("a refusal reserves nothing");
   context.killPoint?.("before-publish");
-  if (claim !== null && (await publish(parts, want, claim, outcome.addresses, deadlineMs)) === "changed")
+  const publishing = { deadlineMs, wrote: (version: string) => view.wrote(version) };
+  if (claim !== null && (await publish(parts, want, claim, outcome.addresses, publishing)) === "changed")
     return "again";
   context.killPoint?.("after-publish");
   // An ADD that was suspended for so long may have lost its addresses: only a new read can tell.
   if (context.clock.monotonicMs() > deadlineMs) throw new ApiAway("this ADD took longer than it may");
-  const recorded = await recordAttachment(parts, want, decision.attacher, outcome.addresses);
+  const recorded = await recordAttachment(parts, want, decision.attacher, outcome.addresses, view.version);
   if (claim !== null && claim.ips.length > 0 && recorded.kind === "attached") claimAccess.follow(claim, want);
   return recorded;
 }
@@ -157,7 +159,7 @@ async function allocate(
   { attacher, slots, requested }: Extract<Decision, { kind: "allocate" }>,
   deadlineMs: number,
 ): Promise<SlotsOutcome | "again"> {
-  const { hint, context, directory, continuity } = parts;
+  const { picture, context, directory, continuity } = parts;
   const { ask: want, definition } = view;
   const { network } = want;
   let { epoch } = view;
@@ -172,11 +174,14 @@ async function allocate(
     {
       clock: context.clock,
       client: parts.client.admitted(epoch),
-      hint,
+      picture,
       definition,
       pools: view.pools,
       holder: holderOf(parts, want, attacher),
       deadlineMs,
+      learned: ({ metadata, spec }) => {
+        if (spec.owner.uid === attacher.owner.uid) view.wrote(metadata.resourceVersion);
+      },
       announce: async (addresses) => {
         intentId = await directory.write((ledger, transaction) => {
           // A later request removed the intent: whatever this ADD reserves from now on, nobody would release.
@@ -186,7 +191,6 @@ async function allocate(
         });
         context.killPoint?.("after-intent");
       },
-      follow: () => parts.follow(network),
     },
     slots,
   );
@@ -199,7 +203,7 @@ async function allocate(
   }
   if (reserved.kind === "reserved") return reserved;
   await giveBack(parts, want, attacher, reserved.reserved, intentId);
-  // The requested address is taken: the hint knows it now, and the refusal names the holder.
+  // The requested address is taken: the picture knows it now, and the refusal names the holder.
   if (requested.length > 0 && reserved.refusal.code === "POOL_FULL") return "again";
   return reconsider(parts, want, reserved.refusal, { namespace: attacher.owner.namespace, deadlineMs });
 }

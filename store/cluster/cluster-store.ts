@@ -23,25 +23,32 @@ import { StateDirectory } from "../journal/state-directory.ts";
 import type { ClaimManifest } from "../manifests.ts";
 import type { ClusterStoreLog, NodeContext } from "../node-context.ts";
 import type { LocalAnswers, NetworkNow, NodeStore, ReleaseOutcome, ReleaseWant } from "../node-store.ts";
-import type { AllocationView, Attachment, NetworkView, Page, PodIdentity } from "../records.ts";
+import type { AllocationView, Attachment, Page, PodIdentity } from "../records.ts";
 import { AllocationClient } from "./allocations/allocation-client.ts";
 import type { Continuity } from "./allocations/continuity.ts";
-import { Hint } from "./allocations/hint.ts";
 import { fromAllocationOwner } from "./allocations/owners.ts";
-import { type ClusterDefinitions, listClaims, listFromApi, viewNetworks } from "./allocations/views.ts";
+import { Picture } from "./allocations/picture.ts";
+import { type ClusterDefinitions, listClaims, listFromApi } from "./allocations/views.ts";
 import { answerFromJournal, attachInKubernetes } from "./attach.ts";
 import { checkNode } from "./checks/check-node.ts";
 import { detach } from "./detach.ts";
+import { NetworkLooks } from "./network-looks.ts";
 import type { AttachParts } from "./parts/attach-parts.ts";
 import type { ClaimAccess } from "./parts/claim-access.ts";
-import { Followed, isNearlyFull } from "./parts/followed.ts";
 import { ReadHoldings } from "./parts/holdings.ts";
 import { attachKey, KeyedMutex, STILL_UNDER_WAY } from "./parts/keyed-mutex.ts";
 import { OtherNode, readNodeIdentity } from "./parts/node-identity.ts";
 import { readNodeObject } from "./recovery/node-object.ts";
 import { abandonEnded, Outbox } from "./recovery/outbox.ts";
 import { type Reasserted, reassert } from "./recovery/reassert.ts";
-import { isSettled, recoverJournal, recoverUnknown, settleFormerBoot } from "./recovery/recover-journal.ts";
+import {
+  isNew,
+  isSettled,
+  recoverJournal,
+  recoverUnknown,
+  settleFormerBoot,
+} from "./recovery/recover-journal.ts";
+import { GapNote, isUnproven } from "./recovery/unproven.ts";
 import { releaseInKubernetes } from "./release.ts";
 import { KubernetesReservations } from "./reservations.ts";
 
@@ -60,8 +67,10 @@ export interface KubernetesStoreOptions {
   readonly continuity: Continuity;
   readonly definitions: ClusterDefinitions;
   readonly addDeadlineMs: number;
-  /** Follows the allocations of one network from now on; returns a function that stops it. */
-  watchNetwork(network: string, hint: Hint): () => void;
+  /** The API server's clock, ms since 1970. */
+  serverMs(): number;
+  /** Reads the IPNetwork of a network, and passes what it publishes to the picture. Throws ApiAway. */
+  readNetwork(network: string, deadlineMs: number): Promise<void>;
 }
 
 /**
@@ -70,7 +79,7 @@ export interface KubernetesStoreOptions {
  * address.
  */
 export class KubernetesStore extends JournalReader implements NodeStore, LocalAnswers {
-  readonly hint: Hint;
+  readonly picture: Picture;
   /** Its directories are not read in a cluster: docs/decisions/0029. */
   readonly hostLocal = null;
   readonly reservations: KubernetesReservations;
@@ -78,12 +87,14 @@ export class KubernetesStore extends JournalReader implements NodeStore, LocalAn
   readonly #clock: NodeContext["clock"];
   readonly #parts: AttachParts;
   readonly #outbox: Outbox;
-  readonly #followed: Followed;
   readonly #mutex: KeyedMutex;
   /** ADDs of this process that have not ended: see abandonForgotten. */
   readonly #underWay = new Set<string>();
   readonly #unrestored = new Set<string>();
   readonly #reads: AllocationClient;
+  /** Of contact with the API server. */
+  readonly gap: GapNote;
+  readonly #networks: NetworkLooks;
 
   constructor(options: KubernetesStoreOptions) {
     const { api, context, log } = options;
@@ -92,18 +103,25 @@ export class KubernetesStore extends JournalReader implements NodeStore, LocalAn
     this.#options = options;
     this.#clock = context.clock;
     this.#mutex = new KeyedMutex(context.clock);
-    this.hint = new Hint(api, context.node);
+    const { serverMs, readNetwork: read } = options;
+    this.picture = new Picture({ api, startSeed: context.node, serverMs, read });
+    this.gap = new GapNote(directory);
+    this.#networks = new NetworkLooks(api, this.picture, options.definitions);
     this.#reads = new AllocationClient(api, "housekeeping");
-    this.#outbox = new Outbox({ directory, client: new AllocationClient(api, "del"), hint: this.hint, log });
-    this.#followed = new Followed(context.clock, (network) => options.watchNetwork(network, this.hint));
+    this.#outbox = new Outbox({
+      directory,
+      client: new AllocationClient(api, "del"),
+      picture: this.picture,
+      underWay: this.#underWay,
+      log,
+    });
     this.#parts = {
       directory,
       context,
       client: new AllocationClient(api, "add", options.continuity),
       continuity: options.continuity,
-      hint: this.hint,
+      picture: this.picture,
       claimAccess: options.claimAccess,
-      follow: (network) => this.#followed.need(network),
       owed: () => this.#outbox.wake(),
     };
     const shared = { api, mutex: this.#mutex, msMax: options.addDeadlineMs };
@@ -124,7 +142,6 @@ export class KubernetesStore extends JournalReader implements NodeStore, LocalAn
   }
 
   async close(): Promise<void> {
-    this.#followed.stop();
     await this.#outbox.stop();
     this.directory.close();
   }
@@ -148,7 +165,7 @@ export class KubernetesStore extends JournalReader implements NodeStore, LocalAn
     return this.#outbox.drain();
   }
 
-  /** Whether the journal has learnt everything that it needs before requests are served from it. */
+  /** Whether the recovery at the first start of this boot, or of the journal, is complete. */
   get isSettled(): boolean {
     return this.directory.status.kind === "ready" && isSettled(this.directory.ledger);
   }
@@ -163,11 +180,22 @@ export class KubernetesStore extends JournalReader implements NodeStore, LocalAn
 
   /** See settleFormerBoot. Throws OtherNode. */
   async settleFormerBoot(): ReturnType<typeof settleFormerBoot> {
-    return settleFormerBoot(this.#recovery, { ours: !this.isSettled && (await this.#identify()) });
+    const ours = !this.isSettled && (await this.#identify());
+    return settleFormerBoot({ ...this.#recovery, client: this.#reads }, { ours });
   }
 
   recoverUnknown(): Promise<number> {
     return recoverUnknown({ ...this.#recovery, client: this.#reads });
+  }
+
+  /** Whether the API server may have what the journal has not: see recoverUnknown. */
+  get mustRecover(): boolean {
+    return this.directory.status.kind === "ready" && isUnproven(this.directory.ledger, "recovering");
+  }
+
+  /** Whether the journal has learnt nothing yet, because it is new: what this node uses must be read before an ADD. */
+  get isNew(): boolean {
+    return this.directory.status.kind === "ready" && isNew(this.directory.ledger);
   }
 
   /** Whether the Node object certainly describes this machine. */
@@ -185,10 +213,12 @@ export class KubernetesStore extends JournalReader implements NodeStore, LocalAn
     return { api, directory: this.directory, context, definitionOf, claimAccess };
   }
 
-  async reassert(afterGap = false): Promise<Reasserted> {
+  /** See the function of this name. */
+  reassert(extent: Parameters<typeof reassert>[1]): Promise<Reasserted> {
     const { api, context } = this.#options;
-    const node = await readNodeObject(api, this.directory, context.node);
-    return reassert(this.#parts, afterGap, { unrestored: this.#unrestored, node });
+    const node = () => readNodeObject(api, this.directory, context.node);
+    const everything = extent.everything || this.gap.isUnnoted;
+    return reassert(this.#parts, { ...extent, everything }, { unrestored: this.#unrestored, node });
   }
 
   async attach(want: AttachWant): Promise<AttachOutcome> {
@@ -252,20 +282,10 @@ export class KubernetesStore extends JournalReader implements NodeStore, LocalAn
     }
   }
 
-  async networks(): Promise<NetworkView[]> {
-    const { definitions } = this.#options;
-    return viewNetworks(definitions, this.hint, this.attachmentCounts(), this.#clock.monotonicMs());
-  }
-
+  look = () => this.#networks.look();
+  networks = async () => this.#networks.views(this.attachmentCounts());
   space(network: string): NetworkNow | null {
-    const counting = this.#options.definitions.definitionOf(network);
-    if (counting === null) return null;
-    const space = this.hint.space(network);
-    space.definition = counting.definition;
-    const nowMs = this.#clock.monotonicMs();
-    const pools = space.presentPools(nowMs);
-    for (const pool of pools) pool.expire(nowMs);
-    return { definition: counting.definition, pools, nowMs };
+    return this.#networks.space(network);
   }
 
   claims(filter: ClaimFilter, page: PageRequest): Promise<Page<ClaimManifest>> {
@@ -301,7 +321,7 @@ export class KubernetesStore extends JournalReader implements NodeStore, LocalAn
     return this.#options.definitions.definitionOf(network) ?? undefined;
   }
 
-  /** Prunes tombstones and history, watches networks that are nearly full, and stops watching quiet ones. */
+  /** Prunes tombstones and history, and gives back what ADDs that nobody repeats have reserved. */
   async housekeeping(nowUs: number): Promise<void> {
     this.directory.tryRoom();
     if (this.directory.status.kind !== "ready") return;
@@ -311,13 +331,6 @@ export class KubernetesStore extends JournalReader implements NodeStore, LocalAn
     }
     await this.directory.write((ledger) => abandonForgotten(ledger, nowUs, this.#underWay));
     this.#outbox.wake();
-    for (const network of this.attachmentCounts().keys()) {
-      const space = this.hint.space(network);
-      // After a restart nothing has requested it yet.
-      space.definition ??= this.definition(network) ?? null;
-      if (space.presentPools(this.#clock.monotonicMs()).some(isNearlyFull)) this.#followed.need(network);
-    }
-    this.#followed.endQuiet();
     if (await abandonEnded(this.#recovery, nowUs, this.#underWay)) this.#outbox.wake();
   }
 }

@@ -55,7 +55,7 @@ async function joinOne(
   one: InterfaceAddress,
   deadlineMs: number,
 ): Promise<void> {
-  const { client, hint } = parts;
+  const { client, picture } = parts;
   const { ask: want } = view;
   const { network } = want;
   const { address } = one;
@@ -77,7 +77,9 @@ async function joinOne(
   });
   if (outcome.kind === "left") throw new RefusalError(outcome.why);
   if (outcome.kind !== "held") throw tooManyWriters(network, address);
-  hint.note(network, address, attacher.owner.uid, "Bound", outcome.object.metadata.resourceVersion);
+  const { resourceVersion } = outcome.object.metadata;
+  view.wrote(resourceVersion);
+  picture.note(network, address, attacher.owner.uid, "Bound", resourceVersion);
 }
 
 /** The faster writer may have attached another pod, and it is in the journal also where a restored etcd has lost that. */

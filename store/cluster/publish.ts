@@ -14,7 +14,7 @@ export async function publish(
   want: AttachWant,
   seen: ClaimReading,
   addresses: readonly InterfaceAddress[],
-  deadlineMs: number,
+  { deadlineMs, wrote }: { readonly deadlineMs: number; wrote(resourceVersion: string): void },
 ): Promise<"published" | "changed"> {
   const { network } = want;
   const ips = addresses.map(formatInterfaceAddress);
@@ -23,7 +23,9 @@ export async function publish(
   if (claim === "changed") return "changed";
   if (isMoved) context.killPoint?.("after-network");
   if (claim.ips.length > 0 && !claim.followed?.isOpen) return "published";
-  if ((await claimAccess.publish(claim, ips, want, deadlineMs)) === "changed") return "changed";
+  const written = await claimAccess.publish(claim, ips, want, deadlineMs);
+  if (written === "changed") return "changed";
+  wrote(written.resourceVersion);
   if (claim.followed?.isOpen) {
     context.killPoint?.("after-list");
     await claimAccess.closeChange(claim, deadlineMs);

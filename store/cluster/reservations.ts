@@ -20,7 +20,7 @@ import { reconsider } from "./reconsider.ts";
 import { reserve } from "./reserve.ts";
 
 /** Everything that reservations work with. */
-interface ReservationParts extends Pick<AttachParts, "client" | "hint" | "continuity" | "follow"> {
+interface ReservationParts extends Pick<AttachParts, "client" | "picture" | "continuity"> {
   readonly context: Pick<AttachParts["context"], "clock">;
   readonly api: KubeApi;
   readonly holdings: Holdings;
@@ -93,7 +93,7 @@ async function reserveOnce(
   const { kept, slots } = decision;
   if (!(await areStillOwn(parts, want, kept, deadlineMs))) return "again";
   if (slots.length === 0) return { kind: "reserved", addresses: kept };
-  const { continuity, context, hint, holdings, waits } = parts;
+  const { continuity, context, picture, holdings, waits } = parts;
   const unsettled = await continuity.admit(want.network, deadlineMs, { waits });
   if (unsettled !== null) return { kind: "refused", refusal: unsettled };
   const { epoch } = continuity;
@@ -101,7 +101,7 @@ async function reserveOnce(
     {
       clock: context.clock,
       client: parts.client.admitted(epoch),
-      hint,
+      picture,
       definition,
       pools: poolsOf(parts, definition),
       holder: { owner: toAllocationOwner(want.owner), attachment: null },
@@ -110,7 +110,6 @@ async function reserveOnce(
       learned: (object) => holdings.learned(object),
       // A repeat finds by the owner what was reserved: nothing needs to be remembered here.
       announce: async () => {},
-      follow: () => parts.follow(want.network),
     },
     slots,
   );
@@ -122,7 +121,7 @@ async function reserveOnce(
   for (const one of addresses) await rest(parts, want.owner, { ...one, network: want.network }, deadlineMs);
   if (reserved.kind === "reserved")
     throw new ApiAway(`${whyNot}; what this reservation had reserved is given back`);
-  // The requested address is taken: the hint knows it now, and the refusal names the holder.
+  // The requested address is taken: the picture knows it now, and the refusal names the holder.
   const named = namedIn(want);
   if (named.length > 0 && reserved.refusal.code === "POOL_FULL") {
     if (!isRepeated) return "was-taken";
@@ -156,7 +155,7 @@ async function whyTaken(
 
 /** Whether the addresses that are kept, known from a copy that may lag behind, are the owner's now. Throws ApiAway. */
 async function areStillOwn(
-  { holdings, client, hint }: ReservationParts,
+  { holdings, client, picture }: ReservationParts,
   { network, owner }: ReserveWant,
   kept: readonly InterfaceAddress[],
   deadlineMs: number,
@@ -166,21 +165,21 @@ async function areStillOwn(
     const object = (await client.read(network, address, deadlineMs))?.object;
     if (object === undefined) {
       holdings.forgotten(allocationName(network, address));
-      hint.noteFree(network, address);
+      picture.noteFree(network, address);
       return false;
     }
     holdings.learned(object);
     const state = object.status?.state;
     const isBound = state === "Bound";
     if (!isBound || !sameAllocationOwner(object.spec.owner, toAllocationOwner(owner))) {
-      hint.note(network, address, object.spec.owner.uid, state, object.metadata.resourceVersion);
+      picture.note(network, address, object.spec.owner.uid, state, object.metadata.resourceVersion);
       return false;
     }
   }
   return true;
 }
 
-/** What the hint says is read from the API before anything is refused. */
+/** What the picture says is read from the API before anything is refused. */
 async function refusedOrAgain(
   parts: ReservationParts,
   want: ReserveWant,
@@ -191,7 +190,7 @@ async function refusedOrAgain(
   return outcome === "again" ? outcome : { kind: "refused", refusal: outcome.refusal };
 }
 
-/** Decides from the owner's allocations in the API, and from the hint of free addresses. */
+/** Decides from the owner's allocations in the API, and from the picture of free addresses. */
 async function decide(
   parts: ReservationParts,
   { owner, network, request }: ReserveWant,
@@ -244,7 +243,7 @@ async function releaseOwner(
 
 /** `left`: what has attached meanwhile. An address that is no longer the owner's is left alone. */
 async function rest(
-  { client, hint, holdings }: ReservationParts,
+  { client, picture, holdings }: ReservationParts,
   owner: Owner,
   { network, address }: Pick<OwnedAllocation, "network" | "address">,
   deadlineMs: number,
@@ -260,7 +259,7 @@ async function rest(
   );
   if (outcome.kind === "changed") throw tooManyWriters(network, address);
   if (outcome.kind === "done") {
-    hint.note(network, address, owner.uid, "Cooling", outcome.object.metadata.resourceVersion);
+    picture.note(network, address, owner.uid, "Cooling", outcome.object.metadata.resourceVersion);
     holdings.learned(outcome.object);
   }
   return outcome;
@@ -282,9 +281,9 @@ function usersOf({ status }: IPAllocation): string[] {
   );
 }
 
-function poolsOf({ hint, context }: ReservationParts, definition: NetworkDefinition) {
+function poolsOf({ picture, context }: ReservationParts, definition: NetworkDefinition) {
   const nowMs = context.clock.monotonicMs();
-  const space = hint.space(definition.name);
+  const space = picture.space(definition.name);
   space.definition = definition;
   const pools = space.poolsOf(definition, nowMs);
   for (const pool of pools) pool.expire(nowMs);

@@ -8,17 +8,19 @@ import { hasCooledDown } from "../../ipam/space/rest.ts";
 import { type Clock, parseTime } from "../../platform/time.ts";
 import type { AllocationClient, AllocationReading } from "./allocations/allocation-client.ts";
 import { type Holder, mayReturn, sameAllocationOwner } from "./allocations/allocation-object.ts";
-import type { Hint } from "./allocations/hint.ts";
 import { hold, tooManyWriters } from "./allocations/hold.ts";
 import { succeedsHolder } from "./allocations/owners.ts";
+import type { Picture } from "./allocations/picture.ts";
 
-/** Refused creates after which the hint is plainly wrong, and the network is watched. */
-const CONFLICTS_TO_FOLLOW = 3;
+/** Lost candidates after which the search goes on elsewhere: another node is searching here too. */
+const CONFLICTS_TO_LEAVE = 2;
+/** Lost candidates after which the picture is made sure of. */
+const CONFLICTS_TO_MAKE_SURE = 64;
 
 export interface Reservation {
   readonly clock: Clock;
   readonly client: AllocationClient;
-  readonly hint: Hint;
+  readonly picture: Picture;
   readonly definition: NetworkDefinition;
   readonly pools: readonly Pool[];
   readonly holder: Holder;
@@ -29,8 +31,6 @@ export interface Reservation {
   announce(addresses: readonly InterfaceAddress[]): Promise<void>;
   /** An allocation as it was just read or written. */
   learned?(object: AllocationReading["object"]): void;
-  /** The hint has misled this ADD repeatedly. */
-  follow(): void;
 }
 
 /** The outcome of a reservation; the `reserved` addresses of a refused one must be released. */
@@ -76,7 +76,7 @@ class Search {
   readonly #pool: Pool;
   readonly #moveCursor: boolean;
   readonly #isRequested: boolean;
-  readonly #candidates: Iterator<bigint>;
+  #candidates: Iterator<bigint>;
   #present: InterfaceAddress | null = null;
   #unmark: () => void = () => {};
   #resting = false;
@@ -109,7 +109,7 @@ class Search {
     const state = this.#pool.stateOf(value, nowMs);
     this.#resting = state === "cooling";
     this.#exists = state !== "free";
-    this.#unmark = this.#reservation.hint
+    this.#unmark = this.#reservation.picture
       .space(this.#reservation.definition.name)
       .allocate(address, this.#moveCursor);
     this.#present = { address, prefixLength };
@@ -120,9 +120,8 @@ class Search {
     announceInstead: (lost: InterfaceAddress, next: InterfaceAddress) => Promise<void>,
   ): Promise<InterfaceAddress> {
     let lost: InterfaceAddress | null = null;
-    for (let conflicts = 0; this.#present !== null; conflicts += 1) {
+    for (let conflicts = 1; this.#present !== null; conflicts += 1) {
       if (lost !== null) await this.#announce(lost, announceInstead);
-      if (conflicts === CONFLICTS_TO_FOLLOW) this.#reservation.follow();
       try {
         if (await this.#take(this.#present)) return this.#present;
       } catch (error) {
@@ -130,6 +129,7 @@ class Search {
         throw error;
       }
       lost = this.#present;
+      await this.#noteConflict(conflicts);
       this.next();
     }
     throw new RefusalError(poolFull(this.#pool, this.#reservation.definition.name));
@@ -139,6 +139,19 @@ class Search {
   leave(): void {
     this.#unmark();
     this.#unmark = () => {};
+  }
+
+  /** The picture was wrong. Whoever else searches here finds the same addresses free, so the next one is tried elsewhere. */
+  async #noteConflict(conflicts: number): Promise<void> {
+    const { picture, definition, deadlineMs, holder, clock } = this.#reservation;
+    if (this.#isRequested) return;
+    const { name } = definition;
+    if (conflicts === 1) void picture.renew(name, deadlineMs).catch(() => {});
+    if (conflicts === CONFLICTS_TO_MAKE_SURE) await picture.makeSure(name, deadlineMs);
+    if (conflicts < CONFLICTS_TO_LEAVE) return;
+    // Two nodes that serve one claim go on at the same place.
+    const startAt = this.#pool.hashStart(`${name} ${holder.owner.uid} ${conflicts}`);
+    this.#candidates = this.#pool.candidates(clock.monotonicMs(), startAt);
   }
 
   async #announce(
@@ -191,14 +204,14 @@ class Search {
   }
 
   #note({ address }: InterfaceAddress, object: AllocationReading["object"]): void {
-    const { hint, definition, holder, learned } = this.#reservation;
-    hint.note(definition.name, address, holder.owner.uid, "Bound", object.metadata.resourceVersion);
+    const { picture, definition, holder, learned } = this.#reservation;
+    picture.note(definition.name, address, holder.owner.uid, "Bound", object.metadata.resourceVersion);
     learned?.(object);
   }
 
   /** Whether the cool-down of an address is over for this holder. */
   #mayHave({ object, serverMs }: AllocationReading, one: InterfaceAddress): boolean {
-    const { holder, definition, hint } = this.#reservation;
+    const { holder, definition, picture } = this.#reservation;
     if (object.status?.state !== "Cooling") return true;
     // It is deleted as soon as its finalizers are gone; then its name is free.
     if (object.metadata.deletionTimestamp !== undefined) return false;
@@ -208,7 +221,7 @@ class Search {
       (serverMs !== null && hasCooledDown(definition, serverMs - sinceMs)) ||
       hasCooledDown(
         definition,
-        hint.restSeenMs(definition.name, one.address, object.metadata.resourceVersion),
+        picture.restSeenMs(definition.name, one.address, object.metadata.resourceVersion),
       );
     const { owner } = object.spec;
     return (
@@ -226,18 +239,18 @@ class Search {
    */
   #lose({ address }: InterfaceAddress, object: AllocationReading["object"]): void {
     const { spec, status, metadata } = object;
-    const { hint, definition, learned } = this.#reservation;
+    const { picture, definition, learned } = this.#reservation;
     learned?.(object);
     const cooling = status?.state === "Cooling";
     if (cooling && this.#pool.stateOf(address.value) === "allocated") this.#unmark();
-    hint.note(definition.name, address, spec.owner.uid, status?.state, metadata.resourceVersion);
+    picture.note(definition.name, address, spec.owner.uid, status?.state, metadata.resourceVersion);
   }
 
   /** What may have been reserved counts as the holder's until the truth is known. */
   #abandon({ address }: InterfaceAddress, error: unknown): void {
-    const { hint, definition, holder } = this.#reservation;
+    const { picture, definition, holder } = this.#reservation;
     if (error instanceof RefusalError) this.#unmark();
-    else hint.note(definition.name, address, holder.owner.uid, "Bound", "");
+    else picture.note(definition.name, address, holder.owner.uid, "Bound", "");
   }
 }
 

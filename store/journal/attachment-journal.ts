@@ -38,7 +38,10 @@ export function repeat(
   return { kind: "attached", attachment, definition, repeat: true, warnings: [] };
 }
 
-/** Records the attachment and its history, with the addresses that are about to be answered. */
+/**
+ * Records the attachment and its history, with the addresses that are about to be answered. `version`: the newest of what was
+ * written for it in Kubernetes; 0: not known.
+ */
 export function record(
   ledger: Ledger,
   space: NetworkSpace,
@@ -46,6 +49,7 @@ export function record(
   owner: Owner,
   want: AttachWant,
   addresses: readonly InterfaceAddress[],
+  version = 0,
 ): Attachment {
   const { sql, context } = ledger;
   const sinceMs = context.clock.wallMs();
@@ -92,6 +96,7 @@ export function record(
     history_id: historyIds[0] ?? 0,
     history_count: historyIds.length,
     mac: want.mac ?? null,
+    version,
   });
   return {
     id,

@@ -27,6 +27,7 @@ const COLUMNS = [
   "history_id",
   "history_count",
   "mac",
+  "version",
 ] as const satisfies readonly (keyof AttachmentRow)[];
 
 export type NewAttachmentRow = Pick<AttachmentRow, (typeof COLUMNS)[number]>;
@@ -42,6 +43,7 @@ export class AttachmentRows {
   readonly #markLost: Database.Statement<[number]>;
   readonly #markFound: Database.Statement<[number]>;
   readonly #renameBoot: Database.Statement<[string, string]>;
+  readonly #noteVersion: Database.Statement<[number, number, number]>;
   readonly #remove: Database.Statement<[number]>;
   readonly #nameInterface: Database.Statement<[string, string, number]>;
   readonly #nameInHistory: Database.Statement<[string, string, number, number]>;
@@ -69,6 +71,7 @@ export class AttachmentRows {
     this.#nameInHistory = db.prepare(
       "UPDATE history SET interface = ?, owner_interface = ? WHERE id >= ? AND id < ?",
     );
+    this.#noteVersion = db.prepare("UPDATE attachments SET version = ? WHERE id = ? AND version < ?");
     this.#remove = db.prepare("DELETE FROM attachments WHERE id = ?");
   }
 
@@ -104,6 +107,11 @@ export class AttachmentRows {
   markFound({ id, network_id: networkId }: Pick<AttachmentRow, "id" | "network_id">): void {
     this.#markFound.run(id);
     this.#changed(networkId);
+  }
+
+  /** Something was written for it in Kubernetes. */
+  noteVersion(id: number, version: number): void {
+    this.#noteVersion.run(version, id, version);
   }
 
   /** Renames a boot ID: the boot is the same. */

@@ -117,7 +117,7 @@ export class Ledger {
   }
 
   #remember(id: number, name: string): NetworkSpace {
-    const space = new NetworkSpace(id, name, () => this.#stored(id));
+    const space = new NetworkSpace(id, name, { stored: () => this.#stored(id) });
     this.networks.set(name, space);
     this.#byId.set(id, space);
     return space;

@@ -88,6 +88,8 @@ const MIGRATIONS: readonly string[] = [
     lost INTEGER NOT NULL DEFAULT 0,
     -- MAC that somebody asked for with the ADD, in any of the usual spellings.
     mac TEXT,
+    -- In Kubernetes: the newest version of what was written for it; 0: not known.
+    version INTEGER NOT NULL DEFAULT 0,
     UNIQUE (container_id, interface, network_id)
   ) STRICT;
   -- A container as owner is found by container_id.

@@ -53,6 +53,8 @@ export interface AttachmentRow extends OwnerColumns, PodColumns {
   readonly lost: 0 | 1;
   /** As requested; null: none was. */
   readonly mac: string | null;
+  /** In Kubernetes: the newest version of what was written for it; 0: not known. */
+  readonly version: number;
 }
 
 /** The columns that identify the user of an address. */

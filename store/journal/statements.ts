@@ -177,6 +177,12 @@ export function prepareStatements(db: Database.Database) {
     otherBoots: get<[string], { boot_id: string; n: number; last_us: number }>(
       "SELECT boot_id, count(*) AS n, max(boot_us) AS last_us FROM attachments WHERE boot_id <> ? GROUP BY boot_id",
     ),
+    /** The attachment that was written to Kubernetes last, of those up to an id that still stand. */
+    attachmentWrittenLast: get<[number], AttachmentRow>(
+      "SELECT * FROM attachments WHERE version > 0 AND id <= ? ORDER BY version DESC LIMIT 1",
+    ),
+    lastAttachmentId: get<[], { id: number }>("SELECT coalesce(max(id), 0) AS id FROM attachments"),
+    lostAttachments: get<[], AttachmentRow>("SELECT * FROM attachments WHERE lost = 1 ORDER BY id"),
     attachmentById: get<[number], AttachmentRow>("SELECT * FROM attachments WHERE id = ?"),
     attachmentCounts: get<[], { network_id: number; n: number }>(
       "SELECT network_id, count(*) AS n FROM attachments GROUP BY network_id",

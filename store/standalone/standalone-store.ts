@@ -178,6 +178,8 @@ export class SqliteStore extends JournalReader implements NodeStore, Manifests, 
     return viewNetworks(this.directory.ledger);
   }
 
+  async look(): Promise<void> {}
+
   space(network: string): NetworkNow | null {
     const { ledger } = this.directory;
     const { definition } = ledger.networks.get(network) ?? {};

@@ -8,7 +8,7 @@ import { ALLOCATIONS_PATH, namespacedPath, PODS_PATH } from "../../kube/objects.
 import { cooled } from "../../store/cluster/allocations/allocation-object.ts";
 import type { KubernetesStore } from "../../store/cluster/cluster-store.ts";
 import { KubeInMemory } from "../harness/kube-in-memory.ts";
-import { clusterStore, opened } from "../store/cluster-store.ts";
+import { clusterStore, EVERYTHING, opened } from "../store/cluster-store.ts";
 import { detachWant, said, want } from "../store/subjects.ts";
 
 // A completed pod keeps its sandbox for as long as its node likes (a graceful shutdown, a Job), and no DEL comes. The
@@ -51,7 +51,7 @@ function release(): void {
 }
 
 async function compare(): Promise<object> {
-  const { restored, lost, over } = await store.reassert();
+  const { restored, lost, over } = await store.reassert(EVERYTHING);
   await store.drainOutbox();
   return { restored, lost: lost.length, over: over.length };
 }

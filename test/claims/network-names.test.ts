@@ -5,7 +5,7 @@ import { readNetworkObject } from "../../kube/network-object.ts";
 import { labelSelector, labelValue, networkObjectName } from "../../kube/object-names.ts";
 import { ALLOCATIONS_PATH, NETWORKS_PATH } from "../../kube/objects.ts";
 import { newAllocation } from "../../store/cluster/allocations/allocation-object.ts";
-import { Hint } from "../../store/cluster/allocations/hint.ts";
+import { Picture } from "../../store/cluster/allocations/picture.ts";
 import { KubeInMemory } from "../harness/kube-in-memory.ts";
 
 /** Names that Kubernetes does not take as they are, and one that is too long. */
@@ -44,7 +44,7 @@ test("a network whose name is the shortened one of another has an object of its 
   expect((await readNetworkObject(api, victim))?.spec.network).toBe(victim);
 });
 
-test("two networks whose allocations carry the same label share no hint", async () => {
+test("two networks whose allocations carry the same label share no picture, although somebody has edited the labels", async () => {
   const victim = "x".repeat(70);
   const other = labelValue(victim);
   const api = new KubeInMemory();
@@ -59,10 +59,8 @@ test("two networks whose allocations carry the same label share no hint", async 
   put(victim, "10.0.0.1/24");
   put(victim, "10.0.0.2/24");
   put(other, "10.0.0.3/24");
-  const hint = new Hint(api, "node");
-  await hint.refresh();
-  expect(hint.boundCount(victim)).toBe(2);
-  expect(hint.boundCount(other)).toBe(1);
-  expect(hint.ownedBy(other, "10.0.0.1/24")).toEqual([]);
-  expect(hint.ownedBy(victim, "10.0.0.1/24")).toHaveLength(1);
+  const nothingPublished = { serverMs: () => 0, read: async () => {} };
+  const picture = new Picture({ api, startSeed: "node", ...nothingPublished });
+  expect(await picture.makeSure(victim, api.clock.monotonicMs() + 60_000)).toBe(true);
+  expect(picture.boundCount(victim)).toBe(2);
 });

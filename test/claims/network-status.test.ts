@@ -3,6 +3,7 @@ import type { CachedAllocation } from "../../claims/reasons/caches.ts";
 import { NetworkStatus, type NetworkStatusOptions } from "../../controller/network-status.ts";
 import { DefinitionCatalog } from "../../networks/definition-catalog.ts";
 import { projectNad } from "../../networks/nad-view.ts";
+import { UsedSpaces } from "../../store/cluster/allocations/used-spaces.ts";
 import { ManualClock } from "../harness/manual-clock.ts";
 
 /** A NetworkAttachmentDefinition that defines network blue. */
@@ -17,7 +18,8 @@ function nad(namespace: string) {
 }
 
 function allocation(address: string, state: string): CachedAllocation {
-  const object = { spec: { network: "blue", owner: { kind: "Pod" } }, status: { state } };
+  const metadata = { name: address, resourceVersion: "1" };
+  const object = { metadata, spec: { network: "blue", owner: { kind: "Pod" } }, status: { state } };
   return { key: address, uid: address, resourceVersion: "1", object, address } as unknown as CachedAllocation;
 }
 
@@ -28,12 +30,13 @@ describe("the counts of a network", () => {
     definitions.setOwner("blue", { definedIn: "shop", sharedWith: [] });
     definitions.upsert(nad("shop"));
     definitions.upsert(nad("bank"));
-    const allocations = new Map(
-      [allocation("10.31.0.5", "Bound"), allocation("10.31.0.6", "Cooling")].map((one) => [one.key, one]),
-    );
+    const usedSpaces = new UsedSpaces();
+    const [bound, cooling] = [allocation("10.31.0.5", "Bound"), allocation("10.31.0.6", "Cooling")];
+    for (const { object, address } of [bound, cooling]) usedSpaces.upsert(object, address);
     const status = new NetworkStatus({
       ...{ api: { clock }, definitions, idle: () => null, log: { warn: () => {} } },
-      allocations: { known: true, items: allocations },
+      allocations: { known: true, items: new Map() },
+      ...{ usedSpaces, serverMs: () => clock.wallMs() },
       networks: { known: true, items: new Map() },
     } as unknown as NetworkStatusOptions);
     const counted = async () => {
@@ -45,8 +48,7 @@ describe("the counts of a network", () => {
 
     definitions.remove("shop/blue");
     expect(await counted()).toEqual({});
-    allocations.delete("10.31.0.6");
-    status.touch("blue");
+    usedSpaces.gone(cooling.object, cooling.address);
     expect(await counted()).toEqual({});
 
     definitions.upsert(nad("shop"));

@@ -33,7 +33,7 @@ class Daemon {
     api,
     catalog: this.catalog,
     learnOwner: async (network) => this.catalog.setOwner(network, { definedIn: "shop", sharedWith: ["*"] }),
-    hint: { ownedBy: () => [], refresh: async () => {} },
+    attachedTo: () => [],
     pods: () => [],
     log: { info() {}, warn() {} },
   });
@@ -128,7 +128,6 @@ describe("an edit that leaves a definition ours, on its network and with its add
     const restarted = new Daemon();
     restarted.see("shop/blue", 1, ours());
     restarted.see("evil/blue", 2, ours({ mtu: 1400 }));
-    await restarted.imports.startAll();
     expect(await restarted.add(EVIL)).toBe("given");
     expect(podLists).toBe(1);
   });

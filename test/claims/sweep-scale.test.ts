@@ -10,6 +10,7 @@ import * as objectNames from "../../kube/object-names.ts";
 import { ALLOCATIONS_PATH, type IPAllocation } from "../../kube/objects.ts";
 import { restMs } from "../../platform/periodic-task.ts";
 import { newAllocation } from "../../store/cluster/allocations/allocation-object.ts";
+import { UsedSpaces } from "../../store/cluster/allocations/used-spaces.ts";
 import { KubeInMemory } from "../harness/kube-in-memory.ts";
 import { ManualClock } from "../harness/manual-clock.ts";
 import { RULES } from "./judged.ts";
@@ -153,7 +154,9 @@ describe("100,000 IPv6 allocations", () => {
     if (nad === null) throw new Error("the definition of the test is not ours");
     const counting = { definition: nad.definition, by: "shop/blue", source: "" };
     parsed.mockClear();
-    const counts = await countNetwork(counting, [...cluster.allocations.values()], cluster.clock);
+    const usedSpaces = new UsedSpaces();
+    for (const { object, address } of cluster.allocations.values()) usedSpaces.upsert(object, address);
+    const counts = countNetwork(counting, usedSpaces.of("blue"), 0);
     expect(counts.allocated).toBeGreaterThan(99_999n);
     expect(work()).toEqual({ names: 0, parsed: 0 });
   });

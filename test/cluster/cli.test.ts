@@ -150,11 +150,11 @@ describe("reading commands over a cluster", () => {
 
   test("networks lists all networks, and show describes one", async () => {
     expect(await table("networks")).toMatchInlineSnapshot(`
-      "NETWORK   SUBNET        SIZE   ALLOCATED   COOLING   FREE   EXCLUDED   SOURCE
-      blue      10.0.0.0/29   8      1           0         0      7          shop/blue
-      blue      fd00::/125    8      1           0         0      7          shop/blue
-      green     10.1.0.0/29   8      1           0         0      7          shop/green
-      grey      10.2.0.0/30   4      0           1         0      3          shop/grey
+      "NETWORK   SUBNET        SIZE   ALLOCATED   COOLING   FREE   EXCLUDED   PUBLISHED   SOURCE
+      blue      10.0.0.0/29   8      1           0         0      7          never       shop/blue
+      blue      fd00::/125    8      1           0         0      7          never       shop/blue
+      green     10.1.0.0/29   8      1           0         0      7          never       shop/green
+      grey      10.2.0.0/30   4      0           1         0      3          never       shop/grey
       "
     `);
     expect(await table("show", "green")).toMatchInlineSnapshot(`

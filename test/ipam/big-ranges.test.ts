@@ -1,7 +1,7 @@
 import { describe, expect, test } from "vitest";
 import { formatAddress } from "../../ipam/space/address.ts";
-import { FreeIndex } from "../../ipam/space/free-index.ts";
 import { Pool } from "../../ipam/space/pool.ts";
+import { RunIndex } from "../../ipam/space/run-index.ts";
 import { define, firstRangeSet, ip, runs } from "./definitions.ts";
 
 /** CIDRs that together cover a network but for one address: the siblings on the way down to it. */
@@ -19,7 +19,7 @@ describe("a /8 with one free address", () => {
 
   test("has a single run, which is found from any start, and is full afterwards", () => {
     expect(set.usable.size).toBe(1n);
-    expect(new FreeIndex(set.automatic).shape).toEqual({ runs: 1, chunks: 1 });
+    expect(new RunIndex(set.automatic).shape).toEqual({ runs: 1, chunks: 1 });
     const pool = new Pool(set);
     for (const startAt of ["10.0.0.0", "10.77.77.77", "10.77.77.78", "10.255.255.255"]) {
       expect([...pool.candidates(0, ip(startAt))]).toEqual([ip("10.77.77.77")]);
@@ -62,7 +62,7 @@ test("2001:db8::/30 with a /32 excluded is one run, and gives the first address 
 
 test("a decision in a /64 with 100,000 random holes sees two chunks at most, and all holes close again", () => {
   const set = firstRangeSet({ subnets: "fd00::/64" });
-  const index = new FreeIndex(set.automatic);
+  const index = new RunIndex(set.automatic);
   const holes = new Set<bigint>();
   let state = 42n;
   while (holes.size < 100_000) {

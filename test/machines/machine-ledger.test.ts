@@ -10,6 +10,7 @@ import { networkObjectName } from "../../kube/object-names.ts";
 import { ALLOCATIONS_PATH, type IPAllocation, NETWORKS_PATH } from "../../kube/objects.ts";
 import type { ReserveOutcome, ReserveWant } from "../../store/allocations.ts";
 import { cooled } from "../../store/cluster/allocations/allocation-object.ts";
+import { UsedSpaces } from "../../store/cluster/allocations/used-spaces.ts";
 import { KubeInMemory } from "../harness/kube-in-memory.ts";
 import { ManualClock } from "../harness/manual-clock.ts";
 import { nameOf } from "../harness/world/network.ts";
@@ -37,8 +38,9 @@ function ledgerOf() {
   const api = new KubeInMemory(clock);
   api.put(NETWORKS_PATH, { metadata: { name: networkObjectName("blue") }, spec: { network: "blue" } });
   let relists = 0;
+  const usedSpaces = new UsedSpaces();
   const ledger = new MachineLedger({
-    ...{ api, identity: "one", log: pino({ level: "silent" }) },
+    ...{ api, usedSpaces, identity: "one", log: pino({ level: "silent" }) },
     relist: () => {
       relists += 1;
     },
@@ -47,7 +49,7 @@ function ledgerOf() {
   ledger.noteState("watching");
   const objectOf = (text: string): IPAllocation => api.at(`${ALLOCATIONS_PATH}/${nameOf("blue", text)}`);
   const reserve = async (owner: Owner) => got(await ledger.reserve(wantOf(owner)));
-  return { clock, api, ledger, reserve, objectOf, relists: () => relists };
+  return { clock, api, ledger, usedSpaces, reserve, objectOf, relists: () => relists };
 }
 
 function got(outcome: ReserveOutcome): string {
@@ -72,7 +74,13 @@ test("a ledger that has seen nothing of another's reservation meets it at the sa
   const { api, reserve } = ledgerOf();
   const first = await reserve(machine("m0"));
   const other = new MachineLedger({
-    ...{ api, identity: "two", log: pino({ level: "silent" }), relist: () => {} },
+    ...{
+      api,
+      usedSpaces: new UsedSpaces(),
+      identity: "two",
+      log: pino({ level: "silent" }),
+      relist: () => {},
+    },
   });
   onTestFinished(() => other.stop());
   expect(got(await other.reserve(wantOf(machine("m0"))))).toBe(first);
@@ -81,7 +89,7 @@ test("a ledger that has seen nothing of another's reservation meets it at the sa
 });
 
 test("an address that the cache still shows as the owner's is not published if another owner has it by now", async () => {
-  const { api, ledger, reserve, objectOf } = ledgerOf();
+  const { api, ledger, usedSpaces, reserve, objectOf } = ledgerOf();
   const first = await reserve(machine("m0"));
   const object = objectOf(first);
   // Released and given to another behind the back of the copy.
@@ -90,6 +98,7 @@ test("an address that the cache still shows as the owner's is not published if a
   const { uid: _, resourceVersion: __, ...metadata } = object.metadata as IPAllocation["metadata"];
   const theirs = { ...object.spec.owner, name: "thief", uid: "thief-uid" };
   api.put(ALLOCATIONS_PATH, { ...object, metadata, spec: { ...object.spec, owner: theirs } });
+  usedSpaces.upsert(object, first.split("/")[0] ?? "");
   ledger.upsert(object);
   const second = await reserve(machine("m0"));
   expect(second).toMatch(/^10\.0\.0\.\d+\/24$/);

@@ -138,12 +138,12 @@ describe.each(DRIVERS)("the node's own 169.254.169.254, driver %s", (driver) => 
     const restored = async () =>
       (await node.mustRun("ip", ["rule"])).stdout.includes(`iif ${bridge} blackhole`);
     await until(restored, () => `the rule; log: ${node.log}`, 20_000);
-    // The kernel's own rule first: ours would never be asked.
-    await node.mustRun("ip", ["rule", "add", "pref", "1", "lookup", "local"]);
-    for (const rule of [["lookup", "local"], ours])
-      await node.run("ip", ["rule", "del", "pref", "0", ...rule]);
-    await node.mustRun("ip", ["rule", "add", "pref", "0", "lookup", "local"]);
-    await node.run("ip", ["rule", "add", "pref", "0", ...ours]);
+    // The kernel's own rule first: ours would never be asked. In one turn, or both sides add the kernel's rule again.
+    const blackhole = `pref 0 ${ours.join(" ")}`;
+    const reordered = `ip rule add pref 1 lookup local
+      ip rule del pref 0 lookup local; ip rule del ${blackhole}
+      ip rule add pref 0 lookup local; ip rule add ${blackhole}`;
+    await node.mustRun("flock", ["/run", "sh", "-ec", reordered]);
     const isFirst = async () =>
       /iif \S+ blackhole[\s\S]*lookup local/.test((await node.mustRun("ip", ["rule"])).stdout);
     await until(isFirst, () => `the rule before that of the kernel; log: ${node.log}`, 20_000);

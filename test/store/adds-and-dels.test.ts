@@ -1,8 +1,10 @@
 /** ADDs that something comes in between of: a DEL, a failing disk, a long sleep, a lost answer. Nothing is left behind. */
+
 import { expect, test } from "vitest";
 import { ApiAway } from "../../kube/kube-api.ts";
 import { ALLOCATIONS_PATH } from "../../kube/objects.ts";
 import { StorageFault } from "../../store/allocations.ts";
+import { EVERYTHING } from "./cluster-store.ts";
 import { StoreNode } from "./store-node.ts";
 import { detachWant, nextUs, want } from "./subjects.ts";
 
@@ -102,13 +104,12 @@ test("a disk that refuses a later candidate's intent leaves no address marked", 
   for (const id of ["b", "c", "d"]) await node.added(want(id, { pod: id }));
 });
 
-test("a refresh of the hint removes marks without an allocation", async () => {
+test("marks without an allocation make no network full", async () => {
   const node = await started();
   await node.added(want("a", { pod: "a" }));
-  const { hint } = node.store;
+  const { picture } = node.store;
   for (let value = 0x0a000001n; value <= 0x0a000006n; value += 1n)
-    hint.space("blue").allocate({ family: 4, value }, false);
-  await hint.refresh();
+    picture.space("blue").allocate({ family: 4, value }, false);
   for (const id of ["b", "c", "d", "e", "f"]) await node.added(want(id, { pod: id }));
 });
 
@@ -159,7 +160,7 @@ test("an address of an earlier boot's container that another owner has by now is
   takenBy(node, { ...object, metadata: { name: object?.metadata.name } } as never);
   await node.open({ bootId: "next-boot" });
   await node.settle();
-  expect((await node.store.reassert()).lost).toEqual([]);
+  expect((await node.store.reassert(EVERYTHING)).lost).toEqual([]);
   expect(node.store.lostCount).toBe(0);
   expect(node.journal).toHaveLength(1);
 });
@@ -195,10 +196,10 @@ test("an address that was lost and is held again is no longer reported as lost",
   const path = `${ALLOCATIONS_PATH}/${object?.metadata.name}`;
   node.api.remove(path);
   takenBy(node, { ...object, metadata: { name: object?.metadata.name } } as never);
-  expect((await node.store.reassert()).lost).toHaveLength(1);
+  expect((await node.store.reassert(EVERYTHING)).lost).toHaveLength(1);
   expect(node.store.lostCount).toBe(1);
   node.api.remove(path);
-  expect((await node.store.reassert()).restored).toBe(1);
+  expect((await node.store.reassert(EVERYTHING)).restored).toBe(1);
   expect(node.store.lostCount).toBe(0);
   expect(await node.store.answerLocally(want("a", { pod: "a" }))).toMatchObject({ kind: "attached" });
 });

@@ -23,14 +23,18 @@ export function clusterStore({ api, context, ...more }: Given): KubernetesStore 
     definitions: { definitionOf: () => null, networks: () => [] },
     continuity: steadyContinuity(context?.clock ?? clock),
     addDeadlineMs: 60_000,
-    watchNetwork: () => () => {},
+    serverMs: () => clock.wallMs(),
+    readNetwork: async () => {},
     ...more,
   });
 }
 
-/** Opens it, as a daemon does that starts. */
+/** A comparison of everything with the API, in quiet times and after a gap in contact. */
+export const EVERYTHING = { afterGap: false, everything: true } as const;
+export const AFTER_GAP = { afterGap: true, everything: true } as const;
+
+/** Opens it, as a daemon does that starts; nobody publishes anything. */
 export async function opened(store: KubernetesStore): Promise<KubernetesStore> {
   await store.open();
-  await store.hint.refresh();
   return store;
 }

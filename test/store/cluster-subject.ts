@@ -101,14 +101,14 @@ class OtherWriters {
   }
 
   /** Claims that are being deleted and that nobody uses go, and what they had rests or is retained. */
-  async endClaims({ hint }: KubernetesStore): Promise<void> {
+  async endClaims({ picture }: KubernetesStore): Promise<void> {
     const all = await this.#list(ALLOCATIONS_PATH);
     for (const claim of await this.#list(namespacedPath(CLAIMS_PATH, "shop"))) {
       if (claim.metadata.deletionTimestamp === undefined) continue;
       const owned = all.filter(({ spec }) => spec.owner.uid === claim.metadata.uid);
       if (owned.some(({ status }) => Object.keys(status.attachments).length > 0)) continue;
       await this.#withoutFinalizers(claimPath(claim.metadata.name));
-      for (const object of owned) await this.#cool(object, hint);
+      for (const object of owned) await this.#cool(object, picture);
     }
   }
 
@@ -124,7 +124,7 @@ class OtherWriters {
     }
   }
 
-  async #cool(object: KubeObject, hint: KubernetesStore["hint"]): Promise<void> {
+  async #cool(object: KubeObject, picture: KubernetesStore["picture"]): Promise<void> {
     const path = objectPath(ALLOCATIONS_PATH, object.metadata.name);
     const nowMs = this.#api.clock.wallMs();
     const time = isoTime(nowMs);
@@ -135,7 +135,7 @@ class OtherWriters {
     const cold = await this.#objects.replace(path, next);
     if (cold.kind !== "done") throw new Error(`${path} cannot be written: ${cold.kind}`);
     const { metadata, spec } = cold.object;
-    hint.note(
+    picture.note(
       spec.network,
       addressOf(cold.object),
       spec.owner.uid,

@@ -105,7 +105,7 @@ export class MemoryState {
       this.held
         .filter((one) => one.network === network)
         .map((one) => ({ address: one.address, cooling: one.state === "Cooling" }));
-    const space = this.#spaces.get(network) ?? new NetworkSpace(this.#spaces.size + 1, network, stored);
+    const space = this.#spaces.get(network) ?? new NetworkSpace(this.#spaces.size + 1, network, { stored });
     space.definition = definition;
     this.#spaces.set(network, space);
     return space;

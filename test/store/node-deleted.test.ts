@@ -1,6 +1,7 @@
 import { expect, onTestFinished, test, vi } from "vitest";
 import { ALLOCATIONS_PATH, NODES_PATH, objectPath } from "../../kube/objects.ts";
 import { Continuity } from "../../store/cluster/allocations/continuity.ts";
+import { AFTER_GAP, EVERYTHING } from "./cluster-store.ts";
 import { NODE, StoreNode } from "./store-node.ts";
 
 /** What is missing because the Node object was deleted is no sign of a restored etcd: no network is marked for it. */
@@ -13,7 +14,7 @@ async function nodeOf(creationTimestamp: string | null) {
   await node.open();
   await node.settle();
   await node.addPods("a", "b");
-  await node.store.reassert();
+  await node.store.reassert(EVERYTHING);
   return { node, marks };
 }
 
@@ -35,11 +36,15 @@ test("a node whose Node was deleted and created again puts its addresses back an
   const { node, marks } = await nodeOf(FIRST);
   takeAway(node);
   register(node, LATER);
-  expect(await node.store.reassert(true)).toMatchObject({ restored: 2, freedWithNode: true, problems: [] });
+  expect(await node.store.reassert(AFTER_GAP)).toMatchObject({
+    restored: 2,
+    freedWithNode: true,
+    problems: [],
+  });
   expect(marks).not.toHaveBeenCalled();
   // From now on it is that Node's journal: what goes missing next was taken away.
   takeAway(node);
-  expect(await node.store.reassert(true)).toMatchObject({ restored: 2, freedWithNode: false });
+  expect(await node.store.reassert(AFTER_GAP)).toMatchObject({ restored: 2, freedWithNode: false });
   expect(marks).toHaveBeenCalled();
 });
 
@@ -52,7 +57,7 @@ test.each([
   const { node, marks } = await nodeOf(before);
   takeAway(node);
   register(node, now);
-  expect(await node.store.reassert(true)).toMatchObject({ restored: 2, freedWithNode: false });
+  expect(await node.store.reassert(AFTER_GAP)).toMatchObject({ restored: 2, freedWithNode: false });
   expect(marks).toHaveBeenCalled();
 });
 
@@ -61,9 +66,13 @@ test("while something cannot be put back, the journal stays that of the Node tha
   takeAway(node);
   register(node, LATER);
   const refuse = vi.spyOn(node.api, "admit").mockReturnValue("denied by a webhook");
-  expect(await node.store.reassert(true)).toMatchObject({ restored: 0, freedWithNode: true });
+  expect(await node.store.reassert(AFTER_GAP)).toMatchObject({ restored: 0, freedWithNode: true });
   refuse.mockRestore();
   await node.open();
-  expect(await node.store.reassert()).toMatchObject({ restored: 2, freedWithNode: true, problems: [] });
+  expect(await node.store.reassert(EVERYTHING)).toMatchObject({
+    restored: 2,
+    freedWithNode: true,
+    problems: [],
+  });
   expect(marks).not.toHaveBeenCalled();
 });

@@ -1,10 +1,12 @@
 /** What a journal learns from the API at a start: after it was lost, after a reboot, and at every other one. */
+
 import { cpSync, readdirSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import { expect, onTestFinished, test } from "vitest";
 import { ApiAway } from "../../kube/kube-api.ts";
 import { ALLOCATIONS_PATH } from "../../kube/objects.ts";
 import { OtherNode } from "../../store/cluster/parts/node-identity.ts";
+import { AFTER_GAP } from "./cluster-store.ts";
 import { NODE, StoreNode } from "./store-node.ts";
 import { BOOT, detachWant, want } from "./subjects.ts";
 
@@ -132,7 +134,7 @@ test("an address that was given back is not taken again for a pod that is gone a
   node.endedPods.add(podUidOf(node, "a"));
   await node.open({ bootId: NEXT_BOOT });
   await node.settle();
-  expect(await node.store.reassert(true)).toMatchObject({ restored: 1, over: [{ containerId: "a" }] });
+  expect(await node.store.reassert(AFTER_GAP)).toMatchObject({ restored: 1, over: [{ containerId: "a" }] });
   expect(node.bound.map((one) => one.split(" ")[1])).toEqual(["b.eth0"]);
 });
 
@@ -146,7 +148,7 @@ test("an address that was given back is not taken again for a pod that is gone a
   for (const id of ["a", "b"]) node.endedPods.add(podUidOf(node, id));
   // The container of the other one still runs: its pod was deleted by force.
   node.goneNamespaces.add(want("a").netns.path);
-  expect(await node.store.reassert(true)).toMatchObject({ restored: 1, over: [{ containerId: "a" }] });
+  expect(await node.store.reassert(AFTER_GAP)).toMatchObject({ restored: 1, over: [{ containerId: "a" }] });
   expect(node.bound.map((one) => one.split(" ")[1])).toEqual(["b.eth0"]);
 });
 
@@ -158,7 +160,7 @@ test("an address that was given back is not taken again for a pod that is gone a
   for (const object of node.allocations)
     node.api.put(ALLOCATIONS_PATH, { ...object, status: { ...object.status, state: "Cooling" } });
   node.endedPods.add(podUidOf(node, "a"));
-  expect(await node.store.reassert(true)).toMatchObject({ restored: 1, over: [{ containerId: "a" }] });
+  expect(await node.store.reassert(AFTER_GAP)).toMatchObject({ restored: 1, over: [{ containerId: "a" }] });
   expect(node.bound.map((one) => one.split(" ")[1])).toEqual(["b.eth0"]);
 });
 

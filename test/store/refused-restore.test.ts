@@ -1,7 +1,9 @@
 /** What the API server refuses to restore for good: told, and in nobody's way. */
+
 import { expect, test, vi } from "vitest";
 import { ALLOCATIONS_PATH, objectPath } from "../../kube/objects.ts";
 import { Continuity } from "../../store/cluster/allocations/continuity.ts";
+import { AFTER_GAP, EVERYTHING } from "./cluster-store.ts";
 import { StoreNode } from "./store-node.ts";
 
 test("an allocation that may not be recreated is reported, its network is marked once, and all others are restored", async () => {
@@ -18,7 +20,7 @@ test("an allocation that may not be recreated is reported, its network is marked
       return { status: 403, body: { message: "denied by a webhook" }, serverMs: null };
     return send(request);
   };
-  const first = await node.store.reassert(true);
+  const first = await node.store.reassert(AFTER_GAP);
   expect(first).toMatchObject({ restored: 1, stillLost: 0 });
   expect(first.problems).toHaveLength(1);
   expect(first.problems[0]).toContain(`${refused} of network blue`);
@@ -26,10 +28,10 @@ test("an allocation that may not be recreated is reported, its network is marked
   expect(node.bound).toEqual([`${other}: b.eth0`]);
   const before = marks.mock.calls.length;
   expect(before).toBeGreaterThan(0);
-  expect((await node.store.reassert(true)).problems).toHaveLength(1);
+  expect((await node.store.reassert(AFTER_GAP)).problems).toHaveLength(1);
   expect(marks.mock.calls.length, "the network is not marked again").toBe(before);
   node.api.send = send;
-  expect(await node.store.reassert()).toMatchObject({ restored: 1, problems: [] });
+  expect(await node.store.reassert(EVERYTHING)).toMatchObject({ restored: 1, problems: [] });
   expect(node.bound).toHaveLength(2);
   marks.mockRestore();
 });
@@ -44,7 +46,7 @@ test("an invalid object does not prevent the comparison of the others", async ()
     if (spec.address === other) node.api.remove(path);
     else node.api.put(ALLOCATIONS_PATH, { metadata, status: { state: "Bound" } });
   }
-  const { restored, problems } = await node.store.reassert(true);
+  const { restored, problems } = await node.store.reassert(AFTER_GAP);
   expect(restored).toBe(1);
   expect(problems).toHaveLength(1);
   expect(problems[0]).toContain(odd);

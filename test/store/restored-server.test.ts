@@ -4,13 +4,17 @@ import { ALLOCATIONS_PATH } from "../../kube/objects.ts";
 import { VirtualTime } from "../../platform/virtual-time.ts";
 import { retained } from "../../store/cluster/allocations/allocation-object.ts";
 import { until } from "../harness/wait.ts";
+import { AFTER_GAP } from "./cluster-store.ts";
 import { StoreNode } from "./store-node.ts";
 import { detachWant } from "./subjects.ts";
 
 const TIME = "2026-01-01T00:00:00Z";
 
-/** A node whose API server is restored from a backup that was made while both of its containers ran. */
-async function restored({ isUnbroken = false } = {}) {
+/**
+ * A node whose API server is restored from a backup that was made while both of its containers ran; with `later`, before the
+ * node wrote something else.
+ */
+async function restored({ isUnbroken = false, later = false } = {}) {
   const node = new StoreNode();
   await node.open();
   await node.settle();
@@ -19,6 +23,8 @@ async function restored({ isUnbroken = false } = {}) {
   await node.store.detach(detachWant("ended"));
   await node.store.drainOutbox();
   expect(node.bound).toEqual([`${ips[1]}: running.eth0`]);
+  if (later) await node.addPods("later");
+  for (const object of node.allocations) node.api.remove(`${ALLOCATIONS_PATH}/${object.metadata.name}`);
   for (const object of backup) node.api.put(ALLOCATIONS_PATH, object);
   expect(node.bound).toHaveLength(2);
 
@@ -28,7 +34,10 @@ async function restored({ isUnbroken = false } = {}) {
   const continuity = {
     ...{ gap: 3, isUnbroken, recovering: [] },
     noteCompared: (gap: number) => comparedAfter.push(gap),
-    noteRecovered: (gap: number) => recoveredAfter.push(gap),
+    noteRecovered: (gap: number) => {
+      recoveredAfter.push(gap);
+      continuity.isUnbroken = true;
+    },
   };
   const quiet = { info: () => {}, warn: () => {}, error: () => {} };
   const settlement = new Settlement({
@@ -46,14 +55,30 @@ async function restored({ isUnbroken = false } = {}) {
 }
 
 test("an attachment that had ended and that a restored API server has brought back is ended, and no other", async () => {
-  const { node, ips, time, recoveredAfter, settlement } = await restored();
+  const { node, ips, time, recoveredAfter, settlement } = await restored({ later: true });
   await until(async () => {
     await time.pass(30_000);
     return recoveredAfter.length > 0;
   }, "the look for what the server has brought back");
   await node.store.drainOutbox();
-  expect(node.bound).toEqual([`${ips[1]}: running.eth0`]);
+  expect(node.bound).toEqual([`${ips[1]}: running.eth0`, expect.stringMatching(/: later\.eth0$/)]);
   expect(recoveredAfter[0]).toBe(3);
+  settlement.stop();
+});
+
+test("a restored API server that has what this node wrote last is asked for that alone", async () => {
+  const { node, time, comparedAfter, recoveredAfter, settlement } = await restored();
+  let requests = 0;
+  node.api.before = () => {
+    requests += 1;
+  };
+  await until(async () => comparedAfter.length > 0, "the comparison after the gap");
+  for (let round = 0; round < 20; round += 1) await time.pass(30_000);
+  expect(recoveredAfter).toEqual([3]);
+  // The controller ends it with its pod.
+  expect(node.bound).toHaveLength(2);
+  // The allocation, and the Node object.
+  expect(requests).toBeLessThanOrEqual(2);
   settlement.stop();
 });
 
@@ -62,7 +87,7 @@ test("nothing is looked for after a gap in which the API server was there all th
   await until(async () => comparedAfter.length > 0, "the comparison after the gap");
   for (let round = 0; round < 20; round += 1) await time.pass(30_000);
   await node.store.drainOutbox();
-  expect(recoveredAfter).toEqual([]);
+  expect(recoveredAfter).toEqual([3]);
   expect(node.bound).toHaveLength(2);
   settlement.stop();
 });
@@ -78,6 +103,6 @@ test("a container that runs wins over what a restored API server says is retaine
   const before = { ...object, spec: { ...object.spec, owner } };
   node.api.put(ALLOCATIONS_PATH, retained(before, TIME, "2999-01-01T00:00:00Z"));
   expect(node.bound).toEqual([]);
-  expect(await node.store.reassert(true)).toMatchObject({ restored: 1, lost: [] });
+  expect(await node.store.reassert(AFTER_GAP)).toMatchObject({ restored: 1, lost: [] });
   expect(node.bound).toEqual([`${ip}: running.eth0`]);
 });

@@ -1,6 +1,6 @@
 import { type Address, formatAddress, parseAddress } from "../../../ipam/space/address.ts";
 import { formatInterfaceAddress, type InterfaceAddress } from "../../../ipam/space/cidr.ts";
-import { allocationName, labelValue } from "../../../kube/object-names.ts";
+import { allocationName, labelValue, nodeLabel } from "../../../kube/object-names.ts";
 import {
   type AllocationAttachment,
   type AllocationOwner,
@@ -14,7 +14,11 @@ import {
   LABEL_NETWORK,
   LABEL_OWNER,
   LABEL_STATE,
+  NODE_LABELS,
+  type ObjectMeta,
 } from "../../../kube/objects.ts";
+
+type Status = NonNullable<IPAllocation["status"]>;
 
 const STATES: ReadonlySet<string | undefined> = new Set(["Bound", "Retained", "Cooling"]);
 
@@ -43,6 +47,12 @@ export function newAllocation(
   time: string,
 ): Omit<IPAllocation, "metadata"> & { metadata: object } {
   const address = formatInterfaceAddress(one);
+  const status: Status = {
+    state: "Bound",
+    since: time,
+    attachments: holder.attachment === null ? {} : keyed(holder.attachment),
+    node: holder.attachment?.node ?? holder.node ?? "",
+  };
   return {
     apiVersion: API_VERSION,
     kind: "IPAllocation",
@@ -53,6 +63,7 @@ export function newAllocation(
         [LABEL_OWNER]: labelValue(holder.owner.uid),
         ...claimLabel(holder.owner),
         [LABEL_STATE]: "Bound",
+        ...nodeLabels(status),
       },
       annotations: {
         [ANNOTATION_ADDRESS]: address,
@@ -61,21 +72,21 @@ export function newAllocation(
       finalizers: [BOUND_FINALIZER],
     },
     spec: { network, address, ...spec(holder) },
-    status: {
-      state: "Bound",
-      since: time,
-      attachments: holder.attachment === null ? {} : keyed(holder.attachment),
-      node: holder.attachment?.node ?? holder.node ?? "",
-    },
+    status,
   };
 }
 
 /** A Cooling or Retained object bound to its next holder, to be replaced at the resourceVersion that was read. */
-export function takenOver(object: IPAllocation, one: InterfaceAddress, holder: Holder, time: string): object {
+export function takenOver(
+  object: IPAllocation,
+  one: InterfaceAddress,
+  holder: Holder,
+  time: string,
+): Omit<IPAllocation, "metadata"> & { readonly metadata: ObjectMeta } {
   const fresh = newAllocation(object.spec.network, one, holder, time);
   const metadata = object.metadata;
   const { [ANNOTATION_IMPORTED_FROM]: _, ...annotations } = metadata.annotations ?? {};
-  const { [LABEL_CLAIM]: __, ...labels } = metadata.labels ?? {};
+  const { [LABEL_CLAIM]: __, ...labels } = withoutNodes(metadata.labels);
   return {
     ...fresh,
     metadata: {
@@ -95,7 +106,7 @@ export function handedOver(
   time: string,
 ): object {
   const { mac } = object.spec;
-  return { ...takenOver(object, one, { ...holder, mac }, time), status: object.status };
+  return withStatus(takenOver(object, one, { ...holder, mac }, time), object.status ?? {});
 }
 
 /**
@@ -115,7 +126,7 @@ export function withAttachment(object: IPAllocation, attachment: AllocationAttac
   const others = object.status?.attachments ?? {};
   const source = Object.values(others).find(({ migratedFrom }) => migratedFrom)?.migratedFrom;
   const attachments = { ...others, ...keyed(source ? { migratedFrom: source, ...attachment } : attachment) };
-  return { ...object, spec: rest, status: { ...object.status, attachments, node: attachment.node } };
+  return withStatus({ ...object, spec: rest }, { ...object.status, attachments, node: attachment.node });
 }
 
 /** The object with the prefix length that its subnet has now. */
@@ -127,21 +138,21 @@ export function withPrefixLength(object: IPAllocation, one: InterfaceAddress): o
 
 /** The object of a pod without attachments, with the node that it runs on. */
 export function withNode(object: IPAllocation, node: string): object {
-  return { ...object, status: { ...object.status, node } };
+  return withStatus(object, { ...object.status, node });
 }
 
 /** The object without some attachments. */
 export function withoutAttachments(object: IPAllocation, keys: readonly string[]): IPAllocation {
   const left = Object.entries(object.status?.attachments ?? {}).filter(([key]) => !keys.includes(key));
   const node = left.map(([, one]) => one).toSorted((a, b) => (a.since < b.since ? 1 : -1))[0]?.node ?? "";
-  return { ...object, status: { ...object.status, attachments: Object.fromEntries(left), node } };
+  return withStatus(object, { ...object.status, attachments: Object.fromEntries(left), node });
 }
 
 /** As withoutAttachments; the node of the last one stays where its container may still run. */
 export function pruned(object: IPAllocation, keys: readonly string[], ended = false): IPAllocation {
   const left = withoutAttachments(object, keys);
   if (ended || Object.keys(left.status?.attachments ?? {}).length > 0) return left;
-  return { ...left, status: { ...left.status, node: object.status?.node ?? "" } };
+  return withStatus(left, { ...left.status, node: object.status?.node ?? "" });
 }
 
 /** Whether no container is attached any more, and each one that was has certainly ended. */
@@ -163,18 +174,12 @@ export function mayReturn({ metadata, spec, status }: IPAllocation, owner: { nam
 /** Bound → Cooling in one write. The object still names the former owner, who may take the address back. */
 export function cooled(object: IPAllocation, time: string, holderEnded = false): object {
   const { metadata } = object;
-  return {
-    ...object,
-    metadata: {
-      ...metadata,
-      labels: { ...metadata.labels, [LABEL_STATE]: "Cooling" },
-      finalizers: foreignFinalizers(object),
-    },
-    status: {
-      ...{ state: "Cooling", since: time, attachments: {}, node: "" },
-      ...(holderEnded ? { holderEnded } : {}),
-    },
-  };
+  const labels = { ...metadata.labels, [LABEL_STATE]: "Cooling" };
+  const released = { ...object, metadata: { ...metadata, labels, finalizers: foreignFinalizers(object) } };
+  return withStatus(released, {
+    ...{ state: "Cooling", since: time, attachments: {}, node: "" },
+    ...(holderEnded ? { holderEnded } : {}),
+  });
 }
 
 /**
@@ -182,15 +187,12 @@ export function cooled(object: IPAllocation, time: string, holderEnded = false):
  * when somebody deletes the object.
  */
 export function retained(object: IPAllocation, time: string, until: string): object {
-  const { metadata } = object;
-  return {
-    ...object,
-    metadata: {
-      ...metadata,
-      labels: { ...metadata.labels, ...claimLabel(object.spec.owner), [LABEL_STATE]: "Retained" },
-    },
-    status: { state: "Retained", since: time, retainedUntil: until, attachments: {}, node: "" },
-  };
+  const { metadata, spec } = object;
+  const labels = { ...metadata.labels, ...claimLabel(spec.owner), [LABEL_STATE]: "Retained" };
+  return withStatus(
+    { ...object, metadata: { ...metadata, labels } },
+    { state: "Retained", since: time, retainedUntil: until, attachments: {}, node: "" },
+  );
 }
 
 /** Whether the object matches its name and can be used; others are left alone and reported. */
@@ -240,6 +242,25 @@ function spec({
 /** A claim that is created again finds by its name what its predecessor had. */
 function claimLabel({ kind, namespace, name }: AllocationOwner): { readonly [label: string]: string } {
   return kind === "IPAMClaim" ? { [LABEL_CLAIM]: labelValue(`${namespace}/${name}`) } : {};
+}
+
+/** The object with another status, and the labels of the nodes in it. */
+function withStatus<T extends { readonly metadata: Pick<ObjectMeta, "labels"> }>(
+  object: T,
+  status: Status,
+): T & { status: Status } {
+  const labels = { ...withoutNodes(object.metadata.labels), ...nodeLabels(status) };
+  return { ...object, metadata: { ...object.metadata, labels }, status };
+}
+
+/** The nodes that must find it: those of its attachments, and the one where its container may still run. */
+function nodeLabels({ attachments, node = "" }: Status): Record<string, string> {
+  const nodes = [...Object.values(attachments ?? {}).map((one) => one.node), node];
+  return Object.fromEntries(nodes.filter((one) => one !== "").map((one) => [nodeLabel(one), ""]));
+}
+
+function withoutNodes(labels: ObjectMeta["labels"] = {}): Record<string, string> {
+  return Object.fromEntries(Object.entries(labels).filter(([key]) => !key.startsWith(NODE_LABELS)));
 }
 
 function keyed(attachment: AllocationAttachment): Record<string, AllocationAttachment> {

@@ -5,14 +5,15 @@ import { cooldownSeconds } from "../../../ipam/space/rest.ts";
 import type { KubeApi } from "../../../kube/kube-api.ts";
 import { labelSelector } from "../../../kube/object-names.ts";
 import { ALLOCATIONS_PATH, CLAIMS_PATH, type IPAllocation, LABEL_NETWORK } from "../../../kube/objects.ts";
+import { isoTime } from "../../../platform/time.ts";
 import type { AllocationFilter, ClaimFilter, PageRequest } from "../../allocations.ts";
 import { heldCount, matches, viewExtras, viewRange } from "../../journal/views.ts";
 import type { ClaimManifest } from "../../manifests.ts";
 import { decodeToken, encodeToken } from "../../pages.ts";
 import type { AllocationView, NetworkView, Page } from "../../records.ts";
 import { addressOf, isSound } from "./allocation-object.ts";
-import type { Hint } from "./hint.ts";
 import { fromAllocationOwner } from "./owners.ts";
+import type { Picture } from "./picture.ts";
 
 /** An IPAllocation as the socket API shows it. */
 export function viewOf(object: IPAllocation): AllocationView {
@@ -134,7 +135,7 @@ export interface ClusterDefinitions {
 /** Every network of the cluster that this node knows. */
 export function viewNetworks(
   definitions: ClusterDefinitions,
-  hint: Hint,
+  picture: Picture,
   attachments: ReadonlyMap<string, number>,
   nowMs: number,
 ): NetworkView[] {
@@ -143,13 +144,15 @@ export function viewNetworks(
     .toSorted()
     .map((name) => {
       const counting = definitions.definitionOf(name);
-      const space = hint.space(name);
+      const space = picture.space(name);
       // For the cool-down of what is released from now on, although nothing was ever attached here.
       if (counting !== null) space.definition = counting.definition;
       const pools = counting === null ? [] : space.presentPools(nowMs);
       for (const pool of pools) pool.expire(nowMs);
-      const counts = { bound: hint.boundCount(name), attachments: attachments.get(name) ?? 0 };
-      return { ...viewNetwork(name, counting, pools, counts), ...definitions.accessTo?.(name) };
+      const counts = { bound: picture.boundCount(name), attachments: attachments.get(name) ?? 0 };
+      const observedMs = picture.observedMs(name);
+      const observed = observedMs === null ? null : isoTime(observedMs);
+      return { ...viewNetwork(name, counting, pools, counts), ...definitions.accessTo?.(name), observed };
     });
 }
 

@@ -5,7 +5,7 @@
  *   claim-access                 the claim
  *   find-own, holdings           what an owner has
  *   record-attachment            the attachment in the journal
- *   node-identity, followed      this node, and the copies of objects that it follows
+ *   node-identity                whether this machine is the node whose name it uses
  *   machine-address              the IPAddress of a machine
  *   keyed-mutex                  one request of an owner at a time
  */
@@ -19,8 +19,8 @@ import type { NodeContext } from "../../node-context.ts";
 import type { AllocationClient } from "../allocations/allocation-client.ts";
 import type { AttachedHolder } from "../allocations/allocation-object.ts";
 import type { Continuity } from "../allocations/continuity.ts";
-import type { Hint } from "../allocations/hint.ts";
 import { attachmentOfWant, toAllocationOwner } from "../allocations/owners.ts";
+import type { Picture } from "../allocations/picture.ts";
 import type { ClaimAccess, ClaimReading } from "./claim-access.ts";
 
 /** Everything that an ADD in Kubernetes works with. */
@@ -28,11 +28,9 @@ export interface AttachParts {
   readonly directory: StateDirectory;
   readonly context: NodeContext;
   readonly client: AllocationClient;
-  readonly hint: Hint;
+  readonly picture: Picture;
   readonly claimAccess: ClaimAccess;
   readonly continuity: Continuity;
-  /** Starts watching a network whose hint proved poor. */
-  follow(network: string): void;
   /** Releases are waiting to be sent to the API server. */
   owed(): void;
 }

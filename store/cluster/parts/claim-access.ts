@@ -48,7 +48,7 @@ export interface ClaimAccess {
     ips: readonly string[],
     want: Pick<AttachWant, "pod">,
     deadlineMs: number,
-  ): Promise<"published" | "changed">;
+  ): Promise<{ readonly resourceVersion: string } | "changed">;
   /**
    * Writes `spec.network`, at the version that was read, and what the claim has there. Returns the claim as written, whose
    * list is to be published. `changed`: read and decide again. Throws RefusalError when the API server refuses it.

@@ -1,5 +1,5 @@
 import type { HeldAddress } from "../../../ipam/decide-addresses.ts";
-import { sameOwner } from "../../../ipam/owner.ts";
+import { type Owner, sameOwner, searchSeed } from "../../../ipam/owner.ts";
 import { type Address, formatAddress, sameAddress } from "../../../ipam/space/address.ts";
 import { type InterfaceAddress, parseInterfaceAddress } from "../../../ipam/space/cidr.ts";
 import type { AttachWant } from "../../allocations.ts";
@@ -8,6 +8,7 @@ import { ownerOf } from "../../journal/rows.ts";
 import type { AllocationReading } from "../allocations/allocation-client.ts";
 import { sameAllocationOwner } from "../allocations/allocation-object.ts";
 import { toAllocationOwner } from "../allocations/owners.ts";
+import type { Picture } from "../allocations/picture.ts";
 import type { AttachParts, ClusterAttacher } from "./attach-parts.ts";
 import type { ClaimReading } from "./claim-access.ts";
 
@@ -23,7 +24,7 @@ interface OwnReading {
  * See docs/decisions/0012.
  */
 export async function findOwn(
-  { directory, hint, client }: AttachParts,
+  { directory, picture, client, context }: AttachParts,
   want: AttachWant,
   { owner, claim, superseded }: ClusterAttacher,
   deadlineMs: number,
@@ -37,7 +38,8 @@ export async function findOwn(
   const others = [
     ...begun.map((one) => one.address),
     ...hadBefore(claim, want.network),
-    ...hint.ownedBy(want.network, owner.uid),
+    ...picture.ownedBy(want.network, owner.uid),
+    ...whereItBegan(picture, want, owner, context.clock.monotonicMs()),
   ];
   const seen = new Map(
     [...answered.map((one) => one.address), ...others].map((one) => [formatAddress(one), one]),
@@ -51,7 +53,7 @@ export async function findOwn(
   const own: HeldAddress[] = [];
   for (const { address, reading } of readings) {
     if (reading === null) {
-      hint.noteFree(want.network, address);
+      picture.noteFree(want.network, address);
       // A create whose answer was lost may still arrive: the same name again does no harm.
       const same = begun.find((one) => sameAddress(one.address, address));
       if (same) own.push({ ...same, state: "cooling", adopted: false });
@@ -60,13 +62,31 @@ export async function findOwn(
       own.push({ address, prefixLength, state: "cooling", adopted: false });
     } else {
       const { spec, status, metadata } = reading.object;
-      hint.note(want.network, address, spec.owner.uid, status?.state, metadata.resourceVersion);
+      picture.note(want.network, address, spec.owner.uid, status?.state, metadata.resourceVersion);
     }
   }
   const has = (one: InterfaceAddress) =>
     own.some(({ address }) => formatAddress(address) === formatAddress(one.address));
   if (answered.length === 0 || !answered.every(has)) return { held: own, readings };
   return { held: answered.map((one) => ({ ...one, state: "bound", adopted: false })), readings };
+}
+
+/** Where the search of an owner begins: an address that is not free there may be what it got before. */
+function whereItBegan(
+  picture: Picture,
+  { network, definition }: Pick<AttachWant, "network" | "definition">,
+  owner: Owner,
+  nowMs: number,
+): Address[] {
+  const seed = searchSeed(owner, network);
+  if (seed === null) return [];
+  return picture
+    .space(network)
+    .poolsOf(definition, nowMs)
+    .flatMap((pool): Address[] => {
+      const value = pool.hashStart(seed);
+      return pool.stateOf(value) !== "free" ? [{ family: pool.rangeSet.family, value }] : [];
+    });
 }
 
 /** What a claim had on a network that its VM has left, and comes back to. Unreadable entries are omitted. */

@@ -14,6 +14,7 @@ export async function recordAttachment(
   want: AttachWant,
   { owner, superseded, warnings }: ClusterAttacher,
   addresses: readonly InterfaceAddress[],
+  version: number,
 ): Promise<AttachOutcome> {
   const { containerId, interface: interfaceName, network, definition } = want;
   let mayOwe = superseded.length > 0;
@@ -59,7 +60,7 @@ export async function recordAttachment(
       const why = attachment.isLost ? "lost to another owner" : reason;
       endRow(ledger, attachment.row, why, continues ? kept : undefined);
     }
-    const attachment = record(ledger, space, definition, owner, want, addresses);
+    const attachment = record(ledger, space, definition, owner, want, addresses, version);
     return { kind: "attached", attachment, definition, repeat: false, warnings };
   });
   if (mayOwe) parts.owed();

@@ -22,8 +22,8 @@ import type { NodeContext } from "../../node-context.ts";
 import type { AllocationClient } from "../allocations/allocation-client.ts";
 import { isHandedOver, sameAllocationOwner } from "../allocations/allocation-object.ts";
 import { type Change, giveBack } from "../allocations/give-back.ts";
-import type { Hint } from "../allocations/hint.ts";
 import { tooManyWriters } from "../allocations/hold.ts";
+import type { Picture } from "../allocations/picture.ts";
 import type { ClaimAccess } from "../parts/claim-access.ts";
 
 /** Longest time for one release before the others get their turn, ms. */
@@ -49,7 +49,8 @@ export interface Owed {
 export class Outbox {
   readonly #directory: StateDirectory;
   readonly #client: AllocationClient;
-  readonly #hint: Hint;
+  readonly #picture: Picture;
+  readonly #underWay: ReadonlySet<string>;
   readonly #log: Pick<Log, "warn">;
   /** By entry id: when an entry that must be checked again was first sent, ms of the monotonic clock. */
   readonly #toldMs = new Map<number, number>();
@@ -59,12 +60,15 @@ export class Outbox {
   constructor(parts: {
     directory: StateDirectory;
     client: AllocationClient;
-    hint: Hint;
+    picture: Picture;
+    /** ADDs of this process that have not ended. */
+    underWay: ReadonlySet<string>;
     log: Pick<Log, "warn">;
   }) {
     this.#directory = parts.directory;
     this.#client = parts.client;
-    this.#hint = parts.hint;
+    this.#picture = parts.picture;
+    this.#underWay = parts.underWay;
     this.#log = parts.log;
     this.#sending = new PeriodicTask({
       ...{ clock: parts.client.clock, retryMs: RETRY_PAUSE_MS },
@@ -154,14 +158,14 @@ export class Outbox {
       ({ object }) => {
         if (!sameAllocationOwner(object.spec.owner, ownerOf(row))) return changeOfOthers(object, row, ledger);
         if (object.status?.state === "Cooling" || isUsed(ledger, row)) return { kind: "leave", why: "told" };
-        if (isBeingAdded(ledger, row)) return { kind: "leave", why: "later" };
+        if (isBeingAdded(ledger, row, this.#underWay)) return { kind: "leave", why: "later" };
         return changeFor(object, row);
       },
       this.#client.clock.monotonicMs() + DELIVERY_MS_MAX,
     );
     switch (outcome.kind) {
       case "absent":
-        this.#hint.noteFree(network, address);
+        this.#picture.noteFree(network, address);
         return "told";
       case "other":
         return "told";
@@ -171,7 +175,7 @@ export class Outbox {
         throw tooManyWriters(network, address);
       case "done": {
         const { metadata, status, spec } = outcome.object;
-        this.#hint.note(network, address, spec.owner.uid, status?.state, metadata.resourceVersion);
+        this.#picture.note(network, address, spec.owner.uid, status?.state, metadata.resourceVersion);
         return "told";
       }
     }
@@ -257,13 +261,17 @@ function has(one: AttachmentRow, { network, address: bytes }: OwedRow): boolean 
   );
 }
 
-/** An intent is opened before an ADD's first write and closed together with the record of its attachment. */
-function isBeingAdded(ledger: Ledger, row: OwedRow): boolean {
+/**
+ * An intent is opened before an ADD's first write and closed together with the record of its attachment. One at rest, whose ADD has
+ * ended without an answer, keeps nothing: the next ADD reads what it finds, and takes back what cools down.
+ */
+function isBeingAdded(ledger: Ledger, row: OwedRow, underWay: ReadonlySet<string>): boolean {
   const space = ledger.networks.get(row.network);
-  return (
-    space !== undefined &&
-    ledger.sql.intentsOfOwner.all(row.owner_uid, row.owner_interface, space.id).length > 0
-  );
+  if (space === undefined) return false;
+  const resting = new Set(intentsAtRest(ledger, underWay).map(({ id }) => id));
+  return ledger.sql.intentsOfOwner
+    .all(row.owner_uid, row.owner_interface, space.id)
+    .some(({ id }) => !resting.has(id));
 }
 
 /**

@@ -1,18 +1,33 @@
+/*
+ * store/cluster/recovery/: journal and API server compared, after every start and gap
+ *
+ *   reassert, missing             everything that this node holds, where the server has not what was written last (written-last)
+ *   unproven                      what the journal keeps of that
+ *   recover-journal               what the API has of this node and the journal has not
+ *   outbox                        releases that are outstanding
+ *   cluster-continuity, recovery  gaps in contact, and networks that recover from a restored server
+ *   node-object                   this node's Node, which may have been deleted
+ */
+
 import { RefusalError } from "../../../ipam/refusals.ts";
 import { parseInterfaceAddress } from "../../../ipam/space/cidr.ts";
-import { type AllocationAttachment, attachmentKey, type IPAllocation } from "../../../kube/objects.ts";
-import { isoTime } from "../../../platform/time.ts";
+import type { IPAllocation } from "../../../kube/objects.ts";
+import { severalAtOnce } from "../../../platform/several-at-once.ts";
 import { journalEnd, owe } from "../../journal/intents.ts";
-import { attachmentOf } from "../../journal/rows.ts";
+import { type AttachmentRow, attachmentOf } from "../../journal/rows.ts";
 import { type Attachment, isLearnt } from "../../records.ts";
 import type { AllocationReading } from "../allocations/allocation-client.ts";
-import { type AttachedHolder, isHandedOver, sameAllocationOwner } from "../allocations/allocation-object.ts";
+import { type AttachedHolder, sameAllocationOwner } from "../allocations/allocation-object.ts";
 import { hold, tooManyWriters } from "../allocations/hold.ts";
-import { toAllocationOwner } from "../allocations/owners.ts";
 import type { AttachParts } from "../parts/attach-parts.ts";
-import { type NodeObject, noteNodeObject } from "./node-object.ts";
+import { Missing } from "./missing.ts";
+import type { NodeObject } from "./node-object.ts";
+import { isUnproven, lastBeforeGap, markProven, markUnproven } from "./unproven.ts";
+import { holderOfAttachment, isAsWritten, isOwn, isRecorded } from "./written-last.ts";
 
 const PAGE = 100;
+/** With so many attachments since a gap began everything is compared: that costs no more. */
+const SINCE_MAX = 20;
 /** Reads at once: thousands of attachments are compared within seconds without crowding out ADDs. */
 const TOGETHER_MAX = 8;
 const ONE_MS_MAX = 10_000;
@@ -32,148 +47,166 @@ export interface Reasserted {
   readonly freedWithNode: boolean;
   /** What could not be compared or restored because the API server refuses it; left as it is until the next time. */
   readonly problems: readonly string[];
+  /** The API server has what this node wrote last: only what had been lost before was compared. */
+  readonly proven: boolean;
 }
 
 /**
- * Compares what this node holds with the API: a missing allocation is created again under its name; an attachment whose
+ * Compares what this node holds with the API, unless the API has what this node wrote last: a missing allocation is created again under its name; an attachment whose
  * address belongs to another owner is recorded as lost. Neither applies to a pod that has ended: its sandbox may exist
  * for long, and the controller has released its address by the same rule (PodView.terminal); nor to one that is gone and
  * whose container's namespace is gone too, or whose container was of an earlier boot, as a journal has it whose end a power
  * failure took, or may have been, as the API tells it to a journal that was lost. A permanent refusal is reported and
  * skipped, so that everything else is still compared. `unrestored` remembers it between calls, so that its network is
- * marked once. What is missing since this node's Node was deleted was given back by the controller, and marks nothing.
+ * marked once. See docs/decisions/0077. What is missing since this node's Node was deleted was given back by the controller, and marks nothing.
  * Throws ApiAway.
  */
 export async function reassert(
   parts: AttachParts,
-  afterGap: boolean,
-  { unrestored, node }: { readonly unrestored: Set<string>; readonly node: NodeObject },
+  { afterGap, everything }: Extent,
+  { unrestored, node }: { readonly unrestored: Set<string>; readonly node: () => Promise<NodeObject> },
 ): Promise<Reasserted> {
-  const missing = new Missing(parts, unrestored, node);
-  const problems: string[] = [];
-  const orRefused = <T>({ network, containerId }: Attachment, ip: string, work: Promise<T>) =>
-    work.catch((error: unknown): "refused" => {
-      if (!(error instanceof RefusalError || error instanceof TypeError)) throw error;
-      problems.push(`${ip} of network ${network}, container ${containerId}: ${error.message}`);
-      return "refused";
-    });
-  const republished: string[] = [];
-  let restored = 0;
-  let stillLost = 0;
-  const lost: Attachment[] = [];
-  const over: Attachment[] = [];
+  const { directory } = parts;
+  const { sql } = directory.ledger;
+  const isKnown = isUnproven(directory.ledger, "comparing");
+  const proven = !everything && !isKnown && (await hasLastWrite(parts));
+  const comparison = new Comparison(parts, afterGap, new Missing(parts, unrestored, await node()));
+  if (proven) {
+    // What was lost may be there again.
+    for (const row of sql.lostAttachments.all()) await comparison.compare(row);
+    return comparison.finish(proven);
+  }
+  if (!everything && !isKnown) await directory.write(markUnproven);
   for (let after = 0; ; ) {
     const rows = parts.directory.ledger.sql.attachmentsAfter.all(after, PAGE);
-    const last = rows[rows.length - 1];
-    if (!last) {
-      await missing.finish();
-      if (problems.length === 0) await noteNodeObject(node, parts.directory);
-      const { freedWithNode } = missing;
-      return { restored, lost, stillLost, over, republished, freedWithNode, problems };
-    }
-    after = last.id;
-    const { ledger } = parts.directory;
-    const attachments = rows.map((row) => attachmentOf(row, ledger.networkById(row.network_id).name));
-    for (let from = 0; from < attachments.length; from += TOGETHER_MAX) {
-      const some = attachments.slice(from, from + TOGETHER_MAX);
-      await Promise.all(
-        some.map(async (attachment) => {
-          const states = await Promise.all(
-            attachment.ips.map(({ address }) =>
-              orRefused(attachment, address, reassertOne(parts, missing, attachment, address)),
-            ),
-          );
-          const back = states.filter((state) => state === "restored").length;
-          restored += back;
-          const isHeld = states.every((state) => state === "held" || state === "restored");
-          if (
-            isHeld &&
-            (afterGap || back > 0) &&
-            (await orRefused(attachment, "the list of its claim", republish(parts, attachment))) === true
-          )
-            republished.push(`${attachment.owner.namespace}/${attachment.owner.name}`);
-          if (states.includes("over")) {
-            if (await parts.directory.write((now) => journalEnd(now, attachment, "pod ended")))
-              over.push(attachment);
-            parts.owed();
-          } else if (states.includes("lost") && isOfFormerBoot(parts, attachment)) {
-            // Nobody uses it here, so nobody has lost it; the next sandbox of its pod gets another one.
-            if (await parts.directory.write((now) => journalEnd(now, attachment, "reboot")))
-              await missing.note(attachment.network);
-            parts.owed();
-          } else if (states.includes("lost")) {
-            // The row stays: its DEL releases the remaining addresses, and until then `check` reports it.
-            const news = await parts.directory.write((now) => {
-              const row = now.sql.attachmentById.get(attachment.id);
-              return row !== undefined && now.attachments.markLost(row);
-            });
-            stillLost += 1;
-            if (news) {
-              lost.push(attachment);
-              await missing.note(attachment.network);
-            }
-          } else if (isHeld && rows.some(({ id, lost: known }) => id === attachment.id && known === 1)) {
-            // The other owner has released it, and all addresses are the attachment's again.
-            await parts.directory.write((now) => {
-              const row = now.sql.attachmentById.get(attachment.id);
-              if (row !== undefined) now.attachments.markFound(row);
-            });
-          }
-        }),
-      );
-    }
+    const youngest = rows[rows.length - 1];
+    if (!youngest) return comparison.finish(proven);
+    after = youngest.id;
+    await severalAtOnce(rows, TOGETHER_MAX, (row) => comparison.compare(row));
   }
 }
 
-/** Marks the networks on which something was missing: the first at once, and all of them at the end. */
-class Missing {
-  readonly #parts: AttachParts;
-  readonly #unrestored: Set<string>;
-  readonly #node: NodeObject;
-  freedWithNode = false;
-  readonly #counts = new Map<string, number>();
-  readonly #told = new Map<string, Promise<void>>();
+/** Whether the API server has what this node wrote last. A node that holds nothing misses nothing. */
+async function hasLastWrite(parts: AttachParts): Promise<boolean> {
+  const { ledger } = parts.directory;
+  const lastId = lastBeforeGap(ledger);
+  const last = ledger.sql.attachmentWrittenLast.get(lastId);
+  const first = ledger.sql.attachmentsAfter.all(0, 1)[0];
+  if (last === undefined && first !== undefined && first.id <= lastId) return false;
+  // Of what was recorded since, some may have been written before.
+  const since = ledger.sql.attachmentsAfter.all(lastId, SINCE_MAX);
+  if (since.length === SINCE_MAX) return false;
+  for (const row of last === undefined ? since : [last, ...since])
+    if (!(await isAsWritten(parts, attachmentIn(parts, row)))) return false;
+  return true;
+}
 
-  constructor(parts: AttachParts, unrestored: Set<string>, node: NodeObject) {
+/** How much is compared. `everything`: also when what was written last is there. */
+interface Extent {
+  readonly afterGap: boolean;
+  readonly everything: boolean;
+}
+
+function attachmentIn({ directory }: Pick<AttachParts, "directory">, row: AttachmentRow): Attachment {
+  return attachmentOf(row, directory.ledger.networkById(row.network_id).name);
+}
+
+/** One comparison of everything, and what it has found. */
+class Comparison {
+  readonly #parts: AttachParts;
+  readonly #afterGap: boolean;
+  readonly #missing: Missing;
+  readonly #problems: string[] = [];
+  readonly #republished: string[] = [];
+  readonly #lost: Attachment[] = [];
+  readonly #over: Attachment[] = [];
+  #restored = 0;
+  #stillLost = 0;
+
+  constructor(parts: AttachParts, afterGap: boolean, missing: Missing) {
     this.#parts = parts;
-    this.#node = node;
-    this.#unrestored = unrestored;
+    this.#afterGap = afterGap;
+    this.#missing = missing;
   }
 
-  /** Notes an address that is about to be restored. One that was refused before has been noted then. */
-  async noteAddress(network: string, address: string): Promise<void> {
-    const key = `${network} ${address}`;
-    if (this.#unrestored.has(key)) return;
-    this.#unrestored.add(key);
-    try {
-      await this.note(network);
-    } catch (error) {
-      this.#unrestored.delete(key);
-      throw error;
+  async finish(proven: boolean): Promise<Reasserted> {
+    await this.#missing.finish();
+    if (!proven && this.#problems.length === 0) {
+      await this.#missing.noteNode();
+      await this.#parts.directory.write((now) => markProven(now, "comparing"));
+    }
+    return {
+      restored: this.#restored,
+      lost: this.#lost,
+      stillLost: this.#stillLost,
+      over: this.#over,
+      republished: this.#republished,
+      freedWithNode: this.#missing.freedWithNode,
+      problems: this.#problems,
+      proven,
+    };
+  }
+
+  async compare(row: AttachmentRow): Promise<void> {
+    const parts = this.#parts;
+    const { directory } = parts;
+    const attachment = attachmentIn(parts, row);
+    const states = await Promise.all(
+      attachment.ips.map(({ address }) =>
+        this.#orRefused(attachment, address, reassertOne(parts, this.#missing, attachment, address)),
+      ),
+    );
+    const back = states.filter((state) => state === "restored").length;
+    this.#restored += back;
+    const isHeld = states.every((state) => state === "held" || state === "restored");
+    if (isHeld && (this.#afterGap || back > 0)) await this.#republish(attachment);
+    if (states.includes("over")) {
+      if (await directory.write((now) => journalEnd(now, attachment, "pod ended")))
+        this.#over.push(attachment);
+      parts.owed();
+    } else if (states.includes("lost") && isOfFormerBoot(parts, attachment)) {
+      // Nobody uses it here, so nobody has lost it; the next sandbox of its pod gets another one.
+      if (await directory.write((now) => journalEnd(now, attachment, "reboot")))
+        await this.#missing.note(attachment.network);
+      parts.owed();
+    } else if (states.includes("lost")) {
+      // The row stays: its DEL releases the remaining addresses, and until then `check` reports it.
+      const news = await directory.write((now) => {
+        const present = now.sql.attachmentById.get(attachment.id);
+        return present !== undefined && now.attachments.markLost(present);
+      });
+      this.#stillLost += 1;
+      if (news) {
+        this.#lost.push(attachment);
+        await this.#missing.note(attachment.network);
+      }
+    } else if (isHeld && row.lost === 1) {
+      // The other owner has released it, and all addresses are the attachment's again.
+      await directory.write((now) => {
+        const present = now.sql.attachmentById.get(attachment.id);
+        if (present !== undefined) now.attachments.markFound(present);
+      });
     }
   }
 
-  putBack(network: string, address: string): void {
-    this.#unrestored.delete(`${network} ${address}`);
+  async #republish(attachment: Attachment): Promise<void> {
+    const { owner } = attachment;
+    const list = this.#orRefused(attachment, "the list of its claim", republish(this.#parts, attachment));
+    if ((await list) === true) this.#republished.push(`${owner.namespace}/${owner.name}`);
   }
 
-  async note(network: string): Promise<void> {
-    this.freedWithNode ||= this.#node.isNew;
-    if (this.#node.isNew) return;
-    this.#counts.set(network, (this.#counts.get(network) ?? 0) + 1);
-    const told = this.#told.get(network) ?? this.#tell(network, "its allocations are missing");
-    this.#told.set(network, told);
-    await told;
-  }
-
-  /** Marks again: the recovery of the network counts from this mark. */
-  async finish(): Promise<void> {
-    for (const [network, count] of this.#counts) await this.#tell(network, `it has put back ${count}`);
-  }
-
-  #tell(network: string, what: string): Promise<void> {
-    const { context, continuity } = this.#parts;
-    return continuity.missing(network, `node ${context.node}, ${isoTime(context.clock.wallMs())}: ${what}`);
+  async #orRefused<T>(
+    { network, containerId }: Attachment,
+    ip: string,
+    work: Promise<T>,
+  ): Promise<T | "refused"> {
+    try {
+      return await work;
+    } catch (error) {
+      if (!(error instanceof RefusalError || error instanceof TypeError)) throw error;
+      this.#problems.push(`${ip} of network ${network}, container ${containerId}: ${error.message}`);
+      return "refused";
+    }
   }
 }
 
@@ -192,7 +225,11 @@ async function republish(
   // Its DEL may have come meanwhile: then the addresses are not known to be in use any more.
   if (directory.ledger.sql.attachmentById.get(attachment.id) === undefined) return false;
   const list = ips.map(({ address }) => address);
-  return (await claimAccess.publish(claim, list, { pod }, deadlineMs)) === "published";
+  const written = await claimAccess.publish(claim, list, { pod }, deadlineMs);
+  if (written === "changed") return false;
+  const { resourceVersion } = written;
+  await directory.write((now) => now.attachments.noteVersion(attachment.id, Number(resourceVersion)));
+  return true;
 }
 
 async function reassertOne(
@@ -201,7 +238,7 @@ async function reassertOne(
   attachment: Attachment,
   ip: string,
 ): Promise<"held" | "restored" | "lost" | "over"> {
-  const { client, context, claimAccess, directory, hint } = parts;
+  const { client, context, claimAccess, directory, picture } = parts;
   const { network } = attachment;
   const one = parseInterfaceAddress(ip);
   const deadlineMs = context.clock.monotonicMs() + ONE_MS_MAX;
@@ -245,7 +282,9 @@ async function reassertOne(
   if (outcome.kind === "left") return outcome.why;
   if (outcome.kind !== "held") throw tooManyWriters(network, one.address);
   missing.putBack(network, ip);
-  hint.note(network, one.address, holder.owner.uid, "Bound", outcome.object.metadata.resourceVersion);
+  const { resourceVersion } = outcome.object.metadata;
+  picture.note(network, one.address, holder.owner.uid, "Bound", resourceVersion);
+  await directory.write((now) => now.attachments.noteVersion(attachment.id, Number(resourceVersion)));
   if (isStillThere(parts, attachment)) return "restored";
   // Its DEL came while it was being restored, and found nothing to release.
   const { owner, containerId, interface: interfaceName } = attachment;
@@ -262,33 +301,6 @@ async function reassertOne(
   );
   parts.owed();
   return "held";
-}
-
-/** The holder of an attachment's addresses, as its ADD recorded it. */
-function holderOfAttachment(attachment: Attachment): AttachedHolder {
-  const { containerId, interface: interfaceName, node, pod, sinceMs } = attachment;
-  const ours: AllocationAttachment = {
-    containerID: containerId,
-    interface: interfaceName,
-    node,
-    ...(pod === null ? {} : { pod }),
-    since: isoTime(sinceMs),
-  };
-  return { owner: toAllocationOwner(attachment.owner), attachment: ours };
-}
-
-function isOwn({ object }: AllocationReading, { owner }: AttachedHolder): boolean {
-  return sameAllocationOwner(object.spec.owner, owner);
-}
-
-/** Whether an allocation is as it should be: Bound, to this owner or a claim after it, with this attachment. */
-function isRecorded(reading: AllocationReading | null, holder: AttachedHolder): boolean {
-  if (reading === null) return false;
-  const { status } = reading.object;
-  const { containerID, interface: interfaceName } = holder.attachment;
-  const key = attachmentKey(containerID, interfaceName);
-  if (!isOwn(reading, holder)) return isHandedOver(reading.object, key);
-  return status?.state === "Bound" && key in (status.attachments ?? {});
 }
 
 /** Whether the container cannot run any more: its machine has been started again since. */

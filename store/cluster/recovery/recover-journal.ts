@@ -5,6 +5,7 @@ import { addressBytes, sameAddress } from "../../../ipam/space/address.ts";
 import { type InterfaceAddress, parseInterfaceAddress } from "../../../ipam/space/cidr.ts";
 import { placeOf } from "../../../ipam/space/range-set.ts";
 import type { KubeApi } from "../../../kube/kube-api.ts";
+import { nodeLabel } from "../../../kube/object-names.ts";
 import {
   ALLOCATIONS_PATH,
   type AllocationAttachment,
@@ -26,6 +27,7 @@ import type { AllocationClient } from "../allocations/allocation-client.ts";
 import { isSound } from "../allocations/allocation-object.ts";
 import { fromAllocationOwner } from "../allocations/owners.ts";
 import type { ClaimAccess } from "../parts/claim-access.ts";
+import { markProven } from "./unproven.ts";
 
 /*
  * What the API has of this node and the journal has not: no attachment, no ADD under way, no outstanding release.
@@ -33,6 +35,7 @@ import type { ClaimAccess } from "../parts/claim-access.ts";
  *   a DEL of the container was seen             release it: the container is gone
  *   the runtime has used its ID again since,    release it: the one that runs is another, and has other addresses
  *   and the namespace of that one is there
+ *   its pod has another sandbox here by now     release it: a pod has one at a time
  *   first start in this boot, this node is      release it: an ADD that a power failure cut short reserved it, because
  *   certainly ours, and the pod has ended       intents outlive the process but not a power failure
  *   otherwise                                   record it: the journal was lost, wholly or in part, or is a copy, and a
@@ -66,32 +69,50 @@ export function isSettled({ sql, context }: Ledger): boolean {
   return sql.meta.get(BOOT)?.value === context.bootId;
 }
 
-/**
- * For a new journal: the old one was damaged or lost, or the node was just installed. Returns how many attachments were
- * recorded. Throws ApiAway.
- */
+/** Whether the journal has begun and knows nothing: the old one was damaged or lost, or the node was just installed. */
+export function isNew({ sql }: Ledger): boolean {
+  return sql.meta.get(BOOT) === undefined;
+}
+
+/** For a new journal, before an ADD. Returns how many attachments were recorded. Throws ApiAway. */
 export async function recoverJournal(parts: Parts): Promise<number> {
-  if (parts.directory.ledger.sql.meta.get(BOOT) !== undefined) return 0;
-  return (await settle(parts, { formerBoot: false })).recorded;
+  if (!isNew(parts.directory.ledger)) return 0;
+  const found = await listOfNode(parts);
+  return (await settle(parts, found, NONE)).recorded;
 }
 
 /**
- * Once after a reboot. `ours`: the API certainly describes this machine. Returns how many addresses are to be released,
- * and how many attachments were recorded. Throws ApiAway.
+ * Once after a reboot, in the background: what was being reserved when the power went. `ours`: the API certainly describes
+ * this machine. Returns how many addresses are to be released, and how many attachments were recorded. Throws ApiAway.
  */
-export async function settleFormerBoot(parts: Parts, { ours }: { readonly ours: boolean }): Promise<Counts> {
+export async function settleFormerBoot(
+  parts: ReadingParts,
+  { ours }: { readonly ours: boolean },
+): Promise<Counts> {
   if (isSettled(parts.directory.ledger)) return { recorded: 0, owed: 0 };
-  return settle(parts, { formerBoot: ours });
+  const found = await listUnknown(parts);
+  return settle(parts, found, ours ? await endedPods(parts, found) : NONE);
 }
 
 /**
- * At every other start, in the background: a journal may have lost its end in a power failure, or be an older copy.
- * Everything is read a second time before it counts, because the list comes from a cache. Returns how many attachments
+ * In the background, when the API server may have been restored: it has what has ended since. Returns how many attachments
  * were recorded. Throws ApiAway.
  */
-export async function recoverUnknown(parts: Parts & { readonly client: AllocationClient }): Promise<number> {
+export async function recoverUnknown(parts: ReadingParts): Promise<number> {
+  const found = await listUnknown(parts);
+  const { recorded } = await parts.directory.write((ledger, transaction) => {
+    markProven(ledger, "recovering");
+    return settleAll(ledger, transaction, found, parts, NONE);
+  });
+  return recorded;
+}
+
+type ReadingParts = Parts & { readonly client: AllocationClient };
+
+/** What the journal does not know of this node's; read a second time before it counts, because the list comes from a cache. */
+async function listUnknown(parts: ReadingParts): Promise<FoundAttachment[]> {
   const { client, context, directory } = parts;
-  const unknown = await listOfNode(parts, { resourceVersion: "0" });
+  const unknown = await listOfNode(parts);
   const confirmed: FoundAttachment[] = [];
   for (const one of unknown) {
     const { network } = one.object.spec;
@@ -105,11 +126,7 @@ export async function recoverUnknown(parts: Parts & { readonly client: Allocatio
     }
     if (addresses.length > 0) confirmed.push({ ...one, addresses });
   }
-  if (confirmed.length === 0) return 0;
-  const { recorded } = await directory.write((ledger, transaction) =>
-    settleAll(ledger, transaction, confirmed, parts, NONE),
-  );
-  return recorded;
+  return confirmed;
 }
 
 const READ_MS_MAX = 10_000;
@@ -124,12 +141,15 @@ interface Counts {
   readonly owed: number;
 }
 
-async function settle(parts: Parts, { formerBoot }: { readonly formerBoot: boolean }): Promise<Counts> {
-  const found = await listOfNode(parts, {});
-  const ended = formerBoot ? await endedPods(parts, found) : NONE;
+async function settle(
+  parts: Parts,
+  found: readonly FoundAttachment[],
+  ended: ReadonlySet<string>,
+): Promise<Counts> {
   const counts = await parts.directory.write((ledger, transaction) => {
     const settled = settleAll(ledger, transaction, found, parts, ended);
     ledger.sql.putMeta.run(BOOT, parts.context.bootId);
+    markProven(ledger, "recovering");
     return settled;
   });
   parts.directory.relaxSync();
@@ -151,11 +171,12 @@ async function endedPods(parts: Parts, found: readonly FoundAttachment[]): Promi
   return ended;
 }
 
-async function listOfNode(parts: Parts, query: Readonly<Record<string, string>>): Promise<FoundAttachment[]> {
+/** From the server's cache: what is absent there was written a moment ago, or is read by name where it matters. */
+async function listOfNode(parts: Parts): Promise<FoundAttachment[]> {
   const found = new Map<string, FoundAttachment>();
   await parts.api.list({
     path: ALLOCATIONS_PATH,
-    query,
+    query: { labelSelector: nodeLabel(parts.context.node), resourceVersion: "0" },
     each: (object: IPAllocation) => {
       if (!isSound(object) || object.status?.state !== "Bound") return;
       // Of a later release's owner nobody here could tell when it ends: left alone, whoever knows it gives it back.
@@ -184,7 +205,8 @@ function settleAll(
   for (const one of all) {
     if (isKnown(ledger, one)) continue;
     const { pod } = one.attachment;
-    if ((pod !== undefined && ended.has(pod.uid)) || wasDeleted(ledger, one) || isOfFormerUse(ledger, one)) {
+    const isOver = wasDeleted(ledger, one) || isOfFormerUse(ledger, one) || isOfFormerSandbox(ledger, one);
+    if ((pod !== undefined && ended.has(pod.uid)) || isOver) {
       owed += oweAll(ledger, one);
       continue;
     }
@@ -235,6 +257,15 @@ function isOfFormerUse(
   const has = (one: InterfaceAddress) =>
     ips.some((ip) => sameAddress(parseInterfaceAddress(ip.address).address, one.address));
   return !addresses.some(has) && context.namespaceAlive?.(netns) === true;
+}
+
+/** Whether the pod of what it owns by itself has been attached in another container of this boot. */
+function isOfFormerSandbox({ sql, context }: Ledger, { attachment, object }: FoundAttachment): boolean {
+  const { kind, uid, interface: interfaceName } = object.spec.owner;
+  if (kind !== "Pod") return false;
+  return sql.attachmentsOfOwner
+    .all(uid, interfaceName, "pod")
+    .some((row) => row.container_id !== attachment.containerID && row.boot_id === context.bootId);
 }
 
 /** Whether a DEL of the container has come, in this boot or an earlier one, and found nothing to end. */

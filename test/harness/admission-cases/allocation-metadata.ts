@@ -1,3 +1,4 @@
+import { nodeLabel } from "../../../kube/object-names.ts";
 import type { IPAllocation } from "../../../kube/objects.ts";
 import { cooled, newAllocation, takenOver } from "../../../store/cluster/allocations/allocation-object.ts";
 import {
@@ -17,6 +18,7 @@ import {
 const METADATA = /a node sets no owner references/;
 const FINALIZERS = /finalizers of others stay/;
 const OTHERS = /labels and annotations of others stay/;
+const NODES = /a node adds and removes the label of one node/;
 const TAKEN = /labels and annotations of an address that is taken/;
 /** An owner that does not exist. */
 const GONE = { apiVersion: "v1", kind: "Node", name: "gone", uid: "0" };
@@ -127,6 +129,25 @@ export const METADATA_REFUSED: readonly [string, Written, RegExp][] = [
       }),
     },
     OTHERS,
+  ],
+  [
+    "have many nodes read an address that it takes as theirs",
+    {
+      after: altered(newOfPod, ({ metadata }) => {
+        for (const node of ["b", "c"]) metadata.labels[nodeLabel(node)] = "";
+      }),
+    },
+    NODES,
+  ],
+  [
+    "hide an address from the nodes that use it",
+    {
+      before: ofClaim("b", "c"),
+      after: altered(ofClaim("b", "c"), ({ metadata }) => {
+        for (const node of ["b", "c"]) delete metadata.labels[nodeLabel(node)];
+      }),
+    },
+    NODES,
   ],
   [
     "add an annotation to an address that it takes",

@@ -30,8 +30,10 @@ export const ADD_PATH: Mutants = {
   },
   "answered-before-published": {
     file: PUBLISH,
-    find: '  if ((await claimAccess.publish(claim, ips, want, deadlineMs)) === "changed") return "changed";',
-    replace: "  claimAccess.publish(claim, ips, want, deadlineMs).catch(() => {});",
+    find: `  const written = await claimAccess.publish(claim, ips, want, deadlineMs);
+  if (written === "changed") return "changed";
+  wrote(written.resourceVersion);`,
+    replace: "  claimAccess.publish(claim, ips, want, deadlineMs).then(() => wrote, () => {});",
     why: "a container has an address that its claim may never list",
   },
   "network-of-a-claim-ignored": {

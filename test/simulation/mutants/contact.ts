@@ -11,9 +11,9 @@ export const CONTACT: Mutants = {
   },
   "missing-not-put-back": {
     file: "daemon/settlement.ts",
-    find: "await store.reassert(afterGap);",
+    find: "await store.reassert({ afterGap, everything });",
     replace:
-      "{ restored: 0, lost: [] as never[], stillLost: 0, over: [] as never[], republished: [], freedWithNode: false, problems: [] };",
+      "{ restored: 0, lost: [] as never[], stillLost: 0, over: [] as never[], republished: [], freedWithNode: false, problems: [], proven: false };",
     why: "what a restore has taken away stays away while its containers run",
   },
   "lease-not-noticed": {

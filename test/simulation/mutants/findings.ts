@@ -37,8 +37,8 @@ export const FINDINGS: Mutants = {
   },
   "unknown-attachments-not-recovered": {
     file: "store/cluster/recovery/recover-journal.ts",
-    find: "  if (confirmed.length === 0) return 0;",
-    replace: "  if (confirmed.length >= 0) return 0;",
+    find: "  return confirmed;",
+    replace: "  return confirmed.slice(confirmed.length);",
     why: "what a journal lost with its last seconds is held for ever",
   },
   "damaged-journal-stays": {
@@ -61,17 +61,9 @@ export const FINDINGS: Mutants = {
   },
   "recovery-in-two-halves": {
     file: "store/cluster/recovery/recover-journal.ts",
-    find: "  const found = await listOfNode(parts, {});\n",
+    find: "  const found = await listOfNode(parts);\n",
     replace:
-      "  await parts.directory.write((ledger) => ledger.sql.putMeta.run(BOOT, parts.context.bootId));\n  const found = await listOfNode(parts, {});\n",
-    also: [
-      {
-        // Every other start looks again: a second line of defence, added later.
-        file: "store/cluster/recovery/recover-journal.ts",
-        find: "  if (confirmed.length === 0) return 0;",
-        replace: "  if (confirmed.length >= 0) return 0;",
-      },
-    ],
+      "  await parts.directory.write((ledger) => ledger.sql.putMeta.run(BOOT, parts.context.bootId));\n  const found = await listOfNode(parts);\n",
     why: "after a crash in the middle of a recovery the rest is never recovered",
   },
   "failed-counts-as-ended": {
@@ -91,21 +83,20 @@ export const FINDINGS: Mutants = {
     file: "store/cluster/attach.ts",
     find: "          if (isOvertaken(ledger, want) || !goesOn) throw",
     replace: "          if (!goesOn && addresses.length === 0) throw",
-    also: [
-      {
-        // Every other start looks again: a second line of defence, added later.
-        file: "store/cluster/recovery/recover-journal.ts",
-        find: "  if (confirmed.length === 0) return 0;",
-        replace: "  if (confirmed.length >= 0) return 0;",
-      },
-    ],
     why: "an ADD whose intent a DEL has ended reserves further candidates, for nobody",
   },
   "candidates-stay-marked": {
     file: "store/cluster/reserve.ts",
     find: "    for (const search of searches) search.leave();\n",
     replace: "",
-    also: [{ file: "store/cluster/allocations/hint.ts", find: "      space.forgetPools();\n", replace: "" }],
+    also: [
+      {
+        // A complete picture has no marks.
+        file: "store/cluster/allocations/picture.ts",
+        find: "      known.space.forgetPools();\n",
+        replace: "",
+      },
+    ],
     why: "after a fault of the disk addresses count as taken that nobody has",
   },
   "static-pods-have-two-identities": {

@@ -51,20 +51,12 @@ export const RELEASE_PATH: Mutants = {
     file: "store/cluster/cluster-store.ts",
     find: "      for (const intent of ledger.sql.intents.all()) abandonIntent(ledger, intent);",
     replace: "      for (const intent of ledger.sql.intents.all()) ledger.sql.deleteIntent.run(intent.id);",
-    also: [
-      {
-        // Every start looks for what the API has and the journal has not: a second line of defence.
-        file: "store/cluster/recovery/recover-journal.ts",
-        find: "  if (confirmed.length === 0) return 0;",
-        replace: "  if (confirmed.length >= 0) return 0;",
-      },
-    ],
     why: "what a killed daemon had reserved in the middle of an ADD stays reserved",
   },
   "ended-attachments-come-back": {
     file: "daemon/settlement.ts",
-    find: "    if (continuity.isUnbroken) return;",
-    replace: "    if (gap >= 0) return;",
+    find: "    if (store.isSettled && !store.mustRecover) return;",
+    replace: "    if (store.isSettled && gap >= 0) return;",
     why: "what had ended since the backup that etcd was restored from is held for ever",
   },
   "sweep-without-grace": {

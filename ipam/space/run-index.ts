@@ -12,19 +12,20 @@ interface Chunk {
 }
 
 /**
- * The free numbers of a pool, as sorted runs in chunks. Each operation costs two binary searches and at most one shift
- * within a chunk, for a /24 or a /32 of IPv6, full, empty or fragmented. See docs/decisions/0003.
+ * A set of numbers that changes one by one, such as the free ones of a pool, as sorted runs in chunks. Each operation costs
+ * two binary searches and at most one shift within a chunk, for a /24 or a /32 of IPv6, full, empty or fragmented. See
+ * docs/decisions/0003.
  */
-export class FreeIndex {
+export class RunIndex {
   readonly #chunks: Chunk[] = [];
   /** `#starts[c]` is the first number of `#chunks[c]`, in a list of its own so that the search reads one array. */
   readonly #starts: bigint[] = [];
   #count: bigint;
 
-  constructor(free: IntervalSet) {
-    this.#count = free.size;
+  constructor(members: IntervalSet) {
+    this.#count = members.size;
     let chunk: Chunk = { firsts: [], lasts: [] };
-    for (const { first, last } of free.intervals()) {
+    for (const { first, last } of members.intervals()) {
       chunk.firsts.push(first);
       chunk.lasts.push(last);
       if (chunk.firsts.length === CHUNK_RUNS_JOIN) {
@@ -35,7 +36,7 @@ export class FreeIndex {
     if (chunk.firsts.length > 0) this.#append(chunk);
   }
 
-  /** How many numbers are free. */
+  /** How many numbers are in it. */
   get count(): bigint {
     return this.#count;
   }
@@ -59,7 +60,7 @@ export class FreeIndex {
     return chunk !== undefined && at(chunk.lasts, lastAtMost(chunk.firsts, value)) >= value;
   }
 
-  /** The first free number from `value` on, else the lowest; null when none is free. */
+  /** The first number in it from `value` on, else the lowest; null when it is empty. */
   nextFrom(value: bigint): bigint | null {
     const c = lastAtMost(this.#starts, value);
     const chunk = this.#chunks[c];
@@ -72,7 +73,7 @@ export class FreeIndex {
     return this.#starts[c + 1] ?? this.#starts[0] ?? null;
   }
 
-  /** Takes a number out. Returns false and does nothing when it was not free. */
+  /** Takes a number out. Returns false and does nothing when it was not in it. */
   take(value: bigint): boolean {
     const c = lastAtMost(this.#starts, value);
     const chunk = this.#chunks[c];
@@ -93,7 +94,7 @@ export class FreeIndex {
     return true;
   }
 
-  /** Puts a number back. Returns false and does nothing when it was already free. */
+  /** Puts a number in. Returns false and does nothing when it was in it already. */
   give(value: bigint): boolean {
     let c = lastAtMost(this.#starts, value);
     if (c < 0) {

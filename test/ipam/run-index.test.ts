@@ -1,7 +1,7 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { FreeIndex } from "../../ipam/space/free-index.ts";
 import { IntervalSet } from "../../ipam/space/interval-set.ts";
+import { RunIndex } from "../../ipam/space/run-index.ts";
 
 /** First of the sorted free numbers from `value` on, wrapping around: what `nextFrom` means. */
 function nextFromModel(free: ReadonlySet<bigint>, value: bigint): bigint | null {
@@ -18,7 +18,7 @@ test("the index behaves like a plain Set, over any sequence of operations", () =
   fc.assert(
     fc.property(free, fc.array(step, { maxLength: 120, size: "max" }), (start, steps) => {
       const model = new Set(start);
-      const index = new FreeIndex(IntervalSet.from(start.map((value) => ({ first: value, last: value }))));
+      const index = new RunIndex(IntervalSet.from(start.map((value) => ({ first: value, last: value }))));
       for (const { act, value } of steps) {
         if (act === "take") expect(index.take(value)).toBe(model.delete(value));
         else if (act === "give") {
@@ -45,7 +45,7 @@ describe("many chunks", () => {
     [3_000, 1_009, "scattered"],
   ])("of %i holes with stride %i (%s) are taken, found and released", (count, stride) => {
     const all = IntervalSet.of(0n, BigInt(2 * count));
-    const index = new FreeIndex(all);
+    const index = new RunIndex(all);
     expect(everySecond(count, stride).every((hole) => index.take(hole))).toBe(true);
     expect(index.count).toBe(BigInt(count + 1));
     expect(index.shape.runs).toBe(count + 1);
@@ -62,7 +62,7 @@ describe("many chunks", () => {
   });
 
   test("are few after runs have vanished", () => {
-    const index = new FreeIndex(IntervalSet.of(0n, 20_000n));
+    const index = new RunIndex(IntervalSet.of(0n, 20_000n));
     for (const hole of everySecond(10_000, 3)) index.take(hole);
     for (let n = 0n; n <= 20_000n; n += 2n) if (n % 1_000n !== 0n) index.take(n);
     expect(index.shape).toEqual({ runs: 21, chunks: 1 });
@@ -75,7 +75,7 @@ describe("many chunks", () => {
   });
 
   test("are few after runs have vanished from the end", () => {
-    const index = new FreeIndex(IntervalSet.of(0n, 20_000n));
+    const index = new RunIndex(IntervalSet.of(0n, 20_000n));
     for (const hole of everySecond(10_000, 3)) index.take(hole);
     for (let n = 20_000n; n >= 0n; n -= 2n) if (n % 1_000n !== 0n) index.take(n);
     expect(index.shape).toEqual({ runs: 21, chunks: 1 });
@@ -86,7 +86,7 @@ describe("many chunks", () => {
       fc.property(fc.integer({ min: 0, max: 0xffff_ffff }), (seed) => {
         const random = numbers(seed);
         const model = new Set<bigint>();
-        const index = new FreeIndex(IntervalSet.EMPTY);
+        const index = new RunIndex(IntervalSet.EMPTY);
         // Every second number, so that each is a run of its own, until there are several chunks; then all away.
         let wrong = 0;
         for (let i = 0; i < 6_000; i++) {

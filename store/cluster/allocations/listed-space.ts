@@ -1,0 +1,47 @@
+import type { Address, Family } from "../../../ipam/space/address.ts";
+import { parseInterfaceAddress } from "../../../ipam/space/cidr.ts";
+import { type Interval, IntervalSet } from "../../../ipam/space/interval-set.ts";
+import { ANNOTATION_ADDRESS, LABEL_STATE, type ObjectMeta } from "../../../kube/objects.ts";
+import type { PublishedSpace } from "../../../kube/views/published-space.ts";
+
+/** The picture of a network from the metadata of its allocations. Malformed metadata is left out: it is only a belief. */
+export function spaceOf(
+  metas: readonly ObjectMeta[],
+  listVersion: string,
+): Omit<PublishedSpace, "observedMs"> {
+  const runs = {
+    used: { 4: [] as Interval[], 6: [] as Interval[] },
+    retained: { 4: [] as Interval[], 6: [] as Interval[] },
+  };
+  const resting: { readonly address: Address; readonly version: bigint }[] = [];
+  for (const { annotations, labels, resourceVersion } of metas) {
+    const address = addressIn(annotations?.[ANNOTATION_ADDRESS]);
+    if (address === null) continue;
+    const { family, value } = address;
+    const state = labels?.[LABEL_STATE];
+    if (state === "Cooling") resting.push({ address, version: BigInt(resourceVersion) });
+    else runs.used[family].push({ first: value, last: value });
+    if (state === "Retained") runs.retained[family].push({ first: value, last: value });
+  }
+  // The last write of one that rests was its release.
+  resting.sort((a, b) => (a.version < b.version ? -1 : 1));
+  const setsOf = (all: Record<Family, Interval[]>) => ({
+    4: IntervalSet.from(all[4]),
+    6: IntervalSet.from(all[6]),
+  });
+  return {
+    version: BigInt(listVersion),
+    used: setsOf(runs.used),
+    retained: setsOf(runs.retained),
+    resting: resting.map(({ address }) => address),
+    unlisted: new Map(),
+  };
+}
+
+function addressIn(text: string | undefined): Address | null {
+  try {
+    return text === undefined ? null : parseInterfaceAddress(text).address;
+  } catch {
+    return null;
+  }
+}

@@ -1,0 +1,65 @@
+import type { Ledger } from "../../journal/ledger.ts";
+import type { StateDirectory } from "../../journal/state-directory.ts";
+
+/*
+ * What the journal keeps about whether the API server has what this node wrote, for a restart in between.
+ *
+ *   gap          the last attachment before contact was lost: what was written after a restore proves nothing about it
+ *   comparing    the server has not what was written last, and not everything has been compared since
+ *   recovering   … and what the server has of this node was not listed since: a restore brings back what had ended
+ */
+type Unproven = "comparing" | "recovering";
+const GAP = "gap";
+
+export function isUnproven({ sql }: Ledger, what: Unproven): boolean {
+  return sql.meta.get(what)?.value === "1";
+}
+
+export function markUnproven({ sql }: Ledger): void {
+  for (const what of ["comparing", "recovering"] as const) sql.putMeta.run(what, "1");
+}
+
+export function markProven({ sql }: Ledger, what: Unproven): void {
+  sql.putMeta.run(what, "0");
+}
+
+/** The note of a gap in contact. The first one counts until it is over. */
+export class GapNote {
+  /** It could not be written down: then nothing is proof. */
+  isUnnoted = false;
+  readonly #directory: StateDirectory;
+
+  constructor(directory: StateDirectory) {
+    this.#directory = directory;
+  }
+
+  /** Contact is lost. */
+  begin(): void {
+    this.isUnnoted = true;
+    if (this.#directory.status.kind !== "ready") return;
+    this.#directory
+      .write(({ sql }) => {
+        if (!sql.meta.get(GAP)?.value) sql.putMeta.run(GAP, String(sql.lastAttachmentId.get()?.id ?? 0));
+      })
+      .then(
+        () => {
+          this.isUnnoted = false;
+        },
+        () => {},
+      );
+  }
+
+  /** What this node holds was compared, and contact has not been lost since that began. */
+  async end(): Promise<void> {
+    await this.#directory.write(({ sql }) => {
+      if (sql.meta.get(GAP)?.value) sql.putMeta.run(GAP, "");
+    });
+    this.isUnnoted = false;
+  }
+}
+
+/** Id of the last attachment that was certainly recorded before a gap; all of them where there is none. */
+export function lastBeforeGap({ sql }: Ledger): number {
+  const text = sql.meta.get(GAP)?.value;
+  return text ? Number(text) : Number.MAX_SAFE_INTEGER;
+}

@@ -11,7 +11,7 @@ import { NetworkReturns } from "./launchers/network-returns.ts";
 import { OwnerPods } from "./owner-pods.ts";
 import type { ControllerPart, PartContext } from "./part.ts";
 import { PodAdoption } from "./pod-adoption.ts";
-import { CARRY_OUT_REST, LOOK_REST, Sweeper } from "./sweeper.ts";
+import { CARRY_OUT_REST, Sweeper, TURN_REST } from "./sweep/sweeper.ts";
 import { WhereaboutsRecords } from "./whereabouts-records.ts";
 
 /** How often empty claims are compared with their VMs' launchers, ms: they are filled within 10 s. */
@@ -43,6 +43,7 @@ export class AddressParts {
       ...{ ...shared, intervalSeconds },
       caches: { ...watched, machines },
       doubt: () => options.doubt(),
+      onChange: () => occur("reason-changed"),
       onDue: () => occur("verdict-due"),
       rules: {
         graceSeconds,
@@ -71,9 +72,9 @@ export class AddressParts {
     this.podAdoption = podAdoption;
     this.parts = [
       {
-        ...{ name: "the sweep", everyMs, triggers: ["owner-ended"], rest: LOOK_REST },
-        nextMs: () => sweeper.nextDueMs,
-        work: (signal) => sweeper.runPass(signal),
+        ...{ name: "the sweep", everyMs, triggers: ["reason-changed"], rest: TURN_REST },
+        nextMs: () => sweeper.nextMs,
+        work: (signal) => sweeper.runTurn(signal),
       },
       {
         ...{ name: "carrying out", everyMs, triggers: ["verdict-due"], rest: CARRY_OUT_REST },

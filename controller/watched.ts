@@ -1,5 +1,4 @@
 import {
-  type Cache,
   type CachedAllocation,
   type Caches,
   type ClaimViewWithFact,
@@ -56,11 +55,11 @@ type Resource = "allocations" | "claims" | "pods" | "nodes" | "nads" | "networks
 
 /** Everything of the cluster that the controller follows, and whether it can be trusted. */
 export class Watched extends FollowedResources<Resource> implements Omit<Caches, "machines"> {
-  readonly allocations: Cache<CachedAllocation>;
-  readonly claims: Cache<ClaimViewWithFact>;
-  readonly pods: Cache<SweptPod>;
-  readonly nodes: Cache<CachedNode>;
-  readonly networks: Cache<CachedNetwork>;
+  readonly allocations: FollowedCache<CachedAllocation>;
+  readonly claims: FollowedCache<ClaimViewWithFact>;
+  readonly pods: FollowedCache<SweptPod>;
+  readonly nodes: FollowedCache<CachedNode>;
+  readonly networks: FollowedCache<CachedNetwork>;
   readonly stoppedPods = new StoppedPods();
   readonly catalog: DefinitionsWithPools;
   readonly #nads: FollowedCache<NadView>;

@@ -136,8 +136,7 @@ export class Controller {
   }
 
   #definitionsChanged(): void {
-    this.#addresses.podAdoption.forget();
-    this.#addresses.sweeper.definitionsChanged();
+    this.#addresses.definitionsChanged();
     this.#machines.cluster.definitionsChanged();
     this.#occur("definitions-changed");
   }

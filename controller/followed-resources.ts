@@ -38,6 +38,8 @@ export class FollowedResources<Resource extends string> {
   readonly #reflectors = new Map<Resource, Reflector<never>>();
   readonly #states = new Map<Resource, ReflectorState>();
   readonly #needed = new Map<Resource, Reflector<never>>();
+  /** How many changes of a resource there were. */
+  readonly #changes = new Map<Resource, number>();
   /** Dispensable ones of which the server has told, or failed to. */
   readonly #dispensable = new Set<Resource>();
 
@@ -52,6 +54,7 @@ export class FollowedResources<Resource extends string> {
     let latest: T | null = null;
     const listeners: ChangeListener<T>[] = [];
     const changed: ChangeListener<T> = (now, before) => {
+      this.#changes.set(resource, this.changesOf(resource) + 1);
       for (const listener of listeners) listener(now, before);
     };
     const reflector = new Reflector<T>({
@@ -134,6 +137,11 @@ export class FollowedResources<Resource extends string> {
   /** Whether each resource's objects are known, and its watch is up. */
   get synced(): Record<string, boolean> {
     return Object.fromEntries([...this.#reflectors.keys()].map((one) => [one, this.isKnown(one)]));
+  }
+
+  /** How many changes of the resource there were since the start. */
+  changesOf(resource: Resource): number {
+    return this.#changes.get(resource) ?? 0;
   }
 
   isKnown(resource: Resource): boolean {

@@ -9,6 +9,7 @@
  *   network-status   what `kubectl get ipnetworks` shows; orphan-networks, recoveries, udn-conditions
  *   protection/      the finalizer of IPNetworks, and those that went without it
  *   capi/            machines of Cluster API; machine-data/: Metal3's data of machines
+ *   quiet-part       passes over everything that are left out while nothing changes
  *   followed-resources  copies that are believed or doubted together; shared-parts: what they have in common, once
  */
 

@@ -138,6 +138,12 @@ export class Watched extends FollowedResources<Resource> implements Omit<Caches,
     });
   }
 
+  /** Another number after each change of anything but nodes, which kubelets write all the time. */
+  get revision(): number {
+    const resources = ["allocations", "claims", "pods", "nads", "networks"] as const;
+    return resources.reduce((sum, resource) => sum + this.changesOf(resource), 0);
+  }
+
   #noteOwner({ spec }: IPNetwork): void {
     const network = spec?.network;
     if (typeof network !== "string") return;

@@ -18,7 +18,7 @@ import * as objectNames from "../../kube/object-names.ts";
 import { ALLOCATIONS_PATH, type IPAllocation, type IPNetwork } from "../../kube/objects.ts";
 import type { Reflected } from "../../kube/reflected-items.ts";
 import { restMs } from "../../platform/periodic-task.ts";
-import { newAllocation } from "../../store/cluster/allocations/allocation-object.ts";
+import { newAllocation, withAttachment } from "../../store/cluster/allocations/allocation-object.ts";
 import { KubeInMemory } from "../harness/kube-in-memory.ts";
 import { ManualClock } from "../harness/manual-clock.ts";
 import { RULES } from "./judged.ts";
@@ -268,6 +268,28 @@ test("a release that keeps failing does not delay the others", async () => {
     await cluster.lookFor(0);
   }
   expect(cluster.states.filter((state) => state === "Cooling")).toHaveLength(1);
+});
+
+test("an attachment that is written after others of the group were read and released keeps its address", async () => {
+  const cluster = new LargeCluster();
+  for (let index = 0; index < 3; index += 1) cluster.allocate(index, { lives: false });
+  await cluster.lookFor(20);
+  const last = [...cluster.api.objects].at(-1)?.[1] as IPAllocation;
+  const attachment = { containerID: "c", interface: "net1", node: "n1", since: "2026-01-01T00:00:00Z" };
+  const methods: string[] = [];
+  cluster.api.before = ({ method }) => {
+    methods.push(method);
+    if (method !== "PUT" || methods.filter((one) => one === "PUT").length > 1) return;
+    cluster.api.put(
+      ALLOCATIONS_PATH,
+      withAttachment(last, { ...attachment, pod: { namespace: "shop", name: "p-2", uid: "u-2" } }),
+    );
+  };
+  await cluster.lookFor(0);
+  await cluster.lookFor(0);
+  await cluster.sweeper.carryOutDue(signal);
+  expect(cluster.states).toEqual(["Cooling", "Cooling", "Bound"]);
+  expect(methods.slice(0, 3), "all of them are read before anything else").toEqual(["GET", "GET", "GET"]);
 });
 
 test("what nobody reported is found within ten minutes, a slice of all in each turn", async () => {

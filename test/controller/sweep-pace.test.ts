@@ -79,9 +79,13 @@ function claims(count: number): void {
   }
 }
 
-function countOf(state: string): number {
+function inState(state: string): IPAllocation[] {
   const all = (world.cluster as MemoryCluster).objects.etcd.range("ipam.holdfast.dev/ipallocations", "");
-  return all.filter(({ object }) => object.status?.state === state).length;
+  return all.map(({ object }) => object as IPAllocation).filter(({ status }) => status?.state === state);
+}
+
+function countOf(state: string): number {
+  return inState(state).length;
 }
 
 describe("2,200 claims with an address each", () => {
@@ -118,6 +122,13 @@ describe("2,200 claims with an address each", () => {
     await world.advance(GRACE_MS + 30_000);
     expect(countOf("Cooling")).toBe(2_000);
     expect(countOf("Bound")).toBe(200);
+    // Each cool-down begins with its write, by a clock of whole seconds, and not when its group was read.
+    const written = new Map(asked.map(({ what, atMs }) => [what, atMs] as const));
+    for (const { metadata, status } of inState("Cooling")) {
+      const sentMs = written.get(`send PUT ${ALLOCATIONS_PATH}/${metadata.name}`) ?? 0;
+      const sinceMs = Date.parse(status?.since ?? "") - world.time.clock.wallMs() + nowMs();
+      expect(Math.abs(sinceMs - sentMs)).toBeLessThan(2_200);
+    }
     const lists = asked.filter(({ what }) => what === `list GET ${namespacedPath(PODS_PATH, NAMESPACE)}`);
     expect(lists.length).toBeGreaterThan(0);
     expect(lists.length).toBeLessThanOrEqual(25);

@@ -100,6 +100,20 @@ export const RELEASE_PATH: Mutants = {
     why: "an address is released by what a watch had shown, whatever is true by now",
     elsewhere: "test/claims/sweeper.test.ts: no seed has shown it yet",
   },
+  "change-of-a-claim-not-noticed": {
+    file: "controller/sweep/follow-changes.ts",
+    find: '  claims.onChange(anyChange("claim"));\n',
+    replace: "",
+    why: "an address is given back ten minutes after its claim is gone",
+    elsewhere: "test/controller/sweep-pace.test.ts: in the simulation a slice of all is all",
+  },
+  "facts-asked-for-not-noted": {
+    file: "claims/reasons/read-facts.ts",
+    find: 'note("pods-naming", ',
+    replace: 'void ("pods-naming", ',
+    why: "an address stays held after the last pod that names its former claim is gone",
+    elsewhere: "test/claims/sweep-changes.test.ts",
+  },
   "moved-cluster-frees": {
     file: "claims/reasons/machines.ts",
     find: '  if (found.kind === "present") return found.it.paused ? moved : release;',

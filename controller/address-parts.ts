@@ -11,7 +11,8 @@ import { NetworkReturns } from "./launchers/network-returns.ts";
 import { OwnerPods } from "./owner-pods.ts";
 import type { ControllerPart, PartContext } from "./part.ts";
 import { PodAdoption } from "./pod-adoption.ts";
-import { CARRY_OUT_REST, LOOK_REST, Sweeper } from "./sweeper.ts";
+import { quietPart } from "./quiet-part.ts";
+import { CARRY_OUT_REST, Sweeper, TURN_REST } from "./sweep/sweeper.ts";
 import { WhereaboutsRecords } from "./whereabouts-records.ts";
 
 /** How often empty claims are compared with their VMs' launchers, ms: they are filled within 10 s. */
@@ -29,9 +30,10 @@ interface AddressPartsOptions extends PartContext {
 export class AddressParts {
   readonly sweeper: Sweeper;
   readonly adoption: Adoption;
-  readonly podAdoption: PodAdoption;
   readonly parts: readonly ControllerPart[];
   readonly #context: PartContext;
+  readonly #podAdoption: PodAdoption;
+  #definitionChanges = 0;
 
   constructor(options: AddressPartsOptions) {
     const { api, log, idle, events, settings, watched, machines, occur, onRefused } = options;
@@ -43,6 +45,7 @@ export class AddressParts {
       ...{ ...shared, intervalSeconds },
       caches: { ...watched, machines },
       doubt: () => options.doubt(),
+      onChange: () => occur("reason-changed"),
       onDue: () => occur("verdict-due"),
       rules: {
         graceSeconds,
@@ -68,40 +71,56 @@ export class AddressParts {
     const ownerPods = new OwnerPods({ ...shared, caches: watched, definitions });
     this.sweeper = sweeper;
     this.adoption = adoption;
-    this.podAdoption = podAdoption;
+    this.#podAdoption = podAdoption;
+    const revision = () => watched.revision + this.#definitionChanges;
+    const quiet = (part: ControllerPart, waits?: () => boolean) =>
+      quietPart(part, { clock: api.clock, revision, idle, ...(waits && { waits }) });
     this.parts = [
       {
-        ...{ name: "the sweep", everyMs, triggers: ["owner-ended"], rest: LOOK_REST },
-        nextMs: () => sweeper.nextDueMs,
-        work: (signal) => sweeper.runPass(signal),
+        ...{ name: "the sweep", everyMs, triggers: ["reason-changed"], rest: TURN_REST },
+        nextMs: () => sweeper.nextMs,
+        work: (signal) => sweeper.runTurn(signal),
       },
       {
         ...{ name: "carrying out", everyMs, triggers: ["verdict-due"], rest: CARRY_OUT_REST },
         work: (signal) => sweeper.carryOutDue(signal),
       },
-      {
+      quiet({
         ...{ name: "adoption", everyMs, triggers: ["claim-listed"] },
         work: (signal) => adoption.runPass(signal),
-      },
+      }),
       {
         ...{ name: "adoption from launchers", everyMs: Math.min(everyMs, LAUNCHERS_INTERVAL_MS) },
         work: (signal) => launchers.runPass(signal),
       },
-      {
-        ...{ name: "claims astray", everyMs: Math.min(everyMs, LAUNCHERS_INTERVAL_MS) },
-        work: (signal) => returns.runPass(signal),
-      },
-      { name: "networks that VMs have left", everyMs, work: (signal) => left.runPass(signal) },
-      {
+      quiet(
+        {
+          ...{ name: "claims astray", everyMs: Math.min(everyMs, LAUNCHERS_INTERVAL_MS) },
+          work: (signal) => returns.runPass(signal),
+        },
+        () => returns.waits,
+      ),
+      quiet(
+        { name: "networks that VMs have left", everyMs, work: (signal) => left.runPass(signal) },
+        () => left.waits,
+      ),
+      quiet({
         ...{ name: "the standing of claims", everyMs, triggers: ["owner-ended", "definitions-changed"] },
         work: (signal) => standing.runPass(signal),
-      },
-      { name: "adoption of pods", everyMs, work: (signal) => podAdoption.runPass(signal) },
+      }),
+      quiet({ name: "adoption of pods", everyMs, work: (signal) => podAdoption.runPass(signal) }),
       { name: "whereabouts' records", everyMs, work: (signal) => whereabouts.runPass(signal) },
-      { name: "duplicate MACs", everyMs, work: (signal) => macs.runPass(signal) },
-      { name: "the owner pods", everyMs, work: (signal) => ownerPods.runPass(signal) },
+      quiet({ name: "duplicate MACs", everyMs, work: (signal) => macs.runPass(signal) }),
+      quiet({ name: "the owner pods", everyMs, work: (signal) => ownerPods.runPass(signal) }),
     ];
     this.#context = options;
+  }
+
+  /** A NAD has changed, or what defines a network. */
+  definitionsChanged(): void {
+    this.#definitionChanges += 1;
+    this.#podAdoption.forget();
+    this.sweeper.definitionsChanged();
   }
 
   warnCut({ key, namespace, name, uid }: SweptPod): void {

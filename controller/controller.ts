@@ -15,6 +15,7 @@ import { ControllerMetrics } from "./metrics.ts";
 import { NetworkParts } from "./network-parts.ts";
 import { type ControllerPart, type Occasion, type PartContext, taskOf } from "./part.ts";
 import type { ControllerSettings } from "./settings.ts";
+import { followChanges } from "./sweep/follow-changes.ts";
 import { Watched } from "./watched.ts";
 
 /** For work in hand to come to its end when the process shall stop, ms; after it the API is closed under it. */
@@ -54,7 +55,10 @@ export class Controller {
       doubt: () => this.#notReady(),
       onCarriedOut: ({ kind, why }) => this.#metrics.carriedOut(kind, why),
     });
-    const { pools } = this.#machines.cluster.caches;
+    const { caches } = this.#machines.cluster;
+    const data = this.#machines.data?.data ?? null;
+    followChanges({ ...watched, machines: caches, data }, this.#addresses.sweeper);
+    const { pools } = caches;
     this.#networks = new NetworkParts({ ...context, onRefused, pools });
     const [addresses, machines, networks] = [this.#addresses, this.#machines, this.#networks];
     const leads = () => this.#lease.leads;
@@ -133,7 +137,7 @@ export class Controller {
   }
 
   #definitionsChanged(): void {
-    this.#addresses.podAdoption.forget();
+    this.#addresses.definitionsChanged();
     this.#machines.cluster.definitionsChanged();
     this.#occur("definitions-changed");
   }

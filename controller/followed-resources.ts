@@ -1,4 +1,4 @@
-import type { Cache } from "../claims/reasons/caches.ts";
+import type { ChangeListener, ChangingCache } from "../claims/reasons/facts.ts";
 import type { KubeApi } from "../kube/kube-api.ts";
 import type { Reflected } from "../kube/reflected-items.ts";
 import { Reflector, type ReflectorOptions, type ReflectorState } from "../kube/reflector.ts";
@@ -13,7 +13,7 @@ const RETRY_MS_MAX = 2_000;
 export type FollowedLog = ReflectorOptions<Reflected>["log"];
 
 /** The followed copy of a resource. */
-export interface FollowedCache<T> extends Cache<T> {
+export interface FollowedCache<T> extends ChangingCache<T> {
   /** The path of the collection in the version that is served. */
   readonly path: string;
   /** The resource has no definition. */
@@ -38,6 +38,8 @@ export class FollowedResources<Resource extends string> {
   readonly #reflectors = new Map<Resource, Reflector<never>>();
   readonly #states = new Map<Resource, ReflectorState>();
   readonly #needed = new Map<Resource, Reflector<never>>();
+  /** How many changes of a resource there were. */
+  readonly #changes = new Map<Resource, number>();
   /** Dispensable ones of which the server has told, or failed to. */
   readonly #dispensable = new Set<Resource>();
 
@@ -48,8 +50,13 @@ export class FollowedResources<Resource extends string> {
 
   /** Before `start`. */
   follow<T extends Reflected>(resource: Resource, path: string, hooks: FollowHooks<T>): FollowedCache<T> {
-    const { quorum = false, isDispensable = false, onState, project, ...rest } = hooks;
+    const { quorum = false, isDispensable = false, onState, onUpsert, onDelete, project, ...rest } = hooks;
     let latest: T | null = null;
+    const listeners: ChangeListener<T>[] = [];
+    const changed: ChangeListener<T> = (now, before) => {
+      this.#changes.set(resource, this.changesOf(resource) + 1);
+      for (const listener of listeners) listener(now, before);
+    };
     const reflector = new Reflector<T>({
       api: this.#api,
       path,
@@ -65,6 +72,14 @@ export class FollowedResources<Resource extends string> {
         const item = project(object);
         if (item !== null) latest = latest === null ? item : sharingParts(item, latest);
         return item;
+      },
+      onUpsert: (item, previous) => {
+        changed(item, previous ?? null);
+        onUpsert(item, previous);
+      },
+      onDelete: (item) => {
+        changed(null, item);
+        onDelete(item);
       },
       ...rest,
     });
@@ -84,6 +99,7 @@ export class FollowedResources<Resource extends string> {
       get missing() {
         return reflector.missing;
       },
+      onChange: (listener) => void listeners.push(listener),
     };
   }
 
@@ -121,6 +137,11 @@ export class FollowedResources<Resource extends string> {
   /** Whether each resource's objects are known, and its watch is up. */
   get synced(): Record<string, boolean> {
     return Object.fromEntries([...this.#reflectors.keys()].map((one) => [one, this.isKnown(one)]));
+  }
+
+  /** How many changes of the resource there were since the start. */
+  changesOf(resource: Resource): number {
+    return this.#changes.get(resource) ?? 0;
   }
 
   isKnown(resource: Resource): boolean {

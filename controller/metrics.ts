@@ -62,7 +62,7 @@ export class ControllerMetrics {
     });
     new Gauge({
       name: "holdfast_controller_allocations",
-      help: "Allocations by what the last sweep thought of them",
+      help: "Allocations by the last verdict about each",
       labelNames: ["verdict", "why"],
       registers,
       collect() {

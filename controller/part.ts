@@ -3,14 +3,14 @@
  *
  *   watched          what the API server shows, mirrored
  *   controller       its parts as tasks: address-parts, machine-parts, network-parts
- *   sweeper          every reason of every address judged (claims/reasons), then carried out (carry-out)
+ *   sweep/           every reason of every address judged (claims/reasons), then carried out
  *   claims/          claims that list what nobody has recorded, or whose network was changed; pod-adoption, owner-pods
  *   network-imports  what was in use before a network was ours; whereabouts-records: the same of whereabouts
  *   network-status   what `kubectl get ipnetworks` shows; orphan-networks, recoveries, udn-conditions
  *   protection/      the finalizer of IPNetworks, and those that went without it
  *   capi/            machines of Cluster API; machine-data/: Metal3's data of machines
+ *   quiet-part       passes over everything that are left out while nothing changes
  *   followed-resources  copies that are believed or doubted together; shared-parts: what they have in common, once
- *   observations     how long something must have been true
  */
 
 import type { EventWriter } from "../kube/events.ts";
@@ -24,6 +24,7 @@ import type { Watched } from "./watched.ts";
 /** What some parts act on at once, not only when their interval is over. */
 export type Occasion =
   | "owner-ended"
+  | "reason-changed"
   | "verdict-due"
   | "claim-listed"
   | "cluster-paused"

@@ -67,18 +67,14 @@ export class PodAdoption {
     let records: OwnerRecords | null = null;
     const budget = new TurnBudget(this.#options.api.clock);
     let checked = 0;
-    const all = [...pods.items.values()];
-    const uids = new Set(all.map(({ uid }) => uid));
-    for (const uid of this.#unrecorded) if (!uids.has(uid)) this.#unrecorded.delete(uid);
-    const isLast = ({ uid }: SweptPod) => Number(this.#unrecorded.has(uid));
-    for (const pod of all.sort((a, b) => isLast(a) - isLast(b))) {
+    for (const pod of this.#inOrder([...pods.items.values()])) {
       if (budget.isSpent) await budget.nextTurn();
       if (signal.aborted || idle() !== null || checked >= PODS_PER_TURN) return;
       if (pod.terminal || pod.addresses.length === 0 || this.#settled.has(pod)) continue;
       const wanting = this.#wanting(pod, byNodes);
       if (wanting.size > 0) {
         checked += 1;
-        records ??= recordsOf(allocations.items);
+        records ??= await recordsOf(allocations.items, budget);
         if (!(await this.#settle(pod, wanting, records))) {
           this.#unrecorded.add(pod.uid);
           continue;
@@ -87,6 +83,16 @@ export class PodAdoption {
       this.#unrecorded.delete(pod.uid);
       this.#settled.add(pod);
     }
+  }
+
+  /** Those that could not be recorded come last. */
+  #inOrder(pods: readonly SweptPod[]): readonly SweptPod[] {
+    if (this.#unrecorded.size === 0) return pods;
+    const last = pods.filter(({ uid }) => this.#unrecorded.has(uid));
+    const first = pods.filter(({ uid }) => !this.#unrecorded.has(uid));
+    this.#unrecorded.clear();
+    for (const { uid } of last) this.#unrecorded.add(uid);
+    return [...first, ...last];
   }
 
   /** Imported networks that the nodes' own configuration defines, with its ranges. */
@@ -203,9 +209,15 @@ export class PodAdoption {
   }
 }
 
-function recordsOf(items: ReadonlyMap<string, CachedAllocation>): OwnerRecords {
+async function recordsOf(
+  items: ReadonlyMap<string, CachedAllocation>,
+  budget: TurnBudget,
+): Promise<OwnerRecords> {
   const records = new OwnerRecords();
-  for (const { object, address } of items.values()) records.add(object, address);
+  for (const { object, address } of [...items.values()]) {
+    records.add(object, address);
+    if (budget.isSpent) await budget.nextTurn();
+  }
   return records;
 }
 

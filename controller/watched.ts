@@ -1,5 +1,4 @@
 import {
-  type Cache,
   type CachedAllocation,
   type Caches,
   type ClaimViewWithFact,
@@ -57,11 +56,11 @@ type Resource = "allocations" | "claims" | "pods" | "nodes" | "nads" | "networks
 
 /** Everything of the cluster that the controller follows, and whether it can be trusted. */
 export class Watched extends FollowedResources<Resource> implements Omit<Caches, "machines"> {
-  readonly allocations: Cache<CachedAllocation>;
-  readonly claims: Cache<ClaimViewWithFact>;
-  readonly pods: Cache<SweptPod>;
-  readonly nodes: Cache<CachedNode>;
-  readonly networks: Cache<CachedNetwork>;
+  readonly allocations: FollowedCache<CachedAllocation>;
+  readonly claims: FollowedCache<ClaimViewWithFact>;
+  readonly pods: FollowedCache<SweptPod>;
+  readonly nodes: FollowedCache<CachedNode>;
+  readonly networks: FollowedCache<CachedNetwork>;
   readonly stoppedPods = new StoppedPods();
   readonly usedSpaces = new UsedSpaces(({ namespace, name, uid }) => {
     const claim = this.claims.items.get(`${namespace}/${name}`);
@@ -152,6 +151,12 @@ export class Watched extends FollowedResources<Resource> implements Omit<Caches,
         events.definitionsChanged();
       },
     });
+  }
+
+  /** Another number after each change of anything but nodes, which kubelets write all the time. */
+  get revision(): number {
+    const resources = ["allocations", "claims", "pods", "nads", "networks"] as const;
+    return resources.reduce((sum, resource) => sum + this.changesOf(resource), 0);
   }
 
   #noteOwner({ spec }: IPNetwork): void {

@@ -1,7 +1,7 @@
 import { type Caches, projectAllocation } from "../../claims/reasons/caches.ts";
 import { ABSENT, type Cache } from "../../claims/reasons/facts.ts";
 import { NO_MEMORY } from "../../claims/reasons/read-facts.ts";
-import { Sweeper } from "../../controller/sweeper.ts";
+import { Sweeper } from "../../controller/sweep/sweeper.ts";
 import { formatAddress } from "../../ipam/space/address.ts";
 import type { KubeApi } from "../../kube/kube-api.ts";
 import { API_VERSION, type IPAllocation } from "../../kube/objects.ts";
@@ -33,10 +33,11 @@ const RULES = {
 
 /** How long every allocation of ten thousand machines is judged, in this process and from memory alone. */
 export const kubeMachinesSweep: Measurement = async () => {
+  const caches = cachesOf(MACHINES);
   const sweeper = new Sweeper({
     // Whatever is due would be read first: nothing is, before the grace is over.
     api: { clock: systemClock } as KubeApi,
-    caches: cachesOf(MACHINES),
+    caches,
     rules: RULES,
     intervalSeconds: 10,
     doubt: () => null,
@@ -46,8 +47,9 @@ export const kubeMachinesSweep: Measurement = async () => {
   const { signal } = new AbortController();
   const times: number[] = [];
   for (let pass = 0; pass < PASSES; pass += 1) {
+    for (const one of caches.allocations.items.values()) sweeper.allocationChanged(one, one);
     const startMs = performance.now();
-    await sweeper.runPass(signal);
+    await sweeper.runTurn(signal);
     times.push(performance.now() - startMs);
   }
   const verdicts = [...sweeper.counts].map(([verdict, found]) => `${verdict} ${number(found)}`).join(", ");

@@ -21,7 +21,14 @@ import {
   present,
   UNKNOWN,
 } from "./facts.ts";
-import { type FactReader, type MachineMemory, NO_MEMORY, type ReadKinds, readFacts } from "./read-facts.ts";
+import {
+  type FactMemory,
+  type FactReader,
+  type MachineMemory,
+  NO_MEMORY,
+  type ReadKinds,
+  readFacts,
+} from "./read-facts.ts";
 import type { StoppedPods } from "./stopped-pods.ts";
 import type { JudgedAllocation } from "./verdict.ts";
 
@@ -78,11 +85,32 @@ export function projectAllocation(object: IPAllocation): CachedAllocation {
   return { key: name, uid, resourceVersion, object: { ...object, metadata }, address: soundAddress(object) };
 }
 
+/** What is looked up by something else than the name of an object. */
+export interface FactIndexes extends Pick<FactMemory, "attachedToClaim" | "guestRunsElsewhere"> {
+  /** Pods that are not terminal and name the claim (`namespace/name`). */
+  podsNaming(claim: string): readonly SweptPod[];
+  addressPools(namespace: string): readonly AddressPoolView[];
+}
+
 /** Facts from the caches: enough to suspect, never to act. Valid for one pass. */
 export function cachedFacts(caches: Caches): Facts {
+  const indexes = indexesOf(caches);
+  return readFacts(cachedReader(caches, indexes), cachedMemory(caches, indexes));
+}
+
+/** What no object says. */
+export function cachedMemory(caches: Caches, indexes: FactIndexes): FactMemory {
+  return {
+    attachedToClaim: (pod, claim) => indexes.attachedToClaim(pod, claim),
+    wasSeenStopped: (podUid) => caches.stoppedPods.has(podUid),
+    guestRunsElsewhere: (...of) => indexes.guestRunsElsewhere(...of),
+    machines: caches.machines ?? NO_MEMORY,
+  };
+}
+
+/** Reads the caches. */
+export function cachedReader(caches: Caches, indexes: FactIndexes): FactReader {
   const { machines, catalog, pods } = caches;
-  let naming: ReadonlyMap<string, readonly SweptPod[]> | null = null;
-  let poolsByNamespace: ReadonlyMap<string, readonly AddressPoolView[]> | null = null;
   const kinds: { readonly [K in keyof ReadKinds]: (key: string) => Found<ReadKinds[K]> } = {
     claim: (key) => find(caches.claims, key, ({ fact }) => fact),
     pod: (key) => find(pods, key),
@@ -103,41 +131,53 @@ export function cachedFacts(caches: Caches): Facts {
     },
     namespace: (key) => machines?.namespaceOf(key) ?? UNKNOWN,
   };
-  const reader: FactReader = {
+  return {
     get: (kind, key) => kinds[kind](key),
-    podsNaming: (namespace, claim) => {
-      if (!pods.known) return UNKNOWN;
-      naming ??= groupBy(pods.items, (pod) =>
-        pod.terminal ? [] : pod.claims.map((name) => `${pod.namespace}/${name}`),
-      );
-      return present(naming.get(`${namespace}/${claim}`) ?? []);
-    },
-    addressPools: (namespace) => {
-      if (!machines?.pools.known) return UNKNOWN;
-      poolsByNamespace ??= groupBy(machines.pools.items, (pool) => [pool.namespace]);
-      return present(poolsByNamespace.get(namespace) ?? []);
-    },
+    podsNaming: (namespace, claim) =>
+      pods.known ? present(indexes.podsNaming(`${namespace}/${claim}`)) : UNKNOWN,
+    addressPools: (namespace) => (machines?.pools.known ? present(indexes.addressPools(namespace)) : UNKNOWN),
   };
-  return readFacts(reader, {
-    attachedToClaim: attachedClaims(caches.allocations.items),
-    wasSeenStopped: (podUid) => caches.stoppedPods.has(podUid),
-    guestRunsElsewhere: migratedGuests(caches.allocations.items),
-    machines: machines ?? NO_MEMORY,
-  });
 }
 
-/** Tells whether a pod is attached to an address of the claim with a UID. Indexes the allocations at the first call. */
-export function attachedClaims(
-  allocations: ReadonlyMap<string, CachedAllocation>,
-): (pod: { readonly uid: string; readonly staticUid: string | null }, claimUid: string) => boolean {
+/** Indexes of what is in the caches now, each made when it is asked for first. */
+function indexesOf({ allocations, pods, machines }: Caches): FactIndexes {
+  let naming: ReadonlyMap<string, readonly SweptPod[]> | null = null;
+  let pools: ReadonlyMap<string, readonly AddressPoolView[]> | null = null;
+  return {
+    podsNaming: (claim) => {
+      naming ??= groupBy(pods.items, claimsNamed);
+      return naming.get(claim) ?? [];
+    },
+    addressPools: (namespace) => {
+      pools ??= poolsByNamespace(machines?.pools.items ?? new Map());
+      return pools.get(namespace) ?? [];
+    },
+    attachedToClaim: attachedClaims(allocations.items),
+    guestRunsElsewhere: migratedGuests(allocations.items),
+  };
+}
+
+/** `namespace/name` of the claims that a pod names while it has not ended. */
+export function claimsNamed({ terminal, namespace, claims }: SweptPod): string[] {
+  return terminal ? [] : claims.map((name) => `${namespace}/${name}`);
+}
+
+export function poolsByNamespace(
+  pools: ReadonlyMap<string, AddressPoolView>,
+): ReadonlyMap<string, readonly AddressPoolView[]> {
+  return groupBy(pools, ({ namespace }) => [namespace]);
+}
+
+/** Indexes the allocations at the first call. */
+function attachedClaims(allocations: ReadonlyMap<string, CachedAllocation>): FactIndexes["attachedToClaim"] {
   let pairs: Set<string> | null = null;
-  return (pod, claimUid) => {
+  return (pod, claim) => {
     pairs ??= new Set(
       [...allocations.values()].flatMap(({ object: { spec, status } }) =>
         Object.values(status?.attachments ?? {}).map((one) => `${one.pod?.uid} ${spec?.owner?.uid}`),
       ),
     );
-    return pairs.has(`${pod.uid} ${claimUid}`) || pairs.has(`${pod.staticUid} ${claimUid}`);
+    return pairs.has(`${pod.uid} ${claim.uid}`) || pairs.has(`${pod.staticUid} ${claim.uid}`);
   };
 }
 

@@ -19,6 +19,14 @@ export interface Cache<T> {
   readonly known: boolean;
 }
 
+/** Called for every change of a copy: `now` is null when the object is gone, `before` when it is new. */
+export type ChangeListener<T> = (now: T | null, before: T | null) => void;
+
+/** A followed copy that reports its changes. */
+export interface ChangingCache<T> extends Cache<T> {
+  onChange(listener: ChangeListener<T>): void;
+}
+
 /** An address that a pod reports, and its origin. */
 export interface ReportedAddress {
   /** Canonical, without mask. */

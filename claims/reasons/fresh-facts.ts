@@ -39,7 +39,7 @@ import {
 
 /** Facts that one verdict may require one after the other; more than any allocation has attachments. */
 const ROUNDS_MAX = 64;
-/** What many machines have in common is read once for all that ask at the same time. */
+/** What many machines have in common is read once for all that ask at the same time, and so are lists. */
 const SHARED: ReadonlySet<keyof ReadKinds> = new Set(["cluster", "network", "namespace"]);
 
 /** Facts that cannot be read from the API. */
@@ -47,12 +47,14 @@ export interface RememberedFacts extends FactMemory {
   readonly machines: MachineMemory;
   /** Decisions that are made at the same time share what many of them ask for. */
   readonly sharedReads: SingleFlight<Found<unknown>>;
+  /** What was answered to earlier decisions that may be as old as those; absent: everything is read for this one. */
+  readonly answers?: Map<string, Found<unknown>>;
 }
 
 /**
- * Runs `decide` on quorum reads alone, each of which begins after it is asked for: facts that are not read yet are
- * read, and it runs again, until it has all of them. Facts that cannot be read stay unknown. Never throws when the
- * server is away.
+ * Runs `decide` on quorum reads alone, each of which begins after it is asked for, by this decision or by an earlier one
+ * that shares its answers: facts that are not read yet are read, and it runs again, until it has all of them. Facts that
+ * cannot be read stay unknown. Never throws when the server is away.
  */
 export async function decideFresh<T>(
   api: KubeApi,
@@ -60,7 +62,7 @@ export async function decideFresh<T>(
   decide: (facts: Facts) => T,
 ): Promise<T> {
   const kinds = freshKinds(api, remembered.machines);
-  const answers = new Map<string, Found<unknown>>();
+  const { answers = new Map<string, Found<unknown>>() } = remembered;
   for (let round = 0; ; round++) {
     const missing = new Map<string, () => Promise<Found<unknown>>>();
     const ask = <F>(question: string, isShared: boolean, read: () => Promise<Found<F>>): Found<F> => {
@@ -73,7 +75,7 @@ export async function decideFresh<T>(
       get: (kind, key) => ask(`${kind} ${key}`, SHARED.has(kind), () => kinds[kind](key)),
       podsNaming: (namespace, claim) => {
         const path = namespacedPath(PODS_PATH, namespace);
-        const pods = ask(`pods ${namespace}`, false, () => listFacts(api, path, projectSweptPod));
+        const pods = ask(`pods ${namespace}`, true, () => listFacts(api, path, projectSweptPod));
         if (pods.kind !== "present") return UNKNOWN;
         return present(pods.it.filter((pod) => !pod.terminal && pod.claims.includes(claim)));
       },

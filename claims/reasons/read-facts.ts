@@ -48,10 +48,16 @@ export interface FactReader {
   addressPools(namespace: string): Found<readonly AddressPoolView[]>;
 }
 
+/** One claim of those that have had a name: `key` is `namespace/name`. */
+export interface NamedClaim {
+  readonly key: string;
+  readonly uid: string;
+}
+
 /** What the controller remembers, and no object says. */
 export interface FactMemory {
   /** Whether the pod is attached to an address of the claim. */
-  readonly attachedToClaim: (pod: SweptPod, claimUid: string) => boolean;
+  readonly attachedToClaim: (pod: SweptPod, claim: NamedClaim) => boolean;
   readonly wasSeenStopped: Facts["wasSeenStopped"];
   /** As the allocations say, of which the controller has a copy. */
   readonly guestRunsElsewhere: Facts["guestRunsElsewhere"];
@@ -87,7 +93,10 @@ export function readFacts(reader: FactReader, memory: FactMemory): Facts {
     networkOfNad: (nad) => reader.get("nad", nad),
     podsNaming: (namespace, claim) =>
       convert(reader.podsNaming(namespace, claim), (pods) =>
-        pods.map((pod) => ({ ...pod, attachedToClaim: (uid) => attachedToClaim(pod, uid) })),
+        pods.map((pod) => ({
+          ...pod,
+          attachedToClaim: (uid) => attachedToClaim(pod, { key: `${namespace}/${claim}`, uid }),
+        })),
       ),
     addressClaim: (namespace, name) => reader.get("addressClaim", `${namespace}/${name}`),
     machineData: (namespace, name) => reader.get("machineData", `${namespace}/${name}`),
@@ -112,6 +121,43 @@ export function readFacts(reader: FactReader, memory: FactMemory): Facts {
       );
     },
   };
+}
+
+/** What `judge` can ask for. */
+export type FactKind = keyof ReadKinds | "pods-naming" | "address-pools" | "guests";
+
+/**
+ * As `readFacts`, and notes every question: a verdict changes only when one of the answers does. Guests are noted by
+ * namespace and network. What else the memory tells changes with the claim, the pod or the cluster that is asked for.
+ */
+export function notedFacts(
+  reader: FactReader,
+  memory: FactMemory,
+  note: (kind: FactKind, key: string) => void,
+): Facts {
+  return readFacts(
+    {
+      get: (kind, key) => {
+        note(kind, key);
+        return reader.get(kind, key);
+      },
+      podsNaming: (namespace, claim) => {
+        note("pods-naming", `${namespace}/${claim}`);
+        return reader.podsNaming(namespace, claim);
+      },
+      addressPools: (namespace) => {
+        note("address-pools", namespace);
+        return reader.addressPools(namespace);
+      },
+    },
+    {
+      ...memory,
+      guestRunsElsewhere: (namespace, claim, network) => {
+        note("guests", `${namespace} ${network}`);
+        return memory.guestRunsElsewhere(namespace, claim, network);
+      },
+    },
+  );
 }
 
 function convert<T, F>(found: Found<T>, read: (it: T) => F): Found<F> {

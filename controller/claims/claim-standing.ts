@@ -69,7 +69,7 @@ export class ClaimStanding {
     const uids = new Set(behind.map(({ uid }) => uid));
     for (const uid of [...this.#told.keys()]) if (!uids.has(uid)) this.#told.delete(uid);
     if (behind.length === 0) return;
-    const used = this.#usedClaims();
+    const used = await this.#usedClaims(budget);
     for (const claim of behind) {
       if (signal.aborted || idle() !== null) return;
       if (!used.has(claim.key) && (await this.#renew(claim))) continue;
@@ -95,11 +95,14 @@ export class ClaimStanding {
   }
 
   /** Claims, `namespace/name`, that a pod names which has not ended, or that a container is attached with. */
-  #usedClaims(): ReadonlySet<string> {
+  async #usedClaims(budget: TurnBudget): Promise<ReadonlySet<string>> {
     const used = new Set<string>();
-    for (const { terminal, namespace, claims } of this.#options.pods.items.values())
+    for (const { terminal, namespace, claims } of [...this.#options.pods.items.values()]) {
       if (!terminal) for (const name of claims) used.add(`${namespace}/${name}`);
-    for (const { object } of this.#options.allocations.items.values()) {
+      if (budget.isSpent) await budget.nextTurn();
+    }
+    for (const { object } of [...this.#options.allocations.items.values()]) {
+      if (budget.isSpent) await budget.nextTurn();
       const { owner } = object.spec ?? {};
       if (owner?.kind === "IPAMClaim" && Object.keys(object.status?.attachments ?? {}).length > 0)
         used.add(`${owner.namespace}/${owner.name}`);

@@ -44,6 +44,11 @@ export class LeftNetworks {
     this.#objects = new ObjectClient(options.api);
   }
 
+  /** Whether the last pass has found anything; whether that is settled is for objects to say that nobody follows. */
+  get waits(): boolean {
+    return this.#seen.size > 0;
+  }
+
   /** One pass over all claims; not concurrently. Throws ApiAway. */
   async runPass(signal: AbortSignal): Promise<void> {
     const { claims, pods, allocations, idle, log } = this.#options;

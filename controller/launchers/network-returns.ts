@@ -58,6 +58,11 @@ export class NetworkReturns {
     this.#networks = new ClaimNetworks(options.api, options.events, "housekeeping");
   }
 
+  /** Whether the last pass has found anything; whether that is settled is for objects to say that nobody follows. */
+  get waits(): boolean {
+    return this.#seen.size > 0;
+  }
+
   /** One pass over all allocations; not concurrently. Throws ApiAway. */
   async runPass(signal: AbortSignal): Promise<void> {
     const { claims, pods, allocations, idle, api, log } = this.#options;

@@ -12,9 +12,10 @@
  *   template-status, computed-networks, data-status, data-bodies   what is written
  */
 
-import type { Cache } from "../../claims/reasons/caches.ts";
+import type { ChangingCache } from "../../claims/reasons/facts.ts";
 import type { EventWriter } from "../../kube/events.ts";
 import { ApiAway, type KubeApi } from "../../kube/kube-api.ts";
+import type { Reflected } from "../../kube/reflected-items.ts";
 import { TurnBudget } from "../../kube/turn-budget.ts";
 import type { DefinitionCatalog } from "../../networks/definition-catalog.ts";
 import type { Log } from "../../platform/log.ts";
@@ -171,7 +172,7 @@ export class OwnMode {
   }
 
   /** Every Metal3Data, for who judges the addresses that they hold. */
-  get data(): Cache<{ readonly uid: string }> {
+  get data(): ChangingCache<Reflected> {
     return this.#world.caches.datas;
   }
 

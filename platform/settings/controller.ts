@@ -31,8 +31,8 @@ export const CONTROLLER_SETTINGS = {
     max: 3_600,
     default: 10,
     hidden: true,
-    meaning: "how often every allocation is judged",
-    more: "It is judged soon after events as well",
+    meaning: "how often the controller looks for work that no change has announced",
+    more: "An allocation is judged soon after a change, and at least once in ten minutes",
   },
   sweepGraceSeconds: {
     type: "number",

@@ -1,9 +1,14 @@
 /** What is written when a machine's address is freed, in which order, and what happens when something comes between. */
 import { beforeEach, expect, test } from "vitest";
-import type { Caches, MachineSources } from "../../claims/reasons/caches.ts";
-import { projectAllocation } from "../../claims/reasons/caches.ts";
-import { type Found, type NamespaceFact, UNKNOWN } from "../../claims/reasons/facts.ts";
-import { Sweeper } from "../../controller/sweeper.ts";
+import {
+  type CachedAllocation,
+  type ClaimViewWithFact,
+  projectAllocation,
+} from "../../claims/reasons/caches.ts";
+import type { SweptPod } from "../../claims/reasons/fact-views.ts";
+import { type Found, type NamespaceFact, type NodeFact, UNKNOWN } from "../../claims/reasons/facts.ts";
+import { followChanges } from "../../controller/sweep/follow-changes.ts";
+import { Sweeper } from "../../controller/sweep/sweeper.ts";
 import { parseInterfaceAddress } from "../../ipam/space/cidr.ts";
 import { ApiAway, type KubeRequest } from "../../kube/kube-api.ts";
 import { allocationName } from "../../kube/object-names.ts";
@@ -11,12 +16,17 @@ import {
   ADDRESS_POOLS_PATH,
   ALLOCATIONS_PATH,
   type AllocationOwner,
+  type IPNetwork,
   NETWORKS_PATH,
   NODES_PATH,
   namespacedPath,
 } from "../../kube/objects.ts";
-import { projectAddressPool } from "../../kube/views/address-pool-view.ts";
+import type { Reflected } from "../../kube/reflected-items.ts";
+import { type AddressPoolView, projectAddressPool } from "../../kube/views/address-pool-view.ts";
 import {
+  type CapiClusterView,
+  type MachineAddressView,
+  type MachineClaimView,
   projectCapiCluster,
   projectMachineAddress,
   projectMachineClaim,
@@ -27,6 +37,7 @@ import { collectionOf } from "../harness/kube-manifests.ts";
 import { capiDefinitions, type IpamVersion } from "../harness/machines/definitions.ts";
 import { ManualClock } from "../harness/manual-clock.ts";
 import { RULES } from "./judged.ts";
+import { WrittenCopy } from "./written-copy.ts";
 
 const ADDRESS = parseInterfaceAddress("10.0.0.5/24");
 const ALLOCATION = `${ALLOCATIONS_PATH}/${allocationName("blue", ADDRESS.address)}`;
@@ -48,18 +59,39 @@ class SweptMachines {
   readonly sweeper: Sweeper;
   readonly seenPaused = new Set<string>();
   namespace: Found<NamespaceFact> = UNKNOWN;
-  #caches: Caches;
+  readonly #allocations = new WrittenCopy<CachedAllocation>();
+  readonly #networks = new WrittenCopy<{ object: IPNetwork }>();
+  readonly #machines = {
+    claims: new WrittenCopy<MachineClaimView>(),
+    addresses: new WrittenCopy<MachineAddressView>(),
+    pools: new WrittenCopy<AddressPoolView>(),
+    clusters: new WrittenCopy<CapiClusterView>(),
+  };
   readonly #version: IpamVersion;
 
   constructor(version: IpamVersion = "v1beta2") {
     this.#version = version;
     for (const one of capiDefinitions(version)) this.api.server.put(collectionOf(one), one);
-    this.#caches = this.#read();
-    const caches = () => this.#caches;
+    const [allocations, networks, machines] = [this.#allocations, this.#networks, this.#machines];
+    const none = {
+      claims: new WrittenCopy<ClaimViewWithFact>(),
+      pods: new WrittenCopy<SweptPod>(),
+      nodes: new WrittenCopy<NodeFact & Reflected>(),
+    };
     this.sweeper = new Sweeper({
       api: this.api,
-      get caches() {
-        return caches();
+      caches: {
+        ...{ ...none, allocations },
+        stoppedPods: { has: () => false },
+        catalog: { networkOfNad: () => null },
+        machines: {
+          ...{ ...machines, networks, data: null },
+          namespaceOf: () => this.namespace,
+          wasSeenPaused: (cluster) => this.seenPaused.has(cluster),
+          servedPath: () => null,
+          // Only what is known to be served is believed.
+          addressAt: (key) => (version === "v1beta2" ? (machines.addresses.items.get(key) ?? null) : null),
+        },
       },
       rules: RULES,
       intervalSeconds: 10,
@@ -67,6 +99,7 @@ class SweptMachines {
       idle: () => null,
       log: { debug() {}, info() {}, warn() {} },
     });
+    followChanges({ ...none, allocations, networks, machines, data: null }, this.sweeper);
   }
 
   path(plural: "ipaddressclaims" | "ipaddresses", name = "m0"): string {
@@ -105,8 +138,8 @@ class SweptMachines {
   /** Passes every ten seconds. */
   async sweepFor(seconds: number): Promise<void> {
     for (let passed = 0; passed <= seconds; passed += 10) {
-      this.#caches = this.#read();
-      await this.sweeper.runPass(signal);
+      this.#look();
+      await this.sweeper.runTurn(signal);
       await this.sweeper.carryOutDue(signal);
       this.clock.nowMs += 10_000;
     }
@@ -125,42 +158,29 @@ class SweptMachines {
     return this.api.writes.map(({ method, path }) => `${method} ${path.split("/").at(-2)}`);
   }
 
-  #read(): Caches {
+  /** Copies the server's objects into the caches. */
+  #look(): void {
     const all = [...this.api.objects];
-    const cache = <T>(part: string, project: (object: never) => T, named = false) => ({
-      items: new Map(
-        all
-          .filter(([path]) => path.includes(`/${part}/`))
-          .map(([, object]) => {
-            const { namespace, name } = object.metadata;
-            return [named ? name : `${namespace}/${name}`, project(object as never)] as const;
-          }),
-      ),
-      known: true,
-    });
-    const machines: MachineSources = {
-      claims: cache("ipaddressclaims", projectMachineClaim),
-      addresses: cache("ipaddresses", projectMachineAddress),
-      pools: cache("addresspools", projectAddressPool),
-      clusters: cache("clusters", projectCapiCluster),
-      data: null,
-      networks: cache("ipnetworks", (object) => ({ object }), true),
-      namespaceOf: () => this.namespace,
-      wasSeenPaused: (cluster) => this.seenPaused.has(cluster),
-      servedPath: () => null,
-      // Only what is known to be served is believed.
-      addressAt: (key) => (this.#version === "v1beta2" ? (machines.addresses.items.get(key) ?? null) : null),
+    const show = <T extends object>(
+      copy: WrittenCopy<T>,
+      part: string,
+      project: (object: never) => T,
+      named = false,
+    ) => {
+      const found = all.filter(([path]) => path.includes(`/${part}/`));
+      const keyed = found.map(([, object]) => {
+        const { namespace, name } = object.metadata;
+        return [named ? name : `${namespace}/${name}`, project(object as never)] as const;
+      });
+      copy.replace(new Map(keyed));
     };
-    const none = { items: new Map<string, never>(), known: true };
-    return {
-      allocations: cache("ipallocations", projectAllocation, true),
-      claims: none,
-      pods: none,
-      nodes: none,
-      stoppedPods: { has: () => false },
-      catalog: { networkOfNad: () => null },
-      machines,
-    };
+    const { claims, addresses, pools, clusters } = this.#machines;
+    show(claims, "ipaddressclaims", projectMachineClaim);
+    show(addresses, "ipaddresses", projectMachineAddress);
+    show(pools, "addresspools", projectAddressPool);
+    show(clusters, "clusters", projectCapiCluster);
+    show(this.#networks, "ipnetworks", (object) => ({ object }), true);
+    show(this.#allocations, "ipallocations", projectAllocation, true);
   }
 }
 

@@ -1,10 +1,15 @@
 import { expect, test } from "vitest";
-import type { Cache, Caches } from "../../claims/reasons/caches.ts";
-import { projectAllocation } from "../../claims/reasons/caches.ts";
+import {
+  type CachedAllocation,
+  type ClaimViewWithFact,
+  projectAllocation,
+} from "../../claims/reasons/caches.ts";
 import { claimFact, nodeFact, projectSweptPod, type SweptPod } from "../../claims/reasons/fact-views.ts";
+import type { NodeFact } from "../../claims/reasons/facts.ts";
 import { StoppedPods } from "../../claims/reasons/stopped-pods.ts";
 import type { Rules } from "../../claims/reasons/verdict.ts";
-import { Sweeper } from "../../controller/sweeper.ts";
+import { followChanges } from "../../controller/sweep/follow-changes.ts";
+import { Sweeper } from "../../controller/sweep/sweeper.ts";
 import { parseInterfaceAddress } from "../../ipam/space/cidr.ts";
 import {
   ALLOCATIONS_PATH,
@@ -12,15 +17,18 @@ import {
   type AllocationOwner,
   CLAIMS_PATH,
   type IPAllocation,
+  type IPNetwork,
   NODES_PATH,
   namespacedPath,
   PODS_PATH,
 } from "../../kube/objects.ts";
+import type { Reflected } from "../../kube/reflected-items.ts";
 import { projectClaim } from "../../kube/views/claim-view.ts";
 import { newAllocation, withAttachment } from "../../store/cluster/allocations/allocation-object.ts";
 import { KubeInMemory } from "../harness/kube-in-memory.ts";
 import { ManualClock } from "../harness/manual-clock.ts";
 import { CLAIM, POD, RULES } from "./judged.ts";
+import { WrittenCopy } from "./written-copy.ts";
 
 const PODS = namespacedPath(PODS_PATH, "shop");
 const CLAIMS = namespacedPath(CLAIMS_PATH, "shop");
@@ -34,59 +42,55 @@ class SweptCluster {
   readonly sweeper: Sweeper;
   idle: string | null = null;
   doubt: string | null = null;
-  #caches = new Map<string, ReadonlyMap<string, unknown>>();
+  readonly #copies = {
+    allocations: new WrittenCopy<CachedAllocation>(),
+    claims: new WrittenCopy<ClaimViewWithFact>(),
+    pods: new WrittenCopy<SweptPod>(),
+    nodes: new WrittenCopy<NodeFact & Reflected>(),
+  };
   readonly #stoppedPods = new StoppedPods();
 
   constructor(rules: Partial<Rules> = {}, clock = new ManualClock(), api = new KubeInMemory(clock)) {
     this.clock = clock;
     this.api = api;
-    const cache = <T>(name: string): Cache<T> => {
-      const caches = () => this.#caches;
-      return {
-        get items() {
-          return (caches().get(name) ?? new Map()) as ReadonlyMap<string, T>;
-        },
-        known: true,
-      };
-    };
-    const caches: Caches = {
-      allocations: cache("allocations"),
-      claims: cache("claims"),
-      pods: cache("pods"),
-      nodes: cache("nodes"),
-      stoppedPods: this.#stoppedPods,
-      catalog: { networkOfNad: () => null },
-      machines: null,
-    };
     this.sweeper = new Sweeper({
       api,
-      caches,
+      caches: {
+        ...this.#copies,
+        stoppedPods: this.#stoppedPods,
+        catalog: { networkOfNad: () => null },
+        machines: null,
+      },
       rules: { ...RULES, ...rules },
       intervalSeconds: 10,
       doubt: () => this.doubt,
       idle: () => this.idle,
       log: SILENT,
     });
+    const networks = new WrittenCopy<{ object: IPNetwork }>();
+    followChanges({ ...this.#copies, networks, machines: null, data: null }, this.sweeper);
   }
 
   /** Copies the server's objects into the caches. */
   look(): void {
     const all = [...this.api.objects];
     const of = (part: string) => all.filter(([path]) => path.includes(part)).map(([, object]) => object);
-    const claims = of("/ipamclaims/").map((object) => projectClaim(object));
-    const pods = of("/pods/").map((one) => projectSweptPod(one));
-    const uids = new Set(pods.map(({ uid }) => uid));
-    const known = (this.#caches.get("pods") ?? new Map()) as ReadonlyMap<string, SweptPod>;
-    for (const pod of known.values()) if (!uids.has(pod.uid)) this.#stoppedPods.noteGone(pod);
-    this.#caches = new Map<string, ReadonlyMap<string, unknown>>([
-      [
-        "allocations",
-        new Map(of("/ipallocations/").map((one) => [one.metadata.name, projectAllocation(one)])),
-      ],
-      ["claims", new Map(claims.map((one) => [one.key, { ...one, fact: claimFact(one) }]))],
-      ["pods", new Map(pods.map((one) => [one.key, one]))],
-      ["nodes", new Map(of("/nodes/").map((one) => [one.metadata.name, nodeFact(one)]))],
-    ]);
+    const byKey = <T extends { key: string }>(items: readonly T[]) =>
+      new Map(items.map((one) => [one.key, one]));
+    const { allocations, claims, pods, nodes } = this.#copies;
+    const living = byKey(of("/pods/").map((one) => projectSweptPod(one)));
+    for (const pod of pods.items.values())
+      if (living.get(pod.key)?.uid !== pod.uid) this.#stoppedPods.noteGone(pod);
+    allocations.replace(byKey(of("/ipallocations/").map((one) => projectAllocation(one))));
+    const views = of("/ipamclaims/").map((object) => projectClaim(object));
+    claims.replace(byKey(views.map((one) => ({ ...one, fact: claimFact(one) }))));
+    pods.replace(living);
+    const projected = of("/nodes/").map((one) => ({
+      ...nodeFact(one),
+      ...one.metadata,
+      key: one.metadata.name,
+    }));
+    nodes.replace(byKey(projected));
   }
 
   /** Passes every ten seconds. */
@@ -99,7 +103,7 @@ class SweptCluster {
   }
 
   async pass(): Promise<void> {
-    await this.sweeper.runPass(signal);
+    await this.sweeper.runTurn(signal);
     await this.sweeper.carryOutDue(signal);
   }
 

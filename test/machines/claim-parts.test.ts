@@ -178,7 +178,7 @@ describe("an IPAddress that was written and that the watch has not shown yet", (
   function told() {
     const clock = new ManualClock();
     const items = new Map<string, MachineAddressView>();
-    const cache = { items, known: true, missing: false, path: "" };
+    const cache = { items, known: true, missing: false, path: "", onChange() {} };
     return { clock, items, told: new ToldAddresses(cache, clock) };
   }
   const version = (resourceVersion: string) =>

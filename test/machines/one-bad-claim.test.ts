@@ -19,7 +19,7 @@ function claim(name: string): MachineClaimView {
 }
 
 const cache = <T>(items: readonly [string, T][]) => ({
-  ...{ items: new Map(items), known: true, missing: false },
+  ...{ items: new Map(items), known: true, missing: false, onChange() {} },
   path: "/apis/ipam.cluster.x-k8s.io/v1beta2/ipaddressclaims",
 });
 

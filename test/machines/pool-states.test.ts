@@ -25,7 +25,10 @@ function begin(claims: readonly string[]) {
     definitions.upsert(projectNad({ metadata: metadata("blue"), spec: { config: JSON.stringify(config) } }));
     pools.touchDefinitions();
   };
-  const cache = <T>(items: ReadonlyMap<string, T>) => ({ items, known: true, missing: false, path: "" });
+  const cache = <T>(items: ReadonlyMap<string, T>) => ({
+    ...{ items, known: true, missing: false, path: "" },
+    onChange() {},
+  });
   const byName = <T>(make: (name: string, index: number) => T) =>
     new Map(claims.map((name, index) => [`${NAMESPACE}/${name}`, make(name, index)]));
   const pool = projectAddressPool({ metadata: metadata("workers"), spec: { network: "blue" } });

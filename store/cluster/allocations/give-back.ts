@@ -9,6 +9,8 @@ export interface Meant {
   readonly name: string;
   readonly uid?: string;
   readonly owner?: Parameters<typeof sameAllocationOwner>[0];
+  /** As it was read already; absent: it is read. */
+  readonly reading?: AllocationReading;
 }
 
 /** The change to an allocation that was read. */
@@ -56,7 +58,8 @@ export async function giveBack<W = never>(
   deadlineMs: number,
 ): Promise<GivenBack<W>> {
   for (let attempt = 1; attempt <= ATTEMPTS_MAX; attempt += 1) {
-    const reading = await client.readNamed(meant.name, deadlineMs);
+    const known = attempt === 1 ? meant.reading : undefined;
+    const reading = known ?? (await client.readNamed(meant.name, deadlineMs));
     if (reading === null) return { kind: "absent" };
     const { object } = reading;
     if (!isMeant(object, meant)) return { kind: "other", object };

@@ -3,7 +3,7 @@ import type { Mutants } from "./mutant.ts";
 /** What reviews of the first version found, taken out again one by one: what the product does about it is put back to what it was. */
 export const FINDINGS: Mutants = {
   "sweep-forgets-when-slow": {
-    file: "controller/observations.ts",
+    file: "controller/sweep/observations.ts",
     find: "    this.#endMs = nowMs;\n",
     replace: "    if (this.#endMs < 0) this.#endMs = nowMs;\n",
     why: "a pass long after the last one begins counts as a gap, so that a slow controller frees nothing",

@@ -60,9 +60,9 @@ export const RELEASE_PATH: Mutants = {
     why: "what had ended since the backup that etcd was restored from is held for ever",
   },
   "sweep-without-grace": {
-    file: "controller/observations.ts",
-    find: "    return known.passes >= 2 && nowMs - known.sinceMs >= known.afterMs;",
-    replace: "    return known.passes >= 1;",
+    file: "controller/sweep/observations.ts",
+    find: "    const isDue = known.sights >= 2 && nowMs - known.sinceMs >= known.afterMs;",
+    replace: "    const isDue = known.sights >= 1;",
     why: "what is wrong for a moment only is acted upon",
   },
   "unpublished-is-swept": {
@@ -73,19 +73,38 @@ export const RELEASE_PATH: Mutants = {
     elsewhere: "test/claims/sweeper.test.ts: no seed has shown it yet",
   },
   "stale-list-believed": {
-    file: "controller/carry-out.ts",
+    file: "controller/sweep/carry-out.ts",
     find: "  if (identityOf(object.metadata, fresh) !== seen) return CHANGED;\n  switch (fresh.kind) {",
     replace:
       '  if (seen.includes(" release ")) return { kind: "cool" };\n  if (seen.includes(" delete ")) return { kind: "delete" };\n  switch (fresh.kind) {',
     also: [
       {
-        file: "controller/carry-out.ts",
-        find: "        object.metadata.resourceVersion === resourceVersion\n",
-        replace: '        resourceVersion !== ""\n',
+        file: "controller/sweep/carry-out.ts",
+        find: "      reading.object.metadata.resourceVersion === resourceVersion\n",
+        replace: '      resourceVersion !== ""\n',
+      },
+      {
+        file: "controller/sweep/carry-out.ts",
+        find: "  return found?.uid === uid && found.resourceVersion === resourceVersion && reading !== null\n",
+        replace: "  return found?.uid === uid && reading !== null\n",
       },
     ],
     why: "an address is released by what a watch had shown, whatever is true by now",
     elsewhere: "test/claims/sweeper.test.ts: no seed has shown it yet",
+  },
+  "change-of-a-claim-not-noticed": {
+    file: "controller/sweep/follow-changes.ts",
+    find: '  claims.onChange(anyChange("claim"));\n',
+    replace: "",
+    why: "an address is given back ten minutes after its claim is gone",
+    elsewhere: "test/controller/sweep-pace.test.ts: in the simulation a slice of all is all",
+  },
+  "facts-asked-for-not-noted": {
+    file: "claims/reasons/read-facts.ts",
+    find: 'note("pods-naming", ',
+    replace: 'void ("pods-naming", ',
+    why: "an address stays held after the last pod that names its former claim is gone",
+    elsewhere: "test/claims/sweep-changes.test.ts",
   },
   "moved-cluster-frees": {
     file: "claims/reasons/machines.ts",

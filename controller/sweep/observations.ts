@@ -1,5 +1,5 @@
-import type { Verdict } from "../claims/reasons/verdict.ts";
-import type { IPAllocation } from "../kube/objects.ts";
+import type { Verdict } from "../../claims/reasons/verdict.ts";
+import type { IPAllocation } from "../../kube/objects.ts";
 
 interface Observation {
   /** What was observed: of this very version of the object, this verdict. */
@@ -7,62 +7,63 @@ interface Observation {
   readonly afterMs: number;
   /** When it was first seen; a gap does not change it. */
   readonly wantedSinceMs: number;
-  /** Since when it has been seen without a gap. */
+  /** Since when it has stood without a gap. */
   sinceMs: number;
-  pass: number;
-  passes: number;
-  /** The pass after which it was tried last; 0: never. */
-  tried: number;
+  /** How often it was seen since then. */
+  sights: number;
+  /** It was tried, and is still due. */
+  isTried: boolean;
 }
 
 /**
  * How long verdicts have stood, on a monotonic clock: a verdict that changes something is carried out only when it was
- * seen in two passes, and for as long as it requires.
+ * seen twice, and for as long as it requires. In between nothing is seen as long as nothing changes: whoever judges is
+ * told of every change, and looks into it in turns. Where there was no turn for too long, changes may have been missed.
  */
 export class Observations {
   readonly #byName = new Map<string, Observation>();
   readonly #gapMsMax: number;
-  #pass = 0;
   #endMs = Number.NEGATIVE_INFINITY;
 
-  /** A pass that begins more than `gapMsMax` after the end of the last one does not continue its observations. */
+  /** A turn that begins more than `gapMsMax` after the end of the last one does not continue its observations. */
   constructor(gapMsMax: number) {
     this.#gapMsMax = gapMsMax;
   }
 
-  beginPass(nowMs: number): void {
-    if (nowMs - this.#endMs > this.#gapMsMax) {
-      for (const known of this.#byName.values()) {
-        known.passes = 0;
-        known.sinceMs = Number.POSITIVE_INFINITY;
-      }
+  /** Returns the names of which the observation begins again, with their next sight. */
+  beginTurn(nowMs: number): Iterable<string> {
+    if (nowMs - this.#endMs <= this.#gapMsMax) return [];
+    for (const known of this.#byName.values()) {
+      known.sights = 0;
+      known.sinceMs = Number.POSITIVE_INFINITY;
     }
-    this.#pass += 1;
+    return this.#byName.keys();
   }
 
-  /** Notes a verdict. Returns whether it has stood long enough. */
-  see({ metadata: { name, uid, resourceVersion } }: IPAllocation, verdict: Verdict, nowMs: number): boolean {
+  endTurn(nowMs: number): void {
+    this.#endMs = nowMs;
+  }
+
+  /**
+   * Notes a verdict. Returns when it will have stood long enough, ms of the clock; not after `nowMs`: it has. Infinity:
+   * there is nothing to be carried out.
+   */
+  see({ metadata: { name, uid, resourceVersion } }: IPAllocation, verdict: Verdict, nowMs: number): number {
     if (!("afterSeconds" in verdict)) {
       this.#byName.delete(name);
-      return false;
+      return Number.POSITIVE_INFINITY;
     }
     const identity = identityOf({ uid, resourceVersion }, verdict);
     let known = this.#byName.get(name);
     if (known?.identity !== identity) {
       const afterMs = verdict.afterSeconds * 1_000;
-      known = { identity, afterMs, wantedSinceMs: nowMs, sinceMs: nowMs, pass: 0, passes: 0, tried: 0 };
+      known = { identity, afterMs, wantedSinceMs: nowMs, sinceMs: nowMs, sights: 0, isTried: false };
       this.#byName.set(name, known);
     }
     known.sinceMs = Math.min(known.sinceMs, nowMs);
-    known.pass = this.#pass;
-    known.passes += 1;
-    return known.passes >= 2 && nowMs - known.sinceMs >= known.afterMs;
-  }
-
-  /** Forgets what this pass did not see. */
-  endPass(nowMs: number): void {
-    for (const [name, { pass }] of this.#byName) if (pass !== this.#pass) this.#byName.delete(name);
-    this.#endMs = nowMs;
+    known.sights += 1;
+    const isDue = known.sights >= 2 && nowMs - known.sinceMs >= known.afterMs;
+    return isDue ? nowMs : Math.max(nowMs + 1, known.sinceMs + known.afterMs);
   }
 
   forget(name: string): void {
@@ -72,22 +73,11 @@ export class Observations {
   /** It was tried, and is still due. */
   noteTried(name: string): void {
     const known = this.#byName.get(name);
-    if (known !== undefined) known.tried = this.#pass;
+    if (known !== undefined) known.isTried = true;
   }
 
-  /** The pass after which it was tried last; 0: never. */
-  triedIn(name: string): number {
-    return this.#byName.get(name)?.tried ?? 0;
-  }
-
-  /** When the next verdict has stood long enough, of those that have not; Infinity: none will. Ms of the clock. */
-  nextDueMs(nowMs: number): number {
-    let nextMs = Number.POSITIVE_INFINITY;
-    for (const { sinceMs, afterMs, passes } of this.#byName.values()) {
-      const dueMs = sinceMs + afterMs;
-      if (passes < 2 || dueMs > nowMs) nextMs = Math.min(nextMs, dueMs);
-    }
-    return nextMs;
+  wasTried(name: string): boolean {
+    return this.#byName.get(name)?.isTried ?? false;
   }
 
   /** How much longer than required the oldest verdict has stood, seconds; 0 when none has. */

@@ -1,0 +1,186 @@
+import {
+  type CachedAllocation,
+  type Caches,
+  cachedMemory,
+  cachedReader,
+  claimsNamed,
+} from "../../claims/reasons/caches.ts";
+import type { SweptPod } from "../../claims/reasons/fact-views.ts";
+import type { Facts } from "../../claims/reasons/facts.ts";
+import { type FactMemory, notedFacts } from "../../claims/reasons/read-facts.ts";
+import { judge } from "../../claims/reasons/relations.ts";
+import type { Rules, Verdict } from "../../claims/reasons/verdict.ts";
+import { cooldownSeconds, retainSeconds } from "../../ipam/space/rest.ts";
+import { type DependencyKind, Dependents } from "./dependents.ts";
+import { LiveIndexes } from "./live-indexes.ts";
+
+/** Calls back with the name of each allocation that has to be judged again. */
+type Mark = (name: string) => void;
+
+/**
+ * Judges allocations by the caches, and knows which verdicts a change may have made another one. It holds what each
+ * judgement asked for (notedFacts), so nothing that `judge` reads is forgotten here. The exception are namespaces, which
+ * are read and not followed: `markUnfollowed`.
+ */
+export class Judgements {
+  readonly #caches: Caches;
+  readonly #rules: Rules;
+  readonly #mark: Mark;
+  readonly #dependents = new Dependents();
+  readonly #indexes: LiveIndexes;
+  readonly #facts: Facts;
+  /** The rules, of which definitions are noted. */
+  readonly #notedRules: Rules;
+  /** What the judgement under way has asked for. */
+  #asked: { readonly kind: DependencyKind; readonly key: string }[] = [];
+  readonly #counts = new Map<string, { readonly word: string; count: number }>();
+  /** The verdict's count, by the allocation's name. */
+  readonly #counted = new Map<string, { readonly word: string; count: number }>();
+  /** What definitions of networks said to a judgement, by network. */
+  readonly #definitions = new Map<string, string>();
+  /** Which kinds of facts were known, when that was looked at last. */
+  readonly #known = new Map<DependencyKind, boolean>();
+
+  constructor({ caches, rules, mark }: { caches: Caches; rules: Rules; mark: Mark }) {
+    this.#caches = caches;
+    this.#rules = rules;
+    this.#mark = mark;
+    this.#indexes = new LiveIndexes(caches, (claim) => this.#dependents.of("claim", claim));
+    const note = (kind: DependencyKind, key: string) => this.#note(kind, key);
+    const indexes = this.#indexes;
+    this.#facts = notedFacts(cachedReader(caches, indexes), cachedMemory(caches, indexes), note);
+    this.#notedRules = {
+      ...rules,
+      definitionOf: (network) => {
+        note("definition", network);
+        return rules.definitionOf(network);
+      },
+    };
+  }
+
+  /** What no object says, for judgements on other facts. */
+  get memory(): FactMemory {
+    return cachedMemory(this.#caches, this.#indexes);
+  }
+
+  /** Allocations by `<verdict> <why>`. */
+  get counts(): ReadonlyMap<string, number> {
+    return new Map([...this.#counts.values()].map(({ word, count }) => [word, count]));
+  }
+
+  /** Returns the verdict, and whether the one before it said the same. */
+  judge(one: CachedAllocation): { readonly verdict: Verdict; readonly isNews: boolean } {
+    this.#asked = [];
+    const verdict = judge(one, this.#facts, this.#notedRules);
+    this.#dependents.set(one.key, this.#asked);
+    return { verdict, isNews: this.#count(one.key, `${verdict.kind} ${verdict.why}`) };
+  }
+
+  /** There is no such allocation any more. */
+  forget(name: string): void {
+    this.#dependents.set(name, []);
+    this.#count(name, null);
+  }
+
+  allocationChanged(now: CachedAllocation | null, before: CachedAllocation | null): void {
+    for (const one of [now, before]) {
+      if (one === null) continue;
+      this.#mark(one.key);
+      this.factChanged("allocation", one.key);
+      const { kind, namespace, name } = one.object.spec?.owner ?? {};
+      // A former claim's address is kept for pods that are not attached to its successor's.
+      if (kind === "IPAMClaim") this.factChanged("claim", `${namespace}/${name}`);
+    }
+    if (this.#indexes.allocationChanged(now, before)) this.#markKind("guests");
+  }
+
+  podChanged(now: SweptPod | null, before: SweptPod | null): void {
+    this.#indexes.podChanged(now, before);
+    for (const one of [now, before]) {
+      if (one === null) continue;
+      this.factChanged("pod", one.key);
+      for (const claim of claimsNamed(one)) this.factChanged("pods-naming", claim);
+    }
+  }
+
+  poolChanged(namespace: string): void {
+    this.#indexes.poolsChanged();
+    this.factChanged("address-pools", namespace);
+  }
+
+  /** An object has changed that is looked up by its name. */
+  factChanged(kind: DependencyKind, key: string): void {
+    for (const name of this.#dependents.of(kind, key)) this.#mark(name);
+  }
+
+  /** A NAD has changed, or what defines a network. */
+  definitionsChanged(): void {
+    this.#markKind("nad");
+    for (const [network, text] of [...this.#definitions]) {
+      // With the next judgement by it, it is noted again.
+      if (!this.#dependents.has("definition", network)) this.#definitions.delete(network);
+      if (this.#definitionText(network) === text) continue;
+      this.#definitions.delete(network);
+      this.factChanged("definition", network);
+    }
+  }
+
+  /** Facts of a kind have become known, or unknown: a definition was installed or removed, or contact was lost. */
+  markBecameKnown(): void {
+    const { allocations, claims, pods, nodes, machines } = this.#caches;
+    const kinds: Partial<Record<DependencyKind, boolean>> = {
+      ...{ allocation: allocations.known, claim: claims.known, node: nodes.known },
+      ...{ pod: pods.known, "pods-naming": pods.known },
+      addressClaim: machines?.claims.known ?? false,
+      address: machines?.addresses.known ?? false,
+      cluster: machines?.clusters.known ?? false,
+      network: machines?.networks.known ?? false,
+      machineData: machines?.data?.known ?? false,
+      "address-pools": machines?.pools.known ?? false,
+    };
+    for (const [kind, known] of Object.entries(kinds) as [DependencyKind, boolean][]) {
+      if (this.#known.get(kind) === known) continue;
+      this.#known.set(kind, known);
+      this.#markKind(kind);
+    }
+  }
+
+  /** What rests on something that nobody reports the changes of. */
+  markUnfollowed(): void {
+    this.#markKind("namespace");
+  }
+
+  #markKind(kind: DependencyKind): void {
+    for (const name of this.#dependents.ofKind(kind)) this.#mark(name);
+  }
+
+  #note(kind: DependencyKind, key: string): void {
+    if (this.#asked.some((one) => one.kind === kind && one.key === key)) return;
+    this.#asked.push({ kind, key });
+    if (kind === "definition" && !this.#definitions.has(key))
+      this.#definitions.set(key, this.#definitionText(key));
+  }
+
+  /** What of a definition verdicts rest on. */
+  #definitionText(network: string): string {
+    const definition = this.#rules.definitionOf(network);
+    return [definition === null, cooldownSeconds(definition), retainSeconds(definition)].join(" ");
+  }
+
+  /** null: it is not counted any more. Returns whether it was counted as something else before. */
+  #count(name: string, word: string | null): boolean {
+    const before = this.#counted.get(name);
+    if (before?.word === word) return false;
+    if (before !== undefined) {
+      before.count -= 1;
+      this.#counted.delete(name);
+      if (before.count === 0) this.#counts.delete(before.word);
+    }
+    if (word === null) return before !== undefined;
+    const entry = this.#counts.get(word) ?? { word, count: 0 };
+    entry.count += 1;
+    this.#counts.set(word, entry);
+    this.#counted.set(name, entry);
+    return true;
+  }
+}

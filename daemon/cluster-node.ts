@@ -3,7 +3,7 @@ import { PodDirectory } from "../claims/pod-directory.ts";
 import type { Finding } from "../ipam/finding.ts";
 import { type Refusal, type RefusalCode, RefusalError } from "../ipam/refusals.ts";
 import { EventWriter, reasonOf, vmiObject } from "../kube/events.ts";
-import { ApiAway, type Connect, type OnRequest, type OpenKubeApi } from "../kube/kube-api.ts";
+import { ApiAway, type Connect, type OpenKubeApi, type RequestObservers } from "../kube/kube-api.ts";
 import { HOUSEKEEPING_DEADLINE_MS } from "../kube/object-client.ts";
 import { labelSelector } from "../kube/object-names.ts";
 import {
@@ -54,7 +54,7 @@ export interface ClusterNodeOptions {
   readonly recoverySeconds: number;
   readonly context: NodeContext;
   readonly log: Log;
-  readonly onRequest?: OnRequest;
+  readonly observers?: RequestObservers;
   readonly connect: Connect;
 }
 
@@ -89,8 +89,7 @@ export class ClusterNode {
     const { clock } = context;
     this.catalog = new DefinitionCatalog(clock);
     this.configurations = new NodeConfigurations(clock);
-    const { onRequest } = options;
-    this.api = options.connect(options.kubeconfig, clock, onRequest ? { onRequest } : {});
+    this.api = options.connect(options.kubeconfig, clock, options.observers);
     this.contact = new ClusterContinuity({
       api: this.api,
       node: context.node,

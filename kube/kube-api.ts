@@ -8,6 +8,7 @@
  *   watch-once, last-change   one watch of it, and what the server must tell again after one that broke
  *   cluster-api               the names of Cluster API
  *   object-client             reads and writes of single objects; network-object: of IPNetworks; answers: the meaning of status codes
+ *   list-metrics      what a process lists, counted
  *   events, backoff, turn-budget; write-guard: writes only while something holds
  */
 
@@ -162,12 +163,30 @@ export interface OpenKubeApi extends KubeApi {
 /** Called for each answer, with `ms` to its headers, and with "away" where none came. `verb`: method, LIST or WATCH. */
 export type OnRequest = (verb: string, status: number | "away", ms: number) => void;
 
+/** One request for a page of a list, and what came of it; nothing where it was refused or not answered. */
+export interface ListedPage {
+  /** In the plural, such as `pods`. */
+  readonly resource: string;
+  readonly selector: "none" | "label" | "field";
+  /** `quorum`: without resourceVersion, so that it is the newest state; `cache`: not older than that version. */
+  readonly source: "cache" | "quorum";
+  /** Also of a page that broke off. */
+  readonly objects: number;
+  /** Of the body, as it came over the connection: nothing is compressed, because nobody asks for that. */
+  readonly bytes: number;
+}
+
+/** Called at the end of each request for a page of a list. */
+export type OnList = (page: ListedPage) => void;
+
+/** Who counts what a client asks. */
+export interface RequestObservers {
+  readonly onRequest?: OnRequest;
+  readonly onList?: OnList;
+}
+
 /**
  * Connects a process to its API server. `kubeconfig` null: as a pod of the cluster. Throws when that cannot be used.
  * Tests and simulations connect to a server in their own process instead.
  */
-export type Connect = (
-  kubeconfig: string | null,
-  clock: Clock,
-  options?: { readonly onRequest?: OnRequest },
-) => OpenKubeApi;
+export type Connect = (kubeconfig: string | null, clock: Clock, observers?: RequestObservers) => OpenKubeApi;

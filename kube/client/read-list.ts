@@ -1,8 +1,9 @@
 import { type Clock, sleep } from "../../platform/time.ts";
 import { problemOf } from "../answers.ts";
 import { Backoff } from "../backoff.ts";
-import { ApiAway, type ListAnswer, ListRefused, type ListRequest } from "../kube-api.ts";
+import { ApiAway, type ListAnswer, ListRefused, type ListRequest, type OnList } from "../kube-api.ts";
 import type { KubeTransport } from "./kube-transport.ts";
+import { readPage } from "./listed-page.ts";
 import { isPassing, waitMsOf } from "./statuses.ts";
 
 /** Objects per page, as in the server's own client. */
@@ -31,8 +32,12 @@ type PageResult =
   | { readonly kind: "refused"; readonly problem: string; readonly status: number };
 
 /** Reads a list to its end, as KubeApi.list says. */
-export async function readList(transport: KubeTransport, request: ListRequest): Promise<ListAnswer> {
-  return new ListReader(transport, request).run();
+export async function readList(
+  transport: KubeTransport,
+  request: ListRequest,
+  onList?: OnList,
+): Promise<ListAnswer> {
+  return new ListReader(transport, request, onList).run();
 }
 
 class ListReader {
@@ -40,6 +45,7 @@ class ListReader {
   readonly #request: ListRequest;
   readonly #clock: Clock;
   readonly #backoff: Backoff;
+  readonly #onList: OnList | undefined;
   #query: Record<string, string>;
   /** Whether the caller has received any object since the beginning. */
   #brought = false;
@@ -48,11 +54,12 @@ class ListReader {
   /** What the caller threw for an object. */
   #thrown: { readonly error: unknown } | null = null;
 
-  constructor(transport: KubeTransport, request: ListRequest) {
+  constructor(transport: KubeTransport, request: ListRequest, onList: OnList | undefined) {
     this.#clock = transport.clock;
     this.#backoff = new Backoff(RETRY_MS_MIN, RETRY_MS_MAX, transport.clock);
     this.#transport = transport;
     this.#request = request;
+    this.#onList = onList;
     // The server sends a list from its cache (resourceVersion) in one piece whatever the limit.
     const paged = request.query?.resourceVersion === undefined;
     this.#query = { ...(paged ? { limit: PAGE_OBJECTS } : {}), ...request.query };
@@ -123,7 +130,7 @@ class ListReader {
     const silenceMs = Math.min(SILENCE_MS_MAX, deadlineMs - this.#clock.monotonicMs());
     const each = (object: unknown) => this.#bring(object);
     const page = { path, query: this.#query, metadataOnly, signal, each };
-    const outcome = await this.#transport.page(page, silenceMs);
+    const outcome = await readPage(this.#transport, page, silenceMs, this.#onList);
     if (this.#thrown) throw this.#thrown.error;
     if (outcome.kind === "read") return outcome;
     if (outcome.kind === "nothing") {

@@ -90,6 +90,11 @@ export interface ListRequest {
   readonly path: string;
   /** `labelSelector`, `fieldSelector`, `resourceVersion`, `limit`. Without resourceVersion it is a quorum read. */
   readonly query?: Readonly<Record<string, string>>;
+  /**
+   * Reads no more than one page: `limit` of `query`, from its `continue` on. Where that has expired, the page is of a later
+   * moment than those before it, and may begin with objects that were on them.
+   */
+  readonly onePage?: boolean;
   /** Only metadata of each object (PartialObjectMetadata). */
   readonly metadataOnly?: boolean;
   /** Called for each object while the list is being read. */
@@ -105,9 +110,12 @@ export interface ListRequest {
   readonly deadlineMs?: number;
 }
 
-/** `missing`: the server does not know the resource (its definition is not installed). */
+/**
+ * `missing`: the server does not know the resource (its definition is not installed). `next`: the `continue` of the page after
+ * the one that was read; absent: it was the last.
+ */
 export type ListAnswer =
-  | { readonly kind: "listed"; readonly resourceVersion: string }
+  | { readonly kind: "listed"; readonly resourceVersion: string; readonly next?: string }
   | { readonly kind: "missing" };
 
 export interface WatchRequest {
@@ -145,7 +153,7 @@ export interface KubeApi {
    * make sure that a repeated write does no harm. Throws ApiAway when no definite answer came.
    */
   send(request: KubeRequest): Promise<KubeAnswer>;
-  /** Reads a list page by page. Throws ApiAway, ListRefused for answers that refuse (403), and what `each` throws. */
+  /** Reads a list page by page, or one page of it. Throws ApiAway, ListRefused for answers that refuse (403), and what `each` throws. */
   list(request: ListRequest): Promise<ListAnswer>;
   /**
    * Follows changes, bookmarks among them, until the server ends it, it fails, or the signal aborts ("closed"). Never

@@ -202,7 +202,7 @@ export interface AdminApi {
   free(network: string, question: FreeWant): Promise<FreeAddresses>;
   /** What would become of what VMs ask for, in the order of the objects. Changes nothing. */
   plan(want: PlanWant): Promise<readonly PlanItem[]>;
-  /** In order of network and address. */
+  /** Network by network, as Allocations.list has them. */
   allocations(filter: AllocationFilter, page: PageRequest): Promise<Page<AllocationView>>;
   /** In order of namespace and name. */
   claims(filter: ClaimFilter, page: PageRequest): Promise<Page<ClaimManifest>>;

@@ -7,6 +7,7 @@ import { freeAddresses } from "./free.ts";
 import { identity } from "./identity.ts";
 import { kubeAdds, kubeParallelAdds, kubeRequestedAdds } from "./kube/adds.ts";
 import { kubeFullNetwork } from "./kube/full-network.ts";
+import { kubeList } from "./kube/list.ts";
 import { kubeMachinesClaims } from "./kube/machine-claims.ts";
 import { kubeMachinesData } from "./kube/machine-data.ts";
 import { kubeMachinesStart } from "./kube/machine-start.ts";
@@ -47,6 +48,7 @@ const MEASUREMENTS: Readonly<Record<string, Measurement>> = {
   "kube-parallel-adds": kubeParallelAdds,
   "kube-full-network": kubeFullNetwork,
   "kube-start": kubeStart,
+  "kube-list": kubeList,
   "kube-machines-claims": kubeMachinesClaims,
   "kube-machines-data": kubeMachinesData,
   "kube-machines-start": kubeMachinesStart,

@@ -17,6 +17,7 @@ export class ClusterClient implements Client {
   readonly #kubeconfig: KubeFiles;
   readonly #silenceMs: number;
   #bundle: typeof ClusterBundle | null = null;
+  #asked: ClusterBundle.AskedCluster | null = null;
 
   constructor(kubeconfig: KubeFiles, silenceMs: number) {
     this.#kubeconfig = kubeconfig;
@@ -50,7 +51,8 @@ export class ClusterClient implements Client {
   }
 
   async #ask<T>(request: InProcessRequest): Promise<T> {
-    const answer = await this.#code.askCluster(this.#options, request);
+    this.#asked ??= new this.#code.AskedCluster(this.#options);
+    const answer = await this.#asked.ask(request);
     if (answer.kind === "answered") return answer.body as T;
     const { kind, code, message, hint } = answer;
     throw new CommandError(message, {

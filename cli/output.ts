@@ -5,7 +5,7 @@ import { CommandError } from "./failure.ts";
 import { jsonpathText } from "./formats/jsonpath.ts";
 import { type Column, type Order, Table } from "./formats/table.ts";
 import { NeedsYaml, yamlText } from "./formats/yaml-text.ts";
-import { escaped, note, print, printError, UNPRINTABLE_IN_DOCUMENT } from "./terminal.ts";
+import { escaped, isTerminal, note, print, printError, UNPRINTABLE_IN_DOCUMENT } from "./terminal.ts";
 
 const FORMATS = ["table", "wide", "json", "yaml"] as const;
 /** Of lists besides. */
@@ -112,7 +112,10 @@ export interface Listing<T> {
   readonly name?: (item: T) => string;
 }
 
-/** Prints a list as the command's options say, when all of it is there. stdout has only data. */
+/**
+ * Prints a list as the command's options say. A terminal gets the lines of a table page by page, a script nothing before all of it
+ * is there: half an answer would look whole (docs/decisions/0053, 0076). stdout has only data.
+ */
 export async function printList<T>(command: Command, listing: Listing<T>): Promise<void> {
   const { columns, empty, above, document, around = {}, key = "items" } = listing;
   const format = formatOf(command);
@@ -147,14 +150,17 @@ export async function printList<T>(command: Command, listing: Listing<T>): Promi
     // -o wide is for whoever wants everything.
     fitTo: format === "table" ? (process.stdout.columns ?? null) : null,
   });
+  const isStreamed = isTerminal() && order === null && above === undefined;
   let last: string | null = null;
-  for await (const items of pages)
+  for await (const items of pages) {
     for (const item of items) {
       // Of lines about one thing one name.
       if (format === "name" && name(item) === last) continue;
       if (format === "name") last = name(item);
       table.add(item);
     }
+    if (isStreamed && !table.isEmpty) for (const piece of table.text()) print(piece);
+  }
   if (watching !== null) watching.before = table.lines;
   if (above !== undefined && isTable(format) && isFirst) print(above());
   if (!table.isEmpty) for (const piece of table.text()) print(piece);

@@ -22,6 +22,8 @@ export async function* pagesOf<Path extends List>(
     do {
       const query = { ...filter, limit: String(ITEMS_MAX), continue: token };
       const page: Answer<"GET", Path> = await client.get(path, query);
+      // What was read is perhaps shown at once.
+      progress.erase();
       yield page.items;
       read += page.items.length;
       token = page.continue;

@@ -1,6 +1,6 @@
 import { hostname } from "node:os";
 import { EventWriter } from "../kube/events.ts";
-import type { Connect, OnRequest, OpenKubeApi } from "../kube/kube-api.ts";
+import type { Connect, OpenKubeApi, RequestObservers } from "../kube/kube-api.ts";
 import type { IPAllocation } from "../kube/objects.ts";
 import { ServerClock } from "../kube/server-clock.ts";
 import { withWriteGuard } from "../kube/write-guard.ts";
@@ -35,8 +35,11 @@ export class Controller {
 
   /** `connect`: the way to the API server. Throws when the kubeconfig cannot be used. */
   constructor(settings: ControllerSettings, log: Log, clock: Clock, connect: Connect) {
-    const onRequest: OnRequest = (verb, status) => this.#metrics.requested(verb, status);
-    const connection = () => connect(settings.kubeconfig, clock, { onRequest });
+    const observers: RequestObservers = {
+      onRequest: (verb, status) => this.#metrics.requested(verb, status),
+      onList: (page) => this.#metrics.lists.observe(page),
+    };
+    const connection = () => connect(settings.kubeconfig, clock, observers);
     const serverClock = new ServerClock(clock);
     const api = withWriteGuard(serverClock.over(connection()), () => this.#lease.whyNot);
     const identity = settings.identity ?? `${hostname()}_${randomUuid(clock)}`;

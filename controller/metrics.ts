@@ -1,3 +1,4 @@
+import { ListMetrics } from "../kube/list-metrics.ts";
 import { Counter, collectDefaultMetrics, Gauge, Registry } from "../platform/prometheus.ts";
 import type { AddressParts } from "./address-parts.ts";
 import type { MachineParts } from "./machine-parts.ts";
@@ -15,6 +16,7 @@ interface MeasuredParts {
 
 /** Everything in `GET /metrics` of the controller. Gauges are read from the parts at each request. */
 export class ControllerMetrics {
+  readonly lists = new ListMetrics();
   readonly #registry = new Registry();
   readonly #carriedOut: Counter<"verdict" | "why">;
   readonly #refused: Counter;
@@ -160,6 +162,7 @@ export class ControllerMetrics {
       labelNames: ["verb", "status"],
       registers,
     });
+    this.lists.addTo(this.#registry);
   }
 
   /** Shows the process beside the controller. Its garbage collections are watched from then on until it ends. */

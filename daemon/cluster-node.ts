@@ -4,7 +4,7 @@ import type { Finding } from "../ipam/finding.ts";
 import { type Refusal, type RefusalCode, RefusalError } from "../ipam/refusals.ts";
 import { parseInterfaceAddress } from "../ipam/space/cidr.ts";
 import { EventWriter, reasonOf, vmiObject } from "../kube/events.ts";
-import { ApiAway, type Connect, type OnRequest, type OpenKubeApi } from "../kube/kube-api.ts";
+import { ApiAway, type Connect, type OpenKubeApi, type RequestObservers } from "../kube/kube-api.ts";
 import { HOUSEKEEPING_DEADLINE_MS } from "../kube/object-client.ts";
 import { type IPNetwork, NADS_PATH, PODS_PATH } from "../kube/objects.ts";
 import { Reflector } from "../kube/reflector.ts";
@@ -48,7 +48,7 @@ export interface ClusterNodeOptions {
   readonly recoverySeconds: number;
   readonly context: NodeContext;
   readonly log: Log;
-  readonly onRequest?: OnRequest;
+  readonly observers?: RequestObservers;
   readonly connect: Connect;
 }
 
@@ -81,9 +81,8 @@ export class ClusterNode {
     const { clock } = context;
     this.catalog = new DefinitionCatalog(clock);
     this.configurations = new NodeConfigurations(clock);
-    const { onRequest } = options;
     const serverClock = new ServerClock(clock);
-    this.api = serverClock.over(options.connect(options.kubeconfig, clock, onRequest ? { onRequest } : {}));
+    this.api = serverClock.over(options.connect(options.kubeconfig, clock, options.observers));
     this.contact = new ClusterContinuity({
       api: this.api,
       node: context.node,

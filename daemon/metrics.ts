@@ -1,6 +1,8 @@
 import { addPortMetrics } from "../guests/ports/metrics.ts";
 import type { PortService } from "../guests/ports/port-service.ts";
 import type { RefusalCode } from "../ipam/refusals.ts";
+import type { RequestObservers } from "../kube/kube-api.ts";
+import { ListMetrics } from "../kube/list-metrics.ts";
 import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from "../platform/prometheus.ts";
 import { StorageFault } from "../store/allocations.ts";
 import type { Networks } from "../store/node-store.ts";
@@ -26,6 +28,7 @@ export interface MetricSources {
 
 /** Requests to the API server, counted before the registry that exports them exists. */
 export class ApiRequestMetrics {
+  readonly lists = new ListMetrics();
   readonly seconds = new Histogram({
     name: "holdfast_api_request_duration_seconds",
     help: "Time of single requests to the Kubernetes API, by verb and answer; away is no answer",
@@ -34,9 +37,10 @@ export class ApiRequestMetrics {
     registers: [],
   });
 
-  observe(verb: string, status: number | "away", ms: number): void {
-    this.seconds.observe({ verb, status: String(status) }, ms / 1_000);
-  }
+  readonly observers: RequestObservers = {
+    onRequest: (verb, status, ms) => this.seconds.observe({ verb, status: String(status) }, ms / 1_000),
+    onList: (page) => this.lists.observe(page),
+  };
 }
 
 /** Everything in `GET /metrics`. Gauges are computed from the store at each request. */
@@ -104,6 +108,7 @@ export class Metrics {
     });
     if (sources.requests) {
       this.#registry.registerMetric(sources.requests.seconds);
+      sources.requests.lists.addTo(this.#registry);
       new Gauge({
         name: "holdfast_outbox_entries",
         help: "Releases of this node that the Kubernetes API has not been told yet",

@@ -105,7 +105,7 @@ export class NodeCore {
       recoverySeconds,
       context,
       log,
-      onRequest: (verb, status, ms) => requests.observe(verb, status, ms),
+      observers: requests.observers,
       connect,
     });
     return new NodeCore(settings, around, { context, namespaces }, { cluster, requests });

@@ -8,6 +8,7 @@
  *   watch-once, last-change   one watch of it, and what the server must tell again after one that broke
  *   cluster-api               the names of Cluster API
  *   object-client             reads and writes of single objects; network-object: of IPNetworks; answers: the meaning of status codes
+ *   list-metrics      what a process lists, counted
  *   events, backoff, turn-budget; write-guard: writes only while something holds
  */
 
@@ -89,6 +90,11 @@ export interface ListRequest {
   readonly path: string;
   /** `labelSelector`, `fieldSelector`, `resourceVersion`, `limit`. Without resourceVersion it is a quorum read. */
   readonly query?: Readonly<Record<string, string>>;
+  /**
+   * Reads no more than one page: `limit` of `query`, from its `continue` on. Where that has expired, the page is of a later
+   * moment than those before it, and may begin with objects that were on them.
+   */
+  readonly onePage?: boolean;
   /** Only metadata of each object (PartialObjectMetadata). */
   readonly metadataOnly?: boolean;
   /** Called for each object while the list is being read. */
@@ -104,9 +110,12 @@ export interface ListRequest {
   readonly deadlineMs?: number;
 }
 
-/** `missing`: the server does not know the resource (its definition is not installed). */
+/**
+ * `missing`: the server does not know the resource (its definition is not installed). `next`: the `continue` of the page after
+ * the one that was read; absent: it was the last.
+ */
 export type ListAnswer =
-  | { readonly kind: "listed"; readonly resourceVersion: string }
+  | { readonly kind: "listed"; readonly resourceVersion: string; readonly next?: string }
   | { readonly kind: "missing" };
 
 export interface WatchRequest {
@@ -144,7 +153,7 @@ export interface KubeApi {
    * make sure that a repeated write does no harm. Throws ApiAway when no definite answer came.
    */
   send(request: KubeRequest): Promise<KubeAnswer>;
-  /** Reads a list page by page. Throws ApiAway, ListRefused for answers that refuse (403), and what `each` throws. */
+  /** Reads a list page by page, or one page of it. Throws ApiAway, ListRefused for answers that refuse (403), and what `each` throws. */
   list(request: ListRequest): Promise<ListAnswer>;
   /**
    * Follows changes, bookmarks among them, until the server ends it, it fails, or the signal aborts ("closed"). Never
@@ -162,12 +171,30 @@ export interface OpenKubeApi extends KubeApi {
 /** Called for each answer, with `ms` to its headers, and with "away" where none came. `verb`: method, LIST or WATCH. */
 export type OnRequest = (verb: string, status: number | "away", ms: number) => void;
 
+/** One request for a page of a list, and what came of it; nothing where it was refused or not answered. */
+export interface ListedPage {
+  /** In the plural, such as `pods`. */
+  readonly resource: string;
+  readonly selector: "none" | "label" | "field";
+  /** `quorum`: without resourceVersion, so that it is the newest state; `cache`: not older than that version. */
+  readonly source: "cache" | "quorum";
+  /** Also of a page that broke off. */
+  readonly objects: number;
+  /** Of the body, as it came over the connection: nothing is compressed, because nobody asks for that. */
+  readonly bytes: number;
+}
+
+/** Called at the end of each request for a page of a list. */
+export type OnList = (page: ListedPage) => void;
+
+/** Who counts what a client asks. */
+export interface RequestObservers {
+  readonly onRequest?: OnRequest;
+  readonly onList?: OnList;
+}
+
 /**
  * Connects a process to its API server. `kubeconfig` null: as a pod of the cluster. Throws when that cannot be used.
  * Tests and simulations connect to a server in their own process instead.
  */
-export type Connect = (
-  kubeconfig: string | null,
-  clock: Clock,
-  options?: { readonly onRequest?: OnRequest },
-) => OpenKubeApi;
+export type Connect = (kubeconfig: string | null, clock: Clock, observers?: RequestObservers) => OpenKubeApi;

@@ -136,7 +136,10 @@ export interface Allocations {
   attach(want: AttachWant): Promise<AttachOutcome>;
   /** Ends attachments older than the request, and releases the addresses that only their owner needed. */
   detach(want: DetachWant): Promise<DetachOutcome>;
-  /** Allocations in order of network and address. */
+  /**
+   * Allocations network by network, each by its addresses. Networks are in order of their names, but where a cluster has more
+   * than one page: docs/decisions/0076.
+   */
   list(filter: AllocationFilter, page: PageRequest): Promise<Page<AllocationView>>;
 }
 

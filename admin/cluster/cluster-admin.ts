@@ -75,6 +75,10 @@ const OWNERS_MS_MAX = 30_000;
 /** For moving a network to another namespace, ms. */
 const MOVE_MS_MAX = 30_000;
 
+/** Addresses that VMs ask for, by claim. */
+type AskedByClaim = ReadonlyMap<string, readonly string[]>;
+const NOTHING_ASKED: ReadonlyMap<string, readonly string[]> = new Map();
+
 export interface ClusterAdminOptions {
   readonly api: KubeApi;
   /** Longest silence of the API server, ms; 0: no limit. */
@@ -86,6 +90,8 @@ export class ClusterAdmin implements ClusterAdminApi {
   readonly kind = "cluster";
   readonly #api: KubeApi;
   readonly #silenceMs: number;
+  /** As the last list with a network has read it. */
+  #lastAsked: AskedByClaim | null = null;
 
   constructor({ api, silenceMs }: ClusterAdminOptions) {
     this.#api = api;
@@ -147,27 +153,26 @@ export class ClusterAdmin implements ClusterAdminApi {
     return moveNetwork(this.#api, network, owner, this.#api.clock.monotonicMs() + MOVE_MS_MAX);
   }
 
-  /** All in one page whatever the limit: the cluster was read as a whole, and each page would read it again. */
   async allocations(filter: AllocationFilter, page: PageRequest): Promise<Page<AllocationView>> {
     const { address, network } = filter;
     if (address !== undefined) {
       const views = (await allocationsAt(this.#api, address, network)).map(viewOf);
       return { items: views.filter((view) => matches(view, filter)) };
     }
-    const [all, asked] = await Promise.all([
-      listFromApi(this.#api, filter, { ...page, limit: Number.POSITIVE_INFINITY }),
-      network === undefined ? new Map<string, readonly string[]>() : this.#asked(),
+    const [found, asked] = await Promise.all([
+      listFromApi(this.#api, filter, page),
+      network === undefined ? NOTHING_ASKED : this.#askedOn(page),
     ]);
-    const items = all.items.map((one) => {
+    const items = found.items.map((one) => {
       const { kind, namespace, name } = one.owner;
       const its = kind === "claim" ? asked.get(`${namespace}/${name}`) : undefined;
       const ofFamily = its?.filter((address) => address.includes(":") === one.address.includes(":")) ?? [];
       return ofFamily.length === 0 ? one : { ...one, asked: ofFamily };
     });
-    return { ...all, items };
+    return { ...found, items };
   }
 
-  /** All in one page, as allocations. */
+  /** All in one page whatever the limit: the cluster was read as a whole. */
   async claims({ namespace, name }: ClaimFilter): Promise<Page<ClaimManifest>> {
     const [{ catalog }, all, askedBy] = await Promise.all([
       readDefinitions(this.#api),
@@ -191,8 +196,14 @@ export class ClusterAdmin implements ClusterAdminApi {
     return { items };
   }
 
+  /** What the first page of a list has read holds for the pages after it: it is a list of all VMs that run. */
+  async #askedOn({ continue: token }: PageRequest): Promise<AskedByClaim> {
+    if (token === undefined || this.#lastAsked === null) this.#lastAsked = await this.#asked();
+    return this.#lastAsked;
+  }
+
   /** By claim; none where the user may not list pods. */
-  async #asked(): Promise<ReadonlyMap<string, readonly string[]>> {
+  async #asked(): Promise<AskedByClaim> {
     return new Map(await ifPermitted(async () => [...(await askedByClaim(this.#api))]));
   }
 

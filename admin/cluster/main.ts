@@ -21,48 +21,79 @@ type ClusterAnswer =
       readonly hint: string;
     };
 
+interface AskedOptions {
+  readonly kubeconfig: KubeFiles;
+  readonly silenceMs: number;
+}
+
 /** Entry of the bundle `cluster`: answers the requests of a daemon's socket API from the objects of a cluster. */
-export async function askCluster(
-  { kubeconfig, silenceMs }: { readonly kubeconfig: KubeFiles; readonly silenceMs: number },
-  request: InProcessRequest,
-): Promise<ClusterAnswer> {
-  let http: HttpKubeApi | null = null;
-  try {
-    const connection = connect(kubeconfig);
-    http = new HttpKubeApi(connection, systemClock);
-    const api = new AskingApi(http, { server: connection.server.origin, silenceMs });
-    const body = await answerInProcess(new ClusterAdmin({ api, silenceMs }), request);
-    return { kind: "answered", body };
-  } catch (error) {
-    if (error instanceof ClusterProblem) {
-      const { kind, message, hint } = error;
-      return { kind, code: "", message, hint };
+export class AskedCluster {
+  readonly #options: AskedOptions;
+  /** Of a list that has more pages: the next one comes over the same connections, by the same credentials. */
+  #kept: { readonly token: string; readonly opened: OpenedCluster } | null = null;
+
+  constructor(options: AskedOptions) {
+    this.#options = options;
+  }
+
+  async ask(request: InProcessRequest): Promise<ClusterAnswer> {
+    let opened: OpenedCluster | null = null;
+    try {
+      opened = this.#takeKept(request.query.continue) ?? open(this.#options);
+      const body = await answerInProcess(opened.admin, request);
+      const { continue: token } = body as { readonly continue?: string };
+      if (token !== undefined) {
+        this.#kept?.opened.http.close();
+        this.#kept = { token, opened };
+        opened = null;
+      }
+      return { kind: "answered", body };
+    } catch (error) {
+      if (error instanceof ClusterProblem) {
+        const { kind, message, hint } = error;
+        return { kind, code: "", message, hint };
+      }
+      if (!(error instanceof RefusalError)) throw error;
+      const { code, message, hint } = error.refusal;
+      return { kind: "refused", code, message, hint };
+    } finally {
+      opened?.http.close();
     }
-    if (!(error instanceof RefusalError)) throw error;
-    const { code, message, hint } = error.refusal;
-    return { kind: "refused", code, message, hint };
-  } finally {
-    http?.close();
+  }
+
+  #takeKept(token: string | undefined): OpenedCluster | null {
+    if (this.#kept === null || this.#kept.token !== token) return null;
+    const { opened } = this.#kept;
+    this.#kept = null;
+    return opened;
   }
 }
 
 /** Reports what a cluster has, then what changes, until the signal aborts. Throws ClusterProblem. */
 export async function followCluster(
-  { kubeconfig, silenceMs }: { readonly kubeconfig: KubeFiles; readonly silenceMs: number },
+  options: AskedOptions,
   following: Following,
   signal: AbortSignal,
 ): Promise<void> {
-  const connection = connect(kubeconfig);
-  const http = new HttpKubeApi(connection, systemClock);
-  const admin = new ClusterAdmin({
-    api: new AskingApi(http, { server: connection.server.origin, silenceMs }),
-    silenceMs,
-  });
+  const { http, admin } = open(options);
   try {
     await follow({ api: http, networks: () => admin.networks({ counted: false }) }, following, signal);
   } finally {
     http.close();
   }
+}
+
+interface OpenedCluster {
+  readonly http: HttpKubeApi;
+  readonly admin: ClusterAdmin;
+}
+
+/** With connections of its own. Throws ClusterProblem. */
+function open({ kubeconfig, silenceMs }: AskedOptions): OpenedCluster {
+  const connection = connect(kubeconfig);
+  const http = new HttpKubeApi(connection, systemClock);
+  const api = new AskingApi(http, { server: connection.server.origin, silenceMs });
+  return { http, admin: new ClusterAdmin({ api, silenceMs }) };
 }
 
 /** Where the API server is. Throws ClusterProblem. */

@@ -15,17 +15,17 @@ export function tenth(index: number): Address {
   return { family: 4, value: BigInt(0x0a00_0000 + index) };
 }
 
-/** Allocations made as other nodes make them, but without the nodes. */
+/** Allocations made as other nodes make them, but without the nodes. `network` of an entry: another one than of the rest. */
 export async function fill(
   cluster: TestCluster,
   network: string,
   prefixLength: number,
-  entries: readonly { readonly index: number; readonly holder: Holder }[],
+  entries: readonly { readonly index: number; readonly holder: Holder; readonly network?: string }[],
 ): Promise<void> {
   for (let from = 0; from < entries.length; from += CHANGES_REMEMBERED_MAX) {
     const part = entries.slice(from, from + CHANGES_REMEMBERED_MAX);
-    await inParallel(part, CREATED_AT_ONCE, async ({ index, holder }) => {
-      const object = newAllocation(network, { address: tenth(index), prefixLength }, holder, SINCE);
+    await inParallel(part, CREATED_AT_ONCE, async ({ index, holder, network: other = network }) => {
+      const object = newAllocation(other, { address: tenth(index), prefixLength }, holder, SINCE);
       await cluster.api.create(ALLOCATIONS_PATH, object);
     });
     if (part.length > 1) await restartApiServer(cluster);

@@ -58,8 +58,12 @@ const AGES = ["AGE", "SINCE"];
  */
 export class Table<T> {
   readonly #columns: readonly Column<T>[];
+  /** Of everything that was added. */
   readonly #widths: number[];
-  readonly #rows: Row[] = [];
+  /** Those that are not in any text yet. */
+  #rows: Row[] = [];
+  #isEmpty = true;
+  #isBegun = false;
   readonly #terminal: boolean;
   readonly #order: Order<T> | null;
   readonly #headers: boolean;
@@ -86,7 +90,7 @@ export class Table<T> {
   }
 
   get isEmpty(): boolean {
-    return this.#rows.length === 0;
+    return this.#isEmpty;
   }
 
   add(item: T): void {
@@ -98,6 +102,7 @@ export class Table<T> {
     const line = cells.filter((_, at) => !AGES.includes(this.#columns[at]?.header ?? "")).join(SEPARATOR);
     this.#lines.add(line);
     if (this.#known?.has(line)) return;
+    this.#isEmpty = false;
     for (const [at, { length }] of cells.entries())
       this.#widths[at] = Math.max(this.#widths[at] as number, Math.min(length, CELL_CHARS_MAX));
     const colours = this.#terminal ? this.#columns.map(({ colour }) => colour?.(item) ?? null) : null;
@@ -106,51 +111,62 @@ export class Table<T> {
     this.#rows.push({ cells: cells.join(SEPARATOR), colours, key });
   }
 
-  /** The text, in pieces of some lines. */
+  /**
+   * The lines that were added since it was called before, in pieces of some lines, under the column names if it is the first
+   * time. Columns are as wide as what was added until now needs: they may become wider, and never narrower.
+   */
   *text(): Generator<string> {
-    if (this.#fitTo !== null) this.#fit(this.#fitTo);
+    const widths = this.#fitTo === null ? this.#widths : this.#fitted(this.#fitTo);
     const headers = this.#columns.map(({ header }) => header);
-    if (this.#headers) yield this.#line(headers, null);
+    if (this.#headers && !this.#isBegun) yield this.#line(headers, null, widths);
+    this.#isBegun = true;
     if (this.#order !== null) {
       const sign = this.#order.isBackwards ? -1 : 1;
       // `pod-9` before `pod-10`, and 10.0.0.9 before 10.0.0.10.
       const { compare } = new Intl.Collator("en", { numeric: true });
       this.#rows.sort((a, b) => sign * compare(a.key, b.key));
     }
-    for (let from = 0; from < this.#rows.length; from += PIECE_LINES) {
-      yield this.#rows
+    const rows = this.#rows;
+    this.#rows = [];
+    for (let from = 0; from < rows.length; from += PIECE_LINES) {
+      yield rows
         .slice(from, from + PIECE_LINES)
-        .map(({ cells, colours }) => this.#line(cells.split(SEPARATOR), colours))
+        .map(({ cells, colours }) => this.#line(cells.split(SEPARATOR), colours, widths))
         .join("");
     }
   }
 
-  /** Cuts the widest columns, one character after another, until a line fits or none can be cut any more. */
-  #fit(columns: number): void {
+  /** The widest columns cut, one character after another, until a line fits or none can be cut any more. */
+  #fitted(columns: number): number[] {
+    const widths = [...this.#widths];
     const least = this.#columns.map(({ header, isWhole }, at) =>
-      isWhole === true ? (this.#widths[at] as number) : Math.max(header.length, CUT_CHARS_MIN),
+      isWhole === true ? (widths[at] as number) : Math.max(header.length, CUT_CHARS_MIN),
     );
-    let excess =
-      this.#widths.reduce((sum, width) => sum + width, 0) + GAP.length * (this.#widths.length - 1) - columns;
+    let excess = widths.reduce((sum, width) => sum + width, 0) + GAP.length * (widths.length - 1) - columns;
     for (; excess > 0; excess -= 1) {
       let widest: number | null = null;
-      for (const [at, width] of this.#widths.entries())
-        if (width > (least[at] as number) && width > (widest === null ? 0 : (this.#widths[widest] as number)))
+      for (const [at, width] of widths.entries())
+        if (width > (least[at] as number) && width > (widest === null ? 0 : (widths[widest] as number)))
           widest = at;
-      if (widest === null) return;
-      this.#widths[widest] = (this.#widths[widest] as number) - 1;
+      if (widest === null) break;
+      widths[widest] = (widths[widest] as number) - 1;
     }
+    return widths;
   }
 
-  #line(cells: readonly string[], colours: readonly (Colour | null)[] | null): string {
+  #line(
+    cells: readonly string[],
+    colours: readonly (Colour | null)[] | null,
+    widths: readonly number[],
+  ): string {
     if (this.#isCsv) return `${cells.join(",")}\r\n`;
     const last = cells.length - 1;
     const padded = cells.map((whole, at) => {
-      const text = this.#fitTo === null ? whole : cut(whole, Math.max(this.#widths[at] as number, 1));
+      const text = this.#fitTo === null ? whole : cut(whole, Math.max(widths[at] as number, 1));
       const shown = colours === null ? text : paint(text, colours[at] ?? null, process.stdout);
       return at === last
         ? shown
-        : shown + " ".repeat(Math.max(0, (this.#widths[at] as number) - text.length)) + GAP;
+        : shown + " ".repeat(Math.max(0, (widths[at] as number) - text.length)) + GAP;
     });
     return `${padded.join("")}\n`;
   }

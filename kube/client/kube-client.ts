@@ -2,7 +2,7 @@
  * kube/client/: what a client of the API server does, whatever carries its requests
  *
  *   kube-client       one request, tried until its deadline; one watch
- *   read-list         a list, page by page, started over where it must be
+ *   read-list         a list, page by page, started over where it must be; listed-page: one page, counted
  *   statuses          which answers count, and how long to wait after the others
  *   contact           whether the server is settling after trouble; limit: the time of one attempt
  *   kube-transport    the port below: one attempt; http/ implements it
@@ -19,6 +19,7 @@ import {
   type KubeRequest,
   type ListAnswer,
   type ListRequest,
+  type OnList,
   type WatchEnd,
   type WatchRequest,
 } from "../kube-api.ts";
@@ -42,16 +43,24 @@ type Attempt =
   | { readonly kind: "answered"; readonly answer: KubeAnswer }
   | ({ readonly kind: "failed"; readonly waitMs: number } & AttemptFailure);
 
+export interface KubeClientOptions {
+  /** Time for one attempt of `send`, ms; default 5 s. */
+  readonly attemptMs?: number | undefined;
+  readonly onList?: OnList | undefined;
+}
+
 /** The Kubernetes API over a transport: what is tried again, when, and for how long. */
 export class KubeClient implements KubeApi {
   readonly clock: Clock;
   readonly #transport: KubeTransport;
   readonly #attemptMs: number;
+  readonly #onList: OnList | undefined;
 
-  constructor(transport: KubeTransport, attemptMs = ATTEMPT_MS) {
+  constructor(transport: KubeTransport, { attemptMs = ATTEMPT_MS, onList }: KubeClientOptions = {}) {
     this.clock = transport.clock;
     this.#transport = transport;
     this.#attemptMs = attemptMs;
+    this.#onList = onList;
   }
 
   async send(request: KubeRequest): Promise<KubeAnswer> {
@@ -73,7 +82,7 @@ export class KubeClient implements KubeApi {
   }
 
   list(request: ListRequest): Promise<ListAnswer> {
-    return readList(this.#transport, request);
+    return readList(this.#transport, request, this.#onList);
   }
 
   async watch(request: WatchRequest): Promise<WatchEnd> {

@@ -23,6 +23,8 @@ export interface ListPageRequest {
   readonly metadataOnly: boolean | undefined;
   readonly signal: AbortSignal | undefined;
   readonly each: (object: unknown) => void;
+  /** Called with the bytes of the body that have arrived; absent: nobody counts them. */
+  readonly arrived?: ((bytes: number) => void) | undefined;
 }
 
 /** `next`: the token of the page after it; "": it was the last. */

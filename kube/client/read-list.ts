@@ -1,8 +1,9 @@
 import { type Clock, sleep } from "../../platform/time.ts";
 import { problemOf } from "../answers.ts";
 import { Backoff } from "../backoff.ts";
-import { ApiAway, type ListAnswer, ListRefused, type ListRequest } from "../kube-api.ts";
+import { ApiAway, type ListAnswer, ListRefused, type ListRequest, type OnList } from "../kube-api.ts";
 import type { KubeTransport } from "./kube-transport.ts";
+import { readPage } from "./listed-page.ts";
 import { isPassing, waitMsOf } from "./statuses.ts";
 
 /** Objects per page, as in the server's own client. */
@@ -21,18 +22,26 @@ const TOO_LARGE = "ResourceVersionTooLarge";
 const NOT_FOUND = 404;
 const GONE = 410;
 
-/** The outcome of one page. `begin`: the list must be started over. `ahead`: the server has not reached its version. */
+/**
+ * The outcome of one page. `begin`: the list must be started over. `expired`: its version is too old; `goOn` is the token that
+ * the server offers for the rest at a later one, "" where it offers none. `ahead`: the server has not reached its version.
+ */
 type PageResult =
   | { readonly kind: "read"; readonly resourceVersion: string; readonly next: string }
   | { readonly kind: "missing" }
-  | { readonly kind: "begin"; readonly expired: boolean; readonly problem: string }
+  | { readonly kind: "begin"; readonly problem: string }
+  | { readonly kind: "expired"; readonly problem: string; readonly goOn: string }
   | { readonly kind: "ahead"; readonly problem: string }
   | { readonly kind: "failed"; readonly problem: string; readonly waitMs: number }
   | { readonly kind: "refused"; readonly problem: string; readonly status: number };
 
 /** Reads a list to its end, as KubeApi.list says. */
-export async function readList(transport: KubeTransport, request: ListRequest): Promise<ListAnswer> {
-  return new ListReader(transport, request).run();
+export async function readList(
+  transport: KubeTransport,
+  request: ListRequest,
+  onList?: OnList,
+): Promise<ListAnswer> {
+  return new ListReader(transport, request, onList).run();
 }
 
 class ListReader {
@@ -40,6 +49,7 @@ class ListReader {
   readonly #request: ListRequest;
   readonly #clock: Clock;
   readonly #backoff: Backoff;
+  readonly #onList: OnList | undefined;
   #query: Record<string, string>;
   /** Whether the caller has received any object since the beginning. */
   #brought = false;
@@ -48,11 +58,12 @@ class ListReader {
   /** What the caller threw for an object. */
   #thrown: { readonly error: unknown } | null = null;
 
-  constructor(transport: KubeTransport, request: ListRequest) {
+  constructor(transport: KubeTransport, request: ListRequest, onList: OnList | undefined) {
     this.#clock = transport.clock;
     this.#backoff = new Backoff(RETRY_MS_MIN, RETRY_MS_MAX, transport.clock);
     this.#transport = transport;
     this.#request = request;
+    this.#onList = onList;
     // The server sends a list from its cache (resourceVersion) in one piece whatever the limit.
     const paged = request.query?.resourceVersion === undefined;
     this.#query = { ...(paged ? { limit: PAGE_OBJECTS } : {}), ...request.query };
@@ -64,13 +75,16 @@ class ListReader {
       const page = await this.#page();
       if (page.kind === "missing") return page;
       if (page.kind === "read") {
-        if (page.next === "") return { kind: "listed", resourceVersion: page.resourceVersion };
+        const { resourceVersion, next } = page;
+        if (next === "") return { kind: "listed", resourceVersion };
+        if (this.#request.onePage) return { kind: "listed", resourceVersion, next };
         this.#failures = 0;
-        this.#query.continue = page.next;
+        this.#query.continue = next;
       } else if (page.kind === "refused")
         throw new ListRefused(this.#cannot(page.problem), page.status, page.problem);
       else if (page.kind === "ahead") throw this.#away(page.problem);
-      else if (page.kind === "begin") await this.#begin(page.expired, page.problem);
+      else if (page.kind === "begin") await this.#begin(page.problem);
+      else if (page.kind === "expired") await this.#expired(page.problem, page.goOn);
       else await this.#again(page.problem, page.waitMs);
     }
   }
@@ -81,18 +95,29 @@ class ListReader {
     await this.#wait(Math.max(waitMs, this.#backoff.next()), problem);
   }
 
-  async #begin(expired: boolean, problem: string): Promise<void> {
+  /** One page is read again where it began; a list from its first page on. */
+  async #begin(problem: string): Promise<void> {
+    const { continue: _token, ...query } = this.#query;
+    await this.#restart(this.#request.onePage ? this.#query : query, problem);
+  }
+
+  async #expired(problem: string, goOn: string): Promise<void> {
+    const { continue: _token, ...query } = this.#query;
+    if (this.#request.onePage && goOn !== "") return this.#restart({ ...query, continue: goOn }, problem);
+    if (query.resourceVersion !== undefined) {
+      // That version is too old: a current list comes only from a read without one.
+      delete query.resourceVersion;
+      query.limit = PAGE_OBJECTS;
+    }
+    await this.#restart(query, problem);
+  }
+
+  async #restart(query: Record<string, string>, problem: string): Promise<void> {
     this.#restarts += 1;
     const deaf = this.#brought && this.#request.restarted === undefined;
     if (deaf || this.#restarts > RESTARTS_MAX) throw this.#away(problem);
     this.#request.restarted?.();
     this.#brought = false;
-    const { continue: _token, ...query } = this.#query;
-    if (expired && query.resourceVersion !== undefined) {
-      // That version is too old: a current list comes only from a read without one.
-      delete query.resourceVersion;
-      query.limit = PAGE_OBJECTS;
-    }
     this.#query = query;
     await this.#wait(this.#backoff.next(), problem);
   }
@@ -123,19 +148,19 @@ class ListReader {
     const silenceMs = Math.min(SILENCE_MS_MAX, deadlineMs - this.#clock.monotonicMs());
     const each = (object: unknown) => this.#bring(object);
     const page = { path, query: this.#query, metadataOnly, signal, each };
-    const outcome = await this.#transport.page(page, silenceMs);
+    const outcome = await readPage(this.#transport, page, silenceMs, this.#onList);
     if (this.#thrown) throw this.#thrown.error;
     if (outcome.kind === "read") return outcome;
     if (outcome.kind === "nothing") {
       const { problem } = outcome;
       // A partly read list may be different when it is read again.
-      if (this.#brought) return { kind: "begin", expired: false, problem };
+      if (this.#brought) return { kind: "begin", problem };
       return { kind: "failed", problem, waitMs: 0 };
     }
     const { status } = outcome;
     const problem = problemOf(outcome);
     if (status === NOT_FOUND) return { kind: "missing" };
-    if (status === GONE) return { kind: "begin", expired: true, problem };
+    if (status === GONE) return { kind: "expired", problem, goOn: outcome.body?.metadata?.continue ?? "" };
     // It has waited for that already, and a restored one may never get there.
     if (causesOf(outcome.body).includes(TOO_LARGE)) return { kind: "ahead", problem };
     if (isPassing(status, this.#transport.contact))

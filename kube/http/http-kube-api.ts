@@ -11,13 +11,12 @@
 
 import type { Clock } from "../../platform/time.ts";
 import { KubeClient } from "../client/kube-client.ts";
-import type { Connect, OnRequest } from "../kube-api.ts";
+import type { Connect, RequestObservers } from "../kube-api.ts";
 import { Connections } from "./connections.ts";
 import { HttpTransport } from "./http-transport.ts";
 import { type KubeConnection, loadKubeConfig } from "./kube-config.ts";
 
-export interface HttpKubeApiOptions {
-  readonly onRequest?: OnRequest;
+export interface HttpKubeApiOptions extends RequestObservers {
   /** Time for one attempt of `send`, ms; default 5 s. */
   readonly attemptMs?: number;
   /** Writes in flight at once; default 32. */
@@ -30,7 +29,7 @@ export class HttpKubeApi extends KubeClient {
 
   constructor(connection: KubeConnection, clock: Clock, options: HttpKubeApiOptions = {}) {
     const connections = new Connections(connection, clock, options.onRequest);
-    super(new HttpTransport(connections, clock, options.writesMax), options.attemptMs);
+    super(new HttpTransport(connections, clock, options.writesMax), options);
     this.#connections = connections;
   }
 
@@ -44,5 +43,5 @@ export class HttpKubeApi extends KubeClient {
  * The way of every process that is not told another one: over HTTP, as the kubeconfig says. Throws when it cannot be
  * used.
  */
-export const connectOverHttp: Connect = (kubeconfig, clock, options = {}) =>
-  new HttpKubeApi(loadKubeConfig(kubeconfig), clock, options);
+export const connectOverHttp: Connect = (kubeconfig, clock, observers = {}) =>
+  new HttpKubeApi(loadKubeConfig(kubeconfig), clock, observers);

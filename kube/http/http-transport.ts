@@ -109,11 +109,16 @@ export class HttpTransport implements KubeTransport {
     }
   }
 
-  async #items(response: IncomingMessage, { each }: ListPageRequest, limit: Limit): Promise<ListPageOutcome> {
+  async #items(
+    response: IncomingMessage,
+    { each, arrived }: ListPageRequest,
+    limit: Limit,
+  ): Promise<ListPageOutcome> {
     const stream = new ListStream((json) => each(JSON.parse(json)));
     const budget = new TurnBudget(this.clock);
     for await (const chunk of response) {
       limit.touch();
+      arrived?.((chunk as Buffer).length);
       stream.push(chunk as Buffer);
       if (budget.isSpent) await budget.nextTurn();
     }

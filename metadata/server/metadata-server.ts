@@ -60,6 +60,7 @@ export class MetadataServer {
       clock,
       serviceSecret: () => ring.serviceSecret,
       onOutcome: (outcome) => metrics.identityAnswered(outcome),
+      onList: (page) => metrics.lists.observe(page),
       connect,
     });
     return new MetadataServer(settings, log, clock, { ring, metrics, sources });
@@ -135,6 +136,11 @@ export class MetadataServer {
     this.#proxy.close();
     await this.#sources.stop();
     this.#ring.stop();
+  }
+
+  /** Where metrics are served, once they are: the port that was chosen for port 0. */
+  get port(): number {
+    return this.#health.address?.port ?? 0;
   }
 
   #nova(): Backend | null {

@@ -1,4 +1,5 @@
 import type { IdentityOutcome } from "../../identity/client.ts";
+import { ListMetrics } from "../../kube/list-metrics.ts";
 import { BoundedMap } from "../../platform/bounded-map.ts";
 import { Counter, collectDefaultMetrics, Histogram, Registry } from "../../platform/prometheus.ts";
 import { readTarget } from "../documents/request-path.ts";
@@ -19,6 +20,8 @@ const TREE_CHARS_MAX = 200;
 
 /** Everything `GET /metrics` of the metadata server shows. */
 export class ServerMetrics {
+  /** Of the Kubernetes API, where there is one. */
+  readonly lists = new ListMetrics();
   readonly #registry = new Registry();
   readonly #networks = new Set<string>();
   readonly #trees = new BoundedMap<string, OwnTree>(TREES_MAX);
@@ -55,6 +58,7 @@ export class ServerMetrics {
       labelNames: ["kind", "outcome"],
       registers,
     });
+    this.lists.addTo(this.#registry);
   }
 
   answered(request: { network: string | null; tree: RequestedTree; status: number; ms: number }): void {

@@ -1,7 +1,7 @@
 import type { Buffer } from "node:buffer";
 import { IdentityClient, type IdentityOutcome } from "../../identity/client.ts";
 import type { IdentitySource } from "../../identity/source.ts";
-import type { Connect } from "../../kube/kube-api.ts";
+import type { Connect, OnList } from "../../kube/kube-api.ts";
 import { type Log, QuietLog } from "../../platform/log.ts";
 import type { Clock } from "../../platform/time.ts";
 import type { KubeTenants } from "../tenant/create-kube-tenant-source.ts";
@@ -28,6 +28,7 @@ export interface SourcesOptions {
   readonly clock: Clock;
   serviceSecret(): Buffer | null;
   onOutcome(outcome: IdentityOutcome): void;
+  readonly onList: OnList;
   /** The way to the API server; default: over HTTP. */
   readonly connect?: Connect | undefined;
 }
@@ -64,21 +65,12 @@ function standaloneTenants({ settings, log, clock }: SourcesOptions, source: Con
   return Object.assign(tenants, { start: async () => {}, stop: async () => {} });
 }
 
-async function kubeTenants(
-  { settings, log, clock, serviceSecret, connect }: SourcesOptions,
-  kubeconfig: string | null,
-): Promise<KubeTenants> {
+async function kubeTenants(options: SourcesOptions, kubeconfig: string | null): Promise<KubeTenants> {
   // Read only where there is a cluster: its packages take memory and time.
   const { createKubeTenantSource } = await import("../tenant/create-kube-tenant-source.ts");
+  const { settings, log, clock, serviceSecret: secret } = options;
   const { node } = settings;
-  return createKubeTenantSource({
-    kubeconfig,
-    node,
-    log,
-    clock,
-    secret: serviceSecret,
-    connect: await wayOf(connect),
-  });
+  return createKubeTenantSource({ kubeconfig, node, log, clock, secret, connect: await wayOf(options) });
 }
 
 /** Networks of OVN-Kubernetes lead their guests to Services by balancers, which metadata-net makes. */
@@ -109,7 +101,7 @@ async function openPodSources(
   network: string,
 ): Promise<Sources> {
   const { createOvnIdentity } = await import("../../identity/sources/ovn/identity.ts");
-  const connect = await wayOf(options.connect);
+  const connect = await wayOf(options);
   const tenants = await kubeTenants(options, kubeconfig);
   const api = connect(kubeconfig, options.clock);
   const ovn = createOvnIdentity({
@@ -139,8 +131,10 @@ async function openPodSources(
   };
 }
 
-async function wayOf(given: Connect | undefined): Promise<Connect> {
-  return given ?? (await import("../../kube/http/http-kube-api.ts")).connectOverHttp;
+/** The way to the API server, on which lists are counted. */
+async function wayOf({ connect, onList }: SourcesOptions): Promise<Connect> {
+  const way = connect ?? (await import("../../kube/http/http-kube-api.ts")).connectOverHttp;
+  return (kubeconfig, clock) => way(kubeconfig, clock, { onList });
 }
 
 function counted(source: IdentitySource, onOutcome: (outcome: IdentityOutcome) => void): IdentitySource {

@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, expect, test } from "vitest";
-import { ApiAway } from "../../kube/kube-api.ts";
+import { ApiAway, type ListedPage } from "../../kube/kube-api.ts";
 import { FakeApi, json, within } from "./fake-api.ts";
 import { FakeCollection } from "./fake-collection.ts";
 
@@ -39,6 +39,47 @@ test("a list is read page by page, and from the server's cache in one piece", as
   api.asked.length = 0;
   expect((await names({ resourceVersion: "0" })).got).toHaveLength(1_234);
   expect(api.asked.map(({ query }) => query.get("limit"))).toEqual([null]);
+});
+
+test("every request for a page is counted, with the bytes that were sent and the objects that arrived", async () => {
+  const pageOf = (names: readonly string[], next: string) =>
+    JSON.stringify({ items: names.map((name) => ({ metadata: { name } })), metadata: { continue: next } });
+  const [first, second] = [pageOf(["ä", "b"], "2"), pageOf(["c"], "")];
+  const cut = first.slice(0, first.indexOf('"b"'));
+  const answers = [first, null, cut, first, second];
+  api.handler = (_asked, answer, socket) => {
+    const text = answers.shift();
+    if (typeof text !== "string") return json(answer, 503, {});
+    const length = Buffer.byteLength(text === cut ? first : text);
+    answer.writeHead(200, { "content-type": "application/json", "content-length": length });
+    if (text === cut) answer.write(text, () => setTimeout(() => socket.destroy(), 50));
+    else answer.end(text);
+  };
+  const pages: ListedPage[] = [];
+  const path = "/apis/k8s.cni.cncf.io/v1/namespaces/shop/things";
+  const client = api.client({ onList: (page) => pages.push(page) });
+  await client.list({ path, query: { labelSelector: "a=b" }, each: () => {}, restarted: () => {} });
+  const what = { resource: "things", selector: "label", source: "quorum" };
+  expect(pages).toEqual([
+    { ...what, objects: 2, bytes: Buffer.byteLength(first) },
+    { ...what, objects: 0, bytes: 0 },
+    { ...what, objects: 1, bytes: Buffer.byteLength(cut) },
+    { ...what, objects: 2, bytes: Buffer.byteLength(first) },
+    { ...what, objects: 1, bytes: Buffer.byteLength(second) },
+  ]);
+  pages.length = 0;
+  api.handler = filled(1).handler;
+  for (const [where, query] of [
+    ["/api/v1/pods", { fieldSelector: "spec.nodeName=a", resourceVersion: "0" }],
+    ["/api/v1/namespaces", {}],
+    ["/apis/k8s.cni.cncf.io/v1/things", {}],
+  ] as const)
+    await client.list({ path: where, query, each: () => {} });
+  expect(pages.map(({ resource, selector, source }) => `${resource} ${selector} ${source}`)).toEqual([
+    "pods field cache",
+    "namespaces none quorum",
+    "things none quorum",
+  ]);
 });
 
 test("a list that expires between its pages is started again", async () => {

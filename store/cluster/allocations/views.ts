@@ -1,5 +1,6 @@
 import type { NetworkDefinition } from "../../../ipam/definition/network-definition.ts";
 import { addressBytes, sameAddress } from "../../../ipam/space/address.ts";
+import { parseInterfaceAddress } from "../../../ipam/space/cidr.ts";
 import type { Pool } from "../../../ipam/space/pool.ts";
 import { cooldownSeconds } from "../../../ipam/space/rest.ts";
 import type { KubeApi } from "../../../kube/kube-api.ts";
@@ -9,9 +10,9 @@ import { isoTime } from "../../../platform/time.ts";
 import type { AllocationFilter, ClaimFilter, PageRequest } from "../../allocations.ts";
 import { heldCount, matches, viewExtras, viewRange } from "../../journal/views.ts";
 import type { ClaimManifest } from "../../manifests.ts";
-import { decodeToken, encodeToken } from "../../pages.ts";
 import type { AllocationView, NetworkView, Page } from "../../records.ts";
 import { addressOf, isSound } from "./allocation-object.ts";
+import { pageOfObjects } from "./object-pages.ts";
 import { fromAllocationOwner } from "./owners.ts";
 import type { Picture } from "./picture.ts";
 
@@ -39,70 +40,31 @@ export function viewOf(object: IPAllocation): AllocationView {
 }
 
 /**
- * The first items after a token, out of all of a cluster in any order: they are sorted by two texts. What lies behind
- * them is dropped, so that memory does not grow with the cluster.
+ * Every allocation of the cluster that matches the filter, page by page: network by network in the order of their objects'
+ * names, each by its addresses (docs/decisions/0076). Throws ApiAway, and RefusalError for a token that is none.
  */
-class FirstItems<Item> {
-  readonly #limit: number;
-  readonly #after: readonly [string, string];
-  #found: { readonly item: Item; readonly at: readonly [string, string] }[] = [];
-
-  constructor({ limit, continue: token }: PageRequest) {
-    this.#limit = limit;
-    this.#after = decodeToken(token);
-  }
-
-  add(item: Item, at: readonly [string, string]): void {
-    if (compareTexts(at, this.#after) <= 0) return;
-    this.#found.push({ item, at });
-    if (this.#found.length > 2 * this.#limit + 1) this.#trim();
-  }
-
-  page(): Page<Item> {
-    this.#trim();
-    const items = this.#found.slice(0, this.#limit);
-    const last = items.at(-1);
-    const page = { items: items.map(({ item }) => item) };
-    return last === undefined || this.#found.length <= this.#limit
-      ? page
-      : { ...page, continue: encodeToken(...last.at) };
-  }
-
-  /** Leaves one more than is wanted, which shows that there are more. */
-  #trim(): void {
-    this.#found = this.#found.sort((a, b) => compareTexts(a.at, b.at)).slice(0, this.#limit + 1);
-  }
-}
-
-function compareTexts(a: readonly [string, string], b: readonly [string, string]): number {
-  const at = a[0] === b[0] ? 1 : 0;
-  return a[at] === b[at] ? 0 : a[at] < b[at] ? -1 : 1;
-}
-
-/** Every allocation of the cluster that matches the filter, page by page, by network and address. Throws ApiAway. */
-export async function listFromApi(
+export function listFromApi(
   api: KubeApi,
   filter: AllocationFilter,
   page: PageRequest,
 ): Promise<Page<AllocationView>> {
-  const first = new FirstItems<AllocationView>(page);
-  await api.list({
+  const { network, address } = filter;
+  return pageOfObjects<IPAllocation, AllocationView>(api, page, {
     path: ALLOCATIONS_PATH,
-    // Another network may have the same label.
-    query:
-      filter.network === undefined ? {} : { labelSelector: labelSelector(LABEL_NETWORK, filter.network) },
-    each: (object: IPAllocation) => {
-      if (!isSound(object)) return;
-      const { network } = object.spec;
-      if (filter.network !== undefined && network !== filter.network) return;
-      const address = addressOf(object);
-      if (filter.address !== undefined && !sameAddress(address, filter.address)) return;
+    query: network === undefined ? {} : { labelSelector: labelSelector(LABEL_NETWORK, network) },
+    itemOf: (object) => {
+      if (!isSound(object)) return null;
+      // Another network may have the same label.
+      if (network !== undefined && object.spec.network !== network) return null;
+      if (address !== undefined && !sameAddress(addressOf(object), address)) return null;
       const view = viewOf(object);
-      if (matches(view, filter))
-        first.add(view, [network, Buffer.from(addressBytes(address)).toString("hex")]);
+      return matches(view, filter) ? view : null;
+    },
+    placeOf: (view) => {
+      const bytes = addressBytes(parseInterfaceAddress(view.address).address);
+      return [view.network, Buffer.from(bytes).toString("hex")];
     },
   });
-  return first.page();
 }
 
 /** A network with its counts, from pools filled with its allocations. */
@@ -156,25 +118,25 @@ export function viewNetworks(
     });
 }
 
-/** The claims of some networks that match the filter, page by page, by namespace and name. Throws ApiAway. */
-export async function listClaims(
+/** The claims of some networks that match the filter, page by page, by namespace and name. Throws as listFromApi. */
+export function listClaims(
   api: KubeApi,
   networks: ReadonlySet<string>,
   { namespace, name }: ClaimFilter,
   page: PageRequest,
 ): Promise<Page<ClaimManifest>> {
-  const first = new FirstItems<ClaimManifest>(page);
-  await api.list({
+  return pageOfObjects<ClaimManifest, ClaimManifest>(api, page, {
     path: CLAIMS_PATH,
-    each: (claim: ClaimManifest) => {
-      if (!networks.has(claim.spec?.network)) return;
+    query: {},
+    itemOf: (claim) => {
+      if (!networks.has(claim.spec?.network)) return null;
       const { managedFields: _, ...metadata } = claim.metadata as ClaimManifest["metadata"] & {
         managedFields?: object;
       };
-      if (namespace !== undefined && metadata.namespace !== namespace) return;
-      if (name !== undefined && metadata.name !== name) return;
-      first.add({ ...claim, metadata }, [metadata.namespace, metadata.name]);
+      if (namespace !== undefined && metadata.namespace !== namespace) return null;
+      if (name !== undefined && metadata.name !== name) return null;
+      return { ...claim, metadata };
     },
+    placeOf: ({ metadata }) => [metadata.namespace, metadata.name],
   });
-  return first.page();
 }

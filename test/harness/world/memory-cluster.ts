@@ -1,7 +1,7 @@
 import { randomUUID } from "node:crypto";
 import { rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import type { Connect } from "../../../kube/kube-api.ts";
+import type { Connect, ListedPage, OnList } from "../../../kube/kube-api.ts";
 import type { Timer } from "../../../platform/time.ts";
 import { newDirectory, ROOT } from "../daemon.ts";
 import type { KubeApi, KubeObject } from "../kube-api.ts";
@@ -60,6 +60,7 @@ export class MemoryCluster implements Cluster {
   readonly #tokens = new Map<ClusterUser, string>();
   readonly #writes = new Map<string, WriteCounts>();
   readonly #reads = new Map<string, number>();
+  readonly #lists: (ListedPage & { readonly by: string })[] = [];
   readonly #clients = new Set<FakeKubeApi>();
   #controllers: Timer | null = null;
   #isAway = false;
@@ -144,14 +145,18 @@ export class MemoryCluster implements Cluster {
   connect(user: ClusterUser, node?: string, way?: Link): Connect {
     const known = this.userOf(this.token(user)) as User;
     const who = node === undefined ? known : { ...known, extra: { [NODE_NAME]: [node] } };
-    return (_kubeconfig, clock) => {
+    return (_kubeconfig, clock, observers = {}) => {
       const fate: Link["fate"] = (request, verb) => {
         if (this.#isAway) return { lost: "before" };
         this.#count(request);
         return { requestMs: this.#someMs(), answerMs: this.#someMs(), ...way?.fate?.(request, verb) };
       };
       const link: Link = { fate, eventMs: () => this.#someMs() };
-      const client = new FakeKubeApi({ server: () => this.objects, user: who, link, clock });
+      const onList: OnList = (page) => {
+        this.#lists.push({ by: node ?? user, ...page });
+        observers.onList?.(page);
+      };
+      const client = new FakeKubeApi({ server: () => this.objects, user: who, link, clock, onList });
       this.#clients.add(client);
       return client;
     };
@@ -192,6 +197,11 @@ export class MemoryCluster implements Cluster {
 
   async reads(resource: string): Promise<number> {
     return this.#reads.get(resource) ?? 0;
+  }
+
+  /** Pages of lists that a node's processes have read, or those of a user without a node. */
+  lists(by: string): ListedPage[] {
+    return this.#lists.filter((one) => one.by === by).map(({ by: _, ...page }) => page);
   }
 
   async stopApiServer(): Promise<void> {

@@ -75,6 +75,11 @@ export class MetadataHere {
     return this.#time.run(answered);
   }
 
+  /** Where its metrics are served, if `flags` say so. */
+  get port(): number {
+    return this.#server?.port ?? 0;
+  }
+
   async stop(): Promise<void> {
     if (this.#server !== null) await this.#time.run(this.#server.stop());
     rmSync(this.directory, { recursive: true, force: true });

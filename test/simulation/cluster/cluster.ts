@@ -117,10 +117,10 @@ export class SimCluster implements Cluster {
             groups: ["system:authenticated"],
             ...(node === undefined ? {} : { extra: { [NODE_NAME]: [node] } }),
           };
-    return (_kubeconfig, clock) => {
+    return (_kubeconfig, clock, { onList } = {}) => {
       const client = this.#clients.get(name) ?? this.#newClient(name);
       const { link, apis } = client;
-      const api = new FakeKubeApi({ server: () => this.front.next(), user, link, clock });
+      const api = new FakeKubeApi({ server: () => this.front.next(), user, link, clock, onList });
       apis.push(api);
       return api;
     };

@@ -1,5 +1,5 @@
 import type { ApiServer } from "../api-server.ts";
-import { type HasClock, KubeClient } from "../port.ts";
+import { type HasClock, KubeClient, type OnList } from "../port.ts";
 import type { User } from "../requests.ts";
 import { FakeTransport } from "./fake-transport.ts";
 import type { Link } from "./link.ts";
@@ -9,6 +9,8 @@ export interface FakeKubeApiOptions extends HasClock {
   readonly server: () => ApiServer;
   readonly user?: User;
   readonly link?: Link;
+  /** Bytes are those of the JSON that a server would send. */
+  readonly onList?: OnList | undefined;
 }
 
 /** The product's client of an ApiServer in the same process, without a socket. */
@@ -17,10 +19,10 @@ export class FakeKubeApi extends KubeClient {
   readonly link: Link;
   readonly #transport: FakeTransport;
 
-  constructor({ clock, server, user, link = {} }: FakeKubeApiOptions) {
+  constructor({ clock, server, user, link = {}, onList }: FakeKubeApiOptions) {
     const who = user ?? { username: "admin", groups: ["system:masters"] };
     const transport = new FakeTransport({ clock, server, user: who, link });
-    super(transport);
+    super(transport, { onList });
     this.link = link;
     this.#transport = transport;
   }

@@ -73,7 +73,9 @@ export class FakeTransport implements KubeTransport {
     const arrival = await this.#once(this.#get(request), attempt);
     if (arrival.kind === "nothing" || arrival.status !== 200) return arrival;
     const { body, cutAfter } = arrival;
-    for (const object of body.items.slice(0, cutAfter)) request.each(object);
+    const items = body.items.slice(0, cutAfter);
+    request.arrived?.(Buffer.byteLength(JSON.stringify({ ...body, items })));
+    for (const object of items) request.each(object);
     if (cutAfter !== undefined) return { kind: "nothing", problem: "aborted" };
     const { resourceVersion, continue: next = "" } = body.metadata;
     return { kind: "read", resourceVersion, next };

@@ -8,6 +8,7 @@ import { DuplicateMacs } from "./duplicate-macs.ts";
 import { LauncherAdoption } from "./launchers/launcher-adoption.ts";
 import { LeftNetworks } from "./launchers/left-networks.ts";
 import { NetworkReturns } from "./launchers/network-returns.ts";
+import { LeanAllocations } from "./lean-allocations.ts";
 import { OwnerPods } from "./owner-pods.ts";
 import type { ControllerPart, PartContext } from "./part.ts";
 import { PodAdoption } from "./pod-adoption.ts";
@@ -17,6 +18,8 @@ import { WhereaboutsRecords } from "./whereabouts-records.ts";
 
 /** How often empty claims are compared with their VMs' launchers, ms: they are filled within 10 s. */
 const LAUNCHERS_INTERVAL_MS = 5_000;
+/** How often allocations that stay are made smaller, ms. */
+const LEAN_INTERVAL_MS = 60_000;
 
 interface AddressPartsOptions extends PartContext {
   readonly machines: MachineSources;
@@ -68,6 +71,7 @@ export class AddressParts {
     const left = new LeftNetworks({ ...shared, claims, pods, allocations, definitions, events });
     const macs = new DuplicateMacs({ clock: api.clock, caches: watched, events, idle });
     const whereabouts = new WhereaboutsRecords({ ...shared, allocations, graceSeconds });
+    const lean = new LeanAllocations({ api, allocations, serverMs: options.serverMs, idle });
     const ownerPods = new OwnerPods({ ...shared, caches: watched, definitions });
     this.sweeper = sweeper;
     this.adoption = adoption;
@@ -111,6 +115,7 @@ export class AddressParts {
       quiet({ name: "adoption of pods", everyMs, work: (signal) => podAdoption.runPass(signal) }),
       { name: "whereabouts' records", everyMs, work: (signal) => whereabouts.runPass(signal) },
       quiet({ name: "duplicate MACs", everyMs, work: (signal) => macs.runPass(signal) }),
+      { name: "lean allocations", everyMs: LEAN_INTERVAL_MS, work: (signal) => lean.runPass(signal) },
       quiet({ name: "the owner pods", everyMs, work: (signal) => ownerPods.runPass(signal) }),
     ];
     this.#context = options;

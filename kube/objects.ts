@@ -37,6 +37,12 @@ export const ANNOTATION_IMPORTED_FROM = `${GROUP}/imported-from`;
 /** Of an IPAMClaim whose VM went to another network: `FollowedNetwork` in kube/views/followed-network.ts. */
 export const ANNOTATION_FOLLOWED = `${GROUP}/followed`;
 
+/**
+ * In the metadata of a write: who has written which field is not recorded any more. Nobody here applies, and it would be half of an
+ * IPAllocation.
+ */
+export const NO_MANAGED_FIELDS = { managedFields: [{}] } as const;
+
 export interface ObjectMeta {
   readonly name: string;
   readonly namespace?: string;

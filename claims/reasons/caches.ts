@@ -39,6 +39,8 @@ export interface CachedAllocation extends JudgedAllocation {
   readonly key: string;
   readonly uid: string;
   readonly resourceVersion: string;
+  /** It records who has written which field: half of its bytes. */
+  readonly recordsFields?: boolean;
 }
 
 /** Everything the controller follows. Claims and pods by `namespace/name`, the others by name. */
@@ -79,10 +81,12 @@ export interface ClaimViewWithFact extends ClaimView {
 export function projectAllocation(object: IPAllocation): CachedAllocation {
   const { name, uid, resourceVersion } = object.metadata;
   // managedFields are half of the object, and nothing here reads them.
-  const { managedFields: _, ...metadata } = object.metadata as IPAllocation["metadata"] & {
-    managedFields?: unknown;
+  const { managedFields, ...metadata } = object.metadata as IPAllocation["metadata"] & {
+    managedFields?: readonly unknown[];
   };
-  return { key: name, uid, resourceVersion, object: { ...object, metadata }, address: soundAddress(object) };
+  const recordsFields = managedFields !== undefined && managedFields.length > 0;
+  const address = soundAddress(object);
+  return { key: name, uid, resourceVersion, object: { ...object, metadata }, address, recordsFields };
 }
 
 /** What is looked up by something else than the name of an object. */

@@ -73,7 +73,7 @@ test("a daemon, a controller and a metadata server show what each of them has li
 test("a list is counted by its resource, selector and source, with what it brought", async () => {
   const cluster = world.cluster as MemoryCluster;
   const [pods] = cluster.lists("node-a").filter(({ resource }) => resource === "pods");
-  expect(pods).toMatchObject({ selector: "field", source: "quorum", objects: 0 });
+  expect(pods).toMatchObject({ selector: "field", source: "cache", objects: 0 });
   const before = cluster.lists("node-a").length;
   await node.daemon.get("/v1/allocations?network=blue");
   const [list, ...more] = cluster.lists("node-a").slice(before);

@@ -19,7 +19,13 @@ import {
   type Priority,
 } from "../../../kube/kube-api.ts";
 import { allocationName, labelSelector } from "../../../kube/object-names.ts";
-import { ALLOCATIONS_PATH, type IPAllocation, LABEL_CLAIM, objectPath } from "../../../kube/objects.ts";
+import {
+  ALLOCATIONS_PATH,
+  type IPAllocation,
+  LABEL_CLAIM,
+  NO_MANAGED_FIELDS,
+  objectPath,
+} from "../../../kube/objects.ts";
 import type { Clock } from "../../../platform/time.ts";
 import { isSound } from "./allocation-object.ts";
 import type { Continuity } from "./continuity.ts";
@@ -112,9 +118,11 @@ export class AllocationClient {
 
   /** Replaces an object at the resourceVersion that was read. `changed`: it was written or deleted meanwhile. */
   async replace(object: object, deadlineMs: number): Promise<ConditionalWrite> {
-    const { name } = (object as IPAllocation).metadata;
+    const { metadata } = object as IPAllocation;
+    const { name } = metadata;
     const path = objectPath(ALLOCATIONS_PATH, name);
-    return this.#write({ method: "PUT", path, body: object, deadlineMs }, `write IPAllocation ${name}`);
+    const body = { ...object, metadata: { ...metadata, ...NO_MANAGED_FIELDS } };
+    return this.#write({ method: "PUT", path, body, deadlineMs }, `write IPAllocation ${name}`);
   }
 
   /** Deletes an object if it is still as it was read. `done` has the deleted object. */

@@ -131,8 +131,8 @@ class Comparison {
 
   async finish(proven: boolean): Promise<Reasserted> {
     await this.#missing.finish();
+    if (this.#problems.length === 0) await this.#missing.noteNode();
     if (!proven && this.#problems.length === 0) {
-      await this.#missing.noteNode();
       await this.#parts.directory.write((now) => markProven(now, "comparing"));
     }
     return {

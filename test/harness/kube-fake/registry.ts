@@ -1,3 +1,4 @@
+import { isDeepStrictEqual } from "node:util";
 import type { Etcd } from "./etcd.ts";
 import {
   alreadyExists,
@@ -184,6 +185,8 @@ export class Registry {
     const { resource, route, query } = asked;
     const name = route.name as string;
     const { resourceVersion = old.metadata.resourceVersion } = next.metadata;
+    // One empty entry: nobody's fields are recorded any more.
+    if (isDeepStrictEqual(next.metadata.managedFields, [{}])) delete next.metadata.managedFields;
     if (resourceVersion !== old.metadata.resourceVersion) throw conflict(resource, name, STALE);
     next.metadata.resourceVersion = old.metadata.resourceVersion;
     const object = route.subresource === "status" ? withStatusOf(resource, old, next) : next;

@@ -5,9 +5,8 @@
  *   controller       its parts as tasks: address-parts, machine-parts, network-parts
  *   sweep/           every reason of every address judged (claims/reasons), then carried out
  *   claims/          claims that list what nobody has recorded, or whose network was changed; pod-adoption, owner-pods
- *   lean-allocations  what stays is made smaller
  *   network-imports  what was in use before a network was ours; whereabouts-records: the same of whereabouts
- *   network-status   what `kubectl get ipnetworks` shows; orphan-networks, recoveries, udn-conditions
+ *   network-status   what nodes and `kubectl get ipnetworks` see; lean-allocations, orphan-networks, recoveries, udn-conditions
  *   protection/      the finalizer of IPNetworks, and those that went without it
  *   capi/            machines of Cluster API; machine-data/: Metal3's data of machines
  *   quiet-part       passes over everything that are left out while nothing changes

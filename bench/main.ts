@@ -6,6 +6,7 @@ import { commandLine } from "./command-line.ts";
 import { freeAddresses } from "./free.ts";
 import { identity } from "./identity.ts";
 import { kubeAdds, kubeParallelAdds, kubeRequestedAdds } from "./kube/adds.ts";
+import { kubeFlood } from "./kube/flood.ts";
 import { kubeFullNetwork } from "./kube/full-network.ts";
 import { kubeMachinesClaims } from "./kube/machine-claims.ts";
 import { kubeMachinesData } from "./kube/machine-data.ts";
@@ -46,6 +47,7 @@ const MEASUREMENTS: Readonly<Record<string, Measurement>> = {
   "kube-requested": kubeRequestedAdds,
   "kube-parallel-adds": kubeParallelAdds,
   "kube-full-network": kubeFullNetwork,
+  "kube-flood": kubeFlood,
   "kube-start": kubeStart,
   "kube-machines-claims": kubeMachinesClaims,
   "kube-machines-data": kubeMachinesData,

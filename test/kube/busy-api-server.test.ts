@@ -6,7 +6,7 @@ import type { KubeObject } from "../harness/kube-api.ts";
 import { collectionOf } from "../harness/kube-manifests.ts";
 import { World } from "../harness/world/world.ts";
 
-/** Two or more for each priority level that matters here, and more lists than processors. */
+/** Of them the urgent level has two and the tenant four, by the shares of Kubernetes 1.20. */
 const REQUESTS_MAX = 12;
 const FLOOD = 24;
 const ADDS = 20;

@@ -142,10 +142,11 @@ soak: packages-test-all build
 	@node test/soak/run.mjs --minutes $(MINUTES) $(if $(SEED),--seed $(SEED)) $(if $(NODES),--nodes $(NODES))
 
 # IMAGE: where the image will be, as the manifests name it. COMPONENTS: of deploy/, which holdfast.yaml has besides.
+# WITHOUT=flowcontrol: for Kubernetes before 1.29.
 # ARCHITECTURES: of the files. Only what is named in ONLY is made: manifests, packages, image.
 release: $(if $(filter-out manifests,$(or $(ONLY),packages)),packages-release) build
 	node tools/release.mjs $(if $(IMAGE),--image $(IMAGE)) $(if $(COMPONENTS),--components "$(COMPONENTS)") \
-	  $(if $(ARCHITECTURES),--architectures "$(ARCHITECTURES)") $(if $(ONLY),--only "$(ONLY)")
+	  $(if $(WITHOUT),--without $(WITHOUT)) $(if $(ARCHITECTURES),--architectures "$(ARCHITECTURES)") $(if $(ONLY),--only "$(ONLY)")
 
 install: build
 	install -d $(DESTDIR)$(PREFIX)/lib/holdfast/bin $(DESTDIR)$(PREFIX)/lib/holdfast/lib $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(CNI_BIN)

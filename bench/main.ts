@@ -6,6 +6,7 @@ import { commandLine } from "./command-line.ts";
 import { freeAddresses } from "./free.ts";
 import { identity } from "./identity.ts";
 import { kubeAdds, kubeParallelAdds, kubeRequestedAdds } from "./kube/adds.ts";
+import { kubeFlood } from "./kube/flood.ts";
 import { kubeFullNetwork } from "./kube/full-network.ts";
 import { kubeList } from "./kube/list.ts";
 import { kubeMachinesClaims } from "./kube/machine-claims.ts";
@@ -47,6 +48,7 @@ const MEASUREMENTS: Readonly<Record<string, Measurement>> = {
   "kube-requested": kubeRequestedAdds,
   "kube-parallel-adds": kubeParallelAdds,
   "kube-full-network": kubeFullNetwork,
+  "kube-flood": kubeFlood,
   "kube-start": kubeStart,
   "kube-list": kubeList,
   "kube-machines-claims": kubeMachinesClaims,

@@ -17,6 +17,7 @@ const { values, positionals } = parseArgs({
   options: {
     image: { type: "string", default: `holdfast:${version}` },
     components: { type: "string", default: "" },
+    without: { type: "string", default: "" },
     architectures: { type: "string", default: Object.keys(ARCHITECTURES).join(" ") },
     only: { type: "string", default: "manifests packages image" },
   },
@@ -33,13 +34,16 @@ if (unknown !== undefined)
   throw new Error(
     `there is no architecture ${unknown}: expected some of ${Object.keys(ARCHITECTURES).join(", ")}`,
   );
-const { image } = values;
+const { image, without } = values;
+if (!["", "flowcontrol"].includes(without))
+  throw new Error(`nothing is left out by ${without}: expected flowcontrol`);
 /** What everything is dated by: two builds of one commit are the same. */
 const epoch = Number(process.env.SOURCE_DATE_EPOCH ?? lastCommit());
 const PARTS = {
   manifests: async () => {
     await chart({ out, work, version, image, epoch });
-    const { text } = oneFile({ image, components: wordsIn(values.components), version });
+    const options = { components: wordsIn(values.components), flowControl: without !== "flowcontrol" };
+    const { text } = oneFile({ image, version, ...options });
     return {
       "holdfast.yaml": text,
       "holdfast.rules.yml": alertRules(),

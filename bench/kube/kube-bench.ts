@@ -1,7 +1,7 @@
 import { rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { ADDRESSES_ANNOTATION } from "../../kube/views/requested-addresses.ts";
-import { TestCluster } from "../../test/harness/cluster.ts";
+import { type ClusterOptions, TestCluster } from "../../test/harness/cluster.ts";
 import { run, SHIM } from "../../test/harness/daemon.ts";
 import type { KubeObject } from "../../test/harness/kube-api.ts";
 import { KubeVirt, type Vm } from "../../test/harness/kubevirt.ts";
@@ -50,9 +50,13 @@ export class KubeBench {
   }
 
   /** Runs work with a cluster of its own, of which nothing is left afterwards. */
-  static async with<T>(subnet: string, work: (bench: KubeBench) => Promise<T>): Promise<T> {
+  static async with<T>(
+    subnet: string,
+    work: (bench: KubeBench) => Promise<T>,
+    options: ClusterOptions = {},
+  ): Promise<T> {
     // Nobody's garbage collector works beside what is measured.
-    const cluster = await TestCluster.start({ controllers: false });
+    const cluster = await TestCluster.start({ ...options, controllers: false });
     const bench = new KubeBench(cluster, subnet);
     try {
       await bench.kubevirt.createNamespace(NAMESPACE);

@@ -13,9 +13,12 @@ import { skippedFor } from "../harness/needs.ts";
 const ROOT = join(import.meta.dirname, "../..");
 const { version } = JSON.parse(readFileSync(join(ROOT, "package.json"), "utf8"));
 const KEEP = "helm.sh/resource-policy";
-const { installed, definitions, machineDefinitions } = (await import(
+const { installed, definitions, machineDefinitions, isFlowControl, FLOW_CONTROL } = (await import(
   `${ROOT}/tools/release/manifests.mjs`
-)) as Record<"installed" | "definitions" | "machineDefinitions", (components?: string[]) => KubeObject[]>;
+)) as Record<"installed" | "definitions" | "machineDefinitions", (components?: string[]) => KubeObject[]> & {
+  isFlowControl: (object: KubeObject) => boolean;
+  FLOW_CONTROL: string;
+};
 
 type Values = { readonly [key: string]: unknown };
 
@@ -59,13 +62,18 @@ function merged(values: Values, more: Values): Values {
 /** `holdfast:` of deploy/ as the values' image: what is compared is all the rest. */
 const LIKE_DEPLOY = { image: { repository: "holdfast", tag: version } };
 
-function render(given: Values = {}, namespace = "holdfast-system"): { objects: KubeObject[]; notes: string } {
+function render(
+  given: Values = {},
+  namespace = "holdfast-system",
+  APIVersions: readonly string[] = [FLOW_CONTROL],
+): { objects: KubeObject[]; notes: string } {
   const about = parse(readFileSync(join(chart, "Chart.yaml"), "utf8"));
   const values = merged(parse(readFileSync(join(chart, "values.yaml"), "utf8")), merged(LIKE_DEPLOY, given));
   const input = JSON.stringify({
     Values: values,
     Release: { Name: "holdfast", Namespace: namespace },
     Chart: { Name: about.name, Version: about.version, AppVersion: about.appVersion },
+    APIVersions,
   });
   const files = JSON.parse(execFileSync(join(directory, "render"), [chart], { input, encoding: "utf8" }));
   const { "NOTES.txt": notes, ...manifests } = files as Record<string, string>;
@@ -147,6 +155,13 @@ describe.skipIf(reason !== null)("the chart", () => {
     expect(workload(objects, "holdfast-controller").spec.replicas).toBe(1);
   });
 
+  test("the objects of API Priority and Fairness may be left out, and are where the server does not know them", () => {
+    const flowsOf = ({ objects }: { objects: KubeObject[] }) => objects.filter(isFlowControl).length;
+    expect(flowsOf(render())).toBe(8);
+    expect(flowsOf(render({ flowcontrol: { enabled: false } }))).toBe(0);
+    expect(flowsOf(render({}, "holdfast-system", ["flowcontrol.apiserver.k8s.io/v1beta3"]))).toBe(0);
+  });
+
   test("another namespace is the release's everywhere, and the definitions may be left out", () => {
     const { objects, notes } = render({ crds: { install: false }, metadata: { enabled: true } }, "network");
     expect(JSON.stringify(objects)).not.toContain("holdfast-system");
@@ -197,7 +212,7 @@ describe("the schema of the values", () => {
     const paths = Object.entries(values).flatMap(([key, value]) =>
       typeof value === "object" && value !== null ? Object.keys(value).map((one) => `${key}.${one}`) : [key],
     );
-    for (const path of paths.filter((one) => !/^(crds|admission|observability)\./.test(one)))
+    for (const path of paths.filter((one) => !/^(crds|flowcontrol|admission|observability)\./.test(one)))
       expect(templates).toContain(`.Values.${path}`);
   });
 });

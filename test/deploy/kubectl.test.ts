@@ -6,6 +6,7 @@ import { run } from "../harness/daemon.ts";
 import { codeBlocks } from "../harness/documents.ts";
 import type { KubeObject } from "../harness/kube-api.ts";
 import { KubePods } from "../harness/kube-pods.ts";
+import { copyDeploy, FOR_OLD_SERVER } from "../harness/page-reader.ts";
 import { until } from "../harness/wait.ts";
 import { NETWORK, SAMPLE } from "./ledger.ts";
 
@@ -28,7 +29,8 @@ beforeAll(async () => {
   directory = join(cluster.directory, "tree");
   mkdirSync(join(directory, ".kube"), { recursive: true });
   symlinkSync(cluster.kubeconfig("admin"), join(directory, ".kube/config"));
-  for (const part of ["deploy", "dist"]) symlinkSync(join(PROJECT, part), join(directory, part));
+  copyDeploy(directory);
+  symlinkSync(join(PROJECT, "dist"), join(directory, "dist"));
 }, 300_000);
 afterAll(() => cluster?.stop());
 
@@ -150,6 +152,7 @@ test("one file installs everything that kustomize does, and removing it keeps th
     "registry.example/holdfast:one",
     "--components",
     "machines",
+    FOR_OLD_SERVER,
     out,
   ];
   expect(await run(process.execPath, [join(PROJECT, "tools/release.mjs"), ...words])).toMatchObject({

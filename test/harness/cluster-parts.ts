@@ -3,6 +3,12 @@ import { mkdirSync } from "node:fs";
 import { join } from "node:path";
 import { KubeProcess } from "./kube-process.ts";
 
+/** See ClusterOptions. */
+interface ApiServerOptions {
+  readonly requestsMax?: number;
+  readonly apiServerArgs?: readonly string[];
+}
+
 const ISSUER = "https://kubernetes.default.svc";
 /** The version of tools/kube-assets is 1.20. */
 const MINOR_BUILT = 20;
@@ -29,11 +35,13 @@ export function etcd(assets: string, directory: string, port: number, peerPort: 
   ]);
 }
 
+/** Of API Priority and Fairness, in Kubernetes 1.20. */
+const FLOW_CONTROL = "flowcontrol.apiserver.k8s.io/v1beta1";
 /** Of Kubernetes 1.20, which tools/kube-assets builds: what neither Holdfast nor its tests talk to. */
 const UNUSED_GROUPS = [
   ...["autoscaling/v1", "autoscaling/v2beta1", "autoscaling/v2beta2", "batch/v1", "batch/v1beta1"],
   ...["certificates.k8s.io/v1", "certificates.k8s.io/v1beta1", "extensions/v1beta1", "policy/v1beta1"],
-  ...["flowcontrol.apiserver.k8s.io/v1beta1", "node.k8s.io/v1", "node.k8s.io/v1beta1"],
+  ...[FLOW_CONTROL, "node.k8s.io/v1", "node.k8s.io/v1beta1"],
   ...["storage.k8s.io/v1", "storage.k8s.io/v1beta1", "networking.k8s.io/v1", "networking.k8s.io/v1beta1"],
   ...["events.k8s.io/v1", "events.k8s.io/v1beta1", "scheduling.k8s.io/v1", "scheduling.k8s.io/v1beta1"],
   ...[
@@ -54,12 +62,22 @@ const UNUSED_ADMISSION = [
 const NO_ACCOUNTS = "ServiceAccount";
 
 /** Half of what a server does when it starts is for groups that nobody here uses. Another version has others: it serves them all. */
-function reducedTo(minor: number): string[] {
+function reducedTo(minor: number, fairness: boolean): string[] {
   if (minor !== MINOR_BUILT) return [`--disable-admission-plugins=${NO_ACCOUNTS}`];
+  const groups = UNUSED_GROUPS.map((group) => `${group}=${fairness && group === FLOW_CONTROL}`);
   return [
     `--disable-admission-plugins=${[NO_ACCOUNTS, ...UNUSED_ADMISSION].join(",")}`,
-    `--runtime-config=${UNUSED_GROUPS.map((group) => `${group}=false`).join(",")}`,
-    "--feature-gates=APIPriorityAndFairness=false",
+    `--runtime-config=${groups.join(",")}`,
+    `--feature-gates=APIPriorityAndFairness=${fairness}`,
+  ];
+}
+
+/** Priority levels share the sum of both. */
+function atOnce(requestsMax: number): string[] {
+  const mutating = Math.ceil(requestsMax / 3);
+  return [
+    `--max-requests-inflight=${requestsMax - mutating}`,
+    `--max-mutating-requests-inflight=${mutating}`,
   ];
 }
 
@@ -75,7 +93,7 @@ export function apiServer(
   directory: string,
   port: number,
   etcdUrl: string,
-  more: readonly string[],
+  { requestsMax, apiServerArgs = [] }: ApiServerOptions,
 ): KubeProcess {
   const certificates = join(directory, "apiserver");
   mkdirSync(certificates, { recursive: true });
@@ -95,9 +113,10 @@ export function apiServer(
     `--service-account-key-file=${signing}`,
     `--service-account-signing-key-file=${signing}`,
     "--authorization-mode=RBAC",
-    ...reducedTo(minorOf(assets)),
+    ...reducedTo(minorOf(assets), requestsMax !== undefined),
+    ...(requestsMax === undefined ? [] : atOnce(requestsMax)),
     "--service-cluster-ip-range=10.0.0.0/24",
-    ...more,
+    ...apiServerArgs,
   ];
   // Two cores serve many test files: memory is cheaper than collecting it.
   return new KubeProcess(join(assets, "kube-apiserver"), flags, { GOGC: "400" });

@@ -27,6 +27,8 @@ export interface ClusterOptions {
   readonly oldClaims?: boolean;
   /** Whether kube-controller-manager runs (garbage collection, namespaces); default true. */
   readonly controllers?: boolean;
+  /** Requests at once, which API Priority and Fairness shares out; default: the server's own, and none of it in Kubernetes 1.20. */
+  readonly requestsMax?: number;
   /** More flags for kube-apiserver. */
   readonly apiServerArgs?: readonly string[];
 }
@@ -69,7 +71,7 @@ export class TestCluster implements Cluster {
     );
     this.#parts = {
       etcd: etcd(assets, directory, etcdPort, peerPort),
-      apiServer: apiServer(assets, directory, apiPort, this.#etcdUrl, options.apiServerArgs ?? []),
+      apiServer: apiServer(assets, directory, apiPort, this.#etcdUrl, options),
       controllerManager: null,
     };
   }

@@ -14,11 +14,13 @@ const CLUSTER_SCOPED = new Set([
   "ClusterRole",
   "ClusterRoleBinding",
   "CustomResourceDefinition",
+  "FlowSchema",
   "IPAllocation",
   "IPNetwork",
   "Namespace",
   "Node",
   "PriorityClass",
+  "PriorityLevelConfiguration",
 ]);
 const CONFLICT = 409;
 

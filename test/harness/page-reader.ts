@@ -1,4 +1,4 @@
-import { cpSync, mkdirSync, readFileSync, symlinkSync } from "node:fs";
+import { cpSync, mkdirSync, readFileSync, symlinkSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect } from "vitest";
 import type { TestCluster } from "./cluster.ts";
@@ -9,6 +9,8 @@ import { until } from "./wait.ts";
 
 const PROJECT = join(import.meta.dirname, "../..");
 const CONTROLLER = "/apis/apps/v1/namespaces/holdfast-system/deployments/holdfast-controller";
+/** Of tools/release.mjs, before Kubernetes 1.29. */
+export const FOR_OLD_SERVER = "--without=flowcontrol";
 /** Commands that change nothing: what they show may come a moment later. */
 const LOOKING = /^(kubectl (-n \S+ )?get|holdfast|curl -s) /;
 
@@ -22,13 +24,20 @@ interface Others {
   readonly acts: readonly { readonly after: RegExp; readonly act: () => Promise<unknown> }[];
 }
 
+/** deploy/ in a source tree of a test's own, for the server of the tests, which is older than Kubernetes 1.29. */
+export function copyDeploy(tree: string): void {
+  cpSync(join(PROJECT, "deploy"), join(tree, "deploy"), { recursive: true });
+  const file = join(tree, "deploy/kustomization.yaml");
+  writeFileSync(file, readFileSync(file, "utf8").replace("  - flowcontrol.yaml\n", ""));
+}
+
 /** In place of `make release` with these components, which a page types in the source tree: the same without make. */
 export function withReleaseMade(components: string, parts = "manifests"): Record<string, string> {
   const { version } = JSON.parse(readFileSync(join(PROJECT, "package.json"), "utf8")) as { version: string };
   const image = `registry.example/holdfast:${version}`;
   const quoted = (text: string) => (text.includes(" ") ? `"${text}"` : text);
   const named = components === "" ? "" : ` COMPONENTS=${quoted(components)}`;
-  const words = `--only manifests --image ${image} --components "${components}" dist/release`;
+  const words = `--only manifests --image ${image} --components "${components}" ${FOR_OLD_SERVER} dist/release`;
   return {
     [`make release ONLY=${quoted(parts)} IMAGE=${image}${named}`]: `${process.execPath} ${join(PROJECT, "tools/release.mjs")} ${words}`,
   };
@@ -51,7 +60,7 @@ export class PageReader {
     this.directory = join(cluster.directory, "tree");
     mkdirSync(join(this.directory, ".kube"), { recursive: true });
     symlinkSync(cluster.kubeconfig("admin"), join(this.directory, ".kube/config"));
-    cpSync(join(PROJECT, "deploy"), join(this.directory, "deploy"), { recursive: true });
+    copyDeploy(this.directory);
   }
 
   /** Ends the controller. */

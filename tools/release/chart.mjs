@@ -4,7 +4,15 @@ import { cpSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { stringify } from "yaml";
 import { archive } from "./archives.mjs";
-import { COMPONENTS, containersOf, definitions, installed, machineDefinitions } from "./manifests.mjs";
+import {
+  COMPONENTS,
+  containersOf,
+  definitions,
+  FLOW_CONTROL,
+  installed,
+  isFlowControl,
+  machineDefinitions,
+} from "./manifests.mjs";
 
 const HELM = join(import.meta.dirname, "../../deploy/helm");
 const NAMESPACE = "holdfast-system";
@@ -75,9 +83,12 @@ function templates() {
     (objects, name, index) => objects.map((object) => merge(name, object, find(ofComponents[index], object))),
     base,
   );
+  const flowControl = wrapped("flowcontrol.enabled", documents(merged.filter(isFlowControl)));
+  const others = merged.filter((object) => !isFlowControl(object));
   const files = {
     "definitions.yaml": wrapped("crds.install", documents(definitions().map(kept))),
-    "holdfast.yaml": documents(merged.map(withValues)),
+    "holdfast.yaml": documents(others.map(withValues)),
+    "flowcontrol.yaml": onlyIf(`.Capabilities.APIVersions.Has ${JSON.stringify(FLOW_CONTROL)}`, flowControl),
   };
   COMPONENTS.forEach((name, index) => {
     const added = ofComponents[index].filter((object) => find(base, object) === undefined);
@@ -90,7 +101,8 @@ function templates() {
   return files;
 }
 
-const wrapped = (value, text) => `{{- if .Values.${value} }}\n${text}{{- end }}\n`;
+const onlyIf = (condition, text) => `{{- if ${condition} }}\n${text}{{- end }}\n`;
+const wrapped = (value, text) => onlyIf(`.Values.${value}`, text);
 const documents = (objects) => objects.map((object) => `---\n${emit(object, 0).join("\n")}\n`).join("");
 const find = (objects, wanted) =>
   objects.find(({ kind, metadata }) => kind === wanted.kind && metadata.name === wanted.metadata.name);

@@ -1,12 +1,12 @@
 // The assets of a release for clusterctl: ipam-components.yaml (the controller, its rights and the definitions) and metadata.yaml.
 // What clusterctl asks of a provider: https://cluster-api.sigs.k8s.io/developer/providers/contracts/clusterctl
 import { stringify } from "yaml";
-import { containersOf, definitions, installed } from "./manifests.mjs";
+import { containersOf, definitions, installed, isFlowControl } from "./manifests.mjs";
 
 /** clusterctl tells providers apart by it, and deletes by it. */
 const PROVIDER_LABELS = { "cluster.x-k8s.io/provider": "ipam-holdfast" };
-/** What machines need of deploy/: neither the daemons of nodes nor the metadata service. */
-const OTHERS = /^holdfast-(node|metadata)$/;
+/** What machines do not need of deploy/: the daemons of nodes, the metadata service, and places for ADDs. */
+const isOther = (object) => /^holdfast-(node|metadata)$/.test(object.metadata.name) || isFlowControl(object);
 /** The contract of Cluster API that this release keeps. */
 const CONTRACT = "v1beta2";
 /** Those of the release series before it that were providers: clusterctl upgrades from them. */
@@ -29,7 +29,7 @@ function asProvider(object, image) {
 export function clusterctlFiles({ image, version }) {
   const placeholder = `$\{HOLDFAST_IMAGE:=${image}}`;
   const objects = [...definitions(), ...installed()]
-    .filter(({ metadata }) => !OTHERS.test(metadata.name))
+    .filter((object) => !isOther(object))
     .map((object) => asProvider(object, placeholder));
   const [major, minor] = version.split(".").map(Number);
   const metadata = {

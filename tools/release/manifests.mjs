@@ -16,6 +16,10 @@ export function definitions() {
   return files.sort().flatMap((name) => objectsOf(`crds/${name}`));
 }
 
+/** What only Kubernetes 1.29 and later knows: deploy/flowcontrol.yaml. */
+export const FLOW_CONTROL = "flowcontrol.apiserver.k8s.io/v1";
+export const isFlowControl = ({ apiVersion }) => apiVersion === FLOW_CONTROL;
+
 /** Everything but the definitions, as kustomize builds it with these components. */
 export function installed(components = []) {
   const objects = parse(read("kustomization.yaml")).resources.flatMap(objectsOf);
@@ -51,8 +55,8 @@ export function containersOf({ spec }) {
 }
 
 /** `kubectl apply -f` of this installs Holdfast: the namespace and the definitions come before what needs them. */
-export function oneFile({ image, components, version }) {
-  const own = installed(components);
+export function oneFile({ image, components, version, flowControl = true }) {
+  const own = installed(components).filter((object) => flowControl || !isFlowControl(object));
   const definedByMachines = components.includes("machines") ? machineDefinitions() : [];
   const [namespaces, others] = [true, false].map((is) =>
     own.filter(({ kind }) => (kind === "Namespace") === is),

@@ -1,5 +1,5 @@
 // Renders the templates of a chart with Go's own engine, which is Helm's, and with those of Helm's functions that the chart uses.
-// usage: render CHART < {"Values": …, "Release": …, "Chart": …}; prints {"file": "text", …}
+// usage: render CHART < {"Values": …, "Release": …, "Chart": …, "APIVersions": […]}; prints {"file": "text", …}
 package main
 
 import (
@@ -12,6 +12,18 @@ import (
 	"strings"
 	"text/template"
 )
+
+// Those that the cluster serves, as Helm's .Capabilities has them.
+type versionSet []interface{}
+
+func (versions versionSet) Has(wanted string) bool {
+	for _, one := range versions {
+		if one == wanted {
+			return true
+		}
+	}
+	return false
+}
 
 func main() {
 	templates := template.New("chart").Option("missingkey=error")
@@ -45,6 +57,7 @@ func main() {
 	decoder := json.NewDecoder(os.Stdin)
 	decoder.UseNumber()
 	must(decoder.Decode(&data))
+	data["Capabilities"] = map[string]interface{}{"APIVersions": versionSet(data["APIVersions"].([]interface{}))}
 	names, err := filepath.Glob(filepath.Join(os.Args[1], "templates", "*"))
 	must(err)
 	for _, name := range names {

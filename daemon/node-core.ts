@@ -131,6 +131,7 @@ export class NodeCore {
       new Settlement({
         cluster: this.#cluster,
         log,
+        intervalMs: settings.reassertIntervalSeconds * 1_000,
         mayBegin: () => this.#drained && this.#store.status.kind === "ready",
         mayCompare: () => this.notReady() === null,
       });

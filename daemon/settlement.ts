@@ -8,7 +8,10 @@ import type { ClusterNode } from "./cluster-node.ts";
 const SETTLE_INTERVAL_MS = 20;
 /** Pause before settling is retried, ms: a kubelet that has just started reports within seconds. */
 const SETTLE_AGAIN_MS = 1_000;
-/** Within this time, ms, a node lists what it uses, after a reboot or a restore: thousands of nodes do so together. */
+/**
+ * Within this time at most, ms, a node lists what it uses, after a reboot or a restore: thousands of nodes do so together. Sooner where
+ * nodes compare more often.
+ */
 const LIST_WITHIN_MS = 120_000;
 /** Pause before such a list is tried again, ms. */
 const LIST_AGAIN_MS = 10_000;
@@ -29,6 +32,7 @@ export class Settlement {
   readonly #cluster: ClusterNode;
   readonly #clock: Clock;
   readonly #log: Log;
+  readonly #intervalMs: number;
   readonly #mayBegin: () => boolean;
   readonly #mayCompare: () => boolean;
   #settled = false;
@@ -43,6 +47,8 @@ export class Settlement {
   constructor(parts: {
     readonly cluster: ClusterNode;
     readonly log: Log;
+    /** How often it compares, ms. */
+    readonly intervalMs: number;
     /** The journal is open and the spool drained. */
     mayBegin(): boolean;
     /** The daemon is ready. */
@@ -51,6 +57,7 @@ export class Settlement {
     this.#cluster = parts.cluster;
     this.#clock = parts.cluster.api.clock;
     this.#log = parts.log;
+    this.#intervalMs = parts.intervalMs;
     this.#mayBegin = parts.mayBegin;
     this.#mayCompare = parts.mayCompare;
     const clock = this.#clock;
@@ -125,7 +132,7 @@ export class Settlement {
   }
 
   #recoverSoon(): void {
-    this.#recovering.trigger(LIST_WITHIN_MS * this.#clock.random());
+    this.#recovering.trigger(Math.min(LIST_WITHIN_MS, this.#intervalMs) * this.#clock.random());
   }
 
   /**

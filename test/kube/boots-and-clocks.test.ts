@@ -14,7 +14,11 @@ import { added, addedInTheEnd, deleted, type Guest, optionsOf } from "../harness
 import { ipsOf, NAMESPACE } from "../harness/world/network.ts";
 import { World } from "../harness/world/world.ts";
 
-const WITNESS = ["--witness-interval-seconds", "1", "--witness-grace-seconds", "1"];
+const WITNESS = [
+  ...["--witness-interval-seconds", "1", "--witness-grace-seconds", "1"],
+  // What it uses is listed within as much time after a reboot.
+  ...["--reassert-interval-seconds", "5"],
+];
 const NEXT_BOOT = "11111111-2222-4333-8444-555555555555";
 const FIVE_MINUTES_MS = 300_000;
 

@@ -47,6 +47,7 @@ async function restored({ isUnbroken = false, later = false } = {}) {
       store: node.store,
     } as never,
     log: quiet as never,
+    intervalMs: 300_000,
     mayBegin: () => true,
     mayCompare: () => true,
   });

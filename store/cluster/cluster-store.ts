@@ -260,6 +260,7 @@ export class KubernetesStore extends JournalReader implements NodeStore, LocalAn
   /** The cluster's allocations; while the API server is away, those that this node uses. */
   async list(filter: AllocationFilter, page: PageRequest): Promise<Page<AllocationView>> {
     try {
+      if (filter.address !== undefined) return await this.#networks.at(filter.address, filter);
       return await listFromApi(this.#options.api, filter, page);
     } catch (error) {
       if (error instanceof ApiAway) return await this.listUsedHere(filter, page);

@@ -1,10 +1,15 @@
+import type { Address } from "../../ipam/space/address.ts";
+import { placeOf } from "../../ipam/space/range-set.ts";
 import { ApiAway, type KubeApi } from "../../kube/kube-api.ts";
 import { type IPNetwork, NETWORKS_PATH } from "../../kube/objects.ts";
 import { readPublishedSpace } from "../../kube/views/published-space.ts";
+import type { AllocationFilter } from "../allocations.ts";
+import { matches } from "../journal/views.ts";
 import type { NetworkNow } from "../node-store.ts";
-import type { NetworkView } from "../records.ts";
+import type { AllocationView, NetworkView, Page } from "../records.ts";
+import { allocationsAt } from "./allocations/allocations-at.ts";
 import type { Picture } from "./allocations/picture.ts";
-import { type ClusterDefinitions, viewNetworks } from "./allocations/views.ts";
+import { type ClusterDefinitions, viewNetworks, viewOf } from "./allocations/views.ts";
 
 /** Limit of the list, ms: then what is known already is shown. */
 const LOOK_MS_MAX = 2_000;
@@ -16,6 +21,8 @@ export class NetworkLooks {
   readonly #api: KubeApi;
   readonly #picture: Picture;
   readonly #definitions: ClusterDefinitions;
+  /** Networks with an IPNetwork. */
+  #recorded: ReadonlySet<string> = new Set();
   #lookedMs = Number.NEGATIVE_INFINITY;
 
   constructor(api: KubeApi, picture: Picture, definitions: ClusterDefinitions) {
@@ -28,14 +35,37 @@ export class NetworkLooks {
   async look(): Promise<void> {
     const nowMs = this.#api.clock.monotonicMs();
     if (nowMs - this.#lookedMs < LOOK_AGAIN_MS) return;
-    const each = (object: IPNetwork) => this.#picture.take(object.spec.network, readPublishedSpace(object));
+    const recorded = new Set<string>();
+    const each = (object: IPNetwork) => {
+      recorded.add(object.spec.network);
+      this.#picture.take(object.spec.network, readPublishedSpace(object));
+    };
     const query = { resourceVersion: "0" };
     try {
       await this.#api.list({ path: NETWORKS_PATH, query, each, deadlineMs: nowMs + LOOK_MS_MAX });
       this.#lookedMs = nowMs;
+      this.#recorded = recorded;
     } catch (error) {
       if (!(error instanceof ApiAway)) throw error;
     }
+  }
+
+  /**
+   * Who has an address: on the networks whose subnets have it, else on any that is known, where it may be from before an edit. Throws
+   * ApiAway.
+   */
+  async at(address: Address, filter: AllocationFilter): Promise<Page<AllocationView>> {
+    await this.look();
+    const { network } = filter;
+    const known = network === undefined ? [...this.#definitions.networks(), ...this.#recorded] : [network];
+    const hasIt = (name: string) =>
+      placeOf(this.#definitions.definitionOf(name)?.definition.rangeSets ?? [], address) !== null;
+    const all = new Set(known);
+    const likely = [...all].filter(hasIt);
+    const found = await allocationsAt(this.#api, address, likely);
+    const others = found.length > 0 ? [] : [...all].filter((name) => !likely.includes(name));
+    const objects = [...found, ...(await allocationsAt(this.#api, address, others))];
+    return { items: objects.map(viewOf).filter((view) => matches(view, filter)) };
   }
 
   views(attachments: ReadonlyMap<string, number>): NetworkView[] {

@@ -1,5 +1,5 @@
 import type { NetworkDefinition } from "../../../ipam/definition/network-definition.ts";
-import { addressBytes, sameAddress } from "../../../ipam/space/address.ts";
+import { addressBytes } from "../../../ipam/space/address.ts";
 import { parseInterfaceAddress } from "../../../ipam/space/cidr.ts";
 import type { Pool } from "../../../ipam/space/pool.ts";
 import { cooldownSeconds } from "../../../ipam/space/rest.ts";
@@ -11,7 +11,7 @@ import type { AllocationFilter, ClaimFilter, PageRequest } from "../../allocatio
 import { heldCount, matches, viewExtras, viewRange } from "../../journal/views.ts";
 import type { ClaimManifest } from "../../manifests.ts";
 import type { AllocationView, NetworkView, Page } from "../../records.ts";
-import { addressOf, isSound } from "./allocation-object.ts";
+import { isSound } from "./allocation-object.ts";
 import { pageOfObjects } from "./object-pages.ts";
 import { fromAllocationOwner } from "./owners.ts";
 import type { Picture } from "./picture.ts";
@@ -48,7 +48,7 @@ export function listFromApi(
   filter: AllocationFilter,
   page: PageRequest,
 ): Promise<Page<AllocationView>> {
-  const { network, address } = filter;
+  const { network } = filter;
   return pageOfObjects<IPAllocation, AllocationView>(api, page, {
     path: ALLOCATIONS_PATH,
     query: network === undefined ? {} : { labelSelector: labelSelector(LABEL_NETWORK, network) },
@@ -56,7 +56,6 @@ export function listFromApi(
       if (!isSound(object)) return null;
       // Another network may have the same label.
       if (network !== undefined && object.spec.network !== network) return null;
-      if (address !== undefined && !sameAddress(addressOf(object), address)) return null;
       const view = viewOf(object);
       return matches(view, filter) ? view : null;
     },

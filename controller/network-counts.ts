@@ -14,6 +14,8 @@ export interface NetworkCounts {
   readonly retained: bigint;
   readonly cooling: bigint;
   readonly free: bigint;
+  /** A range has no free address. */
+  readonly isFull: boolean;
   /** Allocated addresses of claims without attachments: of stopped VMs. */
   readonly idleCount: number;
 }
@@ -37,6 +39,7 @@ export function countNetwork(
     retained: sum("retained"),
     cooling: sum("cooling"),
     free: sum("free"),
+    isFull: counts.some(({ free }) => free === 0n),
     idleCount,
   };
 }

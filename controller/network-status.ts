@@ -55,6 +55,8 @@ export class NetworkStatus {
   readonly #counted = new Map<string, Counted>();
   /** When a network was written last, ms of the monotonic clock. */
   readonly #writtenMs = new Map<string, number>();
+  /** The installed definition has no `usedSpace`: each write would be followed by another one. */
+  #isDropped = false;
 
   constructor(options: NetworkStatusOptions) {
     this.#options = options;
@@ -133,7 +135,8 @@ export class NetworkStatus {
       return;
     }
     const nowMs = api.clock.monotonicMs();
-    if (!isDue(counted, known, nowMs - (this.#writtenMs.get(network) ?? Number.NEGATIVE_INFINITY))) return;
+    const due = this.#isDropped ? { ...counted, published: null } : counted;
+    if (!isDue(due, known, nowMs - (this.#writtenMs.get(network) ?? Number.NEGATIVE_INFINITY))) return;
     const { counts, published, observedMs } = counted;
     const usedSpace = published && { observed: isoTimeMs(observedMs), ...published };
     const status = {
@@ -142,6 +145,7 @@ export class NetworkStatus {
     };
     this.#writtenMs.set(network, nowMs);
     const written = await writeNetworkObject(new ObjectClient(api), network, known, { status });
+    if (written.kind === "done") this.#isDropped = usedSpace !== null && !written.object.status?.usedSpace;
     // Otherwise another writer changed or deleted it: the next pass sees which.
     if (written.kind !== "refused") return;
     const { status: code, body } = written.answer;
@@ -155,14 +159,14 @@ function isDue(
   known: IPNetwork | null,
   sinceMs: number,
 ): boolean {
-  const { free, size } = counts;
+  const { free, size, isFull } = counts;
   if (sinceMs < (2n * free < size ? DENSE_INTERVAL_MS : SPARSE_INTERVAL_MS)) return false;
   const present = known?.status as Record<string, unknown> | undefined;
   if (Object.entries(summaryOf(counts)).some(([key, value]) => present?.[key] !== value)) return true;
   const before = known?.status?.usedSpace;
   if (published === null) return before != null;
   if (!before || !isSameSpace(before, published)) return true;
-  return free === 0n && observedMs - parseTime(before.observed) >= FULL_INTERVAL_MS;
+  return isFull && observedMs - parseTime(before.observed) >= FULL_INTERVAL_MS;
 }
 
 /** null: it is too much for an object. */

@@ -145,10 +145,11 @@ export class KubeBench {
     inFlight: number,
     containerSuffix = "",
   ): Promise<{ ms: number; each: number[] }> {
+    const nodes = [...new Set(guests.map(({ node }) => node))];
     const jobs = guests.map(({ node, pod, interface: name }) => {
       const containerId = `${pod.metadata.uid}${containerSuffix}`;
       return [
-        this.nodes.indexOf(node),
+        nodes.indexOf(node),
         `HOLDFAST_SOCKET=${node.daemon.socket}`,
         `HOLDFAST_SPOOL=${node.daemon.spool}`,
         `CNI_CONTAINERID=${containerId}`,

@@ -51,6 +51,7 @@ function bounded(
 
 /** Three significant digits, thousands separated. */
 export function number(value: number): string {
-  const digits = value >= 100 || value === 0 ? 0 : Math.max(0, 2 - Math.floor(Math.log10(value)));
+  const size = Math.abs(value);
+  const digits = size >= 100 || size === 0 ? 0 : Math.max(0, 2 - Math.floor(Math.log10(size)));
   return value.toLocaleString("en", { maximumFractionDigits: digits });
 }

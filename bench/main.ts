@@ -13,6 +13,7 @@ import { kubeMachinesClaims } from "./kube/machine-claims.ts";
 import { kubeMachinesData } from "./kube/machine-data.ts";
 import { kubeMachinesStart } from "./kube/machine-start.ts";
 import { kubeMachinesSweep } from "./kube/machine-sweep.ts";
+import { kubeScale } from "./kube/scale.ts";
 import { kubeStart } from "./kube/start.ts";
 import { kubeWrites } from "./kube/writes.ts";
 import type { Line, Measurement } from "./line.ts";
@@ -51,6 +52,7 @@ const MEASUREMENTS: Readonly<Record<string, Measurement>> = {
   "kube-flood": kubeFlood,
   "kube-start": kubeStart,
   "kube-list": kubeList,
+  "kube-scale": kubeScale,
   "kube-machines-claims": kubeMachinesClaims,
   "kube-machines-data": kubeMachinesData,
   "kube-machines-start": kubeMachinesStart,

@@ -176,4 +176,15 @@ export function memoryBytesOf(pid: number | undefined, field: "VmRSS" | "VmHWM")
   return Number(found?.[1]) * 1_024;
 }
 
+/** In a second (getconf CLK_TCK): every Linux that Node runs on has this. */
+const CLOCK_TICKS = 100;
+
+/** Processor time that a process has taken, in its own code and in the kernel, ms. */
+export function processorMsOf(pid: number | undefined): number {
+  const text = readFileSync(`/proc/${pid}/stat`, "utf8");
+  // The second field is the program's name in parentheses, which may have blanks; utime and stime are 14 and 15.
+  const fields = text.slice(text.lastIndexOf(") ") + 2).split(" ");
+  return ((Number(fields[11]) + Number(fields[12])) * 1_000) / CLOCK_TICKS;
+}
+
 export { HOLDFAST };

@@ -4,7 +4,7 @@ import { get } from "node:http";
 import type { TestCluster } from "../../test/harness/cluster.ts";
 import { HOLDFAST } from "../../test/harness/daemon.ts";
 import { freePorts } from "../../test/harness/kube-process.ts";
-import { memoryBytesOf } from "../workbench.ts";
+import { memoryBytesOf, processorMsOf } from "../workbench.ts";
 import { sleep } from "./kube-bench.ts";
 
 const READY_LOOK_MS = 10;
@@ -65,6 +65,11 @@ export class BenchController {
   /** The longest turn of its event loop since the last look, ms. */
   async longestTurnMs(): Promise<number> {
     return turnMsIn(await this.metrics());
+  }
+
+  /** Processor time that it has taken so far, ms. */
+  get processorMs(): number {
+    return processorMsOf(this.#process.pid);
   }
 
   /** Resident memory, now and at most so far, bytes. */

@@ -1,11 +1,15 @@
 import { rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
+import { networkObjectName } from "../../kube/object-names.ts";
+import { type IPNetwork, NETWORKS_PATH } from "../../kube/objects.ts";
+import { readPublishedSpace } from "../../kube/views/published-space.ts";
 import { ADDRESSES_ANNOTATION } from "../../kube/views/requested-addresses.ts";
 import { type ClusterOptions, TestCluster } from "../../test/harness/cluster.ts";
 import { run, SHIM } from "../../test/harness/daemon.ts";
 import type { KubeObject } from "../../test/harness/kube-api.ts";
 import { KubeVirt, type Vm } from "../../test/harness/kubevirt.ts";
 import { cniArgs, NodeDaemon } from "../../test/harness/node.ts";
+import { until } from "../../test/harness/wait.ts";
 import { interfaceOf } from "../../test/harness/world/kubevirt-objects.ts";
 import { newDirectory } from "../workbench.ts";
 import { inParallel } from "./parallel.ts";
@@ -19,6 +23,8 @@ export const VM_INTERFACE = interfaceOf(NETWORK);
 const POD_INTERFACE = "net1";
 /** As many requests as keep the API server busy while objects are made. */
 const CREATED_AT_ONCE = 32;
+/** Only ends a measurement that hangs. */
+const PUBLISHED_MS_MAX = 300_000;
 /** Watches have told everybody of what was made. */
 const SEEN_MS = 1_000;
 
@@ -27,6 +33,7 @@ export interface Guest {
   readonly node: NodeDaemon;
   readonly pod: KubeObject;
   readonly interface: string;
+  readonly network: string;
   /** Of a launcher pod. */
   readonly vm: Vm | null;
 }
@@ -36,17 +43,17 @@ export class KubeBench {
   readonly cluster: TestCluster;
   readonly kubevirt: KubeVirt;
   readonly nodes: NodeDaemon[] = [];
-  readonly #config: string;
+  /** Files with networks' configurations, by name. */
+  readonly #configs = new Map<string, string>();
   readonly #netns: string;
   #guests = 0;
+  #named = 0;
 
-  private constructor(cluster: TestCluster, subnet: string) {
+  private constructor(cluster: TestCluster) {
     this.cluster = cluster;
     this.kubevirt = new KubeVirt(cluster.api);
-    this.#config = join(cluster.directory, "network.conf");
     this.#netns = join(cluster.directory, "netns");
     writeFileSync(this.#netns, "");
-    writeFileSync(this.#config, JSON.stringify(configOf(NETWORK, subnet)));
   }
 
   /** Runs work with a cluster of its own, of which nothing is left afterwards. */
@@ -57,11 +64,10 @@ export class KubeBench {
   ): Promise<T> {
     // Nobody's garbage collector works beside what is measured.
     const cluster = await TestCluster.start({ ...options, controllers: false });
-    const bench = new KubeBench(cluster, subnet);
+    const bench = new KubeBench(cluster);
     try {
       await bench.kubevirt.createNamespace(NAMESPACE);
-      for (const name of [NETWORK, BARE_NETWORK])
-        await bench.kubevirt.createNad(NAMESPACE, name, configOf(name, subnet));
+      for (const name of [NETWORK, BARE_NETWORK]) await bench.addNetwork(name, subnet);
       return await work(bench);
     } finally {
       await Promise.all(bench.nodes.map((node) => node.stop()));
@@ -69,14 +75,24 @@ export class KubeBench {
     }
   }
 
-  /** Starts the daemon of one more node. */
-  async node(): Promise<NodeDaemon> {
-    const node = `node-${this.nodes.length}`;
+  /** Defines a network that has an address space of its own. */
+  async addNetwork(name: string, subnet: string): Promise<void> {
+    const config = configOf(name, subnet);
+    const path = join(this.cluster.directory, `${name}.conf`);
+    writeFileSync(path, JSON.stringify(config));
+    this.#configs.set(name, path);
+    await this.kubevirt.createNad(NAMESPACE, name, config);
+  }
+
+  /** Starts the daemon of one more node; `wait`: until it is ready. */
+  async node(wait = true): Promise<NodeDaemon> {
+    const node = `node-${this.#named}`;
+    this.#named += 1;
     await this.kubevirt.createNode(node);
     const kubeconfig = this.cluster.kubeconfig("holdfast-node");
     const directory = newDirectory();
     try {
-      const started = await NodeDaemon.start({ node, kubeconfig, directory });
+      const started = await NodeDaemon.start({ node, kubeconfig, directory, wait });
       this.nodes.push(started);
       return started;
     } catch (error) {
@@ -85,12 +101,25 @@ export class KubeBench {
     }
   }
 
+  /** Until a controller has published so many taken addresses of a network. */
+  async untilPublished(network: string, count: number): Promise<void> {
+    const isThere = async () => {
+      const object: IPNetwork = await this.cluster.api.get(`${NETWORKS_PATH}/${networkObjectName(network)}`);
+      return (readPublishedSpace(object)?.used[4].size ?? 0n) >= BigInt(count);
+    };
+    await until(isThere, `${network} to be published`, PUBLISHED_MS_MAX);
+  }
+
   /** Plain pods, by turns on the nodes; every daemon knows them when this returns. */
-  async pods(count: number, nodes: readonly NodeDaemon[] = this.nodes): Promise<Guest[]> {
+  async pods(
+    count: number,
+    nodes: readonly NodeDaemon[] = this.nodes,
+    network: string = NETWORK,
+  ): Promise<Guest[]> {
     return this.#make(count, nodes, async (node, number) => {
-      const options = { node: node.name, phase: null, networks: [{ name: NETWORK }] };
+      const options = { node: node.name, phase: null, networks: [{ name: network }] };
       const pod = await this.kubevirt.createPod(NAMESPACE, `pod-${number}`, options);
-      return { node, pod, interface: POD_INTERFACE, vm: null };
+      return { node, pod, interface: POD_INTERFACE, network, vm: null };
     });
   }
 
@@ -106,21 +135,25 @@ export class KubeBench {
       const text = asked && JSON.stringify({ [NETWORK]: [asked(number)] });
       const vm = text === undefined ? made : { ...made, annotations: { [ADDRESSES_ANNOTATION]: text } };
       const { pod } = await this.kubevirt.startVm(vm, node.name, null);
-      return { node, pod, interface: VM_INTERFACE, vm };
+      return { node, pod, interface: VM_INTERFACE, network: NETWORK, vm };
     });
   }
 
-  /** Executes the plugin once for each guest, `inFlight` of them at once on each node. Throws when it refuses one. */
+  /**
+   * Executes the plugin once for each guest, all of one network, `inFlight` of them at once on each node. Throws when it
+   * refuses one.
+   */
   async cni(
     verb: "ADD" | "DEL",
     guests: readonly Guest[],
     inFlight: number,
     containerSuffix = "",
   ): Promise<{ ms: number; each: number[] }> {
+    const nodes = [...new Set(guests.map(({ node }) => node))];
     const jobs = guests.map(({ node, pod, interface: name }) => {
       const containerId = `${pod.metadata.uid}${containerSuffix}`;
       return [
-        this.nodes.indexOf(node),
+        nodes.indexOf(node),
         `HOLDFAST_SOCKET=${node.daemon.socket}`,
         `HOLDFAST_SPOOL=${node.daemon.spool}`,
         `CNI_CONTAINERID=${containerId}`,
@@ -129,7 +162,8 @@ export class KubeBench {
       ].join("\t");
     });
     const env = { CNI_COMMAND: verb, CNI_NETNS: this.#netns, CNI_PATH: "/opt/cni/bin" };
-    const args = [String(inFlight), this.#config, SHIM];
+    const config = this.#configs.get(guests[0]?.network ?? NETWORK) as string;
+    const args = [String(inFlight), config, SHIM];
     const { code, stdout, stderr } = await run(POD_DRIVER, args, env, `${jobs.join("\n")}\n`);
     if (code !== 0) throw new Error(stderr);
     const [ms = 0, ...each] = stdout

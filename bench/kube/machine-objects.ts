@@ -16,7 +16,7 @@ import type { TestCluster } from "../../test/harness/cluster.ts";
 import type { KubeObject } from "../../test/harness/kube-api.ts";
 import { readManifestDirectory, readManifests } from "../../test/harness/kube-manifests.ts";
 import { until } from "../../test/harness/wait.ts";
-import { tenth } from "./fill.ts";
+import { copied, IN_ETCD, tenth } from "./fill.ts";
 import { NAMESPACE, NETWORK } from "./kube-bench.ts";
 import { inParallel } from "./parallel.ts";
 
@@ -181,7 +181,6 @@ const PARTS: Readonly<Record<string, string>> = {
   [`${INFRASTRUCTURE_GROUP}/metal3datas`]: MACHINE_DATAS_PATH,
   "metal3.io/baremetalhosts": HOSTS_PATH,
 };
-const ALLOCATIONS_IN_ETCD = `${API_VERSION.split("/")[0]}/ipallocations`;
 
 /**
  * Copies the only machine of the cluster, which a controller has settled, `count` times with other names, UIDs and
@@ -218,7 +217,7 @@ export async function copyMachine(
         objects.set(`${name}/${NAMESPACE}/${copy.metadata.name}`, copy);
       }
       const copy = copied(allocation, others);
-      objects.set(`${ALLOCATIONS_IN_ETCD}/${copy.metadata.name}`, copy);
+      objects.set(`${IN_ETCD}/${copy.metadata.name}`, copy);
     }
     await cluster.writeEtcd(objects);
   }
@@ -232,15 +231,6 @@ async function only({ api }: TestCluster, path: string): Promise<KubeObject> {
   const [object, ...others] = await api.list(path);
   if (object === undefined || others.length > 0) throw new Error(`${path}: expected one object`);
   return object;
-}
-
-function copied(object: KubeObject, others: readonly (readonly [string, string])[]): KubeObject {
-  let text = JSON.stringify(object);
-  for (const [from, to] of others) text = text.replaceAll(from, to);
-  const copy = JSON.parse(text);
-  // The server makes it of etcd's own.
-  delete copy.metadata.resourceVersion;
-  return copy;
 }
 
 /** How long work takes, ms, and how much of that after the instant that it returns. */

@@ -1,7 +1,7 @@
 import type { WriteCounts } from "../../test/harness/kube-metrics.ts";
 import type { NodeDaemon } from "../../test/harness/node.ts";
 import { atMost, type Line, type Measurement, number, told } from "../line.ts";
-import { type Guest, KubeBench, sleep, VM_INTERFACE } from "./kube-bench.ts";
+import { type Guest, KubeBench, NETWORK, sleep, VM_INTERFACE } from "./kube-bench.ts";
 
 const GUESTS = 50;
 const IN_FLIGHT = 8;
@@ -38,7 +38,7 @@ export const kubeWrites: Measurement = () =>
     for (const { vm } of vms) {
       if (vm === null) continue;
       const { pod } = await bench.kubevirt.startVm(vm, b.name, null);
-      restarted.push({ node: b, pod, interface: VM_INTERFACE, vm });
+      restarted.push({ node: b, pod, interface: VM_INTERFACE, network: NETWORK, vm });
     }
     await sleep(QUIET_MS);
     lines.push(line("ADD of a VM that starts again", 2, await add(restarted)));
@@ -50,7 +50,7 @@ async function launchers(bench: KubeBench, vms: readonly Guest[], node: NodeDaem
   for (const { vm } of vms) {
     if (vm === null) continue;
     const pod = await bench.kubevirt.migrate(vm, node.name, null);
-    guests.push({ node, pod, interface: VM_INTERFACE, vm });
+    guests.push({ node, pod, interface: VM_INTERFACE, network: NETWORK, vm });
   }
   await sleep(QUIET_MS);
   return guests;

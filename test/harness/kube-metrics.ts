@@ -38,8 +38,13 @@ export function readsOf(metrics: string, resource: string): number {
     .reduce((sum, { count }) => sum + count, 0);
 }
 
-function requestsOf(metrics: string): { label: Map<string, string>; count: number }[] {
-  return [...metrics.matchAll(/^apiserver_request_total\{(.*)\} (\S+)$/gm)].map(([, labels, value]) => ({
+/** The series of a metric of an API server. */
+export function requestsOf(
+  metrics: string,
+  name = "apiserver_request_total",
+): { label: Map<string, string>; count: number }[] {
+  const series = new RegExp(`^${name}\\{(.*)\\} (\\S+)$`, "gm");
+  return [...metrics.matchAll(series)].map(([, labels, value]) => ({
     label: new Map(
       [...(labels as string).matchAll(/(\w+)="([^"]*)"/g)].map(([, name = "", text = ""]) => [name, text]),
     ),

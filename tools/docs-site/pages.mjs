@@ -27,6 +27,7 @@ export const GROUPS = {
       "docs/alerts",
       "docs/upgrade",
       "docs/uninstall",
+      "docs/scale",
       "docs/known-limits",
       "docs/stability",
     ],

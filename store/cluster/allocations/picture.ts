@@ -158,12 +158,13 @@ export class Picture {
 
   /**
    * Makes sure of a picture from which it can be said that a network is full: what is published, else, where no controller
-   * does, a list of the network. Returns whether the picture has changed. Throws ApiAway.
+   * does, a list of the network. Returns whether the picture has changed, which it does not twice in a second. Throws ApiAway.
    */
   async makeSure(network: string, deadlineMs: number): Promise<boolean> {
-    if (this.#isFresh(network)) return false;
+    const known = this.#known(network);
+    const { published } = known;
     await this.renew(network, deadlineMs);
-    if (this.#isFresh(network)) return true;
+    if (this.#isFresh(network)) return known.published !== published;
     // One at a time, and the next not before this one is too old.
     await this.#listing.run(() => this.#list(network, deadlineMs), network);
     return true;

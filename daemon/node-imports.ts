@@ -1,7 +1,7 @@
 import type { ClusterRequest } from "../claims/cluster-request.ts";
 import { importNetwork, recordAll } from "../imports/import.ts";
 import { ImportBackoff } from "../imports/import-backoff.ts";
-import { type ImportCandidate, ImportCandidates } from "../imports/import-candidates.ts";
+import { ImportCandidates } from "../imports/import-candidates.ts";
 import type { NetworkDefinition } from "../ipam/definition/network-definition.ts";
 import { RefusalError, refuse } from "../ipam/refusals.ts";
 import { type Address, sameAddress } from "../ipam/space/address.ts";
@@ -48,8 +48,8 @@ export class NodeImports {
   readonly #addresses = new StatusAddressReader();
   readonly #covered = new Map<string, Map<string, Covered>>();
   readonly #importing = new SingleFlight<void>();
-  /** Addresses of this node's pods that are recorded, or another's, by network and the owner's UID. */
-  readonly #recorded = new Map<string, readonly Address[]>();
+  /** By network: what its owners among this node's pods report, which is recorded, or another's, by UID. */
+  readonly #recorded = new Map<string, ReadonlyMap<string, readonly Address[]>>();
 
   constructor(options: NodeImportsOptions) {
     this.#options = options;
@@ -179,7 +179,7 @@ export class NodeImports {
     const { api, catalog: definitions, attachedTo, pods, log } = this.#options;
     const knownOf = (uid: string) => [
       ...attachedTo(network, uid),
-      ...(this.#recorded.get(`${network} ${uid}`) ?? []),
+      ...(this.#recorded.get(network)?.get(uid) ?? []),
     ];
     const candidates = new ImportCandidates(network, {
       definitions,
@@ -189,16 +189,17 @@ export class NodeImports {
       addressesOf: (pod) => this.#addresses.of(pod),
     });
     for (const pod of pods()) candidates.addPodView(pod);
-    const unknown = candidates
-      .ofPods()
-      .filter(
-        ({ one, holder }) => !knownOf(holder.owner.uid).some((known) => sameAddress(known, one.address)),
-      );
+    const all = candidates.ofPods();
+    const unknown = all.filter(
+      ({ one, holder }) => !knownOf(holder.owner.uid).some((known) => sameAddress(known, one.address)),
+    );
     const found = await recordAll(api, network, unknown);
-    const key = ({ holder }: ImportCandidate) => `${network} ${holder.owner.uid}`;
-    for (const one of unknown) this.#recorded.delete(key(one));
-    for (const one of unknown)
-      this.#recorded.set(key(one), [...(this.#recorded.get(key(one)) ?? []), one.one.address]);
+    const recorded = new Map<string, Address[]>();
+    for (const { one, holder } of all) {
+      const { uid } = holder.owner;
+      recorded.set(uid, [...(recorded.get(uid) ?? []), one.address]);
+    }
+    this.#recorded.set(network, recorded);
     for (const { address, foundIn, outcome, by } of found) {
       if (outcome === "taken")
         log.warn({ network, address, foundIn, by }, "in use here, and held by another");

@@ -179,9 +179,7 @@ async function allocate(
       pools: view.pools,
       holder: holderOf(parts, want, attacher),
       deadlineMs,
-      learned: ({ metadata, spec }) => {
-        if (spec.owner.uid === attacher.owner.uid) view.wrote(metadata.resourceVersion);
-      },
+      wrote: ({ metadata }) => view.wrote(metadata.resourceVersion),
       announce: async (addresses) => {
         intentId = await directory.write((ledger, transaction) => {
           // A later request removed the intent: whatever this ADD reserves from now on, nobody would release.

@@ -31,6 +31,8 @@ export interface Reservation {
   announce(addresses: readonly InterfaceAddress[]): Promise<void>;
   /** An allocation as it was just read or written. */
   learned?(object: AllocationReading["object"]): void;
+  /** An allocation as it was just written. */
+  wrote?(object: AllocationReading["object"]): void;
 }
 
 /** The outcome of a reservation; the `reserved` addresses of a refused one must be released. */
@@ -186,6 +188,7 @@ class Search {
     switch (outcome.kind) {
       case "held":
         this.#note(one, outcome.object);
+        this.#reservation.wrote?.(outcome.object);
         return true;
       case "own":
         if (mayBeOwn) this.#note(one, outcome.object);

@@ -28,6 +28,8 @@ export class GapNote {
   /** It could not be written down: then nothing is proof. */
   isUnnoted = false;
   readonly #directory: StateDirectory;
+  /** Gaps that have begun. */
+  #begun = 0;
 
   constructor(directory: StateDirectory) {
     this.#directory = directory;
@@ -36,6 +38,7 @@ export class GapNote {
   /** Contact is lost. */
   begin(): void {
     this.isUnnoted = true;
+    this.#begun += 1;
     if (this.#directory.status.kind !== "ready") return;
     this.#directory
       .write(({ sql }) => {
@@ -51,10 +54,12 @@ export class GapNote {
 
   /** What this node holds was compared, and contact has not been lost since that began. */
   async end(): Promise<void> {
+    const begun = this.#begun;
     await this.#directory.write(({ sql }) => {
       if (sql.meta.get(GAP)?.value) sql.putMeta.run(GAP, "");
     });
-    this.isUnnoted = false;
+    // The next gap may have begun meanwhile, and its note may fail.
+    if (begun === this.#begun) this.isUnnoted = false;
   }
 }
 

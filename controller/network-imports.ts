@@ -1,6 +1,9 @@
 import type { Cache } from "../claims/reasons/caches.ts";
-import { importNetwork } from "../imports/import.ts";
+import { bringUpToDate, type ImportResult, importNetworks, tellStalled } from "../imports/import.ts";
 import { ImportBackoff } from "../imports/import-backoff.ts";
+import type { NetworkDefinition } from "../ipam/definition/network-definition.ts";
+import { RefusalError } from "../ipam/refusals.ts";
+import { reasonOf } from "../kube/events.ts";
 import type { KubeApi } from "../kube/kube-api.ts";
 import { networkObjectOf } from "../kube/network-object.ts";
 import { HOUSEKEEPING_DEADLINE_MS } from "../kube/object-client.ts";
@@ -12,6 +15,7 @@ import {
   type SeenSource,
   sourcesOf,
   uncovered,
+  wantedOf,
 } from "../networks/import-sources.ts";
 import { recordOwner } from "../networks/record-owner.ts";
 import type { Log } from "../platform/log.ts";
@@ -28,7 +32,16 @@ export interface NetworkImportsOptions {
   readonly log: Pick<Log, "info" | "warn">;
 }
 
-/** Imports networks, and definitions that join them later, with a backoff per namespace. No ADD waits for it. */
+interface DueImport {
+  readonly network: string;
+  readonly nodes: NetworkDefinition | null;
+  readonly needed: readonly SeenSource[];
+}
+
+/**
+ * Imports networks, definitions that join them later, and configurations of nodes that daemons have asked for
+ * (`status.importWanted`), all that are due in one pass. Nothing is allocated through them before.
+ */
 export class NetworkImports {
   readonly #options: NetworkImportsOptions;
   readonly #pace: ImportBackoff;
@@ -40,28 +53,54 @@ export class NetworkImports {
 
   /** The definitions must be known. */
   async runPass(signal: AbortSignal): Promise<void> {
-    const { definitions, networks, idle, log } = this.#options;
+    const { networks, idle, log } = this.#options;
     if (!networks.known) return;
-    for (const network of definitions.networks()) {
+    const due: DueImport[] = [];
+    for (const network of this.#networks()) {
       if (signal.aborted || idle() !== null) return;
-      const known = networkObjectOf(network, (name) => networks.items.get(name)?.object);
-      const sources = sourcesOf(definitions, network, null);
-      const needed = this.#due(network, known, sources);
-      const isStale = broughtUpToDate(known, sources) !== null && this.#pace.takeUpdate(network);
-      if (needed.length === 0 && !isStale && definitions.hasRecordedOwner(network)) continue;
       try {
-        await this.#recordOwner(network);
-        await this.#import(network, needed);
+        due.push(...(await this.#dueOf(network)));
       } catch (error) {
         // A failure concerns only its network; the others are imported and counted.
         log.warn({ network, err: error as Error }, "not imported yet; trying again");
       }
     }
+    if (due.length > 0) await this.#import(due);
+  }
+
+  #networks(): Set<string> {
+    const { definitions, networks } = this.#options;
+    const wanting = [...networks.items.values()].filter(({ object }) => wantedOf(object).length > 0);
+    return new Set([...definitions.networks(), ...wanting.map(({ object }) => object.spec.network)]);
+  }
+
+  /** What has to be imported of a network now; its owner, and what is covered, are brought up to date. */
+  async #dueOf(network: string): Promise<DueImport[]> {
+    const { api, definitions, networks } = this.#options;
+    const known = networkObjectOf(network, (name) => networks.items.get(name)?.object);
+    const sources = sourcesOf(definitions, network, null);
+    const wanted = wantedOf(known);
+    const needed = this.#due(network, known, sources);
+    const isStale = broughtUpToDate(known, sources) !== null && this.#pace.takeUpdate(network);
+    if (needed.length === 0 && wanted.length === 0 && !isStale && definitions.hasRecordedOwner(network))
+      return [];
+    await this.#recordOwner(network);
+    if (isStale && known !== null) await bringUpToDate(api, known, sources);
+    const ofNodes = wanted.map((nodes) => ({ network, nodes, needed: [] }));
+    return needed.length === 0 ? ofNodes : [{ network, nodes: null, needed }, ...ofNodes];
   }
 
   #due(network: string, known: IPNetwork | null, sources: readonly SeenSource[]): SeenSource[] {
     const open = isImported(known, []) ? uncovered(known, sources) : sources;
-    return open.filter((one) => this.#pace.waitMs(network, one) === 0);
+    const due = open.filter((one) => this.#pace.waitMs(network, one) === 0);
+    // The one that counts says which addresses there are: nothing is given before it is imported.
+    return [...new Set([...due, ...open.filter((one) => this.#counts(network, one))])];
+  }
+
+  #counts(network: string, source: SeenSource): boolean {
+    return (
+      "definition" in source && this.#options.definitions.definitionOf(network)?.by === source.definition
+    );
   }
 
   /** The owner is determined first: the pods of a namespace that may not use the network bring no addresses. */
@@ -72,11 +111,43 @@ export class NetworkImports {
     definitions.setOwner(network, await recordOwner(api, network, { catalog: definitions, deadlineMs, log }));
   }
 
-  async #import(network: string, needed: readonly SeenSource[]): Promise<void> {
+  async #import(due: readonly DueImport[]): Promise<void> {
     const { api, definitions, onRefused, log } = this.#options;
-    const result = await importNetwork(api, network, { definitions, needed, log });
-    if (result.kind !== "imported") return;
-    this.#pace.imported(network, needed);
-    onRefused(result.refused);
+    const targets = due.map(({ network, nodes, needed }) => ({
+      network,
+      nodes,
+      ...(nodes === null ? { needed } : {}),
+    }));
+    let results: ImportResult[];
+    try {
+      results = await importNetworks(api, targets, { definitions, log });
+    } catch (error) {
+      results = due.map(() => ({ kind: "failed", error: error as Error }));
+    }
+    for (const [index, { network, needed }] of due.entries()) {
+      const result = results[index];
+      if (result?.kind === "failed") await this.#failed(network, result.error);
+      if (result?.kind !== "imported") continue;
+      this.#pace.imported(
+        network,
+        needed.filter((one) => !this.#counts(network, one)),
+      );
+      onRefused(result.refused);
+    }
+  }
+
+  async #failed(network: string, error: Error): Promise<void> {
+    const { api, log } = this.#options;
+    log.warn({ network, err: error }, "not imported yet; trying again");
+    if (!(error instanceof RefusalError)) return;
+    const { message, hint } = error.refusal;
+    try {
+      await tellStalled(api, network, {
+        reason: reasonOf(error.refusal.code),
+        message: `${message}; ${hint}`,
+      });
+    } catch (error) {
+      log.warn({ network, err: error as Error }, "why it is not imported is not written down yet");
+    }
   }
 }

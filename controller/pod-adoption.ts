@@ -15,6 +15,7 @@ import { ObjectClient } from "../kube/object-client.ts";
 import { allocationName } from "../kube/object-names.ts";
 import { CLAIMS_PATH, type IPNetwork, namespacedPath, PODS_PATH } from "../kube/objects.ts";
 import { TurnBudget } from "../kube/turn-budget.ts";
+import { projectClaim } from "../kube/views/claim-view.ts";
 import { statusAddresses } from "../kube/views/held-addresses.ts";
 import { projectPod } from "../kube/views/pod-view.ts";
 import type { DefinitionCatalog } from "../networks/definition-catalog.ts";
@@ -169,9 +170,9 @@ export class PodAdoption {
       });
       for (const claim of seen.claims) {
         const found = await objects.tryGet(namespacedPath(CLAIMS_PATH, seen.namespace, claim));
-        if (found.kind === "present") candidates.addClaim(found.object);
+        if (found.kind === "present") candidates.addClaim(projectClaim(found.object));
       }
-      candidates.addPodView(pod);
+      candidates.addPod(pod);
       for (const candidate of candidates.ofPods()) {
         const found = await this.#record(pod.key, network, candidate);
         if (found === null) {

@@ -126,7 +126,12 @@ export class Watched extends FollowedResources<Resource> implements Omit<Caches,
       onUpsert: ({ object }, previous) => {
         this.#noteOwner(object);
         const told = (one: IPNetwork | undefined) =>
-          JSON.stringify([one?.spec, one?.status?.importedFrom, reservedText(one)]);
+          JSON.stringify([
+            one?.spec,
+            one?.status?.importedFrom,
+            one?.status?.importWanted,
+            reservedText(one),
+          ]);
         if (told(object) !== told(previous?.object)) events.definitionsChanged();
       },
       onDelete: ({ object }) => {

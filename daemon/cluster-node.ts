@@ -2,10 +2,8 @@ import { KubeClaimAccess } from "../claims/kube-claim-access.ts";
 import { PodDirectory } from "../claims/pod-directory.ts";
 import type { Finding } from "../ipam/finding.ts";
 import { type Refusal, type RefusalCode, RefusalError } from "../ipam/refusals.ts";
-import { parseInterfaceAddress } from "../ipam/space/cidr.ts";
 import { EventWriter, reasonOf, vmiObject } from "../kube/events.ts";
 import { ApiAway, type Connect, type OpenKubeApi, type RequestObservers } from "../kube/kube-api.ts";
-import { HOUSEKEEPING_DEADLINE_MS } from "../kube/object-client.ts";
 import { type IPNetwork, NADS_PATH, PODS_PATH } from "../kube/objects.ts";
 import { Reflector } from "../kube/reflector.ts";
 import { ServerClock } from "../kube/server-clock.ts";
@@ -24,7 +22,7 @@ import type { PodState } from "../store/cluster/parts/claim-access.ts";
 import { ClusterContinuity } from "../store/cluster/recovery/cluster-continuity.ts";
 import type { NodeContext } from "../store/node-context.ts";
 import type { PodIdentity } from "../store/records.ts";
-import { NodeImports } from "./node-imports.ts";
+import { ImportWaits } from "./import-waits.ts";
 import { OvnNetworks } from "./ovn-networks.ts";
 
 /** Pause before the first list is tried again, ms. */
@@ -61,7 +59,7 @@ export class ClusterNode {
   readonly configurations: NodeConfigurations;
   readonly contact: ClusterContinuity;
   readonly store: KubernetesStore;
-  readonly imports: NodeImports;
+  readonly imports: ImportWaits;
   readonly ovn: OvnNetworks;
   readonly node: string;
   readonly #options: ClusterNodeOptions;
@@ -98,6 +96,7 @@ export class ClusterNode {
     const { catalog, contact } = this;
     const seen = (network: string, object: IPNetwork | null) => {
       contact.seen(network, object);
+      this.imports.take(network, object);
       this.store.picture.take(network, readPublishedSpace(object));
     };
     this.owners = new NetworkOwners({ api: this.api, catalog: catalog, log, seen });
@@ -169,18 +168,12 @@ export class ClusterNode {
       serverMs: () => serverClock.nowMs,
       readNetwork: (network, deadlineMs) => this.owners.learn(network, { fresh: true, deadlineMs }),
     });
-    this.imports = new NodeImports({
+    this.imports = new ImportWaits({
       api: this.api,
       catalog: this.catalog,
-      learnOwner: (network) =>
-        this.owners.learn(network, { deadlineMs: clock.monotonicMs() + HOUSEKEEPING_DEADLINE_MS }),
-      attachedTo: (network, ownerUid) =>
-        this.store
-          .attachmentsOfNetwork(network)
-          .filter(({ owner }) => owner.uid === ownerUid)
-          .flatMap(({ ips }) => ips.map((ip) => parseInterfaceAddress(ip.address).address)),
+      read: (network, deadlineMs) => this.owners.learn(network, { fresh: true, deadlineMs }),
       pods: () => this.#podWatch.items.values(),
-      log,
+      reported: (network, addresses) => this.store.picture.noteReported(network, addresses),
     });
   }
 

@@ -5,7 +5,7 @@
  *   daemon              a node with its sockets; server: what is served at the main one
  *   node-core           the parts of a node, put together
  *   cluster-node        the parts that need the Kubernetes API
- *   node-imports        what was in use on this node before a network was ours
+ *   import-waits        nothing is given of a network before a controller has imported it
  *   private-directory      the rights of the state directory and the spool
  *   settlement, spool, witness  DELs and ends that nobody told, found out
  *   metrics, network-series

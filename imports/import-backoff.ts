@@ -7,8 +7,8 @@ const AT_ONCE_MAX = 4;
 const PAUSE_MS_MIN = 1_000;
 /** … up to this. After the same time without an import, all is forgotten. */
 const PAUSE_MS_MAX = 60_000;
-/** Editions that need no import are written into an IPNetwork at most this often, ms. */
-const UPDATE_MS_MIN = 60_000;
+/** Editions that need no import are written into an IPNetwork at most this often, ms: a daemon that starts waits for it. */
+const UPDATE_MS_MIN = 5_000;
 
 interface OpenedImports {
   readonly endedMs: number;
@@ -16,9 +16,9 @@ interface OpenedImports {
 }
 
 /**
- * Every new definition requires an import, which lists all pods while ADDs of the network wait. So that nobody who may
- * edit NetworkAttachmentDefinitions can cause that all the time, the definitions of one namespace start a few imports
- * of a network, and each further one is followed by a growing pause. Until the pause is over, a definition that joined
+ * Every new definition requires an import, which lists all pods. So that nobody who may edit
+ * NetworkAttachmentDefinitions can cause that all the time, the definitions of one namespace start a few imports of a
+ * network, and each further one is followed by a growing pause. Until the pause is over, a definition that joined
  * meanwhile does not count: nothing is allocated through it, and only its own ADDs wait. Addresses that its pods have
  * from another plugin are as little protected as before it named the network.
  */

@@ -2,14 +2,14 @@ import type { NetworkDefinition } from "../ipam/definition/network-definition.ts
 import { type Address, formatAddress, parseAddress, sameAddress } from "../ipam/space/address.ts";
 import type { InterfaceAddress } from "../ipam/space/cidr.ts";
 import { placeOf } from "../ipam/space/range-set.ts";
-import { type ClaimView, projectClaim } from "../kube/views/claim-view.ts";
+import type { ClaimView } from "../kube/views/claim-view.ts";
 import { type PodAddress, type StatusAddresses, statusAddresses } from "../kube/views/held-addresses.ts";
 import { elementFor, type NetworkSelection, readNetworkSelection } from "../kube/views/network-selection.ts";
-import { type PodView, projectPod } from "../kube/views/pod-view.ts";
-import { readPool, type WhereaboutsEntry } from "../kube/views/whereabouts.ts";
+import type { PodView } from "../kube/views/pod-view.ts";
+import type { WhereaboutsEntry, WhereaboutsPool } from "../kube/views/whereabouts.ts";
 import type { DefinitionCatalog } from "../networks/definition-catalog.ts";
 import type { Holder } from "../store/cluster/allocations/allocation-object.ts";
-import { listedAddress, withMask } from "./listed-address.ts";
+import { claimHolder, listedAddress, withMask } from "./listed-address.ts";
 import { POD_INTERFACES_MAX, withinBounds } from "./pod-bounds.ts";
 
 /** An address that is in use, and its user. */
@@ -60,18 +60,21 @@ export class ImportCandidates {
     this.#options = options;
   }
 
-  addClaim(object: unknown): void {
-    const claim = this.#attempt(() => projectClaim(object));
-    if (claim?.network === this.#network) this.#claims.set(claim.key, claim);
+  get network(): string {
+    return this.#network;
+  }
+
+  /** Whether the addresses that kubelets report count (CandidateOptions.nodes). */
+  get isOfNodes(): boolean {
+    return this.#options.nodes !== null;
+  }
+
+  addClaim(claim: ClaimView): void {
+    if (claim.network === this.#network) this.#claims.set(claim.key, claim);
   }
 
   /** An IPPool of whereabouts; only what lies in the network's subnets counts. */
-  addPool(object: unknown): void {
-    const pool = readPool(object);
-    if (typeof pool === "string") {
-      this.problems.push(pool);
-      return;
-    }
+  addPool(pool: WhereaboutsPool): void {
     const rangeSets = this.#definition?.rangeSets ?? [];
     const entries = pool.entries.filter(({ address }) => placeOf(rangeSets, address) !== null);
     if (entries.length > 0) this.problems.push(...pool.problems);
@@ -79,18 +82,19 @@ export class ImportCandidates {
     for (const { pod } of entries) if (pod !== null) this.#named.add(`${pod.namespace}/${pod.name}`);
   }
 
-  addPod(object: unknown): void {
-    const pod = this.#attempt(() => projectPod(object, { addresses: true }));
-    if (pod !== null) this.addPodView(pod);
+  /** A pod that was projected with its addresses. */
+  addPod(pod: PodView): void {
+    if (pod.terminal) return;
+    const { held, problems } = this.#statusOf(pod);
+    this.problems.push(...problems.map((one) => `Pod ${pod.key}: ${one}`));
+    if (this.concerns(pod)) this.#pods.set(pod.key, { pod, held });
   }
 
-  /** A pod that was projected with its addresses. */
-  addPodView(pod: PodView): void {
-    if (pod.terminal) return;
-    const { held, problems } = (this.#options.addressesOf ?? statusAddresses)(pod);
-    this.problems.push(...problems.map((one) => `Pod ${pod.key}: ${one}`));
-    const here = this.#heldHere({ pod, held }).length > 0;
-    if (here || this.#named.has(pod.key)) this.#pods.set(pod.key, { pod, held });
+  /** Whether a pod may have an address here, as far as its metadata tells. */
+  concerns(pod: PodView): boolean {
+    if (this.#named.has(pod.key)) return true;
+    const { held } = this.#statusOf(pod);
+    return (held.length > 0 || this.isOfNodes) && this.#heldHere({ pod, held }).length > 0;
   }
 
   /** The list is read again from the start. */
@@ -297,6 +301,10 @@ export class ImportCandidates {
     return addresses.filter((one) => one !== null && placeOf(nodes.rangeSets, one) !== null) as Address[];
   }
 
+  #statusOf(pod: PodView): StatusAddresses {
+    return (this.#options.addressesOf ?? statusAddresses)(pod);
+  }
+
   #networkOf({ namespace, name }: { readonly namespace: string; readonly name: string }): string | null {
     return this.#options.definitions.networkOfNad(`${namespace}/${name}`);
   }
@@ -314,17 +322,6 @@ export class ImportCandidates {
       return null;
     }
   }
-}
-
-/** A claim as the owner of an address that it lists, from before it was ever attached. */
-export function claimHolder(claim: ClaimView): Holder {
-  const { namespace, name, uid, vm } = claim;
-  return {
-    owner: { kind: "IPAMClaim", namespace, name, uid, interface: "" },
-    attachment: null,
-    adopted: true,
-    ...(vm === null || vm.uid === "" ? {} : { vm }),
-  };
 }
 
 function older(

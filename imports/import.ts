@@ -1,40 +1,40 @@
 /*
  * imports/: addresses that were in use before Holdfast
  *
- *   import                        records them, network by network; import-backoff: when it is tried again
+ *   import                        records them; import-backoff: when a definition that joins again waits
+ *   read-candidates               reads claims, pools and pods, once for all networks
  *   import-candidates, listed-address, pod-bounds   which pods report which addresses
  *   owner-records, create-allocation                what is recorded of each
  */
 
 import { mergeCondition } from "../ipam/claim-conditions.ts";
 import type { NetworkDefinition } from "../ipam/definition/network-definition.ts";
-import { RefusalError, refuse } from "../ipam/refusals.ts";
 import { formatInterfaceAddress } from "../ipam/space/cidr.ts";
-import { ApiAway, type KubeApi, ListRefused } from "../kube/kube-api.ts";
+import type { KubeApi } from "../kube/kube-api.ts";
 import { changeNetworkObject, readNetworkObject, writeNetworkObject } from "../kube/network-object.ts";
 import { ObjectClient } from "../kube/object-client.ts";
 import { labelSelector } from "../kube/object-names.ts";
 import {
   ALLOCATIONS_PATH,
   type AllocationOwner,
-  CLAIMS_PATH,
   type IPAllocation,
   type IPNetwork,
   LABEL_NETWORK,
-  PODS_PATH,
-  WHEREABOUTS_POOLS_PATH,
 } from "../kube/objects.ts";
+import { StatusAddressReader } from "../kube/views/held-addresses.ts";
 import { claimsNamedBy } from "../kube/views/network-selection.ts";
-import type { PodView } from "../kube/views/pod-view.ts";
 import type { DefinitionCatalog } from "../networks/definition-catalog.ts";
 import {
   broughtUpToDate,
+  IMPORT_STALLED,
   IMPORTED,
   isImported,
   joined,
   type SeenSource,
   sourcesOf,
+  stillWanted,
   subnetsOf,
+  wantedOf,
 } from "../networks/import-sources.ts";
 import type { Log } from "../platform/log.ts";
 import { severalAtOnce } from "../platform/several-at-once.ts";
@@ -43,19 +43,25 @@ import { describeHolder } from "../store/cluster/allocations/owners.ts";
 import { NotRecorded, reserveInUse } from "./create-allocation.ts";
 import { type ImportCandidate, ImportCandidates } from "./import-candidates.ts";
 import { OwnerRecords } from "./owner-records.ts";
+import { readCandidates } from "./read-candidates.ts";
 
 /** Objects created in parallel: an import of thousands must end within minutes, and others use the server too. */
 const CREATED_AT_ONCE = 16;
 /** Logged problems of each import; the others are counted. */
 const PROBLEMS_LOGGED_MAX = 20;
 
+/** A network to import. There may be several targets of one network. */
+export interface ImportTarget {
+  readonly network: string;
+  /** The ranges that the nodes' own configuration gives it, for pods attached without a NAD. */
+  readonly nodes?: NetworkDefinition | null;
+  /** Nothing is imported when these are already covered; default: all its definitions, and `nodes`. */
+  readonly needed?: readonly SeenSource[];
+}
+
 export interface ImportOptions {
   /** The network of each NAD and the definition in force. Must be complete, or addresses would be missed. */
   readonly definitions: Pick<DefinitionCatalog, "definitionOf" | "networkOfNad" | "nadsOf">;
-  /** The configuration on a node for the network, for pods attached without a NAD. */
-  readonly nodes?: NetworkDefinition | null;
-  /** Nothing is imported when these are already covered; default: all definitions. */
-  readonly needed?: readonly SeenSource[];
   /** Imports again although it was done before: on request of an operator. */
   readonly again?: boolean;
   /** Reads only: nothing is written. */
@@ -80,6 +86,8 @@ export interface ImportedAddress {
 
 export type ImportResult =
   | { readonly kind: "done-before" }
+  /** Nothing was recorded as imported: it has to be done again. */
+  | { readonly kind: "failed"; readonly error: Error }
   | {
       readonly kind: "imported";
       readonly created: number;
@@ -92,41 +100,80 @@ export type ImportResult =
       readonly problems: readonly string[];
     };
 
+interface Due {
+  readonly index: number;
+  readonly target: ImportTarget;
+  readonly sources: readonly SeenSource[];
+  readonly candidates: ImportCandidates;
+}
+
 /**
- * Creates an allocation for every address of a network that claims, living pods and whereabouts already have, then
- * records it in the IPNetwork: the condition `Imported`, and the definitions that were covered. Nothing may be
- * allocated through any other definition before it is covered too. May run concurrently, and be stopped anywhere.
- * Throws ApiAway when it is not complete, and RefusalError IMPORT_UNREADABLE when an operator has to act first.
+ * Creates an allocation for every address that claims, living pods and whereabouts have on the networks, then records it
+ * in each IPNetwork: the condition `Imported`, and the definitions that were covered. Everything is read once for all
+ * networks. Through a definition that is not covered nothing is allocated. May run concurrently, and be stopped anywhere.
+ * The results are in the order of the targets. Throws ApiAway, and RefusalError IMPORT_UNREADABLE when an operator has to
+ * act first.
  */
-export async function importNetwork(
+export async function importNetworks(
   api: KubeApi,
-  network: string,
+  targets: readonly ImportTarget[],
   options: ImportOptions,
-): Promise<ImportResult> {
-  const { definitions, nodes = null, log } = options;
-  // Before anything is listed: a definition that joins later is not covered by these lists.
-  const sources = sourcesOf(definitions, network, nodes);
-  if (!options.again) {
-    const known = await readNetworkObject(api, network);
-    if (isImported(known, options.needed ?? sources)) {
-      if (known !== null) await bringUpToDate(api, known, sources);
-      return { kind: "done-before" };
+): Promise<ImportResult[]> {
+  const { definitions } = options;
+  const records = new OwnerRecords();
+  const reader = new StatusAddressReader();
+  const results: ImportResult[] = targets.map(() => ({ kind: "done-before" }));
+  const due: Due[] = [];
+  for (const [index, target] of targets.entries()) {
+    const { network, nodes = null } = target;
+    // Before anything is listed: a definition that joins later is not covered by these lists.
+    const sources = sourcesOf(definitions, network, nodes);
+    const isDone = async () => isImported(await readNetworkObject(api, network), target.needed ?? sources);
+    if (!options.again && (await isDone())) continue;
+    const candidates = new ImportCandidates(network, {
+      definitions,
+      nodes,
+      recordedOf: (pod) =>
+        records.of(network, { ...pod, claims: claimsNamedBy(pod.annotations, pod.namespace) }),
+      addressesOf: (pod) => reader.of(pod),
+    });
+    due.push({ index, target, sources, candidates });
+  }
+  if (due.length === 0) return results;
+  const networks = [...new Set(due.map(({ target }) => target.network))];
+  await readCandidates(
+    api,
+    due.map(({ candidates }) => candidates),
+    networks.join(", "),
+  );
+  await readRecords(api, networks, records);
+  for (const one of due) {
+    try {
+      results[one.index] = await importOne(api, one, options);
+    } catch (error) {
+      if (!(error instanceof Error) || due.length === 1) throw error;
+      // It concerns only its network.
+      results[one.index] = { kind: "failed", error };
     }
   }
-  const records = new OwnerRecords();
-  const recordedOf = (pod: PodView) =>
-    records.of(network, { ...pod, claims: claimsNamedBy(pod.annotations, pod.namespace) });
-  const candidates = new ImportCandidates(network, { definitions, nodes, recordedOf });
-  await readCandidates(api, network, candidates);
-  await readRecords(api, network, records);
+  return results;
+}
+
+async function importOne(
+  api: KubeApi,
+  { target: { network, nodes = null }, sources, candidates }: Due,
+  options: ImportOptions,
+): Promise<ImportResult> {
+  const { log } = options;
   const all = candidates.all();
   const addresses = await recordAll(api, network, all, options);
   const taken = addresses.filter(({ outcome }) => outcome === "taken");
   const { problems } = candidates;
   const created = addresses.filter(({ outcome }) => outcome === "recorded").length;
   const refused = candidates.refusedCount;
-  const result = { kind: "imported", created, existed: all.length - created, refused } as const;
-  if (options.dryRun) return { ...result, addresses, problems };
+  const existed = all.length - created;
+  const result = { kind: "imported", created, existed, refused, addresses, problems } as const;
+  if (options.dryRun) return result;
   const conflicts = taken.map(
     ({ address, foundIn, by }) => `${address}, in use by ${foundIn}, is held by ${by}`,
   );
@@ -134,12 +181,11 @@ export async function importNetwork(
     log.warn({ network, problem }, "not imported");
   }
   await setImported(api, network, { sources, nodes, count: all.length, refused });
-  const { existed } = result;
   log.info(
     { network, created, existed, refused, notImported: conflicts.length + problems.length },
     "addresses in use are imported",
   );
-  return { ...result, addresses, problems };
+  return result;
 }
 
 /** Records addresses that are in use; with `dryRun` only reports them. Throws ApiAway, and NotRecorded at the first. */
@@ -172,46 +218,28 @@ async function record(
   return { outcome: "taken", by: describeHolder(reserved.object.spec.owner) };
 }
 
-/** Reads everything that may have an address. Throws ApiAway, and RefusalError IMPORT_UNREADABLE. */
-async function readCandidates(api: KubeApi, network: string, candidates: ImportCandidates): Promise<void> {
-  // Claims first: a pod whose claim is known gives its address to the claim. Without their definition there are none.
-  await api.list({
-    path: CLAIMS_PATH,
-    each: (object) => candidates.addClaim(object),
-    restarted: () => candidates.forgetClaims(),
-  });
-  try {
-    // Without whereabouts' definition there are no pools.
-    await api.list({
-      path: WHEREABOUTS_POOLS_PATH,
-      each: (object) => candidates.addPool(object),
-      restarted: () => candidates.forgetPools(),
-    });
-  } catch (error) {
-    if (!(error instanceof ListRefused)) throw error;
-    const remedy = "give the account the right to list ippools.whereabouts.cni.cncf.io (deploy/rbac.yaml)";
-    throw new RefusalError(refuse("IMPORT_UNREADABLE", { network, remedy, problem: error.message }));
-  }
-  const pods = await api.list({
-    path: PODS_PATH,
-    each: (object) => candidates.addPod(object),
-    restarted: () => candidates.forgetPods(),
-  });
-  if (pods.kind === "missing") throw new ApiAway("the server does not know pods");
-}
-
 /** Adds what pods already have. After reading the pods, because other imports may run at the same time. */
-async function readRecords(api: KubeApi, network: string, records: OwnerRecords): Promise<void> {
+async function readRecords(api: KubeApi, networks: readonly string[], records: OwnerRecords): Promise<void> {
+  const [only] = networks;
   await api.list({
     path: ALLOCATIONS_PATH,
-    query: { labelSelector: labelSelector(LABEL_NETWORK, network) },
+    ...(networks.length === 1 && only !== undefined
+      ? { query: { labelSelector: labelSelector(LABEL_NETWORK, only) } }
+      : {}),
     each: (object: IPAllocation) => records.add(object),
     restarted: () => records.forget(),
   });
 }
 
-/** Updates the list; after a conflict the next attempt updates the newer one. */
-async function bringUpToDate(api: KubeApi, known: IPNetwork, sources: readonly SeenSource[]): Promise<void> {
+/**
+ * Writes the present editions of definitions that are covered, for daemons that have not followed each edition. After a
+ * conflict the next attempt updates the newer one. Throws ApiAway.
+ */
+export async function bringUpToDate(
+  api: KubeApi,
+  known: IPNetwork,
+  sources: readonly SeenSource[],
+): Promise<void> {
   const importedFrom = broughtUpToDate(known, sources);
   if (importedFrom === null) return;
   await writeNetworkObject(new ObjectClient(api), known.spec.network, known, { status: { importedFrom } });
@@ -238,15 +266,42 @@ async function setImported(
   } as const;
   return changeNetworkObject<void>(api, network, {
     decide: (known) => {
-      if (isImported(known, sources)) return { kind: "leave", result: undefined };
+      const conditions = known?.status?.conditions ?? [];
+      const stalled = conditions.some(({ type }) => type === IMPORT_STALLED);
+      const importedFrom = joined(known, sources);
+      const isDone = isImported(known, sources) && wantedOf(known).length === 0 && !stalled;
+      if (isDone) return { kind: "leave", result: undefined };
+      const others = conditions.filter(({ type }) => type !== IMPORT_STALLED);
       const status = {
-        conditions: mergeCondition(known?.status?.conditions ?? [], condition),
-        importedFrom: joined(known, sources),
+        conditions: mergeCondition(others, condition),
+        importedFrom,
+        importWanted: stillWanted(known, importedFrom),
         // If a NAD defines the network, the controller writes its subnets.
         ...(nodes === null || sources.length > 1 ? {} : { subnets: subnetsOf(nodes), definedBy: "" }),
       };
       return { kind: "write", fields: { status }, afterWrite: () => undefined };
     },
     failed: `the import of network ${network} was not written down`,
+  });
+}
+
+/** Tells in the IPNetwork why an import cannot go on, and what an operator can do. Throws ApiAway. */
+export function tellStalled(
+  api: KubeApi,
+  network: string,
+  why: { readonly reason: string; readonly message: string },
+): Promise<void> {
+  const lastTransitionTime = isoTime(api.clock.wallMs());
+  return changeNetworkObject<void>(api, network, {
+    decide: (known) => {
+      const conditions = known?.status?.conditions ?? [];
+      const told = conditions.find(({ type }) => type === IMPORT_STALLED);
+      if (known === null || (told?.reason === why.reason && told.message === why.message))
+        return { kind: "leave", result: undefined };
+      const stalled = { type: IMPORT_STALLED, status: "True", ...why, lastTransitionTime } as const;
+      const status = { conditions: mergeCondition(conditions, stalled) };
+      return { kind: "write", fields: { status }, afterWrite: () => undefined };
+    },
+    failed: `why network ${network} is not imported could not be written down`,
   });
 }

@@ -2,6 +2,8 @@ import type { NetworkDefinition } from "../ipam/definition/network-definition.ts
 import { type Address, familyBits, parseAddress } from "../ipam/space/address.ts";
 import { type InterfaceAddress, parseInterfaceAddress } from "../ipam/space/cidr.ts";
 import { placeOf } from "../ipam/space/range-set.ts";
+import type { ClaimView } from "../kube/views/claim-view.ts";
+import type { Holder } from "../store/cluster/allocations/allocation-object.ts";
 
 /**
  * An address that an object lists as in use, with or without a mask. Unlike an ADD, a reservation need not know the
@@ -25,5 +27,16 @@ export function withMask(
   return {
     address,
     prefixLength: prefixLength ?? place?.subnet.cidr.prefixLength ?? familyBits(address.family),
+  };
+}
+
+/** A claim as the owner of an address that it lists, from before it was ever attached. */
+export function claimHolder(claim: ClaimView): Holder {
+  const { namespace, name, uid, vm } = claim;
+  return {
+    owner: { kind: "IPAMClaim", namespace, name, uid, interface: "" },
+    attachment: null,
+    adopted: true,
+    ...(vm === null || vm.uid === "" ? {} : { vm }),
   };
 }

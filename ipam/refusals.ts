@@ -82,6 +82,11 @@ export const REFUSALS = {
     say: "holdfast is not ready: {reason}",
     hint: "try again when that is over (holdfast wait, or GET /readyz on the socket, says when the daemon is ready); a kubelet does so by itself",
   },
+  NOT_IMPORTED: {
+    cniCode: 11,
+    say: "addresses of network {network} that were in use before may not be recorded yet: {reason}",
+    hint: "the kubelet tries again; holdfast controller records them, usually within seconds: see that one runs, and its log (kubectl get ipnetworks shows IMPORTED)",
+  },
   NETWORK_RECOVERING: {
     cniCode: 11,
     say: "no new address of network {network} is given now: {reason}",
@@ -304,15 +309,9 @@ const VALUE_CHARS_MAX = 2_000;
 
 /** Fills in one row of the table. */
 export function refuse<Code extends RefusalCode>(code: Code, about: RefusalValues<Code>): RefusalOf<Code> {
-  const row: RefusalRow = REFUSALS[code];
-  const refusal = {
-    code,
-    cniCode: row.cniCode,
-    message: fill(row.say, about),
-    hint: fill(row.hint, about),
-    about,
-  };
-  return row.claimReason === undefined ? refusal : { ...refusal, claimReason: row.claimReason };
+  const { cniCode, say, hint, claimReason }: RefusalRow = REFUSALS[code];
+  const refusal = { code, cniCode, message: fill(say, about), hint: fill(hint, about), about };
+  return claimReason === undefined ? refusal : { ...refusal, claimReason };
 }
 
 /** One pass, so that a value which itself contains `{…}` stays as it is. */

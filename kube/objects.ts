@@ -161,6 +161,8 @@ export interface IPNetwork {
     readonly cooling?: string;
     readonly free?: string;
     readonly importedFrom?: readonly ImportSource[];
+    /** Subnets of configurations on nodes that daemons wait for, as in ImportSource; null: none. */
+    readonly importWanted?: readonly { readonly subnets: string }[] | null;
     /** Which addresses are taken, for nodes that look for a free one. */
     readonly usedSpace?: PublishedSpaceFields | null;
     /** Clusters of Cluster API, `namespace/name`, that were paused when they were last seen, as during a move. */

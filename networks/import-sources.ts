@@ -7,6 +7,8 @@ import { describeDefinition } from "./pool-definition.ts";
 
 /** The condition of an IPNetwork: every address from before Holdfast has an allocation. */
 export const IMPORTED = "Imported";
+/** The condition of an IPNetwork that tells why an import cannot go on. */
+export const IMPORT_STALLED = "ImportStalled";
 /** Former definitions that are remembered; a forgotten one is imported again, which does no harm. */
 const FORMER_MAX = 500;
 
@@ -41,8 +43,11 @@ export function isImported(object: IPNetwork | null, sources: readonly SeenSourc
 
 /** Definitions that the last imports did not cover. */
 export function uncovered(object: IPNetwork | null, sources: readonly SeenSource[]): SeenSource[] {
-  const covered = importedFrom(object);
-  return sources.filter((wanted) => !covered.some((one) => covers(one, wanted)));
+  const covered = new Map(importedFrom(object).map((one) => [keyOf(one), one]));
+  return sources.filter((wanted) => {
+    const known = covered.get(keyOf(wanted));
+    return known === undefined || !covers(known, wanted);
+  });
 }
 
 /** The list after an import of `added`: an older edition of the same definition is replaced. */
@@ -72,11 +77,6 @@ export function broughtUpToDate(
   });
 }
 
-/** Identity of a definition since it joined its network, for remembering what is covered. */
-export function editionOf(source: SeenSource): string {
-  return "subnets" in source ? keyOf(source) : `${keyOf(source)} ${source.uid} ${source.joinedAt}`;
-}
-
 /** For messages. */
 export function describeSource(source: ImportSource): string {
   return "subnets" in source
@@ -91,16 +91,38 @@ export function subnetsOf({ rangeSets }: NetworkDefinition): string {
 
 /** The ranges that imported configurations on nodes give a network; none for one that only NADs define. */
 export function nodeDefinitionsOf(object: IPNetwork): NetworkDefinition[] {
-  return importedFrom(object).flatMap((source) => {
-    if (!("subnets" in source)) return [];
-    try {
-      const ipam = { type: "holdfast-ipam", subnets: source.subnets };
-      return [parsePluginConfig({ name: object.spec.network, ipam })];
-    } catch {
-      // Edited by hand.
-      return [];
-    }
-  });
+  const all = importedFrom(object).map((source) => ("subnets" in source ? source.subnets : null));
+  return all.flatMap((subnets) => nodeDefinition(object, subnets) ?? []);
+}
+
+/** The ranges of configurations on nodes that daemons want to be imported, and that are not yet. */
+export function wantedOf(object: IPNetwork | null): NetworkDefinition[] {
+  return (object?.status?.importWanted ?? []).flatMap(({ subnets }) => nodeDefinition(object, subnets) ?? []);
+}
+
+/** What is wanted after an import; null: nothing. */
+export function stillWanted(
+  object: IPNetwork | null,
+  covered: readonly ImportSource[],
+): IPNetworkWants | null {
+  const open = (object?.status?.importWanted ?? []).filter(
+    ({ subnets }) =>
+      nodeDefinition(object, subnets) !== null &&
+      !covered.some((one) => "subnets" in one && one.subnets === subnets),
+  );
+  return open.length === 0 ? null : open;
+}
+
+type IPNetworkWants = NonNullable<NonNullable<IPNetwork["status"]>["importWanted"]>;
+
+function nodeDefinition(object: IPNetwork | null, subnets: unknown): NetworkDefinition | null {
+  if (object === null || typeof subnets !== "string") return null;
+  try {
+    return parsePluginConfig({ name: object.spec.network, ipam: { type: "holdfast-ipam", subnets } });
+  } catch {
+    // Edited by hand.
+    return null;
+  }
 }
 
 function importedFrom(object: IPNetwork | null): readonly ImportSource[] {

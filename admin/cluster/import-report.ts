@@ -1,4 +1,4 @@
-import { type ImportedAddress, importNetwork } from "../../imports/import.ts";
+import { type ImportedAddress, type ImportTarget, importNetworks } from "../../imports/import.ts";
 import { RefusalError, refuse } from "../../ipam/refusals.ts";
 import { parseInterfaceAddress } from "../../ipam/space/cidr.ts";
 import type { KubeApi } from "../../kube/kube-api.ts";
@@ -39,6 +39,7 @@ export async function importCluster(
   for (const one of dryRun ? await readAllocations(api) : []) known.set(one.metadata.name, one);
   const items: ImportItem[] = [];
   const problems: { code: string; message: string; hint: string }[] = [];
+  const targets: ImportTarget[] = [];
   for (const network of wanted === undefined ? ours : [wanted]) {
     if (!dryRun) {
       const deadlineMs = api.clock.monotonicMs() + OWNER_MS_MAX;
@@ -50,15 +51,17 @@ export async function importCluster(
       });
       catalog.setOwner(network, owner);
     }
-    for (const nodes of byNodes.get(network) ?? [null]) {
-      const options = { definitions: catalog, nodes, again: true, dryRun, log: SILENT };
-      const result = await importNetwork(api, network, options);
-      if (result.kind !== "imported") continue;
-      items.push(...result.addresses.map((one) => itemOf(network, one, known)));
-      for (const message of result.problems) {
-        const hint = "it is not recorded; see whether it is in use, and who wrote it";
-        problems.push({ code: "", message: `network ${network}: ${message}`, hint });
-      }
+    targets.push(...(byNodes.get(network) ?? [null]).map((nodes) => ({ network, nodes })));
+  }
+  const options = { definitions: catalog, again: true, dryRun, log: SILENT };
+  for (const [index, result] of (await importNetworks(api, targets, options)).entries()) {
+    const network = targets[index]?.network ?? "";
+    if (result.kind === "failed") throw result.error;
+    if (result.kind !== "imported") continue;
+    items.push(...result.addresses.map((one) => itemOf(network, one, known)));
+    for (const message of result.problems) {
+      const hint = "it is not recorded; see whether it is in use, and who wrote it";
+      problems.push({ code: "", message: `network ${network}: ${message}`, hint });
     }
   }
   return { items, problems };

@@ -1,7 +1,6 @@
 import type { Cache, CachedAllocation } from "../../claims/reasons/caches.ts";
 import { NotRecorded, type RecordOutcome, reserveInUse } from "../../imports/create-allocation.ts";
-import { claimHolder } from "../../imports/import-candidates.ts";
-import { listedAddress } from "../../imports/listed-address.ts";
+import { claimHolder, listedAddress } from "../../imports/listed-address.ts";
 import {
   allocatedCondition,
   type ClaimCondition,

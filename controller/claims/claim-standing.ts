@@ -1,7 +1,7 @@
 import type { Cache, CachedAllocation, ClaimViewWithFact } from "../../claims/reasons/caches.ts";
 import type { SweptPod } from "../../claims/reasons/fact-views.ts";
 import { reserveInUse } from "../../imports/create-allocation.ts";
-import { claimHolder } from "../../imports/import-candidates.ts";
+import { claimHolder } from "../../imports/listed-address.ts";
 import { type ClaimCondition, mergeCondition, standingCondition } from "../../ipam/claim-conditions.ts";
 import type { NetworkDefinition } from "../../ipam/definition/network-definition.ts";
 import { formerParts, missingSets, presentPrefixLength } from "../../ipam/former-state.ts";

@@ -3,6 +3,8 @@ import { ImportCandidates } from "../../imports/import-candidates.ts";
 import { parsePluginConfig } from "../../ipam/definition/plugin-config.ts";
 import { parseAddress } from "../../ipam/space/address.ts";
 import { formatInterfaceAddress } from "../../ipam/space/cidr.ts";
+import { projectClaim } from "../../kube/views/claim-view.ts";
+import { projectPod } from "../../kube/views/pod-view.ts";
 import { DefinitionCatalog } from "../../networks/definition-catalog.ts";
 import { projectNad } from "../../networks/nad-view.ts";
 import { systemClock } from "../../platform/time.ts";
@@ -37,6 +39,8 @@ function reporting(entry: object) {
   });
 }
 
+const read = (object: object) => projectPod(object, { addresses: true });
+
 function found(candidates: ImportCandidates): string[] {
   return candidates.all().map(({ one, foundIn }) => `${formatInterfaceAddress(one)} ${foundIn}`);
 }
@@ -46,7 +50,7 @@ describe("a status entry that names a network without a NAD", () => {
     "%j reserves nothing on a network that the nodes' configuration does not define",
     (entry) => {
       const candidates = new ImportCandidates("blue", { definitions: ownedByShop(), nodes: null });
-      candidates.addPod(reporting(entry));
+      candidates.addPod(read(reporting(entry)));
       expect(found(candidates)).toEqual([]);
     },
   );
@@ -54,7 +58,7 @@ describe("a status entry that names a network without a NAD", () => {
   test("counts where the nodes' configuration defines the network", () => {
     const options = { definitions: new DefinitionCatalog(systemClock), nodes: parsePluginConfig(conf) };
     const candidates = new ImportCandidates("blue", options);
-    candidates.addPod(reporting({ name: "blue" }));
+    candidates.addPod(read(reporting({ name: "blue" })));
     expect(found(candidates)).toEqual(["10.31.0.77/24 Pod evil/liar"]);
   });
 });
@@ -82,7 +86,7 @@ test("an address that two pods report belongs to the older one, unless that has 
       [STATUS]: JSON.stringify([{ name: "shop/blue", interface: "i0", ips: ["10.31.0.77"] }]),
     };
     const made = (name: string, creationTimestamp: string, status: object) =>
-      candidates.addPod(pod({ metadata: { name, uid: name, creationTimestamp, annotations }, status }));
+      candidates.addPod(read(pod({ metadata: { name, uid: name, creationTimestamp, annotations }, status })));
     made("younger", "2026-11-20T11:00:00Z", {});
     made("older", "2026-11-20T10:00:00Z", { conditions });
     return found(candidates);
@@ -98,7 +102,7 @@ describe("what a pod's annotations claim", () => {
     const definitions = ownedByShop({ ...conf.ipam, ...ipam });
     const recordedOf = () => recorded.map(parseAddress);
     const candidates = new ImportCandidates("blue", { definitions, nodes: null, recordedOf });
-    candidates.addPod(object);
+    candidates.addPod(read(object));
     return { candidates, addresses: found(candidates).map((one) => one.split(" ")[0]) };
   };
 
@@ -153,7 +157,7 @@ test("the first address of a network that a file on the nodes defines is importe
     const annotations = {
       [STATUS]: JSON.stringify([{ name: "blue", interface: "net1", ips: ["10.31.0.1"] }]),
     };
-    candidates.addPod(pod({ metadata: { annotations }, status }));
+    candidates.addPod(read(pod({ metadata: { annotations }, status })));
     return found(candidates);
   };
   expect(of({})).toEqual([]);
@@ -181,10 +185,10 @@ test("a claim that a pod names for two interfaces on one definition is nobody's 
         resourceVersion: "1",
         creationTimestamp: "2026",
       };
-      candidates.addClaim({ metadata, spec: { network: "blue" } });
+      candidates.addClaim(projectClaim({ metadata, spec: { network: "blue" } }));
     }
     const annotations = { [NETWORKS]: JSON.stringify(named), [STATUS]: JSON.stringify(status) };
-    candidates.addPod(pod({ metadata: { annotations } }));
+    candidates.addPod(read(pod({ metadata: { annotations } })));
     return candidates.all().map(({ holder }) => holder.owner.kind);
   };
   expect(holderOf(["left", "right"])).toEqual(["IPAMClaim", "IPAMClaim"]);

@@ -18,11 +18,11 @@ let controller: Controller;
 let metadata: MetadataHere;
 
 beforeAll(async () => {
-  world = await World.start({ api: "memory", nodes: ["node-a"] });
-  node = world.node("node-a");
+  world = await World.start({ api: "memory" });
+  controller = await world.startController();
+  node = await world.startNode("node-a");
   const blue = await world.network("blue");
   for (const name of ["web", "db"]) await world.given((await world.guest(blue, "node-a", name)).pod, blue);
-  controller = await world.startController();
   metadata = await world.startMetadata(node, { kubeconfig: "handed over", metricsAddress: PORT });
   await world.until(async () => (await textAt(controller.port, "/readyz")) === "ready\n", "the controller");
 });

@@ -15,7 +15,7 @@ let kubeconfig: string;
 let count = 0;
 
 beforeAll(async () => {
-  // No controller: the daemons and administrators record whose a network is.
+  // No controller but for imports: the daemons and administrators record whose a network is.
   world = await World.start({ api: "memory", nodes: ["node-a"] });
   evil = await Tenant.create(world.cluster, "evil");
   leftovers = new Leftovers(world);
@@ -153,6 +153,7 @@ test("networks own wants either a namespace or --administrators", async () => {
 });
 
 test("holdfast import records the network's owner before any address", async () => {
+  await world.stopImporter();
   const config = configOf("byhand", { subnets: "10.33.0.0/24" });
   await world.kubevirt.createNad(NAMESPACE, "byhand", config);
   await leftovers.pod("byhand-old", `${NAMESPACE}/byhand`, ["10.33.0.9"]);

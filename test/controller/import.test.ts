@@ -1,7 +1,8 @@
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { importNetwork } from "../../imports/import.ts";
+import { type ImportResult, importNetworks } from "../../imports/import.ts";
 import { HttpKubeApi } from "../../kube/http/http-kube-api.ts";
 import { loadKubeConfig } from "../../kube/http/kube-config.ts";
+import type { KubeApi } from "../../kube/kube-api.ts";
 import { labelValue, networkObjectName } from "../../kube/object-names.ts";
 import { ALLOCATIONS_PATH, LABEL_NETWORK, NADS_PATH } from "../../kube/objects.ts";
 import { DefinitionCatalog } from "../../networks/definition-catalog.ts";
@@ -20,26 +21,27 @@ let api: HttpKubeApi;
 beforeAll(async () => {
   // More writes at once than go at once: the queue in front of them (Bottleneck) has timers of its own.
   world = await World.start({ api: "memory", time: "machine" });
-  api = new HttpKubeApi(loadKubeConfig(world.cluster.kubeconfig("holdfast-node")), world.time.clock);
+  api = new HttpKubeApi(loadKubeConfig(world.cluster.kubeconfig("holdfast-controller")), world.time.clock);
 });
 afterAll(async () => {
   api?.close();
   await world?.stop();
 });
 
-/** The NADs as a daemon has them after its first list. */
+/** The NADs as a controller has them after its first list. */
 async function definitions(): Promise<DefinitionCatalog> {
   const catalog = new DefinitionCatalog(world.time.clock);
   for (const nad of await world.cluster.api.list(NADS_PATH)) catalog.upsert(projectNad(nad));
   return catalog;
 }
 
-async function importIt(network: string) {
+async function importIt(network: string): Promise<ImportResult> {
   const options = {
     definitions: await definitions(),
     log: { info() {}, warn() {} },
   };
-  return world.time.run(importNetwork(api, network, options));
+  const [result] = await world.time.run(importNetworks(api, [{ network }], options));
+  return result as ImportResult;
 }
 
 /** By address. */
@@ -166,4 +168,39 @@ test("an address that two claims list is imported for the older one, and existin
   const found = await allocations("gold");
   expect(found.get("10.40.0.1/24")?.spec.owner.uid).toBe(old.metadata.uid);
   expect(found.get("10.40.0.2/24")?.spec.owner.kind).toBe("Pod");
+});
+
+test("several networks are imported by one list of each kind, and only pods with an address there are read as a whole", async () => {
+  const names = ["first", "second", "third"];
+  for (const [index, name] of names.entries()) {
+    await world.kubevirt.createNad(NAMESPACE, name, configOf(name, { subnets: `10.5${index}.0.0/24` }));
+    await pod(`${name}-web`, [
+      { name: `${NAMESPACE}/${name}`, interface: "net1", ips: [`10.5${index}.0.7`] },
+    ]);
+    await pod(`${name}-other`, [
+      { name: `${NAMESPACE}/green`, interface: "net1", ips: [`10.5${index}.0.8`] },
+    ]);
+  }
+  const read: string[] = [];
+  const listed: string[] = [];
+  const counting: KubeApi = {
+    clock: api.clock,
+    send: (request) => {
+      if (request.path.includes("/pods/")) read.push(request.path.split("/").at(-1) ?? "");
+      return api.send(request);
+    },
+    list: (request) => {
+      listed.push(`${request.path.split("/").at(-1)}${request.metadataOnly ? ", metadata" : ""}`);
+      return api.list(request);
+    },
+    watch: (request) => api.watch(request),
+  };
+  const options = { definitions: await definitions(), log: { info() {}, warn() {} } };
+  const targets = names.map((network) => ({ network }));
+  const results = await world.time.run(importNetworks(counting, targets, options));
+  expect(results).toMatchObject(names.map(() => ({ kind: "imported", created: 1 })));
+  expect(listed.sort()).toEqual(["ipallocations", "ipamclaims", "ippools", "pods, metadata"]);
+  expect(read.sort()).toEqual(names.map((name) => `${name}-web`));
+  for (const [index, name] of names.entries())
+    expect([...(await allocations(name)).keys()]).toEqual([`10.5${index}.0.7/24`]);
 });

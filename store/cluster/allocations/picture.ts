@@ -133,6 +133,17 @@ export class Picture {
     this.#put(network, address, null, "free", "");
   }
 
+  /** Notes addresses that pods of this node report, whoever gave them, and of which nothing is known: they are not given. */
+  noteReported(network: string, addresses: Iterable<Address>): void {
+    const { notes, resting, published } = this.#known(network);
+    for (const address of addresses) {
+      const text = formatAddress(address);
+      const isUsed = published?.used[address.family].contains(address.value) ?? false;
+      if (!isUsed && !notes.has(text) && !resting.has(text))
+        this.#put(network, address, null, "allocated", "");
+    }
+  }
+
   /** Takes what a controller has published of a network, as just read; an older one than is known is left out. */
   take(network: string, published: PublishedSpace | null): void {
     const known = this.#known(network);

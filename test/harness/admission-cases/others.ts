@@ -18,16 +18,15 @@ const network = (spec: object = {}, more: { metadata?: object; status?: object }
 const recorded = network({ definedIn: "shop" }, { metadata: { annotations: recordedAs("shop") } });
 /** As an administrator has moved it. */
 const moved = network({ definedIn: "shop" });
-const imported = {
-  conditions: [
-    {
-      type: "Imported",
-      status: "True",
-      reason: "Imported",
-      message: "",
-      lastTransitionTime: "2026-01-01T00:00:00Z",
-    },
-  ],
+const condition = (type: string) => ({
+  ...{ type, status: "True", reason: "Because", message: "" },
+  lastTransitionTime: "2026-01-01T00:00:00Z",
+});
+const imported = { conditions: [condition("Imported")] };
+/** What a daemon has to tell. */
+const told = {
+  conditions: [condition("Imported"), condition("Recovering")],
+  importWanted: [{ subnets: "10.31.0.0/24" }],
 };
 const counted = network({}, { status: { size: "10", pausedClusters: ["shop/machines"] } });
 /** A name that needs a hash. */
@@ -40,6 +39,7 @@ const KEPT = /labels and annotations of an IPNetwork stay/;
 const SHARED = /whom a network is shared with/;
 const PROTECTED = /an IPNetwork is created with the finalizer/;
 const NAMED = /an IPNetwork is named after its network/;
+const IMPORTED = /what is imported of an IPNetwork is written by the controller/;
 const COUNTS = /counts and paused clusters of an IPNetwork/;
 
 const NETWORKS: readonly [string, Written, RegExp | null][] = [
@@ -50,13 +50,44 @@ const NETWORKS: readonly [string, Written, RegExp | null][] = [
     { after: network({ definedIn: "" }, { metadata: { annotations: recordedAs("") } }) },
     null,
   ],
-  ["create one with the note that all is imported", { after: network({}, { status: imported }) }, null],
+  [
+    "create one that asks for an import",
+    { after: network({}, { status: { importWanted: told.importWanted } }) },
+    null,
+  ],
+  ["create one with the note that all is imported", { after: network({}, { status: imported }) }, IMPORTED],
+  ["note that all is imported", { before: network(), after: network({}, { status: imported }) }, IMPORTED],
+  [
+    "take the note away that all is imported",
+    { before: network({}, { status: imported }), after: network({}, { status: { conditions: [] } }) },
+    IMPORTED,
+  ],
+  [
+    "say why an import cannot go on",
+    { before: network(), after: network({}, { status: { conditions: [condition("ImportStalled")] } }) },
+    IMPORTED,
+  ],
+  [
+    "say what is covered",
+    {
+      before: network(),
+      after: network(
+        {},
+        { status: { importedFrom: [{ definition: "shop/blue", uid: "1", generation: 1 }] } },
+      ),
+    },
+    COUNTS,
+  ],
   [
     "create one of a network whose name is no name of an object",
     { after: network({ network: "a b" }, { metadata: { name: SHORTENED } }) },
     null,
   ],
-  ["note that all is imported", { before: network(), after: network({}, { status: imported }) }, null],
+  [
+    "tell that allocations are gone, and ask for an import",
+    { before: network({}, { status: imported }), after: network({}, { status: told }) },
+    null,
+  ],
   ["record the owner of one that has none", { before: network(), after: recorded }, null],
   [
     "record the owner where a former one has left the annotation",
@@ -64,20 +95,23 @@ const NETWORKS: readonly [string, Written, RegExp | null][] = [
     null,
   ],
   [
-    "note that all is imported of one that has no finalizer yet",
+    "tell of one that has no finalizer yet",
     {
-      before: network({}, { metadata: { finalizers: [] } }),
-      after: network({}, { metadata: { finalizers: [] }, status: imported }),
+      before: network({}, { metadata: { finalizers: [] }, status: imported }),
+      after: network({}, { metadata: { finalizers: [] }, status: told }),
     },
     null,
   ],
   [
     "leave alone what an administrator has written",
     {
-      before: network({ definedIn: "shop", sharedWith: ["bank"] }, { metadata: { labels: { rack: "7" } } }),
-      after: network(
+      before: network(
         { definedIn: "shop", sharedWith: ["bank"] },
         { metadata: { labels: { rack: "7" } }, status: imported },
+      ),
+      after: network(
+        { definedIn: "shop", sharedWith: ["bank"] },
+        { metadata: { labels: { rack: "7" } }, status: told },
       ),
     },
     null,

@@ -3,7 +3,7 @@
  *
  *   world              what runs, put together: nodes, controllers, proxies; what was answered, and `settled`
  *   objects            what is in the API: networks, claims, allocations, events; network: one, as tests pass it around
- *   guests             pods and VMs with an interface: ADD and DEL on a node
+ *   guests             pods and VMs with an interface: ADD and DEL on a node; importer: for worlds without a controller
  *   cluster            what both kinds of cluster offer: harness/cluster.ts, a real API server, and memory-cluster
  *   memory-cluster     kube-fake with rights and controllers; memory-api, memory-front: by path, and over HTTP
  *   world-time         when time passes in a world in memory; under-way: what it waits for
@@ -28,6 +28,7 @@ import { type AttachmentOptions, NodeDaemon, type NodeOptions } from "../node.ts
 import { machineTime } from "../wait.ts";
 import type { Account, Cluster } from "./cluster.ts";
 import { checked, type Guest, optionsOf, type VmGuest } from "./guests.ts";
+import type { Importer } from "./importer.ts";
 import type { MemoryCluster } from "./memory-cluster.ts";
 import type { MetadataFlags, MetadataHere } from "./metadata-here.ts";
 import { ipsOf, NAMESPACE, type Network, nameOf } from "./network.ts";
@@ -82,9 +83,11 @@ export class World extends WorldObjects {
   readonly #controllers: Controller[] = [];
   readonly #metadata: MetadataHere[] = [];
   readonly #proxies: ApiProxy[] = [];
+  #importer: Importer | null = null;
   #admission: AdmissionServer | null = null;
   #capi: ClusterApi | null = null;
   #isAdmitting = false;
+  #hasController = false;
   #node: StartOptions = {};
   #count = 0;
 
@@ -120,6 +123,7 @@ export class World extends WorldObjects {
   async #stop(): Promise<void> {
     await Promise.all(this.#metadata.map((one) => one.stop()));
     await Promise.all(this.#controllers.map((one) => one.stop()));
+    await this.#importer?.stop();
     await Promise.all(this.nodes.map((node) => node.stop()));
     await Promise.all(this.#proxies.map((proxy) => proxy.stop()));
     await this.cluster.stop();
@@ -160,6 +164,7 @@ export class World extends WorldObjects {
     const way = process ? {} : { connect: await this.#connectionOf("holdfast-node", kubeconfig, name) };
     const node = await NodeDaemon.start({ ...more, node: name, kubeconfig, time: this.cluster.time, ...way });
     this.#nodes.set(name, node);
+    if (!this.#hasController && this.#importer === null) await this.startImporter();
     return node;
   }
 
@@ -197,6 +202,7 @@ export class World extends WorldObjects {
       {},
     );
     const log = pino({ level: settings.logLevel });
+    this.#hasController = true;
     const connect =
       way === undefined
         ? await this.#connectionOf("holdfast-controller", settings.kubeconfig)
@@ -207,6 +213,21 @@ export class World extends WorldObjects {
     await time.run(controller.start());
     this.#controllers.push(controller);
     return time.waitedFor(controller, "stop");
+  }
+
+  /**
+   * A controller's imports alone, without which no new network gives an address. A world with nodes that is started without
+   * a controller has them.
+   */
+  async startImporter(): Promise<void> {
+    const { Importer } = await import("./importer.ts");
+    const connect = await this.#connectionOf("holdfast-controller", HANDED_OVER);
+    this.#importer = new Importer(connect(HANDED_OVER, this.cluster.time.clock));
+  }
+
+  async stopImporter(): Promise<void> {
+    await this.cluster.time.run(this.#importer?.stop() ?? Promise.resolve());
+    this.#importer = null;
   }
 
   /** Cluster API's definitions and admission, with stand-ins of other kinds. A world has none of it by itself. */
@@ -360,6 +381,7 @@ export class World extends WorldObjects {
 
   async #begin({ nodes = [], controller, node = {} }: WorldOptions): Promise<void> {
     this.#node = node;
+    this.#hasController ||= controller !== undefined;
     await this.kubevirt.createNamespace(NAMESPACE);
     if (this.#isAdmitting && !this.#isMemory)
       this.#admission = await (await import("../admission.ts")).AdmissionServer.start(this.server);

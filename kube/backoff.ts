@@ -1,6 +1,9 @@
 import type { Clock } from "../platform/time.ts";
 
-/** Growing waits between attempts, with jitter, so that many clients do not retry at the same time. */
+/**
+ * Growing waits between attempts, with full jitter: what thousands of nodes lost at one instant they ask for again spread
+ * over the whole step.
+ */
 export class Backoff {
   readonly #minMs: number;
   readonly #maxMs: number;
@@ -15,11 +18,11 @@ export class Backoff {
     this.#nextMs = minMs;
   }
 
-  /** The next wait, ms: between half of the step and all of it. The step doubles each time. */
+  /** The next wait, ms: any part of the step, which doubles each time. */
   next(): number {
     const step = this.#nextMs;
     this.#nextMs = Math.min(step * 2, this.#maxMs);
-    return step * (0.5 + this.#clock.random() / 2);
+    return step * this.#clock.random();
   }
 
   /** After a success. */

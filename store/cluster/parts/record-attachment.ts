@@ -5,7 +5,8 @@ import type { InterfaceAddress } from "../../../ipam/space/cidr.ts";
 import type { AttachOutcome, AttachWant } from "../../allocations.ts";
 import { isOvertaken, record } from "../../journal/attachment-journal.ts";
 import { addressesOf, endRow, owe } from "../../journal/intents.ts";
-import { ownerOf } from "../../journal/rows.ts";
+import { attachmentOf, ownerOf } from "../../journal/rows.ts";
+import { isLearnt } from "../../records.ts";
 import type { AttachParts, ClusterAttacher } from "./attach-parts.ts";
 
 /** Makes attachment and history durable; a DEL that came meanwhile undoes everything. */
@@ -59,6 +60,13 @@ export async function recordAttachment(
       const continues = sameOwner(ownerOf(attachment.row), owner);
       const why = attachment.isLost ? "lost to another owner" : reason;
       endRow(ledger, attachment.row, why, continues ? kept : undefined);
+    }
+    if (owner.kind === "pod") {
+      // What the API has told meanwhile of the pod's sandbox before (recover-journal.ts): this one took its address over.
+      for (const row of ledger.sql.attachmentsOfOwner.all(owner.uid, owner.interface, owner.kind)) {
+        const isFormer = row.container_id !== containerId && row.network_id === space.id;
+        if (isFormer && isLearnt(attachmentOf(row, network))) endRow(ledger, row, "newer sandbox", kept);
+      }
     }
     const attachment = record(ledger, space, definition, owner, want, addresses, version);
     return { kind: "attached", attachment, definition, repeat: false, warnings };

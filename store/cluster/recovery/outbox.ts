@@ -25,6 +25,7 @@ import { type Change, giveBack } from "../allocations/give-back.ts";
 import { tooManyWriters } from "../allocations/hold.ts";
 import type { Picture } from "../allocations/picture.ts";
 import type { ClaimAccess } from "../parts/claim-access.ts";
+import { noteReleased } from "./unproven.ts";
 
 /** Longest time for one release before the others get their turn, ms. */
 const DELIVERY_MS_MAX = 10_000;
@@ -133,7 +134,8 @@ export class Outbox {
     const toldMs = this.#toldMs.get(row.id);
     const nowMs = this.#client.clock.monotonicMs();
     if (row.again === 2 && toldMs !== undefined && nowMs - toldMs < LATE_WRITE_MS_MAX) return;
-    if ((await this.#release(row)) === "later") {
+    const released = await this.#release(row);
+    if (released === "later") {
       this.#postponed = true;
       return;
     }
@@ -142,13 +144,21 @@ export class Outbox {
     if (checkAgain) this.#toldMs.set(row.id, nowMs);
     else this.#toldMs.delete(row.id);
     await this.#directory.write((ledger) => {
+      if (released !== "told") {
+        const { name, resourceVersion } = released.metadata;
+        const key = attachmentKey(row.container_id, row.interface);
+        noteReleased(ledger, { version: Number(resourceVersion), name, key });
+      }
       if (checkAgain) ledger.sql.settleOwed.run(row.id);
       else ledger.sql.deleteOwed.run(row.id);
     });
   }
 
-  /** "later": an ADD of the same owner is under way and may be about to use the address. */
-  async #release(row: OwedRow): Promise<"told" | "later"> {
+  /**
+   * The object as written; "told": there was nothing to write; "later": an ADD of the same owner is under way and may be about
+   * to use the address.
+   */
+  async #release(row: OwedRow): Promise<IPAllocation | "told" | "later"> {
     const { network } = row;
     const address = addressFromBytes(row.address);
     const { ledger } = this.#directory;
@@ -176,7 +186,7 @@ export class Outbox {
       case "done": {
         const { metadata, status, spec } = outcome.object;
         this.#picture.note(network, address, spec.owner.uid, status?.state, metadata.resourceVersion);
-        return "told";
+        return outcome.object;
       }
     }
   }

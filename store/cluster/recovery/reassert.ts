@@ -22,7 +22,7 @@ import { hold, tooManyWriters } from "../allocations/hold.ts";
 import type { AttachParts } from "../parts/attach-parts.ts";
 import { Missing } from "./missing.ts";
 import type { NodeObject } from "./node-object.ts";
-import { isUnproven, lastBeforeGap, markProven, markUnproven } from "./unproven.ts";
+import { isUnproven, lastBeforeGap, lastReleased, markProven, markUnproven } from "./unproven.ts";
 import { holderOfAttachment, isAsWritten, isOwn, isRecorded } from "./written-last.ts";
 
 const PAGE = 100;
@@ -91,6 +91,9 @@ async function hasLastWrite(parts: AttachParts): Promise<boolean> {
   const { ledger } = parts.directory;
   const lastId = lastBeforeGap(ledger);
   const last = ledger.sql.attachmentWrittenLast.get(lastId);
+  const released = lastReleased(ledger);
+  if (released !== null && released.version > (last?.version ?? 0) && (await isThereAgain(parts, released)))
+    return false;
   const first = ledger.sql.attachmentsAfter.all(0, 1)[0];
   if (last === undefined && first !== undefined && first.id <= lastId) return false;
   // Of what was recorded since, some may have been written before.
@@ -99,6 +102,15 @@ async function hasLastWrite(parts: AttachParts): Promise<boolean> {
   for (const row of last === undefined ? since : [last, ...since])
     if (!(await isAsWritten(parts, attachmentIn(parts, row)))) return false;
   return true;
+}
+
+/** Whether the API server has the attachment that this node has ended. */
+async function isThereAgain(
+  { client, context }: AttachParts,
+  { name, key }: { readonly name: string; readonly key: string },
+): Promise<boolean> {
+  const reading = await client.readNamed(name, context.clock.monotonicMs() + ONE_MS_MAX);
+  return key in (reading?.object.status?.attachments ?? {});
 }
 
 /** How much is compared. `everything`: also when what was written last is there. */

@@ -7,9 +7,11 @@ import type { StateDirectory } from "../../journal/state-directory.ts";
  *   gap          the last attachment before contact was lost: what was written after a restore proves nothing about it
  *   comparing    the server has not what was written last, and not everything has been compared since
  *   recovering   … and what the server has of this node was not listed since: a restore brings back what had ended
+ *   released     the last release that was written with no gap before it: a restore to before it leaves no other trace
  */
 type Unproven = "comparing" | "recovering";
 const GAP = "gap";
+const RELEASED = "released";
 
 export function isUnproven({ sql }: Ledger, what: Unproven): boolean {
   return sql.meta.get(what)?.value === "1";
@@ -21,6 +23,25 @@ export function markUnproven({ sql }: Ledger): void {
 
 export function markProven({ sql }: Ledger, what: Unproven): void {
   sql.putMeta.run(what, "0");
+}
+
+/** A release that this node has written: the IPAllocation, the key of the attachment that ended, and its resourceVersion. */
+interface Release {
+  readonly version: number;
+  readonly name: string;
+  readonly key: string;
+}
+
+/** What was written after a gap proves nothing about what was before it. */
+export function noteReleased(ledger: Ledger, release: Release): void {
+  const { sql } = ledger;
+  if (sql.meta.get(GAP)?.value || release.version <= (lastReleased(ledger)?.version ?? 0)) return;
+  sql.putMeta.run(RELEASED, JSON.stringify(release));
+}
+
+export function lastReleased({ sql }: Ledger): Release | null {
+  const text = sql.meta.get(RELEASED)?.value;
+  return text ? JSON.parse(text) : null;
 }
 
 /** The note of a gap in contact. The first one counts until it is over. */

@@ -51,12 +51,13 @@ async function switchOver(world: World, chance: Chance): Promise<void> {
   for (const namespace of [owner, guest]) await world.cluster.admin.remove(pathOf(namespace, name));
 }
 
-/** Until everybody who was there is told of: at the latest in times of peace, when an import must be done. */
+/** Until everybody who was there is told of: at the latest when a controller has run in times of peace, and an import must be done. */
 export async function lookAtImport(world: World, network: string, isDefined: () => boolean): Promise<void> {
   const others = othersOf(world);
   for (let peacefulMs = 0; peacefulMs < 60_000; ) {
     await sleep(world.clock, LOOK_MS);
-    peacefulMs = world.faults.isOn ? 0 : peacefulMs + LOOK_MS;
+    const mayImport = !world.faults.isOn && world.controllers.some(({ isRunning }) => isRunning);
+    peacefulMs = mayImport ? peacefulMs + LOOK_MS : 0;
     for (let told = others.tellImported(network, false); told > 0; told -= 1)
       world.counts.add("network.imported");
     if (others.areAllTold(network)) return;

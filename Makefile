@@ -3,7 +3,7 @@
 # make check   Biome, tsc, knip, the tidy test
 # make test    check, pure code, worlds in memory, the plugin binary and the command line: minutes, and no root needed
 # make test-all   what CI runs: also real API servers, Open vSwitch, OVN, haproxy, systemd, podman, kills and full disks; root
-# make simulate SEED= STEPS= NODES= FOUND= STORY=   a cluster in one process, everything decided by the seed (docs/simulation.md)
+# make simulate SEED= STEPS= NODES= FOUND= STORY= LARGE=   a cluster in one process, everything decided by the seed (docs/simulation.md)
 # make soak MINUTES=30 SEED= NODES=   real daemons, controllers and API server, load and faults (docs/soak.md); root
 # make format  what Biome can fix, and the lists of settings in docs/
 # make bench   the numbers of bench/README.md, measured here and now
@@ -135,7 +135,7 @@ build/simulate.cjs: node_modules/.installed tools/simulate-bundle.mjs $(BUNDLED)
 simulate: build/simulate.cjs
 	@node --enable-source-maps build/simulate.cjs $(if $(SEED),--seed $(SEED)) $(if $(STEPS),--steps $(STEPS)) \
 	  $(if $(NODES),--nodes $(NODES)) $(if $(FOUND),--found $(FOUND)) $(if $(STORY),--story) \
-	  $(if $(FRESH),--fresh $(FRESH)) $(if $(SHRINK),--shrink $(SHRINK))
+	  $(if $(LARGE),--large $(LARGE)) $(if $(FRESH),--fresh $(FRESH)) $(if $(SHRINK),--shrink $(SHRINK))
 
 MINUTES ?= 30
 soak: packages-test-all build

@@ -8,7 +8,14 @@ const LAYERS = {
   // but where a process or a library has timers of its own.
   worlds: ["cluster", "controller", "machines", "metadata-kube"],
   // The shipped binaries, and the simulation.
-  process: ["cli", "cni", "identity", "network", "shim", "simulation/{actors,engine,machine,mutants,oracle}"],
+  process: [
+    "cli",
+    "cni",
+    "identity",
+    "network",
+    "shim",
+    "simulation/{actors,engine,large,machine,mutants,oracle}",
+  ],
   // API servers, Open vSwitch, OVN, haproxy, systemd, podman, full disks, kills, and hours in minutes.
   real: [
     ...["browser", "deploy", "faults", "kube", "machines-kube", "simulation/long", "soak"],

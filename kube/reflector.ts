@@ -317,7 +317,7 @@ export class Reflector<T extends Reflected> {
     this.#lost = true;
     this.#setState("away", problem);
     const asked = Math.min(waitMs, TIMINGS.retryMsMax);
-    await sleep(this.#clock, Math.max(asked, this.#backoff.next()), this.#life.signal);
+    await sleep(this.#clock, asked + this.#backoff.next(), this.#life.signal);
   }
 
   #regained(): void {

@@ -73,7 +73,8 @@ export class KubeClient implements KubeApi {
       const outcome = await this.#inTurn(request, failure);
       if (outcome.kind === "answered") return outcome.answer;
       failure = outcome;
-      const waitMs = Math.max(backoff.next(), outcome.waitMs);
+      // Many were refused at the same instant, and are told the same time.
+      const waitMs = outcome.waitMs + backoff.next();
       // Waiting is useless when the next attempt would be too late.
       if (this.clock.monotonicMs() + waitMs + ATTEMPT_MS_MIN > request.deadlineMs)
         throw away(request, failure);

@@ -91,8 +91,10 @@ class ListReader {
 
   async #again(problem: string, waitMs: number): Promise<void> {
     this.#failures += 1;
-    if (this.#request.deadlineMs === undefined && this.#failures >= FAILURES_MAX) throw this.#away(problem);
-    await this.#wait(Math.max(waitMs, this.#backoff.next()), problem);
+    const isLast = this.#request.deadlineMs === undefined && this.#failures >= FAILURES_MAX;
+    // Also before it is given up: whoever asked for it may begin anew at once. Many were refused together, so not all at that instant.
+    if (waitMs > 0 || !isLast) await this.#wait(waitMs + this.#backoff.next(), problem);
+    if (isLast) throw this.#away(problem);
   }
 
   /** One page is read again where it began; a list from its first page on. */

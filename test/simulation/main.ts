@@ -5,6 +5,8 @@ import { type Found, readFound } from "./engine/found.ts";
 import { PARTS, type Parts } from "./engine/parts.ts";
 import { type Outcome, type RunOptions, run } from "./engine/run.ts";
 import { type History, historyOf, replay, type Shrunk, shrink, stepsMaxOf } from "./engine/shrink.ts";
+import { LARGE_HISTORY } from "./large/history.ts";
+import { largeWorld } from "./large/large.ts";
 import { missingOf } from "./story/counts.ts";
 import { storyOf, summaryOf } from "./story/summary.ts";
 import type { ActionKinds } from "./world.ts";
@@ -48,13 +50,16 @@ const { values: flags } = parseArgs({
     record: { type: "string" },
     /** Where what became of it is written to. */
     result: { type: "string" },
+    /** The history of `large/history.ts`, in a cluster with so many addresses in use already. */
+    large: { type: "string" },
     /** After how many steps nothing that is owed may be missing. */
     "owed-after": { type: "string" },
   },
 });
 
+const large = flags.large === undefined ? null : largeWorld(Number(flags.large));
 /** What the world is made of, with the weights that were given. */
-const parts: Parts = { ...PARTS, kinds: weighted(PARTS.kinds, flags.more) };
+const parts: Parts = large?.parts ?? { ...PARTS, kinds: weighted(PARTS.kinds, flags.more) };
 
 const number = (text: string | undefined, otherwise: number) =>
   text === undefined ? otherwise : Number(text);
@@ -79,6 +84,7 @@ async function main(): Promise<void> {
       nodes: number(flags.nodes, NODES),
       steps: number(flags.steps, STEPS),
       ...kept,
+      ...(large && { steps: Number.POSITIVE_INFINITY, actions: LARGE_HISTORY, tailMs: 0 }),
     });
     if (!isFine) process.exitCode = 1;
   } while (spentMs() < untilMs && process.exitCode !== 1);
@@ -91,7 +97,8 @@ async function tell(options: RunOptions): Promise<boolean> {
   const outcome = await run(parts, { ...options, ...(flags.story && { onLine: print }) });
   const processorMs = spentMs() - begunMs;
   const { violation, counts, steps } = outcome;
-  const isLong = steps >= number(flags["owed-after"], OWED_AFTER_STEPS) && flags.found === undefined;
+  const isKept = flags.found !== undefined || large !== null;
+  const isLong = steps >= number(flags["owed-after"], OWED_AFTER_STEPS) && !isKept;
   const missing = isLong && violation === null ? missingOf(PARTS.owed, counts) : [];
   print(summaryOf({ options, outcome, processorMs, missing }));
   if (flags.result !== undefined) writeResult(flags.result, options, outcome, missing, processorMs);
@@ -99,6 +106,8 @@ async function tell(options: RunOptions): Promise<boolean> {
     writeHistory(flags.record, options.seed, historyOf(options.nodes, outcome), outcome);
   if (violation === null) return missing.length === 0;
   print(`\n${violation.kind}: ${violation.stack ?? violation.message}`);
+  // Every part of that history needs what was before it.
+  if (large !== null) return false;
   await explain(options, outcome);
   return false;
 }
@@ -154,6 +163,7 @@ function writeResult(
     digest,
     missing,
     counts: Object.fromEntries(counts.all),
+    charges: large?.charges() ?? [],
   };
   writeFileSync(path, `${JSON.stringify(result)}\n`);
 }

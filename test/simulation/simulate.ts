@@ -2,6 +2,7 @@ import { type ChildProcess, execFileSync, spawn } from "node:child_process";
 import { mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import type { Charge } from "./world.ts";
 
 /** Tests and measurements run in the directory of the repository. */
 const ROOT = process.cwd();
@@ -19,6 +20,8 @@ interface Result {
   readonly digest: string;
   readonly missing: readonly string[];
   readonly counts: Readonly<Record<string, number>>;
+  /** Of a large world. */
+  readonly charges: readonly Charge[];
 }
 
 export interface Simulated {

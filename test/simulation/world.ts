@@ -5,6 +5,7 @@
  *   engine/   chance, time, what goes wrong, the loop, shrinking
  *   cluster/  the API server, its clients and controllers; what becomes of messages
  *   machine/  nodes: kubelet, runtime, plugin binary, daemon, disk, clock, power
+ *   large/    a cluster with many nodes, and what each of them asks for
  *   actors/   who acts: KubeVirt, people, Cluster API, tenants, guests
  *   oracle/   what must be true; it shares no code with the product
  *   story/    the history in an operator's words; what was exercised
@@ -257,4 +258,38 @@ export interface Oracle {
   withoutControllers(): void;
   /** When the world has been left in peace for the longest of all graces. Throws Violation. */
   atRest(): Promise<void>;
+}
+
+/** What one client has asked in one phase of a history, and what that cost. */
+export interface Charge {
+  /** `node-7`, `controller-a`: of all its processes. */
+  readonly client: string;
+  readonly phase: string;
+  readonly what: Asking;
+  readonly requests: number;
+  /** Of these, how many were refused. */
+  readonly refused: number;
+  /** Of the answers, and of events. */
+  readonly bytes: number;
+}
+
+export interface Asking {
+  /** `GET` and other methods of one object; `list`, `watch`. */
+  readonly verb: string;
+  /** In the plural. */
+  readonly resource: string;
+  /** By label or field, as it was written, or `namespace NAME`; "": everything of the resource. */
+  readonly selector: string;
+  /** A list that names a version: the server answers from its cache. */
+  readonly isCached: boolean;
+}
+
+/** A request that was refused with Retry-After, sent again. */
+export interface Retry {
+  readonly client: string;
+  readonly phase: string;
+  readonly what: Asking;
+  /** Since the client read the refusal. */
+  readonly waitedMs: number;
+  readonly retryAfterMs: number;
 }

@@ -47,7 +47,7 @@ export async function listPage(
 }
 
 function fromCache(asked: Asked, selection: Selection, cache: WatchCache, metadataOnly: boolean): KubeObject {
-  const found = selectedOf(cache.entries, selection);
+  const found = cache.entries(meantBy(selection));
   return envelope(asked.resource, found, { metadataOnly, metadata: { resourceVersion: `${cache.version}` } });
 }
 
@@ -61,7 +61,7 @@ function pageOf(asked: Asked, selection: Selection, etcd: Etcd, wish: PageWish):
   const { token, limit, metadataOnly } = wish;
   const revision = token.revision === -1 ? etcd.revision : token.revision;
   const entries = rangeOf(asked, selection, etcd, token, revision);
-  const found = selectedOf(entries, selection);
+  const found = entries.filter(meantBy(selection));
   const page = limit > 0 ? found.slice(0, limit) : found;
   const last = page.at(-1);
   // The server reads as many keys as are asked for, and only where none is left knows that it is at the end.
@@ -91,8 +91,8 @@ function rangeOf(
   }
 }
 
-function selectedOf(entries: readonly Entry[], { key, passes }: Selection): Entry[] {
-  return entries.filter((entry) => (key === null || entry.key === key) && passes(entry.object));
+function meantBy({ key, passes }: Selection): (entry: Entry) => boolean {
+  return (entry) => (key === null || entry.key === key) && passes(entry.object);
 }
 
 function envelope(

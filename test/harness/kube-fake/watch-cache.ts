@@ -46,10 +46,11 @@ export class WatchCache {
     return this.#lastEvent;
   }
 
-  get entries(): Entry[] {
-    return [...this.#objects]
-      .map(([key, object]) => ({ key, object }))
-      .sort((a, b) => (a.key < b.key ? -1 : 1));
+  /** Those that are meant, in the order of their keys. */
+  entries(isMeant: (entry: Entry) => boolean = () => true): Entry[] {
+    const meant: Entry[] = [];
+    for (const [key, object] of this.#objects) if (isMeant({ key, object })) meant.push({ key, object });
+    return meant.sort((a, b) => (a.key < b.key ? -1 : 1));
   }
 
   apply(change: Change): void {
@@ -101,7 +102,7 @@ export class WatchCache {
       throw expired(`too old resource version: ${version} (${this.#oldest})`);
     const begin =
       version === 0
-        ? this.entries.map(({ key, object }) => this.#asNew(key, object))
+        ? this.entries().map(({ key, object }) => this.#asNew(key, object))
         : this.#events.filter(({ revision }) => revision > version);
     for (const change of begin) each(change);
     // One that asks for a version of the future hears nothing until then.

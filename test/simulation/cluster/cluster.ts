@@ -5,6 +5,7 @@
  *   front           the servers as those who ask see them: away, starting, slow, balanced, restored
  *   sim-link        the way of one process to the server; troubles: what goes wrong with a message
  *   gaps            watches that miss how something is deleted and created again
+ *   bill            who asks for what, and how much that is
  *   admin-client    requests of those who act, which take no time
  *   installed       the manifests that are applied in the beginning; caretakers: garbage collector, namespace controller
  *   controllers     where Holdfast's two controllers run; controller-settings
@@ -21,6 +22,7 @@ import type { Access, Gates, User } from "../../harness/kube-fake/requests.ts";
 import { Rights } from "../../harness/kube-fake/rights.ts";
 import type { AdminClient, Cluster, World } from "../world.ts";
 import { DirectClient } from "./admin-client.ts";
+import type { Bill } from "./bill.ts";
 import { Caretakers } from "./caretakers.ts";
 import { Front } from "./front.ts";
 import { makeGaps } from "./gaps.ts";
@@ -59,6 +61,8 @@ export class SimCluster implements Cluster {
   readonly admitters: NonNullable<Gates["admit"]>[] = [];
   /** Called after etcd has gone back to an older state. */
   readonly restored: (() => void)[] = [];
+  /** Of everybody who connects from then on; null: nobody counts. */
+  bill: Bill | null = null;
   readonly #parts: ClusterParts;
   /** Of those who act: it is never away, and serves everything. */
   readonly #behind: ApiServer;
@@ -133,6 +137,7 @@ export class SimCluster implements Cluster {
       name,
       reached: () => front.reached(),
       slowMs: () => front.slowMs,
+      bill: this.bill,
     });
     const apis: FakeKubeApi[] = [];
     link.cutWatches = () => {

@@ -1,4 +1,5 @@
 import { Controller } from "../../../controller/controller.ts";
+import type { ControllerSettings } from "../../../controller/settings.ts";
 import type { Log } from "../../../platform/log.ts";
 import type { VirtualClock } from "../../../platform/virtual/virtual-clock.ts";
 import type { ServerRequest } from "../../harness/kube-fake/requests.ts";
@@ -13,6 +14,9 @@ const PLACES = [
   { name: "controller-a", originMs: 1_000_000, rate: 1 },
   { name: "controller-b", originMs: 77_000_000, rate: 1.0005 },
 ] as const;
+
+/** What a controller of this identity is told, in a world of this seed. */
+type SettingsOf = (identity: string, seed: number) => ControllerSettings;
 
 /** Where etcd has the lease. */
 export const LEASES = "coordination.k8s.io/leases";
@@ -34,7 +38,15 @@ export class SimController implements ControllerPlace {
   #restores = 0;
   #restoredMs = Number.NEGATIVE_INFINITY;
 
-  constructor(parts: ClusterParts, cluster: SimCluster, place: (typeof PLACES)[number]) {
+  readonly #settingsOf: SettingsOf;
+
+  constructor(
+    parts: ClusterParts,
+    cluster: SimCluster,
+    place: (typeof PLACES)[number],
+    settingsOf: SettingsOf,
+  ) {
+    this.#settingsOf = settingsOf;
     this.#parts = parts;
     this.#cluster = cluster;
     this.#place = place;
@@ -87,7 +99,7 @@ export class SimController implements ControllerPlace {
     this.#clock = clock;
     const connect = this.#cluster.connect("holdfast-controller", link);
     this.#running = new Controller(
-      controllerSettings(identity, this.#parts.seed),
+      this.#settingsOf(identity, this.#parts.seed),
       this.#logOf(link),
       clock,
       connect,
@@ -142,8 +154,12 @@ export class SimController implements ControllerPlace {
 }
 
 /** Two of them; they do not run yet. */
-export function makeControllers(world: World, cluster: SimCluster): SimController[] {
-  const places = PLACES.map((place) => new SimController(world, cluster, place));
+export function makeControllers(
+  world: World,
+  cluster: SimCluster,
+  settingsOf: SettingsOf = controllerSettings,
+): SimController[] {
+  const places = PLACES.map((place) => new SimController(world, cluster, place, settingsOf));
   world.onPeace({
     heal: () => {
       for (const place of places) place.resume();

@@ -11,6 +11,8 @@ const STARTING = [
   { status: 429, perMille: 60 },
 ] as const;
 const STARTING_SUM = STARTING.reduce((sum, { perMille }) => sum + perMille, 0);
+/** Of what it refuses because it has too much to do: priority and fairness always says this. */
+const RETRY_AFTER_SECONDS = 1;
 /** Revisions that a server writes for itself when it starts. */
 const WRITES_OF_START = 20;
 
@@ -24,6 +26,8 @@ export class Front {
   isBalanced = false;
   /** Everything takes up to so much longer, ms. */
   slowMs = 0;
+  /** It refuses this share of what is asked, with 429 and a Retry-After, as priority and fairness does while all seats are taken. */
+  refusedShare = 0;
   readonly #parts: ClusterParts;
   readonly #etcd: Etcd;
   #asked = 0;
@@ -40,6 +44,12 @@ export class Front {
     return this.#isAway;
   }
 
+  /** Sets both: a server that has too much to do answers late, and refuses what it has no seat for. */
+  load({ slowMs, refusedShare }: { readonly slowMs: number; readonly refusedShare: number }): void {
+    this.slowMs = slowMs;
+    this.refusedShare = refusedShare;
+  }
+
   /** Who answers the next request. */
   next(): ApiServer {
     if (!this.isBalanced) return this.servers[0] as ApiServer;
@@ -51,6 +61,10 @@ export class Front {
   reached(): Fate | undefined {
     this.#asked += 1;
     if (this.#isAway) return { lost: "before" };
+    if (this.refusedShare > 0 && this.#parts.faults.decide(`refused ${this.#asked}`, this.refusedShare)) {
+      this.#parts.counts.add("api.refused");
+      return { status: 429, retryAfterSeconds: RETRY_AFTER_SECONDS };
+    }
     if (this.#parts.clock.monotonicMs() >= this.#startingUntilMs) return undefined;
     const key = `starting ${this.#asked}`;
     const { faults, counts } = this.#parts;
@@ -100,7 +114,7 @@ export class Front {
   heal(): void {
     this.start();
     this.isBalanced = false;
-    this.slowMs = 0;
+    this.load({ slowMs: 0, refusedShare: 0 });
     this.#startingUntilMs = 0;
     for (const server of this.servers) {
       for (const storage of [...server.served.withheld]) server.withhold(storage, false);

@@ -76,6 +76,23 @@ export const serverActions: ActionKinds = {
       });
     },
   },
+  /** Only where `--more` says so: its weight would change what every seed means. */
+  "api-overloaded": {
+    weight: 0,
+    run: async (world, chance) => {
+      const { front } = simClusterOf(world);
+      const ms = chance.between(1_000, 60_000);
+      const load = { slowMs: chance.between(100, 2_500), refusedShare: chance.between(5, 60) / 100 };
+      const percent = Math.round(load.refusedShare * 100);
+      told(
+        world,
+        "overloaded",
+        `refuses ${percent} % of what is asked and takes up to ${load.slowMs} ms longer for ${ms} ms`,
+      );
+      front.load(load);
+      await later(world, ms, () => front.load({ slowMs: 0, refusedShare: 0 }));
+    },
+  },
   "api-compact": {
     weight: 0.5,
     run: (world) => {

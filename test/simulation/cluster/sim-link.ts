@@ -1,7 +1,10 @@
 import type { Clock } from "../../../platform/time.ts";
 import type { Fate, Link } from "../../harness/kube-fake/client/link.ts";
+import type { KubeObject } from "../../harness/kube-fake/objects.ts";
+import type { AttemptOutcome } from "../../harness/kube-fake/port.ts";
 import type { ServerRequest } from "../../harness/kube-fake/requests.ts";
 import type { FollowedKind } from "../world.ts";
+import type { Bill } from "./bill.ts";
 import type { ClusterParts } from "./parts.ts";
 import { TROUBLE_PROBABILITY, troubleOf, type Verb } from "./troubles.ts";
 
@@ -13,6 +16,7 @@ const PODS_PATH = "/api/v1/pods";
 const WAY_MS = [1, 12] as const;
 /** An event of a watch takes so long after the one before it, ms. */
 const EVENT_MS_MAX = 4;
+const TOO_MANY = 429;
 /** Of a link that is bad for a while. */
 const LOSSY = 0.4;
 /** It is late with this probability, by up to so much, ms. */
@@ -27,6 +31,8 @@ interface SimLinkOptions {
   readonly reached: () => Fate | undefined;
   /** How much longer everything takes now, ms. */
   readonly slowMs: () => number;
+  /** Who counts what it asks; null: nobody. */
+  readonly bill: Bill | null;
 }
 
 /** The way between one process and the API server: how long it takes, and what goes wrong on it. */
@@ -84,6 +90,7 @@ export class SimLink implements Link {
     const { method, path } = request;
     this.#messages += 1;
     this.sent(request);
+    this.#options.bill?.sent(this.name, request, verb);
     if (verb === "list" && path === PODS_PATH) this.listedMs.pods = this.clock.monotonicMs();
     if (verb === "list" && path.endsWith("/clusters")) this.listedMs.clusters = this.clock.monotonicMs();
     if (this.#isCut) return { hangs: true };
@@ -102,9 +109,19 @@ export class SimLink implements Link {
     return { ...usual, ...trouble.fate(faults.number(`${key} much`)) };
   };
 
-  readonly heard = ({ method, path }: ServerRequest, verb: Verb, what: number | string): void => {
+  readonly heard = (request: ServerRequest, verb: Verb, outcome: AttemptOutcome): void => {
+    const { method, path } = request;
+    const what = outcome.kind === "answered" ? outcome.status : outcome.problem;
     this.#parts.story.detail(this.name, () => `${verb === "send" ? method : verb} ${path}: ${what}`);
+    if (outcome.kind === "answered" && outcome.status === TOO_MANY)
+      this.#options.bill?.refused(this.name, request, verb, outcome.retryAfterMs);
   };
+
+  readonly answered = (request: ServerRequest, verb: Verb, status: number, body: KubeObject): void =>
+    this.#options.bill?.answered(this.name, request, verb, { status, body });
+
+  readonly told = (request: ServerRequest, object: KubeObject): void =>
+    this.#options.bill?.told(this.name, request, object);
 
   readonly reached = (_request: ServerRequest, verb: Verb): Fate | undefined => {
     if (this.#isCut) return verb === "watch" ? { hangs: true } : this.#ofTheDead();

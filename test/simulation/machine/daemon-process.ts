@@ -2,6 +2,7 @@ import { existsSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import type { CniReply } from "../../../cni/route.ts";
 import type { CniWireRequest } from "../../../cni-shim/wire.ts";
 import { NodeCore } from "../../../daemon/node-core.ts";
+import type { DaemonSettings } from "../../../daemon/settings.ts";
 import { generationPathOf, IdentityGeneration } from "../../../identity/generation.ts";
 import type { KillPoint } from "../../../platform/kill-point.ts";
 import type { Log } from "../../../platform/log.ts";
@@ -25,6 +26,8 @@ export interface DaemonSurroundings {
   readonly version: string;
   readonly clock: MachineClock;
   readonly cluster: Cluster;
+  /** See MachineKind; absent: as in settings.ts. */
+  readonly settings?: Partial<DaemonSettings>;
   readonly namespaceIdAt: (path: string) => string | null;
   /** It passes a point of its work; this may be the end of it. */
   readonly passed: (point: KillPoint) => void;
@@ -140,23 +143,26 @@ export class DaemonProcess implements RunningDaemon {
   }
 
   async #run(): Promise<void> {
-    const { node, link, cluster, version } = this.#around;
+    const { node, link, cluster, version, settings } = this.#around;
     try {
-      const core = await NodeCore.create(daemonSettings(node, this.state), {
-        machine: {
-          bootId: this.#around.bootId,
-          bootTimeUs: () => this.#around.clock.bootUs(),
-          namespaceIdAt: this.#around.namespaceIdAt,
-          namespacesInUse: () => new Set(),
-          killPoint: (point) => {
-            if (!this.clock.isDead) this.#around.passed(point);
+      const core = await NodeCore.create(
+        { ...daemonSettings(node, this.state), ...settings },
+        {
+          machine: {
+            bootId: this.#around.bootId,
+            bootTimeUs: () => this.#around.clock.bootUs(),
+            namespaceIdAt: this.#around.namespaceIdAt,
+            namespacesInUse: () => new Set(),
+            killPoint: (point) => {
+              if (!this.clock.isDead) this.#around.passed(point);
+            },
           },
+          log: this.#log(),
+          clock: this.clock,
+          version,
+          connect: cluster.connect("holdfast-node", link, node),
         },
-        log: this.#log(),
-        clock: this.clock,
-        version,
-        connect: cluster.connect("holdfast-node", link, node),
-      });
+      );
       if (this.clock.isDead || this.#isEnding) return;
       this.#core = core;
       await core.open();

@@ -1,6 +1,7 @@
 import { rmSync } from "node:fs";
 import { join } from "node:path";
 import type { CniWireRequest } from "../../../cni-shim/wire.ts";
+import type { DaemonSettings } from "../../../daemon/settings.ts";
 import type { KillPoint } from "../../../platform/kill-point.ts";
 import type { KubeObject } from "../../harness/kube-fake/objects.ts";
 import { Chance, numberOf } from "../engine/chance.ts";
@@ -19,6 +20,14 @@ const RESTART_MS = 1_000;
 /** After peace has begun, when daemons are there again, ms. */
 const STATUS_MS = 60_000;
 
+/** What distinguishes the machines of one world from those of another. */
+export interface MachineKind {
+  /** In which their daemons' settings differ from those of settings.ts. */
+  readonly settings: Partial<DaemonSettings>;
+  /** Between the slowest clock and the fastest one. */
+  readonly rateSpread: number;
+}
+
 /** What all machines have in common. */
 export interface SharedParts {
   /** A directory of the real machine. */
@@ -26,6 +35,7 @@ export interface SharedParts {
   /** See RuntimeParts. */
   readonly claimsInUse: Map<string, number>;
   readonly others: OtherPlugins;
+  readonly kind: MachineKind;
   /** Pods that are bound to a node. */
   podsOf(node: string): readonly KubeObject[];
 }
@@ -116,7 +126,7 @@ export class SimMachine implements Machine {
     if (this.#isUp) this.losePower();
     this.#boots += 1;
     const { seed, time } = this.#world;
-    const rate = 1 + 0.06 * (numberOf(seed, `${this.name} rate`) - 0.5);
+    const rate = 1 + this.#shared.kind.rateSpread * (numberOf(seed, `${this.name} rate`) - 0.5);
     const offMs = 4 * 3_600_000 * (numberOf(seed, `${this.name} wall`) - 0.5);
     this.#clock = new MachineClock(time.clock({ rate, wallMs: this.#world.clock.wallMs() + offMs }));
     this.#life = new ProcessClock(this.#clock);
@@ -292,6 +302,7 @@ export class SimMachine implements Machine {
       version: this.version,
       clock: this.#clock,
       cluster: this.#world.cluster,
+      settings: this.#shared.kind.settings,
       namespaceIdAt: (path) => this.#namespaces.get(path) ?? "",
       passed: (point) => this.#passed(point),
       listens: () => this.#listens(),

@@ -21,15 +21,18 @@ import type { Change } from "../../harness/kube-fake/etcd.ts";
 import type { KubeObject } from "../../harness/kube-fake/objects.ts";
 import type { World } from "../world.ts";
 import { knowDatabases } from "./databases.ts";
-import { SimMachine } from "./machine.ts";
+import { type MachineKind, SimMachine } from "./machine.ts";
 import { OtherPlugins } from "./other-plugins.ts";
 import { PODS } from "./runtime.ts";
 
 /** A kubelet lists its pods now and then: a restored etcd tells nobody what it has changed. */
 const RELIST_MS = 10_000;
 
+/** Their clocks go slower and faster than any real one. */
+const USUAL: MachineKind = { settings: {}, rateSpread: 0.06 };
+
 /** Machines `node-1` to `node-<count>`, which boot when time begins to pass. Their directories are removed at the end. */
-export function makeMachines(world: World, count: number): SimMachine[] {
+export function makeMachines(world: World, count: number, kind: MachineKind = USUAL): SimMachine[] {
   const root = mkdtempSync("/dev/shm/simulation-");
   const remove = () => rmSync(root, { recursive: true, force: true });
   process.once("exit", remove);
@@ -42,6 +45,7 @@ export function makeMachines(world: World, count: number): SimMachine[] {
     root,
     claimsInUse: new Map<string, number>(),
     others: new OtherPlugins(world),
+    kind,
     podsOf: (node: string) => pods.of(node),
   };
   knowDatabases();

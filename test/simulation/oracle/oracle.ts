@@ -13,6 +13,7 @@
  *   liveness, reasons         at rest: everybody is ready and served; nothing is held for nobody
  *   claims-at-rest            at rest: claims name their pods; no pod holds a network for itself
  *   network-counts            at rest: what networks say of themselves
+ *   reads                     what a node may ask for, whatever the cluster holds
  *   excuses                   who was allowed to take an address away
  *   address, view             how addresses and etcd are read
  *   violation, oracle-parts   what can be found, and what is asked

@@ -51,7 +51,18 @@ export type OracleKind =
   /** A daemon, or all controllers, do not come back. */
   | "not-ready"
   /** `check` of a node finds something. */
-  | "check-finds";
+  | "check-finds"
+  /** A node lists or follows what is not its own, of a kind that a cluster has many of. */
+  | "reads-the-cluster"
+  /** A node reads or asks more than what it uses can need. */
+  | "reads-too-much"
+  | "asks-too-often"
+  /** A node lists something again although nothing has happened. */
+  | "lists-at-rest"
+  /** A node that was refused with Retry-After has not waited so long. */
+  | "retries-early"
+  /** Nodes that were refused together come back together. */
+  | "retries-together";
 
 export function violation(kind: OracleKind, what: string): Violation {
   return new Violation(kind, what);

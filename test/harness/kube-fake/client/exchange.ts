@@ -35,7 +35,7 @@ export class Exchange {
   /** Rejects only with what is a defect of the server. */
   async once(request: ServerRequest, attempt: Attempt): Promise<Arrival> {
     const arrival = await this.#limited(request, attempt);
-    this.#link.heard?.(request, attempt.verb, arrival.kind === "answered" ? arrival.status : arrival.problem);
+    this.#link.heard?.(request, attempt.verb, arrival);
     return arrival;
   }
 
@@ -69,6 +69,7 @@ export class Exchange {
     if (fate.hangs) return nothing();
     if (fate.lost === "before") return { kind: "nothing", problem: RESET };
     const answer = fate.status === undefined ? await this.#served(request, fate, serve) : this.#instead(fate);
+    this.#link.answered?.(request, verb, answer.status, answer.body);
     if (fate.unheard) return nothing();
     await this.wait(fate.answerMs);
     if (fate.lost === "after") return { kind: "nothing", problem: RESET };

@@ -86,6 +86,7 @@ export class FakeTransport implements KubeTransport {
     const asked = this.#get(request);
     const watch = new FakeWatch({
       request,
+      told: (object) => link.told?.(asked, object),
       life: this.life,
       arrival: () => this.#exchange.wait(link.eventMs?.()),
     });

@@ -1,5 +1,6 @@
 import type { ApiServer } from "../api-server.ts";
 import { Failure } from "../failure.ts";
+import type { KubeObject } from "../objects.ts";
 import { type AttemptOutcome, endOfWatch, type WatchEnd, type WatchRequest } from "../port.ts";
 import type { ServerAnswer, ServerRequest } from "../requests.ts";
 import type { WatchEvent, WatchSink } from "../watches.ts";
@@ -8,6 +9,8 @@ export interface FakeWatchOptions {
   readonly request: WatchRequest;
   /** Aborts when the client is closed. */
   readonly life: AbortSignal;
+  /** Called with the object of each event. */
+  readonly told: (object: KubeObject) => void;
   /** Resolves when the next event has come over. */
   readonly arrival: () => Promise<void>;
 }
@@ -87,6 +90,7 @@ export class FakeWatch {
   }
 
   #hear(event: WatchEvent): void {
+    this.#options.told(event.object);
     if (event.type === "ERROR") {
       this.end(endOfWatch(event.object));
       return;

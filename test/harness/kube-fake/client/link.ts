@@ -1,4 +1,5 @@
-import type { Clock } from "../port.ts";
+import type { KubeObject } from "../objects.ts";
+import type { AttemptOutcome, Clock } from "../port.ts";
 import type { ServerRequest } from "../requests.ts";
 
 /**
@@ -31,8 +32,17 @@ export interface Link {
   fate?: (request: ServerRequest, verb: "send" | "list" | "watch") => Fate | undefined;
   /** Asked when a request that was not lost on its way has come to the server, which may no longer be there. */
   reached?: (request: ServerRequest, verb: "send" | "list" | "watch") => Fate | undefined;
-  /** Told what the client has heard of a request: a status, or why none came. */
-  heard?: (request: ServerRequest, verb: "send" | "list" | "watch", what: number | string) => void;
+  /** Told what the server, or somebody in between, answers: `body` is what is sent, null of a watch that is accepted. */
+  answered?: (
+    request: ServerRequest,
+    verb: "send" | "list" | "watch",
+    status: number,
+    body: KubeObject,
+  ) => void;
+  /** Told the object of each event of a watch that has come over. */
+  told?: (request: ServerRequest, object: KubeObject) => void;
+  /** Told what the client has heard of a request, or why nothing came. */
+  heard?: (request: ServerRequest, verb: "send" | "list" | "watch", what: AttemptOutcome) => void;
   /** Of the way of requests, which goes on while a client is suspended; default: the client's clock. */
   clock?: Clock;
   /** How long each event of a watch takes, ms; they keep their order. Absent: no time. */

@@ -77,11 +77,12 @@ export class Picture {
   /** Addresses that an owner is believed to have on a network besides those that it is known for elsewhere, cooling ones included. */
   ownedBy(network: string, ownerUid: string): Address[] {
     const { notes, published } = this.#known(network);
-    const noted = [...notes.values()].filter(({ owner }) => owner === ownerUid).map(({ address }) => address);
-    const unlisted = [...(published?.unlisted ?? [])].filter(
-      ([text, uid]) => uid === ownerUid && !notes.has(text),
-    );
-    return [...noted, ...unlisted.map(([text]) => parseAddress(text))];
+    // Where no controller publishes, every address of the node is noted: nothing is made of those of others.
+    const found: Address[] = [];
+    for (const { owner, address } of notes.values()) if (owner === ownerUid) found.push(address);
+    for (const [text, uid] of published?.unlisted ?? [])
+      if (uid === ownerUid && !notes.has(text)) found.push(parseAddress(text));
+    return found;
   }
 
   /** How long this very cool-down of an address has been seen here, ms; -1: it has not. */

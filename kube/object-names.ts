@@ -1,4 +1,4 @@
-import { createHash } from "node:crypto";
+import { hash } from "node:crypto";
 import { type Address, addressBytes } from "../ipam/space/address.ts";
 import { NODE_LABELS } from "./objects.ts";
 
@@ -20,7 +20,7 @@ export function isNamespaceName(text: string): boolean {
 
 /**
  * The name of the object for (network, address): the first to create it has the address. The network's part is a hash,
- * so that any network name is possible; the address is in hex without its mask. Never parsed back.
+ * so that any network name is possible; the address is in hex without its mask.
  */
 export function allocationName(network: string, address: Address): string {
   return `${sha256(network)}-${addressBytes(address).subarray(1).toString("hex")}`;
@@ -38,11 +38,19 @@ export function prefixOfAllocationName(name: string): string | null {
 
 /** Whether two names of allocations are those of one address in two networks. */
 export function nameSameAddress(one: string, other: string): boolean {
-  const address = addressOf(one);
-  return address !== null && address === addressOf(other) && one !== other;
+  const address = hexOf(one);
+  return address !== null && address === hexOf(other) && one !== other;
 }
 
-function addressOf(name: string): string | null {
+/** The address of an allocation's name; null when it is not a name of ours. */
+export function addressOfAllocationName(name: string): Address | null {
+  const hex = hexOf(name);
+  const family = hex?.length === 8 ? 4 : 6;
+  if (hex === null || (family === 6 && hex.length !== 32)) return null;
+  return { family, value: BigInt(`0x${hex}`) };
+}
+
+function hexOf(name: string): string | null {
   return ALLOCATION_NAME.exec(name)?.[2] ?? null;
 }
 
@@ -82,5 +90,5 @@ function shortened(readable: string, text: string, notAllowed: RegExp): string {
 }
 
 function sha256(text: string): string {
-  return createHash("sha256").update(text).digest("hex").slice(0, HASH_CHARS);
+  return hash("sha256", text).slice(0, HASH_CHARS);
 }

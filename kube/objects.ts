@@ -27,8 +27,6 @@ export const LABEL_CLAIM = `${GROUP}/claim`;
 export const LABEL_STATE = `${GROUP}/state`;
 /** Keys of labels for the nodes that have an attachment, see nodeLabel: a migration has two of them. */
 export const NODE_LABELS = `node.${GROUP}/`;
-/** CIDR with the subnet's mask; an annotation because a label cannot hold ":" or "/". For lists of metadata only. */
-export const ANNOTATION_ADDRESS = `${GROUP}/address`;
 /** For a container that is not attached here: the record that it was imported from, and whose end ends it. */
 /** Of an IPAddress: the name of the IPAllocation behind it. */
 export const ANNOTATION_ALLOCATION = `${GROUP}/allocation`;
@@ -87,6 +85,9 @@ export interface AllocationAttachment {
   readonly since: string;
 }
 
+/** An attachment as it stands in `status.attachments`: its key has the rest. */
+type StoredAttachment = Omit<AllocationAttachment, "containerID" | "interface">;
+
 export interface IPAllocation {
   readonly apiVersion: typeof API_VERSION;
   readonly kind: "IPAllocation";
@@ -107,7 +108,7 @@ export interface IPAllocation {
     readonly retainedUntil?: string;
     /** Cooling: the container that had it certainly runs no more, so a request for this very address need not wait. */
     readonly holderEnded?: boolean;
-    readonly attachments?: Readonly<Record<string, AllocationAttachment>>;
+    readonly attachments?: Readonly<Record<string, StoredAttachment>>;
     /** Of the latest attachment; if there has been none, the node of the pod that the address was recorded from. */
     readonly node?: string;
   };
@@ -171,9 +172,17 @@ export interface IPNetwork {
   };
 }
 
-/** `<containerID>.<interface>`: one writer's place in `status.attachments`. */
+/** `<containerID>/<interface>`: one writer's place in `status.attachments`. No container ID has a slash. */
 export function attachmentKey(containerId: string, interfaceName: string): string {
-  return `${containerId}.${interfaceName}`;
+  return `${containerId}/${interfaceName}`;
+}
+
+/** The attachments of an allocation, with what their keys say. */
+export function attachmentsIn({ status }: Pick<IPAllocation, "status">): AllocationAttachment[] {
+  return Object.entries(status?.attachments ?? {}).map(([key, stored]) => {
+    const [containerID = "", ...name] = key.split("/");
+    return { containerID, interface: name.join("/"), ...stored };
+  });
 }
 
 /** Path of a namespaced object under the cluster-wide path of its resource. */

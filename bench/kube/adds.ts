@@ -1,5 +1,6 @@
-import { atLeast, atMost, type Line, type Measurement, number } from "../line.ts";
+import { atLeast, atMost, type Line, type Measurement, number, told } from "../line.ts";
 import { median, quantile, sum } from "../statistics.ts";
+import { processorMsOf } from "../workbench.ts";
 import { BareClient } from "./bare-client.ts";
 import { type Guest, KubeBench } from "./kube-bench.ts";
 import { inParallel } from "./parallel.ts";
@@ -9,6 +10,12 @@ const SERIAL_ADDS = 500;
 /** ADDs of ours and of the bare client's in turn, so that a disturbance meets both. */
 const SERIAL_TURN = 50;
 
+/** Of the processor time: V8 has optimised by then what an ADD runs. */
+const PROCESSOR_WARM_UP = 2_000;
+const PROCESSOR_ADDS = 1_000;
+const PROCESSOR_TURN = 250;
+const COLD_ADDS = 50;
+
 const NODES = 4;
 const IN_FLIGHT = 8;
 const ROUNDS = 6;
@@ -16,7 +23,7 @@ const ADDS_PER_ROUND = 240;
 
 const BARE = "a bare client that makes the same API calls";
 
-/** From the plugin's start to its end, one at a time, on a node of a cluster. */
+/** From the plugin's start to its end, one at a time, on a node of a cluster; and what one costs the daemon's processor. */
 export const kubeAdds: Measurement = () =>
   KubeBench.with("10.0.0.0/8", async (bench) => {
     await bench.node();
@@ -28,6 +35,7 @@ export const kubeAdds: Measurement = () =>
       return [
         serialLine("ADD that uses a claim for the first time, median", 15, claims),
         serialLine("ADD of a plain pod, median", 8, plain),
+        ...(await processorLines(bench, bare)),
       ];
     } finally {
       bare.close();
@@ -130,6 +138,56 @@ function serialLine(what: string, bound: number, { ours, bare, requests }: Seria
     against: `${BARE}; ${SERIAL_ADDS} each, in turns of ${SERIAL_TURN}, after ${SERIAL_WARM_UP}`,
     beside: `p99 ${number(quantile(ours, 0.99))} ms, ${number(requests)} requests each; bare client ${number(median(bare))} ms, p99 ${number(quantile(bare, 0.99))} ms`,
   });
+}
+
+/** Processor time of an ADD: warm, and of the first ones of a daemon that has just started. */
+async function processorLines(bench: KubeBench, bare: BareClient): Promise<Line[]> {
+  const [warm, cold] = [await bench.node(), await bench.node()];
+  await bench.cni("ADD", await bench.pods(PROCESSOR_WARM_UP, [warm]), 1);
+  const plain = await processor(bench, await bench.pods(PROCESSOR_ADDS, [warm]), (guest) =>
+    bare.plain(guest),
+  );
+  const claims = await processor(bench, await bench.vms(PROCESSOR_ADDS, [warm]), (guest) =>
+    bare.claim(guest),
+  );
+  const first = await processor(bench, await bench.pods(COLD_ADDS, [cold]), (guest) => bare.plain(guest));
+  const against = `${BARE}; mean of ${number(PROCESSOR_ADDS)} each, in turns of ${PROCESSOR_TURN}, one at a time, after ${number(PROCESSOR_WARM_UP)} ADDs of plain pods`;
+  const beside = (bareMs: number) => `bare client ${number(bareMs)} ms`;
+  return [
+    atMost(plain.ours, 1.5, "ms", {
+      what: "processor time of an ADD: the daemon's, of a plain pod",
+      against,
+      beside: beside(plain.bare),
+    }),
+    told(`${number(claims.ours)} ms (${beside(claims.bare)})`, {
+      what: "the same of a claim that is used for the first time",
+      against,
+    }),
+    told(`${number(first.ours)} ms`, {
+      what: "the same of a plain pod, right after the start",
+      against: `mean of the first ${COLD_ADDS}`,
+    }),
+  ];
+}
+
+async function processor(
+  bench: KubeBench,
+  guests: readonly Guest[],
+  bare: (guest: Guest) => Promise<void>,
+): Promise<{ readonly ours: number; readonly bare: number }> {
+  const ms = { ours: 0, bare: 0 };
+  for (let from = 0; from < guests.length; from += PROCESSOR_TURN) {
+    const turn = guests.slice(from, from + PROCESSOR_TURN);
+    const pid = turn[0]?.node.process.pid;
+    const beforeMs = processorMsOf(pid);
+    await bench.cni("ADD", turn, 1);
+    ms.ours += processorMsOf(pid) - beforeMs;
+    const beforeBare = process.cpuUsage();
+    for (const guest of turn) await bare(guest);
+    const { user, system } = process.cpuUsage(beforeBare);
+    ms.bare += (user + system) / 1_000;
+  }
+  return { ours: ms.ours / guests.length, bare: ms.bare / guests.length };
 }
 
 async function rounds(

@@ -13,6 +13,8 @@ import {
   type AllocationAttachment,
   type AllocationOwner,
   ANNOTATION_IMPORTED_FROM,
+  attachmentKey,
+  attachmentsIn,
   BOUND_FINALIZER,
   type IPAllocation,
 } from "../../kube/objects.ts";
@@ -167,7 +169,7 @@ function judgeLiving(
   // A malformed entry might be this address in an unknown notation.
   if (listsHere && claim.addresses.length < claim.listedCount) return UNKNOWN_KEPT;
   let afterSeconds = rules.graceSeconds;
-  for (const one of attachmentsOf(allocation)) {
+  for (const one of attachmentsIn(allocation)) {
     const { pod } = one;
     if (pod === undefined) continue;
     if (!pod.namespace || !pod.name || !pod.uid) return UNKNOWN_KEPT;
@@ -206,9 +208,9 @@ function reports(
 }
 
 function pruneOrKeep(allocation: IPAllocation, facts: Facts, rules: Rules): Verdict {
-  const keys = Object.entries(allocation.status?.attachments ?? {})
-    .filter(([, one]) => nodeState(one, facts) === "absent" && hasEnded(podState(one, facts)))
-    .map(([key]) => key);
+  const keys = attachmentsIn(allocation)
+    .filter((one) => nodeState(one, facts) === "absent" && hasEnded(podState(one, facts)))
+    .map((one) => attachmentKey(one.containerID, one.interface));
   if (keys.length === 0) return { kind: "keep", why: "claim-lists" };
   return { kind: "prune", why: "node-gone", keys, afterSeconds: rules.graceSeconds };
 }
@@ -221,17 +223,17 @@ function judgePods(allocation: IPAllocation, facts: Facts, rules: Rules): Verdic
     const afterSeconds = rules.graceSeconds;
     if (pod.it.terminal) return { kind: "release", why: "pod-completed", afterSeconds };
     const { node } = pod.it;
-    if (node === null || allocation.status?.node || attachmentsOf(allocation).length > 0)
+    if (node === null || allocation.status?.node || attachmentsIn(allocation).length > 0)
       return { kind: "keep", why: "pod-alive" };
     return { kind: "record", why: "node-not-recorded", node, afterSeconds };
   }
-  const isAttached = attachmentsOf(allocation).length > 0;
+  const isAttached = attachmentsIn(allocation).length > 0;
   const end = (isAttached ? containersEnd : unattachedEnd)(allocation, facts, rules);
   return end.kind === "keep" ? end : { kind: "release", why: "pod-gone", afterSeconds: end.afterSeconds };
 }
 
 function judgeContainers(allocation: IPAllocation, facts: Facts, rules: Rules): Verdict {
-  const attachments = attachmentsOf(allocation);
+  const attachments = attachmentsIn(allocation);
   if (attachments.length === 0) {
     const recorded = allocation.metadata.annotations?.[ANNOTATION_IMPORTED_FROM] !== undefined;
     return recorded
@@ -250,7 +252,7 @@ type End = Extract<Verdict, { kind: "keep" }> | { readonly kind: "ended"; readon
 /** For all attached containers. */
 function containersEnd(allocation: IPAllocation, facts: Facts, rules: Rules): End {
   let afterSeconds = rules.graceSeconds;
-  for (const one of attachmentsOf(allocation)) {
+  for (const one of attachmentsIn(allocation)) {
     const pod = podState(one, facts);
     if (pod === "unknown") return UNKNOWN_KEPT;
     if (pod === "living") return { kind: "keep", why: "pod-alive" };
@@ -325,10 +327,6 @@ function holdsFormer(pod: NamingPod, successor: ClaimFact | null): boolean {
   if (pod.attachedToClaim(successor.uid)) return false;
   // Timestamps have whole seconds: within the same second the order is unknown.
   return pod.creationTimestamp <= successor.creationTimestamp;
-}
-
-function attachmentsOf(allocation: IPAllocation): AllocationAttachment[] {
-  return Object.values(allocation.status?.attachments ?? {});
 }
 
 function isNamed(owner: AllocationOwner): boolean {

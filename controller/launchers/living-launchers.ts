@@ -1,7 +1,7 @@
 import type { Cache, CachedAllocation } from "../../claims/reasons/caches.ts";
 import type { SweptPod } from "../../claims/reasons/fact-views.ts";
 import { isPod } from "../../claims/reasons/facts.ts";
-import type { IPAllocation } from "../../kube/objects.ts";
+import { attachmentsIn, type IPAllocation } from "../../kube/objects.ts";
 import { TurnBudget } from "../../kube/turn-budget.ts";
 import type { ClaimView } from "../../kube/views/claim-view.ts";
 import type { Clock } from "../../platform/time.ts";
@@ -59,7 +59,7 @@ export async function livingLaunchers(options: {
  * name, which is gone then, and nobody uses it who does not run the same VM. `pods` are those that the caches know.
  */
 export function mayHandOver(
-  { spec, status }: IPAllocation,
+  object: IPAllocation,
   to: {
     readonly claim: ClaimView;
     readonly launcher: LivingLauncher;
@@ -68,9 +68,9 @@ export function mayHandOver(
   },
 ): boolean {
   const { claim, launcher, podInterface, pods } = to;
-  if (status?.state !== "Bound") return false;
-  const { owner } = spec;
-  const attachments = Object.values(status.attachments ?? {});
+  if (object.status?.state !== "Bound") return false;
+  const { owner } = object.spec;
+  const attachments = attachmentsIn(object);
   const isUsed = attachments.some(
     (one) => one.interface === podInterface && one.pod !== undefined && isPod(launcher.pod, one.pod.uid),
   );
@@ -93,8 +93,9 @@ interface User {
 }
 
 /** The pod that owns an allocation, also one from before Holdfast, and those that are attached to it. */
-function usersOf({ spec: { owner }, status }: IPAllocation): User[] {
-  const attached = Object.values(status?.attachments ?? {}).flatMap(({ pod, interface: name }) =>
+function usersOf(object: IPAllocation): User[] {
+  const { owner } = object.spec;
+  const attached = attachmentsIn(object).flatMap(({ pod, interface: name }) =>
     pod === undefined ? [] : [{ ...pod, interface: name }],
   );
   if (owner.kind !== "Pod") return attached;

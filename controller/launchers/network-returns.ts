@@ -13,7 +13,7 @@ import {
 import type { EventWriter } from "../../kube/events.ts";
 import type { KubeApi } from "../../kube/kube-api.ts";
 import { HOUSEKEEPING_DEADLINE_MS, ObjectClient } from "../../kube/object-client.ts";
-import { CLAIMS_PATH, type IPAllocation, namespacedPath } from "../../kube/objects.ts";
+import { attachmentsIn, CLAIMS_PATH, type IPAllocation, namespacedPath } from "../../kube/objects.ts";
 import { TurnBudget } from "../../kube/turn-budget.ts";
 import { claimStatusPatch } from "../../kube/views/claim-status-patch.ts";
 import { type ClaimView, projectClaim } from "../../kube/views/claim-view.ts";
@@ -154,10 +154,10 @@ export class NetworkReturns {
   }
 }
 
-function isUsedBy({ status }: IPAllocation, pod: SweptPod, podInterface: string): boolean {
+function isUsedBy(object: IPAllocation, pod: SweptPod, podInterface: string): boolean {
   return (
-    status?.state === "Bound" &&
-    Object.values(status.attachments ?? {}).some(
+    object.status?.state === "Bound" &&
+    attachmentsIn(object).some(
       (one) => one.interface === podInterface && one.pod !== undefined && isPod(pod, one.pod.uid),
     )
   );

@@ -6,6 +6,7 @@ import { labelSelector } from "../../kube/object-names.ts";
 import {
   ALLOCATIONS_PATH,
   type AllocationAttachment,
+  attachmentsIn,
   CLAIMS_PATH,
   type IPAllocation,
   LABEL_OWNER,
@@ -146,7 +147,7 @@ export class ClusterIdentities implements AllocationSource {
     const { network, mac } = object.spec;
     const { hasEnded, facts } = this.#parts;
     const { address, state, owner, vm } = viewOf(object);
-    const uses = Object.values(object.status?.attachments ?? {})
+    const uses = attachmentsIn(object)
       .filter((one) => hasEnded?.(network, one) !== true)
       .map(({ containerID, interface: name, node, pod = null, since }) => {
         return { containerID, interface: name, node, pod, since };

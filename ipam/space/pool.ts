@@ -8,7 +8,7 @@
  *   rest                       how long a released address cools down
  */
 
-import { createHash } from "node:crypto";
+import { hash } from "node:crypto";
 import { cidrContains, cidrFirst, cidrLast } from "./cidr.ts";
 import { CoolingQueue, type Resting } from "./cooling-queue.ts";
 import { type Interval, IntervalSet } from "./interval-set.ts";
@@ -223,8 +223,7 @@ export class Pool {
   hashStart(seed: string): bigint {
     const { automatic, extent } = this.rangeSet;
     if (automatic.size === 0n) return extent.first ?? 0n;
-    const hash = BigInt(`0x${createHash("sha256").update(seed).digest("hex")}`);
-    return automatic.at(hash % automatic.size);
+    return automatic.at(BigInt(`0x${hash("sha256", seed)}`) % automatic.size);
   }
 
   /** null when it is already allocated. */

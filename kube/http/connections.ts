@@ -51,8 +51,12 @@ export class Connections {
     // not passed to the agent either, which would put them into the key of its connection pool at every request.
     const { ca: _ca, cert: _cert, key: _key, ...checks } = connection.tls;
     const tls = secure ? { ...checks, secureContext: createSecureContext(connection.tls) } : {};
-    const agent = (options: object): HttpAgent =>
-      secure ? new HttpsAgent({ ...options, ...tls }) : new HttpAgent(options);
+    const agent = (options: object): HttpAgent => {
+      const made = secure ? new HttpsAgent({ ...options, ...tls }) : new HttpAgent(options);
+      // All connections lead to one server: Node would put a name together from thirty options for each request.
+      made.getName = () => "";
+      return made;
+    };
     const keepAliveMsecs = TCP_KEEP_ALIVE_MS;
     // The newest connection first: it is the least likely to have been closed meanwhile.
     this.#agent = agent({

@@ -7,7 +7,12 @@ import { type Refusal, RefusalError, refuse } from "../../ipam/refusals.ts";
 import { type Address, formatAddress, sameAddress } from "../../ipam/space/address.ts";
 import { type InterfaceAddress, parseInterfaceAddress } from "../../ipam/space/cidr.ts";
 import type { Pool } from "../../ipam/space/pool.ts";
-import { type AllocationAttachment, type AllocationOwner, attachmentKey } from "../../kube/objects.ts";
+import {
+  type AllocationAttachment,
+  type AllocationOwner,
+  attachmentKey,
+  attachmentsIn,
+} from "../../kube/objects.ts";
 import type { AttachWant } from "../allocations.ts";
 import { isOvertaken } from "../journal/attachment-journal.ts";
 import { attachmentsOf } from "../journal/holdings.ts";
@@ -187,8 +192,8 @@ export class ClusterView implements AttachView<JournalAttachment, ClaimReading> 
     }
     if (claim.ips.length === 0) return [...users.values()];
     for (const reading of this.#readings.values()) {
-      for (const [key, one] of Object.entries(reading?.object.status?.attachments ?? {}))
-        users.set(key, userOf(one));
+      for (const one of reading === null ? [] : attachmentsIn(reading.object))
+        users.set(attachmentKey(one.containerID, one.interface), userOf(one));
     }
     return [...users.values()];
   }

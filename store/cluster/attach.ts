@@ -19,8 +19,10 @@ import type { InterfaceAddress } from "../../ipam/space/cidr.ts";
 import { ApiAway } from "../../kube/kube-api.ts";
 import type { AttachOutcome, AttachWant } from "../allocations.ts";
 import { isOvertaken, repeat } from "../journal/attachment-journal.ts";
+import type { Transaction } from "../journal/group-commit.ts";
 import { extendIntent, openIntent, owe } from "../journal/intents.ts";
 import { JournalAttachment } from "../journal/journal-attachment.ts";
+import type { Ledger } from "../journal/ledger.ts";
 import { ClusterView, isKnownHere } from "./attach-view.ts";
 import { join } from "./join.ts";
 import { type AttachParts, type ClusterAttacher, holderOf } from "./parts/attach-parts.ts";
@@ -181,12 +183,13 @@ async function allocate(
       deadlineMs,
       wrote: ({ metadata }) => view.wrote(metadata.resourceVersion),
       announce: async (addresses) => {
-        intentId = await directory.write((ledger, transaction) => {
+        const work = (ledger: Ledger, transaction: Transaction) => {
           // A later request removed the intent: whatever this ADD reserves from now on, nobody would release.
           const goesOn = intentId === null || extendIntent(ledger, intentId, addresses);
           if (isOvertaken(ledger, want) || !goesOn) throw new RefusalError(supersededBy(want, "a later DEL"));
           return intentId ?? openIntent(ledger, transaction, want, attacher.owner, addresses);
-        });
+        };
+        intentId = await directory.write(work, { canRepeat: true });
         context.killPoint?.("after-intent");
       },
     },

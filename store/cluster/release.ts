@@ -6,7 +6,7 @@ import { METAL3_DATA_PATHS, machinePaths } from "../../kube/cluster-api.ts";
 import type { KubeApi } from "../../kube/kube-api.ts";
 import { ObjectClient } from "../../kube/object-client.ts";
 import { allocationName } from "../../kube/object-names.ts";
-import { CLAIMS_PATH, type IPAllocation, namespacedPath } from "../../kube/objects.ts";
+import { attachmentsIn, CLAIMS_PATH, type IPAllocation, namespacedPath } from "../../kube/objects.ts";
 import { isoTime } from "../../platform/time.ts";
 import type { ReleaseOutcome, ReleaseWant } from "../node-store.ts";
 import type { PodIdentity } from "../records.ts";
@@ -76,14 +76,15 @@ function inUse(addresses: string, holders: readonly string[]): ReleaseOutcome {
 
 /** Whoever prevents the release: the owner and the containers that use the address; null: nobody. */
 async function whoNeeds(
-  { spec, status }: IPAllocation,
+  object: IPAllocation,
   force: boolean,
   { api, deadlineMs, podState }: Asking,
 ): Promise<string[] | null> {
+  const { spec } = object;
   // Only a later release knows whether such an owner needs it.
   if (knownKindOf(spec.owner.kind) === undefined) return [describeHolder(spec.owner)];
   const owner = fromAllocationOwner(spec.owner);
-  const users = Object.values(status?.attachments ?? {}).map(
+  const users = attachmentsIn(object).map(
     (one) => `container ${one.containerID} (${one.interface}) on node ${one.node}`,
   );
   // Not even by force: the claim lists the address, so it would get it back, or two owners would have it.

@@ -6,7 +6,7 @@ import { type Address, formatAddress } from "../../ipam/space/address.ts";
 import type { InterfaceAddress } from "../../ipam/space/cidr.ts";
 import { ApiAway, type KubeApi } from "../../kube/kube-api.ts";
 import { allocationName } from "../../kube/object-names.ts";
-import type { IPAllocation } from "../../kube/objects.ts";
+import { attachmentsIn, type IPAllocation } from "../../kube/objects.ts";
 import type { OwnerReleaseOutcome, Reservations, ReserveOutcome, ReserveWant } from "../allocations.ts";
 import { sameAllocationOwner } from "./allocations/allocation-object.ts";
 import { type GivenBack, giveBack } from "./allocations/give-back.ts";
@@ -275,8 +275,8 @@ function inUse(
   return { kind: "refused", refusal: refuse("IN_USE", { addresses, holder }) };
 }
 
-function usersOf({ status }: IPAllocation): string[] {
-  return Object.values(status?.attachments ?? {}).map(
+function usersOf(object: IPAllocation): string[] {
+  return attachmentsIn(object).map(
     (one) => `container ${one.containerID} (${one.interface}) on node ${one.node}`,
   );
 }

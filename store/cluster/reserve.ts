@@ -5,6 +5,7 @@ import type { Address } from "../../ipam/space/address.ts";
 import type { InterfaceAddress } from "../../ipam/space/cidr.ts";
 import type { Pool } from "../../ipam/space/pool.ts";
 import { hasCooledDown } from "../../ipam/space/rest.ts";
+import { attachmentKey, attachmentsIn } from "../../kube/objects.ts";
 import { type Clock, parseTime } from "../../platform/time.ts";
 import type { AllocationClient, AllocationReading } from "./allocations/allocation-client.ts";
 import { type Holder, mayReturn, sameAllocationOwner } from "./allocations/allocation-object.ts";
@@ -264,9 +265,10 @@ export function formerKeys(
 ): string[] {
   if (!attachment?.pod) return [];
   const { pod, interface: interfaceName, containerID } = attachment;
-  return Object.entries(object.status?.attachments ?? {}).flatMap(([key, other]) =>
-    other.pod?.uid === pod.uid && other.interface === interfaceName && other.containerID !== containerID
-      ? [key]
-      : [],
-  );
+  return attachmentsIn(object)
+    .filter(
+      (other) =>
+        other.pod?.uid === pod.uid && other.interface === interfaceName && other.containerID !== containerID,
+    )
+    .map((other) => attachmentKey(other.containerID, interfaceName));
 }

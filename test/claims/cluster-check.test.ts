@@ -191,7 +191,7 @@ describe("what a pod reports", () => {
   test("has a container on some node where Holdfast has given it", async () => {
     const uid = withoutContainer();
     expect(await reported()).toEqual([expect.stringContaining(`I2: ${RECORDED}; do: `)]);
-    const attachments = { "c1.net1": { node: "n1", containerID: "c1", interface: "net1", pod: { uid } } };
+    const attachments = { "c1/net1": { node: "n1", pod: { uid } } };
     withoutContainer({ attachments });
     expect(await reported()).toEqual([]);
   });

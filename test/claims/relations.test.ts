@@ -29,7 +29,7 @@ const CONTAINER: AllocationOwner = {
   kind: "Container",
   namespace: "",
   name: "",
-  uid: "x.net1",
+  uid: "x/net1",
   interface: "net1",
 };
 
@@ -77,7 +77,7 @@ function allocation(
     metadata: { ...base.metadata, uid: "a1", resourceVersion: "1" },
     status: {
       ...base.status,
-      attachments: Object.fromEntries(attachments.map((one) => [`${one.containerID}.net1`, one])),
+      attachments: Object.fromEntries(attachments.map((one) => [`${one.containerID}/net1`, one])),
     },
   };
 }

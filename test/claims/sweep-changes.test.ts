@@ -233,7 +233,7 @@ class ChangingWorld {
     });
     const state = this.#pick(["Bound", "Bound", "Bound", "Cooling", "Retained"]);
     const attached = state === "Bound" ? users : [];
-    const attachments = Object.fromEntries(attached.map((one) => [one.containerID, one]));
+    const attachments = Object.fromEntries(attached.map((one) => [`${one.containerID}/net1`, one]));
     const version = { uid: `${allocation} ${uid}`, resourceVersion: `${this.#version}` };
     const object = {
       ...made,

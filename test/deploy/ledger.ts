@@ -20,9 +20,7 @@ export const SAMPLE: KubeObject = {
     since: SINCE,
     node: "node-1",
     attachments: {
-      "sandbox-1.net1": {
-        containerID: "sandbox-1",
-        interface: "net1",
+      "sandbox-1/net1": {
         node: "node-1",
         pod: { namespace: "tenant", name: "virt-launcher-vm1", uid: "p-1" },
         since: SINCE,

@@ -183,7 +183,7 @@ function forged(node: string): KubeObject {
     kind: "IPAllocation",
     metadata: { name: "forged", finalizers: ["ipam.holdfast.dev/bound"] },
     spec: { network: "stolen", address: "10.0.0.77/24", owner: { kind: "Pod", uid: "x" } },
-    status: { state: "Bound", attachments: { "x.net1": { containerID: "x", interface: "net1", node } } },
+    status: { state: "Bound", attachments: { "x/net1": { node } } },
   };
 }
 

@@ -115,7 +115,7 @@ test("after a reboot addresses are kept until their pod has ended, and DELs of t
     Object.keys(status?.attachments ?? {}).join(),
   );
   expect(keys.filter((key) => key !== "").sort()).toEqual(
-    ["booted-pod.net1", "booted-pod.net1", ...Array(2).fill(`booted-vm.${optionsOf(net).ifname}`)].sort(),
+    ["booted-pod/net1", "booted-pod/net1", ...Array(2).fill(`booted-vm/${optionsOf(net).ifname}`)].sort(),
   );
   await inNewBoot(node, "DEL", pod, "booted-pod");
   await inNewBoot(node, "DEL", vm, "booted-vm");

@@ -59,12 +59,12 @@ test("new sandboxes of a pod keep its addresses, whichever DELs come late, repea
   expect(await added(a, pod, two)).toEqual(ips);
   await deleted(a, pod, one);
   await world.settledWith(net, [[pod, ips]]);
-  expect(await attachments(net)).toEqual(["two.net1", "two.net1"]);
+  expect(await attachments(net)).toEqual(["two/net1", "two/net1"]);
   await deleted(a, pod, two);
   expect(await added(a, pod, three)).toEqual(ips);
   for (const late of [one, two, two]) await deleted(a, pod, late);
   await world.settledWith(net, [[pod, ips]]);
-  expect(await attachments(net)).toEqual(["three.net1", "three.net1"]);
+  expect(await attachments(net)).toEqual(["three/net1", "three/net1"]);
   const nameless = { type: "bridge", ipam: { type: "holdfast-ipam" } };
   await deleted(a, pod, { ...three, config: { cniVersion: "1.0.0", ...nameless } });
   await world.settledWith(net, []);
@@ -75,7 +75,7 @@ test("new sandboxes of a pod keep its addresses, whichever DELs come late, repea
   expect(await added(a, vm, two)).toEqual(vmIps);
   await deleted(a, vm, one);
   await world.settledWith(net, [[vm, vmIps]]);
-  expect((await attachments(net)).every((key) => key.startsWith("two."))).toBe(true);
+  expect((await attachments(net)).every((key) => key.startsWith("two/"))).toBe(true);
   await deleted(a, vm, two);
   expect(await added(a, vm, three)).toEqual(vmIps);
   await deleted(a, vm, two);

@@ -68,5 +68,5 @@ export class Ledger {
 }
 
 function keyOf(container: string, ifname: string): string {
-  return `${container}.${ifname}`;
+  return `${container}/${ifname}`;
 }

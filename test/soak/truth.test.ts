@@ -41,11 +41,11 @@ function ledgerOf(isClaim: boolean): Ledger {
 
 test("an answered address must be Bound, to its owner, and in use by its container", async () => {
   const wrong = (objects: KubeObject[]) => lostOrLeaked(new ListedObjects(objects), ledgerOf(false));
-  expect(await wrong([allocation("mine", "c1.net1")])).toEqual([]);
+  expect(await wrong([allocation("mine", "c1/net1")])).toEqual([]);
   expect(await wrong([])).toEqual([expect.stringMatching(/^lost: /)]);
-  expect(await wrong([allocation("other", "c1.net1")])).toEqual([expect.stringContaining("Bound to other")]);
-  expect(await wrong([allocation("mine", "c0.net1")])).toEqual([
-    expect.stringContaining("not in use by c1.net1"),
+  expect(await wrong([allocation("other", "c1/net1")])).toEqual([expect.stringContaining("Bound to other")]);
+  expect(await wrong([allocation("mine", "c0/net1")])).toEqual([
+    expect.stringContaining("not in use by c1/net1"),
   ]);
 });
 

@@ -68,7 +68,7 @@ export async function lostOrLeaked(api: KubeApi, ledger: Ledger): Promise<string
       wrong.push(`${key} is not in use by ${attachment}`);
   };
   for (const { network, ips, owner, container, ifname } of ledger.living)
-    for (const ip of ips) see({ network, ip, owner, attachment: `${container}.${ifname}` });
+    for (const ip of ips) see({ network, ip, owner, attachment: `${container}/${ifname}` });
   for (const { network, ips, owner } of ledger.claims) {
     for (const ip of ips) see({ network, ip, owner, attachment: "" });
     const listed = (claims.get(owner)?.status?.ips ?? []).join(", ");

@@ -125,7 +125,7 @@ test("an ADD that seems hours old, because the machine slept, keeps what it rese
     return answer;
   };
   const ips = await node.added(want("a", { pod: "a" }));
-  expect(node.bound).toEqual([`${ips[0]}: a.eth0`]);
+  expect(node.bound).toEqual([`${ips[0]}: a/eth0`]);
 });
 
 test("when the journal loses the intent in the middle of a search no further candidate is reserved", async () => {
@@ -175,7 +175,7 @@ test("the address of an ADD whose answer was lost is released when its pod has e
   node.endedPods.add(asked[0]?.pod?.uid ?? "");
   await node.store.housekeeping((asked[1]?.stamp.us ?? 0) + 60_000_000);
   await node.store.drainOutbox();
-  expect(node.bound).toEqual([expect.stringMatching(/b.eth0$/)]);
+  expect(node.bound).toEqual([expect.stringMatching(/b\/eth0$/)]);
 });
 
 test("a new sandbox that keeps only some of the old one's addresses releases the others", async () => {
@@ -186,7 +186,7 @@ test("a new sandbox that keeps only some of the old one's addresses releases the
   takenBy(node, { ...four, metadata: { name: four?.metadata.name } } as never);
   const after = await node.added(want("b", { pod: "p" }));
   await node.store.drainOutbox();
-  expect(node.bound).toEqual([`${four?.spec.address}: a.eth0`, `${after[0]}: b.eth0`].sort());
+  expect(node.bound).toEqual([`${four?.spec.address}: a/eth0`, `${after[0]}: b/eth0`].sort());
 });
 
 test("an address that was lost and is held again is no longer reported as lost", async () => {

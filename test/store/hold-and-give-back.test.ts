@@ -5,6 +5,7 @@ import {
   ALLOCATIONS_PATH,
   type AllocationOwner,
   attachmentKey,
+  attachmentsIn,
   BOUND_FINALIZER,
   type IPAllocation,
   LABEL_CLAIM,
@@ -58,7 +59,7 @@ class SharedAllocation {
   }
 
   get attached(): string[] {
-    return Object.values(this.object?.status?.attachments ?? {}).map(({ containerID }) => containerID);
+    return this.object === undefined ? [] : attachmentsIn(this.object).map(({ containerID }) => containerID);
   }
 
   get deadlineMs(): number {

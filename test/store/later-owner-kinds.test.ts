@@ -28,10 +28,10 @@ async function withLaterOwner(attachments: object): Promise<StoreNode> {
 }
 
 test("a journal that was lost does not take over the attachments of such an owner", async () => {
-  const attachment = { containerID: "c1", interface: "eth0", node: NODE, since: "2026-01-01T00:00:00Z" };
-  const node = await withLaterOwner({ "c1.eth0": attachment });
+  const attachment = { node: NODE, since: "2026-01-01T00:00:00Z" };
+  const node = await withLaterOwner({ "c1/eth0": attachment });
   expect(node.journal).toEqual([]);
-  expect(node.bound).toEqual(["10.0.0.3/29: c1.eth0"]);
+  expect(node.bound).toEqual(["10.0.0.3/29: c1/eth0"]);
 });
 
 test.each([{ force: false }, { force: true }])(

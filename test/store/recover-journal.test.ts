@@ -86,7 +86,7 @@ test("a DEL that comes to a lost journal before it is filled frees the address a
   node.reportBoot(NEXT_BOOT);
   await node.open({ bootId: NEXT_BOOT });
   expect((await node.settle()).recovered).toBe(1);
-  expect(node.bound).toEqual([`${ips[1]}: b.eth0`]);
+  expect(node.bound).toEqual([`${ips[1]}: b/eth0`]);
 });
 
 test.each(["runs", "is gone"])(
@@ -103,7 +103,7 @@ test.each(["runs", "is gone"])(
     if (!isGone) node.livingNamespaces.add(want("a").netns.path);
     await node.store.recoverUnknown();
     await node.store.drainOutbox();
-    expect(node.bound).toEqual([...(isGone ? [`${ips[0]}: a.eth0`] : []), `${now}: a.eth0`].sort());
+    expect(node.bound).toEqual([...(isGone ? [`${ips[0]}: a/eth0`] : []), `${now}: a/eth0`].sort());
   },
 );
 
@@ -135,7 +135,7 @@ test("an address that was given back is not taken again for a pod that is gone a
   await node.open({ bootId: NEXT_BOOT });
   await node.settle();
   expect(await node.store.reassert(AFTER_GAP)).toMatchObject({ restored: 1, over: [{ containerId: "a" }] });
-  expect(node.bound.map((one) => one.split(" ")[1])).toEqual(["b.eth0"]);
+  expect(node.bound.map((one) => one.split(" ")[1])).toEqual(["b/eth0"]);
 });
 
 test("an address that was given back is not taken again for a pod that is gone and a container whose namespace is gone too", async () => {
@@ -149,7 +149,7 @@ test("an address that was given back is not taken again for a pod that is gone a
   // The container of the other one still runs: its pod was deleted by force.
   node.goneNamespaces.add(want("a").netns.path);
   expect(await node.store.reassert(AFTER_GAP)).toMatchObject({ restored: 1, over: [{ containerId: "a" }] });
-  expect(node.bound.map((one) => one.split(" ")[1])).toEqual(["b.eth0"]);
+  expect(node.bound.map((one) => one.split(" ")[1])).toEqual(["b/eth0"]);
 });
 
 test("an address that was given back is not taken again for a pod that is gone and that a lost journal learnt from the API", async () => {
@@ -161,7 +161,7 @@ test("an address that was given back is not taken again for a pod that is gone a
     node.api.put(ALLOCATIONS_PATH, { ...object, status: { ...object.status, state: "Cooling" } });
   node.endedPods.add(podUidOf(node, "a"));
   expect(await node.store.reassert(AFTER_GAP)).toMatchObject({ restored: 1, over: [{ containerId: "a" }] });
-  expect(node.bound.map((one) => one.split(" ")[1])).toEqual(["b.eth0"]);
+  expect(node.bound.map((one) => one.split(" ")[1])).toEqual(["b/eth0"]);
 });
 
 test("a DEL that was drained from the spool before the recovery counts, also one of an earlier boot", async () => {
@@ -173,7 +173,7 @@ test("a DEL that was drained from the spool before the recovery counts, also one
   await node.store.housekeeping(Number.MAX_SAFE_INTEGER);
   await node.settle();
   expect(node.journal).toEqual(["c"]);
-  expect(node.bound).toEqual([`${ips[2]}: c.eth0`]);
+  expect(node.bound).toEqual([`${ips[2]}: c/eth0`]);
 });
 
 test("at every start an allocation that the journal does not know is recorded, and its DEL frees it", async () => {
@@ -186,7 +186,7 @@ test("at every start an allocation that the journal does not know is recorded, a
   expect(await node.store.recoverUnknown()).toBe(0);
   await node.store.detach(detachWant("a"));
   await node.store.drainOutbox();
-  expect(node.bound).toEqual([`${ips[1]}: b.eth0`]);
+  expect(node.bound).toEqual([`${ips[1]}: b/eth0`]);
 });
 
 test("at every start a stale list is not believed, a DEL that was seen counts, and owed releases are left alone", async () => {
@@ -208,7 +208,7 @@ test("at every start a stale list is not believed, a DEL that was seen counts, a
   await node.store.recoverUnknown();
   expect(node.journal).toEqual(["used"]);
   await node.store.drainOutbox();
-  expect(node.bound).toEqual([`${ips[3]}: used.eth0`]);
+  expect(node.bound).toEqual([`${ips[3]}: used/eth0`]);
 });
 
 test("at every start an ADD that is under way is not taken for a lost one", async () => {
@@ -231,7 +231,7 @@ test("after a reboot of this node, an allocation that the journal does not know 
   node.reportBoot(NEXT_BOOT);
   await node.open({ bootId: NEXT_BOOT });
   expect(await node.settle()).toEqual({ recovered: 0, owed: 1 });
-  expect(node.bound).toEqual([`${ips[1]}: b.eth0`]);
+  expect(node.bound).toEqual([`${ips[1]}: b/eth0`]);
 });
 
 test("after a reboot, a living pod's allocation that the journal does not know is recorded, and its next sandbox gets it", async () => {
@@ -240,9 +240,9 @@ test("after a reboot, a living pod's allocation that the journal does not know i
   node.reportBoot(NEXT_BOOT);
   await node.open({ bootId: NEXT_BOOT });
   expect(await node.settle()).toEqual({ recovered: 1, owed: 0 });
-  expect(node.bound).toEqual([`${ips[0]}: a.eth0`, `${ips[1]}: b.eth0`].sort());
+  expect(node.bound).toEqual([`${ips[0]}: a/eth0`, `${ips[1]}: b/eth0`].sort());
   expect(await node.added(want("again", { pod: "a", bootId: NEXT_BOOT }))).toEqual([ips[0]]);
-  expect(node.bound).toEqual([`${ips[0]}: again.eth0`, `${ips[1]}: b.eth0`].sort());
+  expect(node.bound).toEqual([`${ips[0]}: again/eth0`, `${ips[1]}: b/eth0`].sort());
 });
 
 test("an allocation of a container without a pod that an earlier boot's journal does not know is recorded", async () => {
@@ -252,7 +252,7 @@ test("an allocation of a container without a pod that an earlier boot's journal 
   node.reportBoot(NEXT_BOOT);
   await node.open({ bootId: NEXT_BOOT });
   expect(await node.settle()).toEqual({ recovered: 1, owed: 0 });
-  expect(node.bound).toEqual([`${ips[0]}: alone.eth0`]);
+  expect(node.bound).toEqual([`${ips[0]}: alone/eth0`]);
 });
 
 test("a journal that was copied in an earlier boot releases nothing that runs in this boot", async () => {
@@ -270,10 +270,10 @@ test("a journal that was copied in an earlier boot releases nothing that runs in
   cpSync(copy, node.directory, { recursive: true });
   await node.open({ bootId: NEXT_BOOT });
   expect(await node.settle()).toEqual({ recovered: 1, owed: 0 });
-  expect(node.bound).toEqual([`${ips[0]}: former.eth0`, `${now}: now.eth0`].sort());
+  expect(node.bound).toEqual([`${ips[0]}: former/eth0`, `${now}: now/eth0`].sort());
   await node.store.detach(detachWant("now", { bootId: NEXT_BOOT }));
   await node.store.drainOutbox();
-  expect(node.bound).toEqual([`${ips[0]}: former.eth0`]);
+  expect(node.bound).toEqual([`${ips[0]}: former/eth0`]);
 });
 
 test("nothing is settled when the API server goes away while pods are looked up", async () => {
@@ -303,7 +303,7 @@ test.each([
   expect(node.said.join("\n")).toContain(`Node ${NODE}`);
   await node.store.detach(detachWant("a", { bootId: NEXT_BOOT }));
   await node.store.drainOutbox();
-  expect(node.bound).toEqual([`${ips[1]}: b.eth0`]);
+  expect(node.bound).toEqual([`${ips[1]}: b/eth0`]);
 });
 
 test.each(["a former journal", "no journal"])(
@@ -347,7 +347,7 @@ test("a machine that gets another node's name within its boot records and releas
   // Under its own name again it is told what it owes.
   node.reportBoot(BOOT);
   await node.settle();
-  expect(node.bound).toEqual([`${ips[0]}: elsewhere.eth0`]);
+  expect(node.bound).toEqual([`${ips[0]}: elsewhere/eth0`]);
 });
 
 test("a start within a boot that has settled does not complain of a Node that reports no boot ID", async () => {
@@ -365,5 +365,5 @@ test("a new sandbox keeps the address of a journal entry that came from the API"
   await node.open();
   await node.settle();
   expect(await node.added(want("again", { pod: "a" }))).toEqual(ips);
-  expect(node.bound).toEqual([`${ips[0]}: again.eth0`]);
+  expect(node.bound).toEqual([`${ips[0]}: again/eth0`]);
 });

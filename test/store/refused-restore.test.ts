@@ -25,7 +25,7 @@ test("an allocation that may not be recreated is reported, its network is marked
   expect(first.problems).toHaveLength(1);
   expect(first.problems[0]).toContain(`${refused} of network blue`);
   expect(first.problems[0]).toContain("denied by a webhook");
-  expect(node.bound).toEqual([`${other}: b.eth0`]);
+  expect(node.bound).toEqual([`${other}: b/eth0`]);
   const before = marks.mock.calls.length;
   expect(before).toBeGreaterThan(0);
   expect((await node.store.reassert(AFTER_GAP)).problems).toHaveLength(1);

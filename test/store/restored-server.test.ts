@@ -22,7 +22,7 @@ async function restored({ isUnbroken = false, later = false, afterwards = false 
   let backup = structuredClone(node.allocations);
   await node.store.detach(detachWant("ended"));
   await node.store.drainOutbox();
-  expect(node.bound).toEqual([`${ips[1]}: running.eth0`]);
+  expect(node.bound).toEqual([`${ips[1]}: running/eth0`]);
   if (later) await node.addPods("later");
   if (afterwards) backup = structuredClone(node.allocations);
   for (const object of node.allocations) node.api.remove(`${ALLOCATIONS_PATH}/${object.metadata.name}`);
@@ -68,8 +68,8 @@ test.each([
       return recoveredAfter.length > 0;
     }, "the look for what the server has brought back");
     await node.store.drainOutbox();
-    const others = later ? [expect.stringMatching(/: later\.eth0$/)] : [];
-    expect(node.bound).toEqual([`${ips[1]}: running.eth0`, ...others]);
+    const others = later ? [expect.stringMatching(/: later\/eth0$/)] : [];
+    expect(node.bound).toEqual([`${ips[1]}: running/eth0`, ...others]);
     expect(recoveredAfter[0]).toBe(3);
     settlement.stop();
   },
@@ -118,5 +118,5 @@ test("a container that runs wins over what a restored API server says is retaine
   node.api.put(ALLOCATIONS_PATH, retained(before, TIME, "2999-01-01T00:00:00Z"));
   expect(node.bound).toEqual([]);
   expect(await node.store.reassert(AFTER_GAP)).toMatchObject({ restored: 1, lost: [] });
-  expect(node.bound).toEqual([`${ip}: running.eth0`]);
+  expect(node.bound).toEqual([`${ip}: running/eth0`]);
 });

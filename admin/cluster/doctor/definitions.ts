@@ -8,7 +8,7 @@ const CRDS_PATH = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
 
 /** Our definitions, and a fingerprint of the schema of each version. */
 export const SHIPPED_DEFINITIONS: Readonly<Record<string, string>> = {
-  "ipallocations.ipam.holdfast.dev": "38c0bad889cb841e",
+  "ipallocations.ipam.holdfast.dev": "a35389bbcec2f504",
   "ipnetworks.ipam.holdfast.dev": "c88f5e4e33fdbca7",
   "addresspools.ipam.holdfast.dev": "e44cb5dcc6f1bec2",
 };

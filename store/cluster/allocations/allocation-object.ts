@@ -4,7 +4,6 @@ import { allocationName, labelValue, nodeLabel } from "../../../kube/object-name
 import {
   type AllocationAttachment,
   type AllocationOwner,
-  ANNOTATION_ADDRESS,
   ANNOTATION_IMPORTED_FROM,
   API_VERSION,
   attachmentKey,
@@ -65,10 +64,9 @@ export function newAllocation(
         [LABEL_STATE]: "Bound",
         ...nodeLabels(status),
       },
-      annotations: {
-        [ANNOTATION_ADDRESS]: address,
-        ...(holder.importedFrom === undefined ? {} : { [ANNOTATION_IMPORTED_FROM]: holder.importedFrom }),
-      },
+      ...(holder.importedFrom === undefined
+        ? {}
+        : { annotations: { [ANNOTATION_IMPORTED_FROM]: holder.importedFrom } }),
       finalizers: [BOUND_FINALIZER],
     },
     spec: { network, address, ...spec(holder) },
@@ -92,7 +90,7 @@ export function takenOver(
     metadata: {
       ...metadata,
       labels: { ...labels, ...(fresh.metadata as { labels: object }).labels },
-      annotations: { ...annotations, ...(fresh.metadata as { annotations: object }).annotations },
+      annotations: { ...annotations, ...(fresh.metadata as { annotations?: object }).annotations },
       finalizers: [...foreignFinalizers(object), BOUND_FINALIZER],
     },
   };
@@ -131,9 +129,7 @@ export function withAttachment(object: IPAllocation, attachment: AllocationAttac
 
 /** The object with the prefix length that its subnet has now. */
 export function withPrefixLength(object: IPAllocation, one: InterfaceAddress): object {
-  const address = formatInterfaceAddress(one);
-  const annotations = { ...object.metadata.annotations, [ANNOTATION_ADDRESS]: address };
-  return { ...object, metadata: { ...object.metadata, annotations }, spec: { ...object.spec, address } };
+  return { ...object, spec: { ...object.spec, address: formatInterfaceAddress(one) } };
 }
 
 /** The object of a pod without attachments, with the node that it runs on. */
@@ -263,8 +259,12 @@ function withoutNodes(labels: ObjectMeta["labels"] = {}): Record<string, string>
   return Object.fromEntries(Object.entries(labels).filter(([key]) => !key.startsWith(NODE_LABELS)));
 }
 
-function keyed(attachment: AllocationAttachment): Record<string, AllocationAttachment> {
-  return { [attachmentKey(attachment.containerID, attachment.interface)]: attachment };
+function keyed({
+  containerID,
+  interface: interfaceName,
+  ...stored
+}: AllocationAttachment): NonNullable<Status["attachments"]> {
+  return { [attachmentKey(containerID, interfaceName)]: stored };
 }
 
 function foreignFinalizers(object: IPAllocation): string[] {

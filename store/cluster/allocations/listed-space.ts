@@ -1,7 +1,7 @@
 import type { Address, Family } from "../../../ipam/space/address.ts";
-import { parseInterfaceAddress } from "../../../ipam/space/cidr.ts";
 import { type Interval, IntervalSet } from "../../../ipam/space/interval-set.ts";
-import { ANNOTATION_ADDRESS, LABEL_STATE, type ObjectMeta } from "../../../kube/objects.ts";
+import { addressOfAllocationName } from "../../../kube/object-names.ts";
+import { LABEL_STATE, type ObjectMeta } from "../../../kube/objects.ts";
 import type { PublishedSpace } from "../../../kube/views/published-space.ts";
 
 /** The picture of a network from the metadata of its allocations. Malformed metadata is left out: it is only a belief. */
@@ -14,8 +14,8 @@ export function spaceOf(
     retained: { 4: [] as Interval[], 6: [] as Interval[] },
   };
   const resting: { readonly address: Address; readonly version: bigint }[] = [];
-  for (const { annotations, labels, resourceVersion } of metas) {
-    const address = addressIn(annotations?.[ANNOTATION_ADDRESS]);
+  for (const { name, labels, resourceVersion } of metas) {
+    const address = addressOfAllocationName(name);
     if (address === null) continue;
     const { family, value } = address;
     const state = labels?.[LABEL_STATE];
@@ -36,12 +36,4 @@ export function spaceOf(
     resting: resting.map(({ address }) => address),
     unlisted: new Map(),
   };
-}
-
-function addressIn(text: string | undefined): Address | null {
-  try {
-    return text === undefined ? null : parseInterfaceAddress(text).address;
-  } catch {
-    return null;
-  }
 }

@@ -8,6 +8,7 @@ import type { PublishedSpace } from "../../../kube/views/published-space.ts";
 import { SingleFlight } from "../../../platform/single-flight.ts";
 import { NetworkSpace, type StoredAddress } from "../../network-space.ts";
 import { spaceOf } from "./listed-space.ts";
+import { type Note, Notes, type State } from "./notes.ts";
 
 /** A network is said to be full only by a picture that was true so long ago at most, ms. */
 const FRESH_MS_MAX = 30_000;
@@ -18,23 +19,9 @@ const LIST_MS_MAX = 20_000;
 /** With more differences than this between two pictures, pools are built anew. */
 const DIFFERENCES_MAX = 4_096n;
 
-type State = "free" | "allocated" | "retained" | "cooling";
-
-/** What this process has seen of one address since the picture was taken. */
-interface Note {
-  readonly address: Address;
-  /** null: there is no object. */
-  readonly owner: string | null;
-  readonly state: State;
-  /** "": not known. */
-  readonly resourceVersion: string;
-  /** When this cool-down was first seen here, ms of the monotonic clock. */
-  readonly restingSinceMs: number;
-}
-
 interface Known {
   readonly space: NetworkSpace;
-  readonly notes: Map<string, Note>;
+  readonly notes: Notes;
   published: PublishedSpace | null;
   /** Addresses that cool down according to `published`: since when, ms of the monotonic clock. */
   resting: ReadonlyMap<string, { readonly address: Address; readonly sinceMs: number }>;
@@ -77,11 +64,10 @@ export class Picture {
   /** Addresses that an owner is believed to have on a network besides those that it is known for elsewhere, cooling ones included. */
   ownedBy(network: string, ownerUid: string): Address[] {
     const { notes, published } = this.#known(network);
-    const noted = [...notes.values()].filter(({ owner }) => owner === ownerUid).map(({ address }) => address);
-    const unlisted = [...(published?.unlisted ?? [])].filter(
-      ([text, uid]) => uid === ownerUid && !notes.has(text),
-    );
-    return [...noted, ...unlisted.map(([text]) => parseAddress(text))];
+    const found = [...notes.ofOwner(ownerUid)];
+    for (const [text, uid] of published?.unlisted ?? [])
+      if (uid === ownerUid && !notes.has(text)) found.push(parseAddress(text));
+    return found;
   }
 
   /** How long this very cool-down of an address has been seen here, ms; -1: it has not. */
@@ -230,7 +216,7 @@ export class Picture {
       }),
     );
     const stale: Address[] = [];
-    for (const [text, note] of known.notes) {
+    for (const [text, note] of known.notes.entries()) {
       const isNewer = note.resourceVersion !== "" && BigInt(note.resourceVersion) > published.version;
       // Who has just let an address rest may take it back.
       if (isNewer || (note.state === "cooling" && known.resting.has(text))) continue;
@@ -255,7 +241,7 @@ export class Picture {
         taken: (family) => known.published?.used[family] ?? IntervalSet.EMPTY,
         startSeed: this.#options.startSeed,
       }),
-      notes: new Map(),
+      notes: new Notes(),
       published: null,
       resting: new Map(),
       trueMs: Number.NEGATIVE_INFINITY,

@@ -5,7 +5,13 @@ import type { Pool } from "../../../ipam/space/pool.ts";
 import { cooldownSeconds } from "../../../ipam/space/rest.ts";
 import type { KubeApi } from "../../../kube/kube-api.ts";
 import { labelSelector } from "../../../kube/object-names.ts";
-import { ALLOCATIONS_PATH, CLAIMS_PATH, type IPAllocation, LABEL_NETWORK } from "../../../kube/objects.ts";
+import {
+  ALLOCATIONS_PATH,
+  attachmentsIn,
+  CLAIMS_PATH,
+  type IPAllocation,
+  LABEL_NETWORK,
+} from "../../../kube/objects.ts";
 import { isoTime } from "../../../platform/time.ts";
 import type { AllocationFilter, ClaimFilter, PageRequest } from "../../allocations.ts";
 import { heldCount, matches, viewExtras, viewRange } from "../../journal/views.ts";
@@ -27,7 +33,7 @@ export function viewOf(object: IPAllocation): AllocationView {
     vm: spec.vm ?? null,
     since: status?.since ?? "",
     ...(status?.retainedUntil === undefined ? {} : { retainedUntil: status.retainedUntil }),
-    attachments: Object.values(status?.attachments ?? {}).map((one) => ({
+    attachments: attachmentsIn(object).map((one) => ({
       containerID: one.containerID,
       interface: one.interface,
       netns: "",

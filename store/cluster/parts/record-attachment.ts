@@ -4,7 +4,9 @@ import { formatAddress } from "../../../ipam/space/address.ts";
 import type { InterfaceAddress } from "../../../ipam/space/cidr.ts";
 import type { AttachOutcome, AttachWant } from "../../allocations.ts";
 import { isOvertaken, record } from "../../journal/attachment-journal.ts";
+import type { Transaction } from "../../journal/group-commit.ts";
 import { addressesOf, endRow, owe } from "../../journal/intents.ts";
+import type { Ledger } from "../../journal/ledger.ts";
 import { attachmentOf, ownerOf } from "../../journal/rows.ts";
 import { isLearnt } from "../../records.ts";
 import type { AttachParts, ClusterAttacher } from "./attach-parts.ts";
@@ -19,7 +21,7 @@ export async function recordAttachment(
 ): Promise<AttachOutcome> {
   const { containerId, interface: interfaceName, network, definition } = want;
   let mayOwe = superseded.length > 0;
-  const outcome = await parts.directory.write((ledger, transaction): AttachOutcome => {
+  const work = (ledger: Ledger, transaction: Transaction): AttachOutcome => {
     const space = ledger.networkOf(network, transaction);
     const kept = new Set(addresses.map((one) => formatAddress(one.address)));
     const overtaken = isOvertaken(ledger, want);
@@ -70,7 +72,8 @@ export async function recordAttachment(
     }
     const attachment = record(ledger, space, definition, owner, want, addresses, version);
     return { kind: "attached", attachment, definition, repeat: false, warnings };
-  });
+  };
+  const outcome = await parts.directory.write(work, { canRepeat: true });
   if (mayOwe) parts.owed();
   return outcome;
 }

@@ -4,7 +4,7 @@ import { addressFromBytes, sameAddress } from "../../../ipam/space/address.ts";
 import { parseInterfaceAddress } from "../../../ipam/space/cidr.ts";
 import { ApiAway } from "../../../kube/kube-api.ts";
 import { allocationName } from "../../../kube/object-names.ts";
-import { attachmentKey, type IPAllocation } from "../../../kube/objects.ts";
+import { attachmentKey, attachmentsIn, type IPAllocation } from "../../../kube/objects.ts";
 import type { Log } from "../../../platform/log.ts";
 import { PeriodicTask } from "../../../platform/periodic-task.ts";
 import { severalAtOnce } from "../../../platform/several-at-once.ts";
@@ -289,14 +289,14 @@ function isBeingAdded(ledger: Ledger, row: OwedRow, underWay: ReadonlySet<string
  * it.
  */
 function changeFor(object: IPAllocation, row: OwedRow): Change<"told"> {
-  const attachments = Object.entries(object.status?.attachments ?? {});
+  const attachments = attachmentsIn(object);
   const own = attachmentKey(row.container_id, row.interface);
-  const keys = attachments.flatMap(([key, one]) =>
-    key === own ||
-    (row.owner_kind === "pod" && one.pod?.uid === row.owner_uid && one.interface === row.owner_interface)
-      ? [key]
-      : [],
-  );
+  const keys = attachments.flatMap((one) => {
+    const key = attachmentKey(one.containerID, one.interface);
+    const isFormer =
+      row.owner_kind === "pod" && one.pod?.uid === row.owner_uid && one.interface === row.owner_interface;
+    return key === own || isFormer ? [key] : [];
+  });
   if (!OWNER_KINDS[row.owner_kind].outlivesAttachments && attachments.length === keys.length)
     return { kind: "cool", holderEnded: row.ended === 1 && keys.every((key) => key === own) };
   return keys.length === 0 ? { kind: "leave", why: "told" } : { kind: "prune", keys, ended: row.ended === 1 };

@@ -10,6 +10,7 @@ import {
   ALLOCATIONS_PATH,
   type AllocationAttachment,
   attachmentKey,
+  attachmentsIn,
   type IPAllocation,
 } from "../../../kube/objects.ts";
 import { severalAtOnce } from "../../../platform/several-at-once.ts";
@@ -181,8 +182,9 @@ async function listOfNode(parts: Parts): Promise<FoundAttachment[]> {
       if (!isSound(object) || object.status?.state !== "Bound") return;
       // Of a later release's owner nobody here could tell when it ends: left alone, whoever knows it gives it back.
       if (knownKindOf(object.spec.owner.kind) === undefined) return;
-      for (const [key, attachment] of Object.entries(object.status.attachments ?? {})) {
+      for (const attachment of attachmentsIn(object)) {
         if (attachment.node !== parts.context.node) continue;
+        const key = attachmentKey(attachment.containerID, attachment.interface);
         const id = `${object.spec.network} ${key} ${object.spec.owner.uid}`;
         const known = found.get(id) ?? { attachment, object, addresses: [] };
         known.addresses.push(parseInterfaceAddress(object.spec.address));

@@ -208,13 +208,6 @@ const refused: readonly [string, Written, RegExp][] = [
     LABELS,
   ],
   [
-    "write another address into the annotation that lists read",
-    changed(ofClaim("b"), ({ metadata }) => {
-      metadata.annotations["ipam.holdfast.dev/address"] = "10.0.0.6/24";
-    }),
-    LABELS,
-  ],
-  [
     "let a Bound address be deleted",
     changed(ofClaim("b"), ({ metadata }) => {
       metadata.finalizers = [];
@@ -232,7 +225,7 @@ const refused: readonly [string, Written, RegExp][] = [
   [
     "write an attachment without a node",
     changed(ofPod("a"), ({ status }) => {
-      status.attachments.odd = { containerID: "odd" };
+      status.attachments["odd/net1"] = { since: TIME };
     }),
     OWN_ONLY,
   ],

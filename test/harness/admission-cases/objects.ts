@@ -84,7 +84,7 @@ export const ofClaim = (...nodes: string[]) => {
   const none = stored(newAllocation("blue", ADDRESS, { owner: claim, vm, attachment: null }, TIME));
   return nodes.reduce((object, node) => stored(withAttachment(object, attachment(node))), none);
 };
-export const keyOn = (node: string) => `on-${node}.net1`;
+export const keyOn = (node: string) => `on-${node}/net1`;
 
 /** A change of an object that is there. */
 export const changed = (before: object, change: (copy: KubeObject) => void): Written => ({

@@ -353,7 +353,7 @@ export class World extends WorldObjects {
           spec: { network, address: ip },
           status: { state: "Bound" },
         });
-        expect(Object.keys(object.status.attachments)).toContain(`${containerId}.${ifname}`);
+        expect(Object.keys(object.status.attachments)).toContain(`${containerId}/${ifname}`);
         const other = answeredTo.get(object.metadata.name);
         answeredTo.set(object.metadata.name, key);
         if (object.spec.owner.kind !== "IPAMClaim") expect(other, `${ip} is answered twice`).toBeUndefined();

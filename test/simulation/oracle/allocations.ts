@@ -26,6 +26,20 @@ export interface Held {
   readonly sinceMs: number;
 }
 
+/** A container's interface that uses an address. */
+interface Attached {
+  readonly containerId: string;
+  readonly ifname: string;
+  readonly node: string;
+}
+
+export function attachmentsOf({ object }: Held): Attached[] {
+  return Object.entries<PlainObject>(object.status?.attachments ?? {}).map(([key, { node }]) => {
+    const [containerId = "", ifname = ""] = key.split("/");
+    return { containerId, ifname, node };
+  });
+}
+
 /** One address of one network. */
 const placeOf = (network: string, key: string): string => `${network} ${key}`;
 

@@ -44,7 +44,7 @@ export class Asked {
       return place !== null && !places.includes(place);
     });
     if (missing.length === 0) return;
-    const own = `${one.containerId}.${one.ifname}`;
+    const own = `${one.containerId}/${one.ifname}`;
     const isShared = places.some((place) => {
       const held = allocations.at(place);
       if (held?.owner.kind !== "IPAMClaim") return false;

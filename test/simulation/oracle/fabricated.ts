@@ -147,7 +147,7 @@ export class Fabricated {
         state,
         since: new Date(this.nowMs).toISOString(),
         ...(until === 0 ? {} : { retainedUntil: new Date(until).toISOString() }),
-        attachments: on === "" ? {} : { "c.net1": { containerID: "c", interface: "net1", node: on } },
+        attachments: on === "" ? {} : { "c/net1": { node: on } },
       },
     });
   }

@@ -1,7 +1,7 @@
-import { describeOwner, type Held } from "./allocations.ts";
+import { attachmentsOf, describeOwner, type Held } from "./allocations.ts";
 import { claimsNamedBy } from "./pods.ts";
 import type { PossessionParts } from "./possession.ts";
-import { NETWORKS, type PlainObject, type PlainStore, PODS } from "./view.ts";
+import { NETWORKS, type PlainStore, PODS } from "./view.ts";
 import { violation } from "./violation.ts";
 
 export interface ReasonParts extends PossessionParts {
@@ -68,7 +68,7 @@ function isLeftBy(held: Held, { interfaces }: ReasonParts): boolean {
   const attachments = attachmentsOf(held);
   if (held.owner.kind !== "Pod" || attachments.length === 0) return false;
   const { network, owner, place } = held;
-  return attachments.every(({ node, containerID: containerId, interface: ifname }) => {
+  return attachments.every(({ node, containerId, ifname }) => {
     const living =
       interfaces.get({ node, containerId, ifname, network }) ??
       [...interfaces.all()].find(
@@ -129,14 +129,4 @@ function isToldOf({ owner, network, place }: Held, { machines }: ReasonParts): b
     owner.kind !== "Pod" &&
     machines.at(place).some(({ one }) => one.network === network)
   );
-}
-
-interface Attached {
-  readonly node: string;
-  readonly containerID: string;
-  readonly interface: string;
-}
-
-function attachmentsOf({ object }: Held): Attached[] {
-  return Object.values(object.status?.attachments ?? {}) as PlainObject[] as Attached[];
 }

@@ -1,4 +1,4 @@
-import { type Allocations, describeOwner, type Held } from "./allocations.ts";
+import { type Allocations, attachmentsOf, describeOwner, type Held } from "./allocations.ts";
 import type { InterfaceKey, Interfaces } from "./interfaces.ts";
 import type { Pods } from "./pods.ts";
 import { NADS, type PlainObject, type PlainStore } from "./view.ts";
@@ -218,15 +218,9 @@ export class Ended {
   }
 }
 
-function attachmentsOf({ object }: Held): PlainObject[] {
-  return Object.values(object.status?.attachments ?? {});
-}
-
 function keysOf(held: Held): string[] {
   const { network } = held;
-  return attachmentsOf(held).map(({ node, containerID, interface: ifname }) =>
-    keyOf({ node, containerId: containerID, ifname, network }),
-  );
+  return attachmentsOf(held).map((one) => keyOf({ ...one, network }));
 }
 
 const keyOf = ({ node, containerId, ifname, network }: InterfaceKey): string =>

@@ -1,4 +1,3 @@
-import type { KubeObject } from "../../../harness/kube-fake/objects.ts";
 import type { Interface, Machine, World } from "../../world.ts";
 import { answered, askNode, type Told } from "./commands.ts";
 import { ALLOCATIONS, attempted, EVENTS, objectsOf, podPath } from "./look.ts";
@@ -69,9 +68,7 @@ function isAttached(world: World, { one, network, address }: Loss): boolean {
     ({ spec, status }) =>
       spec?.network === network &&
       spec.address.split("/")[0] === address &&
-      Object.values<KubeObject>(status?.attachments ?? {}).some(
-        ({ containerID }) => containerID === one.containerId,
-      ),
+      Object.keys(status?.attachments ?? {}).some((key) => key.split("/")[0] === one.containerId),
   );
 }
 

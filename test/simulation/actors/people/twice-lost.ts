@@ -52,9 +52,10 @@ export function takeTwiceLost(world: World): TwiceLost[] {
 function attachedIn(world: World): Set<string> {
   return new Set(
     objectsOf(world, ALLOCATIONS).flatMap(({ spec, status }) =>
-      Object.values<KubeObject>(status?.attachments ?? {}).map(
-        ({ node, containerID, interface: ifname }) => `${spec?.network} ${node} ${containerID} ${ifname}`,
-      ),
+      Object.entries<KubeObject>(status?.attachments ?? {}).map(([key, { node }]) => {
+        const [containerId, ifname] = key.split("/");
+        return `${spec?.network} ${node} ${containerId} ${ifname}`;
+      }),
     ),
   );
 }

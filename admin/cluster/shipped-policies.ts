@@ -5,7 +5,7 @@ export const NODE_ACCOUNT = "holdfast-node";
 
 /** The policies of deploy/admission, each with a binding of its name, and the fingerprints of what they say. */
 export const SHIPPED_POLICIES: Readonly<Record<string, string>> = {
-  "holdfast-node-allocations": "a4ff21a780e0dd9a",
+  "holdfast-node-allocations": "aff4930c628d9d3a",
   "holdfast-node-networks": "447a1cd5fb8bc563",
   "holdfast-node-claims": "38577b76ee7a6248",
   "holdfast-node-claim-networks": "09ca279df11da6fa",

@@ -32,7 +32,7 @@ const DELIVERY_MS_MAX = 10_000;
 const TOGETHER_MAX = 8;
 /** Pause after a release could not be sent, ms. */
 const RETRY_PAUSE_MS = 1_000;
-/** After this long, a write of an abandoned request can no longer arrive, ms. */
+/** After this long, a write of an abandoned request can no longer arrive, nor what the controller puts back, ms. */
 const LATE_WRITE_MS_MAX = 120_000;
 
 /** Releases that have not been sent yet. */
@@ -133,12 +133,15 @@ export class Outbox {
     const toldMs = this.#toldMs.get(row.id);
     const nowMs = this.#client.clock.monotonicMs();
     if (row.again === 2 && toldMs !== undefined && nowMs - toldMs < LATE_WRITE_MS_MAX) return;
-    if ((await this.#release(row)) === "later") {
+    const outcome = await this.#release(row);
+    if (outcome === "later") {
       this.#postponed = true;
       return;
     }
+    // Somebody has deleted the object: the controller may be about to put it back with this container.
+    const mayReturn = row.again === 0 && outcome === "absent";
     // After a restart the wait begins again: it is not known how long the daemon was down.
-    const checkAgain = row.again === 1 || (row.again === 2 && toldMs === undefined);
+    const checkAgain = mayReturn || row.again === 1 || (row.again === 2 && toldMs === undefined);
     if (checkAgain) this.#toldMs.set(row.id, nowMs);
     else this.#toldMs.delete(row.id);
     await this.#directory.write((ledger) => {
@@ -147,8 +150,11 @@ export class Outbox {
     });
   }
 
-  /** "later": an ADD of the same owner is under way and may be about to use the address. */
-  async #release(row: OwedRow): Promise<"told" | "later"> {
+  /**
+   * "later": an ADD of the same owner is under way and may be about to use the address. "absent": there was nothing to
+   * be released.
+   */
+  async #release(row: OwedRow): Promise<"told" | "later" | "absent"> {
     const { network } = row;
     const address = addressFromBytes(row.address);
     const { ledger } = this.#directory;
@@ -166,7 +172,7 @@ export class Outbox {
     switch (outcome.kind) {
       case "absent":
         this.#picture.noteFree(network, address);
-        return "told";
+        return "absent";
       case "other":
         return "told";
       case "left":

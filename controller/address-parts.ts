@@ -12,12 +12,15 @@ import { LeanAllocations } from "./lean-allocations.ts";
 import { OwnerPods } from "./owner-pods.ts";
 import type { ControllerPart, PartContext } from "./part.ts";
 import { PodAdoption } from "./pod-adoption.ts";
+import { LostAllocations } from "./protection/lost-allocations.ts";
 import { quietPart } from "./quiet-part.ts";
 import { CARRY_OUT_REST, Sweeper, TURN_REST } from "./sweep/sweeper.ts";
 import { WhereaboutsRecords } from "./whereabouts-records.ts";
 
 /** How often empty claims are compared with their VMs' launchers, ms: they are filled within 10 s. */
 const LAUNCHERS_INTERVAL_MS = 5_000;
+/** How long after a failure allocations that were deleted by force are put back, ms: otherwise it is done at once. */
+const LOST_INTERVAL_MS = 1_000;
 /** How often allocations that stay are made smaller, ms. */
 const LEAN_INTERVAL_MS = 60_000;
 
@@ -27,19 +30,22 @@ interface AddressPartsOptions extends PartContext {
   doubt(): string | null;
   onCarriedOut(verdict: Verdict): void;
   onRefused(count: number): void;
+  /** An allocation that somebody had deleted by force is there again. */
+  onPutBack(): void;
 }
 
 /** Why each address is kept, who has those that are not recorded yet, and what is shown of it. */
 export class AddressParts {
   readonly sweeper: Sweeper;
   readonly adoption: Adoption;
+  readonly lost: LostAllocations;
   readonly parts: readonly ControllerPart[];
   readonly #context: PartContext;
   readonly #podAdoption: PodAdoption;
   #definitionChanges = 0;
 
   constructor(options: AddressPartsOptions) {
-    const { api, log, idle, events, settings, watched, machines, occur, onRefused } = options;
+    const { api, log, idle, events, settings, watched, machines, occur, onRefused, onPutBack } = options;
     const shared = { api, log, idle };
     const { claims, pods, allocations, networks, catalog: definitions } = watched;
     const { sweepGraceSeconds: graceSeconds, sweepIntervalSeconds: intervalSeconds } = settings;
@@ -73,6 +79,11 @@ export class AddressParts {
     const whereabouts = new WhereaboutsRecords({ ...shared, allocations, graceSeconds });
     const lean = new LeanAllocations({ api, allocations, serverMs: options.serverMs, idle });
     const ownerPods = new OwnerPods({ ...shared, caches: watched, definitions });
+    const lost = new LostAllocations({
+      ...{ ...shared, events, onPutBack },
+      onLost: () => occur("allocation-lost"),
+    });
+    this.lost = lost;
     this.sweeper = sweeper;
     this.adoption = adoption;
     this.#podAdoption = podAdoption;
@@ -88,6 +99,11 @@ export class AddressParts {
       {
         ...{ name: "carrying out", everyMs, triggers: ["verdict-due"], rest: CARRY_OUT_REST },
         work: (signal) => sweeper.carryOutDue(signal),
+      },
+      {
+        ...{ name: "lost allocations", everyMs: LOST_INTERVAL_MS, triggers: ["allocation-lost"] },
+        rest: { restMsMin: 0, restShare: 0 },
+        work: (signal) => lost.runPass(signal),
       },
       quiet({
         ...{ name: "adoption", everyMs, triggers: ["claim-listed"] },

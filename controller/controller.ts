@@ -57,6 +57,7 @@ export class Controller {
       ...{ ...context, onRefused, machines: this.#machines.sources },
       doubt: () => this.#notReady(),
       onCarriedOut: ({ kind, why }) => this.#metrics.carriedOut(kind, why),
+      onPutBack: () => this.#metrics.putBack(),
     });
     const { caches } = this.#machines.cluster;
     const data = this.#machines.data?.data ?? null;
@@ -126,8 +127,12 @@ export class Controller {
         claimListed: () => this.#occur("claim-listed"),
         allocation: seen("allocationSeen"),
         allocationGone: seen("allocationGone"),
+        allocationDeleted: (object) => this.#addresses.lost.noteDeleted(object),
         networkGone: (object) => this.#networks.lost.noteGone(object),
-        allocationsState: (state) => cluster().allocationsState(state),
+        allocationsState: (state) => {
+          cluster().allocationsState(state);
+          this.#addresses.lost.noteState(state);
+        },
         allocationsVersion: (version) => cluster().allocationsVersion(version),
         definitionsChanged: () => this.#definitionsChanged(),
       },

@@ -23,7 +23,7 @@ export interface FollowedCache<T> extends ChangingCache<T> {
 /** How a resource is followed, and what is told of it. */
 export type FollowHooks<T extends Reflected> = Pick<
   ReflectorOptions<T>,
-  "project" | "onUpsert" | "onDelete" | "otherPaths" | "metadataOnly" | "onState" | "onVersion"
+  "project" | "onUpsert" | "onDelete" | "onDeletion" | "otherPaths" | "metadataOnly" | "onState" | "onVersion"
 > & {
   /** The first list must not come from the server's cache. */
   readonly quorum?: boolean;

@@ -19,6 +19,7 @@ export class ControllerMetrics {
   readonly lists = new ListMetrics();
   readonly #registry = new Registry();
   readonly #carriedOut: Counter<"verdict" | "why">;
+  readonly #putBack: Counter;
   readonly #refused: Counter;
   readonly #requests: Counter<"verb" | "status">;
 
@@ -151,6 +152,11 @@ export class ControllerMetrics {
       labelNames: ["verdict", "why"],
       registers,
     });
+    this.#putBack = new Counter({
+      name: "holdfast_controller_put_back_total",
+      help: "Allocations that were in use, were deleted by force, and were created again",
+      registers,
+    });
     this.#refused = new Counter({
       name: "holdfast_controller_pod_addresses_refused_total",
       help: "Addresses that pods' annotations report beyond what their interfaces on a network can have, as often as met",
@@ -177,6 +183,10 @@ export class ControllerMetrics {
 
   carriedOut(verdict: string, why: string): void {
     this.#carriedOut.inc({ verdict, why });
+  }
+
+  putBack(): void {
+    this.#putBack.inc();
   }
 
   requested(verb: string, status: number | "away"): void {

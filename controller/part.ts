@@ -7,7 +7,7 @@
  *   claims/          claims that list what nobody has recorded, or whose network was changed; pod-adoption, owner-pods
  *   network-imports  what was in use before a network was ours; whereabouts-records: the same of whereabouts
  *   network-status   what nodes and `kubectl get ipnetworks` see; lean-allocations, orphan-networks, recoveries, udn-conditions
- *   protection/      the finalizer of IPNetworks, and those that went without it
+ *   protection/      the finalizer of IPNetworks; networks and allocations that were deleted by force
  *   capi/            machines of Cluster API; machine-data/: Metal3's data of machines
  *   quiet-part       passes over everything that are left out while nothing changes
  *   followed-resources  copies that are believed or doubted together; shared-parts: what they have in common, once
@@ -27,6 +27,7 @@ export type Occasion =
   | "reason-changed"
   | "verdict-due"
   | "claim-listed"
+  | "allocation-lost"
   | "cluster-paused"
   | "namespace-asked"
   | "definitions-changed"

@@ -40,6 +40,8 @@ export interface WatchedEvents {
   /** An allocation was added or changed. */
   readonly allocation: (object: IPAllocation) => void;
   readonly allocationGone: (object: IPAllocation) => void;
+  /** It was deleted while it was watched. */
+  readonly allocationDeleted: (object: IPAllocation) => void;
   readonly networkGone: (object: IPNetwork) => void;
   /** The state of the watch of the allocations, and each version that it brings. */
   readonly allocationsState: (state: ReflectorState) => void;
@@ -83,6 +85,7 @@ export class Watched extends FollowedResources<Resource> implements Omit<Caches,
         this.usedSpaces.gone(object, address);
         events.allocationGone(object);
       },
+      onDeletion: events.allocationDeleted,
       onState: events.allocationsState,
       onVersion: (version) => {
         this.usedSpaces.noteVersion(version);

@@ -19,6 +19,8 @@ export interface ItemHooks<T extends Reflected> {
   /** `previous` has the same UID and key. */
   readonly onUpsert: (item: T, previous: T | undefined) => void;
   readonly onDelete: (item: T) => void;
+  /** After onDelete, where an event told of the deletion: the object as it was. Not for what a list no longer has. */
+  readonly onDeletion?: (object: KubeObject) => void;
   readonly log: Pick<Log, "info" | "warn">;
 }
 
@@ -79,7 +81,9 @@ export class ReflectedItems<T extends Reflected> {
     const name = nameOf(object);
     this.#nonsense.delete(name);
     const known = this.#byName.get(name);
-    if (known && known.uid === object?.metadata?.uid) this.#remove(name, known);
+    if (known?.uid !== object?.metadata?.uid || known === undefined) return;
+    this.#remove(name, known);
+    this.#tell(name, () => this.#hooks.onDeletion?.(object));
   }
 
   #put(name: string, item: T): void {

@@ -73,6 +73,7 @@ import { type JudgedAllocation, type Rules, UNKNOWN_KEPT, type Verdict } from ".
  *                       its time is over, or the   any                            release retention-over
  *                       network retains nothing
  *   Cooling  any        any                        our finalizer is still on it   repair  cooling-with-finalizer
+ *                                                  (deleted: once it has rested)  (and so goes)
  *            machine    its IPAddress is there     (machines.ts)                  withdraw cooling-still-told
  *                                                  rested long enough             delete  cooling-expired
  *                                                  being deleted by somebody      keep    being-deleted
@@ -114,7 +115,9 @@ export function judge(
 function judgeCooling(allocation: IPAllocation, address: string, facts: Facts, rules: Rules): Verdict {
   const { metadata, spec } = allocation;
   if (metadata.finalizers?.includes(BOUND_FINALIZER)) {
-    return { kind: "repair", why: "cooling-with-finalizer", afterSeconds: rules.graceSeconds };
+    const restSeconds = metadata.deletionTimestamp ? cooldownSeconds(rules.definitionOf(spec.network)) : 0;
+    const afterSeconds = Math.max(rules.graceSeconds, restSeconds);
+    return { kind: "repair", why: "cooling-with-finalizer", afterSeconds };
   }
   if (isStillTold(allocation, address, facts, rules))
     return { kind: "withdraw", why: "cooling-still-told", afterSeconds: rules.graceSeconds };

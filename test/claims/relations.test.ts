@@ -664,6 +664,12 @@ const CASES: readonly (readonly [
     "repair cooling-with-finalizer",
   ],
   [
+    "deleted by kubectl while it was bound, and released since",
+    { ...cooling(CLAIM), metadata: { ...withFinalizer(cooling(CLAIM)).metadata, deletionTimestamp: SINCE } },
+    {},
+    "repair cooling-with-finalizer after 60",
+  ],
+  [
     "somebody deletes it already, and another's finalizer holds it",
     { ...cooling(CLAIM), metadata: { ...cooling(CLAIM).metadata, deletionTimestamp: SINCE } },
     {},

@@ -1,5 +1,6 @@
 /** Somebody takes allocations away: a plain delete, one by force, a restored etcd. Living addresses stay, lost ones are told. */
-import { afterAll, beforeAll, expect, test } from "vitest";
+import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from "vitest";
+import type { Controller } from "../../controller/controller.ts";
 import { ALLOCATIONS_PATH, BOUND_FINALIZER, type IPAllocation, objectPath } from "../../kube/objects.ts";
 import type { NodeDaemon } from "../harness/node.ts";
 import { pause, until, untilSaid } from "../harness/wait.ts";
@@ -8,6 +9,7 @@ import type { Network } from "../harness/world/network.ts";
 import { World } from "../harness/world/world.ts";
 
 let world: World;
+let controller: Controller;
 let a: NodeDaemon;
 let b: NodeDaemon;
 /** Compares with the API every second; the others only after a loss of touch. */
@@ -15,12 +17,15 @@ let keen: NodeDaemon;
 
 beforeAll(async () => {
   world = await World.start({ api: "memory", time: "machine", node: { process: true } });
-  await world.startController();
   const args = ["--recovery-seconds", "1"];
   a = await world.startNode("node-a", { args });
   b = await world.startNode("node-b", { args });
   keen = await world.startNode("node-c", { args: [...args, "--reassert-interval-seconds", "1"] });
 });
+beforeEach(async () => {
+  controller = await world.startController();
+});
+afterEach(() => controller.stop());
 afterAll(async () => {
   await world?.stop();
 });
@@ -29,8 +34,9 @@ const pathOf = ({ metadata }: IPAllocation) => objectPath(ALLOCATIONS_PATH, meta
 const attachedTo = async (net: Network) =>
   (await world.allocations(net)).flatMap(({ status }) => Object.keys(status?.attachments ?? {}));
 
-/** Deletes as `kubectl delete` does, and with the finalizer taken off for those who insist. */
+/** Deletes as `kubectl delete` does; by force with the finalizer taken off, while no controller puts back what is taken. */
 async function remove(net: Network, { byForce = false } = {}): Promise<IPAllocation[]> {
+  if (byForce) await controller.stop();
   const objects = await world.allocations(net);
   for (const object of objects) {
     if (byForce) await world.cluster.api.patch(pathOf(object), { metadata: { finalizers: null } });

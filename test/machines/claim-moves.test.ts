@@ -22,10 +22,10 @@ function moved(capi: ClusterApi, claim: KubeObject, pool: KubeObject | null, add
   return capi.putAddress(claim.metadata.name, spec, { ownerReferences });
 }
 
-/** An allocation goes although it has a finalizer, as with a restored backup. */
+/** An allocation goes, as with a restored backup: with its state, the controller would put it back. */
 async function lose(world: World, text: string): Promise<void> {
   const path = `${ALLOCATIONS_PATH}/${nameOf("blue", text)}`;
-  await world.cluster.api.patch(path, { metadata: { finalizers: null } });
+  await world.cluster.api.patch(path, { metadata: { finalizers: null }, status: null });
   await world.cluster.api.delete(path);
 }
 

@@ -167,11 +167,17 @@ export function mayReturn({ metadata, spec, status }: IPAllocation, owner: { nam
   );
 }
 
-/** Bound → Cooling in one write. The object still names the former owner, who may take the address back. */
+/**
+ * Bound → Cooling in one write. The object still names the former owner, who may take the address back. One that is
+ * being deleted would go with its finalizer: it keeps it until it has cooled down, so that whatever goes while it is
+ * Bound was taken by somebody else than us.
+ */
 export function cooled(object: IPAllocation, time: string, holderEnded = false): object {
-  const { metadata } = object;
+  const { metadata, status } = object;
   const labels = { ...metadata.labels, [LABEL_STATE]: "Cooling" };
-  const released = { ...object, metadata: { ...metadata, labels, finalizers: foreignFinalizers(object) } };
+  const wouldGo = metadata.deletionTimestamp !== undefined && status?.state !== "Cooling";
+  const finalizers = wouldGo ? metadata.finalizers : foreignFinalizers(object);
+  const released = { ...object, metadata: { ...metadata, labels, finalizers } };
   return withStatus(released, {
     ...{ state: "Cooling", since: time, attachments: {}, node: "" },
     ...(holderEnded ? { holderEnded } : {}),

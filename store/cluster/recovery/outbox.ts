@@ -33,7 +33,7 @@ const DELIVERY_MS_MAX = 10_000;
 const TOGETHER_MAX = 8;
 /** Pause after a release could not be sent, ms. */
 const RETRY_PAUSE_MS = 1_000;
-/** After this long, a write of an abandoned request can no longer arrive, ms. */
+/** After this long, a write of an abandoned request can no longer arrive, nor what the controller puts back, ms. */
 const LATE_WRITE_MS_MAX = 120_000;
 
 /** Releases that have not been sent yet. */
@@ -139,12 +139,14 @@ export class Outbox {
       this.#postponed = true;
       return;
     }
+    // Somebody has deleted the object: the controller may be about to put it back with this container.
+    const mayReturn = row.again === 0 && released === "absent";
     // After a restart the wait begins again: it is not known how long the daemon was down.
-    const checkAgain = row.again === 1 || (row.again === 2 && toldMs === undefined);
+    const checkAgain = mayReturn || row.again === 1 || (row.again === 2 && toldMs === undefined);
     if (checkAgain) this.#toldMs.set(row.id, nowMs);
     else this.#toldMs.delete(row.id);
     await this.#directory.write((ledger) => {
-      if (released !== "told") {
+      if (typeof released === "object") {
         const { name, resourceVersion } = released.metadata;
         const key = attachmentKey(row.container_id, row.interface);
         noteReleased(ledger, { version: Number(resourceVersion), name, key });
@@ -155,10 +157,10 @@ export class Outbox {
   }
 
   /**
-   * The object as written; "told": there was nothing to write; "later": an ADD of the same owner is under way and may be about
-   * to use the address.
+   * The object as written; "told": nothing had to be written; "absent": nor released; "later": an ADD of the same owner is
+   * under way and may be about to use the address.
    */
-  async #release(row: OwedRow): Promise<IPAllocation | "told" | "later"> {
+  async #release(row: OwedRow): Promise<IPAllocation | "told" | "later" | "absent"> {
     const { network } = row;
     const address = addressFromBytes(row.address);
     const { ledger } = this.#directory;
@@ -176,7 +178,7 @@ export class Outbox {
     switch (outcome.kind) {
       case "absent":
         this.#picture.noteFree(network, address);
-        return "told";
+        return "absent";
       case "other":
         return "told";
       case "left":

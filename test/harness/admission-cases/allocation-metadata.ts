@@ -119,7 +119,7 @@ export const METADATA_REFUSED: readonly [string, Written, RegExp][] = [
         metadata.finalizers = ["ipam.holdfast.dev/bound"];
       }),
     },
-    /an address that is released has no finalizer/,
+    /an address that is released has no finalizer, unless its object is being deleted/,
   ],
   [
     "add a label to an address that it takes",

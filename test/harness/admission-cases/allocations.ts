@@ -1,4 +1,5 @@
 import { parseInterfaceAddress } from "../../../ipam/space/cidr.ts";
+import type { IPAllocation } from "../../../kube/objects.ts";
 import {
   cooled,
   newAllocation,
@@ -32,6 +33,10 @@ const imported = (node: string) =>
 /** The claim that was created again. */
 const again = { owner: { ...ofClaim().spec.owner, uid: "claim-2" }, attachment: attachment("a") };
 
+const deleted = altered(stored(ofPod("a")), ({ metadata }) => {
+  metadata.deletionTimestamp = TIME;
+}) as IPAllocation;
+
 const allowed: readonly [string, Written][] = [
   ["create one that its container uses", { after: ofPod("a") }],
   ["create one of a claim", { after: ofClaim("a") }],
@@ -44,6 +49,7 @@ const allowed: readonly [string, Written][] = [
     { before: ofClaim("a", "b"), after: withoutAttachments(ofClaim("a", "b"), [keyOn("a")]) },
   ],
   ["release what its own pod used", { before: ofPod("a"), after: cooled(ofPod("a"), TIME) }],
+  ["release what is being deleted", { before: deleted, after: cooled(deleted, TIME) }],
   [
     "take over what rests, from another node's pod",
     {

@@ -37,8 +37,8 @@ export const RELEASE_PATH: Mutants = {
   },
   "outbox-entry-dropped": {
     file: OUTBOX,
-    find: '    if ((await this.#release(row)) === "later") {',
-    replace: '    if ((await this.#release(row).catch(() => "told")) === "later") {',
+    find: "    const outcome = await this.#release(row);",
+    replace: '    const outcome = await this.#release(row).catch(() => "told");',
     why: "a release that could not be sent is forgotten",
   },
   "former-sandbox-frees": {

@@ -40,8 +40,9 @@ export class LeanAllocations {
     const due: CachedAllocation[] = [];
     for (const one of allocations.items.values()) {
       if (budget.isSpent) await budget.nextTurn();
+      if (one.recordsFields !== true) continue;
       const { creationTimestamp = "" } = one.object.metadata;
-      if (one.recordsFields && parseTime(creationTimestamp) < bornBeforeMs) due.push(one);
+      if (parseTime(creationTimestamp) < bornBeforeMs) due.push(one);
       if (due.length === WRITTEN_PER_PASS) break;
     }
     const objects = new ObjectClient(api);

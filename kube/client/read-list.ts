@@ -12,6 +12,8 @@ import { readStream } from "./streamed-list.ts";
 const PAGE_OBJECTS = "500";
 /** Failures in a row after which a list without a deadline is given up. */
 const FAILURES_MAX = 4;
+/** The same of a later page: what came before it would have to be read again. */
+const LATER_FAILURES_MAX = 8;
 /** Restarts of one list. */
 const RESTARTS_MAX = 3;
 /** A page is given up after so long without a byte, ms. A large list that is read from etcd takes seconds to begin. */
@@ -119,7 +121,8 @@ class ListReader {
 
   async #again(problem: string, waitMs: number): Promise<void> {
     this.#failures += 1;
-    if (this.#request.deadlineMs === undefined && this.#failures >= FAILURES_MAX) throw this.#away(problem);
+    const failuresMax = this.#query.continue === undefined ? FAILURES_MAX : LATER_FAILURES_MAX;
+    if (this.#request.deadlineMs === undefined && this.#failures >= failuresMax) throw this.#away(problem);
     await this.#wait(Math.max(waitMs, this.#backoff.next()), problem);
   }
 

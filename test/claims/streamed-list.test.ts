@@ -139,6 +139,22 @@ test("a page that breaks off is read again, and no object comes twice", async ()
   expect(pages.map(({ objects }) => objects)).toEqual([500, 300, 500, 200]);
 });
 
+test("a page that fails again and again is not given up as soon as a first one", async () => {
+  const setup = new Setup(20, numbered(600));
+  const { api, time } = setup;
+  const came: string[] = [];
+  let lists = 0;
+  api.link.fate = () => {
+    lists += 1;
+    return lists > 1 && lists <= 8 ? { lost: "before" } : undefined;
+  };
+  const list = () => time.run(api.list({ path: MAPS, each: ({ metadata }) => came.push(metadata.name) }));
+  await list();
+  expect(came).toEqual(numbered(600));
+  lists = 1;
+  await expect(list()).rejects.toThrow("socket hang up");
+});
+
 /** A transport whose watch brings what a script says, and whose pages are one object. */
 function scripted(
   time: WorldTime,

@@ -10,7 +10,14 @@ const HINTS: PackingHints = {
 };
 
 /** Texts that are read without the rest of the object. */
-const HEADER = ["uid", "resourceVersion", "network", "address", "recordsFields"] as const;
+const HEADER = [
+  "uid",
+  "resourceVersion",
+  "recordsFields",
+  "network",
+  "address",
+  "creationTimestamp",
+] as const;
 const NONE = "-";
 
 /**
@@ -25,14 +32,9 @@ export class AllocationRows {
   /** Throws TypeError without metadata. */
   project(object: IPAllocation): CachedAllocation {
     const whole = projectAllocation(object);
-    const { uid, resourceVersion, network, address, recordsFields } = whole;
-    const texts = {
-      uid,
-      resourceVersion,
-      network,
-      address: address ?? NONE,
-      recordsFields: recordsFields ? "1" : "0",
-    };
+    const { uid, resourceVersion, network, address, creationTimestamp, recordsFields } = whole;
+    const flags = { address: address ?? NONE, recordsFields: recordsFields ? "1" : "0" };
+    const texts = { uid, resourceVersion, network, creationTimestamp, ...flags };
     const header = HEADER.map((one) => [texts[one], one === "network"] as const);
     return new AllocationRow(this, whole.key, this.#objects.pack(whole.object, whole.key, header));
   }
@@ -72,6 +74,10 @@ class AllocationRow implements CachedAllocation, Packed {
 
   get network(): string {
     return this.#rows.headerOf(this, "network");
+  }
+
+  get creationTimestamp(): string {
+    return this.#rows.headerOf(this, "creationTimestamp");
   }
 
   get address(): string | null {

@@ -144,6 +144,7 @@ test("a row says what the projection of the whole object says", () => {
       "resourceVersion",
       "network",
       "address",
+      "creationTimestamp",
       "recordsFields",
       "object",
     ] as const)

@@ -61,6 +61,7 @@ export class FollowedResources<Resource extends string> {
       api: this.#api,
       path,
       ...(quorum ? {} : { query: { resourceVersion: "0" } }),
+      isStreamed: true,
       log: this.#log,
       timings: { retryMsMax: RETRY_MS_MAX },
       onState: (state, problem) => {

@@ -183,12 +183,12 @@ function poolNetwork(object: unknown): string | null {
 
 function countAll(allocations: Iterable<CachedAllocation>): Map<string, Counts> {
   const counts = new Map<string, Counts>();
-  for (const { object } of allocations) {
-    const known = counts.get(object.spec?.network) ?? { ...NONE };
-    if (object.status?.state === "Cooling") known.cooling += 1;
-    else if (object.status?.state === "Retained") known.retained += 1;
+  for (const { network, outline } of allocations) {
+    const known = counts.get(network) ?? { ...NONE };
+    if (outline.status?.state === "Cooling") known.cooling += 1;
+    else if (outline.status?.state === "Retained") known.retained += 1;
     else known.allocated += 1;
-    counts.set(object.spec?.network, known);
+    counts.set(network, known);
   }
   return counts;
 }

@@ -71,8 +71,10 @@ export class OwnerPods {
     const { allocations, pods } = this.#options.caches;
     const users = new Map<string, Attached>();
     const budget = new TurnBudget(this.#options.api.clock);
-    for (const { object } of [...allocations.items.values()]) {
+    for (const one of [...allocations.items.values()]) {
       if (budget.isSpent) await budget.nextTurn();
+      if (one.outline.spec?.owner?.kind !== "IPAMClaim") continue;
+      const { object } = one;
       const { kind, uid } = object.spec?.owner ?? {};
       const claim = kind === "IPAMClaim" && uid !== undefined ? claims.get(uid) : undefined;
       if (claim === undefined || uid === undefined || object.status?.state !== "Bound") continue;

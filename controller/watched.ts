@@ -1,9 +1,5 @@
-import {
-  type CachedAllocation,
-  type Caches,
-  type ClaimViewWithFact,
-  projectAllocation,
-} from "../claims/reasons/caches.ts";
+import { AllocationRows } from "../claims/reasons/allocation-rows.ts";
+import type { CachedAllocation, Caches, ClaimViewWithFact } from "../claims/reasons/caches.ts";
 import { claimFact, nodeFact, projectSweptPod, type SweptPod } from "../claims/reasons/fact-views.ts";
 import type { NodeFact } from "../claims/reasons/facts.ts";
 import { StoppedPods } from "../claims/reasons/stopped-pods.ts";
@@ -75,8 +71,9 @@ export class Watched extends FollowedResources<Resource> implements Omit<Caches,
   constructor(api: KubeApi, events: WatchedEvents, log: FollowedLog) {
     super(api, log);
     this.catalog = new DefinitionsWithPools(api.clock);
+    const rows = new AllocationRows();
     this.allocations = this.follow<CachedAllocation>("allocations", ALLOCATIONS_PATH, {
-      project: projectAllocation,
+      project: (object) => rows.project(object),
       onUpsert: ({ object, address }) => {
         this.usedSpaces.upsert(object, address);
         events.allocation(object);

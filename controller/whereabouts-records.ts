@@ -43,7 +43,10 @@ export class WhereaboutsRecords {
     if (idle() !== null || !allocations.known) return;
     const nowMs = api.clock.monotonicMs();
     if (nowMs - this.#checkedMs < Math.min(INTERVAL_MS, graceSeconds * 1_000)) return;
-    const held = [...allocations.items.values()].filter(({ object }) => isOfRecord(object));
+    const ofContainers = [...allocations.items.values()].filter(
+      ({ outline }) => outline.spec?.owner?.kind === "Container",
+    );
+    const held = ofContainers.filter(({ object }) => isOfRecord(object));
     this.#checkedMs = nowMs;
     if (held.length === 0) return;
     const pools = await this.#readPools();

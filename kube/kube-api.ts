@@ -3,12 +3,13 @@
  *
  *   kube-api                  the port; client/: retries; http/ carries it
  *   objects, object-names     the objects on the wire; views/: the fields kept of each kind
- *   reflector, reflector-options, reflected-items, collection-paths
+ *   reflector, reflector-options, reflected-items, listing, collection-paths
  *                             a list and its watch, mirrored in memory
  *   watch-once, last-change   one watch of it, and what the server must tell again after one that broke
  *   cluster-api               the names of Cluster API
  *   object-client             reads and writes of single objects; network-object: of IPNetworks; answers: the meaning of status codes
  *   list-metrics      what a process lists, counted
+ *   packed-objects, packed-text   objects in few bytes
  *   events, backoff, turn-budget; write-guard: writes only while something holds
  */
 
@@ -86,6 +87,9 @@ export class ListRefused extends ApiAway {
   }
 }
 
+// biome-ignore lint/suspicious/noExplicitAny: objects of every kind; readers project them
+type KubeObject = any;
+
 export interface ListRequest {
   readonly path: string;
   /** `labelSelector`, `fieldSelector`, `resourceVersion`, `limit`. Without resourceVersion it is a quorum read. */
@@ -98,13 +102,18 @@ export interface ListRequest {
   /** Only metadata of each object (PartialObjectMetadata). */
   readonly metadataOnly?: boolean;
   /** Called for each object while the list is being read. */
-  // biome-ignore lint/suspicious/noExplicitAny: objects of every kind; readers project them
-  readonly each: (object: any) => void;
+  readonly each: (object: KubeObject) => void;
   /**
    * Called when the list must be started over: objects already passed to `each` no longer count. Without it, such a
    * list throws ApiAway once any object has been passed.
    */
   readonly restarted?: () => void;
+  /**
+   * Everything is read as the beginning of a watch (WatchList) where the server has that: one object after the other, and neither side
+   * holds all of them. Elsewhere it is read page by page from the store, at its newest version. `each` may then be called again
+   * for an object that was changed meanwhile, and `gone` for one that was deleted.
+   */
+  readonly streamed?: { readonly gone: (object: KubeObject) => void };
   readonly signal?: AbortSignal;
   /** instant of the API's clock, ms; without it, the list gives up after a few failures in a row. */
   readonly deadlineMs?: number;
@@ -176,8 +185,8 @@ export interface ListedPage {
   /** In the plural, such as `pods`. */
   readonly resource: string;
   readonly selector: "none" | "label" | "field";
-  /** `quorum`: without resourceVersion, so that it is the newest state; `cache`: not older than that version. */
-  readonly source: "cache" | "quorum";
+  /** `quorum`: without resourceVersion, so that it is the newest state; `cache`: not older than that version; `stream`: a WatchList. */
+  readonly source: "cache" | "quorum" | "stream";
   /** Also of a page that broke off. */
   readonly objects: number;
   /** Of the body, as it came over the connection: nothing is compressed, because nobody asks for that. */

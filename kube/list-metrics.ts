@@ -8,7 +8,7 @@ const OPTIONS = { labelNames: LABELS, registers: [] };
 export class ListMetrics {
   readonly #requests = new Counter({
     name: "holdfast_api_list_requests_total",
-    help: "Requests for a page of a list of the Kubernetes API, by resource, kind of selector (none, label, field) and source: quorum is the newest state, cache one of a known version",
+    help: "Requests for a page of a list of the Kubernetes API, by resource, kind of selector (none, label, field) and source: quorum is the newest state, cache one of a known version, stream a WatchList",
     ...OPTIONS,
   });
   readonly #objects = new Counter({

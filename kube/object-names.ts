@@ -14,6 +14,14 @@ const READABLE_CHARS = 40;
 const HASH_CHARS = 16;
 const ALLOCATION_NAME = /^([0-9a-f]{16})-([0-9a-f]+)$/;
 
+/** `namespace/name` of any object, or the name alone. */
+export function fullNameOf(object: {
+  readonly metadata?: { readonly namespace?: string; readonly name?: string };
+}): string {
+  const { namespace, name } = object?.metadata ?? {};
+  return namespace === undefined ? `${name}` : `${namespace}/${name}`;
+}
+
 export function isNamespaceName(text: string): boolean {
   return NAMESPACE_NAME.test(text);
 }

@@ -1,6 +1,7 @@
 import { isDeepStrictEqual } from "node:util";
 import type { Log } from "../platform/log.ts";
 import type { Clock } from "../platform/time.ts";
+import { fullNameOf } from "./object-names.ts";
 import { TurnBudget } from "./turn-budget.ts";
 
 /** What every projected object must have. `key` is the caller's own name for it, one of a kind among the items. */
@@ -11,7 +12,7 @@ export interface Reflected {
 }
 
 // biome-ignore lint/suspicious/noExplicitAny: objects of every kind; `project` makes something of them
-type KubeObject = any;
+export type KubeObject = any;
 
 export interface ItemHooks<T extends Reflected> {
   /** The projection to be kept of an object; null: it is treated as if it did not exist. */
@@ -41,11 +42,12 @@ export class ReflectedItems<T extends Reflected> {
     this.#hooks = hooks;
   }
 
-  /** Adds an object of a list. */
+  /** Adds an object of a list, in place of what it said of that name before. */
   collect(into: Listed<T>, object: KubeObject): void {
-    const name = nameOf(object);
+    const name = fullNameOf(object);
     const item = this.#projected(name, object);
     if (item) into.set(name, item);
+    else into.delete(name);
   }
 
   /**
@@ -69,7 +71,7 @@ export class ReflectedItems<T extends Reflected> {
 
   /** An ADDED or MODIFIED event. */
   upsert(object: KubeObject): void {
-    const name = nameOf(object);
+    const name = fullNameOf(object);
     const next = this.#projected(name, object);
     const known = this.#byName.get(name);
     if (known && (!next || !isSame(known, next))) this.#remove(name, known);
@@ -78,7 +80,7 @@ export class ReflectedItems<T extends Reflected> {
 
   /** A DELETED event. One about an earlier object of the same name is ignored. */
   delete(object: KubeObject): void {
-    const name = nameOf(object);
+    const name = fullNameOf(object);
     this.#nonsense.delete(name);
     const known = this.#byName.get(name);
     if (known?.uid !== object?.metadata?.uid || known === undefined) return;
@@ -126,10 +128,4 @@ export class ReflectedItems<T extends Reflected> {
 
 function isSame(a: Reflected, b: Reflected): boolean {
   return a.uid === b.uid && a.key === b.key;
-}
-
-/** `namespace/name`, or the name alone. */
-function nameOf(object: KubeObject): string {
-  const { namespace, name } = object?.metadata ?? {};
-  return namespace === undefined ? `${name}` : `${namespace}/${name}`;
 }

@@ -19,6 +19,8 @@ export interface ReflectorOptions<T extends Reflected> extends ItemHooks<T> {
    */
   readonly query?: Readonly<Record<string, string>>;
   readonly metadataOnly?: boolean;
+  /** The collection may be large: it is listed as `streamed` of ListRequest says, and then watched. */
+  readonly isStreamed?: boolean;
   /** A refusal (403) means that there is nothing for us, and empties the copy; otherwise it counts as being away. */
   readonly forbiddenIsEmpty?: boolean;
   /** After the first complete list. */

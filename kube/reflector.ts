@@ -3,6 +3,7 @@ import { Backoff } from "./backoff.ts";
 import { CollectionPaths } from "./collection-paths.ts";
 import { ApiAway, ListRefused, type WatchEnd } from "./kube-api.ts";
 import { LastChange } from "./last-change.ts";
+import { Listing } from "./listing.ts";
 import { type Listed, type Reflected, ReflectedItems } from "./reflected-items.ts";
 import {
   type ReflectorOptions,
@@ -149,10 +150,9 @@ export class Reflector<T extends Reflected> {
   }
 
   async #list(): Promise<void> {
-    const { api, metadataOnly = false } = this.#options;
+    const { api, metadataOnly = false, isStreamed = false } = this.#options;
     const { signal } = this.#life;
-    const listed: Listed<T> = new Map();
-    let lastChange = new LastChange();
+    const listing = new Listing(this.#reflected);
     // Until the list is there, what is known is no newer than the contact that was lost.
     if (!this.#lost) this.#setState("listing", "");
     try {
@@ -160,22 +160,17 @@ export class Reflector<T extends Reflected> {
         path: this.#paths.current,
         query: this.#listQuery(),
         metadataOnly,
-        each: (object) => {
-          lastChange.note("ADDED", object);
-          this.#reflected.collect(listed, object);
-        },
-        restarted: () => {
-          lastChange = new LastChange();
-          listed.clear();
-        },
+        each: (object) => listing.add(object),
+        restarted: () => listing.restart(),
+        ...(isStreamed ? { streamed: { gone: (object) => listing.remove(object) } } : {}),
         signal,
       });
       if (signal.aborted) return;
       if (answer.kind === "missing") await this.#waitForDefinition();
       else {
         this.#toldMs = this.#clock.monotonicMs();
-        await this.#take(listed, answer.resourceVersion);
-        this.#lastChange = lastChange;
+        await this.#take(listing.listed, answer.resourceVersion);
+        this.#lastChange = listing.lastChange;
       }
     } catch (error) {
       if (!(error instanceof ApiAway)) throw error;

@@ -8,6 +8,8 @@ import { memoryBytesOf, processorMsOf } from "../workbench.ts";
 import { sleep } from "./kube-bench.ts";
 
 const READY_LOOK_MS = 10;
+/** As deploy/deployment.yaml has it. */
+const NODE_OPTIONS = "--max-semi-space-size=8";
 /** HOLDFAST_BENCH_PROFILES names a directory: controllers write profiles of their processor time into it. */
 const PROFILES = process.env.HOLDFAST_BENCH_PROFILES;
 
@@ -38,9 +40,10 @@ export class BenchController {
     ];
     const profiling = PROFILES === undefined ? [] : ["--cpu-prof", `--cpu-prof-dir=${PROFILES}`];
     const startMs = performance.now();
+    // Settings of ours in a developer's shell are not for this controller, which refuses those it does not know.
+    const others = Object.entries(process.env).filter(([name]) => !name.startsWith("HOLDFAST_"));
     const controller = spawn(process.execPath, [...profiling, HOLDFAST, "controller", ...always, ...flags], {
-      // Settings of ours in a developer's shell are not for this controller, which refuses those it does not know.
-      env: Object.fromEntries(Object.entries(process.env).filter(([name]) => !name.startsWith("HOLDFAST_"))),
+      env: { ...Object.fromEntries(others), NODE_OPTIONS },
       stdio: "inherit",
     });
     const exited = once(controller, "exit");

@@ -39,6 +39,15 @@ export interface CachedAllocation extends JudgedAllocation {
   readonly key: string;
   readonly uid: string;
   readonly resourceVersion: string;
+  /**
+   * The object without what is its own: names and other texts may be "". The fields that it has are there, and of them state,
+   * kinds and booleans. Costs nothing, where `object` may have to be made: whoever passes over all looks here first.
+   */
+  readonly outline: IPAllocation;
+  /** `spec.network`, which costs little too; "" where there is none. */
+  readonly network: string;
+  /** The same of `metadata.creationTimestamp`. */
+  readonly creationTimestamp: string;
   /** It records who has written which field: half of its bytes. */
   readonly recordsFields?: boolean;
 }
@@ -86,7 +95,11 @@ export function projectAllocation(object: IPAllocation): CachedAllocation {
   };
   const recordsFields = managedFields !== undefined && managedFields.length > 0;
   const address = soundAddress(object);
-  return { key: name, uid, resourceVersion, object: { ...object, metadata }, address, recordsFields };
+  const lean = { ...object, metadata };
+  const network = `${object.spec?.network ?? ""}`;
+  const { creationTimestamp = "" } = metadata;
+  const fields = { network, address, creationTimestamp, recordsFields };
+  return { key: name, uid, resourceVersion, object: lean, outline: lean, ...fields };
 }
 
 /** What is looked up by something else than the name of an object. */

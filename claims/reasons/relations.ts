@@ -2,7 +2,7 @@
  * claims/reasons/: why an address is kept, or given back
  *
  *   relations, machines      the tables of relations, and the verdicts about them; verdict: their words
- *   facts                    what verdicts rest on; fact-views: read from objects
+ *   facts                    what verdicts rest on; fact-views: read from objects; allocation-rows: how allocations are kept
  *   read-facts               facts over a reader: caches (followed copies) or fresh-facts, fresh-read (quorum reads)
  *   stopped-pods             pods that were seen to end
  */

@@ -75,10 +75,11 @@ export class PausedClusters {
     const { api, allocations } = this.#options;
     const found = new Map<string, Set<string>>();
     const budget = new TurnBudget(api.clock);
-    for (const { object } of [...allocations.items.values()]) {
+    for (const one of [...allocations.items.values()]) {
       if (budget.isSpent) await budget.nextTurn();
-      const { owner, network } = object.spec ?? {};
-      if (!owner?.cluster || object.status?.state !== "Bound") continue;
+      if (one.outline.spec?.owner?.cluster === undefined || one.outline.status?.state !== "Bound") continue;
+      const { owner, network } = one.object.spec;
+      if (!owner.cluster) continue;
       const cluster = `${owner.namespace}/${owner.cluster}`;
       const known = found.get(network);
       if (known === undefined) found.set(network, new Set([cluster]));

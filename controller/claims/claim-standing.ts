@@ -101,10 +101,12 @@ export class ClaimStanding {
       if (!terminal) for (const name of claims) used.add(`${namespace}/${name}`);
       if (budget.isSpent) await budget.nextTurn();
     }
-    for (const { object } of [...this.#options.allocations.items.values()]) {
+    for (const one of [...this.#options.allocations.items.values()]) {
       if (budget.isSpent) await budget.nextTurn();
-      const { owner } = object.spec ?? {};
-      if (owner?.kind === "IPAMClaim" && Object.keys(object.status?.attachments ?? {}).length > 0)
+      if (one.outline.spec?.owner?.kind !== "IPAMClaim") continue;
+      const { object } = one;
+      const { owner } = object.spec;
+      if (Object.keys(object.status?.attachments ?? {}).length > 0)
         used.add(`${owner.namespace}/${owner.name}`);
     }
     return used;
@@ -180,8 +182,9 @@ export class ClaimStanding {
   ): Promise<InterfaceAddress | null> {
     const { api, allocations } = this.#options;
     const pool = new Pool(rangeSet);
-    for (const { object } of allocations.items.values()) {
-      if (object.spec?.network !== claim.network || !isSound(object)) continue;
+    for (const one of allocations.items.values()) {
+      if (one.network !== claim.network || !isSound(one.object)) continue;
+      const { object } = one;
       const address = addressOf(object);
       const isInside = address.family === rangeSet.family && pool.subnetOf(address.value) !== null;
       // One that an earlier attempt reserved, and did not publish.

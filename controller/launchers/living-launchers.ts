@@ -27,9 +27,10 @@ export async function livingLaunchers(options: {
   const { networks, pods, allocations, clock } = options;
   const found = new Map<string, LivingLauncher & { readonly interfaces: Map<string, IPAllocation[]> }>();
   const budget = new TurnBudget(clock);
-  for (const { object } of [...allocations.items.values()]) {
+  for (const one of [...allocations.items.values()]) {
     if (budget.isSpent) await budget.nextTurn();
-    if (object.status?.state !== "Bound" || networks?.has(object.spec.network) === false) continue;
+    if (one.outline.status?.state !== "Bound" || networks?.has(one.network) === false) continue;
+    const { object } = one;
     for (const user of usersOf(object)) {
       const pod = pods.items.get(`${user.namespace}/${user.name}`);
       if (!pod?.vmi || pod.terminal || !isPod(pod, user.uid)) continue;

@@ -92,8 +92,10 @@ export class NetworkReturns {
     const { claims, allocations, definitions, api } = this.#options;
     const found = new Map<string, { readonly claim: ClaimView; readonly network: string }>();
     const budget = new TurnBudget(api.clock);
-    for (const { object } of [...allocations.items.values()]) {
+    for (const one of [...allocations.items.values()]) {
       if (budget.isSpent) await budget.nextTurn();
+      if (one.outline.spec?.owner?.kind !== "IPAMClaim") continue;
+      const { object } = one;
       const { network, owner } = object.spec ?? {};
       if (owner?.kind !== "IPAMClaim" || object.status?.state !== "Bound") continue;
       const claim = claims.items.get(`${owner.namespace}/${owner.name}`);

@@ -74,7 +74,8 @@ export class LostNetworks {
     const { definitions, allocations, pools } = this.#options;
     const wasDeleted = metadata.deletionTimestamp !== undefined;
     const counts = wasDeleted ? isInUse : isOf;
-    if ([...allocations.items.values()].some(({ object }) => counts(object, network))) return true;
+    const counted = (one: CachedAllocation) => one.network === network && counts(one.object, network);
+    if ([...allocations.items.values()].some(counted)) return true;
     if (wasDeleted) return false;
     return (
       definitions.networks().includes(network) ||

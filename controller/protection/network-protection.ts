@@ -88,7 +88,8 @@ export class NetworkProtection {
     const { api, allocations } = this.#options;
     if (isMisnamed(object)) return null;
     const { network } = object.spec;
-    const cached = [...allocations.items.values()].filter(({ object: one }) => isInUse(one, network)).length;
+    const isCounted = (one: CachedAllocation) => one.network === network && isInUse(one.object, network);
+    const cached = [...allocations.items.values()].filter(isCounted).length;
     const count = cached > 0 ? cached : await countAllocations(api, network, isInUse);
     if (count > 0) return `${count} addresses of network ${network} are in use`;
     return isUnderWay(object) ? `network ${network} recovers` : null;

@@ -22,7 +22,8 @@ export interface ListPageRequest {
   readonly query: Readonly<Record<string, string>>;
   readonly metadataOnly: boolean | undefined;
   readonly signal: AbortSignal | undefined;
-  readonly each: (object: unknown) => void;
+  // biome-ignore lint/suspicious/noExplicitAny: objects of every kind; readers project them
+  readonly each: (object: any) => void;
   /** Called with the bytes of the body that have arrived; absent: nobody counts them. */
   readonly arrived?: ((bytes: number) => void) | undefined;
 }
@@ -31,6 +32,13 @@ export interface ListPageRequest {
 export type ListPageOutcome =
   | { readonly kind: "read"; readonly resourceVersion: string; readonly next: string }
   | AttemptOutcome;
+
+/** Everything of the request is in its query. */
+export interface WatchAttempt extends Omit<WatchRequest, "resourceVersion"> {
+  readonly query: Readonly<Record<string, string>>;
+  /** As of ListPageRequest. */
+  readonly arrived?: ((bytes: number) => void) | undefined;
+}
 
 /**
  * Makes one attempt at the API server, and gives it up after its time. KubeClient decides what is retried.
@@ -48,5 +56,5 @@ export interface KubeTransport {
   /** Reads one page; given up after `silenceMs` without anything new. May reject with what `each` threw. */
   page(request: ListPageRequest, silenceMs: number): Promise<ListPageOutcome>;
   /** Opens a watch within `openMs`, and follows it to its end. Without a WatchEnd it was refused, or broke off. */
-  watch(request: WatchRequest, openMs: number): Promise<WatchEnd | AttemptOutcome>;
+  watch(request: WatchAttempt, openMs: number): Promise<WatchEnd | AttemptOutcome>;
 }

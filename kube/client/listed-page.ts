@@ -2,13 +2,24 @@ import type { ListedPage, OnList } from "../kube-api.ts";
 import type { KubeTransport, ListPageOutcome, ListPageRequest } from "./kube-transport.ts";
 
 /** Reads one page over a transport, and reports to `onList` what it has brought, whatever its outcome. */
-export async function readPage(
+export function readPage(
   transport: KubeTransport,
   request: ListPageRequest,
   silenceMs: number,
   onList: OnList | undefined,
 ): Promise<ListPageOutcome> {
-  if (onList === undefined) return transport.page(request, silenceMs);
+  const source = request.query.resourceVersion === undefined ? "quorum" : "cache";
+  return counted(request, source, onList, (page) => transport.page(page, silenceMs));
+}
+
+/** Reads over `read`, and reports to `onList` what came of it. */
+export async function counted<T>(
+  request: ListPageRequest,
+  source: ListedPage["source"],
+  onList: OnList | undefined,
+  read: (request: ListPageRequest) => Promise<T>,
+): Promise<T> {
+  if (onList === undefined) return read(request);
   let objects = 0;
   let bytes = 0;
   const each = (object: unknown) => {
@@ -19,9 +30,9 @@ export async function readPage(
     bytes += more;
   };
   try {
-    return await transport.page({ ...request, each, arrived }, silenceMs);
+    return await read({ ...request, each, arrived });
   } finally {
-    onList({ ...listOf(request), objects, bytes });
+    onList({ ...listOf(request), source, objects, bytes });
   }
 }
 
@@ -29,14 +40,10 @@ export async function readPage(
 function listOf({
   path,
   query,
-}: Pick<ListPageRequest, "path" | "query">): Pick<ListedPage, "resource" | "selector" | "source"> {
-  const { labelSelector, fieldSelector, resourceVersion } = query;
+}: Pick<ListPageRequest, "path" | "query">): Pick<ListedPage, "resource" | "selector"> {
+  const { labelSelector, fieldSelector } = query;
   const byField = fieldSelector === undefined ? "none" : "field";
-  return {
-    resource: resourceOf(path),
-    selector: labelSelector === undefined ? byField : "label",
-    source: resourceVersion === undefined ? "quorum" : "cache",
-  };
+  return { resource: resourceOf(path), selector: labelSelector === undefined ? byField : "label" };
 }
 
 /** `/api/v1/pods` and `/api/v1/namespaces/shop/pods` are `pods`. */

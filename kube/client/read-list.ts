@@ -2,14 +2,18 @@ import { type Clock, sleep } from "../../platform/time.ts";
 import { problemOf } from "../answers.ts";
 import { Backoff } from "../backoff.ts";
 import { ApiAway, type ListAnswer, ListRefused, type ListRequest, type OnList } from "../kube-api.ts";
+import { fullNameOf } from "../object-names.ts";
 import type { KubeTransport } from "./kube-transport.ts";
 import { readPage } from "./listed-page.ts";
 import { isPassing, waitMsOf } from "./statuses.ts";
+import { readStream } from "./streamed-list.ts";
 
 /** Objects per page, as in the server's own client. */
 const PAGE_OBJECTS = "500";
 /** Failures in a row after which a list without a deadline is given up. */
 const FAILURES_MAX = 4;
+/** The same of a later page: what came before it would have to be read again. */
+const LATER_FAILURES_MAX = 8;
 /** Restarts of one list. */
 const RESTARTS_MAX = 3;
 /** A page is given up after so long without a byte, ms. A large list that is read from etcd takes seconds to begin. */
@@ -53,6 +57,8 @@ class ListReader {
   #query: Record<string, string>;
   /** Whether the caller has received any object since the beginning. */
   #brought = false;
+  /** Names of the objects that the caller has received of the page at hand, unless that is the first one. */
+  readonly #ofPage = new Set<string>();
   #restarts = 0;
   #failures = 0;
   /** What the caller threw for an object. */
@@ -70,6 +76,8 @@ class ListReader {
   }
 
   async run(): Promise<ListAnswer> {
+    const streamed = await this.#stream();
+    if (streamed !== null) return streamed;
     for (;;) {
       this.#checkTime("time is up");
       const page = await this.#page();
@@ -79,28 +87,45 @@ class ListReader {
         if (next === "") return { kind: "listed", resourceVersion };
         if (this.#request.onePage) return { kind: "listed", resourceVersion, next };
         this.#failures = 0;
+        this.#ofPage.clear();
         this.#query.continue = next;
       } else if (page.kind === "refused")
         throw new ListRefused(this.#cannot(page.problem), page.status, page.problem);
       else if (page.kind === "ahead") throw this.#away(page.problem);
-      else if (page.kind === "begin") await this.#begin(page.problem);
+      else if (page.kind === "begin") await this.#restart(this.#query, page.problem);
       else if (page.kind === "expired") await this.#expired(page.problem, page.goOn);
       else await this.#again(page.problem, page.waitMs);
     }
   }
 
+  /** null: pages are to be read. One attempt, because those always lead on, and a server without streams refuses at once. */
+  async #stream(): Promise<ListAnswer | null> {
+    const { path, query = {}, metadataOnly, signal, streamed } = this.#request;
+    if (streamed === undefined) return null;
+    this.#checkTime("time is up");
+    const each = (object: unknown) => this.#bring(object);
+    const gone = (object: unknown) => this.#safely(() => streamed.gone(object));
+    const request = { path, query, metadataOnly, signal, each, streamed: { gone } };
+    const outcome = await readStream(this.#transport, request, this.#silenceMs, this.#onList);
+    if (this.#thrown) throw this.#thrown.error;
+    if (outcome.kind === "read") return { kind: "listed", resourceVersion: outcome.resourceVersion };
+    const { resourceVersion: _any, ...selectors } = query;
+    this.#query = { ...selectors, limit: PAGE_OBJECTS };
+    if (outcome.kind === "answered") {
+      if (outcome.status === NOT_FOUND) return { kind: "missing" };
+      if (isPassing(outcome.status, this.#transport.contact))
+        await this.#wait(waitMsOf(outcome), problemOf(outcome));
+    } else if (this.#brought) await this.#restart(this.#query, outcome.problem);
+    return null;
+  }
+
   async #again(problem: string, waitMs: number): Promise<void> {
     this.#failures += 1;
-    const isLast = this.#request.deadlineMs === undefined && this.#failures >= FAILURES_MAX;
+    const failuresMax = this.#query.continue === undefined ? FAILURES_MAX : LATER_FAILURES_MAX;
+    const isLast = this.#request.deadlineMs === undefined && this.#failures >= failuresMax;
     // Also before it is given up: whoever asked for it may begin anew at once. Many were refused together, so not all at that instant.
     if (waitMs > 0 || !isLast) await this.#wait(waitMs + this.#backoff.next(), problem);
     if (isLast) throw this.#away(problem);
-  }
-
-  /** One page is read again where it began; a list from its first page on. */
-  async #begin(problem: string): Promise<void> {
-    const { continue: _token, ...query } = this.#query;
-    await this.#restart(this.#request.onePage ? this.#query : query, problem);
   }
 
   async #expired(problem: string, goOn: string): Promise<void> {
@@ -120,6 +145,7 @@ class ListReader {
     if (deaf || this.#restarts > RESTARTS_MAX) throw this.#away(problem);
     this.#request.restarted?.();
     this.#brought = false;
+    this.#ofPage.clear();
     this.#query = query;
     await this.#wait(this.#backoff.next(), problem);
   }
@@ -146,17 +172,20 @@ class ListReader {
   }
 
   async #page(): Promise<PageResult> {
-    const { path, metadataOnly, signal, deadlineMs = Number.POSITIVE_INFINITY } = this.#request;
-    const silenceMs = Math.min(SILENCE_MS_MAX, deadlineMs - this.#clock.monotonicMs());
-    const each = (object: unknown) => this.#bring(object);
+    const { path, metadataOnly, signal } = this.#request;
+    // The token names the version, so a later page is the same when it is read again.
+    const isRepeatable = this.#query.continue !== undefined;
+    const each = (object: Parameters<typeof fullNameOf>[0]) => {
+      if (!isRepeatable || this.#isNewOfPage(object)) this.#bring(object);
+    };
     const page = { path, query: this.#query, metadataOnly, signal, each };
-    const outcome = await readPage(this.#transport, page, silenceMs, this.#onList);
+    const outcome = await readPage(this.#transport, page, this.#silenceMs, this.#onList);
     if (this.#thrown) throw this.#thrown.error;
     if (outcome.kind === "read") return outcome;
     if (outcome.kind === "nothing") {
       const { problem } = outcome;
-      // A partly read list may be different when it is read again.
-      if (this.#brought) return { kind: "begin", problem };
+      // Of another version the first page may be different when it is read again.
+      if (this.#brought && !isRepeatable) return { kind: "begin", problem };
       return { kind: "failed", problem, waitMs: 0 };
     }
     const { status } = outcome;
@@ -170,12 +199,30 @@ class ListReader {
     return { kind: "refused", problem, status };
   }
 
+  get #silenceMs(): number {
+    const { deadlineMs = Number.POSITIVE_INFINITY } = this.#request;
+    return Math.min(SILENCE_MS_MAX, deadlineMs - this.#clock.monotonicMs());
+  }
+
+  /** Notes that the caller is about to receive an object of the page at hand; false: it has already. */
+  #isNewOfPage(object: Parameters<typeof fullNameOf>[0]): boolean {
+    const name = fullNameOf(object);
+    const isNew = !this.#ofPage.has(name);
+    this.#ofPage.add(name);
+    return isNew;
+  }
+
   #bring(object: unknown): void {
     this.#brought = true;
+    this.#safely(() => this.#request.each(object));
+  }
+
+  /** What the caller throws ends the list, whatever the transport makes of it. */
+  #safely(call: () => void): void {
     try {
-      this.#request.each(object);
+      call();
     } catch (error) {
-      this.#thrown = { error };
+      this.#thrown ??= { error };
       throw error;
     }
   }

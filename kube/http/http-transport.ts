@@ -6,9 +6,10 @@ import type {
   KubeTransport,
   ListPageOutcome,
   ListPageRequest,
+  WatchAttempt,
 } from "../client/kube-transport.ts";
 import { type ExchangeFailure, Limit } from "../client/limit.ts";
-import type { KubeRequest, WatchEnd, WatchRequest } from "../kube-api.ts";
+import type { KubeRequest, WatchEnd } from "../kube-api.ts";
 import { TurnBudget } from "../turn-budget.ts";
 import { parseBody, readBody, retryAfterMs } from "./answer-body.ts";
 import type { Connections } from "./connections.ts";
@@ -86,7 +87,7 @@ export class HttpTransport implements KubeTransport {
     }
   }
 
-  async watch(request: WatchRequest, openMs: number): Promise<WatchEnd | AttemptOutcome> {
+  async watch(request: WatchAttempt, openMs: number): Promise<WatchEnd | AttemptOutcome> {
     const limit = new Limit(this.clock, openMs, [request.signal, this.life]);
     try {
       const { path, query, metadataOnly } = request;
@@ -130,11 +131,12 @@ export class HttpTransport implements KubeTransport {
     };
   }
 
-  async #events(response: IncomingMessage, request: WatchRequest): Promise<WatchEnd> {
+  async #events(response: IncomingMessage, request: WatchAttempt): Promise<WatchEnd> {
     request.opened?.();
     const stream = new WatchStream(request.event);
     const budget = new TurnBudget(this.clock);
     for await (const chunk of response) {
+      request.arrived?.((chunk as Buffer).length);
       const end = stream.push(chunk as Buffer);
       if (end) return end;
       if (request.signal.aborted) break;

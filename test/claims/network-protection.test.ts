@@ -50,7 +50,12 @@ function allocate(state: string): KubeObject {
 /** What the controller has seen of a collection. */
 function cache<T>(path: string): Cache<T> {
   const objects = [...api.objects].filter(([at]) => at.startsWith(`${path}/`)).map(([, object]) => object);
-  const items = new Map(objects.map((object) => [object.metadata.name, { object }]));
+  const items = new Map(
+    objects.map((object) => [
+      object.metadata.name,
+      { object, outline: object, network: object.spec?.network },
+    ]),
+  );
   return { known: true, items } as unknown as Cache<T>;
 }
 

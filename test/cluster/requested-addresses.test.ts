@@ -182,8 +182,8 @@ describe("a claim with other addresses", () => {
     const vm = await vmThatAsks("lost-node", asking("10.1.0.70"));
     const first = await started(vm);
     await world.kubevirt.stopVm(vm);
-    const second = await started(again(vm, asking("10.1.0.71")), "node-b");
-    expect(second.ips[0]).toBe("10.1.0.71/24");
+    const second = await started(again(vm, asking("10.1.0.171")), "node-b");
+    expect(second.ips[0]).toBe("10.1.0.171/24");
     await world.advance(5_000);
     await world.stays("blue", "10.1.0.70/24");
     await world.del(first.pod, blue, NIC);

@@ -15,19 +15,21 @@ type AllocationWithPods = MacUser & { readonly pods: readonly PodIdentity[] };
  * a VM has no claim, source and target of its migration are two owners of one machine.
  */
 export async function usersOfMacs(
-  allocations: Iterable<{ readonly object: IPAllocation }>,
+  allocations: Iterable<{ readonly object: IPAllocation; readonly outline: IPAllocation }>,
   clock: Clock,
   podOf: (pod: ObjectName) => Pick<PodView, "uid" | "terminal" | "vmi"> | undefined,
 ): Promise<AllocationWithPods[]> {
   const users: AllocationWithPods[] = [];
   const budget = new TurnBudget(clock);
-  for (const { object } of [...allocations]) {
+  for (const one of [...allocations]) {
     if (budget.isSpent) await budget.nextTurn();
+    if (one.outline.spec?.mac === undefined) continue;
+    const { object } = one;
     const attachments = Object.values(object.status?.attachments ?? {}).filter(({ pod }) => {
       const known = pod && podOf(pod);
       return known === undefined || !known.terminal || known.uid !== pod?.uid;
     });
-    if (object.spec?.mac === undefined || attachments.length === 0 || !isSound(object)) continue;
+    if (object.spec.mac === undefined || attachments.length === 0 || !isSound(object)) continue;
     const { network, mac, owner } = object.spec;
     const vmi = owner.kind === "Pod" ? podOf(owner)?.vmi?.uid : null;
     users.push({

@@ -74,6 +74,27 @@ export const TROUBLES: readonly Conversation[] = [
     ],
   },
   {
+    title: "a watch that would begin with what is there is refused by a server without WatchList",
+    minors: { last: 26 },
+    steps: [
+      post(ALLOCATIONS, allocation("{id}"), 201, {}, { as: "one" }),
+      watch("w", ALLOCATIONS, versionOf("one"), {
+        query: { ...OURS, sendInitialEvents: "true", resourceVersionMatch: "NotOlderThan" },
+      }),
+      end(
+        "w",
+        {
+          kind: "failed",
+          status: 422,
+          problem: expect.stringContaining(
+            "resourceVersionMatch: Forbidden: resourceVersionMatch is forbidden for watch",
+          ),
+        },
+        false,
+      ),
+    ],
+  },
+  {
     title: "a forbidden request is refused with user, verb and resource",
     steps: [
       post(NAMESPACES, namespace(), 201),

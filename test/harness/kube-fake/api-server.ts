@@ -69,10 +69,10 @@ export class ApiServer {
 
   constructor(options: ApiServerOptions) {
     this.#options = options;
-    const { clock } = options;
+    const { clock, minor = MINOR } = options;
     this.etcd = options.etcd ?? new Etcd();
-    this.served = new Served(options.minor ?? MINOR);
-    this.watches = new Watches(clock);
+    this.served = new Served(minor);
+    this.watches = new Watches(clock, minor);
     this.#registry = new Registry(this.etcd, options, options);
     this.#deletions = new Deletions(this.etcd, options, options);
     this.#definitions = new DefinitionsController(this.etcd, this.served, clock, (storage) =>

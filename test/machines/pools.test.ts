@@ -383,7 +383,13 @@ describe("the status of a pool", () => {
     expect(message).toBe(
       'spec.network is "green": claims of this pool hold addresses of network blue (1 in all); set it back to "blue", or delete those claims first',
     );
-    api.remove(`${ALLOCATIONS_PATH}/${nameOf("blue", "10.61.0.20/24")}`);
+    const path = `${ALLOCATIONS_PATH}/${nameOf("blue", "10.61.0.20/24")}`;
+    // Released: the controller would put back what is deleted while it is in use.
+    api.put(ALLOCATIONS_PATH, {
+      ...api.at(path),
+      status: { state: "Cooling", since: "2026-01-01T00:00:00Z" },
+    });
+    api.remove(path);
     await untilReason("workers", "Serving");
   });
 

@@ -29,7 +29,7 @@ export const LARGE: Mutants = {
   },
   "retries-without-jitter": {
     file: "kube/backoff.ts",
-    find: "return step * (0.5 + this.#clock.random() / 2);",
+    find: "return step * this.#clock.random();",
     replace: "return step;",
     why: "nodes that were refused together come back together",
     elsewhere: ELSEWHERE,

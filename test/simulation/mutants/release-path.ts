@@ -37,8 +37,8 @@ export const RELEASE_PATH: Mutants = {
   },
   "outbox-entry-dropped": {
     file: OUTBOX,
-    find: "    const outcome = await this.#release(row);",
-    replace: '    const outcome = await this.#release(row).catch(() => "told");',
+    find: "    const released = await this.#release(row);",
+    replace: '    const released = await this.#release(row).catch(() => "told" as const);',
     why: "a release that could not be sent is forgotten",
   },
   "former-sandbox-frees": {

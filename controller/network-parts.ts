@@ -9,6 +9,8 @@ import { UdnConditions } from "./udn-conditions.ts";
 
 /** How often networks are imported and their protection looked after, ms. */
 const NETWORKS_INTERVAL_MS = 3_000;
+/** A pass that one lost answer has made long rests no longer than this, ms: ADDs on new networks wait for the next. */
+const NETWORKS_REST_MS_MAX = 3_000;
 /** How often the counts and the taken addresses of networks that have changed are written, ms. */
 const STATUS_INTERVAL_MS = 1_000;
 
@@ -44,6 +46,7 @@ export class NetworkParts {
     this.parts = [
       {
         ...{ name: "the networks", everyMs: NETWORKS_INTERVAL_MS, triggers: ["definitions-changed"] },
+        rest: { restMsMax: NETWORKS_REST_MS_MAX },
         work: async (signal) => {
           if (watched.definitionsKnown) await lost.runPass(signal);
           await protection.runPass(signal);

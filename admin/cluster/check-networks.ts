@@ -59,7 +59,8 @@ export function checkImports(snapshot: ClusterSnapshot, grace: Grace): Finding[]
   return snapshot.catalog.networks().flatMap((network) => {
     const object = networkObjectOf(network, (one) => snapshot.networks.get(one));
     const sources = sourcesOf(snapshot.catalog, network, null);
-    if (isImported(object, sources)) return [];
+    // Nobody may use a network that has no definition of those it belongs to, or is shared with.
+    if (sources.length === 0 || isImported(object, sources)) return [];
     if (!grace.isOver(snapshot.madeAt.get(network))) return [];
     const name = networkObjectName(network);
     // Without any imported definition, the finding is about the network as a whole.
@@ -73,7 +74,7 @@ export function checkImports(snapshot: ClusterSnapshot, grace: Grace): Finding[]
         message: `network ${network} is not imported${missing}: addresses from before Holdfast may not be recorded${consequence}`,
         hint:
           other === null
-            ? "the controller imports it, or the first attachment does; see their logs"
+            ? "the controller imports it, usually within seconds: see that one runs, and its log"
             : `IPNetwork ${name} is of network ${other}; delete it`,
       },
     ];

@@ -31,8 +31,8 @@ export const FINDINGS: Mutants = {
   },
   "joining-definition-not-imported": {
     file: "networks/import-sources.ts",
-    find: '  return condition?.status === "True" && uncovered(object, sources).length === 0;',
-    replace: '  return condition?.status === "True" && sources.length >= 0;',
+    find: "    return known === undefined || !covers(known, wanted);",
+    replace: "    return covered.size === 0;",
     why: "a definition that joins a network brings pods whose addresses are given again",
   },
   "unknown-attachments-not-recovered": {

@@ -128,7 +128,7 @@ test("a new sandbox of a launcher pod keeps the addresses, and the late DEL of t
   await world.del(pod, network, first);
   await world.untilUsers(network, ips[0] as string, pod);
   const object = await world.allocation(network, ips[0] as string);
-  expect(Object.keys(object.status.attachments)).toEqual([`second-sandbox.${second.ifname}`]);
+  expect(Object.keys(object.status.attachments)).toEqual([`second-sandbox/${second.ifname}`]);
 });
 
 test("a VM on two networks with the same subnets keeps its addresses on both", async () => {

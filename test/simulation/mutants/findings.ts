@@ -30,10 +30,10 @@ export const FINDINGS: Mutants = {
     why: "a plugin binary and a daemon that read different boot IDs work together, and what an ADD under way reserves is given back",
   },
   "joining-definition-not-imported": {
-    file: "networks/import-sources.ts",
-    find: "    return known === undefined || !covers(known, wanted);",
-    replace: "    return covered.size === 0;",
-    why: "a definition that joins a network brings pods whose addresses are given again",
+    file: "controller/network-imports.ts",
+    find: "    const open = isImported(known, []) ? uncovered(known, sources) : sources;",
+    replace: "    const open = isImported(known, []) ? uncovered(known, []) : sources;",
+    why: "a definition that joins a network is never imported, and nobody gets an address by it",
   },
   "unknown-attachments-not-recovered": {
     file: "store/cluster/recovery/recover-journal.ts",

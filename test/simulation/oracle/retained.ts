@@ -73,7 +73,11 @@ export class Retained {
     if (after?.isBound === true) {
       if (isOfName(after, kept.held) || this.#wasUsed(after, kept)) return;
       this.#doubt(kept, "retained-given", `${what} was given to ${describeOwner(after.owner)}`);
-    } else if (wallMs < kept.untilMs - SLACK_MS && this.#wasEditedMs(kept.held.network) < kept.sinceMs)
+    } else if (
+      wallMs < kept.untilMs - SLACK_MS &&
+      // Whoever retained it may not have heard of an edit from just before.
+      this.#wasEditedMs(kept.held.network) < kept.sinceMs - SLACK_MS
+    )
       this.#doubt(kept, "retained-lost", `${what} was given back ${kept.untilMs - wallMs} ms too soon`);
   }
 

@@ -45,8 +45,15 @@ async function write({ before, after, node = "a", resource, wholeClaim }: Admiss
   const headers = { "content-type": "application/json", ...asDaemonOf(node) };
   if (before === undefined) return cluster.api.call("POST", `${collection}?dryRun=All`, sent, headers);
   const path = `${collection}/${sent.metadata.name}`;
-  const { uid, resourceVersion } = await put(path, before as KubeObject);
-  const metadata = { ...sent.metadata, uid, resourceVersion };
+  let stored = await put(path, before as KubeObject);
+  const isBeingDeleted = sent.metadata.deletionTimestamp !== undefined;
+  if (isBeingDeleted) {
+    await cluster.api.call("DELETE", path);
+    stored = (await cluster.api.get(path)).metadata;
+  }
+  const { uid, resourceVersion, deletionTimestamp, deletionGracePeriodSeconds } = stored;
+  const deletion = isBeingDeleted ? { deletionTimestamp, deletionGracePeriodSeconds } : {};
+  const metadata = { ...sent.metadata, ...deletion, uid, resourceVersion };
   if (wholeClaim) {
     const patch = { ...headers, "content-type": "application/json-patch+json" };
     const answer = await cluster.api.call("PATCH", `${path}?dryRun=All`, changesOf(before, sent), patch);

@@ -87,7 +87,7 @@ export const FINDINGS: Mutants = {
     replace: "          if (!goesOn && addresses.length === 0) throw",
     why: "an ADD whose intent a DEL has ended reserves further candidates, for nobody",
     elsewhere:
-      "test/store/adds-and-dels.test.ts: no seed of 300 has shown it since nodes search apart from each other",
+      "test/store/adds-and-dels.test.ts: no seed of 200 has shown it since nodes search apart from each other",
   },
   "candidates-stay-marked": {
     file: "store/cluster/reserve.ts",

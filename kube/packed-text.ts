@@ -7,8 +7,8 @@ const WORD_CHARS_MAX = 253;
 
 const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/;
 const UUID_CHARS = 36;
-/** The whole of a hexadecimal text, or one that begins so, as `<container ID>.<interface>` does. */
-const HEX_AND_MORE = /^((?:[0-9a-f]{2}){8,255})(?:\.(.*))?$/s;
+/** The whole of a hexadecimal text, or one that begins so, as `<container ID>/<interface>` does. */
+const HEX_AND_MORE = /^((?:[0-9a-f]{2}){8,255})(?:\/(.*))?$/s;
 const HEX_CHARS_MIN = 16;
 const TIME = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ$/;
 const TIME_CHARS = 20;
@@ -207,7 +207,7 @@ export class TextUnpacker {
       return `${hex.slice(0, 8)}-${hex.slice(8, 12)}-${hex.slice(12, 16)}-${hex.slice(16, 20)}-${hex.slice(20)}`;
     }
     if (how === AS_HEX) return this.#hex(this.#byte());
-    if (how === AS_PAIR) return `${this.text()}.${this.text()}`;
+    if (how === AS_PAIR) return `${this.text()}/${this.text()}`;
     if (how === AS_TIME) return isoTime(this.#number() * 1_000);
     if (how === AS_DECIMAL) return `${this.#number()}`;
     if (how === AS_WORD) return this.#words.at(this.#number());

@@ -1,7 +1,12 @@
 import type { Cache } from "../claims/reasons/caches.ts";
-import { bringUpToDate, type ImportResult, importNetworks, tellStalled } from "../imports/import.ts";
+import {
+  bringUpToDate,
+  type ImportResult,
+  type ImportTarget,
+  importNetworks,
+  tellStalled,
+} from "../imports/import.ts";
 import { ImportBackoff } from "../imports/import-backoff.ts";
-import type { NetworkDefinition } from "../ipam/definition/network-definition.ts";
 import { RefusalError } from "../ipam/refusals.ts";
 import { reasonOf } from "../kube/events.ts";
 import type { KubeApi } from "../kube/kube-api.ts";
@@ -32,12 +37,6 @@ export interface NetworkImportsOptions {
   readonly log: Pick<Log, "info" | "warn">;
 }
 
-interface DueImport {
-  readonly network: string;
-  readonly nodes: NetworkDefinition | null;
-  readonly needed: readonly SeenSource[];
-}
-
 /**
  * Imports networks, definitions that join them later, and configurations of nodes that daemons have asked for
  * (`status.importWanted`), all that are due in one pass. Nothing is allocated through them before.
@@ -55,7 +54,7 @@ export class NetworkImports {
   async runPass(signal: AbortSignal): Promise<void> {
     const { networks, idle, log } = this.#options;
     if (!networks.known) return;
-    const due: DueImport[] = [];
+    const due: ImportTarget[] = [];
     for (const network of this.#networks()) {
       if (signal.aborted || idle() !== null) return;
       try {
@@ -75,7 +74,7 @@ export class NetworkImports {
   }
 
   /** What has to be imported of a network now; its owner, and what is covered, are brought up to date. */
-  async #dueOf(network: string): Promise<DueImport[]> {
+  async #dueOf(network: string): Promise<ImportTarget[]> {
     const { api, definitions, networks } = this.#options;
     const known = networkObjectOf(network, (name) => networks.items.get(name)?.object);
     const sources = sourcesOf(definitions, network, null);
@@ -86,8 +85,8 @@ export class NetworkImports {
       return [];
     await this.#recordOwner(network);
     if (isStale && known !== null) await bringUpToDate(api, known, sources);
-    const ofNodes = wanted.map((nodes) => ({ network, nodes, needed: [] }));
-    return needed.length === 0 ? ofNodes : [{ network, nodes: null, needed }, ...ofNodes];
+    const ofNodes = wanted.map((nodes) => ({ network, nodes }));
+    return needed.length === 0 ? ofNodes : [{ network, needed }, ...ofNodes];
   }
 
   #due(network: string, known: IPNetwork | null, sources: readonly SeenSource[]): SeenSource[] {
@@ -111,20 +110,15 @@ export class NetworkImports {
     definitions.setOwner(network, await recordOwner(api, network, { catalog: definitions, deadlineMs, log }));
   }
 
-  async #import(due: readonly DueImport[]): Promise<void> {
+  async #import(due: readonly ImportTarget[]): Promise<void> {
     const { api, definitions, onRefused, log } = this.#options;
-    const targets = due.map(({ network, nodes, needed }) => ({
-      network,
-      nodes,
-      ...(nodes === null ? { needed } : {}),
-    }));
     let results: ImportResult[];
     try {
-      results = await importNetworks(api, targets, { definitions, log });
+      results = await importNetworks(api, due, { definitions, log });
     } catch (error) {
       results = due.map(() => ({ kind: "failed", error: error as Error }));
     }
-    for (const [index, { network, needed }] of due.entries()) {
+    for (const [index, { network, needed = [] }] of due.entries()) {
       const result = results[index];
       if (result?.kind === "failed") await this.#failed(network, result.error);
       if (result?.kind !== "imported") continue;

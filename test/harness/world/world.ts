@@ -84,6 +84,7 @@ export class World extends WorldObjects {
   readonly #metadata: MetadataHere[] = [];
   readonly #proxies: ApiProxy[] = [];
   #importer: Importer | null = null;
+  #importing: Promise<void> | null = null;
   #admission: AdmissionServer | null = null;
   #capi: ClusterApi | null = null;
   #isAdmitting = false;
@@ -164,7 +165,9 @@ export class World extends WorldObjects {
     const way = process ? {} : { connect: await this.#connectionOf("holdfast-node", kubeconfig, name) };
     const node = await NodeDaemon.start({ ...more, node: name, kubeconfig, time: this.cluster.time, ...way });
     this.#nodes.set(name, node);
-    if (!this.#hasController && this.#importer === null) await this.startImporter();
+    // Once, however many nodes start together.
+    if (!this.#hasController) this.#importing ??= this.startImporter();
+    await this.#importing;
     return node;
   }
 

@@ -129,8 +129,7 @@ export class KubeClaimAccess implements ClaimAccess {
   async hasEnded(pod: PodIdentity, deadlineMs: number): Promise<boolean> {
     try {
       const state = await this.#pods.stateOf(pod, deadlineMs);
-      if (state !== "gone") return state === "completed";
-      return !isStaticUid(pod.uid) || (await this.#pods.hasSuccessor(pod, deadlineMs));
+      return state === "completed" || state === "gone";
     } catch (error) {
       if (error instanceof RefusalError) return false;
       throw error;

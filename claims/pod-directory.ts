@@ -7,7 +7,7 @@ import { namespacedPath, PODS_PATH } from "../kube/objects.ts";
 import type { ObjectName } from "../kube/views/claim-reference.ts";
 import { StatusAddressReader } from "../kube/views/held-addresses.ts";
 import { readMigrationSource } from "../kube/views/migration-source.ts";
-import { type PodView, projectPod } from "../kube/views/pod-view.ts";
+import { isStaticUid, type PodView, projectPod } from "../kube/views/pod-view.ts";
 import {
   ADDRESSES_ANNOTATION,
   networkOfHashed,
@@ -119,17 +119,9 @@ export class PodDirectory {
   /** The state of a pod by a quorum read. */
   async stateOf(pod: PodName, deadlineMs: number): Promise<PodState> {
     const view = await this.readNamed(pod.namespace, pod.name, deadlineMs);
-    if (view === null || !isPod(view, pod.uid)) return "gone";
-    return view.terminal ? "completed" : "living";
-  }
-
-  /**
-   * Whether its node runs another manifest of a static pod's name: the kubelet has ended it before that. That it has no
-   * object says nothing.
-   */
-  async hasSuccessor(pod: PodName, deadlineMs: number): Promise<boolean> {
-    const view = await this.readNamed(pod.namespace, pod.name, deadlineMs);
-    return view !== null && view.staticUid !== null && !isPod(view, pod.uid);
+    if (view !== null && isPod(view, pod.uid)) return view.terminal ? "completed" : "living";
+    // The kubelet has ended a static pod before it runs another manifest of its name; that it has no object says nothing.
+    return isStaticUid(pod.uid) && (view === null || view.staticUid === null) ? "unseen" : "gone";
   }
 
   /** Whether the cluster has KubeVirt's API. */

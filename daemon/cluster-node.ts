@@ -7,7 +7,7 @@ import { ApiAway, type Connect, type OpenKubeApi, type RequestObservers } from "
 import { type IPNetwork, NADS_PATH, PODS_PATH } from "../kube/objects.ts";
 import { Reflector } from "../kube/reflector.ts";
 import { ServerClock } from "../kube/server-clock.ts";
-import { isStaticUid, type PodView, projectPod } from "../kube/views/pod-view.ts";
+import { type PodView, projectPod } from "../kube/views/pod-view.ts";
 import { readPublishedSpace } from "../kube/views/published-space.ts";
 import { DefinitionCatalog } from "../networks/definition-catalog.ts";
 import { definitionFindings } from "../networks/definition-findings.ts";
@@ -17,8 +17,8 @@ import { NetworkOwners } from "../networks/network-owners.ts";
 import { NodeConfigurations } from "../networks/node-configurations.ts";
 import type { Log } from "../platform/log.ts";
 import { sleep } from "../platform/time.ts";
+import type { Facts } from "../store/cluster/agreement/relations.ts";
 import { KubernetesStore } from "../store/cluster/cluster-store.ts";
-import type { PodState } from "../store/cluster/parts/claim-access.ts";
 import { ClusterContinuity } from "../store/cluster/recovery/cluster-continuity.ts";
 import type { NodeContext } from "../store/node-context.ts";
 import type { PodIdentity } from "../store/records.ts";
@@ -237,23 +237,18 @@ export class ClusterNode {
 
   /** Whether no pod speaks for an attachment that there is other evidence against. False where the API cannot tell. */
   async podHasEnded(pod: PodIdentity | null): Promise<boolean> {
-    return (await this.podState(pod, false)) !== "living";
+    const state = await this.podState(pod);
+    return state !== "living" && state !== "unknown";
   }
 
-  /**
-   * What the pod of an attachment says of its containers; "gone": nothing, or it has none, as on a node without Kubernetes. `alone`:
-   * there is no other evidence against it, and a static pod is gone when another manifest of its name runs. "living" where the API
-   * cannot tell.
-   */
-  async podState(pod: PodIdentity | null, alone: boolean): Promise<PodState> {
-    if (pod === null) return "gone";
+  /** What the pod of an attachment says of its containers. */
+  async podState(pod: PodIdentity | null): Promise<Facts["pod"]> {
+    if (pod === null) return "none";
     const deadlineMs = this.api.clock.monotonicMs() + this.#options.addDeadlineMs;
     try {
-      if (alone && isStaticUid(pod.uid))
-        return (await this.pods.hasSuccessor(pod, deadlineMs)) ? "gone" : "living";
       return await this.pods.stateOf(pod, deadlineMs);
     } catch (error) {
-      if (error instanceof ApiAway || error instanceof RefusalError) return "living";
+      if (error instanceof ApiAway || error instanceof RefusalError) return "unknown";
       throw error;
     }
   }

@@ -177,7 +177,7 @@ export class NodeCore {
       machine,
       namespaces,
       graceSeconds: settings.witnessGraceSeconds,
-      podState: kubernetes === null ? null : (pod, alone) => kubernetes.cluster.podState(pod, alone),
+      podState: kubernetes === null ? null : (pod) => kubernetes.cluster.podState(pod),
       isSettled: () => (this.#settlement?.pending ?? null) === null,
     });
     const spool = () => this.#spool.counts();

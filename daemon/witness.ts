@@ -1,17 +1,24 @@
 import type { Log } from "../platform/log.ts";
 import type { Machine } from "../platform/machine.ts";
-import type { NamespaceState, Namespaces } from "../platform/namespaces.ts";
+import type { Namespaces } from "../platform/namespaces.ts";
 import { type Clock, nextTurn } from "../platform/time.ts";
 import type { EndReason } from "../store/allocations.ts";
-import type { PodState } from "../store/cluster/parts/claim-access.ts";
+import { containerOf, judgeAsking } from "../store/cluster/agreement/facts.ts";
+import type { Facts } from "../store/cluster/agreement/relations.ts";
 import type { NodeAttachments } from "../store/node-store.ts";
-import { type Attachment, isLearnt, type PodIdentity } from "../store/records.ts";
+import type { Attachment, PodIdentity } from "../store/records.ts";
 
 /** Attachments checked in one turn of the event loop. */
 const PAGE = 200;
 
-/** `alone`: nothing else tells that its containers have ended. */
-type ReadPodState = (pod: PodIdentity | null, alone: boolean) => Promise<PodState>;
+type ReadPodState = (pod: PodIdentity | null) => Promise<Facts["pod"]>;
+
+/** What is said of an attachment that is ended. */
+const SAID: { readonly [R in EndReason]?: string } = {
+  "namespace gone": "its network namespace is gone",
+  "pod ended": "all containers of its pod have ended",
+  "pod gone": "its pod is gone",
+};
 
 /**
  * Ends attachments whose DEL was lost: an attachment whose network namespace was seen and has been gone for the whole
@@ -22,8 +29,7 @@ type ReadPodState = (pod: PodIdentity | null, alone: boolean) => Promise<PodStat
  */
 export class Witness {
   readonly #store: Pick<NodeAttachments, "attachmentsAfter" | "endAttachment">;
-  readonly #machine: Pick<Machine, "bootId">;
-  readonly #namespaces: Pick<Namespaces, "stateOf">;
+  readonly #machine: Parameters<typeof containerOf>[0];
   readonly #podState: ReadPodState | null;
   readonly #isSettled: () => boolean;
   readonly #clock: Clock;
@@ -39,7 +45,7 @@ export class Witness {
     readonly machine: Pick<Machine, "bootId">;
     readonly namespaces: Pick<Namespaces, "stateOf">;
     readonly graceSeconds: number;
-    /** "living" also where nobody can tell; null: nothing here tells of pods. */
+    /** null: nothing here tells of pods. */
     readonly podState: ReadPodState | null;
     /** Whether the journal's containers are certainly this machine's. */
     isSettled(): boolean;
@@ -47,8 +53,12 @@ export class Witness {
     this.#store = parts.store;
     this.#clock = parts.clock;
     this.#log = parts.log;
-    this.#machine = parts.machine;
-    this.#namespaces = parts.namespaces;
+    const { machine, namespaces } = parts;
+    this.#machine = {
+      bootId: machine.bootId,
+      namespaceAlive: (netns) => namespaces.stateOf(netns) === "alive",
+      namespaceGone: (netns) => namespaces.stateOf(netns) === "gone",
+    };
     this.#podState = parts.podState;
     this.#isSettled = () => parts.isSettled();
     this.#graceMs = parts.graceSeconds * 1_000;
@@ -65,19 +75,8 @@ export class Witness {
     for (let after = 0; ; ) {
       const page = this.#store.attachmentsAfter(after, PAGE);
       for (const attachment of page) {
-        if (!this.#isGone(attachment)) continue;
-        if (this.#hasOnlyItsPod(attachment)) {
-          // Its namespace is not known: that its pod is gone begins the grace in which its container may still run. When the pod says
-          // that all containers have ended, none does, and its object may be gone when the grace is over.
-          const state = await this.#stateOfPod(attachment);
-          if (state === "completed") await this.#end(attachment);
-          if (state !== "gone") continue;
-        }
-        const sinceMs = this.#gone.get(attachment.id) ?? this.#clock.monotonicMs();
-        if (this.#clock.monotonicMs() - sinceMs < this.#graceMs) stillGone.set(attachment.id, sinceMs);
-        else if (await this.#hasEnded(attachment))
-          await this.#end(attachment, this.#hasOnlyItsPod(attachment) ? "pod gone" : "namespace gone");
-        else stillGone.set(attachment.id, sinceMs);
+        const sinceMs = await this.#judge(attachment);
+        if (sinceMs !== null) stillGone.set(attachment.id, sinceMs);
       }
       const last = page[page.length - 1];
       if (!last) break;
@@ -87,38 +86,30 @@ export class Witness {
     this.#gone = stillGone;
   }
 
-  /** No namespace outlives its boot, so one that still exists is of this boot, whatever its stamp says. */
-  #isGone(attachment: Attachment): boolean {
-    const state = this.#stateOf(attachment);
-    const isFormer = attachment.stamp.bootId !== this.#machine.bootId && state !== "alive";
-    return this.#hasOnlyItsPod(attachment) || state === "gone" || isFormer;
-  }
-
-  /** Whether the only evidence is that its pod has ended for the whole grace. */
-  #hasOnlyItsPod(attachment: Attachment): boolean {
-    return attachment.pod !== null && this.#podState !== null && isLearnt(attachment);
-  }
-
-  #stateOf({ netns }: Attachment): NamespaceState {
-    return this.#namespaces.stateOf(netns);
-  }
-
-  async #hasEnded(attachment: Attachment): Promise<boolean> {
-    return (await this.#stateOfPod(attachment)) !== "living";
-  }
-
-  async #stateOfPod(attachment: Attachment): Promise<PodState> {
-    return this.#podState === null ? "gone" : this.#podState(attachment.pod, this.#hasOnlyItsPod(attachment));
-  }
-
-  /** Of a pod that is gone, the containers may still run somewhere. */
-  async #end(attachment: Attachment, reason: EndReason = "namespace gone"): Promise<void> {
-    const { network, containerId, interface: name } = attachment;
-    if (await this.#store.endAttachment(attachment, reason)) {
-      this.#log.warn(
-        { network, containerId, interface: name },
-        "its network namespace is gone and no DEL came; ended",
-      );
+  /** Ends it, or returns since when its container seems to be gone; null: it does not seem so, or the attachment was ended. */
+  async #judge(attachment: Attachment): Promise<number | null> {
+    const container = containerOf(this.#machine, attachment);
+    if (container !== "ended" && container !== "learnt") return null;
+    const nowMs = this.#clock.monotonicMs();
+    const sinceMs = this.#gone.get(attachment.id) ?? nowMs;
+    const waited = nowMs - sinceMs < this.#graceMs ? "no" : "long-enough";
+    let pod: Facts["pod"] | undefined;
+    const askPod = async () => {
+      pod = (await this.#podState?.(attachment.pod)) ?? "none";
+      return pod;
+    };
+    const row = await judgeAsking({ phase: "held", container, waited }, { pod: askPod });
+    if (row?.verdict === "leave") {
+      await this.#end(attachment, row.reason);
+      return null;
     }
+    // Of a namespace that nobody has seen, the end of its pod begins the grace, in which its container may still run.
+    return container === "ended" || pod === "gone" ? sinceMs : null;
+  }
+
+  async #end(attachment: Attachment, reason: EndReason): Promise<void> {
+    const { network, containerId, interface: name } = attachment;
+    if (await this.#store.endAttachment(attachment, reason))
+      this.#log.warn({ network, containerId, interface: name }, `${SAID[reason]} and no DEL came; ended`);
   }
 }

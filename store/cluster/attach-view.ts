@@ -18,7 +18,7 @@ import { isOvertaken } from "../journal/attachment-journal.ts";
 import { attachmentsOf } from "../journal/holdings.ts";
 import { JournalAttachment } from "../journal/journal-attachment.ts";
 import { poolOf } from "../network-space.ts";
-import type { NodeContext } from "../node-context.ts";
+import { containerOf } from "./agreement/facts.ts";
 import type { AllocationReading } from "./allocations/allocation-client.ts";
 import { sameAllocationOwner } from "./allocations/allocation-object.ts";
 import { describeHolder, describeHolding, isReservedFor, toAllocationOwner } from "./allocations/owners.ts";
@@ -154,7 +154,7 @@ export class ClusterView implements AttachView<JournalAttachment, ClaimReading> 
   }
 
   isGone(attachment: JournalAttachment): boolean {
-    return isGone(this.#parts.context, attachment);
+    return containerOf(this.#parts.context, attachment) === "ended";
   }
 
   /** The picture nearly always shows that the gateway's address is free, so that this costs no request. */
@@ -310,12 +310,6 @@ export class ClusterView implements AttachView<JournalAttachment, ClaimReading> 
 /** Whether the owner has an attachment on this node that has lost no address. */
 export function isKnownHere({ superseded }: Pick<ClusterAttacher, "superseded">): boolean {
   return superseded.some(({ attachment }) => !attachment.isLost);
-}
-
-function isGone(context: NodeContext, { row, netns }: JournalAttachment): boolean {
-  // No namespace outlives its boot: one that is still there belongs to this boot, whatever its stamp says.
-  if (row.boot_id !== context.bootId) return context.namespaceAlive?.(netns) !== true;
-  return context.namespaceGone(netns);
 }
 
 function userOf({ containerID, interface: interfaceName, pod, node }: AllocationAttachment): ClaimUser {

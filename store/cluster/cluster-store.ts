@@ -17,7 +17,7 @@ import type {
   PageRequest,
 } from "../allocations.ts";
 import { PRUNE_STEPS_MAX, prune } from "../journal/housekeeping.ts";
-import { abandonForgotten, abandonIntent, addKey, journalEnd } from "../journal/intents.ts";
+import { abandonIntent, addKey, journalEnd } from "../journal/intents.ts";
 import { JournalReader } from "../journal/journal-reader.ts";
 import { StateDirectory } from "../journal/state-directory.ts";
 import type { ClaimManifest } from "../manifests.ts";
@@ -39,7 +39,7 @@ import { ReadHoldings } from "./parts/holdings.ts";
 import { attachKey, KeyedMutex, STILL_UNDER_WAY } from "./parts/keyed-mutex.ts";
 import { OtherNode, readNodeIdentity } from "./parts/node-identity.ts";
 import { readNodeObject } from "./recovery/node-object.ts";
-import { abandonEnded, Outbox } from "./recovery/outbox.ts";
+import { Outbox } from "./recovery/outbox.ts";
 import { type Reasserted, reassert } from "./recovery/reassert.ts";
 import {
   isNew,
@@ -48,6 +48,7 @@ import {
   recoverUnknown,
   settleFormerBoot,
 } from "./recovery/recover-journal.ts";
+import { abandonUnfinished } from "./recovery/unfinished-adds.ts";
 import { GapNote, isUnproven } from "./recovery/unproven.ts";
 import { releaseInKubernetes } from "./release.ts";
 import { KubernetesReservations } from "./reservations.ts";
@@ -88,7 +89,7 @@ export class KubernetesStore extends JournalReader implements NodeStore, LocalAn
   readonly #parts: AttachParts;
   readonly #outbox: Outbox;
   readonly #mutex: KeyedMutex;
-  /** ADDs of this process that have not ended: see abandonForgotten. */
+  /** ADDs of this process that have not ended: see abandonUnfinished. */
   readonly #underWay = new Set<string>();
   readonly #unrestored = new Set<string>();
   readonly #reads: AllocationClient;
@@ -330,8 +331,7 @@ export class KubernetesStore extends JournalReader implements NodeStore, LocalAn
     for (let step = 0; this.isSettled && step < PRUNE_STEPS_MAX; step += 1) {
       if (!(await this.directory.write((ledger) => prune(ledger, nowUs)))) break;
     }
-    await this.directory.write((ledger) => abandonForgotten(ledger, nowUs, this.#underWay));
     this.#outbox.wake();
-    if (await abandonEnded(this.#recovery, nowUs, this.#underWay)) this.#outbox.wake();
+    if (await abandonUnfinished(this.#recovery, nowUs, this.#underWay)) this.#outbox.wake();
   }
 }

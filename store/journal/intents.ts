@@ -97,20 +97,6 @@ export function addKey(add: Pick<AttachWant, "network" | "containerId" | "interf
   return `${add.network} ${add.containerId} ${add.interface}`;
 }
 
-/** A runtime repeats an ADD within minutes: after this long, the addresses of an unfinished ADD are released. µs. */
-const INTENT_US_MAX = 600_000_000;
-
-/**
- * Abandons intents that no ADD will come back to: those of another boot, and old ones. Never one whose ADD is under way
- * in this process, however old: after a suspend in the middle of it, its machine does not know what it has reserved.
- */
-export function abandonForgotten(ledger: Ledger, nowUs: number, underWay: ReadonlySet<string>): void {
-  for (const row of intentsAtRest(ledger, underWay)) {
-    const forgotten = row.boot_id !== ledger.context.bootId || nowUs - row.boot_us > INTENT_US_MAX;
-    if (forgotten) abandonIntent(ledger, row);
-  }
-}
-
 /** Intents whose ADD has ended in this process, or was one of an earlier process: nobody was answered. */
 export function intentsAtRest(ledger: Ledger, underWay: ReadonlySet<string>): IntentRow[] {
   return ledger.sql.intents.all().filter((row) => {

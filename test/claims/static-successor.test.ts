@@ -17,12 +17,12 @@ function mirrorOf(uid: string, owner: string): object {
 }
 
 test.for([
-  ["no object", null, false],
-  ["the mirror of the same manifest", mirrorOf(FORMER, "n1"), false],
-  ["an ordinary pod of the name", { metadata: {} }, false],
-  ["a mirror that its node does not own", mirrorOf(LATER, "n2"), false],
-  ["the mirror of another manifest", mirrorOf(LATER, "n1"), true],
-] as const)("whether a static pod has ended is judged by %s", async ([, object, hasSuccessor]) => {
+  ["no object", null, "unseen"],
+  ["the mirror of the same manifest", mirrorOf(FORMER, "n1"), "living"],
+  ["an ordinary pod of the name", { metadata: {} }, "unseen"],
+  ["a mirror that its node does not own", mirrorOf(LATER, "n2"), "unseen"],
+  ["the mirror of another manifest", mirrorOf(LATER, "n1"), "gone"],
+] as const)("whether a static pod has ended is judged by %s", async ([, object, state]) => {
   const api = new KubeInMemory();
   const metadata = { namespace: "shop", name: "web-n1", uid: "5f2b7c1e-0000-4000-8000-000000000001" };
   if (object !== null) {
@@ -35,5 +35,5 @@ test.for([
     });
   }
   const pods = new PodDirectory(api, () => undefined);
-  expect(await pods.hasSuccessor({ ...metadata, uid: FORMER }, DEADLINE_MS)).toBe(hasSuccessor);
+  expect(await pods.stateOf({ ...metadata, uid: FORMER }, DEADLINE_MS)).toBe(state);
 });

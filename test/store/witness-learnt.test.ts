@@ -24,8 +24,6 @@ class Watched {
   readonly #witness: Witness;
   podState: PodState = "living";
   isSettled = true;
-  /** Whether each question was told that nothing else tells of the end. */
-  readonly alone = new Set<boolean>();
 
   constructor(parts: object, { isKubernetes = true, idThere = "" } = {}) {
     const pod = { namespace: "shop", name: "pod-1", uid: UID };
@@ -45,14 +43,9 @@ class Watched {
         this.#clock,
       ),
       graceSeconds: GRACE_S,
-      podState: isKubernetes ? (_, alone) => this.#askedFor(alone) : null,
+      podState: isKubernetes ? async () => this.podState : null,
       isSettled: () => this.isSettled,
     });
-  }
-
-  async #askedFor(alone: boolean): Promise<PodState> {
-    this.alone.add(alone);
-    return this.podState;
   }
 
   async isKeptFor(seconds: number): Promise<boolean> {
@@ -70,7 +63,12 @@ test("an attachment recovered after its journal was lost is ended a whole grace 
   watched.podState = "gone";
   expect(await watched.isKeptFor(GRACE_S)).toBe(true);
   expect(await watched.isKeptFor(10)).toBe(false);
-  expect([...watched.alone]).toEqual([true]);
+});
+
+test("an attachment of a static pod that was recovered is not ended because the pod has no object", async () => {
+  const watched = new Watched(RECOVERED);
+  watched.podState = "unseen";
+  expect(await watched.isKeptFor(5 * GRACE_S)).toBe(true);
 });
 
 test("an attachment recovered after its journal was lost is ended at once when its pod says that all containers have ended", async () => {

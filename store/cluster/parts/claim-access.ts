@@ -14,8 +14,11 @@ export interface ClaimReading extends KnownClaim {
 /** What another attachment of a claim means for a new one. */
 export type OtherAttachment = "gone" | "same-vm" | "in-use";
 
-/** `completed`: the pod exists and all its containers have ended. `gone`: also when another pod has its name. */
-export type PodState = "living" | "completed" | "gone";
+/**
+ * `completed`: the pod exists and all its containers have ended. `gone`: also when another pod has its name. `unseen`: a static pod
+ * without its object, which the kubelet may run all the same.
+ */
+export type PodState = "living" | "completed" | "gone" | "unseen";
 
 /** What the store needs to know about claims and the pods that use them. Methods throw ApiAway. */
 export interface ClaimAccess {

@@ -7,24 +7,18 @@ import { allocationName } from "../../../kube/object-names.ts";
 import { attachmentKey, attachmentsIn, type IPAllocation } from "../../../kube/objects.ts";
 import type { Log } from "../../../platform/log.ts";
 import { PeriodicTask } from "../../../platform/periodic-task.ts";
-import { severalAtOnce } from "../../../platform/several-at-once.ts";
 import { attachmentsOf } from "../../journal/holdings.ts";
-import { abandonIntent, intentsAtRest } from "../../journal/intents.ts";
+import { intentsAtRest } from "../../journal/intents.ts";
 import type { Ledger } from "../../journal/ledger.ts";
-import {
-  type AttachmentRow,
-  attachmentOf,
-  type OwedRow,
-  ownerOf as ownerOfIntent,
-} from "../../journal/rows.ts";
+import { type AttachmentRow, attachmentOf, type OwedRow } from "../../journal/rows.ts";
 import type { StateDirectory } from "../../journal/state-directory.ts";
-import type { NodeContext } from "../../node-context.ts";
+import { objectOf, verdictOn } from "../agreement/facts.ts";
+import type { Facts } from "../agreement/relations.ts";
 import type { AllocationClient } from "../allocations/allocation-client.ts";
-import { isHandedOver, sameAllocationOwner } from "../allocations/allocation-object.ts";
+import { sameAllocationOwner } from "../allocations/allocation-object.ts";
 import { type Change, giveBack } from "../allocations/give-back.ts";
 import { tooManyWriters } from "../allocations/hold.ts";
 import type { Picture } from "../allocations/picture.ts";
-import type { ClaimAccess } from "../parts/claim-access.ts";
 import { noteReleased } from "./unproven.ts";
 
 /** Longest time for one release before the others get their turn, ms. */
@@ -164,14 +158,22 @@ export class Outbox {
     const { network } = row;
     const address = addressFromBytes(row.address);
     const { ledger } = this.#directory;
+    const holder = {
+      owner: ownerOf(row),
+      attachment: { containerID: row.container_id, interface: row.interface },
+    };
     const outcome = await giveBack<"told" | "later">(
       this.#client,
       { name: allocationName(network, address) },
-      ({ object }) => {
-        if (!sameAllocationOwner(object.spec.owner, ownerOf(row))) return changeOfOthers(object, row, ledger);
-        if (object.status?.state === "Cooling" || isUsed(ledger, row)) return { kind: "leave", why: "told" };
-        if (isBeingAdded(ledger, row, this.#underWay)) return { kind: "leave", why: "later" };
-        return changeFor(object, row);
+      (reading) => {
+        const { object } = reading;
+        const isOwn = sameAllocationOwner(object.spec.owner, ownerOf(row));
+        const needed = isOwn ? neededBy(ledger, row, this.#underWay) : neededByContainer(ledger, row);
+        const verdict = verdictOn({ phase: "leaving", object: objectOf(reading, holder), needed });
+        if (verdict === "close") return { kind: "leave", why: "told" };
+        if (verdict === "wait") return { kind: "leave", why: "later" };
+        const key = attachmentKey(row.container_id, row.interface);
+        return isOwn ? changeFor(object, row) : { kind: "prune", keys: [key] };
       },
       this.#client.clock.monotonicMs() + DELIVERY_MS_MAX,
     );
@@ -194,52 +196,24 @@ export class Outbox {
   }
 }
 
-/** A runtime that still wants an ADD has repeated it after so long, as a rule: its pod is asked for then. µs. */
-const REPEATED_US_MAX = 30_000_000;
-
-/**
- * Gives back what ADDs reserved whose answer was lost, once their pod has ended: neither their repeat nor, where the
- * runtime has forgotten them, a DEL comes any more. Returns whether there was something. While the API server is away it
- * is left for the next time.
- */
-export async function abandonEnded(
-  {
-    directory,
-    context,
-    claimAccess,
-  }: {
-    readonly directory: StateDirectory;
-    readonly context: NodeContext;
-    readonly claimAccess: Pick<ClaimAccess, "hasEnded">;
-  },
-  nowUs: number,
-  underWay: ReadonlySet<string>,
-): Promise<boolean> {
-  const ended = new Set<number>();
-  const old = intentsAtRest(directory.ledger, underWay).filter(
-    ({ owner_kind: kind, boot_us: us }) => kind === "pod" && nowUs - us > REPEATED_US_MAX,
-  );
-  await severalAtOnce(old, TOGETHER_MAX, async (row) => {
-    const { namespace, name, uid } = ownerOfIntent(row);
-    const deadlineMs = context.clock.monotonicMs() + DELIVERY_MS_MAX;
-    if (await claimAccess.hasEnded({ namespace, name, uid }, deadlineMs)) ended.add(row.id);
-  }).catch((error: unknown) => {
-    if (!(error instanceof ApiAway)) throw error;
-  });
-  if (ended.size === 0) return false;
-  return directory.write((ledger) => {
-    const rows = intentsAtRest(ledger, underWay).filter(({ id }) => ended.has(id));
-    for (const row of rows) abandonIntent(ledger, row);
-    return rows.length > 0;
-  });
-}
-
 /** The owner of an entry in the form of IPAllocations. */
 function ownerOf({ owner_kind: kind, owner_uid: uid, owner_interface: interfaceName }: OwedRow) {
   return { kind: OWNER_KINDS[kind].object, uid, interface: interfaceName };
 }
 
-/** Whether the same owner has attached again with this address meanwhile. */
+/** Whether the same owner has attached again with the address meanwhile, or is about to. */
+function neededBy(ledger: Ledger, row: OwedRow, underWay: ReadonlySet<string>): Facts["needed"] {
+  if (isUsed(ledger, row)) return "held";
+  return isBeingAdded(ledger, row, underWay) ? "adding" : "no";
+}
+
+/** The same of an address that was handed over to a claim while the container used it: only the container counts. */
+function neededByContainer({ sql }: Ledger, row: OwedRow): Facts["needed"] {
+  if (sql.attachmentsOfContainer.all(row.container_id, row.interface).some((one) => has(one, row)))
+    return "held";
+  return sql.intentsOfContainer.all(row.container_id, row.interface).length > 0 ? "adding" : "no";
+}
+
 function isUsed(ledger: Ledger, row: OwedRow): boolean {
   const space = ledger.networks.get(row.network);
   if (!space) return false;
@@ -251,18 +225,6 @@ function isUsed(ledger: Ledger, row: OwedRow): boolean {
   return rows
     .filter((one) => one.network_id === space.id && one.owner_uid === row.owner_uid)
     .some((one) => has(one, row));
-}
-
-/** Of another owner's allocation only the attachment ends whose address was handed over to a claim while it was used. */
-function changeOfOthers(object: IPAllocation, row: OwedRow, ledger: Ledger): Change<"told" | "later"> {
-  const key = attachmentKey(row.container_id, row.interface);
-  if (!isHandedOver(object, key)) return { kind: "leave", why: "told" };
-  const { sql } = ledger;
-  if (sql.attachmentsOfContainer.all(row.container_id, row.interface).some((one) => has(one, row)))
-    return { kind: "leave", why: "told" };
-  if (sql.intentsOfContainer.all(row.container_id, row.interface).length > 0)
-    return { kind: "leave", why: "later" };
-  return { kind: "prune", keys: [key] };
 }
 
 /** Whether an attachment has the address of an entry. */

@@ -11,19 +11,19 @@
 
 import { RefusalError } from "../../../ipam/refusals.ts";
 import { parseInterfaceAddress } from "../../../ipam/space/cidr.ts";
-import type { IPAllocation } from "../../../kube/objects.ts";
 import { severalAtOnce } from "../../../platform/several-at-once.ts";
 import { journalEnd, owe } from "../../journal/intents.ts";
 import { type AttachmentRow, attachmentOf } from "../../journal/rows.ts";
-import { type Attachment, isLearnt } from "../../records.ts";
-import type { AllocationReading } from "../allocations/allocation-client.ts";
-import { type AttachedHolder, sameAllocationOwner } from "../allocations/allocation-object.ts";
+import type { Attachment } from "../../records.ts";
+import { containerOf, isReleased, judgeAsking, objectOf } from "../agreement/facts.ts";
+import type { EndingRow } from "../agreement/relations.ts";
+import { sameAllocationOwner } from "../allocations/allocation-object.ts";
 import { hold, tooManyWriters } from "../allocations/hold.ts";
 import type { AttachParts } from "../parts/attach-parts.ts";
 import { Missing } from "./missing.ts";
 import type { NodeObject } from "./node-object.ts";
 import { isUnproven, lastBeforeGap, lastReleased, markProven, markUnproven } from "./unproven.ts";
-import { holderOfAttachment, isAsWritten, isOwn, isRecorded } from "./written-last.ts";
+import { holderOfAttachment, isAsWritten } from "./written-last.ts";
 
 const PAGE = 100;
 /** With so many attachments since a gap began everything is compared: that costs no more. */
@@ -172,14 +172,14 @@ class Comparison {
     this.#restored += back;
     const isHeld = states.every((state) => state === "held" || state === "restored");
     if (isHeld && (this.#afterGap || back > 0)) await this.#republish(attachment);
-    if (states.includes("over")) {
-      if (await directory.write((now) => journalEnd(now, attachment, "pod ended")))
-        this.#over.push(attachment);
-      parts.owed();
-    } else if (states.includes("lost") && isOfFormerBoot(parts, attachment)) {
-      // Nobody uses it here, so nobody has lost it; the next sandbox of its pod gets another one.
-      if (await directory.write((now) => journalEnd(now, attachment, "reboot")))
-        await this.#missing.note(attachment.network);
+    const ends = states.filter((state) => typeof state === "object");
+    const end = ends.find(({ reason }) => reason === "pod ended") ?? ends[0];
+    if (end !== undefined) {
+      if (await directory.write((now) => journalEnd(now, attachment, end.reason))) {
+        if (end.reason === "pod ended") this.#over.push(attachment);
+        // Nobody uses it here, so nobody has lost it; the next sandbox of its pod gets another one.
+        else await this.#missing.note(attachment.network);
+      }
       parts.owed();
     } else if (states.includes("lost")) {
       // The row stays: its DEL releases the remaining addresses, and until then `check` reports it.
@@ -249,13 +249,13 @@ async function reassertOne(
   missing: Missing,
   attachment: Attachment,
   ip: string,
-): Promise<"held" | "restored" | "lost" | "over"> {
+): Promise<"held" | "restored" | "lost" | EndingRow> {
   const { client, context, claimAccess, directory, picture } = parts;
-  const { network } = attachment;
+  const { network, pod } = attachment;
   const one = parseInterfaceAddress(ip);
   const deadlineMs = context.clock.monotonicMs() + ONE_MS_MAX;
   const holder = holderOfAttachment(attachment);
-  const outcome = await hold<"held" | "lost" | "over">(client, {
+  const outcome = await hold<"held" | "lost" | EndingRow>(client, {
     network,
     one,
     holder,
@@ -269,25 +269,23 @@ async function reassertOne(
           : "other",
     whyNot: async (reading) => {
       if (!isStillThere(parts, attachment)) return "held";
-      if (isRecorded(reading, holder)) {
+      const row = await judgeAsking(
+        {
+          phase: "held",
+          container: containerOf(context, attachment),
+          object: objectOf(reading, holder),
+          waited: "no",
+        },
+        { pod: () => (pod === null ? "none" : claimAccess.podState(pod, deadlineMs)) },
+      );
+      if (row?.verdict === "leave") return row;
+      if (row?.verdict === "lose") return "lost";
+      if (row?.verdict === "keep") {
         missing.putBack(network, ip);
         return "held";
       }
-      if (attachment.pod !== null) {
-        const pod = await claimAccess.podState(attachment.pod, deadlineMs);
-        if (pod === "completed") return "over";
-        const mayBeOver =
-          isOfFormerBoot(parts, attachment) ||
-          context.namespaceGone(attachment.netns) ||
-          wasGivenBack(reading, attachment, holder);
-        // The kubelet runs a static pod again, whatever objects there are, but one with another manifest of its name.
-        if (pod === "gone" && mayBeOver && (await claimAccess.hasEnded(attachment.pod, deadlineMs)))
-          return "over";
-      }
       // A released address is free, whoever had it: a restored server does not know who took it over since.
-      const state = reading?.object.status?.state;
-      if (reading !== null && !isReleased(reading.object) && !isOwn(reading, holder)) return "lost";
-      if (state !== "Bound") await missing.noteAddress(network, ip);
+      if (reading?.object.status?.state !== "Bound") await missing.noteAddress(network, ip);
       return null;
     },
   });
@@ -313,24 +311,6 @@ async function reassertOne(
   );
   parts.owed();
   return "held";
-}
-
-/** Whether the container cannot run any more: its machine has been started again since. */
-function isOfFormerBoot({ context }: AttachParts, { stamp, netns }: Attachment): boolean {
-  return stamp.bootId !== context.bootId && context.namespaceAlive?.(netns) !== true;
-}
-
-/** Whether an address rests of which this node knows from the API alone: its pod was seen to end before it was deleted. */
-function wasGivenBack(
-  reading: AllocationReading | null,
-  attachment: Attachment,
-  holder: AttachedHolder,
-): boolean {
-  return reading !== null && isReleased(reading.object) && isOwn(reading, holder) && isLearnt(attachment);
-}
-
-function isReleased({ status }: IPAllocation): boolean {
-  return status?.state === "Cooling" || status?.state === "Retained";
 }
 
 function isStillThere({ directory }: AttachParts, attachment: Attachment): boolean {

@@ -24,6 +24,7 @@ import { attachmentOf } from "../../journal/rows.ts";
 import type { StateDirectory } from "../../journal/state-directory.ts";
 import type { NodeContext } from "../../node-context.ts";
 import { type PodIdentity, UNSEEN_NAMESPACE } from "../../records.ts";
+import { verdictOn } from "../agreement/facts.ts";
 import type { AllocationClient } from "../allocations/allocation-client.ts";
 import { isSound } from "../allocations/allocation-object.ts";
 import { fromAllocationOwner } from "../allocations/owners.ts";
@@ -31,17 +32,10 @@ import type { ClaimAccess } from "../parts/claim-access.ts";
 import { markProven } from "./unproven.ts";
 
 /*
- * What the API has of this node and the journal has not: no attachment, no ADD under way, no outstanding release.
- *
- *   a DEL of the container was seen             release it: the container is gone
- *   the runtime has used its ID again since,    release it: the one that runs is another, and has other addresses
- *   and the namespace of that one is there
- *   its pod has another sandbox here by now     release it: a pod has one at a time
- *   first start in this boot, this node is      release it: an ADD that a power failure cut short reserved it, because
- *   certainly ours, and the pod has ended       intents outlive the process but not a power failure
- *   otherwise                                   record it: the journal was lost, wholly or in part, or is a copy, and a
- *                                               container may be running; the next sandbox of its pod takes it up,
- *                                               its DEL or the end of its pod ends it
+ * What the API has of this node and the journal has not: no attachment, no ADD under way, no outstanding release. It is of a former
+ * container (a DEL of it was seen, its ID or its pod has had a later use here), or was reserved by an ADD that a power failure cut short,
+ * because intents outlive the process but not a power failure; or else the journal was lost, wholly or in part, or is a copy. Then a
+ * container may be running: the next sandbox of its pod takes it up, its DEL or the end of its pod ends it.
  *
  * A journal that last served another boot is no evidence that nothing of this boot runs: a copy from an earlier boot
  * (a disk restored from a snapshot) looks the same.
@@ -79,7 +73,7 @@ export function isNew({ sql }: Ledger): boolean {
 export async function recoverJournal(parts: Parts): Promise<number> {
   if (!isNew(parts.directory.ledger)) return 0;
   const found = await listOfNode(parts);
-  return (await settle(parts, found, NONE)).recorded;
+  return (await settle(parts, found, null)).recorded;
 }
 
 /**
@@ -92,7 +86,7 @@ export async function settleFormerBoot(
 ): Promise<Counts> {
   if (isSettled(parts.directory.ledger)) return { recorded: 0, owed: 0 };
   const found = await listUnknown(parts);
-  return settle(parts, found, ours ? await endedPods(parts, found) : NONE);
+  return settle(parts, found, ours ? await endedPods(parts, found) : null);
 }
 
 /**
@@ -103,7 +97,7 @@ export async function recoverUnknown(parts: ReadingParts): Promise<number> {
   const found = await listUnknown(parts);
   const { recorded } = await parts.directory.write((ledger, transaction) => {
     markProven(ledger, "recovering");
-    return settleAll(ledger, transaction, found, parts, NONE);
+    return settleAll(ledger, transaction, found, parts, null);
   });
   return recorded;
 }
@@ -133,7 +127,6 @@ async function listUnknown(parts: ReadingParts): Promise<FoundAttachment[]> {
 const READ_MS_MAX = 10_000;
 /** Pods read at once. */
 const TOGETHER_MAX = 8;
-const NONE: ReadonlySet<string> = new Set();
 
 interface Counts {
   /** Attachments. */
@@ -145,7 +138,7 @@ interface Counts {
 async function settle(
   parts: Parts,
   found: readonly FoundAttachment[],
-  ended: ReadonlySet<string>,
+  ended: ReadonlySet<string> | null,
 ): Promise<Counts> {
   const counts = await parts.directory.write((ledger, transaction) => {
     const settled = settleAll(ledger, transaction, found, parts, ended);
@@ -201,14 +194,20 @@ function settleAll(
   transaction: Transaction,
   all: readonly FoundAttachment[],
   parts: Parts,
-  ended: ReadonlySet<string>,
+  ended: ReadonlySet<string> | null,
 ): Counts {
   let [recorded, owed] = [0, 0];
   for (const one of all) {
     if (isKnown(ledger, one)) continue;
     const { pod } = one.attachment;
-    const isOver = wasDeleted(ledger, one) || isOfFormerUse(ledger, one) || isOfFormerSandbox(ledger, one);
-    if ((pod !== undefined && ended.has(pod.uid)) || isOver) {
+    const verdict = verdictOn({
+      phase: "none",
+      object: "with-use",
+      followed: wasDeleted(ledger, one) || isOfFormerUse(ledger, one) || isOfFormerSandbox(ledger, one),
+      firstInBoot: ended !== null,
+      pod: pod === undefined ? "none" : ended?.has(pod.uid) === true ? "gone" : "unknown",
+    });
+    if (verdict === "release") {
       owed += oweAll(ledger, one);
       continue;
     }

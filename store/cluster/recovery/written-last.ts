@@ -1,10 +1,10 @@
 import { RefusalError } from "../../../ipam/refusals.ts";
 import { parseInterfaceAddress } from "../../../ipam/space/cidr.ts";
-import { type AllocationAttachment, attachmentKey } from "../../../kube/objects.ts";
+import type { AllocationAttachment } from "../../../kube/objects.ts";
 import { isoTime } from "../../../platform/time.ts";
 import type { Attachment } from "../../records.ts";
-import type { AllocationReading } from "../allocations/allocation-client.ts";
-import { type AttachedHolder, isHandedOver, sameAllocationOwner } from "../allocations/allocation-object.ts";
+import { objectOf } from "../agreement/facts.ts";
+import type { AttachedHolder } from "../allocations/allocation-object.ts";
 import { toAllocationOwner } from "../allocations/owners.ts";
 import type { AttachParts } from "../parts/attach-parts.ts";
 
@@ -22,7 +22,7 @@ export async function isAsWritten(parts: AttachParts, attachment: Attachment): P
   try {
     for (const { address } of ips) {
       const reading = await client.read(network, parseInterfaceAddress(address).address, deadlineMs);
-      if (!isRecorded(reading, holder)) return false;
+      if (objectOf(reading, holder) !== "with-use") return false;
     }
     if (owner.kind !== "claim") return true;
     const claim = await claimAccess.read(owner, deadlineMs);
@@ -44,18 +44,4 @@ export function holderOfAttachment(attachment: Attachment): AttachedHolder {
     since: isoTime(sinceMs),
   };
   return { owner: toAllocationOwner(attachment.owner), attachment: ours };
-}
-
-export function isOwn({ object }: AllocationReading, { owner }: AttachedHolder): boolean {
-  return sameAllocationOwner(object.spec.owner, owner);
-}
-
-/** Whether an allocation is as it should be: Bound, to this owner or a claim after it, with this attachment. */
-export function isRecorded(reading: AllocationReading | null, holder: AttachedHolder): boolean {
-  if (reading === null) return false;
-  const { status } = reading.object;
-  const { containerID, interface: interfaceName } = holder.attachment;
-  const key = attachmentKey(containerID, interfaceName);
-  if (!isOwn(reading, holder)) return isHandedOver(reading.object, key);
-  return status?.state === "Bound" && key in (status.attachments ?? {});
 }

@@ -117,7 +117,7 @@ export const FINDINGS: Mutants = {
       "    return network !== addKey({ network, containerId: row.container_id, interface: row.interface });",
     also: [
       {
-        file: "store/journal/intents.ts",
+        file: "store/cluster/recovery/unfinished-adds.ts",
         find: "const INTENT_US_MAX = 600_000_000;",
         // Ten minutes are too long for the simulation.
         replace: "const INTENT_US_MAX = 100_000;",

@@ -1,0 +1,136 @@
+/** The table of what a node believes of a use: every combination of facts. */
+import { expect, test } from "vitest";
+import { type Facts, judge, ROWS, type Row } from "../../store/cluster/agreement/relations.ts";
+
+const VALUES: { readonly [F in keyof Facts]: readonly Facts[F][] } = {
+  phase: ["none", "taking", "held", "leaving", "gone"],
+  underWay: [true, false],
+  container: ["runs", "ended", "learnt", "unseen"],
+  pod: ["living", "completed", "gone", "unseen", "none", "unknown"],
+  object: ["with-use", "without-use", "resting", "freed", "others", "absent", "unknown"],
+  waited: ["no", "long-enough", "longest"],
+  needed: ["no", "held", "adding"],
+  followed: [true, false],
+  firstInBoot: [true, false],
+};
+const NAMES = Object.keys(VALUES) as (keyof Facts)[];
+
+function* combinations(names = NAMES): Generator<Facts> {
+  const [name, ...others] = names;
+  if (name === undefined) return yield {} as Facts;
+  for (const rest of combinations(others)) for (const value of VALUES[name]) yield { ...rest, [name]: value };
+}
+
+function rowFor(facts: Partial<Facts>): Row {
+  const judgement = judge(facts);
+  if (judgement.kind === "ask") throw new Error(`${judgement.fact} is known`);
+  return judgement.row;
+}
+
+/** All of them, with the row that decides. */
+const ALL = [...combinations()].map((facts) => ({ facts, row: rowFor(facts) }));
+
+function those(is: (facts: Facts, row: Row) => boolean): Facts[] {
+  return ALL.filter(({ facts, row }) => is(facts, row)).map(({ facts }) => facts);
+}
+
+test("each combination has a row, and each row decides the combinations that it decided before", () => {
+  const counts = Object.fromEntries(ROWS.map(({ name }) => [name, 0]));
+  for (const { row } of ALL) counts[row.name] = (counts[row.name] ?? 0) + 1;
+  expect(Object.keys(counts)).toHaveLength(ROWS.length);
+  expect(counts).toMatchInlineSnapshot(`
+    {
+      "about-to-be-used": 1152,
+      "add-of-former-boot": 1008,
+      "adding": 6048,
+      "cannot-tell": 1416,
+      "cannot-tell-yet": 1728,
+      "completed": 840,
+      "cut-short-by-power": 144,
+      "ended-with-pod": 120,
+      "forgotten": 2016,
+      "in-agreement": 1416,
+      "learnt-and-given-back": 24,
+      "learnt-completed": 504,
+      "learnt-pod-gone": 336,
+      "lost": 1032,
+      "may-be-repeated": 2520,
+      "no-container": 1344,
+      "nobody-lost-it": 192,
+      "not-ours": 6912,
+      "not-repeated": 504,
+      "nothing": 10368,
+      "of-former-container": 864,
+      "over": 1152,
+      "remembered": 6912,
+      "remembered-enough": 3456,
+      "returned": 1728,
+      "taken-away": 4872,
+      "unknown-here": 720,
+      "used-again": 1152,
+    }
+  `);
+});
+
+test("whoever asks for one fact after the other comes to the same row, and is asked for nothing twice", () => {
+  for (const { facts, row } of ALL) {
+    let known: Partial<Facts> = { phase: facts.phase };
+    for (;;) {
+      const judgement = judge(known);
+      if (judgement.kind === "decided") {
+        expect(judgement.row.name).toBe(row.name);
+        break;
+      }
+      expect(known).not.toHaveProperty(judgement.fact);
+      known = { ...known, [judgement.fact]: facts[judgement.fact] };
+    }
+  }
+});
+
+test("an address is given back, lost or taken only where the API server told whose it is", () => {
+  const acts = ["release", "close", "lose", "hold", "learn"];
+  expect(those(({ object }, { verdict }) => object === "unknown" && acts.includes(verdict))).toEqual([]);
+  const own = ["with-use", "without-use"];
+  expect(those(({ object }, { verdict }) => verdict === "release" && !own.includes(object))).toEqual([]);
+});
+
+test("what is held and the API server has is over only without a container, and with a pod that certainly ended", () => {
+  const over = those(
+    ({ phase, object }, { verdict }) => phase === "held" && object === "with-use" && verdict === "leave",
+  );
+  expect(over).not.toEqual([]);
+  for (const { container, pod, waited } of over) {
+    expect(["ended", "learnt"]).toContain(container);
+    expect(["living", "unknown", ...(container === "learnt" ? ["unseen", "none"] : [])]).not.toContain(pod);
+    expect(waited !== "no" || (container === "learnt" && pod === "completed")).toBe(true);
+  }
+});
+
+test("a living pod, and one that nobody can tell of, ends nothing that its container may use", () => {
+  const ended = those(
+    ({ phase, pod, container }, { verdict }) =>
+      phase === "held" && verdict === "leave" && ["living", "unknown"].includes(pod) && container !== "ended",
+  );
+  expect(ended).toEqual([]);
+});
+
+test("an ADD that is under way is left alone, and so is one that may be repeated", () => {
+  expect(
+    those(
+      ({ phase, underWay, waited, container }, { verdict }) =>
+        phase === "taking" &&
+        verdict === "abandon" &&
+        (underWay || (waited === "no" && container !== "ended")),
+    ),
+  ).toEqual([]);
+});
+
+test("what another row of the owner needs is not given back", () => {
+  expect(
+    those(({ phase, needed }, { verdict }) => phase === "leaving" && needed !== "no" && verdict === "release"),
+  ).toEqual([]);
+});
+
+test("a phase that there is not has no row", () => {
+  expect(() => judge({ phase: "lost" as never })).toThrow("no row for a use that is lost");
+});

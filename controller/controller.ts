@@ -133,7 +133,6 @@ export class Controller {
           cluster().allocationsState(state);
           this.#addresses.lost.noteState(state);
         },
-        allocationsVersion: (version) => cluster().allocationsVersion(version),
         definitionsChanged: () => this.#definitionsChanged(),
       },
       log,

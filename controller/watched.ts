@@ -41,7 +41,6 @@ export interface WatchedEvents {
   readonly networkGone: (object: IPNetwork) => void;
   /** The state of the watch of the allocations, and each version that it brings. */
   readonly allocationsState: (state: ReflectorState) => void;
-  readonly allocationsVersion: (resourceVersion: string) => void;
   readonly definitionsChanged: () => void;
 }
 
@@ -86,7 +85,6 @@ export class Watched extends FollowedResources<Resource> implements Omit<Caches,
       onState: events.allocationsState,
       onVersion: (version) => {
         this.usedSpaces.noteVersion(version);
-        events.allocationsVersion(version);
       },
     });
     this.claims = this.follow<ClaimViewWithFact>("claims", CLAIMS_PATH, {

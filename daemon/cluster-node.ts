@@ -120,7 +120,6 @@ export class ClusterNode {
         if (state === "away") this.store.gap.begin();
         this.contact.noteState(state);
       },
-      onVersion: (version) => this.contact.continuity.noteWatched(version),
       log,
     });
     this.#nadWatch = new Reflector<NadView>({

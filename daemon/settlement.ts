@@ -140,9 +140,7 @@ export class Settlement {
    * restore, attachments whose release was told before, and that nobody would end any more.
    */
   async #recover(): Promise<void> {
-    const { contact, store } = this.#cluster;
-    const { continuity } = contact;
-    const { gap } = continuity;
+    const { store } = this.#cluster;
     if (store.isSettled && !store.mustRecover) return;
     if (!this.#mayCompare()) return this.#recoverSoon();
     if (!store.isSettled) {
@@ -155,7 +153,6 @@ export class Settlement {
         );
       this.#cluster.store.drainOutbox().catch(() => {});
     } else this.#logRecovered(await store.recoverUnknown(), "the API server may have been restored");
-    continuity.noteRecovered(gap);
   }
 
   /** Whether an address belongs to another owner now. */
@@ -169,12 +166,12 @@ export class Settlement {
     const { contact, store } = this.#cluster;
     await contact.probe();
     const { gap } = contact.continuity;
-    const { restored, lost, stillLost, over, republished, freedWithNode, problems, proven } =
-      await store.reassert({ afterGap, everything });
+    const { restored, lost, stillLost, over, republished, freedWithNode, problems } = await store.reassert({
+      afterGap,
+      everything,
+    });
     contact.continuity.noteCompared(gap);
     if (contact.continuity.gap === gap) await store.gap.end();
-    // What a restore to a moment after the last write has brought back, the controller frees as it frees any other.
-    if (proven && !store.mustRecover) contact.continuity.noteRecovered(gap);
     if (freedWithNode)
       this.#log.warn(
         "this node's Node object was deleted, so the cluster gave back what its containers use: what nobody else has got since is put back",

@@ -177,10 +177,6 @@ export class ClusterMachines {
     this.ledger.noteState(state);
   }
 
-  allocationsVersion(resourceVersion: string): void {
-    this.ledger.noteVersion(resourceVersion);
-  }
-
   stop(): Promise<void> {
     this.ledger.stop();
     return this.caches.stop();

@@ -103,10 +103,6 @@ export class MachineLedger {
     if (state === "watching") continuity.noteCompared(continuity.gap);
   }
 
-  noteVersion(resourceVersion: string): void {
-    this.#contact.continuity.noteWatched(resourceVersion);
-  }
-
   stop(): void {
     this.#contact.stop();
   }

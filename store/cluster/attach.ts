@@ -196,7 +196,6 @@ async function allocate(
     slots,
   );
   context.killPoint?.("after-reserve");
-  await continuity.untilKnown(epoch, deadlineMs);
   const whyNot = continuity.whyNot(epoch);
   if (reserved.kind === "reserved" && whyNot !== null) {
     await giveBack(parts, want, attacher, reserved.addresses, intentId);

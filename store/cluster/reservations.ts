@@ -113,7 +113,6 @@ async function reserveOnce(
     },
     slots,
   );
-  await continuity.untilKnown(epoch, deadlineMs);
   const whyNot = continuity.whyNot(epoch);
   if (reserved.kind === "reserved" && whyNot === null)
     return { kind: "reserved", addresses: [...kept, ...reserved.addresses] };

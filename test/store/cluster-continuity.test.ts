@@ -1,6 +1,5 @@
 import pino from "pino";
 import { expect, onTestFinished, test } from "vitest";
-import type { WatchRequest } from "../../kube/kube-api.ts";
 import { networkObjectName } from "../../kube/object-names.ts";
 import { type IPNetwork, NETWORKS_PATH, objectPath } from "../../kube/objects.ts";
 import { VirtualTime } from "../../platform/virtual-time.ts";
@@ -39,32 +38,4 @@ test("a node's own mark that is read again after another node's is removed, with
   await time.until(() => recoveryMark(api.at(PATH)) === null, "the end of the recovery");
   expect(continuity.recovering).toEqual([]);
   contact.stop();
-});
-
-test("a daemon asks whether the server was away once the watch is open again, not before", async () => {
-  const { time, api, contact, continuity } = clusterContinuity();
-  api.server.etcd.bump(200);
-  const asked: WatchRequest[] = [];
-  api.watch = async (request) => {
-    asked.push(request);
-    if (request.resourceVersion === "1")
-      return { kind: "expired", problem: "too old resource version: 1 (90)" };
-    const metadata = { name: "blue-1", uid: "u1", resourceVersion: "100" };
-    request.event("ADDED", { metadata });
-    return { kind: "closed" };
-  };
-  contact.noteState("listing");
-  contact.noteState("watching");
-  continuity.noteCreated({ name: "blue-1", uid: "u1", resourceVersion: "100" });
-  continuity.noteWatched("101");
-  const { epoch } = continuity;
-  contact.noteState("away");
-  contact.noteState("listing");
-  expect(asked).toEqual([]);
-  contact.noteState("watching");
-  expect(asked).toHaveLength(2);
-  await time.until(() => continuity.inQuestion === null, "the answer");
-  expect(continuity.whyNot(epoch)).toBeNull();
-  contact.noteState("watching");
-  expect(asked, "once").toHaveLength(2);
 });

@@ -6,18 +6,12 @@
  *   hold, give-back               the only writers: one binds an address to an owner, the other releases it
  *   picture, notes, used-spaces   which addresses are believed free: on a node, and what the controller publishes of them
  *   views                         what the socket API shows
- *   continuity, served-since      whether the API server still has everything that it had
+ *   continuity                    whether the API server still has everything that it had
  */
 
 import type { Address } from "../../../ipam/space/address.ts";
 import { permittedObject, readingOf, refusedBy, writeOutcomeOf } from "../../../kube/answers.ts";
-import {
-  ApiAway,
-  type KubeAnswer,
-  type KubeApi,
-  type KubeRequest,
-  type Priority,
-} from "../../../kube/kube-api.ts";
+import type { KubeAnswer, KubeApi, KubeRequest, Priority } from "../../../kube/kube-api.ts";
 import { allocationName, labelSelector } from "../../../kube/object-names.ts";
 import {
   ALLOCATIONS_PATH,
@@ -143,28 +137,17 @@ export class AllocationClient {
     const answer = await this.#send({ ...request, priority: this.#priority });
     const version: string | undefined = answer.body?.metadata?.resourceVersion;
     // A PUT that changes nothing is answered with the old version.
-    if (answer.status === 201) {
-      continuity?.noteCurrent(version, newestBefore);
-      continuity?.noteCreated(answer.body.metadata);
-    } else if (answer.status < 300) continuity?.noteVersion(version);
+    if (answer.status === 201) continuity?.noteCurrent(version, newestBefore);
+    else if (answer.status < 300) continuity?.noteVersion(version);
     const written = writeOutcomeOf(answer, request.path);
     if (written.kind === "refused") throw refusedBy(written.answer, what);
     return written.kind === "done" ? written : { kind: "changed" };
   }
 
-  /** Sends a request. If it was stopped for lost contact that turns out to have been there, it is sent again. */
-  async #send(request: KubeRequest): Promise<KubeAnswer> {
+  #send(request: KubeRequest): Promise<KubeAnswer> {
     const continuity = this.#continuity;
     const epoch = this.#epoch;
     if (continuity === null || epoch === null) return this.#api.send(request);
-    for (;;) {
-      await continuity.untilKnown(epoch, request.deadlineMs);
-      try {
-        return await this.#api.send({ ...request, unless: () => continuity.whyNot(epoch) });
-      } catch (error) {
-        const mayGoOn = error instanceof ApiAway && (await continuity.untilKnown(epoch, request.deadlineMs));
-        if (!mayGoOn || this.#api.clock.monotonicMs() >= request.deadlineMs) throw error;
-      }
-    }
+    return this.#api.send({ ...request, unless: () => continuity.whyNot(epoch) });
   }
 }

@@ -1,6 +1,5 @@
 import { type Refusal, refuse } from "../../../ipam/refusals.ts";
 import { type Clock, sleep } from "../../../platform/time.ts";
-import type { Creation } from "./served-since.ts";
 
 /** How often a waiting ADD checks whether it may go on, ms. */
 const LOOK_AGAIN_MS = 50;
@@ -21,20 +20,11 @@ export interface ContinuityOptions {
   onWentBack(): void;
 }
 
-/** The state before a gap, restored if it turns out that the API server was there all the time. */
-interface Before {
-  readonly unbroken: boolean;
-  readonly validSince: number;
-  readonly compared: boolean;
-  readonly settledMs: number;
-}
-
 /**
  * Whether the API server still has everything that it had. A server restored from a backup knows nothing of later
  * allocations, and would accept a second create for the address of a running container. After every gap in contact this
  * node therefore allocates nothing to new owners until it has compared what it holds with the API and the other nodes
- * have had the time to do the same; and never on a network that a node has marked. A gap in which only the connection
- * was cut, while the API server was there, is taken back.
+ * have had the time to do the same; and never on a network that a node has marked.
  * See docs/decisions/0025.
  */
 export class Continuity {
@@ -43,20 +33,12 @@ export class Continuity {
   /** Decisions made in epochs before this one are no longer valid. */
   #validSince = 0;
   #gap = 0;
-  /** The last gap in which the API server was there all the time. */
-  #bridged = 0;
   #lost = false;
   #compared = true;
   /** No allocations to new owners before this instant, ms. */
   #settledMs = Number.NEGATIVE_INFINITY;
   /** The newest resourceVersion seen so far. */
   #newest = 0n;
-  /** The newest object created by this node. */
-  #created: Creation | null = null;
-  /** The newest creation that was followed by contact: the watch was up when it happened, and afterwards. */
-  #reference: Creation | null = null;
-  /** Set while it is being found out whether the server was away: the state before the first gap in question. */
-  #before: Before | null = null;
   readonly #marks = new Map<string, { readonly mark: string; readonly seenMs: number }>();
   /** By network: the epoch in which its mark was read. */
   readonly #markEpochs = new Map<string, number>();
@@ -75,11 +57,6 @@ export class Continuity {
     return this.#gap;
   }
 
-  /** Whether the API server certainly has everything that it had: there was no gap, or it was there all the time. */
-  get isUnbroken(): boolean {
-    return this.#bridged === this.#gap;
-  }
-
   /** Networks that are recovering, as far as this node knows. */
   get recovering(): string[] {
     return [...this.#marks.keys()].filter((network) => this.recoveryLeftMs(network) > 0);
@@ -89,13 +66,6 @@ export class Continuity {
   lose(): void {
     if (this.#lost) return;
     this.#lost = true;
-    if (this.#reference !== null)
-      this.#before ??= {
-        unbroken: this.isUnbroken,
-        validSince: this.#validSince,
-        compared: this.#compared,
-        settledMs: this.#settledMs,
-      };
     this.#begin();
   }
 
@@ -105,46 +75,6 @@ export class Continuity {
     this.#lost = false;
     this.#settledMs = Math.max(this.#settledMs, this.#options.clock.monotonicMs() + this.#options.settleMs);
     return true;
-  }
-
-  /** The creation that a server without a gap must have seen; null: no gap is in question, or it cannot be known. */
-  get inQuestion(): Creation | null {
-    return this.#before === null ? null : this.#reference;
-  }
-
-  /**
-   * Notes whether an API server has run without a break since before the gap (`served`): then none was restored, and
-   * everything is as it was. The question must have been asked after the watch was there again. Returns whether the
-   * answer still counts.
-   */
-  noteServed(gap: number, served: boolean): boolean {
-    if (this.#before === null || gap !== this.#gap || this.#lost) return false;
-    if (served) {
-      if (this.#before.unbroken) this.#bridged = gap;
-      this.#validSince = this.#before.validSince;
-      this.#compared ||= this.#before.compared;
-      this.#settledMs = this.#before.settledMs;
-    } else this.#reference = null;
-    this.#before = null;
-    return true;
-  }
-
-  /** This node has created an allocation. */
-  noteCreated({ name, uid, resourceVersion }: { name: string; uid: string; resourceVersion: string }): void {
-    const version = versionOf(resourceVersion);
-    if (version !== null && version > 1n) this.#created = { name, uid, version };
-  }
-
-  /** The watch that detects gaps has delivered an event or a bookmark. */
-  noteWatched(resourceVersion: string): void {
-    const version = versionOf(resourceVersion);
-    if (this.#created === null || version === null || version < this.#created.version) return;
-    if (!this.#lost && this.#before === null) this.#reference = this.#created;
-  }
-
-  /** This node has also looked for what an older state of the API server has brought back, after this gap. */
-  noteRecovered(gap: number): void {
-    if (gap === this.#gap) this.#bridged = gap;
   }
 
   /** This node has compared what it holds with the API; the comparison began after this gap. */
@@ -171,7 +101,6 @@ export class Continuity {
     const version = versionOf(resourceVersion);
     if (version !== null && version < newestBefore) {
       this.#newest = version;
-      this.#distrust();
       this.#begin();
       this.#settledMs = this.#options.clock.monotonicMs() + this.#options.recoveryMs;
       this.#options.onWentBack();
@@ -197,7 +126,6 @@ export class Continuity {
    * ApiAway.
    */
   async missing(network: string, what: string): Promise<void> {
-    this.#distrust();
     this.#beginEpoch();
     const mark = markText(what, this.#options.recoveryMs);
     this.noteMark(network, mark);
@@ -221,8 +149,7 @@ export class Continuity {
         this.#markEpochs.set(network, epoch);
         continue;
       }
-      // While the gap is in question, it is not known whether there is anything to wait for.
-      const leftMs = this.#before === null ? Math.max(settleLeftMs, recoveryLeftMs) : recoveryLeftMs;
+      const leftMs = Math.max(settleLeftMs, recoveryLeftMs);
       const roomMs = deadlineMs - nowMs - ADD_MS_MIN;
       if (!waits || leftMs > roomMs || roomMs <= 0) return this.#refusal(network, closed, leftMs);
       await sleep(this.#options.clock, Math.min(LOOK_AGAIN_MS, roomMs));
@@ -234,16 +161,6 @@ export class Continuity {
     return epoch >= this.#validSince ? null : "contact with the API server was lost meanwhile";
   }
 
-  /** Waits while the gap that ended an epoch is in question. Returns whether it was. */
-  async untilKnown(epoch: number, deadlineMs: number): Promise<boolean> {
-    const inQuestion = () =>
-      this.#before !== null && epoch >= this.#before.validSince && epoch < this.#validSince;
-    if (!inQuestion()) return false;
-    while (inQuestion() && this.#options.clock.monotonicMs() < deadlineMs)
-      await sleep(this.#options.clock, LOOK_AGAIN_MS);
-    return true;
-  }
-
   #begin(): void {
     this.#beginEpoch();
     this.#gap += 1;
@@ -253,13 +170,6 @@ export class Continuity {
   #beginEpoch(): void {
     this.#epoch += 1;
     this.#validSince = this.#epoch;
-  }
-
-  /** The server was restored, or allocations were lost in another way: nothing known from before is proof. */
-  #distrust(): void {
-    this.#created = null;
-    this.#reference = null;
-    this.#before = null;
   }
 
   #refusal(network: string, closed: boolean, leftMs: number): Refusal {

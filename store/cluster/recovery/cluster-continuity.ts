@@ -5,7 +5,6 @@ import type { Log } from "../../../platform/log.ts";
 import { PeriodicTask } from "../../../platform/periodic-task.ts";
 import type { Timer } from "../../../platform/time.ts";
 import { Continuity } from "../allocations/continuity.ts";
-import { type Creation, hasServedSince } from "../allocations/served-since.ts";
 import { endRecovery, markRecovering, recoveryMark } from "./recovery.ts";
 
 /**
@@ -75,31 +74,7 @@ export class ClusterContinuity {
     } else if (state === "watching" && this.#away) {
       this.#away = false;
       this.continuity.regain();
-      const { gap, inQuestion } = this.continuity;
-      if (inQuestion !== null) void this.#examine(gap, inQuestion);
     }
-  }
-
-  /**
-   * Finds out whether the server was away, or only the connection was cut. Called once the watch is there again, which
-   * detects whatever comes next: a server that is about to end closes its watches first, and still answers. An answer
-   * that takes longer than the other nodes wait is of no use.
-   */
-  async #examine(gap: number, creation: Creation): Promise<void> {
-    const { continuity } = this;
-    const [current, served] = await Promise.all([
-      // A version older than one seen before is detected there.
-      this.probe(SETTLE_MS).catch(() => false),
-      hasServedSince(this.#options.api, creation, SETTLE_MS),
-    ]);
-    if (!continuity.noteServed(gap, current && served)) return;
-    const { log } = this.#options;
-    if (current && served)
-      log.info("only a connection was cut: the API server was there all the time, and nobody waits");
-    else
-      log.info(
-        "the API server may have been away: no new address is given until the nodes have had time to compare what they hold",
-      );
   }
 
   /** While the watch is broken, probes tell whether the server is there: a watch may be refused for long. */

@@ -47,8 +47,6 @@ export interface Reasserted {
   readonly freedWithNode: boolean;
   /** What could not be compared or restored because the API server refuses it; left as it is until the next time. */
   readonly problems: readonly string[];
-  /** The API server has what this node wrote last: only what had been lost before was compared. */
-  readonly proven: boolean;
 }
 
 /**
@@ -155,7 +153,6 @@ class Comparison {
       republished: this.#republished,
       freedWithNode: this.#missing.freedWithNode,
       problems: this.#problems,
-      proven,
     };
   }
 

@@ -1,6 +1,7 @@
 /** Every page, in Chromium, against a daemon whose networks are of all kinds. */
 import type { Page } from "playwright-core";
 import { afterAll, test as base, beforeAll, describe, expect } from "vitest";
+import { until } from "../harness/wait.ts";
 import { whyNoBrowser } from "./page.ts";
 import { bars, facts, records, rows, SOON, title } from "./reading.ts";
 import { NAMESPACE, seedAll, UiOfDaemon } from "./ui-of-daemon.ts";
@@ -107,8 +108,12 @@ describe.skipIf(reason !== null)("the page", () => {
     await page.mouse.click(x - 8, y);
     await title(page, "192.168.10.103");
     await page.goBack();
-    await map.focus();
-    await map.getByText(/^192\.168\.10\.\d+: /).waitFor();
+    // The page that is gone back to may be drawn once more.
+    const chosen = map.getByText(/^192\.168\.10\.\d+: /);
+    await until(async () => {
+      await map.focus();
+      return await chosen.isVisible();
+    }, "the map to have the focus");
     await page.keyboard.press("Control+Home");
     for (const [key, text] of [
       ["Home", "192.168.10.0: excluded"],

@@ -3,8 +3,10 @@
 import { cpSync, readdirSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import { expect, onTestFinished, test } from "vitest";
+import { parseInterfaceAddress } from "../../ipam/space/cidr.ts";
 import { ApiAway } from "../../kube/kube-api.ts";
-import { ALLOCATIONS_PATH } from "../../kube/objects.ts";
+import { allocationName } from "../../kube/object-names.ts";
+import { ALLOCATIONS_PATH, attachmentKey } from "../../kube/objects.ts";
 import { OtherNode } from "../../store/cluster/parts/node-identity.ts";
 import { AFTER_GAP } from "./cluster-store.ts";
 import { NODE, StoreNode } from "./store-node.ts";
@@ -62,6 +64,29 @@ test.each([1, 2, 3])(
     expect(node.bound).toEqual([]);
   },
 );
+
+test("of two sandboxes of a pod that only the API tells of, nobody knows which came later: both are kept until one ends", async () => {
+  const { node } = await started("a");
+  const [object] = structuredClone(node.allocations);
+  if (object === undefined) throw new Error("the pod has no allocation");
+  const [attachment] = Object.values(object.status?.attachments ?? {});
+  const address = object.spec.address.replace(/\.\d+\//, ".200/");
+  const name = allocationName(object.spec.network, parseInterfaceAddress(address).address);
+  node.api.put(ALLOCATIONS_PATH, {
+    ...object,
+    metadata: { ...object.metadata, name, uid: "of-the-other-sandbox" },
+    spec: { ...object.spec, address },
+    status: { ...object.status, attachments: { [attachmentKey("b", "eth0")]: attachment } },
+  });
+  await lost(node);
+  await node.open();
+  await node.settle();
+  expect(node.journal.toSorted()).toEqual(["a", "b"]);
+  expect(node.bound).toHaveLength(2);
+  await node.store.detach(detachWant("b"));
+  await node.store.drainOutbox();
+  expect(node.bound).toEqual([`${object.spec.address}: a/eth0`]);
+});
 
 test("a journal waits for the disk until it has what the API knows of this boot", async () => {
   const node = new StoreNode();

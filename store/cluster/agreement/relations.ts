@@ -11,14 +11,15 @@ import type { EndReason } from "../../allocations.ts";
  * A use is one interface of one container on one network. The journal says which phase it is in, the machine whether its
  * container runs, the API server what became of its pod and who has the address:
  *
- *   taking   an ADD is about to reserve, or was: nobody has been answered
+ *   taking   an ADD of this process is about to reserve, or was: nobody has been answered (what an earlier process was about to reserve
+ *            is abandoned when the journal is opened)
  *   held     answered, or learnt from the API server
  *   leaving  over: its addresses are to be given back
  *   gone     given back, or a DEL of something unknown: a late write and a restored server may bring it back
  *   none     the journal knows nothing of it
  *
  * The first row that applies decides. A fact that a row needs and nobody has asked for yet is to be asked for first, so rows
- * begin with what costs nothing. What nobody can tell is "unknown", and frees nothing.
+ * begin with what costs nothing. What nobody can tell is "unknown", and frees nothing. See docs/decisions/0080.
  */
 
 /** What is known of one use and one of its addresses; absent: not asked yet. */
@@ -45,7 +46,7 @@ export interface Facts {
   readonly waited: "no" | "long-enough" | "longest";
   /** Another row of the owner needs the address: one that is held, or one whose ADD is under way. */
   readonly needed: "no" | "held" | "adding";
-  /** Its container's ID or its pod has had a later use here, or a DEL of it was seen. */
+  /** Its container's ID or its pod has had a later use here. */
   readonly followed: boolean;
   /** The journal has not served this boot before, and the Node object says that this machine is the node. */
   readonly firstInBoot: boolean;
@@ -84,7 +85,6 @@ export const ROWS: readonly Row[] = [
   // An ADD of which nobody was answered.
   { name: "adding", when: { phase: "taking", underWay: true }, verdict: "keep" },
   { name: "forgotten", when: { phase: "taking", waited: "longest" }, verdict: "abandon" },
-  { name: "add-of-former-boot", when: { phase: "taking", container: "ended" }, verdict: "abandon" },
   { name: "not-repeated", when: { phase: "taking", waited: "long-enough", pod: ENDED }, verdict: "abandon" },
   { name: "may-be-repeated", when: { phase: "taking" }, verdict: "wait" },
 

@@ -23,7 +23,7 @@ import type { Ledger } from "../../journal/ledger.ts";
 import { attachmentOf } from "../../journal/rows.ts";
 import type { StateDirectory } from "../../journal/state-directory.ts";
 import type { NodeContext } from "../../node-context.ts";
-import { type PodIdentity, UNSEEN_NAMESPACE } from "../../records.ts";
+import { isLearnt, type PodIdentity, UNSEEN_NAMESPACE } from "../../records.ts";
 import { verdictOn } from "../agreement/facts.ts";
 import type { AllocationClient } from "../allocations/allocation-client.ts";
 import { isSound } from "../allocations/allocation-object.ts";
@@ -201,9 +201,9 @@ function settleAll(
     if (isKnown(ledger, one)) continue;
     const { pod } = one.attachment;
     const verdict = verdictOn({
-      phase: "none",
+      phase: wasDeleted(ledger, one) ? "gone" : "none",
       object: "with-use",
-      followed: wasDeleted(ledger, one) || isOfFormerUse(ledger, one) || isOfFormerSandbox(ledger, one),
+      followed: isOfFormerUse(ledger, one) || isOfFormerSandbox(ledger, one),
       firstInBoot: ended !== null,
       pod: pod === undefined ? "none" : ended?.has(pod.uid) === true ? "gone" : "unknown",
     });
@@ -260,13 +260,17 @@ function isOfFormerUse(
   return !addresses.some(has) && context.namespaceAlive?.(netns) === true;
 }
 
-/** Whether the pod of what it owns by itself has been attached in another container of this boot. */
+/**
+ * Whether the pod of what it owns by itself has been attached in another container of this boot. What was learnt from the API may be of
+ * an earlier one, and does not tell which of them came later.
+ */
 function isOfFormerSandbox({ sql, context }: Ledger, { attachment, object }: FoundAttachment): boolean {
   const { kind, uid, interface: interfaceName } = object.spec.owner;
   if (kind !== "Pod") return false;
   return sql.attachmentsOfOwner
     .all(uid, interfaceName, "pod")
-    .some((row) => row.container_id !== attachment.containerID && row.boot_id === context.bootId);
+    .filter((row) => row.boot_id === context.bootId && !isLearnt(attachmentOf(row, object.spec.network)))
+    .some((row) => row.container_id !== attachment.containerID);
 }
 
 /** Whether a DEL of the container has come, in this boot or an earlier one, and found nothing to end. */

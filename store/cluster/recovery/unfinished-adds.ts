@@ -33,7 +33,6 @@ export async function abandonUnfinished(
       {
         phase: "taking",
         underWay: false,
-        container: intent.boot_id === context.bootId ? "unseen" : "ended",
         waited: ageUs > INTENT_US_MAX ? "longest" : ageUs > REPEATED_US_MAX ? "long-enough" : "no",
       },
       { pod: () => podOf(intent, { context, claimAccess }) },

@@ -166,10 +166,8 @@ export class Settlement {
     const { contact, store } = this.#cluster;
     await contact.probe();
     const { gap } = contact.continuity;
-    const { restored, lost, stillLost, over, republished, freedWithNode, problems } = await store.reassert({
-      afterGap,
-      everything,
-    });
+    const found = await store.reassert({ afterGap, everything });
+    const { restored, lost, stillLost, over, republished, freedWithNode, problems } = found;
     contact.continuity.noteCompared(gap);
     if (contact.continuity.gap === gap) await store.gap.end();
     if (freedWithNode)

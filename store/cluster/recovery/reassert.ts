@@ -277,10 +277,8 @@ async function reassertOne(
       );
       if (row?.verdict === "leave") return row;
       if (row?.verdict === "lose") return "lost";
-      if (row?.verdict === "keep") {
-        missing.putBack(network, ip);
-        return "held";
-      }
+      if (row?.verdict === "keep") missing.putBack(network, ip);
+      if (row?.verdict !== "hold") return "held";
       // A released address is free, whoever had it: a restored server does not know who took it over since.
       if (reading?.object.status?.state !== "Bound") await missing.noteAddress(network, ip);
       return null;

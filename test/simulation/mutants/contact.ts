@@ -13,7 +13,7 @@ export const CONTACT: Mutants = {
     file: "daemon/settlement.ts",
     find: "await store.reassert({ afterGap, everything });",
     replace:
-      "{ restored: 0, lost: [] as never[], stillLost: 0, over: [] as never[], republished: [], freedWithNode: false, problems: [], proven: false };",
+      "{ restored: 0, lost: [] as never[], stillLost: 0, over: [] as never[], republished: [], freedWithNode: false, problems: [] };",
     why: "what a restore has taken away stays away while its containers run",
   },
   "lease-not-noticed": {

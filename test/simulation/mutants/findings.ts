@@ -146,8 +146,8 @@ export const FINDINGS: Mutants = {
     why: "a claim whose list a restore has emptied stays empty while its container runs",
   },
   "completed-pod-taken-back": {
-    file: "store/cluster/recovery/reassert.ts",
-    find: '        if (pod === "completed") return "over";\n',
+    file: "store/cluster/agreement/relations.ts",
+    find: '  { name: "completed", when: { phase: "held", pod: "completed" }, verdict: "leave", reason: "pod ended" },\n',
     replace: "",
     why: "controller and node release and take back the address of a completed pod in turn",
   },

@@ -43,8 +43,8 @@ export const RELEASE_PATH: Mutants = {
   },
   "former-sandbox-frees": {
     file: OUTBOX,
-    find: '        if (object.status?.state === "Cooling" || isUsed(ledger, row)) return { kind: "leave", why: "told" };',
-    replace: '        if (object.status?.state === "Cooling") return { kind: "leave", why: "told" };',
+    find: '  if (isUsed(ledger, row)) return "held";\n',
+    replace: "",
     why: "the release that an old sandbox owes frees the address that the new one uses",
   },
   "intents-of-former-process-forgotten": {
@@ -56,7 +56,7 @@ export const RELEASE_PATH: Mutants = {
   "ended-attachments-come-back": {
     file: "daemon/settlement.ts",
     find: "    if (store.isSettled && !store.mustRecover) return;",
-    replace: "    if (store.isSettled && gap >= 0) return;",
+    replace: "    if (store.isSettled) return;",
     why: "what had ended since the backup that etcd was restored from is held for ever",
   },
   "sweep-without-grace": {

@@ -10,9 +10,9 @@ export const SIMULATED: Mutants = {
     elsewhere: "test/store/adds-and-dels.test.ts: no seed has shown it yet",
   },
   "unanswered-adds-wait": {
-    file: "store/cluster/recovery/outbox.ts",
-    find: "  if (ended.size === 0) return false;",
-    replace: "  if (ended.size >= 0) return false;",
+    file: "store/cluster/agreement/relations.ts",
+    find: '  { name: "not-repeated", when: { phase: "taking", waited: "long-enough", pod: ENDED }, verdict: "abandon" },\n',
+    replace: "",
     why: "what an ADD without an answer reserved is held for ten minutes after its pod",
   },
   "broken-watch-goes-on": {

@@ -6,8 +6,8 @@ import type { ClusterNode } from "./cluster-node.ts";
 
 /** How often to check at the start whether everything is listed, ms. */
 const SETTLE_INTERVAL_MS = 20;
-/** Pause before settling is retried, ms: a kubelet that has just started reports within seconds. */
-const SETTLE_AGAIN_MS = 1_000;
+/** Pause before settling is retried, at most, ms: a kubelet that has just started reports within seconds. */
+const SETTLE_AGAIN_MS_MAX = 1_000;
 /**
  * Within this time at most, ms, a node lists what it uses, after a reboot or a restore: thousands of nodes do so together. Sooner where
  * nodes compare more often.
@@ -20,8 +20,8 @@ const LIST_AGAIN_MS = 10_000;
  * deleted single objects by force.
  */
 const COMPARE_ALL_MS = 6 * 3_600_000;
-/** Pause before an unfinished comparison with the API is retried, ms. */
-const REASSERT_AGAIN_MS = 5_000;
+/** Pause before an unfinished comparison with the API is retried, at most, ms. */
+const COMPARE_AGAIN_MS_MAX = 5_000;
 
 /**
  * Brings this node and the API server into agreement, before ADD is served and later: once at the start, again when the
@@ -128,11 +128,16 @@ export class Settlement {
   }
 
   #compareAgain(): void {
-    this.#comparingAgain.trigger(REASSERT_AGAIN_MS);
+    this.#comparingAgain.trigger(this.#atRandom(COMPARE_AGAIN_MS_MAX));
   }
 
   #recoverSoon(): void {
-    this.#recovering.trigger(Math.min(LIST_WITHIN_MS, this.#intervalMs) * this.#clock.random());
+    this.#recovering.trigger(this.#clock.random() * Math.min(LIST_WITHIN_MS, this.#intervalMs));
+  }
+
+  /** Thousands of nodes fail together. */
+  #atRandom(msMax: number): number {
+    return SETTLE_INTERVAL_MS + this.#clock.random() * (msMax - SETTLE_INTERVAL_MS);
   }
 
   /**
@@ -210,7 +215,7 @@ export class Settlement {
     try {
       await this.#settle();
     } catch (error) {
-      againMs = SETTLE_AGAIN_MS;
+      againMs = this.#atRandom(SETTLE_AGAIN_MS_MAX);
       const { message } = error as Error;
       if (this.#settled || message !== this.#problem)
         this.#log.warn({ err: error as Error }, this.#settled ? "comparing with the API" : "not ready yet");

@@ -21,6 +21,7 @@ const QUICK_ENDS_MAX = 3;
 const NOT_FOUND = 404;
 const BAD_REQUEST = 400;
 const FORBIDDEN = 403;
+const TOO_MANY = 429;
 
 /**
  * Keeps a copy of a resource's objects: lists them, then follows changes, forever. Replaced objects are recognised by
@@ -174,7 +175,8 @@ export class Reflector<T extends Reflected> {
       }
     } catch (error) {
       if (!(error instanceof ApiAway)) throw error;
-      this.#quorum = true;
+      // A server that is too busy for a list from its cache is not asked for a dearer one.
+      if (error.status !== TOO_MANY) this.#quorum = true;
       const forbidden = error instanceof ListRefused && error.status === FORBIDDEN;
       if (forbidden && this.#options.forbiddenIsEmpty) return this.#waitForRight(error.message);
       await this.#retryLater(error.message, 0);

@@ -36,8 +36,16 @@ type PageResult =
   | { readonly kind: "begin"; readonly problem: string }
   | { readonly kind: "expired"; readonly problem: string; readonly goOn: string }
   | { readonly kind: "ahead"; readonly problem: string }
-  | { readonly kind: "failed"; readonly problem: string; readonly waitMs: number }
+  | Failed
   | { readonly kind: "refused"; readonly problem: string; readonly status: number };
+
+/** `status`: null: there was no answer. */
+interface Failed {
+  readonly kind: "failed";
+  readonly problem: string;
+  readonly waitMs: number;
+  readonly status: number | null;
+}
 
 /** Reads a list to its end, as KubeApi.list says. */
 export async function readList(
@@ -94,7 +102,7 @@ class ListReader {
       else if (page.kind === "ahead") throw this.#away(page.problem);
       else if (page.kind === "begin") await this.#restart(this.#query, page.problem);
       else if (page.kind === "expired") await this.#expired(page.problem, page.goOn);
-      else await this.#again(page.problem, page.waitMs);
+      else await this.#again(page);
     }
   }
 
@@ -119,13 +127,13 @@ class ListReader {
     return null;
   }
 
-  async #again(problem: string, waitMs: number): Promise<void> {
+  async #again({ problem, waitMs, status }: Failed): Promise<void> {
     this.#failures += 1;
     const failuresMax = this.#query.continue === undefined ? FAILURES_MAX : LATER_FAILURES_MAX;
     const isLast = this.#request.deadlineMs === undefined && this.#failures >= failuresMax;
     // Also before it is given up: whoever asked for it may begin anew at once. Many were refused together, so not all at that instant.
     if (waitMs > 0 || !isLast) await this.#wait(waitMs + this.#backoff.next(), problem);
-    if (isLast) throw this.#away(problem);
+    if (isLast) throw this.#away(problem, status);
   }
 
   async #expired(problem: string, goOn: string): Promise<void> {
@@ -163,8 +171,8 @@ class ListReader {
       throw this.#away(problem);
   }
 
-  #away(problem: string): ApiAway {
-    return new ApiAway(this.#cannot(problem), { problem });
+  #away(problem: string, status: number | null = null): ApiAway {
+    return new ApiAway(this.#cannot(problem), { problem, status });
   }
 
   #cannot(problem: string): string {
@@ -186,7 +194,7 @@ class ListReader {
       const { problem } = outcome;
       // Of another version the first page may be different when it is read again.
       if (this.#brought && !isRepeatable) return { kind: "begin", problem };
-      return { kind: "failed", problem, waitMs: 0 };
+      return { kind: "failed", problem, waitMs: 0, status: null };
     }
     const { status } = outcome;
     const problem = problemOf(outcome);
@@ -195,7 +203,7 @@ class ListReader {
     // It has waited for that already, and a restored one may never get there.
     if (causesOf(outcome.body).includes(TOO_LARGE)) return { kind: "ahead", problem };
     if (isPassing(status, this.#transport.contact))
-      return { kind: "failed", problem, waitMs: waitMsOf(outcome) };
+      return { kind: "failed", problem, waitMs: waitMsOf(outcome), status };
     return { kind: "refused", problem, status };
   }
 

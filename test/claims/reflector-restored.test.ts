@@ -16,6 +16,8 @@ let reflector: Reflector<{ key: string; uid: string; resourceVersion: string; no
 /** The version that each list asked for; "": what etcd has. */
 let lists: string[];
 let watches: string[];
+/** What the server answers to lists instead of serving them; null: it serves them. */
+let refusal: 429 | 500 | null;
 
 beforeEach(async () => {
   time = new VirtualTime();
@@ -23,6 +25,7 @@ beforeEach(async () => {
   server = new ApiServer({ clock });
   lists = [];
   watches = [];
+  refusal = null;
   api = new FakeKubeApi({
     clock,
     server: () => server,
@@ -30,7 +33,7 @@ beforeEach(async () => {
       reached: ({ query = {} }, verb) => {
         if (verb === "list") lists.push(query.resourceVersion ?? "");
         if (verb === "watch") watches.push(query.resourceVersion ?? "");
-        return undefined;
+        return verb === "list" && refusal !== null ? { status: refusal } : undefined;
       },
     },
   });
@@ -141,6 +144,23 @@ test("a server that no longer remembers the last change is listed from its cache
   await time.pass(20_000);
   expect(copy()).toEqual(present());
   expect(lists).toEqual(["", `${seen}`]);
+});
+
+test.each([
+  { status: 429, what: "is too busy for a list goes on being asked from its cache", isCached: true },
+  { status: 500, what: "cannot list is asked for what etcd has", isCached: false },
+] as const)("a server that $what", async ({ status, isCached }) => {
+  put("new");
+  await time.pass(1_000);
+  const seen = version();
+  refusal = status;
+  server.restart();
+  await time.pass(120_000);
+  refusal = null;
+  await time.pass(60_000);
+  expect(copy()).toEqual(present());
+  expect(lists.length).toBeGreaterThan(5);
+  expect(lists.slice(1).every((asked) => asked === `${seen}`)).toBe(isCached);
 });
 
 test("a watch that ends at its time limit resumes where it was", async () => {

@@ -1,11 +1,11 @@
-import { OWNER_KINDS, type Owner } from "../../../ipam/owner.ts";
+import { isMachine, knownKindOf, OWNER_KINDS, type Owner } from "../../../ipam/owner.ts";
 import type { IPAllocation } from "../../../kube/objects.ts";
 import { isSound } from "./allocation-object.ts";
 import { fromAllocationOwner } from "./owners.ts";
 
 /**
- * Allocations by owner, kept in step with a followed copy of them. An owner that takes over by name is found together
- * with those that it succeeds.
+ * Allocations of machines by owner, kept in step with a followed copy of all. An owner that takes over by name is found together with
+ * those that it succeeds. Of any other allocation, of which there may be a hundred thousand, nothing is kept.
  */
 export class OwnerIndex {
   readonly #byOwner = new Map<string, Map<string, IPAllocation>>();
@@ -20,7 +20,8 @@ export class OwnerIndex {
   put(object: IPAllocation): void {
     const { name } = object.metadata;
     this.remove(name);
-    if (!isSound(object)) return;
+    const kind = knownKindOf(object.spec?.owner?.kind);
+    if (kind === undefined || !isMachine(kind) || !isSound(object)) return;
     const key = keyOf(fromAllocationOwner(object.spec.owner));
     this.#keys.set(name, key);
     const known = this.#byOwner.get(key);

@@ -88,6 +88,18 @@ test("of two sandboxes of a pod that only the API tells of, nobody knows which c
   expect(node.bound).toEqual([`${object.spec.address}: a/eth0`]);
 });
 
+test("a server that does not serve IPAllocations at the moment does not tell that this node has none", async () => {
+  const { node } = await started("a");
+  await lost(node);
+  await node.open();
+  const list = node.api.list.bind(node.api);
+  node.api.list = async () => ({ kind: "missing" });
+  await expect(node.settle()).rejects.toThrow("does not serve IPAllocations");
+  node.api.list = list;
+  await node.settle();
+  expect(node.journal).toEqual(["a"]);
+});
+
 test("a journal waits for the disk until it has what the API knows of this boot", async () => {
   const node = new StoreNode();
   const isSynced = () => node.journalDirectory.ledger.db.pragma("synchronous", { simple: true }) === 2;

@@ -4,7 +4,7 @@ import { knownKindOf } from "../../../ipam/owner.ts";
 import { addressBytes, sameAddress } from "../../../ipam/space/address.ts";
 import { type InterfaceAddress, parseInterfaceAddress } from "../../../ipam/space/cidr.ts";
 import { placeOf } from "../../../ipam/space/range-set.ts";
-import type { KubeApi } from "../../../kube/kube-api.ts";
+import { ApiAway, type KubeApi } from "../../../kube/kube-api.ts";
 import { nodeLabel } from "../../../kube/object-names.ts";
 import {
   ALLOCATIONS_PATH,
@@ -168,7 +168,7 @@ async function endedPods(parts: Parts, found: readonly FoundAttachment[]): Promi
 /** From the server's cache: what is absent there was written a moment ago, or is read by name where it matters. */
 async function listOfNode(parts: Parts): Promise<FoundAttachment[]> {
   const found = new Map<string, FoundAttachment>();
-  await parts.api.list({
+  const answer = await parts.api.list({
     path: ALLOCATIONS_PATH,
     query: { labelSelector: nodeLabel(parts.context.node), resourceVersion: "0" },
     each: (object: IPAllocation) => {
@@ -186,6 +186,8 @@ async function listOfNode(parts: Parts): Promise<FoundAttachment[]> {
     },
     restarted: () => found.clear(),
   });
+  // A server that is just starting says so too: that is no evidence that this node has nothing.
+  if (answer.kind === "missing") throw new ApiAway("the API server does not serve IPAllocations");
   return [...found.values()];
 }
 

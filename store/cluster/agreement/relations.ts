@@ -2,7 +2,7 @@
  * store/cluster/agreement/: what a node believes of one use of one address, and what follows
  *
  *   relations   the table
- *   facts       what the machine tells
+ *   facts       what machine and objects tell, asked for as the rows need it
  */
 
 import type { EndReason } from "../../allocations.ts";
@@ -54,9 +54,8 @@ export interface Facts {
 
 /**
  * keep: all is as it should be. wait: it may still become so. abandon: nobody was answered, and what was reserved is given back. leave:
- * it is over. hold: the API server is to have it again. lose: the
- * address is somebody else's, and its container runs. release: the address is given back. learn: recorded as held. forget: the row
- * goes. close: nothing is left to be given back.
+ * it is over. hold: the API server is to have it again. lose: the address is somebody else's, and its container runs. release: the address
+ * is given back. learn: recorded as held. forget: the row goes. close: nothing is left to be given back.
  */
 export type Verdict =
   | "keep"

@@ -57,7 +57,8 @@ export const TROUBLES: readonly Conversation[] = [
       // It has just been failing, so that its refusals are not believed.
       fault({ status: 403 }),
       merge(ONE, { status: { node: "n" } }, 200),
-      fault({ status: 503 }),
+      // Without Retry-After the wait is random and may end before the deadline.
+      fault({ status: 503, retryAfterSeconds: 1 }),
       get(ONE, "away", "503 not now", { deadlineMs: 40 }),
     ],
   },

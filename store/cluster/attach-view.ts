@@ -14,9 +14,9 @@ import {
   attachmentsIn,
 } from "../../kube/objects.ts";
 import type { AttachWant } from "../allocations.ts";
-import { isOvertaken } from "../journal/attachment-journal.ts";
 import { attachmentsOf } from "../journal/holdings.ts";
 import { JournalAttachment } from "../journal/journal-attachment.ts";
+import { isOvertaken } from "../journal/uses.ts";
 import { poolOf } from "../network-space.ts";
 import { containerOf } from "./agreement/facts.ts";
 import type { AllocationReading } from "./allocations/allocation-client.ts";

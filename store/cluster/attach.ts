@@ -18,11 +18,11 @@ import { type Refusal, RefusalError, refuse } from "../../ipam/refusals.ts";
 import type { InterfaceAddress } from "../../ipam/space/cidr.ts";
 import { ApiAway } from "../../kube/kube-api.ts";
 import type { AttachOutcome, AttachWant } from "../allocations.ts";
-import { isOvertaken, repeat } from "../journal/attachment-journal.ts";
+import { repeat } from "../journal/attachment-journal.ts";
 import type { Transaction } from "../journal/group-commit.ts";
-import { extendIntent, openIntent, owe } from "../journal/intents.ts";
 import { JournalAttachment } from "../journal/journal-attachment.ts";
 import type { Ledger } from "../journal/ledger.ts";
+import { isOvertaken, owe, type Taking, take, takeMore } from "../journal/uses.ts";
 import { ClusterView, isKnownHere } from "./attach-view.ts";
 import { join } from "./join.ts";
 import { type AttachParts, type ClusterAttacher, holderOf } from "./parts/attach-parts.ts";
@@ -37,8 +37,8 @@ type Round = AttachOutcome | "again";
 type Decision = AttachDecision<JournalAttachment, ClaimReading>;
 
 /**
- * One ADD in Kubernetes: intent, reserve, publish, answer, in that order. The caller runs one ADD of an owner at a
- * time. Returns API_AWAY when an outcome stays unknown: the intent keeps what may have been reserved, for the next ADD
+ * One ADD in Kubernetes: take, reserve, publish, answer, in that order. The caller runs one ADD of an owner at a
+ * time. Returns API_AWAY when an outcome stays unknown: the journal keeps what may have been reserved, for the next ADD
  * of the same owner to take up or for its DEL to release.
  */
 export async function attachInKubernetes(
@@ -154,7 +154,7 @@ function answerAgain(
   });
 }
 
-/** Reserves an address for each slot, after the intent is durable. */
+/** Reserves an address for each slot, after it is durable what will be taken. */
 async function allocate(
   parts: AttachParts,
   view: ClusterView,
@@ -171,7 +171,7 @@ async function allocate(
     if (refusal !== null) return { kind: "refused", refusal, reserved: [] };
     epoch = continuity.epoch;
   }
-  let intentId: number | null = null;
+  let taking: Taking | null = null;
   const reserved = await reserve(
     {
       clock: context.clock,
@@ -184,12 +184,12 @@ async function allocate(
       wrote: ({ metadata }) => view.wrote(metadata.resourceVersion),
       announce: async (addresses) => {
         const work = (ledger: Ledger, transaction: Transaction) => {
-          // A later request removed the intent: whatever this ADD reserves from now on, nobody would release.
-          const goesOn = intentId === null || extendIntent(ledger, intentId, addresses);
+          // A later request ended the row: whatever this ADD reserves from now on, nobody would release.
+          const goesOn = taking === null || takeMore(ledger, taking, addresses);
           if (isOvertaken(ledger, want) || !goesOn) throw new RefusalError(supersededBy(want, "a later DEL"));
-          return intentId ?? openIntent(ledger, transaction, want, attacher.owner, addresses);
+          return taking ?? take(ledger, transaction, want, attacher.owner, addresses);
         };
-        intentId = await directory.write(work, { canRepeat: true });
+        taking = await directory.write(work, { canRepeat: true });
         context.killPoint?.("after-intent");
       },
     },
@@ -198,11 +198,11 @@ async function allocate(
   context.killPoint?.("after-reserve");
   const whyNot = continuity.whyNot(epoch);
   if (reserved.kind === "reserved" && whyNot !== null) {
-    await giveBack(parts, want, attacher, reserved.addresses, intentId);
+    await giveBack(parts, want, attacher, reserved.addresses, taking);
     throw new ApiAway(`${whyNot}; what this ADD had reserved is given back`);
   }
   if (reserved.kind === "reserved") return reserved;
-  await giveBack(parts, want, attacher, reserved.reserved, intentId);
+  await giveBack(parts, want, attacher, reserved.reserved, taking);
   // The requested address is taken: the picture knows it now, and the refusal names the holder.
   if (requested.length > 0 && reserved.refusal.code === "POOL_FULL") return "again";
   return reconsider(parts, want, reserved.refusal, { namespace: attacher.owner.namespace, deadlineMs });
@@ -214,24 +214,18 @@ async function giveBack(
   want: AttachWant,
   { owner }: ClusterAttacher,
   reserved: readonly InterfaceAddress[],
-  intentId: number | null,
+  taking: Taking | null,
 ): Promise<void> {
   const { containerId, interface: interfaceName, network } = want;
-  await parts.directory.write((ledger) => {
-    for (const { address } of reserved) {
-      owe(ledger, {
-        network,
-        address,
-        owner,
-        containerId,
-        interface: interfaceName,
-        uncertain: false,
-        ended: true,
-      });
-    }
-    if (intentId !== null) ledger.sql.deleteIntent.run(intentId);
+  const earlier = taking?.earlier ?? [];
+  await parts.directory.write((ledger, transaction) => {
+    const key = { containerId, interface: interfaceName };
+    owe(ledger, transaction, { network, addresses: reserved, owner, ...key, uncertain: false, ended: true });
+    // Unless a DEL has given them back.
+    if (taking !== null && ledger.sql.deleteTaking.run(taking.id).changes === 1)
+      owe(ledger, transaction, { network, addresses: earlier, owner, ...key, uncertain: true, ended: true });
   });
-  if (reserved.length > 0) parts.owed();
+  if (reserved.length + earlier.length > 0) parts.owed();
 }
 
 /** Of the owner: a claim is in its pod's namespace. */

@@ -17,9 +17,9 @@ import type {
   PageRequest,
 } from "../allocations.ts";
 import { PRUNE_STEPS_MAX, prune } from "../journal/housekeeping.ts";
-import { abandonIntent, addKey, journalEnd } from "../journal/intents.ts";
 import { JournalReader } from "../journal/journal-reader.ts";
 import { StateDirectory } from "../journal/state-directory.ts";
+import { abandon, addKey, journalEnd } from "../journal/uses.ts";
 import type { ClaimManifest } from "../manifests.ts";
 import type { ClusterStoreLog, NodeContext } from "../node-context.ts";
 import type { LocalAnswers, NetworkNow, NodeStore, ReleaseOutcome, ReleaseWant } from "../node-store.ts";
@@ -76,7 +76,7 @@ export interface KubernetesStoreOptions {
 
 /**
  * `Allocations` over the Kubernetes API: an IPAllocation object for each address, whose creation is the commit. SQLite
- * beside it is this node's journal: attachments, intents, outstanding releases and history, never the authority over an
+ * beside it is this node's journal: its uses and their history, never the authority over an
  * address.
  */
 export class KubernetesStore extends JournalReader implements NodeStore, LocalAnswers {
@@ -138,7 +138,7 @@ export class KubernetesStore extends JournalReader implements NodeStore, LocalAn
     await this.directory.open();
     if (this.directory.status.kind !== "ready") return;
     await this.directory.write((ledger) => {
-      for (const intent of ledger.sql.intents.all()) abandonIntent(ledger, intent);
+      for (const row of ledger.sql.taking.all()) abandon(ledger, row);
     });
   }
 
@@ -242,7 +242,7 @@ export class KubernetesStore extends JournalReader implements NodeStore, LocalAn
   }
 
   async detach(want: DetachWant): Promise<DetachOutcome> {
-    const outcome = await this.directory.write((ledger) => detach(ledger, want));
+    const outcome = await this.directory.write((ledger, transaction) => detach(ledger, transaction, want));
     this.#outbox.wake();
     return outcome;
   }
@@ -323,11 +323,11 @@ export class KubernetesStore extends JournalReader implements NodeStore, LocalAn
     return this.#options.definitions.definitionOf(network) ?? undefined;
   }
 
-  /** Prunes tombstones and history, and gives back what ADDs that nobody repeats have reserved. */
+  /** Prunes what is remembered, and gives back what ADDs that nobody repeats have reserved. */
   async housekeeping(nowUs: number): Promise<void> {
     this.directory.tryRoom();
     if (this.directory.status.kind !== "ready") return;
-    // What is still to be recovered needs the tombstones.
+    // What is still to be recovered needs the DELs.
     for (let step = 0; this.isSettled && step < PRUNE_STEPS_MAX; step += 1) {
       if (!(await this.directory.write((ledger) => prune(ledger, nowUs)))) break;
     }

@@ -6,8 +6,8 @@ import type { Address } from "../../ipam/space/address.ts";
 import type { InterfaceAddress } from "../../ipam/space/cidr.ts";
 import { attachmentKey, type IPAllocation } from "../../kube/objects.ts";
 import type { AttachWant } from "../allocations.ts";
-import { openIntent, owe } from "../journal/intents.ts";
 import type { JournalAttachment } from "../journal/journal-attachment.ts";
+import { owe, take } from "../journal/uses.ts";
 import type { AllocationReading } from "./allocations/allocation-client.ts";
 import { type Holder, sameAllocationOwner } from "./allocations/allocation-object.ts";
 import { hold, tooManyWriters } from "./allocations/hold.ts";
@@ -34,7 +34,7 @@ export async function join(
 ): Promise<SlotsOutcome> {
   const { ask: want } = view;
   await parts.directory.write((ledger, transaction) =>
-    openIntent(ledger, transaction, want, attacher.owner, addresses),
+    take(ledger, transaction, want, attacher.owner, addresses),
   );
   const results = await Promise.allSettled(
     addresses.map((one) => joinOne(parts, view, attacher, one, deadlineMs)),
@@ -125,20 +125,11 @@ async function leave(
   addresses: readonly InterfaceAddress[],
 ): Promise<void> {
   const { containerId, interface: interfaceName, network } = want;
-  await parts.directory.write((ledger) => {
-    for (const { address } of addresses) {
-      owe(ledger, {
-        network,
-        address,
-        owner,
-        containerId,
-        interface: interfaceName,
-        uncertain: false,
-        ended: false,
-      });
-    }
-    for (const intent of ledger.sql.intentsOfContainer.all(containerId, interfaceName)) {
-      if (intent.owner_uid === owner.uid) ledger.sql.deleteIntent.run(intent.id);
+  await parts.directory.write((ledger, transaction) => {
+    const key = { containerId, interface: interfaceName };
+    owe(ledger, transaction, { network, addresses, owner, ...key, uncertain: false, ended: false });
+    for (const row of ledger.sql.takingOfContainer.all(containerId, interfaceName)) {
+      if (row.owner_uid === owner.uid) ledger.sql.deleteTaking.run(row.id);
     }
   });
   parts.owed();

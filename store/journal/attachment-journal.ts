@@ -8,20 +8,10 @@ import { isBefore } from "../../ipam/stamp.ts";
 import type { AttachOutcome, AttachWant } from "../allocations.ts";
 import type { NetworkSpace } from "../network-space.ts";
 import type { AnsweredAddress, Attachment } from "../records.ts";
+import type { NewAttachmentRow } from "./attachment-rows.ts";
 import type { JournalAttachment } from "./journal-attachment.ts";
 import type { Ledger } from "./ledger.ts";
-import { attachmentOf } from "./rows.ts";
-
-/** Whether a later DEL of the same container and interface has been seen already. */
-export function isOvertaken(
-  ledger: Ledger,
-  want: Pick<AttachWant, "network" | "containerId" | "interface" | "stamp">,
-): boolean {
-  for (const row of ledger.sql.tombstones.all(want.containerId, want.interface, want.network)) {
-    if (isBefore(want.stamp, { bootId: row.boot_id, us: row.boot_us }, ledger.context.bootId)) return true;
-  }
-  return false;
-}
+import { attachmentOf, type TakingRow } from "./rows.ts";
 
 /** The answer given before, byte for byte. Only its stamp moves on, so that an older DEL on its way ends nothing. */
 export function repeat(
@@ -38,10 +28,13 @@ export function repeat(
   return { kind: "attached", attachment, definition, repeat: true, warnings: [] };
 }
 
-/**
- * Records the attachment and its history, with the addresses that are about to be answered. `version`: the newest of what was
- * written for it in Kubernetes; 0: not known.
- */
+/** In Kubernetes: the newest version of what was written for it, 0 if not known; and the row of the ADD that has taken it. */
+interface InKubernetes {
+  readonly version?: number;
+  readonly taking?: TakingRow | null;
+}
+
+/** Records the attachment and its history, with the addresses that are about to be answered. */
 export function record(
   ledger: Ledger,
   space: NetworkSpace,
@@ -49,7 +42,7 @@ export function record(
   owner: Owner,
   want: AttachWant,
   addresses: readonly InterfaceAddress[],
-  version = 0,
+  { version = 0, taking = null }: InKubernetes = {},
 ): Attachment {
   const { sql, context } = ledger;
   const sinceMs = context.clock.wallMs();
@@ -72,7 +65,7 @@ export function record(
     ),
   );
   const { netns, stamp } = want;
-  const id = ledger.attachments.insert({
+  const row: NewAttachmentRow = {
     network_id: space.id,
     container_id: want.containerId,
     interface: want.interface,
@@ -97,7 +90,8 @@ export function record(
     history_count: historyIds.length,
     mac: want.mac ?? null,
     version,
-  });
+  };
+  const id = ledger.attachments.insert(row, taking);
   return {
     id,
     network: space.name,

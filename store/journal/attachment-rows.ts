@@ -1,7 +1,7 @@
 import type Database from "better-sqlite3";
 import type { Stamp } from "../../ipam/stamp.ts";
 import type { NamespaceIdentity } from "../../platform/namespaces.ts";
-import type { AttachmentRow, RowIds } from "./rows.ts";
+import type { AttachmentRow, RowIds, TakingRow } from "./rows.ts";
 
 const COLUMNS = [
   "network_id",
@@ -38,6 +38,8 @@ export type NewAttachmentRow = Pick<AttachmentRow, (typeof COLUMNS)[number]>;
  */
 export class AttachmentRows {
   readonly #insert: Database.Statement<unknown[]>;
+  readonly #hold: Database.Statement<unknown[]>;
+  readonly #leave: Database.Statement<[number, string, number, number, number]>;
   readonly #refresh: Database.Statement<[string, number, string, string, number, number]>;
   readonly #bringUpToDate: Database.Statement<unknown[]>;
   readonly #markLost: Database.Statement<[number]>;
@@ -54,31 +56,39 @@ export class AttachmentRows {
     this.#ids = ids;
     this.#changed = changed;
     const places = COLUMNS.map(() => "?").join(", ");
-    this.#insert = db.prepare(`INSERT INTO attachments (id, ${COLUMNS.join(", ")}) VALUES (?, ${places})`);
+    this.#insert = db.prepare(
+      `INSERT INTO uses (phase, id, ${COLUMNS.join(", ")}) VALUES ('held', ?, ${places})`,
+    );
+    this.#hold = db.prepare(
+      `UPDATE uses SET phase = 'held', id = ?, ${COLUMNS.map((name) => `${name} = ?`).join(", ")} WHERE id = ?`,
+    );
+    this.#leave = db.prepare(
+      "UPDATE uses SET phase = 'leaving', id = ?, ips = ?, ended = ?, again = ? WHERE id = ?",
+    );
     this.#refresh = db.prepare(
-      "UPDATE attachments SET boot_id = ?, boot_us = ?, netns_path = ?, netns_id = ?, netns_witnessed = ? WHERE id = ?",
+      "UPDATE uses SET boot_id = ?, boot_us = ?, netns_path = ?, netns_id = ?, netns_witnessed = ? WHERE id = ?",
     );
     this.#bringUpToDate = db.prepare(
-      `UPDATE attachments SET ips = ?, boot_id = ?, boot_us = ?, netns_path = ?, netns_id = ?, netns_witnessed = ?, node = ?,
+      `UPDATE uses SET ips = ?, boot_id = ?, boot_us = ?, netns_path = ?, netns_id = ?, netns_witnessed = ?, node = ?,
          mac = ? WHERE id = ?`,
     );
-    this.#markLost = db.prepare("UPDATE attachments SET lost = 1 WHERE id = ? AND lost = 0");
-    this.#markFound = db.prepare("UPDATE attachments SET lost = 0 WHERE id = ?");
-    this.#renameBoot = db.prepare("UPDATE attachments SET boot_id = ? WHERE boot_id = ?");
-    this.#nameInterface = db.prepare(
-      "UPDATE attachments SET interface = ?, owner_interface = ? WHERE id = ?",
-    );
+    this.#markLost = db.prepare("UPDATE uses SET lost = 1 WHERE id = ? AND lost = 0");
+    this.#markFound = db.prepare("UPDATE uses SET lost = 0 WHERE id = ?");
+    this.#renameBoot = db.prepare("UPDATE uses SET boot_id = ? WHERE boot_id = ?");
+    this.#nameInterface = db.prepare("UPDATE uses SET interface = ?, owner_interface = ? WHERE id = ?");
     this.#nameInHistory = db.prepare(
       "UPDATE history SET interface = ?, owner_interface = ? WHERE id >= ? AND id < ?",
     );
-    this.#noteVersion = db.prepare("UPDATE attachments SET version = ? WHERE id = ? AND version < ?");
-    this.#remove = db.prepare("DELETE FROM attachments WHERE id = ?");
+    this.#noteVersion = db.prepare("UPDATE uses SET version = ? WHERE id = ? AND version < ?");
+    this.#remove = db.prepare("DELETE FROM uses WHERE id = ?");
   }
 
-  /** Returns its id. */
-  insert(row: NewAttachmentRow): number {
+  /** `taking`: the row of the ADD that has taken it; null: there is none. Returns its id. */
+  insert(row: NewAttachmentRow, taking: TakingRow | null): number {
     const id = this.#ids.next();
-    this.#insert.run(id, ...COLUMNS.map((name) => row[name]));
+    const values = COLUMNS.map((name) => row[name]);
+    if (taking === null) this.#insert.run(id, ...values);
+    else this.#hold.run(id, ...values, taking.id);
     this.#changed(row.network_id);
     return id;
   }
@@ -125,6 +135,12 @@ export class AttachmentRows {
     const end = row.history_id + row.history_count;
     this.#nameInHistory.run(interfaceName, interfaceName, row.history_id, end);
     this.#changed(row.network_id);
+  }
+
+  /** It is over: these of its addresses (JSON) are to be given back. */
+  leave(row: AttachmentRow | TakingRow, ips: string, how: { ended: boolean; again: boolean }): void {
+    this.#leave.run(this.#ids.next(), ips, how.ended ? 1 : 0, how.again ? 1 : 0, row.id);
+    if (row.phase === "held") this.#changed(row.network_id);
   }
 
   remove({ id, network_id: networkId }: Pick<AttachmentRow, "id" | "network_id">): void {

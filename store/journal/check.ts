@@ -17,6 +17,7 @@ import {
   cidrTextOf,
   kindIs,
   kindIsNot,
+  LIVE,
   ownerOf,
 } from "./rows.ts";
 import { inSlices, mapById, mapClaims, SLICE_ROWS } from "./slices.ts";
@@ -204,10 +205,10 @@ export function prepareLeaks(
   return db.prepare<[number, number], AllocationRow>(
     `SELECT * FROM allocations WHERE id BETWEEN ? AND ? AND state = 'Bound' AND ${kindIs([...claims, ...attached])}
          AND NOT (${kindIs(claims)} AND EXISTS (SELECT 1 FROM claims WHERE uid = allocations.owner_uid))
-         AND NOT EXISTS (SELECT 1 FROM attachments AS a WHERE ${kindIsNot(containers, "a.owner_kind")}
+         AND NOT EXISTS (SELECT 1 FROM uses AS a WHERE a.phase = 'held' AND ${LIVE} AND ${kindIsNot(containers, "a.owner_kind")}
            AND a.owner_uid = allocations.owner_uid AND a.owner_interface = allocations.owner_interface
            AND a.network_id = allocations.network_id)
-         AND NOT EXISTS (SELECT 1 FROM attachments AS a WHERE ${kindIs(containers, "a.owner_kind")}
+         AND NOT EXISTS (SELECT 1 FROM uses AS a WHERE a.phase = 'held' AND ${LIVE} AND ${kindIs(containers, "a.owner_kind")}
            AND a.container_id = allocations.owner_uid AND a.interface = allocations.owner_interface
            AND a.network_id = allocations.network_id)`,
   );

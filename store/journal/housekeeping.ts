@@ -9,11 +9,8 @@ const ROWS_PER_STEP = 200;
 const HISTORY_ROWS_MAX = 1_000_000;
 /** Steps of one housekeeping, every five seconds: 2,000 rows a second, more than a node can attach for long. */
 export const PRUNE_STEPS_MAX = 50;
-/**
- * A tombstone is kept longer than any ADD can be on its way: the plugin binary gives up after 60 s. One hour, in
- * microseconds.
- */
-const TOMBSTONE_KEEP_US = 3_600_000_000;
+/** A DEL is remembered longer than any ADD can be on its way: the plugin binary gives up after 60 s. One hour, µs. */
+const GONE_KEEP_US = 3_600_000_000;
 
 /**
  * Deletes rows whose cool-down is over, as the pools know it (monotonic clock); rows of undefined networks are kept.
@@ -47,9 +44,9 @@ export function endRetentions(ledger: Ledger, transaction: Transaction): boolean
   return rows.length === ROWS_PER_STEP;
 }
 
-/** Deletes old tombstones and history. Returns whether there is more to do. */
+/** Deletes old history, and what has been gone for long. Returns whether there is more to do. */
 export function prune(ledger: Ledger, nowUs: number): boolean {
-  ledger.sql.pruneTombstones.run(ledger.context.bootId, nowUs - TOMBSTONE_KEEP_US);
+  ledger.sql.pruneGone.run(ledger.context.bootId, nowUs - GONE_KEEP_US);
   const { first, last } = ledger.sql.historyIds.get() ?? { first: null, last: null };
   if (first === null || last === null || last - first < HISTORY_ROWS_MAX) return false;
   return ledger.sql.pruneHistory.run(last - HISTORY_ROWS_MAX, ROWS_PER_STEP).changes === ROWS_PER_STEP;

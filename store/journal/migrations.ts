@@ -1,6 +1,6 @@
 import type Database from "better-sqlite3";
 import { OWNER_KINDS } from "../../ipam/owner.ts";
-import { kindIs } from "./rows.ts";
+import { kindIs, LIVE, OVER, OWED } from "./rows.ts";
 
 /**
  * The schema, one entry per version; `PRAGMA user_version` is the number of entries that have run. Until the first
@@ -60,53 +60,61 @@ const MIGRATIONS: readonly string[] = [
   CREATE INDEX allocations_retained ON allocations (owner_namespace, owner_name, network_id, address)
     WHERE state = 'Retained';
 
-  CREATE TABLE attachments (
+  -- What this node knows of each use of addresses: one interface of one container on one network. phase:
+  --   taking   in Kubernetes: an ADD is about to reserve ips; written before its first remote write
+  --   held     answered, or learnt from the API server
+  --   leaving  in Kubernetes: over; the API server is to be told that ips are given back
+  --   gone     given back, or a DEL of something unknown: what is older than that DEL takes nothing any more
+  -- Each phase begins with a new id, so that ids tell the order within it.
+  CREATE TABLE uses (
     id INTEGER PRIMARY KEY,
-    network_id INTEGER NOT NULL REFERENCES networks (id),
+    phase TEXT NOT NULL CHECK (phase = 'taking' OR phase = 'held' OR phase = 'leaving' OR phase = 'gone'),
+    -- NULL: a DEL of every network.
+    network_id INTEGER REFERENCES networks (id) CHECK (network_id IS NOT NULL OR phase = 'gone'),
     container_id TEXT NOT NULL,
     interface TEXT NOT NULL,
-    owner_kind TEXT NOT NULL,
-    owner_uid TEXT NOT NULL,
-    owner_interface TEXT NOT NULL,
-    owner_namespace TEXT NOT NULL,
-    owner_name TEXT NOT NULL,
-    claim_ref TEXT NOT NULL,
-    ips TEXT NOT NULL,
-    boot_id TEXT NOT NULL,
-    boot_us INTEGER NOT NULL,
-    netns_path TEXT NOT NULL,
-    netns_id TEXT NOT NULL,
-    netns_witnessed INTEGER NOT NULL,
+    owner_kind TEXT NOT NULL DEFAULT '',
+    owner_uid TEXT NOT NULL DEFAULT '',
+    owner_interface TEXT NOT NULL DEFAULT '',
+    owner_namespace TEXT NOT NULL DEFAULT '',
+    owner_name TEXT NOT NULL DEFAULT '',
+    claim_ref TEXT NOT NULL DEFAULT '',
+    -- JSON: list of CIDR with gateways.
+    ips TEXT NOT NULL DEFAULT '[]',
+    boot_id TEXT NOT NULL DEFAULT '',
+    boot_us INTEGER NOT NULL DEFAULT 0,
+    netns_path TEXT NOT NULL DEFAULT '',
+    netns_id TEXT NOT NULL DEFAULT '',
+    netns_witnessed INTEGER NOT NULL DEFAULT 0,
     pod_namespace TEXT,
     pod_name TEXT,
     pod_uid TEXT,
-    node TEXT NOT NULL,
-    since_ms INTEGER NOT NULL,
-    history_id INTEGER NOT NULL,
-    history_count INTEGER NOT NULL,
+    node TEXT NOT NULL DEFAULT '',
+    since_ms INTEGER NOT NULL DEFAULT 0,
+    history_id INTEGER NOT NULL DEFAULT 0,
+    history_count INTEGER NOT NULL DEFAULT 0,
     -- In Kubernetes: an address of it was found in somebody else's hands.
     lost INTEGER NOT NULL DEFAULT 0,
     -- MAC that somebody asked for with the ADD, in any of the usual spellings.
     mac TEXT,
     -- In Kubernetes: the newest version of what was written for it; 0: not known.
     version INTEGER NOT NULL DEFAULT 0,
-    UNIQUE (container_id, interface, network_id)
+    -- Leaving or gone, 1: a DEL of it was seen, and boot_id and boot_us are that DEL's.
+    deleted INTEGER NOT NULL DEFAULT 0,
+    -- Leaving, 1: the container certainly runs no more, or was never answered.
+    ended INTEGER NOT NULL DEFAULT 0,
+    -- Leaving or gone, 1: looked at once more later, because a write whose answer was lost may still arrive.
+    again INTEGER NOT NULL DEFAULT 0
   ) STRICT;
+  CREATE UNIQUE INDEX uses_live ON uses (container_id, interface, network_id, phase) WHERE ${LIVE};
+  CREATE INDEX uses_over ON uses (container_id, interface) WHERE ${OVER};
   -- A container as owner is found by container_id.
-  CREATE INDEX attachments_by_owner ON attachments (owner_uid, owner_interface) WHERE owner_kind <> 'container';
+  CREATE INDEX uses_by_owner ON uses (owner_uid, owner_interface) WHERE ${LIVE} AND owner_kind <> 'container';
   -- Which interfaces the pod has that a metadata server asks about.
-  CREATE INDEX attachments_by_pod ON attachments (pod_uid) WHERE pod_uid IS NOT NULL;
-
-  -- The newest DEL of a (container, interface), so that an older ADD still in flight takes nothing.
-  -- network '' stands for every network.
-  CREATE TABLE tombstones (
-    container_id TEXT NOT NULL,
-    interface TEXT NOT NULL,
-    network TEXT NOT NULL,
-    boot_id TEXT NOT NULL,
-    boot_us INTEGER NOT NULL,
-    PRIMARY KEY (container_id, interface, network)
-  ) STRICT, WITHOUT ROWID;
+  CREATE INDEX uses_by_pod ON uses (pod_uid) WHERE phase = 'held' AND pod_uid IS NOT NULL;
+  CREATE INDEX uses_held ON uses (id) WHERE phase = 'held';
+  CREATE INDEX uses_taking ON uses (id) WHERE phase = 'taking';
+  CREATE INDEX uses_owed ON uses (id) WHERE ${OWED};
 
   CREATE TABLE claims (
     uid TEXT PRIMARY KEY,
@@ -149,40 +157,6 @@ const MIGRATIONS: readonly string[] = [
   CREATE INDEX history_by_address ON history (address, network_id);
   -- Who uses an address now: what a metadata server asks for at each of its requests.
   CREATE INDEX history_open ON history (address, network_id) WHERE until_ms IS NULL;
-
-  -- In Kubernetes: what an ADD is about to reserve, written before its first remote write. addresses: JSON list of CIDR.
-  CREATE TABLE intents (
-    id INTEGER PRIMARY KEY,
-    network_id INTEGER NOT NULL REFERENCES networks (id),
-    container_id TEXT NOT NULL,
-    interface TEXT NOT NULL,
-    owner_kind TEXT NOT NULL,
-    owner_uid TEXT NOT NULL,
-    owner_interface TEXT NOT NULL,
-    owner_namespace TEXT NOT NULL,
-    owner_name TEXT NOT NULL,
-    boot_id TEXT NOT NULL,
-    boot_us INTEGER NOT NULL,
-    addresses TEXT NOT NULL
-  ) STRICT;
-  CREATE INDEX intents_by_container ON intents (container_id, interface);
-  CREATE INDEX intents_by_owner ON intents (owner_uid);
-
-  -- In Kubernetes: addresses that a container of this node has stopped using, to be told to the API server.
-  -- again: looked at once more later, because a write whose answer was lost may still arrive there.
-  CREATE TABLE outbox (
-    id INTEGER PRIMARY KEY,
-    network TEXT NOT NULL,
-    address BLOB NOT NULL,
-    owner_kind TEXT NOT NULL,
-    owner_uid TEXT NOT NULL,
-    owner_interface TEXT NOT NULL,
-    container_id TEXT NOT NULL,
-    interface TEXT NOT NULL,
-    again INTEGER NOT NULL DEFAULT 0,
-    -- 1: the container certainly runs no more.
-    ended INTEGER NOT NULL
-  ) STRICT;
 
   -- host-local's directories whose addresses were recorded: they are followed.
   CREATE TABLE host_local_folders (

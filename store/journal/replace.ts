@@ -3,13 +3,17 @@ import Database from "better-sqlite3";
 import { RefusalError, refuse } from "../../ipam/refusals.ts";
 import { FORCED } from "../allocations.ts";
 import { nativeBinding } from "./files/database-file.ts";
+import type { Transaction } from "./group-commit.ts";
 import { allocationsOf } from "./holdings.ts";
 import { addressesOfRow } from "./host-local.ts";
 import type { LeaseRow } from "./lease-rows.ts";
 import { Ledger } from "./ledger.ts";
 import { copyOf } from "./rebuild.ts";
 import type { AttachmentRow } from "./rows.ts";
+import { rememberDel } from "./uses.ts";
 
+/** The copy is discarded as a whole when it fails. */
+const DISCARDED: Transaction = { onRollback: () => {} };
 /** Containers named in a refusal; more would hide the hint. */
 const NAMED_MAX = 5;
 
@@ -61,7 +65,7 @@ function carryRunning(ledger: Ledger, copy: string): void {
         .filter((row) => isAlive(ledger, row));
       const wrong = running.filter((row) => !carry(ledger, past, row));
       if (wrong.length > 0) throw inUse(wrong);
-      carryTombstones(ledger, past);
+      carryDels(ledger, past, DISCARDED);
       carryLeases(ledger, past, running);
     })();
   } finally {
@@ -88,15 +92,14 @@ function identityOf(row: AttachmentRow): string {
 }
 
 /** An ADD that is older than a DEL served since the backup may still be on its way. */
-function carryTombstones(ledger: Ledger, past: Ledger): void {
-  const rows = ledger.db
-    .prepare<
-      [],
-      { container_id: string; interface: string; network: string; boot_id: string; boot_us: number }
-    >("SELECT * FROM tombstones")
-    .all();
-  for (const row of rows) {
-    past.sql.putTombstone.run(row.container_id, row.interface, row.network, row.boot_id, row.boot_us);
+function carryDels(ledger: Ledger, past: Ledger, transaction: Transaction): void {
+  for (const row of ledger.sql.deletedUses.all()) {
+    rememberDel(past, transaction, {
+      containerId: row.container_id,
+      interface: row.interface,
+      network: row.network_id === null ? null : ledger.networkById(row.network_id).name,
+      stamp: { bootId: row.boot_id, us: row.boot_us },
+    });
   }
 }
 

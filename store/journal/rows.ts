@@ -1,7 +1,11 @@
 import type Database from "better-sqlite3";
 import { describeOwner, describeRetained, type Owner } from "../../ipam/owner.ts";
 import { addressFromBytes, formatAddress } from "../../ipam/space/address.ts";
-import { formatInterfaceAddress, type InterfaceAddress } from "../../ipam/space/cidr.ts";
+import {
+  formatInterfaceAddress,
+  type InterfaceAddress,
+  parseInterfaceAddress,
+} from "../../ipam/space/cidr.ts";
 import { isoTime } from "../../platform/time.ts";
 import type { AllocationState, AnsweredAddress, Attachment, PodIdentity } from "../records.ts";
 
@@ -32,8 +36,12 @@ interface PodColumns {
   readonly pod_uid: string | null;
 }
 
-export interface AttachmentRow extends OwnerColumns, PodColumns {
+export type Phase = "taking" | "held" | "leaving" | "gone";
+
+/** What is known of one interface of one container on one network: the phases are in migrations.ts. */
+export interface UseRow<P extends Phase = Phase> extends OwnerColumns, PodColumns {
   readonly id: number;
+  readonly phase: P;
   readonly network_id: number;
   readonly container_id: string;
   readonly interface: string;
@@ -55,7 +63,21 @@ export interface AttachmentRow extends OwnerColumns, PodColumns {
   readonly mac: string | null;
   /** In Kubernetes: the newest version of what was written for it; 0: not known. */
   readonly version: number;
+  readonly deleted: 0 | 1;
+  readonly ended: 0 | 1;
+  readonly again: 0 | 1;
 }
+
+export type AttachmentRow = UseRow<"held">;
+/** What an ADD in Kubernetes is about to reserve. */
+export type TakingRow = UseRow<"taking">;
+/** What a container has stopped using and the API server is to be told of, for the first time or once more. */
+export type OwedRow = UseRow<"leaving" | "gone">;
+
+/** Conditions of the partial indexes, in the words by which SQLite recognises them. */
+export const LIVE = "(phase = 'taking' OR phase = 'held')";
+export const OVER = "(phase = 'leaving' OR phase = 'gone')";
+export const OWED = "(phase = 'leaving' OR again = 1)";
 
 /** The columns that identify the user of an address. */
 export type UserRow = OwnerColumns & PodColumns & Pick<AttachmentRow, "network_id" | "container_id">;
@@ -107,34 +129,6 @@ export interface HistoryRow extends OwnerColumns, PodColumns {
   readonly from_ms: number;
   readonly until_ms: number | null;
   readonly ended_by: string | null;
-}
-
-/** What an ADD in Kubernetes is about to reserve. */
-export interface IntentRow extends OwnerColumns {
-  readonly id: number;
-  readonly network_id: number;
-  readonly container_id: string;
-  readonly interface: string;
-  readonly boot_id: string;
-  readonly boot_us: number;
-  /** JSON: list of CIDR. */
-  readonly addresses: string;
-}
-
-/** An address that a container has stopped using and that the API server has not been told yet. */
-export interface OwedRow {
-  readonly id: number;
-  readonly network: string;
-  readonly address: Buffer;
-  readonly owner_kind: Owner["kind"];
-  readonly owner_uid: string;
-  readonly owner_interface: string;
-  readonly container_id: string;
-  readonly interface: string;
-  /** 0: outstanding. 1: outstanding, and to be checked again. 2: sent, and to be checked again. */
-  readonly again: 0 | 1 | 2;
-  /** 1: the container certainly runs no more. */
-  readonly ended: 0 | 1;
 }
 
 export interface NetworkRow {
@@ -204,6 +198,11 @@ export function cidrTextOf(row: { address: Buffer; prefix_length: number }): str
   return formatInterfaceAddress(interfaceAddressOf(row));
 }
 
+/** The addresses of a use. */
+export function addressesOf({ ips }: Pick<UseRow, "ips">): InterfaceAddress[] {
+  return (JSON.parse(ips) as AnsweredAddress[]).map(({ address }) => parseInterfaceAddress(address));
+}
+
 export function attachmentOf(row: AttachmentRow, network: string): Attachment {
   return {
     id: row.id,
@@ -222,9 +221,6 @@ export function attachmentOf(row: AttachmentRow, network: string): Attachment {
   };
 }
 
-/** Tables whose rows are named by their IDs while a request waits for somebody else. */
-const TABLES = ["attachments", "intents", "outbox"] as const;
-
 /**
  * IDs of new rows, none of which comes a second time while the daemon runs. SQLite gives the highest ID of the table
  * plus one, so that of a deleted row comes again, and whoever still waits with it would end somebody else's row.
@@ -234,11 +230,8 @@ export class RowIds {
 
   /** A database was opened: what it has is not given again. */
   startAfter(db: Database.Database): void {
-    for (const table of TABLES) {
-      const { last } =
-        db.prepare<[], { last: number | null }>(`SELECT max(id) AS last FROM ${table}`).get() ?? {};
-      this.#last = Math.max(this.#last, last ?? 0);
-    }
+    const { last } = db.prepare<[], { last: number | null }>("SELECT max(id) AS last FROM uses").get() ?? {};
+    this.#last = Math.max(this.#last, last ?? 0);
   }
 
   next(): number {

@@ -4,7 +4,7 @@
  *   state-directory     the directory in use: opened, closed, reopened after a fault; files/: its files, and what became of them
  *   migrations, statements, rows   the schema and its queries
  *   ledger, load     the rows in memory; group-commit: many requests, one sync
- *   attachment-*, holdings, end-attachment, intents   attachments, and ADDs under way
+ *   uses, attachment-*, holdings, end-attachment   what is taken, held and given back
  *   former-boots, housekeeping, rebuild, replace      restarts, pruning, backups
  *   host-local, lease-rows   what host-local allocated
  *   journal-reader, views, check   what operators see
@@ -157,7 +157,7 @@ export class StateDirectory {
   /**
    * A journal that has recorded what the API knows of this boot loses nothing with its end that the next boot would not
    * learn. One that has not yet waits for each sync: a DEL that comes to it before finds no attachment, and nothing but
-   * its tombstone tells the recovery after a power failure that the container is gone.
+   * its memory tells the recovery after a power failure that the container is gone.
    */
   relaxSync(): void {
     if (!this.#journalOnly || !this.#ledger) return;

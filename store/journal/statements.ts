@@ -7,10 +7,14 @@ import {
   type ContentRow,
   type DefinitionRow,
   type HistoryRow,
-  type IntentRow,
   kindIsNot,
+  LIVE,
   type NetworkRow,
+  OVER,
+  OWED,
   type OwedRow,
+  type TakingRow,
+  type UseRow,
   type UserRow,
 } from "./rows.ts";
 
@@ -19,6 +23,9 @@ export type Statements = ReturnType<typeof prepareStatements>;
 
 /** Attachments of these kinds are found by their container ID. */
 const CONTAINER_KINDS = kindsThat((kind) => kind.isContainer);
+const TAKING = `phase = 'taking' AND ${LIVE}`;
+/** The attachments: what is in use. */
+const HELD = `uses WHERE phase = 'held' AND ${LIVE}`;
 const OWNER = "owner_kind, owner_uid, owner_interface, owner_namespace, owner_name";
 const POD = "pod_namespace, pod_name, pod_uid";
 
@@ -29,15 +36,14 @@ const OF_HISTORY =
 
 /** Through the open periods of the history, of which an address has few: attachments have no index by address. */
 function users(condition: string): string {
-  return `SELECT attachments.network_id, attachments.container_id, attachments.owner_kind, attachments.owner_uid,
-      attachments.owner_interface, attachments.owner_namespace, attachments.owner_name, attachments.pod_namespace,
-      attachments.pod_name, attachments.pod_uid
-    FROM history INDEXED BY history_open CROSS JOIN attachments
-    ON attachments.container_id = history.container_id AND attachments.interface = history.interface
-      AND attachments.network_id = history.network_id AND history.id >= attachments.history_id
-      AND history.id < attachments.history_id + attachments.history_count
+  return `SELECT uses.network_id, uses.container_id, uses.owner_kind, uses.owner_uid, uses.owner_interface,
+      uses.owner_namespace, uses.owner_name, uses.pod_namespace, uses.pod_name, uses.pod_uid
+    FROM history INDEXED BY history_open CROSS JOIN uses
+    ON uses.container_id = history.container_id AND uses.interface = history.interface
+      AND uses.network_id = history.network_id AND history.id >= uses.history_id
+      AND history.id < uses.history_id + uses.history_count
     WHERE history.address = ? ${condition} AND history.until_ms IS NULL AND history.container_id IS NOT NULL
-      AND attachments.lost = 0`;
+      AND uses.phase = 'held' AND ${LIVE} AND uses.lost = 0`;
 }
 
 export function prepareStatements(db: Database.Database) {
@@ -150,61 +156,68 @@ export function prepareStatements(db: Database.Database) {
     ),
 
     attachment: get<[string, string, number], AttachmentRow>(
-      "SELECT * FROM attachments WHERE container_id = ? AND interface = ? AND network_id = ?",
+      `SELECT * FROM ${HELD} AND container_id = ? AND interface = ? AND network_id = ?`,
     ),
     attachmentsOfContainer: get<[string, string], AttachmentRow>(
-      "SELECT * FROM attachments WHERE container_id = ? AND interface = ? ORDER BY id",
+      `SELECT * FROM ${HELD} AND container_id = ? AND interface = ? ORDER BY id`,
     ),
     attachmentsOfContainerId: get<[string], AttachmentRow>(
-      "SELECT * FROM attachments WHERE container_id = ? ORDER BY id",
+      `SELECT * FROM ${HELD} AND container_id = ? ORDER BY id`,
     ),
-    attachmentsOfPod: get<[string], AttachmentRow>("SELECT * FROM attachments WHERE pod_uid = ? ORDER BY id"),
+    attachmentsOfPod: get<[string], AttachmentRow>(`SELECT * FROM ${HELD} AND pod_uid = ? ORDER BY id`),
     /** Who uses an address now, on one network or on any. */
     usersOfAddress: get<[Buffer | Uint8Array], UserRow>(users("")),
     usersOnNetwork: get<[Buffer | Uint8Array, number], UserRow>(users("AND history.network_id = ?")),
     /** Not for containers: see `attachmentsOf`. */
     attachmentsOfOwner: get<[string, string, string], AttachmentRow>(
-      `SELECT * FROM attachments WHERE owner_uid = ? AND owner_interface = ? AND owner_kind = ?
+      `SELECT * FROM ${HELD} AND owner_uid = ? AND owner_interface = ? AND owner_kind = ?
          AND ${kindIsNot(CONTAINER_KINDS)} ORDER BY id`,
     ),
     attachmentsOfNetwork: get<[number], AttachmentRow>(
-      "SELECT * FROM attachments WHERE network_id = ? ORDER BY id",
+      `SELECT * FROM ${HELD} AND network_id = ? ORDER BY id`,
     ),
     attachmentsAfter: get<[number, number], AttachmentRow>(
-      "SELECT * FROM attachments WHERE id > ? ORDER BY id LIMIT ?",
+      `SELECT * FROM ${HELD} AND id > ? ORDER BY id LIMIT ?`,
     ),
     /** Boots other than the given one: how many attachments they have, and the stamp of the youngest. */
     otherBoots: get<[string], { boot_id: string; n: number; last_us: number }>(
-      "SELECT boot_id, count(*) AS n, max(boot_us) AS last_us FROM attachments WHERE boot_id <> ? GROUP BY boot_id",
+      `SELECT boot_id, count(*) AS n, max(boot_us) AS last_us FROM ${HELD} AND boot_id <> ? GROUP BY boot_id`,
     ),
     /** The attachment that was written to Kubernetes last, of those up to an id that still stand. */
     attachmentWrittenLast: get<[number], AttachmentRow>(
-      "SELECT * FROM attachments WHERE version > 0 AND id <= ? ORDER BY version DESC LIMIT 1",
+      `SELECT * FROM ${HELD} AND version > 0 AND id <= ? ORDER BY version DESC LIMIT 1`,
     ),
-    lastAttachmentId: get<[], { id: number }>("SELECT coalesce(max(id), 0) AS id FROM attachments"),
-    lostAttachments: get<[], AttachmentRow>("SELECT * FROM attachments WHERE lost = 1 ORDER BY id"),
-    attachmentById: get<[number], AttachmentRow>("SELECT * FROM attachments WHERE id = ?"),
+    lastAttachmentId: get<[], { id: number }>(`SELECT coalesce(max(id), 0) AS id FROM ${HELD}`),
+    lostAttachments: get<[], AttachmentRow>(`SELECT * FROM ${HELD} AND lost = 1 ORDER BY id`),
+    attachmentById: get<[number], AttachmentRow>(`SELECT * FROM ${HELD} AND id = ?`),
     attachmentCounts: get<[], { network_id: number; n: number }>(
-      "SELECT network_id, count(*) AS n FROM attachments GROUP BY network_id",
+      `SELECT network_id, count(*) AS n FROM ${HELD} GROUP BY network_id`,
     ),
     attachmentsWithMac: get<[], AttachmentRow>(
-      "SELECT * FROM attachments WHERE mac IS NOT NULL AND lost = 0 ORDER BY id",
+      `SELECT * FROM ${HELD} AND mac IS NOT NULL AND lost = 0 ORDER BY id`,
     ),
-    lostCount: get<[], { n: number }>("SELECT count(*) AS n FROM attachments WHERE lost = 1"),
+    lostCount: get<[], { n: number }>(`SELECT count(*) AS n FROM ${HELD} AND lost = 1`),
 
     networkMtu: get<[number], { mtu: number | null }>("SELECT mtu FROM networks WHERE id = ?"),
     setNetworkMtu: run<[number | null, number]>("UPDATE networks SET mtu = ? WHERE id = ?"),
 
-    tombstones: get<[string, string, string], { boot_id: string; boot_us: number }>(
-      // +network: the list is evaluated only where there is a row, which is rare.
-      "SELECT boot_id, boot_us FROM tombstones WHERE container_id = ? AND interface = ? AND +network IN ('', ?)",
+    /** What is over of a container's interface, on any network. */
+    over: get<[string, string], UseRow<"leaving" | "gone">>(
+      `SELECT * FROM uses WHERE ${OVER} AND container_id = ? AND interface = ? ORDER BY id`,
     ),
-    putTombstone: run<[string, string, string, string, number]>(
-      `INSERT INTO tombstones (container_id, interface, network, boot_id, boot_us) VALUES (?, ?, ?, ?, ?)
-       ON CONFLICT (container_id, interface, network) DO UPDATE SET boot_id = excluded.boot_id, boot_us = excluded.boot_us
-       WHERE excluded.boot_id <> tombstones.boot_id OR excluded.boot_us > tombstones.boot_us`,
+    /** The newest DEL of it. */
+    markDeleted: run<[string, number, number]>(
+      "UPDATE uses SET deleted = 1, boot_id = ?, boot_us = ? WHERE id = ?",
     ),
-    pruneTombstones: run<[string, number]>("DELETE FROM tombstones WHERE boot_id <> ? OR boot_us < ?"),
+    insertGone: run<[number, number | null, string, string, string, number]>(
+      `INSERT INTO uses (id, phase, network_id, container_id, interface, boot_id, boot_us, deleted)
+       VALUES (?, 'gone', ?, ?, ?, ?, ?, 1)`,
+    ),
+    pruneGone: run<[string, number]>(
+      `DELETE FROM uses WHERE ${OVER} AND phase = 'gone' AND again = 0 AND (boot_id <> ? OR boot_us < ?)`,
+    ),
+    /** Those in which a backup may lack what came after it. */
+    deletedUses: get<[], UseRow<"leaving" | "gone">>(`SELECT * FROM uses WHERE ${OVER} AND deleted = 1`),
 
     claimsAfter: get<[string, string, number], ClaimRow>(
       "SELECT * FROM claims WHERE (namespace, name) > (+?, +?) ORDER BY namespace, name LIMIT ?",
@@ -285,31 +298,38 @@ export function prepareStatements(db: Database.Database) {
        WHERE ${OF_HISTORY} AND history.id > ? AND history.id <= ? ORDER BY history.id DESC LIMIT ?`,
     ),
 
-    insertIntent: run<unknown[]>(
-      `INSERT INTO intents (id, network_id, container_id, interface, ${OWNER}, boot_id, boot_us, addresses)
-       VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+    insertTaking: run<unknown[]>(
+      `INSERT INTO uses (id, phase, network_id, container_id, interface, ${OWNER}, boot_id, boot_us, ips)
+       VALUES (?, 'taking', ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
     ),
-    updateIntent: run<[string, number]>("UPDATE intents SET addresses = ? WHERE id = ?"),
-    deleteIntent: run<[number]>("DELETE FROM intents WHERE id = ?"),
-    intents: get<[], IntentRow>("SELECT * FROM intents ORDER BY id"),
-    intentsOfContainer: get<[string, string], IntentRow>(
-      "SELECT * FROM intents WHERE container_id = ? AND interface = ? ORDER BY id",
+    updateTaking: run<[string, number]>("UPDATE uses SET ips = ? WHERE id = ? AND phase = 'taking'"),
+    deleteTaking: run<[number]>("DELETE FROM uses WHERE id = ? AND phase = 'taking'"),
+    taking: get<[], TakingRow>(`SELECT * FROM uses WHERE ${TAKING} ORDER BY id`),
+    takingOfContainer: get<[string, string], TakingRow>(
+      `SELECT * FROM uses WHERE ${TAKING} AND container_id = ? AND interface = ? ORDER BY id`,
     ),
-    intentsOfOwner: get<[string, string, number], IntentRow>(
-      "SELECT * FROM intents WHERE owner_uid = ? AND owner_interface = ? AND network_id = ? ORDER BY id",
+    /** Not for containers: see `takingOf`. */
+    takingOfOwner: get<[string, string, string], TakingRow>(
+      `SELECT * FROM uses WHERE ${TAKING} AND owner_uid = ? AND owner_interface = ? AND owner_kind = ?
+         AND ${kindIsNot(CONTAINER_KINDS)} ORDER BY id`,
     ),
-    insertOwed: run<unknown[]>(
-      `INSERT INTO outbox (id, network, address, owner_kind, owner_uid, owner_interface, container_id, interface, again, ended)
-       VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+    insertLeaving: run<unknown[]>(
+      `INSERT INTO uses (id, phase, network_id, container_id, interface, ${OWNER}, ips, ended, again)
+       VALUES (?, 'leaving', ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
     ),
-    owedAfter: get<[number, number], OwedRow>("SELECT * FROM outbox WHERE id > ? ORDER BY id LIMIT ?"),
-    /** Of entries that are not younger than the one of this id. */
+    owedAfter: get<[number, number], OwedRow>(
+      `SELECT * FROM uses WHERE ${OWED} AND id > ? ORDER BY id LIMIT ?`,
+    ),
+    /** Of those that are not younger than the one of this id; what may have reserved nothing is not counted. */
     owedCount: get<[number], { n: number; last: number | null }>(
-      "SELECT count(*) AS n, max(id) AS last FROM outbox WHERE again = 0 AND id <= ?",
+      `SELECT count(*) AS n, max(id) AS last FROM uses WHERE ${OWED} AND phase = 'leaving' AND again = 0 AND id <= ?`,
     ),
-    owedOf: get<[string, Uint8Array], OwedRow>("SELECT * FROM outbox WHERE network = ? AND address = ?"),
-    settleOwed: run<[number]>("UPDATE outbox SET again = 2 WHERE id = ?"),
-    deleteOwed: run<[number]>("DELETE FROM outbox WHERE id = ?"),
+    lookAgain: run<[number]>("UPDATE uses SET phase = 'gone', again = 1 WHERE id = ?"),
+    /** It was given back: only a DEL is remembered. */
+    settleDeleted: run<[number]>(
+      "UPDATE uses SET phase = 'gone', again = 0, ips = '[]' WHERE id = ? AND deleted = 1",
+    ),
+    settle: run<[number]>("DELETE FROM uses WHERE id = ? AND deleted = 0"),
 
     meta: get<[string], { value: string }>("SELECT value FROM meta WHERE key = ?"),
     putMeta: run<[string, string]>(

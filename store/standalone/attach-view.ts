@@ -12,7 +12,6 @@ import { describeOwner, OWNER_KINDS, type Owner, sameOwner } from "../../ipam/ow
 import { type Address, addressBytes } from "../../ipam/space/address.ts";
 import type { Pool } from "../../ipam/space/pool.ts";
 import { CERTAIN_ENDS } from "../allocations.ts";
-import { isOvertaken } from "../journal/attachment-journal.ts";
 import type { Transaction } from "../journal/group-commit.ts";
 import { allocationsOf, attachmentsOf } from "../journal/holdings.ts";
 import { JournalAttachment } from "../journal/journal-attachment.ts";
@@ -24,6 +23,7 @@ import {
   interfaceAddressOf,
   ownerOf,
 } from "../journal/rows.ts";
+import { isOvertaken } from "../journal/uses.ts";
 import type { NetworkSpace } from "../network-space.ts";
 
 /** A claim that was applied to this node. */

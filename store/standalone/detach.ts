@@ -5,14 +5,15 @@ import type { Transaction } from "../journal/group-commit.ts";
 import { nameInterface } from "../journal/host-local.ts";
 import type { Ledger } from "../journal/ledger.ts";
 import { type AttachmentRow, attachmentOf } from "../journal/rows.ts";
+import { rememberDel } from "../journal/uses.ts";
 
-/** One DEL inside a transaction: ends what is older than it and leaves a tombstone for what may still be on its way. */
+/** One DEL inside a transaction: ends what is older than it, and remembers it for what may still be on its way. */
 export function detach(ledger: Ledger, transaction: Transaction, want: DetachWant): DetachOutcome {
   const { sql, context } = ledger;
-  const { bootId, us } = want.stamp;
+  const { bootId } = want.stamp;
   // A DEL of another boot has no ADD on its way: the processes of that boot are gone.
   if (bootId === context.bootId) {
-    sql.putTombstone.run(want.containerId, want.interface, want.network ?? "", bootId, us);
+    rememberDel(ledger, transaction, want);
   }
   nameInterface(ledger, want);
   const ended = sql.attachmentsOfContainer

@@ -301,7 +301,7 @@ export class SqliteStore extends JournalReader implements NodeStore, Manifests, 
     return this.directory.ledger.networks.get(network)?.definition ?? undefined;
   }
 
-  /** Prunes cooled-down rows, tombstones and history in small steps. Checks whether a full disk has space again. */
+  /** Prunes cooled-down rows, DELs and history in small steps. Checks whether a full disk has space again. */
   async housekeeping(nowUs: number): Promise<void> {
     this.directory.tryRoom();
     if (this.directory.status.kind !== "ready") return;

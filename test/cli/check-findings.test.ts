@@ -21,7 +21,7 @@ async function damage(sql: string): Promise<void> {
 test("check reports an allocation of an unknown container, and release frees it", async () => {
   daemon = await TestDaemon.start({ directory: newDirectory() });
   await daemon.cni("ADD", "web", { config: network("blue") });
-  await damage("DELETE FROM attachments");
+  await damage("DELETE FROM uses");
   expect(await daemon.cli("check")).toEqual({
     code: 1,
     stdout:

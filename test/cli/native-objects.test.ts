@@ -52,7 +52,7 @@ async function addAll(daemon: TestDaemon, ids: readonly string[]): Promise<void>
 function attachedIn(backup: string): unknown {
   const db = new Database(backup, { readonly: true });
   try {
-    return db.prepare("SELECT count(DISTINCT container_id) FROM attachments").pluck().get();
+    return db.prepare("SELECT count(DISTINCT container_id) FROM uses WHERE phase = 'held'").pluck().get();
   } finally {
     db.close();
   }

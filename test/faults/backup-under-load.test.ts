@@ -61,7 +61,7 @@ function expectWhole(path: string, before: readonly string[]): void {
   const db = new Database(path, { readonly: true });
   const column = (sql: string) => db.prepare(sql).pluck().all();
   expect(column("PRAGMA integrity_check")).toEqual(["ok"]);
-  const attached = new Set(column("SELECT container_id FROM attachments"));
+  const attached = new Set(column("SELECT container_id FROM uses WHERE phase = 'held'"));
   expect(before.filter((id) => !attached.has(id))).toEqual([]);
   expect(column("SELECT count(*) FROM allocations GROUP BY owner_uid HAVING count(*) <> 2")).toEqual([]);
   expect(column("SELECT count(*) FROM allocations")).toEqual([attached.size * 2]);

@@ -95,7 +95,7 @@ test("attachments with a boot ID that only the plugin binary saw survive a resta
   for (const id of ["a", "b"]) held.push(addressOf(await first.cni("ADD", id, { config: BLUE })));
   await first.end();
   // As a release that did not compare has recorded them; the database says that this boot has been served.
-  edit(node, `UPDATE attachments SET boot_id = '${OTHER_BOOT}'`);
+  edit(node, `UPDATE uses SET boot_id = '${OTHER_BOOT}'`);
   const daemon = await node.daemon();
   await untilSaid(() => daemon.log, `2 attachments say that this is boot ${OTHER_BOOT}`);
   expect(await attachedTo(daemon, "blue")).toEqual(["a", "b"]);
@@ -112,13 +112,13 @@ test("a database without a boot ID keeps its attachments when one of their netwo
   await first.cni("ADD", "seen", { config: BLUE, netns: netnsIn(node) });
   await first.cni("ADD", "unseen", { config: BLUE });
   await first.end();
-  edit(node, `UPDATE attachments SET boot_id = '${OTHER_BOOT}'`, "DELETE FROM meta WHERE key = 'boot'");
+  edit(node, `UPDATE uses SET boot_id = '${OTHER_BOOT}'`, "DELETE FROM meta WHERE key = 'boot'");
   const daemon = await node.daemon();
   expect(await attachedTo(daemon, "blue")).toEqual(["seen", "unseen"]);
   await daemon.end();
 
   // A clock that has begun at zero since: the machine was restarted, and somebody made a namespace of that name again.
-  const late = "UPDATE attachments SET boot_us = 9000000000000000";
+  const late = "UPDATE uses SET boot_us = 9000000000000000";
   edit(node, `${late}, boot_id = '${OTHER_BOOT}'`, `UPDATE meta SET value = 'x' WHERE key = 'boot'`);
   const restarted = await node.daemon();
   expect(await attachedTo(restarted, "blue")).toEqual([]);

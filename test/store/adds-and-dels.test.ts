@@ -128,13 +128,13 @@ test("an ADD that seems hours old, because the machine slept, keeps what it rese
   expect(node.bound).toEqual([`${ips[0]}: a/eth0`]);
 });
 
-test("when the journal loses the intent in the middle of a search no further candidate is reserved", async () => {
+test("when the journal loses the row in the middle of a search no further candidate is reserved", async () => {
   const node = await started();
   beforeCreate(node, async (count, body) => {
     expect(count).toBe(1);
     takenBy(node, body);
     await node.journalDirectory.write(({ sql }) => {
-      for (const { id } of sql.intents.all()) sql.deleteIntent.run(id);
+      for (const { id } of sql.taking.all()) sql.deleteTaking.run(id);
     });
   });
   const outcome = await node.store.attach(want("a", { pod: "a" }));

@@ -11,7 +11,43 @@ import { prepareStatements } from "../../store/journal/statements.ts";
 const EXECUTIONS = 40;
 const ROUNDS = 25;
 
+/** Columns by which a request looks for uses, of which a node has as many as containers. */
+const LOOKED_FOR_BY = /\b(container_id|owner_uid|pod_uid) = /;
+
 it("no query of a request is prepared anew by each of its executions", () => {
+  withQueries((queries, db) => {
+    expect(queries.length).toBeGreaterThan(30);
+    // Of an empty database an execution costs a fraction of a preparation, whatever the machine does meanwhile: the
+    // shortest of many rounds of each.
+    const shares = queries.map(([name, query]) => {
+      const { source } = query;
+      const executed = shortest(() => query.all(...parametersOf(source)));
+      const prepared = shortest(() => db.prepare(source));
+      return { name, share: executed / prepared };
+    });
+    expect(shares.filter(({ share }) => share > 0.5)).toEqual([]);
+  });
+});
+
+it("uses are looked for through an index of what the query names", () => {
+  withQueries((queries, db) => {
+    const plans = queries.flatMap(([name, { source }]) => {
+      const [, column] = /\bFROM uses\b/.test(source) ? (LOOKED_FOR_BY.exec(source) ?? []) : [];
+      if (column === undefined) return [];
+      const steps = db
+        .prepare<unknown[], { detail: string }>(`EXPLAIN QUERY PLAN ${source}`)
+        .all(...parametersOf(source));
+      return [{ name, column, plan: steps.map(({ detail }) => detail).join("; ") }];
+    });
+    expect(plans.length).toBeGreaterThan(7);
+    const wrong = plans.filter(({ column, plan }) => !plan.includes(`(${column}=?`));
+    expect(wrong).toEqual([]);
+  });
+});
+
+function withQueries(
+  look: (queries: [string, Database.Statement<unknown[]>][], db: Database.Database) => void,
+): void {
   const directory = mkdtempSync(join(tmpdir(), "holdfast-statements-"));
   const file = openDatabase(directory, {
     clock: systemClock,
@@ -20,27 +56,20 @@ it("no query of a request is prepared anew by each of its executions", () => {
     boot: null,
     migrate,
   });
-  const { db } = file;
   try {
-    const queries = Object.entries(prepareStatements(db)).filter(
+    const queries = Object.entries(prepareStatements(file.db)).filter(
       (entry): entry is [string, Database.Statement<unknown[]>] => entry[1].reader,
     );
-    expect(queries.length).toBeGreaterThan(30);
-    // Of an empty database an execution costs a fraction of a preparation, whatever the machine does meanwhile: the
-    // shortest of many rounds of each.
-    const shares = queries.map(([name, query]) => {
-      const { source } = query;
-      const parameters = Array.from(source.matchAll(/\?/g), () => 1);
-      const executed = shortest(() => query.all(...parameters));
-      const prepared = shortest(() => db.prepare(source));
-      return { name, share: executed / prepared };
-    });
-    expect(shares.filter(({ share }) => share > 0.5)).toEqual([]);
+    look(queries, file.db);
   } finally {
     file.close();
     rmSync(directory, { recursive: true });
   }
-});
+}
+
+function parametersOf(source: string): number[] {
+  return Array.from(source.matchAll(/\?/g), () => 1);
+}
 
 /** The shortest round of executions, ms. */
 function shortest(work: () => void): number {

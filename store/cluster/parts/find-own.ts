@@ -3,8 +3,8 @@ import { type Owner, sameOwner, searchSeed } from "../../../ipam/owner.ts";
 import { type Address, formatAddress, sameAddress } from "../../../ipam/space/address.ts";
 import { type InterfaceAddress, parseInterfaceAddress } from "../../../ipam/space/cidr.ts";
 import type { AttachWant } from "../../allocations.ts";
-import { addressesOf } from "../../journal/intents.ts";
-import { ownerOf } from "../../journal/rows.ts";
+import { addressesOf, ownerOf } from "../../journal/rows.ts";
+import { takingOf } from "../../journal/uses.ts";
 import type { AllocationReading } from "../allocations/allocation-client.ts";
 import { sameAllocationOwner } from "../allocations/allocation-object.ts";
 import { toAllocationOwner } from "../allocations/owners.ts";
@@ -33,8 +33,7 @@ export async function findOwn(
   const space = ledger.networks.get(want.network);
   const former = superseded.find(({ attachment: { row } }) => sameOwner(ownerOf(row), owner));
   const answered = (former?.attachment.ips ?? []).map(({ address }) => parseInterfaceAddress(address));
-  const intents = space ? ledger.sql.intentsOfOwner.all(owner.uid, owner.interface, space.id) : [];
-  const begun = intents.flatMap(addressesOf);
+  const begun = space ? takingOf(ledger, owner, space.id).flatMap(addressesOf) : [];
   const others = [
     ...begun.map((one) => one.address),
     ...hadBefore(claim, want.network),

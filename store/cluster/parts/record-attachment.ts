@@ -3,11 +3,11 @@ import { sameOwner } from "../../../ipam/owner.ts";
 import { formatAddress } from "../../../ipam/space/address.ts";
 import type { InterfaceAddress } from "../../../ipam/space/cidr.ts";
 import type { AttachOutcome, AttachWant } from "../../allocations.ts";
-import { isOvertaken, record } from "../../journal/attachment-journal.ts";
+import { record } from "../../journal/attachment-journal.ts";
 import type { Transaction } from "../../journal/group-commit.ts";
-import { addressesOf, endRow, owe } from "../../journal/intents.ts";
 import type { Ledger } from "../../journal/ledger.ts";
-import { attachmentOf, ownerOf } from "../../journal/rows.ts";
+import { addressesOf, attachmentOf, ownerOf, type TakingRow } from "../../journal/rows.ts";
+import { abandon, endRow, isOvertaken, owe, takingOf } from "../../journal/uses.ts";
 import { isLearnt } from "../../records.ts";
 import type { AttachParts, ClusterAttacher } from "./attach-parts.ts";
 
@@ -25,37 +25,24 @@ export async function recordAttachment(
     const space = ledger.networkOf(network, transaction);
     const kept = new Set(addresses.map((one) => formatAddress(one.address)));
     const overtaken = isOvertaken(ledger, want);
-    for (const intent of ledger.sql.intentsOfOwner.all(owner.uid, owner.interface, space.id)) {
-      // Begun by another container: its attachment is also removed from an address that is kept.
-      const own = intent.container_id === containerId && intent.interface === interfaceName;
-      for (const { address } of addressesOf(intent)) {
-        if (!overtaken && own && kept.has(formatAddress(address))) continue;
+    const key = { containerId, interface: interfaceName };
+    let own: TakingRow | null = null;
+    for (const row of takingOf(ledger, owner, space.id)) {
+      const isOwn = row.container_id === containerId && row.interface === interfaceName;
+      if (overtaken || !isOwn) {
+        // Begun by another container: its attachment is also removed from an address that is kept.
         mayOwe = true;
-        owe(ledger, {
-          network,
-          address,
-          owner,
-          containerId: intent.container_id,
-          interface: intent.interface,
-          uncertain: true,
-          ended: true,
-        });
+        abandon(ledger, row);
+        continue;
       }
-      ledger.sql.deleteIntent.run(intent.id);
+      own = row;
+      const left = addressesOf(row).filter(({ address }) => !kept.has(formatAddress(address)));
+      mayOwe ||= left.length > 0;
+      owe(ledger, transaction, { network, addresses: left, owner, ...key, uncertain: true, ended: true });
     }
     if (overtaken) {
       mayOwe = true;
-      for (const { address } of addresses) {
-        owe(ledger, {
-          network,
-          address,
-          owner,
-          containerId,
-          interface: interfaceName,
-          uncertain: false,
-          ended: true,
-        });
-      }
+      owe(ledger, transaction, { network, addresses, owner, ...key, uncertain: false, ended: true });
       return { kind: "refused", refusal: supersededBy(want, "a later DEL") };
     }
     for (const { attachment, reason } of superseded) {
@@ -70,7 +57,10 @@ export async function recordAttachment(
         if (isFormer && isLearnt(attachmentOf(row, network))) endRow(ledger, row, "newer sandbox", kept);
       }
     }
-    const attachment = record(ledger, space, definition, owner, want, addresses, version);
+    const attachment = record(ledger, space, definition, owner, want, addresses, {
+      version,
+      taking: own,
+    });
     return { kind: "attached", attachment, definition, repeat: false, warnings };
   };
   const outcome = await parts.directory.write(work, { canRepeat: true });

@@ -1,17 +1,16 @@
 import { OWNER_KINDS } from "../../../ipam/owner.ts";
 import { RefusalError } from "../../../ipam/refusals.ts";
-import { addressFromBytes, sameAddress } from "../../../ipam/space/address.ts";
-import { parseInterfaceAddress } from "../../../ipam/space/cidr.ts";
+import { type Address, sameAddress } from "../../../ipam/space/address.ts";
 import { ApiAway } from "../../../kube/kube-api.ts";
 import { allocationName } from "../../../kube/object-names.ts";
 import { attachmentKey, attachmentsIn, type IPAllocation } from "../../../kube/objects.ts";
 import type { Log } from "../../../platform/log.ts";
 import { PeriodicTask } from "../../../platform/periodic-task.ts";
 import { attachmentsOf } from "../../journal/holdings.ts";
-import { intentsAtRest } from "../../journal/intents.ts";
 import type { Ledger } from "../../journal/ledger.ts";
-import { type AttachmentRow, attachmentOf, type OwedRow } from "../../journal/rows.ts";
+import { type AttachmentRow, addressesOf, type OwedRow, ownerOf as useOwnerOf } from "../../journal/rows.ts";
 import type { StateDirectory } from "../../journal/state-directory.ts";
+import { isUnderWay, takingOf } from "../../journal/uses.ts";
 import { objectOf, verdictOn } from "../agreement/facts.ts";
 import type { Facts } from "../agreement/relations.ts";
 import type { AllocationClient } from "../allocations/allocation-client.ts";
@@ -38,8 +37,8 @@ export interface Owed {
 }
 
 /**
- * Sends the releases of this node to the API server. Every entry names its owner and container: an address that now
- * belongs to another owner is left alone. Entries are only ever releases.
+ * Sends the releases of this node to the API server. Every row names its owner and container: an address that now
+ * belongs to another owner is left alone.
  */
 export class Outbox {
   readonly #directory: StateDirectory;
@@ -47,7 +46,7 @@ export class Outbox {
   readonly #picture: Picture;
   readonly #underWay: ReadonlySet<string>;
   readonly #log: Pick<Log, "warn">;
-  /** By entry id: when an entry that must be checked again was first sent, ms of the monotonic clock. */
+  /** By row: when what must be checked again was first sent, ms of the monotonic clock. */
   readonly #toldMs = new Map<number, number>();
   readonly #sending: PeriodicTask;
   #postponed = false;
@@ -74,13 +73,13 @@ export class Outbox {
     });
   }
 
-  /** How many entries have not been sent yet, of those up to `lastId`; and the youngest of them. */
+  /** How many rows have not been sent yet, of those up to `lastId`; and the youngest of them. */
   owed(lastId = Number.MAX_SAFE_INTEGER): Owed {
     const { n, last } = this.#directory.ledger.sql.owedCount.get(lastId) ?? { n: 0, last: null };
     return { count: n, lastId: last ?? 0 };
   }
 
-  /** From now on entries are sent by themselves: this machine certainly is the node that it claims to be. */
+  /** From now on they are sent by themselves: this machine certainly is the node that it claims to be. */
   begin(): void {
     this.#sending.start();
     this.wake();
@@ -113,51 +112,59 @@ export class Outbox {
     if (this.#postponed) throw new ApiAway("releases were left for later");
   }
 
-  /** An entry that the server refuses for good is logged and kept, and does not hold up the others. */
+  /** What the server refuses for good is logged and kept, and does not hold up the others. */
   async #deliver(row: OwedRow): Promise<void> {
     try {
       await this.#tell(row);
     } catch (error) {
       if (!(error instanceof RefusalError)) throw error;
       this.#postponed = true;
-      this.#log.warn(`an owed release on network ${row.network} is refused: ${error.message}; trying again`);
+      const { name } = this.#directory.ledger.networkById(row.network_id);
+      this.#log.warn(`an owed release on network ${name} is refused: ${error.message}; trying again`);
     }
   }
 
   async #tell(row: OwedRow): Promise<void> {
     const toldMs = this.#toldMs.get(row.id);
     const nowMs = this.#client.clock.monotonicMs();
-    if (row.again === 2 && toldMs !== undefined && nowMs - toldMs < LATE_WRITE_MS_MAX) return;
-    const released = await this.#release(row);
-    if (released === "later") {
+    const isLookedAtAgain = row.phase === "gone";
+    if (isLookedAtAgain && toldMs !== undefined && nowMs - toldMs < LATE_WRITE_MS_MAX) return;
+    const released = await this.#releaseAll(row);
+    if (released.includes("later")) {
       this.#postponed = true;
       return;
     }
     // Somebody has deleted the object: the controller may be about to put it back with this container.
-    const mayReturn = row.again === 0 && released === "absent";
+    const mayReturn = row.again === 0 && released.includes("absent");
     // After a restart the wait begins again: it is not known how long the daemon was down.
-    const checkAgain = mayReturn || row.again === 1 || (row.again === 2 && toldMs === undefined);
+    const checkAgain = mayReturn || (row.again === 1 && (!isLookedAtAgain || toldMs === undefined));
     if (checkAgain) this.#toldMs.set(row.id, nowMs);
     else this.#toldMs.delete(row.id);
     await this.#directory.write((ledger) => {
-      if (typeof released === "object") {
-        const { name, resourceVersion } = released.metadata;
+      for (const one of released) {
+        if (typeof one !== "object") continue;
+        const { name, resourceVersion } = one.metadata;
         const key = attachmentKey(row.container_id, row.interface);
         noteReleased(ledger, { version: Number(resourceVersion), name, key });
       }
-      if (checkAgain) ledger.sql.settleOwed.run(row.id);
-      else ledger.sql.deleteOwed.run(row.id);
+      settle(ledger, row, checkAgain);
     });
   }
 
-  /**
-   * The object as written; "told": nothing had to be written; "absent": nor released; "later": an ADD of the same owner is
-   * under way and may be about to use the address.
-   */
-  async #release(row: OwedRow): Promise<IPAllocation | "told" | "later" | "absent"> {
-    const { network } = row;
-    const address = addressFromBytes(row.address);
+  /** Of each address. What was given back before an error is found so the next time. */
+  async #releaseAll(row: OwedRow): Promise<Released[]> {
+    const results = await Promise.allSettled(
+      addressesOf(row).map(({ address }) => this.#release(row, address)),
+    );
+    return results.map((result) => {
+      if (result.status === "rejected") throw result.reason;
+      return result.value;
+    });
+  }
+
+  async #release(row: OwedRow, address: Address): Promise<Released> {
     const { ledger } = this.#directory;
+    const { name: network } = ledger.networkById(row.network_id);
     const holder = {
       owner: ownerOf(row),
       attachment: { containerID: row.container_id, interface: row.interface },
@@ -168,7 +175,9 @@ export class Outbox {
       (reading) => {
         const { object } = reading;
         const isOwn = sameAllocationOwner(object.spec.owner, ownerOf(row));
-        const needed = isOwn ? neededBy(ledger, row, this.#underWay) : neededByContainer(ledger, row);
+        const needed = isOwn
+          ? neededBy(ledger, row, address, this.#underWay)
+          : neededByContainer(ledger, row, address);
         const verdict = verdictOn({ phase: "leaving", object: objectOf(reading, holder), needed });
         if (verdict === "close") return { kind: "leave", why: "told" };
         if (verdict === "wait") return { kind: "leave", why: "later" };
@@ -196,60 +205,71 @@ export class Outbox {
   }
 }
 
-/** The owner of an entry in the form of IPAllocations. */
+/**
+ * The object as written; "told": nothing had to be written; "absent": nor released; "later": an ADD of the same owner is
+ * under way and may be about to use the address.
+ */
+type Released = IPAllocation | "told" | "later" | "absent";
+
+function settle({ sql }: Ledger, { id }: OwedRow, checkAgain: boolean): void {
+  if (checkAgain) {
+    sql.lookAgain.run(id);
+    return;
+  }
+  // Its DEL may have come while the API server was asked.
+  sql.settleDeleted.run(id);
+  sql.settle.run(id);
+}
+
+/** The owner of a use in the form of IPAllocations. */
 function ownerOf({ owner_kind: kind, owner_uid: uid, owner_interface: interfaceName }: OwedRow) {
   return { kind: OWNER_KINDS[kind].object, uid, interface: interfaceName };
 }
 
 /** Whether the same owner has attached again with the address meanwhile, or is about to. */
-function neededBy(ledger: Ledger, row: OwedRow, underWay: ReadonlySet<string>): Facts["needed"] {
-  if (isUsed(ledger, row)) return "held";
+function neededBy(
+  ledger: Ledger,
+  row: OwedRow,
+  address: Address,
+  underWay: ReadonlySet<string>,
+): Facts["needed"] {
+  if (isUsed(ledger, row, address)) return "held";
   return isBeingAdded(ledger, row, underWay) ? "adding" : "no";
 }
 
 /** The same of an address that was handed over to a claim while the container used it: only the container counts. */
-function neededByContainer({ sql }: Ledger, row: OwedRow): Facts["needed"] {
-  if (sql.attachmentsOfContainer.all(row.container_id, row.interface).some((one) => has(one, row)))
+function neededByContainer({ sql }: Ledger, row: OwedRow, address: Address): Facts["needed"] {
+  if (sql.attachmentsOfContainer.all(row.container_id, row.interface).some((one) => has(one, address)))
     return "held";
-  return sql.intentsOfContainer.all(row.container_id, row.interface).length > 0 ? "adding" : "no";
+  return sql.takingOfContainer.all(row.container_id, row.interface).length > 0 ? "adding" : "no";
 }
 
-function isUsed(ledger: Ledger, row: OwedRow): boolean {
-  const space = ledger.networks.get(row.network);
-  if (!space) return false;
-  const owner = { kind: row.owner_kind, uid: row.owner_uid, interface: row.owner_interface };
+function isUsed(ledger: Ledger, row: OwedRow, address: Address): boolean {
   // Other attachments may use the address of an owner that outlives them: only those of this container count.
-  const rows = OWNER_KINDS[owner.kind].outlivesAttachments
+  const rows = OWNER_KINDS[row.owner_kind].outlivesAttachments
     ? ledger.sql.attachmentsOfContainer.all(row.container_id, row.interface)
-    : attachmentsOf(ledger, owner);
+    : attachmentsOf(ledger, useOwnerOf(row));
   return rows
-    .filter((one) => one.network_id === space.id && one.owner_uid === row.owner_uid)
-    .some((one) => has(one, row));
+    .filter((one) => one.network_id === row.network_id && one.owner_uid === row.owner_uid)
+    .some((one) => has(one, address));
 }
 
-/** Whether an attachment has the address of an entry. */
-function has(one: AttachmentRow, { network, address: bytes }: OwedRow): boolean {
-  const address = addressFromBytes(bytes);
-  return attachmentOf(one, network).ips.some((ip) =>
-    sameAddress(parseInterfaceAddress(ip.address).address, address),
-  );
+/** Whether an attachment has an address. */
+function has(one: AttachmentRow, address: Address): boolean {
+  return addressesOf(one).some((its) => sameAddress(its.address, address));
 }
 
 /**
- * An intent is opened before an ADD's first write and closed together with the record of its attachment. One at rest, whose ADD has
- * ended without an answer, keeps nothing: the next ADD reads what it finds, and takes back what cools down.
+ * A row is written before an ADD's first write and becomes its attachment. One at rest, whose ADD has ended without an
+ * answer, keeps nothing: the next ADD reads what it finds, and takes back what cools down.
  */
 function isBeingAdded(ledger: Ledger, row: OwedRow, underWay: ReadonlySet<string>): boolean {
-  const space = ledger.networks.get(row.network);
-  if (space === undefined) return false;
-  const resting = new Set(intentsAtRest(ledger, underWay).map(({ id }) => id));
-  return ledger.sql.intentsOfOwner
-    .all(row.owner_uid, row.owner_interface, space.id)
-    .some(({ id }) => !resting.has(id));
+  const adds = takingOf(ledger, useOwnerOf(row), row.network_id);
+  return adds.some((add) => isUnderWay(ledger, add, underWay));
 }
 
 /**
- * The object without what the entry ends; it cools down when that was the last attachment of an owner that ends with
+ * The object without what has ended; it cools down when that was the last attachment of an owner that ends with
  * it.
  */
 function changeFor(object: IPAllocation, row: OwedRow): Change<"told"> {

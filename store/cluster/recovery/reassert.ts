@@ -12,8 +12,8 @@
 import { RefusalError } from "../../../ipam/refusals.ts";
 import { parseInterfaceAddress } from "../../../ipam/space/cidr.ts";
 import { severalAtOnce } from "../../../platform/several-at-once.ts";
-import { journalEnd, owe } from "../../journal/intents.ts";
 import { type AttachmentRow, attachmentOf } from "../../journal/rows.ts";
+import { journalEnd, owe } from "../../journal/uses.ts";
 import type { Attachment } from "../../records.ts";
 import { containerOf, isReleased, judgeAsking, objectOf } from "../agreement/facts.ts";
 import type { EndingRow } from "../agreement/relations.ts";
@@ -293,10 +293,10 @@ async function reassertOne(
   if (isStillThere(parts, attachment)) return "restored";
   // Its DEL came while it was being restored, and found nothing to release.
   const { owner, containerId, interface: interfaceName } = attachment;
-  await directory.write((ledger) =>
-    owe(ledger, {
+  await directory.write((ledger, transaction) =>
+    owe(ledger, transaction, {
       network,
-      address: one.address,
+      addresses: [one],
       owner,
       containerId,
       interface: interfaceName,

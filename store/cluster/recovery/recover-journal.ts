@@ -1,7 +1,7 @@
 import type { NetworkDefinition } from "../../../ipam/definition/network-definition.ts";
 import { parsePluginConfig } from "../../../ipam/definition/plugin-config.ts";
 import { knownKindOf } from "../../../ipam/owner.ts";
-import { addressBytes, sameAddress } from "../../../ipam/space/address.ts";
+import { sameAddress } from "../../../ipam/space/address.ts";
 import { type InterfaceAddress, parseInterfaceAddress } from "../../../ipam/space/cidr.ts";
 import { placeOf } from "../../../ipam/space/range-set.ts";
 import { ApiAway, type KubeApi } from "../../../kube/kube-api.ts";
@@ -18,10 +18,10 @@ import type { AttachWant } from "../../allocations.ts";
 import { record } from "../../journal/attachment-journal.ts";
 import { BOOT } from "../../journal/former-boots.ts";
 import type { Transaction } from "../../journal/group-commit.ts";
-import { owe } from "../../journal/intents.ts";
 import type { Ledger } from "../../journal/ledger.ts";
-import { attachmentOf } from "../../journal/rows.ts";
+import { addressesOf, attachmentOf, type UseRow } from "../../journal/rows.ts";
 import type { StateDirectory } from "../../journal/state-directory.ts";
+import { delsOf, owe } from "../../journal/uses.ts";
 import type { NodeContext } from "../../node-context.ts";
 import { isLearnt, type PodIdentity, UNSEEN_NAMESPACE } from "../../records.ts";
 import { verdictOn } from "../agreement/facts.ts";
@@ -34,7 +34,7 @@ import { markProven } from "./unproven.ts";
 /*
  * What the API has of this node and the journal has not: no attachment, no ADD under way, no outstanding release. It is of a former
  * container (a DEL of it was seen, its ID or its pod has had a later use here), or was reserved by an ADD that a power failure cut short,
- * because intents outlive the process but not a power failure; or else the journal was lost, wholly or in part, or is a copy. Then a
+ * because what it was taking outlives the process but not a power failure; or else the journal was lost, wholly or in part, or is a copy. Then a
  * container may be running: the next sandbox of its pod takes it up, its DEL or the end of its pod ends it.
  *
  * A journal that last served another boot is no evidence that nothing of this boot runs: a copy from an earlier boot
@@ -210,7 +210,7 @@ function settleAll(
       pod: pod === undefined ? "none" : ended?.has(pod.uid) === true ? "gone" : "unknown",
     });
     if (verdict === "release") {
-      owed += oweAll(ledger, one);
+      owed += oweAll(ledger, transaction, one);
       continue;
     }
     const { network } = one.object.spec;
@@ -234,13 +234,10 @@ function isKnown(ledger: Ledger, found: FoundAttachment): boolean {
   const space = networks.get(network);
   const isRecorded = space && sql.attachment.get(containerId, interfaceName, space.id) !== undefined;
   if (isRecorded && !isOfFormerUse(ledger, found)) return true;
-  const intents = sql.intentsOfContainer.all(containerId, interfaceName);
-  if (intents.some(({ network_id: id }) => id === space?.id)) return true;
-  return addresses.some(({ address }) =>
-    sql.owedOf
-      .all(network, addressBytes(address))
-      .some((row) => row.container_id === containerId && row.interface === interfaceName),
-  );
+  const isHere = ({ network_id: id }: UseRow) => id === space?.id;
+  if (sql.takingOfContainer.all(containerId, interfaceName).some(isHere)) return true;
+  const owed = sql.over.all(containerId, interfaceName).filter(isHere).flatMap(addressesOf);
+  return addresses.some(({ address }) => owed.some((one) => sameAddress(one.address, address)));
 }
 
 /**
@@ -276,26 +273,21 @@ function isOfFormerSandbox({ sql, context }: Ledger, { attachment, object }: Fou
 }
 
 /** Whether a DEL of the container has come, in this boot or an earlier one, and found nothing to end. */
-function wasDeleted({ sql }: Ledger, { attachment, object }: FoundAttachment): boolean {
-  const { containerID, interface: interfaceName } = attachment;
-  return sql.tombstones.all(containerID, interfaceName, object.spec.network).length > 0;
+function wasDeleted(ledger: Ledger, { attachment, object }: FoundAttachment): boolean {
+  const { containerID: containerId, interface: interfaceName } = attachment;
+  return delsOf(ledger, { network: object.spec.network, containerId, interface: interfaceName }).length > 0;
 }
 
-function oweAll(ledger: Ledger, { attachment, object, addresses }: FoundAttachment): number {
+function oweAll(
+  ledger: Ledger,
+  transaction: Transaction,
+  { attachment, object, addresses }: FoundAttachment,
+): number {
   const { containerID: containerId, interface: interfaceName } = attachment;
   const owner = fromAllocationOwner(object.spec.owner);
-  for (const { address } of addresses) {
-    const { network } = object.spec;
-    owe(ledger, {
-      network,
-      address,
-      owner,
-      containerId,
-      interface: interfaceName,
-      uncertain: false,
-      ended: false,
-    });
-  }
+  const { network } = object.spec;
+  const key = { containerId, interface: interfaceName };
+  owe(ledger, transaction, { network, addresses, owner, ...key, uncertain: false, ended: false });
   return addresses.length;
 }
 

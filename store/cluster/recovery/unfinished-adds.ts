@@ -1,8 +1,8 @@
 import { ApiAway } from "../../../kube/kube-api.ts";
 import { severalAtOnce } from "../../../platform/several-at-once.ts";
-import { abandonIntent, intentsAtRest } from "../../journal/intents.ts";
-import { type IntentRow, ownerOf } from "../../journal/rows.ts";
+import { ownerOf, type TakingRow } from "../../journal/rows.ts";
 import type { StateDirectory } from "../../journal/state-directory.ts";
+import { abandon, takingAtRest } from "../../journal/uses.ts";
 import type { NodeContext } from "../../node-context.ts";
 import { judgeAsking } from "../agreement/facts.ts";
 import type { Facts } from "../agreement/relations.ts";
@@ -11,7 +11,7 @@ import type { ClaimAccess } from "../parts/claim-access.ts";
 /** A runtime that still wants an ADD has repeated it after so long, as a rule: its pod is asked for then. µs. */
 const REPEATED_US_MAX = 30_000_000;
 /** A runtime repeats an ADD within minutes: after this long, the addresses of an unfinished ADD are released. µs. */
-const INTENT_US_MAX = 600_000_000;
+const TAKING_US_MAX = 600_000_000;
 /** Pods asked for at once. */
 const TOGETHER_MAX = 8;
 const READ_MS_MAX = 10_000;
@@ -27,22 +27,22 @@ export async function abandonUnfinished(
   underWay: ReadonlySet<string>,
 ): Promise<boolean> {
   const over = new Set<number>();
-  await severalAtOnce(intentsAtRest(directory.ledger, underWay), TOGETHER_MAX, async (intent) => {
-    const ageUs = nowUs - intent.boot_us;
+  await severalAtOnce(takingAtRest(directory.ledger, underWay), TOGETHER_MAX, async (taking) => {
+    const ageUs = nowUs - taking.boot_us;
     const row = await judgeAsking(
       {
         phase: "taking",
         underWay: false,
-        waited: ageUs > INTENT_US_MAX ? "longest" : ageUs > REPEATED_US_MAX ? "long-enough" : "no",
+        waited: ageUs > TAKING_US_MAX ? "longest" : ageUs > REPEATED_US_MAX ? "long-enough" : "no",
       },
-      { pod: () => podOf(intent, { context, claimAccess }) },
+      { pod: () => podOf(taking, { context, claimAccess }) },
     );
-    if (row?.verdict === "abandon") over.add(intent.id);
+    if (row?.verdict === "abandon") over.add(taking.id);
   });
   if (over.size === 0) return false;
   return directory.write((ledger) => {
-    const rows = intentsAtRest(ledger, underWay).filter(({ id }) => over.has(id));
-    for (const row of rows) abandonIntent(ledger, row);
+    const rows = takingAtRest(ledger, underWay).filter(({ id }) => over.has(id));
+    for (const row of rows) abandon(ledger, row);
     return rows.length > 0;
   });
 }
@@ -53,13 +53,13 @@ interface Parts {
   readonly claimAccess: Pick<ClaimAccess, "hasEnded">;
 }
 
-/** Of an intent for a claim, nobody has noted whose ADD it was. */
+/** Of an ADD for a claim, nobody has noted whose ADD it was. */
 async function podOf(
-  intent: IntentRow,
+  taking: TakingRow,
   { context, claimAccess }: Pick<Parts, "context" | "claimAccess">,
 ): Promise<Facts["pod"]> {
-  if (intent.owner_kind !== "pod") return "none";
-  const { namespace, name, uid } = ownerOf(intent);
+  if (taking.owner_kind !== "pod") return "none";
+  const { namespace, name, uid } = ownerOf(taking);
   try {
     const deadlineMs = context.clock.monotonicMs() + READ_MS_MAX;
     return (await claimAccess.hasEnded({ namespace, name, uid }, deadlineMs)) ? "gone" : "living";

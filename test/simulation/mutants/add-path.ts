@@ -101,9 +101,9 @@ export const ADD_PATH: Mutants = {
     why: "an address is given on at once, while packets for its former holder are still under way",
   },
   "tombstone-forgotten": {
-    file: "store/journal/attachment-journal.ts",
-    find: "    if (isBefore(want.stamp, { bootId: row.boot_id, us: row.boot_us }, ledger.context.bootId)) return true;",
-    replace: "    if (row.boot_us < 0) return true;",
+    file: "store/journal/uses.ts",
+    find: "    isBefore(want.stamp, { bootId: row.boot_id, us: row.boot_us }, ledger.context.bootId),",
+    replace: "    row.boot_us < 0,",
     why: "an ADD that comes after its own DEL attaches a container that is gone",
   },
   "import-not-awaited": {

@@ -105,16 +105,16 @@ export const FINDINGS: Mutants = {
     why: "the pod that the runtime names is not the one that the API server has",
   },
   "suspended-add-loses-its-intent": {
-    file: "store/journal/intents.ts",
-    find: "    return !underWay.has(addKey({ network, containerId: row.container_id, interface: row.interface }));",
+    file: "store/journal/uses.ts",
+    find: "  return underWay.has(addKey({ network, containerId: row.container_id, interface: row.interface }));",
     replace:
-      "    return network !== addKey({ network, containerId: row.container_id, interface: row.interface });",
+      "  return network === addKey({ network, containerId: row.container_id, interface: row.interface });",
     also: [
       {
         file: "store/cluster/recovery/unfinished-adds.ts",
-        find: "const INTENT_US_MAX = 600_000_000;",
+        find: "const TAKING_US_MAX = 600_000_000;",
         // Ten minutes are too long for the simulation.
-        replace: "const INTENT_US_MAX = 100_000;",
+        replace: "const TAKING_US_MAX = 100_000;",
       },
     ],
     why: "after a suspend in the middle of an ADD its addresses are given back under it",

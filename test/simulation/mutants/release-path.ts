@@ -37,20 +37,20 @@ export const RELEASE_PATH: Mutants = {
   },
   "outbox-entry-dropped": {
     file: OUTBOX,
-    find: "    const released = await this.#release(row);",
-    replace: '    const released = await this.#release(row).catch(() => "told" as const);',
+    find: "    const released = await this.#releaseAll(row);",
+    replace: '    const released = await this.#releaseAll(row).catch(() => ["told" as const]);',
     why: "a release that could not be sent is forgotten",
   },
   "former-sandbox-frees": {
     file: OUTBOX,
-    find: '  if (isUsed(ledger, row)) return "held";\n',
+    find: '  if (isUsed(ledger, row, address)) return "held";\n',
     replace: "",
     why: "the release that an old sandbox owes frees the address that the new one uses",
   },
   "intents-of-former-process-forgotten": {
     file: "store/cluster/cluster-store.ts",
-    find: "      for (const intent of ledger.sql.intents.all()) abandonIntent(ledger, intent);",
-    replace: "      for (const intent of ledger.sql.intents.all()) ledger.sql.deleteIntent.run(intent.id);",
+    find: "      for (const row of ledger.sql.taking.all()) abandon(ledger, row);",
+    replace: "      for (const row of ledger.sql.taking.all()) ledger.sql.deleteTaking.run(row.id);",
     why: "what a killed daemon had reserved in the middle of an ADD stays reserved",
   },
   "ended-attachments-come-back": {

@@ -1,6 +1,8 @@
 /*
  * store/: the owner of each address, durably
  *
+ *   ADD ──▶ taking ──▶ held ──▶ leaving ──▶ gone   a use: docs/uses.md
+ *              └───────────────────▲
  *   allocations                     the port; records, manifests: its types
  *   node-store, node-context        what a daemon needs from its store, and a store from its node
  *   network-space, pages, refusal-of   parts of both implementations

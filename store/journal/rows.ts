@@ -36,7 +36,7 @@ interface PodColumns {
   readonly pod_uid: string | null;
 }
 
-export type Phase = "taking" | "held" | "leaving" | "gone";
+type Phase = "taking" | "held" | "leaving" | "gone";
 
 /** What is known of one interface of one container on one network: the phases are in migrations.ts. */
 export interface UseRow<P extends Phase = Phase> extends OwnerColumns, PodColumns {

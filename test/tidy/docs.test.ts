@@ -1,6 +1,7 @@
 import { existsSync, readdirSync, readFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { expect, test } from "vitest";
+import { ROWS } from "../../store/cluster/agreement/relations.ts";
 import { read, tracked } from "./tracked.ts";
 
 const ROOT = join(import.meta.dirname, "../..");
@@ -26,6 +27,13 @@ test("the list of decisions has each record once, with its title", () => {
       return `- [${name.slice(0, 4)}](${name}): ${first.replace(/^# \d+[.:] */, "")}`;
     });
   expect(lines.filter((line) => line.startsWith("- ["))).toEqual(titles.sort());
+});
+
+test("the page about uses has the table's rows, in their order", () => {
+  const table = ROWS.map(({ name, when, verdict }) => `${name} | ${when.phase} | ${verdict}`);
+  const lines = read("docs/uses.md").matchAll(/^\| (\S+) +\| (\w+) +\| .* \| (\w+) +\|$/gm);
+  const told = [...lines].map(([, name, phase, verdict]) => `${name} | ${phase} | ${verdict}`);
+  expect(told.filter((line) => !line.startsWith("row |"))).toEqual(table);
 });
 
 /** As GitHub makes anchors of headings. */

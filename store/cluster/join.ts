@@ -7,7 +7,7 @@ import type { InterfaceAddress } from "../../ipam/space/cidr.ts";
 import { attachmentKey, type IPAllocation } from "../../kube/objects.ts";
 import type { AttachWant } from "../allocations.ts";
 import type { JournalAttachment } from "../journal/journal-attachment.ts";
-import { owe, take } from "../journal/uses.ts";
+import { owe, type Taking, take } from "../journal/uses.ts";
 import type { AllocationReading } from "./allocations/allocation-client.ts";
 import { type Holder, sameAllocationOwner } from "./allocations/allocation-object.ts";
 import { hold, tooManyWriters } from "./allocations/hold.ts";
@@ -33,7 +33,7 @@ export async function join(
   deadlineMs: number,
 ): Promise<SlotsOutcome> {
   const { ask: want } = view;
-  await parts.directory.write((ledger, transaction) =>
+  const taking = await parts.directory.write((ledger, transaction) =>
     take(ledger, transaction, want, attacher.owner, addresses),
   );
   const results = await Promise.allSettled(
@@ -41,7 +41,7 @@ export async function join(
   );
   const failed = results.find((result) => result.status === "rejected");
   if (failed) {
-    if (failed.reason instanceof RefusalError) await leave(parts, want, attacher, addresses);
+    if (failed.reason instanceof RefusalError) await leave(parts, want, attacher, addresses, taking);
     throw failed.reason;
   }
   return { kind: "reserved", addresses };
@@ -123,14 +123,19 @@ async function leave(
   want: AttachWant,
   { owner }: ClusterAttacher,
   addresses: readonly InterfaceAddress[],
+  taking: Taking,
 ): Promise<void> {
   const { containerId, interface: interfaceName, network } = want;
   await parts.directory.write((ledger, transaction) => {
     const key = { containerId, interface: interfaceName };
     owe(ledger, transaction, { network, addresses, owner, ...key, uncertain: false, ended: false });
-    for (const row of ledger.sql.takingOfContainer.all(containerId, interfaceName)) {
-      if (row.owner_uid === owner.uid) ledger.sql.deleteTaking.run(row.id);
-    }
+    // Unless a DEL has given them back.
+    if (ledger.sql.deleteTaking.run(taking.id).changes === 1)
+      owe(ledger, transaction, {
+        ...{ network, addresses: taking.earlier, owner, ...key },
+        uncertain: true,
+        ended: true,
+      });
   });
   parts.owed();
 }

@@ -114,6 +114,8 @@ const MIGRATIONS: readonly string[] = [
   CREATE INDEX uses_by_pod ON uses (pod_uid) WHERE phase = 'held' AND pod_uid IS NOT NULL;
   CREATE INDEX uses_held ON uses (id) WHERE phase = 'held';
   CREATE INDEX uses_taking ON uses (id) WHERE phase = 'taking';
+  -- Has all that housekeeping asks of what is gone.
+  CREATE INDEX uses_gone ON uses (boot_id, boot_us) WHERE phase = 'gone' AND again = 0;
   CREATE INDEX uses_owed ON uses (id) WHERE ${OWED};
 
   CREATE TABLE claims (

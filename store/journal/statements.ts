@@ -213,8 +213,9 @@ export function prepareStatements(db: Database.Database) {
       `INSERT INTO uses (id, phase, network_id, container_id, interface, boot_id, boot_us, deleted)
        VALUES (?, 'gone', ?, ?, ?, ?, ?, 1)`,
     ),
+    forgetGone: run<[number]>("DELETE FROM uses WHERE id = ? AND phase = 'gone'"),
     pruneGone: run<[string, number]>(
-      `DELETE FROM uses WHERE ${OVER} AND phase = 'gone' AND again = 0 AND (boot_id <> ? OR boot_us < ?)`,
+      "DELETE FROM uses WHERE phase = 'gone' AND again = 0 AND (boot_id <> ? OR boot_us < ?)",
     ),
     /** Those in which a backup may lack what came after it. */
     deletedUses: get<[], UseRow<"leaving" | "gone">>(`SELECT * FROM uses WHERE ${OVER} AND deleted = 1`),
@@ -324,12 +325,12 @@ export function prepareStatements(db: Database.Database) {
     owedCount: get<[number], { n: number; last: number | null }>(
       `SELECT count(*) AS n, max(id) AS last FROM uses WHERE ${OWED} AND phase = 'leaving' AND again = 0 AND id <= ?`,
     ),
-    lookAgain: run<[number]>("UPDATE uses SET phase = 'gone', again = 1 WHERE id = ?"),
+    lookAgain: run<[number]>(`UPDATE uses SET phase = 'gone', again = 1 WHERE id = ? AND ${OVER}`),
     /** It was given back: only a DEL is remembered. */
     settleDeleted: run<[number]>(
-      "UPDATE uses SET phase = 'gone', again = 0, ips = '[]' WHERE id = ? AND deleted = 1",
+      `UPDATE uses SET phase = 'gone', again = 0, ips = '[]' WHERE id = ? AND deleted = 1 AND ${OVER}`,
     ),
-    settle: run<[number]>("DELETE FROM uses WHERE id = ? AND deleted = 0"),
+    settle: run<[number]>(`DELETE FROM uses WHERE id = ? AND deleted = 0 AND ${OVER}`),
 
     meta: get<[string], { value: string }>("SELECT value FROM meta WHERE key = ?"),
     putMeta: run<[string, string]>(

@@ -146,11 +146,15 @@ export function rememberDel(
 ): void {
   const { sql, ids } = ledger;
   const networkId = network === null ? null : ledger.networkOf(network, transaction).id;
-  const { bootId, us } = stamp;
+  const { bootId } = stamp;
   const known = sql.over.all(containerId, interfaceName).filter((row) => row.network_id === networkId);
+  const earlier = known.filter((row) => row.deleted === 1 && row.boot_id === bootId);
+  const us = Math.max(stamp.us, ...earlier.map((row) => row.boot_us));
   if (known.length === 0) sql.insertGone.run(ids.next(), networkId, containerId, interfaceName, bootId, us);
-  for (const row of known) {
-    if (row.deleted === 0 || row.boot_id !== bootId || row.boot_us < us)
+  for (const [at, row] of known.entries()) {
+    // A younger row remembers the same.
+    if (row.phase === "gone" && row.again === 0 && at < known.length - 1) sql.forgetGone.run(row.id);
+    else if (row.deleted === 0 || row.boot_id !== bootId || row.boot_us !== us)
       sql.markDeleted.run(bootId, us, row.id);
   }
 }
@@ -181,5 +185,6 @@ export function delsOf(
 }
 
 function ipsOf(addresses: readonly InterfaceAddress[]): string {
-  return JSON.stringify(addresses.map((one) => ({ address: formatInterfaceAddress(one) })));
+  const texts = new Set(addresses.map(formatInterfaceAddress));
+  return JSON.stringify([...texts].map((address) => ({ address })));
 }

@@ -34,7 +34,7 @@ export function badBackups(node: StandaloneNode, good: string): BadBackup[] {
     }),
     make("without one table", /no such table/, (path) => {
       copyFileSync(good, path);
-      alter(path, "DROP TABLE attachments");
+      alter(path, "DROP TABLE uses");
     }),
   ];
 }

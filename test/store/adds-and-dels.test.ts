@@ -1,10 +1,21 @@
 /** ADDs that something comes in between of: a DEL, a failing disk, a long sleep, a lost answer. Nothing is left behind. */
 
-import { expect, test } from "vitest";
+import { expect, onTestFinished, test } from "vitest";
 import { ApiAway } from "../../kube/kube-api.ts";
-import { ALLOCATIONS_PATH } from "../../kube/objects.ts";
+import {
+  ALLOCATIONS_PATH,
+  CLAIMS_PATH,
+  type IPAllocation,
+  namespacedPath,
+  objectPath,
+} from "../../kube/objects.ts";
 import { StorageFault } from "../../store/allocations.ts";
+import { lastReleased } from "../../store/cluster/recovery/unproven.ts";
+import { isOvertaken } from "../../store/journal/uses.ts";
+import { KubeInMemory } from "../harness/kube-in-memory.ts";
+import { ManualClock } from "../harness/manual-clock.ts";
 import { EVERYTHING } from "./cluster-store.ts";
+import { clusterSubject } from "./cluster-subject.ts";
 import { StoreNode } from "./store-node.ts";
 import { detachWant, nextUs, want } from "./subjects.ts";
 
@@ -33,12 +44,12 @@ function takenBy(node: StoreNode, body: { spec: object }): void {
   node.api.put(ALLOCATIONS_PATH, { ...body, spec: { ...body.spec, owner: other } });
 }
 
-/** From now on creates are done, and their answers are lost. Returns how to end that. */
-function loseAnswers({ api }: StoreNode): () => void {
+/** From now on requests of these methods are done, and their answers are lost. Returns how to end that. */
+function loseAnswers({ api }: StoreNode, methods = ["POST"]): () => void {
   const send = api.send.bind(api);
   api.send = async (request) => {
     const answer = await send(request);
-    if (request.method === "POST") throw new ApiAway("the answer is lost");
+    if (methods.includes(request.method)) throw new ApiAway("the answer is lost");
     return answer;
   };
   return () => {
@@ -227,4 +238,92 @@ test("a late answer to a release does not remove a newer release from the queue"
   await node.open();
   await node.settle();
   expect(node.bound).toEqual([]);
+});
+
+test("of two addresses that are given back, the one that was written is noted although the other was not", async () => {
+  const node = await started();
+  await node.added(want("a", { pod: "a", ipam: TWO }));
+  let written = 0;
+  node.api.before = ({ method }) => {
+    if (method !== "PUT") return;
+    written += 1;
+    if (written > 1) throw new ApiAway("away");
+  };
+  await node.store.detach(detachWant("a"));
+  await expect(node.store.drainOutbox()).rejects.toThrow("away");
+  expect(node.bound).toHaveLength(1);
+  expect(lastReleased(node.journalDirectory.ledger)).not.toBeNull();
+  node.api.before = () => {};
+  await node.store.drainOutbox();
+  expect(node.bound).toEqual([]);
+});
+
+test("repeats of an ADD without an answer keep one row, with each address once", async () => {
+  const node = await started();
+  loseAnswers(node, ["POST", "PUT"]);
+  for (let repeat = 0; repeat < 5; repeat += 1) await node.store.attach(want("a", { pod: "a" }));
+  const rows = node.journalDirectory.ledger.sql.taking.all();
+  expect(rows.map(({ ips }) => JSON.parse(ips))).toEqual([[{ address: expect.any(String) }]]);
+});
+
+test("many DELs of one container are remembered as the newest", async () => {
+  const node = await started();
+  for (let round = 0; round < 4; round += 1) {
+    await node.added(want("a", { pod: "a" }));
+    await node.store.detach(detachWant("a"));
+    await node.store.drainOutbox();
+  }
+  const { ledger } = node.journalDirectory;
+  const us = nextUs();
+  await node.store.detach(detachWant("a", { us }));
+  await node.store.detach(detachWant("a", { us: 1 }));
+  expect(ledger.sql.over.all("a", "eth0")).toMatchObject([{ phase: "gone", deleted: 1, boot_us: us }]);
+  expect([us - 1, us].map((at) => isOvertaken(ledger, want("a", { us: at })))).toEqual([true, false]);
+});
+
+test("what one round of an ADD has reserved is given back when the next one is refused", async () => {
+  const clock = new ManualClock();
+  const api = new KubeInMemory(clock);
+  api.put("/api/v1/namespaces", { metadata: { name: "shop" } });
+  api.put("/api/v1/namespaces/shop/pods", { metadata: { name: "user", namespace: "shop", uid: "user-uid" } });
+  const subject = await clusterSubject({ clock, api, admin: api, close: async () => {} });
+  onTestFinished(() => subject.close());
+  await subject.createClaim("shop", "web", "blue");
+  const send = api.send.bind(api);
+  let listed: IPAllocation | null = null;
+  api.send = async (request) => {
+    const { method, path } = request;
+    // The second round takes up what the claim lists, and somebody else is faster.
+    if (
+      method === "PUT" &&
+      listed !== null &&
+      path.startsWith(objectPath(ALLOCATIONS_PATH, listed.metadata.name))
+    ) {
+      const owner = { kind: "Pod", namespace: "shop", name: "other", uid: "other-uid", interface: "eth0" };
+      api.put(ALLOCATIONS_PATH, { ...listed, spec: { ...listed.spec, owner } });
+    }
+    const answer = await send(request);
+    if (method !== "POST" || path !== ALLOCATIONS_PATH || listed !== null) return answer;
+    // The first round's list is another node's meanwhile, with an address of its own.
+    const made = request.body as IPAllocation;
+    const address = made.spec.address.replace(/\.\d+\//, ".3/");
+    const name = made.metadata.name.replace(/..$/, "03");
+    listed = {
+      ...made,
+      metadata: { ...made.metadata, name },
+      spec: { ...made.spec, address },
+      status: { state: "Bound", attachments: {} },
+    };
+    api.put(ALLOCATIONS_PATH, listed);
+    const claims = namespacedPath(CLAIMS_PATH, "shop", "");
+    const [, claim] = [...api.objects].find(([one]) => one.startsWith(claims)) ?? [];
+    api.put(claims.replace(/\/$/, ""), { ...claim, status: { ...claim?.status, ips: [address] } });
+    return answer;
+  };
+  const outcome = await subject.allocations.attach(want("a", { pod: "user", claim: "web" }));
+  expect(outcome).toMatchObject({ kind: "refused", refusal: { code: "ADDRESS_TAKEN" } });
+  await subject.allocations.detach(detachWant("a"));
+  const objects = [...api.objects].filter(([path]) => path.startsWith(ALLOCATIONS_PATH)).map(([, it]) => it);
+  expect(objects).toHaveLength(2);
+  expect(objects.flatMap(({ status }) => Object.keys(status?.attachments ?? {}))).toEqual([]);
 });

@@ -46,11 +46,19 @@ export function isReleased({ status }: IPAllocation): boolean {
   return status?.state === "Cooling" || status?.state === "Retained";
 }
 
-/** Judges a use of which everything is known that a row needs. */
-export function verdictOn(facts: Partial<Facts>): Verdict {
-  const judgement = judge(facts);
-  if (judgement.kind === "ask") throw new Error(`a use was judged without ${judgement.fact}`);
-  return judgement.row.verdict;
+/** Judges a use of which the journal and what was read tell everything that a row needs; `asked` only when one needs it. */
+export function verdictOn(
+  known: Partial<Facts>,
+  asked: { readonly [F in keyof Facts]?: () => Facts[F] } = {},
+): Verdict {
+  let facts = known;
+  for (;;) {
+    const judgement = judge(facts);
+    if (judgement.kind === "decided") return judgement.row.verdict;
+    const ask = asked[judgement.fact];
+    if (ask === undefined) throw new Error(`a use was judged without ${judgement.fact}`);
+    facts = { ...facts, [judgement.fact]: ask() };
+  }
 }
 
 type Asked = { readonly [F in keyof Facts]?: () => Facts[F] | Promise<Facts[F]> };

@@ -129,8 +129,14 @@ export class Outbox {
     const nowMs = this.#client.clock.monotonicMs();
     const isLookedAtAgain = row.phase === "gone";
     if (isLookedAtAgain && toldMs !== undefined && nowMs - toldMs < LATE_WRITE_MS_MAX) return;
-    const released = await this.#releaseAll(row);
-    if (released.includes("later")) {
+    const results = await this.#releaseAll(row);
+    const released = results.flatMap((result) => (result.status === "fulfilled" ? [result.value] : []));
+    const failed = results.find((result) => result.status === "rejected");
+    if (failed !== undefined || released.includes("later")) {
+      // What was written is found given back the next time, and is noted now.
+      if (released.some((one) => typeof one === "object"))
+        await this.#directory.write((ledger) => note(ledger, row, released));
+      if (failed !== undefined) throw failed.reason;
       this.#postponed = true;
       return;
     }
@@ -141,25 +147,13 @@ export class Outbox {
     if (checkAgain) this.#toldMs.set(row.id, nowMs);
     else this.#toldMs.delete(row.id);
     await this.#directory.write((ledger) => {
-      for (const one of released) {
-        if (typeof one !== "object") continue;
-        const { name, resourceVersion } = one.metadata;
-        const key = attachmentKey(row.container_id, row.interface);
-        noteReleased(ledger, { version: Number(resourceVersion), name, key });
-      }
+      note(ledger, row, released);
       settle(ledger, row, checkAgain);
     });
   }
 
-  /** Of each address. What was given back before an error is found so the next time. */
-  async #releaseAll(row: OwedRow): Promise<Released[]> {
-    const results = await Promise.allSettled(
-      addressesOf(row).map(({ address }) => this.#release(row, address)),
-    );
-    return results.map((result) => {
-      if (result.status === "rejected") throw result.reason;
-      return result.value;
-    });
+  #releaseAll(row: OwedRow): Promise<PromiseSettledResult<Released>[]> {
+    return Promise.allSettled(addressesOf(row).map(({ address }) => this.#release(row, address)));
   }
 
   async #release(row: OwedRow, address: Address): Promise<Released> {
@@ -175,10 +169,9 @@ export class Outbox {
       (reading) => {
         const { object } = reading;
         const isOwn = sameAllocationOwner(object.spec.owner, ownerOf(row));
-        const needed = isOwn
-          ? neededBy(ledger, row, address, this.#underWay)
-          : neededByContainer(ledger, row, address);
-        const verdict = verdictOn({ phase: "leaving", object: objectOf(reading, holder), needed });
+        const needed = () =>
+          isOwn ? neededBy(ledger, row, address, this.#underWay) : neededByContainer(ledger, row, address);
+        const verdict = verdictOn({ phase: "leaving", object: objectOf(reading, holder) }, { needed });
         if (verdict === "close") return { kind: "leave", why: "told" };
         if (verdict === "wait") return { kind: "leave", why: "later" };
         const key = attachmentKey(row.container_id, row.interface);
@@ -210,6 +203,15 @@ export class Outbox {
  * under way and may be about to use the address.
  */
 type Released = IPAllocation | "told" | "later" | "absent";
+
+function note(ledger: Ledger, row: OwedRow, released: readonly Released[]): void {
+  for (const one of released) {
+    if (typeof one !== "object") continue;
+    const { name, resourceVersion } = one.metadata;
+    const key = attachmentKey(row.container_id, row.interface);
+    noteReleased(ledger, { version: Number(resourceVersion), name, key });
+  }
+}
 
 function settle({ sql }: Ledger, { id }: OwedRow, checkAgain: boolean): void {
   if (checkAgain) {

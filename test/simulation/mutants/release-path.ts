@@ -37,8 +37,9 @@ export const RELEASE_PATH: Mutants = {
   },
   "outbox-entry-dropped": {
     file: OUTBOX,
-    find: "    const released = await this.#releaseAll(row);",
-    replace: '    const released = await this.#releaseAll(row).catch(() => ["told" as const]);',
+    find: '    const failed = results.find((result) => result.status === "rejected");',
+    replace:
+      '    const failed = results.find((result) => result.status === "rejected" && result.reason === null);',
     why: "a release that could not be sent is forgotten",
   },
   "former-sandbox-frees": {

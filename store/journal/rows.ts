@@ -74,6 +74,9 @@ export type TakingRow = UseRow<"taking">;
 /** What a container has stopped using and the API server is to be told of, for the first time or once more. */
 export type OwedRow = UseRow<"leaving" | "gone">;
 
+/** The columns of OwnerColumns, for statements. */
+export const OWNER = "owner_kind, owner_uid, owner_interface, owner_namespace, owner_name";
+
 /** Conditions of the partial indexes, in the words by which SQLite recognises them. */
 export const LIVE = "(phase = 'taking' OR phase = 'held')";
 export const OVER = "(phase = 'leaving' OR phase = 'gone')";

@@ -306,8 +306,9 @@ test("what one round of an ADD has reserved is given back when the next one is r
     if (method !== "POST" || path !== ALLOCATIONS_PATH || listed !== null) return answer;
     // The first round's list is another node's meanwhile, with an address of its own.
     const made = request.body as IPAllocation;
-    const address = made.spec.address.replace(/\.\d+\//, ".3/");
-    const name = made.metadata.name.replace(/..$/, "03");
+    const last = made.spec.address.startsWith("10.0.0.3/") ? 4 : 3;
+    const address = made.spec.address.replace(/\.\d+\//, `.${last}/`);
+    const name = made.metadata.name.replace(/..$/, `0${last}`);
     listed = {
       ...made,
       metadata: { ...made.metadata, name },

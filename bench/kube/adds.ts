@@ -2,6 +2,7 @@ import { atLeast, atMost, type Line, type Measurement, number, told } from "../l
 import { median, quantile, sum } from "../statistics.ts";
 import { processorMsOf } from "../workbench.ts";
 import { BareClient } from "./bare-client.ts";
+import { importNetworks } from "./bench-controller.ts";
 import { type Guest, KubeBench } from "./kube-bench.ts";
 import { inParallel } from "./parallel.ts";
 
@@ -26,6 +27,7 @@ const BARE = "a bare client that makes the same API calls";
 /** From the plugin's start to its end, one at a time, on a node of a cluster; and what one costs the daemon's processor. */
 export const kubeAdds: Measurement = () =>
   KubeBench.with("10.0.0.0/8", async (bench) => {
+    await importNetworks(bench);
     await bench.node();
     const bare = new BareClient(bench.cluster);
     try {
@@ -45,6 +47,7 @@ export const kubeAdds: Measurement = () =>
 /** The same of VMs that ask for an address, and of VMs that do not, by turns. */
 export const kubeRequestedAdds: Measurement = () =>
   KubeBench.with("10.0.0.0/8", async (bench) => {
+    await importNetworks(bench);
     await bench.node();
     const count = SERIAL_WARM_UP + SERIAL_ADDS;
     const given = await bench.vms(count);
@@ -79,6 +82,7 @@ export const kubeRequestedAdds: Measurement = () =>
 /** Four nodes that start many pods at once. */
 export const kubeParallelAdds: Measurement = () =>
   KubeBench.with("10.0.0.0/8", async (bench) => {
+    await importNetworks(bench);
     for (let node = 0; node < NODES; node += 1) await bench.node();
     const bare = new BareClient(bench.cluster);
     try {

@@ -1,11 +1,14 @@
 import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
 import { get } from "node:http";
+import { networkObjectName } from "../../kube/object-names.ts";
+import { type IPNetwork, NETWORKS_PATH } from "../../kube/objects.ts";
 import type { TestCluster } from "../../test/harness/cluster.ts";
 import { HOLDFAST } from "../../test/harness/daemon.ts";
 import { freePorts } from "../../test/harness/kube-process.ts";
+import { until } from "../../test/harness/wait.ts";
 import { memoryBytesOf, processorMsOf } from "../workbench.ts";
-import { sleep } from "./kube-bench.ts";
+import { BARE_NETWORK, type KubeBench, NETWORK, sleep } from "./kube-bench.ts";
 
 const READY_LOOK_MS = 10;
 /** As deploy/deployment.yaml has it. */
@@ -98,5 +101,19 @@ function page(port: number, path: string): Promise<{ status: number; body: strin
       answer.on("error", reject);
     });
     sent.on("error", reject);
+  });
+}
+
+/** Lets a controller import the bench's networks, without which nothing is given, and ends it. */
+export async function importNetworks({ cluster }: KubeBench): Promise<void> {
+  await BenchController.with(cluster, [], async () => {
+    for (const network of [NETWORK, BARE_NETWORK]) {
+      const isDone = async () => {
+        const path = `${NETWORKS_PATH}/${networkObjectName(network)}`;
+        const object: IPNetwork | null = await cluster.api.get(path).catch(() => null);
+        return (object?.status?.importedFrom ?? []).length > 0;
+      };
+      await until(isDone, `${network} to be imported`);
+    }
   });
 }

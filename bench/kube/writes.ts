@@ -1,6 +1,7 @@
 import type { WriteCounts } from "../../test/harness/kube-metrics.ts";
 import type { NodeDaemon } from "../../test/harness/node.ts";
 import { atMost, type Line, type Measurement, number, told } from "../line.ts";
+import { importNetworks } from "./bench-controller.ts";
 import { type Guest, KubeBench, NETWORK, sleep, VM_INTERFACE } from "./kube-bench.ts";
 
 const GUESTS = 50;
@@ -11,6 +12,7 @@ const QUIET_MS = 500;
 /** Writes to the API server for one address, as the server itself counts them: all resources, whoever wrote. */
 export const kubeWrites: Measurement = () =>
   KubeBench.with("10.0.0.0/8", async (bench) => {
+    await importNetworks(bench);
     const [a, b] = [await bench.node(), await bench.node()] as [NodeDaemon, NodeDaemon];
     const add = (guests: readonly Guest[]) => written(bench, () => bench.cni("ADD", guests, IN_FLIGHT));
     const plain = await bench.pods(GUESTS, [a]);

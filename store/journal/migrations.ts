@@ -65,7 +65,7 @@ const MIGRATIONS: readonly string[] = [
   --   held     answered, or learnt from the API server
   --   leaving  in Kubernetes: over; the API server is to be told that ips are given back
   --   gone     given back, or a DEL of something unknown: what is older than that DEL takes nothing any more
-  -- Each phase begins with a new id, so that ids tell the order within it.
+  -- taking, held and leaving begin with a new id each, so that ids tell the order within them; gone keeps that of leaving.
   CREATE TABLE uses (
     id INTEGER PRIMARY KEY,
     phase TEXT NOT NULL CHECK (phase = 'taking' OR phase = 'held' OR phase = 'leaving' OR phase = 'gone'),

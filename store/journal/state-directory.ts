@@ -157,7 +157,7 @@ export class StateDirectory {
   /**
    * A journal that has recorded what the API knows of this boot loses nothing with its end that the next boot would not
    * learn. One that has not yet waits for each sync: a DEL that comes to it before finds no attachment, and nothing but
-   * its memory tells the recovery after a power failure that the container is gone.
+   * what is remembered of it tells the recovery after a power failure that the container is gone.
    */
   relaxSync(): void {
     if (!this.#journalOnly || !this.#ledger) return;

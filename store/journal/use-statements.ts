@@ -104,7 +104,7 @@ export function prepareUseStatements(db: Database.Database) {
     pruneGone: run<[string, number]>(
       "DELETE FROM uses WHERE phase = 'gone' AND again = 0 AND (boot_id <> ? OR boot_us < ?)",
     ),
-    /** Those in which a backup may lack what came after it. */
+    /** What a DEL has ended: a backup may be older than that DEL. */
     deletedUses: get<[], UseRow<"leaving" | "gone">>(`SELECT * FROM uses WHERE ${OVER} AND deleted = 1`),
 
     insertTaking: run<unknown[]>(

@@ -40,6 +40,7 @@ export class AttachmentRows {
   readonly #insert: Database.Statement<unknown[]>;
   readonly #hold: Database.Statement<unknown[]>;
   readonly #leave: Database.Statement<[number, string, number, number, number]>;
+  readonly #goByDel: Database.Statement<[string, number, number]>;
   readonly #refresh: Database.Statement<[string, number, string, string, number, number]>;
   readonly #bringUpToDate: Database.Statement<unknown[]>;
   readonly #markLost: Database.Statement<[number]>;
@@ -64,6 +65,9 @@ export class AttachmentRows {
     );
     this.#leave = db.prepare(
       "UPDATE uses SET phase = 'leaving', id = ?, ips = ?, ended = ?, again = ? WHERE id = ?",
+    );
+    this.#goByDel = db.prepare(
+      "UPDATE uses SET phase = 'gone', ips = '[]', deleted = 1, boot_id = ?, boot_us = ? WHERE id = ?",
     );
     this.#refresh = db.prepare(
       "UPDATE uses SET boot_id = ?, boot_us = ?, netns_path = ?, netns_id = ?, netns_witnessed = ? WHERE id = ?",
@@ -141,6 +145,12 @@ export class AttachmentRows {
   leave(row: AttachmentRow | TakingRow, ips: string, how: { ended: boolean; again: boolean }): void {
     this.#leave.run(this.#ids.next(), ips, how.ended ? 1 : 0, how.again ? 1 : 0, row.id);
     if (row.phase === "held") this.#changed(row.network_id);
+  }
+
+  /** A DEL ended it, and is remembered in its row; nothing is to be given back. */
+  goByDel({ id, network_id: networkId }: Pick<AttachmentRow, "id" | "network_id">, del: Stamp): void {
+    this.#goByDel.run(del.bootId, del.us, id);
+    this.#changed(networkId);
   }
 
   remove({ id, network_id: networkId }: Pick<AttachmentRow, "id" | "network_id">): void {

@@ -1,5 +1,6 @@
 import { OWNER_KINDS, type Owner, sameOwner } from "../../ipam/owner.ts";
 import { cooldownEndMs, retainSeconds } from "../../ipam/space/rest.ts";
+import type { Stamp } from "../../ipam/stamp.ts";
 import type { EndReason } from "../allocations.ts";
 import type { Transaction } from "./group-commit.ts";
 import { allocationsOf, attachmentsOf } from "./holdings.ts";
@@ -10,17 +11,19 @@ import { type AllocationRow, type AttachmentRow, interfaceAddressOf, ownerOf } f
  * Ends one attachment and releases the addresses that are no longer needed.
  *
  * A claim keeps its addresses until it is deleted; any other owner loses them with its last attachment. `keep` names an
- * owner that is about to attach again and keeps its addresses.
+ * owner that is about to attach again and keeps its addresses; `del` is the stamp of the DEL that ends it, if that is to be
+ * remembered.
  */
 export function endAttachment(
   ledger: Ledger,
   transaction: Transaction,
   row: AttachmentRow,
   reason: EndReason,
-  keep?: Owner,
+  { keep, del }: { readonly keep?: Owner; readonly del?: Stamp } = {},
 ): void {
   const nowMs = ledger.context.clock.wallMs();
-  ledger.attachments.remove(row);
+  if (del === undefined) ledger.attachments.remove(row);
+  else ledger.attachments.goByDel(row, del);
   ledger.sql.endHistory.run(nowMs, reason, row.history_id, row.history_id + row.history_count);
   const owner = ownerOf(row);
   if (keep && sameOwner(keep, owner)) return;

@@ -65,7 +65,8 @@ const MIGRATIONS: readonly string[] = [
   --   held     answered, or learnt from the API server
   --   leaving  in Kubernetes: over; the API server is to be told that ips are given back
   --   gone     given back, or a DEL of something unknown: what is older than that DEL takes nothing any more
-  -- taking, held and leaving begin with a new id each, so that ids tell the order within them; gone keeps that of leaving.
+  -- taking, held and leaving begin with a new id each, so that ids tell the order within them; gone keeps that of leaving, and
+  -- without a cluster, where a DEL gives everything back at once, that of held.
   CREATE TABLE uses (
     id INTEGER PRIMARY KEY,
     phase TEXT NOT NULL CHECK (phase = 'taking' OR phase = 'held' OR phase = 'leaving' OR phase = 'gone'),
@@ -112,7 +113,6 @@ const MIGRATIONS: readonly string[] = [
   CREATE INDEX uses_by_owner ON uses (owner_uid, owner_interface) WHERE ${LIVE} AND owner_kind <> 'container';
   -- Which interfaces the pod has that a metadata server asks about.
   CREATE INDEX uses_by_pod ON uses (pod_uid) WHERE phase = 'held' AND pod_uid IS NOT NULL;
-  CREATE INDEX uses_held ON uses (id) WHERE phase = 'held';
   CREATE INDEX uses_taking ON uses (id) WHERE phase = 'taking';
   -- Has all that housekeeping asks of what is gone.
   CREATE INDEX uses_gone ON uses (boot_id, boot_us) WHERE phase = 'gone' AND again = 0;

@@ -73,6 +73,11 @@ export type AttachmentRow = UseRow<"held">;
 export type TakingRow = UseRow<"taking">;
 /** What a container has stopped using and the API server is to be told of, for the first time or once more. */
 export type OwedRow = UseRow<"leaving" | "gone">;
+/** What an ADD and a DEL ask of what is over. */
+export type OverRow = Pick<
+  OwedRow,
+  "id" | "phase" | "network_id" | "ips" | "boot_id" | "boot_us" | "deleted" | "again"
+>;
 
 /** The columns of OwnerColumns, for statements. */
 export const OWNER = "owner_kind, owner_uid, owner_interface, owner_namespace, owner_name";

@@ -5,6 +5,7 @@ import {
   kindIsNot,
   LIVE,
   OVER,
+  type OverRow,
   OWED,
   OWNER,
   type OwedRow,
@@ -77,7 +78,7 @@ export function prepareUseStatements(db: Database.Database) {
     attachmentWrittenLast: get<[number], AttachmentRow>(
       `SELECT * FROM ${HELD} AND version > 0 AND id <= ? ORDER BY version DESC LIMIT 1`,
     ),
-    lastAttachmentId: get<[], { id: number }>(`SELECT coalesce(max(id), 0) AS id FROM ${HELD}`),
+    lastAttachment: get<[], { id: number }>(`SELECT id FROM ${HELD} ORDER BY id DESC LIMIT 1`),
     lostAttachments: get<[], AttachmentRow>(`SELECT * FROM ${HELD} AND lost = 1 ORDER BY id`),
     attachmentById: get<[number], AttachmentRow>(`SELECT * FROM ${HELD} AND id = ?`),
     attachmentCounts: get<[], { network_id: number; n: number }>(
@@ -89,8 +90,8 @@ export function prepareUseStatements(db: Database.Database) {
     lostCount: get<[], { n: number }>(`SELECT count(*) AS n FROM ${HELD} AND lost = 1`),
 
     /** What is over of a container's interface, on any network. */
-    over: get<[string, string], UseRow<"leaving" | "gone">>(
-      `SELECT * FROM uses WHERE ${OVER} AND container_id = ? AND interface = ? ORDER BY id`,
+    over: get<[string, string], OverRow>(
+      `SELECT id, phase, network_id, ips, boot_id, boot_us, deleted, again FROM uses WHERE ${OVER} AND container_id = ? AND interface = ? ORDER BY id`,
     ),
     /** The newest DEL of it. */
     markDeleted: run<[string, number, number]>(

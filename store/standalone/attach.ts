@@ -31,7 +31,7 @@ export function attach(ledger: Ledger, transaction: Transaction, want: AttachWan
   }
   const { owner, claim, superseded, warnings } = decision.attacher;
   for (const { attachment, reason } of superseded)
-    endAttachment(ledger, transaction, attachment.row, reason, owner);
+    endAttachment(ledger, transaction, attachment.row, reason, { keep: owner });
   const { slots } = decision;
   const added =
     slots.length === 0 ? [] : reserve(ledger, transaction, { space, pools: view.pools, owner, slots });

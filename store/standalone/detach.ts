@@ -10,17 +10,16 @@ import { rememberDel } from "../journal/uses.ts";
 /** One DEL inside a transaction: ends what is older than it, and remembers it for what may still be on its way. */
 export function detach(ledger: Ledger, transaction: Transaction, want: DetachWant): DetachOutcome {
   const { sql, context } = ledger;
-  const { bootId } = want.stamp;
   // A DEL of another boot has no ADD on its way: the processes of that boot are gone.
-  if (bootId === context.bootId) {
-    rememberDel(ledger, transaction, want);
-  }
+  const isRemembered = want.stamp.bootId === context.bootId;
   nameInterface(ledger, want);
   const ended = sql.attachmentsOfContainer
     .all(want.containerId, want.interface)
     .filter((row) => want.network === null || ledger.networkById(row.network_id).name === want.network)
     .filter((row) => isBefore({ bootId: row.boot_id, us: row.boot_us }, want.stamp, context.bootId));
-  for (const row of ended) endAttachment(ledger, transaction, row, want.reason);
+  const how = isRemembered ? { del: want.stamp } : {};
+  for (const row of ended) endAttachment(ledger, transaction, row, want.reason, how);
+  if (isRemembered) rememberDel(ledger, transaction, want);
   return { ended: ended.map((row) => attachmentOf(row, ledger.networkById(row.network_id).name)) };
 }
 

@@ -50,7 +50,8 @@ export function releaseAddress(
     return { kind: "refused", refusal: refuse("IN_USE", { addresses: text, holder }) };
   }
   const reason = which.force ? FORCED : "released by an operator";
-  for (const attachment of attachments) endAttachment(ledger, transaction, attachment, reason, owner);
+  for (const attachment of attachments)
+    endAttachment(ledger, transaction, attachment, reason, { keep: owner });
   const held = sql.boundOfOwnerSlowly.all(row.network_id, owner.uid, owner.interface, owner.kind);
   for (const one of held) {
     endHolding(ledger, one, reason);

@@ -19,7 +19,7 @@ import { record } from "../../journal/attachment-journal.ts";
 import { BOOT } from "../../journal/former-boots.ts";
 import type { Transaction } from "../../journal/group-commit.ts";
 import type { Ledger } from "../../journal/ledger.ts";
-import { addressesOf, attachmentOf, type UseRow } from "../../journal/rows.ts";
+import { addressesOf, attachmentOf, type OverRow } from "../../journal/rows.ts";
 import type { StateDirectory } from "../../journal/state-directory.ts";
 import { delsOf, owe } from "../../journal/uses.ts";
 import type { NodeContext } from "../../node-context.ts";
@@ -234,7 +234,7 @@ function isKnown(ledger: Ledger, found: FoundAttachment): boolean {
   const space = networks.get(network);
   const isRecorded = space && sql.attachment.get(containerId, interfaceName, space.id) !== undefined;
   if (isRecorded && !isOfFormerUse(ledger, found)) return true;
-  const isHere = ({ network_id: id }: UseRow) => id === space?.id;
+  const isHere = ({ network_id: id }: Pick<OverRow, "network_id">) => id === space?.id;
   if (sql.takingOfContainer.all(containerId, interfaceName).some(isHere)) return true;
   const owed = sql.over.all(containerId, interfaceName).filter(isHere).flatMap(addressesOf);
   return addresses.some(({ address }) => owed.some((one) => sameAddress(one.address, address)));

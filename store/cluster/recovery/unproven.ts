@@ -63,7 +63,7 @@ export class GapNote {
     if (this.#directory.status.kind !== "ready") return;
     this.#directory
       .write(({ sql }) => {
-        if (!sql.meta.get(GAP)?.value) sql.putMeta.run(GAP, String(sql.lastAttachmentId.get()?.id ?? 0));
+        if (!sql.meta.get(GAP)?.value) sql.putMeta.run(GAP, String(sql.lastAttachment.get()?.id ?? 0));
       })
       .then(
         () => {

@@ -2,8 +2,8 @@ import type { Cache } from "../claims/reasons/caches.ts";
 import type { KubeApi } from "../kube/kube-api.ts";
 import type { IPNetwork } from "../kube/objects.ts";
 import type { Log } from "../platform/log.ts";
-import { markMs } from "../store/cluster/allocations/continuity.ts";
-import { endRecovery, recoveryMark } from "../store/cluster/recovery/recovery.ts";
+import { markMs } from "../store/cluster/contact/continuity.ts";
+import { endRecovery, recoveryMark } from "../store/cluster/contact/recovery.ts";
 
 /** The daemon that set a mark removes it itself, and is given so much longer, ms. */
 const SPARE_MS = 10_000;

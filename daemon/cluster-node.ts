@@ -19,7 +19,7 @@ import type { Log } from "../platform/log.ts";
 import { sleep } from "../platform/time.ts";
 import type { Facts } from "../store/cluster/agreement/relations.ts";
 import { KubernetesStore } from "../store/cluster/cluster-store.ts";
-import { ClusterContinuity } from "../store/cluster/recovery/cluster-continuity.ts";
+import { ClusterContinuity } from "../store/cluster/contact/cluster-continuity.ts";
 import type { NodeContext } from "../store/node-context.ts";
 import type { PodIdentity } from "../store/records.ts";
 import { ImportWaits } from "./import-waits.ts";
@@ -68,7 +68,6 @@ export class ClusterNode {
   readonly #podWatch: Reflector<PodView>;
   readonly #nadWatch: Reflector<NadView>;
   readonly #life = new AbortController();
-  #lostTouch: () => void = () => {};
 
   /** Throws when the kubeconfig cannot be used. */
   constructor(options: ClusterNodeOptions) {
@@ -81,13 +80,14 @@ export class ClusterNode {
     this.configurations = new NodeConfigurations(clock);
     const serverClock = new ServerClock(clock);
     this.api = serverClock.over(options.connect(options.kubeconfig, clock, options.observers));
+    const lostTouch = () => this.store.agreement.lostTouch();
     this.contact = new ClusterContinuity({
       api: this.api,
       node: context.node,
       recoveryMs: options.recoverySeconds * 1_000,
       log,
       readMark: (network, deadlineMs) => this.owners.learn(network, { fresh: true, deadlineMs }),
-      compare: () => this.#lostTouch(),
+      compare: lostTouch,
       relist: () => {
         this.#podWatch.relist();
         this.#nadWatch.relist();
@@ -105,7 +105,6 @@ export class ClusterNode {
       component: "holdfast-daemon",
       host: context.node,
     });
-    const lostTouch = () => this.#lostTouch();
     this.#podWatch = new Reflector<PodView>({
       api: this.api,
       path: PODS_PATH,
@@ -117,7 +116,7 @@ export class ClusterNode {
       onDelete: () => this.ovn.changed(),
       lostTouch,
       onState: (state) => {
-        if (state === "away") this.store.gap.begin();
+        if (state === "away") this.store.agreement.gap.begin();
         this.contact.noteState(state);
       },
       log,
@@ -163,6 +162,8 @@ export class ClusterNode {
       }),
       definitions: this.catalog,
       continuity: contact.continuity,
+      probe: () => contact.probe(),
+      warnPod: (pod, reason, message) => this.warnPod(pod, reason, message),
       addDeadlineMs: options.addDeadlineMs,
       serverMs: () => serverClock.nowMs,
       readNetwork: (network, deadlineMs) => this.owners.learn(network, { fresh: true, deadlineMs }),
@@ -185,8 +186,7 @@ export class ClusterNode {
   }
 
   /** Begins to list and watch; resolves when everything an ADD needs is known, or the node is stopped. */
-  async start(lostTouch: () => void): Promise<void> {
-    this.#lostTouch = lostTouch;
+  async start(): Promise<void> {
     this.#podWatch.start();
     this.#nadWatch.start();
     this.ovn.start();

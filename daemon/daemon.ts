@@ -7,7 +7,7 @@
  *   cluster-node        the parts that need the Kubernetes API
  *   import-waits        nothing is given of a network before a controller has imported it
  *   private-directory      the rights of the state directory and the spool
- *   settlement, spool, witness  DELs and ends that nobody told, found out
+ *   spool, witness      DELs and ends that nobody told, found out
  *   metrics, network-series
  */
 

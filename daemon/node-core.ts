@@ -20,6 +20,7 @@ import { logFailure, PeriodicTask } from "../platform/periodic-task.ts";
 import { ResolverFiles } from "../platform/resolv-conf.ts";
 import { type Clock, isoTime } from "../platform/time.ts";
 import { WarnOnce } from "../platform/warn-once.ts";
+import type { Agreement } from "../store/cluster/agreement/agreement.ts";
 import { isOfState } from "../store/journal/files/state-files.ts";
 import type { NodeContext } from "../store/node-context.ts";
 import type { NodeStore } from "../store/node-store.ts";
@@ -29,7 +30,6 @@ import type { ClusterNode } from "./cluster-node.ts";
 import { ApiRequestMetrics, Metrics } from "./metrics.ts";
 import { checkPrivate, makePrivate, type PrivateDirectory } from "./private-directory.ts";
 import type { DaemonSettings } from "./settings.ts";
-import { Settlement } from "./settlement.ts";
 import { Spool } from "./spool.ts";
 import { Witness } from "./witness.ts";
 
@@ -64,7 +64,8 @@ export class NodeCore {
   readonly #machine: Machine;
   readonly #store: NodeStore;
   readonly #cluster: ClusterNode | null;
-  readonly #settlement: Settlement | null;
+  /** null: without a cluster. */
+  readonly #agreement: Agreement | null;
   readonly #spool: Spool;
   readonly #waiting: ClaimWaiters;
   readonly #witness: Witness;
@@ -126,15 +127,7 @@ export class NodeCore {
     const behind = this.#cluster ?? new SqliteStore(settings.state, context, log);
     this.#store = behind instanceof SqliteStore ? behind : behind.store;
     const notReady = () => this.notReady();
-    this.#settlement =
-      this.#cluster &&
-      new Settlement({
-        cluster: this.#cluster,
-        log,
-        intervalMs: settings.reassertIntervalSeconds * 1_000,
-        mayBegin: () => this.#drained && this.#store.status.kind === "ready",
-        mayCompare: () => this.notReady() === null,
-      });
+    this.#agreement = this.#cluster?.store.agreement ?? null;
     this.ports = new PortService({
       store: this.#store,
       clock,
@@ -178,7 +171,7 @@ export class NodeCore {
       namespaces,
       graceSeconds: settings.witnessGraceSeconds,
       podState: kubernetes === null ? null : (pod) => kubernetes.cluster.podState(pod),
-      isSettled: () => (this.#settlement?.pending ?? null) === null,
+      isSettled: () => (this.#agreement?.pending ?? null) === null,
     });
     const spool = () => this.#spool.counts();
     const outstanding = () => this.#cluster?.store.owedCount ?? 0;
@@ -211,7 +204,7 @@ export class NodeCore {
         ...checkPrivate(stateDirectory(settings)),
         ...this.#spool.findings(),
         ...bootAgreement.findings(),
-        ...(this.#settlement?.findings() ?? []),
+        ...(this.#agreement?.findings() ?? []),
         ...((await this.#cluster?.findings()) ?? []),
         ...this.ports.findings(),
         ...this.moreFindings(),
@@ -237,19 +230,16 @@ export class NodeCore {
 
   /** After `open`, and with its sockets served: drains the spool; only after that is ADD served. */
   async begin(): Promise<void> {
-    this.#cluster
-      ?.start(() => this.#settlement?.lostTouch())
-      .catch((error: Error) => this.#log.error({ err: error }, "the cluster"));
+    this.#cluster?.start().catch((error: Error) => this.#log.error({ err: error }, "the cluster"));
     await this.#becomeReady();
-    const settlement = this.#settlement;
-    if (settlement) {
-      const intervalMs = this.#settings.reassertIntervalSeconds * 1_000;
-      this.#every(intervalMs, "comparing with the API", () => settlement.compare());
-    }
     this.#spool.keepDraining();
     this.#every(this.#settings.witnessIntervalSeconds * 1_000, "witness", () => this.#witness.runPass());
-    settlement?.begin();
-    this.#store.watchAttachments((network) => network === null && settlement?.reopened());
+    this.#agreement?.begin({
+      intervalMs: this.#settings.reassertIntervalSeconds * 1_000,
+      mayBegin: () => this.#whyNotBegun() === null,
+      mayCompare: () => this.notReady() === null,
+    });
+    this.#store.watchAttachments((network) => network === null && this.#agreement?.reopened());
     const housekeeping = () => this.#store.housekeeping(this.#machine.bootTimeUs());
     this.#every(HOUSEKEEPING_INTERVAL_MS, "housekeeping", housekeeping);
   }
@@ -263,17 +253,21 @@ export class NodeCore {
   /** Why ADD cannot be served now; null when it can. */
   notReady(): string | null {
     if (this.#stopping) return "it is stopping";
+    return this.#whyNotBegun() ?? this.#agreement?.pending ?? null;
+  }
+
+  #whyNotBegun(): string | null {
     const { status } = this.#store;
     if (status.kind !== "ready") return "reason" in status ? status.reason : `its state is ${status.kind}`;
     if (!this.#drained) return "the spool is not drained yet";
-    return this.#cluster?.notReady() ?? this.#settlement?.pending ?? null;
+    return this.#cluster?.notReady() ?? null;
   }
 
   /** Nothing new is begun; what waits is sent away to ask again. */
   halt(): void {
     this.#stopping = true;
     for (const task of this.#tasks) void task.stop();
-    this.#settlement?.stop();
+    void this.#agreement?.stop();
     this.#waiting.close();
     this.ports.close();
   }

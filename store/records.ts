@@ -41,7 +41,7 @@ export interface Attachment {
 
 /**
  * Whether a journal that was lost learnt it from the API, which knows neither its network namespace nor the instant of its ADD:
- * it may be of any boot (recoverJournal).
+ * it may be of any boot (agreement/own-objects.ts).
  */
 export function isLearnt({ netns, stamp }: Pick<Attachment, "netns" | "stamp">): boolean {
   return netns.path === "" && stamp.us === 0;

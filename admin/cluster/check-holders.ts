@@ -16,7 +16,7 @@ import { allocationAt, type ClusterSnapshot, type SnapshotPod } from "./snapshot
 const CLAIM_HINT =
   "the controller takes in what nobody else has; where somebody else has it, the conditions of the claim tell what to do";
 const POD_HINT =
-  "the daemon of its node repairs what it can within five minutes; recreate the pod if this stays";
+  "the daemon of its node repairs what it can, at the latest within six hours, or when holdfast check on that node finds this; recreate the pod if it stays";
 
 const UNRECORDED = "has no IPAllocation";
 const UNRECORDED_HINT =

@@ -1,6 +1,6 @@
 import type { Finding } from "../../ipam/finding.ts";
 import { describeHolder } from "../../store/cluster/allocations/owners.ts";
-import { recoveryMark } from "../../store/cluster/recovery/recovery.ts";
+import { recoveryMark } from "../../store/cluster/contact/recovery.ts";
 import type { Grace } from "./grace.ts";
 import type { ClusterSnapshot } from "./snapshot.ts";
 
@@ -36,7 +36,7 @@ function emptyClaims({ allocations, claims }: ClusterSnapshot, grace: Grace): Fi
       {
         invariant: "I2",
         message: `${spec.address} of network ${spec.network} is in use by ${describeHolder(spec.owner)}, which lists no address`,
-        hint: `the daemon of node ${user?.node} publishes the list again when it compares what it holds with the API: at its start, and after each loss of contact`,
+        hint: `the daemon of node ${user?.node} publishes the list again when it compares what it holds with the API: at its start, after each loss of contact, and when holdfast check on that node finds this`,
       },
     ];
   });

@@ -13,11 +13,11 @@ import { OwnerIndex } from "../../store/cluster/allocations/owner-index.ts";
 import { toAllocationOwner } from "../../store/cluster/allocations/owners.ts";
 import { Picture } from "../../store/cluster/allocations/picture.ts";
 import type { UsedSpaces } from "../../store/cluster/allocations/used-spaces.ts";
+import { ClusterContinuity } from "../../store/cluster/contact/cluster-continuity.ts";
+import { recoveryMark } from "../../store/cluster/contact/recovery.ts";
 import type { Holdings } from "../../store/cluster/parts/holdings.ts";
 import { owned } from "../../store/cluster/parts/holdings.ts";
 import { KeyedMutex } from "../../store/cluster/parts/keyed-mutex.ts";
-import { ClusterContinuity } from "../../store/cluster/recovery/cluster-continuity.ts";
-import { recoveryMark } from "../../store/cluster/recovery/recovery.ts";
 import { KubernetesReservations } from "../../store/cluster/reservations.ts";
 
 /** For one reservation, ms: a claim that waits longer comes again. */

@@ -26,7 +26,7 @@ import { isImported, sourcesOf } from "../../networks/import-sources.ts";
 import type { CountingDefinition } from "../../networks/nad-verdict.ts";
 import type { Log } from "../../platform/log.ts";
 import { severalAtOnce } from "../../platform/several-at-once.ts";
-import { recoveryMark } from "../../store/cluster/recovery/recovery.ts";
+import { recoveryMark } from "../../store/cluster/contact/recovery.ts";
 import type { MachineCaches } from "./machine-caches.ts";
 import { PoolStatusWriter } from "./pool-status-writer.ts";
 import { Preallocations } from "./preallocations.ts";

@@ -6,7 +6,8 @@
  *   reservations                  addresses of owners without containers
  *   detach, release               one DEL; release by an operator
  *   parts/                        what these share: the claim, the owner's addresses, the node
- *   recovery/                     after every start and gap: journal and API server compared, releases sent
+ *   agreement/                    what a node believes of its uses, and the loop that brings it and the API server together
+ *   contact/                      whether the API server still has everything that it had; networks that recover
  *   network-looks                 networks as people see them
  *   checks/                       consistency checks
  *   allocations/                  the objects, their client, the picture of free addresses

@@ -24,32 +24,21 @@ import type { ClaimManifest } from "../manifests.ts";
 import type { ClusterStoreLog, NodeContext } from "../node-context.ts";
 import type { LocalAnswers, NetworkNow, NodeStore, ReleaseOutcome, ReleaseWant } from "../node-store.ts";
 import type { AllocationView, Attachment, Page, PodIdentity } from "../records.ts";
+import { Agreement } from "./agreement/agreement.ts";
+import { whyList } from "./agreement/own-objects.ts";
 import { AllocationClient } from "./allocations/allocation-client.ts";
-import type { Continuity } from "./allocations/continuity.ts";
 import { fromAllocationOwner } from "./allocations/owners.ts";
 import { Picture } from "./allocations/picture.ts";
 import { type ClusterDefinitions, listClaims, listFromApi } from "./allocations/views.ts";
 import { answerFromJournal, attachInKubernetes } from "./attach.ts";
 import { checkNode } from "./checks/check-node.ts";
+import type { Continuity } from "./contact/continuity.ts";
 import { detach } from "./detach.ts";
 import { NetworkLooks } from "./network-looks.ts";
 import type { AttachParts } from "./parts/attach-parts.ts";
 import type { ClaimAccess } from "./parts/claim-access.ts";
 import { ReadHoldings } from "./parts/holdings.ts";
 import { attachKey, KeyedMutex, STILL_UNDER_WAY } from "./parts/keyed-mutex.ts";
-import { OtherNode, readNodeIdentity } from "./parts/node-identity.ts";
-import { readNodeObject } from "./recovery/node-object.ts";
-import { Outbox } from "./recovery/outbox.ts";
-import { type Reasserted, reassert } from "./recovery/reassert.ts";
-import {
-  isNew,
-  isSettled,
-  recoverJournal,
-  recoverUnknown,
-  settleFormerBoot,
-} from "./recovery/recover-journal.ts";
-import { abandonUnfinished } from "./recovery/unfinished-adds.ts";
-import { GapNote, isUnproven } from "./recovery/unproven.ts";
 import { releaseInKubernetes } from "./release.ts";
 import { KubernetesReservations } from "./reservations.ts";
 
@@ -72,6 +61,10 @@ export interface KubernetesStoreOptions {
   serverMs(): number;
   /** Reads the IPNetwork of a network, and passes what it publishes to the picture. Throws ApiAway. */
   readNetwork(network: string, deadlineMs: number): Promise<void>;
+  /** Reads the API server's present version. Throws ApiAway. */
+  probe(): Promise<unknown>;
+  /** Tells a pod's owner. */
+  warnPod(pod: PodIdentity | null, reason: string, message: string): void;
 }
 
 /**
@@ -87,14 +80,11 @@ export class KubernetesStore extends JournalReader implements NodeStore, LocalAn
   readonly #options: KubernetesStoreOptions;
   readonly #clock: NodeContext["clock"];
   readonly #parts: AttachParts;
-  readonly #outbox: Outbox;
   readonly #mutex: KeyedMutex;
-  /** ADDs of this process that have not ended: see abandonUnfinished. */
+  /** ADDs of this process that have not ended. */
   readonly #underWay = new Set<string>();
-  readonly #unrestored = new Set<string>();
   readonly #reads: AllocationClient;
-  /** Of contact with the API server. */
-  readonly gap: GapNote;
+  readonly agreement: Agreement;
   readonly #networks: NetworkLooks;
 
   constructor(options: KubernetesStoreOptions) {
@@ -106,16 +96,8 @@ export class KubernetesStore extends JournalReader implements NodeStore, LocalAn
     this.#mutex = new KeyedMutex(context.clock);
     const { serverMs, readNetwork: read } = options;
     this.picture = new Picture({ api, startSeed: context.node, serverMs, read });
-    this.gap = new GapNote(directory);
     this.#networks = new NetworkLooks(api, this.picture, options.definitions);
     this.#reads = new AllocationClient(api, "housekeeping");
-    this.#outbox = new Outbox({
-      directory,
-      client: new AllocationClient(api, "del"),
-      picture: this.picture,
-      underWay: this.#underWay,
-      log,
-    });
     this.#parts = {
       directory,
       context,
@@ -123,8 +105,15 @@ export class KubernetesStore extends JournalReader implements NodeStore, LocalAn
       continuity: options.continuity,
       picture: this.picture,
       claimAccess: options.claimAccess,
-      owed: () => this.#outbox.wake(),
+      owed: () => this.agreement.over.wake(),
     };
+    this.agreement = new Agreement({
+      ...{ api, log, attach: this.#parts, reads: this.#reads, underWay: this.#underWay },
+      releases: new AllocationClient(api, "del"),
+      definitionOf: (network) => options.definitions.definitionOf(network),
+      probe: () => options.probe(),
+      warnPod: (...what) => options.warnPod(...what),
+    });
     const shared = { api, mutex: this.#mutex, msMax: options.addDeadlineMs };
     const holdings = new ReadHoldings(api);
     this.reservations = new KubernetesReservations({ ...this.#parts, ...shared, holdings, waits: true });
@@ -132,7 +121,7 @@ export class KubernetesStore extends JournalReader implements NodeStore, LocalAn
 
   /**
    * Opens the journal and releases what unfinished ADDs of the previous process had reserved. If the journal is lost
-   * later, the API has what it must know (recoverJournal).
+   * later, the API has what it must know.
    */
   async open(): Promise<void> {
     await this.directory.open();
@@ -143,7 +132,7 @@ export class KubernetesStore extends JournalReader implements NodeStore, LocalAn
   }
 
   async close(): Promise<void> {
-    await this.#outbox.stop();
+    await this.agreement.stop();
     this.directory.close();
   }
 
@@ -153,73 +142,12 @@ export class KubernetesStore extends JournalReader implements NodeStore, LocalAn
 
   /** Releases that the API server has not been told yet. */
   get owedCount(): number {
-    return this.directory.status.kind === "ready" ? this.#outbox.owed().count : 0;
+    return this.directory.status.kind === "ready" ? this.agreement.over.owed().count : 0;
   }
 
   /** Attachments with an address that now belongs to another owner. */
   get lostCount(): number {
     return this.directory.status.kind === "ready" ? (this.directory.ledger.sql.lostCount.get()?.n ?? 0) : 0;
-  }
-
-  /** Sends all outstanding releases to the API server. Throws ApiAway. */
-  drainOutbox(): Promise<void> {
-    return this.#outbox.drain();
-  }
-
-  /** Whether the recovery at the first start of this boot, or of the journal, is complete. */
-  get isSettled(): boolean {
-    return this.directory.status.kind === "ready" && isSettled(this.directory.ledger);
-  }
-
-  /** See recoverJournal. Each start first reads the Node object to check this node's identity. Throws OtherNode. */
-  async recoverJournal(): Promise<number> {
-    await this.#identify();
-    const recovered = await recoverJournal(this.#recovery);
-    this.#outbox.begin();
-    return recovered;
-  }
-
-  /** See settleFormerBoot. Throws OtherNode. */
-  async settleFormerBoot(): ReturnType<typeof settleFormerBoot> {
-    const ours = !this.isSettled && (await this.#identify());
-    return settleFormerBoot({ ...this.#recovery, client: this.#reads }, { ours });
-  }
-
-  recoverUnknown(): Promise<number> {
-    return recoverUnknown({ ...this.#recovery, client: this.#reads });
-  }
-
-  /** Whether the API server may have what the journal has not: see recoverUnknown. */
-  get mustRecover(): boolean {
-    return this.directory.status.kind === "ready" && isUnproven(this.directory.ledger, "recovering");
-  }
-
-  /** Whether the journal has learnt nothing yet, because it is new: what this node uses must be read before an ADD. */
-  get isNew(): boolean {
-    return this.directory.status.kind === "ready" && isNew(this.directory.ledger);
-  }
-
-  /** Whether the Node object certainly describes this machine. */
-  async #identify(): Promise<boolean> {
-    const identity = await readNodeIdentity(this.#options.api, this.#options.context);
-    if (identity.kind === "other") throw new OtherNode(identity.problem);
-    if (identity.kind === "unknown" && !this.isSettled)
-      this.#options.log.warn(`${identity.problem}; nothing is released for a restart of the machine`);
-    return identity.kind === "ours";
-  }
-
-  get #recovery() {
-    const { api, context, definitions, claimAccess } = this.#options;
-    const definitionOf = (network: string) => definitions.definitionOf(network);
-    return { api, directory: this.directory, context, definitionOf, claimAccess };
-  }
-
-  /** See the function of this name. */
-  reassert(extent: Parameters<typeof reassert>[1]): Promise<Reasserted> {
-    const { api, context } = this.#options;
-    const node = () => readNodeObject(api, this.directory, context.node);
-    const everything = extent.everything || this.gap.isUnnoted;
-    return reassert(this.#parts, { ...extent, everything }, { unrestored: this.#unrestored, node });
   }
 
   async attach(want: AttachWant): Promise<AttachOutcome> {
@@ -243,7 +171,7 @@ export class KubernetesStore extends JournalReader implements NodeStore, LocalAn
 
   async detach(want: DetachWant): Promise<DetachOutcome> {
     const outcome = await this.directory.write((ledger, transaction) => detach(ledger, transaction, want));
-    this.#outbox.wake();
+    this.agreement.over.wake();
     return outcome;
   }
 
@@ -254,7 +182,7 @@ export class KubernetesStore extends JournalReader implements NodeStore, LocalAn
   async endAttachment(attachment: Attachment, reason: EndReason, olderThan?: Stamp): Promise<boolean> {
     if (olderThan && !isBefore(attachment.stamp, olderThan, this.#options.context.bootId)) return false;
     const ended = await this.directory.write((ledger) => journalEnd(ledger, attachment, reason));
-    this.#outbox.wake();
+    this.agreement.over.wake();
     return ended;
   }
 
@@ -294,16 +222,18 @@ export class KubernetesStore extends JournalReader implements NodeStore, LocalAn
     return listClaims(this.#options.api, new Set(this.#options.definitions.networks()), filter, page);
   }
 
-  check(): Promise<Finding[]> {
+  async check(): Promise<Finding[]> {
     const { api, claimAccess, continuity } = this.#options;
     const podState = (pod: PodIdentity) => claimAccess.podState(pod, this.#clock.monotonicMs() + READ_MS_MAX);
     const listOf = async (owner: Owner) => {
       const claim = await claimAccess.read(owner, this.#clock.monotonicMs() + READ_MS_MAX).catch(() => null);
       return claim?.uid === owner.uid ? claim.ips : null;
     };
-    const owed = (lastId: number) => this.#outbox.owed(lastId);
+    const owed = (lastId: number) => this.agreement.over.owed(lastId);
     const recovering = () => continuity.recovering;
-    return checkNode(this.directory, api, { owed, podState, recovering, listOf });
+    const findings = await checkNode(this.directory, api, { owed, podState, recovering, listOf });
+    if (findings.some(({ invariant }) => invariant === "I2")) this.agreement.doubt();
+    return findings;
   }
 
   async release(which: ReleaseWant): Promise<ReleaseOutcome> {
@@ -328,10 +258,11 @@ export class KubernetesStore extends JournalReader implements NodeStore, LocalAn
     this.directory.tryRoom();
     if (this.directory.status.kind !== "ready") return;
     // What is still to be recovered needs the DELs.
-    for (let step = 0; this.isSettled && step < PRUNE_STEPS_MAX; step += 1) {
+    const isComplete = whyList(this.directory.ledger) === null;
+    for (let step = 0; isComplete && step < PRUNE_STEPS_MAX; step += 1) {
       if (!(await this.directory.write((ledger) => prune(ledger, nowUs)))) break;
     }
-    this.#outbox.wake();
-    if (await abandonUnfinished(this.#recovery, nowUs, this.#underWay)) this.#outbox.wake();
+    this.agreement.over.wake();
+    await this.agreement.over.abandonUnanswered(nowUs);
   }
 }

@@ -51,8 +51,8 @@ function release(): void {
 }
 
 async function compare(): Promise<object> {
-  const { restored, lost, over } = await store.reassert(EVERYTHING);
-  await store.drainOutbox();
+  const { restored, lost, over } = await store.agreement.judgeHeldUses(EVERYTHING);
+  await store.agreement.over.drain();
   return { restored, lost: lost.length, over: over.length };
 }
 

@@ -1,7 +1,7 @@
 /** A node whose Node object was deleted while it was away comes back with its containers. */
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { NETWORKS_PATH, objectPath } from "../../kube/objects.ts";
-import { recoveryMark } from "../../store/cluster/recovery/recovery.ts";
+import { recoveryMark } from "../../store/cluster/contact/recovery.ts";
 import { added } from "../harness/world/guests.ts";
 import { World } from "../harness/world/world.ts";
 

@@ -1,5 +1,5 @@
 import type { Clock } from "../../platform/time.ts";
-import { Continuity } from "../../store/cluster/allocations/continuity.ts";
+import { Continuity } from "../../store/cluster/contact/continuity.ts";
 
 /** Of an API server that keeps what it has. */
 export function steadyContinuity(clock: Clock): Continuity {

@@ -5,7 +5,7 @@ import { HttpKubeApi } from "../../kube/http/http-kube-api.ts";
 import { loadKubeConfig } from "../../kube/http/kube-config.ts";
 import { CLAIMS_PATH, NETWORKS_PATH, namespacedPath, objectPath } from "../../kube/objects.ts";
 import { systemClock } from "../../platform/time.ts";
-import { markRecovering } from "../../store/cluster/recovery/recovery.ts";
+import { markRecovering } from "../../store/cluster/contact/recovery.ts";
 import { HOLDFAST, run } from "../harness/daemon.ts";
 import type { NodeDaemon } from "../harness/node.ts";
 import { until } from "../harness/wait.ts";

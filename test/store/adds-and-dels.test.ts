@@ -10,7 +10,7 @@ import {
   objectPath,
 } from "../../kube/objects.ts";
 import { StorageFault } from "../../store/allocations.ts";
-import { lastReleased } from "../../store/cluster/recovery/unproven.ts";
+import { lastReleased } from "../../store/cluster/agreement/unproven.ts";
 import { isOvertaken } from "../../store/journal/uses.ts";
 import { KubeInMemory } from "../harness/kube-in-memory.ts";
 import { ManualClock } from "../harness/manual-clock.ts";
@@ -132,7 +132,7 @@ test("an ADD that seems hours old, because the machine slept, keeps what it rese
     if (request.method !== "POST") return answer;
     // It is reserved; its answer arrives when the machine has woken up and looked around.
     await node.store.housekeeping(Number.MAX_SAFE_INTEGER);
-    await node.store.drainOutbox();
+    await node.store.agreement.over.drain();
     return answer;
   };
   const ips = await node.added(want("a", { pod: "a" }));
@@ -160,7 +160,7 @@ test("the address of an ADD whose answer was lost is released in the end, when n
   hear();
   expect(node.bound).toHaveLength(1);
   await node.store.housekeeping(Number.MAX_SAFE_INTEGER);
-  await node.store.drainOutbox();
+  await node.store.agreement.over.drain();
   expect(node.bound).toEqual([]);
 });
 
@@ -171,7 +171,7 @@ test("an address of an earlier boot's container that another owner has by now is
   takenBy(node, { ...object, metadata: { name: object?.metadata.name } } as never);
   await node.open({ bootId: "next-boot" });
   await node.settle();
-  expect((await node.store.reassert(EVERYTHING)).lost).toEqual([]);
+  expect((await node.store.agreement.judgeHeldUses(EVERYTHING)).lost).toEqual([]);
   expect(node.store.lostCount).toBe(0);
   expect(node.journal).toHaveLength(1);
 });
@@ -185,7 +185,7 @@ test("the address of an ADD whose answer was lost is released when its pod has e
   expect(node.bound).toHaveLength(2);
   node.endedPods.add(asked[0]?.pod?.uid ?? "");
   await node.store.housekeeping((asked[1]?.stamp.us ?? 0) + 60_000_000);
-  await node.store.drainOutbox();
+  await node.store.agreement.over.drain();
   expect(node.bound).toEqual([expect.stringMatching(/b\/eth0$/)]);
 });
 
@@ -196,7 +196,7 @@ test("a new sandbox that keeps only some of the old one's addresses releases the
   const [four] = node.allocations;
   takenBy(node, { ...four, metadata: { name: four?.metadata.name } } as never);
   const after = await node.added(want("b", { pod: "p" }));
-  await node.store.drainOutbox();
+  await node.store.agreement.over.drain();
   expect(node.bound).toEqual([`${four?.spec.address}: a/eth0`, `${after[0]}: b/eth0`].sort());
 });
 
@@ -207,10 +207,10 @@ test("an address that was lost and is held again is no longer reported as lost",
   const path = `${ALLOCATIONS_PATH}/${object?.metadata.name}`;
   node.api.remove(path);
   takenBy(node, { ...object, metadata: { name: object?.metadata.name } } as never);
-  expect((await node.store.reassert(EVERYTHING)).lost).toHaveLength(1);
+  expect((await node.store.agreement.judgeHeldUses(EVERYTHING)).lost).toHaveLength(1);
   expect(node.store.lostCount).toBe(1);
   node.api.remove(path);
-  expect((await node.store.reassert(EVERYTHING)).restored).toBe(1);
+  expect((await node.store.agreement.judgeHeldUses(EVERYTHING)).restored).toBe(1);
   expect(node.store.lostCount).toBe(0);
   expect(await node.store.answerLocally(want("a", { pod: "a" }))).toMatchObject({ kind: "attached" });
 });
@@ -230,7 +230,7 @@ test("a late answer to a release does not remove a newer release from the queue"
   });
   await node.store.detach(detachWant("a"));
   await asked;
-  await node.store.drainOutbox();
+  await node.store.agreement.over.drain();
   expect(node.store.owedCount).toBe(0);
   await node.store.detach(detachWant("b"));
   answerLate();
@@ -250,11 +250,11 @@ test("of two addresses that are given back, the one that was written is noted al
     if (written > 1) throw new ApiAway("away");
   };
   await node.store.detach(detachWant("a"));
-  await expect(node.store.drainOutbox()).rejects.toThrow("away");
+  await expect(node.store.agreement.over.drain()).rejects.toThrow("away");
   expect(node.bound).toHaveLength(1);
   expect(lastReleased(node.journalDirectory.ledger)).not.toBeNull();
   node.api.before = () => {};
-  await node.store.drainOutbox();
+  await node.store.agreement.over.drain();
   expect(node.bound).toEqual([]);
 });
 
@@ -271,7 +271,7 @@ test("many DELs of one container are remembered as the newest", async () => {
   for (let round = 0; round < 4; round += 1) {
     await node.added(want("a", { pod: "a" }));
     await node.store.detach(detachWant("a"));
-    await node.store.drainOutbox();
+    await node.store.agreement.over.drain();
   }
   const { ledger } = node.journalDirectory;
   const us = nextUs();

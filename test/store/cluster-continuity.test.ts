@@ -3,8 +3,8 @@ import { expect, onTestFinished, test } from "vitest";
 import { networkObjectName } from "../../kube/object-names.ts";
 import { type IPNetwork, NETWORKS_PATH, objectPath } from "../../kube/objects.ts";
 import { VirtualTime } from "../../platform/virtual-time.ts";
-import { ClusterContinuity } from "../../store/cluster/recovery/cluster-continuity.ts";
-import { recoveryMark } from "../../store/cluster/recovery/recovery.ts";
+import { ClusterContinuity } from "../../store/cluster/contact/cluster-continuity.ts";
+import { recoveryMark } from "../../store/cluster/contact/recovery.ts";
 import { KubeInMemory } from "../harness/kube-in-memory.ts";
 
 const PATH = objectPath(NETWORKS_PATH, networkObjectName("blue"));

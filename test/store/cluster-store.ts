@@ -25,6 +25,8 @@ export function clusterStore({ api, context, ...more }: Given): KubernetesStore 
     addDeadlineMs: 60_000,
     serverMs: () => clock.wallMs(),
     readNetwork: async () => {},
+    probe: async () => {},
+    warnPod: () => {},
     ...more,
   });
 }

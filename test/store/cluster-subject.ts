@@ -41,7 +41,7 @@ export async function clusterSubject({ clock, api, admin, close }: ClusterSubjec
     attach: (want) => store.attach(want),
     detach: async (want) => {
       const outcome = await store.detach(want);
-      await store.drainOutbox();
+      await store.agreement.over.drain();
       await others.endClaims(store);
       return outcome;
     },

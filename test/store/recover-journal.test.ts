@@ -7,6 +7,7 @@ import { parseInterfaceAddress } from "../../ipam/space/cidr.ts";
 import { ApiAway } from "../../kube/kube-api.ts";
 import { allocationName } from "../../kube/object-names.ts";
 import { ALLOCATIONS_PATH, attachmentKey } from "../../kube/objects.ts";
+import { whyList } from "../../store/cluster/agreement/own-objects.ts";
 import { OtherNode } from "../../store/cluster/parts/node-identity.ts";
 import { AFTER_GAP } from "./cluster-store.ts";
 import { NODE, StoreNode } from "./store-node.ts";
@@ -60,7 +61,7 @@ test.each([1, 2, 3])(
     await node.settle();
     expect(node.journal).toEqual(["a", "b", "c"]);
     for (const id of node.journal) await node.store.detach(detachWant(id));
-    await node.store.drainOutbox();
+    await node.store.agreement.over.drain();
     expect(node.bound).toEqual([]);
   },
 );
@@ -84,7 +85,7 @@ test("of two sandboxes of a pod that only the API tells of, nobody knows which c
   expect(node.journal.toSorted()).toEqual(["a", "b"]);
   expect(node.bound).toHaveLength(2);
   await node.store.detach(detachWant("b"));
-  await node.store.drainOutbox();
+  await node.store.agreement.over.drain();
   expect(node.bound).toEqual([`${object.spec.address}: a/eth0`]);
 });
 
@@ -132,14 +133,14 @@ test.each(["runs", "is gone"])(
     const { node, ips } = await started("a");
     const [before] = node.allocations;
     await node.store.detach(detachWant("a"));
-    await node.store.drainOutbox();
+    await node.store.agreement.over.drain();
     const [now] = await node.added(want("a", { pod: "b" }));
     expect(now).not.toBe(ips[0]);
     node.api.put(ALLOCATIONS_PATH, before as object);
     const isGone = next === "is gone";
     if (!isGone) node.livingNamespaces.add(want("a").netns.path);
-    await node.store.recoverUnknown();
-    await node.store.drainOutbox();
+    await node.store.agreement.judgeOwnObjects("restored");
+    await node.store.agreement.over.drain();
     expect(node.bound).toEqual([...(isGone ? [`${ips[0]}: a/eth0`] : []), `${now}: a/eth0`].sort());
   },
 );
@@ -171,7 +172,10 @@ test("an address that was given back is not taken again for a pod that is gone a
   node.endedPods.add(podUidOf(node, "a"));
   await node.open({ bootId: NEXT_BOOT });
   await node.settle();
-  expect(await node.store.reassert(AFTER_GAP)).toMatchObject({ restored: 1, over: [{ containerId: "a" }] });
+  expect(await node.store.agreement.judgeHeldUses(AFTER_GAP)).toMatchObject({
+    restored: 1,
+    over: [{ containerId: "a" }],
+  });
   expect(node.bound.map((one) => one.split(" ")[1])).toEqual(["b/eth0"]);
 });
 
@@ -185,7 +189,10 @@ test("an address that was given back is not taken again for a pod that is gone a
   for (const id of ["a", "b"]) node.endedPods.add(podUidOf(node, id));
   // The container of the other one still runs: its pod was deleted by force.
   node.goneNamespaces.add(want("a").netns.path);
-  expect(await node.store.reassert(AFTER_GAP)).toMatchObject({ restored: 1, over: [{ containerId: "a" }] });
+  expect(await node.store.agreement.judgeHeldUses(AFTER_GAP)).toMatchObject({
+    restored: 1,
+    over: [{ containerId: "a" }],
+  });
   expect(node.bound.map((one) => one.split(" ")[1])).toEqual(["b/eth0"]);
 });
 
@@ -197,7 +204,10 @@ test("an address that was given back is not taken again for a pod that is gone a
   for (const object of node.allocations)
     node.api.put(ALLOCATIONS_PATH, { ...object, status: { ...object.status, state: "Cooling" } });
   node.endedPods.add(podUidOf(node, "a"));
-  expect(await node.store.reassert(AFTER_GAP)).toMatchObject({ restored: 1, over: [{ containerId: "a" }] });
+  expect(await node.store.agreement.judgeHeldUses(AFTER_GAP)).toMatchObject({
+    restored: 1,
+    over: [{ containerId: "a" }],
+  });
   expect(node.bound.map((one) => one.split(" ")[1])).toEqual(["b/eth0"]);
 });
 
@@ -218,11 +228,11 @@ test("at every start an allocation that the journal does not know is recorded, a
   await forget(node, "a");
   await node.open();
   expect(await node.settle()).toEqual({ recovered: 0, owed: 0 });
-  expect(await node.store.recoverUnknown()).toBe(1);
+  expect(await node.store.agreement.judgeOwnObjects("restored")).toMatchObject({ recorded: 1 });
   expect(node.journal).toEqual(["a", "b"]);
-  expect(await node.store.recoverUnknown()).toBe(0);
+  expect(await node.store.agreement.judgeOwnObjects("restored")).toMatchObject({ recorded: 0 });
   await node.store.detach(detachWant("a"));
-  await node.store.drainOutbox();
+  await node.store.agreement.over.drain();
   expect(node.bound).toEqual([`${ips[1]}: b/eth0`]);
 });
 
@@ -242,9 +252,9 @@ test("at every start a stale list is not believed, a DEL that was seen counts, a
     }
     return answer;
   };
-  await node.store.recoverUnknown();
+  await node.store.agreement.judgeOwnObjects("restored");
   expect(node.journal).toEqual(["used"]);
-  await node.store.drainOutbox();
+  await node.store.agreement.over.drain();
   expect(node.bound).toEqual([`${ips[3]}: used/eth0`]);
 });
 
@@ -254,7 +264,8 @@ test("at every start an ADD that is under way is not taken for a lost one", asyn
   node.api.send = async (request) => {
     const answer = await send(request);
     // It is reserved, and the answer is on its way.
-    if (request.method === "POST") expect(await node.store.recoverUnknown()).toBe(0);
+    if (request.method === "POST")
+      expect(await node.store.agreement.judgeOwnObjects("restored")).toMatchObject({ recorded: 0 });
     return answer;
   };
   await node.addPods("a");
@@ -309,7 +320,7 @@ test("a journal that was copied in an earlier boot releases nothing that runs in
   expect(await node.settle()).toEqual({ recovered: 1, owed: 0 });
   expect(node.bound).toEqual([`${ips[0]}: former/eth0`, `${now}: now/eth0`].sort());
   await node.store.detach(detachWant("now", { bootId: NEXT_BOOT }));
-  await node.store.drainOutbox();
+  await node.store.agreement.over.drain();
   expect(node.bound).toEqual([`${ips[0]}: former/eth0`]);
 });
 
@@ -323,7 +334,7 @@ test("nothing is settled when the API server goes away while pods are looked up"
     throw new ApiAway("the test says so");
   };
   await expect(node.settle()).rejects.toThrow(ApiAway);
-  expect(node.store.isSettled).toBe(false);
+  expect(whyList(node.journalDirectory.ledger)).toBe("first in boot");
   expect(node.bound).toEqual(before);
 });
 
@@ -339,7 +350,7 @@ test.each([
   expect(node.journal).toEqual(["a", "b"]);
   expect(node.said.join("\n")).toContain(`Node ${NODE}`);
   await node.store.detach(detachWant("a", { bootId: NEXT_BOOT }));
-  await node.store.drainOutbox();
+  await node.store.agreement.over.drain();
   expect(node.bound).toEqual([`${ips[1]}: b/eth0`]);
 });
 

@@ -8,18 +8,20 @@ import type { NetworkDefinition } from "../../ipam/definition/network-definition
 import { ALLOCATIONS_PATH, type IPAllocation, NODES_PATH } from "../../kube/objects.ts";
 import type { AttachWant } from "../../store/allocations.ts";
 import type { KubernetesStore } from "../../store/cluster/cluster-store.ts";
+import type { Continuity } from "../../store/cluster/contact/continuity.ts";
 import type { StateDirectory } from "../../store/journal/state-directory.ts";
 import type { PodIdentity } from "../../store/records.ts";
 import { KubeInMemory } from "../harness/kube-in-memory.ts";
 import { ManualClock } from "../harness/manual-clock.ts";
+import { steadyContinuity } from "../harness/steady-continuity.ts";
 import { clusterStore, opened } from "./cluster-store.ts";
 import { BOOT, want } from "./subjects.ts";
 
 export const NODE = "node-a";
 
 export class StoreNode {
-  readonly clock = new ManualClock();
-  readonly api = new KubeInMemory(this.clock);
+  readonly clock: ManualClock;
+  readonly api: KubeInMemory;
   readonly directory = mkdtempSync(join(tmpdir(), "holdfast-store-"));
   readonly said: string[] = [];
   /** Networks that the cluster defines. */
@@ -32,7 +34,9 @@ export class StoreNode {
   readonly livingNamespaces = new Set<string>();
   store!: KubernetesStore;
 
-  constructor() {
+  constructor(clock = new ManualClock()) {
+    this.clock = clock;
+    this.api = new KubeInMemory(clock);
     onTestFinished(async () => {
       await this.store?.close();
       rmSync(this.directory, { recursive: true, force: true });
@@ -43,9 +47,11 @@ export class StoreNode {
   async open({
     bootId = BOOT,
     name = NODE,
+    continuity = steadyContinuity(this.clock),
   }: {
     readonly bootId?: string;
     readonly name?: string;
+    readonly continuity?: Continuity;
   } = {}): Promise<KubernetesStore> {
     await this.store?.close();
     const say = (message: unknown) => {
@@ -73,6 +79,7 @@ export class StoreNode {
       } as never,
       definitions: { definitionOf, networks: () => [...definitions.keys()] },
       addDeadlineMs: 2_000,
+      continuity,
     });
     this.store = await opened(store);
     return this.store;
@@ -85,10 +92,12 @@ export class StoreNode {
 
   /** What a daemon does before it serves. */
   async settle(): Promise<{ recovered: number; owed: number }> {
-    const recovered = await this.store.recoverJournal();
-    const { recorded, owed } = await this.store.settleFormerBoot();
-    await this.store.drainOutbox();
-    return { recovered: recovered + recorded, owed };
+    const { agreement } = this.store;
+    await agreement.identify();
+    const { recorded = 0, owed = 0 } = (await agreement.judgeOwnObjects()) ?? {};
+    agreement.over.begin();
+    await agreement.over.drain();
+    return { recovered: recorded, owed };
   }
 
   /** The Node object as its kubelet keeps it. */

@@ -6,7 +6,6 @@
  *   hold, give-back               the only writers: one binds an address to an owner, the other releases it
  *   picture, notes, used-spaces   which addresses are believed free: on a node, and what the controller publishes of them
  *   views                         what the socket API shows
- *   continuity                    whether the API server still has everything that it had
  */
 
 import type { Address } from "../../../ipam/space/address.ts";
@@ -21,8 +20,8 @@ import {
   objectPath,
 } from "../../../kube/objects.ts";
 import type { Clock } from "../../../platform/time.ts";
+import type { Continuity } from "../contact/continuity.ts";
 import { isSound } from "./allocation-object.ts";
-import type { Continuity } from "./continuity.ts";
 
 interface ClaimName {
   readonly namespace: string;

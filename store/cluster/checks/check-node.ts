@@ -11,10 +11,10 @@ import type { Ledger } from "../../journal/ledger.ts";
 import { attachmentOf } from "../../journal/rows.ts";
 import { inSlices, mapById } from "../../journal/slices.ts";
 import type { Attachment, PodIdentity } from "../../records.ts";
+import type { Owed } from "../agreement/over.ts";
 import { isHandedOver, sameAllocationOwner } from "../allocations/allocation-object.ts";
 import { describeHolder, toAllocationOwner } from "../allocations/owners.ts";
 import type { PodState } from "../parts/claim-access.ts";
-import type { Owed } from "../recovery/outbox.ts";
 import { checkDefinitions } from "./check-definitions.ts";
 
 const OUTBOX = "outbox";
@@ -155,7 +155,7 @@ async function checkAttachment(
     findings.push({
       invariant: "I2",
       message: `${describeOwner(owner)} lists no address, though ${user} uses ${ips.map((ip) => ip.address).join(", ")} of network ${network}`,
-      hint: "this daemon publishes the list again when it compares what it holds with the API: at its start, and after each loss of contact",
+      hint: "this daemon now compares what it holds with the API, and publishes the list again; look again in a moment",
     });
   }
   const key = attachmentKey(containerId, attachment.interface);
@@ -166,7 +166,7 @@ async function checkAttachment(
     findings.push({
       invariant: "I2",
       message: `${address} of network ${network}, in use by ${user}, ${problem}`,
-      hint: "the daemon repairs what it can within five minutes; recreate the pod if this stays",
+      hint: "this daemon now compares what it holds with the API, and repairs what it can; recreate the pod if this stays",
     });
   }
   return findings;

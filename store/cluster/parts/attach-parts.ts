@@ -18,9 +18,9 @@ import type { StateDirectory } from "../../journal/state-directory.ts";
 import type { NodeContext } from "../../node-context.ts";
 import type { AllocationClient } from "../allocations/allocation-client.ts";
 import type { AttachedHolder } from "../allocations/allocation-object.ts";
-import type { Continuity } from "../allocations/continuity.ts";
 import { attachmentOfWant, toAllocationOwner } from "../allocations/owners.ts";
 import type { Picture } from "../allocations/picture.ts";
+import type { Continuity } from "../contact/continuity.ts";
 import type { ClaimAccess, ClaimReading } from "./claim-access.ts";
 
 /** Everything that an ADD in Kubernetes works with. */

@@ -51,7 +51,7 @@ export async function recordAttachment(
       endRow(ledger, attachment.row, why, continues ? kept : undefined);
     }
     if (owner.kind === "pod") {
-      // What the API has told meanwhile of the pod's sandbox before (recover-journal.ts): this one took its address over.
+      // What the API has told meanwhile of the pod's sandbox before (own-objects.ts): this one took its address over.
       for (const row of ledger.sql.attachmentsOfOwner.all(owner.uid, owner.interface, owner.kind)) {
         const isFormer = row.container_id !== containerId && row.network_id === space.id;
         if (isFormer && isLearnt(attachmentOf(row, network))) endRow(ledger, row, "newer sandbox", kept);

@@ -3,17 +3,17 @@ import type { Mutants } from "./mutant.ts";
 /** Faults in what a process knows of others: contact lost, leases, identities. */
 export const CONTACT: Mutants = {
   "gap-not-noticed": {
-    file: "store/cluster/recovery/cluster-continuity.ts",
+    file: "store/cluster/contact/cluster-continuity.ts",
     find: "      this.#away = true;\n      this.continuity.lose();",
     replace: "      this.#away = true;",
     why: "after a restore new pods get addresses whose objects it has taken away",
     elsewhere: "test/store/cluster-continuity.test.ts: no seed has shown it yet",
   },
   "missing-not-put-back": {
-    file: "daemon/settlement.ts",
-    find: "await store.reassert({ afterGap, everything });",
+    file: "store/cluster/agreement/agreement.ts",
+    find: "const found = await this.judgeHeldUses({ afterGap, everything });",
     replace:
-      "{ restored: 0, lost: [] as never[], stillLost: 0, over: [] as never[], republished: [], freedWithNode: false, problems: [] };",
+      "const found: HeldUses = { restored: 0, lost: [], stillLost: 0, over: [], republished: [], freedWithNode: false, problems: [] };",
     why: "what a restore has taken away stays away while its containers run",
   },
   "lease-not-noticed": {
@@ -36,8 +36,8 @@ export const CONTACT: Mutants = {
   },
   "unready-is-served": {
     file: "daemon/node-core.ts",
-    find: "    return this.#cluster?.notReady() ?? this.#settlement?.pending ?? null;",
-    replace: "    return this.#cluster?.notReady() ?? null;",
+    find: "    return this.#whyNotBegun() ?? this.#agreement?.pending ?? null;",
+    replace: "    return this.#whyNotBegun();",
     why: "ADDs are served before the node has told the API server what it owes, and has compared what it holds",
     elsewhere:
       "open: where etcd was not restored, what a start compares and owes takes nothing from anybody, and where it was, the oracle asks nothing of a daemon that was started since",

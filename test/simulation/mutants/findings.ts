@@ -30,9 +30,9 @@ export const FINDINGS: Mutants = {
     why: "a definition that joins a network is never imported, and nobody gets an address by it",
   },
   "unknown-attachments-not-recovered": {
-    file: "store/cluster/recovery/recover-journal.ts",
-    find: "  return confirmed;",
-    replace: "  return confirmed.slice(confirmed.length);",
+    file: "store/cluster/agreement/own-objects.ts",
+    find: "  return found;\n}\n\nconst READ_MS_MAX",
+    replace: "  return found.slice(found.length);\n}\n\nconst READ_MS_MAX",
     why: "what a journal lost with its last seconds is held for ever",
   },
   "damaged-journal-stays": {
@@ -54,10 +54,10 @@ export const FINDINGS: Mutants = {
     why: "a pod that reports thousands of addresses gets all of them recorded for it",
   },
   "recovery-in-two-halves": {
-    file: "store/cluster/recovery/recover-journal.ts",
-    find: "  const found = await listOfNode(parts);\n",
+    file: "store/cluster/agreement/own-objects.ts",
+    find: "  const listed = await listOfNode(parts);\n",
     replace:
-      "  await parts.directory.write((ledger) => ledger.sql.putMeta.run(BOOT, parts.context.bootId));\n  const found = await listOfNode(parts);\n",
+      "  await parts.directory.write((ledger) => ledger.sql.putMeta.run(BOOT, parts.context.bootId));\n  const listed = await listOfNode(parts);\n",
     why: "after a crash in the middle of a recovery the rest is never recovered",
     elsewhere:
       "test/store/recover-journal.test.ts: no seed has shown it since a journal that is new reads one list by label",
@@ -69,7 +69,7 @@ export const FINDINGS: Mutants = {
     why: "an evicted pod that still shuts down loses its address",
   },
   "node-not-identified": {
-    file: "store/cluster/cluster-store.ts",
+    file: "store/cluster/agreement/agreement.ts",
     find: '    if (identity.kind === "other") throw new OtherNode(identity.problem);',
     replace:
       '    if (identity.kind === "other" && identity.problem === "") throw new OtherNode(identity.problem);\n    if (identity.kind === "other") return true;',
@@ -111,7 +111,7 @@ export const FINDINGS: Mutants = {
       "  return network === addKey({ network, containerId: row.container_id, interface: row.interface });",
     also: [
       {
-        file: "store/cluster/recovery/unfinished-adds.ts",
+        file: "store/cluster/agreement/over.ts",
         find: "const TAKING_US_MAX = 600_000_000;",
         // Ten minutes are too long for the simulation.
         replace: "const TAKING_US_MAX = 100_000;",
@@ -127,14 +127,14 @@ export const FINDINGS: Mutants = {
     why: "of a sandbox that keeps some of its addresses nobody gives back the others",
   },
   "restored-server-trusted": {
-    file: "store/cluster/recovery/cluster-continuity.ts",
+    file: "store/cluster/contact/cluster-continuity.ts",
     find: "      settleMs: Math.min(SETTLE_MS, recoveryMs),",
     replace: "      settleMs: SETTLE_MS - SETTLE_MS,",
     why: "after a restore a node gives addresses before the others have found out what they miss",
     elsewhere: "open: no seed has shown it yet",
   },
   "list-of-a-claim-not-published-again": {
-    file: "store/cluster/recovery/reassert.ts",
+    file: "store/cluster/agreement/held.ts",
     find: '  if (owner.kind !== "claim") return false;',
     replace: '  if (owner.kind !== "addressClaim") return false;',
     why: "a claim whose list a restore has emptied stays empty while its container runs",

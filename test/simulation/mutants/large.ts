@@ -6,17 +6,17 @@ const ELSEWHERE =
 /** Faults that nobody notices in a small cluster: what a node asks for, and when it asks again. */
 export const LARGE: Mutants = {
   "node-lists-everything": {
-    file: "store/cluster/recovery/recover-journal.ts",
+    file: "store/cluster/agreement/own-objects.ts",
     find: 'query: { labelSelector: nodeLabel(parts.context.node), resourceVersion: "0" },',
     replace: 'query: { resourceVersion: "0" },',
     why: "after a power-on each node reads all allocations of the cluster",
     elsewhere: ELSEWHERE,
   },
   "node-lists-its-own-again": {
-    file: "daemon/settlement.ts",
-    find: "    await this.#compare({ afterGap: false, everything });",
+    file: "store/cluster/agreement/agreement.ts",
+    find: "          await this.#compare({ afterGap: false });",
     replace:
-      "    await this.#compare({ afterGap: false, everything });\n    await this.#cluster.store.recoverUnknown();",
+      '          await this.#compare({ afterGap: false });\n          await this.judgeOwnObjects("restored");',
     why: "each node has the API server look through all allocations every five minutes",
     elsewhere: ELSEWHERE,
   },

@@ -1,6 +1,6 @@
 import type { Mutants } from "./mutant.ts";
 
-const OUTBOX = "store/cluster/recovery/outbox.ts";
+const AGREEMENT = "store/cluster/agreement";
 const GIVE_BACK = "store/cluster/allocations/give-back.ts";
 const RELATIONS = "claims/reasons/relations.ts";
 
@@ -36,14 +36,14 @@ export const RELEASE_PATH: Mutants = {
     why: "after a reboot nothing of this boot counts as newer than what was there before",
   },
   "outbox-entry-dropped": {
-    file: OUTBOX,
+    file: `${AGREEMENT}/over.ts`,
     find: '    const failed = results.find((result) => result.status === "rejected");',
     replace:
       '    const failed = results.find((result) => result.status === "rejected" && result.reason === null);',
     why: "a release that could not be sent is forgotten",
   },
   "former-sandbox-frees": {
-    file: OUTBOX,
+    file: `${AGREEMENT}/release-address.ts`,
     find: '  if (isUsed(ledger, row, address)) return "held";\n',
     replace: "",
     why: "the release that an old sandbox owes frees the address that the new one uses",
@@ -55,9 +55,9 @@ export const RELEASE_PATH: Mutants = {
     why: "what a killed daemon had reserved in the middle of an ADD stays reserved",
   },
   "ended-attachments-come-back": {
-    file: "daemon/settlement.ts",
-    find: "    if (store.isSettled && !store.mustRecover) return;",
-    replace: "    if (store.isSettled) return;",
+    file: `${AGREEMENT}/own-objects.ts`,
+    find: '  return isUnproven(ledger, "recovering") ? "restored" : null;',
+    replace: '  return isUnproven(ledger, "recovering") ? null : null;',
     why: "what had ended since the backup that etcd was restored from is held for ever",
   },
   "sweep-without-grace": {

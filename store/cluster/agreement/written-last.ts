@@ -3,10 +3,10 @@ import { parseInterfaceAddress } from "../../../ipam/space/cidr.ts";
 import type { AllocationAttachment } from "../../../kube/objects.ts";
 import { isoTime } from "../../../platform/time.ts";
 import type { Attachment } from "../../records.ts";
-import { objectOf } from "../agreement/facts.ts";
 import type { AttachedHolder } from "../allocations/allocation-object.ts";
 import { toAllocationOwner } from "../allocations/owners.ts";
 import type { AttachParts } from "../parts/attach-parts.ts";
+import { objectOf } from "./facts.ts";
 
 const READ_MS_MAX = 10_000;
 

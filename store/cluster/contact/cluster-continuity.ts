@@ -4,7 +4,7 @@ import type { ReflectorState } from "../../../kube/reflector.ts";
 import type { Log } from "../../../platform/log.ts";
 import { PeriodicTask } from "../../../platform/periodic-task.ts";
 import type { Timer } from "../../../platform/time.ts";
-import { Continuity } from "../allocations/continuity.ts";
+import { Continuity } from "./continuity.ts";
 import { endRecovery, markRecovering, recoveryMark } from "./recovery.ts";
 
 /**

@@ -1,27 +1,16 @@
-/*
- * store/cluster/recovery/: journal and API server compared, after every start and gap
- *
- *   reassert, missing             everything that this node holds, where the server has not what was written last (written-last)
- *   unproven                      what the journal keeps of that
- *   recover-journal               what the API has of this node and the journal has not
- *   outbox                        releases that are outstanding
- *   cluster-continuity, recovery  gaps in contact, and networks that recover from a restored server
- *   node-object                   this node's Node, which may have been deleted
- */
-
 import { RefusalError } from "../../../ipam/refusals.ts";
 import { parseInterfaceAddress } from "../../../ipam/space/cidr.ts";
 import { severalAtOnce } from "../../../platform/several-at-once.ts";
 import { type AttachmentRow, attachmentOf } from "../../journal/rows.ts";
 import { journalEnd, owe } from "../../journal/uses.ts";
 import type { Attachment } from "../../records.ts";
-import { containerOf, isReleased, judgeAsking, objectOf } from "../agreement/facts.ts";
-import type { EndingRow } from "../agreement/relations.ts";
 import { sameAllocationOwner } from "../allocations/allocation-object.ts";
 import { hold, tooManyWriters } from "../allocations/hold.ts";
 import type { AttachParts } from "../parts/attach-parts.ts";
+import { containerOf, isReleased, judgeAsking, objectOf } from "./facts.ts";
 import { Missing } from "./missing.ts";
 import type { NodeObject } from "./node-object.ts";
+import type { EndingRow } from "./relations.ts";
 import { isUnproven, lastBeforeGap, lastReleased, markProven, markUnproven } from "./unproven.ts";
 import { holderOfAttachment, isAsWritten } from "./written-last.ts";
 
@@ -32,7 +21,7 @@ const SINCE_MAX = 20;
 const TOGETHER_MAX = 8;
 const ONE_MS_MAX = 10_000;
 
-export interface Reasserted {
+export interface HeldUses {
   /** Addresses whose object was missing, or lacked our attachment, and has been restored. */
   readonly restored: number;
   /** Attachments with an address that belongs to another owner now, and did not before. */
@@ -59,11 +48,11 @@ export interface Reasserted {
  * marked once. See docs/decisions/0077. What is missing since this node's Node was deleted was given back by the controller, and marks nothing.
  * Throws ApiAway.
  */
-export async function reassert(
+export async function judgeHeldUses(
   parts: AttachParts,
   { afterGap, everything }: Extent,
   { unrestored, node }: { readonly unrestored: Set<string>; readonly node: () => Promise<NodeObject> },
-): Promise<Reasserted> {
+): Promise<HeldUses> {
   const { directory } = parts;
   const { sql } = directory.ledger;
   const isKnown = isUnproven(directory.ledger, "comparing");
@@ -112,7 +101,7 @@ async function isThereAgain(
 }
 
 /** How much is compared. `everything`: also when what was written last is there. */
-interface Extent {
+export interface Extent {
   readonly afterGap: boolean;
   readonly everything: boolean;
 }
@@ -139,7 +128,7 @@ class Comparison {
     this.#missing = missing;
   }
 
-  async finish(proven: boolean): Promise<Reasserted> {
+  async finish(proven: boolean): Promise<HeldUses> {
     await this.#missing.finish();
     if (this.#problems.length === 0) await this.#missing.noteNode();
     if (!proven && this.#problems.length === 0) {
@@ -162,7 +151,7 @@ class Comparison {
     const attachment = attachmentIn(parts, row);
     const states = await Promise.all(
       attachment.ips.map(({ address }) =>
-        this.#orRefused(attachment, address, reassertOne(parts, this.#missing, attachment, address)),
+        this.#orRefused(attachment, address, judgeAddress(parts, this.#missing, attachment, address)),
       ),
     );
     const back = states.filter((state) => state === "restored").length;
@@ -241,7 +230,7 @@ async function republish(
   return true;
 }
 
-async function reassertOne(
+async function judgeAddress(
   parts: AttachParts,
   missing: Missing,
   attachment: Attachment,

@@ -24,12 +24,12 @@ import type { StateDirectory } from "../../journal/state-directory.ts";
 import { delsOf, owe } from "../../journal/uses.ts";
 import type { NodeContext } from "../../node-context.ts";
 import { isLearnt, type PodIdentity, UNSEEN_NAMESPACE } from "../../records.ts";
-import { verdictOn } from "../agreement/facts.ts";
 import type { AllocationClient } from "../allocations/allocation-client.ts";
 import { isSound } from "../allocations/allocation-object.ts";
 import { fromAllocationOwner } from "../allocations/owners.ts";
 import type { ClaimAccess } from "../parts/claim-access.ts";
-import { markProven } from "./unproven.ts";
+import { verdictOn } from "./facts.ts";
+import { isUnproven, markProven } from "./unproven.ts";
 
 /*
  * What the API has of this node and the journal has not: no attachment, no ADD under way, no outstanding release. It is of a former
@@ -51,107 +51,87 @@ interface FoundAttachment {
   readonly addresses: InterfaceAddress[];
 }
 
-interface Parts {
+export interface OwnObjectsParts {
   readonly api: KubeApi;
   readonly directory: StateDirectory;
   readonly context: NodeContext;
   readonly claimAccess: Pick<ClaimAccess, "hasEnded">;
+  /** For reads that confirm what the list says. */
+  readonly reads: AllocationClient;
   definitionOf(network: string): { readonly definition: NetworkDefinition } | null;
 }
 
-/** Whether the recovery at the first start of a boot, or of a journal, is complete. */
-export function isSettled({ sql, context }: Ledger): boolean {
-  return sql.meta.get(BOOT)?.value === context.bootId;
-}
-
-/** Whether the journal has begun and knows nothing: the old one was damaged or lost, or the node was just installed. */
-export function isNew({ sql }: Ledger): boolean {
-  return sql.meta.get(BOOT) === undefined;
-}
-
-/** For a new journal, before an ADD. Returns how many attachments were recorded. Throws ApiAway. */
-export async function recoverJournal(parts: Parts): Promise<number> {
-  if (!isNew(parts.directory.ledger)) return 0;
-  const found = await listOfNode(parts);
-  return (await settle(parts, found, null)).recorded;
-}
-
 /**
- * Once after a reboot, in the background: what was being reserved when the power went. `ours`: the API certainly describes
- * this machine. Returns how many addresses are to be released, and how many attachments were recorded. Throws ApiAway.
+ * Why the API server may have what the journal has not. new journal: the old one was damaged or lost, or the node was just
+ * installed: read before an ADD. first in boot: what was being reserved when the power went. restored: the API server has
+ * again what has ended since.
  */
-export async function settleFormerBoot(
-  parts: ReadingParts,
-  { ours }: { readonly ours: boolean },
-): Promise<Counts> {
-  if (isSettled(parts.directory.ledger)) return { recorded: 0, owed: 0 };
-  const found = await listUnknown(parts);
-  return settle(parts, found, ours ? await endedPods(parts, found) : null);
+type WhyList = "new journal" | "first in boot" | "restored";
+
+/** null: the journal has all. */
+export function whyList(ledger: Ledger): WhyList | null {
+  const served = ledger.sql.meta.get(BOOT)?.value;
+  if (served === undefined) return "new journal";
+  if (served !== ledger.context.bootId) return "first in boot";
+  return isUnproven(ledger, "recovering") ? "restored" : null;
 }
 
-/**
- * In the background, when the API server may have been restored: it has what has ended since. Returns how many attachments
- * were recorded. Throws ApiAway.
- */
-export async function recoverUnknown(parts: ReadingParts): Promise<number> {
-  const found = await listUnknown(parts);
-  const { recorded } = await parts.directory.write((ledger, transaction) => {
+export interface OwnObjects {
+  readonly why: WhyList;
+  /** Attachments that were recorded. */
+  readonly recorded: number;
+  /** Addresses that are to be released. */
+  readonly owed: number;
+}
+
+/** `ours`: the API certainly describes this machine. Throws ApiAway. */
+export async function judgeOwnObjects(
+  parts: OwnObjectsParts,
+  why: WhyList,
+  ours: boolean,
+): Promise<OwnObjects> {
+  const listed = await listOfNode(parts);
+  // What a new journal learns is compared with the API next.
+  const found = why === "new journal" ? listed : await confirmed(parts, listed);
+  const ended = why === "first in boot" && ours ? await endedPods(parts, found) : null;
+  const { directory, context } = parts;
+  const counts = await directory.write((ledger, transaction) => {
+    const settled = settleAll(ledger, transaction, found, parts, ended);
+    if (why !== "restored") ledger.sql.putMeta.run(BOOT, context.bootId);
     markProven(ledger, "recovering");
-    return settleAll(ledger, transaction, found, parts, null);
+    return settled;
   });
-  return recorded;
+  if (why !== "restored") directory.relaxSync();
+  return { why, ...counts };
 }
 
-type ReadingParts = Parts & { readonly client: AllocationClient };
-
-/** What the journal does not know of this node's; read a second time before it counts, because the list comes from a cache. */
-async function listUnknown(parts: ReadingParts): Promise<FoundAttachment[]> {
-  const { client, context, directory } = parts;
-  const unknown = await listOfNode(parts);
-  const confirmed: FoundAttachment[] = [];
-  for (const one of unknown) {
+/** What the journal does not know, read a second time: the list comes from a cache. */
+async function confirmed(
+  { reads, context, directory }: OwnObjectsParts,
+  listed: readonly FoundAttachment[],
+): Promise<FoundAttachment[]> {
+  const found: FoundAttachment[] = [];
+  for (const one of listed) {
     const { network } = one.object.spec;
     if (isKnown(directory.ledger, one)) continue;
     const key = attachmentKey(one.attachment.containerID, one.attachment.interface);
     const addresses: InterfaceAddress[] = [];
     for (const address of one.addresses) {
       const deadlineMs = context.clock.monotonicMs() + READ_MS_MAX;
-      const reading = await client.read(network, address.address, deadlineMs);
+      const reading = await reads.read(network, address.address, deadlineMs);
       if (reading?.object.status?.attachments?.[key]?.node === context.node) addresses.push(address);
     }
-    if (addresses.length > 0) confirmed.push({ ...one, addresses });
+    if (addresses.length > 0) found.push({ ...one, addresses });
   }
-  return confirmed;
+  return found;
 }
 
 const READ_MS_MAX = 10_000;
 /** Pods read at once. */
 const TOGETHER_MAX = 8;
 
-interface Counts {
-  /** Attachments. */
-  readonly recorded: number;
-  /** Addresses. */
-  readonly owed: number;
-}
-
-async function settle(
-  parts: Parts,
-  found: readonly FoundAttachment[],
-  ended: ReadonlySet<string> | null,
-): Promise<Counts> {
-  const counts = await parts.directory.write((ledger, transaction) => {
-    const settled = settleAll(ledger, transaction, found, parts, ended);
-    ledger.sql.putMeta.run(BOOT, parts.context.bootId);
-    markProven(ledger, "recovering");
-    return settled;
-  });
-  parts.directory.relaxSync();
-  return counts;
-}
-
 /** UIDs of pods that have ended, among the attachments that the journal does not know. */
-async function endedPods(parts: Parts, found: readonly FoundAttachment[]): Promise<Set<string>> {
+async function endedPods(parts: OwnObjectsParts, found: readonly FoundAttachment[]): Promise<Set<string>> {
   const pods = new Map<string, PodIdentity>();
   for (const one of found) {
     const { pod } = one.attachment;
@@ -166,7 +146,7 @@ async function endedPods(parts: Parts, found: readonly FoundAttachment[]): Promi
 }
 
 /** From the server's cache: what is absent there was written a moment ago, or is read by name where it matters. */
-async function listOfNode(parts: Parts): Promise<FoundAttachment[]> {
+async function listOfNode(parts: OwnObjectsParts): Promise<FoundAttachment[]> {
   const found = new Map<string, FoundAttachment>();
   const answer = await parts.api.list({
     path: ALLOCATIONS_PATH,
@@ -195,9 +175,9 @@ function settleAll(
   ledger: Ledger,
   transaction: Transaction,
   all: readonly FoundAttachment[],
-  parts: Parts,
+  parts: OwnObjectsParts,
   ended: ReadonlySet<string> | null,
-): Counts {
+): Omit<OwnObjects, "why"> {
   let [recorded, owed] = [0, 0];
   for (const one of all) {
     if (isKnown(ledger, one)) continue;

@@ -1,0 +1,308 @@
+import type { NetworkDefinition } from "../../../ipam/definition/network-definition.ts";
+import type { Finding } from "../../../ipam/finding.ts";
+import type { KubeApi } from "../../../kube/kube-api.ts";
+import { PeriodicTask } from "../../../platform/periodic-task.ts";
+import type { Clock } from "../../../platform/time.ts";
+import type { ClusterStoreLog } from "../../node-context.ts";
+import type { PodIdentity } from "../../records.ts";
+import type { AllocationClient } from "../allocations/allocation-client.ts";
+import type { AttachParts } from "../parts/attach-parts.ts";
+import { OtherNode, readNodeIdentity } from "../parts/node-identity.ts";
+import { type Extent, type HeldUses, judgeHeldUses } from "./held.ts";
+import { readNodeObject } from "./node-object.ts";
+import { Over } from "./over.ts";
+import { judgeOwnObjects, type OwnObjects, whyList } from "./own-objects.ts";
+import { tellHeldUses, tellOwnObjects } from "./tell.ts";
+import { GapNote } from "./unproven.ts";
+
+/** How often to check at the start whether everything is listed, ms. */
+const SETTLE_INTERVAL_MS = 20;
+/** Pause before settling is retried, at most, ms: a kubelet that has just started reports within seconds. */
+const SETTLE_AGAIN_MS_MAX = 1_000;
+/**
+ * Within this time at most, ms, a node lists what it uses, after a reboot or a restore: thousands of nodes do so together. Sooner where
+ * nodes compare more often.
+ */
+const LIST_WITHIN_MS = 120_000;
+/** Pause before such a list is tried again, ms. */
+const LIST_AGAIN_MS = 10_000;
+/**
+ * Everything is compared at least once in this time, ms, although the API server has what was written last: somebody may have
+ * deleted single objects by force.
+ */
+const COMPARE_ALL_MS = 6 * 3_600_000;
+/** Pause before an unfinished comparison with the API is retried, at most, ms. */
+const COMPARE_AGAIN_MS_MAX = 5_000;
+
+export interface AgreementParts {
+  /** For what is put back. */
+  readonly attach: AttachParts;
+  readonly api: KubeApi;
+  /** For reads that nobody waits for. */
+  readonly reads: AllocationClient;
+  /** For releases. */
+  readonly releases: AllocationClient;
+  /** ADDs of this process that have not ended. */
+  readonly underWay: ReadonlySet<string>;
+  readonly log: ClusterStoreLog;
+  definitionOf(network: string): { readonly definition: NetworkDefinition } | null;
+  /** Reads the API server's present version. Throws ApiAway. */
+  probe(): Promise<unknown>;
+  /** Tells a pod's owner. */
+  warnPod(pod: PodIdentity | null, reason: string, message: string): void;
+}
+
+/** The daemon around it. */
+export interface Surroundings {
+  /** How often it compares, ms. */
+  readonly intervalMs: number;
+  /** The journal is open, the spool drained, and what is followed is listed. */
+  mayBegin(): boolean;
+  /** The daemon is ready. */
+  mayCompare(): boolean;
+}
+
+/** What the loop has to do, in the order in which it is done. */
+const STEPS = ["settle", "list", "compareAfterGap", "compare"] as const;
+type Step = (typeof STEPS)[number];
+
+/**
+ * Brings this node and the API server into agreement, before ADD is served and later: what the API server has of this node, what
+ * this node holds, and what it has stopped using (`over`), each by the rows of the table. Once at the start, again when the journal had
+ * to begin anew, after every gap in contact, and every few minutes, when one read shows whether the API server still has everything
+ * that this node wrote. A release waits for nothing else.
+ */
+export class Agreement {
+  readonly over: Over;
+  /** Of contact with the API server. */
+  readonly gap: GapNote;
+  readonly #parts: AgreementParts;
+  readonly #clock: Clock;
+  readonly #loop: PeriodicTask;
+  #surroundings: Surroundings | null = null;
+  /** When each step is to be done, ms of the monotonic clock. */
+  readonly #dueMs = new Map<Step, number>();
+  /** When everything is compared again, ms of the monotonic clock. */
+  #allDueMs: number;
+  #settled = false;
+  #stopped = false;
+  /** Why the last attempt to settle failed. */
+  #problem: string | null = null;
+  /** Addresses that could not be put back. */
+  readonly #unrestored = new Set<string>();
+
+  constructor(parts: AgreementParts) {
+    const { attach, releases, underWay, log } = parts;
+    const { directory, context, picture, claimAccess } = attach;
+    this.#parts = parts;
+    this.#clock = context.clock;
+    this.gap = new GapNote(directory);
+    this.over = new Over({ directory, context, picture, claimAccess, client: releases, underWay, log });
+    this.#allDueMs = this.#clock.monotonicMs() + this.#clock.random() * COMPARE_ALL_MS;
+    this.#loop = new PeriodicTask({
+      clock: this.#clock,
+      work: () => this.#round(),
+      nextMs: () => Math.min(...this.#dueMs.values()),
+    });
+  }
+
+  /** Why ADD must wait for it; null when it need not. */
+  get pending(): string | null {
+    if (this.#settled) return null;
+    return this.#problem ?? "the API server was not told yet what it is owed";
+  }
+
+  /** For `holdfast check`. */
+  findings(): Finding[] {
+    if (this.#problem === null || this.#settled) return [];
+    const hint = "nothing is given, recovered or released until then; docs/operations.md, Boot IDs";
+    const message = `this node is not ready: ${this.#problem}`;
+    return [{ invariant: "node", message, hint, whyNotReady: this.#problem }];
+  }
+
+  /** Retries until it has settled: the API server may come up later. */
+  begin(surroundings: Surroundings): void {
+    this.#surroundings = surroundings;
+    this.#in("settle", SETTLE_INTERVAL_MS);
+    this.#in("compare", surroundings.intervalMs);
+    this.#loop.start();
+  }
+
+  /** The database was reopened. If it was damaged, it is a new one, and is filled from the API first. */
+  reopened(): void {
+    if (!this.#settled || this.#whyList() !== "new journal") return;
+    this.#settled = false;
+    this.#in("settle", SETTLE_INTERVAL_MS);
+  }
+
+  /** After a gap in contact. */
+  lostTouch(): void {
+    this.#in("compareAfterGap", 0);
+  }
+
+  /** Somebody has found that the API server lacks something of what this node holds. */
+  doubt(): void {
+    this.#allDueMs = this.#clock.monotonicMs();
+    this.lostTouch();
+  }
+
+  async stop(): Promise<void> {
+    this.#stopped = true;
+    await Promise.all([this.#loop.stop(), this.over.stop()]);
+  }
+
+  /** What the API server has of this node, where the journal may lack it; null: it lacks nothing. Throws ApiAway, OtherNode. */
+  async judgeOwnObjects(why = this.#whyList()): Promise<OwnObjects | null> {
+    if (why === null) return null;
+    const { api, reads, attach, definitionOf } = this.#parts;
+    const { directory, context, claimAccess } = attach;
+    const ours = why === "first in boot" && (await this.identify());
+    return judgeOwnObjects({ api, reads, directory, context, claimAccess, definitionOf }, why, ours);
+  }
+
+  /** What this node holds. Throws ApiAway. */
+  judgeHeldUses(extent: Extent): Promise<HeldUses> {
+    const { api, attach } = this.#parts;
+    const node = () => readNodeObject(api, attach.directory, attach.context.node);
+    const everything = extent.everything || this.gap.isUnnoted;
+    return judgeHeldUses(attach, { ...extent, everything }, { unrestored: this.#unrestored, node });
+  }
+
+  /** Before anything is given back in its name. Returns whether the Node object certainly describes this machine. Throws OtherNode. */
+  async identify(): Promise<boolean> {
+    const { api, attach, log } = this.#parts;
+    const identity = await readNodeIdentity(api, attach.context);
+    if (identity.kind === "other") throw new OtherNode(identity.problem);
+    if (identity.kind === "unknown" && this.#whyList() !== null)
+      log.warn(`${identity.problem}; nothing is released for a restart of the machine`);
+    return identity.kind === "ours";
+  }
+
+  #whyList() {
+    const { directory } = this.#parts.attach;
+    return directory.status.kind === "ready" ? whyList(directory.ledger) : null;
+  }
+
+  #in(step: Step, ms: number): void {
+    const dueMs = this.#clock.monotonicMs() + ms;
+    if (dueMs >= (this.#dueMs.get(step) ?? Number.POSITIVE_INFINITY)) return;
+    this.#dueMs.set(step, dueMs);
+    this.#loop.trigger(ms);
+  }
+
+  /** Thousands of nodes fail together. */
+  #atRandom(msMax: number): number {
+    return SETTLE_INTERVAL_MS + this.#clock.random() * (msMax - SETTLE_INTERVAL_MS);
+  }
+
+  #listSoon(): void {
+    if (this.#whyList() === null) return;
+    const intervalMs = this.#surroundings?.intervalMs ?? LIST_WITHIN_MS;
+    this.#in("list", this.#clock.random() * Math.min(LIST_WITHIN_MS, intervalMs));
+  }
+
+  async #round(): Promise<void> {
+    for (const step of STEPS) {
+      if (this.#stopped) return;
+      if ((this.#dueMs.get(step) ?? Number.POSITIVE_INFINITY) > this.#clock.monotonicMs()) continue;
+      this.#dueMs.delete(step);
+      await this.#do(step);
+    }
+  }
+
+  async #do(step: Step): Promise<void> {
+    const { intervalMs, mayCompare } = this.#surroundings as Surroundings;
+    switch (step) {
+      case "settle":
+        return this.#settle();
+      case "list":
+        if (!mayCompare()) return this.#listSoon();
+        return this.#retrying("looking for what the API server has of this node", step, LIST_AGAIN_MS, () =>
+          this.#list(),
+        );
+      case "compareAfterGap":
+        // Before settling: the comparison that is part of it may have begun before the gap.
+        if (!mayCompare()) return this.#in(step, this.#atRandom(COMPARE_AGAIN_MS_MAX));
+        return this.#retrying("comparing with the API", step, this.#atRandom(COMPARE_AGAIN_MS_MAX), () =>
+          this.#compareAfterGap(),
+        );
+      case "compare":
+        this.#in(step, intervalMs);
+        if (!mayCompare()) return;
+        return this.#retrying("comparing with the API", step, intervalMs, async () => {
+          await this.#compare({ afterGap: false });
+        });
+    }
+  }
+
+  async #retrying(what: string, step: Step, againMs: number, work: () => Promise<void>): Promise<void> {
+    try {
+      await work();
+    } catch (error) {
+      this.#parts.log.warn({ err: error as Error }, `${what} did not finish; it comes again`);
+      this.#in(step, againMs);
+    }
+  }
+
+  async #settle(): Promise<void> {
+    if (this.#settled) return;
+    const { log } = this.#parts;
+    let againMs = SETTLE_INTERVAL_MS;
+    try {
+      await this.#settleOnce();
+    } catch (error) {
+      againMs = this.#atRandom(SETTLE_AGAIN_MS_MAX);
+      const { message } = error as Error;
+      if (message !== this.#problem) log.warn({ err: error as Error }, "not ready yet");
+      this.#problem = message;
+    }
+    if (!this.#settled) this.#in("settle", againMs);
+  }
+
+  /** Once everything is listed: what must be judged before an ADD. */
+  async #settleOnce(): Promise<void> {
+    if (!this.#surroundings?.mayBegin()) return;
+    await this.identify();
+    if (this.#whyList() === "new journal") await this.#list();
+    this.over.begin();
+    await this.over.drain();
+    // The database was damaged meanwhile: to be retried.
+    if (this.#whyList() === "new journal") return;
+    // Allocations of this node may have been lost while it was down.
+    await this.#compare({ afterGap: true });
+    this.#settled = true;
+    this.#problem = null;
+    this.#parts.log.info("ready");
+  }
+
+  async #list(): Promise<void> {
+    const found = await this.judgeOwnObjects();
+    if (found === null) return;
+    tellOwnObjects(this.#parts.log, found);
+    this.over.wake();
+  }
+
+  /** A returning API server refuses much in its first seconds. */
+  async #compareAfterGap(): Promise<void> {
+    const stillLost = await this.#compare({ afterGap: true });
+    // The other owner may release it: on a restored server it is the former holder, which exists again without a container.
+    if (stillLost && this.#parts.attach.continuity.recovering.length > 0)
+      this.#in("compareAfterGap", this.#atRandom(COMPARE_AGAIN_MS_MAX));
+  }
+
+  /** Whether an address belongs to another owner now. */
+  async #compare({ afterGap }: Pick<Extent, "afterGap">): Promise<boolean> {
+    const { attach, log, warnPod, probe } = this.#parts;
+    const { continuity } = attach;
+    await probe();
+    const { gap } = continuity;
+    const everything = this.#clock.monotonicMs() >= this.#allDueMs;
+    const found = await this.judgeHeldUses({ afterGap, everything });
+    if (everything) this.#allDueMs = this.#clock.monotonicMs() + this.#clock.random() * COMPARE_ALL_MS;
+    continuity.noteCompared(gap);
+    if (continuity.gap === gap) await this.gap.end();
+    tellHeldUses(log, warnPod, found);
+    this.#listSoon();
+    return found.stillLost > 0;
+  }
+}

@@ -96,6 +96,6 @@ function keyOf(nad: string, namespace: string): string {
 }
 
 export function readingOf(view: ClaimView): ClaimWithView {
-  const { namespace, name, uid, network, ips, ipRequests, vm, followed } = view;
-  return { namespace, name, uid, network, ips, ipRequests, vm, followed, view };
+  const { namespace, name, uid, resourceVersion, network, ips, ipRequests, vm, followed } = view;
+  return { namespace, name, uid, resourceVersion, network, ips, ipRequests, vm, followed, view };
 }

@@ -46,7 +46,7 @@ export class AttachmentRows {
   readonly #markLost: Database.Statement<[number]>;
   readonly #markFound: Database.Statement<[number]>;
   readonly #renameBoot: Database.Statement<[string, string]>;
-  readonly #noteVersion: Database.Statement<[number, number, number]>;
+  readonly #noteVersion: Database.Statement<[number, number]>;
   readonly #remove: Database.Statement<[number]>;
   readonly #nameInterface: Database.Statement<[string, string, number]>;
   readonly #nameInHistory: Database.Statement<[string, string, number, number]>;
@@ -83,7 +83,7 @@ export class AttachmentRows {
     this.#nameInHistory = db.prepare(
       "UPDATE history SET interface = ?, owner_interface = ? WHERE id >= ? AND id < ?",
     );
-    this.#noteVersion = db.prepare("UPDATE uses SET version = ? WHERE id = ? AND version < ?");
+    this.#noteVersion = db.prepare("UPDATE uses SET version = ? WHERE id = ?");
     this.#remove = db.prepare("DELETE FROM uses WHERE id = ?");
   }
 
@@ -123,9 +123,9 @@ export class AttachmentRows {
     this.#changed(networkId);
   }
 
-  /** Something was written for it in Kubernetes. */
+  /** What was written for it in Kubernetes is there, and this is the newest version of it. */
   noteVersion(id: number, version: number): void {
-    this.#noteVersion.run(version, id, version);
+    this.#noteVersion.run(version, id);
   }
 
   /** Renames a boot ID: the boot is the same. */

@@ -31,9 +31,8 @@ export function clusterStore({ api, context, ...more }: Given): KubernetesStore 
   });
 }
 
-/** A comparison of everything with the API, in quiet times and after a gap in contact. */
-export const EVERYTHING = { afterGap: false, everything: true } as const;
-export const AFTER_GAP = { afterGap: true, everything: true } as const;
+/** A comparison of everything with the API. */
+export const EVERYTHING = { everything: true } as const;
 
 /** Opens it, as a daemon does that starts; nobody publishes anything. */
 export async function opened(store: KubernetesStore): Promise<KubernetesStore> {

@@ -1,7 +1,7 @@
 import { expect, onTestFinished, test, vi } from "vitest";
 import { ALLOCATIONS_PATH, NODES_PATH, objectPath } from "../../kube/objects.ts";
 import { Continuity } from "../../store/cluster/contact/continuity.ts";
-import { AFTER_GAP, EVERYTHING } from "./cluster-store.ts";
+import { EVERYTHING } from "./cluster-store.ts";
 import { NODE, StoreNode } from "./store-node.ts";
 
 /** What is missing because the Node object was deleted is no sign of a restored etcd: no network is marked for it. */
@@ -36,7 +36,7 @@ test("a node whose Node was deleted and created again puts its addresses back an
   const { node, marks } = await nodeOf(FIRST);
   takeAway(node);
   register(node, LATER);
-  expect(await node.store.agreement.judgeHeldUses(AFTER_GAP)).toMatchObject({
+  expect(await node.store.agreement.judgeHeldUses(EVERYTHING)).toMatchObject({
     restored: 2,
     freedWithNode: true,
     problems: [],
@@ -44,7 +44,7 @@ test("a node whose Node was deleted and created again puts its addresses back an
   expect(marks).not.toHaveBeenCalled();
   // From now on it is that Node's journal: what goes missing next was taken away.
   takeAway(node);
-  expect(await node.store.agreement.judgeHeldUses(AFTER_GAP)).toMatchObject({
+  expect(await node.store.agreement.judgeHeldUses(EVERYTHING)).toMatchObject({
     restored: 2,
     freedWithNode: false,
   });
@@ -60,7 +60,7 @@ test.each([
   const { node, marks } = await nodeOf(before);
   takeAway(node);
   register(node, now);
-  expect(await node.store.agreement.judgeHeldUses(AFTER_GAP)).toMatchObject({
+  expect(await node.store.agreement.judgeHeldUses(EVERYTHING)).toMatchObject({
     restored: 2,
     freedWithNode: false,
   });
@@ -72,7 +72,7 @@ test("while something cannot be put back, the journal stays that of the Node tha
   takeAway(node);
   register(node, LATER);
   const refuse = vi.spyOn(node.api, "admit").mockReturnValue("denied by a webhook");
-  expect(await node.store.agreement.judgeHeldUses(AFTER_GAP)).toMatchObject({
+  expect(await node.store.agreement.judgeHeldUses(EVERYTHING)).toMatchObject({
     restored: 0,
     freedWithNode: true,
   });

@@ -9,7 +9,7 @@ import { allocationName } from "../../kube/object-names.ts";
 import { ALLOCATIONS_PATH, attachmentKey } from "../../kube/objects.ts";
 import { whyList } from "../../store/cluster/agreement/own-objects.ts";
 import { OtherNode } from "../../store/cluster/parts/node-identity.ts";
-import { AFTER_GAP } from "./cluster-store.ts";
+import { EVERYTHING } from "./cluster-store.ts";
 import { NODE, StoreNode } from "./store-node.ts";
 import { BOOT, detachWant, want } from "./subjects.ts";
 
@@ -172,7 +172,7 @@ test("an address that was given back is not taken again for a pod that is gone a
   node.endedPods.add(podUidOf(node, "a"));
   await node.open({ bootId: NEXT_BOOT });
   await node.settle();
-  expect(await node.store.agreement.judgeHeldUses(AFTER_GAP)).toMatchObject({
+  expect(await node.store.agreement.judgeHeldUses(EVERYTHING)).toMatchObject({
     restored: 1,
     over: [{ containerId: "a" }],
   });
@@ -189,7 +189,7 @@ test("an address that was given back is not taken again for a pod that is gone a
   for (const id of ["a", "b"]) node.endedPods.add(podUidOf(node, id));
   // The container of the other one still runs: its pod was deleted by force.
   node.goneNamespaces.add(want("a").netns.path);
-  expect(await node.store.agreement.judgeHeldUses(AFTER_GAP)).toMatchObject({
+  expect(await node.store.agreement.judgeHeldUses(EVERYTHING)).toMatchObject({
     restored: 1,
     over: [{ containerId: "a" }],
   });
@@ -204,7 +204,7 @@ test("an address that was given back is not taken again for a pod that is gone a
   for (const object of node.allocations)
     node.api.put(ALLOCATIONS_PATH, { ...object, status: { ...object.status, state: "Cooling" } });
   node.endedPods.add(podUidOf(node, "a"));
-  expect(await node.store.agreement.judgeHeldUses(AFTER_GAP)).toMatchObject({
+  expect(await node.store.agreement.judgeHeldUses(EVERYTHING)).toMatchObject({
     restored: 1,
     over: [{ containerId: "a" }],
   });

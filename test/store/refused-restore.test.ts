@@ -3,7 +3,7 @@
 import { expect, test, vi } from "vitest";
 import { ALLOCATIONS_PATH, objectPath } from "../../kube/objects.ts";
 import { Continuity } from "../../store/cluster/contact/continuity.ts";
-import { AFTER_GAP, EVERYTHING } from "./cluster-store.ts";
+import { EVERYTHING } from "./cluster-store.ts";
 import { StoreNode } from "./store-node.ts";
 
 test("an allocation that may not be recreated is reported, its network is marked once, and all others are restored", async () => {
@@ -20,7 +20,7 @@ test("an allocation that may not be recreated is reported, its network is marked
       return { status: 403, body: { message: "denied by a webhook" }, serverMs: null };
     return send(request);
   };
-  const first = await node.store.agreement.judgeHeldUses(AFTER_GAP);
+  const first = await node.store.agreement.judgeHeldUses(EVERYTHING);
   expect(first).toMatchObject({ restored: 1, stillLost: 0 });
   expect(first.problems).toHaveLength(1);
   expect(first.problems[0]).toContain(`${refused} of network blue`);
@@ -28,7 +28,7 @@ test("an allocation that may not be recreated is reported, its network is marked
   expect(node.bound).toEqual([`${other}: b/eth0`]);
   const before = marks.mock.calls.length;
   expect(before).toBeGreaterThan(0);
-  expect((await node.store.agreement.judgeHeldUses(AFTER_GAP)).problems).toHaveLength(1);
+  expect((await node.store.agreement.judgeHeldUses(EVERYTHING)).problems).toHaveLength(1);
   expect(marks.mock.calls.length, "the network is not marked again").toBe(before);
   node.api.send = send;
   expect(await node.store.agreement.judgeHeldUses(EVERYTHING)).toMatchObject({ restored: 1, problems: [] });
@@ -46,7 +46,7 @@ test("an invalid object does not prevent the comparison of the others", async ()
     if (spec.address === other) node.api.remove(path);
     else node.api.put(ALLOCATIONS_PATH, { metadata, status: { state: "Bound" } });
   }
-  const { restored, problems } = await node.store.agreement.judgeHeldUses(AFTER_GAP);
+  const { restored, problems } = await node.store.agreement.judgeHeldUses(EVERYTHING);
   expect(restored).toBe(1);
   expect(problems).toHaveLength(1);
   expect(problems[0]).toContain(odd);

@@ -4,7 +4,7 @@ import { whyList } from "../../store/cluster/agreement/own-objects.ts";
 import { retained } from "../../store/cluster/allocations/allocation-object.ts";
 import { PassingClock } from "../harness/passing-clock.ts";
 import { steadyContinuity } from "../harness/steady-continuity.ts";
-import { AFTER_GAP } from "./cluster-store.ts";
+import { EVERYTHING } from "./cluster-store.ts";
 import { StoreNode } from "./store-node.ts";
 import { detachWant } from "./subjects.ts";
 
@@ -71,6 +71,59 @@ test("a restored API server that has what this node wrote last is asked for that
   expect(requests).toBeLessThanOrEqual(3);
 });
 
+test.each([0, 1_000])(
+  "a backup that is older than what was put back after an earlier restore is compared, its revisions moved on by %i",
+  async (bumped) => {
+    const node = new StoreNode();
+    await node.open();
+    await node.settle();
+    await node.addPods("first");
+    const early = node.api.server.save();
+    const [first] = node.allocations;
+    await node.addPods("second");
+    const before = node.bound;
+    // What was put back is what this node wrote last; the backup has an older state of it, and nothing of the second one.
+    node.api.remove(`${ALLOCATIONS_PATH}/${first?.metadata.name}`);
+    expect(await node.store.agreement.judgeHeldUses(EVERYTHING)).toMatchObject({ restored: 1 });
+    node.api.server.restore(early, { bumped });
+    expect(await node.store.agreement.judgeHeldUses({ everything: false })).toMatchObject({ restored: 1 });
+    expect(node.bound).toEqual(before);
+    // From then on the last write is the witness again.
+    let requests = 0;
+    node.api.before = () => {
+      requests += 1;
+    };
+    await node.store.agreement.judgeHeldUses({ everything: false });
+    expect(requests).toBe(2);
+  },
+);
+
+test("what ended after a restore to smaller numbers, and is back after another one, is noticed", async () => {
+  const node = new StoreNode();
+  await node.open();
+  await node.settle();
+  const { server } = node.api;
+  const { agreement } = node.store;
+  await node.addPods("a", "b", "kept");
+  const small = server.save();
+  server.etcd.bump(1_000);
+  await node.store.detach(detachWant("a"));
+  await agreement.over.drain();
+  server.restore(small);
+  await agreement.judgeHeldUses({ everything: false });
+  await agreement.judgeOwnObjects();
+  await agreement.over.drain();
+  expect(node.bound.map((one) => one.split(" ")[1])).toEqual(["b/eth0", "kept/eth0"]);
+  const before = server.save();
+  await node.store.detach(detachWant("b"));
+  await agreement.over.drain();
+  server.restore(before);
+  await agreement.judgeHeldUses({ everything: false });
+  await agreement.judgeOwnObjects();
+  await agreement.over.drain();
+  expect(node.bound.map((one) => one.split(" ")[1])).toEqual(["kept/eth0"]);
+});
+
 test("a container that runs wins over what a restored API server says is retained for a deleted claim", async () => {
   const node = new StoreNode();
   await node.open();
@@ -82,6 +135,6 @@ test("a container that runs wins over what a restored API server says is retaine
   const before = { ...object, spec: { ...object.spec, owner } };
   node.api.put(ALLOCATIONS_PATH, retained(before, TIME, "2999-01-01T00:00:00Z"));
   expect(node.bound).toEqual([]);
-  expect(await node.store.agreement.judgeHeldUses(AFTER_GAP)).toMatchObject({ restored: 1, lost: [] });
+  expect(await node.store.agreement.judgeHeldUses(EVERYTHING)).toMatchObject({ restored: 1, lost: [] });
   expect(node.bound).toEqual([`${ip}: running/eth0`]);
 });

@@ -165,7 +165,7 @@ export class Agreement {
     const { api, attach } = this.#parts;
     const node = () => readNodeObject(api, attach.directory, attach.context.node);
     const everything = extent.everything || this.gap.isUnnoted;
-    return judgeHeldUses(attach, { ...extent, everything }, { unrestored: this.#unrestored, node });
+    return judgeHeldUses(attach, { everything }, { unrestored: this.#unrestored, node });
   }
 
   /** Before anything is given back in its name. Returns whether the Node object certainly describes this machine. Throws OtherNode. */
@@ -230,7 +230,7 @@ export class Agreement {
         this.#in(step, intervalMs);
         if (!mayCompare()) return;
         return this.#retrying("comparing with the API", step, intervalMs, async () => {
-          await this.#compare({ afterGap: false });
+          await this.#compare();
         });
     }
   }
@@ -269,7 +269,7 @@ export class Agreement {
     // The database was damaged meanwhile: to be retried.
     if (this.#whyList() === "new journal") return;
     // Allocations of this node may have been lost while it was down.
-    await this.#compare({ afterGap: true });
+    await this.#compare();
     this.#settled = true;
     this.#problem = null;
     this.#parts.log.info("ready");
@@ -284,20 +284,20 @@ export class Agreement {
 
   /** A returning API server refuses much in its first seconds. */
   async #compareAfterGap(): Promise<void> {
-    const stillLost = await this.#compare({ afterGap: true });
+    const stillLost = await this.#compare();
     // The other owner may release it: on a restored server it is the former holder, which exists again without a container.
     if (stillLost && this.#parts.attach.continuity.recovering.length > 0)
       this.#in("compareAfterGap", this.#atRandom(COMPARE_AGAIN_MS_MAX));
   }
 
   /** Whether an address belongs to another owner now. */
-  async #compare({ afterGap }: Pick<Extent, "afterGap">): Promise<boolean> {
+  async #compare(): Promise<boolean> {
     const { attach, log, warnPod, probe } = this.#parts;
     const { continuity } = attach;
     await probe();
     const { gap } = continuity;
     const everything = this.#clock.monotonicMs() >= this.#allDueMs;
-    const found = await this.judgeHeldUses({ afterGap, everything });
+    const found = await this.judgeHeldUses({ everything });
     if (everything) this.#allDueMs = this.#clock.monotonicMs() + this.#clock.random() * COMPARE_ALL_MS;
     continuity.noteCompared(gap);
     if (continuity.gap === gap) await this.gap.end();

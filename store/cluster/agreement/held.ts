@@ -11,7 +11,7 @@ import { containerOf, isReleased, judgeAsking, objectOf } from "./facts.ts";
 import { Missing } from "./missing.ts";
 import type { NodeObject } from "./node-object.ts";
 import type { EndingRow } from "./relations.ts";
-import { isUnproven, lastBeforeGap, lastReleased, markProven, markUnproven } from "./unproven.ts";
+import { isUnproven, lastBeforeGap, lastReleased, markCompared, markUnproven } from "./unproven.ts";
 import { holderOfAttachment, isAsWritten } from "./written-last.ts";
 
 const PAGE = 100;
@@ -50,14 +50,14 @@ export interface HeldUses {
  */
 export async function judgeHeldUses(
   parts: AttachParts,
-  { afterGap, everything }: Extent,
+  { everything }: Extent,
   { unrestored, node }: { readonly unrestored: Set<string>; readonly node: () => Promise<NodeObject> },
 ): Promise<HeldUses> {
   const { directory } = parts;
   const { sql } = directory.ledger;
   const isKnown = isUnproven(directory.ledger, "comparing");
   const proven = !everything && !isKnown && (await hasLastWrite(parts));
-  const comparison = new Comparison(parts, afterGap, new Missing(parts, unrestored, await node()));
+  const comparison = new Comparison(parts, new Missing(parts, unrestored, await node()));
   if (proven) {
     // What was lost may be there again.
     for (const row of sql.lostAttachments.all()) await comparison.compare(row);
@@ -79,15 +79,15 @@ async function hasLastWrite(parts: AttachParts): Promise<boolean> {
   const lastId = lastBeforeGap(ledger);
   const last = ledger.sql.attachmentWrittenLast.get(lastId);
   const released = lastReleased(ledger);
-  if (released !== null && released.version > (last?.version ?? 0) && (await isThereAgain(parts, released)))
-    return false;
+  const isLater = released !== null && released.version > (last?.version ?? -1);
+  if (isLater && (await isThereAgain(parts, released))) return false;
   const first = ledger.sql.attachmentsAfter.all(0, 1)[0];
   if (last === undefined && first !== undefined && first.id <= lastId) return false;
   // Of what was recorded since, some may have been written before.
   const since = ledger.sql.attachmentsAfter.all(lastId, SINCE_MAX);
   if (since.length === SINCE_MAX) return false;
   for (const row of last === undefined ? since : [last, ...since])
-    if (!(await isAsWritten(parts, attachmentIn(parts, row)))) return false;
+    if (!(await isAsWritten(parts, attachmentIn(parts, row), row.version))) return false;
   return true;
 }
 
@@ -102,7 +102,6 @@ async function isThereAgain(
 
 /** How much is compared. `everything`: also when what was written last is there. */
 export interface Extent {
-  readonly afterGap: boolean;
   readonly everything: boolean;
 }
 
@@ -113,7 +112,6 @@ function attachmentIn({ directory }: Pick<AttachParts, "directory">, row: Attach
 /** One comparison of everything, and what it has found. */
 class Comparison {
   readonly #parts: AttachParts;
-  readonly #afterGap: boolean;
   readonly #missing: Missing;
   readonly #problems: string[] = [];
   readonly #republished: string[] = [];
@@ -122,9 +120,8 @@ class Comparison {
   #restored = 0;
   #stillLost = 0;
 
-  constructor(parts: AttachParts, afterGap: boolean, missing: Missing) {
+  constructor(parts: AttachParts, missing: Missing) {
     this.#parts = parts;
-    this.#afterGap = afterGap;
     this.#missing = missing;
   }
 
@@ -132,7 +129,7 @@ class Comparison {
     await this.#missing.finish();
     if (this.#problems.length === 0) await this.#missing.noteNode();
     if (!proven && this.#problems.length === 0) {
-      await this.#parts.directory.write((now) => markProven(now, "comparing"));
+      await this.#parts.directory.write(markCompared);
     }
     return {
       restored: this.#restored,
@@ -149,15 +146,22 @@ class Comparison {
     const parts = this.#parts;
     const { directory } = parts;
     const attachment = attachmentIn(parts, row);
+    const versions: number[] = [];
+    const saw = (resourceVersion: string) => versions.push(Number(resourceVersion));
     const states = await Promise.all(
       attachment.ips.map(({ address }) =>
-        this.#orRefused(attachment, address, judgeAddress(parts, this.#missing, attachment, address)),
+        this.#orRefused(attachment, address, judgeAddress(parts, this.#missing, attachment, address, saw)),
       ),
     );
     const back = states.filter((state) => state === "restored").length;
     this.#restored += back;
     const isHeld = states.every((state) => state === "held" || state === "restored");
-    if (isHeld && (this.#afterGap || back > 0)) await this.#republish(attachment);
+    if (isHeld && (await this.#republish(attachment, saw))) {
+      // Also an older one: of a server that was restored, the number of a write that is gone proves nothing.
+      const version = Math.max(...versions);
+      if (version !== row.version)
+        await directory.write((now) => now.attachments.noteVersion(row.id, version));
+    }
     const ends = states.filter((state) => typeof state === "object");
     const end = ends.find(({ reason }) => reason === "pod ended") ?? ends[0];
     if (end !== undefined) {
@@ -187,10 +191,13 @@ class Comparison {
     }
   }
 
-  async #republish(attachment: Attachment): Promise<void> {
+  /** Returns whether its claim, if it has one, could be looked at. */
+  async #republish(attachment: Attachment, saw: (resourceVersion: string) => void): Promise<boolean> {
     const { owner } = attachment;
-    const list = this.#orRefused(attachment, "the list of its claim", republish(this.#parts, attachment));
-    if ((await list) === true) this.#republished.push(`${owner.namespace}/${owner.name}`);
+    const work = republish(this.#parts, attachment, saw);
+    const list = await this.#orRefused(attachment, "the list of its claim", work);
+    if (list === true) this.#republished.push(`${owner.namespace}/${owner.name}`);
+    return list !== "refused";
   }
 
   async #orRefused<T>(
@@ -212,21 +219,22 @@ class Comparison {
 async function republish(
   { claimAccess, directory, context }: AttachParts,
   attachment: Attachment,
+  saw: (resourceVersion: string) => void,
 ): Promise<boolean> {
   const { owner, pod, ips } = attachment;
   if (owner.kind !== "claim") return false;
   const deadlineMs = context.clock.monotonicMs() + ONE_MS_MAX;
   const claim = await claimAccess.read(owner, deadlineMs);
-  if (claim === null || claim.uid !== owner.uid || claim.ips.length > 0) return false;
-  // Its VM has gone to another network meanwhile, where it gets another list.
-  if (claim.network !== attachment.network) return false;
+  if (claim === null || claim.uid !== owner.uid) return false;
+  saw(claim.resourceVersion);
+  // Its VM may have gone to another network meanwhile, where it gets another list.
+  if (claim.ips.length > 0 || claim.network !== attachment.network) return false;
   // Its DEL may have come meanwhile: then the addresses are not known to be in use any more.
   if (directory.ledger.sql.attachmentById.get(attachment.id) === undefined) return false;
   const list = ips.map(({ address }) => address);
   const written = await claimAccess.publish(claim, list, { pod }, deadlineMs);
   if (written === "changed") return false;
-  const { resourceVersion } = written;
-  await directory.write((now) => now.attachments.noteVersion(attachment.id, Number(resourceVersion)));
+  saw(written.resourceVersion);
   return true;
 }
 
@@ -235,6 +243,7 @@ async function judgeAddress(
   missing: Missing,
   attachment: Attachment,
   ip: string,
+  saw: (resourceVersion: string) => void,
 ): Promise<"held" | "restored" | "lost" | EndingRow> {
   const { client, context, claimAccess, directory, picture } = parts;
   const { network, pod } = attachment;
@@ -266,7 +275,10 @@ async function judgeAddress(
       );
       if (row?.verdict === "leave") return row;
       if (row?.verdict === "lose") return "lost";
-      if (row?.verdict === "keep") missing.putBack(network, ip);
+      if (row?.verdict === "keep") {
+        missing.putBack(network, ip);
+        if (reading !== null) saw(reading.object.metadata.resourceVersion);
+      }
       if (row?.verdict !== "hold") return "held";
       // A released address is free, whoever had it: a restored server does not know who took it over since.
       if (reading?.object.status?.state !== "Bound") await missing.noteAddress(network, ip);
@@ -278,7 +290,7 @@ async function judgeAddress(
   missing.putBack(network, ip);
   const { resourceVersion } = outcome.object.metadata;
   picture.note(network, one.address, holder.owner.uid, "Bound", resourceVersion);
-  await directory.write((now) => now.attachments.noteVersion(attachment.id, Number(resourceVersion)));
+  saw(resourceVersion);
   if (isStillThere(parts, attachment)) return "restored";
   // Its DEL came while it was being restored, and found nothing to release.
   const { owner, containerId, interface: interfaceName } = attachment;

@@ -25,6 +25,17 @@ export function markProven({ sql }: Ledger, what: Unproven): void {
   sql.putMeta.run(what, "0");
 }
 
+/**
+ * Everything was compared. If that had to be, because of a restore, the versions of before it say nothing any more of what came first: what was
+ * released since counts whatever its number, and what the server has again is listed next.
+ */
+export function markCompared(ledger: Ledger): void {
+  const released = lastReleased(ledger);
+  if (released !== null && isUnproven(ledger, "comparing"))
+    ledger.sql.putMeta.run(RELEASED, JSON.stringify({ ...released, version: 0 }));
+  markProven(ledger, "comparing");
+}
+
 /** A release that this node has written: the IPAllocation, the key of the attachment that ended, and its resourceVersion. */
 interface Release {
   readonly version: number;

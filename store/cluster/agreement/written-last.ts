@@ -11,22 +11,32 @@ import { objectOf } from "./facts.ts";
 const READ_MS_MAX = 10_000;
 
 /**
- * Whether the API server has what this node wrote for an attachment. etcd's states are prefixes: one that has the last write
- * has all before it.
+ * Whether the API server has what this node wrote for an attachment, whose version the journal has. etcd's states are prefixes: one that
+ * has the last write has all before it. An older state of the same objects is not that write: a backup from before a restore has them
+ * too, and need not have what was put back after it.
  */
-export async function isAsWritten(parts: AttachParts, attachment: Attachment): Promise<boolean> {
+export async function isAsWritten(
+  parts: AttachParts,
+  attachment: Attachment,
+  version: number,
+): Promise<boolean> {
   const { client, claimAccess, context } = parts;
   const { network, ips, owner } = attachment;
   const deadlineMs = context.clock.monotonicMs() + READ_MS_MAX;
   const holder = holderOfAttachment(attachment);
+  const versions: string[] = [];
+  const isWritten = () => Math.max(...versions.map(Number)) >= version;
   try {
     for (const { address } of ips) {
       const reading = await client.read(network, parseInterfaceAddress(address).address, deadlineMs);
-      if (objectOf(reading, holder) !== "with-use") return false;
+      if (reading === null || objectOf(reading, holder) !== "with-use") return false;
+      versions.push(reading.object.metadata.resourceVersion);
     }
-    if (owner.kind !== "claim") return true;
+    if (owner.kind !== "claim") return isWritten();
     const claim = await claimAccess.read(owner, deadlineMs);
-    return claim === null || claim.uid !== owner.uid || claim.ips.length > 0;
+    if (claim === null || claim.uid !== owner.uid) return true;
+    versions.push(claim.resourceVersion);
+    return claim.ips.length > 0 && isWritten();
   } catch (error) {
     if (error instanceof RefusalError || error instanceof TypeError) return false;
     throw error;

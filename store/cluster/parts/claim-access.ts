@@ -6,6 +6,7 @@ import type { PodIdentity } from "../../records.ts";
 
 /** An IPAMClaim as returned by one quorum read; `ips` as written in its status. */
 export interface ClaimReading extends KnownClaim {
+  readonly resourceVersion: string;
   readonly vm: { readonly name: string; readonly uid: string } | null;
   /** What it had before, if its VM has gone to another network or has asked for other addresses. */
   readonly followed?: FollowedNetwork | null;

@@ -11,7 +11,7 @@ export const CONTACT: Mutants = {
   },
   "missing-not-put-back": {
     file: "store/cluster/agreement/agreement.ts",
-    find: "const found = await this.judgeHeldUses({ afterGap, everything });",
+    find: "const found = await this.judgeHeldUses({ everything });",
     replace:
       "const found: HeldUses = { restored: 0, lost: [], stillLost: 0, over: [], republished: [], freedWithNode: false, problems: [] };",
     why: "what a restore has taken away stays away while its containers run",

@@ -14,9 +14,8 @@ export const LARGE: Mutants = {
   },
   "node-lists-its-own-again": {
     file: "store/cluster/agreement/agreement.ts",
-    find: "          await this.#compare({ afterGap: false });",
-    replace:
-      '          await this.#compare({ afterGap: false });\n          await this.judgeOwnObjects("restored");',
+    find: "          await this.#compare();",
+    replace: '          await this.#compare();\n          await this.judgeOwnObjects("restored");',
     why: "each node has the API server look through all allocations every five minutes",
     elsewhere: ELSEWHERE,
   },

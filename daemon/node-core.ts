@@ -267,7 +267,7 @@ export class NodeCore {
   halt(): void {
     this.#stopping = true;
     for (const task of this.#tasks) void task.stop();
-    void this.#agreement?.stop();
+    this.#agreement?.halt();
     this.#waiting.close();
     this.ports.close();
   }

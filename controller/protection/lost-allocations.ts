@@ -17,7 +17,7 @@ import { describeHolder } from "../../store/cluster/allocations/owners.ts";
 
 /**
  * For so long, ms, a taken allocation is remembered: longer than another controller needs to take over, and half as long as a
- * node waits that found nothing to release and looks again (LATE_WRITE_MS_MAX in store/cluster/agreement/outbox.ts).
+ * node waits that found nothing to release and looks again (LATE_WRITE_MS_MAX in store/cluster/agreement/over.ts).
  */
 const REMEMBERED_MS = 60_000;
 /** Remembered at once; what goes beyond it is left to the nodes. */

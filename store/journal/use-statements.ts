@@ -76,8 +76,10 @@ export function prepareUseStatements(db: Database.Database) {
     ),
     /** The attachment that was written to Kubernetes last, of those up to an id that still stand. */
     attachmentWrittenLast: get<[number], AttachmentRow>(
-      `SELECT * FROM ${HELD} AND version > 0 AND id <= ? ORDER BY version DESC LIMIT 1`,
+      `SELECT * FROM ${HELD} AND version > 0 AND lost = 0 AND id <= ? ORDER BY version DESC LIMIT 1`,
     ),
+    /** What belongs to somebody else by now is not counted. */
+    firstAttachment: get<[], { id: number }>(`SELECT id FROM ${HELD} AND lost = 0 ORDER BY id LIMIT 1`),
     lastAttachment: get<[], { id: number }>(`SELECT id FROM ${HELD} ORDER BY id DESC LIMIT 1`),
     lostAttachments: get<[], AttachmentRow>(`SELECT * FROM ${HELD} AND lost = 1 ORDER BY id`),
     attachmentById: get<[number], AttachmentRow>(`SELECT * FROM ${HELD} AND id = ?`),

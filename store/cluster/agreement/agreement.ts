@@ -1,7 +1,7 @@
 import type { NetworkDefinition } from "../../../ipam/definition/network-definition.ts";
 import type { Finding } from "../../../ipam/finding.ts";
 import type { KubeApi } from "../../../kube/kube-api.ts";
-import { PeriodicTask } from "../../../platform/periodic-task.ts";
+import { logFailure, PeriodicTask, type PeriodicTaskOptions } from "../../../platform/periodic-task.ts";
 import type { Clock } from "../../../platform/time.ts";
 import type { ClusterStoreLog } from "../../node-context.ts";
 import type { PodIdentity } from "../../records.ts";
@@ -62,15 +62,11 @@ export interface Surroundings {
   mayCompare(): boolean;
 }
 
-/** What the loop has to do, in the order in which it is done. */
-const STEPS = ["settle", "list", "compareAfterGap", "compare"] as const;
-type Step = (typeof STEPS)[number];
-
 /**
  * Brings this node and the API server into agreement, before ADD is served and later: what the API server has of this node, what
  * this node holds, and what it has stopped using (`over`), each by the rows of the table. Once at the start, again when the journal had
  * to begin anew, after every gap in contact, and every few minutes, when one read shows whether the API server still has everything
- * that this node wrote. A release waits for nothing else.
+ * that this node wrote. No step waits for another one that hangs: after a gap, other nodes wait only seconds for what this one finds.
  */
 export class Agreement {
   readonly over: Over;
@@ -78,14 +74,16 @@ export class Agreement {
   readonly gap: GapNote;
   readonly #parts: AgreementParts;
   readonly #clock: Clock;
-  readonly #loop: PeriodicTask;
   #surroundings: Surroundings | null = null;
-  /** When each step is to be done, ms of the monotonic clock. */
-  readonly #dueMs = new Map<Step, number>();
+  #tasks: readonly PeriodicTask[] = [];
+  #settling: PeriodicTask | null = null;
+  #comparingAgain: PeriodicTask | null = null;
+  #listing: PeriodicTask | null = null;
   /** When everything is compared again, ms of the monotonic clock. */
   #allDueMs: number;
+  /** When somebody last doubted, ms of the monotonic clock. */
+  #doubtedMs = Number.NEGATIVE_INFINITY;
   #settled = false;
-  #stopped = false;
   /** Why the last attempt to settle failed. */
   #problem: string | null = null;
   /** Addresses that could not be put back. */
@@ -99,11 +97,6 @@ export class Agreement {
     this.gap = new GapNote(directory);
     this.over = new Over({ directory, context, picture, claimAccess, client: releases, underWay, log });
     this.#allDueMs = this.#clock.monotonicMs() + this.#clock.random() * COMPARE_ALL_MS;
-    this.#loop = new PeriodicTask({
-      clock: this.#clock,
-      work: () => this.#round(),
-      nextMs: () => Math.min(...this.#dueMs.values()),
-    });
   }
 
   /** Why ADD must wait for it; null when it need not. */
@@ -123,32 +116,52 @@ export class Agreement {
   /** Retries until it has settled: the API server may come up later. */
   begin(surroundings: Surroundings): void {
     this.#surroundings = surroundings;
-    this.#in("settle", SETTLE_INTERVAL_MS);
-    this.#in("compare", surroundings.intervalMs);
-    this.#loop.start();
+    const task = (
+      what: string,
+      work: () => Promise<void>,
+      how: Pick<PeriodicTaskOptions, "intervalMs" | "retryMs"> = {},
+    ) => new PeriodicTask({ clock: this.#clock, work, onFailure: logFailure(this.#parts.log, what), ...how });
+    const { intervalMs } = surroundings;
+    this.#settling = task("settling", () => this.#settle(), { retryMs: SETTLE_AGAIN_MS_MAX });
+    this.#comparingAgain = task("comparing with the API", () => this.#compareAfterGap());
+    this.#listing = task("looking for what the API server has of this node", () => this.#list(), {
+      retryMs: LIST_AGAIN_MS,
+    });
+    const comparing = task("comparing with the API", () => this.#compareSometimes(), { intervalMs });
+    this.#tasks = [this.#settling, this.#comparingAgain, this.#listing, comparing];
+    for (const one of this.#tasks) one.start(intervalMs);
+    this.#settling.trigger(SETTLE_INTERVAL_MS);
   }
 
   /** The database was reopened. If it was damaged, it is a new one, and is filled from the API first. */
   reopened(): void {
     if (!this.#settled || this.#whyList() !== "new journal") return;
     this.#settled = false;
-    this.#in("settle", SETTLE_INTERVAL_MS);
+    this.#settling?.trigger(SETTLE_INTERVAL_MS);
   }
 
-  /** After a gap in contact. */
+  /** After a gap in contact: at once, whatever else is under way. */
   lostTouch(): void {
-    this.#in("compareAfterGap", 0);
+    void this.#compareAfterGap();
   }
 
-  /** Somebody has found that the API server lacks something of what this node holds. */
+  /** Somebody has found that the API server lacks something of what this node holds. Heard once in each interval. */
   doubt(): void {
-    this.#allDueMs = this.#clock.monotonicMs();
+    const nowMs = this.#clock.monotonicMs();
+    if (nowMs - this.#doubtedMs < (this.#surroundings?.intervalMs ?? 0)) return;
+    this.#doubtedMs = nowMs;
+    this.#allDueMs = nowMs;
     this.lostTouch();
   }
 
+  /** Nothing is compared any more; what is over is told until `stop`. */
+  halt(): void {
+    for (const task of this.#tasks) void task.stop();
+  }
+
   async stop(): Promise<void> {
-    this.#stopped = true;
-    await Promise.all([this.#loop.stop(), this.over.stop()]);
+    this.halt();
+    await this.over.stop();
   }
 
   /** What the API server has of this node, where the journal may lack it; null: it lacks nothing. Throws ApiAway, OtherNode. */
@@ -164,8 +177,9 @@ export class Agreement {
   judgeHeldUses(extent: Extent): Promise<HeldUses> {
     const { api, attach } = this.#parts;
     const node = () => readNodeObject(api, attach.directory, attach.context.node);
-    const everything = extent.everything || this.gap.isUnnoted;
-    return judgeHeldUses(attach, { everything }, { unrestored: this.#unrestored, node });
+    const nothingProves = this.gap.isUnnoted;
+    const everything = extent.everything || nothingProves;
+    return judgeHeldUses(attach, { everything, nothingProves }, { unrestored: this.#unrestored, node });
   }
 
   /** Before anything is given back in its name. Returns whether the Node object certainly describes this machine. Throws OtherNode. */
@@ -183,65 +197,22 @@ export class Agreement {
     return directory.status.kind === "ready" ? whyList(directory.ledger) : null;
   }
 
-  #in(step: Step, ms: number): void {
-    const dueMs = this.#clock.monotonicMs() + ms;
-    if (dueMs >= (this.#dueMs.get(step) ?? Number.POSITIVE_INFINITY)) return;
-    this.#dueMs.set(step, dueMs);
-    this.#loop.trigger(ms);
-  }
-
   /** Thousands of nodes fail together. */
   #atRandom(msMax: number): number {
     return SETTLE_INTERVAL_MS + this.#clock.random() * (msMax - SETTLE_INTERVAL_MS);
   }
 
   #listSoon(): void {
-    if (this.#whyList() === null) return;
+    if (this.#whyList() !== null) this.#listLater();
+  }
+
+  #listLater(): void {
     const intervalMs = this.#surroundings?.intervalMs ?? LIST_WITHIN_MS;
-    this.#in("list", this.#clock.random() * Math.min(LIST_WITHIN_MS, intervalMs));
+    this.#listing?.trigger(this.#clock.random() * Math.min(LIST_WITHIN_MS, intervalMs));
   }
 
-  async #round(): Promise<void> {
-    for (const step of STEPS) {
-      if (this.#stopped) return;
-      if ((this.#dueMs.get(step) ?? Number.POSITIVE_INFINITY) > this.#clock.monotonicMs()) continue;
-      this.#dueMs.delete(step);
-      await this.#do(step);
-    }
-  }
-
-  async #do(step: Step): Promise<void> {
-    const { intervalMs, mayCompare } = this.#surroundings as Surroundings;
-    switch (step) {
-      case "settle":
-        return this.#settle();
-      case "list":
-        if (!mayCompare()) return this.#listSoon();
-        return this.#retrying("looking for what the API server has of this node", step, LIST_AGAIN_MS, () =>
-          this.#list(),
-        );
-      case "compareAfterGap":
-        // Before settling: the comparison that is part of it may have begun before the gap.
-        if (!mayCompare()) return this.#in(step, this.#atRandom(COMPARE_AGAIN_MS_MAX));
-        return this.#retrying("comparing with the API", step, this.#atRandom(COMPARE_AGAIN_MS_MAX), () =>
-          this.#compareAfterGap(),
-        );
-      case "compare":
-        this.#in(step, intervalMs);
-        if (!mayCompare()) return;
-        return this.#retrying("comparing with the API", step, intervalMs, async () => {
-          await this.#compare();
-        });
-    }
-  }
-
-  async #retrying(what: string, step: Step, againMs: number, work: () => Promise<void>): Promise<void> {
-    try {
-      await work();
-    } catch (error) {
-      this.#parts.log.warn({ err: error as Error }, `${what} did not finish; it comes again`);
-      this.#in(step, againMs);
-    }
+  #mayCompare(): boolean {
+    return this.#surroundings?.mayCompare() === true;
   }
 
   async #settle(): Promise<void> {
@@ -256,38 +227,54 @@ export class Agreement {
       if (message !== this.#problem) log.warn({ err: error as Error }, "not ready yet");
       this.#problem = message;
     }
-    if (!this.#settled) this.#in("settle", againMs);
+    if (!this.#settled) this.#settling?.trigger(againMs);
   }
 
   /** Once everything is listed: what must be judged before an ADD. */
   async #settleOnce(): Promise<void> {
     if (!this.#surroundings?.mayBegin()) return;
     await this.identify();
-    if (this.#whyList() === "new journal") await this.#list();
+    if (this.#whyList() === "new journal") await this.#listNow();
     this.over.begin();
     await this.over.drain();
-    // The database was damaged meanwhile: to be retried.
-    if (this.#whyList() === "new journal") return;
     // Allocations of this node may have been lost while it was down.
     await this.#compare();
+    // The database was damaged meanwhile: to be retried.
+    if (this.#whyList() === "new journal") return;
     this.#settled = true;
     this.#problem = null;
     this.#parts.log.info("ready");
   }
 
   async #list(): Promise<void> {
+    if (this.#mayCompare()) await this.#listNow();
+    else this.#listLater();
+  }
+
+  async #listNow(): Promise<void> {
     const found = await this.judgeOwnObjects();
     if (found === null) return;
     tellOwnObjects(this.#parts.log, found);
     this.over.wake();
   }
 
-  /** A returning API server refuses much in its first seconds. */
+  /** A returning API server refuses much in its first seconds: retries until it succeeds. Never rejects. */
   async #compareAfterGap(): Promise<void> {
-    const stillLost = await this.#compare();
-    // The other owner may release it: on a restored server it is the former holder, which exists again without a container.
-    if (stillLost && this.#parts.attach.continuity.recovering.length > 0)
-      this.#in("compareAfterGap", this.#atRandom(COMPARE_AGAIN_MS_MAX));
+    const again = () => this.#comparingAgain?.trigger(this.#atRandom(COMPARE_AGAIN_MS_MAX));
+    // Before settling: the comparison that is part of it may have begun before the gap.
+    if (!this.#mayCompare()) return void again();
+    try {
+      const stillLost = await this.#compare();
+      // The other owner may release it: on a restored server it is the former holder, which exists again without a container.
+      if (stillLost && this.#parts.attach.continuity.recovering.length > 0) again();
+    } catch (error) {
+      this.#parts.log.warn({ err: error as Error }, "comparing with the API did not finish; it comes again");
+      again();
+    }
+  }
+
+  async #compareSometimes(): Promise<void> {
+    if (this.#mayCompare()) await this.#compare();
   }
 
   /** Whether an address belongs to another owner now. */
@@ -296,9 +283,12 @@ export class Agreement {
     const { continuity } = attach;
     await probe();
     const { gap } = continuity;
-    const everything = this.#clock.monotonicMs() >= this.#allDueMs;
+    const allDueMs = this.#allDueMs;
+    const everything = this.#clock.monotonicMs() >= allDueMs;
     const found = await this.judgeHeldUses({ everything });
-    if (everything) this.#allDueMs = this.#clock.monotonicMs() + this.#clock.random() * COMPARE_ALL_MS;
+    // Somebody may have doubted meanwhile what was compared before.
+    if (everything && this.#allDueMs === allDueMs)
+      this.#allDueMs = this.#clock.monotonicMs() + this.#clock.random() * COMPARE_ALL_MS;
     continuity.noteCompared(gap);
     if (continuity.gap === gap) await this.gap.end();
     tellHeldUses(log, warnPod, found);

@@ -50,20 +50,24 @@ export interface HeldUses {
  */
 export async function judgeHeldUses(
   parts: AttachParts,
-  { everything }: Extent,
+  { everything, nothingProves = false }: Extent,
   { unrestored, node }: { readonly unrestored: Set<string>; readonly node: () => Promise<NodeObject> },
 ): Promise<HeldUses> {
   const { directory } = parts;
   const { sql } = directory.ledger;
   const isKnown = isUnproven(directory.ledger, "comparing");
-  const proven = !everything && !isKnown && (await hasLastWrite(parts));
-  const comparison = new Comparison(parts, new Missing(parts, unrestored, await node()));
+  const isThere = !isKnown && !nothingProves && (await hasLastWrite(parts));
+  const proven = isThere && !everything;
+  const comparison = new Comparison(
+    parts,
+    new Missing(parts, { unrestored, node: await node(), isRestored: !isThere }),
+  );
   if (proven) {
     // What was lost may be there again.
     for (const row of sql.lostAttachments.all()) await comparison.compare(row);
     return comparison.finish(proven);
   }
-  if (!everything && !isKnown) await directory.write(markUnproven);
+  if (!isThere && !isKnown) await directory.write(markUnproven);
   for (let after = 0; ; ) {
     const rows = parts.directory.ledger.sql.attachmentsAfter.all(after, PAGE);
     const youngest = rows[rows.length - 1];
@@ -81,11 +85,13 @@ async function hasLastWrite(parts: AttachParts): Promise<boolean> {
   const released = lastReleased(ledger);
   const isLater = released !== null && released.version > (last?.version ?? -1);
   if (isLater && (await isThereAgain(parts, released))) return false;
-  const first = ledger.sql.attachmentsAfter.all(0, 1)[0];
+  const first = ledger.sql.firstAttachment.get();
   if (last === undefined && first !== undefined && first.id <= lastId) return false;
   // Of what was recorded since, some may have been written before.
-  const since = ledger.sql.attachmentsAfter.all(lastId, SINCE_MAX);
-  if (since.length === SINCE_MAX) return false;
+  const recorded = ledger.sql.attachmentsAfter.all(lastId, SINCE_MAX);
+  if (recorded.length === SINCE_MAX) return false;
+  // What is somebody else's by now proves nothing.
+  const since = recorded.filter(({ lost }) => lost === 0);
   for (const row of last === undefined ? since : [last, ...since])
     if (!(await isAsWritten(parts, attachmentIn(parts, row), row.version))) return false;
   return true;
@@ -103,6 +109,8 @@ async function isThereAgain(
 /** How much is compared. `everything`: also when what was written last is there. */
 export interface Extent {
   readonly everything: boolean;
+  /** Nor is it evidence then. */
+  readonly nothingProves?: boolean;
 }
 
 function attachmentIn({ directory }: Pick<AttachParts, "directory">, row: AttachmentRow): Attachment {

@@ -7,13 +7,23 @@ export class Missing {
   readonly #parts: AttachParts;
   readonly #unrestored: Set<string>;
   readonly #node: NodeObject;
+  readonly #isRestored: boolean;
   freedWithNode = false;
   readonly #counts = new Map<string, number>();
   readonly #told = new Map<string, Promise<void>>();
 
-  constructor(parts: AttachParts, unrestored: Set<string>, node: NodeObject) {
+  /** `isRestored`: the API server may have been restored; otherwise somebody has taken away single addresses, and no other is in doubt. */
+  constructor(
+    parts: AttachParts,
+    {
+      unrestored,
+      node,
+      isRestored,
+    }: { readonly unrestored: Set<string>; readonly node: NodeObject; readonly isRestored: boolean },
+  ) {
     this.#parts = parts;
     this.#node = node;
+    this.#isRestored = isRestored;
     this.#unrestored = unrestored;
   }
 
@@ -41,7 +51,7 @@ export class Missing {
 
   async note(network: string): Promise<void> {
     this.freedWithNode ||= this.#node.isNew;
-    if (this.#node.isNew) return;
+    if (this.#node.isNew || !this.#isRestored) return;
     this.#counts.set(network, (this.#counts.get(network) ?? 0) + 1);
     const told = this.#told.get(network) ?? this.#tell(network, "its allocations are missing");
     this.#told.set(network, told);

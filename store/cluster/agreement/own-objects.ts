@@ -96,6 +96,9 @@ export async function judgeOwnObjects(
   const ended = why === "first in boot" && ours ? await endedPods(parts, found) : null;
   const { directory, context } = parts;
   const counts = await directory.write((ledger, transaction) => {
+    // What was known to the one before is in no other place now.
+    if (why !== "new journal" && whyList(ledger) === "new journal")
+      throw new ApiAway("the journal began anew meanwhile");
     const settled = settleAll(ledger, transaction, found, parts, ended);
     if (why !== "restored") ledger.sql.putMeta.run(BOOT, context.bootId);
     markProven(ledger, "recovering");

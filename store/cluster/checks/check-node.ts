@@ -178,8 +178,8 @@ function apiAway({ message: problem }: ApiAway): Finding {
 }
 
 /**
- * The addresses of such a pod may be released and allocated again while its sandbox exists: reassert ends the
- * attachment.
+ * The addresses of such a pod may be released and allocated again while its sandbox exists: the next comparison ends
+ * the attachment.
  */
 async function hasCompleted(
   pod: PodIdentity | null,

@@ -14,7 +14,7 @@ const REOPEN_POLL_MS = 50;
  * binary reads: the container is deleted now. One from the spool may belong to an earlier boot, and says so. It needs
  * only container ID and interface name. A network limits it to that network; without one, every attachment of the
  * container's interface is meant. Throws StorageFault: not done.
- * See docs/decisions/0004.
+ * See docs/decisions/0081.
  */
 export async function cniDel(context: CniContext, wire: CniWireRequest, reason: EndReason): Promise<void> {
   const fromSpool = reason === "DEL from the spool";

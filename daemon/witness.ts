@@ -25,7 +25,7 @@ const SAID: { readonly [R in EndReason]?: string } = {
  * grace period is ended as if by DEL; in Kubernetes only if its pod has ended too. A namespace that was never seen, or
  * cannot be checked, is left alone. Nothing is ended before the node has settled: on another machine under this name, with a copy
  * of this one's journal, no namespace is there, and what it ended would be released as soon as the Node object is deleted.
- * See docs/decisions/0005.
+ * See docs/decisions/0081.
  */
 export class Witness {
   readonly #store: Pick<NodeAttachments, "attachmentsAfter" | "endAttachment">;

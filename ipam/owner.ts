@@ -73,7 +73,7 @@ export type OwnerObject = (typeof OWNER_KINDS)[OwnerKind]["object"];
 
 /**
  * The owner of an address. `(kind, uid, interface)` is its identity: an object created again under its old name is
- * another owner, see docs/decisions/0015. Its name is only for people, unless its kind is `succeededByName`
+ * another owner, see docs/decisions/0081. Its name is only for people, unless its kind is `succeededByName`
  * (docs/decisions/0036).
  */
 export interface Owner {

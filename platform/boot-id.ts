@@ -26,7 +26,7 @@ export function readBootId(path: string): string {
  * The stamp of a request that has just arrived. It belongs to the present boot whatever it says: one that says
  * otherwise comes from a plugin binary that reads another boot ID than this daemon, so that their records would not
  * match. Throws RefusalError BOOT_MISMATCH.
- * See docs/decisions/0022.
+ * See docs/decisions/0081.
  */
 export function stampOfLive(present: { readonly bootId: string }, wire: CniWireRequest): Stamp {
   if (wire.bootId !== "" && wire.bootId !== present.bootId) {

@@ -60,7 +60,7 @@ export class StateDirectory {
    * `journalOnly`: the truth is elsewhere. Attachments of earlier boots are not ended here, because the API knows
    * better; a damaged database is put aside and a new one begun without asking; and commits survive the end of the
    * process but not a power failure, because only checkpoints are synced: from `relaxSync` on.
-   * See docs/decisions/0017.
+   * See docs/decisions/0081.
    */
   constructor(
     directory: string,

@@ -25,7 +25,7 @@ export interface ContinuityOptions {
  * allocations, and would accept a second create for the address of a running container. After every gap in contact this
  * node therefore allocates nothing to new owners until it has compared what it holds with the API and the other nodes
  * have had the time to do the same; and never on a network that a node has marked.
- * See docs/decisions/0025.
+ * See docs/decisions/0081.
  */
 export class Continuity {
   readonly #options: ContinuityOptions;

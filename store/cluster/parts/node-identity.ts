@@ -7,7 +7,7 @@ import type { NodeContext } from "../../node-context.ts";
 /**
  * Whether this machine is the node whose name it uses. `other`: the Node object describes another boot, which means
  * another machine, or this one before its kubelet has reported. `unknown`: the Node object does not tell. See
- * docs/decisions/0027.
+ * docs/decisions/0081.
  */
 export type NodeIdentity =
   | { readonly kind: "ours" }

@@ -14,7 +14,7 @@ export class DamageError extends Error {}
 export interface Durability {
   /** The present boot of the machine. */
   readonly bootId: string;
-  /** Its commits do not outlive the end of the machine: docs/decisions/0017. */
+  /** Its commits do not outlive the end of the machine: docs/decisions/0081. */
   readonly isRelaxed: boolean;
 }
 

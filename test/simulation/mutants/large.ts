@@ -14,8 +14,9 @@ export const LARGE: Mutants = {
   },
   "node-lists-its-own-again": {
     file: "store/cluster/agreement/agreement.ts",
-    find: "          await this.#compare();",
-    replace: '          await this.#compare();\n          await this.judgeOwnObjects("restored");',
+    find: "    if (this.#mayCompare()) await this.#compare();",
+    replace:
+      '    if (this.#mayCompare()) {\n      await this.#compare();\n      await this.judgeOwnObjects("restored");\n    }',
     why: "each node has the API server look through all allocations every five minutes",
     elsewhere: ELSEWHERE,
   },

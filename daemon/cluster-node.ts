@@ -116,7 +116,7 @@ export class ClusterNode {
       onDelete: () => this.ovn.changed(),
       lostTouch,
       onState: (state) => {
-        if (state === "away") this.store.agreement.gap.begin();
+        if (state === "away") void this.store.agreement.gap.begin();
         this.contact.noteState(state);
       },
       log,

@@ -10,7 +10,7 @@ import {
   objectPath,
 } from "../../kube/objects.ts";
 import { StorageFault } from "../../store/allocations.ts";
-import { lastReleased } from "../../store/cluster/agreement/unproven.ts";
+import { releasesAfter } from "../../store/cluster/agreement/unproven.ts";
 import { isOvertaken } from "../../store/journal/uses.ts";
 import { KubeInMemory } from "../harness/kube-in-memory.ts";
 import { ManualClock } from "../harness/manual-clock.ts";
@@ -252,7 +252,7 @@ test("of two addresses that are given back, the one that was written is noted al
   await node.store.detach(detachWant("a"));
   await expect(node.store.agreement.over.drain()).rejects.toThrow("away");
   expect(node.bound).toHaveLength(1);
-  expect(lastReleased(node.journalDirectory.ledger)).not.toBeNull();
+  expect(releasesAfter(node.journalDirectory.ledger, 0)).toHaveLength(1);
   node.api.before = () => {};
   await node.store.agreement.over.drain();
   expect(node.bound).toEqual([]);

@@ -124,6 +124,26 @@ test("what ended after a restore to smaller numbers, and is back after another o
   expect(node.bound.map((one) => one.split(" ")[1])).toEqual(["kept/eth0"]);
 });
 
+test("what ended in a gap is noticed when a restore brings it back, whatever ended after it", async () => {
+  const node = new StoreNode();
+  await node.open();
+  await node.settle();
+  const { server } = node.api;
+  const { agreement } = node.store;
+  await node.addPods("a", "b", "kept");
+  await agreement.gap.begin();
+  const before = server.save();
+  await node.store.detach(detachWant("a"));
+  await agreement.over.drain();
+  server.restore(before);
+  await node.store.detach(detachWant("b"));
+  await agreement.over.drain();
+  await agreement.judgeHeldUses({ everything: false });
+  await agreement.judgeOwnObjects();
+  await agreement.over.drain();
+  expect(node.bound.map((one) => one.split(" ")[1])).toEqual(["kept/eth0"]);
+});
+
 test("a container that runs wins over what a restored API server says is retained for a deleted claim", async () => {
   const node = new StoreNode();
   await node.open();

@@ -235,6 +235,8 @@ export class Agreement {
     if (!this.#surroundings?.mayBegin()) return;
     await this.identify();
     if (this.#whyList() === "new journal") await this.#listNow();
+    // While no daemon ran nobody saw a gap.
+    await this.gap.begin();
     this.over.begin();
     await this.over.drain();
     // Allocations of this node may have been lost while it was down.

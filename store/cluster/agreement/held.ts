@@ -11,7 +11,7 @@ import { containerOf, isReleased, judgeAsking, objectOf } from "./facts.ts";
 import { Missing } from "./missing.ts";
 import type { NodeObject } from "./node-object.ts";
 import type { EndingRow } from "./relations.ts";
-import { isUnproven, lastBeforeGap, lastReleased, markCompared, markUnproven } from "./unproven.ts";
+import { isUnproven, lastBeforeGap, markCompared, markUnproven, releasesAfter } from "./unproven.ts";
 import { holderOfAttachment, isAsWritten } from "./written-last.ts";
 
 const PAGE = 100;
@@ -82,9 +82,9 @@ async function hasLastWrite(parts: AttachParts): Promise<boolean> {
   const { ledger } = parts.directory;
   const lastId = lastBeforeGap(ledger);
   const last = ledger.sql.attachmentWrittenLast.get(lastId);
-  const released = lastReleased(ledger);
-  const isLater = released !== null && released.version > (last?.version ?? -1);
-  if (isLater && (await isThereAgain(parts, released))) return false;
+  const released = releasesAfter(ledger, last?.version ?? -1);
+  if (released === null) return false;
+  for (const one of released) if (await isThereAgain(parts, one)) return false;
   const first = ledger.sql.firstAttachment.get();
   if (last === undefined && first !== undefined && first.id <= lastId) return false;
   // Of what was recorded since, some may have been written before.

@@ -7,7 +7,7 @@ import type { StateDirectory } from "../../journal/state-directory.ts";
  *   gap          the last attachment before contact was lost: what was written after a restore proves nothing about it
  *   comparing    the server has not what was written last, and not everything has been compared since
  *   recovering   … and what the server has of this node was not listed since: a restore brings back what had ended
- *   released     the last release that was written with no gap before it: a restore to before it leaves no other trace
+ *   released     the last release that was written with no gap before it, and those since: a restore to before one leaves no other trace
  */
 type Unproven = "comparing" | "recovering";
 const GAP = "gap";
@@ -30,9 +30,9 @@ export function markProven({ sql }: Ledger, what: Unproven): void {
  * released since counts whatever its number, and what the server has again is listed next.
  */
 export function markCompared(ledger: Ledger): void {
-  const released = lastReleased(ledger);
-  if (released !== null && isUnproven(ledger, "comparing"))
-    ledger.sql.putMeta.run(RELEASED, JSON.stringify({ ...released, version: 0 }));
+  const { before, since } = readReleases(ledger);
+  if (before !== null && isUnproven(ledger, "comparing"))
+    writeReleases(ledger, { before: { ...before, version: 0 }, since });
   markProven(ledger, "comparing");
 }
 
@@ -43,16 +43,37 @@ interface Release {
   readonly key: string;
 }
 
-/** What was written after a gap proves nothing about what was before it. */
-export function noteReleased(ledger: Ledger, release: Release): void {
-  const { sql } = ledger;
-  if (sql.meta.get(GAP)?.value || release.version <= (lastReleased(ledger)?.version ?? 0)) return;
-  sql.putMeta.run(RELEASED, JSON.stringify(release));
+interface Releases {
+  /** The last one that was written with no gap before it. */
+  readonly before: Release | null;
+  /** Those since a gap began: a restore may have come between any two of them. */
+  readonly since: readonly Release[];
 }
 
-export function lastReleased({ sql }: Ledger): Release | null {
+/** With so many releases since a gap began everything is compared: that costs no more. */
+const SINCE_MAX = 20;
+
+export function noteReleased(ledger: Ledger, release: Release): void {
+  const { before, since } = readReleases(ledger);
+  if (!ledger.sql.meta.get(GAP)?.value) {
+    if (release.version > (before?.version ?? -1)) writeReleases(ledger, { before: release, since });
+  } else if (since.length < SINCE_MAX) writeReleases(ledger, { before, since: [...since, release] });
+}
+
+/** The releases that no later write than that of a version proves; null: too many. */
+export function releasesAfter(ledger: Ledger, version: number): readonly Release[] | null {
+  const { before, since } = readReleases(ledger);
+  if (since.length === SINCE_MAX) return null;
+  return before !== null && before.version > version ? [before, ...since] : since;
+}
+
+function readReleases({ sql }: Ledger): Releases {
   const text = sql.meta.get(RELEASED)?.value;
-  return text ? JSON.parse(text) : null;
+  return text ? JSON.parse(text) : { before: null, since: [] };
+}
+
+function writeReleases({ sql }: Ledger, releases: Releases): void {
+  sql.putMeta.run(RELEASED, JSON.stringify(releases));
 }
 
 /** The note of a gap in contact. The first one counts until it is over. */
@@ -67,12 +88,12 @@ export class GapNote {
     this.#directory = directory;
   }
 
-  /** Contact is lost. */
-  begin(): void {
+  /** Contact is lost, or was while no daemon ran. Resolves when that is noted, or cannot be. */
+  async begin(): Promise<void> {
     this.isUnnoted = true;
     this.#begun += 1;
     if (this.#directory.status.kind !== "ready") return;
-    this.#directory
+    await this.#directory
       .write(({ sql }) => {
         if (!sql.meta.get(GAP)?.value) sql.putMeta.run(GAP, String(sql.lastAttachment.get()?.id ?? 0));
       })
@@ -87,8 +108,10 @@ export class GapNote {
   /** What this node holds was compared, and contact has not been lost since that began. */
   async end(): Promise<void> {
     const begun = this.#begun;
-    await this.#directory.write(({ sql }) => {
-      if (sql.meta.get(GAP)?.value) sql.putMeta.run(GAP, "");
+    await this.#directory.write((ledger) => {
+      if (ledger.sql.meta.get(GAP)?.value) ledger.sql.putMeta.run(GAP, "");
+      const { before, since } = readReleases(ledger);
+      if (since.length > 0) writeReleases(ledger, { before: since.at(-1) ?? before, since: [] });
     });
     // The next gap may have begun meanwhile, and its note may fail.
     if (begun === this.#begun) this.isUnnoted = false;

@@ -30,7 +30,12 @@ export interface ClusterSubjectOptions {
 }
 
 /** A cluster's store on any API server that has the namespace shop. What KubeVirt and the controller do about deleted claims is played here, at once. */
-export async function clusterSubject({ clock, api, admin, close }: ClusterSubjectOptions): Promise<Subject> {
+export async function clusterSubject({
+  clock,
+  api,
+  admin,
+  close,
+}: ClusterSubjectOptions): Promise<Subject & { readonly store: KubernetesStore }> {
   const directory = mkdtempSync(join(tmpdir(), "holdfast-store-"));
   const gone = new Set<string>();
   const others = new OtherWriters(admin);
@@ -50,6 +55,9 @@ export async function clusterSubject({ clock, api, admin, close }: ClusterSubjec
   return {
     name: "kubernetes",
     allocations,
+    get store() {
+      return store;
+    },
     get reservations() {
       return store.reservations;
     },

@@ -1,5 +1,5 @@
 import { expect, onTestFinished, test } from "vitest";
-import { ALLOCATIONS_PATH, type IPAllocation } from "../../kube/objects.ts";
+import { ALLOCATIONS_PATH, CLAIMS_PATH, type IPAllocation, namespacedPath } from "../../kube/objects.ts";
 import { KubeInMemory } from "../harness/kube-in-memory.ts";
 import { ManualClock } from "../harness/manual-clock.ts";
 import { clusterSubject } from "./cluster-subject.ts";
@@ -23,7 +23,7 @@ async function restored() {
     expect(Object.keys(object.status?.attachments ?? {})).toHaveLength(1);
     api.put(ALLOCATIONS_PATH, { ...object, status: { ...object.status, attachments: {} } });
   }
-  return subject;
+  return { ...subject, api, store: subject.store };
 }
 
 test("a claim that a container of this node uses is not given to another pod though a restored etcd does not know it", async () => {
@@ -35,4 +35,18 @@ test("a claim that a container of this node uses is not given to another pod tho
   await allocations.detach(detachWant("a"));
   const later = await allocations.attach(want("c", { pod: "other", claim: "web" }));
   expect(later).toMatchObject({ kind: "attached" });
+});
+
+test("a claim whose list a restored etcd does not know gets it again from the node that uses its addresses", async () => {
+  const { api, store } = await restored();
+  const path = namespacedPath(CLAIMS_PATH, "shop");
+  const claim = () => api.at(`${path}/web`);
+  const { ips } = claim().status;
+  expect(ips).toHaveLength(1);
+  api.put(path, { ...claim(), status: { ...claim().status, ips: [] } });
+  expect(await store.agreement.judgeHeldUses({ everything: false })).toMatchObject({
+    restored: 1,
+    republished: ["shop/web"],
+  });
+  expect(claim().status.ips).toEqual(ips);
 });

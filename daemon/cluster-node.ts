@@ -87,7 +87,7 @@ export class ClusterNode {
       recoveryMs: options.recoverySeconds * 1_000,
       log,
       readMark: (network, deadlineMs) => this.owners.learn(network, { fresh: true, deadlineMs }),
-      compare: lostTouch,
+      compare: ({ isRestored }) => (isRestored ? this.store.agreement.wentBack() : lostTouch()),
       relist: () => {
         this.#podWatch.relist();
         this.#nadWatch.relist();

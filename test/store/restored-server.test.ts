@@ -144,6 +144,48 @@ test("what ended in a gap is noticed when a restore brings it back, whatever end
   expect(node.bound.map((one) => one.split(" ")[1])).toEqual(["kept/eth0"]);
 });
 
+test("a release is not proven by a state of before its ADD, when the server certainly went back", async () => {
+  const clock = new PassingClock();
+  const node = new StoreNode(clock);
+  await node.open();
+  const { server } = node.api;
+  const { agreement } = node.store;
+  agreement.begin({ intervalMs: 1e12, mayBegin: () => true, mayCompare: () => agreement.pending === null });
+  await clock.passUntil(() => agreement.pending === null, "the start");
+  await node.addPods("kept", "a");
+  const before = server.save();
+  await node.store.detach(detachWant("a"));
+  await agreement.over.drain();
+  await node.addPods("b");
+  await node.store.detach(detachWant("b"));
+  await agreement.over.drain();
+  server.restore(before);
+  agreement.wentBack();
+  // A restart in between forgets nothing.
+  await clock.passUntil(() => whyList(node.journalDirectory.ledger) !== null, "the note");
+  await node.open();
+  await clock.passWhile(node.settle());
+  expect(node.bound.map((one) => one.split(" ")[1])).toEqual(["kept/eth0"]);
+});
+
+test("a server whose allocation is older than its release is compared as a whole", async () => {
+  const node = new StoreNode();
+  await node.open();
+  await node.settle();
+  const { server } = node.api;
+  await node.addPods("kept", "a");
+  const [, object] = node.allocations;
+  await node.store.detach(detachWant("a"));
+  await node.store.agreement.over.drain();
+  const older = structuredClone(server.save());
+  expect(whyList(node.journalDirectory.ledger)).toBeNull();
+  for (const saved of older.objects)
+    if (saved.object.metadata.name === object?.metadata.name) saved.object.metadata.resourceVersion = "1";
+  server.restore(older, { bumped: 1_000 });
+  await node.store.agreement.judgeHeldUses({ everything: false });
+  expect(whyList(node.journalDirectory.ledger)).toBe("restored");
+});
+
 test("a container that runs wins over what a restored API server says is retained for a deleted claim", async () => {
   const node = new StoreNode();
   await node.open();

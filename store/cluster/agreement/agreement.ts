@@ -13,7 +13,7 @@ import { readNodeObject } from "./node-object.ts";
 import { Over } from "./over.ts";
 import { judgeOwnObjects, type OwnObjects, whyList } from "./own-objects.ts";
 import { tellHeldUses, tellOwnObjects } from "./tell.ts";
-import { GapNote } from "./unproven.ts";
+import { GapNote, markUnproven } from "./unproven.ts";
 
 /** How often to check at the start whether everything is listed, ms. */
 const SETTLE_INTERVAL_MS = 20;
@@ -143,6 +143,14 @@ export class Agreement {
   /** After a gap in contact: at once, whatever else is under way. */
   lostTouch(): void {
     void this.#compareAfterGap();
+  }
+
+  /** The API server certainly has an older state than before: that is known also after a restart in between. */
+  wentBack(): void {
+    const { directory } = this.#parts.attach;
+    const compare = () => this.lostTouch();
+    if (directory.status.kind !== "ready") compare();
+    else directory.write(markUnproven).then(compare, compare);
   }
 
   /** Somebody has found that the API server lacks something of what this node holds. Heard once in each interval. */

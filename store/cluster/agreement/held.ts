@@ -11,7 +11,14 @@ import { containerOf, isReleased, judgeAsking, objectOf } from "./facts.ts";
 import { Missing } from "./missing.ts";
 import type { NodeObject } from "./node-object.ts";
 import type { EndingRow } from "./relations.ts";
-import { isUnproven, lastBeforeGap, markCompared, markUnproven, releasesAfter } from "./unproven.ts";
+import {
+  isUnproven,
+  lastBeforeGap,
+  markCompared,
+  markUnproven,
+  type Release,
+  releasesAfter,
+} from "./unproven.ts";
 import { holderOfAttachment, isAsWritten } from "./written-last.ts";
 
 const PAGE = 100;
@@ -97,13 +104,15 @@ async function hasLastWrite(parts: AttachParts): Promise<boolean> {
   return true;
 }
 
-/** Whether the API server has the attachment that this node has ended. */
+/** Whether the API server has the attachment that this node has ended, or an older state of its allocation, which may be from before it. */
 async function isThereAgain(
   { client, context }: AttachParts,
-  { name, key }: { readonly name: string; readonly key: string },
+  { name, key, version }: Release,
 ): Promise<boolean> {
   const reading = await client.readNamed(name, context.clock.monotonicMs() + ONE_MS_MAX);
-  return key in (reading?.object.status?.attachments ?? {});
+  if (reading === null) return false;
+  const { metadata, status } = reading.object;
+  return key in (status?.attachments ?? {}) || Number(metadata.resourceVersion) < version;
 }
 
 /** How much is compared. `everything`: also when what was written last is there. */

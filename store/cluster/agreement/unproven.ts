@@ -37,7 +37,7 @@ export function markCompared(ledger: Ledger): void {
 }
 
 /** A release that this node has written: the IPAllocation, the key of the attachment that ended, and its resourceVersion. */
-interface Release {
+export interface Release {
   readonly version: number;
   readonly name: string;
   readonly key: string;

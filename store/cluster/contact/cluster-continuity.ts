@@ -30,8 +30,8 @@ export interface ClusterContinuityOptions {
   readMark(network: string, deadlineMs: number): Promise<void>;
   /** Everything that is followed must be listed again. */
   relist(): void;
-  /** Contact was lost and is there again: what this node holds must be compared. */
-  compare(): void;
+  /** Contact was lost and is there again: what this node holds must be compared. `isRestored`: the server certainly was restored. */
+  compare(how: { readonly isRestored: boolean }): void;
 }
 
 /** Whether the API server still has what it had: fed by the watches, shared with other nodes through IPNetworks. */
@@ -60,7 +60,7 @@ export class ClusterContinuity {
           "the API server has an older state than the one this node has seen (a restored etcd): no new address is given until every node has compared what it holds",
         );
         options.relist();
-        options.compare();
+        options.compare({ isRestored: true });
       },
     });
   }
@@ -90,7 +90,7 @@ export class ClusterContinuity {
     );
     if (!this.#away) return;
     if (!isThere) this.continuity.lose();
-    else if (this.continuity.regain()) this.#options.compare();
+    else if (this.continuity.regain()) this.#options.compare({ isRestored: false });
     this.#probeSoon();
   }
 

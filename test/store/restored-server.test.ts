@@ -4,6 +4,7 @@ import { whyList } from "../../store/cluster/agreement/own-objects.ts";
 import { retained } from "../../store/cluster/allocations/allocation-object.ts";
 import { PassingClock } from "../harness/passing-clock.ts";
 import { steadyContinuity } from "../harness/steady-continuity.ts";
+import { until } from "../harness/wait.ts";
 import { EVERYTHING } from "./cluster-store.ts";
 import { StoreNode } from "./store-node.ts";
 import { detachWant } from "./subjects.ts";
@@ -145,26 +146,23 @@ test("what ended in a gap is noticed when a restore brings it back, whatever end
 });
 
 test("a release is not proven by a state of before its ADD, when the server certainly went back", async () => {
-  const clock = new PassingClock();
-  const node = new StoreNode(clock);
+  const node = new StoreNode();
   await node.open();
+  await node.settle();
   const { server } = node.api;
-  const { agreement } = node.store;
-  agreement.begin({ intervalMs: 1e12, mayBegin: () => true, mayCompare: () => agreement.pending === null });
-  await clock.passUntil(() => agreement.pending === null, "the start");
   await node.addPods("kept", "a");
   const before = server.save();
   await node.store.detach(detachWant("a"));
-  await agreement.over.drain();
+  await node.store.agreement.over.drain();
   await node.addPods("b");
   await node.store.detach(detachWant("b"));
-  await agreement.over.drain();
+  await node.store.agreement.over.drain();
   server.restore(before);
-  agreement.wentBack();
-  // A restart in between forgets nothing.
-  await clock.passUntil(() => whyList(node.journalDirectory.ledger) !== null, "the note");
+  // Nothing is compared before the restart: no loop has begun.
+  node.store.agreement.wentBack();
+  await until(() => whyList(node.journalDirectory.ledger) !== null, "the note");
   await node.open();
-  await clock.passWhile(node.settle());
+  await node.settle();
   expect(node.bound.map((one) => one.split(" ")[1])).toEqual(["kept/eth0"]);
 });
 

@@ -28,7 +28,6 @@ export function prepareStatements(db: Database.Database) {
     setBridgeIsGateway: run<[number]>("UPDATE networks SET bridge_is_gateway = 1 WHERE id = ?"),
     insertNetwork: run<[string]>("INSERT INTO networks (name) VALUES (?)"),
     setRuntimeConfig: run<[string, number]>("UPDATE networks SET runtime_config = ? WHERE id = ?"),
-    deleteUnusedNetwork: run<[number]>("DELETE FROM networks WHERE id = ?"),
 
     definitions: get<[], DefinitionRow>("SELECT * FROM definitions ORDER BY id"),
     definition: get<[string, string], DefinitionRow>(

@@ -11,6 +11,25 @@ import { detachWant } from "./subjects.ts";
 
 const TIME = "2026-01-01T00:00:00Z";
 
+async function settled(): Promise<StoreNode> {
+  const node = new StoreNode();
+  await node.open();
+  await node.settle();
+  return node;
+}
+
+/** The API server may have been restored: the node compares, lists and gives back. */
+async function comparedAndListed({ store }: StoreNode): Promise<void> {
+  await store.agreement.judgeHeldUses({ everything: false });
+  await store.agreement.judgeOwnObjects();
+  await store.agreement.over.drain();
+}
+
+/** Containers that hold something, in order of their addresses. */
+function holders(node: StoreNode): (string | undefined)[] {
+  return node.bound.map((one) => one.split(" ")[1]);
+}
+
 /**
  * A node whose API server is restored from a backup that was made while both of its containers ran; with `later`, before the
  * node wrote something else; with `afterwards`, when one of them had ended. It compares what it holds, as after a gap.
@@ -75,9 +94,7 @@ test("a restored API server that has what this node wrote last is asked for that
 test.each([0, 1_000])(
   "a backup that is older than what was put back after an earlier restore is compared, its revisions moved on by %i",
   async (bumped) => {
-    const node = new StoreNode();
-    await node.open();
-    await node.settle();
+    const node = await settled();
     await node.addPods("first");
     const early = node.api.server.save();
     const [first] = node.allocations;
@@ -100,9 +117,7 @@ test.each([0, 1_000])(
 );
 
 test("what ended after a restore to smaller numbers, and is back after another one, is noticed", async () => {
-  const node = new StoreNode();
-  await node.open();
-  await node.settle();
+  const node = await settled();
   const { server } = node.api;
   const { agreement } = node.store;
   await node.addPods("a", "b", "kept");
@@ -111,24 +126,18 @@ test("what ended after a restore to smaller numbers, and is back after another o
   await node.store.detach(detachWant("a"));
   await agreement.over.drain();
   server.restore(small);
-  await agreement.judgeHeldUses({ everything: false });
-  await agreement.judgeOwnObjects();
-  await agreement.over.drain();
-  expect(node.bound.map((one) => one.split(" ")[1])).toEqual(["b/eth0", "kept/eth0"]);
+  await comparedAndListed(node);
+  expect(holders(node)).toEqual(["b/eth0", "kept/eth0"]);
   const before = server.save();
   await node.store.detach(detachWant("b"));
   await agreement.over.drain();
   server.restore(before);
-  await agreement.judgeHeldUses({ everything: false });
-  await agreement.judgeOwnObjects();
-  await agreement.over.drain();
-  expect(node.bound.map((one) => one.split(" ")[1])).toEqual(["kept/eth0"]);
+  await comparedAndListed(node);
+  expect(holders(node)).toEqual(["kept/eth0"]);
 });
 
 test("what ended in a gap is noticed when a restore brings it back, whatever ended after it", async () => {
-  const node = new StoreNode();
-  await node.open();
-  await node.settle();
+  const node = await settled();
   const { server } = node.api;
   const { agreement } = node.store;
   await node.addPods("a", "b", "kept");
@@ -139,16 +148,12 @@ test("what ended in a gap is noticed when a restore brings it back, whatever end
   server.restore(before);
   await node.store.detach(detachWant("b"));
   await agreement.over.drain();
-  await agreement.judgeHeldUses({ everything: false });
-  await agreement.judgeOwnObjects();
-  await agreement.over.drain();
-  expect(node.bound.map((one) => one.split(" ")[1])).toEqual(["kept/eth0"]);
+  await comparedAndListed(node);
+  expect(holders(node)).toEqual(["kept/eth0"]);
 });
 
 test("a release is not proven by a state of before its ADD, when the server certainly went back", async () => {
-  const node = new StoreNode();
-  await node.open();
-  await node.settle();
+  const node = await settled();
   const { server } = node.api;
   await node.addPods("kept", "a");
   const before = server.save();
@@ -163,13 +168,11 @@ test("a release is not proven by a state of before its ADD, when the server cert
   await until(() => whyList(node.journalDirectory.ledger) !== null, "the note");
   await node.open();
   await node.settle();
-  expect(node.bound.map((one) => one.split(" ")[1])).toEqual(["kept/eth0"]);
+  expect(holders(node)).toEqual(["kept/eth0"]);
 });
 
 test("a server whose allocation is older than its release is compared as a whole", async () => {
-  const node = new StoreNode();
-  await node.open();
-  await node.settle();
+  const node = await settled();
   const { server } = node.api;
   await node.addPods("kept", "a");
   const [, object] = node.allocations;
@@ -185,9 +188,7 @@ test("a server whose allocation is older than its release is compared as a whole
 });
 
 test("a container that runs wins over what a restored API server says is retained for a deleted claim", async () => {
-  const node = new StoreNode();
-  await node.open();
-  await node.settle();
+  const node = await settled();
   const [ip] = await node.addPods("running");
   const [object] = structuredClone(node.allocations);
   if (object === undefined) throw new Error("the pod has no allocation");

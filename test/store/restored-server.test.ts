@@ -189,6 +189,30 @@ test("a server whose allocation is older than its release is compared as a whole
   expect(whyList(node.journalDirectory.ledger)).toBe("restored");
 });
 
+test("what is compared while its DEL comes, or has versions without a number, is left as it is", async () => {
+  const node = await settled();
+  await node.addPods("a", "b");
+  const versions = () =>
+    node.journalDirectory.ledger.sql.attachmentsAfter.all(0, 10).map((row) => row.version);
+  const before = versions();
+  const { server } = node.api;
+  const saved = structuredClone(server.save());
+  for (const { object } of saved.objects)
+    if (object.kind === "IPAllocation")
+      object.metadata.resourceVersion = `${object.metadata.resourceVersion}-x`;
+  server.restore(saved);
+  expect(await node.store.agreement.judgeHeldUses(EVERYTHING)).toMatchObject({ restored: 0, problems: [] });
+  expect(versions()).toEqual(before);
+  let isEnded = false;
+  node.api.before = async ({ path }) => {
+    if (isEnded || !path.startsWith(`${ALLOCATIONS_PATH}/`)) return;
+    isEnded = true;
+    for (const id of ["a", "b"]) await node.store.detach(detachWant(id));
+  };
+  expect(await node.store.agreement.judgeHeldUses(EVERYTHING)).toMatchObject({ problems: [] });
+  expect(node.journal).toEqual([]);
+});
+
 test("a container that runs wins over what a restored API server says is retained for a deleted claim", async () => {
   const node = await settled();
   const [ip] = await node.addPods("running");

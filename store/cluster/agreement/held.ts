@@ -19,7 +19,7 @@ import {
   type Release,
   releasesAfter,
 } from "./unproven.ts";
-import { holderOfAttachment, isAsWritten } from "./written-last.ts";
+import { holderOfAttachment, isAsWritten, newestOf } from "./written-last.ts";
 
 const PAGE = 100;
 /** With so many attachments since a gap began everything is compared: that costs no more. */
@@ -163,8 +163,8 @@ class Comparison {
     const parts = this.#parts;
     const { directory } = parts;
     const attachment = attachmentIn(parts, row);
-    const versions: number[] = [];
-    const saw = (resourceVersion: string) => versions.push(Number(resourceVersion));
+    const versions: string[] = [];
+    const saw = (resourceVersion: string) => versions.push(resourceVersion);
     const states = await Promise.all(
       attachment.ips.map(({ address }) =>
         this.#orRefused(attachment, address, judgeAddress(parts, this.#missing, attachment, address, saw)),
@@ -175,8 +175,8 @@ class Comparison {
     const isHeld = states.every((state) => state === "held" || state === "restored");
     if (isHeld && (await this.#republish(attachment, saw))) {
       // Also an older one: of a server that was restored, the number of a write that is gone proves nothing.
-      const version = Math.max(...versions);
-      if (version !== row.version)
+      const version = newestOf(versions);
+      if (version > 0 && version !== row.version)
         await directory.write((now) => now.attachments.noteVersion(row.id, version));
     }
     const ends = states.filter((state) => typeof state === "object");

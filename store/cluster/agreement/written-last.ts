@@ -25,7 +25,7 @@ export async function isAsWritten(
   const deadlineMs = context.clock.monotonicMs() + READ_MS_MAX;
   const holder = holderOfAttachment(attachment);
   const versions: string[] = [];
-  const isWritten = () => Math.max(...versions.map(Number)) >= version;
+  const isWritten = () => newestOf(versions) >= version;
   try {
     for (const { address } of ips) {
       const reading = await client.read(network, parseInterfaceAddress(address).address, deadlineMs);
@@ -41,6 +41,11 @@ export async function isAsWritten(
     if (error instanceof RefusalError || error instanceof TypeError) return false;
     throw error;
   }
+}
+
+/** The newest of what was read or written; 0: none has a number. */
+export function newestOf(resourceVersions: readonly string[]): number {
+  return Math.max(0, ...resourceVersions.map(Number).filter(Number.isSafeInteger));
 }
 
 /** The holder of an attachment's addresses, as its ADD recorded it. */

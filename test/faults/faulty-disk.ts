@@ -1,4 +1,4 @@
-/** A disk that fails on demand below the state directory of one daemon (fault-injection.c says how). */
+/** A disk that fails on demand below the state directory of one daemon, or below another one (fault-injection.c says how). */
 import { existsSync, renameSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import type { StandaloneNode } from "./standalone-node.ts";
@@ -6,9 +6,9 @@ import type { StandaloneNode } from "./standalone-node.ts";
 const LIBRARY = join(import.meta.dirname, "../../build/fault-injection.so");
 
 export interface Fault {
-  /** `tear` writes the first half of the bytes, then fails. */
-  readonly call: "write" | "tear" | "sync";
-  readonly errno: "EIO" | "ENOSPC" | "EROFS";
+  /** `tear` writes the first half of the bytes, then fails; `kill` is SIGKILL before a write or a sync. */
+  readonly call: "write" | "tear" | "sync" | "kill";
+  readonly errno?: "EIO" | "ENOSPC" | "EROFS";
   /** Fails each n-th such call only. */
   readonly every?: number;
   /** Fails only for files whose name ends so. */
@@ -20,17 +20,17 @@ export class FaultyDisk {
   readonly env: Readonly<Record<string, string>>;
   readonly #control: string;
 
-  constructor(node: Pick<StandaloneNode, "path">) {
+  constructor(node: Pick<StandaloneNode, "path">, { below = node.path("state") } = {}) {
     if (!existsSync(LIBRARY)) throw new Error(`${LIBRARY} is missing: make build/fault-injection.so`);
     this.#control = node.path("fault");
     this.env = {
       LD_PRELOAD: LIBRARY,
-      HOLDFAST_TEST_FAULT_DIRECTORY: node.path("state"),
+      HOLDFAST_TEST_FAULT_DIRECTORY: below,
       HOLDFAST_TEST_FAULT_CONTROL: this.#control,
     };
   }
 
-  fail({ call, errno, every = 1, ending = "*" }: Fault): void {
+  fail({ call, errno = "EIO", every = 1, ending = "*" }: Fault): void {
     writeFileSync(`${this.#control}.new`, `${call} ${errno} ${every} ${ending}\n`);
     renameSync(`${this.#control}.new`, this.#control);
   }

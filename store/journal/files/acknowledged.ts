@@ -15,7 +15,9 @@ export interface Acknowledged {
   readonly frames: number;
   /** All of them are in the database file, too. */
   readonly isCopied: boolean;
-  /** Commits since the database was opened. */
+  /** Which opening of the database these are of; one that is not counted in it yet has copied everything before it began. */
+  readonly opened: number;
+  /** Commits since then. */
   readonly commits: number;
 }
 

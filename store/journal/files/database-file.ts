@@ -105,7 +105,7 @@ function openLocked(
   compared: PageSums | null | DamageError,
 ): OpenDatabase {
   const file = join(directory, DATABASE_FILE);
-  const commits = AcknowledgedRecord.read(join(directory, OPEN_FILE))?.commits ?? null;
+  const answered = AcknowledgedRecord.read(join(directory, OPEN_FILE));
   // SQLite gives its log the rights of the database, and a new database those of the process's umask.
   if (!existsSync(file)) closeSync(openSync(file, "a", 0o600));
   const db = new Database(file, { timeout: 0, ...nativeBinding() });
@@ -116,9 +116,11 @@ function openLocked(
     if (compared instanceof DamageError) throw compared;
     if (compared === null) check(db);
     const found = identityOf(db);
+    const isCounted = answered?.opened === found?.opened;
+    const commits = isCounted ? (answered?.commits ?? null) : null;
     const another = options.boot?.whyAnother(found && { ...found, commits }) ?? null;
     if (another !== null) throw new DamageError(another);
-    open = new OpenDatabase(directory, db, compared, options);
+    open = new OpenDatabase(directory, db, compared, { ...options, opened: (found?.opened ?? 0) + 1 });
     options.migrate(db);
     db.exec(
       `INSERT INTO meta VALUES ('opened', 1) ON CONFLICT (key) DO UPDATE SET value = value + 1;

@@ -56,6 +56,7 @@ export class OpenDatabase {
   readonly #sums: PageSums;
   readonly #record: AcknowledgedRecord;
   readonly #boot: BootRecord | null;
+  readonly #opened: number;
   #progress: Progress | null = null;
   readonly #log: number;
   /** Of the database file, where this had to read it. */
@@ -80,13 +81,14 @@ export class OpenDatabase {
     directory: string,
     db: Database.Database,
     sums: PageSums | null,
-    { clock, bootId, boot }: OpenOptions,
+    { clock, bootId, boot, opened }: OpenOptions & Pick<Progress, "opened">,
   ) {
     this.db = db;
     this.#directory = directory;
     this.#clock = clock;
     this.#bootId = bootId;
     this.#boot = boot;
+    this.#opened = opened;
     this.#frameCount = db.prepare<[], [number, number, number]>("PRAGMA wal_checkpoint(NOOP)").raw();
     this.#directoryStat = statSync(directory);
     this.#fileStat = statSync(this.#path(DATABASE_FILE));
@@ -232,6 +234,7 @@ export class OpenDatabase {
       salts: this.#salts,
       frames: this.#frames,
       isCopied: this.#isCopied,
+      opened: this.#opened,
       commits: this.#commits,
     };
   }

@@ -97,9 +97,10 @@ static bool ask(struct call *call, struct trouble *trouble)
 static int carry(struct call *call)
 {
     struct trouble trouble;
-    if (!read_config(call->deadline_ms, &trouble) || !read_settings(&call->settings, &trouble) ||
-        !read_boot_id(call->settings.boot_id_path, call->boot_id, &trouble) ||
-        !write_body(&call->body, call->verb, call->boot_id, call->boot_us, &trouble))
+    if (!read_config(call->deadline_ms, &trouble) || !read_settings(&call->settings, &trouble))
+        return print_error(&trouble);
+    read_boot_id(call->settings.socket_path, call->boot_id);
+    if (!write_body(&call->body, call->verb, call->boot_id, call->boot_us, &trouble))
         return print_error(&trouble);
     if (!ask(call, &trouble)) {
         if (trouble.code == CNI_TRY_AGAIN_LATER)
@@ -138,11 +139,7 @@ static int carry_del(struct call *call)
         say("goes on without its configuration", &trouble);
     if (!read_settings(&call->settings, &trouble))
         say("goes on with defaults", &trouble);
-    if (!read_boot_id(call->settings.boot_id_path, call->boot_id, &trouble)) {
-        struct trouble ignored; /* the kernel's own is no fault */
-        say("goes on with the kernel's boot ID", &trouble);
-        (void)read_boot_id(BOOT_ID_PATH, call->boot_id, &ignored);
-    }
+    read_boot_id(call->settings.socket_path, call->boot_id);
     if (!write_body(&call->body, call->verb, call->boot_id, call->boot_us, &trouble)) {
         say("goes on without its configuration", &trouble);
         write_body_without_config(call);

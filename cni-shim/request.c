@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <limits.h>
 #include <poll.h>
 #include <stdio.h>
 #include <string.h>
@@ -53,19 +54,19 @@ static void read_netns_id(const char *path, char *id, size_t size)
         (void)snprintf(id, size, "%llu:%llu", (unsigned long long)status.st_dev, (unsigned long long)status.st_ino);
 }
 
-/* The first line of a file. False, and "", when there is none; without a proc file system that is no fault. */
-bool read_boot_id(const char *path, char id[BOOT_ID_BYTES], struct trouble *trouble)
+/* The boot that the daemon serves, as it says in its socket's directory; "" before it has. */
+void read_boot_id(const char *socket_path, char id[BOOT_ID_BYTES])
 {
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
-    ssize_t length = fd < 0 ? -1 : read(fd, id, BOOT_ID_BYTES - 1);
-    int fault = length < 0 ? errno : 0;
-    id[length > 0 ? length : 0] = '\0';
+    const char *slash = strrchr(socket_path, '/');
+    int directory_length = slash == NULL ? 0 : (int)(slash + 1 - socket_path);
+    char path[PATH_MAX];
+    int length = snprintf(path, sizeof path, "%.*sboot", directory_length, socket_path);
+    int fd = length < (int)sizeof path ? open(path, O_RDONLY | O_CLOEXEC) : -1;
+    ssize_t got = fd < 0 ? -1 : read(fd, id, BOOT_ID_BYTES - 1);
+    id[got > 0 ? got : 0] = '\0';
     id[strcspn(id, "\n")] = '\0';
     if (fd >= 0)
         close(fd);
-    return id[0] != '\0' || path == BOOT_ID_PATH ||
-           fail(trouble, CNI_BAD_CONFIGURATION, "correct boot-id-file in shim.conf; the daemon's --boot-id-file must be the same",
-                "boot ID file %s: %s", path, fault != 0 ? strerror(fault) : "it has no first line");
 }
 
 static void put_field(struct text *text, const char *name, const char *value, size_t length)

@@ -16,9 +16,6 @@ static const char CONF_PATH[] = "/etc/holdfast/shim.conf";
 static const char SOCKET_PATH[] = "/run/holdfast/holdfast.sock";
 static const char SPOOL_PATH[] = "/var/lib/holdfast/spool";
 
-/* What the kernel says. On a system container something else may lie over it, which not every process sees. */
-const char BOOT_ID_PATH[] = "/proc/sys/kernel/random/boot_id";
-
 static char *trim(char *string)
 {
     static const char BLANKS[] = " \t\r";
@@ -41,13 +38,12 @@ static bool read_conf_line(struct settings *settings, const char *path, int numb
     *equals = '\0';
     const char *key = trim(line);
     const char *value = trim(equals + 1);
-    const char **setting = strcmp(key, "socket") == 0         ? &settings->socket_path
-                           : strcmp(key, "spool") == 0        ? &settings->spool_path
-                           : strcmp(key, "boot-id-file") == 0 ? &settings->boot_id_path
-                                                              : NULL;
+    const char **setting = strcmp(key, "socket") == 0  ? &settings->socket_path
+                           : strcmp(key, "spool") == 0 ? &settings->spool_path
+                                                       : NULL;
     if (setting == NULL)
-        return fail(trouble, CNI_BAD_CONFIGURATION, "the keys are socket, spool and boot-id-file",
-                    "%s line %d: unknown key \"%s\"", path, number, key);
+        return fail(trouble, CNI_BAD_CONFIGURATION, "the keys are socket and spool", "%s line %d: unknown key \"%s\"", path,
+                    number, key);
     if (value[0] == '\0' || *setting != NULL)
         return fail(trouble, CNI_BAD_CONFIGURATION, "write each key at most once, with a path", "%s line %d: key \"%s\" %s",
                     path, number, key, *setting != NULL ? "is given twice" : "has no value");
@@ -89,15 +85,14 @@ static bool read_conf(struct settings *settings, const char *path, struct troubl
 }
 
 /*
- * HOLDFAST_SOCKET, HOLDFAST_SPOOL and HOLDFAST_BOOT_ID_FILE, else shim.conf (HOLDFAST_SHIM_CONF names another, for
- * tests), else the defaults. shim.conf is not read when the environment names both socket and spool.
+ * HOLDFAST_SOCKET and HOLDFAST_SPOOL, else shim.conf (HOLDFAST_SHIM_CONF names another, for tests), else the defaults.
+ * shim.conf is not read when the environment names both.
  * Also on false the settings are complete and usable: whatever was understood, and defaults for the rest.
  */
 bool read_settings(struct settings *settings, struct trouble *trouble)
 {
     const char *socket_path = variable("HOLDFAST_SOCKET");
     const char *spool_path = variable("HOLDFAST_SPOOL");
-    const char *boot_id_path = variable("HOLDFAST_BOOT_ID_FILE");
     const char *conf_path = variable("HOLDFAST_SHIM_CONF");
     bool understood = true;
 
@@ -108,8 +103,6 @@ bool read_settings(struct settings *settings, struct trouble *trouble)
         settings->socket_path = socket_path[0] != '\0' ? socket_path : SOCKET_PATH;
     if (spool_path[0] != '\0' || settings->spool_path == NULL)
         settings->spool_path = spool_path[0] != '\0' ? spool_path : SPOOL_PATH;
-    if (boot_id_path[0] != '\0' || settings->boot_id_path == NULL)
-        settings->boot_id_path = boot_id_path[0] != '\0' ? boot_id_path : BOOT_ID_PATH;
     return understood;
 }
 

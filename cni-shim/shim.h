@@ -72,9 +72,7 @@ const struct verb *check_environment(struct trouble *trouble);
 struct settings {
     const char *socket_path;
     const char *spool_path;
-    const char *boot_id_path;
 };
-extern const char BOOT_ID_PATH[];
 bool read_settings(struct settings *settings, struct trouble *trouble);
 int time_limit_ms(const struct verb *verb);
 int absent_ms(const struct verb *verb);
@@ -83,7 +81,7 @@ int absent_ms(const struct verb *verb);
 bool read_config(int64_t deadline_ms, struct trouble *trouble);
 void forget_config(void);
 enum { BOOT_ID_BYTES = 64 }; /* a UUID and room */
-bool read_boot_id(const char *path, char id[BOOT_ID_BYTES], struct trouble *trouble);
+void read_boot_id(const char *socket_path, char id[BOOT_ID_BYTES]);
 bool write_body(struct text *body, const struct verb *verb, const char *boot_id, uint64_t boot_us, struct trouble *trouble);
 
 /* answer.c */

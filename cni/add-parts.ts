@@ -6,13 +6,12 @@ import type { NetworkDefinition } from "../ipam/definition/network-definition.ts
 import { nodeIsGateway } from "../ipam/definition/plugin-config.ts";
 import { RefusalError, refuse } from "../ipam/refusals.ts";
 import { formatAddress } from "../ipam/space/address.ts";
-import { stampOfLive } from "../platform/boot-id.ts";
 import type { AttachOutcome, AttachWant } from "../store/allocations.ts";
 import type { CniContext } from "./context.ts";
-import { networkNameOf, type PluginConfig } from "./request.ts";
+import { networkNameOf, type PluginConfig, stampOfLive } from "./request.ts";
 import { formatResult } from "./result.ts";
 
-/** The part of a request that is the same for both ADDs. Throws RefusalError BOOT_MISMATCH. */
+/** The part of a request that is the same for both ADDs. */
 export function wantOf(
   context: CniContext,
   wire: CniWireRequest,
@@ -26,7 +25,7 @@ export function wantOf(
     network: networkNameOf(config),
     containerId: wire.containerId,
     interface: wire.ifname,
-    stamp: stampOfLive(context.machine, wire),
+    stamp: stampOfLive(context, wire),
     netns: context.namespaces.identify(wire.netns, wire.netnsId),
     bridgeIsGateway: nodeIsGateway(config.conf),
     onePerFamily: config.cniVersion === "0.1.0" || config.cniVersion === "0.2.0",

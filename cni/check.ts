@@ -2,13 +2,11 @@ import type { CniWireRequest } from "../cni-shim/wire.ts";
 import { RefusalError, refuse } from "../ipam/refusals.ts";
 import { sameAddress } from "../ipam/space/address.ts";
 import { parseInterfaceAddress } from "../ipam/space/cidr.ts";
-import { stampOfLive } from "../platform/boot-id.ts";
 import type { CniContext } from "./context.ts";
 import { readDefinedConfig } from "./request.ts";
 
 /** CHECK: journal, store and prevResult must agree. Throws RefusalError CHECK_FAILED with the difference. */
 export async function cniCheck(context: CniContext, wire: CniWireRequest): Promise<void> {
-  stampOfLive(context.machine, wire);
   const { definition, conf } = readDefinedConfig(wire.config, "CHECK", "0.4.0");
   const fail = (problem: string): never => {
     const { containerId, ifname } = wire;

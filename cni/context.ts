@@ -3,7 +3,6 @@ import type { ClusterRequest, ClusterRequestParts } from "../claims/cluster-requ
 import type { PortService } from "../guests/ports/port-service.ts";
 import type { Refusal, RefusalCode } from "../ipam/refusals.ts";
 import type { RuntimeConfigurations } from "../networks/runtime-configurations.ts";
-import type { BootAgreement } from "../platform/boot-id.ts";
 import type { Log } from "../platform/log.ts";
 import type { Machine } from "../platform/machine.ts";
 import type { Namespaces } from "../platform/namespaces.ts";
@@ -45,7 +44,6 @@ export interface CniContext {
   readonly warnings: WarnOnce;
   readonly machine: Machine;
   readonly namespaces: Namespaces;
-  readonly bootAgreement: BootAgreement;
   readonly addDeadlineMs: number;
   readonly ports: PortService;
   /** Longest wait of an ADD for its own port to be served with metadata, ms. */

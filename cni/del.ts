@@ -3,16 +3,15 @@ import type { CniWireRequest } from "../cni-shim/wire.ts";
 import { sleep } from "../platform/time.ts";
 import { type EndReason, StorageFault } from "../store/allocations.ts";
 import type { CniContext } from "./context.ts";
-import { networkNameIn } from "./request.ts";
+import { networkNameIn, stampOfLive } from "./request.ts";
 
 /** A failed database is reopened within about a second; a DEL waits that long before it goes to the spool. */
 const REOPEN_WAIT_MS = 2_500;
 const REOPEN_POLL_MS = 50;
 
 /**
- * DEL: ends what is older than it. A DEL that has just arrived belongs to the present boot, whatever boot ID the plugin
- * binary reads: the container is deleted now. One from the spool may belong to an earlier boot, and says so. It needs
- * only container ID and interface name. A network limits it to that network; without one, every attachment of the
+ * DEL: ends what is older than it. A DEL that has just arrived belongs to the present boot. One from the spool may belong to an
+ * earlier boot, and says so. It needs only container ID and interface name. A network limits it to that network; without one, every attachment of the
  * container's interface is meant. Throws StorageFault: not done.
  * See docs/decisions/0081.
  */
@@ -22,7 +21,7 @@ export async function cniDel(context: CniContext, wire: CniWireRequest, reason: 
     containerId: wire.containerId,
     interface: wire.ifname,
     network: networkNameIn(wire.config),
-    stamp: { bootId: fromSpool && wire.bootId ? wire.bootId : context.machine.bootId, us: wire.bootUs },
+    stamp: fromSpool ? { bootId: wire.bootId, us: wire.bootUs } : stampOfLive(context, wire),
     reason,
   };
   const { clock } = context;

@@ -1,9 +1,8 @@
 import type { CniWireRequest } from "../cni-shim/wire.ts";
 import { isGiven } from "../ipam/definition/definition-keys.ts";
 import { RefusalError, refuse } from "../ipam/refusals.ts";
-import { stampOfLive } from "../platform/boot-id.ts";
 import type { CniContext } from "./context.ts";
-import { readConfig } from "./request.ts";
+import { readConfig, stampOfLive } from "./request.ts";
 
 /** The specification's two names for the list: libcni writes the first, the section about GC the second. */
 const KEYS = ["cni.dev/valid-attachments", "cni.dev/attachments"] as const;
@@ -11,7 +10,7 @@ const KEYS = ["cni.dev/valid-attachments", "cni.dev/attachments"] as const;
 /**
  * GC: ends this node's attachments of the named network that the runtime does not list and whose network namespace is
  * gone; in Kubernetes only those whose pod has ended too. Other networks and claims are left alone. Throws RefusalError
- * GC_LIST_MISSING, CONFIG_INVALID, BOOT_MISMATCH.
+ * GC_LIST_MISSING, CONFIG_INVALID.
  */
 export async function cniGc(context: CniContext, wire: CniWireRequest): Promise<void> {
   const { conf } = readConfig(wire.config, "GC", "1.1.0");
@@ -26,7 +25,7 @@ export async function cniGc(context: CniContext, wire: CniWireRequest): Promise<
     );
   }
   const valid = readValid(conf);
-  const stamp = stampOfLive(context.machine, wire);
+  const stamp = stampOfLive(context, wire);
   for (const attachment of context.store.attachmentsOfNetwork(network)) {
     if (valid.has(`${attachment.containerId}/${attachment.interface}`)) continue;
     const state = context.namespaces.stateOf(attachment.netns);

@@ -3,6 +3,8 @@ import { isGiven, isObject, parseJsonObject } from "../ipam/definition/definitio
 import type { NetworkDefinition } from "../ipam/definition/network-definition.ts";
 import { isNetworkName, parsePluginConfig } from "../ipam/definition/plugin-config.ts";
 import { RefusalError, refuse } from "../ipam/refusals.ts";
+import type { Stamp } from "../ipam/stamp.ts";
+import type { Machine } from "../platform/machine.ts";
 
 /** A plugin configuration. */
 export interface PluginConfig {
@@ -51,6 +53,14 @@ export function readWireRequest(body: unknown): CniWireRequest {
     if (wire.ifname === "") invalid("required env variables [CNI_IFNAME] missing");
   }
   return wire;
+}
+
+/** The stamp of a request that has just arrived: it belongs to the present boot, whatever it says. */
+export function stampOfLive(
+  { machine }: { readonly machine: Pick<Machine, "bootId"> },
+  wire: CniWireRequest,
+): Stamp {
+  return { bootId: machine.bootId, us: wire.bootUs };
 }
 
 /**

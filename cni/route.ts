@@ -43,19 +43,17 @@ export class CniService {
 
   /** `body`: a CniWireRequest, unchecked. Never rejects. */
   async answer(body: unknown): Promise<CniReply> {
-    const { clock, bootAgreement } = this.#context;
+    const { clock } = this.#context;
     const startMs = clock.monotonicMs();
     let wire: CniWireRequest | null = null;
     try {
       wire = readWireRequest(body);
       const result = await runVerb(this.#context, this.#clusterAdds, wire);
       this.#metrics.cniDone(wire.command, clock.monotonicMs() - startMs);
-      bootAgreement.note(wire, null);
       return result === undefined ? { status: 200 } : { status: 200, body: result };
     } catch (error) {
       const refusal = refusalOf(error);
       this.#metrics.cniRefused(wire?.command ?? "unknown", refusal.code, clock.monotonicMs() - startMs);
-      if (wire !== null) bootAgreement.note(wire, refusal);
       report(this.#context, wire, refusal, error);
       return refused(errorVersionOf(wire?.config ?? ""), refusal);
     }

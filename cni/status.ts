@@ -1,13 +1,12 @@
 import type { CniWireRequest } from "../cni-shim/wire.ts";
 import { RefusalError, refuse } from "../ipam/refusals.ts";
-import { stampOfLive } from "../platform/boot-id.ts";
 import type { CniContext } from "./context.ts";
 import { readDefinedConfig } from "./request.ts";
 
 /** STATUS: whether ADD can be served. Throws RefusalError UNAVAILABLE. */
 export async function cniStatus(context: CniContext, wire: CniWireRequest): Promise<void> {
   const { definition: given } = readDefinedConfig(wire.config, "STATUS", "1.1.0");
-  const reason = context.notReady() ?? whyOtherBoot(context, wire);
+  const reason = context.notReady();
   if (reason !== null) throw new RefusalError(refuse("UNAVAILABLE", { reason }));
   const definition = context.store.definition(given.name) ?? given;
   if (definition.statusWhenFull !== "fail") return;
@@ -16,16 +15,5 @@ export async function cniStatus(context: CniContext, wire: CniWireRequest): Prom
   if (full) {
     const said = `network ${given.name} has no free address in ${full.subnets.join(", ")}`;
     throw new RefusalError(refuse("UNAVAILABLE", { reason: said }));
-  }
-}
-
-/** Why an ADD of this plugin binary would be refused; null when it would not. */
-function whyOtherBoot(context: CniContext, wire: CniWireRequest): string | null {
-  try {
-    stampOfLive(context.machine, wire);
-    return null;
-  } catch (error) {
-    if (!(error instanceof RefusalError)) throw error;
-    return `${error.refusal.message}; ${error.refusal.hint}`;
   }
 }

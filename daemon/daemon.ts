@@ -15,6 +15,7 @@ import { dirname, join } from "node:path";
 import type { FastifyInstance } from "fastify";
 import { IdentityServer } from "../identity/server.ts";
 import type { Connect } from "../kube/kube-api.ts";
+import { ensureDirectory } from "../platform/files.ts";
 import { HealthServer } from "../platform/health-server.ts";
 import type { Log } from "../platform/log.ts";
 import { thisMachine } from "../platform/machine.ts";
@@ -51,7 +52,8 @@ export class Daemon {
     version: string,
     connect?: Connect,
   ): Promise<Daemon> {
-    const machine = thisMachine(settings.bootIdFile);
+    ensureDirectory(settings.state, "state");
+    const machine = thisMachine(settings);
     const core = await NodeCore.create(settings, { machine, log, clock, version, connect });
     return new Daemon(settings, log, clock, core);
   }

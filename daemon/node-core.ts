@@ -11,8 +11,6 @@ import type { Finding } from "../ipam/finding.ts";
 import type { Connect } from "../kube/kube-api.ts";
 import { overlapNotes } from "../networks/definition-findings.ts";
 import { RuntimeConfigurations } from "../networks/runtime-configurations.ts";
-import { BootAgreement } from "../platform/boot-id.ts";
-import { ensureDirectory } from "../platform/files.ts";
 import type { Log } from "../platform/log.ts";
 import type { Machine } from "../platform/machine.ts";
 import { Namespaces } from "../platform/namespaces.ts";
@@ -78,13 +76,13 @@ export class NodeCore {
   /** Throws when the state directory or the kubeconfig cannot be used. */
   static async create(settings: DaemonSettings, around: NodeSurroundings): Promise<NodeCore> {
     const { machine, clock, log } = around;
-    ensureDirectory(settings.state, "state");
     makePrivate(stateDirectory(settings), log);
     const namespaces = new Namespaces(machine, clock);
     const context: NodeContext = {
       clock,
       node: settings.node,
       bootId: machine.bootId,
+      kernelBootId: machine.kernelBootId,
       bootTimeUs: () => machine.bootTimeUs(),
       hostLocalDirs: settings.hostLocalDirs,
       bootRecord: `${settings.socket}.state`,
@@ -142,7 +140,6 @@ export class NodeCore {
       refused: settings.kubernetes !== null && settings.resolvConfInNads === "off",
       clock,
     });
-    const bootAgreement = new BootAgreement();
     const runtimeConfigurations = new RuntimeConfigurations();
     const cni: CniContext = {
       clock,
@@ -153,7 +150,6 @@ export class NodeCore {
       warnings: new WarnOnce(log),
       machine,
       namespaces,
-      bootAgreement,
       addDeadlineMs: settings.addDeadlineMs,
       ports: this.ports,
       metadataWaitMs: settings.metadataWaitMs,
@@ -203,7 +199,6 @@ export class NodeCore {
       findings: async () => [
         ...checkPrivate(stateDirectory(settings)),
         ...this.#spool.findings(),
-        ...bootAgreement.findings(),
         ...(this.#agreement?.findings() ?? []),
         ...((await this.#cluster?.findings()) ?? []),
         ...this.ports.findings(),

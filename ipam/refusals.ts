@@ -123,11 +123,6 @@ export const REFUSALS = {
     say: "pod {pod} is on node {actual}, and this daemon serves node {node}",
     hint: "give the daemon the name of its Node object (--node, HOLDFAST_NODE); under any other name its containers look lost",
   },
-  BOOT_MISMATCH: {
-    cniCode: 11,
-    say: "the plugin binary says that this is boot {theirs}, and this daemon that it is boot {ours}",
-    hint: "let both read one file: --boot-id-file of the daemon, boot-id-file in the plugin binary's shim.conf (docs/operations.md, Boot IDs)",
-  },
   TOO_MANY_WAITING: {
     cniCode: 11,
     say: "{count} requests are waiting already",

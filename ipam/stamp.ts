@@ -1,9 +1,9 @@
 /**
- * When a runtime's request began: the boot ID, and CLOCK_BOOTTIME at the shim's start. Runtimes use container IDs
+ * When a runtime's request began: the boot, and CLOCK_BOOTTIME at the shim's start. Runtimes use container IDs
  * again, and a DEL may be delivered late from the spool; the stamp tells which request came first.
  */
 export interface Stamp {
-  /** /proc/sys/kernel/random/boot_id of the node. */
+  /** As the daemon of the node names it; "": a daemon had not served the present boot yet. */
   readonly bootId: string;
   /** Microseconds of CLOCK_BOOTTIME. */
   readonly us: number;
@@ -11,9 +11,11 @@ export interface Stamp {
 
 /**
  * Whether the request stamped `a` began before the one stamped `b`. Within a boot the clock decides. Across boots only
- * this is known: a request of another boot is older than one of the present boot.
+ * this is known: a request of another boot is older than one of the present boot, and one that came before a daemon served
+ * the present boot is older than all that were served in it and later than every former boot.
  */
 export function isBefore(a: Stamp, b: Stamp, presentBootId: string): boolean {
   if (a.bootId === b.bootId) return a.us < b.us;
+  if (b.bootId === "") return a.bootId !== presentBootId;
   return b.bootId === presentBootId;
 }

@@ -1,12 +1,15 @@
 import { readFileSync } from "node:fs";
-import { readBootId } from "./boot-id.ts";
+import { dirname, join } from "node:path";
+import { publishBootId, readKernelBootId } from "./boot-id.ts";
 import { armKillPoint, type PassKillPoint } from "./kill-point.ts";
 import { type NamespaceSight, namespaceIdAt, namespacesInUse } from "./namespaces.ts";
 
 /** What a daemon sees of the machine it runs on: its boot, and the network namespaces of its containers. A port. */
 export interface Machine extends NamespaceSight {
-  /** The present boot. */
+  /** The present boot, as the plugin binary stamps requests with it. */
   readonly bootId: string;
+  /** As the kernel tells it, and the kubelet reports it. */
+  readonly kernelBootId: string;
   /** Microseconds since boot, as the stamps of the plugin binary count them (CLOCK_BOOTTIME). */
   bootTimeUs(): number;
   /** For tests of crashes. */
@@ -14,9 +17,17 @@ export interface Machine extends NamespaceSight {
 }
 
 /** The machine of this process. Throws an Error that names the file and the remedy when its boot cannot be told. */
-export function thisMachine(bootIdFile: string): Machine {
+export function thisMachine({
+  bootIdFile,
+  socket,
+}: {
+  readonly bootIdFile: string;
+  readonly socket: string;
+}): Machine {
+  const kernelBootId = readKernelBootId(bootIdFile);
   return {
-    bootId: readBootId(bootIdFile),
+    bootId: publishBootId(join(dirname(socket), "boot"), kernelBootId),
+    kernelBootId,
     bootTimeUs,
     namespaceIdAt,
     namespacesInUse,

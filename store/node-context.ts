@@ -11,6 +11,8 @@ export interface NodeContext {
   readonly node: string;
   /** The present boot of this machine. */
   readonly bootId: string;
+  /** As the kubelet reports it; absent: the same. */
+  readonly kernelBootId?: string;
   /** Microseconds of CLOCK_BOOTTIME now. Absent: not known. */
   bootTimeUs?(): number;
   /** host-local's directories, without a cluster; absent: its default, and those that configurations name. */

@@ -59,7 +59,7 @@ export const DAEMON_SETTINGS = {
     type: "file",
     // The kernel's own. On a system container another file may lie over it, which not every process sees.
     default: "/proc/sys/kernel/random/boot_id",
-    meaning: "a file with this machine's boot ID as the plugin binary sees it",
+    meaning: "a file with this machine's boot ID as container runtimes and the kubelet see it",
     more: "See [Boot IDs](#boot-ids)",
   },
   addDeadlineMs: {

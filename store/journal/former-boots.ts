@@ -1,9 +1,9 @@
 import type { EndReason } from "../allocations.ts";
-import type { NodeContext, StoreLog } from "../node-context.ts";
+import type { StoreLog } from "../node-context.ts";
 import { endAttachment } from "./end-attachment.ts";
 import type { GroupCommit } from "./group-commit.ts";
 import type { Ledger } from "./ledger.ts";
-import { type AttachmentRow, attachmentOf } from "./rows.ts";
+import type { AttachmentRow } from "./rows.ts";
 
 /** Key under which the database keeps the boot that it last served. */
 export const BOOT = "boot";
@@ -11,20 +11,6 @@ export const BOOT = "boot";
 const NODE = "node";
 /** Attachments ended in one transaction; other work runs in between. */
 const ROWS_PER_STEP = 200;
-
-/*
- * What another boot ID of an attachment means at the start:
- *
- *   last served by us  namespaces of that boot        verdict
- *   this boot          any                            same boot: two processes saw two boot IDs, and nothing restarted
- *   another, or none   one still exists at its path,  same boot: no namespace outlives its boot
- *                      and the clock is past every
- *                      one of its ADDs
- *   another, or none   none that we can see           a former boot: no container of it is alive
- *
- * A boot ID is evidence of a restart only as long as all processes read the same one. On a system container (LXC,
- * systemd-nspawn) a file of its own lies over the kernel's, and a sandboxed process may see the kernel's beneath it.
- */
 
 /**
  * A journal says what containers of its node have; under another node's name, as on a disk that was copied or moved, its
@@ -36,17 +22,9 @@ export function isOfThisNode({ sql, context }: Ledger): boolean {
   return written === undefined || written === context.node;
 }
 
-/** Ends the attachments of former boots. Those of this boot under another ID are kept, and get its ID. */
+/** Ends the attachments of former boots: no container outlives its boot. */
 export async function settleFormerBoots(ledger: Ledger, commits: GroupCommit, log: StoreLog): Promise<void> {
   const { sql, context } = ledger;
-  const served = sql.meta.get(BOOT)?.value;
-  for (const { boot_id: other, n, last_us: lastUs } of sql.otherBoots.all(context.bootId)) {
-    if (served !== context.bootId && !outlived(ledger, other, lastUs)) continue;
-    await commits.submit(() => ledger.attachments.renameBoot(other, context.bootId));
-    log.error(
-      `${n} attachments say that this is boot ${other}, and this daemon sees boot ${context.bootId}, although the machine was not rebooted: they are kept; let the plugin binary and the daemon read one boot ID (--boot-id-file, docs/operations.md)`,
-    );
-  }
   let ended = 0;
   for (let after: number | null = 0; after !== null; ) {
     const from: number = after;
@@ -61,21 +39,7 @@ export async function settleFormerBoots(ledger: Ledger, commits: GroupCommit, lo
     ended += step.ended;
     after = step.next;
   }
-  if (served !== context.bootId) await commits.submit(() => sql.putMeta.run(BOOT, context.bootId));
+  if (sql.meta.get(BOOT)?.value !== context.bootId)
+    await commits.submit(() => sql.putMeta.run(BOOT, context.bootId));
   if (ended > 0) log.info(`the machine was rebooted: ${ended} attachments of earlier boots ended`);
-}
-
-/** Whether something of that boot certainly still exists, so that it is not a former one. */
-function outlived(ledger: Ledger, bootId: string, lastUs: number): boolean {
-  const { bootTimeUs, namespaceAlive }: NodeContext = ledger.context;
-  // The clock has restarted at zero since: what is at those paths now is not what was there.
-  if (bootTimeUs === undefined || namespaceAlive === undefined || bootTimeUs() < lastUs) return false;
-  for (let after = 0; ; ) {
-    const rows = ledger.sql.attachmentsAfter.all(after, ROWS_PER_STEP);
-    const last = rows[rows.length - 1];
-    if (!last) return false;
-    after = last.id;
-    if (rows.some((row) => row.boot_id === bootId && namespaceAlive(attachmentOf(row, "").netns)))
-      return true;
-  }
 }

@@ -2,7 +2,7 @@ import { mkdirSync, readdirSync, rmSync, statSync, writeFileSync } from "node:fs
 import { join } from "node:path";
 import { afterEach, expect, test } from "vitest";
 import { attachedTo } from "../faults/truth.ts";
-import { HOLDFAST, network, newDirectory, run, TestDaemon } from "../harness/daemon.ts";
+import { forgetBoot, HOLDFAST, network, newDirectory, run, TestDaemon } from "../harness/daemon.ts";
 import { requireRoot } from "../harness/needs.ts";
 import { until } from "../harness/wait.ts";
 
@@ -167,14 +167,17 @@ test("a container that was restarted since the backup stays attached after a reb
 
 test("a container that a reboot restarted since the backup keeps its address after a rebuild", async () => {
   const directory = newDirectory();
-  const env = { HOLDFAST_BOOT_ID_FILE: join(directory, "boot") };
-  const boot = (id: string) => writeFileSync(env.HOLDFAST_BOOT_ID_FILE, `${id}\n`);
-  const args = ["--boot-id-file", env.HOLDFAST_BOOT_ID_FILE];
+  const file = join(directory, "boot-id");
+  const boot = (id: string) => {
+    writeFileSync(file, `${id}\n`);
+    forgetBoot(directory);
+  };
+  const args = ["--boot-id-file", file];
   const config = network("blue", { subnets: "10.10.0.0/29", cooldownSeconds: 0 });
   boot("11111111-2222-4333-8444-555555555555");
   daemon = await TestDaemon.start({ directory, args });
   const first = namespaceFile("first");
-  const before = await daemon.cni("ADD", "web", { config, env, netns: first });
+  const before = await daemon.cni("ADD", "web", { config, netns: first });
   expect(await inDirectory("backup", "old.db")).toMatchObject({ code: 0 });
   await daemon.end();
 
@@ -183,7 +186,7 @@ test("a container that a reboot restarted since the backup keeps its address aft
   rmSync(first);
   daemon = await TestDaemon.start({ directory, args });
   const ip = before.json().ips[0].address.split("/")[0];
-  const after = await daemon.cni("ADD", "web", { config, env, netns: second, args: `IP=${ip}` });
+  const after = await daemon.cni("ADD", "web", { config, netns: second, args: `IP=${ip}` });
   expect(after).toMatchObject({ code: 0, stdout: before.stdout });
 
   expect(await inDirectory("rebuild", "--from", "old.db", "--replace")).toMatchObject({
@@ -191,7 +194,7 @@ test("a container that a reboot restarted since the backup keeps its address aft
     stderr: "",
   });
   for (let n = 1; n <= 6; n += 1) {
-    const { code, stdout } = await daemon.cni("ADD", `new-${n}`, { config, env });
+    const { code, stdout } = await daemon.cni("ADD", `new-${n}`, { config });
     expect({ n, code, stdout }).toMatchObject({ n, code: n === 6 ? 1 : 0 });
     expect(stdout).not.toContain(`"${ip}/`);
   }

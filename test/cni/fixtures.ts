@@ -15,6 +15,7 @@ import type { AllocationView, HistoryView, NetworkView } from "../../store/recor
 import {
   type CniAnswer,
   type DaemonOptions,
+  forgetBoot,
   network,
   run,
   type ServedDaemon,
@@ -89,6 +90,13 @@ function cleanedUp<D extends ServedDaemon>(daemon: D, onCleanup: (act: () => Pro
 export async function restart(daemon: TestDaemon, signal: NodeJS.Signals, args: readonly string[] = []) {
   await (latest.get(daemon) ?? daemon).end(signal);
   latest.set(daemon, await TestDaemon.start({ directory: daemon.directory, args }));
+}
+
+/** As `restart`, with what the end of the machine takes away. */
+export async function reboot(daemon: TestDaemon, signal: NodeJS.Signals, args: readonly string[] = []) {
+  await (latest.get(daemon) ?? daemon).end(signal);
+  forgetBoot(daemon.directory);
+  await restart(daemon, signal, args);
 }
 
 export async function expectSound(daemon: ServedDaemon): Promise<void> {

@@ -7,6 +7,7 @@ import {
   past,
   pod,
   processTest,
+  reboot,
   restart,
   type ServedDaemon,
   type TestDaemon,
@@ -112,9 +113,9 @@ describe("within one boot", () => {
 async function inFormerBoot(daemon: TestDaemon, work: () => Promise<unknown>): Promise<void> {
   const file = join(daemon.directory, "former-boot");
   writeFileSync(file, `${FORMER_BOOT}\n`);
-  await restart(daemon, "SIGTERM", ["--boot-id-file", file]);
+  await reboot(daemon, "SIGTERM", ["--boot-id-file", file]);
   await work();
-  await restart(daemon, "SIGKILL");
+  await reboot(daemon, "SIGKILL");
 }
 
 /** Puts a DEL into the spool, as a plugin binary that found no daemon, and waits until it is drained. */
@@ -176,13 +177,25 @@ describe("across boots", () => {
     expect(addressesIn(now)).toEqual(["10.10.0.1/24"]);
   });
 
-  test("a request of a plugin binary that cannot read the boot ID counts as one of this boot", async ({
+  test.for(["", FORMER_BOOT])(
+    "a request that has just arrived is of this boot, also with boot %j",
+    async (bootId, { daemon }) => {
+      await send(daemon, "ADD", { bootId });
+      await send(daemon, "DEL", { bootId, bootUs: T - 10 });
+      expect(await held(daemon, "blue")).toEqual(BOUND);
+      expect((await send(daemon, "CHECK", { bootId })).status).toBe(200);
+      await send(daemon, "DEL", { bootId, bootUs: T + 10 });
+      expect(await held(daemon, "blue")).toEqual(COOLING);
+    },
+  );
+
+  test("a spooled DEL without a boot, from before the daemon served this one, ends nothing of it and refuses no ADD", async ({
     daemon,
   }) => {
-    await send(daemon, "ADD", { bootId: "" });
-    await send(daemon, "DEL", { bootUs: T - 10 });
+    await send(daemon, "ADD", {});
+    await spoolDel(daemon, { bootId: "", bootUs: T + 10 });
     expect(await held(daemon, "blue")).toEqual(BOUND);
-    await send(daemon, "DEL", { bootId: "", bootUs: T + 10 });
-    expect(await held(daemon, "blue")).toEqual(COOLING);
+    await spoolDel(daemon, { containerId: "c2", bootId: "", bootUs: T + 10 });
+    expect(addressesIn(await send(daemon, "ADD", { containerId: "c2" }))).toEqual(["10.10.0.2/24"]);
   });
 });

@@ -1,12 +1,13 @@
 /** After a reboot no container of before is alive: their addresses are free, claims keep theirs, and DELs that come late harm nobody. */
-import { readdirSync, writeFileSync } from "node:fs";
+import { readdirSync, renameSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
 import { beforeEach, expect, test } from "vitest";
 import { network, runShim, type TestDaemon } from "../harness/daemon.ts";
 import { requireRoot } from "../harness/needs.ts";
 import { until, untilSaid } from "../harness/wait.ts";
 import { StandaloneNode } from "./standalone-node.ts";
 import { allAllocations, attachedTo, boundOn, expectSound, ipsIn } from "./truth.ts";
-import { claimManifest, podArgs, postCni, type WireOptions } from "./wire.ts";
+import { claimManifest, podArgs, postCni, type WireOptions, wireRequest } from "./wire.ts";
 
 const PLAIN = network("plain", { subnets: "10.10.0.0/24" });
 /** For more attachments than are ended in one step. */
@@ -94,8 +95,11 @@ test("DELs of the boot before, spooled before the reboot or delivered after it, 
   await add(daemon, "launcher-1", { ...vm("launcher-1"), ...now() });
 
   for (const id of ["a", "pod", "launcher-1"]) {
-    // The real plugin binary here still sees the old boot; its DEL reaches the spool as one left by it would.
-    await runShim("DEL", id, { socket: node.path("nobody"), spool: daemon.spool, config: {} });
+    const late = JSON.stringify(wireRequest("DEL", id, { config: {} }));
+    writeFileSync(node.path("state", ".tmp-late"), late);
+    renameSync(node.path("state", ".tmp-late"), join(daemon.spool, `1-1-${id}.json`));
+    // As before the daemon said which boot this is.
+    await runShim("DEL", id, { socket: "/nonexistent/s.sock", spool: daemon.spool, config: {} });
   }
   await until(() => readdirSync(daemon.spool).length === 0, "the spool to be drained");
   expect(await attachedTo(daemon, "plain")).toEqual(["a", "pod"]);

@@ -7,7 +7,7 @@ import { parseInterfaceAddress } from "../../ipam/space/cidr.ts";
 import { ALLOCATIONS_PATH } from "../../kube/objects.ts";
 import { newAllocation } from "../../store/cluster/allocations/allocation-object.ts";
 import { wireRequest } from "../faults/wire.ts";
-import { TestDaemon } from "../harness/daemon.ts";
+import { forgetBoot, TestDaemon } from "../harness/daemon.ts";
 import { cniArgs, type NodeDaemon } from "../harness/node.ts";
 import { until } from "../harness/wait.ts";
 import { added, addedInTheEnd, deleted, type Guest, optionsOf } from "../harness/world/guests.ts";
@@ -42,6 +42,7 @@ async function bootAnew(node: NodeDaemon): Promise<void> {
   writeFileSync(file, `${NEXT_BOOT}\n`);
   const { kubeconfig, node: name } = node.options;
   await world.kubevirt.reportBoot(name, NEXT_BOOT);
+  forgetBoot(node.daemon.directory);
   node.daemon = await TestDaemon.start({
     directory: node.daemon.directory,
     args: ["--kubeconfig", kubeconfig, "--node", name, "--boot-id-file", file, ...WITNESS],
@@ -50,7 +51,7 @@ async function bootAnew(node: NodeDaemon): Promise<void> {
 
 let bootUs = 1_000;
 
-/** A call of the new boot, whose clock began at zero: the plugin binary here still sees the old one. */
+/** A call of the new boot, whose clock began at zero: that of the plugin binary here goes on. */
 async function inNewBoot(
   node: NodeDaemon,
   verb: "ADD" | "DEL",
@@ -120,6 +121,22 @@ test("after a reboot addresses are kept until their pod has ended, and DELs of t
   await inNewBoot(node, "DEL", pod, "booted-pod");
   await inNewBoot(node, "DEL", vm, "booted-vm");
   await world.settledWith(net, [[vm, vmIps]]);
+});
+
+test("a DEL from before the daemon has served the boot ends what its container had in the boot before", async () => {
+  const net = await world.network("untold", { subnets: "10.66.0.0/24" });
+  const node = await world.startNode("node-untold", { args: WITNESS });
+  const [ended, running] = [await world.guest(net, node.name), await world.guest(net, node.name)];
+  await added(node, ended);
+  const ips = await added(node, running);
+  await node.daemon.end("SIGKILL");
+  // The kubelet begins with what ran before, and nobody is there to tell the plugin binary which boot this is.
+  const { ifname = "net1", config } = ended.options;
+  const wire = { ifname, config: JSON.parse(config as string), bootId: "", bootUs: 500 };
+  const del = wireRequest("DEL", `sandbox-${ended.pod.metadata.uid}`, wire);
+  writeFileSync(join(node.daemon.spool, "1-1-0.json"), JSON.stringify(del));
+  await bootAnew(node);
+  await world.settledWith(net, [[running, ips]]);
 });
 
 test("after a power loss during an ADD the allocation that the journal does not know is released", async () => {

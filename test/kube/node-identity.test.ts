@@ -3,7 +3,7 @@ import { cpSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:f
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { TestDaemon } from "../harness/daemon.ts";
+import { forgetBoot, TestDaemon } from "../harness/daemon.ts";
 import type { NodeDaemon } from "../harness/node.ts";
 import { pause, until } from "../harness/wait.ts";
 import { added, addedInTheEnd, checked } from "../harness/world/guests.ts";
@@ -23,6 +23,7 @@ afterAll(async () => {
 /** Starts the node's machine again, in its next boot, under a name. */
 async function restartAs(node: NodeDaemon, name: string): Promise<void> {
   writeFileSync(join(node.daemon.directory, "boot-id"), `${NEXT_BOOT}\n`);
+  forgetBoot(node.daemon.directory);
   await startAs(node, name);
 }
 
@@ -87,12 +88,10 @@ test("a node that was restarted waits until its kubelet has reported the new boo
   expect(await whyNotReady(node)).toContain("its kubelet has not reported since a restart");
   await world.kubevirt.reportBoot(node.name, NEXT_BOOT);
   await node.daemon.ready();
-  const env = { HOLDFAST_BOOT_ID_FILE: join(node.daemon.directory, "boot-id") };
   const answer = await node.daemon.cni("ADD", `sandbox-${guest.pod.metadata.uid}`, {
     config: net.config,
     ifname: "net1",
     args: `IgnoreUnknown=1;K8S_POD_NAMESPACE=shop;K8S_POD_NAME=${guest.pod.metadata.name};K8S_POD_UID=${guest.pod.metadata.uid}`,
-    env,
   });
   expect(answer.json().ips.map(({ address }: { address: string }) => address)).toEqual(ips);
 });

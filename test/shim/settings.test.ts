@@ -1,5 +1,5 @@
 /** Where the shim finds the daemon and the spool: environment, `shim.conf`, defaults. */
-import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
+import { mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
 import { always, type Daemon, httpAnswer, startDaemon } from "./daemon.ts";
@@ -38,6 +38,7 @@ async function expectServed(binary: Binary, daemon: Daemon, env: Environment) {
 
 /** What is wrong, the file's content, and the message after the file's name. */
 const FAULTY: [string, string | Buffer, string][] = [
+  ["a key of before", "boot-id-file=/run/x\n", ' line 1: unknown key "boot-id-file"'],
   ["an unknown key", "# ours\n\nsokcet=/run/x.sock\n", ' line 3: unknown key "sokcet"'],
   ["an empty key", "=/run/x.sock", ' line 1: unknown key ""'],
   ["a key of another case", "Socket=/run/x.sock", ' line 1: unknown key "Socket"'],
@@ -81,36 +82,19 @@ describe.each(BINARIES)("settings, $build", (binary) => {
     expect([readSpool(confSpool).length, readSpool(envSpool).length]).toEqual([1, 1]);
   });
 
-  test("boot-id-file names the file whose first line is the boot ID", async () => {
+  test("the boot is the first line of the file beside the socket, and none where there is no such file", async () => {
     const daemon = await answering();
-    const file = join(temporaryDirectory(), "boot-id");
-    writeFileSync(file, "a-boot\nand more\n");
-    const { env } = conf(`socket=${daemon.socketPath}\nboot-id-file=${file}\n`);
+    const env = { HOLDFAST_SOCKET: daemon.socketPath };
     await expectServed(binary, daemon, env);
-    await expectServed(binary, daemon, { HOLDFAST_SOCKET: daemon.socketPath, HOLDFAST_BOOT_ID_FILE: file });
-    const kernel = readFileSync("/proc/sys/kernel/random/boot_id", "utf8").trim();
-    await expectServed(binary, daemon, { HOLDFAST_SOCKET: daemon.socketPath });
-    const said = daemon.requests.map(({ body }) => JSON.parse(body.toString()).bootId);
-    expect(said).toEqual(["a-boot", "a-boot", kernel]);
-  });
-
-  test("a boot ID file that cannot be read: refused with 7; a DEL goes on with the kernel's", async () => {
-    const daemon = await answering();
-    const file = join(temporaryDirectory(), "boot-id");
-    const env = { HOLDFAST_SOCKET: daemon.socketPath, HOLDFAST_BOOT_ID_FILE: file };
-    for (const [content, message] of [
-      [null, "No such file or directory"],
-      ["\n", "it has no first line"],
-    ] as const) {
-      if (content !== null) writeFileSync(file, content);
-      const error = cniError(await add(binary, env));
-      expect(error).toMatchObject({ code: 7, msg: `boot ID file ${file}: ${message}` });
+    const texts = ["a-boot\nand more\n", "b", "", "\n", `${"c".repeat(100)}\n`];
+    for (const text of texts) {
+      writeFileSync(join(daemon.socketPath, "../boot"), text);
+      await expectServed(binary, daemon, conf(`socket=${daemon.socketPath}`).env);
+      await del(binary, env);
     }
-    expect(daemon.requests).toEqual([]);
-    const outcome = await del(binary, env);
-    expect(outcome).toMatchObject({ status: 0, stderr: expect.stringContaining("kernel's boot ID") });
-    const kernel = readFileSync("/proc/sys/kernel/random/boot_id", "utf8").trim();
-    expect(daemon.requests.map(({ body }) => JSON.parse(body.toString()).bootId)).toEqual([kernel]);
+    const said = daemon.requests.map(({ body }) => JSON.parse(body.toString()).bootId);
+    const expected = ["a-boot", "b", "", "", "c".repeat(63)].flatMap((id) => [id, id]);
+    expect(said).toEqual(["", ...expected]);
   });
 
   test.each(FAULTY)("refused with 7: %s", async (_reason, content, message) => {

@@ -16,17 +16,17 @@ export type NodeIdentity =
 
 /** Throws ApiAway. */
 export async function readNodeIdentity(api: KubeApi, context: NodeContext): Promise<NodeIdentity> {
-  const { node, bootId } = context;
+  const { node, bootId, kernelBootId = bootId } = context;
   const read = await new ObjectClient(api).get(objectPath(NODES_PATH, node));
   if (read.kind !== "present")
     return { kind: "unknown", problem: `Node ${node} cannot be read: ${problemOf(read.answer)}` };
   const reported: unknown = read.object?.status?.nodeInfo?.bootID;
   if (typeof reported !== "string" || reported === "")
     return { kind: "unknown", problem: `Node ${node} reports no boot ID` };
-  if (reported === bootId) return { kind: "ours" };
+  if (reported === kernelBootId) return { kind: "ours" };
   return {
     kind: "other",
-    problem: `Node ${node} reports boot ${reported}, and this machine is in boot ${bootId}: its kubelet has not reported since a restart, or this daemon has the name of another node (--node), or reads another boot ID than the kubelet (--boot-id-file)`,
+    problem: `Node ${node} reports boot ${reported}, and this machine is in boot ${kernelBootId}: its kubelet has not reported since a restart, or this daemon has the name of another node (--node), or reads another boot ID than the kubelet (--boot-id-file)`,
   };
 }
 

@@ -44,7 +44,7 @@ export const MACHINE_COUNTS: readonly string[] = [
   "network.default-switch-over",
   "network.imported",
   "cni.add.late",
-  "cni.other-boot-id",
+  "cni.boot-untold",
   "cni.netns-unseen",
   "add.answered.pod",
   "add.answered.static",

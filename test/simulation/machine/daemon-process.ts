@@ -150,6 +150,7 @@ export class DaemonProcess implements RunningDaemon {
         {
           machine: {
             bootId: this.#around.bootId,
+            kernelBootId: this.#around.bootId,
             bootTimeUs: () => this.#around.clock.bootUs(),
             namespaceIdAt: this.#around.namespaceIdAt,
             namespacesInUse: () => new Set(),

@@ -17,8 +17,6 @@ import { ManifestDirectory } from "./static-pod.ts";
 
 /** After a daemon has ended, systemd starts another one, ms. */
 const RESTART_MS = 1_000;
-/** After peace has begun, when daemons are there again, ms. */
-const STATUS_MS = 60_000;
 
 /** What distinguishes the machines of one world from those of another. */
 export interface MachineKind {
@@ -64,8 +62,7 @@ export class SimMachine implements Machine {
   #formerSandboxes: FormerSandbox[] = [];
   #killAt: { readonly point: KillPoint; passes: number } | null = null;
   #isUp = false;
-  #pluginBootId: string | null = null;
-  #wasMistaken = false;
+  #isBootUntold = false;
   /** As if somebody had disabled the unit. */
   #isDaemonOff = false;
   /** Of the product. */
@@ -136,7 +133,7 @@ export class SimMachine implements Machine {
     this.#namespaces = namespaces;
     const plugin = {
       clock: this.#life,
-      bootId: () => this.#pluginBootId ?? this.bootId,
+      bootId: () => (this.#isBootUntold ? "" : this.bootId),
       disk: this.disk,
       bootUs: () => this.#clock.bootUs(),
       namespaceIdAt: (path: string) => namespaces.get(path) ?? "",
@@ -226,12 +223,11 @@ export class SimMachine implements Machine {
     return this.#daemon === null;
   }
 
-  /** The plugin binary reads another boot ID than the daemon for a while, as in a container with a /proc of its own. */
-  mistakeBoot(ms: number): void {
-    this.#pluginBootId = "eeeeeeee-eeee-4eee-8eee-eeeeeeeeeeee";
-    this.#wasMistaken = true;
+  /** The plugin binary cannot read for a while which boot this is, as where somebody emptied the daemon's runtime directory. */
+  hideBoot(ms: number): void {
+    this.#isBootUntold = true;
     this.#world.clock.timer(ms, () => {
-      this.#pluginBootId = null;
+      this.#isBootUntold = false;
     });
   }
 
@@ -266,13 +262,10 @@ export class SimMachine implements Machine {
 
   heal(): void {
     this.#killAt = null;
-    this.#pluginBootId = null;
+    this.#isBootUntold = false;
     this.#isDaemonOff = false;
     if (!this.#isUp) this.boot();
     this.#clock.resume();
-    // Runtimes ask every few seconds; here it matters where the last answer was that the boot IDs differ.
-    if (this.#wasMistaken) this.#life.timer(STATUS_MS, () => void this.#runtime.askStatus());
-    this.#wasMistaken = false;
     this.#daemon?.clock.continue();
     makeRoom(this.disk.state);
     // A page that nobody reads is only found at a start, which is what `holdfast check` asks for.

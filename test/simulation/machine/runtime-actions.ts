@@ -50,8 +50,8 @@ export const runtimeActions: ActionKinds = {
     run: (world, chance) => {
       const machine = machineOf(world, chance);
       if (machine === null) return;
-      world.counts.add("cni.other-boot-id");
-      machine.mistakeBoot(chance.between(500, 8_000));
+      world.counts.add("cni.boot-untold");
+      machine.hideBoot(chance.between(500, 8_000));
     },
   },
   "runtime-check": {

@@ -199,20 +199,6 @@ export class Runtime {
     return execute(this.#parts.plugin, { ...NOBODY, command: "STATUS", config: text });
   }
 
-  /** With the first configuration of ours. */
-  async askStatus(): Promise<void> {
-    for (const { object } of this.#parts.world.cluster.etcd.range(NADS, "")) {
-      try {
-        const config = configOf(object);
-        if (config.ipamType !== "holdfast-ipam") continue;
-        await this.status({ ...config, text: withKey(config.text, "cniVersion", "1.1.0") });
-        return;
-      } catch {
-        // Another one.
-      }
-    }
-  }
-
   /** Attachments of ours of sandboxes that live, in the order of their making. */
   *living(): Generator<{ readonly sandbox: Sandbox; readonly attachment: Attachment }> {
     for (const sandbox of this.sandboxes.values())

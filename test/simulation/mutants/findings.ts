@@ -15,13 +15,12 @@ export const FINDINGS: Mutants = {
       "    const { nodes } = this.#options;\n    if (nodes === null || pod.podIPs.length > 0) return [];",
     why: "where no object defines a network, addresses of pods from before are given again",
   },
-  "other-boot-id-served": {
-    file: "platform/boot-id.ts",
-    find: '    throw new RefusalError(refuse("BOOT_MISMATCH", { theirs: wire.bootId, ours: present.bootId }));',
-    replace: "    return { bootId: wire.bootId, us: wire.bootUs };",
-    why: "a plugin binary and a daemon that read different boot IDs work together",
-    elsewhere:
-      "test/faults/boot-ids.test.ts: no seed shows it since an ADD under way is judged by its age alone, not by its boot",
+  "untold-boot-is-the-present-one": {
+    file: "ipam/stamp.ts",
+    find: '  if (b.bootId === "") return a.bootId !== presentBootId;',
+    replace: '  if (b.bootId === "") return true;',
+    why: "a spooled DEL from before the daemon has served this boot ends a container that began since",
+    elsewhere: "test/cni/request-order.test.ts: a DEL is spooled only while no daemon is there to begin one",
   },
   "joining-definition-not-imported": {
     file: "controller/network-imports.ts",

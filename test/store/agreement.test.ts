@@ -171,6 +171,27 @@ test("what somebody has released by force is put back, and no network recovers f
   expect(missing).not.toHaveBeenCalled();
 });
 
+test("what the API server refuses to take back is tried again at each comparison", async () => {
+  const { clock, node, agreement } = await begun(FIVE_MINUTES_MS);
+  const before = node.bound;
+  node.api.remove(pathOf(objectOf(node, "a")));
+  let refused = 0;
+  const send = node.api.send.bind(node.api);
+  vi.spyOn(node.api, "send").mockImplementation(async (request) => {
+    if (request.method === "GET" || request.path !== ALLOCATIONS_PATH) return send(request);
+    refused += 1;
+    return { status: 403, body: { message: "denied by a webhook" }, serverMs: null };
+  });
+  agreement.doubt();
+  await clock.passUntil(() => refused > 2, "the third attempt");
+  // Everything is compared every few hours in any case.
+  expect(clock.monotonicMs()).toBeLessThan(20 * FIVE_MINUTES_MS);
+  vi.mocked(node.api.send).mockRestore();
+  await clock.passUntil(() => node.bound.length === 2, "what was missing");
+  expect(node.bound).toEqual(before);
+  expect(clock.monotonicMs()).toBeLessThan(40 * FIVE_MINUTES_MS);
+});
+
 test("a list that comes due while the journal cannot be read comes again", async () => {
   const { clock, node, agreement, loop, lists } = await begun(FIVE_MINUTES_MS);
   loop.mayCompare = false;

@@ -296,8 +296,8 @@ export class Agreement {
     const allDueMs = this.#allDueMs;
     const everything = this.#clock.monotonicMs() >= allDueMs;
     const found = await this.judgeHeldUses({ everything });
-    // Somebody may have doubted meanwhile what was compared before.
-    if (everything && this.#allDueMs === allDueMs)
+    // Somebody may have doubted meanwhile what was compared before. What was refused is tried again.
+    if (everything && this.#allDueMs === allDueMs && found.problems.length === 0)
       this.#allDueMs = this.#clock.monotonicMs() + this.#clock.random() * COMPARE_ALL_MS;
     continuity.noteCompared(gap);
     if (continuity.gap === gap) await this.gap.end();

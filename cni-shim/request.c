@@ -54,19 +54,26 @@ static void read_netns_id(const char *path, char *id, size_t size)
         (void)snprintf(id, size, "%llu:%llu", (unsigned long long)status.st_dev, (unsigned long long)status.st_ino);
 }
 
-/* The boot that the daemon serves, as it says in its socket's directory; "" before it has. */
-void read_boot_id(const char *socket_path, char id[BOOT_ID_BYTES])
+/* The first line of a file. False, and "", when there is none. */
+static bool read_first_line(const char *path, char id[BOOT_ID_BYTES])
 {
-    const char *slash = strrchr(socket_path, '/');
-    int directory_length = slash == NULL ? 0 : (int)(slash + 1 - socket_path);
-    char path[PATH_MAX];
-    int length = snprintf(path, sizeof path, "%.*sboot", directory_length, socket_path);
-    int fd = length < (int)sizeof path ? open(path, O_RDONLY | O_CLOEXEC) : -1;
-    ssize_t got = fd < 0 ? -1 : read(fd, id, BOOT_ID_BYTES - 1);
-    id[got > 0 ? got : 0] = '\0';
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    ssize_t length = fd < 0 ? -1 : read(fd, id, BOOT_ID_BYTES - 1);
+    id[length > 0 ? length : 0] = '\0';
     id[strcspn(id, "\n")] = '\0';
     if (fd >= 0)
         close(fd);
+    return id[0] != '\0';
+}
+
+/* The boot that the daemon serves, as it says beside its socket. Before it has, the kernel's, which it will say. */
+void read_boot_id(const char *socket_path, char id[BOOT_ID_BYTES])
+{
+    static const char KERNEL_BOOT_ID_PATH[] = "/proc/sys/kernel/random/boot_id";
+    char path[PATH_MAX];
+    int length = snprintf(path, sizeof path, "%s.boot", socket_path);
+    if (length >= (int)sizeof path || !read_first_line(path, id))
+        (void)read_first_line(KERNEL_BOOT_ID_PATH, id);
 }
 
 static void put_field(struct text *text, const char *name, const char *value, size_t length)

@@ -22,7 +22,7 @@ export interface CniWireRequest {
   readonly ifname: string;
   /** CNI_ARGS, verbatim. */
   readonly args: string;
-  /** The boot that the daemon serves: first line of the file `boot` in its socket's directory; "" when it cannot be read. Counts in a file of the spool. */
+  /** The boot that the daemon serves: first line of `<socket>.boot`, else the kernel's boot ID; "" without either. Counts in a file of the spool. */
   readonly bootId: string;
   /** CLOCK_BOOTTIME when the shim started, whole microseconds. Orders the requests of one boot. */
   readonly bootUs: number;

@@ -3,7 +3,7 @@
  * again, and a DEL may be delivered late from the spool; the stamp tells which request came first.
  */
 export interface Stamp {
-  /** As the daemon of the node names it; "": a daemon had not served the present boot yet. */
+  /** As the daemon of the node names it, or the kernel where no daemon has; "": nobody could tell. */
   readonly bootId: string;
   /** Microseconds of CLOCK_BOOTTIME. */
   readonly us: number;
@@ -11,8 +11,8 @@ export interface Stamp {
 
 /**
  * Whether the request stamped `a` began before the one stamped `b`. Within a boot the clock decides. Across boots only
- * this is known: a request of another boot is older than one of the present boot, and one that came before a daemon served
- * the present boot is older than all that were served in it and later than every former boot.
+ * this is known: a request of another boot is older than one of the present boot. One that could not tell its boot is taken to have come
+ * before a daemon served the present one: later than every former boot, and older than all that was served in this.
  */
 export function isBefore(a: Stamp, b: Stamp, presentBootId: string): boolean {
   if (a.bootId === b.bootId) return a.us < b.us;

@@ -1,5 +1,4 @@
 import { readFileSync } from "node:fs";
-import { dirname, join } from "node:path";
 import { publishBootId, readKernelBootId } from "./boot-id.ts";
 import { armKillPoint, type PassKillPoint } from "./kill-point.ts";
 import { type NamespaceSight, namespaceIdAt, namespacesInUse } from "./namespaces.ts";
@@ -26,7 +25,7 @@ export function thisMachine({
 }): Machine {
   const kernelBootId = readKernelBootId(bootIdFile);
   return {
-    bootId: publishBootId(join(dirname(socket), "boot"), kernelBootId),
+    bootId: publishBootId(`${socket}.boot`, kernelBootId),
     kernelBootId,
     bootTimeUs,
     namespaceIdAt,

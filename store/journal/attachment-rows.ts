@@ -45,6 +45,7 @@ export class AttachmentRows {
   readonly #bringUpToDate: Database.Statement<unknown[]>;
   readonly #markLost: Database.Statement<[number]>;
   readonly #markFound: Database.Statement<[number]>;
+  readonly #renameBoot: Database.Statement<[string, string]>;
   readonly #noteVersion: Database.Statement<[number, number]>;
   readonly #remove: Database.Statement<[number]>;
   readonly #nameInterface: Database.Statement<[string, string, number]>;
@@ -77,6 +78,7 @@ export class AttachmentRows {
     );
     this.#markLost = db.prepare("UPDATE uses SET lost = 1 WHERE id = ? AND lost = 0");
     this.#markFound = db.prepare("UPDATE uses SET lost = 0 WHERE id = ?");
+    this.#renameBoot = db.prepare("UPDATE uses SET boot_id = ? WHERE boot_id = ?");
     this.#nameInterface = db.prepare("UPDATE uses SET interface = ?, owner_interface = ? WHERE id = ?");
     this.#nameInHistory = db.prepare(
       "UPDATE history SET interface = ?, owner_interface = ? WHERE id >= ? AND id < ?",
@@ -124,6 +126,11 @@ export class AttachmentRows {
   /** What was written for it in Kubernetes is there, and this is the newest version of it. */
   noteVersion(id: number, version: number): void {
     this.#noteVersion.run(version, id);
+  }
+
+  /** Renames a boot ID: the boot is the same. */
+  renameBoot(from: string, to: string): void {
+    this.#renameBoot.run(to, from);
   }
 
   /** Sets the interface of an attachment that was recorded without one, and of what its container owns through it. */

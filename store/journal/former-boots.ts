@@ -1,9 +1,9 @@
 import type { EndReason } from "../allocations.ts";
-import type { StoreLog } from "../node-context.ts";
+import type { NodeContext, StoreLog } from "../node-context.ts";
 import { endAttachment } from "./end-attachment.ts";
 import type { GroupCommit } from "./group-commit.ts";
 import type { Ledger } from "./ledger.ts";
-import type { AttachmentRow } from "./rows.ts";
+import { type AttachmentRow, attachmentOf } from "./rows.ts";
 
 /** Key under which the database keeps the boot that it last served. */
 export const BOOT = "boot";
@@ -22,9 +22,16 @@ export function isOfThisNode({ sql, context }: Ledger): boolean {
   return written === undefined || written === context.node;
 }
 
-/** Ends the attachments of former boots: no container outlives its boot. */
+/** Ends the attachments of former boots: no container outlives its boot, and what outlived one is of this boot. */
 export async function settleFormerBoots(ledger: Ledger, commits: GroupCommit, log: StoreLog): Promise<void> {
   const { sql, context } = ledger;
+  for (const { boot_id: other, n, last_us: lastUs } of sql.otherBoots.all(context.bootId)) {
+    if (!outlived(ledger, other, lastUs)) continue;
+    await commits.submit(() => ledger.attachments.renameBoot(other, context.bootId));
+    log.error(
+      `${n} attachments are of boot ${other}, and this daemon sees boot ${context.bootId}, although the machine was not rebooted: they are kept (docs/operations.md, Boot IDs)`,
+    );
+  }
   let ended = 0;
   for (let after: number | null = 0; after !== null; ) {
     const from: number = after;
@@ -42,4 +49,19 @@ export async function settleFormerBoots(ledger: Ledger, commits: GroupCommit, lo
   if (sql.meta.get(BOOT)?.value !== context.bootId)
     await commits.submit(() => sql.putMeta.run(BOOT, context.bootId));
   if (ended > 0) log.info(`the machine was rebooted: ${ended} attachments of earlier boots ended`);
+}
+
+/** Whether a network namespace of that boot certainly still exists, so that it is not a former one. */
+function outlived(ledger: Ledger, bootId: string, lastUs: number): boolean {
+  const { bootTimeUs, namespaceAlive }: NodeContext = ledger.context;
+  // The clock has restarted at zero since: what is at those paths now is not what was there.
+  if (bootTimeUs === undefined || namespaceAlive === undefined || bootTimeUs() < lastUs) return false;
+  for (let after = 0; ; ) {
+    const rows = ledger.sql.attachmentsAfter.all(after, ROWS_PER_STEP);
+    const last = rows[rows.length - 1];
+    if (!last) return false;
+    after = last.id;
+    if (rows.some((row) => row.boot_id === bootId && namespaceAlive(attachmentOf(row, "").netns)))
+      return true;
+  }
 }

@@ -70,6 +70,10 @@ export function prepareUseStatements(db: Database.Database) {
     attachmentsAfter: get<[number, number], AttachmentRow>(
       `SELECT * FROM ${HELD} AND id > ? ORDER BY id LIMIT ?`,
     ),
+    /** Boots other than the given one: how many attachments they have, and the stamp of the youngest. */
+    otherBoots: get<[string], { boot_id: string; n: number; last_us: number }>(
+      `SELECT boot_id, count(*) AS n, max(boot_us) AS last_us FROM ${HELD} AND boot_id <> ? GROUP BY boot_id`,
+    ),
     /** The attachment that was written to Kubernetes last, of those up to an id that still stand. */
     attachmentWrittenLast: get<[number], AttachmentRow>(
       `SELECT * FROM ${HELD} AND version > 0 AND lost = 0 AND id <= ? ORDER BY version DESC LIMIT 1`,

@@ -40,7 +40,7 @@ describe("a DEL that waits in the spool", () => {
   async function delayedDel(daemon: ServedDaemon, containerId: string) {
     const spool = newDirectory();
     onTestFinished(() => rmSync(spool, { recursive: true }));
-    const answer = await daemon.cni("DEL", containerId, { socket: join(daemon.directory, "nobody"), spool });
+    const answer = await daemon.cni("DEL", containerId, { socket: "/nonexistent/s.sock", spool });
     expect(answer).toMatchObject({
       code: 0,
       stdout: "",

@@ -2,9 +2,23 @@
  * Which boot it is, the daemon says in a file beside its socket: whoever reaches the socket counts by the same one, also on a system
  * container, where processes see two kernel boot IDs.
  */
-import { chmodSync, existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import {
+  chmodSync,
+  copyFileSync,
+  existsSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  statfsSync,
+  symlinkSync,
+  writeFileSync,
+} from "node:fs";
 import { join } from "node:path";
+import Database from "better-sqlite3";
 import { expect, test } from "vitest";
+import { forgetWhatWas } from "../../store/journal/files/state-files.ts";
 import { type CniAnswer, forgetBoot, network, runShim } from "../harness/daemon.ts";
 import { requireRoot } from "../harness/needs.ts";
 import { until, untilSaid } from "../harness/wait.ts";
@@ -13,6 +27,7 @@ import { attachedTo, expectSound } from "./truth.ts";
 import { BOOT_ID } from "./wire.ts";
 
 const UNIT = join(import.meta.dirname, "../../deploy/systemd/holdfast.service");
+const TMPFS = 0x01021994;
 const OTHER_BOOT = "22222222-3333-4444-8555-666666666666";
 const BLUE = network("blue", { subnets: "10.10.0.0/24", cooldownSeconds: 0 }, { cniVersion: "1.1.0" });
 
@@ -43,11 +58,11 @@ test("the daemon says beside its socket which boot it is, and the plugin binary 
   const file = otherBoot(node);
   const away = { socket: node.path("s.sock"), spool: node.path("spool"), config: BLUE };
   expect((await runShim("DEL", "a", away)).code).toBe(0);
-  expect(bootOfDel(away.spool)).toBe("");
+  expect(bootOfDel(away.spool)).toBe(BOOT_ID);
   rmSync(away.spool, { recursive: true });
 
   const daemon = await node.daemon({ args: ["--boot-id-file", file] });
-  expect(readFileSync(node.path("boot"), "utf8")).toBe(`${OTHER_BOOT}\n`);
+  expect(readFileSync(node.path("s.sock.boot"), "utf8")).toBe(`${OTHER_BOOT}\n`);
   addressOf(await daemon.cni("ADD", "a", { config: BLUE }));
   await daemon.end();
   expect((await runShim("DEL", "a", away)).code).toBe(0);
@@ -55,13 +70,15 @@ test("the daemon says beside its socket which boot it is, and the plugin binary 
 });
 
 test("in memory it is the same boot whatever the kernel's boot ID seems to be; on a disk another one is another boot", async () => {
-  for (const inMemory of [true, false]) {
-    const node = new StandaloneNode({ inMemory });
+  for (const wanted of [true, false]) {
+    const node = new StandaloneNode({ inMemory: wanted });
+    // Where tests have no directory on a disk the second half is the first once more.
+    const inMemory = statfsSync(node.directory).type === TMPFS;
     const first = await node.daemon();
     for (const id of ["a", "b"]) addressOf(await first.cni("ADD", id, { config: BLUE }));
     await first.end();
     const daemon = await node.daemon({ args: ["--boot-id-file", otherBoot(node)] });
-    expect(readFileSync(node.path("boot"), "utf8").trim()).toBe(inMemory ? BOOT_ID : OTHER_BOOT);
+    expect(readFileSync(node.path("s.sock.boot"), "utf8").trim()).toBe(inMemory ? BOOT_ID : OTHER_BOOT);
     expect(await attachedTo(daemon, "blue"), daemon.log).toEqual(inMemory ? ["a", "b"] : []);
     addressOf(await daemon.cni("ADD", "c", { config: BLUE }));
     expect((await daemon.cni("DEL", "a", { config: BLUE })).code).toBe(0);
@@ -70,23 +87,64 @@ test("in memory it is the same boot whatever the kernel's boot ID seems to be; o
   }
 });
 
-test("what somebody emptied in memory is no reboot: nothing is ended, also by a DEL that could not say its boot", async () => {
+test("what somebody emptied in memory is no reboot: what runs is kept, and a DEL that came meanwhile is carried out", async () => {
   const node = new StandaloneNode({ inMemory: true });
   const first = await node.daemon();
   for (const id of ["a", "b"]) addressOf(await first.cni("ADD", id, { config: BLUE }));
   await first.end("SIGKILL");
-  for (const name of ["boot", "s.sock", "s.sock.state"]) rmSync(node.path(name));
+  for (const name of ["s.sock.boot", "s.sock", "s.sock.state"]) rmSync(node.path(name));
   expect((await runShim("DEL", "a", { socket: first.socket, spool: first.spool, config: BLUE })).code).toBe(
     0,
   );
   const daemon = await node.daemon();
   expect(readdirSync(daemon.spool)).toEqual([]);
-  expect(await attachedTo(daemon, "blue")).toEqual(["a", "b"]);
-  expect((await daemon.cni("DEL", "a", { config: BLUE })).code).toBe(0);
   expect(await attachedTo(daemon, "blue")).toEqual(["b"]);
 });
 
-test("after a reboot the attachments of before are ended, and a DEL from before the daemon's start ends none of after", async () => {
+test.each([
+  [
+    "a link to the socket",
+    (node: StandaloneNode) => symlinkSync(node.path("s.sock"), node.path("link.sock")),
+  ],
+  ["a file that is gone", (node: StandaloneNode) => rmSync(node.path("s.sock.boot"))],
+])("with %s a DEL that waits in the spool ends its container", async (_what, meddle) => {
+  const node = new StandaloneNode();
+  const first = await node.daemon();
+  addressOf(await first.cni("ADD", "a", { config: BLUE }));
+  meddle(node);
+  await first.end();
+  const away = { socket: node.path("link.sock"), spool: first.spool, config: BLUE };
+  expect((await runShim("DEL", "a", away)).code).toBe(0);
+  expect(await attachedTo(await node.daemon(), "blue")).toEqual([]);
+});
+
+test("whose network namespace still exists is of this boot, whatever the daemon sees", async (context) => {
+  requireRoot(context);
+  const node = new StandaloneNode();
+  const first = await node.daemon();
+  await first.cni("ADD", "seen", { config: BLUE, netns: netnsIn(node) });
+  await first.cni("ADD", "unseen", { config: BLUE });
+  await first.end();
+  forgetBoot(node.directory);
+  const args = ["--boot-id-file", otherBoot(node)];
+  const daemon = await node.daemon({ args });
+  await untilSaid(() => daemon.log, `2 attachments are of boot ${BOOT_ID}`);
+  expect(await attachedTo(daemon, "blue")).toEqual(["seen", "unseen"]);
+  expect((await daemon.cni("DEL", "unseen", { config: BLUE })).code).toBe(0);
+  await daemon.end();
+
+  // A clock that has begun at zero since: the machine was restarted, and somebody made a namespace of that name again.
+  const db = new Database(node.path("state", "holdfast.db"));
+  expect(db.prepare("UPDATE uses SET boot_us = 9000000000000000").run().changes).toBeGreaterThan(0);
+  db.close();
+  forgetWhatWas(node.path("state"));
+  forgetBoot(node.directory);
+  const restarted = await node.daemon();
+  expect(await attachedTo(restarted, "blue")).toEqual([]);
+  await untilSaid(() => restarted.log, "1 attachments of earlier boots ended");
+});
+
+test("after a reboot the attachments of before are ended, and a DEL from before the daemon's start ends none of after, however late", async () => {
   const node = new StandaloneNode({ inMemory: true });
   const first = await node.daemon();
   for (const id of ["a", "b"]) addressOf(await first.cni("ADD", id, { config: BLUE }));
@@ -95,19 +153,23 @@ test("after a reboot the attachments of before are ended, and a DEL from before 
   const args = ["--boot-id-file", otherBoot(node)];
   const away = { socket: first.socket, spool: first.spool, config: BLUE };
   expect((await runShim("DEL", "a", away)).code).toBe(0);
+  const [name] = readdirSync(first.spool) as [string];
+  copyFileSync(join(first.spool, name), node.path("late"));
   const daemon = await node.daemon({ args });
   await untilSaid(() => daemon.log, "2 attachments of earlier boots ended");
   addressOf(await daemon.cni("ADD", "a", { config: BLUE }));
+  renameSync(node.path("late"), join(first.spool, name));
+  await until(() => readdirSync(first.spool).length === 0, "the spool to be drained");
   expect(await attachedTo(daemon, "blue")).toEqual(["a"]);
   await expectSound(daemon);
 });
 
 test("a file beside the socket that is none is named with what to do", async () => {
   const node = new StandaloneNode();
-  mkdirSync(node.path("boot"));
+  mkdirSync(node.path("s.sock.boot"));
   const daemon = await node.daemon({ wait: false });
   await until(() => daemon.process.exitCode !== null, "its end");
-  await untilSaid(() => daemon.log, `${node.path("boot")} cannot be read or written`);
+  await untilSaid(() => daemon.log, `${node.path("s.sock.boot")} cannot be read or written`);
   expect(existsSync(daemon.socket)).toBe(false);
 });
 

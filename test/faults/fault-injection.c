@@ -5,7 +5,7 @@
  *   HOLDFAST_TEST_FAULT_DIRECTORY   only files below it are touched
  *   HOLDFAST_TEST_FAULT_CONTROL  absent: no faults. Else one line "<what> <errno name> <every> <file name ending>":
  *                                what    write | tear | sync | tear writes the first half of the bytes before it fails;
- *                                        kill ends the process before a write or a sync, whatever the errno name
+ *                                        kill ends, and stop suspends, the process before a write or a sync, whatever the errno name
  *                                every   1 for each such call, n for each n-th one
  *                                ending  "*" for every file, else e.g. "-wal"
  */
@@ -60,12 +60,14 @@ static enum verdict judge(int fd, enum call call)
         return PASS;
     int fields = fscanf(file, "%15s %15s %u %63s", what, name, &every, ending);
     (void)fclose(file);
-    bool kills = strcmp(what, "kill") == 0;
-    if (fields != 4 || (!kills && call != (strcmp(what, "sync") == 0 ? SYNC : WRITE)) || !is_below_directory(fd, path) ||
+    bool kills = strcmp(what, "kill") == 0, stops = strcmp(what, "stop") == 0;
+    if (fields != 4 || (!kills && !stops && call != (strcmp(what, "sync") == 0 ? SYNC : WRITE)) || !is_below_directory(fd, path) ||
         (strcmp(ending, "*") != 0 && !ends_with(path, ending)) || __atomic_add_fetch(&passed, 1, __ATOMIC_RELAXED) % every != 0)
         return PASS;
-    if (kills)
-        (void)raise(SIGKILL);
+    if (kills || stops) {
+        (void)raise(kills ? SIGKILL : SIGSTOP);
+        return PASS;
+    }
     errno = errno_of(name);
     return strcmp(what, "tear") == 0 ? TEAR : FAIL;
 }

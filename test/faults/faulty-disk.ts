@@ -1,13 +1,13 @@
 /** A disk that fails on demand below the state directory of one daemon, or below another one (fault-injection.c says how). */
-import { existsSync, renameSync, rmSync, writeFileSync } from "node:fs";
+import { existsSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import type { StandaloneNode } from "./standalone-node.ts";
 
 const LIBRARY = join(import.meta.dirname, "../../build/fault-injection.so");
 
 export interface Fault {
-  /** `tear` writes the first half of the bytes, then fails; `kill` is SIGKILL before a write or a sync. */
-  readonly call: "write" | "tear" | "sync" | "kill";
+  /** `tear` writes the first half of the bytes, then fails; `kill` and `stop` are signals before a write or a sync. */
+  readonly call: "write" | "tear" | "sync" | "kill" | "stop";
   readonly errno?: "EIO" | "ENOSPC" | "EROFS";
   /** Fails each n-th such call only. */
   readonly every?: number;
@@ -33,6 +33,11 @@ export class FaultyDisk {
   fail({ call, errno = "EIO", every = 1, ending = "*" }: Fault): void {
     writeFileSync(`${this.#control}.new`, `${call} ${errno} ${every} ${ending}\n`);
     renameSync(`${this.#control}.new`, this.#control);
+  }
+
+  /** Whether a process stands still since `stop`. */
+  hasStopped(pid: number): boolean {
+    return / T /.test(readFileSync(`/proc/${pid}/stat`, "utf8").replace(/^.*\)/, ""));
   }
 
   mend(): void {

@@ -31,7 +31,7 @@ export interface ApiAnswer {
 
 /** What is gone of a daemon's directory after a reboot. Where tests have it on a disk, another boot ID shows it too. */
 export function forgetBoot(directory: string): void {
-  rmSync(join(directory, "boot"), { force: true });
+  rmSync(join(directory, "s.sock.boot"), { force: true });
 }
 
 /** A daemon on a state directory of its own, wherever it runs; one after another may run on a directory. */

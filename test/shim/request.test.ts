@@ -1,5 +1,5 @@
 /** What the shim sends: the CNI environment and stdin, verbatim, as the JSON object of `wire.ts`. */
-import { statSync } from "node:fs";
+import { readFileSync, statSync } from "node:fs";
 import { describe, expect, test } from "vitest";
 import { CNI_BODY_BYTES_MAX } from "../../cni-shim/wire.ts";
 import { always, httpAnswer, startDaemon, wireRequest } from "./daemon.ts";
@@ -67,7 +67,7 @@ describe.each(BINARIES)("request, $build", (binary) => {
       netnsId: hasContainer ? expect.stringMatching(/^\d+:\d+$/) : "",
       ifname: hasContainer ? "net1" : "",
       args: "K8S_POD_NAME=a;X=é",
-      bootId: "",
+      bootId: readFileSync("/proc/sys/kernel/random/boot_id", "utf8").trim(),
       bootUs: expect.any(Number),
       config: '{ "cniVersion": "1.1.0" }',
     });

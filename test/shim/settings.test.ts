@@ -1,5 +1,6 @@
 /** Where the shim finds the daemon and the spool: environment, `shim.conf`, defaults. */
-import { mkdirSync, writeFileSync } from "node:fs";
+import { execFileSync } from "node:child_process";
+import { mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
 import { always, type Daemon, httpAnswer, startDaemon } from "./daemon.ts";
@@ -82,19 +83,30 @@ describe.each(BINARIES)("settings, $build", (binary) => {
     expect([readSpool(confSpool).length, readSpool(envSpool).length]).toEqual([1, 1]);
   });
 
-  test("the boot is the first line of the file beside the socket, and none where there is no such file", async () => {
+  test("the boot is the first line of the file beside the socket, and the kernel's where there is none", async () => {
+    const kernel = readFileSync("/proc/sys/kernel/random/boot_id", "utf8").trim();
     const daemon = await answering();
+    const file = `${daemon.socketPath}.boot`;
     const env = { HOLDFAST_SOCKET: daemon.socketPath };
     await expectServed(binary, daemon, env);
-    const texts = ["a-boot\nand more\n", "b", "", "\n", `${"c".repeat(100)}\n`];
-    for (const text of texts) {
-      writeFileSync(join(daemon.socketPath, "../boot"), text);
+    const texts = [
+      ["a-boot\nand more\n", "a-boot"],
+      ["b", "b"],
+      ["", kernel],
+      ["\n", kernel],
+      [`${"c".repeat(100)}\n`, "c".repeat(63)],
+    ] as const;
+    for (const [text] of texts) {
+      writeFileSync(file, text);
       await expectServed(binary, daemon, conf(`socket=${daemon.socketPath}`).env);
       await del(binary, env);
     }
+    rmSync(file);
+    // Nobody will ever write to it.
+    execFileSync("mkfifo", [file]);
+    await expectServed(binary, daemon, env);
     const said = daemon.requests.map(({ body }) => JSON.parse(body.toString()).bootId);
-    const expected = ["a-boot", "b", "", "", "c".repeat(63)].flatMap((id) => [id, id]);
-    expect(said).toEqual(["", ...expected]);
+    expect(said).toEqual([kernel, ...texts.flatMap(([, id]) => [id, id]), kernel]);
   });
 
   test.each(FAULTY)("refused with 7: %s", async (_reason, content, message) => {

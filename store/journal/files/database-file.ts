@@ -20,6 +20,7 @@ import type { PageSums } from "./page-sums.ts";
 import {
   DATABASE_FILE,
   INITIALISED_MARKER,
+  LOCK_FILE,
   LOG_FILE,
   OPEN_FILE,
   putAside,
@@ -69,16 +70,50 @@ function openTrusted(directory: string, options: OpenOptions): OpenDatabase {
     );
   }
   accessSync(directory, constants.W_OK);
-  if (existsSync(join(directory, REBUILD_MARKER))) {
-    renameAside(directory, "damaged", options.clock); // A crash may have come between the marker and the renames.
-    throw new RebuildRequiredError(
-      `the state database of ${directory} was put aside earlier and not rebuilt yet`,
-    );
+  const unlock = lockDirectory(directory);
+  try {
+    if (existsSync(join(directory, REBUILD_MARKER))) {
+      renameAside(directory, "damaged", options.clock); // A crash may have come between the marker and the renames.
+      throw new RebuildRequiredError(
+        `the state database of ${directory} was put aside earlier and not rebuilt yet`,
+      );
+    }
+    const lost = sizeOf(join(directory, DATABASE_FILE)) === 0 ? whyEmpty(directory, options) : null;
+    // Not opened: SQLite deletes the log beside an empty database, and the log may still have everything.
+    if (lost !== null) throw putAside(directory, lost, options.clock);
+    return openSole(directory, { ...options, unlock }, compare(directory, options));
+  } catch (error) {
+    unlock();
+    throw error;
   }
-  const lost = sizeOf(join(directory, DATABASE_FILE)) === 0 ? whyEmpty(directory, options) : null;
-  // Not opened: SQLite deletes the log beside an empty database, and the log may still have everything.
-  if (lost !== null) throw putAside(directory, lost, options.clock);
-  return openLocked(directory, options, compare(directory, options));
+}
+
+/**
+ * From before a look at the files until after the last write of them, for a predecessor that is still ending changes what is compared.
+ * The database's own lock cannot do that: it opens the files, and its end comes before what is written about them. Returns how to
+ * give it up, which may be done again.
+ */
+function lockDirectory(directory: string): () => void {
+  const path = join(directory, LOCK_FILE);
+  if (!existsSync(path)) closeSync(openSync(path, "a", 0o600));
+  const db = new Database(path, { timeout: 0, ...nativeBinding() });
+  try {
+    db.exec("BEGIN EXCLUSIVE");
+  } catch (error) {
+    db.close();
+    throw isBusy(error) ? inUse(directory) : error;
+  }
+  return () => db.close();
+}
+
+function isBusy(error: unknown): boolean {
+  return (error as { code?: string }).code === "SQLITE_BUSY";
+}
+
+function inUse(directory: string): StateInUseError {
+  return new StateInUseError(
+    `state directory ${directory} is in use by another holdfast daemon; stop it or give another --state`,
+  );
 }
 
 /** Why a directory must have a database (docs/decisions/0006); null: a first start. */
@@ -89,7 +124,7 @@ function whyEmpty(directory: string, { boot }: OpenOptions): string | null {
   return wasThere ? `${DATABASE_FILE} is gone or empty` : (boot?.whyAnother(null) ?? null);
 }
 
-/** Before SQLite opens the files, which may change them; judged once the lock shows that they are ours. */
+/** Before SQLite opens the files, which may change them; judged once its lock shows that nobody else has them open. */
 function compare(directory: string, options: OpenOptions): PageSums | null | DamageError {
   try {
     return sizeOf(join(directory, DATABASE_FILE)) === 0 ? null : compareWithAnswered(directory, options);
@@ -99,9 +134,9 @@ function compare(directory: string, options: OpenOptions): PageSums | null | Dam
   }
 }
 
-function openLocked(
+function openSole(
   directory: string,
-  options: OpenOptions,
+  options: OpenOptions & { readonly unlock: () => void },
   compared: PageSums | null | DamageError,
 ): OpenDatabase {
   const file = join(directory, DATABASE_FILE);
@@ -129,11 +164,9 @@ function openLocked(
     open.begin(identityOf(db) as DatabaseIdentity);
     return open;
   } catch (error) {
-    if ((error as { code?: string }).code === "SQLITE_BUSY") {
+    if (isBusy(error)) {
       db.close();
-      throw new StateInUseError(
-        `state directory ${directory} is in use by another holdfast daemon; stop it or give another --state`,
-      );
+      throw inUse(directory);
     }
     if (isDamage(error)) {
       // Renamed while open: closing would take the log into the damaged file and delete it.

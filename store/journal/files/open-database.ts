@@ -57,6 +57,7 @@ export class OpenDatabase {
   readonly #record: AcknowledgedRecord;
   readonly #boot: BootRecord | null;
   readonly #opened: number;
+  readonly #unlock: () => void;
   #progress: Progress | null = null;
   readonly #log: number;
   /** Of the database file, where this had to read it. */
@@ -81,7 +82,13 @@ export class OpenDatabase {
     directory: string,
     db: Database.Database,
     sums: PageSums | null,
-    { clock, bootId, boot, opened }: OpenOptions & Pick<Progress, "opened">,
+    {
+      clock,
+      bootId,
+      boot,
+      opened,
+      unlock,
+    }: OpenOptions & Pick<Progress, "opened"> & { readonly unlock: () => void },
   ) {
     this.db = db;
     this.#directory = directory;
@@ -89,6 +96,7 @@ export class OpenDatabase {
     this.#bootId = bootId;
     this.#boot = boot;
     this.#opened = opened;
+    this.#unlock = unlock;
     this.#frameCount = db.prepare<[], [number, number, number]>("PRAGMA wal_checkpoint(NOOP)").raw();
     this.#directoryStat = statSync(directory);
     this.#fileStat = statSync(this.#path(DATABASE_FILE));
@@ -165,8 +173,18 @@ export class OpenDatabase {
     return "sound";
   }
 
-  /** In order, so that the next start finds everything in the database and no log. */
+  /** In order, so that the next start finds everything in the database and no log. After a DamageError it is to be abandoned. */
   close(): void {
+    try {
+      this.#closeFiles();
+    } catch (error) {
+      if (!(error instanceof DamageError)) this.#unlock();
+      throw error;
+    }
+    this.#unlock();
+  }
+
+  #closeFiles(): void {
     const isDisplaced = this.#whyDisplaced() !== null;
     try {
       if (!isDisplaced) this.copyLog();
@@ -187,6 +205,7 @@ export class OpenDatabase {
     this.#release();
     this.#record.close({ isKept: true });
     this.#boot?.close();
+    this.#unlock();
   }
 
   /** After the database was closed: closing its file ends the locks that SQLite has on it. */

@@ -10,6 +10,8 @@ export const LOG_FILE = `${DATABASE_FILE}-wal`;
 export const PAGES_FILE = "holdfast.pages";
 /** There while the database is open: what was answered from it. */
 export const OPEN_FILE = "holdfast.open";
+/** Locked by the daemon that has the directory; it has no content. */
+export const LOCK_FILE = "holdfast.lock";
 /** Exists while the daemon waits for a rebuild: an empty database must never be taken for the truth. */
 export const REBUILD_MARKER = "rebuild-required";
 /** Exists from the first start on: from then on a missing or empty database is a loss, not a first start. */

@@ -8,7 +8,16 @@
  *   state-files, disk-reserve      names and markers, what is put aside; room for DELs
  */
 
-import { accessSync, closeSync, constants, existsSync, openSync, statfsSync } from "node:fs";
+import {
+  accessSync,
+  closeSync,
+  constants,
+  existsSync,
+  openSync,
+  rmSync,
+  statfsSync,
+  statSync,
+} from "node:fs";
 import { join } from "node:path";
 import Database from "better-sqlite3";
 import { AcknowledgedRecord } from "./acknowledged.ts";
@@ -91,19 +100,36 @@ function openTrusted(directory: string, options: OpenOptions): OpenDatabase {
 /**
  * From before a look at the files until after the last write of them, for a predecessor that is still ending changes what is compared.
  * The database's own lock cannot do that: it opens the files, and its end comes before what is written about them. Returns how to
- * give it up, which may be done again.
+ * give it up, which may be done again. Throws StateInUseError.
  */
 function lockDirectory(directory: string): () => void {
   const path = join(directory, LOCK_FILE);
-  if (!existsSync(path)) closeSync(openSync(path, "a", 0o600));
-  const db = new Database(path, { timeout: 0, ...nativeBinding() });
-  try {
-    db.exec("BEGIN EXCLUSIVE");
-  } catch (error) {
+  for (;;) {
+    if (!existsSync(path)) closeSync(openSync(path, "a", 0o600));
+    const before = inodeOf(path);
+    const db = new Database(path, { timeout: 0, ...nativeBinding() });
+    try {
+      // No file beside it.
+      db.pragma("journal_mode = MEMORY");
+      db.exec("BEGIN EXCLUSIVE");
+    } catch (error) {
+      db.close();
+      throw isBusy(error) ? inUse(directory) : error;
+    }
+    const isOurs = () => before !== null && inodeOf(path) === before;
+    const unlock = () => {
+      if (db.open && isOurs()) rmSync(path);
+      db.close();
+    };
+    if (isOurs()) return unlock;
+    // Whoever had it has removed it meanwhile, and another one may have another file. An open file's number is not given again.
     db.close();
-    throw isBusy(error) ? inUse(directory) : error;
   }
-  return () => db.close();
+}
+
+/** null: there is none. */
+function inodeOf(path: string): number | null {
+  return statSync(path, { throwIfNoEntry: false })?.ino ?? null;
 }
 
 function isBusy(error: unknown): boolean {

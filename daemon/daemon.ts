@@ -15,7 +15,7 @@ import { dirname, join } from "node:path";
 import type { FastifyInstance } from "fastify";
 import { IdentityServer } from "../identity/server.ts";
 import type { Connect } from "../kube/kube-api.ts";
-import { ensureDirectory } from "../platform/files.ts";
+import { bootFileOf, publishBootId } from "../platform/boot-id.ts";
 import { HealthServer } from "../platform/health-server.ts";
 import type { Log } from "../platform/log.ts";
 import { thisMachine } from "../platform/machine.ts";
@@ -37,6 +37,7 @@ export class Daemon {
   readonly #log: Log;
   readonly #clock: Clock;
   readonly #core: NodeCore;
+  readonly #bootId: string;
   readonly #server: FastifyInstance;
   /** null: nobody but the daemon's own user may look. */
   readonly #readOnlyServer: FastifyInstance | null;
@@ -52,13 +53,18 @@ export class Daemon {
     version: string,
     connect?: Connect,
   ): Promise<Daemon> {
-    ensureDirectory(settings.state, "state");
     const machine = thisMachine(settings);
     const core = await NodeCore.create(settings, { machine, log, clock, version, connect });
-    return new Daemon(settings, log, clock, core);
+    return new Daemon(settings, log, clock, { core, bootId: machine.bootId });
   }
 
-  private constructor(settings: DaemonSettings, log: Log, clock: Clock, core: NodeCore) {
+  private constructor(
+    settings: DaemonSettings,
+    log: Log,
+    clock: Clock,
+    { core, bootId }: { readonly core: NodeCore; readonly bootId: string },
+  ) {
+    this.#bootId = bootId;
     this.#settings = settings;
     this.#log = log;
     this.#clock = clock;
@@ -93,6 +99,7 @@ export class Daemon {
     try {
       const { socket, identitySocket, identityGroup, readGroup } = this.#settings;
       await removeStale(socket, "--socket");
+      publishBootId(bootFileOf(socket), this.#bootId);
       if (identitySocket !== null) await this.#identityServer.listen(identitySocket, identityGroup);
       if (this.#readOnlyServer !== null) {
         const path = join(dirname(socket), READ_ONLY_SOCKET);

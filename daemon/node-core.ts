@@ -11,6 +11,7 @@ import type { Finding } from "../ipam/finding.ts";
 import type { Connect } from "../kube/kube-api.ts";
 import { overlapNotes } from "../networks/definition-findings.ts";
 import { RuntimeConfigurations } from "../networks/runtime-configurations.ts";
+import { ensureDirectory } from "../platform/files.ts";
 import type { Log } from "../platform/log.ts";
 import type { Machine } from "../platform/machine.ts";
 import { Namespaces } from "../platform/namespaces.ts";
@@ -76,6 +77,7 @@ export class NodeCore {
   /** Throws when the state directory or the kubeconfig cannot be used. */
   static async create(settings: DaemonSettings, around: NodeSurroundings): Promise<NodeCore> {
     const { machine, clock, log } = around;
+    ensureDirectory(settings.state, "state");
     makePrivate(stateDirectory(settings), log);
     const namespaces = new Namespaces(machine, clock);
     const context: NodeContext = {

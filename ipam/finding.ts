@@ -1,5 +1,5 @@
 export interface Finding {
-  /** I1 to I5, or `database`, `spool`, `private`, `network`, `mac`, `boot`, `metadata`, `admission`. */
+  /** I1 to I5, or `database`, `spool`, `private`, `network`, `mac`, `metadata`, `admission`. */
   readonly invariant: string;
   readonly message: string;
   readonly hint: string;

@@ -23,25 +23,39 @@ export function readKernelBootId(path: string): string {
   throw new Error(`bootIdFile ${path} begins with ${JSON.stringify(line)}, which is no boot ID; ${remedy}`);
 }
 
+/** Where the daemon says which boot it serves: whoever reaches its socket reads the same. See docs/decisions/0081. */
+export function bootFileOf(socket: string): string {
+  return `${socket}.boot`;
+}
+
 /**
- * The boot that this daemon serves, in a file beside its socket for the plugin binary: whoever reaches the socket reads the same.
- * A file in memory is of this boot, whatever a process sees as the kernel's boot ID; one on a disk only if it is `kernelBootId`.
- * See docs/decisions/0081. Throws an Error that names the file and the remedy.
+ * The boot that a daemon serves. What is in memory is of this boot, whatever a process sees as the kernel's boot ID; what is on a disk
+ * counts only if it is `kernelBootId`. Throws an Error that names the file and the remedy.
  */
-export function publishBootId(path: string, kernelBootId: string): string {
-  const directory = dirname(path);
+export function presentBootId(path: string, kernelBootId: string): string {
   try {
-    mkdirSync(directory, { recursive: true, mode: 0o755 });
     const published = read(path);
-    if (published === kernelBootId) return published;
-    if (published !== null && IN_MEMORY.includes(statfsSync(directory).type)) return published;
-    replaceDurably(path, Buffer.from(`${kernelBootId}\n`));
-    return kernelBootId;
+    if (published === null) return kernelBootId;
+    return IN_MEMORY.includes(statfsSync(dirname(path)).type) ? published : kernelBootId;
   } catch (error) {
-    throw new Error(
-      `${path} cannot be read or written: ${(error as Error).message}; the plugin binary reads there which boot this is; let the daemon write to ${directory}, or give another --socket`,
-    );
+    throw unusable(path, error);
   }
+}
+
+/** For the plugin binary, by the one daemon that serves there. Throws an Error that names the file and the remedy. */
+export function publishBootId(path: string, bootId: string): void {
+  try {
+    mkdirSync(dirname(path), { recursive: true, mode: 0o755 });
+    if (read(path) !== bootId) replaceDurably(path, Buffer.from(`${bootId}\n`));
+  } catch (error) {
+    throw unusable(path, error);
+  }
+}
+
+function unusable(path: string, error: unknown): Error {
+  return new Error(
+    `${path} cannot be read or written: ${(error as Error).message}; the plugin binary reads there which boot this is; let the daemon write to ${dirname(path)}, or give another --socket`,
+  );
 }
 
 /** null: there is none, or what is there is no boot ID. */

@@ -1,5 +1,5 @@
 import { readFileSync } from "node:fs";
-import { publishBootId, readKernelBootId } from "./boot-id.ts";
+import { bootFileOf, presentBootId, readKernelBootId } from "./boot-id.ts";
 import { armKillPoint, type PassKillPoint } from "./kill-point.ts";
 import { type NamespaceSight, namespaceIdAt, namespacesInUse } from "./namespaces.ts";
 
@@ -25,7 +25,7 @@ export function thisMachine({
 }): Machine {
   const kernelBootId = readKernelBootId(bootIdFile);
   return {
-    bootId: publishBootId(`${socket}.boot`, kernelBootId),
+    bootId: presentBootId(bootFileOf(socket), kernelBootId),
     kernelBootId,
     bootTimeUs,
     namespaceIdAt,

@@ -2,10 +2,16 @@ import { closeSync, existsSync, fsyncSync, openSync, readSync, rmSync, writeSync
 import { join } from "node:path";
 import Database from "better-sqlite3";
 import { RefusalError, refuse } from "../../ipam/refusals.ts";
-import { isoTime } from "../../platform/time.ts";
+import { type Clock, isoTime } from "../../platform/time.ts";
 import type { BootRecord } from "./files/boot-record.ts";
-import { nativeBinding } from "./files/database-file.ts";
-import { acceptRebuild } from "./files/state-files.ts";
+import { nativeBinding, whileLocked } from "./files/database-file.ts";
+import {
+  acceptRebuild,
+  expectMarker,
+  REBUILD_MARKER,
+  renameAside,
+  writeMarker,
+} from "./files/state-files.ts";
 import type { Ledger } from "./ledger.ts";
 import { migrate, SCHEMA_VERSION } from "./migrations.ts";
 import { prepareStatements } from "./statements.ts";
@@ -16,11 +22,26 @@ const COPY_BLOCK_BYTES = 1 << 20;
 export function rebuildFrom(directory: string, backup: string | null, boot: BootRecord | null): void {
   const copy = backup === null ? null : copyOf(directory, backup);
   try {
-    acceptRebuild(directory, copy, boot);
+    expectMarker(directory);
+    whileLocked(directory, () => acceptRebuild(directory, copy, boot));
   } catch (error) {
     if (copy !== null) rmSync(copy, { force: true });
     throw refused(backup, (error as Error).message);
   }
+}
+
+/** A copy, or with null an empty database, in place of a sound, closed one. Returns under which names that is kept. */
+export function replaceSound(
+  directory: string,
+  source: string | null,
+  { clock, boot }: { readonly clock: Clock; readonly boot: BootRecord | null },
+): string[] {
+  return whileLocked(directory, () => {
+    writeMarker(directory, REBUILD_MARKER);
+    const kept = renameAside(directory, "replaced", clock);
+    acceptRebuild(directory, source, boot);
+    return kept;
+  });
 }
 
 /** In the table of single values: the last rebuild over a state that was lost. */

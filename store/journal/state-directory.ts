@@ -21,13 +21,13 @@ import { isDamage, openDatabase } from "./files/database-file.ts";
 import { DiskReserve, isDiskFull } from "./files/disk-reserve.ts";
 import { FileWatch } from "./files/file-watch.ts";
 import type { OpenDatabase } from "./files/open-database.ts";
-import { putAside, RebuildRequiredError, replaceSound } from "./files/state-files.ts";
+import { RebuildRequiredError } from "./files/state-files.ts";
 import { BOOT, isOfThisNode, settleFormerBoots } from "./former-boots.ts";
 import { GroupCommit, type Transaction } from "./group-commit.ts";
 import { Ledger } from "./ledger.ts";
 import { loadNetworks } from "./load.ts";
 import { migrate } from "./migrations.ts";
-import { noteRebuilt, rebuildFrom } from "./rebuild.ts";
+import { noteRebuilt, rebuildFrom, replaceSound } from "./rebuild.ts";
 import { replacementOf } from "./replace.ts";
 import { RowIds } from "./rows.ts";
 
@@ -147,8 +147,7 @@ export class StateDirectory {
         const { message } = error as Error;
         if (!isDamage) return this.#reopenAfter(`the state database cannot be written: ${message}`);
         this.#ledger = this.#file = this.#watch = this.#commits = null;
-        const aside = putAside(this.path, message, this.#context.clock);
-        file.abandon();
+        const aside = file.putAside(message);
         void this.#reopen(() => this.#waitForRebuild(aside));
       },
     });
@@ -250,10 +249,14 @@ export class StateDirectory {
     const copy = replacementOf(this.ledger, { directory: this.path, backup, isComparable });
     this.#status = { kind: "opening" };
     this.#forgetDatabase();
-    const kept = replaceSound(this.path, copy, { clock: this.#context.clock, boot: this.#boot });
-    this.#log.info(`the state database was replaced by ${backup}; it was kept as ${kept.join(" and ")}`);
-    if (!isComparable) this.#log.error(`it was damaged: what runs now could not be compared with ${backup}`);
-    if (!(await this.#reopen())) throw new StorageAway(this.#unavailable());
+    const isOpen = await this.#reopen(() => {
+      const kept = replaceSound(this.path, copy, { clock: this.#context.clock, boot: this.#boot });
+      this.#log.info(`the state database was replaced by ${backup}; it was kept as ${kept.join(" and ")}`);
+      if (!isComparable)
+        this.#log.error(`it was damaged: what runs now could not be compared with ${backup}`);
+      return this.open();
+    });
+    if (!isOpen) throw new StorageAway(this.#unavailable());
   }
 
   close(): void {
@@ -329,8 +332,7 @@ export class StateDirectory {
     } catch (error) {
       this.#log.error(`closing the state database: ${(error as Error).message}`);
       if (!isDamage(error)) return;
-      putAside(this.path, (error as Error).message, this.#context.clock);
-      file.abandon();
+      file.putAside((error as Error).message);
     }
   }
 }

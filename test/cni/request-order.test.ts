@@ -189,7 +189,7 @@ describe("across boots", () => {
     },
   );
 
-  test("a spooled DEL without a boot, from before the daemon served this one, ends nothing of it and refuses no ADD", async ({
+  test("a spooled DEL that could not tell its boot ends nothing of this one and refuses no ADD", async ({
     daemon,
   }) => {
     await send(daemon, "ADD", {});

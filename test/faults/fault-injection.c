@@ -4,13 +4,14 @@
  *
  *   HOLDFAST_TEST_FAULT_DIRECTORY   only files below it are touched
  *   HOLDFAST_TEST_FAULT_CONTROL  absent: no faults. Else one line "<what> <errno name> <every> <file name ending>":
- *                                what    write | tear | sync | tear writes the first half of the bytes before it fails;
- *                                        kill ends, and stop suspends, the process before a write or a sync, whatever the errno name
+ *                                what    write | tear | sync | unlink | tear writes the first half of the bytes before it fails;
+ *                                        kill ends, and stop suspends, the process before a write, a sync or an unlink, whatever the errno name
  *                                every   1 for each such call, n for each n-th one
  *                                ending  "*" for every file, else e.g. "-wal"
  */
 #include <dlfcn.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <limits.h>
 #include <signal.h>
 #include <stdbool.h>
@@ -21,7 +22,7 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
-enum call { WRITE, SYNC };
+enum call { WRITE, SYNC, UNLINK };
 enum verdict { PASS, FAIL, TEAR };
 
 static bool ends_with(const char *text, const char *ending)
@@ -30,17 +31,24 @@ static bool ends_with(const char *text, const char *ending)
     return wanted <= length && strcmp(text + length - wanted, ending) == 0;
 }
 
-/* The name of an open file when it lies below the directory. */
-static bool is_below_directory(int fd, char path[PATH_MAX])
+static bool is_below_directory(const char *path)
 {
     const char *directory = getenv("HOLDFAST_TEST_FAULT_DIRECTORY");
+    return directory != NULL && strncmp(path, directory, strlen(directory)) == 0;
+}
+
+/* The name of an open file; "" for one without. */
+static void name_of(int fd, char path[PATH_MAX])
+{
     char link[64];
     (void)snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
-    ssize_t length = directory == NULL ? -1 : readlink(link, path, PATH_MAX - 1);
-    if (length < 0)
-        return false;
-    path[length] = '\0';
-    return strncmp(path, directory, strlen(directory)) == 0;
+    ssize_t length = readlink(link, path, PATH_MAX - 1);
+    path[length < 0 ? 0 : length] = '\0';
+}
+
+static enum call call_of(const char *what)
+{
+    return strcmp(what, "sync") == 0 ? SYNC : strcmp(what, "unlink") == 0 ? UNLINK : WRITE;
 }
 
 static int errno_of(const char *name)
@@ -49,10 +57,10 @@ static int errno_of(const char *name)
 }
 
 /* Sets errno unless the verdict is PASS. */
-static enum verdict judge(int fd, enum call call)
+static enum verdict judge_name(const char *path, enum call call)
 {
     static unsigned passed;
-    char path[PATH_MAX], what[16], name[16], ending[64];
+    char what[16] = "", name[16], ending[64];
     unsigned every = 1;
     const char *control = getenv("HOLDFAST_TEST_FAULT_CONTROL");
     FILE *file = control == NULL ? NULL : fopen(control, "re");
@@ -61,7 +69,7 @@ static enum verdict judge(int fd, enum call call)
     int fields = fscanf(file, "%15s %15s %u %63s", what, name, &every, ending);
     (void)fclose(file);
     bool kills = strcmp(what, "kill") == 0, stops = strcmp(what, "stop") == 0;
-    if (fields != 4 || (!kills && !stops && call != (strcmp(what, "sync") == 0 ? SYNC : WRITE)) || !is_below_directory(fd, path) ||
+    if (fields != 4 || (!kills && !stops && call != call_of(what)) || !is_below_directory(path) ||
         (strcmp(ending, "*") != 0 && !ends_with(path, ending)) || __atomic_add_fetch(&passed, 1, __ATOMIC_RELAXED) % every != 0)
         return PASS;
     if (kills || stops) {
@@ -70,6 +78,13 @@ static enum verdict judge(int fd, enum call call)
     }
     errno = errno_of(name);
     return strcmp(what, "tear") == 0 ? TEAR : FAIL;
+}
+
+static enum verdict judge(int fd, enum call call)
+{
+    char path[PATH_MAX];
+    name_of(fd, path);
+    return judge_name(path, call);
 }
 
 /* ISO C has no conversion from dlsym's object pointer to a function pointer; POSIX promises that the bits are the same. */
@@ -136,4 +151,27 @@ int fdatasync(int fd)
 {
     REAL(fdatasync)
     return judge(fd, SYNC) == PASS ? real(fd) : -1;
+}
+
+int unlink(const char *path)
+{
+    REAL(unlink)
+    return judge_name(path, UNLINK) == PASS ? real(path) : -1;
+}
+
+int remove(const char *path)
+{
+    REAL(remove)
+    return judge_name(path, UNLINK) == PASS ? real(path) : -1;
+}
+
+int unlinkat(int directory, const char *name, int flags)
+{
+    REAL(unlinkat)
+    char path[PATH_MAX] = "";
+    if (name[0] != '/' && directory != AT_FDCWD)
+        name_of(directory, path);
+    size_t length = strlen(path);
+    (void)snprintf(path + length, sizeof path - length, "%s%s", length > 0 ? "/" : "", name);
+    return judge_name(path, UNLINK) == PASS ? real(directory, name, flags) : -1;
 }

@@ -6,8 +6,8 @@ import type { StandaloneNode } from "./standalone-node.ts";
 const LIBRARY = join(import.meta.dirname, "../../build/fault-injection.so");
 
 export interface Fault {
-  /** `tear` writes the first half of the bytes, then fails; `kill` and `stop` are signals before a write or a sync. */
-  readonly call: "write" | "tear" | "sync" | "kill" | "stop";
+  /** `tear` writes the first half of the bytes, then fails; `kill` and `stop` are signals before a write, a sync or a removal. */
+  readonly call: "write" | "tear" | "sync" | "unlink" | "kill" | "stop";
   readonly errno?: "EIO" | "ENOSPC" | "EROFS";
   /** Fails each n-th such call only. */
   readonly every?: number;

@@ -1,4 +1,4 @@
-/** SIGKILL before each write and each sync of a start and of an end: the next start has everything. */
+/** SIGKILL before each write, sync and removal of a start and of an end: the next start has everything. */
 import { expect, test } from "vitest";
 import { network, type TestDaemon } from "../harness/daemon.ts";
 import { FaultyDisk } from "./faulty-disk.ts";
@@ -7,7 +7,7 @@ import { attachedTo, expectSound } from "./truth.ts";
 import { postCni } from "./wire.ts";
 
 const CONFIG = network("blue", { subnets: "10.10.0.0/24" });
-/** A start has some thirty, an end some twenty; one that has more of them than this hangs. */
+/** A start has some forty, an end some twenty; one that has more of them than this hangs. */
 const CALLS_MAX = 100;
 const LIMIT_MS = 240_000;
 
@@ -38,7 +38,7 @@ class Killing {
 
   arm(): void {
     this.#calls += 1;
-    expect(this.#calls, "writes and syncs").toBeLessThan(CALLS_MAX);
+    expect(this.#calls, "writes, syncs and removals").toBeLessThan(CALLS_MAX);
     this.#disk.fail({ call: "kill", every: this.#calls });
   }
 
@@ -47,7 +47,7 @@ class Killing {
   }
 
   get said(): string {
-    return `${this.#calls - 1} writes and syncs`;
+    return `${this.#calls - 1} writes, syncs and removals`;
   }
 
   async #add(daemon: TestDaemon, id: string): Promise<string> {

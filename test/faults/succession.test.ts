@@ -1,7 +1,8 @@
 /** A daemon that starts while its predecessor ends: it waits outside, and whoever comes next has everything. */
+import { existsSync, utimesSync } from "node:fs";
 import { expect, test } from "vitest";
 import { network, type TestDaemon } from "../harness/daemon.ts";
-import { pause, until } from "../harness/wait.ts";
+import { pause, until, untilSaid } from "../harness/wait.ts";
 import { FaultyDisk } from "./faulty-disk.ts";
 import { roundsOr, seededRandom } from "./random.ts";
 import { ended, hasEnded, StandaloneNode } from "./standalone-node.ts";
@@ -10,7 +11,7 @@ import { postCni } from "./wire.ts";
 
 const BLUE = network("blue", { subnets: "10.10.0.0/16" });
 const IN_USE = /is in use by another holdfast daemon/;
-/** An end has some ten; one that has more of them than this hangs. */
+/** An end has some twenty; one that has more of them than this hangs. */
 const CALLS_MAX = 100;
 const ROUNDS = roundsOr(25);
 const LIMIT_MS = 300_000;
@@ -37,7 +38,7 @@ test(
       await add(daemon, more);
       held.push(...more);
       calls += 1;
-      expect(calls, "writes and syncs of an end").toBeLessThan(CALLS_MAX);
+      expect(calls, "writes, syncs and removals of an end").toBeLessThan(CALLS_MAX);
       disk.fail({ call: "stop", every: calls });
       daemon.process.kill("SIGTERM");
       const isStopped = () => disk.hasStopped(daemon.process.pid as number);
@@ -55,10 +56,29 @@ test(
       await expectSound(next);
       await next.end("SIGKILL");
     }
-    console.log(`an end has ${calls - 1} writes and syncs`);
+    console.log(`an end has ${calls - 1} writes, syncs and removals`);
   },
   LIMIT_MS,
 );
+
+test("a lock that cannot be removed is in nobody's way: the database is opened again, and by the next daemon", async () => {
+  const node = new StandaloneNode({ inMemory: true });
+  const disk = new FaultyDisk(node);
+  const daemon = await node.daemon({ env: disk.env });
+  await add(daemon, ["a"]);
+  disk.fail({ call: "unlink", errno: "EROFS", ending: "holdfast.lock" });
+  const now = new Date();
+  utimesSync(node.path("state", "holdfast.db"), now, now);
+  await untilSaid(() => daemon.log, "the state database was reopened and checked");
+  await add(daemon, ["b"]);
+  expect(await daemon.end()).toBe(0);
+  expect(existsSync(node.path("state", "holdfast.lock"))).toBe(true);
+  disk.mend();
+  const next = await node.daemon();
+  expect(await attachedTo(next, "blue")).toEqual(["a", "b"]);
+  await next.end();
+  expect(existsSync(node.path("state", "holdfast.lock"))).toBe(false);
+});
 
 test(
   "whenever a successor starts while its predecessor ends, nothing is taken for damage",

@@ -123,14 +123,14 @@ test("after a reboot addresses are kept until their pod has ended, and DELs of t
   await world.settledWith(net, [[vm, vmIps]]);
 });
 
-test("a DEL from before the daemon has served the boot ends what its container had in the boot before", async () => {
+test("a DEL that could not tell its boot ends what its container had in the boot before", async () => {
   const net = await world.network("untold", { subnets: "10.66.0.0/24" });
   const node = await world.startNode("node-untold", { args: WITNESS });
   const [ended, running] = [await world.guest(net, node.name), await world.guest(net, node.name)];
   await added(node, ended);
   const ips = await added(node, running);
   await node.daemon.end("SIGKILL");
-  // The kubelet begins with what ran before, and nobody is there to tell the plugin binary which boot this is.
+  // The kubelet begins with what ran before, and the plugin binary finds neither the daemon's word nor the kernel's.
   const { ifname = "net1", config } = ended.options;
   const wire = { ifname, config: JSON.parse(config as string), bootId: "", bootUs: 500 };
   const del = wireRequest("DEL", `sandbox-${ended.pod.metadata.uid}`, wire);

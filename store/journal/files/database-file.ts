@@ -39,6 +39,9 @@ import {
   sizeOf,
 } from "./state-files.ts";
 
+/** How long a daemon is waited for that looks at the lock, or is giving it up, ms. */
+const LOCK_MS_MAX = 100;
+
 type DatabaseIdentity = Pick<Progress, "id" | "opened">;
 
 /** Another daemon holds the state directory. */
@@ -106,30 +109,49 @@ function lockDirectory(directory: string): () => void {
   const path = join(directory, LOCK_FILE);
   for (;;) {
     if (!existsSync(path)) closeSync(openSync(path, "a", 0o600));
-    const before = inodeOf(path);
-    const db = new Database(path, { timeout: 0, ...nativeBinding() });
+    const before = fileAt(path);
+    const db = new Database(path, { timeout: LOCK_MS_MAX, ...nativeBinding() });
+    const isOurs = () => before !== null && fileAt(path) === before;
     try {
       // No file beside it.
       db.pragma("journal_mode = MEMORY");
       db.exec("BEGIN EXCLUSIVE");
+      if (isOurs()) return () => removeAndClose(db, path, isOurs);
     } catch (error) {
       db.close();
-      throw isBusy(error) ? inUse(directory) : error;
+      if (isBusy(error)) throw inUse(directory);
+      const { code, message } = error as { code?: string; message: string };
+      throw Object.assign(new Error(`${path} cannot be locked: ${message}`), { code });
     }
-    const isOurs = () => before !== null && inodeOf(path) === before;
-    const unlock = () => {
-      if (db.open && isOurs()) rmSync(path);
-      db.close();
-    };
-    if (isOurs()) return unlock;
     // Whoever had it has removed it meanwhile, and another one may have another file. An open file's number is not given again.
     db.close();
   }
 }
 
+function removeAndClose(db: Database.Database, path: string, isOurs: () => boolean): void {
+  try {
+    if (db.open && isOurs()) rmSync(path);
+  } catch {
+    // One that stays is locked by the next daemon.
+  } finally {
+    db.close();
+  }
+}
+
 /** null: there is none. */
-function inodeOf(path: string): number | null {
-  return statSync(path, { throwIfNoEntry: false })?.ino ?? null;
+function fileAt(path: string): string | null {
+  const file = statSync(path, { throwIfNoEntry: false });
+  return file === undefined ? null : `${file.dev}:${file.ino}`;
+}
+
+/** Changes the files of a directory that nobody has open. Throws StateInUseError. */
+export function whileLocked<T>(directory: string, work: () => T): T {
+  const unlock = lockDirectory(directory);
+  try {
+    return work();
+  } finally {
+    unlock();
+  }
 }
 
 function isBusy(error: unknown): boolean {

@@ -13,6 +13,8 @@ import {
   LOG_FILE,
   OPEN_FILE,
   PAGES_FILE,
+  putAside,
+  type RebuildRequiredError,
   writeMarker,
 } from "./state-files.ts";
 import { isSame, logBytes, readLog, readSalts, type Salts } from "./write-ahead-log.ts";
@@ -173,8 +175,9 @@ export class OpenDatabase {
     return "sound";
   }
 
-  /** In order, so that the next start finds everything in the database and no log. After a DamageError it is to be abandoned. */
+  /** In order, so that the next start finds everything in the database and no log. After a DamageError it is to be put aside. */
   close(): void {
+    if (!this.db.open) return;
     try {
       this.#closeFiles();
     } catch (error) {
@@ -199,13 +202,20 @@ export class OpenDatabase {
     this.#boot?.close();
   }
 
-  /** Without copying: the files were renamed because they cannot be trusted. */
-  abandon(): void {
-    this.db.close();
-    this.#release();
-    this.#record.close({ isKept: true });
-    this.#boot?.close();
-    this.#unlock();
+  /** Renames files that cannot be trusted, and closes them without copying the log. Returns the error that says so. */
+  putAside(why: string): RebuildRequiredError {
+    try {
+      return putAside(this.#directory, why, this.#clock);
+    } finally {
+      try {
+        this.db.close();
+        this.#release();
+        this.#record.close({ isKept: true });
+        this.#boot?.close();
+      } finally {
+        this.#unlock();
+      }
+    }
   }
 
   /** After the database was closed: closing its file ends the locks that SQLite has on it. */

@@ -54,27 +54,19 @@ export function renameAside(directory: string, why: "damaged" | "replaced", cloc
   return found.filter(isKept).map((name) => name + suffix);
 }
 
-/** A copy, or with null an empty database, in place of a sound, closed one. Returns under which names that is kept. */
-export function replaceSound(
-  directory: string,
-  source: string | null,
-  { clock, boot }: { readonly clock: Clock; readonly boot: BootRecord | null },
-): string[] {
-  writeMarker(directory, REBUILD_MARKER);
-  const kept = renameAside(directory, "replaced", clock);
-  acceptRebuild(directory, source, boot);
-  return kept;
-}
-
 /** Puts a new database in place (`source`, or none for an empty one) and lets the next openDatabase succeed. */
 export function acceptRebuild(directory: string, source: string | null, boot: BootRecord | null): void {
-  if (!existsSync(join(directory, REBUILD_MARKER))) {
-    throw new Error(`state directory ${directory} has been rebuilt by another daemon meanwhile`);
-  }
+  expectMarker(directory);
   if (source !== null) renameSync(source, join(directory, DATABASE_FILE));
   forgetWhatWas(directory);
   boot?.forget();
   removeMarker(directory, REBUILD_MARKER);
+}
+
+/** Throws where another daemon has come first. */
+export function expectMarker(directory: string): void {
+  if (!existsSync(join(directory, REBUILD_MARKER)))
+    throw new Error(`state directory ${directory} has been rebuilt by another daemon meanwhile`);
 }
 
 /** What is in the directory now counts: as at a first start, it is compared with nothing. */

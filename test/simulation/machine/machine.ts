@@ -223,7 +223,7 @@ export class SimMachine implements Machine {
     return this.#daemon === null;
   }
 
-  /** The plugin binary cannot read for a while which boot this is, as where somebody emptied the daemon's runtime directory. */
+  /** The plugin binary cannot read for a while which boot this is, neither beside the socket nor from the kernel. */
   hideBoot(ms: number): void {
     this.#isBootUntold = true;
     this.#world.clock.timer(ms, () => {

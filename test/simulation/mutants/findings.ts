@@ -19,7 +19,7 @@ export const FINDINGS: Mutants = {
     file: "ipam/stamp.ts",
     find: '  if (b.bootId === "") return a.bootId !== presentBootId;',
     replace: '  if (b.bootId === "") return true;',
-    why: "a spooled DEL from before the daemon has served this boot ends a container that began since",
+    why: "a spooled DEL that could not tell its boot ends a container that began since",
     elsewhere: "test/cni/request-order.test.ts: a DEL is spooled only while no daemon is there to begin one",
   },
   "joining-definition-not-imported": {

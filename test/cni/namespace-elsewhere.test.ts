@@ -1,6 +1,6 @@
 import { spawn } from "node:child_process";
 import { once } from "node:events";
-import { writeFileSync } from "node:fs";
+import { rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect } from "vitest";
 import { namespaceIdAt } from "../../platform/namespaces.ts";
@@ -36,7 +36,8 @@ const HOLDERS: [
   [
     "another mount",
     async (path, onCleanup) => {
-      const other = join(newDirectory(), "netns");
+      const directory = newDirectory();
+      const other = join(directory, "netns");
       writeFileSync(other, "");
       expect(await run("mount", ["--bind", path, other])).toMatchObject({ code: 0 });
       let isMounted = true;
@@ -44,7 +45,10 @@ const HOLDERS: [
         if (isMounted) expect(await run("umount", [other])).toMatchObject({ code: 0 });
         isMounted = false;
       };
-      onCleanup(end);
+      onCleanup(async () => {
+        await end();
+        rmSync(directory, { recursive: true });
+      });
       return end;
     },
   ],

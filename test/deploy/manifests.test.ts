@@ -1,7 +1,7 @@
 import { execFileSync } from "node:child_process";
-import { accessSync, constants, readdirSync, readFileSync } from "node:fs";
+import { accessSync, constants, readdirSync, readFileSync, rmSync } from "node:fs";
 import { join } from "node:path";
-import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { afterAll, beforeAll, describe, expect, onTestFinished, test } from "vitest";
 import { parse } from "yaml";
 import { loadControllerSettings } from "../../controller/settings.ts";
 import { TestCluster } from "../harness/cluster.ts";
@@ -260,7 +260,9 @@ test("the Dockerfile builds what make install installs, and starts it", () => {
   expect(text).not.toMatch(/^ADD |:latest|^USER (0|root)/m);
   // What the build stage runs, here: the image has what it puts into /usr/local.
   const [install] = /^RUN make install (.+)$/m.exec(text)?.slice(1) ?? [];
-  const image = join(newDirectory(), "image");
+  const directory = newDirectory();
+  onTestFinished(() => rmSync(directory, { recursive: true }));
+  const image = join(directory, "image");
   const options = (install as string).split(" ").map((option) => option.replace("/image", image));
   execFileSync("make", ["-C", ROOT, "install", ...options], { stdio: "pipe" });
   expect(readdirSync(image)).toEqual(["usr"]);

@@ -3,6 +3,7 @@ import Fastify from "fastify";
 import { listenOnSocket } from "../platform/socket.ts";
 import { systemClock } from "../platform/time.ts";
 import { openDatabase } from "../store/journal/files/database-file.ts";
+import { Notes } from "../store/journal/files/notes.ts";
 import { GroupCommit } from "../store/journal/group-commit.ts";
 import { migrate } from "../store/journal/migrations.ts";
 
@@ -18,12 +19,14 @@ import { migrate } from "../store/journal/migrations.ts";
 const REST_BYTES = 596 - 64;
 const ANSWER = { cniVersion: "1.0.0", ips: [{ address: "10.0.0.2/8", gateway: "10.0.0.1" }], dns: {} };
 
+const log = { info: () => {}, error: () => {} };
 const [directory = "."] = process.argv.slice(2);
 const { db } = openDatabase(directory, {
   clock: systemClock,
-  bootId: "bench",
+  notes: new Notes(directory, { bootRecord: null, bootId: "any", log }),
+  log,
   isRelaxed: false,
-  boot: null,
+  isSound: () => false,
   migrate,
 });
 db.pragma("wal_autocheckpoint = 16000");

@@ -15,6 +15,14 @@ export interface Transaction {
   onRollback(undo: () => void): void;
 }
 
+/** What belongs to every commit. */
+export interface CommitHooks {
+  /** In the transaction, last before COMMIT. What it throws is a failure of the storage. */
+  before(): void;
+  /** After each COMMIT, before any caller hears of it. */
+  after(): void;
+}
+
 interface Job {
   readonly canRepeat: boolean;
   work(transaction: Transaction): unknown;
@@ -41,7 +49,7 @@ export class GroupCommit {
   readonly #clock: Clock;
   readonly #killPoint: PassKillPoint;
   readonly #onFault: (fault: StorageFault) => void;
-  readonly #onCommit: () => void;
+  readonly #hooks: CommitHooks;
   readonly #begin: Database.Statement;
   readonly #commit: Database.Statement;
   readonly #rollback: Database.Statement;
@@ -52,18 +60,17 @@ export class GroupCommit {
   #scheduled = false;
   #fault: StorageFault | null = null;
 
-  /** `onCommit` is called after each COMMIT, before any caller hears of it. */
   constructor(
     db: Database.Database,
     { clock, killPoint }: Pick<NodeContext, "clock" | "killPoint">,
     onFault: (fault: StorageFault) => void,
-    onCommit: () => void = () => {},
+    hooks: CommitHooks = { before: () => {}, after: () => {} },
   ) {
     this.#db = db;
     this.#clock = clock;
     this.#killPoint = killPoint;
     this.#onFault = onFault;
-    this.#onCommit = onCommit;
+    this.#hooks = hooks;
     this.#begin = db.prepare("BEGIN IMMEDIATE");
     this.#commit = db.prepare("COMMIT");
     this.#rollback = db.prepare("ROLLBACK");
@@ -100,6 +107,7 @@ export class GroupCommit {
     try {
       this.#begin.run();
       done = this.#runAll(undos);
+      this.#hooks.before();
       this.#killPoint?.("before-commit");
       this.#commit.run();
       this.#killPoint?.("after-commit");
@@ -108,7 +116,7 @@ export class GroupCommit {
       return;
     }
     this.#queue.splice(0, done.length);
-    this.#onCommit();
+    this.#hooks.after();
     for (const { job, ok, value } of done) {
       if (ok) job.resolve(value);
       else job.reject(value);

@@ -1,5 +1,6 @@
 import type Database from "better-sqlite3";
 import { OWNER_KINDS } from "../../ipam/owner.ts";
+import { PROGRESS_SCHEMA } from "./files/progress.ts";
 import { kindIs, LIVE, OVER, OWED } from "./rows.ts";
 
 /**
@@ -9,7 +10,10 @@ import { kindIs, LIVE, OVER, OWED } from "./rows.ts";
  */
 const MIGRATIONS: readonly string[] = [
   `
-  -- How this file came to be and which boot it last served.
+  -- How far this database has come: written in each commit, and compared at each start with what was answered.
+  ${PROGRESS_SCHEMA}
+
+  -- Which node it is of, which boot it last served, and whether it was rebuilt.
   CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT;
 
   -- Every network ever seen. runtime_config is the plugin configuration that last defined it on stdin.

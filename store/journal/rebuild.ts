@@ -1,47 +1,49 @@
 import { closeSync, existsSync, fsyncSync, openSync, readSync, rmSync, writeSync } from "node:fs";
-import { join } from "node:path";
+import { dirname, join } from "node:path";
 import Database from "better-sqlite3";
 import { RefusalError, refuse } from "../../ipam/refusals.ts";
 import { type Clock, isoTime } from "../../platform/time.ts";
-import type { BootRecord } from "./files/boot-record.ts";
+import { type Asider, acceptRebuild, type NewDatabase, replaceFiles } from "./files/aside.ts";
 import { nativeBinding, whileLocked } from "./files/database-file.ts";
-import {
-  acceptRebuild,
-  expectMarker,
-  REBUILD_MARKER,
-  renameAside,
-  writeMarker,
-} from "./files/state-files.ts";
+import { readContent } from "./files/loss.ts";
+import { type Progress, ProgressRow } from "./files/progress.ts";
+import { expectMarker } from "./files/state-files.ts";
 import type { Ledger } from "./ledger.ts";
 import { migrate, SCHEMA_VERSION } from "./migrations.ts";
 import { prepareStatements } from "./statements.ts";
 
 const COPY_BLOCK_BYTES = 1 << 20;
 
+/** A copy of a backup, in the state directory. */
+const COPY_FILE = "holdfast.db.rebuilding";
+
+type Rebuilder = Pick<Asider, "clock" | "notes">;
+
 /** Puts a backup (or, with null, an empty database) in place of one that was put aside. Throws RefusalError. */
-export function rebuildFrom(directory: string, backup: string | null, boot: BootRecord | null): void {
-  const copy = backup === null ? null : copyOf(directory, backup);
+export function rebuildFrom(directory: string, backup: string | null, { clock, notes }: Rebuilder): void {
+  const copy = backup === null ? null : copyOf(directory, backup, clock);
   try {
     expectMarker(directory);
-    whileLocked(directory, () => acceptRebuild(directory, copy, boot));
+    whileLocked(directory, () => acceptRebuild(directory, copy, notes));
   } catch (error) {
-    if (copy !== null) rmSync(copy, { force: true });
+    if (copy !== null) rmSync(copy.path, { force: true });
     throw refused(backup, (error as Error).message);
   }
 }
 
 /** A copy, or with null an empty database, in place of a sound, closed one. Returns under which names that is kept. */
-export function replaceSound(
-  directory: string,
-  source: string | null,
-  { clock, boot }: { readonly clock: Clock; readonly boot: BootRecord | null },
-): string[] {
-  return whileLocked(directory, () => {
-    writeMarker(directory, REBUILD_MARKER);
-    const kept = renameAside(directory, "replaced", clock);
-    acceptRebuild(directory, source, boot);
-    return kept;
-  });
+export function replaceSound(directory: string, source: NewDatabase | null, rebuilder: Rebuilder): string[] {
+  return whileLocked(directory, () => replaceFiles(directory, source, rebuilder));
+}
+
+/** Whether a database could be rebuilt from a file of the state directory: tried with a copy. */
+export function isSound(databasePath: string, clock: Clock): boolean {
+  try {
+    rmSync(copyOf(dirname(databasePath), databasePath, clock).path);
+    return true;
+  } catch {
+    return false;
+  }
 }
 
 /** In the table of single values: the last rebuild over a state that was lost. */
@@ -70,22 +72,27 @@ export function whatWasLost({ sql, context }: Ledger): string[] {
   ];
 }
 
-/** A verified and durable copy of a backup in the state directory. Returns its path; throws RefusalError. */
-export function copyOf(directory: string, backup: string): string {
+/**
+ * A verified and durable copy of a backup in the state directory, as a database of its own. The backup may have a write-ahead log where
+ * SQLite looks for it: of a database that was copied while it was open, or put aside. Throws RefusalError.
+ */
+export function copyOf(directory: string, backup: string, clock: Clock): NewDatabase {
   if (!existsSync(backup))
     throw refused(backup, `backup ${backup} does not exist on the daemon's machine; give its absolute path`);
-  const copy = join(directory, "holdfast.db.rebuilding");
+  const copy = join(directory, COPY_FILE);
   try {
     // A log left by a crash beside an earlier copy would be taken for this copy's.
     for (const suffix of ["", "-journal", "-wal", "-shm"]) rmSync(copy + suffix, { force: true });
     copyPrivately(backup, copy);
-    verify(copy, backup);
+    const log = `${backup}-wal`;
+    if (existsSync(log) && readContent(backup, log).isLogUsed) copyPrivately(log, `${copy}-wal`);
+    const progress = verify(copy, { name: backup, id: clock.randomBytes(16).toString("hex") });
     const fd = openSync(copy, "r+");
     fsyncSync(fd);
     closeSync(fd);
-    return copy;
+    return { path: copy, progress };
   } catch (error) {
-    rmSync(copy, { force: true });
+    for (const suffix of ["", "-wal"]) rmSync(copy + suffix, { force: true });
     throw refused(backup, (error as Error).message);
   }
 }
@@ -108,7 +115,8 @@ function copyPrivately(from: string, to: string): void {
   }
 }
 
-function verify(copy: string, name: string): void {
+/** `id`: what tells it from the database that it is a copy of, which goes on elsewhere or has been lost. */
+function verify(copy: string, { name, id }: { readonly name: string; readonly id: string }): Progress {
   let db: Database.Database;
   try {
     db = new Database(copy, nativeBinding());
@@ -124,8 +132,12 @@ function verify(copy: string, name: string): void {
     // Another application's database may pass until here; this one must have our tables.
     migrate(db);
     prepareStatements(db);
+    const row = new ProgressRow(db);
+    const progress = { id, commits: row.commits };
+    row.begin(progress);
     // One file, no log beside it: what is renamed into place is all there is.
     db.pragma("journal_mode = DELETE");
+    return progress;
   } catch (error) {
     throw new Error(`${name} is not a sound holdfast backup: ${(error as Error).message}`);
   } finally {

@@ -2,6 +2,7 @@ import { rmSync } from "node:fs";
 import Database from "better-sqlite3";
 import { RefusalError, refuse } from "../../ipam/refusals.ts";
 import { FORCED } from "../allocations.ts";
+import type { NewDatabase } from "./files/aside.ts";
 import { nativeBinding } from "./files/database-file.ts";
 import type { Transaction } from "./group-commit.ts";
 import { allocationsOf } from "./holdings.ts";
@@ -32,19 +33,19 @@ const NAMED_MAX = 5;
 
 /**
  * A copy of a backup that may replace a database in use: sound, and with every container that may run, with its addresses.
- * Returns its path; throws RefusalError, and leaves nothing then.
+ * Throws RefusalError, and leaves nothing then.
  */
 export function replacementOf(
   ledger: Ledger,
   { directory, backup, isComparable }: { directory: string; backup: string; isComparable: boolean },
-): string {
-  const copy = copyOf(directory, backup);
+): NewDatabase {
+  const copy = copyOf(directory, backup, ledger.context.clock);
   try {
-    carryRunning(ledger, copy);
+    carryRunning(ledger, copy.path);
   } catch (error) {
     // A damaged database may not even be readable; the containers that it still names count.
     if (isComparable || error instanceof RefusalError) {
-      rmSync(copy, { force: true });
+      rmSync(copy.path, { force: true });
       throw error;
     }
   }

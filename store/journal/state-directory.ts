@@ -16,18 +16,18 @@ import { StorageAway, type StorageFault } from "../allocations.ts";
 import type { NodeContext, StoreLog } from "../node-context.ts";
 import type { StoreStatus } from "../node-store.ts";
 import { checkDatabase } from "./check.ts";
-import { BootRecord } from "./files/boot-record.ts";
+import { RebuildRequiredError } from "./files/aside.ts";
 import { isDamage, openDatabase } from "./files/database-file.ts";
 import { DiskReserve, isDiskFull } from "./files/disk-reserve.ts";
 import { FileWatch } from "./files/file-watch.ts";
-import type { OpenDatabase } from "./files/open-database.ts";
-import { RebuildRequiredError } from "./files/state-files.ts";
+import { Notes } from "./files/notes.ts";
+import type { OpenDatabase, OpenOptions } from "./files/open-database.ts";
 import { BOOT, isOfThisNode, settleFormerBoots } from "./former-boots.ts";
 import { GroupCommit, type Transaction } from "./group-commit.ts";
 import { Ledger } from "./ledger.ts";
 import { loadNetworks } from "./load.ts";
 import { migrate } from "./migrations.ts";
-import { noteRebuilt, rebuildFrom, replaceSound } from "./rebuild.ts";
+import { isSound, noteRebuilt, rebuildFrom, replaceSound } from "./rebuild.ts";
 import { replacementOf } from "./replace.ts";
 import { RowIds } from "./rows.ts";
 
@@ -43,7 +43,8 @@ export class StateDirectory {
   readonly #context: NodeContext;
   readonly #log: StoreLog;
   readonly #reserve: DiskReserve;
-  readonly #boot: BootRecord | null;
+  /** How its database is opened, put aside and replaced. */
+  readonly #options: OpenOptions;
   readonly #journalOnly: boolean;
   readonly #ids = new RowIds();
   #status: StoreStatus = { kind: "opening" };
@@ -73,17 +74,25 @@ export class StateDirectory {
     this.#context = context;
     this.#log = log;
     this.#reserve = new DiskReserve(directory);
-    const { bootRecord, bootId } = context;
-    this.#boot = bootRecord === undefined ? null : new BootRecord(bootRecord, { bootId, directory, log });
+    const { bootRecord = null, bootId, clock } = context;
+    const notes = new Notes(directory, { bootRecord, bootId, log });
+    this.#options = {
+      clock,
+      log,
+      notes,
+      isRelaxed: journalOnly,
+      migrate,
+      isSound: (path) => isSound(path, clock),
+    };
   }
 
   get status(): StoreStatus {
     const displaced = this.#watch?.displaced ?? null;
     if (displaced !== null) return { kind: "faulted", reason: displaced };
-    if (this.#status.kind === "ready" && !this.#reserve.kept) {
-      return { kind: "faulted", reason: `the disk under ${this.path} is full` };
-    }
-    return this.#status;
+    const { whyFull } = this;
+    return this.#status.kind === "ready" && whyFull !== null
+      ? { kind: "faulted", reason: whyFull }
+      : this.#status;
   }
 
   /**
@@ -106,12 +115,10 @@ export class StateDirectory {
         this.#beginAnew(file);
         return this.open();
       }
-      const commits = new GroupCommit(
-        db,
-        this.#context,
-        (fault) => this.#onFault(fault),
-        () => this.#onCommit(),
-      );
+      const commits = new GroupCommit(db, this.#context, (fault) => this.#onFault(fault), {
+        before: () => file.count(),
+        after: () => this.#onCommit(),
+      });
       await loadNetworks(ledger, (message) => this.#log.error(message));
       if (!this.#journalOnly) await settleFormerBoots(ledger, commits, this.#log);
       if (this.#status.kind === "closed") throw new StorageAway(this.#unavailable());
@@ -128,13 +135,13 @@ export class StateDirectory {
     }
   }
 
-  #waitForRebuild({ message }: RebuildRequiredError): Promise<void> | undefined {
+  #waitForRebuild({ message, command }: RebuildRequiredError): Promise<void> | undefined {
     if (this.#journalOnly) {
       this.#log.error(`${message}; a new journal is begun, and the history is lost`);
-      rebuildFrom(this.path, null, this.#boot);
+      rebuildFrom(this.path, null, this.#options);
       return this.open();
     }
-    const reason = `${message}; ADD is refused until it is rebuilt: holdfast rebuild --from BACKUP, or --empty`;
+    const reason = `${message}; ADD is refused until it is rebuilt: ${command}`;
     this.#status = { kind: "rebuild-required", reason };
     this.#log.error(reason);
     return undefined;
@@ -147,7 +154,7 @@ export class StateDirectory {
         const { message } = error as Error;
         if (!isDamage) return this.#reopenAfter(`the state database cannot be written: ${message}`);
         this.#ledger = this.#file = this.#watch = this.#commits = null;
-        const aside = file.putAside(message);
+        const aside = file.putAside(error as Error);
         void this.#reopen(() => this.#waitForRebuild(aside));
       },
     });
@@ -166,7 +173,7 @@ export class StateDirectory {
 
   #beginAnew(file: OpenDatabase): void {
     this.#close(file);
-    const kept = replaceSound(this.path, null, { clock: this.#context.clock, boot: this.#boot });
+    const kept = replaceSound(this.path, null, this.#options);
     this.#log.error(
       `the journal of ${this.path} is another node's; it was kept as ${kept.join(" and ")}, and a new one is begun`,
     );
@@ -174,14 +181,12 @@ export class StateDirectory {
 
   /** If the disk is full, the space of the reserve is freed first, so that DELs are served there too. */
   #openDatabase(): OpenDatabase {
-    const { clock, bootId } = this.#context;
-    const options = { clock, bootId, isRelaxed: this.#journalOnly, boot: this.#boot, migrate };
     try {
-      return openDatabase(this.path, options);
+      return openDatabase(this.path, this.#options);
     } catch (error) {
       if (!isDiskFull(error) || !this.#reserve.kept) throw error;
       this.#reserve.spend();
-      return openDatabase(this.path, options);
+      return openDatabase(this.path, this.#options);
     }
   }
 
@@ -221,8 +226,7 @@ export class StateDirectory {
    */
   async rebuild(backup: string | null, { replace = false } = {}): Promise<void> {
     if (replace && this.#journalOnly) {
-      const remedy =
-        "in Kubernetes the API server has the truth, and a journal of before would contradict it";
+      const remedy = "in Kubernetes the API server has the truth, and an older journal would contradict it";
       throw new RefusalError(refuse("REQUEST_INVALID", { key: "replace", value: "true", remedy }));
     }
     if (replace && backup !== null && this.#status.kind === "ready") return this.#replace(backup);
@@ -230,7 +234,7 @@ export class StateDirectory {
       const [key, value] = backup === null ? ["empty", "true"] : ["replace", String(replace)];
       throw new RefusalError(refuse("REQUEST_INVALID", { key, value, remedy: this.#whyNotRebuilt() }));
     }
-    rebuildFrom(this.path, backup, this.#boot);
+    rebuildFrom(this.path, backup, this.#options);
     this.#status = { kind: "opening" };
     if (!(await this.#reopen())) throw new StorageAway(this.#unavailable());
     await this.write((ledger) => noteRebuilt(ledger, backup));
@@ -250,7 +254,7 @@ export class StateDirectory {
     this.#status = { kind: "opening" };
     this.#forgetDatabase();
     const isOpen = await this.#reopen(() => {
-      const kept = replaceSound(this.path, copy, { clock: this.#context.clock, boot: this.#boot });
+      const kept = replaceSound(this.path, copy, this.#options);
       this.#log.info(`the state database was replaced by ${backup}; it was kept as ${kept.join(" and ")}`);
       if (!isComparable)
         this.#log.error(`it was damaged: what runs now could not be compared with ${backup}`);
@@ -276,10 +280,7 @@ export class StateDirectory {
     return "reason" in status ? status.reason : `the state database is ${status.kind}`;
   }
 
-  /**
-   * Runs work in the next transaction. Rejects with what it threw, StorageFault or StorageAway. `canRepeat`: see
-   * GroupCommit.
-   */
+  /** Runs work in the next transaction. Rejects with what it threw, StorageFault or StorageAway. See GroupCommit. */
   write<T>(
     work: (ledger: Ledger, transaction: Transaction) => T,
     options?: { readonly canRepeat: boolean },
@@ -332,7 +333,7 @@ export class StateDirectory {
     } catch (error) {
       this.#log.error(`closing the state database: ${(error as Error).message}`);
       if (!isDamage(error)) return;
-      file.putAside((error as Error).message);
+      file.putAside(error as Error);
     }
   }
 }

@@ -1,8 +1,8 @@
 import { join } from "node:path";
 import Database from "better-sqlite3";
 import { afterEach, expect, test } from "vitest";
-import { forgetWhatWas } from "../../store/journal/files/state-files.ts";
 import { network, newDirectory, TestDaemon } from "../harness/daemon.ts";
+import { acceptEdits } from "../harness/edited-database.ts";
 
 // Findings made by hand in the database of a stopped daemon; the hint of each mends it.
 let daemon: TestDaemon;
@@ -14,7 +14,7 @@ async function damage(sql: string): Promise<void> {
   const db = new Database(join(daemon.state, "holdfast.db"));
   db.exec(sql);
   db.close();
-  forgetWhatWas(daemon.state);
+  acceptEdits(daemon.state);
   daemon = await TestDaemon.start({ directory: daemon.directory });
 }
 

@@ -14,10 +14,10 @@ test("docs/upgrade.md: the way back moves everything of the journal away, also a
     expect(await run("bash", ["-euc", script])).toMatchObject({ code: 0 });
     expect(readdirSync(daemon.state).sort()).toEqual(["newer", "reserve", "spool"]);
     const moved = [
+      "holdfast.answered",
+      "holdfast.answered-copy",
       "holdfast.db",
       "holdfast.db-wal",
-      "holdfast.initialised",
-      "holdfast.open",
       "holdfast.pages",
     ];
     expect(readdirSync(join(daemon.state, "newer")).sort()).toEqual(moved);

@@ -18,8 +18,8 @@ import {
 import { join } from "node:path";
 import Database from "better-sqlite3";
 import { expect, test } from "vitest";
-import { forgetWhatWas } from "../../store/journal/files/state-files.ts";
 import { type CniAnswer, forgetBoot, network, runShim } from "../harness/daemon.ts";
+import { acceptEdits } from "../harness/edited-database.ts";
 import { requireRoot } from "../harness/needs.ts";
 import { until, untilSaid } from "../harness/wait.ts";
 import { StandaloneNode } from "./standalone-node.ts";
@@ -137,7 +137,7 @@ test("whose network namespace still exists is of this boot, whatever the daemon 
   const db = new Database(node.path("state", "holdfast.db"));
   expect(db.prepare("UPDATE uses SET boot_us = 9000000000000000").run().changes).toBeGreaterThan(0);
   db.close();
-  forgetWhatWas(node.path("state"));
+  acceptEdits(node.path("state"));
   forgetBoot(node.directory);
   const restarted = await node.daemon();
   expect(await attachedTo(restarted, "blue")).toEqual([]);

@@ -117,7 +117,7 @@ export const DAMAGES: readonly Damage[] = [
     (share): Damage => ({
       what: `one bit at ${share} of its log`,
       after: "SIGKILL",
-      says: /holdfast\.db-wal is damaged or cut: of \d+ pages in it \d+ are whole/,
+      says: /holdfast\.db-wal is damaged or cut, .*: it ends at commit \d+ of 6\d/,
       inflict: (state) => flip(log(state), share),
     }),
   ),
@@ -142,7 +142,7 @@ export const DAMAGES: readonly Damage[] = [
   {
     what: "a log of another time",
     after: "SIGKILL",
-    says: /holdfast\.db-wal is not the log that the daemon wrote/,
+    says: /holdfast\.db-wal .* is not the log that the daemon wrote/,
     inflict: (state) => {
       // Its header with other salts, and the checksum that they have.
       const bytes = readFileSync(log(state));
@@ -164,22 +164,13 @@ export const DAMAGES: readonly Damage[] = [
     inflict: (state) => zero(db(state), 0.5, 4_096),
   },
   {
-    what: "a database without the sums of its pages",
-    after: "SIGTERM",
-    says: /holdfast\.pages is gone/,
-    inflict: (state) => rmSync(join(state, "holdfast.pages")),
-  },
-  {
-    what: "damaged sums of its pages",
-    after: "SIGTERM",
-    says: /holdfast\.pages is damaged/,
-    inflict: (state) => zero(join(state, "holdfast.pages"), 0.5, 2),
-  },
-  {
-    what: "a damaged note of what was answered",
+    what: "all but its file removed",
     after: "SIGKILL",
-    says: /holdfast\.open is damaged/,
-    inflict: (state) => zero(join(state, "holdfast.open"), 0, 8),
+    says: /its files are an older copy: it ends at commit \d+ of 6\d, as .*s\.sock\.state remembers/,
+    inflict: (state) => {
+      for (const name of readdirSync(state))
+        if (name !== "holdfast.db") rmSync(join(state, name), { recursive: true });
+    },
   },
   {
     what: "an emptied directory",

@@ -3,6 +3,7 @@
 import { existsSync, readdirSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { createServer } from "node:net";
 import { join } from "node:path";
+import Database from "better-sqlite3";
 import { expect, test } from "vitest";
 import { networkFilesystemName } from "../../store/journal/files/network-filesystem.ts";
 import { network, type TestDaemon } from "../harness/daemon.ts";
@@ -38,6 +39,34 @@ async function expectUnharmed(
   for (const [id, body] of bodies)
     expect((await postCni(next, "ADD", id, { config: CONFIG })).body).toBe(body);
 }
+
+test.each([
+  ["garbage", (path: string) => writeFileSync(path, "x".repeat(10_000))],
+  ["zeroes", (path: string) => writeFileSync(path, Buffer.alloc(5_000))],
+  [
+    "another database",
+    (path: string) => {
+      const db = new Database(path);
+      db.exec("PRAGMA journal_mode = WAL; CREATE TABLE other (id INTEGER)");
+      db.close();
+    },
+  ],
+])("a lock file with %s in it is taken, and one that a daemon has is not", async (_what, write) => {
+  const node = new StandaloneNode();
+  const first = await node.daemon();
+  const bodies = await addMany(first, "before");
+  await first.end("SIGKILL");
+  write(join(first.state, "holdfast.lock"));
+  const daemon = await node.daemon();
+  writeFileSync(join(daemon.state, "holdfast.lock"), "x".repeat(10_000), { flag: "r+" });
+  const second = await node.daemon({ args: ["--socket", node.path("second.sock")], wait: false });
+  const { code, log } = await ended(second);
+  expect({ code, log }).toEqual({
+    code: 1,
+    log: expect.stringContaining("is in use by another holdfast daemon"),
+  });
+  await expectUnharmed(node, daemon, bodies);
+});
 
 test.each([
   ["as it is", () => {}],

@@ -16,6 +16,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { expect, onTestFinished, test } from "vitest";
 import { VirtualTime } from "../../platform/virtual-time.ts";
+import { readLog } from "../../store/journal/files/write-ahead-log.ts";
 import { SqliteStore } from "../../store/standalone/standalone-store.ts";
 import { detachWant, said, want } from "../store/subjects.ts";
 import { Random, seededRandom } from "./random.ts";
@@ -24,7 +25,8 @@ const SEEDS = 500;
 /** Where a sync costs nothing: no machine loses its power here. */
 const MEMORY = "/dev/shm";
 const BOOT = "boot-now";
-const FILES = ["holdfast.db", "holdfast.db-wal", "holdfast.pages", "holdfast.open", "holdfast.initialised"];
+const NOTES = ["holdfast.answered", "holdfast.answered-copy"];
+const FILES = ["holdfast.db", "holdfast.db-wal", "holdfast.pages", ...NOTES];
 
 /** What was answered and not released: container to address. */
 type Answered = Map<string, string>;
@@ -34,6 +36,8 @@ type Content = ReadonlyMap<string, Buffer>;
 class Node {
   readonly directory: string;
   readonly answered: Answered = new Map();
+  /** Containers that ever had an address. */
+  readonly everAnswered = new Set<string>();
   readonly time: VirtualTime;
   readonly #name: string;
   readonly #bootRecord: string;
@@ -82,7 +86,9 @@ class Node {
       const answer = await this.time
         .run(this.store.attach(want(container, { ipam: { subnets: "10.0.0.0/16" } })))
         .then(said, () => "refused");
-      if (answer.includes("/")) this.answered.set(container, answer);
+      if (!answer.includes("/")) continue;
+      this.answered.set(container, answer);
+      this.everAnswered.add(container);
     }
     if (random.chance(0.5)) await this.time.pass(random.pick([900, 2_000, 7_000, 20_000]));
   }
@@ -105,6 +111,11 @@ class Node {
     if (remembered !== null) writeFileSync(this.#bootRecord, remembered);
   }
 
+  /** The machine was started again: nothing outside of the directory remembers it. */
+  reboot(): void {
+    rmSync(this.#bootRecord, { force: true });
+  }
+
   put(content: Content, names: readonly string[]): void {
     for (const name of names) {
       const bytes = content.get(name);
@@ -113,8 +124,15 @@ class Node {
     }
   }
 
-  /** What the store has now. */
-  held(): Answered {
+  /** Whether the store has all that was answered; after a reboot no container of before runs, and the history has it. */
+  async hasAll({ isRebooted }: { readonly isRebooted: boolean }): Promise<boolean> {
+    if (!isRebooted) return isSameMap(this.#held(), this.answered);
+    const history = await this.store.history({ limit: 5_000 });
+    const known = new Set(history.map((one) => one.containerID));
+    return [...this.everAnswered].every((id) => known.has(id));
+  }
+
+  #held(): Answered {
     return new Map(
       this.store
         .attachmentsAfter(0, 10_000)
@@ -123,14 +141,30 @@ class Node {
   }
 }
 
-/** Damages a file, or puts older or foreign ones in its place. Returns what was done, or null if nothing changed. */
-function harm(node: Node, random: Random, past: readonly Content[], other: Content): string | null {
+/**
+ * Damages a file, or puts older or foreign ones in its place. Returns what was done, or null if nothing changed. `isRebooted`: nothing
+ * outside of the directory remembers it, and a whole one of another time is believed.
+ */
+function harm(
+  node: Node,
+  random: Random,
+  {
+    past,
+    other,
+    isRebooted,
+  }: { readonly past: readonly Content[]; readonly other: Content; readonly isRebooted: boolean },
+): string | null {
   const before = node.content();
   const there = FILES.filter((name) => before.has(name));
   const name = random.pick(there);
   const path = join(node.directory, name);
   const { size } = statSync(path);
   const at = random.below(Math.max(1, size));
+  const directory = () => {
+    for (const one of readdirSync(node.directory)) rmSync(join(node.directory, one), { recursive: true });
+    return "the directory emptied";
+  };
+  const sets = [[name], ["holdfast.db", "holdfast.db-wal"], ...(isRebooted ? [] : [FILES])];
   const kinds: Record<string, () => string> = {
     bit: () => {
       if (size > 0)
@@ -156,20 +190,17 @@ function harm(node: Node, random: Random, past: readonly Content[], other: Conte
       return `${name} removed`;
     },
     older: () => {
-      const names = random.pick([[name], ["holdfast.db", "holdfast.db-wal"], FILES]);
+      const names = random.pick(sets);
       const which = random.below(past.length);
       node.put(past[which] as Content, names);
       return `${names.join(", ")} as of moment ${which} of ${past.length}`;
     },
     foreign: () => {
-      const names = random.pick([[name], ["holdfast.db", "holdfast.db-wal"], FILES]);
+      const names = random.pick(sets);
       node.put(other, names);
       return `${names.join(", ")} of another node`;
     },
-    directory: () => {
-      for (const one of readdirSync(node.directory)) rmSync(join(node.directory, one), { recursive: true });
-      return "the directory emptied";
-    },
+    ...(isRebooted ? {} : { directory }),
   };
   const what = (kinds[random.pick(Object.keys(kinds))] as () => string)();
   const after = node.content();
@@ -197,39 +228,74 @@ async function once(
     }
     if (lives > 1) await restart(node, random, story, () => past.push(node.content()));
   }
+  const backup = join(root, `${name}.backup`);
+  await node.store.backup(backup);
   let what: string | null = null;
+  let isUnneeded = false;
+  const isRebooted = random.chance(0.3);
+  const bootId = isRebooted ? "boot-next" : BOOT;
   if (random.chance(0.4)) {
-    what = harm(node, random, past, other);
+    what = harm(node, random, { past, other, isRebooted });
     story.push(`in use: ${what}`);
     for (let moments = random.below(3); moments > 0; moments -= 1) await node.work(random);
-    await restart(node, random, story, () => {});
+    await restart(node, random, story, () => isRebooted && node.reboot(), bootId);
   } else
-    await restart(node, random, story, () => {
-      what = harm(node, random, past, other);
-      story.push(`at rest: ${what}`);
-    });
+    await restart(
+      node,
+      random,
+      story,
+      () => {
+        if (isRebooted) node.reboot();
+        const before = node.content();
+        what = harm(node, random, { past, other, isRebooted });
+        story.push(`at rest: ${what}`);
+        isUnneeded = isStillThere(before, node.content());
+      },
+      bootId,
+    );
   const { status } = node.store;
-  const held = node.store.status.kind === "ready" ? node.held() : null;
+  const isWhole = status.kind === "ready" && (await node.hasAll({ isRebooted }));
+  const verdict = what === null || isUnneeded ? "unharmed" : isWhole ? "whole" : "silent";
+  story.push(isRebooted ? "rebooted" : "", JSON.stringify(status));
+  const isTold = status.kind === "rebuild-required";
+  if (isTold) await goOn(node, status.reason, backup);
   node.store.close();
   rmSync(node.directory, { recursive: true });
-  const isWhole = held !== null && isSameMap(held, node.answered);
-  story.push(JSON.stringify(status), `has ${held?.size} of ${node.answered.size}`);
-  if (what === null)
-    return {
-      verdict: isWhole ? "unharmed" : "silent: refused or lost without harm",
-      story: story.join("; "),
-    };
-  if (status.kind === "rebuild-required") return { verdict: "told", story: story.join("; ") };
-  return { verdict: isWhole ? "whole" : "silent", story: story.join("; ") };
+  rmSync(backup);
+  if (isTold && verdict !== "unharmed") return { verdict: "told", story: story.join("; ") };
+  if (verdict === "unharmed" && !isWhole)
+    return { verdict: "silent: refused or lost without harm", story: story.join("; ") };
+  return { verdict, story: story.join("; ") };
 }
 
-async function restart(node: Node, random: Random, story: string[], between: () => void): Promise<void> {
+/** Database and log are as they were, and so is a note of what was answered. */
+function isStillThere(before: Content, after: Content): boolean {
+  const isSame = (name: string) =>
+    after.get(name)?.equals(before.get(name) ?? Buffer.alloc(0)) ?? !before.has(name);
+  return isSame("holdfast.db") && isSame("holdfast.db-wal") && NOTES.some(isSame);
+}
+
+/** Does what a refused start names: it must end in one that serves. */
+async function goOn(node: Node, reason: string, backup: string): Promise<void> {
+  const from = /: holdfast rebuild --from (\S+?),/.exec(reason)?.[1];
+  expect(from, reason).toBeDefined();
+  await node.time.run(node.store.rebuild(from === "BACKUP" ? backup : (from as string), false));
+  expect(node.store.status, reason).toEqual({ kind: "ready" });
+}
+
+async function restart(
+  node: Node,
+  random: Random,
+  story: string[],
+  between: () => void,
+  bootId = BOOT,
+): Promise<void> {
   const isKilled = random.chance(0.6);
   if (isKilled) node.kill();
   else node.store.close();
   story.push(isKilled ? "killed" : "closed");
   between();
-  await node.open();
+  await node.open(bootId);
 }
 
 function isSameMap(left: Answered, right: Answered): boolean {
@@ -295,13 +361,15 @@ async function losePower(node: Node, random: Random) {
   const answered = new Map(node.answered);
   node.kill();
   const log = join(node.directory, "holdfast.db-wal");
-  const isSameLog = ({ salts, isCopied }: Noted) =>
-    isCopied || (!noteOf(last).isCopied && `${salts}` === `${noteOf(last).salts}`);
-  const notes = moments.filter((moment) => isSameLog(noteOf(moment)));
-  writeFileSync(join(node.directory, "holdfast.open"), random.pick(notes).get("holdfast.open") as Buffer);
-  const { frames, isCopied } = noteOf(last);
+  // Where the log is copied they are synced.
+  const notes = moments.filter((moment) => noteOf(moment).copied === noteOf(last).copied);
+  const note = random.pick(notes);
+  for (const name of NOTES) writeFileSync(join(node.directory, name), note.get(name) as Buffer);
+  node.reboot();
+  const frames = framesOf(log);
+  const { commits, copied } = noteOf(last);
   // A commit of a store has at least a frame, and one of `work` has many.
-  const isHarmed = !isCopied && frames > 40 && random.chance(0.5);
+  const isHarmed = commits > copied && frames > 40 && random.chance(0.5);
   if (isHarmed) flipByte(log, 32 + 4_120 * random.below(frames - 30) + random.below(4_120));
   else if (random.chance(0.5)) writeFileSync(log, Buffer.alloc(random.below(30_000), 0x5a), { flag: "a" });
   await node.open("boot-next");
@@ -316,14 +384,22 @@ async function losePower(node: Node, random: Random) {
 }
 
 interface Noted {
-  readonly salts: readonly number[] | null;
-  readonly frames: number;
-  readonly isCopied: boolean;
+  readonly commits: number;
+  readonly copied: number;
 }
 
 function noteOf(content: Content): Noted {
-  const text = (content.get("holdfast.open") as Buffer).toString("latin1").trimEnd();
+  const text = (content.get("holdfast.answered") as Buffer).toString("latin1").trimEnd();
   return JSON.parse(text.slice(0, text.lastIndexOf(" "))) as Noted;
+}
+
+function framesOf(log: string): number {
+  const descriptor = openSync(log, "r");
+  try {
+    return readLog(descriptor, 4_096).frames;
+  } finally {
+    closeSync(descriptor);
+  }
 }
 
 function flipByte(path: string, at: number): void {

@@ -64,8 +64,9 @@ test("at SIGTERM under load requests are answered, waiting ADDs are told to retr
   });
   expect(existsSync(daemon.socket)).toBe(false);
   expect(readdirSync(daemon.state).filter((name) => name.startsWith("holdfast"))).toEqual([
+    "holdfast.answered",
+    "holdfast.answered-copy",
     "holdfast.db",
-    "holdfast.initialised",
     "holdfast.pages",
   ]);
 

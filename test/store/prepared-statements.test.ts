@@ -5,6 +5,7 @@ import type Database from "better-sqlite3";
 import { expect, it } from "vitest";
 import { systemClock } from "../../platform/time.ts";
 import { openDatabase } from "../../store/journal/files/database-file.ts";
+import { Notes } from "../../store/journal/files/notes.ts";
 import { migrate } from "../../store/journal/migrations.ts";
 import { prepareStatements } from "../../store/journal/statements.ts";
 
@@ -49,11 +50,13 @@ function withQueries(
   look: (queries: [string, Database.Statement<unknown[]>][], db: Database.Database) => void,
 ): void {
   const directory = mkdtempSync(join(tmpdir(), "holdfast-statements-"));
+  const log = { info: () => {}, error: () => {} };
   const file = openDatabase(directory, {
     clock: systemClock,
-    bootId: "boot",
+    notes: new Notes(directory, { bootRecord: null, bootId: "any", log }),
+    log,
     isRelaxed: false,
-    boot: null,
+    isSound: () => false,
     migrate,
   });
   try {

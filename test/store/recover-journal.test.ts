@@ -14,7 +14,13 @@ import { NODE, StoreNode } from "./store-node.ts";
 import { BOOT, detachWant, want } from "./subjects.ts";
 
 const NEXT_BOOT = "next-boot";
-const FILES = ["holdfast.db", "holdfast.db-wal", "holdfast.initialised", "holdfast.open"];
+const FILES = [
+  "holdfast.db",
+  "holdfast.db-wal",
+  "holdfast.pages",
+  "holdfast.answered",
+  "holdfast.answered-copy",
+];
 
 async function started(...names: string[]): Promise<{ node: StoreNode; ips: string[] }> {
   const node = new StoreNode();

@@ -3,9 +3,9 @@
  *
  *   database-file, open-database   a database while it is closed, and while it is open; file-watch: looks at it once a second
  *   network-filesystem             where it cannot be
- *   loss                           compares its files with what was answered: acknowledged, page-sums, write-ahead-log
- *   boot-record                    what is known of it outside of the directory
- *   state-files, disk-reserve      names and markers, what is put aside; room for DELs
+ *   loss                           compares its files with what was answered: notes, progress, page-sums, write-ahead-log
+ *   aside                          what cannot be trusted, and what takes its place
+ *   state-files, disk-reserve      names and markers; room for DELs
  */
 
 import {
@@ -17,32 +17,20 @@ import {
   rmSync,
   statfsSync,
   statSync,
+  truncateSync,
 } from "node:fs";
 import { join } from "node:path";
 import Database from "better-sqlite3";
-import { AcknowledgedRecord } from "./acknowledged.ts";
-import type { Progress } from "./boot-record.ts";
-import { compareWithAnswered, DamageError } from "./loss.ts";
+import { putAside, removeForeignLog, stillAside } from "./aside.ts";
+import { compareWithAnswered, DamageError, type FilesFound } from "./loss.ts";
 import { networkFilesystemName } from "./network-filesystem.ts";
+import type { Notes } from "./notes.ts";
 import { closeUncompared, OpenDatabase, type OpenOptions } from "./open-database.ts";
-import type { PageSums } from "./page-sums.ts";
-import {
-  DATABASE_FILE,
-  INITIALISED_MARKER,
-  LOCK_FILE,
-  LOG_FILE,
-  OPEN_FILE,
-  putAside,
-  REBUILD_MARKER,
-  RebuildRequiredError,
-  renameAside,
-  sizeOf,
-} from "./state-files.ts";
+import { type Progress, ProgressRow } from "./progress.ts";
+import { DATABASE_FILE, LOCK_FILE, REBUILD_MARKER } from "./state-files.ts";
 
 /** How long a daemon is waited for that looks at the lock, or is giving it up, ms. */
 const LOCK_MS_MAX = 100;
-
-type DatabaseIdentity = Pick<Progress, "id" | "opened">;
 
 /** Another daemon holds the state directory. */
 class StateInUseError extends Error {}
@@ -84,16 +72,13 @@ function openTrusted(directory: string, options: OpenOptions): OpenDatabase {
   accessSync(directory, constants.W_OK);
   const unlock = lockDirectory(directory);
   try {
-    if (existsSync(join(directory, REBUILD_MARKER))) {
-      renameAside(directory, "damaged", options.clock); // A crash may have come between the marker and the renames.
-      throw new RebuildRequiredError(
-        `the state database of ${directory} was put aside earlier and not rebuilt yet`,
-      );
-    }
-    const lost = sizeOf(join(directory, DATABASE_FILE)) === 0 ? whyEmpty(directory, options) : null;
+    // A crash may have come between the marker and the renames.
+    if (existsSync(join(directory, REBUILD_MARKER))) throw stillAside(directory, options);
+    const found = compare(directory, options);
     // Not opened: SQLite deletes the log beside an empty database, and the log may still have everything.
-    if (lost !== null) throw putAside(directory, lost, options.clock);
-    return openSole(directory, { ...options, unlock }, compare(directory, options));
+    if (found instanceof DamageError && sizeOf(join(directory, DATABASE_FILE)) === 0)
+      throw putAside(directory, found, options);
+    return openSole(directory, { ...options, unlock }, found);
   } catch (error) {
     unlock();
     throw error;
@@ -109,6 +94,8 @@ function lockDirectory(directory: string): () => void {
   const path = join(directory, LOCK_FILE);
   for (;;) {
     if (!existsSync(path)) closeSync(openSync(path, "a", 0o600));
+    // It has no content, and with some SQLite would take it for a database.
+    if (sizeOf(path) > 0) truncateSync(path);
     const before = fileAt(path);
     const db = new Database(path, { timeout: LOCK_MS_MAX, ...nativeBinding() });
     const isOurs = () => before !== null && fileAt(path) === before;
@@ -164,18 +151,10 @@ function inUse(directory: string): StateInUseError {
   );
 }
 
-/** Why a directory must have a database (docs/decisions/0006); null: a first start. */
-function whyEmpty(directory: string, { boot }: OpenOptions): string | null {
-  const wasThere =
-    sizeOf(join(directory, LOG_FILE)) > 0 ||
-    [OPEN_FILE, INITIALISED_MARKER].some((name) => existsSync(join(directory, name)));
-  return wasThere ? `${DATABASE_FILE} is gone or empty` : (boot?.whyAnother(null) ?? null);
-}
-
 /** Before SQLite opens the files, which may change them; judged once its lock shows that nobody else has them open. */
-function compare(directory: string, options: OpenOptions): PageSums | null | DamageError {
+function compare(directory: string, options: OpenOptions): FilesFound | DamageError {
   try {
-    return sizeOf(join(directory, DATABASE_FILE)) === 0 ? null : compareWithAnswered(directory, options);
+    return compareWithAnswered(directory, options.notes, options);
   } catch (error) {
     if (error instanceof DamageError) return error;
     throw error;
@@ -185,10 +164,14 @@ function compare(directory: string, options: OpenOptions): PageSums | null | Dam
 function openSole(
   directory: string,
   options: OpenOptions & { readonly unlock: () => void },
-  compared: PageSums | null | DamageError,
+  found: FilesFound | DamageError,
 ): OpenDatabase {
   const file = join(directory, DATABASE_FILE);
-  const answered = AcknowledgedRecord.read(join(directory, OPEN_FILE));
+  const { notes, clock, log } = options;
+  if (!(found instanceof DamageError) && found.isLogForeign)
+    log.error(
+      `the write-ahead log in ${directory} is not that of its database, which has everything without it; it was kept as ${removeForeignLog(directory, clock)}`,
+    );
   // SQLite gives its log the rights of the database, and a new database those of the process's umask.
   if (!existsSync(file)) closeSync(openSync(file, "a", 0o600));
   const db = new Database(file, { timeout: 0, ...nativeBinding() });
@@ -196,20 +179,10 @@ function openSole(
   try {
     lock(db);
     tune(db);
-    if (compared instanceof DamageError) throw compared;
-    if (compared === null) check(db);
-    const found = identityOf(db);
-    const isCounted = answered?.opened === found?.opened;
-    const commits = isCounted ? (answered?.commits ?? null) : null;
-    const another = options.boot?.whyAnother(found && { ...found, commits }) ?? null;
-    if (another !== null) throw new DamageError(another);
-    open = new OpenDatabase(directory, db, compared, { ...options, opened: (found?.opened ?? 0) + 1 });
-    options.migrate(db);
-    db.exec(
-      `INSERT INTO meta VALUES ('opened', 1) ON CONFLICT (key) DO UPDATE SET value = value + 1;
-       INSERT OR IGNORE INTO meta VALUES ('id', lower(hex(randomblob(16))))`,
-    );
-    open.begin(identityOf(db) as DatabaseIdentity);
+    if (found instanceof DamageError) throw found;
+    if (found.sums === null) check(db);
+    const progress = begin(db, found.progress, options);
+    open = new OpenDatabase(directory, db, found.sums, { ...options, progress, copied: found.copied });
     return open;
   } catch (error) {
     if (isBusy(error)) {
@@ -218,14 +191,28 @@ function openSole(
     }
     if (isDamage(error)) {
       // Renamed while open: closing would take the log into the damaged file and delete it.
-      const found = compared instanceof DamageError ? compared : (error as Error);
-      const aside = putAside(directory, found.message, options.clock);
+      const aside = putAside(directory, found instanceof DamageError ? found : (error as Error), options);
       db.close();
       throw aside;
     }
-    closeQuietly(directory, db, open);
+    closeQuietly(db, open, notes);
     throw error;
   }
+}
+
+/** Counts this opening as a commit, so that no copy of before it is taken for what comes after. Returns how far the database is now. */
+function begin(
+  db: Database.Database,
+  found: Progress | null,
+  { notes, clock, migrate }: OpenOptions,
+): Progress {
+  const id = found?.id ?? clock.randomBytes(16).toString("hex");
+  // Whoever finds these notes and no such database knows that nothing was answered from it.
+  if (found === null) notes.begin({ id, commits: 0, copied: 0, sums: null });
+  migrate(db);
+  const progress = { id, commits: (found?.commits ?? 0) + 1 };
+  new ProgressRow(db).begin(progress);
+  return progress;
 }
 
 function lock(db: Database.Database): void {
@@ -245,20 +232,10 @@ function tune(db: Database.Database): void {
   db.pragma("wal_autocheckpoint = 0");
 }
 
-/** Of a database without sums of its pages: of a first start that was cut short, or a backup that was put in place. */
+/** Of a database without sums of its pages: of a first start that was cut short, or of a rebuild. */
 function check(db: Database.Database): void {
   const verdict = db.pragma("quick_check(1)", { simple: true });
   if (verdict !== "ok") throw new DamageError(String(verdict));
-}
-
-/** null: a new one. */
-function identityOf(db: Database.Database): DatabaseIdentity | null {
-  if ((db.pragma("user_version", { simple: true }) as number) === 0) return null;
-  const values = new Map(
-    db.prepare<[], [string, string]>("SELECT key, value FROM meta WHERE key IN ('id', 'opened')").raw().all(),
-  );
-  const id = values.get("id");
-  return id === undefined ? null : { id, opened: Number(values.get("opened") ?? 0) };
 }
 
 /** In dist/ the native addon lies beside the bundle; in the source tree better-sqlite3 finds its own. */
@@ -275,11 +252,16 @@ export function isDamage(error: unknown): boolean {
 }
 
 /** For a database that could not be used: that error tells more than one from closing it. */
-function closeQuietly(directory: string, db: Database.Database, open: OpenDatabase | null): void {
+function closeQuietly(db: Database.Database, open: OpenDatabase | null, notes: Notes): void {
   try {
-    if (open === null) closeUncompared(directory, db);
+    if (open === null) closeUncompared(db, notes);
     else open.close();
   } catch {
     // The caller throws the first error.
   }
+}
+
+/** 0 also when there is no such file. */
+function sizeOf(path: string): number {
+  return statSync(path, { throwIfNoEntry: false })?.size ?? 0;
 }

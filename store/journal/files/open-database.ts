@@ -1,22 +1,13 @@
 import { closeSync, fdatasyncSync, fstatSync, openSync, type Stats, statSync } from "node:fs";
 import { join } from "node:path";
 import type Database from "better-sqlite3";
-import type { Clock } from "../../../platform/time.ts";
-import { AcknowledgedRecord } from "./acknowledged.ts";
-import type { BootRecord, Progress } from "./boot-record.ts";
+import type { StoreLog } from "../../node-context.ts";
+import { type Asider, putAside, type RebuildRequiredError } from "./aside.ts";
 import { DamageError, type Durability, PAGE_BYTES } from "./loss.ts";
+import type { Notes } from "./notes.ts";
 import { PageSums } from "./page-sums.ts";
-import {
-  DATABASE_FILE,
-  forgetWhatWas,
-  INITIALISED_MARKER,
-  LOG_FILE,
-  OPEN_FILE,
-  PAGES_FILE,
-  putAside,
-  type RebuildRequiredError,
-  writeMarker,
-} from "./state-files.ts";
+import { type Progress, ProgressRow } from "./progress.ts";
+import { DATABASE_FILE, LOG_FILE, PAGES_FILE } from "./state-files.ts";
 import { isSame, logBytes, readLog, readSalts, type Salts } from "./write-ahead-log.ts";
 
 /**
@@ -29,11 +20,8 @@ const IDLE_MS = 5_000;
 /** Without such a pause it is copied at this age, ms. */
 const LOG_AGE_MS_MAX = 60_000;
 
-export interface OpenOptions extends Durability {
-  /** Names what is put aside. */
-  readonly clock: Clock;
-  /** null: nothing outside of the directory remembers it. */
-  readonly boot: BootRecord | null;
+export interface OpenOptions extends Durability, Asider {
+  readonly log: StoreLog;
   /** Brings the schema up to date. */
   migrate(db: Database.Database): void;
 }
@@ -53,14 +41,12 @@ export type FileState =
 export class OpenDatabase {
   readonly db: Database.Database;
   readonly #directory: string;
-  readonly #clock: Clock;
-  readonly #bootId: string;
-  readonly #sums: PageSums;
-  readonly #record: AcknowledgedRecord;
-  readonly #boot: BootRecord | null;
-  readonly #opened: number;
+  readonly #asider: Asider;
+  readonly #notes: Notes;
+  readonly #id: string;
+  readonly #row: ProgressRow;
   readonly #unlock: () => void;
-  #progress: Progress | null = null;
+  #sums: PageSums;
   readonly #log: number;
   /** Of the database file, where this had to read it. */
   readonly #file: number | null;
@@ -73,69 +59,83 @@ export class OpenDatabase {
   #isCopied = true;
   /** The log has no frames; what is known of it is of the log before. */
   #isEmpty = false;
-  #commits = 0;
+  #commits: number;
+  /** The transaction under way is the next commit, if it succeeds. */
+  #isCounted = false;
+  /** Commits that are in the database file. */
+  #copied: number;
+  readonly #changeCount: Database.Statement<[], number>;
+  #changes = 0;
   #commitAtMs: number;
   #copyAtMs: number;
   /** A record that could not be written: at the next look. */
   #fault: unknown = null;
 
-  /** The database is locked and sound, and may have a log of before; `sums` is null where nothing was answered from it yet. */
+  /**
+   * The database is locked and sound, has come to `progress`, and may have a log of before; `copied`: the commits in its file, of which
+   * `sums` are, or null where they are not known.
+   */
   constructor(
     directory: string,
     db: Database.Database,
     sums: PageSums | null,
     {
-      clock,
-      bootId,
-      boot,
-      opened,
+      progress,
+      copied,
       unlock,
-    }: OpenOptions & Pick<Progress, "opened"> & { readonly unlock: () => void },
+      ...asider
+    }: Asider & { readonly progress: Progress; readonly copied: number; readonly unlock: () => void },
   ) {
     this.db = db;
     this.#directory = directory;
-    this.#clock = clock;
-    this.#bootId = bootId;
-    this.#boot = boot;
-    this.#opened = opened;
+    this.#asider = asider;
+    this.#notes = asider.notes;
+    this.#id = progress.id;
+    this.#commits = progress.commits;
+    this.#row = new ProgressRow(db);
     this.#unlock = unlock;
     this.#frameCount = db.prepare<[], [number, number, number]>("PRAGMA wal_checkpoint(NOOP)").raw();
+    this.#changeCount = db.prepare<[], number>("SELECT total_changes()").pluck();
+    this.#changes = this.#changeCount.get() ?? 0;
     this.#directoryStat = statSync(directory);
     this.#fileStat = statSync(this.#path(DATABASE_FILE));
     this.#log = openSync(this.#path(LOG_FILE), "r");
     this.#logStat = fstatSync(this.#log);
-    this.#commitAtMs = this.#copyAtMs = clock.monotonicMs();
+    this.#commitAtMs = this.#copyAtMs = asider.clock.monotonicMs();
     if (sums === null) {
       db.pragma("wal_checkpoint(PASSIVE)");
       this.#file = openSync(this.#path(DATABASE_FILE), "r");
       this.#sums = PageSums.of(this.#path(PAGES_FILE), this.#file, PAGE_BYTES);
-      writeMarker(directory, INITIALISED_MARKER);
     } else {
       this.#file = null;
       this.#sums = sums;
     }
+    this.#copied = sums === null ? this.#commits : copied;
+    this.#notes.begin(this.#note());
     this.#copy();
-    this.#record = AcknowledgedRecord.begin(this.#path(OPEN_FILE), this.#acknowledged());
   }
 
   get isLogFull(): boolean {
     return !this.#isCopied && this.#frames >= LOG_FRAMES_MAX;
   }
 
-  /** From now on the boot remembers it. */
-  begin(database: Pick<Progress, "id" | "opened">): void {
-    this.#progress = { ...database, commits: this.#commits };
-    this.committed();
+  /** In each transaction that may be answered from, last before its COMMIT. One that changed nothing is not counted. */
+  count(): void {
+    const changes = this.#changeCount.get() ?? 0;
+    if (changes === this.#changes) return;
+    this.#row.write(this.#commits + 1);
+    this.#isCounted = true;
+    this.#changes = changes + 1;
   }
 
   /** After each COMMIT, before anybody hears of it. */
   committed(): void {
+    if (this.#isCounted) this.#commits += 1;
+    this.#isCounted = false;
     try {
       if (!this.#noteFrames()) return;
-      this.#commits += 1;
-      this.#commitAtMs = this.#clock.monotonicMs();
-      this.#record.write(this.#acknowledged());
-      if (this.#progress !== null) this.#boot?.write({ ...this.#progress, commits: this.#commits });
+      this.#commitAtMs = this.#asider.clock.monotonicMs();
+      this.#notes.write(this.#note());
     } catch (error) {
       this.#fault = error;
     }
@@ -144,8 +144,7 @@ export class OpenDatabase {
   /** Copies the log into the database, and says so on the disk. Throws DamageError when it is not as it was written. */
   copyLog(): void {
     this.#copy();
-    this.#record.write(this.#acknowledged());
-    this.#record.syncNow();
+    this.#notes.syncNow();
   }
 
   /**
@@ -164,14 +163,14 @@ export class OpenDatabase {
       return { meddled: `${LOG_FILE} was removed or replaced` };
     if (!this.#isCopied && log.size < logBytes(this.#frames, PAGE_BYTES))
       throw new DamageError(`${LOG_FILE} was cut to ${log.size} bytes while the daemon was writing it`);
-    const nowMs = this.#clock.monotonicMs();
+    const nowMs = this.#asider.clock.monotonicMs();
     const isIdle = nowMs - this.#commitAtMs >= IDLE_MS;
     if (this.#frames > 0 && !this.#isEmpty && isIdle) {
       this.copyLog();
       this.db.pragma("wal_checkpoint(TRUNCATE)");
       this.#isEmpty = true;
     } else if (!this.#isCopied && nowMs - this.#copyAtMs >= LOG_AGE_MS_MAX) this.copyLog();
-    else this.#record.syncSoon();
+    else this.#notes.syncSoon();
     return "sound";
   }
 
@@ -194,24 +193,20 @@ export class OpenDatabase {
       this.db.close();
     } catch (error) {
       if (error instanceof DamageError) throw error;
-      closeUncompared(this.#directory, this.db);
+      if (isDisplaced) this.db.close();
+      else closeUncompared(this.db, this.#notes);
     }
     this.#release();
-    this.#record.close({ isKept: isDisplaced });
-    if (this.#progress !== null && !isDisplaced) this.#boot?.write({ ...this.#progress, commits: null });
-    this.#boot?.close();
   }
 
   /** Renames files that cannot be trusted, and closes them without copying the log. Returns the error that says so. */
-  putAside(why: string): RebuildRequiredError {
+  putAside(damage: Error): RebuildRequiredError {
     try {
-      return putAside(this.#directory, why, this.#clock);
+      return putAside(this.#directory, damage, this.#asider);
     } finally {
       try {
         this.db.close();
         this.#release();
-        this.#record.close({ isKept: true });
-        this.#boot?.close();
       } finally {
         this.#unlock();
       }
@@ -222,6 +217,7 @@ export class OpenDatabase {
   #release(): void {
     closeSync(this.#log);
     if (this.#file !== null) closeSync(this.#file);
+    this.#notes.close();
   }
 
   /** Returns whether there are frames that were not there before. */
@@ -242,30 +238,27 @@ export class OpenDatabase {
     this.#noteFrames();
     if (!this.#isCopied) {
       // Behind these may be the frames of a commit that failed, and that SQLite does not copy.
-      const log = readLog(this.#log, PAGE_BYTES, { framesMax: this.#frames });
+      const log = readLog(this.#log, PAGE_BYTES, this.#frames);
       if (!isSameLog(log.salts, this.#salts) || log.frames < this.#frames)
         throw new DamageError(
           `${LOG_FILE} is damaged: of ${this.#frames} pages in it ${log.frames} are whole`,
         );
-      // Neither the sums nor the pages may reach the disk before the log that they are of.
+      // In this order they reach the disk: the log, the sums of its pages, which of the sums counts, and only then the pages.
       fdatasyncSync(this.#log);
-      this.#sums.write(log.pages, log.databasePages);
+      this.#sums = this.#sums.after(log.pages, log.databasePages);
+      this.#sums.write();
+      this.#copied = this.#commits;
+      this.#notes.write(this.#note());
+      this.#notes.syncNow();
     }
     this.db.pragma("wal_checkpoint(PASSIVE)");
     this.#isCopied = true;
-    this.#copyAtMs = this.#clock.monotonicMs();
+    this.#copyAtMs = this.#asider.clock.monotonicMs();
     this.#fileStat = statSync(this.#path(DATABASE_FILE));
   }
 
-  #acknowledged() {
-    return {
-      bootId: this.#bootId,
-      salts: this.#salts,
-      frames: this.#frames,
-      isCopied: this.#isCopied,
-      opened: this.#opened,
-      commits: this.#commits,
-    };
+  #note() {
+    return { id: this.#id, commits: this.#commits, copied: this.#copied, sums: this.#sums.sum };
   }
 
   #whyDisplaced(): string | null {
@@ -283,13 +276,10 @@ export class OpenDatabase {
   }
 }
 
-/**
- * Closing copies the log into the database. Where the sums of its pages could not be written, because the disk fails, the
- * next start has nothing to compare them with.
- */
-export function closeUncompared(directory: string, db: Database.Database): void {
+/** Closing copies the log into the database, and where that failed before the sums of its pages are no longer known. */
+export function closeUncompared(db: Database.Database, notes: Notes): void {
   try {
-    forgetWhatWas(directory);
+    notes.forgetSums();
   } finally {
     db.close();
   }

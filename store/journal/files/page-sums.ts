@@ -12,32 +12,32 @@ const SUM_BYTES = 4;
  */
 export class PageSums {
   readonly #path: string;
-  #sums: Uint32Array;
+  readonly #sums: Uint32Array;
+  /** The sum of them all. */
+  readonly sum: number;
 
   private constructor(path: string, sums: Uint32Array) {
     this.#path = path;
     this.#sums = sums;
+    this.sum = crc32(this.#bytes());
   }
 
-  /** Of a database as it is: nothing was answered from it yet. */
+  /** Of a database file as it is; not written yet. */
   static of(path: string, descriptor: number, pageBytes: number): PageSums {
-    const pages = new Map<number, number>();
+    const sums: number[] = [];
     const page = Buffer.alloc(pageBytes);
-    while (readSync(descriptor, page, 0, pageBytes, pages.size * pageBytes) === pageBytes)
-      pages.set(pages.size + 1, crc32(page));
-    const sums = new PageSums(path, new Uint32Array());
-    sums.write(pages, pages.size);
-    return sums;
+    while (readSync(descriptor, page, 0, pageBytes, sums.length * pageBytes) === pageBytes)
+      sums.push(crc32(page));
+    return new PageSums(path, Uint32Array.from(sums));
   }
 
-  /** undefined: there is no such file; null: it is damaged. */
-  static read(path: string): PageSums | null | undefined {
+  /** null: there is no such file, or it is damaged. */
+  static read(path: string): PageSums | null {
     let bytes: Buffer;
     try {
       bytes = readFileSync(path);
-    } catch (error) {
-      if ((error as { code?: string }).code === "ENOENT") return undefined;
-      throw error;
+    } catch {
+      return null;
     }
     const end = bytes.length - SUM_BYTES;
     if (end < 0 || end % SUM_BYTES !== 0 || crc32(bytes.subarray(0, end)) !== bytes.readUInt32LE(end))
@@ -67,15 +67,24 @@ export class PageSums {
     return null;
   }
 
-  /** Takes the sums of pages that are about to be copied into a file of so many pages, and waits for the disk. */
-  write(pages: ReadonlyMap<number, number>, databasePages: number): void {
+  /** Those of the file after pages of these sums have been copied into it, and it has so many pages. */
+  after(pages: ReadonlyMap<number, number>, databasePages: number): PageSums {
     const sums = new Uint32Array(databasePages);
     sums.set(this.#sums.subarray(0, databasePages));
     for (const [page, sum] of pages) if (page <= databasePages) sums[page - 1] = sum;
-    const bytes = Buffer.alloc((sums.length + 1) * SUM_BYTES);
-    for (const [index, sum] of sums.entries()) bytes.writeUInt32LE(sum, index * SUM_BYTES);
-    bytes.writeUInt32LE(crc32(bytes.subarray(0, -SUM_BYTES)), bytes.length - SUM_BYTES);
-    replaceDurably(this.#path, bytes);
-    this.#sums = sums;
+    return new PageSums(this.#path, sums);
+  }
+
+  /** Waits for the disk. */
+  write(): void {
+    const sum = Buffer.alloc(SUM_BYTES);
+    sum.writeUInt32LE(this.sum);
+    replaceDurably(this.#path, Buffer.concat([this.#bytes(), sum]));
+  }
+
+  #bytes(): Buffer {
+    const bytes = Buffer.alloc(this.#sums.length * SUM_BYTES);
+    for (const [index, sum] of this.#sums.entries()) bytes.writeUInt32LE(sum, index * SUM_BYTES);
+    return bytes;
   }
 }

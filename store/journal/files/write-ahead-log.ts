@@ -1,5 +1,6 @@
 import { readSync } from "node:fs";
 import { crc32 } from "node:zlib";
+import { PROGRESS_PAGE, type Progress, progressOfPage } from "./progress.ts";
 
 /** Of a log and of its frames: another pair with each log, the first one counted up (sqlite.org/walformat.html). */
 export type Salts = readonly [number, number];
@@ -22,6 +23,9 @@ export interface LogContent {
   readonly pages: ReadonlyMap<number, number>;
   /** Pages of the database after the last commit. */
   readonly databasePages: number;
+  /** How far the database had come with the first and with the last commit; null: there is no commit that says so. */
+  readonly first: Progress | null;
+  readonly last: Progress | null;
 }
 
 /** The salts in the first bytes of a log, whatever follows; null: the header is cut. */
@@ -36,13 +40,11 @@ export function logBytes(frames: number, pageBytes: number): number {
   return HEADER_BYTES + frames * (FRAME_HEADER_BYTES + pageBytes);
 }
 
-/**
- * Reads a log, as far as `framesMax`. `expected`: whose frames are looked for when its header is damaged.
- */
+/** Reads a log, as far as `framesMax`. */
 export function readLog(
   descriptor: number,
   pageBytes: number,
-  { expected = null, framesMax = Number.POSITIVE_INFINITY }: { expected?: Salts | null; framesMax?: number },
+  framesMax = Number.POSITIVE_INFINITY,
 ): LogContent {
   const header = Buffer.alloc(HEADER_BYTES);
   readSync(descriptor, header, 0, HEADER_BYTES, 0);
@@ -52,7 +54,7 @@ export function readLog(
     header.readUInt32BE(8) === pageBytes &&
     isSame(start, [header.readUInt32BE(24), header.readUInt32BE(28)]);
   const salts: Salts | null = isWhole ? [header.readUInt32BE(16), header.readUInt32BE(20)] : null;
-  const reader = new FrameReader(salts ?? expected, isWhole ? start : null);
+  const reader = new FrameReader(salts, isWhole ? start : null);
   const frameBytes = FRAME_HEADER_BYTES + pageBytes;
   const block = Buffer.alloc(BLOCK_FRAMES * frameBytes);
   for (let first = 0; first < framesMax; first += BLOCK_FRAMES) {
@@ -66,7 +68,8 @@ export function readLog(
 }
 
 class FrameReader {
-  readonly #salts: Salts | null;
+  /** null: those of the first frame, as the header has none. */
+  #salts: Salts | null;
   /** Up to the frame before; null: a frame was wrong, and those that follow are only compared with each other. */
   #chain: Checksum | null;
   #previous: Checksum | null = null;
@@ -75,6 +78,9 @@ class FrameReader {
   #commitsBehind = 0;
   #databasePages = 0;
   #uncommitted: (readonly [page: number, sum: number])[] = [];
+  #progress: Progress | null = null;
+  #first: Progress | null = null;
+  #last: Progress | null = null;
   readonly #pages = new Map<number, number>();
 
   constructor(salts: Salts | null, start: Checksum | null) {
@@ -86,9 +92,10 @@ class FrameReader {
     const databasePages = frame.readUInt32BE(4);
     const written: Checksum = [frame.readUInt32BE(16), frame.readUInt32BE(20)];
     const before = this.#chain ?? this.#previous;
-    const isOfThisLog =
-      this.#salts !== null && isSame([frame.readUInt32BE(8), frame.readUInt32BE(12)], this.#salts);
-    const isSound = isOfThisLog && before !== null && isSame(sumOfFrame(before, frame), written);
+    const salts: Salts = [frame.readUInt32BE(8), frame.readUInt32BE(12)];
+    this.#salts ??= salts;
+    const isSound =
+      isSame(salts, this.#salts) && before !== null && isSame(sumOfFrame(before, frame), written);
     this.#count += 1;
     this.#previous = written;
     if (this.#chain === null || !isSound) {
@@ -97,7 +104,10 @@ class FrameReader {
       return;
     }
     this.#chain = written;
-    this.#uncommitted.push([frame.readUInt32BE(0), crc32(frame.subarray(FRAME_HEADER_BYTES))]);
+    const number = frame.readUInt32BE(0);
+    const page = frame.subarray(FRAME_HEADER_BYTES);
+    this.#uncommitted.push([number, crc32(page)]);
+    if (number === PROGRESS_PAGE) this.#progress = progressOfPage(page);
     if (databasePages > 0) this.#commit(databasePages);
   }
 
@@ -106,6 +116,8 @@ class FrameReader {
     this.#uncommitted = [];
     this.#frames = this.#count;
     this.#databasePages = databasePages;
+    this.#last = this.#progress ?? this.#last;
+    this.#first ??= this.#last;
   }
 
   content(): Omit<LogContent, "salts"> {
@@ -114,6 +126,8 @@ class FrameReader {
       commitsBehind: this.#commitsBehind,
       pages: this.#pages,
       databasePages: this.#databasePages,
+      first: this.#first,
+      last: this.#last,
     };
   }
 }

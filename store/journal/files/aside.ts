@@ -1,0 +1,138 @@
+import { existsSync, readFileSync, renameSync, rmSync } from "node:fs";
+import { basename, join } from "node:path";
+import { syncDirectory } from "../../../platform/files.ts";
+import { type Clock, isoTimeMs } from "../../../platform/time.ts";
+import { DamageError, readContent } from "./loss.ts";
+import type { Notes } from "./notes.ts";
+import type { Progress } from "./progress.ts";
+import {
+  DATABASE_FILE,
+  expectMarker,
+  LOG_FILE,
+  PAGES_FILE,
+  REBUILD_MARKER,
+  removeMarker,
+  writeMarker,
+} from "./state-files.ts";
+
+/** The database cannot be trusted; it has been put aside and the operator must choose how to go on. */
+export class RebuildRequiredError extends Error {
+  /** The command line with which the operator goes on. */
+  readonly command: string;
+
+  /** `usable`: the path of a database that may be rebuilt from; null: there is none. */
+  constructor(message: string, usable: string | null) {
+    super(message);
+    this.command =
+      usable === null
+        ? "holdfast rebuild --from BACKUP, or --empty"
+        : `holdfast rebuild --from ${usable}, or from a newer BACKUP, or --empty`;
+  }
+}
+
+/** Who puts the files of a database aside. */
+export interface Asider {
+  readonly clock: Clock;
+  readonly notes: Notes;
+  /** Whether a database could be rebuilt from that file, and its log if it has one. */
+  isSound(databasePath: string): boolean;
+}
+
+/** Renames the database and its log, and makes every later start wait for the operator. Returns the error to throw. */
+export function putAside(
+  directory: string,
+  damage: Error,
+  { clock, notes, isSound }: Asider,
+): RebuildRequiredError {
+  const file = join(directory, DATABASE_FILE);
+  const target = asideName("damaged", clock);
+  const isThere = existsSync(file);
+  const progress = isThere ? readContent(file, join(directory, LOG_FILE)).progress : null;
+  const isUsable = isThere && damage instanceof DamageError && damage.isUsable && isSound(file);
+  const usable = isUsable ? join(directory, target) : null;
+  writeMarker(directory, usable ?? "");
+  const kept = renameAside(directory, target);
+  // Else the next start would take a directory without a database for a new one, should the marker be lost.
+  if (notes.latest() === null && progress !== null) notes.restart(progress);
+  return new RebuildRequiredError(
+    `the state database of ${directory} is damaged (${damage.message}); ${kept.length > 0 ? `it was kept as ${kept.join(" and ")}` : "nothing of it is left"}`,
+    usable,
+  );
+}
+
+/** For a start that finds the marker: a crash may have come between it and the renames. */
+export function stillAside(directory: string, { clock, isSound }: Asider): RebuildRequiredError {
+  const named = readFileSync(join(directory, REBUILD_MARKER), "utf8");
+  const isMarkerAlone = named === "" && existsSync(join(directory, DATABASE_FILE));
+  const path = named === "" ? join(directory, asideName("damaged", clock)) : named;
+  renameAside(directory, basename(path));
+  const isUsable = existsSync(path) && (!isMarkerAlone || isSound(path));
+  if (isMarkerAlone && isUsable) writeMarker(directory, path);
+  return new RebuildRequiredError(
+    `the state database of ${directory} was put aside earlier and not rebuilt yet`,
+    isUsable ? path : null,
+  );
+}
+
+/** Puts another database (`source`, or with null an empty one) in place of a sound one. Returns under which names that is kept. */
+export function replaceFiles(
+  directory: string,
+  source: NewDatabase | null,
+  { clock, notes }: Pick<Asider, "clock" | "notes">,
+): string[] {
+  writeMarker(directory, "");
+  rmSync(join(directory, PAGES_FILE), { force: true });
+  const kept = renameAside(directory, asideName("replaced", clock));
+  acceptRebuild(directory, source, notes);
+  return kept;
+}
+
+/** A file that is to become the database. */
+export interface NewDatabase {
+  readonly path: string;
+  readonly progress: Progress;
+}
+
+/** Puts a new database in place (`source`, or none for an empty one) and lets the next openDatabase succeed. */
+export function acceptRebuild(directory: string, source: NewDatabase | null, notes: Notes): void {
+  expectMarker(directory);
+  if (source !== null) renameSync(source.path, join(directory, DATABASE_FILE));
+  notes.restart(source?.progress ?? null);
+  removeMarker(directory);
+}
+
+/** Under which name the log of a database is no longer in the way of one that does not need it. */
+export function removeForeignLog(directory: string, clock: Clock): string {
+  const name = `${LOG_FILE}.${suffixOf("replaced", clock)}`;
+  renameSync(join(directory, LOG_FILE), join(directory, name));
+  syncDirectory(directory);
+  return name;
+}
+
+function asideName(why: "damaged" | "replaced", clock: Clock): string {
+  return `${DATABASE_FILE}.${suffixOf(why, clock)}`;
+}
+
+function suffixOf(why: string, clock: Clock): string {
+  return `${why}-${isoTimeMs(clock.wallMs()).replaceAll(/[:.]/g, "-")}`;
+}
+
+/** Returns the names of the database and its log. The log comes to be where SQLite looks for it, if it belongs to the database. */
+function renameAside(directory: string, name: string): string[] {
+  const [file, log] = [join(directory, DATABASE_FILE), join(directory, LOG_FILE)];
+  const kept: string[] = [];
+  if (existsSync(log)) {
+    const isUsed = existsSync(file) && readContent(file, log).isLogUsed;
+    const target = isUsed ? `${name}-wal` : name.replace(DATABASE_FILE, LOG_FILE);
+    renameSync(log, join(directory, target));
+    kept.push(target);
+  }
+  if (existsSync(file)) {
+    renameSync(file, join(directory, name));
+    kept.unshift(name);
+  }
+  const pages = join(directory, PAGES_FILE);
+  if (existsSync(pages)) renameSync(pages, join(directory, name.replace(DATABASE_FILE, PAGES_FILE)));
+  syncDirectory(directory);
+  return kept;
+}

@@ -1,5 +1,5 @@
 import { createHash } from "node:crypto";
-import { type ClaimWaiters, claimKey } from "../claims/claim-waiters.ts";
+import { type AddWaiters, claimKey } from "../claims/add-waiters.ts";
 import { readManifest, readReference } from "../claims/manifest.ts";
 import { servedObject } from "../identity/content.ts";
 import { isObject } from "../ipam/definition/definition-keys.ts";
@@ -20,7 +20,7 @@ export interface ManifestParts {
   readonly store: Pick<AdminStore, "definition">;
   /** null: the Kubernetes API keeps claims and definitions. */
   readonly manifests: Manifests | null;
-  readonly waiting: ClaimWaiters;
+  readonly waiting: AddWaiters;
 }
 
 /** Where objects are applied. Throws RefusalError in a cluster, where kubectl does it. */

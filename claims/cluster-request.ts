@@ -5,7 +5,7 @@
  *   manifest, manifest-parts, content-manifest  claims, definitions and content as applied to a node
  *   kube-claim-access, read-claim, vm-identity, vm-claims  an IPAMClaim and its VM
  *   pod-directory                 a pod; requested-by-vm: the addresses that its VM asks for; asked-by-claim: of all VMs
- *   claim-waiters                 ADDs that wait for their claim
+ *   add-waiters                   ADDs that wait for what comes
  *   reasons/                      why an address is kept or given back
  *   pools/                        what machines get
  */

@@ -38,17 +38,18 @@ static bool read_length(const char *from, const char *end, size_t *length)
     return valid;
 }
 
-/* Reads the status, and where the body ends, from the head in [head, end): whole lines. Returns the fault, or NULL. */
-static const char *read_head(const char *head, const char *end, int *status, bool *has_length, size_t *length)
+/* Reads what the head in [head, end), whole lines, says of the answer and of its end. Returns the fault, or NULL. */
+static const char *read_head(const char *head, const char *end, struct answer *answer, bool *has_length, size_t *length)
 {
     /* "HTTP/1.1 200 OK", the reason optional */
     if (end - head < (ptrdiff_t)sizeof "HTTP/1.1 200\r" || !is_digit(head[7]) || head[8] != ' ' || !is_digit(head[9]) ||
         !is_digit(head[10]) || !is_digit(head[11]) || (head[12] != ' ' && head[12] != '\r'))
         return "its status line is malformed";
-    *status = (head[9] - '0') * 100 + (head[10] - '0') * 10 + (head[11] - '0');
-    if (*status < 200)
+    answer->status = (head[9] - '0') * 100 + (head[10] - '0') * 10 + (head[11] - '0');
+    if (answer->status < 200)
         return "its status is not a final one";
 
+    answer->from_ending = false;
     *has_length = false;
     for (const char *line = head, *next; line < end; line = next + 2) {
         next = memmem(line, (size_t)(end - line), "\r\n", 2);
@@ -58,6 +59,7 @@ static const char *read_head(const char *head, const char *end, int *status, boo
         if (value != NULL && (*has_length || !read_length(value, next, length)))
             return "its Content-Length is malformed or given twice";
         *has_length |= value != NULL;
+        answer->from_ending |= field_value(line, next, "Retry-After:") != NULL;
     }
     return NULL;
 }
@@ -68,7 +70,7 @@ static enum progress broken(const char **fault, const char *why)
     return BROKEN;
 }
 
-/* Looks at what has arrived so far; `ended` when no more can come. BROKEN sets `fault`. */
+/* Looks at what has arrived so far; `ended` when no more can come, which before the end of the answer is CUT. BROKEN sets `fault`. */
 enum progress read_answer(const char *bytes, size_t length, bool ended, struct answer *answer, const char **fault)
 {
     static const char START[] = "HTTP/1.";
@@ -80,11 +82,11 @@ enum progress read_answer(const char *bytes, size_t length, bool ended, struct a
     if (head_length > ANSWER_HEAD_BYTES_MAX)
         return broken(fault, "its head is longer than 16 KiB");
     if (blank_line == NULL)
-        return ended ? broken(fault, length == 0 ? "it is empty" : "it ends within its head") : INCOMPLETE;
+        return ended ? CUT : INCOMPLETE;
 
     bool has_length = false;
     size_t body_length = 0;
-    const char *head_fault = read_head(bytes, blank_line + 2, &answer->status, &has_length, &body_length);
+    const char *head_fault = read_head(bytes, blank_line + 2, answer, &has_length, &body_length);
     if (head_fault != NULL)
         return broken(fault, head_fault);
 
@@ -97,5 +99,5 @@ enum progress read_answer(const char *bytes, size_t length, bool ended, struct a
     answer->body_length = body_length;
     if (has_length ? arrived >= body_length : ended)
         return COMPLETE;
-    return ended ? broken(fault, "it ends within its body") : INCOMPLETE;
+    return ended ? CUT : INCOMPLETE;
 }

@@ -8,12 +8,17 @@ enum {
     IFNAME_BYTES_MAX = 15,  /* IFNAMSIZ without its NUL; CNI's own bound */
     PATIENT_MS = 60 * 1000, /* outlasts the daemon's own deadline: its answer says more than ours */
     HASTY_MS = 5 * 1000,    /* nothing waits long for a DEL, which has the spool, or for a STATUS */
-    ABSENT_MS = 8 * 1000,   /* a restart of the daemon, or its start at boot on a busy machine */
+    /*
+     * A restart of the daemon. An ADD that fails costs a sandbox and the kubelet's back-off, so it also outlasts the
+     * replacement of a daemon's pod, and a boot. With the daemon's 9 s that is far below what runtimes grant an ADD (minutes).
+     */
+    ABSENT_MS = 8 * 1000,
+    ABSENT_ADD_MS = 30 * 1000,
 };
 
 static const struct verb verbs[] = {
     {.name = "ADD", .has_container = true, .needs_netns = true, .has_result = true, .time_limit_ms = PATIENT_MS,
-     .absent_ms = ABSENT_MS, .away = CNI_TRY_AGAIN_LATER},
+     .absent_ms = ABSENT_ADD_MS, .away = CNI_TRY_AGAIN_LATER},
     {.name = "DEL", .has_container = true, .always_succeeds = true, .time_limit_ms = HASTY_MS, .away = CNI_TRY_AGAIN_LATER},
     {.name = "CHECK", .has_container = true, .needs_netns = true, .time_limit_ms = PATIENT_MS, .absent_ms = ABSENT_MS,
      .away = CNI_TRY_AGAIN_LATER},

@@ -1,4 +1,9 @@
-/* One HTTP request to the daemon over its unix socket, and its answer, all of it before a deadline. */
+/*
+ * One request to the daemon over its unix socket, and its answer, all of it before a deadline.
+ *
+ * Between two daemons, at an upgrade or after a crash, nobody listens, and one that ends may cut its answer. What can be
+ * asked again is, until somebody answers: the next daemon goes on where this one stopped.
+ */
 #include "shim.h"
 
 #include <errno.h>
@@ -15,8 +20,28 @@ enum {
     ABSENT_RETRY_MS = 50, /* a daemon takes the better part of a second to start */
 };
 
-static const char HINT_AWAY[] = "start the daemon or see its log; its --socket must be the shim's socket";
+static const char HINT_ABSENT[] = "start the daemon, or see in its log why it ended; its --socket must be the plugin's socket";
+static const char HINT_BUSY[] = "the daemon hangs, or has more to do than it can; see its log";
+static const char HINT_FOREIGN[] = "the daemon serves its own user and root; the runtime has to execute the plugin as one of them";
+static const char HINT_ENDED[] =
+    "the kubelet repeats what failed, with another runtime start the container again; the daemon's log says why it ended";
 static const char HINT_ODD[] = "something that is not a holdfast daemon of this version may listen on the socket";
+
+static const char *connect_hint(int error)
+{
+    switch (error) {
+    case ENOENT:
+    case ECONNREFUSED:
+        return HINT_ABSENT;
+    case EAGAIN:
+        return HINT_BUSY;
+    case EACCES:
+    case EPERM:
+        return HINT_FOREIGN;
+    default:
+        return HINT_ODD;
+    }
+}
 
 /* How long to rest before connect is tried again; -1: this error stays. */
 static int retry_after_ms(int error, int64_t absent_until_ms, int64_t deadline_ms)
@@ -52,7 +77,8 @@ static int connect_daemon(const char *path, int64_t absent_until_ms, int64_t dea
             continue;
         }
         errno = error;
-        fail(trouble, CNI_TRY_AGAIN_LATER, HINT_AWAY, "holdfast daemon not reachable at %s: %s", path, strerror(errno));
+        fail(trouble, CNI_TRY_AGAIN_LATER, connect_hint(error), "holdfast daemon not reachable at %s: %s", path,
+             strerror(errno));
         if (fd >= 0)
             close(fd);
         return -1;
@@ -71,12 +97,19 @@ static void advance(struct iovec parts[2], size_t sent)
     }
 }
 
+enum outcome {
+    ANSWERED,
+    LEFT,  /* answered by a daemon that ends: the next one may do it */
+    ENDED, /* without an answer; the next daemon may do it */
+    FAILED
+};
+
 /*
  * Sends and receives at once: a daemon may answer, and close, before it has read all of the request (413, shutting
  * down), and that answer counts. So trouble with sending only ends the sending.
  */
-static bool converse(int fd, const char *path, struct iovec parts[2], int64_t deadline_ms, struct answer *answer,
-                     struct trouble *trouble)
+static enum outcome converse(int fd, const char *path, struct iovec parts[2], int64_t deadline_ms, struct answer *answer,
+                             struct trouble *trouble)
 {
     /* One byte more than both bounds: a full buffer is always either complete or broken. */
     static char received[ANSWER_HEAD_BYTES_MAX + ANSWER_BODY_BYTES_MAX + 1];
@@ -87,8 +120,10 @@ static bool converse(int fd, const char *path, struct iovec parts[2], int64_t de
     while (progress == INCOMPLETE) {
         bool unsent = parts[0].iov_len + parts[1].iov_len > 0;
         short ready = wait_ready(fd, (short)(unsent ? POLLIN | POLLOUT : POLLIN), deadline_ms);
-        if (ready == 0)
-            return fail(trouble, CNI_TRY_AGAIN_LATER, HINT_AWAY, "holdfast daemon at %s did not answer in time", path);
+        if (ready == 0) {
+            fail(trouble, CNI_TRY_AGAIN_LATER, HINT_BUSY, "holdfast daemon at %s did not answer in time", path);
+            return FAILED;
+        }
         if (unsent && (ready & POLLOUT)) {
             ssize_t sent = sendmsg(fd, &(struct msghdr){.msg_iov = parts, .msg_iovlen = 2}, MSG_NOSIGNAL);
             bool only_later = sent < 0 && (errno == EAGAIN || errno == EINTR);
@@ -98,34 +133,41 @@ static bool converse(int fd, const char *path, struct iovec parts[2], int64_t de
             ssize_t got = recv(fd, received + received_length, sizeof received - received_length, 0);
             if (got < 0 && (errno == EAGAIN || errno == EINTR))
                 continue;
-            if (got < 0)
-                return fail(trouble, CNI_TRY_AGAIN_LATER, HINT_AWAY, "holdfast daemon at %s broke the connection: %s", path,
-                            strerror(errno));
-            received_length += (size_t)got;
-            progress = read_answer(received, received_length, got == 0, answer, &fault);
+            received_length += got > 0 ? (size_t)got : 0;
+            progress = got < 0 ? CUT : read_answer(received, received_length, got == 0, answer, &fault);
         }
     }
-    if (progress == BROKEN)
-        return fail(trouble, CNI_TRY_AGAIN_LATER, HINT_ODD, "answer of the holdfast daemon at %s is not understood: %s", path,
-                    fault);
-    return true;
+    switch (progress) {
+    case BROKEN:
+        fail(trouble, CNI_TRY_AGAIN_LATER, HINT_ODD, "answer of the holdfast daemon at %s is not understood: %s", path, fault);
+        return FAILED;
+    case CUT:
+        fail(trouble, CNI_TRY_AGAIN_LATER, HINT_ENDED, "holdfast daemon at %s ended while it answered", path);
+        return ENDED;
+    default:
+        return answer->from_ending ? LEFT : ANSWERED;
+    }
 }
 
 /* The answer's body points into memory that the next exchange would use. */
-bool exchange(const char *socket_path, const struct text *body, int64_t absent_until_ms, int64_t deadline_ms,
-              struct answer *answer, struct trouble *trouble)
+bool exchange(const char *socket_path, const struct text *body, int absent_ms, int64_t deadline_ms, struct answer *answer,
+              struct trouble *trouble)
 {
     char head[256];
     int head_length = snprintf(head, sizeof head,
                                "POST /cni HTTP/1.1\r\nHost: holdfast\r\nContent-Type: application/json\r\n"
                                "Content-Length: %zu\r\nConnection: close\r\n\r\n",
                                body->length);
-    struct iovec parts[2] = {{head, (size_t)head_length}, {body->bytes, body->length}};
-
-    int fd = connect_daemon(socket_path, absent_until_ms, deadline_ms, trouble);
-    if (fd < 0)
-        return false;
-    bool answered = converse(fd, socket_path, parts, deadline_ms, answer, trouble);
-    close(fd);
-    return answered;
+    for (;;) {
+        struct iovec parts[2] = {{head, (size_t)head_length}, {body->bytes, body->length}};
+        int fd = connect_daemon(socket_path, now_ms() + absent_ms, deadline_ms, trouble);
+        if (fd < 0)
+            return false;
+        enum outcome outcome = converse(fd, socket_path, parts, deadline_ms, answer, trouble);
+        close(fd);
+        bool next_may = absent_ms > 0 && now_ms() + ABSENT_RETRY_MS < deadline_ms;
+        if (outcome == ANSWERED || outcome == FAILED || !next_may)
+            return outcome == ANSWERED || outcome == LEFT;
+        (void)poll(NULL, 0, ABSENT_RETRY_MS);
+    }
 }

@@ -36,10 +36,9 @@ static const char ABOUT[] = "CNI IPAM plugin holdfast-ipam: asks the holdfast da
 
 struct call {
     const struct verb *verb;
-    uint64_t boot_us;        /* when the shim started */
+    uint64_t boot_us; /* when the shim started */
     char boot_id[BOOT_ID_BYTES];
-    int64_t deadline_ms;     /* for everything up to the whole answer */
-    int64_t absent_until_ms; /* a daemon that is not there is waited for */
+    int64_t deadline_ms; /* for everything up to the whole answer */
     struct settings settings;
     struct text body;
     struct answer answer;
@@ -90,7 +89,7 @@ static void fail_with_answer(const struct call *call, struct trouble *trouble)
 
 static bool ask(struct call *call, struct trouble *trouble)
 {
-    return exchange(call->settings.socket_path, &call->body, call->absent_until_ms, call->deadline_ms, &call->answer, trouble);
+    return exchange(call->settings.socket_path, &call->body, absent_ms(call->verb), call->deadline_ms, &call->answer, trouble);
 }
 
 /* ADD, CHECK, GC and STATUS: every fault is the runtime's to know. */
@@ -192,6 +191,5 @@ int main(int count, char **words)
     if (call.verb == NULL)
         return print_error(&trouble);
     call.deadline_ms = started_ms + time_limit_ms(call.verb);
-    call.absent_until_ms = started_ms + absent_ms(call.verb);
     return call.verb->always_succeeds ? carry_del(&call) : carry(&call);
 }

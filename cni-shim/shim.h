@@ -62,7 +62,7 @@ struct verb {
     bool always_succeeds;
     bool has_result;    /* an answer without a JSON object is none */
     int time_limit_ms;  /* from the start of the shim to the whole answer */
-    int absent_ms;      /* how long a daemon that is not there is waited for, from the start of the shim */
+    int absent_ms;      /* how long the next daemon is waited for where none listens, or one ends while it is asked; 0: not */
     enum cni_code away; /* the error code when there is no daemon, or none that is understood */
 };
 const char *variable(const char *name);
@@ -87,6 +87,7 @@ bool write_body(struct text *body, const struct verb *verb, const char *boot_id,
 /* answer.c */
 struct answer {
     int status;
+    bool from_ending; /* the daemon is ending, and leaves the request to the next one */
     const char *body;
     size_t body_length;
 };
@@ -94,12 +95,12 @@ enum {
     ANSWER_HEAD_BYTES_MAX = 16 * 1024,   /* Node's own limit for a head; our daemon's has about 150 bytes */
     ANSWER_BODY_BYTES_MAX = 1024 * 1024, /* a CNI result with thousands of routes; refuses a runaway peer */
 };
-enum progress { INCOMPLETE, COMPLETE, BROKEN };
+enum progress { INCOMPLETE, COMPLETE, BROKEN, CUT };
 enum progress read_answer(const char *bytes, size_t length, bool ended, struct answer *answer, const char **fault);
 
 /* exchange.c */
-bool exchange(const char *socket_path, const struct text *body, int64_t absent_until_ms, int64_t deadline_ms,
-              struct answer *answer, struct trouble *trouble);
+bool exchange(const char *socket_path, const struct text *body, int absent_ms, int64_t deadline_ms, struct answer *answer,
+              struct trouble *trouble);
 
 /* spool.c */
 enum { SPOOL_FILE_BYTES_MAX = 64 * 1024 }; /* ten large configurations; with the bound on entries, 640 MB of disk at worst */

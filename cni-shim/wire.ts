@@ -8,6 +8,9 @@
  * The answer: status 200 with the CNI result as body (empty for DEL, CHECK, GC and STATUS) makes the shim print
  * the body and exit 0; any other status carries a CNI error object, which the shim prints before it exits 1. For
  * a DEL, status 5xx means "not done": the shim spools it and exits 0.
+ *
+ * A daemon that ends leaves ADD, CHECK and GC to the next one: it cuts the connection, or answers with `Retry-After`. The
+ * shim then sends the same body again, until its own deadline. So each of them must be idempotent, by `bootUs` too.
  */
 export interface CniWireRequest {
   /** CNI_COMMAND. VERSION is answered by the shim alone and never sent. */

@@ -1,19 +1,14 @@
+import { containerKey } from "../claims/add-waiters.ts";
 import { podNameIn, readClusterRequest } from "../claims/cluster-request.ts";
-import { parseCniArgs } from "../claims/cni-args.ts";
+import { type CniArgs, parseCniArgs } from "../claims/cni-args.ts";
 import type { CniWireRequest } from "../cni-shim/wire.ts";
 import { BridgeGateways } from "../ipam/definition/bridge-gateway.ts";
 import type { NetworkDefinition } from "../ipam/definition/network-definition.ts";
 import { parsePluginConfig } from "../ipam/definition/plugin-config.ts";
 import { RefusalError, refuse } from "../ipam/refusals.ts";
 import type { AttachWant } from "../store/allocations.ts";
-import {
-  answer,
-  attachWithClaim,
-  bridgeTakesGateway,
-  dnsOf,
-  refuseUnlessReady,
-  wantOf,
-} from "./add-parts.ts";
+import type { PodIdentity } from "../store/records.ts";
+import { answer, attachWithClaim, bridgeTakesGateway, dnsOf, wantOf } from "./add-parts.ts";
 import type { ClusterContext, CniContext } from "./context.ts";
 import { type PluginConfig, readConfig } from "./request.ts";
 
@@ -22,6 +17,14 @@ const CLAIM_LOOK_AGAIN_MS = 500;
 
 /** ADDs under way at once, mostly waiting for the API; the runtime retries anyway, so more would only cost memory. */
 const UNDER_WAY_MAX = 1_000;
+
+/** A request as far as it can be read without the cluster. */
+interface ReadRequest {
+  readonly config: PluginConfig;
+  readonly args: CniArgs;
+  readonly pod: PodIdentity | null;
+  readonly base: ReturnType<typeof wantOf>;
+}
 
 /** ADD in Kubernetes: the request comes from the pod, its network selection element and the NAD. */
 export class ClusterAdds {
@@ -38,14 +41,20 @@ export class ClusterAdds {
   /** The CNI result. Throws RefusalError, StorageFault and ApiAway. */
   async add(wire: CniWireRequest): Promise<object> {
     const context = this.#context;
-    const cluster = this.#cluster;
     const config = readConfig(wire.config, "ADD", "0.1.0");
     const args = parseCniArgs(wire.args);
     const pod = podNameIn(args);
     const base = wantOf(context, wire, config);
-    const local = await answerHere(context, cluster, config, { pod, ...base });
-    if (local !== null) return local;
-    refuseUnlessReady(context);
+    const keys = [containerKey(base.containerId, base.interface)];
+    return context.gate.serve({ keys, deadlineMs: base.deadlineMs }, async (unready) => {
+      const local = await answerHere(context, this.#cluster, config, { pod, ...base });
+      return local ?? (unready === null ? this.#addFromCluster(wire, { config, args, pod, base }) : null);
+    });
+  }
+
+  async #addFromCluster(wire: CniWireRequest, { config, args, pod, base }: ReadRequest): Promise<object> {
+    const context = this.#context;
+    const cluster = this.#cluster;
     if (this.#underWay >= UNDER_WAY_MAX)
       throw new RefusalError(refuse("TOO_MANY_WAITING", { count: this.#underWay }));
     const { deadlineMs } = base;

@@ -1,10 +1,10 @@
-import { claimKey, containerKey } from "../claims/claim-waiters.ts";
+import { claimKey, containerKey } from "../claims/add-waiters.ts";
 import type { CniWireRequest } from "../cni-shim/wire.ts";
 import { answerOf } from "../guests/ports/admission.ts";
 import { gatewaysOf, withBridgeGateways } from "../ipam/definition/bridge-gateway.ts";
 import type { NetworkDefinition } from "../ipam/definition/network-definition.ts";
 import { nodeIsGateway } from "../ipam/definition/plugin-config.ts";
-import { RefusalError, refuse } from "../ipam/refusals.ts";
+import { refuse } from "../ipam/refusals.ts";
 import { formatAddress } from "../ipam/space/address.ts";
 import type { AttachOutcome, AttachWant } from "../store/allocations.ts";
 import type { CniContext } from "./context.ts";
@@ -61,11 +61,6 @@ export async function answer(
   return result;
 }
 
-export function refuseUnlessReady(context: CniContext): void {
-  const reason = context.notReady();
-  if (reason !== null) throw new RefusalError(refuse("NOT_READY", { reason }));
-}
-
 /** Called before an address is reserved: without it there is no answer. Throws RefusalError CONFIG_INVALID. */
 export async function dnsOf(
   { resolverFiles }: Pick<CniContext, "resolverFiles">,
@@ -89,7 +84,8 @@ export async function attachWithClaim(
       if (outcome.kind !== "refused" || outcome.refusal.code !== "CLAIM_ABSENT") return outcome;
       const left = want.deadlineMs - clock.monotonicMs();
       const woken = await place.wait(Math.min(left, recheckMs));
-      if (woken === "deadline" && (left <= recheckMs || context.waiting.closed)) return outcome;
+      if (woken === "deadline" && left <= recheckMs) return outcome;
+      if (woken === "closed") return { kind: "refused", refusal: refuse("DAEMON_ENDING", {}) };
       if (woken === "full") {
         return { kind: "refused", refusal: refuse("TOO_MANY_WAITING", { count: context.waiting.count }) };
       }

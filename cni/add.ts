@@ -4,19 +4,15 @@ import type { CniWireRequest } from "../cni-shim/wire.ts";
 import { withBridgeGateways } from "../ipam/definition/bridge-gateway.ts";
 import type { NetworkDefinition } from "../ipam/definition/network-definition.ts";
 import { RefusalError } from "../ipam/refusals.ts";
-import {
-  answer,
-  attachWithClaim,
-  bridgeTakesGateway,
-  dnsOf,
-  refuseUnlessReady,
-  wantOf,
-} from "./add-parts.ts";
+import type { AttachWant } from "../store/allocations.ts";
+import { answer, attachWithClaim, bridgeTakesGateway, dnsOf, wantOf } from "./add-parts.ts";
 import type { CniContext } from "./context.ts";
+import type { DefinedConfig } from "./request.ts";
+
+type Want = AttachWant & { readonly deadlineMs: number };
 
 /** ADD on a standalone node: the CNI result. Throws RefusalError and StorageFault. */
 export async function addStandalone(context: CniContext, wire: CniWireRequest): Promise<object> {
-  refuseUnlessReady(context);
   const config = context.configs.read(wire.config);
   const asked = readAttachmentRequest(parseCniArgs(wire.args), config.conf);
   const want = {
@@ -26,6 +22,12 @@ export async function addStandalone(context: CniContext, wire: CniWireRequest): 
     ...wantOf(context, wire, config),
     ...asked,
   };
+  return context.gate.serve(want, async (unready) =>
+    unready === null ? attach(context, config, want) : null,
+  );
+}
+
+async function attach(context: CniContext, config: DefinedConfig, want: Want): Promise<object> {
   const applied = context.store.appliedDefinition(want.network);
   if (applied && want.bridgeIsGateway && withBridgeGateways(applied.definition) !== applied.definition) {
     context.warnings.warn(want.network, bridgeTakesGateway(applied));

@@ -1,4 +1,4 @@
-import type { ClaimWaiters } from "../claims/claim-waiters.ts";
+import type { AddWaiters } from "../claims/add-waiters.ts";
 import type { ClusterRequest, ClusterRequestParts } from "../claims/cluster-request.ts";
 import type { PortService } from "../guests/ports/port-service.ts";
 import type { Refusal, RefusalCode } from "../ipam/refusals.ts";
@@ -11,6 +11,7 @@ import type { Clock } from "../platform/time.ts";
 import type { WarnOnce } from "../platform/warn-once.ts";
 import type { CniStore, LocalAnswers, PortStore } from "../store/node-store.ts";
 import type { PodIdentity } from "../store/records.ts";
+import type { ReadyGate } from "./ready-gate.ts";
 import type { AddConfigs } from "./request.ts";
 
 /** What the CNI verbs need from the cluster. */
@@ -39,7 +40,8 @@ export interface CniContext {
   readonly store: CniStore & Pick<PortStore, "keepPluginMtu">;
   /** null: a standalone node. */
   readonly cluster: ClusterContext | null;
-  readonly waiting: ClaimWaiters;
+  readonly waiting: AddWaiters;
+  readonly gate: ReadyGate;
   readonly log: Log;
   readonly warnings: WarnOnce;
   readonly machine: Machine;

@@ -1,4 +1,4 @@
-import { containerKey } from "../claims/claim-waiters.ts";
+import { containerKey } from "../claims/add-waiters.ts";
 import type { CniWireRequest } from "../cni-shim/wire.ts";
 import { sleep } from "../platform/time.ts";
 import { type EndReason, StorageFault } from "../store/allocations.ts";

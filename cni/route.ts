@@ -5,12 +5,13 @@
  *   request, result      CNI's JSON in and out, by version
  *   add, add-in-cluster  ADD on a standalone node, and in Kubernetes, over add-parts
  *   del, check, gc, status
+ *   ready-gate           where requests wait until the daemon is ready
  *   context              what the verbs need
  */
 
 import type { FastifyInstance } from "fastify";
 import type { CniWireRequest } from "../cni-shim/wire.ts";
-import { type Refusal, RefusalError, refuse } from "../ipam/refusals.ts";
+import type { Refusal } from "../ipam/refusals.ts";
 import { refusalOf } from "../store/refusal-of.ts";
 import { addStandalone } from "./add.ts";
 import { ClusterAdds } from "./add-in-cluster.ts";
@@ -26,6 +27,8 @@ import { cniStatus } from "./status.ts";
 export interface CniReply {
   readonly status: 200 | 422 | 503;
   readonly body?: object;
+  /** The daemon ends, and the plugin binary is to ask the next one. */
+  readonly isLeft?: true;
 }
 
 /** Answers the verbs of a container runtime, as the plugin binary passes them on. */
@@ -63,7 +66,8 @@ export class CniService {
 /** `POST /cni`. */
 export function addCniRoute(server: FastifyInstance, cni: CniService): void {
   server.post("/cni", async (request, reply) => {
-    const { status, body } = await cni.answer(request.body);
+    const { status, body, isLeft } = await cni.answer(request.body);
+    if (isLeft) reply.header("Retry-After", "1");
     return reply.code(status).send(body);
   });
 }
@@ -74,7 +78,8 @@ async function runVerb(
   clusterAdds: ClusterAdds | null,
   wire: CniWireRequest,
 ): Promise<object | undefined> {
-  const reason = context.notReady();
+  const { gate, clock, addDeadlineMs } = context;
+  const limits = { deadlineMs: clock.monotonicMs() + addDeadlineMs };
   switch (wire.command) {
     case "ADD":
       return clusterAdds === null ? addStandalone(context, wire) : clusterAdds.add(wire);
@@ -82,11 +87,11 @@ async function runVerb(
       await cniDel(context, wire, "DEL");
       return undefined;
     case "CHECK":
-      await cniCheck(context, wire);
+      // It needs no more than the state.
+      await gate.serve(limits, () => cniCheck(context, wire));
       return undefined;
     case "GC":
-      if (reason !== null) throw new RefusalError(refuse("NOT_READY", { reason }));
-      await cniGc(context, wire);
+      await gate.serve(limits, async (unready) => (unready === null ? cniGc(context, wire) : null));
       return undefined;
     case "STATUS":
       await cniStatus(context, wire);
@@ -97,7 +102,8 @@ async function runVerb(
 /** 5xx means "not done, retry" (the plugin binary then spools a DEL), 4xx "not possible as requested". */
 export function refused(cniVersion: string, refusal: Refusal): CniReply {
   const again = refusal.cniCode === 11 || refusal.cniCode === 50 || refusal.cniCode === 999;
-  return { status: again ? 503 : 422, body: formatError(cniVersion, refusal) };
+  const reply = { status: again ? 503 : 422, body: formatError(cniVersion, refusal) } as const;
+  return refusal.code === "DAEMON_ENDING" ? { ...reply, isLeft: true } : reply;
 }
 
 function report(context: CniContext, wire: CniWireRequest | null, refusal: Refusal, error: unknown): void {

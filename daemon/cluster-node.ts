@@ -31,6 +31,7 @@ const RETRY_MS = 1_000;
 /** Refusals that pass by themselves, or that no user can do anything about: no event. */
 const NO_EVENT: readonly RefusalCode[] = [
   "API_AWAY",
+  "DAEMON_ENDING",
   "NOT_READY",
   "SUPERSEDED",
   "TOO_MANY_WAITING",

@@ -5,6 +5,7 @@
  *   daemon              a node with its sockets; server: what is served at the main one
  *   node-core           the parts of a node, put together
  *   cluster-node        the parts that need the Kubernetes API
+ *   readiness           why ADD cannot be served yet
  *   import-waits        nothing is given of a network before a controller has imported it
  *   private-directory      the rights of the state directory and the spool
  *   spool, witness      DELs and ends that nobody told, found out
@@ -120,7 +121,7 @@ export class Daemon {
     await this.#core.begin();
   }
 
-  /** What was asked before is answered first; what waits is sent away to ask again. */
+  /** What was asked before is answered first; what waits is left to the next daemon, and what takes too long. */
   async stop(): Promise<void> {
     if (this.#stopping) return;
     this.#stopping = true;

@@ -1,7 +1,8 @@
 import { NodeAdmin } from "../admin/node-admin.ts";
-import { ClaimWaiters } from "../claims/claim-waiters.ts";
+import { AddWaiters } from "../claims/add-waiters.ts";
 import type { CniContext } from "../cni/context.ts";
 import { cniDel } from "../cni/del.ts";
+import { ReadyGate, type Unready } from "../cni/ready-gate.ts";
 import { AddConfigs } from "../cni/request.ts";
 import { CniService } from "../cni/route.ts";
 import { PortService } from "../guests/ports/port-service.ts";
@@ -28,6 +29,7 @@ import { buildIdentityService } from "./build-identity.ts";
 import type { ClusterNode } from "./cluster-node.ts";
 import { ApiRequestMetrics, Metrics } from "./metrics.ts";
 import { checkPrivate, makePrivate, type PrivateDirectory } from "./private-directory.ts";
+import { whyUnbegun, whyUnready } from "./readiness.ts";
 import type { DaemonSettings } from "./settings.ts";
 import { Spool } from "./spool.ts";
 import { Witness } from "./witness.ts";
@@ -66,7 +68,7 @@ export class NodeCore {
   /** null: without a cluster. */
   readonly #agreement: Agreement | null;
   readonly #spool: Spool;
-  readonly #waiting: ClaimWaiters;
+  readonly #waiting: AddWaiters;
   readonly #witness: Witness;
   readonly #tasks: PeriodicTask[] = [];
   /** What else somebody has to look at. */
@@ -122,7 +124,7 @@ export class NodeCore {
     this.#log = log;
     this.#clock = clock;
     this.#machine = machine;
-    this.#waiting = new ClaimWaiters(clock);
+    this.#waiting = new AddWaiters(clock);
     this.#cluster = kubernetes?.cluster ?? null;
     const behind = this.#cluster ?? new SqliteStore(settings.state, context, log);
     this.#store = behind instanceof SqliteStore ? behind : behind.store;
@@ -148,6 +150,7 @@ export class NodeCore {
       store: this.#store,
       cluster: this.#cluster,
       waiting: this.#waiting,
+      gate: new ReadyGate(clock, this.#waiting, () => this.#unready()),
       log,
       warnings: new WarnOnce(log),
       machine,
@@ -233,7 +236,7 @@ export class NodeCore {
     this.#every(this.#settings.witnessIntervalSeconds * 1_000, "witness", () => this.#witness.runPass());
     this.#agreement?.begin({
       intervalMs: this.#settings.reassertIntervalSeconds * 1_000,
-      mayBegin: () => this.#whyNotBegun() === null,
+      mayBegin: () => whyUnbegun(this.#begun()) === null,
       mayCompare: () => this.notReady() === null,
     });
     this.#store.watchAttachments((network) => network === null && this.#agreement?.reopened());
@@ -249,18 +252,23 @@ export class NodeCore {
 
   /** Why ADD cannot be served now; null when it can. */
   notReady(): string | null {
-    if (this.#stopping) return "it is stopping";
-    return this.#whyNotBegun() ?? this.#agreement?.pending ?? null;
+    return this.#unready()?.reason ?? null;
   }
 
-  #whyNotBegun(): string | null {
-    const { status } = this.#store;
-    if (status.kind !== "ready") return "reason" in status ? status.reason : `its state is ${status.kind}`;
-    if (!this.#drained) return "the spool is not drained yet";
-    return this.#cluster?.notReady() ?? null;
+  #unready(): Unready | null {
+    return whyUnready({
+      ...this.#begun(),
+      unsettled: this.#agreement?.pending ?? null,
+      isStopping: this.#stopping,
+    });
   }
 
-  /** Nothing new is begun; what waits is sent away to ask again. */
+  #begun() {
+    const { status: store } = this.#store;
+    return { store, isDrained: this.#drained, unlisted: this.#cluster?.notReady() ?? null };
+  }
+
+  /** Nothing new is begun; what waits is left to the next daemon. */
   halt(): void {
     this.#stopping = true;
     for (const task of this.#tasks) void task.stop();

@@ -82,6 +82,11 @@ export const REFUSALS = {
     say: "holdfast is not ready: {reason}",
     hint: "try again when that is over (holdfast wait, or GET /readyz on the socket, says when the daemon is ready); a kubelet does so by itself",
   },
+  DAEMON_ENDING: {
+    cniCode: 11,
+    say: "the holdfast daemon of this node is ending, and leaves this request to the next one",
+    hint: "the plugin binary asks the next one; where none comes in time, the kubelet tries again: see that one starts (systemctl status holdfast, or the pod of the node)",
+  },
   NOT_IMPORTED: {
     cniCode: 11,
     say: "addresses of network {network} that were in use before may not be recorded yet: {reason}",

@@ -31,8 +31,11 @@ import type { AddressUser, Attachment, HistoryView, NetworkView, Page } from "./
 
 export type StoreStatus =
   | { readonly kind: "opening" | "ready" | "closed" }
-  /** Writes fail or the disk is full. Ends by itself when the disk works again. */
-  | { readonly kind: "faulted"; readonly reason: string }
+  /**
+   * Writes fail or the disk is full. Ends by itself when the disk works again; `isReopening`: within a moment, unless the first
+   * attempt to reopen the database shows otherwise.
+   */
+  | { readonly kind: "faulted"; readonly reason: string; readonly isReopening: boolean }
   /** The database was put aside. Waits for an operator. */
   | { readonly kind: "rebuild-required"; readonly reason: string };
 

@@ -88,10 +88,10 @@ export class StateDirectory {
 
   get status(): StoreStatus {
     const displaced = this.#watch?.displaced ?? null;
-    if (displaced !== null) return { kind: "faulted", reason: displaced };
+    if (displaced !== null) return { kind: "faulted", reason: displaced, isReopening: false };
     const { whyFull } = this;
     return this.#status.kind === "ready" && whyFull !== null
-      ? { kind: "faulted", reason: whyFull }
+      ? { kind: "faulted", reason: whyFull, isReopening: false }
       : this.#status;
   }
 
@@ -300,7 +300,7 @@ export class StateDirectory {
 
   #reopenAfter(reason: string): void {
     this.#log.error(reason);
-    this.#status = { kind: "faulted", reason };
+    this.#status = { kind: "faulted", reason, isReopening: true };
     this.#forgetDatabase();
     void this.#reopen();
   }
@@ -313,7 +313,7 @@ export class StateDirectory {
       return this.#status.kind === "ready";
     } catch (error) {
       if (this.#status.kind === "closed") return false;
-      this.#status = { kind: "faulted", reason: (error as Error).message };
+      this.#status = { kind: "faulted", reason: (error as Error).message, isReopening: false };
       this.#log.error(`the state database cannot be reopened: ${(error as Error).message}; trying again`);
       this.#reopenTimer = this.#context.clock.timer(REOPEN_PAUSE_MS, () => void this.#reopen());
       return false;

@@ -7,7 +7,7 @@ import { addAdminRoutes } from "../../admin/http.ts";
 import { answerInProcess } from "../../admin/in-process.ts";
 import { NodeAdmin } from "../../admin/node-admin.ts";
 import { ROUTES } from "../../admin/routes.ts";
-import { ClaimWaiters } from "../../claims/claim-waiters.ts";
+import { AddWaiters } from "../../claims/add-waiters.ts";
 import { IdentityService } from "../../identity/service.ts";
 import { StandaloneIdentities } from "../../identity/sources/standalone.ts";
 import { RefusalError } from "../../ipam/refusals.ts";
@@ -80,7 +80,7 @@ beforeAll(async () => {
   node = new NodeAdmin({
     store,
     manifests: store,
-    waiting: new ClaimWaiters(clock),
+    waiting: new AddWaiters(clock),
     version: "1.2.3",
     node: "n1",
     notes: () => [],

@@ -21,23 +21,17 @@ async function call(binary: Binary, verb: Verb, script: Script, stdin = "{}") {
   return { ...(await runVerb(binary, verb, { socketPath: daemon.socketPath, stdin })), daemon };
 }
 
-/** Answers that nobody should understand, and what the shim says of them. */
 const LONG = "x".repeat(17 * 1024);
+/** Answers that nobody should understand, and what the shim says of them. Those that end too early are in next-daemon.test.ts. */
 const ODD: [string, string | Buffer, string][] = [
-  ["nothing at all", "", "it is empty"],
   ["garbage", "\x00\x01\xff garbage\r\n\r\n", "it is not HTTP/1"],
   ["another protocol", "HTTP/2 200\r\n\r\n{}", "it is not HTTP/1"],
-  ["a cut status line", "HTTP/1.1 20", "it ends within its head"],
-  ["a cut head", "HTTP/1.1 200 OK\r\nContent-Le", "it ends within its head"],
-  ["no blank line", 'HTTP/1.1 200 OK\r\n{"ips":[]}', "it ends within its head"],
-  ["bare line feeds", "HTTP/1.1 200 OK\nContent-Length: 2\n\n{}", "it ends within its head"],
   ["a status of two digits", "HTTP/1.1 20 OK\r\n\r\n{}", "its status line is malformed"],
   ["a status of four digits", "HTTP/1.1 2000 OK\r\n\r\n{}", "its status line is malformed"],
   ["a status of letters", "HTTP/1.1 abc OK\r\n\r\n{}", "its status line is malformed"],
   ["an empty status line", "HTTP/1.1 \r\n\r\n{}", "its status line is malformed"],
   ["an interim status", "HTTP/1.1 100 Continue\r\n\r\n", "its status is not a final one"],
   ["status 000", "HTTP/1.1 000 Zero\r\n\r\n", "its status is not a final one"],
-  ["a cut body", 'HTTP/1.1 200 OK\r\nContent-Length: 11\r\n\r\n{"ips":[]}', "it ends within its body"],
   [
     "a length of words",
     "HTTP/1.1 200 OK\r\nContent-Length: two\r\n\r\n{}",

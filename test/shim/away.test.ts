@@ -44,7 +44,8 @@ describe.each(BINARIES)("daemon away, $build", (binary) => {
     const message = `holdfast daemon not reachable at ${socketPath}: Permission denied`;
     for (const verb of FAILING_VERBS) {
       const outcome = await runVerb(copy, verb, { socketPath, ...(isRoot ? { uid: 65534 } : {}) });
-      expect(cniError(outcome)).toMatchObject({ code: awayCode(verb), msg: message });
+      const details = expect.stringContaining("the runtime has to execute the plugin as one of them");
+      expect(cniError(outcome)).toMatchObject({ code: awayCode(verb), msg: message, details });
     }
   });
 

@@ -153,6 +153,8 @@ export async function runVerb(binary: Binary, verb: Verb, { socketPath, env, ...
 
 /** The verbs whose failure the runtime is told of, and the code that says that there is no daemon, or none understood. */
 export const FAILING_VERBS = ["ADD", "CHECK", "GC", "STATUS"] as const;
+/** Those that wait for no daemon. */
+export const SPOOLING_OR_AT_ONCE = ["DEL", "STATUS"] as const;
 export const awayCode = (verb: Verb) => (verb === "STATUS" ? 50 : 11);
 
 /** Every verb fails with its code and this message; a DEL succeeds by the spool, with the message on stderr. */

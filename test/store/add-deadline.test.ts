@@ -1,6 +1,6 @@
 /** One instant bounds an ADD, however many things it waits for one after the other. */
 import { expect, test } from "vitest";
-import { ClaimWaiters } from "../../claims/claim-waiters.ts";
+import { AddWaiters } from "../../claims/add-waiters.ts";
 import { attachWithClaim } from "../../cni/add-parts.ts";
 import type { CniContext } from "../../cni/context.ts";
 import { refuse } from "../../ipam/refusals.ts";
@@ -53,7 +53,7 @@ test("the wait for a claim ends with the time of the whole ADD", async () => {
   const context = {
     clock,
     store,
-    waiting: new ClaimWaiters(clock),
+    waiting: new AddWaiters(clock),
     addDeadlineMs: 9_000,
   } as unknown as CniContext;
   const asked = { ...want("a", { claim: "vm1" }), deadlineMs: 4_000 };

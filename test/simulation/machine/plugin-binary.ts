@@ -1,6 +1,6 @@
 import type { CniReply } from "../../../cni/route.ts";
 import type { CniError, CniWireRequest } from "../../../cni-shim/wire.ts";
-import { sleep } from "../../../platform/time.ts";
+import { sleep, within } from "../../../platform/time.ts";
 import type { ProcessClock } from "./clocks.ts";
 import type { DaemonProcess } from "./daemon-process.ts";
 import type { Disk } from "./disk.ts";
@@ -9,6 +9,9 @@ import type { Disk } from "./disk.ts";
 const PATIENT_MS = 60_000;
 const HASTY_MS = 5_000;
 const ABSENT_MS = 8_000;
+const ABSENT_ADD_MS = 30_000;
+/** As exchange.c has it, ms. */
+const ASK_AGAIN_MS = 50;
 /** One way between the plugin binary and the daemon, ms. */
 const LATENCY_MS = 0.2;
 
@@ -67,40 +70,41 @@ export async function execute(around: PluginSurroundings, call: CniCall, slowMs 
 }
 
 /** A text: why there is no answer. */
-function ask(around: PluginSurroundings, wire: CniWireRequest): Promise<CniReply | string> {
+async function ask(around: PluginSurroundings, wire: CniWireRequest): Promise<CniReply | string> {
+  const { clock } = around;
   const isHasty = wire.command === "DEL" || wire.command === "STATUS";
+  const absentMs = isHasty ? 0 : wire.command === "ADD" ? ABSENT_ADD_MS : ABSENT_MS;
+  const deadlineMs = clock.monotonicMs() + (isHasty ? HASTY_MS : PATIENT_MS);
+  const late = () => new Late("the daemon did not answer in time");
+  try {
+    for (;;) {
+      const daemon =
+        around.daemon() ?? (await within(clock, untilListening(around, absentMs), deadlineMs, late));
+      if (daemon === null) return "the daemon is not reachable";
+      const reply = await within(clock, daemon.answer(wire, LATENCY_MS), deadlineMs, late);
+      const nextMay = !isHasty && clock.monotonicMs() + ASK_AGAIN_MS < deadlineMs;
+      if ((reply !== null && !reply.isLeft) || !nextMay) return reply ?? "the daemon ended while it answered";
+      await sleep(clock, ASK_AGAIN_MS);
+    }
+  } catch (error) {
+    if (error instanceof Late) return error.message;
+    throw error;
+  }
+}
+
+class Late extends Error {}
+
+/** null: none begins to listen within that time. */
+function untilListening(around: PluginSurroundings, waitMs: number): Promise<DaemonProcess | null> {
+  if (waitMs === 0) return Promise.resolve(null);
   return new Promise((resolve) => {
-    let isOver = false;
-    const over = (outcome: CniReply | string) => {
-      if (isOver) return;
-      isOver = true;
-      deadline.cancel();
-      resolve(outcome);
-    };
-    const deadline = around.clock.timer(isHasty ? HASTY_MS : PATIENT_MS, () => {
-      over("the daemon did not answer in time");
-    });
-    const send = (daemon: DaemonProcess) => {
-      void daemon.answer(wire, LATENCY_MS).then((reply) => over(reply ?? "the daemon broke the connection"));
-    };
-    const daemon = around.daemon();
-    if (daemon !== null) {
-      send(daemon);
-      return;
-    }
-    if (isHasty) {
-      over("the daemon is not reachable");
-      return;
-    }
     const giveUp = around.whenListening(() => {
       absent.cancel();
-      const there = around.daemon();
-      if (there !== null && !isOver) send(there);
-      else over("the daemon is not reachable");
+      resolve(around.daemon());
     });
-    const absent = around.clock.timer(ABSENT_MS, () => {
+    const absent = around.clock.timer(waitMs, () => {
       giveUp();
-      over("the daemon is not reachable");
+      resolve(null);
     });
   });
 }

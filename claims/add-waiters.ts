@@ -3,11 +3,11 @@ import type { Clock } from "../platform/time.ts";
 /** ADDs that may wait at once; the runtime retries anyway, so more would only cost memory. */
 const WAITING_MAX = 1_000;
 
-/** Why a wait ended: the claim may exist now, the container was deleted, or the time is over. */
-export type Woken = "woken" | "deadline" | "full";
+/** Why a wait ended: something happened to one of its keys, the time is over, too many wait, or the daemon ends. */
+export type Woken = "woken" | "deadline" | "full" | "closed";
 
-/** ADDs that wait for a claim that does not exist yet. They hold nothing while they wait. */
-export class ClaimWaiters {
+/** ADDs that wait for what comes: a claim, or the daemon's own readiness. They hold nothing while they wait. */
+export class AddWaiters {
   readonly #clock: Clock;
   readonly #byKey = new Map<string, Set<() => void>>();
   #count = 0;
@@ -15,11 +15,6 @@ export class ClaimWaiters {
 
   constructor(clock: Clock) {
     this.#clock = clock;
-  }
-
-  /** The daemon ends: all waiters were released, and new ones do not wait. */
-  get closed(): boolean {
-    return this.#closed;
   }
 
   get count(): number {
@@ -44,7 +39,7 @@ export class ClaimWaiters {
     }
     return {
       wait: async (timeoutMs) => {
-        if (this.#closed) return "deadline";
+        if (this.#closed) return "closed";
         if (woken) {
           woken = false;
           return "woken";
@@ -55,7 +50,7 @@ export class ClaimWaiters {
           const timer = this.#clock.timer(timeoutMs, () => resolve("deadline"));
           ring = () => {
             timer.cancel();
-            resolve(this.#closed ? "deadline" : "woken");
+            resolve(this.#closed ? "closed" : "woken");
           };
         });
         this.#count -= 1;
@@ -76,7 +71,7 @@ export class ClaimWaiters {
     for (const listener of [...(this.#byKey.get(key) ?? [])]) listener();
   }
 
-  /** Releases all waiters, so that the daemon can end. */
+  /** The daemon ends: releases all waiters, and new ones do not wait. */
   close(): void {
     this.#closed = true;
     for (const key of [...this.#byKey.keys()]) this.wake(key);

@@ -1,6 +1,6 @@
 /** A daemon that is replaced under load: every ADD is carried through the gap, and none is refused for Holdfast's sake. */
 import { expect, test } from "vitest";
-import { AddLoad, PATIENT } from "../harness/add-load.ts";
+import { AddLoad, PATIENT, PATIENT_DAEMON } from "../harness/add-load.ts";
 import { network, runShim } from "../harness/daemon.ts";
 import { until } from "../harness/wait.ts";
 import { StandaloneNode } from "./standalone-node.ts";
@@ -14,7 +14,7 @@ const AT_ONCE = 6;
 
 test.each(["SIGTERM", "SIGKILL"] as const)("restarts by %s under load fail no ADD", async (signal) => {
   const node = new StandaloneNode();
-  let daemon = await node.daemon();
+  let daemon = await node.daemon({ args: PATIENT_DAEMON });
   const { socket, spool } = daemon;
   const ids: string[] = [];
   const load = new AddLoad(AT_ONCE, (number) => {
@@ -24,7 +24,7 @@ test.each(["SIGTERM", "SIGKILL"] as const)("restarts by %s under load fail no AD
   for (let restart = 0; restart < RESTARTS; restart++) {
     await load.more(2 * AT_ONCE);
     await daemon.end(signal);
-    daemon = await node.daemon();
+    daemon = await node.daemon({ args: PATIENT_DAEMON });
   }
   await load.more(AT_ONCE);
 
@@ -37,7 +37,7 @@ test.each(["SIGTERM", "SIGKILL"] as const)("restarts by %s under load fail no AD
 
 test("a DEL between two daemons overtakes the ADD that is carried from one to the next", async () => {
   const node = new StandaloneNode();
-  const first = await node.daemon({ args: ["--add-deadline-ms", "50000"] });
+  const first = await node.daemon({ args: PATIENT_DAEMON });
   const { socket, spool } = first;
   const asked = { socket, spool, config: VMS, args: podArgs("vm", "vm") };
   const carried = runShim("ADD", "vm", { ...asked, env: PATIENT });
@@ -46,7 +46,7 @@ test("a DEL between two daemons overtakes the ADD that is carried from one to th
     "the ADD to wait for its claim",
   );
   await first.end("SIGKILL");
-  const del = await runShim("DEL", "vm", { ...asked, env: PATIENT });
+  const del = await runShim("DEL", "vm", asked);
   expect(del).toMatchObject({ code: 0, stdout: "", stderr: expect.stringContaining("goes to the spool") });
 
   const next = await node.daemon();

@@ -1,8 +1,10 @@
 import type { CniAnswer } from "./daemon.ts";
 import { until } from "./wait.ts";
 
-/** What a container runtime has, which waits for a daemon as long as the shipped plugin binary does. */
-export const PATIENT = { HOLDFAST_SHIM_ABSENT_MS: "" };
+/** A plugin binary that waits for a daemon, as the shipped one does, but however long the machine needs for its start. */
+export const PATIENT = { HOLDFAST_SHIM_ABSENT_MS: "600000", HOLDFAST_SHIM_TIMEOUT_MS: "600000" };
+/** The same for a daemon that is not ready. */
+export const PATIENT_DAEMON = ["--add-deadline-ms", "50000"];
 
 /** ADDs on a node, some at a time and one after the other, until somebody says that it is enough. */
 export class AddLoad {

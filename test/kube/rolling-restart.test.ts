@@ -1,6 +1,6 @@
 /** The daemon of a node is replaced under load: every ADD is carried through the gap, and none is refused for Holdfast's sake. */
 import { describe, expect, test } from "vitest";
-import { AddLoad, PATIENT } from "../harness/add-load.ts";
+import { AddLoad, PATIENT, PATIENT_DAEMON } from "../harness/add-load.ts";
 import { runShim } from "../harness/daemon.ts";
 import { cniArgs } from "../harness/node.ts";
 import { checked } from "../harness/world/guests.ts";
@@ -19,7 +19,7 @@ describe.each(Object.keys(WORLDS) as (keyof typeof WORLDS)[])("over %s", (kind) 
     try {
       await world.startController();
       const net = await world.network("blue", { subnets: "10.40.0.0/18" });
-      const node = await world.startNode("node-a", { process: true });
+      const node = await world.startNode("node-a", { process: true, args: PATIENT_DAEMON });
       const { socket, spool } = node.daemon;
       const load = new AddLoad(AT_ONCE, async (number) => {
         const { pod, options } = await (number % 3 === 0

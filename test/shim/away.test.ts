@@ -13,6 +13,7 @@ import {
   FAILING_VERBS,
   runVerb,
   temporaryDirectory,
+  type Verb,
 } from "./harness.ts";
 
 describe.each(BINARIES)("daemon away, $build", (binary) => {
@@ -78,4 +79,26 @@ describe.each(BINARIES)("daemon away, $build", (binary) => {
     expect(del).toMatchObject({ status: 0, stderr: expect.stringContaining(msg) });
     expect(del.spooled).toHaveLength(1);
   });
+});
+
+test("without the tests' limits, ADD waits 30 s for a daemon, CHECK and GC 8 s, STATUS and DEL not at all", async () => {
+  const socketPath = join(temporaryDirectory(), "holdfast.sock");
+  const env = { HOLDFAST_SHIM_ABSENT_MS: undefined };
+  const took = async (binary: Binary, verb: Verb) => {
+    const outcome = await runVerb(binary, verb, { socketPath, env });
+    expect(outcome.stdout + outcome.stderr).toContain("not reachable");
+    return outcome.elapsedMs;
+  };
+  await Promise.all(
+    BINARIES.map(async (binary) => {
+      const [add = 0, ...others] = await Promise.all(
+        (["ADD", "CHECK", "GC", "STATUS", "DEL"] as const).map((verb) => took(binary, verb)),
+      );
+      const [check = 0, gc = 0, ...hasty] = others;
+      expect(add).toBeGreaterThanOrEqual(29_990);
+      for (const ms of [check, gc]) expect(ms).toBeGreaterThanOrEqual(7_990);
+      expect(Math.max(check, gc, ...hasty)).toBeLessThan(add);
+      expect(Math.max(...hasty)).toBeLessThan(Math.min(check, gc));
+    }),
+  );
 });

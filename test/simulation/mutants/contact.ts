@@ -35,9 +35,9 @@ export const CONTACT: Mutants = {
     why: "what a controller was writing when it lost the lease is sent again while another one leads",
   },
   "unready-is-served": {
-    file: "daemon/node-core.ts",
-    find: "    return this.#whyNotBegun() ?? this.#agreement?.pending ?? null;",
-    replace: "    return this.#whyNotBegun();",
+    file: "daemon/readiness.ts",
+    find: "  return whyUnbegun(facts) ?? passes(facts.unsettled);",
+    replace: "  return whyUnbegun(facts);",
     why: "ADDs are served before the node has told the API server what it owes, and has compared what it holds",
     elsewhere:
       "open: where etcd was not restored, what a start compares and owes takes nothing from anybody, and where it was, the oracle asks nothing of a daemon that was started since",

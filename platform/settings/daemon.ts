@@ -70,7 +70,7 @@ export const DAEMON_SETTINGS = {
     // Below the 60 s after which the plugin binary gives up, and below a container runtime's own time-out.
     default: 9_000,
     meaning: 'how long an ADD may wait before it is answered "try again"',
-    more: "It waits for a claim that does not exist yet, for other ADDs of the same owner, and for the API server",
+    more: "It waits for the daemon to be ready, for a claim that does not exist yet, for other ADDs of the same owner, and for the API server",
   },
   witnessIntervalSeconds: {
     type: "number",

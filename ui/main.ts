@@ -2,13 +2,13 @@
  * ui/: who holds which address, as a page in a browser
  *
  *   main, server       the entry of the bundle: files, questions and the stream on the loopback
- *   visitors           who may read it; desktop: opens it
+ *   visitors           who may read it; loopback: where it listens; desktop: opens it
  *   source, follow-node   where the data comes from: a daemon that is asked again and again, or a cluster that is watched
  *   ledger, stream     what is there now, and how it reaches each reader; wire: its form
  *   pictures/          bars, maps and time lines: data in, shapes out
  *   pages/             what the reader sees
  */
 
-export { openOnDesktop } from "./desktop.ts";
+export { isOnDesktop, openOnDesktop } from "./desktop.ts";
 export { NodeFollower } from "./follow-node.ts";
 export { PageServer, PORT_DEFAULT } from "./server.ts";

@@ -1,10 +1,11 @@
 import { readFileSync } from "node:fs";
-import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
+import type { IncomingMessage, ServerResponse } from "node:http";
 import { join } from "node:path";
 import type { Problem } from "../admin/following.ts";
 import { type Clock, interval, type Timer } from "../platform/time.ts";
 import { VERSION } from "../version.ts";
 import { Ledger } from "./ledger.ts";
+import { Loopback } from "./loopback.ts";
 import type { Source } from "./source.ts";
 import { stream } from "./stream.ts";
 import { Visitors } from "./visitors.ts";
@@ -15,6 +16,8 @@ const FLUSH_MS = 100;
 /** A comment on quiet streams, ms, so that a browser notices that the server is gone. */
 const ALIVE_MS = 15_000;
 const TOKEN_BYTES = 24;
+/** Of the name that no page can have had before. */
+const NAME_BYTES = 8;
 
 /** Nothing of another server, nothing inline. */
 const HEADERS = {
@@ -48,68 +51,73 @@ interface PageOptions {
   readonly port: number;
 }
 
-/** Serves the page on the loopback, to whoever knows the token: docs/decisions/0072. */
+/** Serves the page on the loopback, and its data to whoever knows the token: docs/decisions/0085. */
 export class PageServer {
   readonly #options: PageOptions;
-  readonly #server: Server;
   readonly #ledger: Ledger;
   readonly #life = new AbortController();
   readonly #files = new Map<string, { readonly type: string; readonly content: Buffer }>();
   readonly #token: string;
+  /**
+   * Browsers know that names below `localhost` are this machine. A name of its own for each run makes an origin that no other
+   * server can have had: what a page of an earlier one left in the browser (a service worker) would receive the token.
+   */
+  readonly #name: string;
+  /** Resolves when a page has brought the token. */
+  readonly opened: Promise<void>;
+  #open: () => void = () => {};
   readonly #timers: readonly Timer[];
+  #loopback: Loopback | null = null;
   #visitors: Visitors | null = null;
   #following: Promise<void> | null = null;
 
   constructor(options: PageOptions) {
     this.#options = options;
+    this.opened = new Promise((resolve) => {
+      this.#open = resolve;
+    });
     this.#ledger = new Ledger(options.clock);
     this.#token = options.clock.randomBytes(TOKEN_BYTES).toString("base64url");
+    this.#name = `holdfast-${options.clock.randomBytes(NAME_BYTES).toString("hex")}.localhost`;
     for (const [name, type] of Object.entries(FILES))
       this.#files.set(name, { type, content: readFileSync(join(options.files, name)) });
-    this.#server = createServer((request, response) => this.#answer(request, response));
     this.#timers = [
       interval(options.clock, FLUSH_MS, () => this.#ledger.flush()),
       interval(options.clock, ALIVE_MS, () => this.#ledger.alive()),
     ];
   }
 
-  /** Resolves with the URL for the reader. Rejects with the error of the port. */
+  /** Resolves with the URL for the reader, who alone should see it. Rejects with the error of the port. */
   async start(): Promise<string> {
     const { port, source } = this.#options;
-    await new Promise<void>((resolve, reject) => {
-      this.#server.once("error", reject);
-      this.#server.listen(port, "127.0.0.1", resolve);
-    });
-    const { port: used } = this.#server.address() as { port: number };
-    this.#visitors = new Visitors(this.#token, used);
+    this.#loopback = await Loopback.listen((request, response) => this.#answer(request, response), port);
+    const { port: used } = this.#loopback;
+    this.#visitors = new Visitors({ token: this.#token, host: this.#name, port: used });
     this.#following = source.follow(this.#ledger, this.#life.signal);
-    return `http://127.0.0.1:${used}/?t=${this.#token}`;
+    return `http://${this.#name}:${used}/#t=${this.#token}`;
   }
 
   async stop(): Promise<void> {
     this.#life.abort();
     for (const timer of this.#timers) timer.cancel();
-    this.#server.close();
-    this.#server.closeAllConnections();
+    this.#loopback?.close();
     await this.#following;
   }
 
   #answer(request: IncomingMessage, response: ServerResponse): void {
     for (const [name, value] of Object.entries(HEADERS)) response.setHeader(name, value);
     const verdict = (this.#visitors as Visitors).judge(request);
-    if (verdict.kind === "enter") {
-      response.writeHead(303, { location: verdict.location, "set-cookie": verdict.cookie }).end();
-      return;
-    }
     if (verdict.kind === "refused") {
+      if (verdict.status === 401) response.setHeader("www-authenticate", "Bearer");
       response.writeHead(verdict.status, { "content-type": "text/plain; charset=utf-8" });
       response.end(`${verdict.message}\n`);
       return;
     }
     const { url } = verdict;
-    if (url.pathname === "/stream") void this.#stream(response);
-    else if (url.pathname.startsWith("/api/")) void this.#pass(url, response);
-    else this.#file(url.pathname, response);
+    if (verdict.kind === "data") this.#open();
+    if (verdict.kind === "file") this.#file(url.pathname, response);
+    else if (url.pathname === "/stream") void this.#stream(response);
+    else void this.#pass(url, response);
   }
 
   async #stream(response: ServerResponse): Promise<void> {

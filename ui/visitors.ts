@@ -3,62 +3,59 @@ import type { IncomingMessage } from "node:http";
 
 /** Why a request is refused: status, and what the reader can do. */
 interface Refused {
-  readonly status: 400 | 403 | 405;
+  readonly status: 400 | 401 | 403 | 405;
   readonly message: string;
 }
 
-/** Whoever knows the token from the printed URL. */
 export type Verdict =
-  | { readonly kind: "welcome"; readonly url: URL }
-  /** The token was in the URL: it becomes a cookie, and the URL is asked for again without it. */
-  | { readonly kind: "enter"; readonly location: string; readonly cookie: string }
+  /** A file of the page, which is the same for everybody: it has no secret. */
+  | { readonly kind: "file"; readonly url: URL }
+  /** What the source knows, for whoever sent the token. */
+  | { readonly kind: "data"; readonly url: URL }
   | ({ readonly kind: "refused" } & Refused);
 
+const SCHEME = /^Bearer +([\w-]+)$/i;
+
 /**
- * Decides who may read the page. Only this machine can connect, but on it every user and every web site that a browser of
- * it shows: so each request has to bring the token, and has to be meant for this server (DNS rebinding).
+ * Decides who may read. Only this machine can connect, but that is each of its users, and each web site that a browser on it
+ * shows. So data needs the token, in a header that no browser adds by itself, and each request has to be meant for this server
+ * (DNS rebinding) and to come from this page.
  */
 export class Visitors {
   readonly #token: string;
-  readonly #port: number;
+  /** The first one is that of the printed URL. */
+  readonly #hosts: readonly string[];
 
-  constructor(token: string, port: number) {
+  constructor({
+    token,
+    host,
+    port,
+  }: { readonly token: string; readonly host: string; readonly port: number }) {
     this.#token = token;
-    this.#port = port;
+    this.#hosts = [host, "127.0.0.1", "localhost"].map((name) => `${name}:${port}`);
   }
 
   judge({ method, headers, url = "/" }: IncomingMessage): Verdict {
-    const hosts = ["127.0.0.1", "localhost"].map((name) => `${name}:${this.#port}`);
-    if (!hosts.includes(headers.host ?? ""))
-      return forbidden(`this server is ${hosts[0]} and nobody else: open the URL that holdfast ui printed`);
-    if (headers.origin !== undefined && !hosts.some((host) => headers.origin === `http://${host}`))
-      return forbidden("other sites cannot ask this server");
-    if (method !== "GET" && method !== "HEAD")
-      return { kind: "refused", status: 405, message: "this page only reads: GET and HEAD" };
-    // Not as a link of this server: `//evil.example` would be one to another.
-    const asked = URL.parse(`http://${hosts[0]}${url}`);
-    if (asked === null) return { kind: "refused", status: 400, message: "this is no path of this server" };
-    const given = asked.searchParams.get("t");
-    if (given !== null && this.#isToken(given)) {
-      asked.searchParams.delete("t");
-      // A path that begins with two slashes would be another server's.
-      const location = `${asked.pathname.replace(/^\/+/, "/")}${asked.search}`;
-      return {
-        kind: "enter",
-        location,
-        cookie: `${this.#cookie}=${this.#token}; HttpOnly; SameSite=Strict; Path=/`,
-      };
+    const { host = "", origin } = headers;
+    if (!this.#hosts.includes(host)) {
+      // The name of the printed URL is for its reader alone.
+      const [, address] = this.#hosts;
+      return refused(403, `this server is ${address} and nobody else: open the URL that holdfast ui printed`);
     }
-    if (cookiesOf(headers.cookie).some(([name, value]) => name === this.#cookie && this.#isToken(value)))
-      return { kind: "welcome", url: asked };
-    const message =
-      "open the URL that holdfast ui printed: it has a token, and only who knows it can read this";
-    return { kind: "refused", status: 403, message };
-  }
-
-  /** Cookies do not know ports: two servers of one machine need two names. */
-  get #cookie(): string {
-    return `holdfast-ui-${this.#port}`;
+    if ((origin !== undefined && origin !== `http://${host}`) || isForeign(headers))
+      return refused(403, "other sites cannot ask this server");
+    if (method !== "GET" && method !== "HEAD") return refused(405, "this page only reads: GET and HEAD");
+    // Not as a link of this server: `//evil.example` would be one to another.
+    const asked = URL.parse(`http://${host}${url}`);
+    if (asked === null) return refused(400, "this is no path of this server");
+    if (asked.pathname !== "/stream" && !asked.pathname.startsWith("/api/"))
+      return { kind: "file", url: asked };
+    const [, given = ""] = SCHEME.exec(headers.authorization ?? "") ?? [];
+    if (this.#isToken(given)) return { kind: "data", url: asked };
+    return refused(
+      401,
+      "open the URL that holdfast ui printed: only a page that was opened by it can read this",
+    );
   }
 
   #isToken(text: string): boolean {
@@ -67,13 +64,12 @@ export class Visitors {
   }
 }
 
-function forbidden(message: string): Verdict {
-  return { kind: "refused", status: 403, message };
+/** Whether another site asks, which includes one of another port: it may lead the reader here, and nothing else. */
+function isForeign(headers: IncomingMessage["headers"]): boolean {
+  const { "sec-fetch-site": site, "sec-fetch-dest": destination } = headers;
+  return (site === "same-site" || site === "cross-site") && destination !== "document";
 }
 
-function cookiesOf(header = ""): [name: string, value: string][] {
-  return header.split(";").map((one) => {
-    const [name = "", ...value] = one.trim().split("=");
-    return [name, value.join("=")];
-  });
+function refused(status: Refused["status"], message: string): Verdict {
+  return { kind: "refused", status, message };
 }

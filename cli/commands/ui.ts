@@ -1,7 +1,9 @@
+import { fstatSync } from "node:fs";
 import { join } from "node:path";
 import type { Command } from "commander";
 import type { PathOf } from "../../admin/answers.ts";
 import type { Clock } from "../../platform/time.ts";
+import type { PageServer } from "../../ui/server.ts";
 import type { Source } from "../../ui/source.ts";
 import { wholeArgument } from "../arguments.ts";
 import { clientOf } from "../choose-client.ts";
@@ -15,6 +17,9 @@ type UiBundle = typeof import("../../ui/main.ts");
 
 const LITTLE_MEMORY = ["--max-semi-space-size=1", "--optimize-for-size"];
 const PORT_MAX = 65_535;
+const STDOUT = 1;
+/** Members of the file's group, and everybody. */
+const OTHERS_MAY_READ = 0o044;
 
 /** `holdfast ui`: the page in a browser, until it is ended. */
 export function addUi(program: Command, clock: Clock): void {
@@ -28,6 +33,7 @@ export function addUi(program: Command, clock: Clock): void {
     )
     .option("--no-open", "only prints the URL, also on a desktop")
     .action(async (options: { port?: number; open: boolean }, command: Command) => {
+      refuseOpenFile();
       goOnInLittleMemory();
       const lib = join(import.meta.dirname, "../lib");
       const bundle = loadBundle(join(lib, "ui.cjs")) as UiBundle;
@@ -36,12 +42,23 @@ export function addUi(program: Command, clock: Clock): void {
         client instanceof ClusterClient
           ? await clusterSource(client, command)
           : await nodeSource(client as SocketClient, clock, bundle);
-      const { url, stop } = await serve(bundle, { clock, source, files: join(lib, "ui") }, options.port);
+      const { url, server } = await serve(bundle, { clock, source, files: join(lib, "ui") }, options.port);
       print(`${url}\n`);
       note(`shows ${source.from}, to whoever has this URL; Ctrl-C ends it`);
-      if (options.open) bundle.openOnDesktop(url);
+      const remove = options.open && bundle.isOnDesktop() ? bundle.openOnDesktop(url) : () => {};
+      void server.opened.then(remove);
       await ended();
-      await stop();
+      remove();
+      await server.stop();
+    });
+}
+
+/** The URL is a password: it is not written into a file that another user can read. Throws CommandError. */
+function refuseOpenFile(): void {
+  const stat = fstatSync(STDOUT);
+  if (stat.isFile() && (stat.mode & OTHERS_MAY_READ) !== 0)
+    throw new CommandError("the URL is a password, and other users can read the file that stdout is", {
+      hint: "set umask 077 and write to a new file, or read the URL from a pipe",
     });
 }
 
@@ -95,21 +112,21 @@ async function serve(
   { PageServer, PORT_DEFAULT }: UiBundle,
   options: { readonly clock: Clock; readonly source: Source; readonly files: string },
   wanted: number | undefined,
-): Promise<{ url: string; stop: () => Promise<void> }> {
+): Promise<{ url: string; server: PageServer }> {
   for (const port of wanted === undefined ? [PORT_DEFAULT, 0] : [wanted]) {
     const server = new PageServer({ ...options, port });
     try {
-      return { url: await server.start(), stop: () => server.stop() };
+      return { url: await server.start(), server };
     } catch (error) {
       await server.stop();
       const { code, message } = error as NodeJS.ErrnoException;
       if (code === "EADDRINUSE" && wanted === undefined) continue;
-      throw new CommandError(`port ${port} of 127.0.0.1 cannot be used: ${message}`, {
+      throw new CommandError(`port ${port} of the loopback addresses cannot be used: ${message}`, {
         hint: "name another one with --port, or omit it: then any free port is used",
       });
     }
   }
-  throw new CommandError("no port of 127.0.0.1 can be used", { hint: "name one with --port" });
+  throw new CommandError("no port of the loopback addresses can be used", { hint: "name one with --port" });
 }
 
 /** Somebody has asked for the end. */

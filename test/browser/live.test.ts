@@ -2,8 +2,9 @@
 import type { Page } from "playwright-core";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { TestDaemon } from "../harness/daemon.ts";
-import { UiProcess, whyNoBrowser } from "./page.ts";
+import { TestBrowser, UiProcess, whyNoBrowser } from "./page.ts";
 import { bars, rows, SOON, title } from "./reading.ts";
+import { Tunnel } from "./tunnel.ts";
 import { apply, attach, claim, detach, nad, UiOfDaemon } from "./ui-of-daemon.ts";
 
 const reason = whyNoBrowser();
@@ -155,20 +156,84 @@ describe.skipIf(reason !== null)("the page", () => {
     expect((await rows(page, "Allocations of network blue")).length).toBe(2);
     await page.getByRole("link", { name: "192.168.10.40", exact: true }).click();
     await page.getByText("is held by claim shop/vm1.blue").waitFor();
-    // Another one on the same port has another token: the old page says what helps, and that helps.
+    // Another one on the same port knows neither its name nor its token: the old page says what helps, and that helps.
     const { port } = new URL(shown.ui.origin);
-    const next = await UiProcess.start("--socket", shown.daemon.socket);
+    const next = await UiProcess.start("--socket", shown.daemon.socket, "--port", port);
     try {
-      if (new URL(next.origin).port === port) {
-        const answer = await page.request.get(`${next.origin}/api/v1/networks`);
-        expect(answer.status()).toBe(403);
-      }
-      expect(await notice(page).textContent()).toMatch(/open the URL that it prints|new URL/);
+      await notice(page)
+        .getByText("this tab was not opened by the URL that holdfast ui printed")
+        .waitFor(SOON);
+      expect(await notice(page).textContent()).toMatch(/Open the URL that it prints/);
+      // It is not asked again and again with a token of somebody else.
+      expect(await page.evaluate("Object.values(sessionStorage)")).toEqual([]);
       await page.goto(next.url);
       await page.getByRole("link", { name: "blue", exact: true }).waitFor();
       expect(await notice(page).count()).toBe(0);
     } finally {
       await next.stop();
+    }
+  });
+
+  test("is there in every tab of the reader, and in no other browser", async () => {
+    const page = await shown.open("/networks/blue");
+    await page.getByText("192.168.10.40", { exact: true }).waitFor();
+    await page.reload();
+    await page.getByText("192.168.10.40", { exact: true }).waitFor();
+    const context = page.context();
+    // By the printed URL, by a path that is typed, by a link that is opened in a tab of its own.
+    const printed = await context.newPage();
+    await printed.goto(shown.ui.url);
+    await printed.getByRole("link", { name: "blue", exact: true }).waitFor();
+    const typed = await context.newPage();
+    await typed.goto(`${shown.ui.origin}/networks/blue`);
+    await typed.getByText("192.168.10.40", { exact: true }).waitFor();
+    const [opened] = await Promise.all([
+      context.waitForEvent("page"),
+      page.getByRole("link", { name: "192.168.10.40", exact: true }).click({ modifiers: ["Control"] }),
+    ]);
+    await opened.getByText("is held by claim shop/vm1.blue").waitFor();
+    for (const one of [printed, typed, opened]) {
+      expect(one.url()).not.toContain(shown.ui.token);
+      await one.reload();
+      await one.locator("nav a").first().waitFor();
+      await expect.poll(() => notice(one).count(), SOON).toBe(0);
+    }
+    // The URL again, in a tab that has the page.
+    await printed.goto(shown.ui.url);
+    await printed.getByRole("link", { name: "blue", exact: true }).waitFor();
+    await expect.poll(() => printed.url(), SOON).toBe(`${shown.ui.origin}/`);
+    await context.close();
+    const stranger = await shown.browser.open(`${shown.ui.origin}/networks/blue`);
+    await notice(stranger).getByText("Open the URL that it prints").waitFor(SOON);
+    expect(await stranger.textContent("body")).not.toContain("192.168.10.40");
+    // It goes on once the reader has done that.
+    await stranger.goto(shown.ui.url);
+    await stranger.getByRole("link", { name: "blue", exact: true }).waitFor();
+    expect(await notice(stranger).count()).toBe(0);
+  });
+
+  test("connects again by itself when the connection was lost", async () => {
+    const { port, hostname } = new URL(shown.ui.url);
+    const tunnel = await Tunnel.start(Number(port));
+    const browser = await TestBrowser.start(`--host-resolver-rules=MAP ${hostname} 127.0.0.1:${tunnel.port}`);
+    try {
+      const page = await browser.open(shown.ui.url);
+      await expect.poll(() => counts(page, "blue"), SOON).toMatch(/^1 in use, 1 idle, /);
+      await mark(page);
+      for (let time = 0; time < 2; time++) {
+        tunnel.cut();
+        await notice(page).getByText("cannot be reached").waitFor(SOON);
+        const container = `while-away-${time}`;
+        await attach(shown.daemon, container, "red", { pod: container });
+        tunnel.open();
+        await notice(page).waitFor({ ...SOON, state: "detached" });
+        await expect.poll(() => counts(page, "red"), SOON).toMatch(new RegExp(`^${time + 1} in use, `));
+      }
+      await expectSamePage(page);
+      expect(browser.problems).toEqual([]);
+    } finally {
+      await browser.stop();
+      await tunnel.stop();
     }
   });
 

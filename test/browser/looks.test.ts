@@ -8,7 +8,7 @@ import { PNG } from "pngjs";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { ROOT } from "../harness/daemon.ts";
 import { whyNoBrowser } from "./page.ts";
-import { SOON } from "./reading.ts";
+import { drawn, SOON } from "./reading.ts";
 import { seedAll, UiOfDaemon } from "./ui-of-daemon.ts";
 
 const reason = whyNoBrowser();
@@ -57,17 +57,6 @@ interface Violation {
   readonly id: string;
   readonly help: string;
   readonly nodes: readonly { readonly html: string; readonly failureSummary: string }[];
-}
-
-/** Waits until the page has all it asks for. */
-async function drawn(page: Page): Promise<void> {
-  await page.locator("h1").waitFor();
-  await page.waitForLoadState("networkidle");
-  await expect.poll(() => page.locator("p.progress, td:text-is('…')").count(), SOON).toBe(0);
-  await expect.poll(() => page.getByText("Reading …").count(), SOON).toBe(0);
-  await page.evaluate(
-    "new Promise((resolve) => requestAnimationFrame(() => requestAnimationFrame(resolve)))",
-  );
 }
 
 async function violations(page: Page): Promise<string[]> {

@@ -27,7 +27,7 @@ export class UiProcess {
   }
 
   static async start(...words: string[]): Promise<UiProcess> {
-    const child = spawn(process.execPath, [HOLDFAST, ...words, "ui", "--no-open"], {
+    const child = spawn(process.execPath, [HOLDFAST, "ui", "--no-open", ...words], {
       env: cleanEnv(),
       stdio: ["ignore", "pipe", "pipe"],
     });
@@ -44,9 +44,18 @@ export class UiProcess {
     return new UiProcess(child, url);
   }
 
-  /** `http://127.0.0.1:PORT` */
+  /** Of the page: `http://NAME.localhost:PORT` */
   get origin(): string {
     return new URL(this.url).origin;
+  }
+
+  /** The same server by its address: Node resolves no names below `localhost`. */
+  get address(): string {
+    return `http://127.0.0.1:${new URL(this.url).port}`;
+  }
+
+  get token(): string {
+    return /[\w-]{32}/.exec(this.url)?.[0] ?? "";
   }
 
   async stop(): Promise<void> {

@@ -1,9 +1,29 @@
 import type { Page } from "playwright-core";
+import { expect } from "vitest";
 
 /** What a reader sees, from the page itself. */
 
 /** What a busy machine may take for what people call "at once". */
 export const SOON = { timeout: 60_000 };
+
+/** Nothing is drawn for so long, ms, once a page has all it asks for. */
+const STILL_MS = 500;
+
+/** Waits until the page has all it asks for. Its stream never ends, so the network is never idle. */
+export async function drawn(page: Page): Promise<void> {
+  await page.locator("h1").waitFor();
+  await expect.poll(() => page.locator("p.progress, td:text-is('…')").count(), SOON).toBe(0);
+  await expect.poll(() => page.getByText("Reading …").count(), SOON).toBe(0);
+  await page.evaluate(`new Promise((resolve) => {
+    let timer;
+    const wait = () => {
+      clearTimeout(timer);
+      timer = setTimeout(() => (document.querySelector("p.progress") === null ? resolve() : wait()), ${STILL_MS});
+    };
+    new MutationObserver(wait).observe(document.body, { childList: true, subtree: true });
+    wait();
+  })`);
+}
 
 /** Texts of the rows of a table that are drawn, cell by cell. A long table has only those that are in sight. */
 export async function rows(page: Page, caption: string): Promise<string[][]> {

@@ -2,7 +2,7 @@
 import type { Page } from "playwright-core";
 import { afterAll, test as base, beforeAll, describe, expect } from "vitest";
 import { whyNoBrowser } from "./page.ts";
-import { copied, rows, SOON, title } from "./reading.ts";
+import { copied, drawn, rows, SOON, title } from "./reading.ts";
 import { attach, seedAll, UiOfDaemon } from "./ui-of-daemon.ts";
 
 const reason = whyNoBrowser();
@@ -205,8 +205,7 @@ describe.skipIf(reason !== null)("a reader", () => {
     ])("reaches everything of %s, and sees where he is", async (path) => {
       const page = await shown.open(path);
       await page.locator("tbody tr, .well").first().waitFor();
-      // Everything has arrived: then nothing new is drawn.
-      await page.waitForLoadState("networkidle").catch(() => {});
+      await drawn(page);
       const count = (await page.evaluate(
         `${FOCUSABLE}.map((one, index) => { one.dataset.place = index; return index; }).length`,
       )) as number;

@@ -138,11 +138,12 @@ describe.skipIf(reason !== null).each(["bookworm", "trixie"] as const)("on a fre
     expect(await machine.out("holdfast doctor")).toMatch(/^ok +plugin to daemon/m);
     await machine.out("useradd -m -G holdfast alice");
     // The page is installed, and whoever has its URL comes in; as alice, who only reads.
-    const visit = `fetch(process.argv[1], { redirect: "manual" }).then(({ status, headers }) => console.log(status, headers.get("location")))`;
-    const page = `setpriv --reuid alice --regid alice --init-groups holdfast ui --no-open > /tmp/url & ui=$!
+    const visit = `const { port, hash } = new URL(process.argv[1]);
+      fetch("http://127.0.0.1:" + port + "/api/v1/networks", { headers: { authorization: "Bearer " + hash.slice(3) } }).then(({ status }) => console.log(status))`;
+    const page = `umask 077; setpriv --reuid alice --regid alice --init-groups holdfast ui --no-open > /tmp/url & ui=$!
       until test -s /tmp/url; do sleep 0.1; done
       /usr/lib/holdfast/bin/node -e '${visit}' "$(cat /tmp/url)"; kill $ui`;
-    expect(await machine.out(page)).toBe("303 /\n");
+    expect(await machine.out(page)).toBe("200\n");
     const asAlice = (words: string) => machine.sh(`su alice -c 'holdfast ${words}'`);
     expect((await asAlice("list -o name")).stdout).toBe("192.168.10.1/24\n192.168.10.2/24\n");
     expect(await asAlice("release 192.168.10.1 --network blue --force")).toMatchObject({

@@ -1,5 +1,6 @@
 import { useEffect } from "preact/hooks";
 import type { Problem } from "../../admin/following.ts";
+import { fetchWithToken } from "./server/token.ts";
 import { type Signal, signal, useSignal } from "./signal.ts";
 
 /** Whether the source answers: what failed is asked again once it does. */
@@ -53,7 +54,7 @@ function together<T>(answers: readonly Answer<T>[]): Answer<readonly T[]> {
 
 async function ask<T>(path: string, signal: AbortSignal): Promise<Answer<T>> {
   try {
-    const response = await fetch(`/api${path}`, { signal });
+    const response = await fetchWithToken(`/api${path}`, signal);
     const body = await response.json();
     return response.ok ? { kind: "answered", body } : { kind: "failed", problem: body };
   } catch (error) {

@@ -3,6 +3,7 @@
  *
  *   main, app            the frame of every page, and which page the URL means
  *   ledger, connect      what the page knows, and the stream that brings it; ask: questions beside it
+ *   server/              how holdfast ui is asked: with a token; its events
  *   networks, network, address, vms, nodes, findings, search   the pages
  *   address-space        the map of a subnet; past: time lines
  *   table, entries, parts, pictures, words, place, theme   what pages are made of
@@ -16,12 +17,14 @@ import { connect } from "./connect.ts";
 import { Ledger } from "./ledger.ts";
 import { keepTime } from "./parts.tsx";
 import { followLinks } from "./place.ts";
+import { findToken } from "./server/token.ts";
 import { applyTheme } from "./theme.ts";
 
+findToken();
 applyTheme();
 defineElements();
 followLinks();
 keepTime();
 const ledger = new Ledger();
-connect(ledger);
+void connect(ledger);
 render(<App ledger={ledger} />, document.body);

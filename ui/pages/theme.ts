@@ -15,7 +15,11 @@ export const theme = signal<Theme>(stored());
 
 export function applyTheme(next: Theme = theme.value): void {
   theme.value = next;
-  localStorage.setItem(KEY, next);
-  if (next === "system") delete document.documentElement.dataset.theme;
-  else document.documentElement.dataset.theme = next;
+  if (next === "system") {
+    localStorage.removeItem(KEY);
+    delete document.documentElement.dataset.theme;
+  } else {
+    localStorage.setItem(KEY, next);
+    document.documentElement.dataset.theme = next;
+  }
 }

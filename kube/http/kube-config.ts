@@ -101,7 +101,13 @@ class Connection implements KubeConnection {
   async #ask(sinceMs: number): Promise<AuthHeaders> {
     const generation = this.#generation;
     const options: RequestOptions = {};
-    await this.#config.applyToHTTPSOptions(options);
+    try {
+      await this.#config.applyToHTTPSOptions(options);
+    } catch (error) {
+      // The message shows the text, which is what the plug-in gave as credentials.
+      if (error instanceof SyntaxError) throw new Error("the credential plug-in's output is not valid JSON");
+      throw error;
+    }
     const headers: Record<string, string> = {};
     // A token file may end in a newline, which a header must not contain.
     for (const [name, value] of Object.entries(options.headers ?? {}))
@@ -124,7 +130,7 @@ function read(file: string | KubeFiles | null): KubeConfig {
   if (!cluster)
     throw broken(where, `it has no cluster for its current context ${config.currentContext ?? ""}`.trim());
   if (!URL.canParse(cluster.server) || !/^https?:/.test(cluster.server))
-    throw broken(where, `its server ${cluster.server} is no http or https URL`);
+    throw broken(where, `its server ${withoutCredentials(cluster.server)} is no http or https URL`);
   if (cluster.proxyUrl !== undefined)
     throw broken(where, "it wants a proxy (proxy-url), which is not supported");
   // Without TLS there is nothing to verify; the library refuses to give headers unless told so.
@@ -143,8 +149,27 @@ function loadFile(config: KubeConfig, file: string): void {
     config.loadFromFile(file);
     addTokenFiles(config, file);
   } catch (error) {
-    throw broken(file, messageOf(error));
+    throw broken(file, whyUnreadable(error));
   }
+}
+
+/** What parsers say shows lines of the file, which hold tokens and keys: of them only the line's number is taken. */
+function whyUnreadable(error: unknown): string {
+  const { code, mark, linePos } = error as {
+    code?: unknown;
+    mark?: { line?: number };
+    linePos?: readonly { line?: number }[];
+  };
+  const line = mark?.line === undefined ? linePos?.[0]?.line : mark.line + 1;
+  if (line !== undefined) return `line ${line} is not valid YAML of a kubeconfig`;
+  const message = messageOf(error);
+  const isHarmless = typeof code === "string" || /^\w+\[\d+\]\.\w+ is missing$/.test(message);
+  return isHarmless ? message : "it is not valid YAML of a kubeconfig";
+}
+
+/** A URL can have a name and a password before its host. */
+function withoutCredentials(url: string): string {
+  return url.replace(/[^/]*@/, "");
 }
 
 /** As kubectl merges them: of two entries of one name the first counts, and files that are not there count for nothing. */
@@ -172,8 +197,10 @@ function merged<One extends { readonly name: string }>(first: One[] = [], second
 
 /** The library does not know `tokenFile`, which kubectl does: the token is read from that file, again and again. */
 function addTokenFiles(config: KubeConfig, file: string): void {
+  // Its warnings would show lines of the file.
   const content: { users?: { name?: string; user?: { tokenFile?: unknown } }[] } = parse(
     readFileSync(file, "utf8"),
+    { logLevel: "error" },
   );
   const files = new Map(content.users?.map(({ name, user }) => [name, user?.tokenFile]));
   config.users = config.users.map((user) => {

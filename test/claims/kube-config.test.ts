@@ -1,7 +1,7 @@
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { afterAll, expect, test } from "vitest";
+import { afterAll, describe, expect, test } from "vitest";
 import { loadKubeConfig } from "../../kube/http/kube-config.ts";
 
 const directory = mkdtempSync(join(tmpdir(), "holdfast-kubeconfig-"));
@@ -116,4 +116,73 @@ test("of several files the first that has an entry counts, missing ones count fo
   expect(() => serverOf([join(directory, "missing"), join(directory, "none")])).toThrow(
     "none of these files is there",
   );
+});
+
+describe("no message shows a secret of the file", () => {
+  const SECRET = "not-for-the-log";
+  const HEAD = `clusters: [{ name: c, cluster: { server: "https://127.0.0.1:1" } }]
+contexts: [{ name: x, context: { cluster: c, user: u } }]
+current-context: x
+users:
+- name: u
+  user:
+`;
+  const plugin = (script: string) => `${HEAD}    exec:
+      apiVersion: client.authentication.k8s.io/v1
+      command: sh
+      args: ["-c", "${script}"]
+      interactiveMode: Never
+`;
+  const FILES: readonly [what: string, text: string][] = [
+    ["a line that is indented wrongly", `${HEAD}    token: ${SECRET}\n     x: y\n`],
+    ["the line before one that is broken", `${HEAD}    token: ${SECRET}\n    x: [\n`],
+    ["a string that does not end", `${HEAD}    token: "${SECRET}\n`],
+    ["an unknown tag", `${HEAD}    token: !${SECRET} ${SECRET}\n`],
+    ["an alias of nothing", `${HEAD}    token: *${SECRET}\n`],
+    ["a key that is there twice", `${HEAD}    token: ${SECRET}\n    token: ${SECRET}\n`],
+    ["two documents", `${HEAD}    token: ${SECRET}\n---\ntoken: ${SECRET}\n`],
+    ["the token alone", SECRET],
+    ["a token that is a list", `${HEAD}    token: [${SECRET}]\n    tokenFile: [${SECRET}]\n`],
+    ["a token that no header may have", `${HEAD}    token: "${SECRET}\\n\\u0001${SECRET}"\n`],
+    [
+      "a server with a password, of another scheme",
+      `${HEAD.replace("https://", `ftp://admin:${SECRET}@`)}    token: ${SECRET}\n`,
+    ],
+    [
+      "a server with a password, that is no URL",
+      `${HEAD.replace("https://", `admin:${SECRET}@ `)}    token: ${SECRET}\n`,
+    ],
+    ["a plug-in that prints its token", plugin(`echo ${SECRET}`)],
+    ["a plug-in that prints half of an object", plugin(`echo '{ status: { token: ${SECRET}'`)],
+    ["a plug-in that fails with its arguments", plugin(`: ${SECRET}; exit 3`)],
+  ];
+  test.each(FILES)("%s", async (_, text) => {
+    const path = join(directory, `broken-${files++}.kubeconfig`);
+    writeFileSync(path, text);
+    const said: string[] = [];
+    const warn = (warning: Error) => said.push(`${warning.stack}`);
+    process.on("warning", warn);
+    try {
+      said.push(loadKubeConfig({ files: [path] }).server.origin);
+      await loadKubeConfig(path).authHeaders(0);
+    } catch (error) {
+      const { message, stack, cause } = error as Error;
+      said.push(message, `${stack}`, `${(cause as Error | undefined)?.message}`);
+    }
+    // Warnings come later.
+    await new Promise((resolve) => setImmediate(resolve));
+    process.off("warning", warn);
+    expect(said.join("\n")).not.toContain(SECRET);
+  });
+
+  test("but the line that is wrong", () => {
+    const path = join(directory, `broken-${files++}.kubeconfig`);
+    writeFileSync(path, `${HEAD}    token: ${SECRET}\n     x: y\n`);
+    expect(() => loadKubeConfig(path)).toThrow(`kubeconfig ${path} cannot be used: line 8 is not valid YAML`);
+    writeFileSync(path, HEAD.replace("{ name: c, cluster", "{ cluster"));
+    expect(() => loadKubeConfig(path)).toThrow(
+      `kubeconfig ${path} cannot be used: clusters[0].name is missing`,
+    );
+    expect(() => loadKubeConfig(join(directory, "none"))).toThrow(/ENOENT.*none/);
+  });
 });

@@ -36,6 +36,21 @@ test("the page about uses has the table's rows, in their order", () => {
   expect(told.filter((line) => !line.startsWith("row |"))).toEqual(table);
 });
 
+test("no command that is shown has a secret among its arguments, which everybody on the machine can read", () => {
+  const shown = tracked(
+    /(^docs\/(?!decisions).*|^deploy\/.*|^examples\/.*|^[A-Z]+)\.(md|yaml|yml|txt|tpl|service)$/,
+  );
+  expect(shown.length).toBeGreaterThan(50);
+  const withSecret =
+    /--from-literal|--docker-password|--(token|password|secret|key)[= ](?!file)["'$\w]|\$\((openssl|kubectl create token)|authorization: (bearer|basic) |\bcurl\b.* (-u|--user) /i;
+  const found = shown.flatMap((file) =>
+    read(file)
+      .split("\n")
+      .flatMap((line, index) => (withSecret.test(line) ? [`${file}:${index + 1}: ${line.trim()}`] : [])),
+  );
+  expect(found).toEqual([]);
+});
+
 /** As GitHub makes anchors of headings. */
 function anchorsOf(text: string): Set<string> {
   const seen = new Map<string, number>();

@@ -9,6 +9,7 @@ import { printList, withOutput } from "./output.ts";
 export interface ProbeBundle {
   probe(flags: Readonly<Record<string, unknown>>, clock: Clock): Promise<NodeAbilities>;
   remove(flags: Readonly<Record<string, unknown>>, clock: Clock): Promise<void>;
+  close(flags: Readonly<Record<string, unknown>>, clock: Clock): Promise<void>;
 }
 
 const COLUMNS: readonly Column<Ability>[] = [
@@ -18,23 +19,27 @@ const COLUMNS: readonly Column<Ability>[] = [
   { header: "NOTE", cell: ({ notes }) => notes.join(" ") },
 ];
 
-/** `--probe` and `-o` of a process whose bundle can tell what the node is able to do; `--remove`. */
+/** `--probe` and `-o` of a process whose bundle can tell what the node is able to do; `--remove` and `--close`. */
 export function addProbeOptions(command: Command): void {
   command.option("--probe", "print what this node can do for its guests and why not, and change nothing");
   command.option(
     "--remove",
     "take away what a stop leaves: rules that keep guests from others who answer them",
   );
+  command.option(
+    "--close",
+    "put back the rules that kept guests of bridges from the node's own 169.254.169.254 before a reboot",
+  );
   withOutput(command);
 }
 
 /** Resolves with the exit code. */
-export async function removeLeft(
-  { remove }: ProbeBundle,
+export async function changeRules(
+  act: ProbeBundle["remove" | "close"],
   flags: Readonly<Record<string, unknown>>,
   clock: Clock,
 ): Promise<number> {
-  await remove(flags, clock).catch((error: Error) => {
+  await act(flags, clock).catch((error: Error) => {
     throw new CommandError(error.message);
   });
   return EXIT.ok;

@@ -2,6 +2,7 @@ import { containerKey } from "../claims/add-waiters.ts";
 import { podNameIn, readClusterRequest } from "../claims/cluster-request.ts";
 import { type CniArgs, parseCniArgs } from "../claims/cni-args.ts";
 import type { CniWireRequest } from "../cni-shim/wire.ts";
+import { waitWhileOpen } from "../guests/ports/open-guests.ts";
 import { BridgeGateways } from "../ipam/definition/bridge-gateway.ts";
 import type { NetworkDefinition } from "../ipam/definition/network-definition.ts";
 import { parsePluginConfig } from "../ipam/definition/plugin-config.ts";
@@ -85,6 +86,7 @@ export class ClusterAdds {
       }
       const want = { definitionLacksGateway, ...base, ...request, definition };
       const dns = await dnsOf(context, want.definition);
+      await waitWhileOpen(context, { network: base.network, conf: config.conf }, deadlineMs);
       const outcome =
         want.claim === null
           ? await context.store.attach(want)

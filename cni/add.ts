@@ -1,6 +1,7 @@
 import { readAttachmentRequest } from "../claims/attachment-request.ts";
 import { parseCniArgs } from "../claims/cni-args.ts";
 import type { CniWireRequest } from "../cni-shim/wire.ts";
+import { waitWhileOpen } from "../guests/ports/open-guests.ts";
 import { withBridgeGateways } from "../ipam/definition/bridge-gateway.ts";
 import type { NetworkDefinition } from "../ipam/definition/network-definition.ts";
 import { RefusalError } from "../ipam/refusals.ts";
@@ -33,6 +34,8 @@ async function attach(context: CniContext, config: DefinedConfig, want: Want): P
     context.warnings.warn(want.network, bridgeTakesGateway(applied));
   }
   const dns = await dnsOf(context, applied?.definition ?? config.definition);
+  const open = waitWhileOpen(context, { network: want.network, conf: config.conf }, want.deadlineMs);
+  if (open !== undefined) await open;
   const outcome =
     want.claim === null ? await context.store.attach(want) : await attachWithClaim(context, want);
   if (outcome.kind === "refused") throw new RefusalError(outcome.refusal);

@@ -50,6 +50,8 @@ export interface CniContext {
   readonly ports: PortService;
   /** Longest wait of an ADD for its own port to be served with metadata, ms. */
   readonly metadataWaitMs: number;
+  /** The bridges whose guests metadata-net keeps from the node's own 169.254.169.254. */
+  closedBridges(): Promise<ReadonlySet<string>>;
   readonly resolverFiles: ResolverFiles;
   readonly configs: AddConfigs;
   /** What the runtime says of networks whose applied definition counts. */

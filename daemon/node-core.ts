@@ -5,6 +5,7 @@ import { cniDel } from "../cni/del.ts";
 import { ReadyGate, type Unready } from "../cni/ready-gate.ts";
 import { AddConfigs } from "../cni/request.ts";
 import { CniService } from "../cni/route.ts";
+import { readClosedBridges } from "../guests/ports/closed-bridges.ts";
 import { PortService } from "../guests/ports/port-service.ts";
 import { ContentService } from "../identity/content.ts";
 import type { IdentityService } from "../identity/service.ts";
@@ -158,6 +159,7 @@ export class NodeCore {
       addDeadlineMs: settings.addDeadlineMs,
       ports: this.ports,
       metadataWaitMs: settings.metadataWaitMs,
+      closedBridges: () => readClosedBridges(settings.metadataNetDir),
       resolverFiles,
       configs: new AddConfigs(),
       runtimeConfigurations,

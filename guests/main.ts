@@ -32,6 +32,16 @@ export async function remove(flags: Given, clock: Clock): Promise<void> {
   await new MetadataNet(settings, makeLog("error", clock), clock).remove();
 }
 
+/**
+ * `holdfast metadata-net --close`: closes what was closed before a reboot, so that containers may start. Throws Error when
+ * that fails, and SettingsError.
+ */
+export async function close(flags: Given, clock: Clock): Promise<void> {
+  const settings = loadNetSettings(flags, process.env);
+  mustBeRoot("it adds rules");
+  await new MetadataNet(settings, makeLog("error", clock), clock).close();
+}
+
 /** `holdfast metadata-net --probe`. Throws Error when that cannot be found out, and SettingsError. */
 export async function probe(flags: Given, clock: Clock): Promise<NodeAbilities> {
   const settings = loadNetSettings(flags, process.env);

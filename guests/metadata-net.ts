@@ -10,6 +10,7 @@ import { BridgeDriver } from "./drivers/bridge/bridge-driver.ts";
 import type { DatapathDriver } from "./drivers/driver.ts";
 import { IngressDriver } from "./drivers/ingress/ingress-driver.ts";
 import { OpenflowDriver } from "./drivers/openflow/openflow-driver.ts";
+import { GuardMemory } from "./guard-memory.ts";
 import { Frontend } from "./haproxy/frontend.ts";
 import { Haproxy } from "./haproxy/haproxy.ts";
 import { mapFile } from "./haproxy/haproxy-text.ts";
@@ -90,7 +91,7 @@ export class MetadataNet {
     ];
     this.#pods = new OvnPods({ ovs: this.#ovs, memory, clock, log });
     this.#guard = new NodeGuard({
-      runDir,
+      memory: new GuardMemory({ runDir, state: settings.state, tag }, log),
       ovsBridgeOf: async (link) => {
         await this.#ovs?.ready();
         return this.#ovs?.ports().get(link)?.bridge ?? null;
@@ -192,6 +193,15 @@ export class MetadataNet {
       await this.#ports.end("remove");
     } finally {
       this.#ovs?.close();
+      this.#unlock();
+    }
+  }
+
+  /** Instead of `start`: closes the bridges that were closed before a reboot. Nothing else is there yet. */
+  async close(): Promise<void> {
+    try {
+      await this.#guard.restore();
+    } finally {
       this.#unlock();
     }
   }

@@ -1,21 +1,27 @@
-import { existsSync, mkdirSync, readdirSync, readFileSync, readlinkSync, writeFileSync } from "node:fs";
-import { basename, dirname, join } from "node:path";
+import { readdirSync, readlinkSync } from "node:fs";
+import { basename } from "node:path";
 import type { Log } from "../platform/log.ts";
 import type { Clock } from "../platform/time.ts";
 import { Follower } from "./drivers/nft/follower.ts";
+import { type GuardMemory, sameSet } from "./guard-memory.ts";
 import { closeDevices, closedDevices, concernsDevices, openDevices } from "./own-address-rules.ts";
 
 const LINKS = "/sys/class/net";
 
 export interface NodeGuardParts {
-  /** Keeps where rules are: the next process opens what it does not want. */
-  readonly runDir: string;
+  readonly memory: GuardMemory;
   /** The Open vSwitch bridge that a link is plugged into; null: none. */
   readonly ovsBridgeOf: (link: string) => Promise<string | null>;
   readonly log: Log;
   readonly clock: Clock;
   /** Somebody else had changed the rules; they are as they were. */
   readonly repaired: () => void;
+}
+
+interface Devices {
+  readonly all: ReadonlySet<string>;
+  /** Those by which every guest of a bridge enters, also one that nobody has found yet. */
+  readonly bridges: ReadonlySet<string>;
 }
 
 /**
@@ -25,43 +31,59 @@ export interface NodeGuardParts {
  */
 export class NodeGuard {
   readonly #parts: NodeGuardParts;
-  readonly #path: string;
   /** Where rules are that this run directory wants, or wanted. */
-  #closed: ReadonlySet<string>;
+  #closed: Devices;
   #isSuspect = true;
   #problem = "";
   #follower: Follower | null = null;
 
   constructor(parts: NodeGuardParts) {
     this.#parts = parts;
-    this.#path = join(parts.runDir, "closed-devices");
-    const kept = existsSync(this.#path) ? readFileSync(this.#path, "utf8") : "";
-    this.#closed = new Set(kept.split("\n").filter((device) => device !== ""));
+    const { devices, bridges } = parts.memory;
+    this.#closed = { all: new Set([...devices, ...bridges]), bridges };
+  }
+
+  /** Closes what was closed before: after a reboot the bridges, before anybody knows of a guest. */
+  restore(): Promise<void> {
+    return this.#bring(this.#closed);
   }
 
   /** Closes the devices behind these links, and opens those that are behind none any more. `again`: looks at what is there. */
   async sync(links: readonly string[], again: boolean): Promise<void> {
     const wanted = await this.#devicesOf(links);
-    if (again || this.#isSuspect || !sameSet(this.#closed, wanted)) await this.#bring(wanted);
+    const isChanged = !(["all", "bridges"] as const).every((key) => sameSet(this.#closed[key], wanted[key]));
+    if (again || this.#isSuspect || isChanged) await this.#bring(wanted);
   }
 
   /** Closes the devices behind these links, too. */
   async add(links: readonly string[]): Promise<void> {
-    await this.#bring(new Set([...this.#closed, ...(await this.#devicesOf(links))]));
+    const { all, bridges } = await this.#devicesOf(links);
+    const before = this.#closed;
+    await this.#bring({
+      all: new Set([...before.all, ...all]),
+      bridges: new Set([...before.bridges, ...bridges]),
+    });
   }
 
-  async #bring(wanted: ReadonlySet<string>): Promise<void> {
-    const { log, repaired } = this.#parts;
-    const before = this.#closed;
+  async #bring(wanted: Devices): Promise<void> {
+    const { log, memory, repaired } = this.#parts;
+    const before = this.#closed.all;
     this.#isSuspect = false;
     try {
       const there = await closedDevices();
-      const missing = [...wanted].filter((device) => !there.has(device));
-      this.#keep(new Set([...before, ...wanted]));
+      const missing = [...wanted.all].filter((device) => !there.has(device));
+      const known = new Set([...before, ...wanted.all]);
+      this.#closed = { all: known, bridges: wanted.bridges };
+      memory.keep(known);
+      // Never more than is in place: ADDs rely on it.
+      memory.confirm(new Set([...wanted.bridges].filter((bridge) => there.has(bridge))));
       await closeDevices(missing);
-      await openDevices([...before].filter((device) => !wanted.has(device)));
-      this.#keep(wanted);
+      memory.confirm(wanted.bridges);
+      await openDevices([...before].filter((device) => !wanted.all.has(device)));
+      this.#closed = wanted;
+      memory.keep(wanted.all);
       if (missing.some((device) => before.has(device))) repaired();
+      memory.remember(wanted.bridges);
       this.#problem = "";
     } catch (error) {
       this.#isSuspect = true;
@@ -94,29 +116,24 @@ export class NodeGuard {
     this.#follower?.close();
   }
 
-  #keep(devices: ReadonlySet<string>): void {
-    if (sameSet(devices, this.#closed)) return;
-    this.#closed = devices;
-    mkdirSync(dirname(this.#path), { recursive: true, mode: 0o711 });
-    writeFileSync(this.#path, [...devices].map((device) => `${device}\n`).join(""), { mode: 0o600 });
-  }
-
   /** Bridges, with the VLANs above them, or the links themselves where they are plugged into none. */
-  async #devicesOf(links: readonly string[]): Promise<ReadonlySet<string>> {
+  async #devicesOf(links: readonly string[]): Promise<Devices> {
     const devices = new Set<string>();
+    const own = new Set<string>();
     for (const link of links) {
       const master = masterOf(link);
       if (master === null || master === "ovs-system") {
         const bridge = await this.#parts.ovsBridgeOf(link);
         if (bridge !== null) devices.add(bridge);
         // In userspace the switch has a copy of the frames, and the node's IP hears the link too.
+        if (master === null) for (const device of [link, bridge]) if (device !== null) own.add(device);
         if (master === null) devices.add(link);
       } else if (!devices.has(master)) {
         devices.add(master);
         for (const file of filesOf(master)) if (file.startsWith("upper_")) devices.add(file.slice(6));
       }
     }
-    return devices;
+    return { all: devices, bridges: new Set([...devices].filter((device) => !own.has(device))) };
   }
 }
 
@@ -134,8 +151,4 @@ function filesOf(link: string): readonly string[] {
   } catch {
     return [];
   }
-}
-
-function sameSet(one: ReadonlySet<string>, other: ReadonlySet<string>): boolean {
-  return one.size === other.size && [...one].every((element) => other.has(element));
 }

@@ -12,7 +12,7 @@ export type NetSettings = ValuesOf<typeof METADATA_NET_SETTINGS>;
 /** Flags win over the environment. Throws SettingsError, also for what haproxy's configuration has no room for. */
 export function loadNetSettings(flags: Given, env: Environment): NetSettings {
   const { values, refused } = loadSettings("metadata-net", flags, env);
-  for (const name of ["socket", "metadataSocket", "balancersSocket", "runDir"] as const)
+  for (const name of ["socket", "metadataSocket", "balancersSocket", "runDir", "state"] as const)
     if (!/^\/[^\s"'\\]*$/.test(values[name])) throw refused(name, "expected an absolute path without blanks");
   const { ovnNorthbound } = values;
   if (ovnNorthbound !== undefined && ovnNorthbound !== "off" && !/^(unix:)?\/\S+$/.test(ovnNorthbound))

@@ -87,6 +87,11 @@ export const REFUSALS = {
     say: "the holdfast daemon of this node is ending, and leaves this request to the next one",
     hint: "the plugin binary asks the next one; where none comes in time, the kubelet tries again: see that one starts (systemctl status holdfast, or the pod of the node)",
   },
+  METADATA_OPEN: {
+    cniCode: 11,
+    say: "network {network} has metadata, and nothing keeps guests behind {device} from the node's own 169.254.169.254 yet: {problem}",
+    hint: "start holdfast metadata-net on this node (systemctl start holdfast-metadata-net, or the DaemonSet holdfast-metadata), whose log says more; where no guest of the node is to have metadata, set metadata: off for its daemon; a kubelet tries again by itself",
+  },
   NOT_IMPORTED: {
     cniCode: 11,
     say: "addresses of network {network} that were in use before may not be recorded yet: {reason}",

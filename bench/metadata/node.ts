@@ -79,7 +79,7 @@ export class BenchNode {
 
   /** Starts metadata-net. */
   async startNet(): Promise<void> {
-    const own = ["--socket", this.daemon.socket, "--run-dir", this.runDir];
+    const own = ["--socket", this.daemon.socket, "--run-dir", this.runDir, "--state", `${this.runDir}-state`];
     // A client that measures asks more often than any guest.
     const more = ["--metrics-address", "127.0.0.1:0", "--rate-limit", "0"];
     const args = ["metadata-net", ...own, ...this.#metadataSocket, ...more];

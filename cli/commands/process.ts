@@ -4,7 +4,7 @@ import { CONFIG, PROCESSES, type Process, type ProcessName } from "../../platfor
 import { defaultOf, flagOf, type Setting } from "../../platform/settings/setting.ts";
 import type { Clock } from "../../platform/time.ts";
 import { loadBundle } from "../load-bundle.ts";
-import { addProbeOptions, type ProbeBundle, printProbe, removeLeft } from "../probe.ts";
+import { addProbeOptions, changeRules, type ProbeBundle, printProbe } from "../probe.ts";
 
 interface ProcessBundle {
   run(flags: Readonly<Record<string, unknown>>): Promise<number>;
@@ -42,7 +42,7 @@ export function addProcess(name: ProcessName): (program: Command, clock: Clock) 
     });
     command
       .addHelpText("after", `\n${helpOnSources(configFile)}`)
-      .action(async ({ probe, remove, output, ...flags }: Record<string, unknown>) => {
+      .action(async ({ probe, remove, close, output, ...flags }: Record<string, unknown>) => {
         const { socket, kubeconfig } = command.optsWithGlobals<Everywhere>();
         const everywhere = Object.entries({ socket, kubeconfig }).filter(
           ([key, value]) => value !== undefined && key in settings,
@@ -51,7 +51,8 @@ export function addProcess(name: ProcessName): (program: Command, clock: Clock) 
           ProbeBundle;
         const given = { ...flags, ...Object.fromEntries(everywhere) };
         if (probe === true) process.exitCode = await printProbe(bundle, given, { command, clock });
-        else if (remove === true) process.exitCode = await removeLeft(bundle, given, clock);
+        else if (remove === true) process.exitCode = await changeRules(bundle.remove, given, clock);
+        else if (close === true) process.exitCode = await changeRules(bundle.close, given, clock);
         else process.exitCode = await bundle.run(given);
       });
   };

@@ -1,23 +1,18 @@
 import type { Log } from "../../platform/log.ts";
-import type { Clock } from "../../platform/time.ts";
 import type { WarnOnce } from "../../platform/warn-once.ts";
 import type { AttachOutcome } from "../../store/allocations.ts";
 import type { CniStore, PortStore } from "../../store/node-store.ts";
 import type { Attachment, PodIdentity } from "../../store/records.ts";
 import { type GuestAnswer, guestAnswer } from "./guest-route.ts";
-import type { PortService } from "./port-service.ts";
+import { type OpenGuestsContext, refuseOpen } from "./open-guests.ts";
 import type { PortState } from "./reports.ts";
 
-interface AdmissionContext {
-  readonly clock: Pick<Clock, "monotonicMs">;
+interface AdmissionContext extends OpenGuestsContext {
   readonly store: Pick<CniStore, "definition" | "attachmentsOfContainer"> & Pick<PortStore, "keepPluginMtu">;
   /** null: no Kubernetes behind this daemon. */
   readonly cluster: { warnPod(pod: PodIdentity | null, reason: string, message: string): void } | null;
-  readonly ports: PortService;
   readonly log: Log;
   readonly warnings: WarnOnce;
-  /** Longest wait of an ADD for its own port, ms. */
-  readonly metadataWaitMs: number;
   /** Why ADD cannot be served now; null when it can. */
   notReady(): string | null;
 }
@@ -31,7 +26,8 @@ type Attached = Extract<AttachOutcome, { kind: "attached" }>;
 
 /**
  * The addresses and routes in the answer to an ADD that has its addresses. On a network with metadata it is answered when the guest's own port is
- * served on this node, or will never be, or after `metadataWaitMs`, or when the ADD has to end.
+ * served on this node, or will never be, or after `metadataWaitMs`, or when the ADD has to end. Throws RefusalError
+ * METADATA_OPEN where the guest would reach the node's own 169.254.169.254 by then.
  */
 export function answerOf(
   context: AdmissionContext,
@@ -100,30 +96,35 @@ async function waitForPort(
   deadlineMs: number,
 ): Promise<PortState> {
   // It asks for addresses before it makes the interface: there is nothing to be served yet.
-  if (conf.type === "ptp") return null;
+  const { network, containerId, interface: name, pod } = attachment;
+  if (conf.type === "ptp") {
+    await refuseOpen(context, { network, conf }, "holdfast metadata-net is not heard on this node");
+    return null;
+  }
   const { clock, ports, metadataWaitMs } = context;
   const waitMs = Math.min(metadataWaitMs, Math.max(0, deadlineMs - clock.monotonicMs()));
   const state = await ports.untilServed(attachment, definition, waitMs);
   ports.waits[state === null ? "late" : state.kind === "up" ? "up" : "failed"] += 1;
   if (state?.kind === "up") return state;
-  const { network, containerId, interface: name, pod } = attachment;
-  const { reason, message } = unserved(network, name, state, waitMs);
+  const why = whyUnserved(state, waitMs);
+  if (state?.kind !== "final") await refuseOpen(context, { network, conf }, why);
+  const { reason, message } = unserved(network, name, { kind: state?.kind, why });
   context.log.warn({ network, containerId, interface: name }, message);
   context.cluster?.warnPod(pod, reason, message);
   return state;
 }
 
-function unserved(network: string, name: string, state: Exclude<PortState, { kind: "up" }>, waitMs: number) {
-  if (state?.kind === "final") {
-    const message = `network ${network} gives no metadata to ${name}: ${state.problem}`;
-    return { reason: "MetadataRefused", message };
-  }
-  const why =
-    state === null
-      ? `it was not served within ${Math.round(waitMs)} ms; is holdfast metadata-net running on this node?`
-      : state.problem;
-  return {
-    reason: "MetadataNotReady",
-    message: `network ${network} gives no metadata to ${name} yet: ${why}`,
-  };
+function whyUnserved(state: Exclude<PortState, { kind: "up" }>, waitMs: number): string {
+  if (state !== null) return state.problem;
+  return `it was not served within ${Math.round(waitMs)} ms; is holdfast metadata-net running on this node?`;
+}
+
+function unserved(
+  network: string,
+  name: string,
+  { kind, why }: { readonly kind: "final" | "pending" | undefined; readonly why: string },
+) {
+  return kind === "final"
+    ? { reason: "MetadataRefused", message: `network ${network} gives no metadata to ${name}: ${why}` }
+    : { reason: "MetadataNotReady", message: `network ${network} gives no metadata to ${name} yet: ${why}` };
 }

@@ -4,6 +4,7 @@
  *   port-service  computes, answers and waits; route, wire: the requests of metadata-net
  *   wanted-state  all of them, numbered; reports: what metadata-net said of them
  *   admission     an ADD that waits for its port; guest-route: the route in its answer
+ *   open-guests   an ADD that is refused while its guest would reach the node's own 169.254.169.254; entry, closed-bridges
  *   findings, metrics
  */
 
@@ -125,8 +126,8 @@ export class PortService {
    */
   async poll(report: PortReport, hungUp: AbortSignal): Promise<WantedPorts | null> {
     this.reports.take(report, this.#wanted.numberOf(report.applied));
-    this.#notifier.notify();
     this.reports.pollBegins();
+    this.#notifier.notify();
     const notify = () => this.#notifier.notify();
     hungUp.addEventListener("abort", notify);
     try {
@@ -147,6 +148,11 @@ export class PortService {
     this.#ovnKnown = true;
     this.#wanted.putOvnNetworks(names);
     this.#notifier.notify();
+  }
+
+  /** Waits until metadata-net is heard, at most `waitMs`. */
+  untilHeard(waitMs: number): Promise<void> {
+    return this.#notifier.until(() => !this.reports.away, waitMs);
   }
 
   /**

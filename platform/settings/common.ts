@@ -13,6 +13,8 @@ export const LOG_LEVEL = {
 /** In `kubeconfig`: as a pod of the cluster, with its service account. */
 export const IN_CLUSTER = "in-cluster";
 
+/** Of metadata-net, whose file in it the daemon reads. */
+export const METADATA_NET_DIR_DEFAULT = "/run/holdfast/metadata-net";
 export const METADATA_SOCKET_DEFAULT = "/run/holdfast/metadata.sock";
 
 export const BALANCERS_SOCKET_DEFAULT = "/run/holdfast-metadata/balancers.sock";

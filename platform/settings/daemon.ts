@@ -1,4 +1,4 @@
-import { LOG_LEVEL } from "./common.ts";
+import { LOG_LEVEL, METADATA_NET_DIR_DEFAULT } from "./common.ts";
 import type { Settings } from "./setting.ts";
 
 /** Read if it exists and `--config` names no other. */
@@ -137,7 +137,13 @@ export const DAEMON_SETTINGS = {
     max: 30_000,
     default: 3_000,
     meaning: "how long an ADD waits until its guest's metadata is served on this node",
-    more: "Then it is answered all the same, and no later than `addDeadlineMs` says",
+    more: "Then it is answered all the same, or refused ([METADATA_OPEN](#metadata_open)), and no later than `addDeadlineMs` says",
+  },
+  metadataNetDir: {
+    type: "directory",
+    default: METADATA_NET_DIR_DEFAULT,
+    meaning: "the run directory of this node's metadata-net, its `runDir`",
+    more: "The file closed-bridges in it says which guests cannot reach the node's own 169.254.169.254",
   },
   resolvConfPaths: {
     type: "files",

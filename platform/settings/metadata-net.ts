@@ -1,4 +1,9 @@
-import { BALANCERS_SOCKET_DEFAULT, LOG_LEVEL, METADATA_SOCKET_DEFAULT } from "./common.ts";
+import {
+  BALANCERS_SOCKET_DEFAULT,
+  LOG_LEVEL,
+  METADATA_NET_DIR_DEFAULT,
+  METADATA_SOCKET_DEFAULT,
+} from "./common.ts";
 import { DAEMON_SETTINGS } from "./daemon.ts";
 import type { Settings } from "./setting.ts";
 
@@ -32,9 +37,15 @@ export const METADATA_NET_SETTINGS = {
   },
   runDir: {
     type: "directory",
-    default: "/run/holdfast/metadata-net",
+    default: METADATA_NET_DIR_DEFAULT,
     meaning: "directory of what it generates and remembers",
-    more: "Names of links, namespaces and the nft table follow from it",
+    more: "Names of links, namespaces and the nft table follow from it. A reboot must empty it",
+  },
+  state: {
+    type: "directory",
+    default: "/var/lib/holdfast-metadata-net",
+    meaning:
+      "directory of what it remembers over a reboot: the bridges whose guests it closes again at the start",
   },
   haproxy: {
     type: "name",

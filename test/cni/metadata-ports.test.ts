@@ -3,6 +3,7 @@ import { join } from "node:path";
 import { describe, expect, onTestFinished } from "vitest";
 import { runShim, type ServedDaemon, TestDaemon } from "../harness/daemon.ts";
 import {
+  closeBridges,
   metric,
   NOTHING_APPLIED,
   PortClient,
@@ -69,6 +70,7 @@ describe("holdfast check", () => {
   });
 
   test("names one reason where no guest is served at all", async ({ daemon }) => {
+    closeBridges(daemon, "br-blue");
     listen(daemon).problem = "haproxy is not installed";
     for (const name of ["c1", "c2"])
       addressesOf(await daemon.cni("ADD", name, { config: withMetadata("blue") }));
@@ -90,6 +92,7 @@ describe("holdfast check", () => {
   testWith("--metadata-wait-ms", "50")(
     "says when nobody serves guests, and nothing where none is wanted",
     async ({ daemon }) => {
+      closeBridges(daemon, "br-blue");
       expect(await found(daemon)).toEqual([]);
       addressesOf(await daemon.cni("ADD", "c1", { config: withMetadata("blue") }));
       const [finding, ...others] = await found(daemon);
@@ -249,6 +252,7 @@ describe("an ADD", () => {
   });
 
   patient("of a container that is deleted meanwhile does not continue to wait", async ({ daemon }) => {
+    closeBridges(daemon, "br-blue");
     const client = listen(daemon, () => new Promise<null>(() => {}));
     const adding = daemon.cni("ADD", "c1", { config: withMetadata("blue") });
     await client.untilWanted(["blue c1/eth0"]);
@@ -260,6 +264,7 @@ describe("an ADD", () => {
   patient.for<[typeof FINAL | typeof PENDING]>([[FINAL], [PENDING]])(
     "does not wait to the end where its port is reported as %j",
     async ([verdict], { daemon }) => {
+      closeBridges(daemon, "br-blue");
       listen(daemon, () => verdict);
       const answer = await daemon.cni("ADD", "c1", { config: withMetadata("blue") });
       // A route into the void would be worse than none.
@@ -299,12 +304,15 @@ describe("an ADD", () => {
   });
 
   patient("under ptp, which makes the interface after it, does not wait at all", async ({ daemon }) => {
-    const answer = await daemon.cni("ADD", "c1", { config: withMetadata("blue", {}, { type: "ptp" }) });
-    expect(answer.code).toBe(0);
+    const client = listen(daemon, () => new Promise<null>(() => {}));
+    await until(() => client.answers.length > 0, "metadata-net to be heard");
+    const config = withMetadata("blue", {}, { type: "ptp", bridge: undefined });
+    expect((await daemon.cni("ADD", "c1", { config })).code).toBe(0);
     expect((await wantedNow(daemon)).ports).toHaveLength(1);
   });
 
   hurried("is answered after the wait when nobody serves its port, with a warning", async ({ daemon }) => {
+    closeBridges(daemon, "br-blue");
     const startMs = performance.now();
     const answer = await daemon.cni("ADD", "c1", { config: withMetadata("blue") });
     expect(performance.now() - startMs).toBeGreaterThan(200);
@@ -316,6 +324,7 @@ describe("an ADD", () => {
   processTestWith({ args: ["--metadata-wait-ms", "30000"] })(
     "that waits is answered when the daemon stops",
     async ({ daemon }) => {
+      closeBridges(daemon, "br-blue");
       const adding = daemon.cni("ADD", "c1", { config: withMetadata("blue") });
       await until(async () => (await wantedNow(daemon)).ports.length === 1, "the ADD to wait");
       await restart(daemon, "SIGTERM");

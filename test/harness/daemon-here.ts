@@ -71,7 +71,12 @@ export class DaemonHere extends RunningDaemon {
   ): Promise<void> {
     // All of it first, what is read only in a cluster too: no time of the world passes meanwhile.
     const { Daemon, loadDaemonSettings }: typeof DaemonBundle = await programOf(connect);
-    const flags = { state: this.state, socket: this.socket, ...flagsOf(args) };
+    const flags = {
+      state: this.state,
+      socket: this.socket,
+      metadataNetDir: join(this.directory, "net"),
+      ...flagsOf(args),
+    };
     const settings = loadDaemonSettings(flags, env);
     const write = (line: string) => {
       this.#log += line;

@@ -120,6 +120,8 @@ export class TestDaemon extends RunningDaemon {
       join(directory, "state"),
       "--socket",
       join(directory, "s.sock"),
+      "--metadata-net-dir",
+      join(directory, "net"),
       ...(options.args ?? []),
     ] as [string, ...string[]];
     const child = spawn(command, args, {

@@ -1,4 +1,7 @@
+import { mkdirSync, writeFileSync } from "node:fs";
 import { request } from "node:http";
+import { join } from "node:path";
+import { CLOSED_BRIDGES } from "../../guests/ports/closed-bridges.ts";
 import type { FailedPort, PortReport, WantedPort, WantedPorts } from "../../guests/ports/wire.ts";
 import { sleep } from "../../platform/time.ts";
 import { type ApiAnswer, network, type ServedDaemon } from "./daemon.ts";
@@ -6,6 +9,12 @@ import { type ApiAnswer, network, type ServedDaemon } from "./daemon.ts";
 /** A bridge network whose VMs have metadata. */
 export function withMetadata(name: string, ipam: object = {}, plugin: object = {}): object {
   return network(name, { metadata: true, ...ipam }, { bridge: `br-${name}`, ...plugin });
+}
+
+/** As a metadata-net leaves it that keeps guests of these bridges, and of no others, from the node's own address. */
+export function closeBridges({ directory }: Pick<ServedDaemon, "directory">, ...names: string[]): void {
+  mkdirSync(join(directory, "net"), { recursive: true });
+  writeFileSync(join(directory, "net", CLOSED_BRIDGES), names.map((name) => `${name}\n`).join(""));
 }
 
 /** What becomes of one port; null: it is served. */

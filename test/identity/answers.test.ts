@@ -1,8 +1,10 @@
 /** Who is behind an address, told by a daemon that stands alone: real plugin binary, real sockets. */
+
 import { describe, expect } from "vitest";
 import type { IdentityAnswer } from "../../identity/wire.ts";
 import { network, pod, processTest, restart, type ServedDaemon, test, testWith } from "../cni/fixtures.ts";
 import { apply, claim, withClaim } from "../cni/manifests.ts";
+import { closeBridges } from "../harness/port-client.ts";
 import { askIdentity } from "./ask.ts";
 
 const FIRMWARE = "0FE2A1D4-7B3C-4E5F-9A6B-1C2D3E4F5A6B";
@@ -155,6 +157,7 @@ describe("a network with metadata", () => {
   const at = (args: string[]) => testWith("--metadata-wait-ms", "0", ...args);
 
   at([])("its routes are those of the CNI answer, its MAC and MTU what was asked for", async ({ daemon }) => {
+    closeBridges(daemon, "cni0");
     const args = "IgnoreUnknown=1;MAC=02:00:00:00:00:07";
     const first = await daemon.cni("ADD", "c1", { config: blue, ifname: "eth0", args });
     const second = await daemon.cni("ADD", "c1", { config: red, ifname: "eth1" });

@@ -94,6 +94,8 @@ export function metadataNet(options: MetadataNetOptions): ProductProcess {
       options.metadataSocket,
       "--run-dir",
       options.runDir,
+      "--state",
+      `${options.runDir}-state`,
       "--metrics-address",
       "off",
       ...options.args,
@@ -108,7 +110,16 @@ export async function removeLeft(
 ): Promise<void> {
   const { runDir, args, within = [] } = options;
   const [command, ...words] = [...within, process.execPath, HOLDFAST];
-  const all = [...words, "metadata-net", "--remove", "--run-dir", runDir, ...args];
+  const all = [
+    ...words,
+    "metadata-net",
+    "--remove",
+    "--run-dir",
+    runDir,
+    "--state",
+    `${runDir}-state`,
+    ...args,
+  ];
   const { code, stderr } = await run(command as string, all);
   if (code !== 0) throw new Error(`metadata-net --remove: ${stderr}`);
 }

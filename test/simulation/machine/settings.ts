@@ -23,6 +23,7 @@ export function daemonSettings(node: string, state: string): DaemonSettings {
     metadata: "on",
     metadataDefault: "off",
     metadataWaitMs: 500,
+    metadataNetDir: join(state, "metadata-net"),
     resolvConfPaths: [],
     hostLocalDirs: { standard: join(state, "host-local"), allowed: [] },
     resolvConfInNads: "off",

@@ -33,6 +33,8 @@ export class NodeGuard {
   readonly #parts: NodeGuardParts;
   /** Where rules are that this run directory wants, or wanted. */
   #closed: Devices;
+  /** Where rules of this boot are, unless somebody else took them away. */
+  #placed: ReadonlySet<string>;
   #isSuspect = true;
   #problem = "";
   #follower: Follower | null = null;
@@ -40,6 +42,7 @@ export class NodeGuard {
   constructor(parts: NodeGuardParts) {
     this.#parts = parts;
     const { devices, bridges } = parts.memory;
+    this.#placed = devices;
     this.#closed = { all: new Set([...devices, ...bridges]), bridges };
   }
 
@@ -82,7 +85,8 @@ export class NodeGuard {
       await openDevices([...before].filter((device) => !wanted.all.has(device)));
       this.#closed = wanted;
       memory.keep(wanted.all);
-      if (missing.some((device) => before.has(device))) repaired();
+      if (missing.some((device) => this.#placed.has(device))) repaired();
+      this.#placed = wanted.all;
       memory.remember(wanted.bridges);
       this.#problem = "";
     } catch (error) {

@@ -8,7 +8,7 @@ import { namesOf } from "../../guests/kernel/names.ts";
 import type { PortReport, WantedPort } from "../../guests/ports/wire.ts";
 import { run } from "../harness/daemon.ts";
 import { type GuestAnswer, type GuestPlace, macOf, NamespaceGuest } from "../harness/metadata/guest.ts";
-import { leftOver, metadataNet, removeLeft } from "../harness/metadata/parts.ts";
+import { closeAtBoot, leftOver, metadataNet, removeLeft } from "../harness/metadata/parts.ts";
 import type { ProductProcess } from "../harness/product-process.ts";
 import { until } from "../harness/wait.ts";
 import { mustRun } from "../network/containers.ts";
@@ -293,6 +293,22 @@ export class NetNode {
   /** Everything of this node's metadata-net on the machine: nothing, when it has ended. */
   async left(): Promise<string[]> {
     return [...(await leftOver(this.runDir)), ...this.haproxyPids().map((pid) => `haproxy ${pid}`)];
+  }
+
+  /** What is in memory alone goes with a boot: the run directory, and all rules. Links and guests stay here. */
+  async reboot(): Promise<void> {
+    await this.endNet("SIGKILL");
+    for (const pid of this.haproxyPids()) process.kill(pid, "SIGKILL");
+    rmSync(this.runDir, { recursive: true });
+    await this.mustRun("nft", ["flush", "ruleset"]);
+    const { stdout } = await this.mustRun("ip", ["-4", "rule"]);
+    for (const [, bridge] of stdout.matchAll(/iif (\S+) blackhole/g))
+      await this.mustRun("ip", ["rule", "del", "pref", "0", "iif", bridge as string]);
+  }
+
+  /** What the shipped unit does before anything starts containers. */
+  closeAtBoot(): Promise<void> {
+    return closeAtBoot({ runDir: this.runDir, args: this.#args, within: this.#inside([]) });
   }
 
   /** Takes away what metadata-net leaves at its end. */

@@ -1,4 +1,4 @@
-import { chmodSync, existsSync, readFileSync } from "node:fs";
+import { chmodSync, existsSync, readFileSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import { namesOf } from "../../../guests/kernel/names.ts";
 import { HOLDFAST, run, type TestDaemon } from "../daemon.ts";
@@ -104,24 +104,24 @@ export function metadataNet(options: MetadataNetOptions): ProductProcess {
   );
 }
 
+type EndedNet = Pick<MetadataNetOptions, "runDir" | "args" | "within">;
+
 /** Takes away what an ended metadata-net has left in place: what keeps guests from others who answer. */
-export async function removeLeft(
-  options: Pick<MetadataNetOptions, "runDir" | "args" | "within">,
-): Promise<void> {
-  const { runDir, args, within = [] } = options;
+export async function removeLeft(ended: EndedNet): Promise<void> {
+  await runOnce("--remove", ended);
+  rmSync(`${ended.runDir}-state`, { recursive: true, force: true });
+}
+
+/** What the unit does before metadata-net starts: closes what was closed before a reboot. */
+export function closeAtBoot(ended: EndedNet): Promise<void> {
+  return runOnce("--close", ended);
+}
+
+async function runOnce(flag: "--remove" | "--close", { runDir, args, within = [] }: EndedNet): Promise<void> {
   const [command, ...words] = [...within, process.execPath, HOLDFAST];
-  const all = [
-    ...words,
-    "metadata-net",
-    "--remove",
-    "--run-dir",
-    runDir,
-    "--state",
-    `${runDir}-state`,
-    ...args,
-  ];
-  const { code, stderr } = await run(command as string, all);
-  if (code !== 0) throw new Error(`metadata-net --remove: ${stderr}`);
+  const own = ["--run-dir", runDir, "--state", `${runDir}-state`];
+  const { code, stderr } = await run(command as string, [...words, "metadata-net", flag, ...own, ...args]);
+  if (code !== 0) throw new Error(`metadata-net ${flag}: ${stderr}`);
 }
 
 /** Namespaces, links, tables and routing rules on this machine that the metadata-net of a run directory has made: none, after its end. */

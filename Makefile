@@ -198,7 +198,7 @@ endif
 ifneq ($(SYSUSERS),)
 	rm -f $(DESTDIR)$(SYSUSERS)/holdfast.conf
 endif
-	@for path in /var/lib/holdfast /var/lib/holdfast-metadata /etc/holdfast /run/holdfast; do \
+	@for path in /var/lib/holdfast /var/lib/holdfast-metadata /var/lib/holdfast-metadata-net /etc/holdfast /run/holdfast; do \
 	  test ! -e $(DESTDIR)$$path || echo "left: $(DESTDIR)$$path"; done
 	@test -n "$(DESTDIR)" || ! nft list tables 2>/dev/null | grep -q holdfast_metadata_ || \
 	  echo "left: rules that keep guests from the node's 169.254.169.254 (docs/metadata-listener.md, Removing it)"

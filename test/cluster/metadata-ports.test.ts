@@ -1,7 +1,7 @@
 import { afterAll, afterEach, beforeAll, expect, onTestFinished, test } from "vitest";
 import { NETWORKS_PATH } from "../../kube/objects.ts";
 import { pathOf } from "../harness/kube-pods.ts";
-import { PortClient, wantedNow } from "../harness/port-client.ts";
+import { closeBridges, PortClient, wantedNow } from "../harness/port-client.ts";
 import { configOf, NAMESPACE } from "../harness/world/network.ts";
 import { Tenant } from "../harness/world/tenant.ts";
 import { World } from "../harness/world/world.ts";
@@ -66,10 +66,20 @@ test("metadata in the NAD gives the guest a route and a port, and is switched of
 });
 
 test("an event on the pod says that its interface is not served in time", async () => {
-  const network = await world.network("late", { metadata: true });
+  closeBridges(world.node("node-a").daemon, "br-late");
+  const network = await world.network("late", { metadata: true }, { bridge: "br-late" });
   const pod = await world.pod("late", "node-a", network);
   expect((await world.add(pod, network)).json().routes).toEqual([ROUTE]);
   expect(await world.untilEvent(pod, "MetadataNotReady")).toContain("not served within 1000 ms");
+  await world.del(pod, network);
+});
+
+test("a pod is refused, and says why, where nothing keeps it from the node's own metadata", async () => {
+  closeBridges(world.node("node-a").daemon, "br-late");
+  const network = await world.network("open", { metadata: true }, { bridge: "br-open" });
+  const pod = await world.pod("open", "node-a", network);
+  const refused = await world.add(pod, network);
+  expect(refused.json()).toMatchObject({ code: 11, msg: expect.stringContaining("guests behind br-open") });
   await world.del(pod, network);
 });
 

@@ -12,7 +12,7 @@ test("the systemd unit is valid", async () => {
   try {
     const unit = readFileSync(join(UNITS, "holdfast-metadata-net.service"), "utf8");
     const copy = join(directory, "holdfast-metadata-net.service");
-    writeFileSync(copy, unit.replace("/usr/local/bin/holdfast", HOLDFAST));
+    writeFileSync(copy, unit.replaceAll("/usr/local/bin/holdfast", HOLDFAST));
     const { code, stdout, stderr } = await run("systemd-analyze", ["verify", "--man=no", copy]);
     const complaints = `${stdout}${stderr}`
       .split("\n")
@@ -22,6 +22,18 @@ test("the systemd unit is valid", async () => {
   } finally {
     rmSync(directory, { recursive: true, force: true });
   }
+});
+
+test("the unit closes what was closed before a reboot, before all that the daemon's unit comes before", () => {
+  const [unit, daemon] = ["holdfast-metadata-net.service", "holdfast.service"].map((name) =>
+    readFileSync(join(UNITS, name), "utf8"),
+  ) as [string, string];
+  const before = (text: string) => /^Before=(.+)$/m.exec(text)?.[1];
+  expect(before(unit)).toBe(before(daemon));
+  // What comes before the main process ends before the unit counts as started.
+  expect(unit).toMatch(/^ExecStartPre=-\/usr\/local\/bin\/holdfast metadata-net --close$/m);
+  const { state } = loadNetSettings({}, {});
+  expect(`/var/lib/${/^StateDirectory=(.+)$/m.exec(unit)?.[1]}`).toBe(state);
 });
 
 test("a restart of the unit ends metadata-net so that its listener goes on, and a stop so that it ends it", () => {

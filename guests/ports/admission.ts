@@ -4,7 +4,7 @@ import type { AttachOutcome } from "../../store/allocations.ts";
 import type { CniStore, PortStore } from "../../store/node-store.ts";
 import type { Attachment, PodIdentity } from "../../store/records.ts";
 import { type GuestAnswer, guestAnswer } from "./guest-route.ts";
-import { type OpenGuestsContext, refuseOpen } from "./open-guests.ts";
+import { isOpen, type OpenGuestsContext, refuseOpen } from "./open-guests.ts";
 import type { PortState } from "./reports.ts";
 
 interface AdmissionContext extends OpenGuestsContext {
@@ -102,8 +102,13 @@ async function waitForPort(
     return null;
   }
   const { clock, ports, metadataWaitMs } = context;
-  const waitMs = Math.min(metadataWaitMs, Math.max(0, deadlineMs - clock.monotonicMs()));
-  const state = await ports.untilServed(attachment, definition, waitMs);
+  const startMs = clock.monotonicMs();
+  const waitMs = Math.min(metadataWaitMs, Math.max(0, deadlineMs - startMs));
+  let state = await ports.untilServed(attachment, definition, waitMs);
+  // The first guest of a bridge would be refused: its port may still be searched for.
+  const leftMs = waitMs - (clock.monotonicMs() - startMs);
+  if (state?.kind === "pending" && (await isOpen(context, conf)))
+    state = await ports.untilServed(attachment, definition, leftMs, leftMs);
   ports.waits[state === null ? "late" : state.kind === "up" ? "up" : "failed"] += 1;
   if (state?.kind === "up") return state;
   const why = whyUnserved(state, waitMs);

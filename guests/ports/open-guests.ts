@@ -20,7 +20,7 @@ interface Guest {
 }
 
 /**
- * Before an address is taken: an ADD on a network with metadata waits for metadata-net where nothing keeps its guest from
+ * Before an address is taken (docs/decisions/0086): an ADD on a network with metadata waits for metadata-net where nothing keeps its guest from
  * the node's own 169.254.169.254 yet, and is refused while nobody is heard who would. undefined: nothing is to be waited for.
  */
 export function waitWhileOpen(
@@ -43,6 +43,11 @@ async function waitUntilHeard(context: OpenGuestsContext, guest: Guest, deadline
   await ports.untilHeard(Math.min(metadataWaitMs, Math.max(0, deadlineMs - clock.monotonicMs())));
   if (ports.reports.away)
     throw refusal(guest.network, open, "holdfast metadata-net is not heard on this node");
+}
+
+/** Whether the guest would be refused if it is not served. */
+export async function isOpen(context: OpenGuestsContext, conf: Guest["conf"]): Promise<boolean> {
+  return (await openDevice(context, conf)) !== null;
 }
 
 /**

@@ -157,12 +157,13 @@ export class PortService {
 
   /**
    * Waits until an attachment's port is up or will never be, at most `waitMs`; of one that is reported as pending only a
-   * moment. Resolves with the last report; null: there was none by then.
+   * moment, unless `pendingMs` says more. Resolves with the last report; null: there was none by then.
    */
   async untilServed(
     attachment: Pick<Attachment, "network" | "containerId" | "interface">,
     definition: NetworkDefinition,
     waitMs: number,
+    pendingMs = PENDING_MS_MAX,
   ): Promise<PortState> {
     const { network } = attachment;
     const key = portKey(attachment);
@@ -180,7 +181,7 @@ export class PortService {
     };
     const isSettled = () => look() && (state as PortState)?.kind !== "pending";
     await this.#notifier.until(look, waitMs);
-    await this.#notifier.until(isSettled, Math.min(waitMs, PENDING_MS_MAX));
+    await this.#notifier.until(isSettled, Math.min(waitMs, pendingMs));
     return state;
   }
 

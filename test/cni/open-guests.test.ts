@@ -113,6 +113,19 @@ describe("while metadata-net runs, an ADD on a new bridge", () => {
     await expectOpen(daemon, withMetadata("blue"), "br-blue");
   });
 
+  patient("waits while its port is still searched for", async ({ daemon }) => {
+    let isFound = false;
+    const pending = { kind: "pending", problem: "its port is being searched for" } as const;
+    listen(daemon, ({ containerId }) => (containerId === "c1" && !isFound ? pending : null));
+    const adding = daemon.cni("ADD", "c1", { config: withMetadata("blue") });
+    // Longer than an ADD waits that would be answered without.
+    await pause(1_000);
+    isFound = true;
+    // A change of what is wanted makes metadata-net report again.
+    addressesOf(await daemon.cni("ADD", "other", { config: withMetadata("green") }));
+    addressesOf(await adding);
+  });
+
   hurried("is refused when nothing is heard of its port in time", async ({ daemon }) => {
     const client = listen(daemon, () => new Promise<null>(() => {}));
     await until(() => client.answers.length > 0, "metadata-net to be heard");

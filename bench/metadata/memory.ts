@@ -1,6 +1,7 @@
 import { request } from "node:http";
 import { TestDaemon } from "../../test/harness/daemon.ts";
 import { MetadataParts } from "../../test/harness/metadata/parts.ts";
+import { closeBridges } from "../../test/harness/port-client.ts";
 import { atMost, type Measurement, number } from "../line.ts";
 import { memoryBytesOf } from "../workbench.ts";
 
@@ -22,6 +23,7 @@ export const metadataMemory: Measurement = async () => {
     };
     // Without bridges there is nothing to listen on; the server does not mind.
     await parts.net?.end();
+    closeBridges(daemon, "cni0");
     const ids = Array.from({ length: VMS }, (_, n) => `vm${n}`);
     const rest = ids.values();
     await Promise.all(

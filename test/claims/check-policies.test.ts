@@ -4,6 +4,7 @@ import { checkPolicies } from "../../admin/cluster/check-policies.ts";
 import { policyFingerprint, SHIPPED_POLICIES } from "../../admin/cluster/shipped-policies.ts";
 import { ApiAway } from "../../kube/kube-api.ts";
 import { PODS_PATH } from "../../kube/objects.ts";
+import { policyDefinitions } from "../harness/absent-kinds.ts";
 import { shippedPolicies } from "../harness/admission.ts";
 import type { KubeObject } from "../harness/kube-api.ts";
 import { KubeInMemory } from "../harness/kube-in-memory.ts";
@@ -20,20 +21,7 @@ beforeEach(() => {
 
 /** A server that has policies. */
 function serve(): void {
-  api.define(["Policy", "PolicyBinding"].map((end) => definition(`ValidatingAdmission${end}`)));
-}
-
-function definition(kind: string): KubeObject {
-  const plural = `${kind.replace(/y$/, "ie").toLowerCase()}s`;
-  const schema = { openAPIV3Schema: { type: "object", "x-kubernetes-preserve-unknown-fields": true } };
-  return {
-    ...{ apiVersion: "apiextensions.k8s.io/v1", kind: "CustomResourceDefinition" },
-    metadata: { name: `${plural}.admissionregistration.k8s.io` },
-    spec: {
-      ...{ group: "admissionregistration.k8s.io", scope: "Cluster", names: { plural, kind } },
-      versions: [{ name: "v1", served: true, storage: true, schema }],
-    },
-  };
+  api.define(policyDefinitions());
 }
 
 /** What a server stores of deploy/admission: with its defaults. */

@@ -77,7 +77,7 @@ beforeAll(async () => {
   await kubevirt.createNad("shop", "blue", BLUE);
   await kubevirt.createNad("shop", "green", GREEN);
   await kubevirt.createNad("shop", "grey", GREY);
-  reader = cluster.kubeconfig("holdfast-controller");
+  reader = cluster.kubeconfig("viewer");
   admin = cluster.kubeconfig("admin");
   a = await world.startNode("node-a");
   b = await world.startNode("node-b");
@@ -258,7 +258,6 @@ describe("check", () => {
           I3  every allocation has a living reason
           I5  free + allocated + retained + cooling + excluded = size, in every range
       each node's own state is checked there: holdfast check, without --kubeconfig
-      note: the admission policies of nodes' tokens are not compared: that needs the right to get validatingadmissionpolicies and their bindings
       "
     `);
   });

@@ -72,7 +72,7 @@ test("and once for a filter that few of them pass", async () => {
 });
 
 test("the command line shows the same of a node and of the cluster, in one document", async () => {
-  const kubeconfig = cluster.kubeconfig("holdfast-controller");
+  const kubeconfig = cluster.kubeconfig("viewer");
   for (const words of [[], ["--node", "node-7"], ["--network", "green"], ["--pod", "pod-399"]]) {
     const ofNode = await node.daemon.cli("list", ...words, "-o", "json");
     const ofCluster = await world.cli("--kubeconfig", kubeconfig, "list", ...words, "-o", "json");

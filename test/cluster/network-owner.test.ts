@@ -6,7 +6,7 @@ import type { KubeObject } from "../harness/kube-api.ts";
 import { pathOf } from "../harness/kube-pods.ts";
 import { configOf, NAMESPACE, type Network } from "../harness/world/network.ts";
 import { Tenant } from "../harness/world/tenant.ts";
-import { metadataApi, serviceBackends } from "../harness/world/udn-objects.ts";
+import { metadataApi, serviceBackends, UdnObjects, udnDefinitions } from "../harness/world/udn-objects.ts";
 import { World } from "../harness/world/world.ts";
 
 const SHARED_WITH = "ipam.holdfast.dev/shared-with";
@@ -59,6 +59,30 @@ async function givenInTheEnd(pod: KubeObject, network: Network): Promise<void> {
 }
 
 describe("the recorded owner of a network", () => {
+  test.each(["a node", "the controller"])(
+    "is the administrators where %s records it by a ClusterUserDefinedNetwork",
+    async (by) => {
+      await world.cluster.apply(udnDefinitions("keeping"));
+      const name = fresh("wide");
+      await new UdnObjects(world.cluster).cudn(name, { topology: "Layer2" });
+      if (by === "a node") await world.stopImporter();
+      const nad = `cluster_udn_${name}`;
+      const network = { name: nad, config: configOf(nad, { subnets: "10.77.0.0/24" }) };
+      await world.kubevirt.createNad(NAMESPACE, name, network.config);
+      const pod = await world.kubevirt.createPod(NAMESPACE, fresh("guest"), {
+        node: "node-a",
+        networks: [{ name }],
+      });
+      if (by === "a node") {
+        await world.add(pod, network as Network);
+        await world.startImporter();
+      }
+      await world.until(async () => (await networkObject(nad))?.spec.definedIn !== undefined, "an owner");
+      expect((await networkObject(nad))?.spec.definedIn).toBe("");
+      expect(await world.refused(pod, network as Network, 7)).toContain("administrators");
+    },
+  );
+
   test("is recorded by the first ADD, shown by holdfast, and kept when its NAD is deleted and recreated", async () => {
     const network = await owned("kept");
     for (const { stdout } of [

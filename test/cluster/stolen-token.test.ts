@@ -44,10 +44,7 @@ async function release(pod: KubeObject, network: Network): Promise<void> {
 
 test("the garbage collector cannot be made to delete a network, so that it can be recorded as another's", async () => {
   const { object } = await used("blue");
-  const thief = (world.cluster as MemoryCluster).connect("holdfast-node", "node-b")(
-    "",
-    world.cluster.time.clock,
-  );
+  const thief = (world.cluster as MemoryCluster).connectThief("node-b")("", world.cluster.time.clock);
   const send = async (method: "POST" | "PATCH", to: string, body: object) => {
     const deadlineMs = thief.clock.monotonicMs() + 5_000;
     const patch = method === "PATCH" ? ({ patch: "merge" } as const) : {};

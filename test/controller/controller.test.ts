@@ -1,4 +1,5 @@
 import { afterAll, beforeAll, expect, test } from "vitest";
+import { pathOf } from "../harness/kube-pods.ts";
 import { NAMESPACE } from "../harness/world/network.ts";
 import { attachmentOf, claimOwner, podOwner } from "../harness/world/objects.ts";
 import { World } from "../harness/world/world.ts";
@@ -95,6 +96,26 @@ test.concurrent("addresses that a claim's status does not list are released, unl
   await world.becomes("blue", "10.1.0.19/24", "Cooling");
   await world.stays("blue", "10.1.0.20/24");
   expect(await world.state("blue", "10.1.0.18/24")).toBe("Bound");
+});
+
+test.concurrent("an address that a claim's status does not list is released, although its pod has the same one of another network", async () => {
+  await world.importedNetwork("overlapping", { subnets: "10.1.0.0/24" });
+  const report = (name: string) => ({
+    "k8s.v1.cni.cncf.io/network-status": JSON.stringify([{ name, interface: "net2", ips: ["10.1.0.61"] }]),
+  });
+  const claim = await world.claim("elsewhere", "blue");
+  const pod = await world.kubevirt.createPod(NAMESPACE, "elsewhere", { node: "n1" });
+  await world.cluster.api.patch(pathOf(NAMESPACE, "pods", "elsewhere"), {
+    metadata: { annotations: report(`${NAMESPACE}/blue`) },
+  });
+  await world.allocate("blue", "10.1.0.60/24", claimOwner(claim));
+  await world.allocate("blue", "10.1.0.61/24", claimOwner(claim), attachmentOf(pod));
+  await world.publish("elsewhere", { ips: ["10.1.0.60/24"] });
+  await world.stays("blue", "10.1.0.61/24");
+  await world.cluster.api.patch(pathOf(NAMESPACE, "pods", "elsewhere"), {
+    metadata: { annotations: report(`${NAMESPACE}/overlapping`) },
+  });
+  await world.becomes("blue", "10.1.0.61/24", "Cooling");
 });
 
 test.concurrent("addresses in the status of a new claim are reserved, also outside the network's subnets", async () => {

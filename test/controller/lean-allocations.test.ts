@@ -12,7 +12,7 @@ const HOUR_MS = 3_600_000;
 
 test("only an allocation that stays loses the record of who has written which field, once", async () => {
   const clock = new ManualClock();
-  const api = new KubeInMemory(clock);
+  const api = new KubeInMemory(clock, "holdfast-controller");
   const created = (last: number, ageMs: number): string => {
     const one = parseInterfaceAddress(`10.0.0.${last}/24`);
     const pod = { kind: "Pod", namespace: "shop", name: "web", uid: `${last}`, interface: "net1" } as const;

@@ -29,16 +29,19 @@ function rights(group: string, resource: string, verbs: string, namespace = ""):
 }
 
 const BOTH = [
-  ...rights(OURS, "ipallocations", "get list watch create update patch"),
-  ...rights(OURS, "ipnetworks", "get list watch create update patch"),
+  ...rights(OURS, "ipallocations", "get list create update"),
+  ...rights(OURS, "ipnetworks", "get list create patch"),
   ...rights(CNI, "ipamclaims", "get list patch"),
-  ...rights(CNI, "ipamclaims/status", "get update patch"),
+  ...rights(CNI, "ipamclaims/status", "patch"),
   ...rights(CNI, "network-attachment-definitions", "get list watch"),
   ...rights("", "pods", "get list watch"),
   ...rights("kubevirt.io", "virtualmachineinstances", "get"),
-  ...rights("", "events", "create patch"),
+  ...rights("", "events", "create"),
 ];
 const NEITHER = [
+  ...rights("", "events", "get list update patch delete"),
+  ...rights(OURS, "ipnetworks", "update"),
+  ...rights(CNI, "ipamclaims/status", "get update"),
   ...rights("", "secrets", "get list watch create", SYSTEM),
   ...rights("", "secrets", "get list"),
   ...rights(CNI, "ipamclaims", "create update delete"),
@@ -56,8 +59,8 @@ export const MAY = {
   "holdfast-node": [...BOTH, ...rights("", "nodes", "get")],
   "holdfast-controller": [
     ...BOTH,
-    ...rights(OURS, "ipallocations", "delete"),
-    ...rights(OURS, "ipnetworks", "delete"),
+    ...rights(OURS, "ipallocations", "watch patch delete"),
+    ...rights(OURS, "ipnetworks", "watch delete"),
     ...rights(CNI, "ipamclaims", "watch"),
     ...rights("", "nodes", "get list watch"),
     ...rights("coordination.k8s.io", "leases", "get create update", SYSTEM),
@@ -86,8 +89,8 @@ export const MAY = {
 export const MAY_NOT = {
   "holdfast-node": [
     ...NEITHER,
-    ...rights(OURS, "ipallocations", "delete deletecollection"),
-    ...rights(OURS, "ipnetworks", "delete deletecollection"),
+    ...rights(OURS, "ipallocations", "watch patch delete deletecollection"),
+    ...rights(OURS, "ipnetworks", "watch delete deletecollection"),
     ...rights(CNI, "ipamclaims", "watch"),
     ...rights("", "nodes", "list"),
     ...rights("coordination.k8s.io", "leases", "get create update", SYSTEM),
@@ -123,13 +126,17 @@ const DATA_KINDS = ["metal3datatemplates", "metal3dataclaims", "metal3datas"];
 /** What deploy/machines adds to the controller's rights. */
 export const OWN_MODE_MAY = [
   ...DATA_KINDS.flatMap((kind) => [
-    ...rights(INFRASTRUCTURE, kind, "get list watch create delete"),
+    ...rights(
+      INFRASTRUCTURE,
+      kind,
+      kind === "metal3datatemplates" ? "list watch" : "get list watch create delete",
+    ),
     ...rights(INFRASTRUCTURE, `${kind}/status`, "patch"),
     ...rights(INFRASTRUCTURE, `${kind}/finalizers`, "update"),
   ]),
   ...rights(INFRASTRUCTURE, "metal3machines", "get list watch"),
   ...rights(INFRASTRUCTURE, "metal3machines/status", "patch"),
-  ...rights("cluster.x-k8s.io", "machines", "get list watch"),
+  ...rights("cluster.x-k8s.io", "machines", "list watch"),
   ...rights("metal3.io", "baremetalhosts", "get list watch patch"),
   ...rights("ipam.cluster.x-k8s.io", "ipaddressclaims", "create"),
   ...rights("kubevirt.io", "virtualmachines", "get list watch"),
@@ -138,6 +145,7 @@ export const OWN_MODE_MAY = [
 ];
 
 export const OWN_MODE_MAY_NOT = [
+  ...rights(INFRASTRUCTURE, "metal3datatemplates", "get create delete"),
   ...rights("", "secrets", "get list watch update patch delete"),
   ...DATA_KINDS.flatMap((kind) => rights(INFRASTRUCTURE, kind, "update patch deletecollection")),
   ...rights(INFRASTRUCTURE, "metal3machines", "create update patch delete"),

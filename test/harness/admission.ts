@@ -148,6 +148,32 @@ export class AdmissionServer {
   }
 }
 
+/**
+ * Rights that the account of the daemons has not, for requests that only the policies are to refuse: they hold also where
+ * somebody has given it more than deploy/rbac.yaml does.
+ */
+export function widerRights(): KubeObject[] {
+  const apiVersion = "rbac.authorization.k8s.io/v1";
+  const metadata = { name: "holdfast-node-wider" };
+  const rule = (group: string, ...resources: string[]) => ({
+    apiGroups: [group],
+    resources,
+    verbs: ["update", "patch"],
+  });
+  const rules = [
+    rule("ipam.holdfast.dev", "ipallocations", "ipnetworks"),
+    rule("k8s.cni.cncf.io", "ipamclaims/status"),
+  ];
+  const subject = { kind: "ServiceAccount", name: "holdfast-node", namespace: "holdfast-system" };
+  return [
+    { apiVersion, kind: "ClusterRole", metadata, rules },
+    {
+      ...{ apiVersion, kind: "ClusterRoleBinding", metadata, subjects: [subject] },
+      roleRef: { apiGroup: "rbac.authorization.k8s.io", kind: "ClusterRole", name: metadata.name },
+    },
+  ];
+}
+
 /** Headers by which an administrator acts as the daemon of a node whose token is bound to that node. */
 export function asDaemonOf(node: string | null): Record<string, string> {
   const account = "system:serviceaccount:holdfast-system:holdfast-node";

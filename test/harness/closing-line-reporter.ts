@@ -1,14 +1,26 @@
-import type { Reporter, TestCase, TestModule } from "vitest/node";
+import type { Reporter, TestCase, TestModule, Vitest } from "vitest/node";
+import { unusedRights } from "./rights/unused.ts";
 
 /** Failed tests that are named at the end, and characters of what each says. */
 const NAMED_MAX = 20;
 const CHARS_MAX = 600;
 
-/** Closes a run with what has failed, and one plain line that any CI can read: of a long run, often only the end is kept. */
+/**
+ * Closes a run with what has failed, and one plain line that any CI can read: of a long run, often only the end is kept. Rights
+ * that the whole run did not use count as failures.
+ */
 export default class ClosingLineReporter implements Reporter {
-  onTestRunEnd(modules: readonly TestModule[], errors: readonly unknown[]): void {
+  #vitest: Vitest | null = null;
+
+  onInit(vitest: Vitest): void {
+    this.#vitest = vitest;
+  }
+
+  async onTestRunEnd(modules: readonly TestModule[], errors: readonly unknown[]): Promise<void> {
+    const problems = this.#vitest === null ? [] : await unusedRights(this.#vitest, modules);
+    if (problems.length > 0) process.exitCode = 1;
     let passed = 0;
-    let failed = errors.length;
+    let failed = errors.length + problems.length;
     let skipped = 0;
     const named = errors.map((error) => String((error as { readonly message?: unknown }).message));
     for (const module of modules) {
@@ -24,6 +36,7 @@ export default class ClosingLineReporter implements Reporter {
         } else skipped += 1;
       }
     }
+    named.push(...problems);
     // After the summary of the default reporter.
     process.on("exit", () => {
       for (const line of named.slice(0, NAMED_MAX)) process.stdout.write(`FAILED ${line}\n`);

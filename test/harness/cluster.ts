@@ -12,7 +12,7 @@ import { applyObjects, definitionsServed, readManifestDirectory, readManifests }
 import { NO_WRITES, readsOf, type WriteCounts, writesOf } from "./kube-metrics.ts";
 import { freePorts, type KubeProcess } from "./kube-process.ts";
 import { machineTime, until } from "./wait.ts";
-import { ACCOUNTS, type Account, type Cluster, type ClusterUser } from "./world/cluster.ts";
+import { ACCOUNTS, type Account, type Cluster, type ClusterUser, VIEWER_BINDING } from "./world/cluster.ts";
 import { kubeconfigText } from "./world/kubeconfig.ts";
 
 const ROOT = join(import.meta.dirname, "../..");
@@ -63,7 +63,12 @@ export class TestCluster implements Cluster {
     this.key = key;
     this.api = new ServerApi(this.server, this.ca, this.#adminToken);
     this.#tokens.set("admin", this.#adminToken);
-    writeFileSync(join(directory, "tokens.csv"), `${this.#adminToken},admin,admin,system:masters\n`);
+    this.#tokens.set("viewer", randomUUID());
+    const persons = [
+      `${this.#adminToken},admin,admin,system:masters`,
+      `${this.token("viewer")},viewer,viewer`,
+    ];
+    writeFileSync(join(directory, "tokens.csv"), `${persons.join("\n")}\n`);
     const signing = generateKeyPairSync("ec", { namedCurve: "P-256" });
     writeFileSync(
       join(directory, "signing.key"),
@@ -284,6 +289,7 @@ export class TestCluster implements Cluster {
       ...claims,
       ...others,
       ...readManifests(join(ROOT, "deploy/rbac.yaml")),
+      VIEWER_BINDING,
     ]);
     for (const account of ACCOUNTS) await this.#issueToken(account);
     if (options.controllers !== false) await this.#startControllers();

@@ -16,6 +16,9 @@ import { pathOf } from "./kube-fake/controllers/garbage-collector.ts";
 import type { Gates } from "./kube-fake/requests.ts";
 import { groupPath, type Resource } from "./kube-fake/resources.ts";
 import { collectionOf, readManifestDirectory, readManifests } from "./kube-manifests.ts";
+import { usernameOf } from "./rights/shipped.ts";
+import { mayUse } from "./rights/used.ts";
+import type { Account } from "./world/cluster.ts";
 
 // biome-ignore lint/suspicious/noExplicitAny: objects of every kind
 type Any = any;
@@ -47,12 +50,17 @@ export class KubeInMemory implements KubeApi {
   admit: NonNullable<Gates["admit"]> = () => null;
   readonly #client: FakeKubeApi;
 
-  /** Real time, but one instant in objects, unless the test brings its own clock. */
-  constructor(clock: Clock = { ...systemClock, wallMs: () => BEGIN_MS }) {
-    this.server = new ApiServer({ clock, admit: (review) => this.admit(review) });
+  /**
+   * Real time, but one instant in objects, unless the test brings its own clock. `account`: who asks, with the rights of
+   * deploy/ and no others; null: somebody with every right.
+   */
+  constructor(clock: Clock = { ...systemClock, wallMs: () => BEGIN_MS }, account: Account | null = null) {
+    const authorize = account === null ? {} : { authorize: mayUse };
+    this.server = new ApiServer({ clock, admit: (review) => this.admit(review), ...authorize });
     this.define(DEFINITIONS);
     for (const name of NAMESPACES) this.server.put("/api/v1/namespaces", { metadata: { name } });
-    this.#client = new FakeKubeApi({ server: () => this.server, clock });
+    const user = account === null ? {} : { user: { username: usernameOf(account) } };
+    this.#client = new FakeKubeApi({ server: () => this.server, clock, ...user });
   }
 
   /** From now on it serves what these definitions define. */

@@ -9,6 +9,7 @@ const PLURALS: Readonly<Record<string, string>> = {
   NetworkAttachmentDefinition: "network-attachment-definitions",
   PriorityClass: "priorityclasses",
   IPAddress: "ipaddresses",
+  ValidatingAdmissionPolicy: "validatingadmissionpolicies",
 };
 const CLUSTER_SCOPED = new Set([
   "ClusterRole",
@@ -21,6 +22,8 @@ const CLUSTER_SCOPED = new Set([
   "Node",
   "PriorityClass",
   "PriorityLevelConfiguration",
+  "ValidatingAdmissionPolicy",
+  "ValidatingAdmissionPolicyBinding",
 ]);
 const CONFLICT = 409;
 

@@ -1,6 +1,6 @@
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { AdmissionServer, asDaemonOf } from "../harness/admission.ts";
+import { AdmissionServer, asDaemonOf, widerRights } from "../harness/admission.ts";
 import { ALLOCATION_CASES } from "../harness/admission-cases/allocations.ts";
 import type { AdmissionCase } from "../harness/admission-cases/objects.ts";
 import { CLAIM_CASES, CLAIM_NETWORK_CASES, NETWORK_CASES } from "../harness/admission-cases/others.ts";
@@ -24,6 +24,7 @@ let admission: AdmissionServer | null = null;
 
 beforeAll(async () => {
   cluster = await TestCluster.start({ controllers: false });
+  await cluster.apply(widerRights());
   const { minor } = await cluster.api.get("/version");
   if (Number.parseInt(minor, 10) >= MINOR_WITH_POLICIES) await cluster.apply(POLICIES.flatMap(readManifests));
   else admission = await AdmissionServer.start(cluster);

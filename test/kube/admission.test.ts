@@ -1,5 +1,5 @@
 import { afterAll, afterEach, beforeAll, expect, test } from "vitest";
-import { asDaemonOf } from "../harness/admission.ts";
+import { asDaemonOf, widerRights } from "../harness/admission.ts";
 import type { KubeObject } from "../harness/kube-api.ts";
 import { pathOf } from "../harness/kube-pods.ts";
 import { claimName } from "../harness/kubevirt.ts";
@@ -26,6 +26,7 @@ beforeAll(async () => {
     admission: true,
     controller: { sweepGraceSeconds: 1, sweepIntervalSeconds: 1 },
   });
+  await world.cluster.apply(widerRights());
 });
 afterEach(async () => {
   await world.settled();

@@ -65,16 +65,7 @@ beforeAll(async () => {
   capi = await world.startClusterApi({ kinds: ["metal3-data", "metal3-host"] });
   await world.startController();
   admin = world.cluster.kubeconfig("admin");
-  viewer = world.cluster.kubeconfig("holdfast-metadata");
-  await world.cluster.apply([
-    {
-      apiVersion: "rbac.authorization.k8s.io/v1",
-      kind: "ClusterRoleBinding",
-      metadata: { name: "looks" },
-      roleRef: { apiGroup: "rbac.authorization.k8s.io", kind: "ClusterRole", name: "holdfast-viewer" },
-      subjects: [{ kind: "ServiceAccount", name: "holdfast-metadata", namespace: "holdfast-system" }],
-    },
-  ]);
+  viewer = world.cluster.kubeconfig("viewer");
   await world.importedNetwork("blue", { subnets: "10.1.0.0/24" });
   await capi.pool("blue", "blue", { preallocations: { later: "10.1.0.200" } });
   await capi.capiCluster("prod");

@@ -6,7 +6,17 @@ import type { TestTime } from "../wait.ts";
 /** The accounts of the shipped manifests. */
 export const ACCOUNTS = ["holdfast-node", "holdfast-controller", "holdfast-metadata"] as const;
 export type Account = (typeof ACCOUNTS)[number];
-export type ClusterUser = "admin" | Account;
+/** `viewer`: a person with the ClusterRole holdfast-viewer. */
+export type ClusterUser = "admin" | "viewer" | Account;
+
+/** What makes a person a viewer, as docs/kubernetes.md says. */
+export const VIEWER_BINDING: KubeObject = {
+  apiVersion: "rbac.authorization.k8s.io/v1",
+  kind: "ClusterRoleBinding",
+  metadata: { name: "viewer" },
+  roleRef: { apiGroup: "rbac.authorization.k8s.io", kind: "ClusterRole", name: "holdfast-viewer" },
+  subjects: [{ apiGroup: "rbac.authorization.k8s.io", kind: "User", name: "viewer" }],
+};
 
 /** An API server with the shipped definitions and rights, garbage collector and namespace controller; no kubelet, no scheduler. */
 export interface Cluster {

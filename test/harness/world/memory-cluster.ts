@@ -16,8 +16,9 @@ import { Rights } from "../kube-fake/rights.ts";
 import { routeOf } from "../kube-fake/routes.ts";
 import { applyObjects, readManifestDirectory, readManifests } from "../kube-manifests.ts";
 import { NO_WRITES, type WriteCounts } from "../kube-metrics.ts";
+import { mayUse } from "../rights/used.ts";
 import { machineTime, type TestTime } from "../wait.ts";
-import { ACCOUNTS, type Cluster, type ClusterUser } from "./cluster.ts";
+import { ACCOUNTS, type Cluster, type ClusterUser, VIEWER_BINDING } from "./cluster.ts";
 import { kubeconfigText } from "./kubeconfig.ts";
 import { MemoryApi } from "./memory-api.ts";
 import { MemoryFront } from "./memory-front.ts";
@@ -58,6 +59,8 @@ export class MemoryCluster implements Cluster {
   readonly #front: MemoryFront;
   readonly #users = new Map<string, User>();
   readonly #tokens = new Map<ClusterUser, string>();
+  /** As whom tests ask by themselves: what they do is no use that the product makes of a right. */
+  readonly #testers = new WeakSet<User>();
   readonly #writes = new Map<string, WriteCounts>();
   readonly #reads = new Map<string, number>();
   readonly #lists: (ListedPage & { readonly by: string })[] = [];
@@ -79,6 +82,7 @@ export class MemoryCluster implements Cluster {
         const isAllowed = rights.has(access);
         if (!isAllowed)
           this.denied.push(`${access.user.username} ${access.verb} ${access.group}/${access.resource}`);
+        else if (!this.#testers.has(access.user)) mayUse(access);
         return isAllowed;
       },
       admit: (review) => firstRefusal(this.admitters, review),
@@ -86,6 +90,7 @@ export class MemoryCluster implements Cluster {
     if (admit !== undefined) this.admitters.push(admit);
     etcd.listen(() => this.#wakeControllers());
     this.#tokens.set("admin", this.#issue(ADMIN));
+    this.#tokens.set("viewer", this.#issue({ username: "viewer", groups: ["system:authenticated"] }));
     for (const account of ACCOUNTS)
       this.#tokens.set(account, this.#issue(accountOf("holdfast-system", account)));
     this.api = this.apiAs("admin");
@@ -107,6 +112,7 @@ export class MemoryCluster implements Cluster {
       ...claims,
       ...others,
       ...readManifests(join(ROOT, "deploy/rbac.yaml")),
+      VIEWER_BINDING,
     ]);
     return cluster;
   }
@@ -144,7 +150,20 @@ export class MemoryCluster implements Cluster {
   /** `way`: what becomes of the requests that reach it. */
   connect(user: ClusterUser, node?: string, way?: Link): Connect {
     const known = this.userOf(this.token(user)) as User;
-    const who = node === undefined ? known : { ...known, extra: { [NODE_NAME]: [node] } };
+    return this.#connectAs(
+      node === undefined ? known : { ...known, extra: { [NODE_NAME]: [node] } },
+      node ?? user,
+      way,
+    );
+  }
+
+  /** How somebody comes to it who has stolen the token of a node's daemon. */
+  connectThief(node: string): Connect {
+    const known = this.userOf(this.token("holdfast-node")) as User;
+    return this.#connectAs(this.#tester({ ...known, extra: { [NODE_NAME]: [node] } }), "thief");
+  }
+
+  #connectAs(who: User, by: string, way?: Link): Connect {
     return (_kubeconfig, clock, observers = {}) => {
       const fate: Link["fate"] = (request, verb) => {
         if (this.#isAway) return { lost: "before" };
@@ -153,7 +172,7 @@ export class MemoryCluster implements Cluster {
       };
       const link: Link = { fate, eventMs: () => this.#someMs() };
       const onList: OnList = (page) => {
-        this.#lists.push({ by: node ?? user, ...page });
+        this.#lists.push({ by, ...page });
         observers.onList?.(page);
       };
       const client = new FakeKubeApi({ server: () => this.objects, user: who, link, clock, onList });
@@ -173,7 +192,7 @@ export class MemoryCluster implements Cluster {
   }
 
   apiWith(token: string): KubeApi {
-    return new MemoryApi(this, this.userOf(token) ?? { username: "system:anonymous" });
+    return new MemoryApi(this, this.#tester(this.userOf(token) ?? { username: "system:anonymous" }));
   }
 
   apiAs(user: ClusterUser): KubeApi {
@@ -226,6 +245,12 @@ export class MemoryCluster implements Cluster {
     const token = randomUUID();
     this.#users.set(token, user);
     return token;
+  }
+
+  #tester(user: User): User {
+    const tester = { ...user };
+    this.#testers.add(tester);
+    return tester;
   }
 
   #count({ method, path }: Pick<ServerRequest, "method" | "path">): void {

@@ -41,7 +41,10 @@ export interface MachineParts {
   readonly annotations?: object;
 }
 
-/** Own mode without the controller around it, over the server in memory and in virtual time; everything is in one namespace. */
+/**
+ * Own mode without the controller around it, over the server in memory, with the rights of the controller and in virtual time;
+ * everything is in one namespace.
+ */
 export class OwnModeHere {
   readonly time: VirtualTime;
   readonly api: KubeInMemory;
@@ -56,7 +59,7 @@ export class OwnModeHere {
 
   constructor(seed = 1) {
     this.time = new VirtualTime(seed);
-    this.api = new KubeInMemory(this.time.clock());
+    this.api = new KubeInMemory(this.time.clock(), "holdfast-controller");
     for (const one of readManifestDirectory(join(ROOT, "deploy/machines/crds"))) this.define(one);
     this.define(definition("metal3.io", "v1alpha1", "BareMetalHost"));
   }

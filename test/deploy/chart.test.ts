@@ -66,6 +66,7 @@ function render(
   given: Values = {},
   namespace = "holdfast-system",
   APIVersions: readonly string[] = [FLOW_CONTROL],
+  KubeVersion = "v1.36.2",
 ): { objects: KubeObject[]; notes: string } {
   const about = parse(readFileSync(join(chart, "Chart.yaml"), "utf8"));
   const values = merged(parse(readFileSync(join(chart, "values.yaml"), "utf8")), merged(LIKE_DEPLOY, given));
@@ -74,6 +75,7 @@ function render(
     Release: { Name: "holdfast", Namespace: namespace },
     Chart: { Name: about.name, Version: about.version, AppVersion: about.appVersion },
     APIVersions,
+    KubeVersion,
   });
   const files = JSON.parse(execFileSync(join(directory, "render"), [chart], { input, encoding: "utf8" }));
   const { "NOTES.txt": notes, ...manifests } = files as Record<string, string>;
@@ -160,6 +162,14 @@ describe.skipIf(reason !== null)("the chart", () => {
     expect(flowsOf(render())).toBe(8);
     expect(flowsOf(render({ flowcontrol: { enabled: false } }))).toBe(0);
     expect(flowsOf(render({}, "holdfast-system", ["flowcontrol.apiserver.k8s.io/v1beta3"]))).toBe(0);
+    // Without a cluster, `helm template --kube-version` lists every API version that Helm knows.
+    const flowsIn = (version: string) => flowsOf(render({}, "holdfast-system", [FLOW_CONTROL], version));
+    expect([
+      flowsIn("v1.28.15"),
+      flowsIn("v1.28.0-gke.1"),
+      flowsIn("v1.29.0"),
+      flowsIn("v1.29.3-eks-1"),
+    ]).toEqual([0, 0, 8, 8]);
   });
 
   test("another namespace is the release's everywhere, and the definitions may be left out", () => {

@@ -16,6 +16,8 @@ import {
 
 const HELM = join(import.meta.dirname, "../../deploy/helm");
 const NAMESPACE = "holdfast-system";
+/** `helm template` without a cluster takes every version that Helm was built with for served: the server's own version counts too. */
+const SERVES_FLOW_CONTROL = `and (.Capabilities.APIVersions.Has ${JSON.stringify(FLOW_CONTROL)}) (semverCompare ">=1.29.0-0" .Capabilities.KubeVersion.Version)`;
 /** In deploy/, of every container. */
 const RESOURCES = { "holdfast-node": "node", "holdfast-controller": "controller" };
 
@@ -88,7 +90,7 @@ function templates() {
   const files = {
     "definitions.yaml": wrapped("crds.install", documents(definitions().map(kept))),
     "holdfast.yaml": documents(others.map(withValues)),
-    "flowcontrol.yaml": onlyIf(`.Capabilities.APIVersions.Has ${JSON.stringify(FLOW_CONTROL)}`, flowControl),
+    "flowcontrol.yaml": onlyIf(SERVES_FLOW_CONTROL, flowControl),
   };
   COMPONENTS.forEach((name, index) => {
     const added = ofComponents[index].filter((object) => find(base, object) === undefined);

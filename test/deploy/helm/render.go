@@ -1,5 +1,5 @@
 // Renders the templates of a chart with Go's own engine, which is Helm's, and with those of Helm's functions that the chart uses.
-// usage: render CHART < {"Values": …, "Release": …, "Chart": …, "APIVersions": […]}; prints {"file": "text", …}
+// usage: render CHART < {"Values": …, "Release": …, "Chart": …, "APIVersions": […], "KubeVersion": "v1.29.0"}; prints {"file": "text", …}
 package main
 
 import (
@@ -25,6 +25,23 @@ func (versions versionSet) Has(wanted string) bool {
 	return false
 }
 
+// Of the constraints that Helm's function knows, the one that the chart uses: ">=1.29.0-0", releases before a version included.
+func atLeast(constraint, version string) (bool, error) {
+	var least, given [3]int
+	if _, err := fmt.Sscanf(constraint, ">=%d.%d.%d-0", &least[0], &least[1], &least[2]); err != nil {
+		return false, fmt.Errorf("%s: %w", constraint, err)
+	}
+	if _, err := fmt.Sscanf(version, "v%d.%d.%d", &given[0], &given[1], &given[2]); err != nil {
+		return false, fmt.Errorf("%s: %w", version, err)
+	}
+	for index := range least {
+		if given[index] != least[index] {
+			return given[index] > least[index], nil
+		}
+	}
+	return true, nil
+}
+
 func main() {
 	templates := template.New("chart").Option("missingkey=error")
 	isEmpty := func(value interface{}) bool {
@@ -46,6 +63,7 @@ func main() {
 			pad := "\n" + strings.Repeat(" ", columns)
 			return pad + strings.ReplaceAll(text, "\n", pad)
 		},
+		"semverCompare": atLeast,
 		"default": func(otherwise interface{}, value interface{}) interface{} {
 			if value == nil || !reflect.ValueOf(value).IsValid() || isEmpty(value) {
 				return otherwise
@@ -57,7 +75,10 @@ func main() {
 	decoder := json.NewDecoder(os.Stdin)
 	decoder.UseNumber()
 	must(decoder.Decode(&data))
-	data["Capabilities"] = map[string]interface{}{"APIVersions": versionSet(data["APIVersions"].([]interface{}))}
+	data["Capabilities"] = map[string]interface{}{
+		"APIVersions": versionSet(data["APIVersions"].([]interface{})),
+		"KubeVersion": map[string]interface{}{"Version": data["KubeVersion"]},
+	}
 	names, err := filepath.Glob(filepath.Join(os.Args[1], "templates", "*"))
 	must(err)
 	for _, name := range names {

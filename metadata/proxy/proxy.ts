@@ -1,7 +1,7 @@
 /*
  * metadata/proxy/: a backend of Nova's that answers in place of Holdfast
  *
- *   proxy, proxy-transport                the request passed on
+ *   proxy, proxy-target, proxy-transport  the request passed on
  *   proxy-headers, signature              what it carries, and what it must not
  *   backend-answer                        what comes back
  */
@@ -10,7 +10,7 @@ import type { Buffer } from "node:buffer";
 import type { HeaderLine } from "../../guests/haproxy/client-headers.ts";
 import type { QuietLog } from "../../platform/log.ts";
 import type { Clock } from "../../platform/time.ts";
-import { type Answer, sentence, withoutBody } from "../documents/answer.ts";
+import { sentence, withoutBody } from "../documents/answer.ts";
 import type { Backend } from "../tenant/tenant-source.ts";
 import { judgeBackend } from "./backend-answer.ts";
 import {
@@ -20,14 +20,9 @@ import {
   serviceAnswerHeaders,
   serviceHeaders,
 } from "./proxy-headers.ts";
+import { novaTarget, serviceTarget } from "./proxy-target.ts";
 import { type BackendResult, BackendTransport } from "./proxy-transport.ts";
 import type { SignedIdentity } from "./signature.ts";
-
-/** TRACE would show the guest what was signed for it, and CONNECT is not for a metadata service. */
-const METHODS: ReadonlySet<string> = new Set(["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"]);
-
-/** What web servers commonly take for a request line. */
-const TARGET_CHARS_MAX = 8_000;
 
 export interface ProxiedRequest {
   readonly method: string;
@@ -74,9 +69,8 @@ export class BackendProxy {
     identity: SignedIdentity,
   ): Promise<ProxiedAnswer | null> {
     const { method } = request;
-    if (!METHODS.has(method)) return refusal(405, "This method is not possible here.");
-    const target = proxyTarget(request.target);
-    if (target.kind === "bad") return refusal(target.status, target.why);
+    const target = (backend.kind === "nova" ? novaTarget : serviceTarget)(method, request.target);
+    if (target.kind === "bad") return sentence(target.status, target.why, target.headers);
     const result =
       backend.kind === "nova"
         ? await this.#transport.send({
@@ -158,10 +152,6 @@ function outcomeOf(result: BackendResult, hasNoEndpoint: boolean): ProxyOutcome 
   return result.kind === "status" ? "refused" : result.kind;
 }
 
-function refusal(status: number, text: string): Answer {
-  return sentence(status, text);
-}
-
 /** Of HEAD's answer, that of the body which there would be; of 204 none (RFC 9110, 8.6). */
 function lengthOf(
   { status, headers, body }: Extract<BackendResult, { kind: "status" }>,
@@ -171,26 +161,4 @@ function lengthOf(
   if (method !== "HEAD") return { "content-length": String(body.length) };
   const told = headers.find(([name]) => name.toLowerCase() === "content-length")?.[1];
   return told === undefined ? {} : { "content-length": told };
-}
-
-/** The request target for a backend, or why there is none. */
-type ProxyTarget =
-  | { readonly kind: "path"; readonly path: string }
-  | { readonly kind: "bad"; readonly status: 400 | 414; readonly why: string };
-
-/**
- * The request target for a backend, with query: in origin form (RFC 9112, 3.2.1) and else exactly as the guest sent it,
- * because dots, slashes and escapes mean what the backend takes them for. Where the guest sent a whole URL, its
- * authority falls away: the network decides who is asked.
- */
-function proxyTarget(target: string): ProxyTarget {
-  if (target.length > TARGET_CHARS_MAX) return { kind: "bad", status: 414, why: "The path is too long." };
-  const authority = /^https?:\/\/[^/?#]*/i.exec(target)?.[0] ?? "";
-  const rest = target.slice(authority.length).replace(/#.*$/s, "");
-  const path = authority !== "" && !rest.startsWith("/") ? `/${rest}` : rest;
-  if (!path.startsWith("/"))
-    return { kind: "bad", status: 400, why: "Expected a path that starts with a slash." };
-  if (!/^[\x21-\x7e]+$/.test(path))
-    return { kind: "bad", status: 400, why: "The path has a character that is not allowed in a URL." };
-  return { kind: "path", path };
 }

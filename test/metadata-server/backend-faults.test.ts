@@ -73,11 +73,11 @@ describe("a backend that misbehaves", () => {
 
   test("is a 504 after the time-out when it hangs before or within its answer, and others are answered meanwhile", async () => {
     nova.misbehave = ({ url }, response) => {
-      if (url === "/half") response.writeHead(200, { "content-length": 100 }).write("half");
-      if (url === "/quick") response.writeHead(200).end("quick");
+      if (url === "/openstack/half") response.writeHead(200, { "content-length": 100 }).write("half");
+      if (url === "/openstack/quick") response.writeHead(200).end("quick");
     };
-    const slow = ["/hang", "/half"].map((path) => server.ask(path));
-    expect((await server.ask("/quick")).text).toBe("quick");
+    const slow = ["/openstack/hang", "/openstack/half"].map((path) => server.ask(path));
+    expect((await server.ask("/openstack/quick")).text).toBe("quick");
     const answers = await Promise.all(slow);
     expect(answers.map(({ status }) => status)).toEqual([504, 504]);
     await until(() => nova.abandoned >= 2, "both connections ended");
@@ -85,10 +85,10 @@ describe("a backend that misbehaves", () => {
 
   test("is a 502, without any of its answer, when it cuts its answer off", async () => {
     nova.misbehave = ({ url }, response) => {
-      response.writeHead(200, url === "/length" ? { "content-length": 100 } : {});
+      response.writeHead(200, url === "/openstack/length" ? { "content-length": 100 } : {});
       response.write("the first half", () => response.socket?.destroy());
     };
-    for (const path of ["/length", "/chunks"]) {
+    for (const path of ["/openstack/length", "/openstack/chunks"]) {
       const answer = await server.ask(path);
       expect([answer.status, answer.text]).toEqual([502, expect.not.stringContaining("half")]);
     }
@@ -159,13 +159,13 @@ describe("a backend that misbehaves", () => {
   test("has its connection closed when the guest leaves", async () => {
     nova.misbehave = () => {};
     const before = nova.abandoned;
-    const guest = ask({ socketPath: server.socket }, "/hang").catch(() => null);
+    const guest = ask({ socketPath: server.socket }, "/openstack/hang").catch(() => null);
     await until(() => nova.requests.length === 1, "the request at the backend");
     const leaving = new AbortController();
     // A second guest on a connection of its own, which it ends.
     const sent = request({
       socketPath: server.socket,
-      path: "/hang",
+      path: "/openstack/hang",
       headers: { "x-holdfast-network": "blue", "x-holdfast-subject": "container/10.10.0.5/net1" },
       signal: leaving.signal,
     });
@@ -194,11 +194,11 @@ test("a stop answers the requests under way, and does not wait for a backend tha
   const nova = await StandInNova.start();
   const server = await forwarding(nova.url, ["--backend-timeout-seconds", "70"]);
   nova.misbehave = ({ url }, response) => {
-    if (url === "/slow") setTimeout(() => response.end("slow"), 300);
+    if (url === "/openstack/slow") setTimeout(() => response.end("slow"), 300);
   };
   const agent = new Agent({ keepAlive: true });
-  const slow = ask({ socketPath: server.socket, agent }, "/slow");
-  const hanging = ask({ socketPath: server.socket }, "/hang").catch(() => "cut");
+  const slow = ask({ socketPath: server.socket, agent }, "/openstack/slow");
+  const hanging = ask({ socketPath: server.socket }, "/openstack/hang").catch(() => "cut");
   await until(() => nova.requests.length === 2, "both at the backend");
   const ended = server.end();
   const { text, headers } = await slow;
@@ -236,7 +236,8 @@ describe("https", () => {
     expect(nova.requests).toEqual([]);
     writeFileSync(file, right.certificate);
     await until(async () => (await server.ask("/openstack")).status === 200, "the right authority");
-    expect((await server.ask("/openstack", { method: "POST", body: "x" })).status).toBe(200);
+    const path = "/openstack/latest/password";
+    expect((await server.ask(path, { method: "POST", body: "x" })).status).toBe(200);
     await server.stop();
     await nova.stop();
   });

@@ -72,23 +72,38 @@ describe("a request to Nova", () => {
     expect(headers["content-type"]).toBe("text/plain; charset=UTF-8");
   });
 
-  test.each(["POST", "PUT", "DELETE", "OPTIONS", "PATCH"])(
-    "has the guest's method and body: %s",
-    async (method) => {
-      const { status } = await server.ask("/openstack/latest/password", { method, body: "cipher text" });
-      expect([status, nova.requests]).toMatchObject([200, [{ method, body: "cipher text" }]]);
-      expect(nova.sent("content-length")).toEqual(["11"]);
-    },
-  );
+  test("has the guest's body where a password is posted", async () => {
+    const { status } = await server.ask("/openstack/latest/password", {
+      method: "POST",
+      body: "cipher text",
+    });
+    expect([status, nova.requests]).toMatchObject([200, [{ method: "POST", body: "cipher text" }]]);
+    expect(nova.sent("content-length")).toEqual(["11"]);
+  });
+
+  test.each([
+    ...["PUT", "DELETE", "OPTIONS", "PATCH"].map((method) => [method, "/openstack/latest/password"]),
+    ...["POST", "PUT", "DELETE", "OPTIONS", "PATCH"].flatMap((method) => [
+      [method, "/openstack/latest/meta_data.json"],
+      [method, "/openstack/latest/password/more"],
+      [method, "/latest/api/token"],
+      [method, "/"],
+    ]),
+  ] as [string, string][])("is not sent for what does not read: %s %s", async (method, target) => {
+    const { status, headers } = await server.ask(target, { method, body: "x" });
+    expect([status, nova.requests]).toEqual([405, []]);
+    expect(headers.allow).toMatch(/^GET, HEAD/);
+  });
 
   test("never becomes two by its body", async () => {
     const body = "GET /openstack/smuggled HTTP/1.1\r\nHost: x\r\nX-Instance-ID: evil\r\n\r\n";
-    for (const method of ["GET", "HEAD", "DELETE", "OPTIONS", "POST"]) {
-      await server.ask("/openstack", { method, body });
-      await server.ask("/openstack");
+    const path = "/openstack/latest/password";
+    for (const method of ["GET", "HEAD", "POST"]) {
+      await server.ask(path, { method, body });
+      await server.ask(path);
     }
-    expect(nova.requests).toHaveLength(10);
-    expect(nova.requests.every(({ url }) => url === "/openstack")).toBe(true);
+    expect(nova.requests).toHaveLength(6);
+    expect(nova.requests.every(({ url }) => url === path)).toBe(true);
   });
 
   test("is answered to HEAD with the length of the body", async () => {
@@ -103,15 +118,41 @@ describe("a request to Nova", () => {
   });
 
   test.each([
-    ["/openstack/latest/../../secret", "/openstack/latest/../../secret"],
-    ["//openstack//latest", "//openstack//latest"],
-    ["/openstack/%2e%2e/x%0d%0aX-Tenant-ID:%20evil", "/openstack/%2e%2e/x%0d%0aX-Tenant-ID:%20evil"],
+    ["//openstack//latest", "/openstack/latest"],
+    ["/latest/meta-data/", "/latest/meta-data/"],
+    [
+      "/2009-04-04/meta-data/public-keys/0=my%20key@host/",
+      "/2009-04-04/meta-data/public-keys/0=my%20key@host/",
+    ],
+    ["/openstack/latest/x/../meta_data.json", "/openstack/latest/meta_data.json"],
+    ["/v2/servers/../../latest", "/latest"],
+    ["/openstack/%252e%252e/%252e%252e/v2", "/openstack/%252e%252e/%252e%252e/v2"],
+    ["/openstack/a%20X-Tenant-ID:%20evil", "/openstack/a%20X-Tenant-ID:%20evil"],
+    ["/openstack/..%5c..%5cv2", "/openstack/..%5C..%5Cv2"],
     ["http://evil.example:1/openstack", "/openstack"],
     ["HTTP://user:pw@evil.example?x", "/?x"],
     [`/openstack?${"x".repeat(4_000)}`, `/openstack?${"x".repeat(4_000)}`],
-  ])("has the guest's path, of whatever form: %s", async (target, path) => {
+    ["/openstack?/../../v2", "/openstack?/../../v2"],
+  ])("has the guest's path, resolved: %s", async (target, path) => {
     await server.ask(target);
     expect(nova.requests.map(({ url }) => url)).toEqual([path]);
+  });
+
+  test.each([
+    ["/openstack/latest/../../v2/servers", 404],
+    ["/openstack/latest/../../../v2/servers", 404],
+    ["/openstack/%2e%2e/v2/servers", 404],
+    ["/openstack/%2E%2E%2Fv2%2fservers", 404],
+    ["/latest/.%2e/v2", 404],
+    ["/latest/..%2fv2/../v2", 404],
+    ["//v2/servers", 404],
+    ["/v2.1/servers", 404],
+    ["/latest-secret", 404],
+    ["/openstack/%0d%0aX-Tenant-ID:%20evil", 400],
+    ["/openstack/%00", 400],
+    ["/openstack/%ff", 400],
+  ])("is not sent for what is no path of Nova's metadata: %s", async (target, status) => {
+    expect([await rawStatus(target), nova.requests]).toEqual([status, []]);
   });
 
   test.each([

@@ -167,8 +167,8 @@ export const REFUSALS = {
   },
   PREDECESSOR_HOLDS: {
     cniCode: 11,
-    say: "IPAMClaim {claim} gets what its predecessor of the same name had, and {address} of network {network} is not released from that one yet",
-    hint: "the controller releases it once the deleted claim's containers have ended (holdfast who {address}); the kubelet tries again until then",
+    say: "{address} of network {network} is not released yet from the deleted IPAMClaim {claim}, the predecessor of this one",
+    hint: "the controller releases it about a minute after the last container of the deleted VM has ended (holdfast who {address}); the kubelet tries again until then",
     claimReason: "IPAddressConflict",
   },
   CLAIM_OTHER_OWNER: {

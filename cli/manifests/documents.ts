@@ -1,5 +1,6 @@
-import { Composer, type Document, isMap, isSeq, LineCounter, Parser, type YAMLError } from "yaml";
+import { Composer, type CST, type Document, isMap, isSeq, LineCounter, Parser, type YAMLError } from "yaml";
 import { isTooDeep, JSON_LEVELS_MAX, TOO_DEEP } from "../../ipam/definition/definition-keys.ts";
+import { isNestedDeeper } from "./levels.ts";
 import { DocumentFault, plainValue } from "./plain-value.ts";
 
 /** One Kubernetes object of a file, and its position. */
@@ -28,10 +29,25 @@ const OPTIONS = { merge: true, prettyErrors: false, stringKeys: true, uniqueKeys
 export function* readManifestText(text: string): Generator<ManifestObject | ManifestFault> {
   const lines = new LineCounter();
   const composer = new Composer({ ...OPTIONS, lineCounter: lines });
-  for (const token of new Parser(lines.addNewLine).parse(text)) {
-    for (const document of composer.next(token)) yield* readDocument(document, lines);
+  for (const token of tokensOf(text, lines)) {
+    // A document is complete when the next one comes.
+    const isDeep = token === TOO_DEEP || isNestedDeeper(token, JSON_LEVELS_MAX + REQUEST_LEVELS);
+    for (const document of isDeep ? composer.end() : composer.next(token))
+      yield* readDocument(document, lines);
+    if (isDeep)
+      yield faultAt(lines, token === TOO_DEEP ? (lines.lineStarts.at(-1) ?? 0) : token.offset, TOO_DEEP);
   }
   for (const document of composer.end()) yield* readDocument(document, lines);
+}
+
+/** The documents of a text, and what is between them; TOO_DEEP: one of which the library overflows the stack, and nothing after it. */
+function* tokensOf(text: string, lines: LineCounter): Generator<CST.Token | typeof TOO_DEEP> {
+  try {
+    yield* new Parser(lines.addNewLine).parse(text);
+  } catch (error) {
+    if (!(error instanceof RangeError)) throw error;
+    yield TOO_DEEP;
+  }
 }
 
 function readDocument(
@@ -53,7 +69,6 @@ function readDocument(
     );
   } catch (unreadable) {
     if (unreadable instanceof DocumentFault) return [faultAt(lines, unreadable.offset, unreadable.message)];
-    if (unreadable instanceof RangeError) return [faultAt(lines, start, TOO_DEEP)];
     throw unreadable;
   }
 }

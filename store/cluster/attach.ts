@@ -101,6 +101,7 @@ async function carryOut(
         return decision.isByFreeSpace
           ? await reconsider(parts, view.ask, decision.refusal, {
               namespace: namespaceOf(view.ask),
+              claim: decision.claim,
               deadlineMs,
             })
           : { kind: "refused", refusal: decision.refusal, reserved: [] };
@@ -206,7 +207,8 @@ async function allocate(
   await giveBack(parts, want, attacher, reserved.reserved, taking);
   // The requested address is taken: the picture knows it now, and the refusal names the holder.
   if (requested.length > 0 && reserved.refusal.code === "POOL_FULL") return "again";
-  return reconsider(parts, want, reserved.refusal, { namespace: attacher.owner.namespace, deadlineMs });
+  const { namespace } = attacher.owner;
+  return reconsider(parts, want, reserved.refusal, { namespace, claim: attacher.claim, deadlineMs });
 }
 
 /** A refused attachment keeps nothing. */

@@ -1,19 +1,28 @@
 import { type Refusal, refuse } from "../../ipam/refusals.ts";
 import { hasCooledDown } from "../../ipam/space/rest.ts";
 import { ApiAway } from "../../kube/kube-api.ts";
+import type { IPAllocation } from "../../kube/objects.ts";
 import { type Clock, parseTime, within } from "../../platform/time.ts";
 import type { AttachWant } from "../allocations.ts";
 import { mayReturn } from "./allocations/allocation-object.ts";
 import { describeHolding } from "./allocations/owners.ts";
 import type { AttachParts } from "./parts/attach-parts.ts";
+import type { ClaimReading } from "./parts/claim-access.ts";
 import type { SlotsOutcome } from "./reserve.ts";
+
+interface Asking {
+  readonly namespace: string;
+  /** The claim of the ADD; absent: it has none. */
+  readonly claim?: ClaimReading | null;
+  readonly deadlineMs: number;
+}
 
 /** The picture alone refuses no ADD: what it says is read from the API first. */
 export async function reconsider(
   parts: Pick<AttachParts, "picture" | "client"> & { readonly context: { readonly clock: Clock } },
   want: Pick<AttachWant, "network" | "definition">,
   refusal: Refusal,
-  { namespace, deadlineMs }: { readonly namespace: string; readonly deadlineMs: number },
+  { namespace, claim = null, deadlineMs }: Asking,
 ): Promise<Extract<SlotsOutcome, { kind: "refused" }> | "again"> {
   const { picture, client } = parts;
   if (refusal.code === "POOL_FULL") {
@@ -39,7 +48,18 @@ export async function reconsider(
     return "again";
   }
   if (cooling) return { kind: "refused", refusal, reserved: [] };
+  if (claim !== null && isPredecessors(reading.object, claim)) {
+    const name = `${claim.namespace}/${claim.name}`;
+    const held = refuse("PREDECESSOR_HOLDS", { claim: name, address, network: want.network });
+    return { kind: "refused", refusal: held, reserved: [] };
+  }
   const holder = describeHolding(reading.object);
   const taken = refuse("ADDRESS_TAKEN", { address, network: want.network, holder });
   return { kind: "refused", refusal: taken, reserved: [] };
+}
+
+/** Whether a deleted claim of this one's name has it: of the same VM, which was deleted and created again. */
+function isPredecessors({ spec }: IPAllocation, claim: ClaimReading): boolean {
+  const { kind, namespace, name, uid } = spec.owner;
+  return kind === "IPAMClaim" && namespace === claim.namespace && name === claim.name && uid !== claim.uid;
 }

@@ -95,6 +95,23 @@ test.each([
   expect(read(text)).toEqual([{ line, column, problem }]);
 });
 
+test.each([
+  ["brackets", "[".repeat(5_000) + "]".repeat(5_000)],
+  ["brackets that do not end", "[".repeat(100_000)],
+  ["braces", `${"{a: ".repeat(5_000)}1${"}".repeat(5_000)}`],
+  ["keys", `${"? ".repeat(5_000)}a`],
+  ["entries", `${"- ".repeat(5_000)}a`],
+  ["indentation", Array.from({ length: 500 }, (_, level) => `${" ".repeat(level)}a:`).join("\n")],
+  ["JSON", `${'{"a":['.repeat(5_000)}${"]}".repeat(5_000)}`],
+])("a document of thousands of levels is refused by itself: %s", (_, deep) => {
+  const [first, fault, last] = read(`kind: A\n---\n${deep}\n---\nkind: B\n`);
+  expect(first).toEqual({ line: 1, object: { kind: "A" } });
+  expect(fault).toMatchObject({ problem: "it is nested deeper than 64 levels" });
+  // Where the library cannot read to the end of the document, nothing after it is known.
+  if (/^(- |\? )/.test(deep)) expect(last).toBeUndefined();
+  else expect(last).toMatchObject({ object: { kind: "B" } });
+});
+
 test("an object that is nested too deeply is refused by itself", () => {
   const deep = `${"[".repeat(63)}${"]".repeat(63)}`;
   expect(read(`kind: List\nitems:\n- a: ${deep}\n- b: 1\n`)).toEqual([

@@ -225,6 +225,23 @@ describe("what cannot be given is refused, and the VM and its pod are told", () 
   });
 });
 
+test("a VM that is deleted and created again is told to wait for what the deleted one has", async () => {
+  const before = await vmThatAsks("hasty", asking("10.1.0.90"));
+  const { pod } = await started(before);
+  await stopped(before, pod);
+  await world.kubevirt.deleteVm(before);
+  const next = await vmThatAsks("hasty", asking("10.1.0.90"));
+  await world.kubevirt.createClaims(next);
+  // A pod of the very second in which the claim was created may be its predecessor's.
+  await world.advance(1_000);
+  const { pod: launcher } = await world.kubevirt.startVm(next, "node-a");
+  expect(await world.refused(launcher, blue, 11, NIC)).toContain(
+    `10.1.0.90 of network blue is not released yet from the deleted IPAMClaim ${NAMESPACE}/${claimName(next, LOGICAL)}, the predecessor of this one; the controller releases it about a minute after`,
+  );
+  await world.becomes(blue, "10.1.0.90/24", "Cooling");
+  expect((await world.given(launcher, blue, NIC))[0]).toBe("10.1.0.90/24");
+});
+
 test("a network that the VM does not have is told to pod and VM, which starts", async () => {
   const vm = await vmThatAsks("typo", { nick: ["10.1.0.90"] });
   const { vmi, pod } = await started(vm);

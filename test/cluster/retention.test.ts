@@ -78,7 +78,7 @@ test("one that comes before the controller has released its predecessor's addres
   const ips = await livedOnce("hasty", network);
   const pod = await startAgain("hasty", network);
   expect(await world.refused(pod, network, 11, nic(network))).toContain(
-    "IPAMClaim shop/hasty.hasty gets what its predecessor of the same name had",
+    "is not released yet from the deleted IPAMClaim shop/hasty.hasty, the predecessor of this one",
   );
   await untilRetained(network, ips);
   expect(await world.given(pod, network, nic(network))).toEqual(ips);

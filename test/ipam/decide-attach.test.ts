@@ -443,7 +443,7 @@ table("addresses that the owner has", [
   [{ claim: mine, taken: "10.0.0.5", users: [{}] }, "ADDRESS_TAKEN", "which comes before who uses the claim"],
   [
     { claim: mine, unreleased: "10.0.0.5" },
-    "PREDECESSOR_HOLDS of vm: IPAMClaim shop/vm gets what its predecessor of the same name had, and 10.0.0.5 of network blue is not released from that one yet",
+    "PREDECESSOR_HOLDS of vm: 10.0.0.5 of network blue is not released yet from the deleted IPAMClaim shop/vm, the predecessor of this one",
     "a claim that was created again too soon",
   ],
   [

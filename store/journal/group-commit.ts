@@ -3,6 +3,7 @@ import type { PassKillPoint } from "../../platform/kill-point.ts";
 import type { Clock } from "../../platform/time.ts";
 import { StorageFault } from "../allocations.ts";
 import type { NodeContext } from "../node-context.ts";
+import { isStorageError } from "../storage-error.ts";
 
 /** Requests in one transaction at most: limits how many fail together in a crash or a failed commit. */
 const BATCH_REQUESTS_MAX = 256;
@@ -199,13 +200,4 @@ function transactionOf(undos: (() => void)[]): Transaction {
 
 function undoDownTo(undos: (() => void)[], length: number): void {
   while (undos.length > length) (undos.pop() as () => void)();
-}
-
-/** An error of the file or the disk below it, as opposed to one of a single statement. */
-function isStorageError(error: unknown): boolean {
-  const code = (error as { code?: unknown }).code;
-  return (
-    typeof code === "string" &&
-    /^SQLITE_(FULL|IOERR|CORRUPT|NOTADB|READONLY|CANTOPEN|PROTOCOL|NOMEM|BUSY)/.test(code)
-  );
 }

@@ -1,7 +1,7 @@
 import type { TestModule, Vitest } from "vitest/node";
 import { shippedRights, titleOf } from "./shipped.ts";
 
-/** The project whose tests use everything that the shipped roles allow. */
+/** The project whose tests use everything that the shipped roles allow (docs/decisions/0087). */
 const PROJECT = "worlds";
 
 const OWNERS =

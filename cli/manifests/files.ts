@@ -1,6 +1,7 @@
 import { readdirSync, readFileSync, statSync } from "node:fs";
 import { join } from "node:path";
 import { CommandError } from "../failure.ts";
+import { formatBytes } from "../human.ts";
 
 /** One text with manifests, or why it cannot be read. */
 export interface ManifestFile {
@@ -9,6 +10,8 @@ export interface ManifestFile {
   read(): Promise<string>;
 }
 
+/** Of one file, which is parsed as a whole: some 400,000 claims. */
+const MANIFEST_BYTES_MAX = 128 << 20;
 const STDIN = "-";
 const BOOT_FILES = ["user-data", "vendor-data", "meta-data", "authorized_keys"];
 const ENDINGS = /\.(ya?ml|json)$/;
@@ -42,9 +45,10 @@ function fileAt(path: string): ManifestFile {
     name: path,
     read: async () => {
       try {
+        refuseLarge(path, statSync(path).size);
         return readFileSync(path, "utf8");
       } catch (error) {
-        throw unreadable(path, error);
+        throw error instanceof CommandError ? error : unreadable(path, error);
       }
     },
   };
@@ -52,8 +56,19 @@ function fileAt(path: string): ManifestFile {
 
 async function readStdin(): Promise<string> {
   const chunks: Buffer[] = [];
-  for await (const chunk of process.stdin) chunks.push(chunk as Buffer);
+  let bytes = 0;
+  for await (const chunk of process.stdin) {
+    bytes += (chunk as Buffer).length;
+    refuseLarge("standard input", bytes);
+    chunks.push(chunk as Buffer);
+  }
   return Buffer.concat(chunks).toString("utf8");
+}
+
+function refuseLarge(name: string, bytes: number): void {
+  if (bytes <= MANIFEST_BYTES_MAX) return;
+  const hint = "split it into several files: -f may be given again, and names a directory of them too";
+  throw new CommandError(`${name} is larger than ${formatBytes(MANIFEST_BYTES_MAX)}`, { hint });
 }
 
 function unreadable(path: string, error: unknown): CommandError {

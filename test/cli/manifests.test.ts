@@ -1,5 +1,9 @@
-import { describe, expect, test } from "vitest";
+import { closeSync, ftruncateSync, mkdtempSync, openSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { describe, expect, onTestFinished, test } from "vitest";
 import { readManifestText } from "../../cli/manifests/documents.ts";
+import { manifestFiles } from "../../cli/manifests/files.ts";
 
 const lines = (n: number, line: (i: number) => string) =>
   Array.from({ length: n }, (_, i) => line(i)).join("");
@@ -93,6 +97,17 @@ test.each([
   ["? [a]\n: b", 1, 3, "With stringKeys, all keys must be strings"],
 ])("%j is refused: %i:%i: %s", (text, line, column, problem) => {
   expect(read(text)).toEqual([{ line, column, problem }]);
+});
+
+test("a file that is too large to be parsed is not read", async () => {
+  const directory = mkdtempSync(join(tmpdir(), "holdfast-large-"));
+  onTestFinished(() => rmSync(directory, { recursive: true }));
+  const path = join(directory, "large.yaml");
+  const file = openSync(path, "w");
+  ftruncateSync(file, (128 << 20) + 1);
+  closeSync(file);
+  const [large] = manifestFiles(path);
+  await expect(large?.read()).rejects.toThrow(`${path} is larger than 128 MiB`);
 });
 
 test.each([

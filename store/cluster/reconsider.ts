@@ -47,7 +47,11 @@ export async function reconsider(
     picture.space(want.network).endRest(address);
     return "again";
   }
-  if (cooling) return { kind: "refused", refusal, reserved: [] };
+  // The picture may still have it as somebody's.
+  if (cooling) {
+    const rests = refuse("ADDRESS_COOLING", { address, network: want.network });
+    return { kind: "refused", refusal: rests, reserved: [] };
+  }
   if (claim !== null && isPredecessors(reading.object, claim)) {
     const name = `${claim.namespace}/${claim.name}`;
     const held = refuse("PREDECESSOR_HOLDS", { claim: name, address, network: want.network });

@@ -16,6 +16,9 @@ const NIC = { ifname: interfaceOf(LOGICAL) };
 const ANNOTATION = "network.kubevirt.io/addresses";
 const FOLLOWED = "ipam.holdfast.dev/followed";
 
+/** A little more than a network's cooldownSeconds. */
+const COOLDOWN_MS = 61_000;
+
 let world: World;
 let blue: Network;
 
@@ -240,6 +243,43 @@ test("a VM that is deleted and created again is told to wait for what the delete
   );
   await world.becomes(blue, "10.1.0.90/24", "Cooling");
   expect((await world.given(launcher, blue, NIC))[0]).toBe("10.1.0.90/24");
+});
+
+test("two interfaces of a VM exchange their addresses by way of a third one, as docs/choosing-addresses.md says", async () => {
+  const both = ["a", "b"].map((logical) => ({ logical, nad: "blue", network: "blue" }));
+  let vm = await world.kubevirt.createVm(NAMESPACE, "swaps", both);
+  const nic = (logical: string) => ({ ifname: interfaceOf(logical) });
+  const start = async (a: string, b: string) => {
+    vm = again(vm, { a: [a], b: [b] });
+    return (await world.kubevirt.startVm(vm, "node-a")).pod;
+  };
+  const end = async (pod: KubeObject) => {
+    await world.kubevirt.stopVm(vm, { remove: false });
+    for (const logical of ["a", "b"]) await world.del(pod, blue, nic(logical));
+    await world.kubevirt.removePod(pod);
+  };
+  const startsWith = async (a: string, b: string) => {
+    const pod = await start(a, b);
+    expect((await world.given(pod, blue, nic("a")))[0]).toBe(`${a}/24`);
+    expect((await world.given(pod, blue, nic("b")))[0]).toBe(`${b}/24`);
+    await end(pod);
+  };
+  await startsWith("10.1.0.91", "10.1.0.92");
+  const stuck = await start("10.1.0.92", "10.1.0.91");
+  expect(await world.refused(stuck, blue, 120, nic("a"))).toContain(
+    `10.1.0.92 is held by claim ${NAMESPACE}/${claimName(vm, "b")}`,
+  );
+  await end(stuck);
+  await startsWith("10.1.0.93", "10.1.0.92");
+  await world.becomes(blue, "10.1.0.91/24", "Cooling");
+  const early = await start("10.1.0.93", "10.1.0.91");
+  expect(await world.refused(early, blue, 11, nic("b"))).toContain("10.1.0.91");
+  await end(early);
+  await world.advance(COOLDOWN_MS);
+  await startsWith("10.1.0.93", "10.1.0.91");
+  await world.becomes(blue, "10.1.0.92/24", "Cooling");
+  await world.advance(COOLDOWN_MS);
+  await startsWith("10.1.0.92", "10.1.0.91");
 });
 
 test("a network that the VM does not have is told to pod and VM, which starts", async () => {

@@ -1,4 +1,5 @@
 import type { ClaimReason } from "./claim-conditions.ts";
+import { excerpt } from "./copied-text.ts";
 import { type Address, formatAddress } from "./space/address.ts";
 
 /**
@@ -313,10 +314,22 @@ export type Refusal = { readonly [Code in RefusalCode]: RefusalOf<Code> }[Refusa
 const VALUE_CHARS_MAX = 2_000;
 
 /** Fills in one row of the table. */
-export function refuse<Code extends RefusalCode>(code: Code, about: RefusalValues<Code>): RefusalOf<Code> {
+export function refuse<Code extends RefusalCode>(code: Code, values: RefusalValues<Code>): RefusalOf<Code> {
+  const about = shortened(values);
   const { cniCode, say, hint, claimReason }: RefusalRow = REFUSALS[code];
   const refusal = { code, cniCode, message: fill(say, about), hint: fill(hint, about), about };
   return claimReason === undefined ? refusal : { ...refusal, claimReason };
+}
+
+/** Refusals are remembered, such as that of a network whose configuration is unreadable: long values are not. */
+function shortened<T extends Readonly<Record<string, string | number | Address>>>(values: T): T {
+  const isLong = (value: unknown) => typeof value === "string" && value.length > VALUE_CHARS_MAX;
+  if (!Object.values(values).some(isLong)) return values;
+  const texts = Object.entries(values).map(([name, value]) => [
+    name,
+    isLong(value) ? excerpt(value as string, VALUE_CHARS_MAX) : value,
+  ]);
+  return Object.fromEntries(texts) as T;
 }
 
 /** One pass, so that a value which itself contains `{…}` stays as it is. */
@@ -324,8 +337,7 @@ function fill(template: string, values: Readonly<Record<string, string | number 
   return template.replace(/\{(\w+)\}/g, (_, name: string) => {
     const value = values[name];
     if (value === undefined) throw new Error(`refusal text "${template}" needs a value for ${name}`);
-    const text = typeof value === "object" ? formatAddress(value) : String(value);
-    return text.length > VALUE_CHARS_MAX ? `${text.slice(0, VALUE_CHARS_MAX)}…` : text;
+    return typeof value === "object" ? formatAddress(value) : String(value);
   });
 }
 

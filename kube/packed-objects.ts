@@ -41,6 +41,8 @@ interface Entry {
 
 /** More are not remembered, whatever is written into a cluster: objects are then packed as their JSON. */
 const SHAPES_MAX = 4_096;
+/** Of a shape that is remembered, as JSON: ten times one of ours. */
+const SHAPE_CHARS_MAX = 32_768;
 /** Most objects have one of these: they are tried first. */
 const RECENT_MAX = 8;
 
@@ -96,7 +98,8 @@ export class PackedObjects {
     const node = this.#nodeOf(object, "", "");
     const key = JSON.stringify(node, (_key, value) => (value === undefined ? "undefined" : value));
     const known = this.#shapes.get(key);
-    if (known === undefined && this.#shapes.size >= SHAPES_MAX) return JSON_SHAPE;
+    if (known === undefined && (this.#shapes.size >= SHAPES_MAX || key.length > SHAPE_CHARS_MAX))
+      return JSON_SHAPE;
     const shape = known ?? Object.freeze({ node, outline: outlineOf(node) });
     this.#shapes.set(key, shape);
     this.#recent.unshift(shape);

@@ -129,9 +129,11 @@ export class TextPacker {
 
   /** How many texts before the next one it was; null: it was not, or too long before. */
   #backTo(text: string): number | null {
-    const at = this.#texts.lastIndexOf(text);
-    const back = this.#texts.length - 1 - at;
-    return at === -1 || back > BACK_MAX ? null : back;
+    const last = this.#texts.length - 1;
+    // Not by lastIndexOf, which would look through all of an object that has a hundred thousand.
+    for (let back = 0; back <= BACK_MAX && back <= last; back += 1)
+      if (this.#texts[last - back] === text) return back;
+    return null;
   }
 
   #byte(byte: number): this {

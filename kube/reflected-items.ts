@@ -1,6 +1,7 @@
 import { isDeepStrictEqual } from "node:util";
 import type { Log } from "../platform/log.ts";
 import type { Clock } from "../platform/time.ts";
+import { leanView } from "./lean-view.ts";
 import { fullNameOf } from "./object-names.ts";
 import { TurnBudget } from "./turn-budget.ts";
 
@@ -105,7 +106,7 @@ export class ReflectedItems<T extends Reflected> {
 
   #projected(name: string, object: KubeObject): T | null {
     try {
-      const item = this.#hooks.project(object);
+      const item = leanView(this.#hooks.project(object));
       this.#nonsense.delete(name);
       return item;
     } catch (error) {

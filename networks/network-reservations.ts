@@ -1,3 +1,4 @@
+import { ANNOTATION_CHARS_MAX, parseBoundedJson } from "../ipam/definition/bounded-json.ts";
 import type { NetworkDefinition } from "../ipam/definition/network-definition.ts";
 import { redefined } from "../ipam/definition/plugin-config.ts";
 import { readReservations, withReserved } from "../ipam/definition/reservations.ts";
@@ -65,7 +66,7 @@ function readFor(
 
 function parsed(key: string, text: string): unknown {
   try {
-    return JSON.parse(text);
+    return parseBoundedJson(text, ANNOTATION_CHARS_MAX);
   } catch (error) {
     const remedy = 'expected JSON: [{"mac": "02:00:00:00:00:01", "ips": [ADDRESS]}]';
     throw new RefusalError(refuse("CONFIG_INVALID", { key, value: (error as Error).message, remedy }));

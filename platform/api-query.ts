@@ -1,4 +1,4 @@
-import { isTooDeep, TOO_DEEP } from "../ipam/definition/definition-keys.ts";
+import { isTooDeep, TOO_DEEP } from "../ipam/definition/bounded-json.ts";
 import { RefusalError, refuse } from "../ipam/refusals.ts";
 import { type Address, parseAddress } from "../ipam/space/address.ts";
 

@@ -1,5 +1,5 @@
 import { Composer, type CST, type Document, isMap, isSeq, LineCounter, Parser, type YAMLError } from "yaml";
-import { isTooDeep, JSON_LEVELS_MAX, TOO_DEEP } from "../../ipam/definition/definition-keys.ts";
+import { isTooDeep, JSON_LEVELS_MAX, TOO_DEEP } from "../../ipam/definition/bounded-json.ts";
 import { isNestedDeeper } from "./levels.ts";
 import { DocumentFault, plainValue } from "./plain-value.ts";
 

@@ -1,3 +1,4 @@
+import { ANNOTATION_CHARS_MAX, parseBoundedJson } from "../../ipam/definition/bounded-json.ts";
 import type { JsonObject } from "../../ipam/definition/definition-keys.ts";
 import { problemOf } from "../../kube/answers.ts";
 import type { KubeApi, KubeRequest } from "../../kube/kube-api.ts";
@@ -208,7 +209,7 @@ function pointer(key: string): string {
 function readMark(text: string): Mark | null {
   if (text === "") return null;
   try {
-    const mark: unknown = JSON.parse(text);
+    const mark = parseBoundedJson(text, ANNOTATION_CHARS_MAX);
     return isMark(mark) ? mark : null;
   } catch {
     // Somebody else has written it: nothing of this host is ours.

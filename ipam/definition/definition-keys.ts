@@ -1,6 +1,8 @@
+import { excerpt } from "../copied-text.ts";
 import { RefusalError, refuse } from "../refusals.ts";
 import { AddressSyntaxError } from "../space/address.ts";
 import { type AddressSpan, parseSpan } from "../space/address-span.ts";
+import { isTooDeep, parseBoundedJson, TOO_DEEP } from "./bounded-json.ts";
 import { foreignKeyRemedy } from "./foreign-keys.ts";
 
 /** `ipam.type` of Holdfast's networks, and the name of the plugin's executable. */
@@ -64,10 +66,12 @@ export function invalid(found: ConfigValue, remedy: string): never {
   );
 }
 
-function describeValue(value: unknown): string {
+/** The beginning of a value, as JSON. Of a long text no more is read, and what is nested too deeply is not shown. */
+export function describeValue(value: unknown): string {
   if (value === undefined) return "missing";
-  const text = JSON.stringify(value) ?? String(value);
-  return text.length > SHOWN_CHARS_MAX ? `${text.slice(0, SHOWN_CHARS_MAX)}…` : text;
+  // Twice as much is enough to see that it goes on.
+  const shown = typeof value === "string" ? value.slice(0, 2 * SHOWN_CHARS_MAX) : value;
+  return isTooDeep(shown) ? TOO_DEEP : excerpt(JSON.stringify(shown) ?? String(shown), SHOWN_CHARS_MAX);
 }
 
 /**
@@ -82,11 +86,14 @@ export function isObject(value: unknown): value is JsonObject {
   return typeof value === "object" && value !== null && !Array.isArray(value);
 }
 
+/** Longest configuration that is read, in characters: a body of the CNI's has no more. */
+const CONF_CHARS_MAX = 4 << 20;
+
 /** Parses a JSON text whose top level is an object. Throws RefusalError CONFIG_UNREADABLE. */
 export function parseJsonObject(text: string): JsonObject {
   let conf: unknown;
   try {
-    conf = JSON.parse(text);
+    conf = parseBoundedJson(text, CONF_CHARS_MAX);
   } catch (error) {
     const mark = text.startsWith("\ufeff")
       ? "it begins with a byte order mark, which is invisible; remove it: "
@@ -96,20 +103,7 @@ export function parseJsonObject(text: string): JsonObject {
   if (!isObject(conf)) {
     throw new RefusalError(refuse("CONFIG_UNREADABLE", { problem: "expected an object at its top level" }));
   }
-  if (isTooDeep(conf)) throw new RefusalError(refuse("CONFIG_UNREADABLE", { problem: TOO_DEEP }));
   return conf;
-}
-
-/**
- * Levels of nesting in JSON from outside: more than any real one has; recursion over thousands would overflow the
- * stack.
- */
-export const JSON_LEVELS_MAX = 64;
-export const TOO_DEEP = `it is nested deeper than ${JSON_LEVELS_MAX} levels`;
-
-export function isTooDeep(value: unknown, levels: number = JSON_LEVELS_MAX): boolean {
-  if (typeof value !== "object" || value === null) return false;
-  return levels === 0 || Object.values(value).some((one) => isTooDeep(one, levels - 1));
 }
 
 export function readObject(found: ConfigValue, keys: readonly string[]): JsonObject {

@@ -17,7 +17,7 @@ import { isNetworkName, parsePluginConfig } from "./plugin-config.ts";
  * Longest `spec.config` that is read, in characters: room for ten thousand excluded subnets. Every daemon reads each
  * change.
  */
-const CONFIG_CHARS_MAX = 1 << 18;
+export const NAD_CONFIG_CHARS_MAX = 1 << 18;
 
 /** The network that a NetworkAttachmentDefinition defines. See docs/decisions/0056. */
 export interface NadConfig {
@@ -32,7 +32,7 @@ export interface NadConfig {
  * also when none of its plugins is ours.
  */
 export function parseNadConfig(text: string, objectName: string): NadConfig {
-  if (text.length > CONFIG_CHARS_MAX) tooLong(text);
+  if (text.length > NAD_CONFIG_CHARS_MAX) tooLong(text);
   return read(parseJsonObject(text), objectName);
 }
 
@@ -42,7 +42,7 @@ export function parseNadConfig(text: string, objectName: string): NadConfig {
  */
 export function parseNadConfigIfOurs(text: string, objectName: string): NadConfig | null {
   if (text.trim() === "") return null;
-  if (text.length > CONFIG_CHARS_MAX) {
+  if (text.length > NAD_CONFIG_CHARS_MAX) {
     if (text.includes(PLUGIN_TYPE)) tooLong(text);
     return null;
   }
@@ -53,7 +53,7 @@ export function parseNadConfigIfOurs(text: string, objectName: string): NadConfi
 
 /** The network of a NetworkAttachmentDefinition, even if the rest of its `spec.config` is invalid; null: it has none. */
 export function networkNameIn(text: string, objectName: string): string | null {
-  if (text.length > CONFIG_CHARS_MAX) return null;
+  if (text.length > NAD_CONFIG_CHARS_MAX) return null;
   try {
     const { name } = named(parseJsonObject(text), objectName);
     return typeof name === "string" && isNetworkName(name) ? name : null;
@@ -76,7 +76,7 @@ function named(conf: JsonObject, objectName: string): JsonObject {
 
 /** The plugin of ours in a configuration, single or a list, with the list's keys; null: there is none that can be read. */
 export function pluginConfIn(text: string): JsonObject | null {
-  if (text.length > CONFIG_CHARS_MAX) return null;
+  if (text.length > NAD_CONFIG_CHARS_MAX) return null;
   try {
     return pluginOf(parseJsonObject(text));
   } catch (error) {
@@ -88,7 +88,7 @@ export function pluginConfIn(text: string): JsonObject | null {
 function tooLong({ length }: string): never {
   invalid(
     { key: "spec.config", value: `${length} characters` },
-    `at most ${CONFIG_CHARS_MAX} characters are read; exclude or reserve larger subnets in place of many small ones`,
+    `at most ${NAD_CONFIG_CHARS_MAX} characters are read; exclude or reserve larger subnets in place of many small ones`,
   );
 }
 

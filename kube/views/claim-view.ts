@@ -1,9 +1,10 @@
 import type { ClaimCondition } from "../../ipam/claim-conditions.ts";
-import { isObject } from "../../ipam/definition/definition-keys.ts";
+import { describeValue, isObject, type JsonObject } from "../../ipam/definition/definition-keys.ts";
 import { RefusalError, refuse } from "../../ipam/refusals.ts";
 import { sameAddress } from "../../ipam/space/address.ts";
 import { type InterfaceAddress, parseInterfaceAddress } from "../../ipam/space/cidr.ts";
 import { ANNOTATION_FOLLOWED, type OwnerReference } from "../objects.ts";
+import { conditionsIn } from "./conditions.ts";
 import { type FollowedNetwork, readFollowed } from "./followed-network.ts";
 import {
   MalformedObjectError,
@@ -33,6 +34,8 @@ export interface ClaimView extends ObjectMetadata {
   readonly vm: { readonly name: string; readonly uid: string } | null;
 }
 
+/** Addresses that a claim may list or request: far more than one interface has. */
+const LISTED_MAX = 256;
 const VM_KINDS = ["VirtualMachine", "VirtualMachineInstance"];
 const VM_LABEL = "kubevirt.io/vm";
 
@@ -104,11 +107,17 @@ function unreadable(view: ClaimView, text: string, remedy: string): never {
   );
 }
 
-/** Values that are not strings are kept as JSON, so that a malformed claim never looks like one without addresses. */
+/**
+ * Values that are not strings are kept as JSON, so that a malformed claim never looks like one without addresses. Nor does one that
+ * lists too many: the last of its texts says so, and is no address.
+ */
 function textsOf(value: unknown): string[] {
   if (value === undefined || value === null) return [];
   const list: readonly unknown[] = Array.isArray(value) ? value : [value];
-  return list.map((one) => (typeof one === "string" ? one : JSON.stringify(one)));
+  const texts = list.slice(0, LISTED_MAX).map((one) => (typeof one === "string" ? one : describeValue(one)));
+  return list.length > LISTED_MAX
+    ? [...texts, `${list.length} entries, of which ${LISTED_MAX} are read`]
+    : texts;
 }
 
 function nameOf(ownerPod: unknown): string | null {
@@ -117,8 +126,9 @@ function nameOf(ownerPod: unknown): string | null {
 }
 
 function conditionsOf(value: unknown): ClaimCondition[] {
-  const list: readonly unknown[] = Array.isArray(value) ? value : [];
-  return list.filter((one): one is ClaimCondition => isObject(one) && typeof one.type === "string");
+  return conditionsIn(value).filter(
+    (one): one is ClaimCondition & JsonObject => typeof one.type === "string",
+  );
 }
 
 function vmOf([owner]: readonly OwnerReference[], label: string | undefined): ClaimView["vm"] {

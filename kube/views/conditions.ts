@@ -1,4 +1,4 @@
-import { isObject } from "../../ipam/definition/definition-keys.ts";
+import { isObject, type JsonObject } from "../../ipam/definition/definition-keys.ts";
 
 /** A condition in either form of Cluster API; what is missing is "". */
 export interface ConditionView {
@@ -13,9 +13,16 @@ export interface ConditionView {
   readonly observedGeneration?: number;
 }
 
+/** Conditions of an object that are read: there are five or six. Of more, the last: whoever writes one appends it. */
+const CONDITIONS_MAX = 64;
+
+/** The objects of a list of conditions, as many as are read. */
+export function conditionsIn(value: unknown): JsonObject[] {
+  return Array.isArray(value) ? value.slice(-CONDITIONS_MAX).filter(isObject) : [];
+}
+
 export function readConditions(value: unknown): ConditionView[] {
-  if (!Array.isArray(value)) return [];
-  return value.filter(isObject).map((one) => {
+  return conditionsIn(value).map((one) => {
     const { type, status, reason, message, lastTransitionTime, severity, observedGeneration } = one;
     return {
       type: textOf(type),

@@ -1,4 +1,5 @@
-import { isObject, isTooDeep, TOO_DEEP } from "../../ipam/definition/definition-keys.ts";
+import { ANNOTATION_CHARS_MAX, lengthProblem, parseBoundedJson } from "../../ipam/definition/bounded-json.ts";
+import { isObject } from "../../ipam/definition/definition-keys.ts";
 import { isInterfaceName } from "../../ipam/definition/interface-name.ts";
 import { type Address, parseAddress } from "../../ipam/space/address.ts";
 import { parseInterfaceAddress } from "../../ipam/space/cidr.ts";
@@ -194,10 +195,10 @@ function readNad(text: unknown): ObjectName | null | undefined {
 
 function parse(text: string | undefined, annotation: string, found: StatusReading): unknown {
   if (text === undefined || text.trim() === "") return undefined;
+  // Whatever it lists, the pod may have it.
+  found.cut ||= lengthProblem(text, ANNOTATION_CHARS_MAX) !== null;
   try {
-    const value: unknown = JSON.parse(text);
-    if (!isTooDeep(value)) return value ?? undefined;
-    found.problem(`${annotation}: ${TOO_DEEP}`);
+    return parseBoundedJson(text, ANNOTATION_CHARS_MAX) ?? undefined;
   } catch (error) {
     found.problem(`${annotation}: ${(error as Error).message}`);
   }

@@ -1,6 +1,6 @@
 import { isObject, type JsonObject } from "../../ipam/definition/definition-keys.ts";
 import { PAUSED_ANNOTATION } from "../cluster-api.ts";
-import { INDEXES_OF_ANNOTATION } from "../metal3.ts";
+import { INDEXES_OF_ANNOTATION, SHOWN_INDEXES_MAX } from "../metal3.ts";
 import type { OwnerReference } from "../objects.ts";
 import { type ConditionView, readConditions, textOf } from "./conditions.ts";
 import { type ObjectMetadata, objectAt, readMetadata, readOwners, readTexts } from "./object-metadata.ts";
@@ -57,10 +57,13 @@ export interface MachineDataView extends DataObject {
   readonly templateHash: string;
 }
 
+/** One more than we show: so many are not ours. */
+const INDEXES_MAX = SHOWN_INDEXES_MAX + 1;
+
 /** Throws MalformedObjectError without metadata. */
 export function projectDataTemplate(object: unknown): DataTemplateView {
   const status = objectAt(object, "status", "Metal3DataTemplate");
-  const indexes = Array.isArray(status.indexes) ? status.indexes.filter(isObject) : [];
+  const indexes = Array.isArray(status.indexes) ? status.indexes.slice(0, INDEXES_MAX).filter(isObject) : [];
   const common = dataObject(object, "Metal3DataTemplate");
   return {
     ...common,

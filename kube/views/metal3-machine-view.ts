@@ -2,7 +2,7 @@ import { isObject, type JsonObject } from "../../ipam/definition/definition-keys
 import { PAUSED_ANNOTATION } from "../cluster-api.ts";
 import { HOST_ANNOTATION, HOST_MARK_ANNOTATION } from "../metal3.ts";
 import type { OwnerReference } from "../objects.ts";
-import { textOf } from "./conditions.ts";
+import { conditionsIn, textOf } from "./conditions.ts";
 import { type ObjectReference, readReference } from "./machine-data-view.ts";
 import { type ObjectMetadata, objectAt, readMetadata, readOwners, readTexts } from "./object-metadata.ts";
 
@@ -47,6 +47,9 @@ export interface HostView extends NamedView {
   readonly mark: string;
 }
 
+/** Network cards of a host that are read. */
+const NICS_MAX = 512;
+
 /** Throws MalformedObjectError without metadata. `kind` is for messages. */
 export function projectNamed(object: unknown, kind: string): NamedView {
   return {
@@ -76,7 +79,7 @@ export function projectMetal3Machine(object: unknown): Metal3MachineView {
       userData: present(status.userData),
       metaData: present(status.metaData),
       networkData: present(status.networkData),
-      conditions: Array.isArray(status.conditions) ? status.conditions.filter(isObject) : [],
+      conditions: conditionsIn(status.conditions),
     },
   };
 }
@@ -86,7 +89,10 @@ export function projectHost(object: unknown): HostView {
   const named = projectNamed(object, "BareMetalHost");
   const spec = objectAt(object, "spec", "BareMetalHost");
   const { hardware } = objectAt(object, "status", "BareMetalHost");
-  const nics = isObject(hardware) && Array.isArray(hardware.nics) ? hardware.nics.filter(isObject) : null;
+  const nics =
+    isObject(hardware) && Array.isArray(hardware.nics)
+      ? hardware.nics.slice(0, NICS_MAX).filter(isObject)
+      : null;
   return {
     ...named,
     bootMACAddress: textOf(spec.bootMACAddress),

@@ -11,8 +11,11 @@
  *   service-view, whereabouts
  */
 
+import { excerpt } from "../../ipam/copied-text.ts";
 import { isObject, type JsonObject } from "../../ipam/definition/definition-keys.ts";
 import type { OwnerReference } from "../objects.ts";
+
+const NAME_CHARS_MAX = 253;
 
 /** The metadata kept of any object. */
 export interface ObjectMetadata {
@@ -36,7 +39,7 @@ export class MalformedObjectError extends Error {
 export function readMetadata(object: unknown, kind: string): ObjectMetadata {
   const metadata = objectAt(object, "metadata", kind);
   const { namespace, name, uid, resourceVersion, creationTimestamp, deletionTimestamp } = metadata;
-  const at = { kind, name: String(name) };
+  const at = { kind, name };
   return {
     key: `${readText(namespace, "metadata.namespace", at)}/${readText(name, "metadata.name", at)}`,
     namespace: readText(namespace, "metadata.namespace", at),
@@ -54,7 +57,7 @@ export function readMetadata(object: unknown, kind: string): ObjectMetadata {
 /** Owner references with kind, name and UID; others are ignored. Throws MalformedObjectError. */
 export function readOwners(object: unknown, kind: string): OwnerReference[] {
   const { ownerReferences = [], name } = objectAt(object, "metadata", kind);
-  if (!Array.isArray(ownerReferences)) malformed("metadata.ownerReferences", { kind, name: String(name) });
+  if (!Array.isArray(ownerReferences)) malformed("metadata.ownerReferences", { kind, name });
   return ownerReferences.filter(
     (owner): owner is OwnerReference & JsonObject =>
       isObject(owner) &&
@@ -82,13 +85,22 @@ export function objectAt(object: unknown, key: string, kind: string): JsonObject
   return value;
 }
 
-function readText(value: unknown, path: string, at: { kind: string; name: string }): string {
+interface Place {
+  readonly kind: string;
+  /** As it is there. */
+  readonly name: unknown;
+}
+
+function readText(value: unknown, path: string, at: Place): string {
   if (typeof value !== "string" || value === "") malformed(path, at);
   return value;
 }
 
-function malformed(path: string, at: { kind: string; name: string }): never {
-  throw new MalformedObjectError(
-    `${at.kind} ${at.name.slice(0, 253)}: ${path} is missing or not as it should be`,
-  );
+function malformed(path: string, { kind, name }: Place): never {
+  throw new MalformedObjectError(`${kind} ${shownName(name)}: ${path} is missing or not as it should be`);
+}
+
+/** The name of an object whose metadata may be anything. */
+export function shownName(name: unknown): string {
+  return typeof name === "string" ? excerpt(name, NAME_CHARS_MAX) : "without a name";
 }

@@ -1,4 +1,5 @@
-import { invalid, isObject, isTooDeep, TOO_DEEP } from "../../ipam/definition/definition-keys.ts";
+import { ANNOTATION_CHARS_MAX, parseBoundedJson } from "../../ipam/definition/bounded-json.ts";
+import { invalid, isObject } from "../../ipam/definition/definition-keys.ts";
 import { parseRequestedAddress, type RequestedAddress } from "../../ipam/definition/requested-address.ts";
 import { hashedInterface } from "./vmi-view.ts";
 
@@ -45,12 +46,11 @@ function parse(text: string, key: string): Readonly<Record<string, unknown>> {
   const wanted = 'expected the addresses of each network in JSON, as {"blue": ["192.168.10.50"]}';
   let value: unknown;
   try {
-    value = JSON.parse(text);
+    value = parseBoundedJson(text, ANNOTATION_CHARS_MAX);
   } catch (error) {
     invalid({ key, value: text }, `${wanted}: ${(error as Error).message}`);
   }
   if (!isObject(value)) invalid({ key, value: text }, wanted);
-  if (isTooDeep(value)) invalid({ key, value: text }, TOO_DEEP);
   return value;
 }
 

@@ -1,11 +1,5 @@
-import {
-  invalid,
-  isGiven,
-  isObject,
-  isTooDeep,
-  type JsonObject,
-  TOO_DEEP,
-} from "../../ipam/definition/definition-keys.ts";
+import { ANNOTATION_CHARS_MAX, lengthProblem, parseBoundedJson } from "../../ipam/definition/bounded-json.ts";
+import { invalid, isGiven, isObject, type JsonObject } from "../../ipam/definition/definition-keys.ts";
 import { isInterfaceName } from "../../ipam/definition/interface-name.ts";
 import { isObjectName, type ObjectName, readClaimReference } from "./claim-reference.ts";
 
@@ -34,8 +28,6 @@ export interface Place {
   readonly podNamespace: string;
 }
 
-/** Limit of the API server for all annotations of an object, bytes. */
-const ANNOTATION_CHARS_MAX = 262_144;
 const ELEMENTS_MAX = 256;
 /** Addresses that one interface may request: more than any network has range sets. */
 const IPS_MAX = 32;
@@ -48,9 +40,8 @@ export type RawElement = { readonly text: string } | { readonly json: unknown };
  * not for single elements.
  */
 export function splitSelection(text: string, key: string): RawElement[] {
-  if (text.length > ANNOTATION_CHARS_MAX) {
-    invalid({ key, value: `${text.slice(0, 40)}…` }, `expected at most ${ANNOTATION_CHARS_MAX} characters`);
-  }
+  const tooLong = lengthProblem(text, ANNOTATION_CHARS_MAX);
+  if (tooLong !== null) invalid({ key, value: text }, tooLong);
   if (text.trim() === "") return [];
   const list = /[[{"]/.test(text) ? parseList(text, key) : text.split(",").map((one) => ({ text: one }));
   if (list.length > ELEMENTS_MAX) {
@@ -62,12 +53,11 @@ export function splitSelection(text: string, key: string): RawElement[] {
 function parseList(text: string, key: string): RawElement[] {
   let list: unknown;
   try {
-    list = JSON.parse(text);
+    list = parseBoundedJson(text, ANNOTATION_CHARS_MAX);
   } catch (error) {
     invalid({ key, value: text }, `expected a list in JSON: ${(error as Error).message}`);
   }
   if (!Array.isArray(list)) invalid({ key, value: text }, "expected a list of objects in JSON");
-  if (isTooDeep(list)) invalid({ key, value: text }, TOO_DEEP);
   return list.map((json) => ({ json }));
 }
 

@@ -25,6 +25,10 @@ export type ServiceVerdict =
   /** The name of the port that metadata requests go to. */
   { readonly kind: "ok"; readonly portName: string } | { readonly kind: "refused"; readonly problem: string };
 
+/** Ports of a Service that are read; nobody has as many. */
+const PORTS_MAX = 256;
+const FAMILIES_MAX = 2;
+
 /** The first of these names among several ports; else the first port. */
 const PORT_NAMES = ["metadata", "http"];
 
@@ -38,11 +42,14 @@ export function projectService(object: unknown): ServiceView {
     uid,
     resourceVersion,
     type: typeof type === "string" && type !== "" ? type : "ClusterIP",
-    ipFamilies: families.filter((one): one is string => typeof one === "string"),
-    ports: (Array.isArray(ports) ? ports : []).filter(isObject).map(({ name, protocol }) => ({
-      name: typeof name === "string" ? name : "",
-      protocol: typeof protocol === "string" ? protocol : "TCP",
-    })),
+    ipFamilies: families.slice(0, FAMILIES_MAX).filter((one): one is string => typeof one === "string"),
+    ports: (Array.isArray(ports) ? ports : [])
+      .slice(0, PORTS_MAX)
+      .filter(isObject)
+      .map(({ name, protocol }) => ({
+        name: typeof name === "string" ? name : "",
+        protocol: typeof protocol === "string" ? protocol : "TCP",
+      })),
   };
 }
 

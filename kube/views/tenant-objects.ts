@@ -8,7 +8,14 @@ import {
   SERVE_LABEL,
   TENANT_ID_ANNOTATION,
 } from "./content-annotations.ts";
-import { MalformedObjectError, objectAt, readMetadata, readOwners, readTexts } from "./object-metadata.ts";
+import {
+  MalformedObjectError,
+  objectAt,
+  readMetadata,
+  readOwners,
+  readTexts,
+  shownName,
+} from "./object-metadata.ts";
 
 export const NAMESPACES_PATH = "/api/v1/namespaces";
 export const SECRETS_PATH = "/api/v1/secrets";
@@ -43,9 +50,7 @@ export function tenantObjectKey(kind: ObjectKind, name: string): string {
 export function projectNamespace(object: unknown): NamespaceView {
   const { name, uid, resourceVersion } = objectAt(object, "metadata", "Namespace");
   if (![name, uid, resourceVersion].every((text) => typeof text === "string" && text !== ""))
-    throw new MalformedObjectError(
-      `Namespace ${String(name).slice(0, 253)}: metadata is not as it should be`,
-    );
+    throw new MalformedObjectError(`Namespace ${shownName(name)}: metadata is not as it should be`);
   return {
     key: String(name),
     uid: String(uid),

@@ -53,6 +53,8 @@ const KIND = "VirtualMachineInstance";
 const UUID = /^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/;
 /** Written by KubeVirt if the VM was made from one; the cluster-wide kind and the namespace's. */
 const INSTANCE_TYPES = ["kubevirt.io/cluster-instancetype-name", "kubevirt.io/instancetype-name"];
+/** Interfaces, networks and disks of a VM that are read: machines have room for some thirty. */
+const INTERFACES_MAX = 256;
 /** Interfaces of pods: `pod` and as many digits of a hash as KubeVirt leaves room for. */
 const HASH_DIGITS = 11;
 
@@ -75,7 +77,10 @@ export function projectVmi(object: unknown): VmiView {
     hostname: textIn(spec, "hostname"),
     subdomain: textIn(spec, "subdomain"),
     node: textIn(status, "nodeName"),
-    rootDevice: rootDevice(objectsIn(devices, "disks"), objectsIn(status, "volumeStatus")),
+    rootDevice: rootDevice(
+      objectsIn(devices, "disks").slice(0, INTERFACES_MAX),
+      objectsIn(status, "volumeStatus"),
+    ),
     instanceType: INSTANCE_TYPES.map((one) => annotations.get(one)).find(Boolean) ?? null,
     interfaces: interfacesOf(objectsIn(devices, "interfaces"), spec, status),
     labels: readTexts(object, "labels"),
@@ -107,10 +112,10 @@ type Objects = ReturnType<typeof objectsIn>;
 type Fields = Readonly<Record<string, unknown>>;
 
 function interfacesOf(interfaces: Objects, spec: Fields, status: Fields): VmiInterface[] {
-  const networks = objectsIn(spec, "networks");
-  const reported = objectsIn(status, "interfaces");
+  const networks = objectsIn(spec, "networks").slice(0, INTERFACES_MAX);
+  const reported = objectsIn(status, "interfaces").slice(0, INTERFACES_MAX);
   const secondary = networks.filter((network) => !isDefault(network)).map(({ name }) => name);
-  return interfaces.flatMap((one) => {
+  return interfaces.slice(0, INTERFACES_MAX).flatMap((one) => {
     const name = textIn(one, "name");
     // An interface that is marked absent is being unplugged.
     if (name === null || one.state === "absent") return [];

@@ -1,6 +1,13 @@
+import { copyOf } from "../../ipam/copied-text.ts";
 import { isObject } from "../../ipam/definition/definition-keys.ts";
 import { type Address, familyBits } from "../../ipam/space/address.ts";
-import { type Cidr, cidrContains, networkOf, parseInterfaceAddress } from "../../ipam/space/cidr.ts";
+import {
+  type Cidr,
+  cidrContains,
+  formatCidr,
+  networkOf,
+  parseInterfaceAddress,
+} from "../../ipam/space/cidr.ts";
 
 /** An address that whereabouts has recorded as in use. */
 export interface WhereaboutsEntry {
@@ -25,6 +32,8 @@ export interface WhereaboutsPool {
   readonly problems: readonly string[];
 }
 
+/** Named ones; the others are counted. */
+const PROBLEMS_MAX = 20;
 /** Offsets are written as decimal numbers. */
 const OFFSET = /^\d{1,39}$/;
 
@@ -45,10 +54,15 @@ export function readPool(object: unknown): WhereaboutsPool | string {
   const range = networkOf(first.address, first.prefixLength);
   const entries: WhereaboutsEntry[] = [];
   const problems: string[] = [];
+  let unread = 0;
   for (const [offset, entry] of Object.entries(isObject(spec.allocations) ? spec.allocations : {})) {
     const address = addressAt(first.address, offset);
     if (address === null || !cidrContains(range, address) || !isObject(entry)) {
-      problems.push(`IPPool ${key}: spec.allocations["${offset.slice(0, 40)}"] is not in ${spec.range}`);
+      unread += 1;
+      if (unread <= PROBLEMS_MAX)
+        problems.push(
+          `IPPool ${key}: spec.allocations["${copyOf(offset.slice(0, 40))}"] is not in ${formatCidr(range)}`,
+        );
       continue;
     }
     entries.push({
@@ -59,6 +73,8 @@ export function readPool(object: unknown): WhereaboutsPool | string {
       pool: key,
     });
   }
+  if (unread > PROBLEMS_MAX)
+    problems.push(`IPPool ${key}: ${unread - PROBLEMS_MAX} more of spec.allocations are not in its range`);
   return { key, range, entries, problems };
 }
 

@@ -1,4 +1,5 @@
 import { ApiAway } from "../../kube/kube-api.ts";
+import { leanView, weightOf } from "../../kube/lean-view.ts";
 import type { Clock } from "../../platform/time.ts";
 
 /** How long a read object is cached, ms: with what the server composes of it, a change is told within three seconds. */
@@ -11,15 +12,13 @@ const READ_AGAIN_MS_MAX = 1_000;
 const AWAY_MS = 5_000;
 /** Several for each VM of a node. Beyond that, the least recently used is dropped. */
 const REMEMBERED_MAX = 8_000;
-/** Of all values together, as `bytesOf` counts them; likewise. */
+/** Of all values together, as `weightOf` counts them; likewise. */
 const REMEMBERED_BYTES_MAX = 16 << 20;
 
-export interface CachedReadsOptions<V> {
+export interface CachedReadsOptions {
   readonly clock: Clock;
   /** Default 5 s. */
   readonly firstReadMsMax?: number | undefined;
-  /** How much of the memory a value takes, where that can be much; default: nothing. */
-  readonly bytesOf?: (value: V) => number;
 }
 
 interface CachedRead<V> {
@@ -34,12 +33,12 @@ interface CachedRead<V> {
 
 /** Answers of the API server about single objects, which requests of guests share. */
 export class CachedReads<V> {
-  readonly #options: CachedReadsOptions<V>;
+  readonly #options: CachedReadsOptions;
   /** In the order of their last use. */
   readonly #cache = new Map<string, CachedRead<V>>();
   #bytes = 0;
 
-  constructor(options: CachedReadsOptions<V>) {
+  constructor(options: CachedReadsOptions) {
     this.#options = options;
   }
 
@@ -85,8 +84,8 @@ export class CachedReads<V> {
 
   async #refresh(key: string, one: CachedRead<V>, get: () => Promise<V>): Promise<void> {
     try {
-      const value = await get();
-      const bytes = this.#options.bytesOf?.(value) ?? 0;
+      const value = leanView(await get());
+      const { bytes } = weightOf(value);
       // One that was forgotten or dropped meanwhile is for those who wait for it alone.
       if (this.#cache.get(key) === one) this.#bytes += bytes - (one.found?.bytes ?? 0);
       one.found = { value, bytes };

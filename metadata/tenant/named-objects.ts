@@ -47,7 +47,7 @@ export class NamedObjects {
   constructor(options: NamedObjectsOptions) {
     this.#options = options;
     const { api, firstReadMsMax } = options;
-    this.#reads = new CachedReads({ clock: api.clock, firstReadMsMax, bytesOf });
+    this.#reads = new CachedReads({ clock: api.clock, firstReadMsMax });
   }
 
   /**
@@ -87,13 +87,6 @@ export class NamedObjects {
 /** Of a place, an object. */
 function keyOf({ namespace, uid }: Place, { kind, name }: ObjectReference): string {
   return `${namespace} ${uid} ${tenantObjectKey(kind, name)}`;
-}
-
-function bytesOf(found: Found): number {
-  if (found === undefined || found === "forbidden") return 0;
-  let bytes = 0;
-  for (const value of found.data.values()) bytes += value.length;
-  return bytes;
 }
 
 function pathOf(kind: ObjectKind): string {

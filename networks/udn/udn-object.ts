@@ -1,6 +1,7 @@
 import type { ClaimCondition } from "../../ipam/claim-conditions.ts";
-import { isObject, type JsonObject } from "../../ipam/definition/definition-keys.ts";
-import { MalformedObjectError, objectAt, readTexts } from "../../kube/views/object-metadata.ts";
+import type { JsonObject } from "../../ipam/definition/definition-keys.ts";
+import { conditionsIn } from "../../kube/views/conditions.ts";
+import { MalformedObjectError, objectAt, readTexts, shownName } from "../../kube/views/object-metadata.ts";
 
 const GROUP = "k8s.ovn.org/v1";
 export const UDNS_PATH = `/apis/${GROUP}/userdefinednetworks`;
@@ -52,7 +53,7 @@ export function projectUdn(object: unknown, kind: UdnKind): UdnView {
   const cluster = kind === "ClusterUserDefinedNetwork";
   const texts = [name, uid, resourceVersion, creationTimestamp, ...(cluster ? [] : [namespace])];
   if (!texts.every((text) => typeof text === "string" && text !== ""))
-    throw new MalformedObjectError(`${kind} ${String(name).slice(0, 253)}: its metadata is not complete`);
+    throw new MalformedObjectError(`${kind} ${shownName(name)}: its metadata is not complete`);
   const spec = objectAt(object, "spec", kind);
   return {
     key: cluster ? `${name}` : `${namespace}/${name}`,
@@ -79,6 +80,7 @@ export function describeUdn({ kind, key }: Pick<UdnView, "kind" | "key">): strin
 
 /** Conditions of other writers are kept as they are. */
 function conditionsOf(value: unknown): ClaimCondition[] {
-  const list: readonly unknown[] = Array.isArray(value) ? value : [];
-  return list.filter((one): one is ClaimCondition => isObject(one) && typeof one.type === "string");
+  return conditionsIn(value).filter(
+    (one): one is ClaimCondition & JsonObject => typeof one.type === "string",
+  );
 }

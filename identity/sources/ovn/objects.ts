@@ -1,4 +1,6 @@
+import { parseBoundedJson } from "../../../ipam/definition/bounded-json.ts";
 import { isObject } from "../../../ipam/definition/definition-keys.ts";
+import { NAD_CONFIG_CHARS_MAX } from "../../../ipam/definition/nad-config.ts";
 import { formatAddress } from "../../../ipam/space/address.ts";
 import { type ClaimView, projectClaim } from "../../../kube/views/claim-view.ts";
 import { statusAddresses } from "../../../kube/views/held-addresses.ts";
@@ -87,7 +89,7 @@ export function projectClaimOf(network: string): (object: unknown) => ClaimView 
 
 function parse(config: unknown): Readonly<Record<string, unknown>> {
   try {
-    const value: unknown = JSON.parse(String(config));
+    const value = typeof config === "string" ? parseBoundedJson(config, NAD_CONFIG_CHARS_MAX) : null;
     return isObject(value) ? value : {};
   } catch {
     return {};

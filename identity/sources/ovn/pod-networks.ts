@@ -1,4 +1,5 @@
-import { isObject, isTooDeep } from "../../../ipam/definition/definition-keys.ts";
+import { ANNOTATION_CHARS_MAX, parseBoundedJson } from "../../../ipam/definition/bounded-json.ts";
+import { isObject } from "../../../ipam/definition/definition-keys.ts";
 import { type Address, parseAddress } from "../../../ipam/space/address.ts";
 import { type InterfaceAddress, parseInterfaceAddress } from "../../../ipam/space/cidr.ts";
 
@@ -50,8 +51,8 @@ function readEntry(key: string, entry: Readonly<Record<string, unknown>>): PodNe
 function parse(text: string | undefined): Readonly<Record<string, unknown>> {
   if (text === undefined) return {};
   try {
-    const value: unknown = JSON.parse(text);
-    return isObject(value) && !isTooDeep(value) ? value : {};
+    const value = parseBoundedJson(text, ANNOTATION_CHARS_MAX);
+    return isObject(value) ? value : {};
   } catch {
     return {};
   }

@@ -1,9 +1,10 @@
-import { readdirSync, readFileSync, renameSync, rmSync, unlinkSync } from "node:fs";
+import { readdirSync, renameSync, rmSync, unlinkSync } from "node:fs";
 import { join } from "node:path";
 import { readWireRequest } from "../cni/request.ts";
-import type { CniWireRequest } from "../cni-shim/wire.ts";
+import { CNI_BODY_BYTES_MAX, type CniWireRequest } from "../cni-shim/wire.ts";
+import { parseBoundedJson } from "../ipam/definition/bounded-json.ts";
 import type { Finding } from "../ipam/finding.ts";
-import { ensureDirectory } from "../platform/files.ts";
+import { ensureDirectory, readBounded } from "../platform/files.ts";
 import type { Log } from "../platform/log.ts";
 import { logFailure, PeriodicTask } from "../platform/periodic-task.ts";
 import { SingleFlight } from "../platform/single-flight.ts";
@@ -14,6 +15,8 @@ import { checkPrivate, makePrivate, type PrivateDirectory } from "./private-dire
 const DRAIN_INTERVAL_MS = 1_000;
 /** Files delivered at once: they share a commit, so that thousands of them do not delay the first ADD by minutes. */
 const TOGETHER_MAX = 100;
+/** The body of a request; the plugin binary sends no longer one. */
+const FILE_BYTES_MAX = CNI_BODY_BYTES_MAX;
 /** A file still being written is renamed within milliseconds; older ones are left over from a crash. */
 const PARTIAL_KEEP_MS = 3_600_000;
 
@@ -91,7 +94,9 @@ export class Spool {
   #read(name: string): CniWireRequest | null {
     const path = join(this.#directory, name);
     try {
-      const wire = readWireRequest(JSON.parse(readFileSync(path, "utf8")));
+      const wire = readWireRequest(
+        parseBoundedJson(readBounded(path, FILE_BYTES_MAX).toString("utf8"), FILE_BYTES_MAX),
+      );
       if (wire.command !== "DEL") throw new Error(`${wire.command} does not belong into the spool`);
       return wire;
     } catch (error) {

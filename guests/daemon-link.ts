@@ -2,6 +2,9 @@ import { request } from "node:http";
 import { JsonFields } from "../platform/json-fields.ts";
 import type { PortReport, WantedPort, WantedPorts } from "./ports/wire.ts";
 
+/** Ten thousand ports. */
+const ANSWER_CHARS_MAX = 4 << 20;
+
 /** Beyond the requested wait: then the daemon is not there. */
 const ANSWER_MS_MAX = 5_000;
 
@@ -25,6 +28,8 @@ export function exchange(socket: string, report: PortReport, signal: AbortSignal
         let text = "";
         answer.setEncoding("utf8").on("data", (chunk: string) => {
           text += chunk;
+          if (text.length > ANSWER_CHARS_MAX)
+            call.destroy(new Error(`the daemon's answer has more than ${ANSWER_CHARS_MAX} characters`));
         });
         answer.on("error", reject);
         answer.on("end", () => {

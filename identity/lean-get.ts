@@ -27,6 +27,11 @@ interface ConnectionError extends Error {
 export class LeanConnection {
   readonly #socket: Socket;
   #got: Buffer = Buffer.alloc(0);
+  /** Came after that, and is not joined with it before there is enough: each time costs a copy of all. */
+  #parts: Buffer[] = [];
+  #partsBytes = 0;
+  /** Bytes of the answer, as far as its head has said. */
+  #needed = 0;
   #waiting: { resolve(reply: Reply): void; reject(error: ConnectionError): void } | null = null;
 
   /** `ended` is called when the connection can no longer be used. */
@@ -59,16 +64,28 @@ export class LeanConnection {
   #receive(chunk: Buffer): void {
     // Unrequested data would be taken for the answer to the next request.
     if (this.#waiting === null) return void this.#socket.destroy();
-    this.#got = this.#got.length === 0 ? chunk : Buffer.concat([this.#got, chunk]);
-    let reply: Reply | null;
+    this.#parts.push(chunk);
+    this.#partsBytes += chunk.length;
+    if (this.#got.length + this.#partsBytes < this.#needed) return;
+    this.#got =
+      this.#got.length + this.#partsBytes === chunk.length
+        ? chunk
+        : Buffer.concat([this.#got, ...this.#parts]);
+    this.#parts = [];
+    this.#partsBytes = 0;
+    let reply: Reply | number;
     try {
       reply = readReply(this.#got);
     } catch (error) {
       this.#socket.destroy(error as Error);
       return;
     }
-    if (reply === null) return;
+    if (typeof reply === "number") {
+      this.#needed = reply;
+      return;
+    }
     this.#got = Buffer.alloc(0);
+    this.#needed = 0;
     const waiting = this.#waiting;
     this.#waiting = null;
     // An idle connection does not keep the process alive.
@@ -83,12 +100,12 @@ export class LeanConnection {
   }
 }
 
-/** null: the answer is incomplete. Throws for anything but an answer of a daemon of ours. */
-function readReply(got: Buffer): Reply | null {
+/** A number: the answer is incomplete, and has at least so many bytes. Throws for anything but an answer of a daemon of ours. */
+function readReply(got: Buffer): Reply | number {
   const headEnd = got.indexOf("\r\n\r\n");
   if (headEnd < 0) {
     if (got.length > HEAD_BYTES_MAX) throw new Error("its answer has no end of the head");
-    return null;
+    return got.length + 1;
   }
   const head = got.toString("latin1", 0, headEnd);
   const status = /^HTTP\/1\.1 (\d{3})/.exec(head)?.[1];
@@ -96,7 +113,7 @@ function readReply(got: Buffer): Reply | null {
   if (status === undefined || length === undefined) throw new Error("its answer is not one of a daemon");
   if (Number(length) > ANSWER_BYTES_MAX) throw new Error("its answer is too long");
   const end = headEnd + 4 + Number(length);
-  if (got.length < end) return null;
+  if (got.length < end) return end;
   if (got.length > end) throw new Error("its answer is longer than it says");
   return { status: Number(status), body: got.toString("utf8", headEnd + 4, end) };
 }

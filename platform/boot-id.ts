@@ -1,9 +1,11 @@
-import { mkdirSync, readFileSync, statfsSync } from "node:fs";
+import { mkdirSync, statfsSync } from "node:fs";
 import { dirname } from "node:path";
-import { replaceDurably } from "./files.ts";
+import { readBounded, replaceDurably } from "./files.ts";
 
 /** The plugin binary reads at most so much of its file. */
 const BOOT_ID_CHARS_MAX = 63;
+/** Of a file that begins with one. */
+const BOOT_FILE_BYTES_MAX = 4_096;
 /** Of statfs(2): file systems in memory. */
 const IN_MEMORY = [0x01021994, 0x858458f6];
 
@@ -13,7 +15,7 @@ export function readKernelBootId(path: string): string {
     "give --boot-id-file a file whose first line is this machine's boot ID, as that of /proc/sys/kernel/random/boot_id is";
   let text: string;
   try {
-    text = readFileSync(path, "utf8");
+    text = readBounded(path, BOOT_FILE_BYTES_MAX).toString("utf8");
   } catch (error) {
     throw new Error(`bootIdFile ${path} cannot be read: ${(error as Error).message}; ${remedy}`);
   }
@@ -61,7 +63,7 @@ function unusable(path: string, error: unknown): Error {
 /** null: there is none, or what is there is no boot ID. */
 function read(path: string): string | null {
   try {
-    return firstLine(readFileSync(path, "utf8"));
+    return firstLine(readBounded(path, BOOT_FILE_BYTES_MAX).toString("utf8"));
   } catch (error) {
     if ((error as { code?: string }).code === "ENOENT") return null;
     throw error;

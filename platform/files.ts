@@ -1,4 +1,4 @@
-import type { Buffer } from "node:buffer";
+import { Buffer } from "node:buffer";
 import {
   accessSync,
   closeSync,
@@ -7,6 +7,7 @@ import {
   fsyncSync,
   mkdirSync,
   openSync,
+  readSync,
   renameSync,
   rmSync,
   writeSync,
@@ -35,6 +36,33 @@ function makeMissing(path: string): void {
   makeMissing(dirname(path));
   mkdirSync(path, { recursive: true, mode: 0o700 });
 }
+
+/** Of a file of settings, credentials or names, bytes: far more than anybody writes into one. */
+export const SMALL_FILE_BYTES_MAX = 1 << 20;
+
+/**
+ * The content of a file that somebody else may have written. No more than `bytesMax` is read, however long it is, or says it is.
+ * Throws an Error that names the file and the limit, and those of the file system.
+ */
+export function readBounded(path: string, bytesMax: number): Buffer {
+  const file = openSync(path, "r");
+  try {
+    const parts: Buffer[] = [];
+    // One byte more than the limit is enough. Files in /proc say that they have none.
+    for (let left = bytesMax + 1; left > 0; ) {
+      const part = Buffer.allocUnsafe(Math.min(left, READ_BYTES));
+      const length = readSync(file, part);
+      if (length === 0) return Buffer.concat(parts);
+      parts.push(part.subarray(0, length));
+      left -= length;
+    }
+  } finally {
+    closeSync(file);
+  }
+  throw new Error(`${path} has more than ${bytesMax} bytes, which are not read`);
+}
+
+const READ_BYTES = 65_536;
 
 /** Writes a new file for its owner alone and waits until it is on the disk. Returns its path; throws when it exists. */
 export function writeDurably(path: string, content: Buffer): string {

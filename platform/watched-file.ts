@@ -1,4 +1,5 @@
-import { readFileSync, statSync } from "node:fs";
+import { statSync } from "node:fs";
+import { readBounded, SMALL_FILE_BYTES_MAX } from "./files.ts";
 import { type Clock, interval, type Timer } from "./time.ts";
 
 /** How often a file is looked at, ms. */
@@ -30,7 +31,7 @@ export class WatchedFile<T> {
     this.#parse = parse;
     // The state first: a change during the reading is seen as one afterwards.
     this.#seen = stateOf(path);
-    this.#value = parse(readFileSync(path), statSync(path).mode);
+    this.#value = parse(readBounded(path, SMALL_FILE_BYTES_MAX), statSync(path).mode);
   }
 
   get value(): T {
@@ -50,7 +51,7 @@ export class WatchedFile<T> {
     if (state === this.#seen) return;
     this.#seen = state;
     try {
-      this.#value = this.#parse(readFileSync(this.path), statSync(this.path).mode);
+      this.#value = this.#parse(readBounded(this.path, SMALL_FILE_BYTES_MAX), statSync(this.path).mode);
     } catch (error) {
       watcher.unusable((error as Error).message);
       return;

@@ -1,6 +1,7 @@
-import { readdirSync, readFileSync } from "node:fs";
+import { readdirSync } from "node:fs";
 import { join } from "node:path";
 import type { Diagnosis } from "../../admin/admin-api.ts";
+import { readBounded, SMALL_FILE_BYTES_MAX } from "../../platform/files.ts";
 import { pluginDirectories } from "./plugin-directories.ts";
 import { isExecutable } from "./run.ts";
 
@@ -71,7 +72,7 @@ function entriesOf(directory: string): string[] {
 
 function textOf(file: string): string {
   try {
-    return readFileSync(file, "utf8");
+    return readBounded(file, SMALL_FILE_BYTES_MAX).toString("utf8");
   } catch {
     return "";
   }

@@ -1,6 +1,8 @@
 import { createConnection } from "node:net";
 import { GUESTS } from "./haproxy-text.ts";
 
+/** Its whole map has some hundred characters for each of 4,096 ports. */
+const ANSWER_CHARS_MAX = 1 << 20;
 /** haproxy answers at once or not at all. */
 const ANSWER_MS_MAX = 2_000;
 
@@ -14,6 +16,8 @@ export function ask(socket: string, command: string): Promise<string> {
       .setTimeout(ANSWER_MS_MAX, () => connection.destroy(new Error("no answer in time")));
     connection.on("data", (chunk: string) => {
       answer += chunk;
+      if (answer.length > ANSWER_CHARS_MAX)
+        connection.destroy(new Error(`its answer has more than ${ANSWER_CHARS_MAX} characters`));
     });
     connection.on("error", reject);
     connection.on("end", () => resolve(answer));

@@ -1,9 +1,10 @@
-import { existsSync, readFileSync } from "node:fs";
+import { existsSync } from "node:fs";
 import type { RequestOptions } from "node:https";
 import { dirname, resolve } from "node:path";
 // The package's index loads a model of every Kubernetes object, 60 MB of memory.
 import { bufferFromFileOrString, KubeConfig } from "@kubernetes/client-node/dist/config.js";
 import { parse } from "yaml";
+import { readBounded, SMALL_FILE_BYTES_MAX } from "../../platform/files.ts";
 import { SingleFlight } from "../../platform/single-flight.ts";
 import { messageOf } from "../client/limit.ts";
 
@@ -146,8 +147,10 @@ function nameOf(file: string | KubeFiles | null): string {
 
 function loadFile(config: KubeConfig, file: string): void {
   try {
+    // The library reads a file of any length.
+    const text = readBounded(file, SMALL_FILE_BYTES_MAX).toString("utf8");
     config.loadFromFile(file);
-    addTokenFiles(config, file);
+    addTokenFiles(config, file, text);
   } catch (error) {
     throw broken(file, whyUnreadable(error));
   }
@@ -196,12 +199,9 @@ function merged<One extends { readonly name: string }>(first: One[] = [], second
 }
 
 /** The library does not know `tokenFile`, which kubectl does: the token is read from that file, again and again. */
-function addTokenFiles(config: KubeConfig, file: string): void {
+function addTokenFiles(config: KubeConfig, file: string, text: string): void {
   // Its warnings would show lines of the file.
-  const content: { users?: { name?: string; user?: { tokenFile?: unknown } }[] } = parse(
-    readFileSync(file, "utf8"),
-    { logLevel: "error" },
-  );
+  const content: { users?: { name?: string; user?: { tokenFile?: unknown } }[] } = parse(text, { logLevel: "error" });
   const files = new Map(content.users?.map(({ name, user }) => [name, user?.tokenFile]));
   config.users = config.users.map((user) => {
     const tokenFile = files.get(user.name);

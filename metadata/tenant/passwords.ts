@@ -1,8 +1,9 @@
 import type { Buffer } from "node:buffer";
-import { linkSync, readFileSync, rmSync, statSync } from "node:fs";
+import { linkSync, rmSync, statSync } from "node:fs";
 import { join } from "node:path";
-import { ensureDirectory, syncDirectory, writeDurably } from "../../platform/files.ts";
+import { ensureDirectory, readBounded, syncDirectory, writeDurably } from "../../platform/files.ts";
 import { type Clock, randomUuid } from "../../platform/time.ts";
+import { PASSWORD_BYTES_MAX } from "../documents/password.ts";
 
 /** Guests' passwords as files, one for each instance; each is written once. */
 export class Passwords {
@@ -20,7 +21,7 @@ export class Passwords {
   read(uuid: string): Buffer | null {
     const path = this.#path(uuid);
     // Looked for first: an exception for each of the many guests without one would cost more than all the rest.
-    return statSync(path, { throwIfNoEntry: false }) ? readFileSync(path) : null;
+    return statSync(path, { throwIfNoEntry: false }) ? readBounded(path, PASSWORD_BYTES_MAX) : null;
   }
 
   /** On the disk when it returns. taken: there is one already, even if another process wrote it at this moment. */

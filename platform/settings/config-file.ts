@@ -1,9 +1,13 @@
-import { existsSync, readFileSync } from "node:fs";
+import { existsSync } from "node:fs";
 import { parse } from "yaml";
+import { readBounded } from "../files.ts";
 import type { Environment, Given } from "./load.ts";
 import { CONFIG } from "./processes.ts";
 import { SettingsError } from "./refused.ts";
 import { variableOf } from "./setting.ts";
+
+/** Four dozen settings. The parser compares all keys with each other. */
+const CONFIG_BYTES_MAX = 1 << 16;
 
 /** The requested file of settings, else the default one if it exists. Throws SettingsError. */
 export function readConfigFile(
@@ -19,7 +23,7 @@ export function readConfigFile(
 function read(path: string): Given {
   let content: unknown;
   try {
-    content = parse(readFileSync(path, "utf8"));
+    content = parse(readBounded(path, CONFIG_BYTES_MAX).toString("utf8"));
   } catch (error) {
     throw new SettingsError(`${path} cannot be read: ${(error as Error).message}`);
   }

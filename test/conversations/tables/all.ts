@@ -4,6 +4,7 @@ import { CLEANING } from "./cleaning.ts";
 import { CREATING } from "./creating.ts";
 import { DELETING } from "./deleting.ts";
 import { GAPS } from "./gaps.ts";
+import { LENGTHS } from "./lengths.ts";
 import { LISTS } from "./lists.ts";
 import { RIGHTS } from "./rights.ts";
 import { SCHEMAS } from "./schemas.ts";
@@ -18,6 +19,7 @@ export const CONVERSATIONS: readonly Conversation[] = [
   ...WRITING,
   ...DELETING,
   ...SCHEMAS,
+  ...LENGTHS,
   ...RIGHTS,
   ...LISTS,
   ...WATCHES,

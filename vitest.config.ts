@@ -3,7 +3,7 @@ import { defineConfig } from "vitest/config";
 /** A test's layer is its directory. `make test` runs all but `real`, which `make test-all` adds. */
 const LAYERS = {
   // Pure code, and the stores over real SQLite. Runs on any system.
-  fast: ["admin", "claims", "conversations", "ipam", "metadata", "platform", "store", "ui"],
+  fast: ["admin", "bounds", "claims", "conversations", "ipam", "metadata", "platform", "store", "ui"],
   // Daemons, controllers and metadata servers in the test's process, over an API server in memory, in virtual time
   // but where a process or a library has timers of its own.
   worlds: ["cluster", "controller", "machines", "metadata-kube"],

@@ -28,6 +28,7 @@ export function leanView<T>(view: T): T {
   const known = new Map<object, PackedField>();
   for (const [name, value] of Object.entries(view)) {
     if (typeof value !== "object" || value === null || weightOf(value).values <= FIELD_VALUES_MAX) continue;
+    if (!isPackable(value)) continue;
     const packed = known.get(value) ?? new PackedField(value);
     known.set(value, packed);
     Object.defineProperty(view, name, {
@@ -39,48 +40,55 @@ export function leanView<T>(view: T): T {
   return view;
 }
 
-/** Without recursion. Throws an Error for what is nested too deeply. */
+/** Throws an Error for what is nested too deeply. */
 export function weightOf(value: unknown): Weight {
-  let [values, bytes] = [0, 0];
-  const open: [value: unknown, level: number][] = [[value, 0]];
-  for (let next = open.pop(); next !== undefined; next = open.pop()) {
-    const [one, level] = next;
-    values += 1;
-    bytes += VALUE_BYTES;
-    if (typeof one === "string") bytes += one.length;
-    if (typeof one !== "object" || one === null) continue;
-    if (level > LEVELS_MAX) throw new Error(TOO_DEEP_VIEW);
-    if (Buffer.isBuffer(one)) bytes += one.length;
-    else if (Array.isArray(one)) for (const item of one) open.push([item, level + 1]);
-    else if (one instanceof Map)
-      for (const [key, item] of one) open.push([key, level + 1], [item, level + 1]);
-    else bytes += membersOf(one, (item) => open.push([item, level + 1]));
-  }
-  return { values, bytes };
+  const weight = { values: 0, bytes: 0 };
+  add(weight, value, 0);
+  return weight;
 }
 
 const TOO_DEEP_VIEW = TOO_DEEP.replace(/\d+/, `${LEVELS_MAX}`);
 
-/** Tells the values of an object. Returns the bytes of its keys, and of its packed fields, which are not unpacked for it. */
-function membersOf(object: object, each: (value: unknown) => void): number {
-  let bytes = 0;
-  for (const name of Object.keys(object)) {
-    bytes += VALUE_BYTES + name.length;
-    const { value, get } = Object.getOwnPropertyDescriptor(object, name) as PropertyDescriptor;
-    if (get === undefined) each(value);
-    else bytes += (get as { bytes?: number }).bytes ?? 0;
+function add(weight: { values: number; bytes: number }, value: unknown, level: number): void {
+  weight.values += 1;
+  weight.bytes += VALUE_BYTES;
+  if (typeof value === "string") weight.bytes += value.length;
+  if (typeof value !== "object" || value === null) return;
+  if (level > LEVELS_MAX) throw new Error(TOO_DEEP_VIEW);
+  if (Buffer.isBuffer(value)) weight.bytes += value.length;
+  else if (Array.isArray(value)) for (const one of value) add(weight, one, level + 1);
+  else if (value instanceof Map)
+    for (const [key, one] of value) {
+      add(weight, key, level + 1);
+      add(weight, one, level + 1);
+    }
+  else addMembers(weight, value as Readonly<Record<string, unknown>>, level);
+}
+
+/** Packed fields, which only views have, are not unpacked for it. */
+function addMembers(
+  weight: { values: number; bytes: number },
+  object: Readonly<Record<string, unknown>>,
+  level: number,
+): void {
+  for (const name in object) {
+    weight.bytes += VALUE_BYTES + name.length;
+    const get = level === 0 ? Object.getOwnPropertyDescriptor(object, name)?.get : undefined;
+    if (get === undefined) add(weight, object[name], level + 1);
+    else weight.bytes += (get as { bytes?: number }).bytes ?? 0;
   }
-  return bytes;
 }
 
 /** A value as its JSON. */
 class PackedField {
   readonly #text: string;
+  readonly #isMap: boolean;
   /** Asked for several times in a row, mostly; whoever has it goes on with the same one. */
   #latest: WeakRef<object> | null = null;
 
   constructor(value: object) {
-    this.#text = JSON.stringify(value, (_key, one) => (one instanceof Map ? { [MAP]: encoded(one) } : one));
+    this.#isMap = value instanceof Map;
+    this.#text = JSON.stringify(value instanceof Map ? encoded(value) : value);
   }
 
   get bytes(): number {
@@ -90,14 +98,13 @@ class PackedField {
   get value(): object {
     const known = this.#latest?.deref();
     if (known !== undefined) return known;
-    const value = JSON.parse(this.#text, (_key, one) => (isEncodedMap(one) ? decoded(one[MAP]) : one));
+    const parsed = JSON.parse(this.#text);
+    const value = this.#isMap ? decoded(parsed) : parsed;
     this.#latest = new WeakRef(value);
     return value;
   }
 }
 
-/** No key of JSON that others write: a NUL is in no key of labels, annotations or fields. */
-const MAP = "\u0000map";
 type Encoded = readonly (readonly [key: unknown, value: unknown])[];
 
 /** Bytes in base64, in a list of their own. */
@@ -111,8 +118,11 @@ function decoded(entries: Encoded): Map<unknown, unknown> {
   );
 }
 
-function isEncodedMap(value: unknown): value is { readonly [MAP]: Encoded } {
-  return typeof value === "object" && value !== null && Object.hasOwn(value, MAP);
+/** JSON, or a map of texts or bytes: views have nothing else that is long. */
+function isPackable(value: object): boolean {
+  if (!(value instanceof Map)) return Array.isArray(value) || isPlain(value);
+  for (const one of value.values()) if (typeof one !== "string" && !Buffer.isBuffer(one)) return false;
+  return true;
 }
 
 function isPlain(value: unknown): value is Record<string, unknown> {

@@ -55,7 +55,7 @@ function used(): number {
 }
 
 /** Processor time of the fastest of several readings, µs: what others do on the machine takes none of it. */
-export function leastCpuUs(read: () => unknown, tries = 5): number {
+export function leastCpuUs(read: () => unknown, tries = 3): number {
   let least = Number.POSITIVE_INFINITY;
   for (let tried = 0; tried < tries; tried += 1) {
     const from = process.cpuUsage();
@@ -66,4 +66,20 @@ export function leastCpuUs(read: () => unknown, tries = 5): number {
     least = Math.min(least, user + system);
   }
   return least;
+}
+
+/** Time that noise can be, µs: what is shorter has not been measured. */
+const NOISE_US = 2_000;
+
+/** How many times as long the whole takes as the half; 2: it grows with the text. Measured again when it seems more. */
+export function growthOf(half: () => unknown, whole: () => unknown): number {
+  let growth = Number.POSITIVE_INFINITY;
+  for (let tried = 0; tried < 4 && growth > 2.3; tried += 1) {
+    collect();
+    const halfUs = leastCpuUs(half);
+    collect();
+    const wholeUs = leastCpuUs(whole);
+    growth = Math.min(growth, wholeUs <= NOISE_US ? 1 : wholeUs / Math.max(halfUs, 1));
+  }
+  return growth;
 }

@@ -18,12 +18,12 @@ export const SHAPES = {
   "empty objects": (bytes) => list(bytes, () => "{}"),
   numbers: (bytes) => list(bytes, (at) => `${at % 10}`),
   digits: (bytes, salt) => `${(salt % 9) + 1}`.padEnd(bytes, "7"),
-  texts: (bytes, salt) => list(bytes, (at) => `"${(at + salt).toString(36)}"`),
+  texts: (bytes, salt) => list(bytes, (at) => `"${(at + salt * 1_000_000).toString(36)}"`),
   text: (bytes, salt) => `"${String(salt).padEnd(bytes - 2, "a")}"`,
   "wide text": (bytes, salt) => `"${String(salt).padEnd(bytes - 5, "a")}€"`,
   escapes: (bytes, salt) => `"${salt % 10}${"\\u0001".repeat((bytes - 3) / 6)}"`,
-  keys: (bytes, salt) => map(bytes, (at) => `"${(at + salt).toString(36)}":""`),
-  "numbers as keys": (bytes, salt) => map(bytes, (at) => `"${(at + salt) * 97}":""`),
+  keys: (bytes, salt) => map(bytes, (at) => `"${(at + salt * 1_000_000).toString(36)}":""`),
+  "numbers as keys": (bytes, salt) => map(bytes, (at) => `"${(at + salt * 20_000) * 97}":""`),
   "one key": (bytes) => map(bytes, () => `"a":""`),
 } satisfies Record<string, Shape>;
 

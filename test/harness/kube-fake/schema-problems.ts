@@ -70,7 +70,7 @@ function ofObject(value: unknown, schema: Schema, path: string): FieldProblem[] 
     );
   if (schema.maxProperties !== undefined && count > schema.maxProperties)
     problems.push(
-      invalidValue(path, value, `${path} in body should have at most ${schema.maxProperties} properties`),
+      invalidValue(path, count, `${path} in body should have at most ${schema.maxProperties} properties`),
     );
   for (const [key, inner] of Object.entries(value)) {
     const own =

@@ -1,0 +1,123 @@
+import { mkdtempSync, rmSync } from "node:fs";
+import { createServer, type Server, type Socket } from "node:net";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterEach, beforeEach, describe, expect, test } from "vitest";
+import { exchange } from "../../guests/daemon-link.ts";
+import { ask } from "../../guests/haproxy/command-socket.ts";
+import { run } from "../../guests/kernel/run.ts";
+import { exchangeBalancers } from "../../guests/ovn/balancer-link.ts";
+import { LeanConnection } from "../../identity/lean-get.ts";
+
+let directory: string;
+let path: string;
+let server: Server;
+/** What the other end writes, chunk after chunk, once somebody has asked. */
+let answer: () => Iterable<string>;
+let sentBytes: number;
+
+beforeEach(async () => {
+  directory = mkdtempSync(join(tmpdir(), "holdfast-bounds-"));
+  path = join(directory, "sock");
+  sentBytes = 0;
+  server = createServer({ allowHalfOpen: true }, (socket) => {
+    socket.on("error", () => {});
+    socket.once("data", () => void write(socket));
+  });
+  await new Promise<void>((resolve) => server.listen(path, resolve));
+});
+
+afterEach(async () => {
+  await new Promise((resolve) => server.close(resolve));
+  rmSync(directory, { recursive: true });
+});
+
+async function write(socket: Socket): Promise<void> {
+  for (const chunk of answer()) {
+    if (socket.destroyed) return;
+    sentBytes += chunk.length;
+    if (!socket.write(chunk))
+      await new Promise<void>((resolve) => {
+        socket.once("drain", resolve);
+        socket.once("close", resolve);
+      });
+  }
+  socket.end();
+}
+
+const MEGABYTE = "a".repeat(1 << 20);
+
+/** An answer of HTTP that never ends, by itself. */
+function* endless(): Generator<string> {
+  yield "HTTP/1.1 200 OK\r\nconnection: close\r\n\r\n";
+  for (let count = 0; count < 64; count += 1) yield MEGABYTE;
+}
+
+function* words(): Generator<string> {
+  for (let count = 0; count < 64; count += 1) yield MEGABYTE;
+}
+
+const REPORT = { waitMs: 0, applied: null, networks: [], written: [], problems: [] };
+
+describe("an answer without end is given up at its limit, and the next one is read", () => {
+  const never = new AbortController().signal;
+
+  test("the daemon's", async () => {
+    answer = endless;
+    await expect(exchange(path, REPORT as never, never)).rejects.toThrow(
+      `the daemon's answer has more than ${4 << 20} characters`,
+    );
+    expect(sentBytes).toBeLessThan(32 << 20);
+    answer = () => [
+      'HTTP/1.1 200 OK\r\nconnection: close\r\n\r\n{"version":"1","ports":[],"ovnNetworks":[]}',
+    ];
+    await expect(exchange(path, REPORT as never, never)).resolves.toMatchObject({ version: "1" });
+  });
+
+  test("the metadata server's", async () => {
+    answer = endless;
+    await expect(exchangeBalancers(path, REPORT as never, never)).rejects.toThrow("longer than any can be");
+    expect(sentBytes).toBeLessThan(32 << 20);
+    answer = () => ['HTTP/1.1 200 OK\r\nconnection: close\r\n\r\n{"version":"1","node":"n","balancers":[]}'];
+    await expect(exchangeBalancers(path, REPORT as never, never)).resolves.toMatchObject({ node: "n" });
+  });
+
+  test("haproxy's", async () => {
+    answer = words;
+    await expect(ask(path, "show stat")).rejects.toThrow(`its answer has more than ${1 << 20} characters`);
+    expect(sentBytes).toBeLessThan(32 << 20);
+    answer = () => ["one\n", "two\n"];
+    await expect(ask(path, "show stat")).resolves.toBe("one\ntwo\n");
+  });
+
+  test("a command's", async () => {
+    const ran = await run("yes", [], "", { outputMax: 1 << 20 });
+    expect(ran).toMatchObject({ code: null, stderr: `yes printed more than ${1 << 20} characters` });
+    expect(ran.stdout.length).toBeLessThanOrEqual(1 << 20);
+  });
+});
+
+describe("a daemon's answer about an identity", () => {
+  const connection = () => new LeanConnection(path, { timeoutMs: 60_000, ended: () => {} });
+  const reply = (head: string, body: readonly string[]) => () => [
+    `HTTP/1.1 200 OK\r\n`,
+    `${head}\r\n\r\n`,
+    ...body,
+  ];
+
+  test("in many pieces is whole, and the next one on the same connection too", async () => {
+    const pieces = Array.from({ length: 5_000 }, (_, at) => `${at},`);
+    const body = pieces.join("");
+    answer = reply(`content-length: ${body.length}`, pieces);
+    const lean = connection();
+    await expect(lean.get("/")).resolves.toEqual({ status: 200, body });
+    lean.close();
+  });
+
+  test("is refused by the length that it says, and by a head without end", async () => {
+    answer = reply(`content-length: ${(8 << 20) + 1}`, []);
+    await expect(connection().get("/")).rejects.toThrow("its answer is too long");
+    answer = words;
+    await expect(connection().get("/")).rejects.toThrow("its answer has no end of the head");
+  });
+});

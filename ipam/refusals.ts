@@ -1,5 +1,5 @@
 import type { ClaimReason } from "./claim-conditions.ts";
-import { excerpt } from "./copied-text.ts";
+import { shortened } from "./copied-text.ts";
 import { type Address, formatAddress } from "./space/address.ts";
 
 /**
@@ -315,21 +315,11 @@ const VALUE_CHARS_MAX = 2_000;
 
 /** Fills in one row of the table. */
 export function refuse<Code extends RefusalCode>(code: Code, values: RefusalValues<Code>): RefusalOf<Code> {
-  const about = shortened(values);
+  // Refusals are remembered, such as that of a network whose configuration is unreadable: long values are not.
+  const about = shortened(values, VALUE_CHARS_MAX);
   const { cniCode, say, hint, claimReason }: RefusalRow = REFUSALS[code];
   const refusal = { code, cniCode, message: fill(say, about), hint: fill(hint, about), about };
   return claimReason === undefined ? refusal : { ...refusal, claimReason };
-}
-
-/** Refusals are remembered, such as that of a network whose configuration is unreadable: long values are not. */
-function shortened<T extends Readonly<Record<string, string | number | Address>>>(values: T): T {
-  const isLong = (value: unknown) => typeof value === "string" && value.length > VALUE_CHARS_MAX;
-  if (!Object.values(values).some(isLong)) return values;
-  const texts = Object.entries(values).map(([name, value]) => [
-    name,
-    isLong(value) ? excerpt(value as string, VALUE_CHARS_MAX) : value,
-  ]);
-  return Object.fromEntries(texts) as T;
 }
 
 /** One pass, so that a value which itself contains `{…}` stays as it is. */

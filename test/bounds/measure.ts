@@ -55,7 +55,7 @@ function used(): number {
 }
 
 /** Processor time of the fastest of several readings, µs: what others do on the machine takes none of it. */
-export function leastCpuUs(read: () => unknown, tries = 3): number {
+function leastCpuUs(read: () => unknown, tries = 3): number {
   let least = Number.POSITIVE_INFINITY;
   for (let tried = 0; tried < tries; tried += 1) {
     const from = process.cpuUsage();

@@ -33,7 +33,7 @@ export function list(bytes: number, item: (at: number) => string): string {
 }
 
 /** An object of as many members as fit. */
-export function map(bytes: number, member: (at: number) => string): string {
+function map(bytes: number, member: (at: number) => string): string {
   return `{${joined(bytes, member)}}`;
 }
 

@@ -25,6 +25,7 @@ export const GROUPS = {
       "docs/metadata-ovn",
     ],
     "docs/metadata-threats",
+    "docs/bounds",
   ],
   Operations: [
     ...[

@@ -49,6 +49,7 @@ export function keptOf(
 /** Of the heap and of what it holds outside of itself. */
 function used(): number {
   collect();
+  // What the first one has finalised.
   collect();
   const { heapUsed, external } = process.memoryUsage();
   return heapUsed + external;
@@ -75,9 +76,7 @@ const NOISE_US = 2_000;
 export function growthOf(half: () => unknown, whole: () => unknown): number {
   let growth = Number.POSITIVE_INFINITY;
   for (let tried = 0; tried < 4 && growth > 2.3; tried += 1) {
-    collect();
     const halfUs = leastCpuUs(half);
-    collect();
     const wholeUs = leastCpuUs(whole);
     growth = Math.min(growth, wholeUs <= NOISE_US ? 1 : wholeUs / Math.max(halfUs, 1));
   }

@@ -8,6 +8,7 @@ import { parseBoundedJson } from "../../ipam/definition/bounded-json.ts";
 import { parseJsonObject } from "../../ipam/definition/definition-keys.ts";
 import { ListStream } from "../../kube/http/list-stream.ts";
 import { WatchStream } from "../../kube/http/watch-stream.ts";
+import { leanView } from "../../kube/lean-view.ts";
 import { parseContentReference } from "../../kube/views/content-annotations.ts";
 import { readFollowed } from "../../kube/views/followed-network.ts";
 import { statusAddresses } from "../../kube/views/held-addresses.ts";
@@ -85,8 +86,9 @@ const READERS: Readonly<Record<string, (text: string) => unknown>> = {
   "addresses that a VM asks for": readRequestedAddresses,
   "network status": held,
   "networks of OVN-Kubernetes": (text) => readPodNetworks(text),
-  "followed network": (text) => readFollowed(text, { network: "blue", ips: [] }),
-  "shared with": readSharedWith,
+  // These two as fields of a view.
+  "followed network": (text) => leanView(readFollowed(text, { network: "blue", ips: [] })),
+  "shared with": (text) => leanView({ sharedWith: readSharedWith(text) }),
   reservations,
   "reference to content": parseContentReference,
   "configuration of a NAD": (text) => readNadConfig(text, "blue"),

@@ -2,7 +2,7 @@ import { Buffer } from "node:buffer";
 import { TOO_DEEP } from "../ipam/definition/bounded-json.ts";
 
 /** Levels of nesting in a view: more than any kind has. JSON.stringify overflows the stack at some thousands. */
-const LEVELS_MAX = 128;
+const LEVELS_MAX = 1_000;
 /** Values in a view that is kept as it is: several times those of a big VM. */
 const VALUES_MAX = 512;
 /** Values of a field that stays an object in a view above that. */

@@ -1,6 +1,7 @@
 import type { IncomingMessage } from "node:http";
 import type { Answer, PathOf } from "../admin/answers.ts";
 import type { ApiError } from "../platform/api-error.ts";
+import { hearSocketErrors } from "../platform/http/socket-errors.ts";
 import type { Client, Query } from "./client.ts";
 import { CommandError, EXIT } from "./failure.ts";
 import { unreachable } from "./unreachable.ts";
@@ -54,7 +55,7 @@ export class SocketClient implements Client {
         : { "content-type": "application/json", "content-length": Buffer.byteLength(body) };
     const answer = await new Promise<IncomingMessage>((resolve, reject) => {
       const createConnection = () => connect(this.socket);
-      const sent = request({ createConnection, method, path, headers }, resolve);
+      const sent = hearSocketErrors(request({ createConnection, method, path, headers }, resolve));
       sent.setTimeout(this.#silenceMsMax, () => sent.destroy(silence(this.#silenceMsMax)));
       sent.on("error", reject);
       sent.end(body);

@@ -1,5 +1,6 @@
 import { request } from "node:http";
 import { JsonFields } from "../platform/json-fields.ts";
+import { hearSocketErrors } from "../platform/http/socket-errors.ts";
 import type { PortReport, WantedPort, WantedPorts } from "./ports/wire.ts";
 
 /** Ten thousand ports. */
@@ -45,6 +46,7 @@ export function exchange(socket: string, report: PortReport, signal: AbortSignal
         });
       },
     );
+    hearSocketErrors(call);
     call.on("timeout", () => call.destroy(new Error("the daemon does not answer")));
     call.on("error", reject);
     call.end(body);

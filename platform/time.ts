@@ -7,7 +7,7 @@
  *   log, warn-once             logging, and its limits
  *   bounded-map, single-flight, several-at-once   bounded memory; shared and concurrent work
  *   health-server, prometheus  /healthz, /readyz, /metrics
- *   socket, api-query, api-error    unix sockets, and requests on them
+ *   socket, api-query, api-error    unix sockets, and requests on them; http/: of HTTP clients
  *   machine            the port to the machine: its boot, its network namespaces
  *   boot-id, namespaces, resolv-conf, files, watched-file   the machine itself
  *   kill-point                 crashes in tests

@@ -1,5 +1,6 @@
 import { request } from "node:http";
 import { JsonFields } from "../../platform/json-fields.ts";
+import { hearSocketErrors } from "../../platform/http/socket-errors.ts";
 import {
   BALANCERS_PATH,
   type BalancerReport,
@@ -55,6 +56,7 @@ export function exchangeBalancers(
         });
       },
     );
+    hearSocketErrors(call);
     call.on("timeout", () => call.destroy(new Error("the metadata server does not answer")));
     call.on("error", reject);
     call.end(body);

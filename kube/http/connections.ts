@@ -2,6 +2,7 @@ import { setMaxListeners } from "node:events";
 import { Agent as HttpAgent, request as httpRequest, type IncomingMessage } from "node:http";
 import { Agent as HttpsAgent, request as httpsRequest } from "node:https";
 import { createSecureContext } from "node:tls";
+import { hearSocketErrors } from "../../platform/http/socket-errors.ts";
 import type { Clock } from "../../platform/time.ts";
 import { Contact } from "../client/contact.ts";
 import { ExchangeFailure, failureOf, type Limit, messageOf } from "../client/limit.ts";
@@ -156,7 +157,7 @@ export class Connections {
       },
     };
     return new Promise((resolve, reject) => {
-      const sent = request(options, resolve);
+      const sent = hearSocketErrors(request(options, resolve));
       sent.on("error", (error) => {
         const { code } = error as NodeJS.ErrnoException;
         const stale = sent.reusedSocket && (code === "ECONNRESET" || code === "EPIPE");

@@ -10,6 +10,7 @@ import {
 import { Agent as HttpsAgent, request as httpsRequest } from "node:https";
 import type { HeaderLine } from "../../guests/haproxy/client-headers.ts";
 import { BoundedMap } from "../../platform/bounded-map.ts";
+import { hearSocketErrors } from "../../platform/http/socket-errors.ts";
 import type { Clock, Timer } from "../../platform/time.ts";
 import { type Headers, headerLines } from "./proxy-headers.ts";
 
@@ -104,7 +105,7 @@ export class BackendTransport {
       } catch (error) {
         return finish({ kind: "broken", why: wordOf(error) });
       }
-      const client = sent;
+      const client = hearSocketErrors(sent);
       client.on("socket", (socket) => {
         const isSecure = "encrypted" in socket;
         if (client.reusedSocket || !socket.connecting) connected = true;

@@ -235,6 +235,13 @@ test("the machine's clock is chosen where a process or a bundle is put together,
   expect(guilty).toEqual([]);
 });
 
+test("every HTTP request hears the errors of its connection: one that nobody hears ends the process", () => {
+  const asks =
+    /import \{[^}]*\brequest\b[^}]*\} from "node:https?"|\{ request \} = process\.getBuiltinModule/;
+  const deaf = product.filter((file) => asks.test(read(file)) && !read(file).includes("hearSocketErrors("));
+  expect(deaf).toEqual([]);
+});
+
 test("what changes belongs to an object: no module changes once it is loaded", () => {
   // A browser loads the page once, for one reader.
   const guilty = sources

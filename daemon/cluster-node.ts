@@ -20,6 +20,7 @@ import { sleep } from "../platform/time.ts";
 import type { Facts } from "../store/cluster/agreement/relations.ts";
 import { KubernetesStore } from "../store/cluster/cluster-store.ts";
 import { ClusterContinuity } from "../store/cluster/contact/cluster-continuity.ts";
+import { whyRecovering } from "../store/cluster/contact/recovery.ts";
 import type { NodeContext } from "../store/node-context.ts";
 import type { PodIdentity } from "../store/records.ts";
 import { ImportWaits } from "./import-waits.ts";
@@ -81,14 +82,16 @@ export class ClusterNode {
     this.configurations = new NodeConfigurations(clock);
     const serverClock = new ServerClock(clock);
     this.api = serverClock.over(options.connect(options.kubeconfig, clock, options.observers));
-    const lostTouch = () => this.store.agreement.lostTouch();
     this.contact = new ClusterContinuity({
       api: this.api,
       node: context.node,
       recoveryMs: options.recoverySeconds * 1_000,
       log,
       readMark: (network, deadlineMs) => this.owners.learn(network, { fresh: true, deadlineMs }),
-      compare: ({ isRestored }) => (isRestored ? this.store.agreement.wentBack() : lostTouch()),
+      compare: ({ isRestored }) => {
+        if (isRestored) this.store.agreement.wentBack();
+        else this.store.agreement.lostTouch();
+      },
       relist: () => {
         this.#podWatch.relist();
         this.#nadWatch.relist();
@@ -115,7 +118,6 @@ export class ClusterNode {
       project: (pod) => projectPod(pod, { addresses: true }),
       onUpsert: () => this.ovn.changed(),
       onDelete: () => this.ovn.changed(),
-      lostTouch,
       onState: (state) => {
         if (state === "away") void this.store.agreement.gap.begin();
         this.contact.noteState(state);
@@ -184,6 +186,16 @@ export class ClusterNode {
     if (!this.#nadWatch.synced && !this.#nadWatch.missing)
       return "network attachment definitions are not listed yet";
     return null;
+  }
+
+  /**
+   * Why a new owner gets no address now, of any network or of one, although ADD is served: for the cluster's sake. null:
+   * nothing speaks against it. It ends by itself.
+   */
+  whyNothingNew(): string | null {
+    const { closed, recovering } = this.contact.continuity;
+    const [network] = recovering;
+    return closed ?? (network === undefined ? null : whyRecovering(network));
   }
 
   /** Begins to list and watch; resolves when everything an ADD needs is known, or the node is stopped. */

@@ -86,7 +86,7 @@ export class Daemon {
     this.#health = new HealthServer({
       address,
       metrics: core.metrics,
-      notReady,
+      notReady: () => core.whyNothingNew(),
       log,
       clock,
       keepsTrying: true,

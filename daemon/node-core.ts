@@ -130,6 +130,7 @@ export class NodeCore {
     const behind = this.#cluster ?? new SqliteStore(settings.state, context, log);
     this.#store = behind instanceof SqliteStore ? behind : behind.store;
     const notReady = () => this.notReady();
+    const whyNothingNew = () => this.whyNothingNew();
     this.#agreement = this.#cluster?.store.agreement ?? null;
     this.ports = new PortService({
       store: this.#store,
@@ -180,7 +181,7 @@ export class NodeCore {
     const outstanding = () => this.#cluster?.store.owedCount ?? 0;
     this.metrics = new Metrics({
       store: this.#store,
-      notReady,
+      notReady: whyNothingNew,
       spool,
       waiting: () => this.#waiting.count,
       owed: outstanding,
@@ -200,7 +201,7 @@ export class NodeCore {
       version,
       node: settings.node,
       since: isoTime(clock.wallMs()),
-      notReady,
+      notReady: whyNothingNew,
       outstanding,
       spool,
       findings: async () => [
@@ -255,6 +256,14 @@ export class NodeCore {
   /** Why ADD cannot be served now; null when it can. */
   notReady(): string | null {
     return this.#unready()?.reason ?? null;
+  }
+
+  /**
+   * What a new owner's ADD would be refused for; null when it would be served. More than `notReady`: while contact with the
+   * API server is lost, what is held already is still answered.
+   */
+  whyNothingNew(): string | null {
+    return this.notReady() ?? this.#cluster?.whyNothingNew() ?? null;
   }
 
   #unready(): Unready | null {

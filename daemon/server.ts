@@ -66,7 +66,7 @@ function fastifyRefusal(error: FastifyError, url: string): Refusal | null {
 function addHealthRoutes(server: FastifyInstance, node: NodeCore, log: Log): void {
   server.get("/healthz", async () => "ok\n");
   server.get("/readyz", async (_request, reply) => {
-    const reason = node.notReady();
+    const reason = node.whyNothingNew();
     if (reason === null) return "ready\n";
     return sendApiError(reply, refuse("NOT_READY", { reason }));
   });

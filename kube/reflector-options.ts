@@ -29,8 +29,6 @@ export interface ReflectorOptions<T extends Reflected> extends ItemHooks<T> {
   readonly onState?: (state: ReflectorState, problem: string) => void;
   /** Each event and bookmark of the watch brings a version. */
   readonly onVersion?: (resourceVersion: string) => void;
-  /** Contact was lost and is there again: what follows from an unbroken watch must be checked again. */
-  readonly lostTouch?: () => void;
   readonly timings?: Partial<ReflectorTimings>;
 }
 

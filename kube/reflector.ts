@@ -321,7 +321,6 @@ export class Reflector<T extends Reflected> {
     if (!this.#lost) return;
     this.#lost = false;
     this.#options.log.info(`${this.#options.path}: in touch again`);
-    if (this.#synced) this.#options.lostTouch?.();
   }
 
   #setState(state: ReflectorState, problem: string): void {

@@ -48,8 +48,10 @@ function reflect(options: Partial<ReflectorOptions<Item>> = {}): Reflector<Item>
     onUpsert: (item, previous) => told.push(`${previous ? "~" : "+"}${item.key.slice(4)}`),
     onDelete: (item) => told.push(`-${item.key.slice(4)}`),
     onSynced: () => told.push("synced"),
-    lostTouch: () => told.push("lost touch"),
-    log: { info: () => {}, warn: (message: unknown) => warnings.push(String(message)) },
+    log: {
+      info: (message: unknown) => void (String(message).endsWith("in touch again") && told.push("in touch")),
+      warn: (message: unknown) => warnings.push(String(message)),
+    },
     timings: QUICK,
     ...options,
   });
@@ -123,8 +125,8 @@ test("after a 410 the list reports what was deleted, recreated, changed and crea
   collection.put("new");
   collection.compact();
   api.cut();
-  await heard("+new", "lost touch");
-  expect(told.filter((one) => one !== "lost touch")).toEqual(["-gone", "-anew", "~changed", "+anew", "+new"]);
+  await heard("+new", "in touch");
+  expect(told.filter((one) => one !== "in touch")).toEqual(["-gone", "-anew", "~changed", "+anew", "+new"]);
   expect(names()).toEqual(["key-anew", "key-changed", "key-new", "key-same"]);
 });
 
@@ -216,7 +218,7 @@ test("a watch that goes silent is given up, and the events that it missed are re
   await watching();
   collection.silence();
   collection.put("b");
-  await heard("+b", "lost touch");
+  await heard("+b", "in touch");
   expect(collection.lists).toBe(1);
 });
 
@@ -242,10 +244,10 @@ test("while the server is away all objects stay known, and its return is reporte
   await time.until(() => states.includes("away"), "away");
   await time.advance(300);
   expect(names()).toEqual(["key-a"]);
-  expect(told).not.toContain("lost touch");
+  expect(told).not.toContain("in touch");
   collection.put("b");
   api.handler = collection.handler;
-  await heard("lost touch", "+b");
+  await heard("in touch", "+b");
   expect(states).toEqual(["listing", "watching", "away", "watching"]);
   expect(warnings).toHaveLength(1);
 });

@@ -28,7 +28,7 @@ afterAll(async () => {
 
 interface Observed {
   readonly reflector: Reflector<Reflected>;
-  /** `+name`, `~name`, `-name`, "lost touch" in the order of the calls. */
+  /** `+name`, `~name`, `-name`, "in touch" in the order of the calls. */
   readonly told: string[];
 }
 
@@ -45,8 +45,10 @@ function reflect(path: string, options: Partial<ReflectorOptions<Reflected>> = {
     },
     onUpsert: ({ key }, previous) => told.push(`${previous ? "~" : "+"}${key}`),
     onDelete: ({ key }) => told.push(`-${key}`),
-    lostTouch: () => told.push("lost touch"),
-    log: { info: () => {}, warn: () => {} },
+    log: {
+      info: (message: unknown) => void (String(message).endsWith("in touch again") && told.push("in touch")),
+      warn: () => {},
+    },
     timings: { retryMsMin: 50, retryMsMax: 500, missingMs: 100 },
     ...options,
   });
@@ -142,8 +144,8 @@ test("an API server that is killed and comes back loses nothing", async () => {
     await Promise.all([remove("restarted", "gone"), remove("restarted", "anew")]);
     await create("restarted", "anew");
     await restarted;
-    await until(async () => told.includes("+anew") && told.includes("lost touch"), "what happened");
-    expect(told.filter((one) => one !== "lost touch").sort()).toEqual(["+anew", "-anew", "-gone"]);
+    await until(async () => told.includes("+anew") && told.includes("in touch"), "what happened");
+    expect(told.filter((one) => one !== "in touch").sort()).toEqual(["+anew", "-anew", "-gone"]);
     expect([...reflector.items.keys()].sort()).toEqual(["anew", "same"]);
     await create("restarted", "later");
     await until(async () => told.includes("+later"), "a later change");

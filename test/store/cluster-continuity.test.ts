@@ -2,6 +2,7 @@ import pino from "pino";
 import { expect, onTestFinished, test } from "vitest";
 import { networkObjectName } from "../../kube/object-names.ts";
 import { type IPNetwork, NETWORKS_PATH, objectPath } from "../../kube/objects.ts";
+import { sleep } from "../../platform/time.ts";
 import { VirtualTime } from "../../platform/virtual-time.ts";
 import { ClusterContinuity } from "../../store/cluster/contact/cluster-continuity.ts";
 import { recoveryMark } from "../../store/cluster/contact/recovery.ts";
@@ -9,8 +10,15 @@ import { KubeInMemory } from "../harness/kube-in-memory.ts";
 
 const PATH = objectPath(NETWORKS_PATH, networkObjectName("blue"));
 
-function clusterContinuity({ recoveryMs = 4_000 } = {}) {
+function clusterContinuity({ recoveryMs = 4_000, compareMs = 0 } = {}) {
   const time = new VirtualTime();
+  let comparisons = 0;
+  const compare = async () => {
+    const { gap } = contact.continuity;
+    await sleep(api.clock, compareMs);
+    contact.continuity.noteCompared(gap);
+    comparisons += 1;
+  };
   const api = new KubeInMemory(time.clock());
   api.put(NETWORKS_PATH, { metadata: { name: networkObjectName("blue") }, spec: { network: "blue" } });
   const contact: ClusterContinuity = new ClusterContinuity({
@@ -20,10 +28,10 @@ function clusterContinuity({ recoveryMs = 4_000 } = {}) {
     log: pino({ level: "silent" }),
     readMark: async (network) => contact.seen(network, api.at(PATH) as IPNetwork),
     relist: () => {},
-    compare: () => {},
+    compare: () => void compare(),
   });
   onTestFinished(() => contact.stop());
-  return { time, api, contact, continuity: contact.continuity };
+  return { time, api, contact, continuity: contact.continuity, comparisons: () => comparisons };
 }
 
 test("a node's own mark that is read again after another node's is removed, without any ADD", async () => {
@@ -37,5 +45,21 @@ test("a node's own mark that is read again after another node's is removed, with
   continuity.noteMark("blue", own);
   await time.until(() => recoveryMark(api.at(PATH)) === null, "the end of the recovery");
   expect(continuity.recovering).toEqual([]);
+  contact.stop();
+});
+
+test.each([
+  // A list heals a watch that was refused as expired: the state stays "away" until the next watch is there.
+  ["the watch is there before any probe", ["watching"], 0],
+  ["a probe is answered long before the watch is there", [], 3_000],
+] as const)("after a gap a node compares and admits again where %s", async (_which, states, waitMs) => {
+  const { time, contact, continuity, comparisons } = clusterContinuity({ compareMs: 200 });
+  contact.noteState("watching");
+  contact.noteState("away");
+  expect(continuity.closed).not.toBeNull();
+  await time.pass(waitMs);
+  for (const state of states) contact.noteState(state);
+  await time.until(() => continuity.closed === null, "the end of the gap");
+  expect(comparisons()).toBe(1);
   contact.stop();
 });

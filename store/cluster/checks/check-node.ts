@@ -14,6 +14,7 @@ import type { Attachment, PodIdentity } from "../../records.ts";
 import type { Owed } from "../agreement/over.ts";
 import { isHandedOver, sameAllocationOwner } from "../allocations/allocation-object.ts";
 import { describeHolder, toAllocationOwner } from "../allocations/owners.ts";
+import { whyRecovering } from "../contact/recovery.ts";
 import type { PodState } from "../parts/claim-access.ts";
 import { checkDefinitions } from "./check-definitions.ts";
 
@@ -78,7 +79,8 @@ async function lookAt(
   for (const network of recovering()) {
     findings.push({
       invariant: "recovery",
-      message: `network ${network} recovers: its allocations had been taken away, and no new address of it is given meanwhile`,
+      message: whyRecovering(network),
+      whyNotReady: whyRecovering(network),
       hint: "it ends by itself once no node has anything more to put back; find out who restored etcd or deleted IPAllocations",
     });
   }

@@ -73,8 +73,13 @@ export class ClusterContinuity {
       this.#probeSoon();
     } else if (state === "watching" && this.#away) {
       this.#away = false;
-      this.continuity.regain();
+      this.#inContact();
     }
+  }
+
+  /** The watch is there, or a probe was answered. Nothing else begins the comparison that a gap makes necessary. */
+  #inContact(): void {
+    if (this.continuity.regain()) this.#options.compare({ isRestored: false });
   }
 
   /** While the watch is broken, probes tell whether the server is there: a watch may be refused for long. */
@@ -90,7 +95,7 @@ export class ClusterContinuity {
     );
     if (!this.#away) return;
     if (!isThere) this.continuity.lose();
-    else if (this.continuity.regain()) this.#options.compare({ isRestored: false });
+    else this.#inContact();
     this.#probeSoon();
   }
 

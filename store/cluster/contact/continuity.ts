@@ -62,6 +62,18 @@ export class Continuity {
     return [...this.#marks.keys()].filter((network) => this.recoveryLeftMs(network) > 0);
   }
 
+  /**
+   * Why no new owner gets an address now, whatever the network and however long an ADD waits; null: nothing of this
+   * node's own is in the way.
+   */
+  get closed(): string | null {
+    if (this.#lost || !this.#compared)
+      return "contact with the API server was lost, and what this node holds is not compared with it yet";
+    const settleLeftMs = this.#settledMs - this.#options.clock.monotonicMs();
+    // So long an ADD waits.
+    return settleLeftMs <= this.#options.settleMs ? null : othersCompare(settleLeftMs);
+  }
+
   /** Contact with the API server is lost. */
   lose(): void {
     if (this.#lost) return;
@@ -151,7 +163,7 @@ export class Continuity {
       }
       const leftMs = Math.max(settleLeftMs, recoveryLeftMs);
       const roomMs = deadlineMs - nowMs - ADD_MS_MIN;
-      if (!waits || leftMs > roomMs || roomMs <= 0) return this.#refusal(network, closed, leftMs);
+      if (!waits || leftMs > roomMs || roomMs <= 0) return this.#refusal(network, leftMs);
       await sleep(this.#options.clock, Math.min(LOOK_AGAIN_MS, roomMs));
     }
   }
@@ -172,15 +184,20 @@ export class Continuity {
     this.#validSince = this.#epoch;
   }
 
-  #refusal(network: string, closed: boolean, leftMs: number): Refusal {
-    const seconds = Math.ceil(leftMs / 1_000);
-    const reason = closed
-      ? "contact with the API server was lost, and what this node holds is not compared with it yet"
-      : this.recoveryLeftMs(network) > 0
-        ? `allocations were taken away, and the nodes put back what their containers use, ${seconds} s more`
-        : `contact with the API server was lost, and other nodes compare what they hold with it, ${seconds} s more`;
+  #refusal(network: string, leftMs: number): Refusal {
+    const { closed } = this;
+    const recovering = `allocations were taken away, and the nodes put back what their containers use, ${secondsOf(leftMs)} s more`;
+    const reason = closed ?? (this.recoveryLeftMs(network) > 0 ? recovering : othersCompare(leftMs));
     return refuse("NETWORK_RECOVERING", { network, reason });
   }
+}
+
+function othersCompare(leftMs: number): string {
+  return `contact with the API server was lost, and other nodes compare what they hold with it, ${secondsOf(leftMs)} s more`;
+}
+
+function secondsOf(ms: number): number {
+  return Math.ceil(ms / 1_000);
 }
 
 /** The mark of a network: who found what missing, and for how long it is in force. */

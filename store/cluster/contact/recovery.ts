@@ -7,6 +7,11 @@ import { isoTime } from "../../../platform/time.ts";
 /** The condition of an IPNetwork: allocations were lost, and new owners get no address until all are restored. */
 const RECOVERING = "Recovering";
 
+/** What is said of a network that recovers. */
+export function whyRecovering(network: string): string {
+  return `network ${network} recovers: its allocations had been taken away, and no new address of it is given meanwhile`;
+}
+
 /** A different string for each time that a network was marked; null: it is not recovering. */
 export function recoveryMark(object: Pick<IPNetwork, "status"> | null): string | null {
   const condition = object?.status?.conditions?.find(({ type }) => type === RECOVERING);

@@ -67,11 +67,16 @@ export class PeriodicTask {
     this.#options = options;
   }
 
+  /** From the end of a run to the next one, ms; undefined: it runs only when it is triggered. Tests make it an hour for all. */
+  get intervalMs(): number | undefined {
+    return this.#options.intervalMs;
+  }
+
   /** From now on it runs; one with an interval for the first time `afterMs` from now. */
   start(afterMs = 0): void {
     if (this.#isStarted) return;
     this.#isStarted = true;
-    if (this.#options.intervalMs !== undefined) this.trigger(afterMs);
+    if (this.intervalMs !== undefined) this.trigger(afterMs);
     // Also for what was triggered before.
     this.#schedule();
   }
@@ -105,7 +110,7 @@ export class PeriodicTask {
   }
 
   async #runOnce(): Promise<void> {
-    const { clock, intervalMs, work, rest, retryMs = 0, nextMs, onFailure } = this.#options;
+    const { clock, work, rest, retryMs = 0, nextMs, onFailure } = this.#options;
     this.#isRunning = true;
     this.#dueMs = Number.POSITIVE_INFINITY;
     const startMs = clock.monotonicMs();
@@ -119,7 +124,7 @@ export class PeriodicTask {
     }
     const nowMs = clock.monotonicMs();
     this.#restUntilMs = nowMs + Math.max(pauseMs, rest === undefined ? 0 : restMs(nowMs - startMs, rest));
-    const lastMs = pauseMs > 0 ? this.#restUntilMs : nowMs + (intervalMs ?? Number.POSITIVE_INFINITY);
+    const lastMs = pauseMs > 0 ? this.#restUntilMs : nowMs + (this.intervalMs ?? Number.POSITIVE_INFINITY);
     this.#dueMs = Math.min(this.#dueMs, lastMs, nextMs?.() ?? Number.POSITIVE_INFINITY);
     this.#isRunning = false;
     this.#schedule();

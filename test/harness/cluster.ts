@@ -51,10 +51,12 @@ export class TestCluster implements Cluster {
   readonly #tokens = new Map<ClusterUser, string>();
   readonly #parts: { etcd: KubeProcess; apiServer: KubeProcess; controllerManager: KubeProcess | null };
   readonly #etcdUrl: string;
+  readonly #options: ClusterOptions;
 
   private constructor(directory: string, ports: readonly number[], options: ClusterOptions) {
     const [apiPort, etcdPort, peerPort] = ports as [number, number, number];
     const assets = assetDirectory();
+    this.#options = options;
     this.directory = directory;
     this.server = `https://127.0.0.1:${apiPort}`;
     this.#etcdUrl = `http://127.0.0.1:${etcdPort}`;
@@ -153,6 +155,11 @@ export class TestCluster implements Cluster {
     this.#parts.apiServer.start();
     await this.#serving();
     await this.#restartControllers();
+  }
+
+  /** One more API server on the same etcd, not started yet. Whoever asks for it ends it, before the cluster. */
+  anotherApiServer(port: number): KubeProcess {
+    return apiServer(assetDirectory(), this.directory, port, this.#etcdUrl, this.#options);
   }
 
   /** Freezes the API server: its connections stay open, and nothing is answered until it goes on. */

@@ -54,25 +54,17 @@ export class BalancedServers {
     return `https://127.0.0.1:${(this.#balancer.address() as AddressInfo).port}`;
   }
 
-  /**
-   * A rolling upgrade's step: the server that serves is killed, and the other one takes over; it is started again, and
-   * gets every connection the moment it is ready.
-   */
-  async restartServing(): Promise<void> {
+  /** Kills the server that serves: the other one takes over, and every connection is made again. */
+  async takeOver(): Promise<void> {
     const [serving, other] = this.#backends;
     this.#backends = [other, serving];
     await serving.stop();
     this.#cut();
-    await this.#serve(serving);
-    this.#backends = [serving, other];
-    this.#cut();
   }
 
-  /** From now on the other one serves. */
-  takeTurns(): void {
-    const [serving, other] = this.#backends;
-    this.#backends = [other, serving];
-    this.#cut();
+  /** Starts the one again that was killed; the other one goes on serving. Resolves when it is ready. */
+  bringBack(): Promise<void> {
+    return this.#serve(this.#backends[1]);
   }
 
   async stop(): Promise<void> {

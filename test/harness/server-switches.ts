@@ -14,8 +14,8 @@ const PODS = 150;
 const WORKERS = 4;
 /** Between two ADDs of one worker, ms. */
 const PAUSE_MS = 100;
-/** After a switch, ms: as long as a node may take to give again. */
-const AFTER_MS = 10_000;
+/** Only ends what hangs, ms: far longer than any refusal may last. */
+const SERVED_MS_MAX = 400_000;
 
 export interface Switches {
   readonly adds: number;
@@ -49,13 +49,11 @@ export async function switchServers(cluster: TestCluster, times: number): Promis
     node = await NodeDaemon.start({ node: NODE, kubeconfig });
     const load = new Load(node, guests);
     await until(() => load.adds > 0, "the first ADD");
-    for (let time = 0; time < times; time += 1) {
-      for (let server = 0; server < 2; server += 1) {
-        await servers.restartServing();
-        await pause(AFTER_MS);
-        servers.takeTurns();
-        await pause(AFTER_MS);
-      }
+    for (let step = 0; step < 2 * times; step += 1) {
+      // The moment that a server is ready the other one is killed, as by a rolling upgrade that waits for nothing else.
+      await servers.takeOver();
+      await load.served();
+      await servers.bringBack();
     }
     return await load.end();
   } finally {
@@ -73,6 +71,8 @@ class Load {
   #worst = "";
   #untrue = 0;
   #sandboxes = 0;
+  /** The newest sandbox that got an address. */
+  #newest = 0;
   #isOver = false;
   readonly #node: NodeDaemon;
   readonly #guests: KubeObject[];
@@ -82,6 +82,13 @@ class Load {
     this.#node = node;
     this.#guests = guests;
     this.#workers = Array.from({ length: WORKERS }, () => this.#work());
+  }
+
+  /** Resolves when an ADD that begins after this was answered with an address, and the node is ready. */
+  async served(): Promise<void> {
+    const sandbox = this.#sandboxes;
+    const isReady = async () => (await this.#node.daemon.get("/readyz")).status === 200;
+    await until(async () => this.#newest > sandbox && (await isReady()), "an ADD", SERVED_MS_MAX);
   }
 
   async end(): Promise<Switches> {
@@ -107,7 +114,8 @@ class Load {
 
   async #attach(pod: KubeObject): Promise<void> {
     this.#sandboxes += 1;
-    const options = { config: CONFIG, containerId: `sandbox-${this.#sandboxes}` };
+    const sandbox = this.#sandboxes;
+    const options = { config: CONFIG, containerId: `sandbox-${sandbox}` };
     let refusedMs: number | null = null;
     for (;;) {
       const askedMs = performance.now();
@@ -124,6 +132,7 @@ class Load {
     }
     if (refusedMs !== null) this.#note(performance.now() - refusedMs, "");
     this.adds += 1;
+    this.#newest = Math.max(this.#newest, sandbox);
     await this.#node.del(pod, options);
   }
 

@@ -20,11 +20,12 @@ const { values } = parseArgs({
     minutes: { type: "string", default: "30" },
     seed: { type: "string", default: String(Date.now() % 1_000_000_007) },
     nodes: { type: "string", default: "8" },
+    switches: { type: "string", default: "50" },
     report: { type: "string", default: "build/soak-report.json" },
   },
 });
 
-function numberOf(what: "minutes" | "seed" | "nodes"): number {
+function numberOf(what: "minutes" | "seed" | "nodes" | "switches"): number {
   const value = Number(values[what]);
   if (value > 0) return value;
   console.error(`soak: --${what} ${values[what]}: expected a number above 0`);
@@ -40,7 +41,10 @@ function interrupted(): void {
 process.stdin.on("end", interrupted).resume();
 for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"] as const) process.on(signal, interrupted);
 
-const options = { minutes: numberOf("minutes"), seed: numberOf("seed"), nodes: numberOf("nodes") };
+const options = {
+  ...{ minutes: numberOf("minutes"), seed: numberOf("seed"), nodes: numberOf("nodes") },
+  switches: numberOf("switches"),
+};
 console.log(`soak of ${options.minutes} minutes, ${options.nodes} nodes: repeat with SEED=${options.seed}`);
 try {
   const report: Report = await Soak.run(options);

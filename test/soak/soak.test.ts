@@ -41,7 +41,7 @@ test.skipIf(skipped)(
     const report = join(directory, "report.json");
     const seed = process.env.HOLDFAST_TEST_SEED ?? String(Date.now() % 1_000_000_007);
     console.log(`soak: repeat with HOLDFAST_TEST_SEED=${seed}`);
-    const args = ["--minutes", "0.7", "--nodes", "3", "--seed", seed, "--report", report];
+    const args = ["--minutes", "0.7", "--nodes", "3", "--switches", "1", "--seed", seed, "--report", report];
     const { code, stdout, stderr } = await run(process.execPath, [RUN, ...args], forwarded());
     expect(code, stdout + stderr).toBe(0);
     const found = JSON.parse(readFileSync(report, "utf8"));

@@ -1,6 +1,7 @@
 import { Random } from "../faults/random.ts";
 import { TestCluster } from "../harness/cluster.ts";
 import { KubePods } from "../harness/kube-pods.ts";
+import { switchServers } from "../harness/server-switches.ts";
 import { pause, until } from "../harness/wait.ts";
 import { NAMESPACE } from "../harness/world/network.ts";
 import { Faults } from "./faults.ts";
@@ -22,6 +23,8 @@ export interface SoakOptions {
   readonly minutes: number;
   readonly seed: number;
   readonly nodes: number;
+  /** How often each of two API servers behind a balancer is restarted in the end. */
+  readonly switches: number;
 }
 
 /** Between two looks at the processes, ms; of a short run a part of its length. */
@@ -30,6 +33,8 @@ const LOOK_PART = 1 / 60;
 const TOLD_MS = 30_000;
 /** Longer than a runtime takes for one more attempt. */
 const REST_MS_MAX = 300_000;
+/** How long a node may refuse an address after a switch between two API servers, ms. */
+const REFUSAL_MS_MAX = 10_000;
 
 /** A run: real API server, daemons, controllers and plugins; guests that come and go; faults; what it all took. */
 export class Soak {
@@ -96,6 +101,7 @@ export class Soak {
     }
     const latencies = latenciesIn(await this.#metricsOfImmortals());
     await this.#end();
+    await this.#switch();
     return this.#report(recorder, lengthMs, latencies);
   }
 
@@ -161,6 +167,17 @@ export class Soak {
     for (const [at, { name }] of this.#processes.entries())
       if (codes[at] !== 0) this.#ledger.violate(`${name} ended with exit code ${codes[at]}`);
     this.#countRequests();
+  }
+
+  /** With the other nodes gone: two API servers behind a balancer, restarted in turn under the ADDs of one more node. */
+  async #switch(): Promise<void> {
+    const { switches } = this.#options;
+    console.log(`two API servers behind a balancer, each restarted ${switches} times`);
+    const { adds, refused, longestRefusalMs, worst, untrue } = await switchServers(this.#cluster, switches);
+    console.log(`${adds} ADDs, ${refused} refused; the longest refusal took ${longestRefusalMs} ms ${worst}`);
+    if (longestRefusalMs > REFUSAL_MS_MAX)
+      this.#ledger.violate(`an ADD was refused for ${longestRefusalMs} ms after a switch: ${worst}`);
+    if (untrue > 0) this.#ledger.violate(`${untrue} times a node was ready and refused`);
   }
 
   #metricsOfImmortals(): Promise<string[]> {

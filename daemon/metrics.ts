@@ -89,7 +89,7 @@ export class Metrics {
     });
     new Gauge({
       name: "holdfast_ready",
-      help: "1 when ADD is served",
+      help: "1 when a new holder gets an address",
       registers,
       collect() {
         this.set(sources.notReady() === null ? 1 : 0);

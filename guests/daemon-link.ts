@@ -1,6 +1,6 @@
 import { request } from "node:http";
-import { JsonFields } from "../platform/json-fields.ts";
 import { hearSocketErrors } from "../platform/http/socket-errors.ts";
+import { JsonFields } from "../platform/json-fields.ts";
 import type { PortReport, WantedPort, WantedPorts } from "./ports/wire.ts";
 
 /** Ten thousand ports. */

@@ -1,6 +1,6 @@
 import { request } from "node:http";
-import { JsonFields } from "../../platform/json-fields.ts";
 import { hearSocketErrors } from "../../platform/http/socket-errors.ts";
+import { JsonFields } from "../../platform/json-fields.ts";
 import {
   BALANCERS_PATH,
   type BalancerReport,

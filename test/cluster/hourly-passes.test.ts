@@ -1,5 +1,6 @@
 /** Nothing here waits for a periodic pass that an event could have begun: every pass comes an hour after the one before. */
 import { afterAll, beforeAll, expect, test } from "vitest";
+import type { Link } from "../harness/kube-fake/client/link.ts";
 import type { NodeDaemon } from "../harness/node.ts";
 import { added, addedInTheEnd, checked, deleted } from "../harness/world/guests.ts";
 import { hourlyPasses } from "../harness/world/hourly-passes.ts";
@@ -9,6 +10,7 @@ import { World } from "../harness/world/world.ts";
 /** From contact with the API server until new owners get addresses, ms. */
 const AGAIN_MS_MAX = 10_000;
 const GAPS = 10;
+const WATCH_OPENS_MS = 200;
 
 let undo: () => void;
 let world: World;
@@ -20,7 +22,11 @@ beforeAll(async () => {
   world = await World.start({ api: "memory" });
   await world.startController();
   net = await world.network("blue", { subnets: "10.95.0.0/16" });
-  node = await world.startNode("node-a");
+  // What a list begins is over before the watch that follows it is there.
+  const way: Link = {
+    fate: (_request, verb) => (verb === "watch" ? { answerMs: WATCH_OPENS_MS } : undefined),
+  };
+  node = await world.startNode("node-a", { way });
 });
 afterAll(async () => {
   await world?.stop();

@@ -117,20 +117,21 @@ class Load {
     const sandbox = this.#sandboxes;
     const options = { config: CONFIG, containerId: `sandbox-${sandbox}` };
     let refusedMs: number | null = null;
+    let said = "";
     for (;;) {
       const askedMs = performance.now();
       const { code, stdout } = await this.#node.add(pod, options);
       if (code === 0) break;
       this.#refused += 1;
       refusedMs ??= askedMs;
+      said += `${Math.round(performance.now() - refusedMs)} ms: ${stdout}`;
       const { status } = await this.#node.daemon.get("/readyz");
       const again = await this.#node.add(pod, options);
       if (again.code === 0) break;
       if (status === 200 && stdout === again.stdout) this.#untrue += 1;
-      this.#note(performance.now() - refusedMs, again.stdout);
       await pause(PAUSE_MS);
     }
-    if (refusedMs !== null) this.#note(performance.now() - refusedMs, "");
+    if (refusedMs !== null) this.#note(performance.now() - refusedMs, said);
     this.adds += 1;
     this.#newest = Math.max(this.#newest, sandbox);
     await this.#node.del(pod, options);
@@ -139,6 +140,6 @@ class Load {
   #note(ms: number, said: string): void {
     if (ms <= this.#longestRefusalMs) return;
     this.#longestRefusalMs = ms;
-    if (said !== "") this.#worst = said;
+    this.#worst = said;
   }
 }

@@ -62,6 +62,8 @@ export type ControllerFlags = Partial<Record<keyof ControllerSettings, unknown>>
 export type StartOptions = Partial<Omit<NodeOptions, "node" | "connect">> & {
   /** A process of its own, which can be killed; default: where the API is a real server, or a kubeconfig is given, of a proxy for example. */
   readonly process?: boolean;
+  /** What becomes of its requests, with the API in memory. */
+  readonly way?: Link;
 };
 
 /** How a test attaches a pod, where it differs from the usual. */
@@ -157,12 +159,12 @@ export class World extends WorldObjects {
   /** A Node object and its daemon. */
   async startNode(name: string, options: StartOptions = {}): Promise<NodeDaemon> {
     const given = { ...this.#node, ...options };
-    const { process = !this.#isMemory || given.kubeconfig !== undefined, ...more } = given;
+    const { process = !this.#isMemory || given.kubeconfig !== undefined, way: link, ...more } = given;
     await this.kubevirt.createNode(name);
     const { kubeconfig = process ? await this.#kubeconfigOf(name) : HANDED_OVER } = given;
     if (process && this.cluster.time !== machineTime)
       throw new Error("a process has the machine's time: start the world with it");
-    const way = process ? {} : { connect: await this.#connectionOf("holdfast-node", kubeconfig, name) };
+    const way = process ? {} : { connect: await this.#connectionOf("holdfast-node", kubeconfig, name, link) };
     const node = await NodeDaemon.start({ ...more, node: name, kubeconfig, time: this.cluster.time, ...way });
     this.#nodes.set(name, node);
     // Once, however many nodes start together.
@@ -206,10 +208,7 @@ export class World extends WorldObjects {
     );
     const log = pino({ level: settings.logLevel });
     this.#hasController = true;
-    const connect =
-      way === undefined
-        ? await this.#connectionOf("holdfast-controller", settings.kubeconfig)
-        : (this.cluster as MemoryCluster).connect("holdfast-controller", undefined, way);
+    const connect = await this.#connectionOf("holdfast-controller", settings.kubeconfig, undefined, way);
     const { Controller } = await import("../../../controller/controller.ts");
     const controller = new Controller(settings, log, this.cluster.time.clock, connect);
     const { time } = this.cluster;
@@ -370,7 +369,8 @@ export class World extends WorldObjects {
   }
 
   /** A connection that is handed over, or what a kubeconfig says. */
-  async #connectionOf(user: Account, kubeconfig: string | null, node?: string): Promise<Connect> {
+  async #connectionOf(user: Account, kubeconfig: string | null, node?: string, way?: Link): Promise<Connect> {
+    if (way !== undefined) return (this.cluster as MemoryCluster).connect(user, node, way);
     if (kubeconfig === HANDED_OVER) return this.cluster.connect(user, node);
     return (await import("../../../kube/http/http-kube-api.ts")).connectOverHttp;
   }

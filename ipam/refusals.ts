@@ -1,6 +1,7 @@
 import type { ClaimReason } from "./claim-conditions.ts";
 import { shortened } from "./copied-text.ts";
-import { type Address, formatAddress } from "./space/address.ts";
+import { fill, type Placeholder } from "./message-template.ts";
+import type { Address } from "./space/address.ts";
 
 /**
  * Every refusal of Holdfast.
@@ -278,10 +279,6 @@ interface RefusalRow {
 /** Name of one entry of the table: metric label, anchor in the documentation, `code` of API errors. */
 export type RefusalCode = keyof typeof REFUSALS;
 
-type Placeholder<Text extends string> = Text extends `${string}{${infer Name}}${infer Rest}`
-  ? Name | Placeholder<Rest>
-  : never;
-
 /** Placeholders that are more than text, because the caller may act on them. */
 interface ValueTypes {
   readonly address: Address;
@@ -320,15 +317,6 @@ export function refuse<Code extends RefusalCode>(code: Code, values: RefusalValu
   const { cniCode, say, hint, claimReason }: RefusalRow = REFUSALS[code];
   const refusal = { code, cniCode, message: fill(say, about), hint: fill(hint, about), about };
   return claimReason === undefined ? refusal : { ...refusal, claimReason };
-}
-
-/** One pass, so that a value which itself contains `{…}` stays as it is. */
-function fill(template: string, values: Readonly<Record<string, string | number | Address>>): string {
-  return template.replace(/\{(\w+)\}/g, (_, name: string) => {
-    const value = values[name];
-    if (value === undefined) throw new Error(`refusal text "${template}" needs a value for ${name}`);
-    return typeof value === "object" ? formatAddress(value) : String(value);
-  });
 }
 
 /** Carries a refusal out of a parser. Everywhere else refusals are returned. */

@@ -201,7 +201,9 @@ function merged<One extends { readonly name: string }>(first: One[] = [], second
 /** The library does not know `tokenFile`, which kubectl does: the token is read from that file, again and again. */
 function addTokenFiles(config: KubeConfig, file: string, text: string): void {
   // Its warnings would show lines of the file.
-  const content: { users?: { name?: string; user?: { tokenFile?: unknown } }[] } = parse(text, { logLevel: "error" });
+  const content: { users?: { name?: string; user?: { tokenFile?: unknown } }[] } = parse(text, {
+    logLevel: "error",
+  });
   const files = new Map(content.users?.map(({ name, user }) => [name, user?.tokenFile]));
   config.users = config.users.map((user) => {
     const tokenFile = files.get(user.name);

@@ -253,6 +253,14 @@ const METADATA_THREATS: Page = {
       "metadata-net/closed.test.ts",
       "answers no guest of its bridges during %s",
     ]),
+    row(
+      "On a bridge without such a rule no guest with metadata is attached",
+      ["cni/open-guests.test.ts", "while metadata-net is away, an ADD"],
+      [
+        "metadata-net/closed-bridges.test.ts",
+        "is closed again after a reboot, before metadata-net and the daemon run",
+      ],
+    ),
     row("for a guest with metadata whose link is in no bridge", [
       "metadata-ovs/closed.test.ts",
       "answers no guest while metadata-net is stopped",

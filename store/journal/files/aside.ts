@@ -1,6 +1,6 @@
-import { existsSync, readFileSync, renameSync, rmSync } from "node:fs";
+import { existsSync, renameSync, rmSync } from "node:fs";
 import { basename, join } from "node:path";
-import { syncDirectory } from "../../../platform/files.ts";
+import { readBounded, SMALL_FILE_BYTES_MAX, syncDirectory } from "../../../platform/files.ts";
 import { type Clock, isoTimeMs } from "../../../platform/time.ts";
 import { DamageError, readContent } from "./loss.ts";
 import type { Notes } from "./notes.ts";
@@ -62,7 +62,7 @@ export function putAside(
 
 /** For a start that finds the marker: a crash may have come between it and the renames. */
 export function stillAside(directory: string, { clock, isSound }: Asider): RebuildRequiredError {
-  const named = readFileSync(join(directory, REBUILD_MARKER), "utf8");
+  const named = readBounded(join(directory, REBUILD_MARKER), SMALL_FILE_BYTES_MAX).toString("utf8");
   const isMarkerAlone = named === "" && existsSync(join(directory, DATABASE_FILE));
   const path = named === "" ? join(directory, asideName("damaged", clock)) : named;
   renameAside(directory, basename(path));

@@ -6,14 +6,13 @@ import {
   fdatasyncSync,
   mkdirSync,
   openSync,
-  readFileSync,
   rmSync,
   statSync,
   writeSync,
 } from "node:fs";
 import { dirname, join } from "node:path";
 import { crc32 } from "node:zlib";
-import { replaceDurably, syncDirectory } from "../../../platform/files.ts";
+import { readBounded, replaceDurably, syncDirectory } from "../../../platform/files.ts";
 import type { StoreLog } from "../../node-context.ts";
 import type { Progress } from "./progress.ts";
 import { ANSWERED_FILES, PAGES_FILE } from "./state-files.ts";
@@ -200,7 +199,7 @@ function openRecord(path: string): number {
 function read(path: string): Written | null {
   let text: string;
   try {
-    text = readFileSync(path, "latin1").trimEnd();
+    text = readBounded(path, RECORD_BYTES).toString("latin1").trimEnd();
   } catch {
     return null;
   }

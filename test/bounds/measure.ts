@@ -55,30 +55,46 @@ function used(): number {
   return heapUsed + external;
 }
 
-/** Processor time of the fastest of several readings, µs: what others do on the machine takes none of it. */
-function leastCpuUs(read: () => unknown, tries = 3): number {
-  let least = Number.POSITIVE_INFINITY;
-  for (let tried = 0; tried < tries; tried += 1) {
-    const from = process.cpuUsage();
-    try {
-      read();
-    } catch {}
-    const { user, system } = process.cpuUsage(from);
-    least = Math.min(least, user + system);
-  }
-  return least;
+/** Processor time of one reading, µs: what others do on the machine takes none of it. */
+function cpuUs(read: () => unknown): number {
+  collect();
+  const from = process.cpuUsage();
+  try {
+    read();
+  } catch {}
+  const { user, system } = process.cpuUsage(from);
+  return user + system;
 }
 
 /** Time that noise can be, µs: what is shorter has not been measured. */
 const NOISE_US = 2_000;
+/** What grows with the text is found to do so by then; what grows with its square never is. */
+const TRIES_MAX = 30;
 
-/** How many times as long the whole takes as the half; 2: it grows with the text. Measured again when it seems more. */
-export function growthOf(half: () => unknown, whole: () => unknown): number {
-  let growth = Number.POSITIVE_INFINITY;
-  for (let tried = 0; tried < 4 && growth > 2.3; tried += 1) {
-    const halfUs = leastCpuUs(half);
-    const wholeUs = leastCpuUs(whole);
-    growth = Math.min(growth, wholeUs <= NOISE_US ? 1 : wholeUs / Math.max(halfUs, 1));
-  }
-  return growth;
+/**
+ * How many times as long a text takes as its half; 2: the time is in proportion. From the whole and its quarter, since tables that double
+ * their size at some length make one doubling look like three. What JSON.parse alone grows by more than that, as its tables outgrow the
+ * processor's caches, is not the reader's. Each counts with its fastest reading, and all are read by turns until that is clear: the
+ * collector's threads take processor time of the process as they like.
+ */
+export function growthOf(textOf: (share: number) => string, read: (text: string) => unknown): number {
+  const texts = [textOf(1 / 4), textOf(1)] as const;
+  const readUs = [Number.POSITIVE_INFINITY, Number.POSITIVE_INFINITY] as [number, number];
+  const parseUs = [...readUs] as [number, number];
+  const perDoubling = ([quarter, whole]: readonly [number, number]) =>
+    Math.sqrt(whole / Math.max(quarter, 1));
+  const growth = () =>
+    readUs[1] <= NOISE_US ? 1 : (2 * perDoubling(readUs)) / Math.max(2, perDoubling(parseUs));
+  for (let tried = 0; tried < TRIES_MAX && (tried < 3 || growth() > 2.3); tried += 1)
+    for (const which of [0, 1] as const) {
+      readUs[which] = Math.min(
+        readUs[which],
+        cpuUs(() => read(texts[which])),
+      );
+      parseUs[which] = Math.min(
+        parseUs[which],
+        cpuUs(() => JSON.parse(texts[which])),
+      );
+    }
+  return growth();
 }

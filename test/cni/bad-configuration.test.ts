@@ -20,7 +20,7 @@ const UNREADABLE: [string, string, string][] = [
   ["null", "null", "expected an object"],
   ["a list", "[]", "expected an object"],
   ["a text", '"bad"', "expected an object"],
-  ["lists within lists, a hundred thousand deep", deep(100_000), "expected an object"],
+  ["lists within lists, a hundred thousand deep", deep(100_000), "it is nested deeper than 64 levels"],
   ["larger than any configuration", `{"padding":"${"x".repeat(600_000)}"}`, "larger than 524288 bytes"],
 ];
 

@@ -8,9 +8,9 @@ const CRDS_PATH = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
 
 /** Our definitions, and a fingerprint of the schema of each version. */
 export const SHIPPED_DEFINITIONS: Readonly<Record<string, string>> = {
-  "ipallocations.ipam.holdfast.dev": "a35389bbcec2f504",
-  "ipnetworks.ipam.holdfast.dev": "c88f5e4e33fdbca7",
-  "addresspools.ipam.holdfast.dev": "e44cb5dcc6f1bec2",
+  "ipallocations.ipam.holdfast.dev": "0f53f22b60ef2519",
+  "ipnetworks.ipam.holdfast.dev": "85f6846c4c8d2ea2",
+  "addresspools.ipam.holdfast.dev": "0314fc9733f35245",
 };
 
 interface OthersKind {

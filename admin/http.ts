@@ -1,19 +1,24 @@
 import type { FastifyInstance } from "fastify";
 import { RefusalError, refuse } from "../ipam/refusals.ts";
+import type { ReaderQueue } from "../platform/listeners/reader-queue.ts";
 import type { NodeAdminApi } from "./admin-api.ts";
 import { type AdminRoute, answerRoute, isForReaders, ROUTES } from "./routes.ts";
 
 /**
  * The admin API on a daemon's socket (everything but `/cni`). Errors are thrown as RefusalError and sent by the server.
  */
-export function addAdminRoutes(server: FastifyInstance, api: NodeAdminApi): void {
-  for (const route of ROUTES) addRoute(server, route, api);
+export function addAdminRoutes(server: FastifyInstance, api: NodeAdminApi, readers: ReaderQueue): void {
+  for (const route of ROUTES) addRoute(server, route, api, readers);
 }
 
 /** The same for those who may only look: every other request is refused, and says what to do instead. */
-export function addReadOnlyAdminRoutes(server: FastifyInstance, api: NodeAdminApi): void {
+export function addReadOnlyAdminRoutes(
+  server: FastifyInstance,
+  api: NodeAdminApi,
+  readers: ReaderQueue,
+): void {
   for (const route of ROUTES) {
-    if (isForReaders(route)) addRoute(server, route, api);
+    if (isForReaders(route)) addRoute(server, route, api, readers);
     else
       server.route({
         method: route.method,
@@ -25,10 +30,16 @@ export function addReadOnlyAdminRoutes(server: FastifyInstance, api: NodeAdminAp
   }
 }
 
-function addRoute(server: FastifyInstance, route: AdminRoute, api: NodeAdminApi): void {
+/** What only reads waits for its turn among the readers of this server. */
+function addRoute(server: FastifyInstance, route: AdminRoute, api: NodeAdminApi, readers: ReaderQueue): void {
   server.route<{ Params: Record<string, string> }>({
     method: route.method,
     url: route.path,
-    handler: ({ params, query, body }) => answerRoute(route, api, { params, query, body }),
+    handler: async ({ params, query, body }, reply) => {
+      const answer = () => answerRoute(route, api, { params, query, body });
+      if (!isForReaders(route)) return answer();
+      const text = await readers.run(reply.raw, answer);
+      return reply.type("application/json; charset=utf-8").send(text);
+    },
   });
 }

@@ -80,8 +80,8 @@ export class Daemon {
       watchChanges: (changed) => core.watchChanges(changed),
     });
     core.metrics.addProcess();
-    this.#server = buildServer(core, log);
-    this.#readOnlyServer = settings.readGroup === null ? null : buildReadOnlyServer(core, log);
+    this.#server = buildServer(core, log, clock);
+    this.#readOnlyServer = settings.readGroup === null ? null : buildReadOnlyServer(core, log, clock);
     const address = settings.metricsAddress;
     this.#health = new HealthServer({
       address,

@@ -5,31 +5,36 @@ import { CNI_BODY_BYTES_MAX } from "../cni-shim/wire.ts";
 import { addPortRoute } from "../guests/ports/route.ts";
 import { type Refusal, refuse } from "../ipam/refusals.ts";
 import { sendApiError } from "../platform/api-error.ts";
+import { createBoundedServer } from "../platform/listeners/bounded-server.ts";
+import { ReaderQueue } from "../platform/listeners/reader-queue.ts";
+import { SharedAnswer } from "../platform/listeners/shared-answer.ts";
 import type { Log } from "../platform/log.ts";
+import type { Clock } from "../platform/time.ts";
 import { refusalOf } from "../store/refusal-of.ts";
 import { addJsonParser } from "./json-body.ts";
 import type { NodeCore } from "./node-core.ts";
 
 /** The HTTP server with every route, not listening yet. */
-export function buildServer(node: NodeCore, log: Log): FastifyInstance {
-  const server = emptyServer(log);
+export function buildServer(node: NodeCore, log: Log, clock: Clock): FastifyInstance {
+  const server = emptyServer("plugin", log);
   addCniRoute(server, node.cni);
-  addAdminRoutes(server, node.admin);
+  addAdminRoutes(server, node.admin, new ReaderQueue(clock));
   addPortRoute(server, node.ports);
-  addHealthRoutes(server, node, log);
+  addHealthRoutes(server, node, log, clock);
   return server;
 }
 
 /** Questions only: for operators who are not root. */
-export function buildReadOnlyServer(node: NodeCore, log: Log): FastifyInstance {
-  const server = emptyServer(log);
-  addReadOnlyAdminRoutes(server, node.admin);
-  addHealthRoutes(server, node, log);
+export function buildReadOnlyServer(node: NodeCore, log: Log, clock: Clock): FastifyInstance {
+  const server = emptyServer("readers", log);
+  addReadOnlyAdminRoutes(server, node.admin, new ReaderQueue(clock));
+  addHealthRoutes(server, node, log, clock);
   return server;
 }
 
-function emptyServer(log: Log): FastifyInstance {
+function emptyServer(listener: "plugin" | "readers", log: Log): FastifyInstance {
   const server = Fastify({
+    serverFactory: (handler) => createBoundedServer(listener, handler),
     logger: false,
     bodyLimit: CNI_BODY_BYTES_MAX,
     routerOptions: { maxParamLength: 300 },
@@ -63,7 +68,8 @@ function fastifyRefusal(error: FastifyError, url: string): Refusal | null {
   return refuse("REQUEST_INVALID", { key: "body", value: "refused", remedy: error.message });
 }
 
-function addHealthRoutes(server: FastifyInstance, node: NodeCore, log: Log): void {
+function addHealthRoutes(server: FastifyInstance, node: NodeCore, log: Log, clock: Clock): void {
+  const metrics = new SharedAnswer(clock, () => node.metrics.text());
   server.get("/healthz", async () => "ok\n");
   server.get("/readyz", async (_request, reply) => {
     const reason = node.whyNothingNew();
@@ -71,7 +77,7 @@ function addHealthRoutes(server: FastifyInstance, node: NodeCore, log: Log): voi
     return sendApiError(reply, refuse("NOT_READY", { reason }));
   });
   server.get("/metrics", async (_request, reply) => {
-    const { contentType, body } = await node.metrics.text();
+    const { contentType, body } = await metrics.next();
     log.debug("metrics read");
     return reply.type(contentType).send(body);
   });

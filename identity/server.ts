@@ -1,5 +1,6 @@
-import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
+import type { IncomingMessage, Server, ServerResponse } from "node:http";
 import { refuse } from "../ipam/refusals.ts";
+import { createBoundedServer } from "../platform/listeners/bounded-server.ts";
 import { closeServer, listen, listenOnSocket } from "../platform/socket.ts";
 import type { Clock } from "../platform/time.ts";
 import {
@@ -10,10 +11,6 @@ import {
 } from "./answer-request.ts";
 import { IdentityGeneration } from "./generation.ts";
 
-/** One metadata server keeps a few connections; a failing client takes no more memory than these. */
-const CONNECTIONS_MAX = 512;
-/** Longer than any valid request. */
-const HEADER_BYTES_MAX = 8_192;
 const STOP_GRACE_MS = 1_000;
 
 interface IdentityServerParts extends IdentityRequestParts {
@@ -34,14 +31,12 @@ export class IdentityServer {
   constructor(parts: IdentityServerParts) {
     this.#clock = parts.clock;
     parts.watchChanges(() => this.#generation?.next());
-    const options = { maxHeaderSize: HEADER_BYTES_MAX, keepAliveTimeout: 60_000, requestTimeout: 10_000 };
-    this.#server = createServer(options, (request, response) => {
+    this.#server = createBoundedServer("identity", (request, response) => {
       answer(parts, request, response).catch((error: Error) => {
         parts.log.error({ err: error }, "the identity socket");
         response.destroy();
       });
     });
-    this.#server.maxConnections = CONNECTIONS_MAX;
   }
 
   /**

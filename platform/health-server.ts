@@ -1,7 +1,9 @@
-import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
+import type { IncomingMessage, Server, ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
 import type { Finding } from "../ipam/finding.ts";
 import type { HostPort } from "./host-port.ts";
+import { createBoundedServer } from "./listeners/bounded-server.ts";
+import { SharedAnswer } from "./listeners/shared-answer.ts";
 import type { Log } from "./log.ts";
 import { listen } from "./socket.ts";
 import type { Clock, Timer } from "./time.ts";
@@ -13,7 +15,12 @@ const LISTEN_AGAIN_MS = 5_000;
 
 /** All metrics in Prometheus' format. */
 interface MetricsText {
-  text(): Promise<{ readonly contentType: string; readonly body: string }>;
+  text(): Promise<Metrics>;
+}
+
+interface Metrics {
+  readonly contentType: string;
+  readonly body: string;
 }
 
 export interface HealthServerOptions {
@@ -32,13 +39,15 @@ export interface HealthServerOptions {
 export class HealthServer {
   readonly #options: HealthServerOptions;
   readonly #server: Server;
+  readonly #metrics: SharedAnswer<Metrics>;
   #again: Timer | null = null;
   #problem: string | null = null;
   #closed = false;
 
   constructor(options: HealthServerOptions) {
     this.#options = options;
-    this.#server = createServer((request, response) => {
+    this.#metrics = new SharedAnswer(options.clock, () => options.metrics.text());
+    this.#server = createBoundedServer("health", (request, response) => {
       this.#answer(request, response).catch((error: Error) => send(response, 500, error.message));
     });
   }
@@ -90,7 +99,7 @@ export class HealthServer {
       const reason = await this.#options.notReady();
       return reason === null ? send(response, 200, "ready") : send(response, 503, reason);
     }
-    const { contentType, body } = await this.#options.metrics.text();
+    const { contentType, body } = await this.#metrics.next();
     response.writeHead(200, { "content-type": contentType }).end(body);
   }
 }

@@ -7,6 +7,9 @@ import type { Clock } from "./time.ts";
 /** Longest path of a unix socket, bytes: sun_path of Linux less its terminator. */
 const SOCKET_PATH_BYTES_MAX = 107;
 
+/** Connections that wait to be accepted; the kernel takes its own net.core.somaxconn when that is less. */
+const BACKLOG = 4_096;
+
 interface SocketOptions {
   /** The path as given, for messages. */
   readonly flag?: string;
@@ -18,7 +21,7 @@ interface SocketOptions {
 export function listen(server: Server, where: ListenOptions | { readonly fd: number }): Promise<void> {
   return new Promise((resolve, reject) => {
     server.once("error", reject);
-    server.listen(where, () => {
+    server.listen({ backlog: BACKLOG, ...where }, () => {
       server.off("error", reject);
       resolve();
     });
@@ -43,7 +46,7 @@ export async function closeServer(server: Server, clock: Clock, graceMs: number)
  * of file, is refused.
  */
 export async function listenOnSocket(
-  server: { listen(options: { path: string }): Promise<unknown> },
+  server: { listen(options: { path: string; backlog: number }): Promise<unknown> },
   path: string,
   { flag = "--socket", gid = null }: SocketOptions = {},
 ): Promise<void> {
@@ -56,7 +59,7 @@ export async function listenOnSocket(
   await removeStale(path, flag);
   const umask = process.umask(0o177);
   try {
-    await server.listen({ path });
+    await server.listen({ path, backlog: BACKLOG });
   } finally {
     process.umask(umask);
   }

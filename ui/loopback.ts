@@ -1,5 +1,6 @@
-import { createServer, type RequestListener, type Server } from "node:http";
+import type { RequestListener, Server } from "node:http";
 import type { AddressInfo } from "node:net";
+import { createBoundedServer } from "../platform/listeners/bounded-server.ts";
 
 /** A browser asks either of them, whichever answers first, for a name below `localhost`. */
 const ADDRESSES = ["127.0.0.1", "::1"] as const;
@@ -25,7 +26,7 @@ export class Loopback {
       try {
         for (const address of ADDRESSES) {
           const port = servers[0] === undefined ? wanted : portOf(servers[0]);
-          const server = await listening(createServer(answer), port, address);
+          const server = await listening(createBoundedServer("page", answer), port, address);
           if (server !== null) servers.push(server);
         }
         return new Loopback(servers);

@@ -1,3 +1,4 @@
+import { LISTENERS } from "../../platform/listeners/listeners.ts";
 import { METADATA_IPV6 } from "../drivers/driver.ts";
 import { IDENTITY_PREFIXES } from "./client-headers.ts";
 import { LISTENER_HEADERS } from "./listener-headers.ts";
@@ -23,7 +24,7 @@ export const GUESTS = "guests";
 export const WAITING_SOCKET = "wait.sock";
 /** In the run directory: who is behind which port. */
 const MAP_FILE = "ports.map";
-const CONNECTIONS_MAX = 8_192;
+const { connectionsMax: CONNECTIONS_MAX, headerMs, keepAliveMs, silentMs } = LISTENERS.haproxy;
 /** Of those that wait for the server, which each take a second connection: an eighth of all. */
 const WAITING_CONNECTIONS_MAX = CONNECTIONS_MAX / 8;
 /**
@@ -75,9 +76,9 @@ defaults
   option http-keep-alive
   # A guest that has kept its connection loses no request to a reload.
   option idle-close-on-response
-  timeout http-request 5s
-  timeout http-keep-alive 30s
-  timeout client 30s
+  timeout http-request ${headerMs}ms
+  timeout http-keep-alive ${keepAliveMs}ms
+  timeout client ${silentMs}ms
   timeout connect 2s
   timeout queue 5s
   timeout server 75s

@@ -1,6 +1,7 @@
-import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
+import type { IncomingMessage, Server, ServerResponse } from "node:http";
 import { z } from "zod";
 import { BALANCERS_PATH } from "../../guests/ovn/balancers-wire.ts";
+import { createBoundedServer } from "../../platform/listeners/bounded-server.ts";
 import type { Log } from "../../platform/log.ts";
 import { closeServer, listen, listenOnSocket } from "../../platform/socket.ts";
 import type { Clock } from "../../platform/time.ts";
@@ -36,7 +37,7 @@ export class BalancerServer {
   constructor(service: BalancerService, clock: Clock, log: Pick<Log, "warn">) {
     this.#service = service;
     this.#clock = clock;
-    this.#server = createServer((request, answer) => {
+    this.#server = createBoundedServer("balancers", (request, answer) => {
       this.#answer(request, answer).catch((error: Error) => {
         log.warn({ err: error }, "a report about balancers cannot be answered");
         end(answer, 500, { error: "internal error" });

@@ -1,5 +1,6 @@
-import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
+import type { IncomingMessage, Server, ServerResponse } from "node:http";
 import type { HeaderLine } from "../../guests/haproxy/client-headers.ts";
+import { createBoundedServer } from "../../platform/listeners/bounded-server.ts";
 import type { Log } from "../../platform/log.ts";
 import { type Answer, sentence } from "../documents/answer.ts";
 import type { ProxiedAnswer } from "../proxy/proxy.ts";
@@ -14,14 +15,6 @@ import { TokenRules } from "./token-rules.ts";
 
 type Options = GuestServerOptions & AnswerContext;
 
-/** Longer than the listeners keep an idle connection, so that we never close one that is about to be used, ms. */
-const KEEP_ALIVE_MS = 10 * 60_000;
-/** For the head, and for a whole request, ms. The listeners hand on whole ones. */
-const HEAD_MS_MAX = 10_000;
-const REQUEST_MS_MAX = 30_000;
-/** Above the 16 KiB that a listener takes, with what it adds. */
-const HEAD_BYTES_MAX = 32 << 10;
-
 export interface GuestServerOptions extends Omit<AnswerContext, "tokenRules" | "memory" | "seeds"> {
   origin(incoming: IncomingMessage, lines: readonly HeaderLine[]): Origin | null;
   readonly metrics: ServerMetrics;
@@ -34,22 +27,14 @@ export function buildGuestServer(given: GuestServerOptions): Server {
   const own = { tokenRules: new TokenRules(), memory: new GuestMemory(clock), seeds: new Seeds(clock) };
   const options = { ...given, ...own };
   const scheduler = new RequestScheduler(given.clock);
-  const server = createServer(
-    {
-      keepAliveTimeout: KEEP_ALIVE_MS,
-      headersTimeout: HEAD_MS_MAX,
-      requestTimeout: REQUEST_MS_MAX,
-      maxHeaderSize: HEAD_BYTES_MAX,
-    },
-    (incoming, outgoing) => {
-      scheduler.begin(() => {
-        handle(incoming, outgoing, options, server).catch((error: Error) => {
-          options.errors.error({ err: error }, "a request could not be answered");
-          outgoing.destroy();
-        });
+  const server = createBoundedServer("guests", (incoming, outgoing) => {
+    scheduler.begin(() => {
+      handle(incoming, outgoing, options, server).catch((error: Error) => {
+        options.errors.error({ err: error }, "a request could not be answered");
+        outgoing.destroy();
       });
-    },
-  );
+    });
+  });
   // Their size is bounded. By default Node drops those after the thousandth, and the last may be what says who asks, or
   // that somebody was forwarded by the guest.
   server.maxHeadersCount = 0;

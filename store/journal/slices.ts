@@ -1,10 +1,10 @@
-import { nextTurn } from "../../platform/time.ts";
+import { pauseAfter } from "../../platform/listeners/reader-queue.ts";
 import { StorageAway } from "../allocations.ts";
 import type { Ledger } from "./ledger.ts";
 import type { ClaimRow } from "./rows.ts";
 
-/** Rows read in one turn of the event loop: a few milliseconds of work. */
-export const SLICE_ROWS = 250;
+/** Rows read in one turn of the event loop: a millisecond of work. */
+export const SLICE_ROWS = 64;
 
 /**
  * What `read` yields, each slice read in a turn of its own: requests are served in between, and memory does not grow
@@ -17,9 +17,12 @@ export async function* inSlices<Slice>(
   read: (ledger: Ledger) => Iterable<Slice>,
 ): AsyncGenerator<Slice> {
   const { ledger } = directory;
+  const { clock } = ledger.context;
+  let sinceMs = clock.monotonicMs();
   for (const slice of read(ledger)) {
     yield slice;
-    await nextTurn(ledger.context.clock);
+    await pauseAfter(clock, sinceMs);
+    sinceMs = clock.monotonicMs();
     if (directory.ledger !== ledger)
       throw new StorageAway("the state database was opened again while it was read: ask again");
   }

@@ -12,7 +12,9 @@ import { IdentityService } from "../../identity/service.ts";
 import { StandaloneIdentities } from "../../identity/sources/standalone.ts";
 import { RefusalError } from "../../ipam/refusals.ts";
 import { sendApiError } from "../../platform/api-error.ts";
+import { ReaderQueue } from "../../platform/listeners/reader-queue.ts";
 import { ResolverFiles } from "../../platform/resolv-conf.ts";
+import { systemClock } from "../../platform/time.ts";
 import { refusalOf } from "../../store/refusal-of.ts";
 import { KubeInMemory } from "../harness/kube-in-memory.ts";
 import { NO_FACTS } from "../identity/no-facts.ts";
@@ -95,7 +97,7 @@ beforeAll(async () => {
   });
   server = Fastify();
   server.setErrorHandler((error, _request, reply) => sendApiError(reply, refusalOf(error)));
-  addAdminRoutes(server, node);
+  addAdminRoutes(server, node, new ReaderQueue(systemClock));
   api = new KubeInMemory();
   cluster = new ClusterAdmin({ api, silenceMs: 10_000 });
 });

@@ -3,6 +3,7 @@ import { expect, test } from "vitest";
 import { ROUTES } from "../../admin/routes.ts";
 import { IPAM_KEYS } from "../../ipam/definition/definition-keys.ts";
 import { REFUSALS } from "../../ipam/refusals.ts";
+import { LISTENERS } from "../../platform/listeners/listeners.ts";
 import { VERSION } from "../../version.ts";
 import { SETTINGS_PAGES, withSettings } from "./settings-docs.ts";
 import { read, tracked } from "./tracked.ts";
@@ -304,6 +305,31 @@ test("every metric and route is documented", () => {
   expect(routes.length).toBeGreaterThan(8);
   for (const name of [...metrics, ...routes])
     expect(docs, `${name} is not in docs/operations.md`).toContain(`\`${name}\``);
+});
+
+test("every server that listens has the bounds of a row of platform/listeners/listeners.ts", () => {
+  const BOUNDED = "platform/listeners/bounded-server.ts";
+  const makesServer = /\bcreate(?:Secure)?Server\(|\bFastify\(|\bnew (?:[a-z]+\.)?Server\(/g;
+  const others = product.filter((file) => file !== BOUNDED && read(file).match(makesServer) !== null);
+  expect(others).toEqual(["daemon/server.ts"]);
+  expect(
+    read("daemon/server.ts").match(/\bFastify\(\{\s*serverFactory: [^\n]*createBoundedServer\(/g),
+  ).toHaveLength(read("daemon/server.ts").match(makesServer)?.length ?? 0);
+  const text = product
+    .filter((file) => !file.startsWith("platform/listeners/"))
+    .map(read)
+    .join("\n");
+  const used = /(?:createBoundedServer\(\s*|emptyServer\()"([a-z]+)"|\bLISTENERS\.([a-z]+)/g;
+  const rows = new Set([...text.matchAll(used)].map(([, server, other]) => server ?? other));
+  expect([...rows].sort()).toEqual(Object.keys(LISTENERS).sort());
+});
+
+test("docs/threats.md names every listener with its connections", () => {
+  const page = read("docs/threats.md");
+  for (const [name, { connectionsMax }] of Object.entries(LISTENERS))
+    expect(page).toMatch(
+      new RegExp(`^- \\*\\*${name}\\*\\*.*\\b${connectionsMax.toLocaleString("en")} connections`, "m"),
+    );
 });
 
 test("every configuration key is documented in docs/cni.md", () => {

@@ -1,0 +1,79 @@
+import type { ServerResponse } from "node:http";
+import { PassThrough } from "node:stream";
+import { expect, test } from "vitest";
+import { connectionsMaxOf, DESCRIPTORS_KEPT } from "../../platform/listeners/descriptors.ts";
+import { LISTENERS, type ListenerName } from "../../platform/listeners/listeners.ts";
+import { ReaderQueue } from "../../platform/listeners/reader-queue.ts";
+import { SharedAnswer } from "../../platform/listeners/shared-answer.ts";
+import { sleep, systemClock } from "../../platform/time.ts";
+
+/** Takes what it is sent when a test lets it. */
+const response = () => new PassThrough() as unknown as ServerResponse;
+
+test.each(["daemon", "metadata"])("the listeners of a %s fit into 1,024 descriptors", (process) => {
+  const names = (Object.keys(LISTENERS) as (keyof typeof LISTENERS)[]).filter(
+    (name) => name !== "haproxy" && (LISTENERS[name].processes as readonly string[]).includes(process),
+  ) as ListenerName[];
+  const sum = (limit: number) => names.reduce((total, name) => total + connectionsMaxOf(name, limit), 0);
+  expect(sum(1_024)).toBeLessThanOrEqual(1_024 - DESCRIPTORS_KEPT);
+  expect(sum(Number.POSITIVE_INFINITY)).toBe(
+    names.reduce((total, name) => total + LISTENERS[name].connectionsMax, 0),
+  );
+});
+
+test("readers are answered one at a time, as JSON.stringify has it", async () => {
+  const queue = new ReaderQueue(systemClock);
+  let atOnce = 0;
+  let most = 0;
+  const body = {
+    items: Array.from({ length: 200 }, (_, id) => ({ id, none: undefined })),
+    gone: undefined,
+    continue: "x",
+  };
+  const work = async () => {
+    atOnce += 1;
+    most = Math.max(most, atOnce);
+    await sleep(systemClock, 2);
+    atOnce -= 1;
+    return body;
+  };
+  const ask = async () => {
+    const one = response();
+    const text = await queue.run(one, work);
+    one.destroy();
+    return text;
+  };
+  const texts = await Promise.all(Array.from({ length: 20 }, ask));
+  expect(new Set(texts)).toEqual(new Set([JSON.stringify(body)]));
+  expect(most).toBe(1);
+});
+
+test("readers who do not take their answers are cut off when others wait", async () => {
+  const queue = new ReaderQueue(systemClock);
+  const silent = Array.from({ length: 4 }, response);
+  for (const one of silent) await queue.run(one, async () => ({}));
+  const next = response();
+  expect(await queue.run(next, async () => ({ a: 1 }))).toBe('{"a":1}');
+  expect(silent.filter((one) => one.destroyed)).toHaveLength(1);
+});
+
+test("a question that fails is told, and the next one is answered", async () => {
+  const queue = new ReaderQueue(systemClock);
+  const failing = queue.run(response(), async () => {
+    throw new Error("away");
+  });
+  await expect(failing).rejects.toThrow("away");
+  expect(await queue.run(response(), async () => ({}))).toBe("{}");
+});
+
+test("whoever waits for the same answer shares it, and none is older than its question", async () => {
+  let count = 0;
+  const shared = new SharedAnswer(systemClock, async () => {
+    const mine = ++count;
+    await sleep(systemClock, 5);
+    return mine;
+  });
+  const first = await Promise.all(Array.from({ length: 20 }, () => shared.next()));
+  expect(new Set(first)).toEqual(new Set([1]));
+  expect(await shared.next()).toBe(2);
+});

@@ -16,7 +16,7 @@ test.each(Object.entries<Process>(PROCESSES))(
     const shown = Object.keys(settings).filter((key) => !settings[key]?.hidden);
     const ofEveryCommand = ["--config", "--help", "--version", "--timeout", "--socket", "--kubeconfig"];
     // What this command does instead of running, and how it prints that.
-    const instead = name === "metadata-net" ? ["--probe", "--remove", "--output"] : [];
+    const instead = name === "metadata-net" ? ["--probe", "--close", "--remove", "--output"] : [];
     const notSettings = [...ofEveryCommand, ...instead];
     const own = (all: readonly string[]) => all.filter((flag) => !notSettings.includes(flag)).sort();
     expect(flags).toEqual(expect.arrayContaining(instead));

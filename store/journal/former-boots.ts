@@ -18,8 +18,12 @@ const ROWS_PER_STEP = 200;
  */
 export function isOfThisNode({ sql, context }: Ledger): boolean {
   const written = sql.meta.get(NODE)?.value;
-  if (written === undefined) sql.putMeta.run(NODE, context.node);
   return written === undefined || written === context.node;
+}
+
+/** From now on it says whose it is. */
+export function noteNode({ sql, context }: Ledger): void {
+  if (sql.meta.get(NODE) === undefined) sql.putMeta.run(NODE, context.node);
 }
 
 /** Ends the attachments of former boots: no container outlives its boot, and what outlived one is of this boot. */

@@ -1,10 +1,21 @@
-import { closeSync, existsSync, fsyncSync, openSync, readSync, rmSync, writeSync } from "node:fs";
-import { dirname, join } from "node:path";
+import {
+  closeSync,
+  existsSync,
+  fsyncSync,
+  openSync,
+  readSync,
+  rmSync,
+  statfsSync,
+  statSync,
+  writeSync,
+} from "node:fs";
+import { dirname, join, resolve } from "node:path";
 import Database from "better-sqlite3";
 import { RefusalError, refuse } from "../../ipam/refusals.ts";
 import { type Clock, isoTime } from "../../platform/time.ts";
 import { type Asider, acceptRebuild, type NewDatabase, replaceFiles } from "./files/aside.ts";
 import { nativeBinding, whileLocked } from "./files/database-file.ts";
+import type { DiskReserve } from "./files/disk-reserve.ts";
 import { readContent } from "./files/loss.ts";
 import { type Progress, ProgressRow } from "./files/progress.ts";
 import { expectMarker } from "./files/state-files.ts";
@@ -36,10 +47,13 @@ export function replaceSound(directory: string, source: NewDatabase | null, rebu
   return whileLocked(directory, () => replaceFiles(directory, source, rebuilder));
 }
 
-/** Whether a database could be rebuilt from a file of the state directory: tried with a copy. */
-export function isSound(databasePath: string, clock: Clock): boolean {
+/** Whether a database could be rebuilt from a file of the state directory: tried with a copy, for which the reserve makes room. */
+export function isSound(databasePath: string, clock: Clock, reserve: Pick<DiskReserve, "spend">): boolean {
+  const directory = dirname(databasePath);
+  const { bavail, bsize } = statfsSync(directory);
+  if (bavail * bsize < 2 * statSync(databasePath).size) reserve.spend();
   try {
-    rmSync(copyOf(dirname(databasePath), databasePath, clock).path);
+    rmSync(copyOf(directory, databasePath, clock).path);
     return true;
   } catch {
     return false;
@@ -80,6 +94,8 @@ export function copyOf(directory: string, backup: string, clock: Clock): NewData
   if (!existsSync(backup))
     throw refused(backup, `backup ${backup} does not exist on the daemon's machine; give its absolute path`);
   const copy = join(directory, COPY_FILE);
+  if (resolve(backup) === copy)
+    throw refused(backup, "it is a copy that a rebuild did not finish; give the file that it was made from");
   try {
     // A log left by a crash beside an earlier copy would be taken for this copy's.
     for (const suffix of ["", "-journal", "-wal", "-shm"]) rmSync(copy + suffix, { force: true });

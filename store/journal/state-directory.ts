@@ -22,7 +22,7 @@ import { DiskReserve, isDiskFull } from "./files/disk-reserve.ts";
 import { FileWatch } from "./files/file-watch.ts";
 import { Notes } from "./files/notes.ts";
 import type { OpenDatabase, OpenOptions } from "./files/open-database.ts";
-import { BOOT, isOfThisNode, settleFormerBoots } from "./former-boots.ts";
+import { BOOT, isOfThisNode, noteNode, settleFormerBoots } from "./former-boots.ts";
 import { GroupCommit, type Transaction } from "./group-commit.ts";
 import { Ledger } from "./ledger.ts";
 import { loadNetworks } from "./load.ts";
@@ -82,7 +82,7 @@ export class StateDirectory {
       notes,
       isRelaxed: journalOnly,
       migrate,
-      isSound: (path) => isSound(path, clock),
+      isSound: (path) => isSound(path, clock, this.#reserve),
     };
   }
 
@@ -117,8 +117,9 @@ export class StateDirectory {
       }
       const commits = new GroupCommit(db, this.#context, (fault) => this.#onFault(fault), {
         before: () => file.count(),
-        after: () => this.#onCommit(),
+        after: () => this.#onCommit(file),
       });
+      if (this.#journalOnly) await commits.submit(() => noteNode(ledger));
       await loadNetworks(ledger, (message) => this.#log.error(message));
       if (!this.#journalOnly) await settleFormerBoots(ledger, commits, this.#log);
       if (this.#status.kind === "closed") throw new StorageAway(this.#unavailable());
@@ -195,8 +196,9 @@ export class StateDirectory {
     this.#attachmentWatchers.push(changed);
   }
 
-  #onCommit(): void {
-    this.#watch?.committed();
+  #onCommit(file: OpenDatabase): void {
+    file.committed();
+    this.#watch?.copyFullLog();
     for (const network of this.#touched) for (const changed of this.#attachmentWatchers) changed(network);
     this.#touched.clear();
   }
@@ -212,10 +214,7 @@ export class StateDirectory {
     this.#log.info("the disk has room again; ADD is served");
   }
 
-  /**
-   * Whether the state is reliable about which containers run: a rebuild compares them with the backup. Throws
-   * StorageAway.
-   */
+  /** Whether the state is reliable about which containers run: a rebuild compares them with the backup. Throws StorageAway. */
   get isComparable(): boolean {
     return this.#status.kind !== "rebuild-required" && checkDatabase(this.ledger).length === 0;
   }

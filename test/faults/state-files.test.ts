@@ -66,7 +66,11 @@ function judge(one: Case): Verdict {
   }
   // Of another file in place of the database nobody can tell that it happens to have all that counts.
   const isWhole = [both, alone].includes(answered) && !files.isChanged(one, "state/holdfast.db");
-  if (isKnown && isWhole) return { what: "refused", fault: `nothing is lost, but ${outcome.says}` };
+  // Two notes of two databases, and nothing outside of the directory that says which of them was here.
+  const isContested =
+    notes.every((name) => name !== REMEMBERED) && notes.some((name) => one.fates.get(name) === "foreign");
+  if (isKnown && isWhole && !isContested)
+    return { what: "refused", fault: `nothing is lost, but ${outcome.says}` };
   const isBackup = outcome.command.includes("--from BACKUP,");
   const expected = isBackup ? [files.backedUp(one)] : [both, alone];
   const isRestored = expected.includes(outcome.rows);

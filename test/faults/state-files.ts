@@ -73,7 +73,7 @@ export class StateFiles {
     const note = (fate: Fate, name: string = ending) =>
       this.#contents.set(`${ending} ${fate}`, contentOf(join(this.#root, name)));
     const other = await this.#open("foreign");
-    await this.#add(other, "f", 3);
+    await this.#add(other, "f", 30);
     note("foreign", "foreign");
     other.close();
     const first = await this.#open(ending);
@@ -169,7 +169,7 @@ export class StateFiles {
         log: LOG,
         isRelaxed: false,
         migrate,
-        isSound: (path) => this.#once(`${both} sound`, () => isSound(path, clock)),
+        isSound: (path) => this.#once(`${both} sound`, () => isSound(path, clock, { spend: () => {} })),
       });
       const rows = rowsOf(file.db);
       file.close();

@@ -1,13 +1,16 @@
-import { existsSync, renameSync, rmSync } from "node:fs";
-import { basename, join } from "node:path";
+import { existsSync, lstatSync, renameSync, rmSync } from "node:fs";
+import { join } from "node:path";
 import { readBounded, SMALL_FILE_BYTES_MAX, syncDirectory } from "../../../platform/files.ts";
 import { type Clock, isoTimeMs } from "../../../platform/time.ts";
+import type { StoreLog } from "../../node-context.ts";
 import { DamageError, readContent } from "./loss.ts";
 import type { Notes } from "./notes.ts";
 import type { Progress } from "./progress.ts";
 import {
+  ANSWERED_FILES,
   DATABASE_FILE,
   expectMarker,
+  JOURNAL_FILE,
   LOG_FILE,
   PAGES_FILE,
   REBUILD_MARKER,
@@ -45,33 +48,67 @@ export function putAside(
   { clock, notes, isSound }: Asider,
 ): RebuildRequiredError {
   const file = join(directory, DATABASE_FILE);
-  const target = asideName("damaged", clock);
+  const target = asideName(directory, "damaged", clock);
   const isThere = existsSync(file);
   const progress = isThere ? readContent(file, join(directory, LOG_FILE)).progress : null;
   const isUsable = isThere && damage instanceof DamageError && damage.isUsable && isSound(file);
   const usable = isUsable ? join(directory, target) : null;
-  writeMarker(directory, usable ?? "");
+  writeMarker(directory, isUsable ? target : NOT_USABLE);
   const kept = renameAside(directory, target);
-  // Else the next start would take a directory without a database for a new one, should the marker be lost.
-  if (notes.latest() === null && progress !== null) notes.restart(progress);
+  // Else the next start would take a directory without a database for a new one, should the marker be lost. No database has that identity.
+  if (notes.latest() === null && progress !== null)
+    notes.restart({ ...progress, id: clock.randomBytes(16).toString("hex") });
   return new RebuildRequiredError(
     `the state database of ${directory} is damaged (${damage.message}); ${kept.length > 0 ? `it was kept as ${kept.join(" and ")}` : "nothing of it is left"}`,
     usable,
   );
 }
 
+/** What the marker says where nothing of what was put aside may be rebuilt from. */
+const NOT_USABLE = "none";
+/** Names that are given by `putAside`. */
+const ASIDE_NAME = /^holdfast\.db\.damaged-[\w-]+$/;
+
 /** For a start that finds the marker: a crash may have come between it and the renames. */
 export function stillAside(directory: string, { clock, isSound }: Asider): RebuildRequiredError {
-  const named = readBounded(join(directory, REBUILD_MARKER), SMALL_FILE_BYTES_MAX).toString("utf8");
-  const isMarkerAlone = named === "" && existsSync(join(directory, DATABASE_FILE));
-  const path = named === "" ? join(directory, asideName("damaged", clock)) : named;
-  renameAside(directory, basename(path));
-  const isUsable = existsSync(path) && (!isMarkerAlone || isSound(path));
-  if (isMarkerAlone && isUsable) writeMarker(directory, path);
+  const marker = contentOf(join(directory, REBUILD_MARKER));
+  const named = ASIDE_NAME.test(marker) ? marker : null;
+  const isThere = existsSync(join(directory, DATABASE_FILE));
+  const kept = named ?? asideName(directory, "damaged", clock);
+  if (isThere)
+    renameAside(directory, existsSync(join(directory, kept)) ? asideName(directory, "damaged", clock) : kept);
+  const path = join(directory, kept);
+  // Else somebody made the marker by hand, or emptied it.
+  const isJudged = named !== null || marker === NOT_USABLE;
+  const isUsable = existsSync(path) && (isJudged ? named !== null : isSound(path));
+  if (!isJudged) writeMarker(directory, isUsable ? kept : NOT_USABLE);
   return new RebuildRequiredError(
     `the state database of ${directory} was put aside earlier and not rebuilt yet`,
     isUsable ? path : null,
   );
+}
+
+/** "": it has none that can be read. */
+function contentOf(path: string): string {
+  try {
+    return readBounded(path, SMALL_FILE_BYTES_MAX).toString("utf8");
+  } catch {
+    return "";
+  }
+}
+
+/** What is no file where Holdfast has one, and a journal of SQLite's that Holdfast's databases never have, would stop every start. */
+export function renameOddFiles(
+  directory: string,
+  { clock, log }: Pick<Asider, "clock"> & { readonly log: StoreLog },
+): void {
+  const suffix = `.${suffixOf("replaced", clock)}`;
+  for (const name of [LOG_FILE, PAGES_FILE, ...ANSWERED_FILES, JOURNAL_FILE]) {
+    const there = lstatSync(join(directory, name), { throwIfNoEntry: false });
+    if (there === undefined || (there.isFile() && name !== JOURNAL_FILE)) continue;
+    renameSync(join(directory, name), join(directory, name + suffix));
+    log.error(`${name} in ${directory} is not what Holdfast leaves there; it was kept as ${name + suffix}`);
+  }
 }
 
 /** Puts another database (`source`, or with null an empty one) in place of a sound one. Returns under which names that is kept. */
@@ -80,9 +117,9 @@ export function replaceFiles(
   source: NewDatabase | null,
   { clock, notes }: Pick<Asider, "clock" | "notes">,
 ): string[] {
-  writeMarker(directory, "");
+  writeMarker(directory, NOT_USABLE);
   rmSync(join(directory, PAGES_FILE), { force: true });
-  const kept = renameAside(directory, asideName("replaced", clock));
+  const kept = renameAside(directory, asideName(directory, "replaced", clock));
   acceptRebuild(directory, source, notes);
   return kept;
 }
@@ -109,8 +146,12 @@ export function removeForeignLog(directory: string, clock: Clock): string {
   return name;
 }
 
-function asideName(why: "damaged" | "replaced", clock: Clock): string {
-  return `${DATABASE_FILE}.${suffixOf(why, clock)}`;
+/** One that is not there yet: what was put aside is never written over. */
+function asideName(directory: string, why: "damaged" | "replaced", clock: Clock): string {
+  const name = `${DATABASE_FILE}.${suffixOf(why, clock)}`;
+  let free = name;
+  for (let count = 2; existsSync(join(directory, free)); count += 1) free = `${name}-${count}`;
+  return free;
 }
 
 function suffixOf(why: string, clock: Clock): string {

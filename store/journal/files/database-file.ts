@@ -13,6 +13,7 @@ import {
   closeSync,
   constants,
   existsSync,
+  lstatSync,
   openSync,
   rmSync,
   statfsSync,
@@ -21,7 +22,7 @@ import {
 } from "node:fs";
 import { join } from "node:path";
 import Database from "better-sqlite3";
-import { putAside, removeForeignLog, stillAside } from "./aside.ts";
+import { putAside, removeForeignLog, renameOddFiles, stillAside } from "./aside.ts";
 import { compareWithAnswered, DamageError, type FilesFound } from "./loss.ts";
 import { networkFilesystemName } from "./network-filesystem.ts";
 import type { Notes } from "./notes.ts";
@@ -74,6 +75,7 @@ function openTrusted(directory: string, options: OpenOptions): OpenDatabase {
   try {
     // A crash may have come between the marker and the renames.
     if (existsSync(join(directory, REBUILD_MARKER))) throw stillAside(directory, options);
+    renameOddFiles(directory, options);
     const found = compare(directory, options);
     // Not opened: SQLite deletes the log beside an empty database, and the log may still have everything.
     if (found instanceof DamageError && sizeOf(join(directory, DATABASE_FILE)) === 0)
@@ -93,9 +95,7 @@ function openTrusted(directory: string, options: OpenOptions): OpenDatabase {
 function lockDirectory(directory: string): () => void {
   const path = join(directory, LOCK_FILE);
   for (;;) {
-    if (!existsSync(path)) closeSync(openSync(path, "a", 0o600));
-    // It has no content, and with some SQLite would take it for a database.
-    if (sizeOf(path) > 0) truncateSync(path);
+    emptyLock(path);
     const before = fileAt(path);
     const db = new Database(path, { timeout: LOCK_MS_MAX, ...nativeBinding() });
     const isOurs = () => before !== null && fileAt(path) === before;
@@ -113,6 +113,16 @@ function lockDirectory(directory: string): () => void {
     // Whoever had it has removed it meanwhile, and another one may have another file. An open file's number is not given again.
     db.close();
   }
+}
+
+/** It has no content, with which SQLite would take it for a database, and nothing of SQLite's beside it. */
+function emptyLock(path: string): void {
+  for (const suffix of ["-journal", "-wal", "-shm"]) rmSync(path + suffix, { force: true, recursive: true });
+  const there = lstatSync(path, { throwIfNoEntry: false });
+  // Of a link it would be somebody else's file that is emptied.
+  if (there !== undefined && (!there.isFile() || there.nlink > 1)) rmSync(path, { recursive: true });
+  else if ((there?.size ?? 0) > 0) truncateSync(path);
+  closeSync(openSync(path, "a", 0o600));
 }
 
 function removeAndClose(db: Database.Database, path: string, isOurs: () => boolean): void {
@@ -208,11 +218,27 @@ function begin(
 ): Progress {
   const id = found?.id ?? clock.randomBytes(16).toString("hex");
   // Whoever finds these notes and no such database knows that nothing was answered from it.
-  if (found === null) notes.begin({ id, commits: 0, copied: 0, sums: null });
-  migrate(db);
+  if (found === null) {
+    expectEmpty(db);
+    notes.begin({ id, commits: 0, copied: 0, sums: null });
+  }
   const progress = { id, commits: (found?.commits ?? 0) + 1 };
-  new ProgressRow(db).begin(progress);
+  db.transaction(() => {
+    migrate(db);
+    new ProgressRow(db).begin(progress);
+  })();
   return progress;
+}
+
+/** A database that does not say how far it has come is new, damaged, or another application's. */
+function expectEmpty(db: Database.Database): void {
+  if ((db.prepare<[], number>("SELECT count(*) FROM sqlite_schema").pluck().get() as number) > 0)
+    throw new DamageError(
+      "it does not say how far it has come: its second page is damaged, or it is not Holdfast's",
+      {
+        isUsable: true,
+      },
+    );
 }
 
 function lock(db: Database.Database): void {

@@ -36,9 +36,8 @@ export class FileWatch {
     return this.#displaced;
   }
 
-  /** After each COMMIT, before anybody hears of it. */
-  committed(): void {
-    this.#file.committed();
+  /** Has the log copied when it is full. */
+  copyFullLog(): void {
     if (this.#file.isLogFull) this.#clock.immediate(() => this.#act(() => this.#file.copyLog()));
   }
 

@@ -81,6 +81,10 @@ export function compareWithAnswered(directory: string, notes: Notes, { isRelaxed
         `nothing is left of the notes of what was answered from ${DATABASE_FILE}, and nobody can tell whether it has all of it`,
         { isUsable: true },
       );
+    if (latest.isContested)
+      throw new DamageError("its notes are of two databases, and nobody can tell which of them was here", {
+        isUsable: true,
+      });
     const pages = isLogUsed ? log.pages : NO_LOG.pages;
     const sums = soundSums(join(directory, PAGES_FILE), descriptor, latest, { ...log, pages });
     const isUnsynced = isRelaxed && !latest.isOfThisBoot;
@@ -142,7 +146,7 @@ class DatabaseFile {
   #isContinuedByLog(): boolean {
     const { frames, first, last } = this.#log;
     if (frames === 0) return false;
-    if (first === null || last === null) return true;
+    if (first === null || last === null) return this.progress === null;
     if (this.progress === null) return this.#pages >= PROGRESS_PAGE || first.commits <= 1;
     const { id, commits } = this.progress;
     return last.id === id && first.commits <= commits + 1 && last.commits >= commits;

@@ -37,6 +37,8 @@ interface Written extends Note {
 /** The newest of the notes, and whether it was written in the present boot. */
 export interface LatestNote extends Note {
   readonly isOfThisBoot: boolean;
+  /** Another sound note is of another database, and nothing says which of them was here. */
+  readonly isContested: boolean;
   /** The file outside of the state directory, where that one alone has come so far; null: the directory's own notes say so. */
   readonly rememberedBy: string | null;
 }
@@ -84,12 +86,15 @@ export class Notes {
     const own = this.#paths.map(read).filter((note) => note !== null);
     const remembered = this.#bootRecord === null ? null : read(this.#bootRecord);
     const isOurs = remembered?.bootId === this.#bootId && remembered.directory === this.#directoryKey;
+    // What is outside of the directory was not put there with it: it says which database this is.
+    const notes = isOurs ? [...own.filter(({ id }) => id === remembered.id), remembered] : own;
     let latest: Written | null = null;
-    for (const note of isOurs ? [...own, remembered] : own)
-      if (latest === null || isNewer(note, latest)) latest = note;
+    for (const note of notes) if (latest === null || isNewer(note, latest)) latest = note;
     if (latest === null) return null;
+    const { id, bootId } = latest;
+    const isContested = notes.some((note) => note.id !== id);
     const rememberedBy = own.includes(latest) ? null : this.#bootRecord;
-    return { ...latest, isOfThisBoot: latest.bootId === this.#bootId, rememberedBy };
+    return { ...latest, isOfThisBoot: bootId === this.#bootId, isContested, rememberedBy };
   }
 
   /** Writes all of them, whatever is there, and waits for the disk. */
@@ -105,9 +110,16 @@ export class Notes {
 
   write(note: Note): void {
     const bytes = this.#bytesOf(note);
-    for (const descriptor of this.#descriptors) writeSync(descriptor, bytes, 0, RECORD_BYTES, 0);
     this.#isOnDisk = false;
     this.#remember(bytes);
+    let fault: unknown = null;
+    for (const descriptor of this.#descriptors)
+      try {
+        writeSync(descriptor, bytes, 0, RECORD_BYTES, 0);
+      } catch (error) {
+        fault = error;
+      }
+    if (fault !== null) throw fault;
   }
 
   syncNow(): void {
@@ -127,22 +139,22 @@ export class Notes {
 
   /** The database file is about to be written by others than us: it is compared with no sums until it is opened again. */
   forgetSums(): void {
-    const latest = this.latest();
     this.close();
     rmSync(join(this.#directory, PAGES_FILE), { force: true });
-    if (latest === null) return;
-    this.begin({ ...latest, sums: null });
-    this.close();
+    for (const path of this.#bootRecord === null ? this.#paths : [...this.#paths, this.#bootRecord]) {
+      const note = read(path);
+      if (note !== null) overwrite(path, bytesOf({ ...note, sums: null }));
+    }
   }
 
   /** An operator decided what the state is from now on; null: it is empty. */
   restart(progress: Progress | null): void {
     this.close();
-    if (this.#bootRecord !== null) rmSync(this.#bootRecord, { force: true });
+    if (this.#bootRecord !== null) rmSync(this.#bootRecord, { force: true, recursive: true });
     rmSync(join(this.#directory, PAGES_FILE), { force: true });
-    for (const path of this.#paths) rmSync(path, { force: true });
+    if (progress === null) for (const path of this.#paths) rmSync(path, { force: true });
+    else this.begin({ ...progress, copied: progress.commits, sums: null });
     syncDirectory(this.#directory);
-    if (progress !== null) this.begin({ ...progress, copied: progress.commits, sums: null });
   }
 
   close(): void {
@@ -168,16 +180,7 @@ export class Notes {
   }
 
   #bytesOf({ id, commits, copied, sums }: Note): Buffer {
-    const written: Written = {
-      id,
-      commits,
-      copied,
-      sums,
-      bootId: this.#bootId,
-      directory: this.#directoryKey,
-    };
-    const json = JSON.stringify(written);
-    return Buffer.from(`${json} ${sumOf(json)}`.padEnd(RECORD_BYTES - 1).concat("\n"), "latin1");
+    return bytesOf({ id, commits, copied, sums, bootId: this.#bootId, directory: this.#directoryKey });
   }
 
   get #paths(): readonly string[] {
@@ -206,6 +209,21 @@ function read(path: string): Written | null {
   const at = text.lastIndexOf(" ");
   const json = text.slice(0, at);
   return at > 0 && text.slice(at + 1) === sumOf(json) ? (JSON.parse(json) as Written) : null;
+}
+
+function bytesOf(written: Written): Buffer {
+  const json = JSON.stringify(written);
+  return Buffer.from(`${json} ${sumOf(json)}`.padEnd(RECORD_BYTES - 1).concat("\n"), "latin1");
+}
+
+function overwrite(path: string, bytes: Buffer): void {
+  const descriptor = openSync(path, "r+");
+  try {
+    writeSync(descriptor, bytes, 0, bytes.length, 0);
+    fdatasyncSync(descriptor);
+  } finally {
+    closeSync(descriptor);
+  }
 }
 
 function sumOf(json: string): string {

@@ -121,6 +121,7 @@ export class OpenDatabase {
 
   /** In each transaction that may be answered from, last before its COMMIT. One that changed nothing is not counted. */
   count(): void {
+    this.#isCounted = false;
     const changes = this.#changeCount.get() ?? 0;
     if (changes === this.#changes) return;
     this.#row.write(this.#commits + 1);

@@ -4,6 +4,8 @@ import { replaceDurably, syncDirectory } from "../../../platform/files.ts";
 
 export const DATABASE_FILE = "holdfast.db";
 export const LOG_FILE = `${DATABASE_FILE}-wal`;
+/** SQLite's rollback journal, which a database with a write-ahead log has only while it is created. */
+export const JOURNAL_FILE = `${DATABASE_FILE}-journal`;
 /** Checksums of the database's pages. */
 export const PAGES_FILE = "holdfast.pages";
 /** What was answered from the database, twice: whoever loses one of them loses nothing. */
@@ -11,7 +13,7 @@ export const ANSWERED_FILES = ["holdfast.answered", "holdfast.answered-copy"] as
 /** Locked by the daemon that has the directory; it has no content. */
 export const LOCK_FILE = "holdfast.lock";
 /**
- * Exists while the daemon waits for a rebuild: an empty database must never be taken for the truth. Contains the path of what was put
+ * Exists while the daemon waits for a rebuild: an empty database must never be taken for the truth. Contains the name of what was put
  * aside, if an operator may go on with it.
  */
 export const REBUILD_MARKER = "rebuild-required";
@@ -29,9 +31,8 @@ export function expectMarker(directory: string): void {
     throw new Error(`state directory ${directory} has been rebuilt by another daemon meanwhile`);
 }
 
-/** Writes the marker, durably. `usable`: the path of a database that may be rebuilt from; empty: there is none. */
-export function writeMarker(directory: string, usable: string): void {
-  replaceDurably(join(directory, REBUILD_MARKER), Buffer.from(usable));
+export function writeMarker(directory: string, content: string): void {
+  replaceDurably(join(directory, REBUILD_MARKER), Buffer.from(content));
 }
 
 export function removeMarker(directory: string): void {

@@ -63,7 +63,8 @@ export class ReaderQueue {
       const sinceMs = this.#clock.monotonicMs();
       this.#countUnsent(next.response, sinceMs);
       await next.answer();
-      if (this.#waiting.length > 0) await pauseAfter(this.#clock, sinceMs);
+      // Also when nobody waits: of requests that arrive in one turn each is read when the one before is answered.
+      await pauseAfter(this.#clock, sinceMs);
     }
     this.#isRunning = false;
   }

@@ -5,7 +5,7 @@ import { connectionsMaxOf, DESCRIPTORS_KEPT } from "../../platform/listeners/des
 import { LISTENERS, type ListenerName } from "../../platform/listeners/listeners.ts";
 import { ReaderQueue } from "../../platform/listeners/reader-queue.ts";
 import { SharedAnswer } from "../../platform/listeners/shared-answer.ts";
-import { sleep, systemClock } from "../../platform/time.ts";
+import { type Clock, nextTurn, sleep, systemClock } from "../../platform/time.ts";
 
 /** Takes what it is sent when a test lets it. */
 const response = () => new PassThrough() as unknown as ServerResponse;
@@ -46,6 +46,26 @@ test("readers are answered one at a time, as JSON.stringify has it", async () =>
   const texts = await Promise.all(Array.from({ length: 20 }, ask));
   expect(new Set(texts)).toEqual(new Set([JSON.stringify(body)]));
   expect(most).toBe(1);
+});
+
+test("the next question waits for the pause, also when nobody waited at the end of the one before", async () => {
+  let nowMs = 0;
+  const pausesMs: number[] = [];
+  const timer: Clock["timer"] = (ms, fire) => {
+    pausesMs.push(ms);
+    return systemClock.timer(0, fire);
+  };
+  const queue = new ReaderQueue({ ...systemClock, monotonicMs: () => nowMs, timer });
+  const work = async () => {
+    nowMs += 10;
+    return { pauses: pausesMs.length };
+  };
+  // As requests on several connections that arrive in one turn: each is over before the next one is read.
+  for (let index = 0; index < 3; index += 1) {
+    expect(await queue.run(response(), work)).toBe(`{"pauses":${index}}`);
+    await nextTurn(systemClock);
+  }
+  expect(pausesMs.slice(0, 2)).toEqual([20, 20]);
 });
 
 test("readers who do not take their answers are cut off when others wait", async () => {

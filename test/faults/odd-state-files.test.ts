@@ -6,7 +6,6 @@ import {
   mkdirSync,
   mkdtempSync,
   openSync,
-  openSync,
   readdirSync,
   readFileSync,
   renameSync,

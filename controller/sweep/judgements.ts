@@ -72,8 +72,23 @@ export class Judgements {
   judge(one: CachedAllocation): { readonly verdict: Verdict; readonly isNews: boolean } {
     this.#asked = [];
     const verdict = judge(one, this.#facts, this.#notedRules);
+    const former = this.#formerOf(one);
     this.#dependents.set(one.key, this.#asked);
+    for (const name of former) this.#mark(name);
     return { verdict, isNews: this.#count(one.key, `${verdict.kind} ${verdict.why}`) };
+  }
+
+  /**
+   * Before an allocation is judged by its owner's name for the first time: those of former claims of that name, which were
+   * judged as if no pod were attached to this one.
+   */
+  #formerOf({ key, object }: CachedAllocation): readonly string[] {
+    const { kind, namespace, name, uid } = object.spec?.owner ?? {};
+    if (kind !== "IPAMClaim") return [];
+    const others = [...this.#dependents.of("claim", `${namespace}/${name}`)];
+    if (others.includes(key)) return [];
+    const { items } = this.#caches.allocations;
+    return others.filter((other) => items.get(other)?.object.spec?.owner?.uid !== uid);
   }
 
   /** There is no such allocation any more. */

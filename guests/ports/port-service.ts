@@ -73,7 +73,14 @@ export class PortService {
     this.#wanted = new WantedState(parts.clock);
     this.#notifier = new Notifier(parts.clock);
     const { clock } = parts;
-    this.#computing = new PeriodicTask({ clock, rest: COMPUTING_REST, work: () => this.#compute() });
+    this.#computing = new PeriodicTask({
+      ...{ clock, rest: COMPUTING_REST, work: () => this.#compute() },
+      // What could not be computed, because the store is not ready or has failed, is computed soon.
+      nextMs: () =>
+        this.#allDirty || this.#dirty.size > 0
+          ? clock.monotonicMs() + LOOK_INTERVAL_MS
+          : Number.POSITIVE_INFINITY,
+    });
     const looking = { clock, intervalMs: LOOK_INTERVAL_MS, unref: true };
     this.#looking = new PeriodicTask({ ...looking, work: () => this.#look() });
     const { ovn } = parts;
@@ -218,7 +225,6 @@ export class PortService {
       const definition = this.#definitionOf(network);
       if (definition !== this.#wanted.definitionOf(network)) this.#touch(network);
     }
-    if (this.#allDirty || this.#dirty.size > 0) this.#computing.trigger();
   }
 
   #definitionOf(network: string): NetworkDefinition | undefined {

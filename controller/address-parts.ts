@@ -109,10 +109,13 @@ export class AddressParts {
         ...{ name: "adoption", everyMs, triggers: ["claim-listed"] },
         work: (signal) => adoption.runPass(signal),
       }),
-      {
-        ...{ name: "adoption from launchers", everyMs: Math.min(everyMs, LAUNCHERS_INTERVAL_MS) },
-        work: (signal) => launchers.runPass(signal),
-      },
+      quiet(
+        {
+          ...{ name: "adoption from launchers", everyMs: Math.min(everyMs, LAUNCHERS_INTERVAL_MS) },
+          work: (signal) => launchers.runPass(signal),
+        },
+        () => launchers.waits,
+      ),
       quiet(
         {
           ...{ name: "claims astray", everyMs: Math.min(everyMs, LAUNCHERS_INTERVAL_MS) },

@@ -6,14 +6,14 @@ import { ServerClock } from "../kube/server-clock.ts";
 import { withWriteGuard } from "../kube/write-guard.ts";
 import { HealthServer } from "../platform/health-server.ts";
 import type { Log } from "../platform/log.ts";
-import type { PeriodicTask } from "../platform/periodic-task.ts";
 import { type Clock, randomUuid, sleep } from "../platform/time.ts";
 import { AddressParts } from "./address-parts.ts";
 import { LeaderLease } from "./lease.ts";
 import { MachineParts } from "./machine-parts.ts";
 import { ControllerMetrics } from "./metrics.ts";
 import { NetworkParts } from "./network-parts.ts";
-import { type ControllerPart, type Occasion, type PartContext, taskOf } from "./part.ts";
+import type { Occasion, PartContext } from "./part.ts";
+import { PartTask } from "./part-task.ts";
 import type { ControllerSettings } from "./settings.ts";
 import { followChanges } from "./sweep/follow-changes.ts";
 import { Watched } from "./watched.ts";
@@ -29,7 +29,7 @@ export class Controller {
   readonly #addresses: AddressParts;
   readonly #networks: NetworkParts;
   readonly #metrics: ControllerMetrics;
-  readonly #tasks: readonly { readonly part: ControllerPart; readonly task: PeriodicTask }[];
+  readonly #tasks: readonly PartTask[];
   readonly #health: HealthServer;
   #stopping = false;
 
@@ -50,7 +50,9 @@ export class Controller {
     const serverMs = () => serverClock.nowMs;
     const context = { api, log, settings, identity, events, watched, serverMs, idle, occur };
     this.#context = context;
-    this.#lease = new LeaderLease({ api: connection(), log, namespace: settings.namespace, identity });
+    const { namespace } = settings;
+    const onLead = () => this.#occur("changed");
+    this.#lease = new LeaderLease({ api: connection(), log, namespace, identity, onLead });
     this.#machines = new MachineParts({ ...context, onDefinitions: () => this.#definitionsChanged() });
     const onRefused = (count: number) => this.#metrics.refused(count);
     this.#addresses = new AddressParts({
@@ -68,7 +70,7 @@ export class Controller {
     const leads = () => this.#lease.leads;
     this.#metrics = new ControllerMetrics({ watched, addresses, machines, networks, leads });
     const parts = [...addresses.parts, ...machines.parts, ...networks.parts];
-    this.#tasks = parts.map((part) => ({ part, task: taskOf(part, clock, log) }));
+    this.#tasks = parts.map((part) => new PartTask(part, { clock, log, idle }));
     const { metricsAddress: address } = settings;
     const notReady = () => this.#notReady();
     this.#health = new HealthServer({ address, metrics: this.#metrics, notReady, log, clock });
@@ -84,7 +86,7 @@ export class Controller {
     this.#lease.start();
     watched.start();
     this.#networks.udnConditions.start();
-    for (const { task } of this.#tasks) task.start();
+    for (const task of this.#tasks) task.start();
     // After everything else: the lists of ten thousand machines would keep those of pods waiting.
     void watched.listed().then(() => this.#machines.start(() => this.#stopping));
   }
@@ -94,7 +96,7 @@ export class Controller {
     if (this.#stopping) return;
     this.#stopping = true;
     const { api, watched } = this.#context;
-    const tasks = this.#tasks.map(({ task }) => task.stop());
+    const tasks = this.#tasks.map((task) => task.stop());
     const ended = Promise.all([...tasks, this.#machines.stopWork()]);
     await Promise.race([ended, sleep(api.clock, STOP_GRACE_MS)]);
     // Whatever still runs writes nothing from here on, so that another one may.
@@ -122,6 +124,7 @@ export class Controller {
     return new Watched(
       api,
       {
+        changed: () => this.#occur("changed"),
         somethingEnded: () => this.#occur("owner-ended"),
         podAddressesCut: (pod) => this.#addresses.warnCut(pod),
         claimListed: () => this.#occur("claim-listed"),
@@ -140,7 +143,7 @@ export class Controller {
   }
 
   #occur(occasion: Occasion): void {
-    for (const { part, task } of this.#tasks) if (part.triggers?.includes(occasion)) task.trigger();
+    for (const task of this.#tasks) task.occur(occasion);
   }
 
   #definitionsChanged(): void {

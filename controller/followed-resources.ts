@@ -35,6 +35,7 @@ export type FollowHooks<T extends Reflected> = Pick<
 export class FollowedResources<Resource extends string> {
   readonly #api: KubeApi;
   readonly #log: FollowedLog;
+  readonly #onChange: (resource: Resource) => void;
   readonly #reflectors = new Map<Resource, Reflector<never>>();
   readonly #states = new Map<Resource, ReflectorState>();
   readonly #needed = new Map<Resource, Reflector<never>>();
@@ -43,9 +44,11 @@ export class FollowedResources<Resource extends string> {
   /** Dispensable ones of which the server has told, or failed to. */
   readonly #dispensable = new Set<Resource>();
 
-  constructor(api: KubeApi, log: FollowedLog) {
+  /** `onChange`: an object of a resource has changed, or whether the resource is followed. */
+  constructor(api: KubeApi, log: FollowedLog, onChange: (resource: Resource) => void = () => {}) {
     this.#api = api;
     this.#log = log;
+    this.#onChange = onChange;
   }
 
   /** Before `start`. */
@@ -56,6 +59,7 @@ export class FollowedResources<Resource extends string> {
     const changed: ChangeListener<T> = (now, before) => {
       this.#changes.set(resource, this.changesOf(resource) + 1);
       for (const listener of listeners) listener(now, before);
+      this.#onChange(resource);
     };
     const reflector = new Reflector<T>({
       api: this.#api,
@@ -68,6 +72,7 @@ export class FollowedResources<Resource extends string> {
         this.#states.set(resource, state);
         if (isDispensable && state !== "listing") this.#dispensable.add(resource);
         onState?.(state, problem);
+        this.#onChange(resource);
       },
       project: (object) => {
         const item = project(object);

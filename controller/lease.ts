@@ -32,6 +32,8 @@ interface LeaseOptions {
   /** Of this process, and of no other at the same time. */
   readonly identity: string;
   readonly log: Pick<Log, "info" | "warn">;
+  /** From now on this process leads. */
+  onLead?(): void;
 }
 
 interface LeaseObject {
@@ -105,7 +107,7 @@ export class LeaderLease {
   }
 
   async #run(): Promise<void> {
-    const { api, log, identity } = this.#options;
+    const { api, log, identity, onLead } = this.#options;
     while (!this.#life.signal.aborted) {
       const startMs = this.#nowMs;
       try {
@@ -116,6 +118,7 @@ export class LeaderLease {
       }
       const { leads } = this;
       if (leads !== this.#didLead) log.info({ identity }, leads ? "leading" : "no longer leading");
+      if (leads && !this.#didLead) onLead?.();
       this.#didLead = leads;
       // A turn that took long is followed by the next one at once.
       await sleep(api.clock, startMs + RETRY_MS - this.#nowMs, this.#life.signal);

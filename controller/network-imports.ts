@@ -44,16 +44,23 @@ export interface NetworkImportsOptions {
 export class NetworkImports {
   readonly #options: NetworkImportsOptions;
   readonly #pace: ImportBackoff;
+  #waits = false;
 
   constructor(options: NetworkImportsOptions) {
     this.#options = options;
     this.#pace = new ImportBackoff(options.api.clock);
   }
 
+  /** Whether the last pass has left something to a later one: it failed, or a pause is not over. */
+  get waits(): boolean {
+    return this.#waits;
+  }
+
   /** The definitions must be known. */
   async runPass(signal: AbortSignal): Promise<void> {
     const { networks, idle, log } = this.#options;
     if (!networks.known) return;
+    this.#waits = false;
     const due: ImportTarget[] = [];
     for (const network of this.#networks()) {
       if (signal.aborted || idle() !== null) return;
@@ -61,6 +68,7 @@ export class NetworkImports {
         due.push(...(await this.#dueOf(network)));
       } catch (error) {
         // A failure concerns only its network; the others are imported and counted.
+        this.#waits = true;
         log.warn({ network, err: error as Error }, "not imported yet; trying again");
       }
     }
@@ -80,7 +88,9 @@ export class NetworkImports {
     const sources = sourcesOf(definitions, network, null);
     const wanted = wantedOf(known);
     const needed = this.#due(network, known, sources);
-    const isStale = broughtUpToDate(known, sources) !== null && this.#pace.takeUpdate(network);
+    const isBehind = broughtUpToDate(known, sources) !== null;
+    const isStale = isBehind && this.#pace.takeUpdate(network);
+    if (isBehind && !isStale) this.#waits = true;
     if (needed.length === 0 && wanted.length === 0 && !isStale && definitions.hasRecordedOwner(network))
       return [];
     await this.#recordOwner(network);
@@ -92,6 +102,7 @@ export class NetworkImports {
   #due(network: string, known: IPNetwork | null, sources: readonly SeenSource[]): SeenSource[] {
     const open = isImported(known, []) ? uncovered(known, sources) : sources;
     const due = open.filter((one) => this.#pace.waitMs(network, one) === 0);
+    if (due.length < open.length) this.#waits = true;
     // The one that counts says which addresses there are: nothing is given before it is imported.
     return [...new Set([...due, ...open.filter((one) => this.#counts(network, one))])];
   }
@@ -121,7 +132,10 @@ export class NetworkImports {
     for (const [index, { network, needed = [] }] of due.entries()) {
       const result = results[index];
       if (result?.kind === "failed") await this.#failed(network, result.error);
-      if (result?.kind !== "imported") continue;
+      if (result?.kind !== "imported") {
+        this.#waits = true;
+        continue;
+      }
       this.#pace.imported(
         network,
         needed.filter((one) => !this.#counts(network, one)),

@@ -45,8 +45,14 @@ export class NetworkParts {
     this.lost = lost;
     this.parts = [
       {
-        ...{ name: "the networks", everyMs: NETWORKS_INTERVAL_MS, triggers: ["definitions-changed"] },
+        ...{ name: "the networks", everyMs: NETWORKS_INTERVAL_MS },
+        triggers: ["changed", "definitions-changed"],
         rest: { restMsMax: NETWORKS_REST_MS_MAX },
+        nextMs: () => {
+          const againMs = api.clock.monotonicMs() + NETWORKS_INTERVAL_MS;
+          if (lost.waits || imports.waits) return againMs;
+          return Math.max(againMs, Math.min(orphans.nextMs, recoveries.nextMs));
+        },
         work: async (signal) => {
           if (watched.definitionsKnown) await lost.runPass(signal);
           await protection.runPass(signal);
@@ -56,7 +62,9 @@ export class NetworkParts {
         },
       },
       {
-        ...{ name: "the counts of networks", everyMs: STATUS_INTERVAL_MS, triggers: ["definitions-changed"] },
+        ...{ name: "the counts of networks", everyMs: STATUS_INTERVAL_MS },
+        triggers: ["changed", "definitions-changed"],
+        nextMs: () => status.nextMs,
         work: (signal) => status.runPass(signal, { writes: idle() === null }),
       },
       {

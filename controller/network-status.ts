@@ -57,6 +57,7 @@ export class NetworkStatus {
   readonly #writtenMs = new Map<string, number>();
   /** The installed definition has no `usedSpace`: each write would be followed by another one. */
   #isDropped = false;
+  #nextMs = Number.POSITIVE_INFINITY;
 
   constructor(options: NetworkStatusOptions) {
     this.#options = options;
@@ -67,9 +68,15 @@ export class NetworkStatus {
     return this.#counted;
   }
 
+  /** When the first network is to be written again, ms of the clock, where nothing changes until then. */
+  get nextMs(): number {
+    return this.#nextMs;
+  }
+
   /** Counts what has changed and writes differences; not concurrently. `writes`: false only counts. Throws ApiAway. */
   async runPass(signal: AbortSignal, { writes }: { readonly writes: boolean }): Promise<void> {
     const { definitions, allocations, networks, idle } = this.#options;
+    this.#nextMs = Number.POSITIVE_INFINITY;
     if (!allocations.known) return;
     // Without a definition in its owner's namespace a network has no size: orphan-networks shows it.
     const defined = definitions.networks().filter((network) => definitions.definitionOf(network) !== null);
@@ -136,7 +143,10 @@ export class NetworkStatus {
     }
     const nowMs = api.clock.monotonicMs();
     const due = this.#isDropped ? { ...counted, published: null } : counted;
-    if (!isDue(due, known, nowMs - (this.#writtenMs.get(network) ?? Number.NEGATIVE_INFINITY))) return;
+    const waitMs = dueInMs(due, known, nowMs - (this.#writtenMs.get(network) ?? Number.NEGATIVE_INFINITY));
+    // One that is written is looked at again: it was in vain if somebody else had changed the object.
+    this.#nextMs = Math.min(this.#nextMs, nowMs + (waitMs > 0 ? waitMs : intervalMsOf(counted.counts)));
+    if (waitMs > 0) return;
     const { counts, published, observedMs } = counted;
     const usedSpace = published && { observed: isoTimeMs(observedMs), ...published };
     const status = {
@@ -153,20 +163,25 @@ export class NetworkStatus {
   }
 }
 
-/** Whether a network is to be written. `sinceMs`: since it was last; the copy of it may lag behind. */
-function isDue(
+/** In what time a network is to be written, ms; 0: now. `sinceMs`: since it was last; the copy of it may lag behind. */
+function dueInMs(
   { counts, published, observedMs }: Counted,
   known: IPNetwork | null,
   sinceMs: number,
-): boolean {
-  const { free, size, isFull } = counts;
-  if (sinceMs < (2n * free < size ? DENSE_INTERVAL_MS : SPARSE_INTERVAL_MS)) return false;
+): number {
+  const againMs = Math.max(0, intervalMsOf(counts) - sinceMs);
   const present = known?.status as Record<string, unknown> | undefined;
-  if (Object.entries(summaryOf(counts)).some(([key, value]) => present?.[key] !== value)) return true;
+  if (Object.entries(summaryOf(counts)).some(([key, value]) => present?.[key] !== value)) return againMs;
   const before = known?.status?.usedSpace;
-  if (published === null) return before != null;
-  if (!before || !isSameSpace(before, published)) return true;
-  return isFull && observedMs - parseTime(before.observed) >= FULL_INTERVAL_MS;
+  if (published === null) return before == null ? Number.POSITIVE_INFINITY : againMs;
+  if (!before || !isSameSpace(before, published)) return againMs;
+  if (!counts.isFull) return Number.POSITIVE_INFINITY;
+  return Math.max(againMs, parseTime(before.observed) + FULL_INTERVAL_MS - observedMs);
+}
+
+/** From one write of a network to the next, ms. */
+function intervalMsOf({ free, size }: NetworkCounts): number {
+  return 2n * free < size ? DENSE_INTERVAL_MS : SPARSE_INTERVAL_MS;
 }
 
 /** null: it is too much for an object. */

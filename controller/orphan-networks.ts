@@ -60,6 +60,11 @@ export class OrphanNetworks {
     this.#objects = new ObjectClient(options.api);
   }
 
+  /** When the first of the empty ones goes, ms of the clock. */
+  get nextMs(): number {
+    return Math.min(...this.#emptyMs.values()) + this.#options.keepSeconds * 1_000;
+  }
+
   /** The definitions must be known. Throws ApiAway. */
   async runPass(signal: AbortSignal): Promise<void> {
     const { api, networks, allocations, pools, definitions, idle, keepSeconds } = this.#options;

@@ -9,20 +9,21 @@
  *   network-status   what nodes and `kubectl get ipnetworks` see; lean-allocations, orphan-networks, recoveries, udn-conditions
  *   protection/      the finalizer of IPNetworks; networks and allocations that were deleted by force
  *   capi/            machines of Cluster API; machine-data/: Metal3's data of machines
- *   quiet-part       passes over everything that are left out while nothing changes
+ *   part-task        what begins the passes of a part; quiet-part: those over everything, few while nothing changes
  *   followed-resources  copies that are believed or doubted together; shared-parts: what they have in common, once
  */
 
 import type { EventWriter } from "../kube/events.ts";
 import type { KubeApi } from "../kube/kube-api.ts";
 import type { Log } from "../platform/log.ts";
-import { logFailure, PeriodicTask, type RestOptions } from "../platform/periodic-task.ts";
-import type { Clock } from "../platform/time.ts";
+import type { RestOptions } from "../platform/periodic-task.ts";
 import type { ControllerSettings } from "./settings.ts";
 import type { Watched } from "./watched.ts";
 
-/** What some parts act on at once, not only when their interval is over. */
+/** What begins a pass of a part before its interval is over: at once, and after "changed" as PartTask says. */
 export type Occasion =
+  /** What the controller follows, but for nodes, or whether it may work. */
+  | "changed"
   | "owner-ended"
   | "reason-changed"
   | "verdict-due"
@@ -37,23 +38,15 @@ export type Occasion =
 export interface ControllerPart {
   /** In the log line of a failure. */
   readonly name: string;
+  /** From the end of a pass to the next one, ms, where none is begun sooner. */
   readonly everyMs: number;
+  /** The same while nothing has changed; absent: it makes no difference. */
+  readonly quietMs?: number;
   readonly triggers?: readonly Occasion[];
   readonly rest?: RestOptions;
   /** When it is to run at the latest, ms of the clock. */
   readonly nextMs?: () => number;
   readonly work: (signal: AbortSignal) => Promise<void>;
-}
-
-export function taskOf(
-  { name, everyMs, rest = {}, nextMs, work }: ControllerPart,
-  clock: Clock,
-  log: Log,
-): PeriodicTask {
-  return new PeriodicTask({
-    ...{ clock, intervalMs: everyMs, rest, work, ...(nextMs && { nextMs }) },
-    onFailure: logFailure(log, name),
-  });
 }
 
 /** What parts are made from. */

@@ -16,26 +16,27 @@ interface QuietPartOptions {
   readonly waits?: () => boolean;
 }
 
-/** A part whose work is a pass over everything, which is left out while nothing has changed. */
+/** A part whose work is a pass over everything: a change begins a few, and otherwise it comes seldom. */
 export function quietPart(
   part: ControllerPart,
   { clock, revision, idle, waits }: QuietPartOptions,
 ): ControllerPart {
   let seen: number | null = null;
   let passes = 0;
-  let lastMs = Number.NEGATIVE_INFINITY;
   return {
     ...part,
+    quietMs: part.everyMs * QUIET_INTERVALS,
+    triggers: [...(part.triggers ?? []), "changed"],
+    nextMs: () => {
+      const isSettled = passes >= PASSES_AFTER_CHANGE && waits?.() !== true;
+      return isSettled ? Number.POSITIVE_INFINITY : clock.monotonicMs() + part.everyMs;
+    },
     work: async (signal) => {
       const current = revision();
       if (current !== seen || waits?.() === true) passes = 0;
       seen = current;
-      const startMs = clock.monotonicMs();
-      if (passes >= PASSES_AFTER_CHANGE && startMs - lastMs < part.everyMs * QUIET_INTERVALS) return;
       await part.work(signal);
-      if (idle() !== null) return;
-      passes += 1;
-      lastMs = startMs;
+      if (idle() === null) passes += 1;
     },
   };
 }

@@ -34,6 +34,11 @@ export class Recoveries {
     this.#options = options;
   }
 
+  /** When the first mark is removed here, ms of the clock. */
+  get nextMs(): number {
+    return Math.min(...[...this.#seen.values()].map(endMsOf));
+  }
+
   /** Throws ApiAway. */
   async runPass(signal: AbortSignal): Promise<void> {
     const { api, networks, idle, log } = this.#options;
@@ -50,9 +55,7 @@ export class Recoveries {
     this.#seen = seen;
     for (const { object } of networks.items.values()) {
       const one = seen.get(object.metadata.uid);
-      const inForceMs = one === undefined ? null : markMs(one.mark);
-      if (one === undefined || inForceMs === null) continue;
-      if (nowMs - one.sinceMs < inForceMs + SPARE_MS) continue;
+      if (one === undefined || nowMs < endMsOf(one)) continue;
       if (signal.aborted || idle() !== null) return;
       const { network } = object.spec;
       await endRecovery(api, network, one.mark);
@@ -62,4 +65,9 @@ export class Recoveries {
       );
     }
   }
+}
+
+/** When a mark is removed that its daemon has not removed, ms of the clock; never one that cannot be read. */
+function endMsOf({ mark, sinceMs }: Seen): number {
+  return sinceMs + (markMs(mark) ?? Number.POSITIVE_INFINITY) + SPARE_MS;
 }

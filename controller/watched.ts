@@ -27,6 +27,8 @@ import { type FollowedCache, type FollowedLog, FollowedResources } from "./follo
 
 /** Called when something relevant has changed. */
 export interface WatchedEvents {
+  /** Anything but a node, which kubelets write all the time; or whether something is known. */
+  readonly changed: () => void;
   /** An owner, a pod or a node is gone or has ended. */
   readonly somethingEnded: () => void;
   /** A pod reports more addresses than are read of one pod. */
@@ -68,7 +70,9 @@ export class Watched extends FollowedResources<Resource> implements Omit<Caches,
   readonly #nads: FollowedCache<NadView>;
 
   constructor(api: KubeApi, events: WatchedEvents, log: FollowedLog) {
-    super(api, log);
+    super(api, log, (resource) => {
+      if (resource !== "nodes") events.changed();
+    });
     this.catalog = new DefinitionsWithPools(api.clock);
     const rows = new AllocationRows();
     this.allocations = this.follow<CachedAllocation>("allocations", ALLOCATIONS_PATH, {

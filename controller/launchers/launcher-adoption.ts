@@ -56,6 +56,7 @@ export class LauncherAdoption {
   readonly #objects: ObjectClient;
   readonly #client: AllocationClient;
   readonly #networks: ClaimNetworks;
+  #waits = false;
 
   constructor(options: LauncherAdoptionOptions) {
     this.#options = options;
@@ -64,11 +65,17 @@ export class LauncherAdoption {
     this.#networks = new ClaimNetworks(options.api, undefined, "housekeeping");
   }
 
+  /** Whether the last pass has found claims to be filled; whose their launcher is, objects say that nobody follows. */
+  get waits(): boolean {
+    return this.#waits;
+  }
+
   /** One pass over all claims; not concurrently. Throws ApiAway. */
   async runPass(signal: AbortSignal): Promise<void> {
     const { claims, pods, allocations, idle, api, log } = this.#options;
     if (idle() !== null || !claims.known || !pods.known || !allocations.known) return;
     const wanting = [...claims.items.values()].filter((claim) => this.#isWanting(claim));
+    this.#waits = false;
     if (wanting.length === 0) return;
     const networks = new Set(wanting.map(({ network }) => network));
     const launchers = await livingLaunchers({
@@ -78,6 +85,7 @@ export class LauncherAdoption {
     for (const claim of wanting) {
       for (const launcher of launchers.of(claim)) {
         if (signal.aborted || idle() !== null) return;
+        this.#waits = true;
         try {
           if (await this.#settle(claim, launcher)) break;
         } catch (error) {

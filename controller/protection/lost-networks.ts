@@ -58,6 +58,11 @@ export class LostNetworks {
     this.#lost.set(network, { object, sinceMs: this.#options.api.clock.monotonicMs() });
   }
 
+  /** Whether there are networks that are not restored yet. */
+  get waits(): boolean {
+    return this.#lost.size > 0;
+  }
+
   /** The definitions must be known. */
   async runPass(signal: AbortSignal): Promise<void> {
     const { api, networks, allocations, idle } = this.#options;

@@ -1,64 +1,101 @@
 import { expect, test } from "vitest";
+import type { ControllerPart } from "../../controller/part.ts";
+import { PartTask } from "../../controller/part-task.ts";
 import { quietPart } from "../../controller/quiet-part.ts";
-import { ManualClock } from "../harness/manual-clock.ts";
+import { VirtualTime } from "../../platform/virtual-time.ts";
 
-const signal = new AbortController().signal;
+const EVERY_MS = 10_000;
+const LOG = { warn: () => {} };
 
-/** A part that runs every ten seconds, and what tells it to. */
+/** A part as the controller runs it, when its passes began, and what they find. */
 class Passes {
-  readonly clock = new ManualClock();
+  readonly time = new VirtualTime();
+  readonly begunMs: number[] = [];
   revision = 0;
   idle: string | null = null;
   waits = false;
   fails = false;
-  count = 0;
-  readonly #part = quietPart(
-    {
-      ...{ name: "passes", everyMs: 10_000 },
+  readonly task: PartTask;
+
+  constructor(wrap: "quiet" | "plain", more: Partial<ControllerPart> = {}) {
+    const clock = this.time.clock();
+    const part: ControllerPart = {
+      ...{ name: "passes", everyMs: EVERY_MS, ...more },
       work: async () => {
-        this.count += 1;
+        this.begunMs.push(this.time.nowMs);
         if (this.fails) throw new Error("the test says so");
       },
-    },
-    {
-      ...{ clock: this.clock, revision: () => this.revision, idle: () => this.idle },
-      waits: () => this.waits,
-    },
-  );
+    };
+    const idle = () => this.idle;
+    const asked = { clock, idle, revision: () => this.revision, waits: () => this.waits };
+    this.task = new PartTask(wrap === "quiet" ? quietPart(part, asked) : part, { clock, log: LOG, idle });
+    this.task.start();
+  }
 
-  /** Returns how many passes there were in a hundred seconds. */
-  async run(): Promise<number> {
-    const before = this.count;
-    for (let turn = 0; turn < 10; turn += 1) {
-      await this.#part.work(signal).catch(() => {});
-      this.clock.nowMs += 10_000;
-    }
-    return this.count - before;
+  /** Something that the controller follows has changed. */
+  change(): void {
+    this.revision += 1;
+    this.task.occur("changed");
+  }
+
+  /** When passes began within so many milliseconds, from now. */
+  async within(ms: number): Promise<number[]> {
+    const [known, fromMs] = [this.begunMs.length, this.time.nowMs];
+    await this.time.pass(ms);
+    return this.begunMs.slice(known).map((beganMs) => beganMs - fromMs);
   }
 }
 
-test("three passes follow a change, and then one each minute", async () => {
-  const passes = new Passes();
-  expect(await passes.run()).toBe(4);
-  passes.clock.nowMs = 10_000_000;
-  expect(await passes.run()).toBe(2);
-  passes.revision += 1;
-  expect(await passes.run()).toBe(4);
+test("a change begins three passes, the first one soon, and then one comes in six intervals", async () => {
+  const passes = new Passes("quiet");
+  expect(await passes.within(95_000)).toEqual([0, 10_000, 20_000, 80_000]);
+  passes.change();
+  expect(await passes.within(95_000)).toEqual([200, 10_200, 20_200, 80_200]);
+});
+
+test("however many changes come, passes are an interval apart", async () => {
+  const passes = new Passes("quiet");
+  for (let change = 0; change < 300; change += 1) {
+    passes.change();
+    await passes.within(100);
+  }
+  expect(passes.begunMs.filter((ms) => ms < 30_000)).toEqual([0, 10_000, 20_000]);
 });
 
 test.each(["fails", "waits"] as const)(
   "a pass that %s is followed by the next one at the usual pace",
   async (why) => {
-    const passes = new Passes();
+    const passes = new Passes("quiet");
     passes[why] = true;
-    expect(await passes.run()).toBe(10);
+    expect(await passes.within(95_000)).toHaveLength(10);
   },
 );
 
 test("passes of a controller that does not lead do not count", async () => {
-  const passes = new Passes();
+  const passes = new Passes("quiet");
   passes.idle = "another controller works";
-  expect(await passes.run()).toBe(10);
+  expect(await passes.within(95_000)).toHaveLength(10);
   passes.idle = null;
-  expect(await passes.run()).toBe(4);
+  passes.change();
+  expect(await passes.within(95_000)).toEqual([5_000, 15_000, 25_000, 85_000]);
+});
+
+test.each(["fails", "idle"] as const)("a pass is owed, whatever its interval: %s", async (why) => {
+  const passes = new Passes("plain", { quietMs: 3_600_000 });
+  if (why === "fails") passes.fails = true;
+  else passes.idle = "this controller does not lead";
+  expect(await passes.within(15_000)).toEqual([0, 10_000]);
+  passes.fails = false;
+  passes.idle = null;
+  expect(await passes.within(60_000)).toEqual([5_000]);
+});
+
+test("only its occasions begin a pass, and others than a change do so at once", async () => {
+  const passes = new Passes("plain", { triggers: ["claim-listed"] });
+  await passes.within(5_000);
+  passes.task.occur("changed");
+  passes.task.occur("owner-ended");
+  expect(await passes.within(2_000)).toEqual([]);
+  passes.task.occur("claim-listed");
+  expect(await passes.within(2_000)).toEqual([0]);
 });

@@ -9,7 +9,7 @@ import { projectNad } from "../../../networks/nad-view.ts";
 import { readOwner } from "../../../networks/network-owner.ts";
 import { PeriodicTask } from "../../../platform/periodic-task.ts";
 
-/** Looked again so often, ms, besides after each change: what failed, and definitions whose pause is over. */
+/** What failed, and definitions whose pause is not over, are looked at again after so long, ms; else each change is followed. */
 const LOOK_MS = 500;
 const SILENT = { debug() {}, info() {}, warn() {}, error() {} };
 
@@ -36,6 +36,7 @@ export class Importer {
           definitions.setOwner(object.spec.network, readOwner(object));
           changed();
         },
+        onState: () => changed(),
         onDelete: ({ object }) => {
           const one = networkObjectOf(object.spec.network, (name) => networks.items.get(name)?.object);
           definitions.setOwner(object.spec.network, readOwner(one));
@@ -48,6 +49,7 @@ export class Importer {
       project: projectNad,
       onState: (state) => {
         if (state !== "watching") definitions.interrupted();
+        changed();
       },
       onUpsert: (nad) => {
         definitions.upsert(nad);
@@ -68,8 +70,9 @@ export class Importer {
     });
     this.#task = new PeriodicTask({
       clock: api.clock,
-      intervalMs: LOOK_MS,
       work: (signal) => imports.runPass(signal),
+      nextMs: () => (imports.waits ? api.clock.monotonicMs() + LOOK_MS : Number.POSITIVE_INFINITY),
+      retryMs: LOOK_MS,
       onFailure: () => {},
     });
     this.#resources.start();

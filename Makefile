@@ -105,7 +105,7 @@ check: node_modules/.installed $(DIST)/bin/holdfast-ipam
 	knip
 	vitest run --project tidy --silent=passed-only
 
-LAYERS := --project fast --project worlds --project process
+LAYERS := --project fast --project worlds --project hourly --project process
 test: packages-test build build/holdfast-ipam-asan check
 	vitest run $(LAYERS)
 

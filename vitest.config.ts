@@ -1,12 +1,14 @@
 import { defineConfig } from "vitest/config";
 
-/** A test's layer is its directory. `make test` runs all but `real`, which `make test-all` adds. */
+/** A test's layer is its directory; `hourly` has those of `worlds` again. `make test` runs all but `real`, which `make test-all` adds. */
 const LAYERS = {
   // Pure code, and the stores over real SQLite. Runs on any system.
   fast: ["admin", "bounds", "claims", "conversations", "ipam", "metadata", "platform", "store", "ui"],
   // Daemons, controllers and metadata servers in the test's process, over an API server in memory, in virtual time
   // but where a process or a library has timers of its own.
   worlds: ["cluster", "controller", "machines", "metadata-kube"],
+  // The stories of a cluster once more, with every periodic pass an hour apart: nothing waits for one.
+  hourly: ["cluster"],
   // The shipped binaries, and the simulation.
   process: [
     "cli",
@@ -23,6 +25,12 @@ const LAYERS = {
   ],
   // The repository checks itself: `make check`.
   tidy: ["tidy"],
+};
+
+const SETUP_FILES: Readonly<Record<string, string>> = {
+  // What the product's accounts do with their rights; the reporter names those that nobody used.
+  worlds: "./test/harness/rights/setup.ts",
+  hourly: "./test/harness/world/hourly-setup.ts",
 };
 
 export default defineConfig({
@@ -44,8 +52,7 @@ export default defineConfig({
       test: {
         name,
         include: directories.map((directory) => `test/${directory}/**/*.test.ts`),
-        // What the product's accounts do with their rights; the reporter names those that nobody used.
-        ...(name === "worlds" ? { setupFiles: "./test/harness/rights/setup.ts" } : {}),
+        ...(SETUP_FILES[name] && { setupFiles: SETUP_FILES[name] }),
       },
     })),
   },

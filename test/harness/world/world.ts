@@ -7,6 +7,7 @@
  *   cluster            what both kinds of cluster offer: harness/cluster.ts, a real API server, and memory-cluster
  *   memory-cluster     kube-fake with rights and controllers; memory-api, memory-front: by path, and over HTTP
  *   world-time         when time passes in a world in memory; under-way: what it waits for
+ *   hourly-passes      every periodic pass an hour apart; hourly-setup: in all files of a project
  *
  * What a world need not have is read when it is asked for: a test file pays for its imports.
  */

@@ -252,6 +252,8 @@ export class Sweeper {
         this.#inHand.delete(name);
         this.#wakeups.add(name, this.#nowMs + intervalSeconds * 1_000);
       }
+      // After the end of a turn nobody has asked when the next one is due.
+      this.#options.onChange?.();
     }
   }
 

@@ -7,8 +7,8 @@ const LAYERS = {
   // Daemons, controllers and metadata servers in the test's process, over an API server in memory, in virtual time
   // but where a process or a library has timers of its own.
   worlds: ["cluster", "controller", "machines", "metadata-kube"],
-  // The stories of a cluster once more, with every periodic pass an hour apart: nothing waits for one.
-  hourly: ["cluster"],
+  // Clusters and controllers once more, with every periodic pass an hour apart: nothing waits for one.
+  hourly: ["cluster", "controller"],
   // The shipped binaries, and the simulation.
   process: [
     "cli",
@@ -27,10 +27,14 @@ const LAYERS = {
   tidy: ["tidy"],
 };
 
-const SETUP_FILES: Readonly<Record<string, string>> = {
+const MORE: Readonly<Record<string, { readonly setupFiles: string; readonly exclude?: string[] }>> = {
   // What the product's accounts do with their rights; the reporter names those that nobody used.
-  worlds: "./test/harness/rights/setup.ts",
-  hourly: "./test/harness/world/hourly-setup.ts",
+  worlds: { setupFiles: "./test/harness/rights/setup.ts" },
+  hourly: {
+    setupFiles: "./test/harness/world/hourly-setup.ts",
+    // Each has a story of what nobody reports: a node's comparison with the cluster, and whereabouts' pools, which are read.
+    exclude: ["test/controller/lost-allocations.test.ts", "test/controller/pod-adoption.test.ts"],
+  },
 };
 
 export default defineConfig({
@@ -52,7 +56,7 @@ export default defineConfig({
       test: {
         name,
         include: directories.map((directory) => `test/${directory}/**/*.test.ts`),
-        ...(SETUP_FILES[name] && { setupFiles: SETUP_FILES[name] }),
+        ...MORE[name],
       },
     })),
   },

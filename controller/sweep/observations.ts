@@ -30,6 +30,11 @@ export class Observations {
     this.#gapMsMax = gapMsMax;
   }
 
+  /** Whether any verdict is to be carried out once it has stood for long enough. */
+  get isAny(): boolean {
+    return this.#byName.size > 0;
+  }
+
   /** Returns the names of which the observation begins again, with their next sight. */
   beginTurn(nowMs: number): Iterable<string> {
     if (nowMs - this.#endMs <= this.#gapMsMax) return [];

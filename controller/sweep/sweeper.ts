@@ -101,9 +101,14 @@ export class Sweeper {
     return this.#observations.overdueSeconds(this.#nowMs);
   }
 
-  /** When something is to be judged besides what changes until then: an instant of the clock, ms; Infinity: never. */
+  /**
+   * When something is to be judged besides what changes until then: an instant of the clock, ms; Infinity: never. While a
+   * verdict is observed there are turns all the time: without them nobody knows that nothing was missed.
+   */
   get nextMs(): number {
-    return this.#marked.size > 0 ? this.#nowMs : this.#wakeups.nextMs;
+    if (this.#marked.size > 0) return this.#nowMs;
+    if (!this.#observations.isAny) return this.#wakeups.nextMs;
+    return Math.min(this.#wakeups.nextMs, this.#nowMs + this.#options.intervalSeconds * 1_000);
   }
 
   allocationChanged(now: CachedAllocation | null, before: CachedAllocation | null): void {

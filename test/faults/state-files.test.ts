@@ -67,8 +67,9 @@ function judge(one: Case): Verdict {
   // Of another file in place of the database nobody can tell that it happens to have all that counts.
   const isWhole = [both, alone].includes(answered) && !files.isChanged(one, "state/holdfast.db");
   // Two notes of two databases, and nothing outside of the directory that says which of them was here.
-  const isContested =
-    notes.every((name) => name !== REMEMBERED) && notes.some((name) => one.fates.get(name) === "foreign");
+  const remembers =
+    !one.isRebooted && ["as it was", "older", "opening"].includes(one.fates.get(REMEMBERED) as Fate);
+  const isContested = !remembers && NOTES.some((name) => one.fates.get(name) === "foreign");
   if (isKnown && isWhole && !isContested)
     return { what: "refused", fault: `nothing is lost, but ${outcome.says}` };
   const isBackup = outcome.command.includes("--from BACKUP,");

@@ -17,6 +17,7 @@ import { kubeScale } from "./kube/scale.ts";
 import { kubeStart } from "./kube/start.ts";
 import { kubeWrites } from "./kube/writes.ts";
 import type { Line, Measurement } from "./line.ts";
+import { listeners } from "./listeners.ts";
 import { describeMachine, machineLabel } from "./machine.ts";
 import { memory } from "./memory.ts";
 import { metadataClusterMemory } from "./metadata/cluster-memory.ts";
@@ -33,6 +34,7 @@ const MEASUREMENTS: Readonly<Record<string, Measurement>> = {
   "add-latency": addLatency,
   "parallel-adds": parallelAdds,
   throughput,
+  listeners,
   memory,
   free: freeAddresses,
   allocator,

@@ -2,7 +2,7 @@ import { execFile } from "node:child_process";
 import { mkdirSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { promisify } from "node:util";
-import { HOLDFAST, SHIM, TestDaemon } from "../test/harness/daemon.ts";
+import { type DaemonOptions, HOLDFAST, SHIM, TestDaemon } from "../test/harness/daemon.ts";
 
 const run = promisify(execFile);
 const EXEC_DRIVER = "build/bench/exec-driver";
@@ -48,10 +48,13 @@ export class Workbench {
   }
 
   /** Runs work with a workbench of its own, of which nothing is left afterwards. */
-  static async with<T>(work: (bench: Workbench) => Promise<T>): Promise<T> {
+  static async with<T>(
+    work: (bench: Workbench) => Promise<T>,
+    options: Pick<DaemonOptions, "args"> = {},
+  ): Promise<T> {
     const directory = newDirectory();
     try {
-      const daemon = await TestDaemon.start({ directory });
+      const daemon = await TestDaemon.start({ directory, ...options });
       try {
         return await work(new Workbench(directory, daemon));
       } finally {

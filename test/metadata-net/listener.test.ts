@@ -251,7 +251,7 @@ except OSError as e: print(type(e).__name__)
     expect(await slow).toMatch(/^HTTP\/1.1 408 /);
     expect(await slowBody).toMatch(/^HTTP\/1.1 408 [\s\S]*took too long/);
     const config = (await node.mustRun("cat", [`${node.runDir}/haproxy.cfg`])).stdout;
-    expect(config).toMatch(/timeout http-request 5s/);
+    expect(config).toMatch(/timeout http-request 5000ms/);
   });
 
   test("a thousand idle connections of one VM do not delay another VM", async () => {

@@ -26,7 +26,13 @@ beforeAll(async () => {
   const controller = { coolingKeepSeconds: 3_600 };
   world = await World.start({ api: "memory", nodes: ["node-a", "node-b"], admission: true, controller });
   const subnets = "10.1.0.0/24,fd01::/64";
-  blue = await world.network("blue", { subnets, excludeSubnets: "10.1.0.200/29", gateway: "10.1.0.254" });
+  blue = await world.network("blue", {
+    subnets,
+    excludeSubnets: "10.1.0.200/29",
+    // What these tests ask for is never given to a VM that asks for nothing.
+    reservedSubnets: "10.1.0.48/28,10.1.0.64/26",
+    gateway: "10.1.0.254",
+  });
 });
 afterEach(() => world.settled());
 afterAll(() => world?.stop());

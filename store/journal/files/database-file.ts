@@ -122,7 +122,8 @@ function emptyLock(path: string): void {
   // Of a link it would be somebody else's file that is emptied.
   if (there !== undefined && (!there.isFile() || there.nlink > 1)) rmSync(path, { recursive: true });
   else if ((there?.size ?? 0) > 0) truncateSync(path);
-  closeSync(openSync(path, "a", 0o600));
+  // Closing a file ends the locks that this process has on it.
+  if (!existsSync(path)) closeSync(openSync(path, "a", 0o600));
 }
 
 function removeAndClose(db: Database.Database, path: string, isOurs: () => boolean): void {

@@ -74,7 +74,7 @@ export class PortService {
     this.#notifier = new Notifier(parts.clock);
     const { clock } = parts;
     this.#computing = new PeriodicTask({
-      ...{ clock, rest: COMPUTING_REST, work: () => this.#compute() },
+      ...{ clock, rest: COMPUTING_REST, unref: true, work: () => this.#compute() },
       // What could not be computed, because the store is not ready or has failed, is computed soon.
       nextMs: () =>
         this.#allDirty || this.#dirty.size > 0

@@ -331,8 +331,7 @@ export class StateDirectory {
       file.close();
     } catch (error) {
       this.#log.error(`closing the state database: ${(error as Error).message}`);
-      if (!isDamage(error)) return;
-      file.putAside(error as Error);
+      if (isDamage(error)) file.tryPutAside(error as Error);
     }
   }
 }

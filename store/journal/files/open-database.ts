@@ -214,6 +214,15 @@ export class OpenDatabase {
     }
   }
 
+  /** What cannot be put aside now, as the disk fails, is found again by the next opening. */
+  tryPutAside(damage: Error): void {
+    try {
+      this.putAside(damage);
+    } catch {
+      // It is closed all the same.
+    }
+  }
+
   /** After the database was closed: closing its file ends the locks that SQLite has on it. */
   #release(): void {
     closeSync(this.#log);

@@ -1,6 +1,6 @@
-import { existsSync, rmSync } from "node:fs";
+import { closeSync, existsSync, fsyncSync, openSync, rmSync, writeSync } from "node:fs";
 import { join } from "node:path";
-import { replaceDurably, syncDirectory } from "../../../platform/files.ts";
+import { syncDirectory } from "../../../platform/files.ts";
 
 export const DATABASE_FILE = "holdfast.db";
 export const LOG_FILE = `${DATABASE_FILE}-wal`;
@@ -31,8 +31,17 @@ export function expectMarker(directory: string): void {
     throw new Error(`state directory ${directory} has been rebuilt by another daemon meanwhile`);
 }
 
+/** On a disk that takes no content the marker is there all the same: what was put aside is judged again then. */
 export function writeMarker(directory: string, content: string): void {
-  replaceDurably(join(directory, REBUILD_MARKER), Buffer.from(content));
+  const descriptor = openSync(join(directory, REBUILD_MARKER), "w", 0o600);
+  try {
+    writeSync(descriptor, content);
+  } catch {
+    // It is empty.
+  }
+  fsyncSync(descriptor);
+  closeSync(descriptor);
+  syncDirectory(directory);
 }
 
 export function removeMarker(directory: string): void {

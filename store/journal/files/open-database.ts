@@ -131,8 +131,10 @@ export class OpenDatabase {
 
   /** After each COMMIT, before anybody hears of it. */
   committed(): void {
-    if (this.#isCounted) this.#commits += 1;
+    // One that changed nothing has written nothing.
+    if (!this.#isCounted) return;
     this.#isCounted = false;
+    this.#commits += 1;
     try {
       if (!this.#noteFrames()) return;
       this.#commitAtMs = this.#asider.clock.monotonicMs();

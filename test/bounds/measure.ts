@@ -66,8 +66,8 @@ function cpuUs(read: () => unknown): number {
   return user + system;
 }
 
-/** Time that noise can be, µs: what is shorter has not been measured. */
-const NOISE_US = 2_000;
+/** What the collector alone can take of a reading, µs: what is shorter has not been measured, and what grows with its square is far longer. */
+const NOISE_US = 5_000;
 /** What grows with the text is found to do so by then; what grows with its square never is. */
 const TRIES_MAX = 30;
 

@@ -1,7 +1,7 @@
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { afterAll, describe, expect, test } from "vitest";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { JsonObjects } from "../../guests/ovs/json-objects.ts";
 import { readPodNetworks } from "../../identity/sources/ovn/pod-networks.ts";
 import { parseBoundedJson } from "../../ipam/definition/bounded-json.ts";
@@ -220,7 +220,10 @@ describe("streams", () => {
 });
 
 describe("files", () => {
-  const directory = mkdtempSync(join(tmpdir(), "holdfast-bounds-"));
+  let directory = "";
+  beforeAll(() => {
+    directory = mkdtempSync(join(tmpdir(), "holdfast-bounds-"));
+  });
   afterAll(() => rmSync(directory, { recursive: true }));
 
   test("are read up to a limit, however long they are or say they are", () => {

@@ -35,8 +35,8 @@ interface SliceQuery<Position extends unknown[], Row> {
 
 /**
  * What becomes of rows in the order of their positions, in slices. One row is in memory at a time: rows that wait for
- * each other outlive a collection of garbage, and what has done so is collected late. More rows are read than batches
- * can insert between two turns.
+ * each other outlive a collection of garbage, and what has done so is collected late. Of rows with
+ * IDs those that are inserted meanwhile are read too, so a scan under a load that inserts faster than it reads ends with the load.
  */
 export function* mapSlices<Position extends unknown[], Row, Result>(
   query: SliceQuery<Position, Row>,

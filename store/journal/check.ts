@@ -20,7 +20,7 @@ import {
   LIVE,
   ownerOf,
 } from "./rows.ts";
-import { inSlices, mapById, mapClaims, SLICE_ROWS } from "./slices.ts";
+import { inSlices, mapAllocations, mapAttachments, mapClaims, SLICE_ROWS } from "./slices.ts";
 
 /** Each is looked up without an index. */
 const DEVIATIONS_MAX = 20;
@@ -98,7 +98,7 @@ function quickCheck({ db }: Ledger): unknown {
  */
 function* checkUniqueness(ledger: Ledger): Generator<Finding[]> {
   let left = DEVIATIONS_MAX;
-  yield* mapById(ledger.sql.allocationsAfter, (row) => {
+  yield* mapAllocations(ledger, (row) => {
     if (ledger.sql.allocation.get(row.network_id, row.address)?.id === row.id || left === 0) return [];
     left -= 1;
     return [explainOdd(ledger, row)];
@@ -152,7 +152,7 @@ function checkClaim(ledger: Ledger, claim: ClaimRow): Finding[] {
  * answer.
  */
 function checkAttachments(ledger: Ledger): Generator<Finding[]> {
-  return mapById(ledger.sql.attachmentsAfter, (row) => checkAttachment(ledger, row));
+  return mapAttachments(ledger, (row) => checkAttachment(ledger, row));
 }
 
 function checkAttachment(ledger: Ledger, row: AttachmentRow): Finding[] {
@@ -177,17 +177,17 @@ function checkAttachment(ledger: Ledger, row: AttachmentRow): Finding[] {
   return findings;
 }
 
-/** I3: every allocation has a living reason. */
+/** I3: every allocation has a living reason. One that is younger than the check is not judged (see mapAttachments). */
 function* checkReasons(ledger: Ledger): Generator<Finding[]> {
   const leaks = prepareLeaks(ledger.db);
-  for (let first = 0, last: number | undefined = 0; last !== undefined; first = last + 1) {
-    last = ledger.sql.allocationIdAhead.get(first, SLICE_ROWS)?.id;
-    yield leaks.all(first, last ?? Number.MAX_SAFE_INTEGER).map((row) => ({
+  const end = ledger.sql.lastAllocationId.get()?.id ?? 0;
+  for (let first = 0, last = 0; last < end; first = last + 1) {
+    last = Math.min(end, ledger.sql.allocationIdAhead.get(first, SLICE_ROWS)?.id ?? end);
+    yield leaks.all(first, last).map((row) => ({
       invariant: "I3",
       message: `${cidrTextOf(row)} of network ${nameOf(ledger, row)} is held by ${describeOwner(ownerOf(row))}, which nothing here knows any more`,
       hint: `holdfast release ${cidrTextOf(row).split("/")[0]} --network ${nameOf(ledger, row)} gives it back`,
     }));
-    if (last === undefined) return;
   }
 }
 

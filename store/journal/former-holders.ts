@@ -7,7 +7,7 @@ import { type InterfaceAddress, parseInterfaceAddress } from "../../ipam/space/c
 import type { AnsweredAddress } from "../records.ts";
 import type { Ledger } from "./ledger.ts";
 import { ownerOf } from "./rows.ts";
-import { inSlices, mapById, mapClaims } from "./slices.ts";
+import { inSlices, mapAttachments, mapClaims } from "./slices.ts";
 
 /** Claims and containers of this node with addresses as a former definition gave them; read in slices (inSlices). */
 export async function formerHolders(
@@ -24,7 +24,7 @@ export async function formerHolders(
     yield* mapClaims(ledger, (claim) =>
       judge(claim.network, describeOwner(ownerOfClaim(claim)), publishedBy(claim)),
     );
-    yield* mapById(ledger.sql.attachmentsAfter, (row) => {
+    yield* mapAttachments(ledger, (row) => {
       const ips = JSON.parse(row.ips) as AnsweredAddress[];
       const { name } = ledger.networkById(row.network_id);
       return judge(

@@ -13,7 +13,7 @@ import { formerHolders } from "./former-holders.ts";
 import type { Ledger } from "./ledger.ts";
 import { whatWasLost } from "./rebuild.ts";
 import { type AttachmentRow, attachmentOf, type HistoryRow, ownerOf, podOf } from "./rows.ts";
-import { inSlices, mapById } from "./slices.ts";
+import { inSlices, mapAttachments } from "./slices.ts";
 import type { StateDirectory } from "./state-directory.ts";
 import { matches, viewHistory } from "./views.ts";
 
@@ -176,7 +176,7 @@ export abstract class JournalReader {
         const uses = usesOf(attachmentOf(row, ledger.networkById(row.network_id).name));
         return (row.id === id ? uses.slice(index + 1) : uses).filter(({ item }) => isWanted(item, filter));
       };
-      return mapById(ledger.sql.attachmentsAfter, list, id - 1);
+      return mapAttachments(ledger, list, id - 1);
     });
     return pageOf(slices, page);
   }

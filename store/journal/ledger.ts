@@ -103,10 +103,11 @@ export class Ledger {
   /** Allocated, retained and cooling addresses of a network in pages, in order of address. */
   *storedPages(networkId: number): Generator<(StoredAddress & { sinceMs: number })[]> {
     let after: Uint8Array = new Uint8Array(0);
-    for (;;) {
+    // A page that is not full is the last: with those that are added meanwhile it would not end.
+    for (let count = STORED_PAGE_ROWS; count === STORED_PAGE_ROWS; ) {
       const rows = this.sql.storedAddresses.all(networkId, after, STORED_PAGE_ROWS);
-      if (rows.length === 0) return;
-      after = (rows[rows.length - 1] as { address: Buffer }).address;
+      count = rows.length;
+      after = rows.at(-1)?.address ?? after;
       yield rows.map((row) => ({
         address: addressFromBytes(row.address),
         cooling: row.state === "Cooling",

@@ -242,6 +242,11 @@ export class RowIds {
     this.#last = Math.max(this.#last, last ?? 0);
   }
 
+  /** The youngest that was given; 0: none. */
+  get last(): number {
+    return this.#last;
+  }
+
   next(): number {
     this.#last += 1;
     return this.#last;

@@ -1,7 +1,7 @@
 import { pauseAfter } from "../../platform/listeners/reader-queue.ts";
 import { StorageAway } from "../allocations.ts";
 import type { Ledger } from "./ledger.ts";
-import type { ClaimRow } from "./rows.ts";
+import type { AllocationRow, AttachmentRow, ClaimRow } from "./rows.ts";
 
 /** Rows read in one turn of the event loop: a millisecond of work. */
 export const SLICE_ROWS = 64;
@@ -35,20 +35,24 @@ interface SliceQuery<Position extends unknown[], Row> {
 
 /**
  * What becomes of rows in the order of their positions, in slices. One row is in memory at a time: rows that wait for
- * each other outlive a collection of garbage, and what has done so is collected late. Of rows with
- * IDs those that are inserted meanwhile are read too, so a scan under a load that inserts faster than it reads ends with the load.
+ * each other outlive a collection of garbage, and what has done so is collected late.
  */
 export function* mapSlices<Position extends unknown[], Row, Result>(
   query: SliceQuery<Position, Row>,
   after: Position,
   positionOf: (row: Row) => Position,
   map: (row: Row) => readonly Result[],
+  isPast: (row: Row) => boolean = () => false,
 ): Generator<Result[]> {
   let position = after;
   for (let rows = SLICE_ROWS; rows === SLICE_ROWS; ) {
     const results: Result[] = [];
     rows = 0;
     for (const row of query.iterate(...position, SLICE_ROWS)) {
+      if (isPast(row)) {
+        rows = 0;
+        break;
+      }
       for (const result of map(row)) results.push(result);
       position = positionOf(row);
       rows += 1;
@@ -57,13 +61,38 @@ export function* mapSlices<Position extends unknown[], Row, Result>(
   }
 }
 
-/** The same for rows with IDs. */
-export function mapById<Row extends { readonly id: number }, Result>(
-  query: SliceQuery<[number], Row>,
-  map: (row: Row) => readonly Result[],
+/**
+ * The same for attachments, in their order, up to the one that was the last when the scan began: under a load that
+ * attaches faster than the scan reads, it would not end before the load does.
+ */
+export function mapAttachments<Result>(
+  { sql, ids }: Ledger,
+  map: (row: AttachmentRow) => readonly Result[],
   after = 0,
 ): Generator<Result[]> {
-  return mapSlices(query, [after], ({ id }) => [id], map);
+  const { last } = ids;
+  return mapSlices(
+    sql.attachmentsAfter,
+    [after],
+    ({ id }) => [id],
+    map,
+    ({ id }) => id > last,
+  );
+}
+
+/** The same for allocations. */
+export function mapAllocations<Result>(
+  { sql }: Ledger,
+  map: (row: AllocationRow) => readonly Result[],
+): Generator<Result[]> {
+  const last = sql.lastAllocationId.get()?.id ?? 0;
+  return mapSlices(
+    sql.allocationsAfter,
+    [0],
+    ({ id }) => [id],
+    map,
+    ({ id }) => id > last,
+  );
 }
 
 /** The same for claims, by namespace and name. */

@@ -97,6 +97,7 @@ export function prepareStatements(db: Database.Database) {
     allocationsAfter: get<[number, number], AllocationRow>(
       "SELECT * FROM allocations WHERE id > ? ORDER BY id LIMIT ?",
     ),
+    lastAllocationId: get<[], { id: number | null }>("SELECT max(id) AS id FROM allocations"),
     /** The ID that is so many rows ahead. */
     allocationIdAhead: get<[number, number], { id: number }>(
       "SELECT id FROM allocations WHERE id >= ? ORDER BY id LIMIT 1 OFFSET +?",

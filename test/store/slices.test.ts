@@ -1,10 +1,12 @@
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
+import { SLICE_ROWS } from "../../store/journal/slices.ts";
 import type { AllocationView, Page } from "../../store/records.ts";
-import { type SqliteSubject, sqliteSubject } from "./subjects.ts";
+import { type SqliteSubject, sqliteSubject, want } from "./subjects.ts";
 
 /** Long answers are read in slices, between which requests are served. */
 
 const CLAIMS = 1_200;
+const WIDE = { subnets: "10.64.0.0/12" };
 let subject: SqliteSubject;
 
 const claim = (name: string, ip: string) => ({
@@ -62,6 +64,31 @@ describe("requests are served between the slices of", () => {
   ])("%s", async (_name, ask: () => Promise<unknown>) => {
     expect(await turnsWhile(ask())).toBeGreaterThan(2);
   });
+});
+
+test("check ends while containers are attached faster than it reads", async () => {
+  const perTurn = SLICE_ROWS;
+  const enough = 400 * perTurn;
+  let attached = 0;
+  const attachSome = async () => {
+    const ids = Array.from({ length: perTurn }, (_, n) => `container-${attached + n}`);
+    attached += perTurn;
+    await Promise.all(ids.map((id) => subject.store.attach(want(id, { ipam: WIDE }))));
+  };
+  const { clock } = subject;
+  const immediate = clock.immediate.bind(clock);
+  let isAttaching = false;
+  clock.immediate = (next) => {
+    if (isAttaching || attached >= enough) return immediate(next);
+    isAttaching = true;
+    void attachSome().then(() => {
+      isAttaching = false;
+      next();
+    });
+  };
+  expect(await subject.store.check()).toEqual([]);
+  expect(attached).toBeGreaterThan(0);
+  expect(attached).toBeLessThan(enough);
 });
 
 test("check reports nothing that is only on its way, while claims come and go", async () => {

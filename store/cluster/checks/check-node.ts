@@ -9,7 +9,7 @@ import { sleep } from "../../../platform/time.ts";
 import { checkDatabase } from "../../journal/check.ts";
 import type { Ledger } from "../../journal/ledger.ts";
 import { attachmentOf } from "../../journal/rows.ts";
-import { inSlices, mapById } from "../../journal/slices.ts";
+import { inSlices, mapAttachments } from "../../journal/slices.ts";
 import type { Attachment, PodIdentity } from "../../records.ts";
 import type { Owed } from "../agreement/over.ts";
 import { isHandedOver, sameAllocationOwner } from "../allocations/allocation-object.ts";
@@ -136,9 +136,7 @@ async function readInUse(directory: { readonly ledger: Ledger }, api: KubeApi): 
 }
 
 function attachmentSlices(ledger: Ledger): Iterable<Attachment[]> {
-  return mapById(ledger.sql.attachmentsAfter, (row) => [
-    attachmentOf(row, ledger.networkById(row.network_id).name),
-  ]);
+  return mapAttachments(ledger, (row) => [attachmentOf(row, ledger.networkById(row.network_id).name)]);
 }
 
 function namesOf({ network, ips }: Attachment): string[] {

@@ -109,7 +109,7 @@ export class KubernetesStore extends JournalReader implements NodeStore, LocalAn
     };
     this.agreement = new Agreement({
       ...{ api, log, attach: this.#parts, reads: this.#reads, underWay: this.#underWay },
-      releases: new AllocationClient(api, "del"),
+      releases: new AllocationClient(api, "del", options.continuity),
       definitionOf: (network) => options.definitions.definitionOf(network),
       probe: () => options.probe(),
       warnPod: (...what) => options.warnPod(...what),

@@ -59,7 +59,7 @@ export class BalancedServers {
     const [serving, other] = this.#backends;
     this.#backends = [other, serving];
     await serving.stop();
-    this.#cut();
+    this.cut();
   }
 
   /** Starts the one again that was killed; the other one goes on serving. Resolves when it is ready. */
@@ -69,12 +69,13 @@ export class BalancedServers {
 
   async stop(): Promise<void> {
     this.#balancer.close();
-    this.#cut();
+    this.cut();
     for (const { api } of this.#backends) api.close();
     await this.#another.end();
   }
 
-  #cut(): void {
+  /** Ends every connection, as a balancer does that is configured again. */
+  cut(): void {
     for (const socket of this.#sockets) socket.destroy();
   }
 

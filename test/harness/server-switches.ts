@@ -14,6 +14,10 @@ const PODS = 150;
 const WORKERS = 4;
 /** Between two ADDs of one worker, ms. */
 const PAUSE_MS = 100;
+/** Before the first switch. */
+const ADDS_BEFORE = 40;
+/** From a switch to the cut that follows it, ms. */
+const CUT_AFTER_MS = 1_000;
 /** Only ends what hangs, ms: far longer than any refusal may last. */
 const SERVED_MS_MAX = 400_000;
 
@@ -30,7 +34,7 @@ export interface Switches {
 
 /**
  * Two API servers behind a balancer, each restarted in turn so many times, under the ADDs of a daemon that knows the
- * balancer only. The cluster needs the namespace of tests.
+ * balancer only, two of them and a cut connection in a row before it is waited for. The cluster needs the namespace of tests.
  */
 export async function switchServers(cluster: TestCluster, times: number): Promise<Switches> {
   const pods = new KubePods(cluster.api);
@@ -48,12 +52,15 @@ export async function switchServers(cluster: TestCluster, times: number): Promis
     const kubeconfig = cluster.kubeconfig("holdfast-node", servers.url);
     node = await NodeDaemon.start({ node: NODE, kubeconfig });
     const load = new Load(node, guests);
-    await until(() => load.adds > 0, "the first ADD");
-    for (let step = 0; step < 2 * times; step += 1) {
+    await until(() => load.adds >= ADDS_BEFORE, "the first ADDs");
+    for (let round = 0; round < times; round += 1) {
       // The moment that a server is ready the other one is killed, as by a rolling upgrade that waits for nothing else.
       await servers.takeOver();
-      await load.served();
       await servers.bringBack();
+      // Then the balancer cuts once more: a third gap while the node may still wait for the end of the first one.
+      await servers.takeOver();
+      await Promise.all([servers.bringBack(), pause(CUT_AFTER_MS).then(() => servers.cut())]);
+      await load.served();
     }
     return await load.end();
   } finally {

@@ -19,7 +19,7 @@ beforeAll(async () => {
 afterAll(() => cluster?.stop());
 
 test(
-  "a node gives again within seconds of each switch between two API servers",
+  "a node gives again within seconds, also where switches between two API servers and a cut follow each other",
   async () => {
     const { adds, refused, longestRefusalMs, worst, untrue } = await switchServers(cluster, TIMES);
     console.log(`${adds} ADDs, ${refused} refused, the longest refusal ${longestRefusalMs} ms: ${worst}`);

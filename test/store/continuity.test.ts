@@ -120,6 +120,82 @@ describe("after a gap in contact", () => {
   });
 });
 
+describe("what was written a moment before a gap", () => {
+  const WRITTEN = { path: "/written", resourceVersion: "7", serverMs: 50_000 };
+
+  /** It gives, writes, and loses contact a second later, for as long. */
+  async function gap({ sentAgoMs = 2_000 } = {}) {
+    const parts = manualContinuity();
+    const { continuity, pass, later } = parts;
+    await parts.open();
+    await pass(10_000);
+    const written = { ...WRITTEN, sentMs: later(-sentAgoMs) };
+    continuity.noteWritten(written);
+    continuity.lose();
+    continuity.regain();
+    continuity.noteCompared(continuity.gap);
+    return { ...parts, written };
+  }
+
+  test("proves that nothing is lost: the others need no time, and the mark is read again", async () => {
+    const { continuity, open, looked, written } = await gap();
+    expect(await open()).toBe(false);
+    expect(continuity.witness).toBe(written);
+    continuity.noteProven(continuity.gap, written, 53_000);
+    expect(await open()).toBe(true);
+    expect(looked).toEqual(["blue", "blue"]);
+  });
+
+  test("proves nothing of an object that is being written again: the write before it does", async () => {
+    const { continuity, written, later } = await gap();
+    continuity.noteWritten({ ...written, path: "/later", sentMs: later(0) });
+    continuity.noteWriting("/later");
+    expect(continuity.witness).toBe(written);
+  });
+
+  test("proves the same of a second gap inside the first", async () => {
+    const { continuity, open, pass, written } = await gap({ sentAgoMs: 500 });
+    await pass(1_000);
+    continuity.lose();
+    continuity.regain();
+    continuity.noteCompared(continuity.gap);
+    continuity.noteProven(continuity.gap, written, 51_000);
+    expect(await open()).toBe(true);
+  });
+
+  test.each([
+    ["was sent longer ago than any backup is young", { sentAgoMs: 2_001 }, 50_000, () => {}],
+    ["is older by the server's clock: this machine stood still", {}, 53_001, () => {}],
+    ["was answered by a server whose clock is ahead", {}, 46_999, () => {}],
+    [
+      "was read before another gap",
+      {},
+      50_000,
+      (one: Continuity) => {
+        one.lose();
+        one.regain();
+      },
+    ],
+    [
+      "is of before a restore that its versions showed",
+      {},
+      50_000,
+      (one: Continuity) => {
+        one.noteVersion("200");
+        one.noteCurrent("100", one.newest);
+      },
+    ],
+  ] as const)("proves nothing where it %s", async (_why, how, serverMs, meanwhile) => {
+    const { continuity, open, pass, written } = await gap(how);
+    const { gap: read } = continuity;
+    meanwhile(continuity);
+    continuity.noteProven(read, written, serverMs);
+    continuity.noteCompared(continuity.gap);
+    await pass(SETTLE_MS - 1);
+    expect(await open()).toBe(false);
+  });
+});
+
 test("when an allocation of this node is missing, its network is closed here before the mark is written", async () => {
   const { continuity, open, told, setMark } = manualContinuity();
   await open();

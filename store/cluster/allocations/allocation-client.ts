@@ -40,6 +40,12 @@ export type ConditionalWrite =
   | { readonly kind: "done"; readonly object: IPAllocation }
   | { readonly kind: "changed" };
 
+/** An attempt: when, ms of the clock, and after which gap in contact. */
+interface Sent {
+  readonly ms: number;
+  readonly gap: number;
+}
+
 /**
  * Reads and writes single IPAllocation objects. Every method throws ApiAway when the outcome is unknown, and
  * RefusalError API_REFUSED when the server refuses for a reason that no retry changes (permissions, validation).
@@ -133,20 +139,40 @@ export class AllocationClient {
   async #write(request: Omit<KubeRequest, "priority" | "unless">, what: string): Promise<ConditionalWrite> {
     const continuity = this.#continuity;
     const newestBefore = continuity?.newest ?? 0n;
-    const answer = await this.#send({ ...request, priority: this.#priority });
+    const { answer, sent } = await this.#send({ ...request, priority: this.#priority });
     const version: string | undefined = answer.body?.metadata?.resourceVersion;
     // A PUT that changes nothing is answered with the old version.
     if (answer.status === 201) continuity?.noteCurrent(version, newestBefore);
     else if (answer.status < 300) continuity?.noteVersion(version);
     const written = writeOutcomeOf(answer, request.path);
     if (written.kind === "refused") throw refusedBy(written.answer, what);
+    if (written.kind === "done" && sent !== null) this.#noteWritten(request, answer, sent);
     return written.kind === "done" ? written : { kind: "changed" };
   }
 
-  #send(request: KubeRequest): Promise<KubeAnswer> {
+  /** After a gap in contact what was written last shows whether anything is lost. */
+  #noteWritten({ method, body }: Pick<KubeRequest, "method" | "body">, answer: KubeAnswer, sent: Sent): void {
+    const { serverMs } = answer;
+    const { name, resourceVersion } = (answer.body as IPAllocation).metadata;
+    const before = (body as Partial<IPAllocation> | undefined)?.metadata?.resourceVersion;
+    if (method === "DELETE" || resourceVersion === before || serverMs === null) return;
+    // An answer after a gap may be that of a restored server.
+    if (this.#continuity?.gap !== sent.gap) return;
+    const path = objectPath(ALLOCATIONS_PATH, name);
+    this.#continuity.noteWritten({ path, resourceVersion, sentMs: sent.ms, serverMs });
+  }
+
+  /** `sent`: the attempt that was answered; null: something was in doubt then. */
+  async #send(request: KubeRequest): Promise<{ answer: KubeAnswer; sent: Sent | null }> {
     const continuity = this.#continuity;
     const epoch = this.#epoch;
-    if (continuity === null || epoch === null) return this.#api.send(request);
-    return this.#api.send({ ...request, unless: () => continuity.whyNot(epoch) });
+    if (continuity === null) return { answer: await this.#api.send(request), sent: null };
+    continuity.noteWriting(request.path);
+    let sent: Sent | null = null;
+    const unless = () => {
+      sent = continuity.isSettled ? { ms: this.clock.monotonicMs(), gap: continuity.gap } : null;
+      return epoch === null ? null : continuity.whyNot(epoch);
+    };
+    return { answer: await this.#api.send({ ...request, unless }), sent };
   }
 }

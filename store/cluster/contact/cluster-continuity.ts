@@ -1,4 +1,4 @@
-import type { KubeApi } from "../../../kube/kube-api.ts";
+import { ApiAway, type KubeApi } from "../../../kube/kube-api.ts";
 import { type IPNetwork, NETWORKS_PATH } from "../../../kube/objects.ts";
 import type { ReflectorState } from "../../../kube/reflector.ts";
 import type { Log } from "../../../platform/log.ts";
@@ -79,7 +79,30 @@ export class ClusterContinuity {
 
   /** The watch is there, or a probe was answered. Nothing else begins the comparison that a gap makes necessary. */
   #inContact(): void {
-    if (this.continuity.regain()) this.#options.compare({ isRestored: false });
+    if (!this.continuity.regain()) return;
+    this.#options.compare({ isRestored: false });
+    void this.#prove();
+  }
+
+  /** Reads the last write again, if it is young. Without a proof the others are given their time. */
+  async #prove(): Promise<void> {
+    const { api } = this.#options;
+    const { gap, witness } = this.continuity;
+    if (witness === null) return;
+    const { path, resourceVersion } = witness;
+    const deadlineMs = api.clock.monotonicMs() + PROBE_MS_MAX;
+    try {
+      const { status, body, serverMs } = await api.send({
+        method: "GET",
+        path,
+        priority: "housekeeping",
+        deadlineMs,
+      });
+      const isAsWritten = status === 200 && body?.metadata?.resourceVersion === resourceVersion;
+      if (isAsWritten && serverMs !== null) this.continuity.noteProven(gap, witness, serverMs);
+    } catch (error) {
+      if (!(error instanceof ApiAway)) throw error;
+    }
   }
 
   /** While the watch is broken, probes tell whether the server is there: a watch may be refused for long. */

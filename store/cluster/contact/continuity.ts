@@ -5,6 +5,25 @@ import { type Clock, sleep } from "../../../platform/time.ts";
 const LOOK_AGAIN_MS = 50;
 /** An ADD with less time left than this, ms, does not wait. */
 const ADD_MS_MIN = 1_000;
+/**
+ * A write that was sent less than this ago, ms, and is found as it was written proves that nothing is lost: a backup that has it is
+ * younger, and taking it, stopping every API server, restoring etcd and starting one again takes longer.
+ */
+export const PROOF_MS_MAX = 2_000;
+/** So many writes are remembered: the newest objects may be those that were being written when contact was lost. */
+const WRITTEN_MAX = 8;
+/** The API server's clock shows whole seconds. */
+const SERVER_CLOCK_STEP_MS = 1_000;
+
+/** A write of this node that the API server has answered. */
+export interface Written {
+  readonly path: string;
+  readonly resourceVersion: string;
+  /** When the attempt was sent that was answered, ms of the monotonic clock. */
+  readonly sentMs: number;
+  /** The server's clock at its answer, ms. */
+  readonly serverMs: number;
+}
 
 export interface ContinuityOptions {
   /** After a gap in contact, ms, until every node that lost something will have reported it. */
@@ -24,7 +43,7 @@ export interface ContinuityOptions {
  * Whether the API server still has everything that it had. A server restored from a backup knows nothing of later
  * allocations, and would accept a second create for the address of a running container. After every gap in contact this
  * node therefore allocates nothing to new owners until it has compared what it holds with the API and the other nodes
- * have had the time to do the same; and never on a network that a node has marked.
+ * have had the time to do the same, or what it wrote last proves that they need none; and never on a network that a node has marked.
  * See docs/decisions/0081.
  */
 export class Continuity {
@@ -39,6 +58,8 @@ export class Continuity {
   #settledMs = Number.NEGATIVE_INFINITY;
   /** The newest resourceVersion seen so far. */
   #newest = 0n;
+  /** By path, in their order: the last writes that were sent while nothing was in doubt, but of objects that are being written again. */
+  readonly #written = new Map<string, Written>();
   readonly #marks = new Map<string, { readonly mark: string; readonly seenMs: number }>();
   /** By network: the epoch in which its mark was read. */
   readonly #markEpochs = new Map<string, number>();
@@ -74,6 +95,11 @@ export class Continuity {
     return settleLeftMs <= this.#options.settleMs ? null : othersCompare(settleLeftMs);
   }
 
+  /** Nothing is in doubt since the last gap: this node has compared, and the others had time to. */
+  get isSettled(): boolean {
+    return !this.#lost && this.#compared && this.#settledMs <= this.#options.clock.monotonicMs();
+  }
+
   /** Contact with the API server is lost. */
   lose(): void {
     if (this.#lost) return;
@@ -92,6 +118,37 @@ export class Continuity {
   /** This node has compared what it holds with the API; the comparison began after this gap. */
   noteCompared(gap: number): void {
     if (gap === this.#gap && !this.#lost) this.#compared = true;
+  }
+
+  /** The object is about to be written: nobody knows in which version it will be found. */
+  noteWriting(path: string): void {
+    this.#written.delete(path);
+  }
+
+  /** Notes a write that was sent and answered while this was settled, without a gap in between. */
+  noteWritten(written: Written): void {
+    this.#written.delete(written.path);
+    this.#written.set(written.path, written);
+    const [oldest] = this.#written.keys();
+    if (this.#written.size > WRITTEN_MAX && oldest !== undefined) this.#written.delete(oldest);
+  }
+
+  /** The last such write, if it is young enough to prove anything. */
+  get witness(): Written | null {
+    const written = [...this.#written.values()].at(-1);
+    if (written === undefined) return null;
+    return this.#options.clock.monotonicMs() - written.sentMs <= PROOF_MS_MAX ? written : null;
+  }
+
+  /**
+   * The witness was read after this gap and is as it was written: so is all that anybody wrote before it, and the others have nothing
+   * to find out. By the server's clock as well, for this machine may have stood still.
+   */
+  noteProven(gap: number, witness: Written, serverMs: number): void {
+    const ageMs = this.#options.clock.monotonicMs() - witness.sentMs;
+    const serverAgeMs = Math.abs(serverMs - witness.serverMs);
+    const isYoung = ageMs <= PROOF_MS_MAX && serverAgeMs <= PROOF_MS_MAX + SERVER_CLOCK_STEP_MS;
+    if (isYoung && gap === this.#gap && !this.#lost) this.#settledMs = this.#options.clock.monotonicMs();
   }
 
   /** The newest version seen so far, to be passed to `noteCurrent` with the answer to the next request. */
@@ -113,6 +170,7 @@ export class Continuity {
     const version = versionOf(resourceVersion);
     if (version !== null && version < newestBefore) {
       this.#newest = version;
+      this.#written.clear();
       this.#begin();
       this.#settledMs = this.#options.clock.monotonicMs() + this.#options.recoveryMs;
       this.#options.onWentBack();

@@ -1,4 +1,5 @@
 import { sleep } from "../../../platform/time.ts";
+import { PROOF_MS_MAX } from "../../../store/cluster/contact/continuity.ts";
 import type { ApiServer } from "../../harness/kube-fake/api-server.ts";
 import type { Chance } from "../engine/chance.ts";
 import type { ActionKinds, World } from "../world.ts";
@@ -164,7 +165,8 @@ async function restore(world: World, chance: Chance): Promise<void> {
   const cluster = simClusterOf(world);
   const { front } = cluster;
   const saved = cluster.save();
-  const ageMs = chance.between(1_000, 20_000);
+  // No younger one is restored: a node takes a younger write of its own for the proof that nothing is lost.
+  const ageMs = chance.between(PROOF_MS_MAX, 20_000);
   const bumped = chance.happens(0.5) ? BUMPED : 0;
   const downMs = chance.between(200, 4_000);
   await later(world, ageMs, () => {

@@ -7,8 +7,8 @@ const LAYERS = {
   // Daemons, controllers and metadata servers in the test's process, over an API server in memory, in virtual time
   // but where a process or a library has timers of its own.
   worlds: ["cluster", "controller", "machines", "metadata-kube"],
-  // Clusters and controllers once more, with every periodic pass an hour apart: nothing waits for one.
-  hourly: ["cluster", "controller"],
+  // Clusters, controllers and machines once more, with every periodic pass an hour apart: nothing waits for one.
+  hourly: ["cluster", "controller", "machines"],
   // The shipped binaries, and the simulation.
   process: [
     "cli",

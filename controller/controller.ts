@@ -53,7 +53,12 @@ export class Controller {
     const { namespace } = settings;
     const onLead = () => this.#occur("changed");
     this.#lease = new LeaderLease({ api: connection(), log, namespace, identity, onLead });
-    this.#machines = new MachineParts({ ...context, onDefinitions: () => this.#definitionsChanged() });
+    this.#machines = new MachineParts({
+      ...context,
+      onDefinitions: () => this.#definitionsChanged(),
+      onFollowed: () => this.#addresses.sweeper.knownChanged(),
+      onNamespace: (name) => this.#addresses.sweeper.factChanged("namespace", name),
+    });
     const onRefused = (count: number) => this.#metrics.refused(count);
     this.#addresses = new AddressParts({
       ...{ ...context, onRefused, machines: this.#machines.sources },
@@ -124,13 +129,17 @@ export class Controller {
     return new Watched(
       api,
       {
-        changed: () => this.#occur("changed"),
+        changed: () => {
+          this.#addresses.sweeper.knownChanged();
+          this.#occur("changed");
+        },
         somethingEnded: () => this.#occur("owner-ended"),
         podAddressesCut: (pod) => this.#addresses.warnCut(pod),
         claimListed: () => this.#occur("claim-listed"),
         allocation: seen("allocationSeen"),
         allocationGone: seen("allocationGone"),
         allocationDeleted: (object) => this.#addresses.lost.noteDeleted(object),
+        networkChanged: () => cluster().networkChanged(),
         networkGone: (object) => this.#networks.lost.noteGone(object),
         allocationsState: (state) => {
           cluster().allocationsState(state);

@@ -9,6 +9,10 @@ import type { ControllerPart, PartContext } from "./part.ts";
 
 interface MachinePartsOptions extends PartContext {
   onDefinitions(): void;
+  /** Something of machines has changed, or whether it is followed. */
+  onFollowed(): void;
+  /** A namespace that the sweep asked for is another than before. */
+  onNamespace(name: string): void;
 }
 
 /** Machines of Cluster API, and Metal3's data of them. Their own work begins with `start`, after everything else. */
@@ -29,9 +33,12 @@ export class MachineParts {
       ...{ watched, events, identity, passMs: everyMs },
       onDefinitions: () => on.onDefinitions(),
       onOwnerGone: () => occur("owner-ended"),
+      onPool: () => occur("changed"),
+      onFollowed: () => on.onFollowed(),
       // Before anything of it is released: what a pause tells is remembered although it may last a second only.
       onCluster: (cluster) => {
         if (pausedClusters.note(cluster)) occur("cluster-paused");
+        this.data?.clusterChanged();
       },
     });
     const { caches } = this.cluster;
@@ -46,16 +53,23 @@ export class MachineParts {
           });
     const servedPath = servedPathIn(caches);
     const pausedClusters = new PausedClusters({ ...shared, allocations, networks, servedPath });
-    const namespaces = new AskedNamespaces(api, () => occur("namespace-asked"));
+    const namespaces = new AskedNamespaces({
+      api,
+      onAsked: () => occur("namespace-asked"),
+      onChanged: (name) => on.onNamespace(name),
+    });
     const data = this.data?.data ?? null;
     this.sources = machineSources({ caches, data, networks, namespaces, pausedClusters });
     this.parts = [
       {
-        ...{ name: "the paused clusters", everyMs, triggers: ["cluster-paused"] },
+        ...{ name: "the paused clusters", everyMs, triggers: ["changed", "cluster-paused"] },
+        nextMs: () => (pausedClusters.waits ? api.clock.monotonicMs() + everyMs : Number.POSITIVE_INFINITY),
         work: (signal) => pausedClusters.runPass(signal),
       },
       {
         ...{ name: "the namespaces", everyMs, triggers: ["namespace-asked"] },
+        // Read, not followed: as long as any is asked for.
+        nextMs: () => (namespaces.isAsked ? api.clock.monotonicMs() + everyMs : Number.POSITIVE_INFINITY),
         work: (signal) => namespaces.runPass(signal),
       },
     ];

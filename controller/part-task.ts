@@ -15,8 +15,8 @@ interface PartTaskOptions {
 
 /**
  * A part as a task. Its occasions begin a pass at once. A change of what the controller follows begins one soon, but no sooner
- * than `everyMs` after the one before, however many changes come. A pass that failed, or could not work, is owed: it comes
- * again after `everyMs`.
+ * than `everyMs` after the one before, however many changes come. A pass that failed, could not work, or during which something
+ * has changed is owed: it comes again after `everyMs`.
  */
 export class PartTask {
   readonly #part: ControllerPart;
@@ -25,6 +25,7 @@ export class PartTask {
   /** The end of the last pass, ms of the clock. */
   #endMs = Number.NEGATIVE_INFINITY;
   #isOwed = false;
+  #isRunning = false;
 
   constructor(part: ControllerPart, { clock, log, idle }: PartTaskOptions) {
     const { everyMs, quietMs = everyMs, rest = {}, nextMs, work } = part;
@@ -33,11 +34,15 @@ export class PartTask {
     this.#task = new PeriodicTask({
       ...{ clock, intervalMs: quietMs, rest },
       work: async (signal) => {
-        this.#isOwed = true;
+        this.#isOwed = false;
+        this.#isRunning = true;
+        let isDone = false;
         try {
           await work(signal);
-          this.#isOwed = idle() !== null;
+          isDone = idle() === null;
         } finally {
+          this.#isRunning = false;
+          if (!isDone) this.#isOwed = true;
           this.#endMs = clock.monotonicMs();
         }
       },
@@ -58,9 +63,25 @@ export class PartTask {
   }
 
   occur(occasion: Occasion): void {
-    const { triggers = [], everyMs } = this.#part;
+    const { triggers = [] } = this.#part;
     if (!triggers.includes(occasion)) return;
-    if (occasion !== "changed") this.#task.trigger();
-    else this.#task.trigger(Math.max(SETTLE_MS, this.#endMs + everyMs - this.#clock.monotonicMs()));
+    if (occasion === "changed") this.changed();
+    else this.trigger();
+  }
+
+  /** A pass begins at once. */
+  trigger(): void {
+    this.#task.trigger();
+  }
+
+  /** Something that the pass looks at has changed. */
+  changed(): void {
+    // Also by what the pass itself has written.
+    if (this.#isRunning) {
+      this.#isOwed = true;
+      return;
+    }
+    const againMs = this.#endMs + this.#part.everyMs;
+    this.#task.trigger(Math.max(SETTLE_MS, againMs - this.#clock.monotonicMs()));
   }
 }

@@ -40,6 +40,7 @@ export interface WatchedEvents {
   readonly allocationGone: (object: IPAllocation) => void;
   /** It was deleted while it was watched. */
   readonly allocationDeleted: (object: IPAllocation) => void;
+  readonly networkChanged: () => void;
   readonly networkGone: (object: IPNetwork) => void;
   /** The state of the watch of the allocations, and each version that it brings. */
   readonly allocationsState: (state: ReflectorState) => void;
@@ -127,6 +128,7 @@ export class Watched extends FollowedResources<Resource> implements Omit<Caches,
       },
       onUpsert: ({ object }, previous) => {
         this.#noteOwner(object);
+        events.networkChanged();
         const told = (one: IPNetwork | undefined) =>
           JSON.stringify([
             one?.spec,

@@ -1,9 +1,18 @@
+import { isDeepStrictEqual } from "node:util";
 import { type Found, type NamespaceFact, UNKNOWN } from "../../claims/reasons/facts.ts";
 import { readNamespace } from "../../claims/reasons/fresh-facts.ts";
 import type { KubeApi } from "../../kube/kube-api.ts";
 
-/** One that is not asked for any more is forgotten after this time, ms: longer than any sweep takes. */
-const FORGOTTEN_MS = 600_000;
+/** One that is not asked for any more is forgotten after this time, ms: everything is judged in a third of it. */
+const FORGOTTEN_MS = 1_800_000;
+
+interface AskedNamespacesOptions {
+  readonly api: KubeApi;
+  /** One is asked for that was not. */
+  readonly onAsked: () => void;
+  /** One is read otherwise than before. */
+  readonly onChanged: (name: string) => void;
+}
 
 interface Asked {
   state: Found<NamespaceFact>;
@@ -15,36 +24,44 @@ interface Asked {
  * followed: hardly any is ever asked for.
  */
 export class AskedNamespaces {
-  readonly #api: KubeApi;
-  /** Called when one is asked for the first time. */
-  readonly #onAsked: () => void;
+  readonly #options: AskedNamespacesOptions;
   readonly #asked = new Map<string, Asked>();
 
-  constructor(api: KubeApi, onAsked: () => void) {
-    this.#api = api;
-    this.#onAsked = onAsked;
+  constructor(options: AskedNamespacesOptions) {
+    this.#options = options;
   }
 
   /** As it was read last; unknown until then. */
   of(name: string): Found<NamespaceFact> {
-    const lastMs = this.#api.clock.monotonicMs();
+    const { api, onAsked } = this.#options;
+    const lastMs = api.clock.monotonicMs();
     const known = this.#asked.get(name);
     if (known !== undefined) {
       known.lastMs = lastMs;
       return known.state;
     }
     this.#asked.set(name, { state: UNKNOWN, lastMs });
-    this.#onAsked();
+    onAsked();
     return UNKNOWN;
+  }
+
+  /** Whether any is asked for. */
+  get isAsked(): boolean {
+    return this.#asked.size > 0;
   }
 
   /** Reads every one that is asked for; not concurrently. */
   async runPass(signal: AbortSignal): Promise<void> {
+    const { api, onChanged } = this.#options;
     for (const [name, asked] of this.#asked) {
       if (signal.aborted) return;
-      const isOver = this.#api.clock.monotonicMs() - asked.lastMs > FORGOTTEN_MS;
-      if (isOver) this.#asked.delete(name);
-      else asked.state = await readNamespace(this.#api, name);
+      if (api.clock.monotonicMs() - asked.lastMs > FORGOTTEN_MS) {
+        this.#asked.delete(name);
+        continue;
+      }
+      const before = asked.state;
+      asked.state = await readNamespace(api, name);
+      if (!isDeepStrictEqual(asked.state, before)) onChanged(name);
     }
   }
 }

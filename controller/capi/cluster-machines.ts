@@ -18,19 +18,20 @@ import type { IPAllocation } from "../../kube/objects.ts";
 import type { ReflectorState } from "../../kube/reflector.ts";
 import type { CapiClusterView } from "../../kube/views/machine-claim-view.ts";
 import type { Log } from "../../platform/log.ts";
-import { logFailure, PeriodicTask } from "../../platform/periodic-task.ts";
+import { PartTask } from "../part-task.ts";
 import type { Watched } from "../watched.ts";
 import { MachineCaches } from "./machine-caches.ts";
 import { MachineClaims } from "./machine-claims.ts";
 import { MachineLedger } from "./machine-ledger.ts";
 import { Pools } from "./pools.ts";
 
-/** How often pools are evaluated, ms. */
+/** From one evaluation of the pools to the next one, ms, while they change; and while nothing does: what was edited past us is put right. */
 const POOLS_INTERVAL_MS = 3_000;
+const POOLS_QUIET_MS = 60_000;
 /** Claims wait for what a run finds out: not for a multiple of the time that writes took. */
 const POOLS_REST = { restMsMax: POOLS_INTERVAL_MS };
-/** How often claims are looked for that are to be tried again, ms; whatever changes triggers a run besides. */
-const CLAIMS_INTERVAL_MS = 2_000;
+/** After a run that could not work, ms. */
+const CLAIMS_AGAIN_MS = 2_000;
 /** The queue of claims is emptied in each run, which so may last long: no rest is needed after it. */
 const CLAIMS_REST = { restShare: 0 };
 
@@ -43,6 +44,10 @@ export interface ClusterMachinesOptions {
   readonly onDefinitions: () => void;
   /** What addresses are held for is gone: a claim or a pool. */
   readonly onOwnerGone: () => void;
+  /** Anything of machines has changed, or whether it is followed. */
+  readonly onFollowed: () => void;
+  /** An AddressPool has changed, or is gone. */
+  readonly onPool: () => void;
   /** A Cluster has changed, or is gone. */
   readonly onCluster: (cluster: CapiClusterView) => void;
   readonly events: Pick<EventWriter, "warn">;
@@ -59,15 +64,17 @@ export class ClusterMachines {
   readonly pools: Pools;
   readonly ledger: MachineLedger;
   readonly #claims: MachineClaims;
-  readonly #poolsTask: PeriodicTask;
-  readonly #tasks: readonly PeriodicTask[];
+  readonly #poolsTask: PartTask;
+  readonly #tasks: readonly PartTask[];
 
   constructor(options: ClusterMachinesOptions) {
-    const { api, watched, idle, onDefinitions, onOwnerGone, onCluster, identity, log } = options;
+    const { api, watched, idle, onDefinitions, onOwnerGone, onPool, onCluster, identity, log } = options;
     const { catalog, allocations, networks } = watched;
     const poolsChanged = () => this.definitionsChanged();
     const machinesChanged = () => this.pools.touchMachines();
+    const idleHere = () => idle() ?? this.caches.doubt;
     const defining = (pool: { readonly definition: unknown }) => {
+      onPool();
       if (pool.definition !== null) onDefinitions();
       poolsChanged();
     };
@@ -108,6 +115,10 @@ export class ClusterMachines {
         clusterGone: onCluster,
         metal3Pool: poolsChanged,
         poolsInterrupted: () => catalog.poolsInterrupted(),
+        changed: () => {
+          options.onFollowed();
+          this.#poolsTask.changed();
+        },
       },
       log,
     );
@@ -115,8 +126,9 @@ export class ClusterMachines {
       ...{ api, allocations, networks, log },
       caches: this.caches,
       definitions: catalog,
-      idle: () => idle() ?? this.caches.doubt,
+      idle: idleHere,
       onDue: () => this.#poolsTask.trigger(),
+      onTouch: () => this.#poolsTask.changed(),
       onChange: (poolKey) => this.#claims.loop.poolChanged(poolKey),
     });
     const relist = () => {
@@ -134,16 +146,22 @@ export class ClusterMachines {
       onDue: () => claimsTask.trigger(),
     });
     const { clock } = api;
-    const claimsTask = new PeriodicTask({
-      ...{ clock, intervalMs: CLAIMS_INTERVAL_MS, rest: CLAIMS_REST },
-      work: (signal) => this.#claims.runPass(signal),
-      onFailure: logFailure(log, "the claims of machines"),
-    });
-    this.#poolsTask = new PeriodicTask({
-      ...{ clock, intervalMs: POOLS_INTERVAL_MS, rest: POOLS_REST },
-      work: (signal) => this.pools.runPass(signal),
-      onFailure: logFailure(log, "the address pools"),
-    });
+    const claimsTask = new PartTask(
+      {
+        ...{ name: "the claims of machines", everyMs: CLAIMS_AGAIN_MS, quietMs: options.passMs },
+        ...{ rest: CLAIMS_REST, nextMs: () => this.#claims.nextMs },
+        work: (signal) => this.#claims.runPass(signal),
+      },
+      { clock, log, idle: () => this.#claims.loop.whyIdle() },
+    );
+    this.#poolsTask = new PartTask(
+      {
+        ...{ name: "the address pools", everyMs: POOLS_INTERVAL_MS, quietMs: POOLS_QUIET_MS },
+        ...{ rest: POOLS_REST, nextMs: () => this.pools.nextMs },
+        work: (signal) => this.pools.runPass(signal),
+      },
+      { clock, log, idle: () => this.pools.whyUnknown() ?? idleHere() },
+    );
     this.#tasks = [this.#poolsTask, claimsTask];
   }
 
@@ -170,6 +188,11 @@ export class ClusterMachines {
   allocationGone(object: IPAllocation): void {
     this.pools.touchAllocation(object);
     this.#claims.allocationGone(object);
+  }
+
+  /** An IPNetwork has changed: whether it is imported, or recovers. */
+  networkChanged(): void {
+    this.#poolsTask.changed();
   }
 
   /** The state of the watch of the allocations. */

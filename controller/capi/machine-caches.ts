@@ -36,6 +36,8 @@ export interface MachineEvents {
   readonly metal3Pool: () => void;
   /** The watch of the pools was interrupted: an edition of them may have been missed. */
   readonly poolsInterrupted: () => void;
+  /** Any of them has changed, or whether they are followed. */
+  readonly changed: () => void;
 }
 
 type Resource = "ipaddressclaims" | "ipaddresses" | "addresspools" | "clusters" | "ippools";
@@ -49,7 +51,7 @@ export class MachineCaches extends FollowedResources<Resource> {
   readonly metal3Pools: FollowedCache<Reflected>;
 
   constructor(api: KubeApi, events: MachineEvents, log: FollowedLog) {
-    super(api, log);
+    super(api, log, events.changed);
     const capi = <T extends Reflected>(resource: Resource, group: string, hooks: FollowHooks<T>) => {
       const [path, ...otherPaths] = capiPaths(group, resource);
       return this.follow<T>(resource, path, { ...hooks, otherPaths });

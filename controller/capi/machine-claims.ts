@@ -61,6 +61,11 @@ export class MachineClaims {
     return this.loop.runPass(signal);
   }
 
+  /** When there is something to do although nothing changes, ms. */
+  get nextMs(): number {
+    return Math.min(this.loop.nextMs, this.#told.lateMs);
+  }
+
   claimGone(claim: MachineClaimView): void {
     this.#refused.clear(claim);
     this.#told.forget(claim.key);

@@ -133,11 +133,24 @@ export class Machines {
       if (claim.namespace === cluster.namespace && claim.cluster === cluster.name) this.#news(claim.key);
   }
 
+  /** When a claim is tried again, ms: what was refused is, although nothing tells that it would not be now. Infinite: none is. */
+  get nextMs(): number {
+    const nowMs = this.#options.api.clock.monotonicMs();
+    const retries = [...this.#retries.values()].map(({ atMs }) =>
+      atMs > nowMs ? atMs : nowMs + RETRY_MS_MIN,
+    );
+    const hasFailed = [...this.#failed.values()].some(({ size }) => size > 0);
+    return Math.min(
+      ...retries,
+      hasFailed ? Math.max(this.#passDueMs, nowMs + RETRY_MS_MIN) : Number.POSITIVE_INFINITY,
+    );
+  }
+
   /** Looks at everything that is due; not concurrently. */
   async runPass(signal: AbortSignal): Promise<void> {
     const { api, caches, passMs } = this.#options;
     const nowMs = api.clock.monotonicMs();
-    if (this.#whyIdle() !== null) {
+    if (this.whyIdle() !== null) {
       // Events may have been missed by whoever works now, or will be until then.
       this.#passDueMs = Number.NEGATIVE_INFINITY;
       this.#fullPassDueMs = Number.NEGATIVE_INFINITY;
@@ -151,7 +164,7 @@ export class Machines {
         if (isFull || this.#states.get(key)?.state !== "fulfilled") this.#queue.add(key);
     }
     for (const [key, { atMs }] of this.#retries) if (atMs <= nowMs) this.#queue.add(key);
-    while (this.#queue.size > 0 && !signal.aborted && this.#whyIdle() === null) await this.#runTurn(signal);
+    while (this.#queue.size > 0 && !signal.aborted && this.whyIdle() === null) await this.#runTurn(signal);
   }
 
   async #runTurn(signal: AbortSignal): Promise<void> {
@@ -162,7 +175,7 @@ export class Machines {
     await severalAtOnce(claims, AT_ONCE_MAX, async (claim) => {
       if (budget.isSpent) await budget.nextTurn();
       // What is left of the turn is not forgotten.
-      if (signal.aborted || this.#whyIdle() !== null) this.#queue.add(claim.key);
+      if (signal.aborted || this.whyIdle() !== null) this.#queue.add(claim.key);
       else await this.#look(claim, turn);
     });
   }
@@ -273,7 +286,8 @@ export class Machines {
     this.#options.onDue();
   }
 
-  #whyIdle(): string | null {
+  /** Why nothing is looked at now; null: it is. */
+  whyIdle(): string | null {
     const { caches, idle } = this.#options;
     const { claims, addresses, pools } = caches;
     if (!claims.known || !addresses.known || !pools.known) return "claims, addresses or pools are not known";

@@ -28,6 +28,7 @@ export class PausedClusters {
   readonly #options: PausedClustersOptions;
   /** `namespace/name` of Clusters that were paused when they were last seen; what a watch shows only once is kept here. */
   readonly #paused = new Set<string>();
+  #waits = false;
 
   constructor(options: PausedClustersOptions) {
     this.#options = options;
@@ -45,10 +46,16 @@ export class PausedClusters {
     return this.#paused.has(cluster);
   }
 
+  /** Whether the last pass has left a difference to a later one. */
+  get waits(): boolean {
+    return this.#waits;
+  }
+
   /** Writes every difference, one network after the other; not concurrently. */
   async runPass(signal: AbortSignal): Promise<void> {
     const { allocations, networks, idle } = this.#options;
     if (idle() !== null || !allocations.known || !networks.known) return;
+    this.#waits = false;
     const listed = new Map<string, readonly string[]>();
     for (const { object } of networks.items.values()) {
       const { pausedClusters = [] } = object.status ?? {};
@@ -62,6 +69,7 @@ export class PausedClusters {
         await this.#write(network, held.get(network) ?? new Set(), listed.get(network) ?? []);
       } catch (error) {
         if (!(error instanceof ApiAway)) throw error;
+        this.#waits = true;
         this.#options.log.warn(
           { network, problem: error.message },
           "paused clusters not recorded; it comes again",

@@ -37,17 +37,17 @@ export class PoolStatusWriter {
     for (const uid of this.#written.keys()) if (!uids.has(uid)) this.#written.delete(uid);
   }
 
-  /** Throws ApiAway. */
-  async write(pool: AddressPoolView, evaluation: PoolEvaluation, findings: PoolFindings): Promise<void> {
+  /** Returns whether the status says what is true, as far as can be; false: it is to be written later. Throws ApiAway. */
+  async write(pool: AddressPoolView, evaluation: PoolEvaluation, findings: PoolFindings): Promise<boolean> {
     const { api, log } = this.#options;
     const status = statusPatch(pool, evaluation, findings, api.clock.wallMs());
-    if (status === null) return;
+    if (status === null) return true;
     const nowMs = api.clock.monotonicMs();
     const last = this.#written.get(pool.uid);
-    if (last !== undefined && nowMs - last.atMs < WRITE_MS_MIN) return;
+    if (last !== undefined && nowMs - last.atMs < WRITE_MS_MIN) return false;
     const text = JSON.stringify(status, (key, value) => (key === "lastTransitionTime" ? undefined : value));
     // An older definition of the kind may have dropped a part of it, and would again.
-    if (last?.text === text && last.resourceVersion === pool.resourceVersion) return;
+    if (last?.text === text && last.resourceVersion === pool.resourceVersion) return true;
     const { namespace, name, uid, resourceVersion } = pool;
     const path = namespacedPath(ADDRESS_POOLS_PATH, namespace, name);
     const outcome = await new ObjectClient(api).patchStatus(path, { metadata: { resourceVersion }, status });
@@ -60,5 +60,6 @@ export class PoolStatusWriter {
         { pool: pool.key, problem: problemOf(outcome.answer) },
         "status of the AddressPool not written",
       );
+    return isFinal;
   }
 }

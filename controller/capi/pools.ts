@@ -43,8 +43,9 @@ export interface PoolsOptions {
   readonly networks: Cache<{ readonly object: IPNetwork }>;
   /** Why nothing may be written now; null: it may. */
   readonly idle: () => string | null;
-  /** A pass should not wait for its time. */
+  /** A pass is to come at once. */
   readonly onDue: () => void;
+  readonly onTouch: () => void;
   /** Claims of the pool may fare differently from now on. */
   readonly onChange: (poolKey: string) => void;
   readonly log: Pick<Log, "info" | "warn">;
@@ -97,6 +98,8 @@ export class Pools {
   readonly #memos = new Map<string, Memo>();
   /** Pools whose writes failed, by UID. */
   readonly #retries = new Map<string, { readonly backoff: Backoff; readonly atMs: number }>();
+  /** Pools whose status is to be written later, by UID. */
+  readonly #late = new Set<string>();
   /** The last state that `onChange` was called for, by key. */
   readonly #told = new Map<string, string>();
   /** Pools that claims found unsettled, by key. */
@@ -119,6 +122,7 @@ export class Pools {
     if (verdict.kind !== "waiting" || verdict.reason !== "NotImported") return verdict;
     if (isKnown) return { ...verdict, message: NOT_IMPORTED };
     this.#unsettled.add(key);
+    this.#options.onTouch();
     return { kind: "unsettled" };
   }
 
@@ -137,15 +141,28 @@ export class Pools {
   touchAllocation({ metadata, spec }: IPAllocation): void {
     if (!this.#networks.has(spec?.network)) return;
     this.#hasChanged = true;
+    this.#options.onTouch();
     // It is free for others as soon as its cool-down is over, which may be at once.
     if (this.#preallocations.concerns(metadata.name)) this.#options.onDue();
   }
 
+  /** When what failed, or is not shown yet, is tried again, ms; infinite: nothing is. */
+  get nextMs(): number {
+    const soonMs = this.#options.api.clock.monotonicMs() + RETRY_MS_MIN;
+    if (this.#late.size > 0 || this.#preallocations.isWaiting) return soonMs;
+    return Math.min(...[...this.#retries.values()].map(({ atMs }) => Math.max(atMs, soonMs)));
+  }
+
+  /** Why pools cannot be evaluated; null: they can. */
+  whyUnknown(): string | null {
+    const { caches, allocations, networks } = this.#options;
+    return caches.doubt ?? (allocations.known && networks.known ? null : "allocations are not known");
+  }
+
   /** Evaluates, keeps preallocations and writes differences of status; not concurrently. */
   async runPass(signal: AbortSignal): Promise<void> {
-    const { caches, allocations, networks } = this.#options;
-    if (caches.doubt !== null || !allocations.known || !networks.known) return;
-    const views = [...caches.pools.items.values()];
+    if (this.whyUnknown() !== null) return;
+    const views = [...this.#options.caches.pools.items.values()];
     this.#forgetAllBut(views);
     if (this.#hasChanged) {
       this.#hasChanged = false;
@@ -169,7 +186,9 @@ export class Pools {
     try {
       const notKept =
         verdict.kind === "served" ? await this.#preallocations.keep(verdict.pool, ledger, signal) : [];
-      await this.#status.write(view, evaluation, { counts, notKept, outdated });
+      this.#late.delete(view.uid);
+      if (!(await this.#status.write(view, evaluation, { counts, notKept, outdated })))
+        this.#late.add(view.uid);
       this.#retries.delete(view.uid);
     } catch (error) {
       const backoff = retry?.backoff ?? new Backoff(RETRY_MS_MIN, RETRY_MS_MAX, api.clock);
@@ -183,7 +202,8 @@ export class Pools {
     for (const known of [this.#memos, this.#told, this.#unsettled])
       for (const key of known.keys()) if (!keys.has(key)) known.delete(key);
     const uids = new Set(views.map(({ uid }) => uid));
-    for (const uid of this.#retries.keys()) if (!uids.has(uid)) this.#retries.delete(uid);
+    for (const known of [this.#retries, this.#late])
+      for (const uid of known.keys()) if (!uids.has(uid)) known.delete(uid);
     this.#status.forgetAllBut(uids);
     this.#preallocations.forgetAllBut(uids);
   }

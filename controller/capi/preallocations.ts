@@ -80,6 +80,11 @@ export class Preallocations {
     return [...this.#kept.values()].some(({ names }) => names.has(name));
   }
 
+  /** Whether something was written that is not shown yet, or refused. */
+  get isWaiting(): boolean {
+    return [...this.#kept.values()].some(({ isFinal }) => !isFinal);
+  }
+
   forgetAllBut(poolUids: ReadonlySet<string>): void {
     for (const uid of this.#kept.keys()) if (!poolUids.has(uid)) this.#kept.delete(uid);
   }

@@ -67,6 +67,11 @@ export class ToldAddresses {
     this.#gone.delete(key);
   }
 
+  /** When the first of those is late, ms. */
+  get lateMs(): number {
+    return Math.min(...[...this.#newer.values()].map(({ untilMs }) => untilMs), Number.POSITIVE_INFINITY);
+  }
+
   /** Keys of those for which the followed copy counts from now on, although it never showed what was known. */
   takeLate(): string[] {
     const nowMs = this.#clock.monotonicMs();

@@ -34,6 +34,8 @@ export interface DataEvents {
   readonly data: OnChange<MachineDataView>;
   readonly metal3Machine: OnChange<Metal3MachineView>;
   readonly host: OnChange<HostView>;
+  /** Any of them has changed, or whether they are followed. */
+  readonly changed: () => void;
 }
 
 type Resource =
@@ -54,7 +56,7 @@ export class DataCaches extends FollowedResources<Resource> {
   readonly hosts: FollowedCache<HostView>;
 
   constructor(api: KubeApi, events: DataEvents, log: FollowedLog) {
-    super(api, log);
+    super(api, log, events.changed);
     this.templates = this.follow<DataTemplateView>("metal3datatemplates", DATA_TEMPLATES_PATH, {
       project: projectDataTemplate,
       ...hooksOf(events.template),

@@ -34,6 +34,11 @@ export class DataExpiry {
     this.#gone = new Standing(options.graceMs);
   }
 
+  /** Whether something may have to go that has not been gone for long enough, or could not be deleted. */
+  get isWaiting(): boolean {
+    return this.#gone.isObserving;
+  }
+
   /** One pass over all data objects; not concurrently. */
   async runPass(signal: AbortSignal, mayGoOn: () => Promise<boolean>): Promise<void> {
     const { api, world } = this.#options;

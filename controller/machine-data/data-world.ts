@@ -20,6 +20,8 @@ export interface DataWorldOptions {
   /** A template, or an index of it, has changed. Key of the template. */
   readonly onTemplate: (key: string) => void;
   readonly onDataGone: (uid: string) => void;
+  /** Anything of it has changed, or whether it is followed. */
+  readonly onChange: () => void;
   readonly log: FollowedLog;
 }
 
@@ -58,6 +60,7 @@ export class DataWorld {
         data: (item, previous) => this.#dataChanged(item, previous),
         metal3Machine: (item, previous) => this.#machineChanged(item, previous),
         host: (item, previous) => this.#hostChanged((item ?? previous) as HostView),
+        changed: options.onChange,
       },
       options.log,
     );

@@ -104,6 +104,11 @@ export class HostReferences {
     );
   }
 
+  /** Whether a machine may have left something behind, and not been gone for long enough. */
+  get isWaiting(): boolean {
+    return this.#left.isObserving;
+  }
+
   /** Takes references back that machines left behind; not concurrently. */
   async runPass(signal: AbortSignal, mayGoOn: () => Promise<boolean>): Promise<void> {
     const { api, world } = this.#options;

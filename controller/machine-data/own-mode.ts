@@ -19,9 +19,10 @@ import type { Reflected } from "../../kube/reflected-items.ts";
 import { TurnBudget } from "../../kube/turn-budget.ts";
 import type { DefinitionCatalog } from "../../networks/definition-catalog.ts";
 import type { Log } from "../../platform/log.ts";
-import { logFailure, PeriodicTask } from "../../platform/periodic-task.ts";
 import { severalAtOnce } from "../../platform/several-at-once.ts";
 import type { MachineCaches } from "../capi/machine-caches.ts";
+import type { ControllerPart } from "../part.ts";
+import { PartTask } from "../part-task.ts";
 import { ClaimIndexing } from "./claim-indexing.ts";
 import { computedNetworks } from "./computed-networks.ts";
 import { PARTS } from "./data-bodies.ts";
@@ -44,8 +45,9 @@ import { STAGES, type Stage, WorkQueue } from "./work-queue.ts";
 const AT_ONCE = 8;
 /** Rounds of one pass: what one stage writes comes back as an event and is the next stage's work. */
 const ROUNDS_PER_PASS = 8;
-/** How often objects that wait are looked at, ms. */
+/** How often objects that wait are looked at, ms; and while nothing waits: who owns the kinds is followed by nobody. */
 const WAITING_INTERVAL_MS = 2_000;
+const QUIET_INTERVAL_MS = 30_000;
 /** How often missing Secrets are looked for, ms, and how many creates that takes at most: 5 a second in all. */
 const SECRETS_INTERVAL_MS = 1_000;
 const SECRETS_PER_TURN = 5;
@@ -94,7 +96,10 @@ export class OwnMode {
   readonly #turns: SecretTurns;
   /** Creates of Secrets that may still be sent. */
   #secretsLeft = 0;
-  readonly #tasks: readonly PeriodicTask[];
+  /** Why nothing was written when that was asked last; null: it was. */
+  #problem: string | null = null;
+  readonly #tasks: readonly PartTask[];
+  readonly #leftovers: PartTask;
 
   constructor(options: OwnModeOptions) {
     this.#options = options;
@@ -102,12 +107,18 @@ export class OwnMode {
     const graceMs = options.graceSeconds * 1_000;
     this.#owner = new KindOwner(api, log);
     this.#queue = new WorkQueue({ clock: api.clock, onMark: () => work.trigger() });
-    const onTemplate = (key: string) => this.#templates.touch(key);
+    const onTemplate = (key: string) => {
+      this.#templates.touch(key);
+      templates.changed();
+    };
     const world = new DataWorld({
       ...{ api, log, queue: this.#queue },
       clusters: machines.clusters,
       onTemplate,
       onDataGone: (uid) => this.#rendering.forget(uid),
+      onChange: () => {
+        for (const one of [leftovers, secrets]) one.changed();
+      },
     });
     this.#world = world;
     const status = new DataStatus(api, log);
@@ -135,25 +146,44 @@ export class OwnMode {
       ...{ ...shared, log },
       computedIn: (spec) => computedNetworks(spec, catalog),
     });
-    const task = (what: string, intervalMs: number, pass: (signal: AbortSignal) => Promise<void>) =>
-      new PeriodicTask({
-        ...{ clock: api.clock, intervalMs, work: pass, rest: { restShare: 0 } },
-        onFailure: logFailure(log, what),
-      });
-    const work = task("machine data", WAITING_INTERVAL_MS, (signal) => this.#pass(signal));
-    this.#tasks = [
-      work,
-      task("the Secrets of machines", SECRETS_INTERVAL_MS, (signal) => this.#secretsPass(signal)),
-      task("the indexes of templates", TEMPLATES_INTERVAL_MS, (signal) =>
-        this.#whileAllowed((mayGoOn) => this.#templates.runPass(signal, mayGoOn)),
-      ),
-      task("what machines left behind", WAITING_INTERVAL_MS, (signal) =>
+    const task = (part: ControllerPart) =>
+      new PartTask({ ...part, rest: { restShare: 0 } }, { clock: api.clock, log, idle: () => this.#problem });
+    const whileWaiting = (everyMs: number, waits: () => boolean) => ({
+      ...{ everyMs, quietMs: QUIET_INTERVAL_MS },
+      nextMs: () => (waits() ? api.clock.monotonicMs() + everyMs : Number.POSITIVE_INFINITY),
+    });
+    const work = task({
+      name: "machine data",
+      ...whileWaiting(WAITING_INTERVAL_MS, () => queue.isWaiting),
+      work: (signal) => this.#pass(signal),
+    });
+    const templates = task({
+      name: "the indexes of templates",
+      ...whileWaiting(TEMPLATES_INTERVAL_MS, () => this.#templates.isDue),
+      work: (signal) => this.#whileAllowed((mayGoOn) => this.#templates.runPass(signal, mayGoOn)),
+    });
+    // Secrets are not followed: as long as there is any, the next turn comes.
+    const secrets = task({
+      name: "the Secrets of machines",
+      ...whileWaiting(SECRETS_INTERVAL_MS, () => this.#world.caches.datas.items.size > 0),
+      work: (signal) => this.#secretsPass(signal),
+    });
+    const leftovers = task({
+      name: "what machines left behind",
+      ...whileWaiting(WAITING_INTERVAL_MS, () => this.#expiry.isWaiting || this.#hosts.isWaiting),
+      work: (signal) =>
         this.#whileAllowed(async (mayGoOn) => {
           await this.#expiry.runPass(signal, mayGoOn);
           await this.#hosts.runPass(signal, mayGoOn);
         }),
-      ),
-    ];
+    });
+    this.#leftovers = leftovers;
+    this.#tasks = [work, secrets, templates, leftovers];
+  }
+
+  /** A Cluster has changed, or is gone: one that was paused kept what machines left behind. */
+  clusterChanged(): void {
+    this.#leftovers.changed();
   }
 
   start(): void {
@@ -191,7 +221,8 @@ export class OwnMode {
   async #mayWrite(): Promise<boolean> {
     const { idle, machines } = this.#options;
     const doubt = idle() ?? machines.doubt ?? this.#world.caches.doubt;
-    return doubt === null && (await this.#owner.problem()) === null;
+    this.#problem = doubt ?? (await this.#owner.problem());
+    return this.#problem === null;
   }
 
   async #whileAllowed(work: (mayGoOn: () => Promise<boolean>) => Promise<void>): Promise<void> {

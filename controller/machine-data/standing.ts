@@ -27,6 +27,11 @@ export class Standing {
     return sinceMs !== undefined && this.#nowMs - sinceMs >= this.#graceMs;
   }
 
+  /** Whether the last pass saw something, which counts once another one has seen it for long enough. */
+  get isObserving(): boolean {
+    return this.#sinceMs.size > 0;
+  }
+
   /** Forgets what this pass did not see. */
   endPass(nowMs: number): void {
     for (const key of this.#sinceMs.keys()) if (!this.#seen.has(key)) this.#sinceMs.delete(key);

@@ -60,6 +60,11 @@ export class WorkQueue {
     return sinceMs !== undefined && this.#options.clock.monotonicMs() - sinceMs >= PATIENCE_MS;
   }
 
+  /** Whether anything waits, or is left to look at. */
+  get isWaiting(): boolean {
+    return !this.isEmpty || STAGES.some((stage) => this.#waiting[stage].size > 0);
+  }
+
   get isEmpty(): boolean {
     return STAGES.every((stage) => this.#dirty[stage].size === 0);
   }

@@ -19,8 +19,7 @@ type Mark = (name: string) => void;
 
 /**
  * Judges allocations by the caches, and knows which verdicts a change may have made another one. It holds what each
- * judgement asked for (notedFacts), so nothing that `judge` reads is forgotten here. The exception are namespaces, which
- * are read and not followed: `markUnfollowed`.
+ * judgement asked for (notedFacts), so nothing that `judge` reads is forgotten here.
  */
 export class Judgements {
   readonly #caches: Caches;
@@ -158,11 +157,6 @@ export class Judgements {
       this.#known.set(kind, known);
       this.#markKind(kind);
     }
-  }
-
-  /** What rests on something that nobody reports the changes of. */
-  markUnfollowed(): void {
-    this.#markKind("namespace");
   }
 
   #markKind(kind: DependencyKind): void {

@@ -134,6 +134,11 @@ export class Sweeper {
     this.#judgements.definitionsChanged();
   }
 
+  /** Facts of a kind may have become known, or unknown. */
+  knownChanged(): void {
+    this.#judgements.markBecameKnown();
+  }
+
   /** Judges what is to be judged now; not concurrently. Ends early when the signal aborts. */
   async runTurn(signal: AbortSignal): Promise<void> {
     const { api, log, doubt, onDue, intervalSeconds } = this.#options;
@@ -147,7 +152,6 @@ export class Sweeper {
     for (const name of this.#observations.beginTurn(startMs)) this.#marked.add(name);
     for (const name of this.#wakeups.take(startMs)) this.#marked.add(name);
     if (startMs - this.#regularMs >= intervalSeconds * 1_000) {
-      this.#judgements.markUnfollowed();
       this.#markSlice(startMs - this.#regularMs);
       this.#regularMs = startMs;
     }

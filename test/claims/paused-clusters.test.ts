@@ -155,13 +155,20 @@ test("a network that cannot be written does not delay others, and is retried", a
 
 test("a requested namespace is read in each pass, and forgotten when it is no longer requested", async () => {
   let asked = 0;
-  const namespaces = new AskedNamespaces(api, () => {
-    asked += 1;
+  const changed: string[] = [];
+  const namespaces = new AskedNamespaces({
+    api,
+    onAsked: () => {
+      asked += 1;
+    },
+    onChanged: (name) => void changed.push(name),
   });
   expect([namespaces.of("shop"), namespaces.of("gone")]).toEqual([{ kind: "unknown" }, { kind: "unknown" }]);
   await namespaces.runPass(signal);
   expect(namespaces.of("shop")).toMatchObject({ kind: "present", it: { isEnding: false } });
   expect(namespaces.of("gone")).toEqual({ kind: "absent" });
+  await namespaces.runPass(signal);
+  expect(changed.splice(0), "each is told once").toEqual(["shop", "gone"]);
   api.remove("/api/v1/namespaces/shop");
   // However many passes come between two questions.
   for (let pass = 0; pass < 3; pass += 1) {
@@ -170,6 +177,7 @@ test("a requested namespace is read in each pass, and forgotten when it is no lo
   }
   expect(namespaces.of("shop")).toEqual({ kind: "absent" });
   expect(asked).toBe(2);
+  expect(changed).toEqual(["shop"]);
   clock.nowMs += 3_600_000;
   await namespaces.runPass(signal);
   expect(namespaces.of("shop")).toEqual({ kind: "unknown" });

@@ -2,6 +2,7 @@ import { expect, test } from "vitest";
 import type { ControllerPart } from "../../controller/part.ts";
 import { PartTask } from "../../controller/part-task.ts";
 import { quietPart } from "../../controller/quiet-part.ts";
+import { sleep } from "../../platform/time.ts";
 import { VirtualTime } from "../../platform/virtual-time.ts";
 
 const EVERY_MS = 10_000;
@@ -60,6 +61,28 @@ test("however many changes come, passes are an interval apart", async () => {
     await passes.within(100);
   }
   expect(passes.begunMs.filter((ms) => ms < 30_000)).toEqual([0, 10_000, 20_000]);
+});
+
+test("a change during a pass, by what it writes itself too, begins the next one an interval later", async () => {
+  const time = new VirtualTime();
+  const clock = time.clock();
+  const begunMs: number[] = [];
+  const work = async () => {
+    begunMs.push(time.nowMs);
+    await sleep(clock, 500);
+    if (begunMs.length < 3) task.occur("changed");
+  };
+  const part: ControllerPart = {
+    name: "passes",
+    everyMs: EVERY_MS,
+    quietMs: 3_600_000,
+    triggers: ["changed"],
+    work,
+  };
+  const task = new PartTask(part, { clock, log: LOG, idle: () => null });
+  task.start();
+  await time.pass(60_000);
+  expect(begunMs).toEqual([0, 10_500, 21_000]);
 });
 
 test.each(["fails", "waits"] as const)(

@@ -27,7 +27,7 @@ test.each([
     {
       ...{ claim: NOTHING, claimGone: NOTHING, address: NOTHING, addressGone: NOTHING, pool: NOTHING },
       ...{ poolGone: NOTHING, cluster: NOTHING, clusterGone: NOTHING, metal3Pool: NOTHING },
-      poolsInterrupted: NOTHING,
+      ...{ poolsInterrupted: NOTHING, changed: NOTHING },
     },
     LOG,
   );

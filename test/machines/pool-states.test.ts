@@ -59,6 +59,7 @@ function begin(claims: readonly string[]) {
     networks: cache(new Map([["blue", { object: network }]])) as PoolsOptions["networks"],
     idle: () => "nothing is written",
     onDue: () => {},
+    onTouch: () => {},
     onChange: (key) => changed.push(key),
     log: pino({ level: "silent" }),
   });

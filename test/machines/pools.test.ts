@@ -438,6 +438,8 @@ describe("the status of a pool", () => {
       if (path.startsWith(POOLS))
         sawWaiting ||= JSON.stringify(body).includes("IPAddress shop/a has 10.61.0.15");
     };
+    // Until the pass that the network began has rested: the address may be recorded before the pool says anything.
+    await time.pass(5_000);
     await createPool("workers", { network: "blue" });
     await time.pass(10_000);
     if (state("blue", "10.61.0.15/24") === undefined) {

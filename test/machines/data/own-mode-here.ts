@@ -106,7 +106,7 @@ export class OwnModeHere {
       {
         ...{ claim: nothing, claimGone: nothing, address: nothing, addressGone: nothing, pool: nothing },
         ...{ poolGone: nothing, cluster: nothing, clusterGone: nothing, metal3Pool: nothing },
-        poolsInterrupted: nothing,
+        ...{ poolsInterrupted: nothing, changed: () => mode.clusterChanged() },
       },
       log,
     );

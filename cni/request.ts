@@ -21,6 +21,11 @@ export interface DefinedConfig extends PluginConfig {
 const REMEMBERED_MAX = 256;
 /** Their total size, characters: one with ten thousand excludes has 200 kB and takes a tenth of a second to parse. */
 const REMEMBERED_CHARS_MAX = 4 * 1024 * 1024;
+/**
+ * Of a longer one only the text and the definition are remembered, and the rest is parsed when it is asked for: values take many
+ * times the memory of their text, and a NAD's owner writes whatever they like beside what Holdfast reads.
+ */
+const PARSED_CHARS_MAX = 2_048;
 
 /** A container ID as the CNI specification allows it. */
 const CONTAINER_ID = /^[a-zA-Z0-9][a-zA-Z0-9_.-]*$/;
@@ -117,10 +122,20 @@ export class AddConfigs {
 
   #readNew(config: PluginConfig): DefinedConfig {
     const read = { ...config, definition: parsePluginConfig(config.conf) };
+    const { text, cniVersion, definition } = read;
+    const remembered =
+      text.length <= PARSED_CHARS_MAX
+        ? read
+        : {
+            ...{ text, cniVersion, definition },
+            get conf() {
+              return parseJsonObject(text);
+            },
+          };
     const chars = this.#rememberedChars + read.text.length;
     const isFull = this.#remembered.size >= REMEMBERED_MAX || chars > REMEMBERED_CHARS_MAX;
     if (isFull) this.#remembered.clear();
-    this.#remembered.set(read.text, read);
+    this.#remembered.set(read.text, remembered);
     this.#rememberedChars = isFull ? read.text.length : chars;
     return read;
   }

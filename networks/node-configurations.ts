@@ -6,6 +6,7 @@ import type { Finding } from "../ipam/finding.ts";
 import { describeOwner, type Owner } from "../ipam/owner.ts";
 import { type Refusal, RefusalError, refuse } from "../ipam/refusals.ts";
 import { formatAddress } from "../ipam/space/address.ts";
+import { leanView } from "../kube/lean-view.ts";
 import type { Clock } from "../platform/time.ts";
 import { gatewayHeld } from "../store/journal/check.ts";
 import type { DefinitionCatalog } from "./definition-catalog.ts";
@@ -47,7 +48,9 @@ export class NodeConfigurations {
 
   /** Notes the configuration of an interface that no NAD configures. */
   note({ network, conf, ownDefinition }: PassedConfiguration): void {
-    this.#passed.set(network, { network, conf, ownDefinition, atMs: this.#clock.monotonicMs() });
+    // As a text, where it is of many values.
+    const kept = leanView({ ...conf });
+    this.#passed.set(network, { network, conf: kept, ownDefinition, atMs: this.#clock.monotonicMs() });
   }
 
   /** The findings for `holdfast check`. Throws ApiAway. */

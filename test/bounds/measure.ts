@@ -1,5 +1,6 @@
 import { setFlagsFromString } from "node:v8";
 import { runInNewContext } from "node:vm";
+import { expect } from "vitest";
 
 setFlagsFromString("--expose-gc");
 const collect = runInNewContext("gc") as () => void;
@@ -69,32 +70,42 @@ function cpuUs(read: () => unknown): number {
 /** What the collector alone can take of a reading, µs: what is shorter has not been measured, and what grows with its square is far longer. */
 const NOISE_US = 5_000;
 /** What grows with the text is found to do so by then; what grows with its square never is. */
-const TRIES_MAX = 30;
+const TRIES_MAX = 15;
+
+/** Time for the whole of a text <= so many times that for half of it. */
+const GROWTH_MAX = 2.5;
 
 /**
- * How many times as long a text takes as its half; 2: the time is in proportion. From the whole and its quarter, since tables that double
- * their size at some length make one doubling look like three. What JSON.parse alone grows by more than that, as its tables outgrow the
- * processor's caches, is not the reader's. Each counts with its fastest reading, and all are read by turns until that is clear: the
- * collector's threads take processor time of the process as they like.
+ * How many times as long a text takes as its half; 2: the time is in proportion. Each counts with its fastest reading, and both are
+ * read by turns until that is clear: the collector's threads take processor time of the process as they like, and tables that double
+ * their size at some length make one doubling look like three.
  */
 export function growthOf(textOf: (share: number) => string, read: (text: string) => unknown): number {
-  const texts = [textOf(1 / 4), textOf(1)] as const;
+  const texts = [textOf(1 / 2), textOf(1)] as const;
   const readUs = [Number.POSITIVE_INFINITY, Number.POSITIVE_INFINITY] as [number, number];
-  const parseUs = [...readUs] as [number, number];
-  const perDoubling = ([quarter, whole]: readonly [number, number]) =>
-    Math.sqrt(whole / Math.max(quarter, 1));
-  const growth = () =>
-    readUs[1] <= NOISE_US ? 1 : (2 * perDoubling(readUs)) / Math.max(2, perDoubling(parseUs));
-  for (let tried = 0; tried < TRIES_MAX && (tried < 3 || growth() > 2.3); tried += 1)
-    for (const which of [0, 1] as const) {
+  const growth = () => (readUs[1] <= NOISE_US ? 1 : readUs[1] / Math.max(readUs[0], 1));
+  for (let tried = 0; tried < TRIES_MAX && (tried < 3 || growth() > GROWTH_MAX); tried += 1)
+    for (const which of [0, 1] as const)
       readUs[which] = Math.min(
         readUs[which],
         cpuUs(() => read(texts[which])),
       );
-      parseUs[which] = Math.min(
-        parseUs[which],
-        cpuUs(() => JSON.parse(texts[which])),
-      );
-    }
   return growth();
+}
+
+/**
+ * Expects the time to be in proportion. Of a text that JSON.parse alone takes longer for than that, as its tables outgrow the
+ * processor's caches (docs/bounds.md), the reader may take no more than JSON.parse.
+ */
+export function expectProportion(
+  textOf: (share: number) => string,
+  read: (text: string) => unknown,
+  what = "",
+): void {
+  const growth = growthOf(textOf, read);
+  if (growth <= GROWTH_MAX) return;
+  const parse = growthOf(textOf, JSON.parse);
+  expect(growth, `${what}: JSON.parse alone ${parse}`).toBeLessThanOrEqual(
+    parse > GROWTH_MAX ? parse * 1.1 : GROWTH_MAX,
+  );
 }

@@ -21,7 +21,7 @@ import { CachedReads } from "../../metadata/tenant/cached-reads.ts";
 import { projectNad } from "../../networks/nad-view.ts";
 import { projectUdn } from "../../networks/udn/udn-object.ts";
 import { systemClock } from "../../platform/time.ts";
-import { growthOf, keptOf } from "./measure.ts";
+import { expectProportion, keptOf } from "./measure.ts";
 import { ANNOTATIONS_BYTES_MAX, OBJECT_BYTES_MAX, objectWith } from "./objects.ts";
 import { list, SHAPES, type Shape } from "./shapes.ts";
 
@@ -137,9 +137,6 @@ const VIEWS: readonly (readonly [
   ],
 ];
 
-/** Of each view so many, in all its shapes together. */
-const SENDS = 20;
-
 const CASES = VIEWS.map(([kind, project, fields, more]) => {
   const texts = Object.entries(fields).flatMap(([field, shapes]) =>
     shapes.map((shape) => {
@@ -165,16 +162,14 @@ function reflected(project: Project): (text: string) => unknown {
 
 describe.each(CASES)("$kind", ({ project, texts }) => {
   const read = reflected(project);
-  const sends = Math.ceil(SENDS / texts.length);
 
   test.each(texts)("$field: of $shape twice the text is kept at most", ({ textOf }) => {
-    const { keptBytes, textBytes } = keptOf((salt) => textOf(salt), read, sends);
+    const { keptBytes, textBytes } = keptOf((salt) => textOf(salt), read);
     expect(keptBytes).toBeLessThanOrEqual(2 * textBytes);
   });
 
-  test("takes time in proportion to the text", () => {
-    const [{ textOf }] = texts as [(typeof texts)[number]];
-    expect(growthOf((share) => textOf(1, share), read)).toBeLessThanOrEqual(2.5);
+  test.each(texts)("$field: of $shape takes time in proportion to the text", ({ textOf }) => {
+    expectProportion((share) => textOf(1, share), read);
   });
 });
 
@@ -241,7 +236,7 @@ describe("an IPAllocation", () => {
     const read = (text: string) => rows.project(JSON.parse(text));
     const { keptBytes, textBytes } = keptOf((salt) => allocation(150_000, salt), read);
     expect(keptBytes).toBeLessThanOrEqual(2 * textBytes);
-    expect(growthOf((share) => allocation(150_000 * share, 1), read)).toBeLessThanOrEqual(2.5);
+    expectProportion((share) => allocation(150_000 * share, 1), read);
   });
 });
 

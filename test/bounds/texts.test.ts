@@ -21,7 +21,7 @@ import { readNadConfig } from "../../networks/nad-reading.ts";
 import { readSharedWith } from "../../networks/network-owner.ts";
 import { NetworkReservations } from "../../networks/network-reservations.ts";
 import { readBounded } from "../../platform/files.ts";
-import { growthOf, keptOf } from "./measure.ts";
+import { expectProportion, keptOf } from "./measure.ts";
 import { ANNOTATIONS_BYTES_MAX, OBJECT_BYTES_MAX, objectWith } from "./objects.ts";
 import { joined, SHAPES } from "./shapes.ts";
 
@@ -126,15 +126,14 @@ describe.each(Object.keys(READERS))("%s", (name) => {
 
   test("keeps twice a text at most, whatever its shape", () => {
     for (const [shape, textOf] of Object.entries(TEXTS)) {
-      const { keptBytes, textBytes } = keptOf((salt) => textOf(ANNOTATIONS_BYTES_MAX, salt), read, 2);
+      const { keptBytes, textBytes } = keptOf((salt) => textOf(ANNOTATIONS_BYTES_MAX, salt), read);
       expect(keptBytes, shape).toBeLessThanOrEqual(2 * textBytes);
     }
   });
 
   test("takes time in proportion to a text, whatever its shape", () => {
     for (const [shape, textOf] of Object.entries(TEXTS)) {
-      const growth = growthOf((share) => textOf(ANNOTATIONS_BYTES_MAX * share, 1), read);
-      expect(growth, shape).toBeLessThanOrEqual(2.5);
+      expectProportion((share) => textOf(ANNOTATIONS_BYTES_MAX * share, 1), read, shape);
     }
   });
 });
@@ -204,10 +203,9 @@ describe("streams", () => {
     (_, read) => {
       for (const shape of ["nested lists", "texts", "escapes", "keys"] as const) {
         const textOf = (salt: number) => SHAPES[shape](1_000_000, salt);
-        const { keptBytes, textBytes } = keptOf(textOf, read, 5);
+        const { keptBytes, textBytes } = keptOf(textOf, read);
         expect(keptBytes, shape).toBeLessThanOrEqual(2 * textBytes);
-        const growth = growthOf((share) => SHAPES[shape](1_000_000 * share, 1), read);
-        expect(growth, shape).toBeLessThanOrEqual(2.5);
+        expectProportion((share) => SHAPES[shape](1_000_000 * share, 1), read, shape);
       }
     },
   );

@@ -2,7 +2,7 @@ import type { FastifyInstance } from "fastify";
 import { RefusalError, refuse } from "../ipam/refusals.ts";
 import type { ReaderQueue } from "../platform/listeners/reader-queue.ts";
 import type { NodeAdminApi } from "./admin-api.ts";
-import { type AdminRoute, answerRoute, isForReaders, ROUTES } from "./routes.ts";
+import { type AdminRoute, answerRoute, isForReaders, mayWait, ROUTES } from "./routes.ts";
 
 /**
  * The admin API on a daemon's socket (everything but `/cni`). Errors are thrown as RefusalError and sent by the server.
@@ -35,10 +35,12 @@ function addRoute(server: FastifyInstance, route: AdminRoute, api: NodeAdminApi,
   server.route<{ Params: Record<string, string> }>({
     method: route.method,
     url: route.path,
-    handler: async ({ params, query, body }, reply) => {
+    handler: async ({ params, query, body, url }, reply) => {
       const answer = () => answerRoute(route, api, { params, query, body });
       if (!isForReaders(route)) return answer();
-      const text = await readers.run(reply.raw, answer);
+      const text = mayWait(route)
+        ? await readers.runElsewhere(reply.raw, url, answer)
+        : await readers.run(reply.raw, answer);
       return reply.type("application/json; charset=utf-8").send(text);
     },
   });

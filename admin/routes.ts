@@ -135,6 +135,11 @@ export function isForReaders({ method, path }: AdminRoute): boolean {
   return method === "GET" || path === "/v1/plan";
 }
 
+/** Whether a node may ask an API server for the answer. */
+export function mayWait({ path }: AdminRoute): boolean {
+  return path === "/v1/check" || path === "/v1/identity";
+}
+
 /** The answer of a node or a cluster to a request that matches the route. */
 export async function answerRoute(
   { method, path, node, cluster, elsewhere }: AdminRoute,

@@ -1,12 +1,13 @@
 import type { ServerResponse } from "node:http";
-import { type Clock, nextTurn, sleep } from "../time.ts";
+import { SingleFlight } from "../single-flight.ts";
+import { type Clock, sleep } from "../time.ts";
 
 /** Answers of some MB that their readers have not taken yet. */
 const UNSENT_MAX = 4;
 /** How long other readers wait for one who does not read, ms. */
 const UNSENT_MS_MAX = 2_000;
-/** Work too short to pause after, ms. */
-const SHORT_MS = 0.25;
+/** After any question, ms: taking it from its connection costs as much as a short answer, and is not measured. */
+const PAUSE_MS_MIN = 1;
 /** A third of the time is for readers: an ADD waits for a slice of their work now and then, and is not twice as slow. */
 export const PAUSE_PER_WORK = 2;
 /** Longer work pauses by itself, ms. */
@@ -16,10 +17,8 @@ const ITEMS_IN_A_TURN = 64;
 
 /** After work that can wait, begun at `sinceMs`: others get twice the time that it took. */
 export function pauseAfter(clock: Clock, sinceMs: number): Promise<void> {
-  const workedMs = clock.monotonicMs() - sinceMs;
-  return workedMs < SHORT_MS
-    ? nextTurn(clock)
-    : sleep(clock, Math.min(PAUSE_PER_WORK * workedMs, PAUSE_MS_MAX));
+  const pauseMs = PAUSE_PER_WORK * (clock.monotonicMs() - sinceMs);
+  return sleep(clock, Math.min(Math.max(pauseMs, PAUSE_MS_MIN), PAUSE_MS_MAX));
 }
 
 interface Question {
@@ -36,6 +35,7 @@ export class ReaderQueue {
   readonly #waiting: Question[] = [];
   /** Since when each is computed, ms. */
   readonly #unsent = new Map<ServerResponse, number>();
+  readonly #elsewhere = new SingleFlight<object>();
   #isRunning = false;
 
   constructor(clock: Clock) {
@@ -52,6 +52,19 @@ export class ReaderQueue {
       this.#waiting.push({ response, answer });
       if (!this.#isRunning) void this.#runAll();
     });
+  }
+
+  /**
+   * The same for a question that may wait for an API server: it takes its turn when its answer is there, and nobody waits
+   * behind it. Whoever asks the same at the same time shares the answer, so that many do not compute it side by side.
+   */
+  async runElsewhere(
+    response: ServerResponse,
+    question: string,
+    work: () => Promise<object>,
+  ): Promise<string> {
+    const body = await this.#elsewhere.next(work, question);
+    return this.run(response, async () => body);
   }
 
   async #runAll(): Promise<void> {

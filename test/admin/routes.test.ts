@@ -1,5 +1,5 @@
 import Fastify, { type FastifyInstance } from "fastify";
-import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { afterAll, beforeAll, describe, expect, test, vi } from "vitest";
 import type { NodeAdminApi } from "../../admin/admin-api.ts";
 import type { Method } from "../../admin/answers.ts";
 import { ClusterAdmin } from "../../admin/cluster/cluster-admin.ts";
@@ -128,6 +128,24 @@ async function inProcess(of: NodeAdminApi | ClusterAdmin, asked: Asked): Promise
     return { status: "refused", body: { code, message, hint } };
   }
 }
+
+test.each(["/v1/check", "/v1/identity?address=10.10.0.5"])(
+  "a %s that waits for the API server holds up no other question",
+  async (path) => {
+    let asked = 0;
+    const never = () => {
+      asked += 1;
+      return new Promise<never>(() => {});
+    };
+    const waiting = { kind: "node", version: "1.2.3", check: never, identity: never };
+    const one = Fastify();
+    addAdminRoutes(one, waiting as unknown as NodeAdminApi, new ReaderQueue(systemClock));
+    const held = one.inject(path);
+    held.catch(() => {});
+    await vi.waitFor(() => expect(asked).toBe(1));
+    expect((await one.inject("/v1/version")).json()).toEqual({ version: "1.2.3" });
+  },
+);
 
 test("each route is answered by both a node and a cluster, or is listed as answered by one of them", () => {
   const named = (wanted: (route: (typeof ROUTES)[number]) => boolean) =>

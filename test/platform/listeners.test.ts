@@ -86,6 +86,23 @@ test("a question that fails is told, and the next one is answered", async () => 
   expect(await queue.run(response(), async () => ({}))).toBe("{}");
 });
 
+test("a question that waits for others holds up nobody, and is computed once for all who ask it", async () => {
+  const queue = new ReaderQueue(systemClock);
+  let begun = 0;
+  let answer: () => void = () => {};
+  const waiting = () => {
+    begun += 1;
+    return new Promise<object>((resolve) => {
+      answer = () => resolve({ begun });
+    });
+  };
+  const asked = Array.from({ length: 20 }, () => queue.runElsewhere(response(), "/v1/check", waiting));
+  expect(await queue.run(response(), async () => ({ a: 1 }))).toBe('{"a":1}');
+  expect(begun).toBe(1);
+  answer();
+  expect(await asked[0]).toBe('{"begun":1}');
+});
+
 test("whoever waits for the same answer shares it, and none is older than its question", async () => {
   let count = 0;
   const shared = new SharedAnswer(systemClock, async () => {

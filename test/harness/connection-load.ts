@@ -9,12 +9,15 @@ export interface ConnectionLoadOptions {
   readonly count: number;
 }
 
+/** By its path from the root of the repository: a bundle, such as that of the measurements, has all modules in one file. */
+const SCRIPT = "test/harness/connection-load.ts";
+
 /** Connections that never make a whole request, from a process of their own; each that is closed is opened again. */
 export class ConnectionLoad {
   readonly #child;
 
   private constructor(options: ConnectionLoadOptions) {
-    this.#child = fork(import.meta.filename, [JSON.stringify(options)], { stdio: "inherit" });
+    this.#child = fork(SCRIPT, [JSON.stringify(options)], { stdio: "inherit" });
   }
 
   /** Resolves when each of them was opened once. */

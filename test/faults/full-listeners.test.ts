@@ -1,13 +1,16 @@
-import { readdirSync } from "node:fs";
+import { readdirSync, readFileSync } from "node:fs";
 import { request } from "node:http";
 import { join } from "node:path";
 import { afterEach, describe, expect, test } from "vitest";
 import { DESCRIPTORS_KEPT } from "../../platform/listeners/descriptors.ts";
 import { LISTENERS, type ListenerName } from "../../platform/listeners/listeners.ts";
 import { ConnectionLoad } from "../harness/connection-load.ts";
-import { network, TestDaemon } from "../harness/daemon.ts";
+import { network, ROOT, TestDaemon } from "../harness/daemon.ts";
+import { readManifests } from "../harness/kube-manifests.ts";
 import { freePorts } from "../harness/kube-process.ts";
 import { ListenerProcess } from "../harness/listener-process.ts";
+import { ProductProcess } from "../harness/product-process.ts";
+import { World } from "../harness/world/world.ts";
 
 const CONNECTIONS = 2_000;
 const QUESTIONS = 50;
@@ -84,3 +87,86 @@ test.each(["metrics", "s.sock", "readonly.sock", "identity.sock"])(
     expect(await daemon.cli("check")).toMatchObject({ code: 0 });
   },
 );
+
+/** How deploy/ runs a component: a command that sets what its runtime is told, and its memory. */
+function shipped(file: string, command: string): { readonly within: string[]; readonly memoryBytes: number } {
+  for (const { spec } of readManifests(join(ROOT, "deploy", file)))
+    for (const { args, env, resources } of spec?.template?.spec.containers ?? []) {
+      if (args?.[0] !== command) continue;
+      const set = (env ?? []).filter(({ name }: { name: string }) => /^(NODE_OPTIONS|MALLOC_)/.test(name));
+      const settings = set.map(({ name, value }: { name: string; value: string }) => `${name}=${value}`);
+      const [, count, unit] = /^(\d+)([MG])i$/.exec(resources.limits.memory) ?? [];
+      return { within: ["env", ...settings], memoryBytes: Number(count) * 2 ** (unit === "G" ? 30 : 20) };
+    }
+  throw new Error(`deploy/${file} runs no ${command}`);
+}
+
+interface Attacked {
+  readonly pid: number | undefined;
+  readonly listener: Where;
+  /** Where its probes and scrapes come to. */
+  readonly health: Where;
+  readonly paths?: readonly string[];
+  readonly memoryBytes: number;
+}
+
+const HEALTH = ["/healthz", "/metrics"];
+
+async function daemon(listener: string): Promise<Attacked> {
+  const { within, memoryBytes } = shipped("daemonset.yaml", "daemon");
+  const [port = 0] = await freePorts(1);
+  const started = await TestDaemon.start({
+    args: ["--metrics-address", `127.0.0.1:${port}`, "--read-group", String(process.getgid?.())],
+    wrapper: within,
+  });
+  ending.push(() => started.stop());
+  const health = { port, host: "127.0.0.1" };
+  const where = listener === "metrics" ? health : { socketPath: join(started.directory, listener) };
+  return { pid: started.process.pid, listener: where, health, memoryBytes };
+}
+
+async function product(args: readonly string[], within: readonly string[]): Promise<ProductProcess> {
+  const started = new ProductProcess(args, within);
+  ending.push(async () => void (await started.end("SIGKILL")));
+  return started;
+}
+
+async function controller(): Promise<Attacked> {
+  const { within, memoryBytes } = shipped("deployment.yaml", "controller");
+  const world = await World.start({ api: "memory", time: "machine" });
+  ending.push(() => world.stop());
+  const [port = 0] = await freePorts(1);
+  const health = { port, host: "127.0.0.1" };
+  const kubeconfig = world.cluster.kubeconfig("holdfast-controller");
+  const words = ["controller", "--kubeconfig", kubeconfig, "--metrics-address", `127.0.0.1:${port}`];
+  const started = await product(words, within);
+  await started.until(async () => (await question(health, "/readyz")) === 200, "readiness");
+  return { pid: started.child.pid, listener: health, health, memoryBytes };
+}
+
+/** It runs where its reader is, without a limit: the smallest of the others is enough for it. */
+async function page(): Promise<Attacked> {
+  const { memoryBytes } = shipped("metadata/daemonset.yaml", "metadata-net");
+  const asked = await daemon("readonly.sock");
+  const { socketPath } = asked.listener as { socketPath: string };
+  const started = await product(["ui", "--no-open", "--socket", socketPath], []);
+  await started.until(() => /http:\S+:\d+/.test(started.log), "its address");
+  const where = { port: Number(/http:[^\s:]+:(\d+)/.exec(started.log)?.[1]), host: "127.0.0.1" };
+  return { pid: started.child.pid, listener: where, health: where, paths: ["/"], memoryBytes };
+}
+
+test.each<[string, () => Promise<Attacked>]>([
+  ...["metrics", "s.sock", "readonly.sock", "identity.sock"].map((one): [string, () => Promise<Attacked>] => [
+    `${one} of a daemon`,
+    () => daemon(one),
+  ]),
+  ["metrics of a controller", controller],
+  ["the page's port", page],
+])("%s: as shipped, beside 2,000 idle and 2,000 slow connections, in its memory", async (_, start) => {
+  const { pid, listener, health, paths = HEALTH, memoryBytes } = await start();
+  await load(listener, "idle");
+  await load(listener, "slow");
+  expect(await ask(health, paths)).toEqual(ALL_ANSWERED);
+  const [, peakKb] = /^VmHWM:\s+(\d+) kB/m.exec(readFileSync(`/proc/${pid}/status`, "utf8")) ?? [];
+  expect(Number(peakKb) * 1_024).toBeLessThan(memoryBytes);
+});

@@ -8,7 +8,7 @@ const UNSENT_MAX = 4;
 const UNSENT_MS_MAX = 2_000;
 /** After any question, ms: taking it from its connection costs as much as a short answer, and is not measured. */
 const PAUSE_MS_MIN = 1;
-/** A third of the time is for readers: an ADD waits for a slice of their work now and then, and is not twice as slow. */
+/** A third of the time is for readers: an ADD waits for a slice of their work now and then. */
 export const PAUSE_PER_WORK = 2;
 /** Longer work pauses by itself, ms. */
 const PAUSE_MS_MAX = 50;
@@ -27,7 +27,7 @@ interface Question {
 }
 
 /**
- * Answers questions one at a time, with pauses: together they get a third of the process' time at most, however many ask
+ * Answers questions one at a time, with pauses: together they get a third of the process' time at most, however many ask, but what is asked elsewhere
  * (docs/decisions/0084). A reader who does not take his answer is cut off when others wait.
  */
 export class ReaderQueue {

@@ -8,7 +8,7 @@ import { debianPackage, tarball } from "./release/archives.mjs";
 import { chart } from "./release/chart.mjs";
 import { clusterctlFiles } from "./release/clusterctl.mjs";
 import { images } from "./release/image.mjs";
-import { alertRules, oneFile } from "./release/manifests.mjs";
+import { alertRules, observabilityFile, oneFile } from "./release/manifests.mjs";
 import { ARCHITECTURES, builtFor } from "./release/tree.mjs";
 
 const ROOT = join(import.meta.dirname, "..");
@@ -43,9 +43,9 @@ const PARTS = {
   manifests: async () => {
     await chart({ out, work, version, image, epoch });
     const options = { components: wordsIn(values.components), flowControl: without !== "flowcontrol" };
-    const { text } = oneFile({ image, version, ...options });
     return {
-      "holdfast.yaml": text,
+      "holdfast.yaml": oneFile({ image, version, ...options }),
+      "holdfast-observability.yaml": observabilityFile(version),
       "holdfast.rules.yml": alertRules(),
       ...clusterctlFiles({ image, version }),
     };

@@ -10,15 +10,8 @@ import type { KubeObject } from "../harness/kube-api.ts";
 import { readManifests } from "../harness/kube-manifests.ts";
 
 const ROOT = join(import.meta.dirname, "../..");
-const { installed, definitions, machineDefinitions, isFlowControl, COMPONENTS } = (await import(
-  join(ROOT, "tools/release/manifests.mjs")
-)) as {
-  installed: (components: readonly string[]) => KubeObject[];
-  definitions: () => KubeObject[];
-  machineDefinitions: () => KubeObject[];
-  isFlowControl: (object: KubeObject) => boolean;
-  COMPONENTS: readonly string[];
-};
+/** All of them. The chart is what these files are (chart.test.ts), and so is what clusterctl installs (kustomize.test.ts). */
+const COMPONENTS = "metadata admission machines";
 /** Where it has places to share out, a server of Kubernetes 1.20 has FlowSchemas. */
 const REQUESTS_MAX = 400;
 const POLICIES = "admissionregistration.k8s.io/v1";
@@ -93,10 +86,13 @@ async function shipped(): Promise<KubeObject[]> {
           definition(POLICIES_HERE, "ValidatingAdmissionPolicyBinding", "Cluster"),
         ]),
   ]);
-  const others = installed(COMPONENTS).filter((one) => !isFlowControl(one));
-  const objects = [...definitions(), ...machineDefinitions(), ...others];
-  const udn = readManifests(join(ROOT, "deploy/udn/policies.yaml"));
-  return [...objects, ...udn, ...(await flowControl(cluster.api))].map((one) =>
+  const out = join(directory, "release");
+  const words = ["--only", "manifests", "--components", COMPONENTS, "--without", "flowcontrol", out];
+  expect(await run(process.execPath, [join(ROOT, "tools/release.mjs"), ...words])).toMatchObject({ code: 0 });
+  const files = ["holdfast.yaml", "holdfast-observability.yaml"].map((name) => join(out, name));
+  const deploy = ["udn/policies.yaml", "metadata/tenant.yaml"].map((name) => join(ROOT, "deploy", name));
+  const objects = [...files, ...deploy].flatMap(readManifests);
+  return [...objects, ...(await flowControl(cluster.api))].map((one) =>
     one.apiVersion === POLICIES && !hasPolicies ? { ...one, apiVersion: POLICIES_HERE } : one,
   );
 }

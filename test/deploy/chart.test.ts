@@ -9,16 +9,16 @@ import { parse, parseAllDocuments } from "yaml";
 import { run } from "../harness/daemon.ts";
 import type { KubeObject } from "../harness/kube-api.ts";
 import { skippedFor } from "../harness/needs.ts";
+import { byName, kustomized, readByKubectl } from "./kustomize.ts";
 
 const ROOT = join(import.meta.dirname, "../..");
 const { version } = JSON.parse(readFileSync(join(ROOT, "package.json"), "utf8"));
 const KEEP = "helm.sh/resource-policy";
-const { installed, definitions, machineDefinitions, isFlowControl, FLOW_CONTROL } = (await import(
-  `${ROOT}/tools/release/manifests.mjs`
-)) as Record<"installed" | "definitions" | "machineDefinitions", (components?: string[]) => KubeObject[]> & {
+const { isFlowControl, FLOW_CONTROL } = (await import(`${ROOT}/tools/release/manifests.mjs`)) as {
   isFlowControl: (object: KubeObject) => boolean;
   FLOW_CONTROL: string;
 };
+const OPERATOR = "monitoring.coreos.com/v1";
 
 type Values = { readonly [key: string]: unknown };
 
@@ -65,9 +65,9 @@ const LIKE_DEPLOY = { image: { repository: "holdfast", tag: version } };
 function render(
   given: Values = {},
   namespace = "holdfast-system",
-  APIVersions: readonly string[] = [FLOW_CONTROL],
+  APIVersions: readonly string[] = [FLOW_CONTROL, OPERATOR],
   KubeVersion = "v1.36.2",
-): { objects: KubeObject[]; notes: string } {
+): { objects: KubeObject[]; notes: string; text: string } {
   const about = parse(readFileSync(join(chart, "Chart.yaml"), "utf8"));
   const values = merged(parse(readFileSync(join(chart, "values.yaml"), "utf8")), merged(LIKE_DEPLOY, given));
   const input = JSON.stringify({
@@ -77,19 +77,21 @@ function render(
     APIVersions,
     KubeVersion,
   });
-  const files = JSON.parse(execFileSync(join(directory, "render"), [chart], { input, encoding: "utf8" }));
+  const rendered = execFileSync(join(directory, "render"), [chart], {
+    input,
+    stdio: "pipe",
+    encoding: "utf8",
+  });
+  const files = JSON.parse(rendered);
   const { "NOTES.txt": notes, ...manifests } = files as Record<string, string>;
   const objects = Object.values(manifests).flatMap((text) =>
     parseAllDocuments(text)
       .map((one) => one.toJS())
       .filter((one) => one !== null),
   );
-  return { objects, notes: notes as string };
+  return { objects, notes: notes as string, text: Object.values(manifests).join("") };
 }
 
-const nameOf = ({ kind, metadata }: KubeObject) => `${kind} ${metadata.name}`;
-const byName = (objects: readonly KubeObject[]) =>
-  Object.fromEntries(objects.map((object) => [nameOf(object), object]));
 const withKeep = (object: KubeObject) => ({
   ...object,
   metadata: { ...object.metadata, annotations: { ...object.metadata.annotations, [KEEP]: "keep" } },
@@ -98,16 +100,41 @@ const withKeep = (object: KubeObject) => ({
 describe.skipIf(reason !== null)("the chart", () => {
   const ALL = ["metadata", "admission", "machines", "observability"];
   test.each([[[]], ...ALL.map((name) => [[name]]), [ALL]])(
-    "with %j is what kustomize builds",
-    (components) => {
+    "with %j is what kustomize builds, in every field",
+    async (components) => {
       const given = Object.fromEntries(components.map((name) => [name, { enabled: true }]));
-      const { objects } = render(given);
-      const crds = [...definitions(), ...(components.includes("machines") ? machineDefinitions() : [])];
-      const expected = installed(components).filter(({ kind }) => kind !== "Namespace");
-      expect(new Set(objects.map(nameOf)).size).toBe(objects.length);
-      expect(byName(objects)).toEqual(byName([...crds.map(withKeep), ...expected]));
+      const of = async (name: string, directory: string) =>
+        components.includes(name) ? kustomized(directory) : [];
+      const definitions = [...(await kustomized("crds")), ...(await of("machines", "machines/crds"))];
+      const own = await kustomized(
+        ".",
+        components.filter((name) => name !== "observability"),
+      );
+      const others = [...own, ...(await of("observability", "observability"))];
+      const expected = [...definitions.map(withKeep), ...others.filter(({ kind }) => kind !== "Namespace")];
+      expect(byName(await readByKubectl(render(given).text))).toEqual(byName(expected));
     },
   );
+
+  test("a component that needs what the cluster has not says so before anything is applied", () => {
+    const refused = (given: Values, versions: readonly string[], kubernetes: string) => {
+      try {
+        render(given, "holdfast-system", versions, kubernetes);
+        return "";
+      } catch (error) {
+        return (error as { stderr: string }).stderr;
+      }
+    };
+    const observability = { observability: { enabled: true } };
+    expect(refused(observability, [FLOW_CONTROL], "v1.36.2")).toContain(
+      "observability.enabled needs the definitions of the Prometheus operator (monitoring.coreos.com/v1)",
+    );
+    expect(refused(observability, [FLOW_CONTROL, OPERATOR], "v1.36.2")).toBe("");
+    const admission = { admission: { enabled: true } };
+    expect(refused(admission, [FLOW_CONTROL], "v1.29.8")).toContain("admission.enabled needs");
+    expect(refused(admission, [FLOW_CONTROL], "v1.30.0")).toBe("");
+    expect(refused({}, [], "v1.20.0")).toBe("");
+  });
 
   test("without changes it has the image that the release was made for", () => {
     const values = parse(readFileSync(join(chart, "values.yaml"), "utf8"));

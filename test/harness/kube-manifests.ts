@@ -30,7 +30,7 @@ const CONFLICT = 409;
 /** Each file is parsed once: the shipped definitions are read for every server in memory. */
 const PARSED = new Map<string, KubeObject[]>();
 
-/** The objects of a YAML file, the caller's own. Throws an error with the file's name when it cannot be parsed. */
+/** The objects of a YAML file as kubectl reads it, the caller's own. Throws an error with the file's name when it cannot be parsed. */
 export function readManifests(file: string): KubeObject[] {
   const objects = PARSED.get(file) ?? parsed(file);
   PARSED.set(file, objects);
@@ -38,7 +38,7 @@ export function readManifests(file: string): KubeObject[] {
 }
 
 function parsed(file: string): KubeObject[] {
-  return parseAllDocuments(readFileSync(file, "utf8")).map((document) => {
+  return parseAllDocuments(readFileSync(file, "utf8"), { version: "1.1" }).map((document) => {
     const [error] = document.errors;
     if (error !== undefined) throw new Error(`${file}: ${error.message}`);
     return document.toJS();

@@ -12,12 +12,24 @@ import {
   installed,
   isFlowControl,
   machineDefinitions,
+  observability,
 } from "./manifests.mjs";
 
 const HELM = join(import.meta.dirname, "../../deploy/helm");
 const NAMESPACE = "holdfast-system";
 /** `helm template` without a cluster takes every version that Helm was built with for served: the server's own version counts too. */
 const SERVES_FLOW_CONTROL = `and (.Capabilities.APIVersions.Has ${JSON.stringify(FLOW_CONTROL)}) (semverCompare ">=1.29.0-0" .Capabilities.KubeVersion.Version)`;
+/** Said before anything is applied. Text of a template in quotes. */
+const needs = (condition, text) =>
+  `{{- if not (${condition}) }}\n{{- fail ${JSON.stringify(text)} }}\n{{- end }}\n`;
+const NEEDS_POLICIES = needs(
+  `semverCompare ">=1.30.0-0" .Capabilities.KubeVersion.Version`,
+  "admission.enabled needs ValidatingAdmissionPolicies, which Kubernetes has since 1.30: set it to false",
+);
+const NEEDS_OPERATOR = needs(
+  `.Capabilities.APIVersions.Has "monitoring.coreos.com/v1"`,
+  "observability.enabled needs the definitions of the Prometheus operator (monitoring.coreos.com/v1): install it first, or set this to false; helm template knows no cluster, and needs --api-versions monitoring.coreos.com/v1",
+);
 /** In deploy/, of every container. */
 const RESOURCES = { "holdfast-node": "node", "holdfast-controller": "controller" };
 
@@ -94,8 +106,10 @@ function templates() {
   };
   COMPONENTS.forEach((name, index) => {
     const added = ofComponents[index].filter((object) => find(base, object) === undefined);
-    files[`${name}.yaml`] = wrapped(`${name}.enabled`, documents(added.map(withValues)));
+    const first = name === "admission" ? NEEDS_POLICIES : "";
+    files[`${name}.yaml`] = wrapped(`${name}.enabled`, first + documents(added.map(withValues)));
   });
+  files["observability.yaml"] = wrapped("observability.enabled", NEEDS_OPERATOR + documents(observability()));
   files["machines-definitions.yaml"] = wrapped(
     "machines.enabled",
     wrapped("crds.install", documents(machineDefinitions().map(kept))),

@@ -1,7 +1,7 @@
 // The assets of a release for clusterctl: ipam-components.yaml (the controller, its rights and the definitions) and metadata.yaml.
 // What clusterctl asks of a provider: https://cluster-api.sigs.k8s.io/developer/providers/contracts/clusterctl
 import { stringify } from "yaml";
-import { containersOf, definitions, installed, isFlowControl } from "./manifests.mjs";
+import { containersOf, definitions, documents, installed, isFlowControl } from "./manifests.mjs";
 
 /** clusterctl tells providers apart by it, and deletes by it. */
 const PROVIDER_LABELS = { "cluster.x-k8s.io/provider": "ipam-holdfast" };
@@ -38,7 +38,7 @@ export function clusterctlFiles({ image, version }) {
     releaseSeries: [...FORMER_SERIES, { major, minor, contract: CONTRACT }],
   };
   return {
-    "ipam-components.yaml": objects.map((object) => stringify(object)).join("---\n"),
+    "ipam-components.yaml": documents(objects),
     "metadata.yaml": stringify(metadata),
   };
 }

@@ -5,10 +5,18 @@ import { parse, parseAllDocuments, stringify } from "yaml";
 
 const DEPLOY = join(import.meta.dirname, "../../deploy");
 /** Every component of deploy/, in the order in which they are added. */
-export const COMPONENTS = ["metadata", "admission", "machines", "observability"];
+export const COMPONENTS = ["metadata", "admission", "machines"];
+/** As kubectl and Helm read and write YAML: 0440 is an octal number, and a text "yes" needs quotes. */
+const YAML = { version: "1.1" };
 
-const read = (file) => readFileSync(join(DEPLOY, file), "utf8");
-const objectsOf = (file) => parseAllDocuments(read(file)).map((document) => document.toJS());
+const read = (file) => parse(readFileSync(join(DEPLOY, file), "utf8"), YAML);
+const objectsOf = (file) =>
+  parseAllDocuments(readFileSync(join(DEPLOY, file), "utf8"), YAML).map((document) => document.toJS());
+
+/** The documents of a file that kubectl applies. */
+export function documents(objects) {
+  return objects.map((object) => stringify(object, YAML)).join("---\n");
+}
 
 /** The definitions of the ledger. */
 export function definitions() {
@@ -22,17 +30,17 @@ export const isFlowControl = ({ apiVersion }) => apiVersion === FLOW_CONTROL;
 
 /** Everything but the definitions, as kustomize builds it with these components. */
 export function installed(components = []) {
-  const objects = parse(read("kustomization.yaml")).resources.flatMap(objectsOf);
+  const objects = read("kustomization.yaml").resources.flatMap(objectsOf);
   for (const name of components) {
     if (!COMPONENTS.includes(name))
       throw new Error(`there is no component ${name}: expected some of ${COMPONENTS.join(", ")}`);
-    const component = parse(read(`${name}/kustomization.yaml`));
+    const component = read(`${name}/kustomization.yaml`);
     objects.push(...component.resources.flatMap((file) => objectsOf(`${name}/${file}`)));
     for (const { target, patch } of component.patches ?? []) {
       const object = objects.find(
         ({ kind, metadata }) => kind === target.kind && metadata.name === target.name,
       );
-      for (const operation of parse(patch)) add(object, operation);
+      for (const operation of parse(patch, YAML)) add(object, operation);
     }
   }
   return objects;
@@ -68,18 +76,32 @@ export function oneFile({ image, components, version, flowControl = true }) {
   const head = `# Holdfast ${version}${what}, image ${image}: kubectl apply -f holdfast.yaml
 # To remove it and keep its ledger: kubectl delete -f holdfast.yaml -l '!ipam.holdfast.dev/ledger' (docs/uninstall.md)
 `;
-  return { count: objects.length, text: head + objects.map((object) => stringify(object)).join("---\n") };
+  return head + documents(objects);
 }
 
 /** Metal3's kinds, for the component `machines`. */
 export function machineDefinitions() {
-  return parse(read("machines/crds/kustomization.yaml")).resources.flatMap((file) =>
+  return read("machines/crds/kustomization.yaml").resources.flatMap((file) =>
     objectsOf(`machines/crds/${file}`),
   );
+}
+
+/** Scraping and alerts in the kinds of the Prometheus operator. */
+export function observability() {
+  return read("observability/kustomization.yaml").resources.flatMap((file) =>
+    objectsOf(`observability/${file}`),
+  );
+}
+
+/** They stand apart: where the operator is not installed, kubectl refuses this file alone. */
+export function observabilityFile(version) {
+  return `# Scraping and alerts of Holdfast ${version}, where the Prometheus operator is installed (docs/alerts.md):
+# kubectl apply -f holdfast-observability.yaml, after holdfast.yaml
+${documents(observability())}`;
 }
 
 /** The alerts as a file for any Prometheus. */
 export function alertRules() {
   const [{ spec }] = objectsOf("observability/rules.yaml");
-  return stringify(spec);
+  return stringify(spec, YAML);
 }

@@ -5,6 +5,7 @@ package main
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -64,6 +65,9 @@ func main() {
 			return pad + strings.ReplaceAll(text, "\n", pad)
 		},
 		"semverCompare": atLeast,
+		"fail": func(message string) (string, error) {
+			return "", errors.New(message)
+		},
 		"default": func(otherwise interface{}, value interface{}) interface{} {
 			if value == nil || !reflect.ValueOf(value).IsValid() || isEmpty(value) {
 				return otherwise

@@ -105,9 +105,15 @@ test("every object that is applied a second time is unchanged", async () => {
   const apply = () => run("kubectl", ["apply", "-f", file], env);
   const first = await apply();
   expect(first, first.stderr).toMatchObject({ code: 0 });
+  // What an administrator has set of a Deployment is no drift either.
+  const deployment = "deployment/holdfast-controller";
+  const scaled = await run("kubectl", ["-n", "holdfast-system", "scale", deployment, "--replicas=2"], env);
+  expect(scaled, scaled.stderr).toMatchObject({ code: 0 });
   const second = await apply();
   expect(second, second.stderr).toMatchObject({ code: 0 });
   const lines = second.stdout.trim().split("\n");
   expect(lines.filter((line) => !line.endsWith(" unchanged"))).toEqual([]);
   expect(lines).toHaveLength(objects.length);
+  const path = "/apis/apps/v1/namespaces/holdfast-system/deployments/holdfast-controller";
+  expect((await cluster.api.get(path)).spec.replicas).toBe(2);
 });

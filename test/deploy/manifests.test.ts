@@ -215,6 +215,20 @@ test("both run as the accounts that have the rights, from an image of this versi
   }
 });
 
+test("one node has room for everything: no two pods want the same port of it", () => {
+  const workloads = [...FILES, ...METADATA.resources.map((one: string) => `metadata/${one}`)]
+    .flatMap((file) => readManifests(join(DEPLOY, file)))
+    .filter(({ spec }) => spec?.template !== undefined);
+  const ports = workloads.flatMap(({ spec }) => {
+    const { containers, hostNetwork } = spec.template.spec;
+    const own: KubeObject[] = containers.flatMap(({ ports = [] }: KubeObject) => ports);
+    const wanted = own.filter(({ hostPort }) => hostNetwork || hostPort).map((one) => one.containerPort);
+    return Array.from({ length: spec.replicas ?? 1 }, () => wanted).flat();
+  });
+  expect(ports.length).toBeGreaterThan(3);
+  expect(new Set(ports).size).toBe(ports.length);
+});
+
 test("the daemon's pod sees every directory that the settings' defaults name", () => {
   const { containers, volumes } = find("DaemonSet").spec.template.spec;
   const hostOf = (name: string) => volumes.find((volume: KubeObject) => volume.name === name).hostPath.path;

@@ -92,19 +92,37 @@ test("daemons and controllers that are not ready, of two releases, and in anothe
   });
   expect(await look("daemons")).toMatchObject([{ state: "failed", found: "0 of 1 are ready" }]);
   expect(await look("controller")).toMatchObject([
-    { state: "failed", found: expect.stringContaining("none of 2") },
+    { state: "failed", found: expect.stringContaining("none of 1") },
   ]);
   expect(await look("nodes")).toMatchObject([{ state: "warning", found: expect.stringContaining("n1") }]);
   expect(await look("plugin directory")).toMatchObject([{ state: "ok", found: "/opt/cni/bin" }]);
 
   await setStatus(`${SYSTEM}/daemonsets/holdfast-node`, { numberReady: 1, updatedNumberScheduled: 1 });
-  await setStatus(`${SYSTEM}/deployments/holdfast-controller`, { replicas: 2, readyReplicas: 1 });
+  const controller = `${SYSTEM}/deployments/holdfast-controller`;
+  await setStatus(controller, { replicas: 1, readyReplicas: 1 });
   expect(await look("daemons")).toMatchObject([{ state: "ok" }]);
+  // As it is installed it is complete on one node.
+  expect(await look("controller")).toMatchObject([{ state: "ok", found: "1 of 1 ready; nobody leads now" }]);
+  await cluster.api.patch(controller, { spec: { replicas: 2 } });
   expect(await look("controller")).toMatchObject([
-    { state: "warning", found: expect.stringContaining("1 of 2") },
+    {
+      state: "warning",
+      found: expect.stringContaining("1 of 2 are ready: each uses a port of its node"),
+      fix: expect.stringContaining("scale deployment holdfast-controller --replicas=1"),
+    },
   ]);
-  await setStatus(`${SYSTEM}/deployments/holdfast-controller`, { readyReplicas: 2 });
+  await addNode("n3", "v1.31.0");
+  expect(await look("controller")).toMatchObject([
+    { state: "warning", found: "1 of 2 are ready: nobody takes over when it ends" },
+  ]);
+  await setStatus(controller, { replicas: 2, readyReplicas: 2 });
   expect(await look("controller")).toMatchObject([{ state: "ok" }]);
+  await cluster.api.patch(controller, { spec: { replicas: 1 } });
+  await setStatus(controller, { readyReplicas: 1 });
+  expect(await look("controller")).toMatchObject([
+    { state: "ok", found: expect.stringContaining("--replicas=2 adds one that takes over") },
+  ]);
+  await cluster.api.delete("/api/v1/nodes/n3");
 
   const image = [{ op: "replace", path: "/spec/template/spec/containers/0/image", value: "holdfast:0.0.1" }];
   await cluster.api.patch(`${SYSTEM}/deployments/holdfast-controller`, image, "json");

@@ -165,7 +165,8 @@ function withValues(object) {
   pod.containers[0].resources = yamlOf(`${name}.resources`);
   pod.tolerations = yamlOf(`${name}.tolerations`);
   pod.nodeSelector = unlessEmpty(`${name}.nodeSelector`);
-  if (object.kind === "Deployment") object.spec.replicas = inline("{{ .Values.controller.replicas }}");
+  if (object.kind === "Deployment")
+    object.spec.replicas = new Template(() => ["{{ . }}"], "controller.replicas");
   for (const volume of pod.volumes ?? [])
     if (volume.name === "plugins")
       volume.hostPath.path = inline('{{ include "holdfast.pluginDirectory" . }}');

@@ -1,7 +1,8 @@
 import type { KubeApi } from "../../../kube/kube-api.ts";
+import { NODES_PATH } from "../../../kube/objects.ts";
 import { VMS_PATH } from "../../../kube/views/tenant-objects.ts";
 import type { Diagnosis } from "../../admin-api.ts";
-import { listObjects } from "../asking/lists.ts";
+import { ifPermitted, listObjects } from "../asking/lists.ts";
 import { get } from "./reading.ts";
 
 const DAEMONSETS_PATH = "/apis/apps/v1/daemonsets";
@@ -108,6 +109,17 @@ export async function examineController(api: KubeApi): Promise<Diagnosis[]> {
     `/apis/coordination.k8s.io/v1/namespaces/${namespace}/leases/holdfast-controller`,
   );
   const leads = lease.status === 200 ? String(lease.body?.spec?.holderIdentity ?? "") : "";
+  const nodes = (await ifPermitted(() => listObjects(api, NODES_PATH, { metadataOnly: true }))).length;
+  const scale = `kubectl -n ${namespace} scale deployment ${name} --replicas`;
+  if (ready < wanted && nodes > 0 && nodes < wanted)
+    return [
+      {
+        part,
+        state: "warning",
+        found: `${ready} of ${wanted} are ready: each uses a port of its node, and there is room for ${nodes}`,
+        fix: `${scale}=${nodes} (with Helm: --set controller.replicas=${nodes})`,
+      },
+    ];
   if (ready < wanted)
     return [
       {
@@ -118,7 +130,8 @@ export async function examineController(api: KubeApi): Promise<Diagnosis[]> {
       },
     ];
   const leader = leads === "" ? "nobody leads now" : `${leads} leads`;
-  return [{ part, state: "ok", found: `${ready} of ${wanted} are ready; ${leader}`, fix: "" }];
+  const alone = wanted === 1 && nodes > 1 ? `; ${scale}=2 adds one that takes over within 18 s` : "";
+  return [{ part, state: "ok", found: `${ready} of ${wanted} ready; ${leader}${alone}`, fix: "" }];
 }
 
 export async function examineMultus(api: KubeApi): Promise<Diagnosis[]> {

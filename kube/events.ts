@@ -1,11 +1,14 @@
+import { hash } from "node:crypto";
 import { cutMessage } from "../ipam/claim-conditions.ts";
 import { BoundedMap } from "../platform/bounded-map.ts";
 import { isoTime, parseTime } from "../platform/time.ts";
 import type { KubeApi } from "./kube-api.ts";
 import { namespacedPath } from "./objects.ts";
 
-/** One event per object and reason in this time, ms: a refusal that is repeated at every retry is reported once. */
+/** One event per object, reason and message in this time, ms: a refusal that is repeated at every retry is reported once. */
 const REPEAT_MS = 300_000;
+/** Messages of one object and reason in that time: one that counts or names something else at every retry is no flood. */
+const MESSAGES_MAX = 10;
 /** Objects and reasons remembered; beyond it the oldest is forgotten, and may be reported again. */
 const REMEMBERED_MAX = 5_000;
 /** Events being sent; more are dropped: logs and conditions have the same information. */
@@ -61,8 +64,8 @@ export interface EventWriterOptions {
 /** Writes core/v1 Events, at a limited rate. Never throws, and nothing waits for it. */
 export class EventWriter {
   readonly #options: EventWriterOptions;
-  /** When each was last written, oldest first. */
-  readonly #writtenMs = new BoundedMap<string, number>(REMEMBERED_MAX);
+  /** By object and reason, the one written longest ago first: when each message was written, by its digest. */
+  readonly #written = new BoundedMap<string, ReadonlyMap<string, number>>(REMEMBERED_MAX);
   /** Tells its events from those of another process: in a container every process has the ID 1. */
   readonly #writerId: string;
   #inFlightCount = 0;
@@ -84,7 +87,7 @@ export class EventWriter {
   }
 
   #write(type: "Normal" | "Warning", object: EventObject, reason: string, message: string): void {
-    if (this.#inFlightCount >= IN_FLIGHT_MAX || !this.#isNew(`${object.uid} ${reason}`)) return;
+    if (this.#inFlightCount >= IN_FLIGHT_MAX || !this.#isNew(`${object.uid} ${reason}`, message)) return;
     const { api, component, host } = this.#options;
     const { clock } = api;
     const time = isoTime(clock.wallMs());
@@ -121,11 +124,12 @@ export class EventWriter {
       .catch(() => undefined);
   }
 
-  #isNew(key: string): boolean {
+  #isNew(key: string, message: string): boolean {
     const nowMs = this.#options.api.clock.monotonicMs();
-    const said = this.#writtenMs.get(key);
-    if (said !== undefined && nowMs - said < REPEAT_MS) return false;
-    this.#writtenMs.set(key, nowMs);
+    const digest = hash("sha256", message, "base64");
+    const recent = [...(this.#written.get(key) ?? [])].filter(([, atMs]) => nowMs - atMs < REPEAT_MS);
+    if (recent.length >= MESSAGES_MAX || recent.some(([one]) => one === digest)) return false;
+    this.#written.set(key, new Map([...recent, [digest, nowMs]]));
     return true;
   }
 }

@@ -21,15 +21,15 @@ async function written(api: KubeInMemory) {
   return [...api.objects].map(([path, object]) => ({ path, ...object }));
 }
 
-test("an object has one event per reason in five minutes", async () => {
+test("an object has one event per reason and message in five minutes", async () => {
   const { api, clock, events } = eventWriter();
   events.warn(POD, "ClaimAbsent", "it is not there");
-  events.warn(POD, "ClaimAbsent", "it is still not there");
+  events.warn(POD, "ClaimAbsent", "it is not there");
   events.warn(POD, "Other", "also");
   events.warn({ ...POD, uid: "p2" }, "ClaimAbsent", "nor is this one's");
   expect(await written(api)).toHaveLength(3);
   clock.nowMs += 5 * MINUTE_MS;
-  events.warn(POD, "ClaimAbsent", "and still not");
+  events.warn(POD, "ClaimAbsent", "it is not there");
   const all = await written(api);
   expect(all).toHaveLength(4);
   expect(all[0]).toMatchObject({
@@ -41,6 +41,26 @@ test("an object has one event per reason in five minutes", async () => {
     firstTimestamp: "2026-01-01T00:00:00Z",
   });
   expect(all[0]?.path).toMatch(/^\/api\/v1\/namespaces\/shop\/events\/web\./);
+});
+
+test("each change of an object has its event, and a message that differs at every retry is no flood", async () => {
+  const { api, clock, events } = eventWriter();
+  for (const address of ["10.0.0.5", "10.0.0.6", "10.0.0.7"])
+    events.inform(POD, "AddressChanged", `${address}, as the VM asks for`);
+  expect((await written(api)).map(({ message }) => message)).toEqual([
+    "10.0.0.5, as the VM asks for",
+    "10.0.0.6, as the VM asks for",
+    "10.0.0.7, as the VM asks for",
+  ]);
+  for (let retry = 0; retry < 1_000; retry++) {
+    events.warn(POD, "AddressTaken", `tried ${retry} times`);
+    if (retry % 20 === 0) await written(api);
+    clock.nowMs += 10;
+  }
+  expect((await written(api)).filter(({ reason }) => reason === "AddressTaken")).toHaveLength(10);
+  clock.nowMs += 5 * MINUTE_MS;
+  events.warn(POD, "AddressTaken", "tried 1000 times");
+  expect((await written(api)).filter(({ reason }) => reason === "AddressTaken")).toHaveLength(11);
 });
 
 test("two processes that report the same of an object in the same second both have their event", async () => {

@@ -3,7 +3,8 @@ import type { OwnerChain, OwnerLink, PastPeriod } from "../../admin/admin-api.ts
 import type { IdentityAnswer } from "../../identity/wire.ts";
 import { isMachine } from "../../ipam/owner.ts";
 import type { PlaceKind } from "../../ipam/place-of-address.ts";
-import type { Clock } from "../../platform/time.ts";
+import { COOLDOWN_SECONDS_DEFAULT } from "../../ipam/space/rest.ts";
+import { type Clock, isoTime, parseTime } from "../../platform/time.ts";
 import type { AllocationView } from "../../store/records.ts";
 import { allocationColumns } from "../allocation-columns.ts";
 import { addressArgument } from "../arguments.ts";
@@ -88,13 +89,28 @@ async function whoHolds(
   const [cooling] = items;
   const where = cooling?.network ?? network;
   if (network !== undefined) await refuseUnknownNetwork(client, network);
-  const rest = cooling
-    ? `: it was released ${formatAge(cooling.since, clock.wallMs())} ago and is in its cool-down`
-    : "";
+  const rest = cooling ? `: ${await restText(client, cooling, clock.wallMs())}` : "";
   const what = cooling ? "" : await whatItIs(client, address, network);
   printError(`nobody holds ${address}${where === undefined ? "" : ` on network ${where}`}${rest}${what}`, "");
   const last = await lastPeriod(client, { address, network: where });
   note(last ? lastHolderText(last, clock.wallMs()) : "last holder: none in the history");
+}
+
+/**
+ * `it was released 12s ago and is in its cool-down for another 48s`. The record of a release outlives the cool-down, so that is
+ * computed. A daemon without Kubernetes begins every cool-down again when it starts.
+ */
+async function restText(client: Client, { network, since }: AllocationView, nowMs: number): Promise<string> {
+  const status = client.kind === "node" ? await client.get("/v1/status") : null;
+  const { items } = await client.get("/v1/networks");
+  const seconds = items.find(({ name }) => name === network)?.cooldownSeconds ?? COOLDOWN_SECONDS_DEFAULT;
+  const startMs = status?.mode === "standalone" ? parseTime(status.since) : 0;
+  // A release in the future is of a machine whose clock is ahead of this one.
+  const beginMs = Math.min(nowMs, Math.max(parseTime(since), startMs));
+  const endMs = beginMs + seconds * 1_000;
+  const released = `it was released ${formatAge(since, nowMs)} ago`;
+  if (nowMs >= endMs) return `${released}, and its cool-down of ${seconds} s is over`;
+  return `${released} and is in its cool-down for another ${formatAge(isoTime(nowMs), endMs)}`;
 }
 
 const PLACES: Readonly<Record<PlaceKind, string>> = {

@@ -2,6 +2,7 @@
 const VARIABLE: readonly (readonly [RegExp, string])[] = [
   [/\b\d{4}-\d\d-\d\dT\d\d[:-]\d\d[:-]\d\d([.-]\d{3})?Z/g, "<time>"],
   [/\b[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\b/g, "<uid>"],
+  [/(?<=for another )\w+$/gm, "<age>"],
   [/\b\d+m?(\d+)?s(?= ago\b|$| {3})/gm, "<age>"],
   [/\b\d+(\.\d)? [KM]iB\b/g, "<size>"],
 ];

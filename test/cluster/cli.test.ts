@@ -197,10 +197,25 @@ describe("reading commands over a cluster", () => {
     const { code, stderr } = await cli("who", "10.2.0.1");
     expect(code).toBe(1);
     expect(normalise(stderr, cluster.directory)).toMatchInlineSnapshot(`
-      "error: nobody holds 10.2.0.1 on network grey: it was released <age> ago and is in its cool-down
+      "error: nobody holds 10.2.0.1 on network grey: it was released <age> ago and is in its cool-down for another <age>
       last holder: pod shop/gone (net1) on network grey, until <age> ago (released)
       "
     `);
+  });
+
+  test("who says that a cool-down is over, although the release is still recorded", async () => {
+    const objects: KubeObject[] = await cluster.api.list(ALLOCATIONS);
+    const { metadata, status } = objects.find((one) => one.status.state === "Cooling") as KubeObject;
+    const released = (since: string) =>
+      cluster.api.patch(`${ALLOCATIONS}/${metadata.name}`, { status: { since } });
+    try {
+      await released(new Date(Date.parse(status.since) - 662_000).toISOString().replace(/\.\d+/, ""));
+      const { code, stderr } = await cli("who", "10.2.0.1");
+      expect(code).toBe(1);
+      expect(stderr).toMatch(/^error: .* it was released 11m ago, and its cool-down of 600 s is over\n/);
+    } finally {
+      await released(status.since);
+    }
   });
 
   test("claims shows the same as on a node", async () => {

@@ -29,8 +29,14 @@ const WHY: Readonly<Record<Extract<Verdict, { kind: "release" | "repair" | "repo
   unsound: "",
 };
 
-/** I3: every allocation has a living reason, and claims that cannot be deleted do not keep unused addresses. */
-export function checkReasons(snapshot: ClusterSnapshot, grace: Grace): Finding[] {
+/**
+ * I3: every allocation has a living reason, and claims that cannot be deleted do not keep unused addresses. `undated`: nothing
+ * says when the reason ended, and the controller is about to act.
+ */
+export function checkReasons(
+  snapshot: ClusterSnapshot,
+  grace: Grace,
+): { readonly dated: Finding[]; readonly undated: Finding[] } {
   const { allocations, claims, pods, nodes, catalog, machines } = snapshot;
   const facts = cachedFacts({
     allocations: { items: allocations, known: true },
@@ -49,7 +55,8 @@ export function checkReasons(snapshot: ClusterSnapshot, grace: Grace): Finding[]
     wallMs: () => grace.nowMs,
     definitionOf: (network) => catalog.definitionOf(network)?.definition ?? null,
   };
-  const findings: Finding[] = [];
+  const dated: Finding[] = [];
+  const undated: Finding[] = [];
   const kept = new KeptForMoved();
   for (const one of allocations.values()) {
     const { object } = one;
@@ -57,9 +64,10 @@ export function checkReasons(snapshot: ClusterSnapshot, grace: Grace): Finding[]
     kept.note(object, verdict, (cluster) => machines?.clusters.items.has(cluster) === true);
     const finding = findingOf(object, verdict);
     const { since, retainedUntil } = object.status ?? {};
-    if (finding !== null && grace.isOver(retainedUntil ?? since)) findings.push(finding);
+    if (finding === null || !grace.isOver(retainedUntil ?? since)) continue;
+    (retainedUntil === undefined ? undated : dated).push(finding);
   }
-  return [...findings, ...kept.findings, ...stuckClaims(snapshot, facts, grace)];
+  return { dated: [...dated, ...kept.findings, ...stuckClaims(snapshot, facts, grace)], undated };
 }
 
 function findingOf(object: IPAllocation, verdict: Verdict): Finding | null {

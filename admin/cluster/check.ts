@@ -19,8 +19,10 @@ import { Grace } from "./grace.ts";
 import { type ClusterNetworkView, clusterNetworks } from "./network-views.ts";
 import { type ClusterSnapshot, readSnapshot } from "./snapshot.ts";
 
-/** Pause between two snapshots, ms. The lists of one are not from one instant: only findings of both count. */
+/** Pause before the second snapshot, ms. The lists of one are not from one instant: only findings of both count. */
 const LOOK_AGAIN_MS = 2_000;
+/** Each further pause is twice the one before, up to this, ms. */
+const PAUSE_MS_MAX = 16_000;
 
 /** What does not depend on the snapshot. */
 interface Found {
@@ -30,15 +32,21 @@ interface Found {
 
 export type ClusterCheck = CheckReport & Required<Pick<CheckReport, "counted">>;
 
+/** A report, and the messages of those findings of which no object says since when they stand. */
+interface Look {
+  readonly report: ClusterCheck;
+  readonly undated: ReadonlySet<string>;
+}
+
 /**
- * Checks the invariants of the whole cluster. Findings younger than `graceSeconds` are not reported. Throws errors of
- * the API.
+ * Checks the invariants of the whole cluster. Findings that stand for less than `graceSeconds` are not reported: where no object
+ * says since when (a claim that is gone left no time), they are watched for so long, or until they pass. Throws errors of the API.
  */
 export async function checkCluster(api: KubeApi, graceSeconds: number): Promise<ClusterCheck> {
   const definitions = await checkDefinitions(api);
   const policies = await checkPolicies(api);
   const found = { findings: [...definitions, ...policies.findings], notes: policies.notes };
-  const judge = async () => {
+  const judge = async (): Promise<Look> => {
     const snapshot = await readSnapshot(api);
     const macs = duplicateMacFindings(
       await usersOfMacs(snapshot.allocations.values(), api.clock, ({ namespace, name }) =>
@@ -47,12 +55,23 @@ export async function checkCluster(api: KubeApi, graceSeconds: number): Promise<
     );
     return judgeSnapshot(snapshot, { nowMs: api.clock.wallMs(), graceSeconds, found, macs });
   };
-  const first = await judge();
-  if (first.findings.length === 0) return first;
-  await sleep(api.clock, LOOK_AGAIN_MS);
-  const before = new Set(first.findings.map(({ message }) => message));
-  const second = await judge();
-  return { ...second, findings: second.findings.filter(({ message }) => before.has(message)) };
+  const sinceMs = api.clock.monotonicMs();
+  let { report } = await judge();
+  for (
+    let pauseMs = LOOK_AGAIN_MS;
+    report.findings.length > 0;
+    pauseMs = Math.min(2 * pauseMs, PAUSE_MS_MAX)
+  ) {
+    const standing = new Set(report.findings.map(({ message }) => message));
+    const leftMs = sinceMs + graceSeconds * 1_000 - api.clock.monotonicMs();
+    await sleep(api.clock, Math.max(LOOK_AGAIN_MS, Math.min(pauseMs, leftMs)));
+    const look = await judge();
+    const findings = look.report.findings.filter(({ message }) => standing.has(message));
+    report = { ...look.report, findings };
+    const isOver = api.clock.monotonicMs() - sinceMs >= graceSeconds * 1_000;
+    if (isOver || !findings.some(({ message }) => look.undated.has(message))) break;
+  }
+  return report;
 }
 
 function judgeSnapshot(
@@ -63,7 +82,7 @@ function judgeSnapshot(
     found,
     macs,
   }: { nowMs: number; graceSeconds: number; found: Found; macs: readonly Finding[] },
-): ClusterCheck {
+): Look {
   const grace = new Grace(nowMs, graceSeconds);
   const objects = [...snapshot.allocations.values()].map(({ object }) => object);
   const views = clusterNetworks(snapshot.catalog, objects, snapshot.networks, nowMs);
@@ -74,13 +93,18 @@ function judgeSnapshot(
     ...definitionNotes(snapshot.catalog),
     ...formerHoldersIn(snapshot).notes(),
   ];
-  const findings = [
-    ...found.findings,
-    ...checkNames(snapshot),
+  const reasons = checkReasons(snapshot, grace);
+  const undated = [
     ...checkClaims(snapshot, grace),
     ...checkPods(snapshot, grace),
     ...checkMachines(snapshot, grace),
-    ...checkReasons(snapshot, grace),
+    ...reasons.undated,
+  ];
+  const findings = [
+    ...found.findings,
+    ...checkNames(snapshot),
+    ...undated,
+    ...reasons.dated,
     ...checkCounts(snapshot, views),
     ...checkImports(snapshot, grace),
     ...checkOwners(snapshot, grace),
@@ -92,7 +116,8 @@ function judgeSnapshot(
     ...checkWhereabouts(snapshot, grace),
   ].sort((a, b) => (a.invariant < b.invariant ? -1 : Number(a.invariant > b.invariant)));
   const counted = { ...countedOf(snapshot, views), allocations: boundCount(snapshot) };
-  return { findings, counted, ...(notes.length > 0 && { notes }) };
+  const report = { findings, counted, ...(notes.length > 0 && { notes }) };
+  return { report, undated: new Set(undated.map(({ message }) => message)) };
 }
 
 function boundCount({ allocations }: ClusterSnapshot): number {

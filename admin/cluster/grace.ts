@@ -1,6 +1,9 @@
 import { parseTime } from "../../platform/time.ts";
 
-/** The minimum age of a finding: younger ones may be about to resolve themselves. */
+/**
+ * The minimum age of a finding: younger ones may be about to resolve themselves. No fault is older than the object that has it;
+ * where the object may be far older than its fault, check watches it as well.
+ */
 export class Grace {
   readonly #nowMs: number;
   readonly #seconds: number;

@@ -2,33 +2,33 @@ import type { Command } from "commander";
 import type { CheckedCounts } from "../../admin/admin-api.ts";
 import { GRACE_SECONDS_MAX } from "../../admin/limits.ts";
 import type { Finding } from "../../ipam/finding.ts";
+import type { Clock } from "../../platform/time.ts";
 import { wholeArgument } from "../arguments.ts";
 import { clientOf } from "../choose-client.ts";
 import { EXIT } from "../failure.ts";
 import { count } from "../human.ts";
 import { formatOf, isDocument, printDocument, withOutput } from "../output.ts";
+import { withProgress } from "../progress.ts";
 import { paint, print, printable } from "../terminal.ts";
 
+/** On a terminal, while it takes long. */
+const WATCHING = "checking; what may pass by itself is watched for the time of --grace";
+
 /** `holdfast check`: checks the invariants and prints findings with hints. Exit 1 on any finding. */
-export function addCheck(program: Command): void {
+export function addCheck(program: Command, clock: Clock): void {
   withOutput(program.command("check"))
     .description("proves that nothing is given twice, lost or leaked")
     .option(
       "--grace <seconds>",
-      "with --kubeconfig: how old a fault must be to count (default: 120)",
+      "with --kubeconfig: how long a fault must have stood to count (default: 120)",
       wholeArgument(0, GRACE_SECONDS_MAX),
     )
     .action(async ({ grace }: { grace?: number }, command: Command) => {
       const client = clientOf(command);
       if (grace !== undefined && client.kind === "node")
         command.error("error: --grace is for a cluster: a daemon waits for nothing");
-      const {
-        findings,
-        counted,
-        notes = [],
-      } = await client.get("/v1/check", {
-        grace: grace === undefined ? undefined : String(grace),
-      });
+      const asked = client.get("/v1/check", { grace: grace === undefined ? undefined : String(grace) });
+      const { findings, counted, notes = [] } = await withProgress(clock, () => WATCHING, asked);
       if (findings.length > 0) process.exitCode = EXIT.refused;
       const format = formatOf(command);
       if (isDocument(format)) return printDocument(command, { findings, ...(notes.length > 0 && { notes }) });

@@ -90,6 +90,9 @@ async function clusterSource(client: ClusterClient, command: Command): Promise<S
   return { kind: "cluster", from: client.server, node: "", get, follow };
 }
 
+/** Longer than the controller takes to release what a deleted VM had, and shorter than somebody looks at an empty page. */
+const GRACE_SECONDS = 45;
+
 /** `holdfast check -o json`, of the same cluster. */
 async function checkApart(command: Command): Promise<unknown> {
   const { execFile } = process.getBuiltinModule("node:child_process");
@@ -97,7 +100,15 @@ async function checkApart(command: Command): Promise<unknown> {
   const options = Object.entries({ kubeconfig, context, timeout }).flatMap(([name, value]) =>
     value === undefined ? [] : [`--${name}`, String(value)],
   );
-  const words = [process.argv[1] as string, ...options, "check", "-o", "json"];
+  const words = [
+    process.argv[1] as string,
+    ...options,
+    "check",
+    "--grace",
+    String(GRACE_SECONDS),
+    "-o",
+    "json",
+  ];
   return new Promise((resolve, reject) => {
     const done = (error: Error | null, stdout: string, stderr: string) => {
       if (stdout !== "") return resolve(JSON.parse(stdout));

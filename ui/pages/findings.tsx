@@ -3,12 +3,12 @@ import { useAnswer } from "./ask.ts";
 import type { Ledger } from "./ledger.ts";
 import { CopyButton, Failed, now, Title } from "./parts.tsx";
 
-/** `check` reads everything: it is not asked more often than so, ms. */
-const CHECK_MS = 60_000;
+/** `check` reads everything, and watches what may pass: it is not asked more often than so, ms. */
+const CHECK_MS = 120_000;
 
 export function FindingsPage({ ledger }: { ledger: Ledger }) {
-  const minute = Math.floor(now.value / CHECK_MS);
-  const answer = useAnswer<CheckReport>("/v1/check", `${minute} ${ledger.problem.value === null}`).value;
+  const turn = Math.floor(now.value / CHECK_MS);
+  const answer = useAnswer<CheckReport>("/v1/check", `${turn} ${ledger.problem.value === null}`).value;
   return (
     <>
       <Title>Findings</Title>

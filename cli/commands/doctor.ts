@@ -67,6 +67,8 @@ function summaryOf(items: readonly Diagnosis[]): string {
   const number = (wanted: Diagnosis["state"]) => items.filter(({ state }) => state === wanted).length;
   const failed = number("failed");
   const warnings = number("warning");
-  if (failed + warnings === 0) return "nothing to do\n";
+  const unknown = number("unknown");
+  if (failed + warnings + unknown === 0) return "nothing to do\n";
+  if (failed + warnings === 0) return `nothing failed; ${unknown} could not be examined\n`;
   return `${failed} failed, ${count(warnings, "warning")}\n`;
 }

@@ -19,21 +19,24 @@ export function examineDaemon(daemon: DaemonAnswer): Diagnosis {
   const part = "daemon";
   if (daemon.status === null) return { part, state: "failed", found: daemon.problem, fix: daemon.fix };
   const { version, notReady, node, mode } = daemon.status;
+  const isPod = mode === "kubernetes";
   if (version !== VERSION)
     return {
       part,
       state: "warning",
       found: `version ${version} runs, and this command is of version ${VERSION}`,
-      fix: "systemctl restart holdfast: containers keep their addresses, and requests wait meanwhile",
+      fix: isPod
+        ? "use the command of that release, which the daemon's pod has, or give the DaemonSet the image of this one"
+        : "systemctl restart holdfast: containers keep their addresses, and requests wait meanwhile",
     };
   if (notReady !== null)
     return {
       part,
       state: "failed",
       found: `it answers, and gives no address now: ${notReady}`,
-      fix: "holdfast check, and the daemon's log (journalctl -u holdfast), say what to do",
+      fix: `holdfast check, and the daemon's log (${isPod ? "kubectl logs of its pod" : "journalctl -u holdfast"}), say what to do`,
     };
-  const where = mode === "kubernetes" ? "in a cluster" : "without Kubernetes";
+  const where = isPod ? "in a cluster" : "without Kubernetes";
   return {
     part,
     state: "ok",

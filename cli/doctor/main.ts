@@ -1,7 +1,7 @@
 /*
  * cli/doctor/: `holdfast doctor` on a node
  *
- *   main             the entry of the bundle; the order of what is examined
+ *   main             the entry of the bundle; the order of what is examined; place: a node, or what a pod sees of it
  *   daemon           socket, version, unit, state directory
  *   plugin-directories   where container runtimes look for plugins, by distribution; plugin: what is there
  *   network-files    the runtime's own configuration files
@@ -15,7 +15,8 @@ import { type DaemonAnswer, examineDaemon, examineStateDirectory, examineUnit } 
 import { examineBridges, examineClock } from "./machine.ts";
 import { examineMetadata } from "./metadata.ts";
 import { examineNetworkFiles } from "./network-files.ts";
-import { examinePlugins } from "./plugin.ts";
+import { examineOtherPod, placeOf } from "./place.ts";
+import { examinePluginOfImage, examinePlugins } from "./plugin.ts";
 
 export interface NodeDoctorOptions {
   /** The directory that counts as `/`. */
@@ -25,16 +26,21 @@ export interface NodeDoctorOptions {
   readonly probe: () => Promise<NodeAbilities>;
 }
 
+const SEE_POD = "kubectl describe and kubectl logs of this pod say why";
+
 /** Examines everything that Holdfast needs on a node. Changes nothing. */
 export async function examineNode({ root, daemon, probe }: NodeDoctorOptions): Promise<Diagnosis[]> {
+  const place = placeOf(root, daemon.socket);
+  if (place === "other pod") return [examineOtherPod(root)];
+  const isSilentPod = place === "daemon's pod" && daemon.status === null;
   return [
-    examineDaemon(daemon),
+    examineDaemon(isSilentPod ? { ...daemon, fix: SEE_POD } : daemon),
     ...(await examineUnit(root, daemon)),
     examineStateDirectory(root),
-    ...(await examinePlugins(root)),
+    ...(await (place === "node" ? examinePlugins(root) : examinePluginOfImage(root))),
     ...examineNetworkFiles(root),
-    ...(await examineBridges(root)),
-    await examineClock(root),
+    ...(await examineBridges(root, place)),
+    await examineClock(root, place),
     ...(await examineMetadata(root, probe)),
   ];
 }

@@ -3,9 +3,13 @@ import { dirname, join } from "node:path";
 import type { Diagnosis } from "../../admin/admin-api.ts";
 import { VERSION } from "../../version.ts";
 import { type PluginDirectory, pluginDirectories } from "./plugin-directories.ts";
-import { AS_ROOT, isExecutable, run } from "./run.ts";
+import { AS_ROOT, isExecutable, ON_THE_NODE, run } from "./run.ts";
 
 const PLUGIN = "holdfast-ipam";
+/** In the image, for its init container. */
+const PLUGIN_OF_IMAGE = "usr/local/lib/holdfast/bin/holdfast-ipam";
+const UNIT = "systemctl start holdfast";
+const DAEMON_SET = "see kubectl describe of its pod";
 
 /** Asks for nothing and records nothing: 192.0.2.0/24 is for documentation. */
 const STATUS_CONFIG = JSON.stringify({
@@ -22,8 +26,20 @@ export async function examinePlugins(root: string): Promise<Diagnosis[]> {
   const found: Diagnosis[] = [];
   for (const directory of directories) found.push(await examineDirectory(root, directory, there.length > 0));
   const [usable] = there.filter(({ path }) => isExecutable(join(root, path, PLUGIN)));
-  if (usable !== undefined) found.push(await examineWay(join(root, usable.path, PLUGIN)));
+  if (usable !== undefined) found.push(await examineWay(join(root, usable.path, PLUGIN), UNIT));
   return found;
+}
+
+/** From the daemon's pod: the init container has installed the image's own plugin binary, which can ask this daemon as well. */
+export async function examinePluginOfImage(root: string): Promise<Diagnosis[]> {
+  const installed: Diagnosis = {
+    part: "plugin binary",
+    state: "unknown",
+    found: "is on the node, where a pod cannot see it; the init container installed it when this pod started",
+    fix: `${ON_THE_NODE}; holdfast --kubeconfig FILE doctor compares its directory with the distribution's`,
+  };
+  const own = join(root, PLUGIN_OF_IMAGE);
+  return isExecutable(own) ? [installed, await examineWay(own, DAEMON_SET)] : [installed];
 }
 
 async function examineDirectory(
@@ -62,8 +78,8 @@ async function examineDirectory(
   return { part, state: "ok", found: `${file}, version ${version} (${of})`, fix: "" };
 }
 
-/** As a container runtime would ask before an ADD. */
-async function examineWay(plugin: string): Promise<Diagnosis> {
+/** As a container runtime would ask before an ADD. `start`: how the daemon is started. */
+async function examineWay(plugin: string, start: string): Promise<Diagnosis> {
   const part = "plugin to daemon";
   const env = { CNI_COMMAND: "STATUS", CNI_PATH: dirname(plugin) };
   const { code, stdout, stderr } = await run(plugin, [], { env, input: STATUS_CONFIG });
@@ -75,7 +91,7 @@ async function examineWay(plugin: string): Promise<Diagnosis> {
     part,
     state: "failed",
     found: `${msg}${details === "" ? "" : `: ${details}`}`,
-    fix: "start the daemon (systemctl start holdfast); socket in /etc/holdfast/shim.conf and in /etc/holdfast/daemon.yaml must be the same path",
+    fix: `start the daemon (${start}); socket in /etc/holdfast/shim.conf and in /etc/holdfast/daemon.yaml must be the same path`,
   };
 }
 

@@ -7,6 +7,9 @@ const RUN_MS_MAX = 10_000;
 /** The fix of everything that only root can see. */
 export const AS_ROOT = "run holdfast doctor as root (sudo)";
 
+/** The fix of what a pod cannot see of its node. */
+export const ON_THE_NODE = "run holdfast doctor on the node itself";
+
 export interface Outcome {
   /** null: the program is not there, or did not end. */
   readonly code: number | null;

@@ -1,7 +1,7 @@
 /** `holdfast doctor` on a node: each thing that can be missing, in a directory that stands for `/`. */
 import { chmodSync, copyFileSync, mkdirSync, rmSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
-import { afterEach, beforeEach, expect, test } from "vitest";
+import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import type { Diagnosis } from "../../admin/admin-api.ts";
 import type { DaemonAnswer } from "../../cli/doctor/daemon.ts";
 import { examineNode } from "../../cli/doctor/main.ts";
@@ -126,6 +126,62 @@ test("bridged frames that no rule sees are no finding", async () => {
   expect(await look("bridged traffic")).toEqual([]);
   write("proc/sys/net/bridge/bridge-nf-call-iptables", "0\n");
   expect(states(await look("bridged traffic"))).toEqual(["ok"]);
+});
+
+describe("in a pod", () => {
+  const TOKEN = "var/run/secrets/kubernetes.io/serviceaccount/token";
+  const IN_POD: DaemonAnswer = {
+    ...READY,
+    status: { ...(READY as { status: NonNullable<DaemonAnswer["status"]> }).status, mode: "kubernetes" },
+  };
+  const examine = (daemon: DaemonAnswer) => examineNode({ root, daemon, probe: noProbe });
+  beforeEach(() => {
+    write(TOKEN);
+    write("proc/sys/net/bridge/bridge-nf-call-iptables", "1\n");
+  });
+
+  test("of the daemon: what it cannot see of its node is unknown, and nothing is called a fault", async () => {
+    mkdirSync(join(root, "run/holdfast"), { recursive: true });
+    const found = await examine(IN_POD);
+    expect(found.map(({ part, state }) => [part, state])).toEqual([
+      ["daemon", "ok"],
+      ["state directory", "ok"],
+      ["plugin binary", "unknown"],
+      ["bridged traffic", "unknown"],
+      ["clock", "unknown"],
+    ]);
+    for (const { state, found: text, fix } of found) {
+      expect(text).not.toMatch(/ENOENT|systemctl|timedatectl/);
+      if (state === "unknown") expect(fix).toContain("holdfast doctor on the node");
+    }
+    // The image has the plugin binary too: it asks this daemon, which is none here.
+    installPlugin("usr/local/lib/holdfast/bin");
+    expect((await examine(IN_POD)).map(({ part }) => part)).toContain("plugin to daemon");
+  });
+
+  test("of the daemon, which does not answer or gives no address: the remedies are those of a pod", async () => {
+    mkdirSync(join(root, "run/holdfast"), { recursive: true });
+    const silent = { socket: READY.socket, status: null, problem: "nobody listens", fix: "systemctl start" };
+    const full = { ...IN_POD, status: { ...IN_POD.status, notReady: "the disk is full" } } as DaemonAnswer;
+    for (const daemon of [silent, full]) {
+      const [first] = await examine(daemon);
+      expect(first).toMatchObject({ state: "failed", fix: expect.stringContaining("kubectl logs") });
+      expect(first?.fix).not.toContain("systemctl");
+    }
+  });
+
+  test("of the controller: it says where a node and the cluster are examined, and that is all", async () => {
+    write("var/run/secrets/kubernetes.io/serviceaccount/namespace", "network\n");
+    const silent = { socket: READY.socket, status: null, problem: "not there", fix: "start it" };
+    expect(await examine(silent)).toEqual([
+      {
+        part: "place",
+        state: "unknown",
+        found: expect.stringContaining("no daemon"),
+        fix: expect.stringContaining("kubectl -n network exec daemonset/holdfast-node -- holdfast doctor"),
+      },
+    ]);
+  });
 });
 
 test("the command prints a remedy below each fault, and exits 1", async () => {

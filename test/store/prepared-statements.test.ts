@@ -35,16 +35,28 @@ it("uses are looked for through an index of what the query names", () => {
     const plans = queries.flatMap(([name, { source }]) => {
       const [, column] = /\bFROM uses\b/.test(source) ? (LOOKED_FOR_BY.exec(source) ?? []) : [];
       if (column === undefined) return [];
-      const steps = db
-        .prepare<unknown[], { detail: string }>(`EXPLAIN QUERY PLAN ${source}`)
-        .all(...parametersOf(source));
-      return [{ name, column, plan: steps.map(({ detail }) => detail).join("; ") }];
+      return [{ name, column, plan: planOf(db, source) }];
     });
     expect(plans.length).toBeGreaterThan(7);
     const wrong = plans.filter(({ column, plan }) => !plan.includes(`(${column}=?`));
     expect(wrong).toEqual([]);
   });
 });
+
+it("the attachments of all networks are counted in the order of an index", () => {
+  withQueries((queries, db) => {
+    const counts = queries.filter(([, { source }]) => /GROUP BY network_id/.test(source));
+    expect(counts).not.toEqual([]);
+    for (const [name, { source }] of counts) expect(planOf(db, source), name).not.toContain("TEMP B-TREE");
+  });
+});
+
+function planOf(db: Database.Database, source: string): string {
+  const steps = db
+    .prepare<unknown[], { detail: string }>(`EXPLAIN QUERY PLAN ${source}`)
+    .all(...parametersOf(source));
+  return steps.map(({ detail }) => detail).join("; ");
+}
 
 function withQueries(
   look: (queries: [string, Database.Statement<unknown[]>][], db: Database.Database) => void,

@@ -1,3 +1,6 @@
+import { isGiven, isObject } from "../ipam/definition/definition-keys.ts";
+import { readMac as parseMac } from "../ipam/definition/mac.ts";
+import type { Configuration, ConfigurationPath } from "../ipam/definition/read-keys.ts";
 import { parseRequestedAddress, type RequestedAddress } from "../ipam/definition/requested-address.ts";
 import { RefusalError, refuse } from "../ipam/refusals.ts";
 import { DEFAULT_NAMESPACE, type ObjectName, readClaimReference } from "../kube/views/claim-reference.ts";
@@ -9,7 +12,7 @@ export interface AttachmentRequest {
   readonly pod: PodIdentity | null;
   readonly claim: ObjectName | null;
   readonly requested: readonly RequestedAddress[];
-  /** As written; absent when none is requested. */
+  /** `02:00:00:00:00:01`; absent when none is requested. */
   readonly mac?: string;
 }
 
@@ -17,10 +20,7 @@ export interface AttachmentRequest {
 const REQUESTED_MAX = 32;
 
 /** Reads CNI_ARGS and the parts of the plugin configuration that belong to one container. Throws RefusalError. */
-export function readAttachmentRequest(
-  args: CniArgs,
-  conf: Readonly<Record<string, unknown>>,
-): AttachmentRequest {
+export function readAttachmentRequest(args: CniArgs, conf: Configuration): AttachmentRequest {
   const pod = readPod(args);
   const mac = readMac(args, conf);
   return {
@@ -31,17 +31,15 @@ export function readAttachmentRequest(
   };
 }
 
-/**
- * The `mac` capability, else `args.cni.mac`, else MAC of CNI_ARGS, else the plugin's `mac`. Invalid values are left for the other plugin to refuse:
- * nothing is reserved for them.
- */
-function readMac(args: CniArgs, conf: Readonly<Record<string, unknown>>): string | null {
-  for (const parent of [objectAt(conf, "runtimeConfig"), objectAt(objectAt(conf, "args"), "cni")]) {
-    const { mac } = parent;
-    if (typeof mac === "string" && mac !== "") return mac;
-  }
-  // macvlan's own key.
-  return args.get("MAC") || (typeof conf.mac === "string" && conf.mac !== "" ? conf.mac : null);
+/** The `mac` capability, else `args.cni.mac`, else MAC of CNI_ARGS, else the plugin's `mac`, which is macvlan's own key. */
+function readMac(args: CniArgs, conf: Configuration): string | null {
+  for (const [key, value] of [
+    ...(["runtimeConfig.mac", "args.cni.mac"] as const).map((key) => [key, valueAt(conf, key)] as const),
+    ["CNI_ARGS MAC", args.get("MAC")],
+    ["mac", conf.mac],
+  ] as const)
+    if (isGiven(value)) return parseMac({ key, value });
+  return null;
 }
 
 /** A pod is identified by its UID; without one (older runtimes, no Kubernetes) only the container ID is known. */
@@ -56,12 +54,8 @@ function readPod(args: CniArgs): PodIdentity | null {
 }
 
 /** A bare name is a claim of the pod's own namespace; a reference into another namespace is refused. */
-function readClaim(
-  args: CniArgs,
-  conf: Readonly<Record<string, unknown>>,
-  pod: PodIdentity | null,
-): AttachmentRequest["claim"] {
-  const inConfig = objectAt(objectAt(conf, "args"), "cni")["ipam-claim-reference"];
+function readClaim(args: CniArgs, conf: Configuration, pod: PodIdentity | null): AttachmentRequest["claim"] {
+  const inConfig = valueAt(conf, "args.cni.ipam-claim-reference");
   const [reference, key] =
     inConfig === undefined || inConfig === null || inConfig === ""
       ? [args.get("IPAM_CLAIM") ?? "", "CNI_ARGS IPAM_CLAIM"]
@@ -71,7 +65,7 @@ function readClaim(
 }
 
 /** Every field in which a runtime can request addresses. The same address named twice counts once. */
-function readRequested(args: CniArgs, conf: Readonly<Record<string, unknown>>): RequestedAddress[] {
+function readRequested(args: CniArgs, conf: Configuration): RequestedAddress[] {
   const found: RequestedAddress[] = [];
   const add = (text: unknown, source: string) => {
     const one = parseRequestedAddress(text, source);
@@ -81,10 +75,8 @@ function readRequested(args: CniArgs, conf: Readonly<Record<string, unknown>>): 
     if (!same) found.push(one);
     if (found.length > REQUESTED_MAX) invalid(source, text, `at most ${REQUESTED_MAX} addresses`);
   };
-  for (const [value, source] of [
-    [objectAt(conf, "runtimeConfig").ips, "runtimeConfig.ips"],
-    [objectAt(objectAt(conf, "args"), "cni").ips, "args.cni.ips"],
-  ] as const) {
+  for (const source of ["runtimeConfig.ips", "args.cni.ips"] as const) {
+    const value = valueAt(conf, source);
     if (value === undefined || value === null) continue;
     if (!Array.isArray(value)) invalid(source, value, "a list of addresses");
     for (const one of value) add(one, source);
@@ -93,11 +85,14 @@ function readRequested(args: CniArgs, conf: Readonly<Record<string, unknown>>): 
   return found;
 }
 
-function objectAt(parent: Readonly<Record<string, unknown>>, key: string): Readonly<Record<string, unknown>> {
-  const value = parent[key];
-  if (value === undefined || value === null) return {};
-  if (typeof value !== "object" || Array.isArray(value)) invalid(key, value, "an object");
-  return value as Readonly<Record<string, unknown>>;
+function valueAt(conf: Configuration, path: ConfigurationPath): unknown {
+  let value: unknown = conf;
+  for (const key of path.split(".")) {
+    if (value === undefined || value === null) return undefined;
+    if (!isObject(value)) invalid(path.slice(0, path.lastIndexOf(`.${key}`)), value, "an object");
+    value = value[key];
+  }
+  return value;
 }
 
 function invalid(key: string, value: unknown, wanted: string): never {

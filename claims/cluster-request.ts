@@ -10,8 +10,10 @@
  *   pools/                        what machines get
  */
 
+import { readMac } from "../ipam/definition/mac.ts";
 import { nameOrigin } from "../ipam/definition/nad-config.ts";
 import type { NetworkDefinition } from "../ipam/definition/network-definition.ts";
+import type { Configuration } from "../ipam/definition/read-keys.ts";
 import { parseRequestedAddress, type RequestedAddress } from "../ipam/definition/requested-address.ts";
 import { type Refusal, RefusalError, refuse } from "../ipam/refusals.ts";
 import { sameAddress } from "../ipam/space/address.ts";
@@ -56,7 +58,7 @@ export interface ClusterRequest {
 export interface RuntimeRequest {
   readonly interface: string;
   readonly args: CniArgs;
-  readonly conf: Readonly<Record<string, unknown>>;
+  readonly conf: Configuration;
   readonly network: string;
   /** The definition on stdin, for networks that no NAD defines. Throws RefusalError when it is invalid. */
   ownDefinition(): { readonly definition: NetworkDefinition; readonly source: string };
@@ -113,7 +115,9 @@ export async function readClusterRequest(
   const askedByVm =
     found === null ? [] : await requestedByVm(parts, found.view, request.interface, deadlineMs);
   const byElement = claim === null ? null : { namespace, name: claim };
-  const mac = element?.mac ?? asked.mac ?? null;
+  const mac = element?.mac
+    ? readMac({ key: "the network selection element's mac", value: element.mac })
+    : (asked.mac ?? null);
   const migratedFrom = found?.view.isMigrationTarget
     ? await parts.pods.migratedFrom(found.view, deadlineMs)
     : null;
@@ -319,7 +323,7 @@ async function readNad(
 }
 
 /** Outside Kubernetes, CNI_ARGS may name a claim; here only the pod and its network's configuration do. */
-function hasClaimInConfig(conf: Readonly<Record<string, unknown>>): boolean {
+function hasClaimInConfig(conf: Configuration): boolean {
   const cni = (conf.args as { cni?: Record<string, unknown> } | undefined)?.cni;
   return Boolean(cni?.["ipam-claim-reference"]);
 }

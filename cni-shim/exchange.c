@@ -22,7 +22,9 @@ enum {
 
 static const char HINT_ABSENT[] = "start the daemon, or see in its log why it ended; its --socket must be the plugin's socket";
 static const char HINT_BUSY[] = "the daemon hangs, or has more to do than it can; see its log";
-static const char HINT_FOREIGN[] = "the daemon serves its own user and root; the runtime has to execute the plugin as one of them";
+static const char HINT_FOREIGN[] =
+    "the user that executes the plugin has no right to the daemon's socket, which is its own user's and root's: execute the runtime as one of "
+    "them; rootless runtimes cannot use the plugin";
 static const char HINT_ENDED[] =
     "the kubelet repeats what failed, with another runtime start the container again; the daemon's log says why it ended";
 static const char HINT_ODD[] = "something that is not a holdfast daemon of this version may listen on the socket";
@@ -77,7 +79,8 @@ static int connect_daemon(const char *path, int64_t absent_until_ms, int64_t dea
             continue;
         }
         errno = error;
-        fail(trouble, CNI_TRY_AGAIN_LATER, connect_hint(error), "holdfast daemon not reachable at %s: %s", path,
+        bool is_forbidden = error == EACCES || error == EPERM; /* and stays so, however often one tries */
+        fail(trouble, is_forbidden ? CNI_IO_FAILURE : CNI_TRY_AGAIN_LATER, connect_hint(error), "holdfast daemon not reachable at %s: %s", path,
              strerror(errno));
         if (fd >= 0)
             close(fd);

@@ -1,5 +1,6 @@
 import type { CniWireRequest } from "../cni-shim/wire.ts";
 import { isGiven } from "../ipam/definition/definition-keys.ts";
+import type { Configuration } from "../ipam/definition/read-keys.ts";
 import { RefusalError, refuse } from "../ipam/refusals.ts";
 import type { CniContext } from "./context.ts";
 import { readConfig, stampOfLive } from "./request.ts";
@@ -41,7 +42,7 @@ export async function cniGc(context: CniContext, wire: CniWireRequest): Promise<
 }
 
 /** Of two lists, what either of them names is valid. */
-function readValid(conf: Readonly<Record<string, unknown>>): Set<string> {
+function readValid(conf: Configuration): Set<string> {
   const given = KEYS.filter((key) => isGiven(conf[key]));
   if (given.length === 0) throw new RefusalError(refuse("GC_LIST_MISSING", {}));
   return new Set(given.flatMap((key) => readList(key, conf[key])));

@@ -1,7 +1,8 @@
 import { CNI_VERSIONS, type CniWireRequest } from "../cni-shim/wire.ts";
-import { isGiven, isObject, parseJsonObject } from "../ipam/definition/definition-keys.ts";
+import { isGiven, isObject, parsePassed } from "../ipam/definition/definition-keys.ts";
 import type { NetworkDefinition } from "../ipam/definition/network-definition.ts";
 import { isNetworkName, parsePluginConfig } from "../ipam/definition/plugin-config.ts";
+import type { Configuration } from "../ipam/definition/read-keys.ts";
 import { RefusalError, refuse } from "../ipam/refusals.ts";
 import type { Stamp } from "../ipam/stamp.ts";
 import type { Machine } from "../platform/machine.ts";
@@ -9,7 +10,7 @@ import type { Machine } from "../platform/machine.ts";
 /** A plugin configuration. */
 export interface PluginConfig {
   readonly text: string;
-  readonly conf: Readonly<Record<string, unknown>>;
+  readonly conf: Configuration;
   readonly cniVersion: string;
 }
 
@@ -73,7 +74,7 @@ export function stampOfLive(
  * VERSION_UNSUPPORTED.
  */
 export function readConfig(text: string, verb: string, since: string): PluginConfig {
-  const conf = parseJsonObject(text);
+  const conf = parsePassed(text);
   // Go programs write an unset version as "".
   const cniVersion = isGiven(conf.cniVersion) ? conf.cniVersion : "0.1.0";
   if (typeof cniVersion !== "string") {
@@ -129,7 +130,7 @@ export class AddConfigs {
         : {
             ...{ text, cniVersion, definition },
             get conf() {
-              return parseJsonObject(text);
+              return parsePassed(text);
             },
           };
     const chars = this.#rememberedChars + read.text.length;
@@ -169,7 +170,7 @@ export function networkNameOf({ conf }: PluginConfig): string {
 /** The network of a DEL, or null: a DEL needs no configuration, so one that cannot be read is ignored. */
 export function networkNameIn(text: string): string | null {
   try {
-    const { name } = parseJsonObject(text);
+    const { name } = parsePassed(text);
     return typeof name === "string" && name !== "" ? name : null;
   } catch {
     return null;
@@ -179,7 +180,7 @@ export function networkNameIn(text: string): string | null {
 /** The CNI version of an error about this configuration. */
 export function errorVersionOf(text: string): string {
   try {
-    const { cniVersion } = parseJsonObject(text);
+    const { cniVersion } = parsePassed(text);
     if (CNI_VERSIONS.includes(cniVersion as (typeof CNI_VERSIONS)[number])) return cniVersion as string;
   } catch {
     // The error itself reports the problem.

@@ -1,3 +1,4 @@
+import { canonicalMac } from "../ipam/definition/mac.ts";
 import { isNetworkName } from "../ipam/definition/plugin-config.ts";
 import { formatAddress, parseAddress } from "../ipam/space/address.ts";
 import type { NotFound } from "./port-lookup.ts";
@@ -61,7 +62,7 @@ export function guestOf(wanted: Attachment): Guest | NotFound {
       wanted,
       subject: pod === undefined ? `container/${containerId}/${encodeURIComponent(name)}` : `pod/${pod.uid}`,
       source: formatAddress(source),
-      mac: macText(wanted.mac),
+      mac: wanted.mac === null ? null : canonicalMac(wanted.mac),
     };
   } catch (error) {
     return never((error as Error).message);
@@ -80,12 +81,6 @@ export function sameWanted(one: Attachment, other: Attachment): boolean {
 
 function sameTexts(one: readonly string[], other: readonly string[]): boolean {
   return one.length === other.length && one.every((text, at) => text === other[at]);
-}
-
-/** Lower case with colons, from any of the usual spellings; null: none. */
-export function macText(mac: string | null): string | null {
-  const digits = mac?.toLowerCase().replaceAll(/[:.-]/g, "") ?? "";
-  return /^[0-9a-f]{12}$/.test(digits) ? (digits.match(/../g) as string[]).join(":") : null;
 }
 
 function never(problem: string): NotFound {

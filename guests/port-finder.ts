@@ -1,5 +1,6 @@
+import { canonicalMac } from "../ipam/definition/mac.ts";
 import type { DatapathDriver, HostSideLink, PortRef } from "./drivers/driver.ts";
-import { type Guest, macText, type PodPort } from "./guest.ts";
+import type { Guest, PodPort } from "./guest.ts";
 import { guestSpace } from "./guest-space.ts";
 import type { OvnPods } from "./ovn-pods.ts";
 import { type Lookup, type NotFound, namesOf, type OthersPorts, PortLookup } from "./port-lookup.ts";
@@ -27,7 +28,7 @@ export class PortFinder {
     const found =
       this.#again(key) ?? (await this.#lookup.find(guest.wanted, this.#others(key, guest, guests)));
     if (found.kind !== "found") return found;
-    const mac = guest.mac ?? macText(found.mac);
+    const mac = guest.mac ?? (found.mac === null ? null : canonicalMac(found.mac));
     if (mac === null) {
       const name = guest.wanted.interface;
       return { kind: "pending", problem: `the MAC address of ${name} is not known; request one` };

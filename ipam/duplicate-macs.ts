@@ -1,4 +1,4 @@
-import { canonicalMac } from "./definition/reservations.ts";
+import { canonicalMac } from "./definition/mac.ts";
 import type { Finding } from "./finding.ts";
 
 /** An interface that is attached. */

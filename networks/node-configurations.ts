@@ -2,6 +2,7 @@ import { BridgeGateways, gatewaysOf, withBridgeGateways } from "../ipam/definiti
 import { type Difference, differenceFrom } from "../ipam/definition/definition-difference.ts";
 import type { NetworkDefinition } from "../ipam/definition/network-definition.ts";
 import { hasRanges, nodeIsGateway } from "../ipam/definition/plugin-config.ts";
+import type { Configuration } from "../ipam/definition/read-keys.ts";
 import type { Finding } from "../ipam/finding.ts";
 import { describeOwner, type Owner } from "../ipam/owner.ts";
 import { type Refusal, RefusalError, refuse } from "../ipam/refusals.ts";
@@ -19,7 +20,7 @@ const TRIED_MS = 600_000;
 /** The runtime's configuration in an ADD, from a file on the node. */
 interface PassedConfiguration {
   readonly network: string;
-  readonly conf: Readonly<Record<string, unknown>>;
+  readonly conf: Configuration;
   /** Throws RefusalError when it is invalid. */
   ownDefinition(): { readonly definition: NetworkDefinition };
 }

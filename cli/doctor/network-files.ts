@@ -1,6 +1,8 @@
 import { readdirSync } from "node:fs";
 import { join } from "node:path";
 import type { Diagnosis } from "../../admin/admin-api.ts";
+import { parseConfiguration } from "../../ipam/definition/definition-keys.ts";
+import type { Configuration } from "../../ipam/definition/read-keys.ts";
 import { readBounded, SMALL_FILE_BYTES_MAX } from "../../platform/files.ts";
 import { pluginDirectories } from "./plugin-directories.ts";
 import { isExecutable } from "./run.ts";
@@ -29,11 +31,11 @@ export function examineNetworkFiles(root: string): Diagnosis[] {
 
 function examineFile({ path, text }: NetworkFile, directories: readonly string[]): Diagnosis {
   const part = "network file";
-  let config: { name?: unknown; type?: unknown; plugins?: unknown };
+  let config: Configuration;
   try {
-    config = JSON.parse(text);
+    config = parseConfiguration(text);
   } catch (error) {
-    const found = `${path} is not JSON: ${(error as Error).message}`;
+    const found = `${path} is not a network configuration: ${(error as Error).message}`;
     return { part, state: "failed", found, fix: "correct the file; runtimes skip it or refuse to start" };
   }
   const plugins: readonly { type?: unknown; ipam?: { type?: unknown } }[] = Array.isArray(config.plugins)

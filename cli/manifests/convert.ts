@@ -1,6 +1,8 @@
 import { CONVERTED_TYPES, convertConfig } from "../../ipam/definition/convert-config.ts";
-import { isObject, type JsonObject, parseJsonObject } from "../../ipam/definition/definition-keys.ts";
+import { isObject, type JsonObject, parseConfiguration } from "../../ipam/definition/definition-keys.ts";
+import { foldAsGo } from "../../ipam/definition/go-json.ts";
 import { parseNadConfig } from "../../ipam/definition/nad-config.ts";
+import { LIST_KEYS } from "../../ipam/definition/read-keys.ts";
 import { RefusalError, refuse } from "../../ipam/refusals.ts";
 import { CommandError } from "../failure.ts";
 import { note, printable } from "../terminal.ts";
@@ -20,12 +22,13 @@ export async function convertPlaced(placed: Placed): Promise<string | Error> {
 async function convertedText({ object, place }: Placed): Promise<string> {
   if (!isObject(object))
     throw new CommandError("expected an object: a CNI configuration, or an object around one");
-  if (object.kind !== "NetworkAttachmentDefinition") return json(convert(object, place, "unnamed"));
+  if (object.kind !== "NetworkAttachmentDefinition")
+    return json(convert(foldAsGo(object, LIST_KEYS) as JsonObject, place, "unnamed"));
   const { spec, metadata } = object;
   const config = isObject(spec) ? spec.config : undefined;
   if (typeof config !== "string") throw new CommandError("spec.config has no CNI configuration");
   const name = isObject(metadata) ? String(metadata.name ?? "") : "";
-  const converted = json(convert(parseJsonObject(config), place, name));
+  const converted = json(convert(parseConfiguration(config), place, name));
   const { stringify } = await import("yaml");
   return stringify(
     { ...object, spec: { ...(spec as JsonObject), config: converted } },

@@ -1,3 +1,4 @@
+import type { Configuration } from "../../ipam/definition/read-keys.ts";
 import type { Log } from "../../platform/log.ts";
 import type { WarnOnce } from "../../platform/warn-once.ts";
 import type { AttachOutcome } from "../../store/allocations.ts";
@@ -19,7 +20,7 @@ interface AdmissionContext extends OpenGuestsContext {
 
 /** The runtime's configuration of a network on this node. */
 interface NodeConfig {
-  readonly conf: Readonly<Record<string, unknown>>;
+  readonly conf: Configuration;
 }
 
 type Attached = Extract<AttachOutcome, { kind: "attached" }>;

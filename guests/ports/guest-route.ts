@@ -1,4 +1,5 @@
 import { nodeIsGateway } from "../../ipam/definition/plugin-config.ts";
+import type { Configuration } from "../../ipam/definition/read-keys.ts";
 import type { Route } from "../../ipam/definition/routes-and-dns.ts";
 import { type Address, parseAddress } from "../../ipam/space/address.ts";
 import { cidrContains, networkOf, parseInterfaceAddress } from "../../ipam/space/cidr.ts";
@@ -16,7 +17,7 @@ export interface GuestInterface {
   /** Of the network's definition. */
   readonly routes: readonly Route[];
   /** The plugin's configuration; {}: not known. */
-  readonly conf: Readonly<Record<string, unknown>>;
+  readonly conf: Configuration;
   /** Another interface of the container, attached before, is on a network with metadata and has IPv4. */
   readonly isLater: boolean;
 }

@@ -1,3 +1,4 @@
+import type { Configuration } from "../../ipam/definition/read-keys.ts";
 import { RefusalError, refuse } from "../../ipam/refusals.ts";
 import type { Clock } from "../../platform/time.ts";
 import type { CniStore } from "../../store/node-store.ts";
@@ -16,7 +17,7 @@ export interface OpenGuestsContext {
 interface Guest {
   readonly network: string;
   /** The plugin's configuration. */
-  readonly conf: Readonly<Record<string, unknown>>;
+  readonly conf: Configuration;
 }
 
 /**

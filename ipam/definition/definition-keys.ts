@@ -4,6 +4,8 @@ import { AddressSyntaxError } from "../space/address.ts";
 import { type AddressSpan, parseSpan } from "../space/address-span.ts";
 import { isTooDeep, parseBoundedJson, TOO_DEEP } from "./bounded-json.ts";
 import { foreignKeyRemedy } from "./foreign-keys.ts";
+import { declaredKey, foldAsGo, parseAsGo } from "./go-json.ts";
+import { CONFIGURATION_KEYS, type Configuration, LIST_KEYS } from "./read-keys.ts";
 
 /** `ipam.type` of Holdfast's networks, and the name of the plugin's executable. */
 export const PLUGIN_TYPE = "holdfast-ipam";
@@ -89,11 +91,23 @@ export function isObject(value: unknown): value is JsonObject {
 /** Longest configuration that is read, in characters: a body of the CNI's has no more. */
 const CONF_CHARS_MAX = 4 << 20;
 
-/** Parses a JSON text whose top level is an object. Throws RefusalError CONFIG_UNREADABLE. */
-export function parseJsonObject(text: string): JsonObject {
+/**
+ * Parses a configuration, single or a list, of a file or a definition: libcni reads it into a map and passes that on.
+ * Throws RefusalError CONFIG_UNREADABLE.
+ */
+export function parseConfiguration(text: string): Configuration {
+  return parsedObject(text, () => foldAsGo(parseBoundedJson(text, CONF_CHARS_MAX), LIST_KEYS));
+}
+
+/** Parses what a plugin gets on stdin, as the plugin does that passes it on. Throws RefusalError CONFIG_UNREADABLE. */
+export function parsePassed(text: string): Configuration {
+  return parsedObject(text, () => parseAsGo(text, CONF_CHARS_MAX, CONFIGURATION_KEYS));
+}
+
+function parsedObject(text: string, parse: () => unknown): JsonObject {
   let conf: unknown;
   try {
-    conf = parseBoundedJson(text, CONF_CHARS_MAX);
+    conf = parse();
   } catch (error) {
     const mark = text.startsWith("\ufeff")
       ? "it begins with a byte order mark, which is invisible; remove it: "
@@ -122,10 +136,10 @@ export function refuseUnknownKeys(object: JsonObject, path: string, known: reado
         `write ${name} at the plugin's top level, beside "type": KubeVirt's controller reads it only there`,
       );
     }
-    const meant = known.find((key) => key.toLowerCase() === name.toLowerCase());
+    const meant = declaredKey(known, name);
     const foreign = path === "ipam" ? foreignKeyRemedy(name) : null;
     const unknown = foreign ?? `no such key; known are ${known.join(", ")}`;
-    invalid({ key: `${path}.${name}`, value }, meant === undefined ? unknown : `write ${meant}`);
+    invalid({ key: `${path}.${name}`, value }, meant === null ? unknown : `write ${meant}`);
   }
 }
 
@@ -157,7 +171,7 @@ export function readList(found: ConfigValue, countMax: number): readonly ConfigV
 export function readTexts(found: ConfigValue, countMax: number): readonly { key: string; value: string }[] {
   const items =
     typeof found.value === "string"
-      ? found.value.split(",").map((part) => ({ key: found.key, value: part.trim() }))
+      ? partsOf(found.value).map((part) => ({ key: found.key, value: part }))
       : Array.isArray(found.value)
         ? readList(found, countMax)
         : invalid(found, "expected a string with commas between its parts, or a list of strings");
@@ -167,6 +181,17 @@ export function readTexts(found: ConfigValue, countMax: number): readonly { key:
     if (text === "") invalid(found, "it has an empty part; remove the comma too many");
     return { key: item.key, value: text };
   });
+}
+
+/** A comma at the end is a separator that nothing follows, as in Go's lists. */
+function partsOf(text: string): readonly string[] {
+  const parts = text.split(",").map((part) => part.trim());
+  return endsWithComma(text) ? parts.slice(0, -1) : parts;
+}
+
+/** Whether a list in a string has a comma after its last part. */
+export function endsWithComma(value: unknown): value is string {
+  return typeof value === "string" && /[^,\s]\s*,\s*$/.test(value);
 }
 
 export function tooMany(key: string, count: number, countMax: number): never {
@@ -197,12 +222,10 @@ export function refuseSpan(found: ConfigValue, describe: (span: AddressSpan) => 
 export type PickKey = (name: IpamKey) => ConfigValue | null;
 
 /** Reads keys from the `ipam` block and from the plugin's top level. A key in both must have the same value. */
-export function keyPicker(plugin: JsonObject, ipam: JsonObject): PickKey {
-  const topLevel: readonly string[] = TOP_LEVEL_KEYS;
+export function keyPicker(plugin: Configuration, ipam: JsonObject): PickKey {
   return (name) => {
     const inside = isGiven(ipam[name]) ? { key: `ipam.${name}`, value: ipam[name] } : null;
-    const outside =
-      topLevel.includes(name) && isGiven(plugin[name]) ? { key: name, value: plugin[name] } : null;
+    const outside = isTopLevel(name) && isGiven(plugin[name]) ? { key: name, value: plugin[name] } : null;
     if (inside !== null && outside !== null && !requireEqual(inside.value, outside.value)) {
       invalid(
         inside,
@@ -213,9 +236,12 @@ export function keyPicker(plugin: JsonObject, ipam: JsonObject): PickKey {
   };
 }
 
+function isTopLevel(name: string): name is (typeof TOP_LEVEL_KEYS)[number] {
+  return (TOP_LEVEL_KEYS as readonly string[]).includes(name);
+}
+
 /** Whether two values of a key are equal. A string with commas equals the same list. */
 export function requireEqual(a: unknown, b: unknown): boolean {
-  const plain = (value: unknown) =>
-    JSON.stringify(typeof value === "string" ? value.split(",").map((part) => part.trim()) : value);
+  const plain = (value: unknown) => JSON.stringify(typeof value === "string" ? partsOf(value) : value);
   return plain(a) === plain(b);
 }

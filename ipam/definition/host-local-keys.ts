@@ -58,7 +58,9 @@ function refuseWithoutSubnet(pick: PickKey): void {
 }
 
 function readRangeSets(found: ConfigValue): SubnetRange[][] {
-  return readList(found, RANGE_SETS_MAX).map((set) => {
+  const sets = readList(found, RANGE_SETS_MAX);
+  const filled = sets.filter(({ value }) => !isEmptyList(value));
+  return (filled.length > 0 ? filled : sets).map((set) => {
     if (!Array.isArray(set.value))
       invalid(set, 'each range set is a list itself: [[{"subnet": "10.0.0.0/24"}]]');
     const ranges = readList(set, RANGES_PER_SET_MAX).map((range) =>
@@ -75,6 +77,11 @@ function readRangeSets(found: ConfigValue): SubnetRange[][] {
     }
     return ranges;
   });
+}
+
+/** A range set that a program left empty beside others: a remark, and no ranges. */
+export function isEmptyList(value: unknown): boolean {
+  return Array.isArray(value) && value.length === 0;
 }
 
 function readRange(object: JsonObject, path: string): SubnetRange {

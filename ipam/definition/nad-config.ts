@@ -3,15 +3,15 @@ import {
   invalid,
   isGiven,
   isObject,
-  type JsonObject,
   PERSISTENCE_KEY,
   PLUGIN_TYPE,
-  parseJsonObject,
+  parseConfiguration,
   requireEqual,
   TOP_LEVEL_KEYS,
 } from "./definition-keys.ts";
 import type { NetworkDefinition } from "./network-definition.ts";
 import { isNetworkName, parsePluginConfig } from "./plugin-config.ts";
+import type { Configuration } from "./read-keys.ts";
 
 /**
  * Longest `spec.config` that is read, in characters: room for ten thousand excluded subnets. Every daemon reads each
@@ -33,7 +33,7 @@ export interface NadConfig {
  */
 export function parseNadConfig(text: string, objectName: string): NadConfig {
   if (text.length > NAD_CONFIG_CHARS_MAX) tooLong(text);
-  return read(parseJsonObject(text), objectName);
+  return read(parseConfiguration(text), objectName);
 }
 
 /**
@@ -46,7 +46,7 @@ export function parseNadConfigIfOurs(text: string, objectName: string): NadConfi
     if (text.includes(PLUGIN_TYPE)) tooLong(text);
     return null;
   }
-  const conf = parseJsonObject(text);
+  const conf = parseConfiguration(text);
   const plugins: readonly unknown[] = Array.isArray(conf.plugins) ? conf.plugins : [conf];
   return plugins.some(isOurs) ? read(conf, objectName) : null;
 }
@@ -55,7 +55,7 @@ export function parseNadConfigIfOurs(text: string, objectName: string): NadConfi
 export function networkNameIn(text: string, objectName: string): string | null {
   if (text.length > NAD_CONFIG_CHARS_MAX) return null;
   try {
-    const { name } = named(parseJsonObject(text), objectName);
+    const { name } = named(parseConfiguration(text), objectName);
     return typeof name === "string" && isNetworkName(name) ? name : null;
   } catch (error) {
     if (error instanceof RefusalError) return null;
@@ -70,15 +70,15 @@ export function nameOrigin(text: string): string {
     : "";
 }
 
-function named(conf: JsonObject, objectName: string): JsonObject {
+function named(conf: Configuration, objectName: string): Configuration {
   return isGiven(conf.name) ? conf : { ...conf, name: objectName };
 }
 
 /** The plugin of ours in a configuration, single or a list, with the list's keys; null: there is none that can be read. */
-export function pluginConfIn(text: string): JsonObject | null {
+export function pluginConfIn(text: string): Configuration | null {
   if (text.length > NAD_CONFIG_CHARS_MAX) return null;
   try {
-    return pluginOf(parseJsonObject(text));
+    return pluginOf(parseConfiguration(text));
   } catch (error) {
     if (error instanceof RefusalError) return null;
     throw error;
@@ -92,7 +92,7 @@ function tooLong({ length }: string): never {
   );
 }
 
-function read(unnamed: JsonObject, objectName: string): NadConfig {
+function read(unnamed: Configuration, objectName: string): NadConfig {
   const conf = named(unnamed, objectName);
   const definition = parsePluginConfig(pluginOf(conf));
   const notes = [...definition.notes];
@@ -108,11 +108,11 @@ const PERSISTENCE_HIDDEN =
 const PERSISTENCE_UNNAMED =
   "allowPersistentIPs without a name in spec.config: KubeVirt's controller writes that name into its claims, which are of no network then: write name";
 
-function pluginOf(conf: JsonObject): JsonObject {
+function pluginOf(conf: Configuration): Configuration {
   return conf.plugins === undefined ? conf : pluginOfList(conf);
 }
 
-function isOurs(plugin: unknown): plugin is JsonObject {
+function isOurs(plugin: unknown): plugin is Configuration {
   return isObject(plugin) && isObject(plugin.ipam) && plugin.ipam.type === PLUGIN_TYPE;
 }
 
@@ -120,7 +120,7 @@ function isOurs(plugin: unknown): plugin is JsonObject {
  * Our plugin of a list, with the keys that the list sets for all plugins. libcni passes the list's name and version to
  * each plugin but none of its other keys, so they are merged here.
  */
-function pluginOfList(list: JsonObject): JsonObject {
+function pluginOfList(list: Configuration): Configuration {
   if (!Array.isArray(list.plugins)) invalid({ key: "plugins", value: list.plugins }, "expected a list");
   const [plugin, second] = list.plugins.filter(isOurs);
   if (plugin === undefined) {
@@ -132,7 +132,11 @@ function pluginOfList(list: JsonObject): JsonObject {
       `one plugin of a list may have ipam.type "${PLUGIN_TYPE}"`,
     );
   }
-  const merged: Record<string, unknown> = { ...plugin, name: list.name, cniVersion: list.cniVersion };
+  const merged: { -readonly [Key in keyof Configuration]: unknown } = {
+    ...plugin,
+    name: list.name,
+    cniVersion: list.cniVersion,
+  };
   for (const key of TOP_LEVEL_KEYS) {
     if (!isGiven(list[key])) continue;
     if (isGiven(plugin[key]) && !requireEqual(plugin[key], list[key])) {

@@ -1,10 +1,10 @@
-import { RefusalError, refuse } from "../refusals.ts";
 import { formatAddress } from "../space/address.ts";
 import { cidrContains, formatCidr } from "../space/cidr.ts";
 import { hashOf, type RangeSet } from "../space/range-set.ts";
 import { COOLDOWN_SECONDS_DEFAULT } from "../space/rest.ts";
 import {
   type ConfigValue,
+  endsWithComma,
   IPAM_KEYS,
   invalid,
   isGiven,
@@ -18,10 +18,11 @@ import {
   readWhole,
   refuseUnknownKeys,
 } from "./definition-keys.ts";
-import { readHostLocalRanges } from "./host-local-keys.ts";
+import { isEmptyList, readHostLocalRanges } from "./host-local-keys.ts";
 import { readMetadata } from "./metadata-key.ts";
 import type { NetworkDefinition } from "./network-definition.ts";
 import { readOwnSubnets } from "./own-keys.ts";
+import type { Configuration } from "./read-keys.ts";
 import { readReservations, withReserved } from "./reservations.ts";
 import { canonicalRoutes, type Dns, readDns, readRoutes } from "./routes-and-dns.ts";
 import { isLinkLocal } from "./special-networks.ts";
@@ -34,14 +35,8 @@ const RETAIN_SECONDS_MAX = 2_592_000;
 /** Longest network name, characters: what a Kubernetes object name can hold. */
 const NETWORK_NAME_CHARS_MAX = 253;
 
-/**
- * Reads a plugin configuration that is already parsed as JSON. Throws RefusalError CONFIG_UNREADABLE for anything but
- * an object, else CONFIG_INVALID with the key, the value and the expected form.
- */
-export function parsePluginConfig(conf: unknown): NetworkDefinition {
-  if (!isObject(conf)) {
-    throw new RefusalError(refuse("CONFIG_UNREADABLE", { problem: "expected an object at its top level" }));
-  }
+/** Throws RefusalError CONFIG_INVALID with the key, the value and the expected form. */
+export function parsePluginConfig(conf: Configuration): NetworkDefinition {
   const name = readNetworkName({ key: "name", value: conf.name });
   const ipam = readIpamBlock(conf);
   const pick = keyPicker(conf, ipam);
@@ -69,13 +64,12 @@ export function parsePluginConfig(conf: unknown): NetworkDefinition {
     ...(pick("metadata") !== null || rangeSets.length === 0 ? {} : { isMetadataUnset: true }),
     ...readDataDir(pick),
     fingerprint: fingerprintOf(means),
-    notes: [...notes, ...notesOn(conf, rangeSets)],
+    notes: [...notes, ...notesOn(conf, rangeSets), ...notesOnLists(pick)],
   };
 }
 
 /** Whether a plugin configuration has ranges. Without, its network may be defined elsewhere (`holdfast apply`). */
-export function hasRanges(conf: unknown): boolean {
-  if (!isObject(conf)) return false;
+export function hasRanges(conf: Configuration): boolean {
   const ipam = isObject(conf.ipam) ? conf.ipam : {};
   const given = [ipam.subnets, conf.subnets, ipam.subnet, ipam.ranges, runtimeRangesOf(conf)?.value];
   return given.some((value) => isGiven(value) && !(Array.isArray(value) && value.length === 0));
@@ -98,7 +92,7 @@ function readNetworkName(found: ConfigValue): string {
   return name;
 }
 
-function readIpamBlock(conf: JsonObject): JsonObject {
+function readIpamBlock(conf: Configuration): JsonObject {
   const { ipam } = conf;
   if (!isObject(ipam))
     invalid({ key: "ipam", value: ipam }, `expected an object: {"type": "${PLUGIN_TYPE}", …}`);
@@ -107,7 +101,7 @@ function readIpamBlock(conf: JsonObject): JsonObject {
   return ipam;
 }
 
-function readRangeSets(conf: JsonObject, pick: PickKey): BuiltRangeSets {
+function readRangeSets(conf: Configuration, pick: PickKey): BuiltRangeSets {
   const runtimeRanges = runtimeRangesOf(conf);
   const own = pick("subnets");
   const hostLocal =
@@ -128,12 +122,12 @@ function readRangeSets(conf: JsonObject, pick: PickKey): BuiltRangeSets {
 }
 
 /** Does the plugin put the gateway's address on the node: bridge on its bridge, ptp on the node's end? */
-export function nodeIsGateway(conf: JsonObject): boolean {
+export function nodeIsGateway(conf: Configuration): boolean {
   return conf.isGateway === true || conf.isDefaultGateway === true || conf.type === "ptp";
 }
 
 /** The `ipRanges` capability, through which a runtime adds ranges: part of what host-local means. */
-function runtimeRangesOf(conf: JsonObject): ConfigValue | null {
+function runtimeRangesOf(conf: Configuration): ConfigValue | null {
   const value = isObject(conf.runtimeConfig) ? conf.runtimeConfig.ipRanges : undefined;
   return isGiven(value) ? { key: "runtimeConfig.ipRanges", value } : null;
 }
@@ -192,7 +186,20 @@ function fingerprintOf(means: Omit<NetworkDefinition, "fingerprint" | "notes">):
   ]);
 }
 
-function notesOn(conf: JsonObject, rangeSets: readonly RangeSet[]): readonly string[] {
+/** Parts of lists that are empty, which other programs write too. */
+function notesOnLists(pick: PickKey): readonly string[] {
+  const notes = (["subnets", "excludeSubnets", "reservedSubnets", "gateway"] as const).flatMap((name) => {
+    const found = pick(name);
+    return endsWithComma(found?.value) ? [`${found?.key} ends with a comma, which counts for nothing`] : [];
+  });
+  const ranges = pick("ranges");
+  const isSome = Array.isArray(ranges?.value) && ranges.value.some(isEmptyList);
+  return isSome
+    ? [...notes, `${ranges?.key} has a range set without ranges, which counts for nothing`]
+    : notes;
+}
+
+function notesOn(conf: Configuration, rangeSets: readonly RangeSet[]): readonly string[] {
   const notes: string[] = [];
   if (isGiven(conf.routes)) notes.push("routes at the plugin's top level is not read: write it inside ipam");
   if (rangeSets.some((set) => set.automatic.size === 0n)) {

@@ -2,13 +2,13 @@ import { type Address, type Family, formatAddress, parseAddress, sameAddress } f
 import { IntervalSet } from "../space/interval-set.ts";
 import { makeRangeSet, placeOf, type RangeSet } from "../space/range-set.ts";
 import { type ConfigValue, invalid, isObject, readWith, refuseUnknownKeys } from "./definition-keys.ts";
+import { canonicalMac, readMac } from "./mac.ts";
 import type { RequestedAddress } from "./requested-address.ts";
 
 /** Entries of one network's configuration, which a NetworkAttachmentDefinition has to hold. */
 const ENTRIES_MAX = 10_000;
 /** Addresses of one MAC: more than any network has range sets. */
 const ADDRESSES_MAX = 32;
-const MAC = /^[0-9a-f]{2}(?:[:-][0-9a-f]{2}){5}$/i;
 /** Of the first octet: an address of a group, which no interface has. */
 const GROUP_BIT = 1;
 
@@ -57,11 +57,6 @@ export class Reservations {
   }
 }
 
-/** `02:00:00:00:00:01`; null: it is none. */
-export function canonicalMac(text: string): string | null {
-  return MAC.test(text) ? text.toLowerCase().replaceAll("-", ":") : null;
-}
-
 /**
  * Reads `[{"mac": "02:00:00:00:00:01", "ips": ["192.168.10.50"]}]`, besides those of `others`. Throws RefusalError
  * CONFIG_INVALID that names the entry.
@@ -83,7 +78,7 @@ export function readReservations(
     const at = `${key}[${index}]`;
     if (!isObject(entry)) invalid({ key: at, value: entry }, 'expected {"mac": MAC, "ips": [ADDRESS]}');
     refuseUnknownKeys(entry, at, ["mac", "ips"]);
-    const mac = readMac({ key: `${at}.mac`, value: entry.mac });
+    const mac = readInterfaceMac({ key: `${at}.mac`, value: entry.mac });
     if (byMac.has(mac))
       invalid({ key: `${at}.mac`, value: entry.mac }, "it has an entry already; write all its ips there");
     byMac.set(mac, readAddresses({ key: `${at}.ips`, value: entry.ips }, rangeSets, places));
@@ -91,9 +86,8 @@ export function readReservations(
   return new Reservations(byMac);
 }
 
-function readMac({ key, value }: ConfigValue): string {
-  const mac = typeof value === "string" ? canonicalMac(value) : null;
-  if (mac === null) invalid({ key, value }, "expected a MAC address, as 02:00:00:00:00:01");
+function readInterfaceMac({ key, value }: ConfigValue): string {
+  const mac = readMac({ key, value });
   if ((Number.parseInt(mac.slice(0, 2), 16) & GROUP_BIT) !== 0 || mac === "00:00:00:00:00:00")
     invalid({ key, value }, "no interface has the MAC address of a group, or none");
   return mac;

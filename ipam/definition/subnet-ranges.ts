@@ -61,8 +61,8 @@ export function buildRangeSets(sets: readonly (readonly SubnetRange[])[], pick: 
     if (why !== null) invalid(found, why);
   }
   refuseOverlaps(ranges);
-  const excluded = readCutouts(pick("excludeSubnets"), ranges);
-  const reserved = readCutouts(pick("reservedSubnets"), ranges);
+  const excluded = readCutouts(pick("excludeSubnets"), ranges, { mayBeOutside: ranges.length > 0 });
+  const reserved = readCutouts(pick("reservedSubnets"), ranges, { mayBeOutside: false });
   const out = {
     4: joined(excluded, 4).union(gatewaysOf(ranges, 4)),
     6: joined(excluded, 6).union(gatewaysOf(ranges, 6)),
@@ -77,7 +77,7 @@ export function buildRangeSets(sets: readonly (readonly SubnetRange[])[], pick: 
     return makeRangeSet(subnets);
   });
   refuseEmptyReservations(reserved, rangeSets);
-  const notes = [...excluded, ...reserved].flatMap(({ note }) => note ?? []);
+  const notes = [...excluded, ...reserved].flatMap(({ notes: own }) => own);
   return { rangeSets, notes };
 }
 
@@ -103,21 +103,29 @@ function defineSubnet(range: SubnetRange, excluded: PerFamily, reserved: PerFami
 interface Cutout {
   readonly found: ConfigValue;
   readonly cidr: Cidr;
-  /** Set when it was written with host bits. They are dropped, as whereabouts does. */
-  readonly note: string | null;
+  /** With host bits, which are dropped; or outside of the subnets, where it excludes nothing: both as in whereabouts. */
+  readonly notes: readonly string[];
 }
 
-function readCutouts(found: ConfigValue | null, ranges: readonly SubnetRange[]): readonly Cutout[] {
+function readCutouts(
+  found: ConfigValue | null,
+  ranges: readonly SubnetRange[],
+  { mayBeOutside }: { readonly mayBeOutside: boolean },
+): readonly Cutout[] {
   if (found === null) return [];
   const within = { 4: joined(ranges, 4), 6: joined(ranges, 6) };
   return readTexts(found, CUTOUTS_MAX).map((item) => {
     refuseSpan(item, (span) => `write networks: ${listNetworks(span)}`);
     const { cidr, hasHostBits } = readWith(parseNetworkAround, item);
+    const notes = hasHostBits ? [`${item.key}: ${item.value} is read as ${formatCidr(cidr)}`] : [];
     if (!within[cidr.family].covers(cidrFirst(cidr), cidrLast(cidr))) {
-      invalid(item, `it is not inside the subnets of the network (${listSubnets(ranges)})`);
+      const subnets = listSubnets(ranges);
+      if (!mayBeOutside) invalid(item, `it is not inside the subnets of the network (${subnets})`);
+      notes.push(
+        `${item.key}: ${item.value} is not inside the subnets of the network (${subnets}), and excludes nothing elsewhere`,
+      );
     }
-    const note = hasHostBits ? `${item.key}: ${item.value} is read as ${formatCidr(cidr)}` : null;
-    return { found: item, cidr, note };
+    return { found: item, cidr, notes };
   });
 }
 

@@ -32,9 +32,9 @@ const REFERENCE =
   /^(?<kind>[Ss]ecret|[Cc]onfig[Mm]ap)\/(?<name>[a-z0-9](?:[a-z0-9.-]{0,251}[a-z0-9])?)(?:\/(?<key>[A-Za-z0-9._-]{1,253}))?$/;
 /** Characters that a header can carry without being split into several values: visible ASCII, no comma. */
 const TENANT_ID = /^[!-+\--~]{1,255}$/;
-/** A label, or several with dots between. */
+/** A label, or several with dots between; the dot at the end says that the name is whole. */
 const HOSTNAME =
-  /^(?=.{1,253}$)[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?(?:\.[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?)*$/i;
+  /^(?=.{1,253}\.?$)[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?(?:\.[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?)*\.?$/i;
 
 export type ObjectKind = "Secret" | "ConfigMap";
 export type ContentPart = keyof typeof ANNOTATIONS;

@@ -1,6 +1,9 @@
 import { ANNOTATION_CHARS_MAX, lengthProblem, parseBoundedJson } from "../../ipam/definition/bounded-json.ts";
-import { isObject } from "../../ipam/definition/definition-keys.ts";
+import { type ConfigValue, describeValue, isGiven, isObject } from "../../ipam/definition/definition-keys.ts";
+import { foldAsGo, type Keys } from "../../ipam/definition/go-json.ts";
 import { isInterfaceName } from "../../ipam/definition/interface-name.ts";
+import { canonicalMac } from "../../ipam/definition/mac.ts";
+import { NETWORK_STATUS_KEYS, POD_NETWORKS_KEYS } from "../../ipam/definition/read-keys.ts";
 import { type Address, parseAddress } from "../../ipam/space/address.ts";
 import { parseInterfaceAddress } from "../../ipam/space/cidr.ts";
 import { isObjectName, type ObjectName } from "./claim-reference.ts";
@@ -38,8 +41,8 @@ const PROBLEMS_MAX = 20;
 export const POD_ADDRESSES_MAX = 512;
 
 const NO_INTERFACE_NAME = "no name of an interface, which has at most 15 characters, without / and blanks";
-/** Up to the 20 octets of InfiniBand. */
-const MAC = /^[0-9a-f]{2}(?:[:-][0-9a-f]{2}){0,19}$/i;
+/** Of another link than Ethernet, up to the 20 octets of InfiniBand. */
+const LINK_ADDRESS = /^[0-9a-f]{2}(?:[:-][0-9a-f]{2}){0,19}$/i;
 
 /** Parses the addresses of each view once: a view is of one version of its pod. */
 export class StatusAddressReader {
@@ -107,7 +110,7 @@ class StatusReading {
 }
 
 function readNetworkStatus(text: string | undefined, found: StatusReading): void {
-  const list = parse(text, NETWORK_STATUS_ANNOTATION, found);
+  const list = parse(text, NETWORK_STATUS_ANNOTATION, NETWORK_STATUS_KEYS, found);
   if (list === undefined) return;
   if (!Array.isArray(list)) {
     found.problem(`${NETWORK_STATUS_ANNOTATION}: expected a list`);
@@ -129,14 +132,14 @@ function readNetworkStatus(text: string | undefined, found: StatusReading): void
       nad,
       network,
       interface: nameOf(interfaceName),
-      mac: macOf(entry.mac),
+      mac: macOf({ key: `${place}.mac`, value: entry.mac }, found),
     };
     addAll(entry.ips, source, found);
   }
 }
 
 function readPodNetworks(text: string | undefined, found: StatusReading): void {
-  const map = parse(text, POD_NETWORKS_ANNOTATION, found);
+  const map = parse(text, POD_NETWORKS_ANNOTATION, POD_NETWORKS_KEYS, found);
   if (map === undefined) return;
   if (!isObject(map)) {
     found.problem(`${POD_NETWORKS_ANNOTATION}: expected an object`);
@@ -152,7 +155,13 @@ function readPodNetworks(text: string | undefined, found: StatusReading): void {
     const ips = entry.ip_addresses ?? (entry.ip_address === undefined ? [] : [entry.ip_address]);
     addAll(
       ips,
-      { place: `${place}.ip_addresses`, nad, network: null, interface: "", mac: macOf(entry.mac_address) },
+      {
+        place: `${place}.ip_addresses`,
+        nad,
+        network: null,
+        interface: "",
+        mac: macOf({ key: `${place}.mac_address`, value: entry.mac_address }, found),
+      },
       found,
     );
   }
@@ -193,12 +202,17 @@ function readNad(text: unknown): ObjectName | null | undefined {
   return isObjectName(namespace) && isObjectName(name) ? { namespace, name } : undefined;
 }
 
-function parse(text: string | undefined, annotation: string, found: StatusReading): unknown {
+function parse(
+  text: string | undefined,
+  annotation: string,
+  keys: Keys | readonly [Keys],
+  found: StatusReading,
+): unknown {
   if (text === undefined || text.trim() === "") return undefined;
   // Whatever it lists, the pod may have it.
   found.cut ||= lengthProblem(text, ANNOTATION_CHARS_MAX) !== null;
   try {
-    return parseBoundedJson(text, ANNOTATION_CHARS_MAX) ?? undefined;
+    return foldAsGo(parseBoundedJson(text, ANNOTATION_CHARS_MAX), keys) ?? undefined;
   } catch (error) {
     found.problem(`${annotation}: ${(error as Error).message}`);
   }
@@ -210,10 +224,13 @@ function nameOf(text: string): string {
   return isInterfaceName(text) ? text : "";
 }
 
-/** A malformed MAC is left out; the address still counts. */
-function macOf(value: unknown): string | null {
-  const text = textOf(value);
-  return text !== null && MAC.test(text) ? text : null;
+/** A malformed MAC is a problem, and left out; the address still counts. */
+function macOf({ key, value }: ConfigValue, found: StatusReading): string | null {
+  if (!isGiven(value)) return null;
+  const text = typeof value === "string" ? value : "";
+  const mac = canonicalMac(text) ?? (LINK_ADDRESS.test(text) ? text : null);
+  if (mac === null) found.problem(`${key} is ${describeValue(value)}: no MAC address`);
+  return mac;
 }
 
 function textOf(value: unknown): string | null {

@@ -1,4 +1,5 @@
 import { isObject } from "../../ipam/definition/definition-keys.ts";
+import { readMac } from "../../ipam/definition/mac.ts";
 import type { RequestedAddress } from "../../ipam/definition/requested-address.ts";
 import { MalformedObjectError, objectAt, readTexts } from "./object-metadata.ts";
 import { ADDRESSES_ANNOTATION, readRequestedAddresses } from "./requested-addresses.ts";
@@ -47,7 +48,9 @@ export function projectPlannedVm(object: unknown, namespace: string): PlannedVm 
       const network = networks.find((one) => one.name === name);
       const multus = network !== undefined && isObject(network.multus) ? network.multus : {};
       const nad = textIn(multus, "networkName");
-      const mac = textIn(interfaces.find((one) => one.name === name) ?? {}, "macAddress") ?? undefined;
+      const written = textIn(interfaces.find((one) => one.name === name) ?? {}, "macAddress");
+      const mac =
+        written === null ? undefined : readMac({ key: `macAddress of interface ${name}`, value: written });
       return {
         name,
         nad: nad === null ? null : nad.includes("/") ? nad : `${own}/${nad}`,

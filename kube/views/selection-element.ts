@@ -1,6 +1,8 @@
-import { ANNOTATION_CHARS_MAX, lengthProblem, parseBoundedJson } from "../../ipam/definition/bounded-json.ts";
+import { ANNOTATION_CHARS_MAX, lengthProblem } from "../../ipam/definition/bounded-json.ts";
 import { invalid, isGiven, isObject, type JsonObject } from "../../ipam/definition/definition-keys.ts";
+import { parseAsGo } from "../../ipam/definition/go-json.ts";
 import { isInterfaceName } from "../../ipam/definition/interface-name.ts";
+import { SELECTION_KEYS } from "../../ipam/definition/read-keys.ts";
 import { isObjectName, type ObjectName, readClaimReference } from "./claim-reference.ts";
 
 /** One network selection element: what a pod requests for one interface. */
@@ -53,7 +55,7 @@ export function splitSelection(text: string, key: string): RawElement[] {
 function parseList(text: string, key: string): RawElement[] {
   let list: unknown;
   try {
-    list = parseBoundedJson(text, ANNOTATION_CHARS_MAX);
+    list = parseAsGo(text, ANNOTATION_CHARS_MAX, SELECTION_KEYS);
   } catch (error) {
     invalid({ key, value: text }, `expected a list in JSON: ${(error as Error).message}`);
   }
@@ -68,7 +70,7 @@ export function readElement(raw: RawElement, place: Place): SelectionElement {
 
 /** The claim that an element refers to, unparsed. */
 export function referenceOf(raw: RawElement): unknown {
-  return "json" in raw && isObject(raw.json) ? pickKey(raw.json, "ipam-claim-reference") : undefined;
+  return "json" in raw && isObject(raw.json) ? given(raw.json, "ipam-claim-reference") : undefined;
 }
 
 /** `[namespace/]name[@interface]` */
@@ -85,7 +87,7 @@ function readTextElement(text: string, place: Place): SelectionElement {
 
 function readJsonElement(element: unknown, place: Place): SelectionElement {
   if (!isObject(element)) invalid({ key: place.key, value: element }, "expected an object");
-  const pick = (name: string) => pickKey(element, name);
+  const pick = (name: SelectionKey) => given(element, name);
   const nad = {
     namespace: readName(pick("namespace") ?? place.nadNamespace, `${place.key}, namespace`),
     name: readName(pick("name"), `${place.key}, name`),
@@ -103,10 +105,10 @@ function readJsonElement(element: unknown, place: Place): SelectionElement {
   return { nad, interface: interfaceName, position, claim, ips: readIps(pick("ips"), place), mac };
 }
 
-/** Go programs, which write and read these elements too, accept a key in any case; the last one counts. */
-function pickKey(element: JsonObject, name: string): unknown {
-  const value = Object.entries(element).findLast(([key]) => key.toLowerCase() === name)?.[1];
-  return isGiven(value) ? value : undefined;
+type SelectionKey = keyof (typeof SELECTION_KEYS)[0];
+
+function given(element: JsonObject, name: SelectionKey): unknown {
+  return isGiven(element[name]) ? element[name] : undefined;
 }
 
 function readName(value: unknown, key: string): string {

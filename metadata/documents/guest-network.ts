@@ -1,3 +1,4 @@
+import { canonicalMac } from "../../ipam/definition/mac.ts";
 import type { Route } from "../../ipam/definition/routes-and-dns.ts";
 import { type Address, type Family, formatAddress, parseAddress } from "../../ipam/space/address.ts";
 import {
@@ -46,7 +47,7 @@ export function guestLinks(instance: Instance): readonly GuestLink[] {
   const ids = new Set<string>();
   const links: GuestLink[] = [];
   for (const network of instance.networks) {
-    const mac = normalMac(network.mac);
+    const mac = network.mac === null ? null : canonicalMac(network.mac);
     if (mac === null || macs.has(mac) || ids.has(network.linkId)) continue;
     macs.add(mac);
     ids.add(network.linkId);
@@ -62,12 +63,6 @@ export function guestLinks(instance: Instance): readonly GuestLink[] {
     });
   }
   return links;
-}
-
-/** `52:54:00:de:5b:bf`, or null for what is no MAC of an Ethernet interface. */
-function normalMac(mac: string | null): string | null {
-  if (mac === null || !/^([0-9a-f]{2}[:-]){5}[0-9a-f]{2}$/i.test(mac)) return null;
-  return mac.toLowerCase().replaceAll("-", ":");
 }
 
 function usableMtu(mtu: number | null): number | null {

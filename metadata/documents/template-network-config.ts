@@ -1,3 +1,4 @@
+import { canonicalMac } from "../../ipam/definition/mac.ts";
 import { familyBits, parseAddress } from "../../ipam/space/address.ts";
 import type { NetworkDocument } from "./machine-template.ts";
 
@@ -44,7 +45,7 @@ function deviceOf(link: Fields, keys: ReadonlyMap<string, string>): Device {
   const mtu = { mtu: link.mtu };
   const keyOfLink = (id: unknown) => keys.get(textOf(id)) ?? textOf(id);
   const mac = textOf(link.ethernet_mac_address) || textOf(link.vlan_mac_address);
-  const macaddress = mac === "" ? {} : { macaddress: normalMac(mac) };
+  const macaddress = mac === "" ? {} : { macaddress: canonicalMac(mac) ?? mac };
   switch (link.type) {
     case "bond": {
       const interfaces = Array.isArray(link.bond_links) ? link.bond_links.map(keyOfLink) : [];
@@ -106,10 +107,6 @@ function prefixLength(mask: string, address: string): number {
   if (mask === "") return familyBits(address.includes(":") ? 6 : 4);
   const { value } = parseAddress(mask);
   return value.toString(2).replaceAll("0", "").length;
-}
-
-function normalMac(mac: string): string {
-  return mac.toLowerCase().replaceAll("-", ":");
 }
 
 function fieldsIn(value: unknown): readonly Fields[] {

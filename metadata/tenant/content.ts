@@ -83,7 +83,7 @@ class ContentReader {
 
   hostname(part: "hostname" | "publicHostname"): string | null {
     const text = this.#annotation(part);
-    if (text === null || isHostname(text)) return text;
+    if (text === null || isHostname(text)) return text?.replace(/\.$/, "") ?? null;
     return this.#problem(part, `${quoted(text)} is no host name; use letters, digits, hyphens and dots`);
   }
 

@@ -1,4 +1,4 @@
-import { parseJsonObject } from "../../ipam/definition/definition-keys.ts";
+import { parsePassed } from "../../ipam/definition/definition-keys.ts";
 import { parseNadConfig } from "../../ipam/definition/nad-config.ts";
 import type { NetworkDefinition } from "../../ipam/definition/network-definition.ts";
 import { parsePluginConfig } from "../../ipam/definition/plugin-config.ts";
@@ -96,7 +96,7 @@ export function readDefinition(
   }
   const runtime = row?.runtime_config ?? null;
   if (runtime === null) return { definition: null, appliedBy: null };
-  return { definition: onNode(parsePluginConfig(parseJsonObject(runtime))), appliedBy: null };
+  return { definition: onNode(parsePluginConfig(parsePassed(runtime))), appliedBy: null };
 }
 
 /** The definition in force of every network, where it comes from, and the configuration that it was read from. */

@@ -5,7 +5,7 @@ import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { JsonObjects } from "../../guests/ovs/json-objects.ts";
 import { readPodNetworks } from "../../identity/sources/ovn/pod-networks.ts";
 import { parseBoundedJson } from "../../ipam/definition/bounded-json.ts";
-import { parseJsonObject } from "../../ipam/definition/definition-keys.ts";
+import { parsePassed } from "../../ipam/definition/definition-keys.ts";
 import { ListStream } from "../../kube/http/list-stream.ts";
 import { WatchStream } from "../../kube/http/watch-stream.ts";
 import { leanView } from "../../kube/lean-view.ts";
@@ -93,7 +93,7 @@ const READERS: Readonly<Record<string, (text: string) => unknown>> = {
   "reference to content": parseContentReference,
   "configuration of a NAD": (text) => readNadConfig(text, "blue"),
   // Kept only in the number of characters that cni/request.ts remembers in all.
-  "configuration of the runtime": (text) => void parseJsonObject(text),
+  "configuration of the runtime": (text) => void parsePassed(text),
   // A controller writes it, and each run of addresses is kept: by its definition 65,536 characters of each set.
   "published space": (text) => void published(text),
 };

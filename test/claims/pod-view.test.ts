@@ -269,7 +269,7 @@ describe("the addresses of a pod by its annotations", () => {
 
   test.each([
     [{ mac: "02:00:00:00:00:01" }, "nets/blue net1 10.0.0.5/null 02:00:00:00:00:01", []],
-    [{ mac: "x".repeat(100_000) }, "nets/blue net1 10.0.0.5/null null", []],
+    [{ mac: "x".repeat(100_000) }, "nets/blue net1 10.0.0.5/null null", [/no MAC address/]],
     [{ interface: "n".repeat(100_000) }, "nets/blue - 10.0.0.5/null null", [/at most 15 characters/]],
     [{ interface: "a/b" }, "nets/blue - 10.0.0.5/null null", [/no name of an interface/]],
   ])(

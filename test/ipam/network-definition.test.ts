@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { parseJsonObject } from "../../ipam/definition/definition-keys.ts";
+import { parsePassed } from "../../ipam/definition/definition-keys.ts";
 import type { NetworkDefinition } from "../../ipam/definition/network-definition.ts";
 import { hasRanges, parsePluginConfig } from "../../ipam/definition/plugin-config.ts";
 import { formatAddress } from "../../ipam/space/address.ts";
@@ -250,20 +250,17 @@ describe("without ranges", () => {
     expect(parsePluginConfig(conf).rangeSets).toHaveLength(1);
   });
 
-  test.each([[null], ["x"], [[]], [{}], [{ ipam: [] }]])(
-    "hasRanges is false of %o, and does not throw",
-    (conf) => {
-      expect(hasRanges(conf)).toBe(false);
-    },
-  );
+  test.each([[{}], [{ ipam: [] }]])("hasRanges is false of %o, and does not throw", (conf) => {
+    expect(hasRanges(conf)).toBe(false);
+  });
 });
 
 test("a configuration is read from the runtime's text on stdin", () => {
   const text = JSON.stringify(pluginConfig({ subnets: "10.0.0.0/24" }));
-  expect(parsePluginConfig(parseJsonObject(text)).fingerprint).toBe(
+  expect(parsePluginConfig(parsePassed(text)).fingerprint).toBe(
     define({ subnets: "10.0.0.0/24" }).fingerprint,
   );
-  expect(refusalOf(() => parseJsonObject("{")).code).toBe("CONFIG_UNREADABLE");
+  expect(refusalOf(() => parsePassed("{")).code).toBe("CONFIG_UNREADABLE");
 });
 
 describe("the fingerprint differs when", () => {

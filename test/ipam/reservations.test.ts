@@ -2,7 +2,7 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
 import { decideAddresses } from "../../ipam/decide-addresses.ts";
-import { canonicalMac } from "../../ipam/definition/reservations.ts";
+import { canonicalMac } from "../../ipam/definition/mac.ts";
 import { formatAddress, parseAddress } from "../../ipam/space/address.ts";
 import { Pool } from "../../ipam/space/pool.ts";
 import { define } from "./definitions.ts";
@@ -55,9 +55,16 @@ test("nobody but its MAC gets it, however full the network is", () => {
 });
 
 test("a MAC in any spelling, and nothing else", () => {
-  expect(["02:00:00:00:00:0A", "02-00-00-00-00-0a"].map(canonicalMac)).toEqual(
-    Array(2).fill("02:00:00:00:00:0a"),
+  expect(["02:00:00:00:00:0A", "02-00-00-00-00-0a", "0200.0000.000A"].map(canonicalMac)).toEqual(
+    Array(3).fill("02:00:00:00:00:0a"),
   );
-  for (const text of ["", "02:00:00:00:00", "02:00:00:00:00:0g", "0200.0000.000a", "02:00:00:00:00:0a:0b"])
+  for (const text of [
+    "",
+    "02:00:00:00:00",
+    "02:00:00:00:00:0g",
+    "02:00-00:00:00:0a",
+    "02000000000a",
+    "02:00:00:00:00:0a:0b:0c",
+  ])
     expect(canonicalMac(text), text).toBeNull();
 });

@@ -4,7 +4,9 @@ import { type CniAnswer, run, type ServedDaemon, SHIM } from "../harness/daemon.
 import { skippedFor } from "../harness/needs.ts";
 import { pause } from "../harness/wait.ts";
 
-const PLUGINS = ["/usr/lib/cni", "/opt/cni/bin"].find((directory) => existsSync(join(directory, "bridge")));
+export const PLUGINS = ["/usr/lib/cni", "/opt/cni/bin"].find((directory) =>
+  existsSync(join(directory, "bridge")),
+);
 
 /** Why real namespaces and plugins cannot be used; null when they can. In CI they must be there. */
 export function whyNotReal(): string | null {
@@ -50,6 +52,7 @@ export class Containers {
     config: Readonly<Record<string, unknown>>,
     args = "",
     ifname = "eth0",
+    stdin = JSON.stringify(config),
   ): Promise<CniAnswer> {
     const answer = await run(
       join(PLUGINS as string, String(config.type)),
@@ -64,7 +67,7 @@ export class Containers {
         HOLDFAST_SOCKET: this.#daemon.socket,
         HOLDFAST_SPOOL: this.#daemon.spool,
       },
-      JSON.stringify(config),
+      stdin,
     );
     return { ...answer, json: () => JSON.parse(answer.stdout) };
   }

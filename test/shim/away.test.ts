@@ -5,7 +5,6 @@ import { describe, expect, onTestFinished, test } from "vitest";
 import { pause } from "../harness/wait.ts";
 import { always, httpAnswer, listen, startDaemon } from "./daemon.ts";
 import {
-  awayCode,
   BINARIES,
   type Binary,
   cniError,
@@ -45,8 +44,8 @@ describe.each(BINARIES)("daemon away, $build", (binary) => {
     const message = `holdfast daemon not reachable at ${socketPath}: Permission denied`;
     for (const verb of FAILING_VERBS) {
       const outcome = await runVerb(copy, verb, { socketPath, ...(isRoot ? { uid: 65534 } : {}) });
-      const details = expect.stringContaining("the runtime has to execute the plugin as one of them");
-      expect(cniError(outcome)).toMatchObject({ code: awayCode(verb), msg: message, details });
+      const details = expect.stringContaining("rootless runtimes cannot use the plugin");
+      expect(cniError(outcome)).toMatchObject({ code: 5, msg: message, details });
     }
   });
 

@@ -1,6 +1,7 @@
-import { parseBoundedJson } from "../../../ipam/definition/bounded-json.ts";
-import { isObject } from "../../../ipam/definition/definition-keys.ts";
+import { isObject, parseConfiguration } from "../../../ipam/definition/definition-keys.ts";
 import { NAD_CONFIG_CHARS_MAX } from "../../../ipam/definition/nad-config.ts";
+import type { Configuration } from "../../../ipam/definition/read-keys.ts";
+import { RefusalError } from "../../../ipam/refusals.ts";
 import { formatAddress } from "../../../ipam/space/address.ts";
 import { type ClaimView, projectClaim } from "../../../kube/views/claim-view.ts";
 import { statusAddresses } from "../../../kube/views/held-addresses.ts";
@@ -87,11 +88,12 @@ export function projectClaimOf(network: string): (object: unknown) => ClaimView 
   };
 }
 
-function parse(config: unknown): Readonly<Record<string, unknown>> {
+function parse(config: unknown): Configuration {
+  if (typeof config !== "string" || config.length > NAD_CONFIG_CHARS_MAX) return {};
   try {
-    const value = typeof config === "string" ? parseBoundedJson(config, NAD_CONFIG_CHARS_MAX) : null;
-    return isObject(value) ? value : {};
-  } catch {
-    return {};
+    return parseConfiguration(config);
+  } catch (error) {
+    if (error instanceof RefusalError) return {};
+    throw error;
   }
 }

@@ -1,5 +1,7 @@
 import { ANNOTATION_CHARS_MAX, parseBoundedJson } from "../../../ipam/definition/bounded-json.ts";
 import { isObject } from "../../../ipam/definition/definition-keys.ts";
+import { foldAsGo } from "../../../ipam/definition/go-json.ts";
+import { POD_NETWORKS_KEYS } from "../../../ipam/definition/read-keys.ts";
 import { type Address, parseAddress } from "../../../ipam/space/address.ts";
 import { type InterfaceAddress, parseInterfaceAddress } from "../../../ipam/space/cidr.ts";
 
@@ -51,7 +53,7 @@ function readEntry(key: string, entry: Readonly<Record<string, unknown>>): PodNe
 function parse(text: string | undefined): Readonly<Record<string, unknown>> {
   if (text === undefined) return {};
   try {
-    const value = parseBoundedJson(text, ANNOTATION_CHARS_MAX);
+    const value = foldAsGo(parseBoundedJson(text, ANNOTATION_CHARS_MAX), POD_NETWORKS_KEYS);
     return isObject(value) ? value : {};
   } catch {
     return {};

@@ -1,0 +1,18 @@
+import { type ConfigValue, invalid } from "./definition-keys.ts";
+
+/** Of six bytes, in the three notations that Go's net.ParseMAC takes: with colons, hyphens, and dots (`0200.0000.0001`). */
+const MAC =
+  /^(?:[0-9a-f]{2}(?::[0-9a-f]{2}){5}|[0-9a-f]{2}(?:-[0-9a-f]{2}){5}|[0-9a-f]{4}(?:\.[0-9a-f]{4}){2})$/i;
+
+/** `02:00:00:00:00:01`; null: it is none of an Ethernet interface. */
+export function canonicalMac(text: string): string | null {
+  if (!MAC.test(text)) return null;
+  const digits = text.toLowerCase().replaceAll(/[:.-]/g, "");
+  return (digits.match(/../g) as string[]).join(":");
+}
+
+/** The same of a value that has to be one. Throws RefusalError CONFIG_INVALID. */
+export function readMac(found: ConfigValue): string {
+  const mac = typeof found.value === "string" ? canonicalMac(found.value) : null;
+  return mac ?? invalid(found, "expected a MAC address of six bytes, as 02:00:00:00:00:01");
+}

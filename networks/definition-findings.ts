@@ -103,17 +103,19 @@ function sharedSubnets({ definition: one }: LinkedNetwork, { definition: other }
   return [...new Set(shared.map(({ cidr }) => formatCidr(cidr)))];
 }
 
-/** What interfaces of a configuration are connected by, `bridge br0 with VLAN 5`; null: it does not say. */
+/**
+ * What interfaces of a configuration are connected by, `bridge br0 with VLAN 5`; null: it does not say. Its keys decide and not
+ * the plugin's name: cnv-bridge is OpenShift's copy of bridge, and others copy macvlan.
+ */
 function linkOf(source: string): string | null {
   const conf = pluginConfIn(source);
   if (conf === null) return null;
-  const { type, bridge, master, vlan, vlanId } = conf;
-  const inVlan = (id: unknown) => (typeof id === "number" && id > 0 ? ` with VLAN ${id}` : "");
-  if (type === "bridge") return `bridge ${String(bridge ?? BRIDGE_DEFAULT)}${inVlan(vlan)}`;
-  if (type === "ovs") return typeof bridge === "string" ? `bridge ${bridge}${inVlan(vlan)}` : null;
-  if (type === "macvlan" || type === "ipvlan" || type === "vlan")
-    return typeof master === "string" && master !== "" ? `master ${master}${inVlan(vlanId)}` : null;
-  return null;
+  const { type, bridge, master, vlan = conf.vlanId } = conf;
+  const inVlan = typeof vlan === "number" && vlan > 0 ? ` with VLAN ${vlan}` : "";
+  const isName = (name: unknown) => typeof name === "string" && name !== "";
+  if (isName(bridge)) return `bridge ${bridge}${inVlan}`;
+  if (isName(master)) return `master ${master}${inVlan}`;
+  return type === "bridge" ? `bridge ${BRIDGE_DEFAULT}${inVlan}` : null;
 }
 
 export function shortened(names: readonly string[]): string {

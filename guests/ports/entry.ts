@@ -32,8 +32,8 @@ export function entryOf(conf: PluginConf): Entry {
   const name = typeof bridge === "string" && bridge !== "" ? bridge : null;
   if (name === null && type !== "bridge") return { kind: "own" };
   const device = name ?? BRIDGE_DEFAULT;
-  // The bridge plugin puts the gateway's address on a VLAN device of the bridge then.
+  // The bridge plugin, under whatever name, puts the gateway's address on a VLAN device of the bridge then.
   const isGateway = conf.isGateway === true || conf.isDefaultGateway === true;
-  const hasVlan = type === "bridge" && isGateway && typeof vlan === "number" && vlan > 0;
+  const hasVlan = isGateway && typeof vlan === "number" && vlan > 0;
   return { kind: "bridges", names: hasVlan ? [device, `${device}.${vlan}`] : [device] };
 }

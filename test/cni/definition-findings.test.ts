@@ -39,6 +39,24 @@ describe("two networks with one range", () => {
   test.for<[string, object, object, string]>([
     ["bridge", { type: "bridge", bridge: "br0" }, { type: "bridge", bridge: "br0" }, "bridge br0"],
     ["bridge that neither names", { type: "bridge" }, { type: "bridge" }, "bridge cni0"],
+    [
+      "bridge of cnv-bridge",
+      { type: "cnv-bridge", bridge: "br1" },
+      { type: "bridge", bridge: "br1" },
+      "bridge br1",
+    ],
+    [
+      "bridge of a plugin that nobody knows",
+      { type: "my-bridge", bridge: "br1" },
+      { type: "my-bridge", bridge: "br1" },
+      "bridge br1",
+    ],
+    [
+      "master of a plugin that nobody knows",
+      { type: "my-vlan", master: "eth1", vlan: 7 },
+      { type: "vlan", master: "eth1", vlanId: 7 },
+      "master eth1 with VLAN 7",
+    ],
     ["master", { type: "macvlan", master: "eth1" }, { type: "ipvlan", master: "eth1" }, "master eth1"],
     [
       "VLAN",

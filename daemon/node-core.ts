@@ -22,6 +22,7 @@ import { ResolverFiles } from "../platform/resolv-conf.ts";
 import { type Clock, isoTime } from "../platform/time.ts";
 import { WarnOnce } from "../platform/warn-once.ts";
 import type { Agreement } from "../store/cluster/agreement/agreement.ts";
+import { pathExistsForInit } from "../store/host-local/machine-paths.ts";
 import { isOfState } from "../store/journal/files/state-files.ts";
 import type { NodeContext } from "../store/node-context.ts";
 import type { NodeStore } from "../store/node-store.ts";
@@ -90,6 +91,7 @@ export class NodeCore {
       kernelBootId: machine.kernelBootId,
       bootTimeUs: () => machine.bootTimeUs(),
       hostLocalDirs: settings.hostLocalDirs,
+      pathExists: pathExistsForInit,
       bootRecord: `${settings.socket}.state`,
       namespaceGone: (netns) => namespaces.stateOf(netns) === "gone",
       namespaceAlive: (netns) => namespaces.stateOf(netns) === "alive",

@@ -64,7 +64,7 @@ export interface LinkedNetwork {
 
 /**
  * Networks that give the same addresses on one bridge, master or VLAN, to guests that can reach each other. Each network is
- * named once, with the first that it meets.
+ * named with the latest one before it that it overlaps.
  */
 export function overlapNotes(networks: readonly LinkedNetwork[]): string[] {
   const byLink = new Map<string, LinkedNetwork[]>();
@@ -74,7 +74,7 @@ export function overlapNotes(networks: readonly LinkedNetwork[]): string[] {
   }
   return [...byLink].flatMap(([link, members]) => {
     const notes = members.flatMap((one, index) => {
-      const other = members.slice(0, index).find((former) => sharedSubnets(former, one).length > 0);
+      const other = members.slice(0, index).findLast((former) => sharedSubnets(former, one).length > 0);
       return other === undefined ? [] : [overlap(other, one, link)];
     });
     if (notes.length <= SHOWN_MAX) return notes;

@@ -6,6 +6,9 @@ import { directoryVersion, LeaseProblem } from "./lease-files.ts";
 /** What systemd mounts over directories hidden from a unit: PrivateTmp=, and ProtectHome= or InaccessiblePaths=. */
 const SANDBOX_ROOT = /\/systemd-private-[^/]+\/tmp$|\/systemd\/inaccessible\//;
 
+const DROP_IN =
+  "let the daemon see the directory with a drop-in for its unit (docs/switching.md) and restart it";
+
 export interface HostLocalDirs {
   /** Where no `dataDir` is given. */
   readonly standard: string;
@@ -17,7 +20,7 @@ export interface HostLocalDirs {
 export function dataDirectory(
   { network, dataDir }: { readonly network: string; readonly dataDir: string | undefined },
   { standard, allowed }: HostLocalDirs,
-  mounts: OwnMounts,
+  sight: MachineSight,
   readBefore: (directory: string) => boolean,
 ): string {
   if (dataDir === undefined) return join(standard, network);
@@ -26,36 +29,54 @@ export function dataDirectory(
     throw new RefusalError(refuse("CONFIG_INVALID", { key: "ipam.dataDir", value: dataDir, remedy }));
   }
   // host-local's own default, given explicitly, need not exist before host-local has run.
-  if (dataDir !== standard) refuseHidden({ network, dataDir }, mounts, readBefore);
+  if (dataDir !== standard) refuseHidden({ network, dataDir }, sight, readBefore);
   return join(dataDir, network);
 }
 
 /**
- * Throws RefusalError when this process cannot see the `dataDir` of a configuration: a directory that is missing here is
- * no evidence that no container has an address in it. `readBefore`: everything in it is already recorded.
+ * Throws RefusalError when the `dataDir` of a configuration is hidden from this process, or may be: what is missing here is no
+ * evidence then that no container has an address in it. `readBefore`: everything in it is already recorded.
  */
 export function refuseHidden(
   { network, dataDir }: { readonly network: string; readonly dataDir: string },
-  mounts: OwnMounts,
+  sight: MachineSight,
   readBefore: (directory: string) => boolean,
 ): void {
   const directory = join(dataDir, network);
   try {
-    if (directoryVersion(directory) !== null || readBefore(directory)) return;
-    const hiddenBy = hidingMount(dataDir, mounts.read());
-    const hidden = hiddenBy !== null;
-    if (!hidden && directoryVersion(dataDir) !== null) return;
-    const problem = hidden
-      ? `the daemon's service unit hides ${hiddenBy} from it (PrivateTmp=, ProtectHome=)`
-      : "the daemon sees no such directory";
-    const remedy = hidden
-      ? "let the daemon see the directory with a drop-in for its unit (docs/switching.md) and restart it; if no container has an address of host-local's there, remove the key ipam.dataDir"
-      : "if no container has an address of host-local's there, remove the key ipam.dataDir, or create the directory, empty; else let the daemon see the directory, or correct the key";
-    throw new RefusalError(refuse("HOST_LOCAL_UNREADABLE", { network, path: dataDir, problem, remedy }));
+    if (directoryVersion(directory) !== null) return;
+    const exists = sight.exists(directory);
+    if (exists === false) return;
+    const hiddenBy = hidingMount(dataDir, sight.mounts());
+    if (exists === null) {
+      if (readBefore(directory)) return;
+      if (hiddenBy === null && directoryVersion(dataDir) !== null) return;
+    }
+    throw new RefusalError(refuseUnseen(network, dataDir, { hiddenBy, exists }));
   } catch (error) {
     if (error instanceof LeaseProblem) throw new RefusalError(unreadable(network, error));
     throw error;
   }
+}
+
+function refuseUnseen(
+  network: string,
+  path: string,
+  { hiddenBy, exists }: { readonly hiddenBy: string | null; readonly exists: true | null },
+): Refusal {
+  const problem =
+    hiddenBy !== null
+      ? `the daemon's service unit hides ${hiddenBy} from it (PrivateTmp=, ProtectHome=)`
+      : exists
+        ? "it is on this machine, but hidden from the daemon"
+        : "the daemon sees no such directory, and cannot tell whether it is hidden from it";
+  const visible = hiddenBy === null ? "let the daemon see the directory" : DROP_IN;
+  const otherwise =
+    exists || hiddenBy !== null
+      ? "remove the key ipam.dataDir"
+      : "create the directory, empty, or remove the key ipam.dataDir";
+  const remedy = `${visible}; if no container has an address of host-local's there, ${otherwise}`;
+  return refuse("HOST_LOCAL_UNREADABLE", { network, path, problem, remedy });
 }
 
 /** A directory or file that cannot be read may hold any container's address. */
@@ -79,12 +100,18 @@ export function hidingMount(path: string, mountinfo: string): string | null {
   return SANDBOX_ROOT.test(over.root) ? over.point : null;
 }
 
-/** The mounts of this process. Read once: a unit's sandbox is complete when its process starts. */
-export class OwnMounts {
+/** What this process can tell of the machine's files. */
+export class MachineSight {
+  /** Whether something is at a path, whatever hides it from this process; null: it cannot be told. */
+  readonly exists: (path: string) => boolean | null;
   #mountinfo: string | null = null;
 
-  /** As in proc(5). Throws LeaseProblem. */
-  read(): string {
+  constructor(exists: (path: string) => boolean | null) {
+    this.exists = exists;
+  }
+
+  /** The mounts of this process, as in proc(5). Read once: a sandbox is complete when its process starts. Throws LeaseProblem. */
+  mounts(): string {
     try {
       this.#mountinfo ??= readFileSync("/proc/self/mountinfo", "utf8");
       return this.#mountinfo;

@@ -1,3 +1,13 @@
+/*
+ * store/host-local/: what host-local gave on this node before its networks were ours
+ *
+ *   takeover                     records what its directories hold, and follows them
+ *   data-dir, machine-paths      which directory that is, and whether something hides it from the daemon
+ *   lease-files                  the files of a directory
+ *   lease-store                  where leases are recorded; the port
+ *   record-leases, judged-lease  recording them in slices, each with its verdict
+ *   report, findings             what import and check say
+ */
 import type { LeaseHolder } from "../../ipam/definition/host-local-lease.ts";
 import type { NetworkDefinition } from "../../ipam/definition/network-definition.ts";
 import type { Owner } from "../../ipam/owner.ts";
@@ -34,8 +44,8 @@ export interface RecordedLease {
 export interface LeaseStore {
   /** Networks that have a definition here. */
   definitions(): readonly NetworkDefinition[];
-  /** Directories that were read before, also by an earlier process. */
-  directories(): readonly { readonly network: string; readonly directory: string }[];
+  /** Directories of a network that were read before, also by an earlier process. */
+  directories(network: string): readonly string[];
   /** Whether the owner of a lease's address may have released it. Called at every ADD, so it must be cheap. */
   mayBeFree(definition: NetworkDefinition, lease: Lease): boolean;
   /** Whether containers that were taken over from the directory are still attached. */

@@ -5,7 +5,7 @@ import { type Refusal, RefusalError } from "../../ipam/refusals.ts";
 import type { Log } from "../../platform/log.ts";
 import type { Clock } from "../../platform/time.ts";
 import { RecentKeys } from "../../platform/warn-once.ts";
-import { dataDirectory, type HostLocalDirs, OwnMounts, refuseHidden, unreadable } from "./data-dir.ts";
+import { dataDirectory, type HostLocalDirs, MachineSight, refuseHidden, unreadable } from "./data-dir.ts";
 import { describeLease, type JudgedLease } from "./judged-lease.ts";
 import {
   directoryVersion,
@@ -21,7 +21,7 @@ import { type Progress, recordLeases, stillRecording } from "./record-leases.ts"
 
 const HOST_LOCAL_DIRS: HostLocalDirs = { standard: HOST_LOCAL_DATA_DIR, allowed: null };
 
-/** One directory of one network, as last read. */
+/** A network's directory, as last read. */
 interface DirectoryReading {
   readonly version: string;
   /** When this version was first seen, ms of the monotonic clock. */
@@ -48,15 +48,15 @@ interface DirectoryReading {
  *   gone     as it was taken over  host-local's DEL ran: ended here too
  *   gone     attached by us since  good: the file is no longer needed
  *   directory gone or unreadable   no evidence: nothing ends; if unreadable, nothing is allocated either
- *   dataDir not visible            as unreadable, unless it was read before (data-dir.ts)
- * See docs/decisions/0029.
+ *   directory hidden, or may be    as unreadable; one that is not there is empty, and remembered (data-dir.ts)
+ * See docs/decisions/0029 and 0090.
  */
 export class HostLocalTakeover {
   readonly #leaseStore: LeaseStore;
   readonly #clock: Clock;
   readonly #dirs: HostLocalDirs;
   readonly #log: Pick<Log, "info" | "error">;
-  readonly #mounts = new OwnMounts();
+  readonly #sight: MachineSight;
   readonly #readings = new Map<string, DirectoryReading>();
   readonly #running = new Map<string, Promise<void>>();
   readonly #next = new Map<string, Promise<void>>();
@@ -71,11 +71,13 @@ export class HostLocalTakeover {
     readonly leaseStore: LeaseStore;
     readonly clock: Clock;
     readonly dirs: HostLocalDirs | undefined;
+    readonly pathExists: (path: string) => boolean | null;
     readonly log: Pick<Log, "info" | "error">;
   }) {
     this.#leaseStore = parts.leaseStore;
     this.#clock = parts.clock;
     this.#dirs = parts.dirs ?? HOST_LOCAL_DIRS;
+    this.#sight = new MachineSight(parts.pathExists);
     this.#log = parts.log;
   }
 
@@ -111,10 +113,7 @@ export class HostLocalTakeover {
     for (const definition of this.definitions) {
       const { name } = definition;
       try {
-        const directories = this.#leaseStore
-          .directories()
-          .flatMap(({ network, directory }) => (network === name ? [directory] : []));
-        for (const directory of directories)
+        for (const directory of this.#leaseStore.directories(name))
           if (!this.#isCurrent(definition, directory, true)) await this.#refresh(definition, directory, true);
       } catch (error) {
         if (!(error instanceof RefusalError)) throw error;
@@ -166,9 +165,8 @@ export class HostLocalTakeover {
 
   /** The directories in which host-local's addresses of a network are or may be. Throws RefusalError. */
   directoriesOf(definition: NetworkDefinition, dataDir?: string): string[] {
-    const before = this.#leaseStore.directories().filter(({ network }) => network === definition.name);
     const named = this.#directoryOf(dataDir === undefined ? definition : { name: definition.name, dataDir });
-    return [...new Set([named, ...before.map(({ directory }) => directory)])];
+    return [...new Set([named, ...this.#leaseStore.directories(definition.name)])];
   }
 
   /** Networks that have a definition, be it only from an ADD. */
@@ -181,10 +179,9 @@ export class HostLocalTakeover {
   /** Directories of a network that are gone although containers taken over from them are still attached. */
   lostDirectories(network: string): string[] {
     return this.#leaseStore
-      .directories()
-      .filter((one) => one.network === network && directoryVersion(one.directory) === null)
-      .filter(({ directory }) => this.#leaseStore.isInUse(network, directory))
-      .map(({ directory }) => directory);
+      .directories(network)
+      .filter((directory) => directoryVersion(directory) === null)
+      .filter((directory) => this.#leaseStore.isInUse(network, directory));
   }
 
   /** The directory for networks without a `dataDir`. */
@@ -194,12 +191,12 @@ export class HostLocalTakeover {
 
   /** Throws RefusalError when this process cannot see a `dataDir` of an undefined network. */
   refuseHidden(network: string, dataDir: string): void {
-    refuseHidden({ network, dataDir }, this.#mounts, () => false);
+    refuseHidden({ network, dataDir }, this.#sight, () => false);
   }
 
   #directoryOf({ name: network, dataDir }: Pick<NetworkDefinition, "name" | "dataDir">): string {
-    return dataDirectory({ network, dataDir }, this.#dirs, this.#mounts, (directory) =>
-      this.#leaseStore.directories().some((one) => one.network === network && one.directory === directory),
+    return dataDirectory({ network, dataDir }, this.#dirs, this.#sight, (directory) =>
+      this.#leaseStore.directories(network).includes(directory),
     );
   }
 
@@ -213,12 +210,12 @@ export class HostLocalTakeover {
       throw this.#unreadable(definition.name, error);
     }
     if (version === null) {
-      if (definition.dataDir !== undefined)
-        this.#logOnce(
-          `network ${definition.name}: there is no ${directory}, so no address of host-local's is taken over`,
-          "info",
-        );
-      return true;
+      if (definition.dataDir === undefined) return true;
+      this.#logOnce(
+        `network ${definition.name}: there is no ${directory}, so no address of host-local's is taken over`,
+        "info",
+      );
+      return this.#leaseStore.directories(definition.name).includes(directory);
     }
     if (reading === undefined || !reading.settled || (following && !reading.followed)) return false;
     if (reading.version !== version || reading.fingerprint !== definition.fingerprint) return false;
@@ -262,7 +259,10 @@ export class HostLocalTakeover {
     const storeOpened = this.#openCount;
     const startedMs = this.#clock.monotonicMs();
     const version = directoryVersion(directory);
-    if (version === null) return;
+    if (version === null) {
+      if (definition.dataDir !== undefined) await this.#leaseStore.remember(network, directory);
+      return;
+    }
     const before = this.#readings.get(key);
     const former = before?.leases.map(({ lease }) => lease) ?? [];
     // Within a tick of the clock, a file may have changed without looking different.

@@ -17,8 +17,10 @@ export class SqliteLeaseStore implements LeaseStore {
     return [...this.#directory.ledger.networks.values()].flatMap(({ definition }) => definition ?? []);
   }
 
-  directories(): { network: string; directory: string }[] {
-    return this.#directory.ledger.leases.directories();
+  directories(network: string): string[] {
+    return this.#directory.ledger.leases
+      .directories()
+      .flatMap((one) => (one.network === network ? [one.directory] : []));
   }
 
   mayBeFree(definition: NetworkDefinition, lease: Lease): boolean {
@@ -30,7 +32,7 @@ export class SqliteLeaseStore implements LeaseStore {
   }
 
   async remember(network: string, directory: string): Promise<void> {
-    if (this.directories().some((one) => one.network === network && one.directory === directory)) return;
+    if (this.directories(network).includes(directory)) return;
     await this.#directory.write((ledger, transaction) =>
       ledger.leases.remember(ledger.networkOf(network, transaction).id, directory),
     );

@@ -94,6 +94,7 @@ export class SqliteStore extends JournalReader implements NodeStore, Manifests, 
       leaseStore: new SqliteLeaseStore(this.directory),
       clock,
       dirs,
+      pathExists: (path) => context.pathExists?.(path) ?? null,
       log,
     });
     this.#standing = new ClaimStanding(this.directory, (claims) =>

@@ -1,5 +1,3 @@
-import { mkdirSync } from "node:fs";
-import { join } from "node:path";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { network, type ServedDaemon, TestDaemon } from "../harness/daemon.ts";
 import { until } from "../harness/wait.ts";
@@ -24,27 +22,6 @@ test("a dataDir without a directory of the network is reported, once", async () 
   });
   for (const id of ["w1", "w2"]) expect((await daemon.cni("ADD", id, { config })).code).toBe(0);
   expect(await said("/migrated, so no address of host-local")).toBe(1);
-});
-
-test("with a dataDir that the daemon does not see ADDs are refused with what to do, and check names it", async () => {
-  const dataDir = join(daemon.directory, "no-such-directory");
-  const config = network("elsewhere", { subnets: undefined, subnet: "10.43.0.0/24", dataDir });
-  const refused = await daemon.cni("ADD", "w5", { config });
-  expect(refused.json()).toMatchObject({
-    code: 7,
-    msg: `${dataDir}, where host-local keeps addresses of network elsewhere, cannot be read: the daemon sees no such directory`,
-    details: expect.stringContaining("remove the key ipam.dataDir, or create the directory, empty"),
-  });
-  expect((await daemon.cli("check")).stdout).toContain(`host-local: ${dataDir}, where host-local keeps`);
-  expect((await daemon.cni("DEL", "w5", { config })).code).toBe(0);
-  const { stderr, code } = await daemon.cli("import", "--dry-run", "--network", "elsewhere");
-  expect(stderr).toContain("the daemon sees no such directory");
-  expect(code).toBe(1);
-  const elsewhere = await daemon.cli("import", "--dry-run");
-  expect(elsewhere.stderr).toMatch(/^looked in .*\/var\/lib\/cni\/networks/m);
-  expect(elsewhere.stderr).toContain("--data-dir DIRECTORY");
-  mkdirSync(dataDir);
-  expect((await daemon.cni("ADD", "w5", { config })).code).toBe(0);
 });
 
 test("ranges of the runtime that differ from the applied ones are reported once, and do not count", async () => {

@@ -1,14 +1,13 @@
 /** The Helm chart of a release, rendered by the engine that Helm has: it says what kustomize says. */
 import { execFileSync } from "node:child_process";
-import { mkdtempSync, readFileSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { Ajv } from "ajv";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { parse, parseAllDocuments } from "yaml";
-import { run } from "../harness/daemon.ts";
+import { parse } from "yaml";
 import type { KubeObject } from "../harness/kube-api.ts";
 import { skippedFor } from "../harness/needs.ts";
+import { merged, RenderedChart, type Values, whyNoRenderer } from "./helm/rendered-chart.ts";
 import { byName, kustomized, readByKubectl } from "./kustomize.ts";
 
 const ROOT = join(import.meta.dirname, "../..");
@@ -20,77 +19,16 @@ const { isFlowControl, FLOW_CONTROL } = (await import(`${ROOT}/tools/release/man
 };
 const OPERATOR = "monitoring.coreos.com/v1";
 
-type Values = { readonly [key: string]: unknown };
-
-const hasGo = (await run("go", ["version"]).catch(() => ({ code: 1 }))).code === 0;
-const reason = skippedFor(hasGo ? null : "needs golang-go, whose template engine is Helm's");
-let directory: string;
+const reason = skippedFor(whyNoRenderer);
+let rendered: RenderedChart;
 let chart: string;
 beforeAll(async () => {
-  directory = mkdtempSync(join(tmpdir(), "holdfast-chart-"));
-  const release = join(ROOT, "tools/release.mjs");
-  const words = [
-    "--only",
-    "manifests",
-    "--image",
-    "registry.example:5000/net/holdfast:one",
-    join(directory, "out"),
-  ];
-  expect(await run(process.execPath, [release, ...words])).toMatchObject({ code: 0 });
-  execFileSync("tar", ["-C", directory, "-xzf", join(directory, `out/holdfast-${version}.tgz`)]);
-  chart = join(directory, "holdfast");
-  if (reason !== null) return;
-  const env = { ...process.env, GOCACHE: join(directory, "go"), GO111MODULE: "off" };
-  execFileSync("go", ["build", "-o", join(directory, "render"), "test/deploy/helm/render.go"], {
-    cwd: ROOT,
-    env,
-  });
+  rendered = await RenderedChart.make("registry.example:5000/net/holdfast:one");
+  chart = rendered.path;
 }, 300_000);
-afterAll(() => rmSync(directory, { recursive: true, force: true }));
+afterAll(() => rendered?.remove());
 
-/** As Helm does: maps are merged, everything else is replaced. */
-function merged(values: Values, more: Values): Values {
-  const isMap = (value: unknown): value is Values =>
-    typeof value === "object" && value !== null && !Array.isArray(value);
-  const entries = Object.entries(more).map(([key, value]) => {
-    const own = values[key];
-    return [key, isMap(value) && isMap(own) ? merged(own, value) : value] as const;
-  });
-  return { ...values, ...Object.fromEntries(entries) };
-}
-
-/** `holdfast:` of deploy/ as the values' image: what is compared is all the rest. */
-const LIKE_DEPLOY = { image: { repository: "holdfast", tag: version } };
-
-function render(
-  given: Values = {},
-  namespace = "holdfast-system",
-  APIVersions: readonly string[] = [FLOW_CONTROL, OPERATOR],
-  KubeVersion = "v1.36.2",
-): { objects: KubeObject[]; notes: string; text: string } {
-  const about = parse(readFileSync(join(chart, "Chart.yaml"), "utf8"));
-  const values = merged(parse(readFileSync(join(chart, "values.yaml"), "utf8")), merged(LIKE_DEPLOY, given));
-  const input = JSON.stringify({
-    Values: values,
-    Release: { Name: "holdfast", Namespace: namespace },
-    Chart: { Name: about.name, Version: about.version, AppVersion: about.appVersion },
-    APIVersions,
-    KubeVersion,
-  });
-  const rendered = execFileSync(join(directory, "render"), [chart], {
-    input,
-    stdio: "pipe",
-    encoding: "utf8",
-  });
-  const files = JSON.parse(rendered);
-  const { "NOTES.txt": notes, ...manifests } = files as Record<string, string>;
-  const objects = Object.values(manifests).flatMap((text) =>
-    parseAllDocuments(text)
-      .map((one) => one.toJS())
-      .filter((one) => one !== null),
-  );
-  return { objects, notes: notes as string, text: Object.values(manifests).join("") };
-}
+const render: RenderedChart["render"] = (...values) => rendered.render(...values);
 
 const withKeep = (object: KubeObject) => ({
   ...object,
@@ -159,18 +97,21 @@ describe.skipIf(reason !== null)("the chart", () => {
     expect(pod.imagePullSecrets).toEqual([{ name: "s" }]);
   });
 
-  test.each([
-    ["default", "/opt/cni/bin"],
-    ["k3s", "/var/lib/rancher/k3s/data/cni"],
-    ["k3s-old", "/var/lib/rancher/k3s/data/current/bin"],
-    ["openshift", "/var/lib/cni/bin"],
-    ["microk8s", "/var/snap/microk8s/current/opt/cni/bin"],
-  ])("the plugin directory of %s", (distribution, path) => {
-    const plugins = (given: Values) =>
-      podOf(given).volumes.find(({ name }: { name: string }) => name === "plugins");
-    expect(plugins({ distribution }).hostPath.path).toBe(path);
-    expect(plugins({ distribution, pluginDirectory: "/srv/cni" }).hostPath.path).toBe("/srv/cni");
+  test("a plugin directory of one's own counts", () => {
+    const own = podOf({ distribution: "k3s", pluginDirectory: "/srv/cni" });
+    expect(own.volumes.find(({ name }: { name: string }) => name === "plugins").hostPath.path).toBe(
+      "/srv/cni",
+    );
   });
+
+  test.each(["openshift", "gke"])(
+    "for distribution %s is what kustomize builds with its component",
+    async (distribution) => {
+      const own = (await kustomized(".", [distribution])).filter(({ kind }) => kind !== "Namespace");
+      const expected = [...(await kustomized("crds")).map(withKeep), ...own];
+      expect(byName(await readByKubectl(render({ distribution }).text))).toEqual(byName(expected));
+    },
+  );
 
   test("resources, replicas, node selectors and tolerations", () => {
     const resources = { requests: { cpu: "1" }, limits: { memory: "1Gi" } };
@@ -229,7 +170,7 @@ describe("the schema of the values", () => {
   test.each([
     ["a misspelt key", { contoller: {} }],
     ["a misspelt key of a part", { metadata: { enable: true } }],
-    ["a distribution that is not known", { distribution: "talos" }],
+    ["a distribution that is not known", { distribution: "swarm" }],
     ["a tag in the repository", { image: { repository: "holdfast:1.0@sha256:0" } }],
     ["a relative directory", { pluginDirectory: "opt/cni/bin" }],
     ["a word for a switch", { admission: { enabled: "yes" } }],

@@ -69,6 +69,9 @@ test("the kustomization lists every manifest", async () => {
     "machines/crds/kustomization.yaml",
   ];
   const observability = ["kustomization", "podmonitor", "rules"].map((name) => `observability/${name}.yaml`);
+  const distributions = ["openshift/rbac", "openshift/kustomization", "gke/quota", "gke/kustomization"].map(
+    (name) => `${name}.yaml`,
+  );
   const networks = [
     ...NETWORK_RULES,
     "udn/kustomization.yaml",
@@ -85,6 +88,7 @@ test("the kustomization lists every manifest", async () => {
       ...machines,
       ...networks,
       ...observability,
+      ...distributions,
     ].sort(),
   ).toEqual(there.sort());
 });
@@ -238,27 +242,28 @@ test("the daemon's pod sees every directory that the settings' defaults name", (
   expect(hostOf("boot-id")).toBe("/proc/sys/kernel/random/boot_id");
   expect(containers[0].env).toContainEqual({ name: "HOLDFAST_BOOT_ID_FILE", value: bootId?.mountPath });
   // The plugin binary runs on the host: its paths and the daemon's are the same.
-  const same = mounts.filter((mount) => mount !== bootId);
-  for (const { name, mountPath } of same) expect(hostOf(name)).toBe(mountPath);
-  const paths = same.map(({ mountPath }) => mountPath).sort();
-  expect(paths).toEqual(["/etc/holdfast", "/run/holdfast", "/run/netns", "/var/lib/holdfast"]);
+  const same = mounts.filter((mount) => mount !== bootId && mount.name !== "settings");
+  // The settings are no directory of the host's: its /etc may be read-only.
+  expect(mounts).toContainEqual({ name: "settings", mountPath: "/etc/holdfast", readOnly: true });
+  expect(volumes).toContainEqual({ name: "settings", configMap: { name: "holdfast-node", optional: true } });
+  const paths = same.map(({ name, mountPath }) => [mountPath, hostOf(name)]).sort();
+  expect(paths).toEqual([
+    ["/run/holdfast", "/var/run/holdfast"],
+    ["/run/netns", "/var/run/netns"],
+    ["/var/lib/holdfast", "/var/lib/holdfast"],
+  ]);
 });
 
-test("the init container's script installs the binary and settings that it understands", async () => {
+test("the init container's script installs the binary, which needs no settings", async () => {
   const [install] = find("DaemonSet").spec.template.spec.initContainers;
   const host = join(cluster.directory, "host");
-  await run("mkdir", ["-p", join(host, "etc"), join(host, "bin")]);
+  await run("mkdir", ["-p", join(host, "bin")]);
   const script = install.command[2]
     .replaceAll("/host/", `${host}/`)
     .replace("/usr/local/lib/holdfast/bin/holdfast-ipam", SHIM);
-  const env = Object.fromEntries(install.env.map(({ name, value }: KubeObject) => [name, value]));
-  expect(await run("/bin/sh", ["-euc", script], env)).toMatchObject({ code: 0, stderr: "" });
-  const conf = join(host, "etc/shim.conf");
-  expect(readFileSync(conf, "utf8")).toBe(
-    "socket=/run/holdfast/holdfast.sock\nspool=/var/lib/holdfast/spool\n",
-  );
+  expect(await run("/bin/sh", ["-euc", script])).toMatchObject({ code: 0, stderr: "" });
   const installed = join(host, "bin/holdfast-ipam");
-  const answer = await run(installed, [], { CNI_COMMAND: "VERSION", HOLDFAST_SHIM_CONF: conf }, "{}");
+  const answer = await run(installed, [], { CNI_COMMAND: "VERSION" }, "{}");
   expect(answer.code).toBe(0);
   expect((await run("find", [host, "-name", "*.new"])).stdout).toBe("");
 });

@@ -164,11 +164,12 @@ test("namespaces that the listeners mount are the node's, and no container but t
   const volume = (name: string) => pod.volumes.find((one: KubeObject) => one.name === name);
   const namespaces = at(listeners, "/run/netns");
   expect(namespaces.mountPropagation).toBe("Bidirectional");
-  expect(volume(namespaces.name).hostPath.path).toBe("/run/netns");
+  expect(volume(namespaces.name).hostPath.path).toBe("/var/run/netns");
   expect(at(server, "/run/netns")).toBeUndefined();
   // Switches' sockets, at the paths of the node; whoever writes there can redirect all traffic.
   for (const path of ["/run/openvswitch", "/run/ovn", "/run/ovn-ic"]) {
-    expect(volume(at(listeners, path).name).hostPath).toEqual({ path, type: "DirectoryOrCreate" });
+    const hostPath = { path: `/var${path}`, type: "DirectoryOrCreate" };
+    expect(volume(at(listeners, path).name).hostPath).toEqual(hostPath);
     expect(at(server, path)).toBeUndefined();
   }
   // The daemon's own directory: its socket is for the listeners, the one for identities for the server.

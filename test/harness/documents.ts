@@ -27,7 +27,7 @@ export function walkthrough(file: string, heading: string): Step[] {
 }
 
 /** What stands below a heading, up to the next one of at most this level. */
-function sectionOf(file: string, heading: string, level: number): string {
+export function sectionOf(file: string, heading: string, level: number): string {
   const text = readFileSync(join(PROJECT, file), "utf8");
   const parts = text.split(new RegExp(`^(?=#{1,${level}} )`, "m"));
   const section = parts.find((part) => part.replace(/^#+ /, "").startsWith(`${heading}\n`));

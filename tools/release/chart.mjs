@@ -7,6 +7,7 @@ import { archive } from "./archives.mjs";
 import {
   COMPONENTS,
   containersOf,
+  DISTRIBUTIONS,
   definitions,
   FLOW_CONTROL,
   installed,
@@ -110,6 +111,12 @@ function templates() {
     files[`${name}.yaml`] = wrapped(`${name}.enabled`, first + documents(added.map(withValues)));
   });
   files["observability.yaml"] = wrapped("observability.enabled", NEEDS_OPERATOR + documents(observability()));
+  // What else a distribution's component changes is the plugin directory, which is a value.
+  for (const [name, values] of Object.entries(DISTRIBUTIONS)) {
+    const added = installed([name]).filter((object) => find(installed(), object) === undefined);
+    const names = values.map((value) => JSON.stringify(value)).join(" ");
+    files[`${name}.yaml`] = onlyIf(`eq .Values.distribution ${names}`, documents(added));
+  }
   files["machines-definitions.yaml"] = wrapped(
     "machines.enabled",
     wrapped("crds.install", documents(machineDefinitions().map(kept))),

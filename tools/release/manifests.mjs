@@ -6,6 +6,9 @@ import { parse, parseAllDocuments, stringify } from "yaml";
 const DEPLOY = join(import.meta.dirname, "../../deploy");
 /** Every component of deploy/, in the order in which they are added. */
 export const COMPONENTS = ["metadata", "admission", "machines"];
+/** Components for a cluster of one distribution. A chart has them by its value `distribution`: the component's name, or these. */
+export const DISTRIBUTIONS = { openshift: ["openshift", "microshift"], gke: ["gke"] };
+const KNOWN = [...COMPONENTS, ...Object.keys(DISTRIBUTIONS)];
 /** As kubectl and Helm read and write YAML: 0440 is an octal number, and a text "yes" needs quotes. */
 const YAML = { version: "1.1" };
 
@@ -32,23 +35,23 @@ export const isFlowControl = ({ apiVersion }) => apiVersion === FLOW_CONTROL;
 export function installed(components = []) {
   const objects = read("kustomization.yaml").resources.flatMap(objectsOf);
   for (const name of components) {
-    if (!COMPONENTS.includes(name))
-      throw new Error(`there is no component ${name}: expected some of ${COMPONENTS.join(", ")}`);
+    if (!KNOWN.includes(name))
+      throw new Error(`there is no component ${name}: expected some of ${KNOWN.join(", ")}`);
     const component = read(`${name}/kustomization.yaml`);
     objects.push(...component.resources.flatMap((file) => objectsOf(`${name}/${file}`)));
     for (const { target, patch } of component.patches ?? []) {
       const object = objects.find(
         ({ kind, metadata }) => kind === target.kind && metadata.name === target.name,
       );
-      for (const operation of parse(patch, YAML)) add(object, operation);
+      for (const operation of parse(patch, YAML)) change(object, operation);
     }
   }
   return objects;
 }
 
-/** One operation of a JSON patch; only "add" is used. */
-function add(object, { op, path, value }) {
-  if (op !== "add") throw new Error(`${op} ${path}: expected "add"`);
+/** One operation of a JSON patch; only "add" and "replace" are used. */
+function change(object, { op, path, value }) {
+  if (op !== "add" && op !== "replace") throw new Error(`${op} ${path}: expected "add" or "replace"`);
   const keys = path.split("/").slice(1);
   const last = keys.pop();
   const parent = keys.reduce((at, key) => at[key], object);

@@ -7,7 +7,7 @@
 {{- end -}}
 {{- end -}}
 
-{{/* Where the container runtime looks for plugins: the distributions' documented defaults. */}}
+{{/* Where the container runtime looks for plugins: docs/kubernetes.md says where each distribution says so. */}}
 {{- define "holdfast.pluginDirectory" -}}
 {{- if .Values.pluginDirectory -}}
 {{ .Values.pluginDirectory }}
@@ -17,6 +17,10 @@
 /var/lib/rancher/k3s/data/current/bin
 {{- else if eq .Values.distribution "openshift" -}}
 /var/lib/cni/bin
+{{- else if eq .Values.distribution "microshift" -}}
+/run/cni/bin
+{{- else if eq .Values.distribution "gke" -}}
+/home/kubernetes/bin
 {{- else if eq .Values.distribution "microk8s" -}}
 /var/snap/microk8s/current/opt/cni/bin
 {{- else -}}

@@ -13,7 +13,7 @@ import { readManifests } from "../kube-manifests.ts";
 
 const DEPLOY = join(import.meta.dirname, "../../../deploy");
 /** Every file that grants rights to an account of Holdfast. */
-const FILES = ["rbac.yaml", "machines/rbac.yaml", "metadata/tenant.yaml"];
+const FILES = ["rbac.yaml", "machines/rbac.yaml", "metadata/tenant.yaml", "openshift/rbac.yaml"];
 /** Names that such a file asks its reader to replace. */
 const EXAMPLES: ReadonlySet<string | null> = new Set(["holdfast-user-data"]);
 const PREFIX = "system:serviceaccount:holdfast-system:";

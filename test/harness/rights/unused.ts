@@ -6,6 +6,7 @@ const PROJECT = "worlds";
 
 const OWNERS =
   "OwnerReferencesPermissionEnforcement asks for it where we name an owner that waits (blockOwnerDeletion)";
+const OPENSHIFT = "OpenShift asks for it where a pod of the account is created";
 /** Rights that no request of ours uses: only the admission of a server asks for them. */
 const ONLY_ADMISSION: Readonly<Record<string, string>> = {
   "holdfast-controller update addresspools/finalizers.ipam.holdfast.dev": OWNERS,
@@ -13,6 +14,9 @@ const ONLY_ADMISSION: Readonly<Record<string, string>> = {
   "holdfast-controller update metal3datatemplates/finalizers.infrastructure.cluster.x-k8s.io": OWNERS,
   "holdfast-controller update metal3dataclaims/finalizers.infrastructure.cluster.x-k8s.io": OWNERS,
   "holdfast-controller update metal3datas/finalizers.infrastructure.cluster.x-k8s.io": OWNERS,
+  "holdfast-node use securitycontextconstraints.security.openshift.io privileged": OPENSHIFT,
+  "holdfast-controller use securitycontextconstraints.security.openshift.io privileged": OPENSHIFT,
+  "holdfast-metadata use securitycontextconstraints.security.openshift.io privileged": OPENSHIFT,
 };
 
 /** What is wrong with the rights of deploy/ by the uses that were seen: rights that nothing uses, and rows of the table without a right. */

@@ -58,6 +58,19 @@ test.each([
   }
 });
 
+test("the manifests start where only /var, /run, /opt/cni and /etc/cni can be written", () => {
+  const writable = ["/var", "/run", "/opt/cni", "/etc/cni"];
+  const least = {
+    title: "",
+    plugins: "/opt/cni/bin",
+    writable,
+    runIsVarRun: true,
+    selinux: true,
+    sources: [],
+  };
+  expect(problemsOf(least, installed(EVERYTHING), undefined)).toEqual([]);
+});
+
 describe("the model refuses what nodes and admission refuse", () => {
   const daemons = (objects: readonly KubeObject[]) =>
     objects.find(

@@ -31,7 +31,7 @@ export interface Distribution {
 const ORDINARY = ["/var", "/run", "/etc", "/opt"];
 const CONTAINERD: Source = [
   "containerd, docs/cri/config.md",
-  "plugins are in /opt/cni/bin unless bin_dir names another directory",
+  "plugins are in /opt/cni/bin unless bin_dirs (bin_dir before 2.1) names others",
 ];
 const SCC: readonly Source[] = [
   [
@@ -163,7 +163,7 @@ export const DISTRIBUTIONS: Readonly<Record<string, Distribution>> = {
         "a volume of the node's network namespaces has to be /var/run/netns; with /run/netns pods fail",
       ],
       [
-        "siderolabs/talos, pkg/machinery/config/types/v1alpha1 (default admission configuration)",
+        "siderolabs/talos, pkg/machinery/config/types/k8s/admission_control.go",
         "PodSecurity enforces baseline where a namespace says nothing",
       ],
     ],

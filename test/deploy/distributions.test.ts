@@ -1,6 +1,7 @@
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { PLUGIN_DIRECTORIES } from "../../admin/plugin-directories.ts";
 import { sectionOf } from "../harness/documents.ts";
 import type { KubeObject } from "../harness/kube-api.ts";
 import { skippedFor } from "../harness/needs.ts";
@@ -135,6 +136,15 @@ describe("the model refuses what nodes and admission refuse", () => {
       "holdfast-node: SELinux keeps daemon from the node's files",
     ]);
   });
+});
+
+test("holdfast doctor looks for plugins where the rows say", () => {
+  const known = new Set(ALL.map(([, { plugins }]) => plugins));
+  expect(
+    Object.values(PLUGIN_DIRECTORIES)
+      .flat()
+      .filter((one) => !known.has(one)),
+  ).toEqual([]);
 });
 
 test("docs/kubernetes.md has a row for each distribution, with its directory and where that stands", () => {

@@ -131,10 +131,15 @@ test("daemons and controllers that are not ready, of two releases, and in anothe
   ]);
 
   await addNode("n2", "v1.31.0+k3s1");
+  await addNode("n3", "v1.31.1-gke.1146000");
   expect(await look("plugin directory")).toMatchObject([
     {
       state: "failed",
       found: expect.stringMatching(/on n2 k3s looks for plugins in \/var\/lib\/rancher\/k3s/),
+    },
+    {
+      state: "failed",
+      found: expect.stringMatching(/on n3 GKE looks for plugins in \/home\/kubernetes\/bin/),
     },
   ]);
 });

@@ -65,7 +65,7 @@ function directories(nodes: readonly Node[], directory: string): Diagnosis[] {
       part,
       state: "failed",
       found: `the DaemonSet installs into ${directory}, but on ${listed(names)} ${why}`,
-      fix: "set the hostPath of the DaemonSet's volume plugins (docs/kubernetes.md, Other directories)",
+      fix: "set the hostPath of the DaemonSet's volume plugins (docs/kubernetes.md, Distributions)",
     }),
   );
 }
@@ -76,6 +76,7 @@ function distributionOf({ metadata, status }: Node): Distribution | null {
   const labels = Object.keys(metadata.labels ?? {});
   if (kubeletVersion.includes("+k3s")) return "k3s";
   if (kubeletVersion.includes("+rke2")) return "RKE2";
+  if (kubeletVersion.includes("-gke.")) return "GKE";
   if (/CoreOS/.test(osImage) && labels.some((key) => key.includes("openshift"))) return "OpenShift";
   return labels.includes("microk8s.io/cluster") ? "microk8s" : null;
 }

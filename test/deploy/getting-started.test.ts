@@ -13,6 +13,20 @@ const NIC = { ifname: interfaceOf("blue") };
 const VM = "/apis/kubevirt.io/v1/namespaces/default/virtualmachines/vm1";
 const NAD = "/apis/k8s.cni.cncf.io/v1/namespaces/default/network-attachment-definitions/blue";
 
+/** What is typed for KubeVirt, which is played: what comes of it is an act below. */
+const READY = "kubectl wait vm/vm1 --for=condition=Ready --timeout=10m";
+const PLAYED = [
+  READY,
+  "virtctl console vm1",
+  // No kubelet runs what it looks for.
+  "holdfast --kubeconfig ~/.kube/config doctor",
+  "virtctl stop vm1",
+  "kubectl wait vmi/vm1 --for=delete --timeout=5m",
+  "virtctl start vm1",
+  "virtctl migrate vm1",
+  "kubectl wait vmi/vm1 --for=jsonpath='{.status.migrationState.completed}'=true --timeout=10m",
+];
+
 let world: World;
 let reader: PageReader;
 beforeAll(async () => {
@@ -24,20 +38,24 @@ afterAll(async () => {
   await world?.stop();
 });
 
-test("what it builds on is applied, one thing after another", () => {
+const BUILDS_ON = {
+  "multus-cni": /^kubectl -n kube-system rollout status daemonset\/kube-multus-ds /,
+  ipamclaims: null,
+  "kubevirt-operator": null,
+  "kubevirt-cr": /^kubectl -n kubevirt wait kubevirt\/kubevirt --for=condition=Available /,
+  "cert-manager": /^kubectl -n cert-manager wait deployment --all --for=condition=Available /,
+  "ipam-extensions": /^kubectl -n kubevirt-ipam-controller-system rollout status deployment\/\S+-manager /,
+};
+
+test("what it builds on is applied, one thing after another, and what has to run is waited for", () => {
   const [block = ""] = codeBlocks(PAGE, "What Holdfast builds on");
   const lines = block.trim().split("\n");
-  for (const line of lines)
-    expect(line).toMatch(/^(VERSION=\$\(curl -s \S+\)|kubectl apply -f https:\S+\.ya?ml)$/);
-  for (const name of [
-    "multus",
-    "ipamclaims",
-    "kubevirt-operator",
-    "kubevirt-cr",
-    "cert-manager",
-    "ipam-extensions",
-  ])
-    expect(lines.filter((line) => line.startsWith("kubectl") && line.includes(name)).length, name).toBe(1);
+  const rest = lines.filter((line) => !/^VERSION=\$\(curl -s \S+\)$/.test(line));
+  for (const [name, wait] of Object.entries(BUILDS_ON)) {
+    expect(rest.shift(), name).toMatch(new RegExp(`^kubectl apply -f https:\\S+/${name}\\S*\\.ya?ml$`));
+    if (wait !== null) expect(rest.shift(), name).toMatch(new RegExp(`${wait.source}--timeout=\\d+m$`));
+  }
+  expect(rest).toEqual([]);
 });
 
 test("a VM keeps its address until it is deleted", async () => {
@@ -93,9 +111,7 @@ test("a VM keeps its address until it is deleted", async () => {
       commands: {
         ...withReleaseMade("", "image manifests"),
         [copy]: "",
-        "virtctl stop vm1": "",
-        "virtctl start vm1": "",
-        "virtctl migrate vm1": "",
+        ...Object.fromEntries(PLAYED.map((line) => [line, ""])),
       },
       texts,
       acts: [

@@ -1,6 +1,6 @@
 import { join } from "node:path";
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { codeBlocks } from "../harness/documents.ts";
+import { codeBlocks, commandsInRow } from "../harness/documents.ts";
 import { Machine, whyNoMachine } from "../harness/machine.ts";
 import { preparePodman } from "../harness/machine-parts.ts";
 import { until } from "../harness/wait.ts";
@@ -9,7 +9,8 @@ import { until } from "../harness/wait.ts";
 
 const reason = whyNoMachine();
 const PROJECT = join(import.meta.dirname, "../..");
-const README = "Your first network on one node";
+const PAGE = "docs/one-node.md";
+const FIRST = "Your first network on one node";
 
 let machine: Machine;
 let before: string;
@@ -40,14 +41,9 @@ function ours(): Promise<string> {
 const addresses = (text: string) => [...text.matchAll(/"address": "([^"]+)"/g)].map((match) => match[1]);
 
 test.skipIf(reason !== null)(
-  "README: the first network, a container on it, and a VM that keeps its addresses",
+  "docs/one-node.md: the first network, a container on it, and a VM that keeps its addresses",
   async () => {
-    const [install, first, claim, applied] = codeBlocks("README.md", README) as [
-      string,
-      string,
-      string,
-      string,
-    ];
+    const [install, first, claim, applied] = codeBlocks(PAGE, FIRST) as [string, string, string, string];
     await typed(install);
     expect(await typed(first)).toMatch(/^tenantblue-network +192\.168\.10\.2\/24 +container .* Bound/m);
     // A container that is started in the same shell afterwards must not ask for the VM's claim: podman passes CNI_ARGS on.
@@ -111,8 +107,9 @@ test.skipIf(reason !== null)("docs/metadata.md: a VM gets user-data and a key fr
 test.skipIf(reason !== null)(
   "docs/upgrade.md: an upgrade to the same release leaves running containers connected",
   async () => {
-    const [upgrade] = codeBlocks("docs/upgrade.md", "On one node") as [string];
-    expect(await typed(upgrade)).toContain("I1  no address has two owners");
+    const [before, after] = codeBlocks("docs/upgrade.md", "On one node") as [string, string];
+    const upgrade = commandsInRow("docs/upgrade.md", "source tree, one node");
+    expect(await typed(`${before}${upgrade}\n${after}`)).toContain("I1  no address has two owners");
     await machine.out("ping -c 1 192.168.10.2");
   },
 );
@@ -136,7 +133,7 @@ test.skipIf(reason !== null)(
       (await machine.sh("getent passwd holdfast-metadata || getent group holdfast-metadata")).code,
     ).not.toBe(0);
 
-    await typed((codeBlocks("README.md", README) as [string])[0]);
+    await typed((codeBlocks(PAGE, FIRST) as [string])[0]);
     expect(await machine.out("holdfast apply -f /root/claims.yaml")).toContain(
       "ipamclaim/default/vm1.tenantblue created",
     );

@@ -3,7 +3,7 @@ import { join } from "node:path";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { TestCluster } from "../harness/cluster.ts";
 import { run } from "../harness/daemon.ts";
-import { codeBlocks } from "../harness/documents.ts";
+import { codeBlocks, commandsInRow } from "../harness/documents.ts";
 import type { KubeObject } from "../harness/kube-api.ts";
 import { KubePods } from "../harness/kube-pods.ts";
 import { copyDeploy, FOR_OLD_SERVER } from "../harness/page-reader.ts";
@@ -87,9 +87,15 @@ test("the node's account may look at our definitions, for holdfast check, and at
 
 test("docs/upgrade.md: an upgrade keeps the allocations and the names of DaemonSet and Deployment", async () => {
   await cluster.api.create(ALLOCATIONS, HELD);
-  const [upgrade] = codeBlocks("docs/upgrade.md", "In a cluster") as [string];
-  await tryTyped(upgrade.replaceAll(/^(kubectl .* rollout status|holdfast) .*$/gm, ""));
-  for (const [, kind, name] of upgrade.matchAll(/rollout status (\w+)\/(\S+)$/gm))
+  const upgrade = commandsInRow("docs/upgrade.md", "source tree, cluster");
+  const uids = () =>
+    Promise.all([DAEMONS, CONTROLLER].map(async (path) => (await cluster.api.get(path)).metadata.uid));
+  await typed(upgrade);
+  const before = await uids();
+  await typed(upgrade);
+  expect(await uids()).toEqual(before);
+  const [after] = codeBlocks("docs/upgrade.md", "In a cluster") as [string];
+  for (const [, kind, name] of after.matchAll(/rollout status (\w+)\/(\S+)$/gm))
     expect(await found(`/apis/apps/v1/namespaces/holdfast-system/${kind}s/${name}`), name).toBe(true);
   expect((await cluster.api.get(`${ALLOCATIONS}/${HELD.metadata.name}`)).spec).toEqual(HELD.spec);
 });

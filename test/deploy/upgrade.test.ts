@@ -1,8 +1,73 @@
-import { readdirSync } from "node:fs";
+import { execFileSync } from "node:child_process";
+import { mkdirSync, readdirSync, rmSync, symlinkSync } from "node:fs";
 import { join } from "node:path";
 import { expect, test } from "vitest";
-import { network, run, TestDaemon } from "../harness/daemon.ts";
-import { codeBlocks } from "../harness/documents.ts";
+import { TestCluster } from "../harness/cluster.ts";
+import { network, newDirectory, run, TestDaemon } from "../harness/daemon.ts";
+import { codeBlocks, commandsInRow } from "../harness/documents.ts";
+import { FOR_OLD_SERVER } from "../harness/page-reader.ts";
+import { SAMPLE } from "./ledger.ts";
+
+const ROOT = join(import.meta.dirname, "../..");
+const ALLOCATIONS = "/apis/ipam.holdfast.dev/v1alpha1/ipallocations";
+const WORKLOADS = ["daemonsets/holdfast-node", "deployments/holdfast-controller"];
+
+/** `holdfast.yaml` of a source tree, in the directory that is returned. */
+async function releaseOf(tree: string, name: string, directory: string): Promise<string> {
+  const out = join(directory, name);
+  const words = ["--only", "manifests", FOR_OLD_SERVER, "--image", `registry.example/holdfast:${name}`, out];
+  const { code, stderr } = await run(process.execPath, [join(tree, "tools/release.mjs"), ...words]);
+  if (code !== 0) throw new Error(stderr);
+  return out;
+}
+
+/** The sources of the commit before this one; null: this tree has no history. */
+function commitBefore(directory: string): string | null {
+  try {
+    execFileSync("git", ["rev-parse", "--verify", "HEAD~1"], { cwd: ROOT, stdio: "pipe" });
+  } catch {
+    return null;
+  }
+  const tree = join(directory, "tree");
+  mkdirSync(tree);
+  execFileSync("bash", ["-c", `git archive HEAD~1 | tar -x -C ${tree}`], { cwd: ROOT });
+  symlinkSync(join(ROOT, "node_modules"), join(tree, "node_modules"));
+  return tree;
+}
+
+test("docs/upgrade.md: holdfast.yaml of this release over that of the commit before keeps every allocation", async (context) => {
+  const directory = newDirectory();
+  const tree = commitBefore(directory);
+  if (tree === null) return context.skip("no commit before this one is here");
+  const cluster = await TestCluster.start({ apiServerArgs: ["--allow-privileged"], controllers: false });
+  try {
+    const env = { KUBECONFIG: cluster.kubeconfig("admin"), HOME: directory };
+    const upgrade = commandsInRow("docs/upgrade.md", "`holdfast.yaml`");
+    const apply = async (name: string, from: string) => {
+      const cwd = await releaseOf(from, name, directory);
+      const { code, stdout, stderr } = await run("bash", ["-euc", `cd ${cwd}; ${upgrade}`], env);
+      expect(code, `${stdout}${stderr}`).toBe(0);
+    };
+    const workloads = () =>
+      Promise.all(
+        WORKLOADS.map((path) => cluster.api.get(`/apis/apps/v1/namespaces/holdfast-system/${path}`)),
+      );
+    await apply("before", tree);
+    const before = await workloads();
+    const held = await cluster.api.create(ALLOCATIONS, SAMPLE);
+    await apply("after", ROOT);
+    const after = await workloads();
+    // The same objects: none was deleted, and made again.
+    expect(after.map(({ metadata }) => metadata.uid)).toEqual(before.map(({ metadata }) => metadata.uid));
+    for (const { spec } of after)
+      expect(spec.template.spec.containers[0].image).toBe("registry.example/holdfast:after");
+    const kept = await cluster.api.get(`${ALLOCATIONS}/${SAMPLE.metadata.name}`);
+    expect([kept.spec, kept.status]).toEqual([held.spec, held.status]);
+  } finally {
+    await cluster.stop();
+    rmSync(directory, { recursive: true, force: true });
+  }
+}, 300_000);
 
 test("docs/upgrade.md: the way back moves everything of the journal away, also after a crash, and leaves the spool", async () => {
   const daemon = await TestDaemon.start();

@@ -26,6 +26,15 @@ export function walkthrough(file: string, heading: string): Step[] {
   });
 }
 
+/** The commands of a row of a page's first table: what its second cell has in backticks, one command on each line. */
+export function commandsInRow(file: string, row: string): string {
+  const lines = readFileSync(join(PROJECT, file), "utf8").split("\n");
+  const [, , cell = ""] = lines.find((line) => line.startsWith(`| ${row} `))?.split("|") ?? [];
+  const commands = [...cell.matchAll(/`([^`]+)`/g)].map(([, command]) => command);
+  if (commands.length === 0) throw new Error(`${file} has no row "${row}" with commands`);
+  return commands.join("\n");
+}
+
 /** What stands below a heading, up to the next one of at most this level. */
 export function sectionOf(file: string, heading: string, level: number): string {
   const text = readFileSync(join(PROJECT, file), "utf8");

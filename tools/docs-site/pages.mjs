@@ -3,6 +3,7 @@ export const GROUPS = {
   Start: [
     "README",
     "docs/getting-started",
+    "docs/one-node",
     "docs/comparison",
     "docs/release",
     "docs/troubleshooting",

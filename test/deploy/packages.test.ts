@@ -5,6 +5,7 @@ import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { run } from "../harness/daemon.ts";
 import { debianRoot } from "../harness/debian-root.ts";
+import { commandsInRow } from "../harness/documents.ts";
 import { Machine, whyNoMachine } from "../harness/machine.ts";
 
 /** What `make release` makes for nodes, installed on fresh systems as people do it. */
@@ -79,6 +80,67 @@ test("a second build of the same sources gives the same bytes", () => {
   } finally {
     rmSync(copy, { recursive: true, force: true });
   }
+});
+
+/** Below a directory. */
+function elfFilesIn(directory: string): string[] {
+  const found = readdirSync(directory, { recursive: true, withFileTypes: true });
+  return found
+    .filter((entry) => entry.isFile())
+    .map((entry) => join(entry.parentPath, entry.name))
+    .filter((file) => readFileSync(file).subarray(0, 4).toString("latin1") === "\x7fELF");
+}
+
+/** The newest version of a library's symbols that a file needs, such as "2.34" of GLIBC; null: none. */
+async function newestNeeded(file: string, library: string): Promise<string | null> {
+  const { code, stdout } = await run("readelf", ["-VW", file]);
+  if (code !== 0) throw new Error(`readelf cannot read ${file}`);
+  const versions = [...stdout.matchAll(new RegExp(`Name: ${library}_([0-9.]+)`, "g"))].map(
+    ([, one]) => one as string,
+  );
+  return versions.sort((a, b) => a.localeCompare(b, "en", { numeric: true })).at(-1) ?? null;
+}
+
+describe("the C library that is needed", () => {
+  /** libstdc++'s symbols, and the release of GCC, as Debian numbers it, that brought them. */
+  const GCC_OF = { "3.4.29": "11" } as Readonly<Record<string, string>>;
+
+  test.each(["amd64", "arm64"])(
+    "is the one that package, pages and build name, for %s",
+    async (architecture) => {
+      const tree = mkdtempSync(join(tmpdir(), "holdfast-elf-"));
+      try {
+        await run("tar", ["-xzf", fileOf(`-${architecture}.tar.gz`), "-C", tree]);
+        await run("dpkg-deb", ["-e", fileOf(`_${architecture}.deb`), join(tree, "DEBIAN")]);
+        await run("dpkg-deb", ["-x", fileOf(`_${architecture}.deb`), join(tree, "package")]);
+        const files = elfFilesIn(tree);
+        const newest = async (library: string) => {
+          const needed = await Promise.all(files.map((file) => newestNeeded(file, library)));
+          return needed
+            .filter((one) => one !== null)
+            .sort((a, b) => a.localeCompare(b, "en", { numeric: true }))
+            .at(-1) as string;
+        };
+        // Node.js, the SQLite module and the plugin binary, in both.
+        expect(files).toHaveLength(6);
+        const glibc = await newest("GLIBC");
+        const control = readFileSync(join(tree, "DEBIAN/control"), "utf8");
+        expect(control).toContain(
+          `Depends: libc6 (>= ${glibc}), libstdc++6 (>= ${GCC_OF[await newest("GLIBCXX")]}), libgcc-s1\n`,
+        );
+        for (const page of ["README.md", "Makefile", "docs/release.md", "docs/known-limits.md"]) {
+          const named = [...readFileSync(join(ROOT, page), "utf8").matchAll(/glibc (\d+\.\d+)/g)].map(
+            ([, one]) => one,
+          );
+          expect([page, ...new Set(named)]).toEqual([page, glibc]);
+        }
+        for (const plugin of files.filter((file) => file.endsWith("/holdfast-ipam")))
+          expect(await newestNeeded(plugin, "GLIBC"), plugin).toBeNull();
+      } finally {
+        rmSync(tree, { recursive: true, force: true });
+      }
+    },
+  );
 });
 
 test("what is for arm64 is that, and runs", async () => {
@@ -185,6 +247,13 @@ describe.skipIf(reason !== null).each(["bookworm", "trixie"] as const)("on a fre
     await machine.out(`tar -C / --no-same-owner -xzf ${fileOf("-amd64.tar.gz")}`);
     await machine.out("systemd-sysusers && systemctl daemon-reload && systemctl enable --now holdfast 2>&1");
     expect(await add(machine, "tar", "/opt/cni/bin/holdfast-ipam")).toBe("192.168.10.1/24");
+    const pid = () => machine.out("systemctl show -p MainPID --value holdfast");
+    const before = await pid();
+    const upgrade = commandsInRow("docs/upgrade.md", "tarball");
+    await machine.out(`cd ${out}\n${upgrade}`);
+    expect(await pid()).not.toBe(before);
+    expect(await add(machine, "tar", "/opt/cni/bin/holdfast-ipam")).toBe("192.168.10.1/24");
+    expect(await add(machine, "late", "/opt/cni/bin/holdfast-ipam")).toBe("192.168.10.2/24");
     await machine.out("holdfast check");
   });
 });
@@ -214,17 +283,18 @@ test.skipIf(reason !== null)(
     if (before === null) return context.skip("no commit before this one is here");
     const machine = await Machine.start({ root: await debianRoot("bookworm") });
     try {
-      const install = (file: string) =>
-        machine.out(
-          `DEBIAN_FRONTEND=noninteractive apt-get install -q -y --reinstall --allow-downgrades ${file} 2>&1`,
-        );
-      await install(before);
+      await machine.out(`DEBIAN_FRONTEND=noninteractive apt-get install -q -y ${before} 2>&1`);
       await machine.out("systemctl enable --now holdfast 2>&1");
       const plugin = "/opt/cni/bin/holdfast-ipam";
       for (const name of ["web", "db", "cache"]) await add(machine, name, plugin);
       const held = await machine.out("holdfast list --no-headers | awk '{print $2, $3, $4, $5}'");
       const build = await machine.out("sha256sum /usr/lib/holdfast/lib/daemon.cjs");
-      await install(fileOf("_amd64.deb"));
+      // As the page has it, but that this is no newer version.
+      const upgrade = commandsInRow("docs/upgrade.md", "Debian package").replace(
+        "apt-get install",
+        "DEBIAN_FRONTEND=noninteractive apt-get install -q -y --reinstall --allow-downgrades",
+      );
+      await machine.out(`cd ${out}\n${upgrade} 2>&1`);
       expect(await machine.out("holdfast list --no-headers | awk '{print $2, $3, $4, $5}'")).toBe(held);
       expect(await add(machine, "web", plugin)).toBe("192.168.10.1/24");
       expect(await add(machine, "late", plugin)).toBe("192.168.10.4/24");

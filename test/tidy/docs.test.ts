@@ -85,3 +85,39 @@ test("every link of a page leads to a file that exists, and to a heading that it
   }
   expect(broken).toEqual([]);
 });
+
+/** Names that these pages have, or that somebody may write next: each is in the table of docs/sources.md, or on no page. */
+const OTHERS =
+  /\b(Antrea|baremetal-operator|Calico|CAPK|CAPM3|CAPMOX|CAPV|Cilium|cloud-init|cloudbase-init|Cluster API|CRI-O|Flannel|Forklift|Harvester|host-local|Ignition|ipam-extensions|Kube-OVN|Kubernetes|KubeVirt|Metal3 IPAM|Multus|nerdctl|NetBox|Neutron|Nova|Open vSwitch|OVN-Kubernetes|OVN(?!-)|podman|Ramen|Spiderpool|Velero|whereabouts)\b/g;
+
+test("each other project that a page speaks of has its version and source in one table", () => {
+  const rows = read("docs/sources.md")
+    .split("\n")
+    .filter((line) => line.startsWith("| "))
+    .slice(2)
+    .map((line) => line.split("|").map((cell) => cell.trim()));
+  for (const [, project, version = "", how = "", , source = ""] of rows) {
+    expect(version, project).toMatch(/\d/);
+    expect(how, project).toMatch(/^(read|run)$/);
+    expect(source, project).toMatch(/^\[source\]\(https:\/\/\S+\)$/);
+  }
+  const named = tracked(/^(README|docs\/[^/]+)\.md$/)
+    .filter((page) => page !== "docs/sources.md")
+    .flatMap((page) => read(page).match(OTHERS) ?? []);
+  expect(rows.map(([, project]) => project)).toEqual([...new Set(named)].sort((a, b) => a.localeCompare(b)));
+});
+
+test("each IPAM that is compared has a version, and a link that leads to what was read", () => {
+  const page = read("docs/comparison.md");
+  const [, table = ""] = page.split("| IPAM ");
+  const rows = [...(table.split("\n\n")[0] ?? "").matchAll(/^\| ([^|]+?) +\|/gm)].map(
+    ([, name = ""]) => name,
+  );
+  const compared = rows.filter((name) => name !== "Holdfast" && !/^-+$/.test(name));
+  expect(compared.length).toBeGreaterThan(4);
+  for (const name of compared) {
+    const [, target] = /^\[\S+ \d+\.\d+\.\d+\]\[(\S+)\]$/.exec(name) ?? [];
+    expect(target, name).toBeDefined();
+    expect(page).toContain(`\n[${target}]: https://`);
+  }
+});

@@ -41,5 +41,8 @@ export const GROUPS = {
     ],
     ...["docs/threats", "docs/supply-chain", "SECURITY", "CHANGELOG"],
   ],
-  "How it is built": ["CONTRIBUTING", "docs/decisions/", "docs/simulation", "docs/soak", "bench/README"],
+  "How it is built": [
+    ...["CONTRIBUTING", "docs/decisions/", "docs/sources", "docs/simulation", "docs/soak"],
+    "bench/README",
+  ],
 };

@@ -90,7 +90,9 @@ describe.skipIf(whyNotReal() !== null)("keys as the real plugins read them", () 
           { ...env, HOLDFAST_SOCKET: daemon.socket, HOLDFAST_SPOOL: daemon.spool },
           text({ type: "holdfast-ipam", subnet: "10.64.0.0/24", dataDir: directory }),
         );
-        expect(JSON.parse(ours.stdout).ips?.[0].address, ours.stdout).toBe(JSON.parse(theirs.stdout).ips[0].address);
+        expect(JSON.parse(ours.stdout).ips?.[0].address, ours.stdout).toBe(
+          JSON.parse(theirs.stdout).ips[0].address,
+        );
       } finally {
         rmSync(directory, { recursive: true });
       }

@@ -76,15 +76,18 @@ test("check ends while containers are attached faster than it reads", async () =
     await Promise.all(ids.map((id) => subject.store.attach(want(id, { ipam: WIDE }))));
   };
   const { clock } = subject;
-  const immediate = clock.immediate.bind(clock);
+  const timer = clock.timer.bind(clock);
   let isAttaching = false;
-  clock.immediate = (next) => {
-    if (isAttaching || attached >= enough) return immediate(next);
+  // What waits between two slices.
+  clock.timer = (ms, fire) => {
+    if (isAttaching || attached >= enough) return timer(ms, fire);
     isAttaching = true;
-    void attachSome().then(() => {
-      isAttaching = false;
-      next();
-    });
+    const attachFirst = () =>
+      attachSome().then(() => {
+        isAttaching = false;
+        fire();
+      });
+    return timer(0, () => void attachFirst());
   };
   expect(await subject.store.check()).toEqual([]);
   expect(attached).toBeGreaterThan(0);

@@ -14,6 +14,7 @@ import {
 } from "../../kube/views/content-annotations.ts";
 import type { TenantObject } from "../../kube/views/tenant-objects.ts";
 import type { PublicKey } from "../documents/instance.ts";
+import { readPublicKeys } from "./public-keys.ts";
 
 /** What a tenant configures for its VM, by annotations and the objects that they name. */
 export interface TenantContent {
@@ -59,7 +60,7 @@ export function readContent(
   const reader = new ContentReader(annotations, objects);
   const userData = reader.value("userData", USER_DATA_KEYS);
   const vendorData = reader.text("vendorData", reader.value("vendorData", VENDOR_DATA_KEYS));
-  const publicKeys = keysOf(reader.entries("publicKeys"));
+  const publicKeys = reader.publicKeys();
   const meta = Object.fromEntries(reader.entries("meta"));
   const hostname = reader.hostname("hostname");
   const publicHostname = reader.hostname("publicHostname");
@@ -112,30 +113,50 @@ class ContentReader {
     return this.#problem(part, `${named(reference)} has no key ${keys.join(" or ")}${remedy}`);
   }
 
+  publicKeys(): readonly PublicKey[] {
+    const found = this.#values("publicKeys");
+    if (found === null) return [];
+    const { reference, values } = found;
+    const texts = values.map(([key, bytes]): [string, string | null] => [key, textOf(bytes)]);
+    const { keys, problem } = readPublicKeys(texts);
+    if (problem === null) return keys;
+    const wanted = "expected a line as in a .pub file of ssh-keygen, or several as in authorized_keys";
+    const remedy =
+      reference.key === null ? `; name the key that has them: ${formatReference(reference)}/<key>` : "";
+    const what = `${named(reference)}: ${problem}; ${wanted}${remedy}`;
+    this.#problem("publicKeys", what, "The guest gets the public keys alone");
+    return keys;
+  }
+
   /** The values of an object that are text, by key, sorted; only one if the reference names a key. */
   entries(part: ContentPart): [string, string][] {
-    const found = this.#object(part);
-    if (found === null) return [];
-    const { reference, object } = found;
-    if (reference.key !== null && !object.data.has(reference.key))
-      this.#problem(part, `${named(reference)} has no key ${reference.key}`);
-    return [...object.data]
-      .filter(([key]) => reference.key === null || key === reference.key)
-      .sort(([a], [b]) => (a < b ? -1 : 1))
-      .flatMap(([key, bytes]): [string, string][] => {
-        const text = this.text(part, bytes, ` (key ${key})`);
-        return text === null ? [] : [[key, text]];
-      });
+    return (this.#values(part)?.values ?? []).flatMap(([key, bytes]): [string, string][] => {
+      const text = this.text(part, bytes, ` (key ${key})`);
+      return text === null ? [] : [[key, text]];
+    });
   }
 
   text(part: ContentPart, bytes: Buffer | null, at = ""): string | null {
     if (bytes === null) return null;
-    const text = bytes.toString("utf8");
-    if (!text.includes("\ufffd") || Buffer.from(text, "utf8").equals(bytes)) return text;
+    const text = textOf(bytes);
+    if (text !== null) return text;
     return this.#problem(
       part,
       `what it names${at} is no UTF-8 text, and only text can be given to a guest here`,
     );
+  }
+
+  /** The values of an object by key, sorted; only one if the reference names a key. */
+  #values(part: ContentPart): { reference: ContentReference; values: [string, Buffer][] } | null {
+    const found = this.#object(part);
+    if (found === null) return null;
+    const { reference, object } = found;
+    if (reference.key !== null && !object.data.has(reference.key))
+      return this.#problem(part, `${named(reference)} has no key ${reference.key}`);
+    const values = [...object.data]
+      .filter(([key]) => reference.key === null || key === reference.key)
+      .sort(([a], [b]) => (a < b ? -1 : 1));
+    return { reference, values };
   }
 
   #object(part: ContentPart): { reference: ContentReference; object: Pick<TenantObject, "data"> } | null {
@@ -163,26 +184,17 @@ class ContentReader {
     return annotationOf(this.#annotations, part);
   }
 
-  #problem(part: ContentPart, what: string): null {
+  #problem(part: ContentPart, what: string, effect = "The guest gets none"): null {
     const reason = `Metadata${part.slice(0, 1).toUpperCase()}${part.slice(1)}Unavailable`;
-    this.problems.push({ reason, message: `annotation ${ANNOTATIONS[part]}: ${what}. The guest gets none.` });
+    this.problems.push({ reason, message: `annotation ${ANNOTATIONS[part]}: ${what}. ${effect}.` });
     return null;
   }
 }
 
-/** Each entry is a public key, or lines as in `authorized_keys`. A guest gets one key per name, so each has its own. */
-function keysOf(entries: readonly [name: string, text: string][]): PublicKey[] {
-  const taken = new Set(entries.map(([name]) => name));
-  return entries.flatMap(([name, text]) => {
-    const lines = text.split(/\r?\n/).filter((line) => line.trim() !== "" && !line.trim().startsWith("#"));
-    let next = 2;
-    return lines.map((data, index) => {
-      if (index === 0) return { name, data: data.trim() };
-      while (taken.has(`${name}-${next}`)) next += 1;
-      taken.add(`${name}-${next}`);
-      return { name: `${name}-${next}`, data: data.trim() };
-    });
-  });
+/** null: it is no UTF-8. */
+function textOf(bytes: Buffer): string | null {
+  const text = bytes.toString("utf8");
+  return !text.includes("\ufffd") || Buffer.from(text, "utf8").equals(bytes) ? text : null;
 }
 
 function whyMissingInCluster(reference: ContentReference): string {

@@ -7,6 +7,7 @@ import { createKubeTenantSource } from "../../metadata/tenant/create-kube-tenant
 import type { KubeTenantSource } from "../../metadata/tenant/kube-tenant-source.ts";
 import { ApiProxy } from "../harness/api-proxy.ts";
 import { pathOf } from "../harness/kube-pods.ts";
+import { publicKey } from "../metadata/key-pairs.ts";
 import { Tenants, type TenantVm, userDataOf } from "./tenants.ts";
 
 /** What is gzip looks like: no text, and it must arrive as it is. */
@@ -31,7 +32,7 @@ test("user-data, vendor-data, keys, free metadata and name come from the objects
   await tenants.secret(namespace, "boot", { userdata: BYTES, other: "#cloud-config\n" });
   await tenants.configMap(namespace, "all", {
     vendorData: "#cloud-config\n{}\n",
-    "alice.pub": "ssh-ed25519 AAAA alice\n",
+    "alice.pub": `${publicKey("ssh-ed25519", "alice")}\n`,
     role: "db",
   });
   const guest = await tenants.vm(namespace, "web", {
@@ -47,7 +48,7 @@ test("user-data, vendor-data, keys, free metadata and name come from the objects
   expect(view.userData).toEqual(BYTES);
   expect(view).toMatchObject({
     vendorData: "#cloud-config\n{}\n",
-    publicKeys: [{ name: "alice.pub", data: "ssh-ed25519 AAAA alice" }],
+    publicKeys: [{ name: "alice.pub", data: publicKey("ssh-ed25519", "alice") }],
     meta: { role: "db" },
     hostname: "web.example",
     password: { stored: null },

@@ -9,6 +9,7 @@ import {
 import { projectTenantObject } from "../../kube/views/tenant-objects.ts";
 import { hashedInterface, projectVmi } from "../../kube/views/vmi-view.ts";
 import { readContent, type TenantObjects } from "../../metadata/tenant/content.ts";
+import { publicKey } from "./key-pairs.ts";
 
 const METADATA = { namespace: "shop", name: "it", uid: "u", resourceVersion: "1", creationTimestamp: "t" };
 
@@ -46,6 +47,8 @@ test("a host name is accepted where it is DNS labels separated by dots", () => {
     expect(isHostname(bad)).toBe(false);
 });
 
+const RSA = publicKey("ssh-rsa", "bob@x");
+const ED25519 = publicKey("ssh-ed25519", "");
 const P = "metadata.holdfast.dev/";
 const boot = projectTenantObject(
   {
@@ -60,7 +63,7 @@ const boot = projectTenantObject(
 const all = projectTenantObject(
   {
     metadata: { ...METADATA, name: "all" },
-    data: { b: "2", a: "1", number: 3, bob: "# his\nssh-rsa AAA bob@x\r\n\n ssh-ed25519 BBB\n" },
+    data: { b: "2", a: "1", number: 3, bob: `# his\n${RSA}\r\n\n ${ED25519}\n` },
     binaryData: { userData: Buffer.from("bytes").toString("base64") },
   },
   "ConfigMap",
@@ -97,8 +100,8 @@ describe("content", () => {
 
   test("each line of a key file is a key, and each text of an object is an entry of the tenant's metadata, in order", () => {
     expect(read({ "public-keys": "configmap/all/bob" }).publicKeys).toEqual([
-      { name: "bob", data: "ssh-rsa AAA bob@x" },
-      { name: "bob-2", data: "ssh-ed25519 BBB" },
+      { name: "bob", data: RSA },
+      { name: "bob-2", data: ED25519 },
     ]);
     const { meta } = read({ meta: "configmap/all" });
     expect(Object.keys(meta)).toEqual(["a", "b", "bob", "userData"]);
@@ -107,20 +110,21 @@ describe("content", () => {
   });
 
   test("keys of one name are all kept", () => {
+    const [a, b, c, d] = ["A", "B", "C", "D"].map((comment) => publicKey("ssh-rsa", comment)) as string[];
     const team = projectTenantObject(
       {
         metadata: { ...METADATA, name: "team" },
-        data: { bob: "ssh-rsa A\nssh-rsa B\nssh-rsa C", "bob-2": "ssh-rsa D" },
+        data: { bob: [a, b, c].join("\n"), "bob-2": d },
       },
       "ConfigMap",
     );
     const annotations = new Map([[`${P}public-keys`, "configmap/team"]]);
     const { publicKeys } = readContent([annotations], { find: () => team });
     expect(publicKeys.map(({ name, data }) => `${name} ${data}`)).toEqual([
-      "bob ssh-rsa A",
-      "bob-3 ssh-rsa B",
-      "bob-4 ssh-rsa C",
-      "bob-2 ssh-rsa D",
+      `bob ${a}`,
+      `bob-3 ${b}`,
+      `bob-4 ${c}`,
+      `bob-2 ${d}`,
     ]);
   });
 

@@ -394,6 +394,10 @@ const METADATA_THREATS: Page = {
       "metadata-server/node-content.test.ts",
       "serves the content of a container that runs here, and only what its claims name",
     ]),
+    row("A Secret with both halves of an SSH key", [
+      "metadata/public-keys.test.ts",
+      "of a Secret with a public key and something else the guest gets the public key alone",
+    ]),
     row(
       "In Kubernetes, whoever may edit a VM also chooses",
       ["metadata-server/real-nova.test.ts", "does not know an instance of another project"],

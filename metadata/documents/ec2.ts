@@ -64,10 +64,14 @@ function versionTree(instance: Instance, version: string): Tree {
   return tree;
 }
 
-/** What is not known is not there: a made-up image or reservation would be taken for a real one. */
+/** Leaves that Nova has in every version, and that guests' scripts read. Empty: there is no image or reservation to name. */
+const EMPTY_LEAVES = ["ami-id", "ami-manifest-path", "reservation-id", "security-groups"];
+
+/** Of what else is not known there is no leaf. */
 function metaData(instance: Instance, version: string): Tree {
   const tree = new Map<string, Node>();
   const ipv4 = firstIPv4(instance);
+  for (const leaf of EMPTY_LEAVES) tree.set(leaf, "");
   tree.set("ami-launch-index", String(instance.launchIndex));
   tree.set("instance-id", ec2InstanceId(instance));
   tree.set("hostname", instance.hostname);

@@ -12,14 +12,21 @@ describe("the exact texts of the EC2 tree", () => {
     ["/latest/", "meta-data/\nuser-data", "with slash"],
     [
       "/latest/meta-data/",
-      "ami-launch-index\nblock-device-mapping/\nhostname\ninstance-action\ninstance-id\ninstance-type\n" +
-        "local-hostname\nlocal-ipv4\nplacement/\npublic-hostname\npublic-ipv4\npublic-keys/",
+      "ami-id\nami-launch-index\nami-manifest-path\nblock-device-mapping/\nhostname\ninstance-action\ninstance-id\ninstance-type\n" +
+        "local-hostname\nlocal-ipv4\nplacement/\npublic-hostname\npublic-ipv4\npublic-keys/\nreservation-id\nsecurity-groups",
       "sorted, directories with slash, no last line break",
     ],
     ["/ec2/latest/meta-data/hostname", "vm1.example.net", "under the second name"],
     ["/latest/meta-data/instance-id", "i-5d1a8b1e7c524b7e9a1f3f2f1d6b0c11", "the UUID's digits"],
     ["/latest/meta-data/local-ipv4", "192.168.10.5", "of the primary interface"],
     ["/latest/meta-data/public-ipv4", "", "none, but the leaf is there"],
+    ...["ami-id", "ami-manifest-path", "reservation-id", "security-groups"].flatMap((leaf) =>
+      ["1.0", "latest"].map((version): [string, string, string] => [
+        `/${version}/meta-data/${leaf}`,
+        "",
+        "nothing to name, but the leaf is there as Nova's is",
+      ]),
+    ),
     ["/latest/meta-data/ami-launch-index", "0", "a number as text"],
     ["/latest/meta-data/instance-type", "u1.medium", "a leaf"],
     ["/latest/meta-data/instance-action", "none", "a leaf"],
@@ -49,14 +56,15 @@ test("a public address and name are those that the VM's owner gives", () => {
 
 test("version 1.0 has only the leaves of that time", () => {
   expect(get("/1.0/meta-data").text).toBe(
-    "ami-launch-index\nhostname\ninstance-id\nlocal-ipv4\npublic-keys/",
+    "ami-id\nami-launch-index\nami-manifest-path\nhostname\ninstance-id\nlocal-ipv4\npublic-keys/\nreservation-id\nsecurity-groups",
   );
 });
 
 test("unknown values have no leaf", () => {
   expect(get("/latest", { of: BARE }).text).toBe("meta-data/");
   expect(get("/latest/meta-data", { of: BARE }).text).toBe(
-    "ami-launch-index\nhostname\ninstance-action\ninstance-id\nlocal-hostname\nplacement/\npublic-hostname\npublic-ipv4",
+    "ami-id\nami-launch-index\nami-manifest-path\nhostname\ninstance-action\ninstance-id\nlocal-hostname\nplacement/\n" +
+      "public-hostname\npublic-ipv4\nreservation-id\nsecurity-groups",
   );
   expect(get("/latest/meta-data/placement/availability-zone", { of: BARE }).text).toBe("nova");
 });

@@ -17,6 +17,8 @@ export interface GuestLink {
   /** Lower-case with colons. */
   readonly mac: string;
   readonly mtu: number | null;
+  /** A DHCP server gives it IPv4, the default route among it. */
+  readonly dhcp4: boolean;
   readonly addresses: readonly InterfaceAddress[];
   /** Default routes first. */
   readonly routes: readonly GuestRoute[];
@@ -42,27 +44,30 @@ const MTU_MAX = 65_535;
  * The links that a guest can tell by their MAC. Left out: a link without MAC, with one that is none, or with one that an
  * earlier link has. cloud-init gives up the whole network configuration for a link that it cannot match.
  */
-export function guestLinks(instance: Instance): readonly GuestLink[] {
+export function guestLinks(instance: Pick<Instance, "networks">): readonly GuestLink[] {
   const macs = new Set<string>();
   const ids = new Set<string>();
-  const links: GuestLink[] = [];
+  const found: { readonly mac: string; readonly network: InstanceNetwork }[] = [];
   for (const network of instance.networks) {
     const mac = network.mac === null ? null : canonicalMac(network.mac);
     if (mac === null || macs.has(mac) || ids.has(network.linkId)) continue;
     macs.add(mac);
     ids.add(network.linkId);
-    links.push({
-      id: network.linkId,
-      network: network.network,
-      mac,
-      mtu: usableMtu(network.mtu),
-      addresses: network.addresses.map(({ address }) => address),
-      routes: guestRoutes(network),
-      nameservers: [...new Set((network.dns.nameservers ?? []).filter(isAddress))],
-      searchDomains: [...new Set([network.dns.search ?? [], network.dns.domain ?? []].flat())],
-    });
+    found.push({ mac, network });
   }
-  return links;
+  // One that the guest is not told of brings no route, either.
+  const byDhcp = found.some(({ network }) => network.addressing === "dhcp");
+  return found.map(({ mac, network }) => ({
+    id: network.linkId,
+    network: network.network,
+    mac,
+    mtu: usableMtu(network.mtu),
+    dhcp4: network.addressing === "dhcp",
+    addresses: network.addresses.map(({ address }) => address),
+    routes: guestRoutes(network, byDhcp ? [6] : [6, 4]),
+    nameservers: [...new Set((network.dns.nameservers ?? []).filter(isAddress))],
+    searchDomains: [...new Set([network.dns.search ?? [], network.dns.domain ?? []].flat())],
+  }));
 }
 
 function usableMtu(mtu: number | null): number | null {
@@ -71,11 +76,11 @@ function usableMtu(mtu: number | null): number | null {
 
 /**
  * The routes as the pod has them: by their own gateway, by that of the interface's address (the CNI library's rule), or on
- * link. A gateway alone makes a default route only on the primary interface: several would compete for the guest's
- * traffic. Before routes by a gateway outside of the interface's subnets, as beside an address with /32, stands one that
+ * link. A gateway alone makes a default route only on the primary interface, and only of `families`: several would compete
+ * for the guest's traffic. Before routes by a gateway outside of the interface's subnets, as beside an address with /32, stands one that
  * leads to it.
  */
-function guestRoutes(network: InstanceNetwork): readonly GuestRoute[] {
+function guestRoutes(network: InstanceNetwork, families: readonly Family[]): readonly GuestRoute[] {
   const found = new Map<string, GuestRoute>();
   for (const route of network.routes) {
     const guestRoute = readRoute(route, network);
@@ -83,7 +88,7 @@ function guestRoutes(network: InstanceNetwork): readonly GuestRoute[] {
   }
   const routes = [...found.values()];
   if (network.primary) {
-    for (const family of [6, 4] as const) {
+    for (const family of families) {
       const gateway = gatewayOf(network, family);
       const has = routes.some(({ destination }) => isDefault(destination) && destination.family === family);
       if (gateway && !has) routes.unshift({ destination: { family, base: 0n, prefixLength: 0 }, gateway });

@@ -46,7 +46,13 @@ export interface Instance {
   readonly password: { readonly stored: Buffer | null } | null;
 }
 
-/** One interface of the VM and what is allocated to it. */
+/**
+ * Who gives an interface its addresses. allocated: Holdfast, those that are listed. dhcp: a DHCP server, KubeVirt's own on
+ * the pod network. unknown: somebody else, if anybody; no addresses are listed.
+ */
+type Addressing = "allocated" | "dhcp" | "unknown";
+
+/** One interface of the VM and what is known of its addresses. */
 export interface InstanceNetwork {
   /** The network's name, as its definition and claims have it. */
   readonly network: string;
@@ -55,11 +61,12 @@ export interface InstanceNetwork {
   /** In any of the usual spellings. null: not known; such a link is not described to the guest. */
   readonly mac: string | null;
   readonly mtu: number | null;
+  readonly addressing: Addressing;
   readonly addresses: readonly InstanceAddress[];
   /** As in the CNI result: without `gw`, the gateway of the interface's address of that family is meant. */
   readonly routes: readonly Route[];
   readonly dns: Dns;
-  /** The interface that carries the default route when no route says so. At most one. */
+  /** The interface that carries the default route when no route and no DHCP server says so. At most one. */
   readonly primary: boolean;
 }
 

@@ -21,6 +21,7 @@ function ethernet(link: GuestLink): Record<string, unknown> {
   return {
     match: { macaddress: link.mac },
     ...(link.mtu === null ? {} : { mtu: link.mtu }),
+    ...(link.dhcp4 ? { dhcp4: true } : {}),
     ...(link.addresses.length > 0 ? { addresses: link.addresses.map(formatInterfaceAddress) } : {}),
     ...(link.routes.length > 0
       ? {

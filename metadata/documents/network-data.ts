@@ -18,7 +18,18 @@ interface NetworkDataLink {
   readonly mtu: number | null;
 }
 
-interface NetworkDataNetwork {
+type NetworkDataNetwork = StaticNetwork | DhcpNetwork;
+
+/** Everything else comes from the DHCP server. */
+interface DhcpNetwork {
+  readonly id: string;
+  readonly type: "ipv4_dhcp";
+  readonly link: string;
+  readonly network_id: string;
+  readonly routes?: undefined;
+}
+
+interface StaticNetwork {
   readonly id: string;
   readonly type: "ipv4" | "ipv6";
   readonly link: string;
@@ -51,8 +62,8 @@ interface NetworkDataService {
 }
 
 /**
- * The instance's network configuration, static, with one network for each address; `network0` counts over all links as
- * Nova does. Routes stand with the first address of their family, name servers with the first address of the link and
+ * The instance's network configuration: of each link one static network for each address, or one by DHCP; `network0` counts
+ * over all links as Nova does. Routes stand with the first address of their family, name servers with the first address of the link and
  * once more at the top: older releases of cloud-init read only those.
  *
  * Valid by Nova's schema but for one thing that Nova itself writes: the schema knows no mask 255.255.255.255, so a host
@@ -63,6 +74,13 @@ export function networkData(instance: Instance): NetworkData {
   const links = guestLinks(instance);
   const networks: NetworkDataNetwork[] = [];
   for (const link of links) {
+    if (link.dhcp4)
+      networks.push({
+        id: `network${networks.length}`,
+        type: "ipv4_dhcp",
+        link: link.id,
+        network_id: link.network,
+      });
     for (const [at, address] of link.addresses.entries()) {
       networks.push(networkOf(link, { at, address, id: `network${networks.length}` }));
     }
@@ -77,7 +95,7 @@ export function networkData(instance: Instance): NetworkData {
 function networkOf(
   link: GuestLink,
   { at, address, id }: { at: number; address: InterfaceAddress; id: string },
-): NetworkDataNetwork {
+): StaticNetwork {
   const { family } = address.address;
   const isFirstOfFamily = link.addresses.findIndex((other) => other.address.family === family) === at;
   const routes = isFirstOfFamily
@@ -97,7 +115,7 @@ function networkOf(
   };
 }
 
-function nameservice({ nameservers, searchDomains }: GuestLink): Partial<NetworkDataNetwork> {
+function nameservice({ nameservers, searchDomains }: GuestLink): Partial<StaticNetwork> {
   if (nameservers.length === 0) return {};
   if (searchDomains.length === 0) return { services: services(nameservers) };
   return { services: services(nameservers), dns_search: searchDomains, dns_nameservers: nameservers };

@@ -1,5 +1,6 @@
 import { createHash } from "node:crypto";
 import type { IdentityInterface, IdentityView } from "../../identity/wire.ts";
+import { canonicalMac } from "../../ipam/definition/mac.ts";
 import { parseAddress } from "../../ipam/space/address.ts";
 import { parseInterfaceAddress } from "../../ipam/space/cidr.ts";
 import { readUuid } from "../../kube/views/vmi-view.ts";
@@ -79,26 +80,58 @@ function nameOf({ vm, pods, interfaces }: IdentityView): string {
   return vm?.name || pods[0]?.name || claim || pods[0]?.containerID.slice(0, SHORT_ID_CHARS) || NAME_DEFAULT;
 }
 
-/** The interfaces with addresses of ours, in the order of the VM's own where that is known. */
+/** The interfaces of the VM in its order, as far as that is known, and after them those with addresses of ours alone. */
 export function networksOf(
   interfaces: readonly IdentityInterface[],
   links: readonly TenantLink[],
 ): readonly InstanceNetwork[] {
   const matched = matchLinks(interfaces, links);
-  const rank = ({ link }: Matched) => (link === null ? links.length : links.indexOf(link));
+  const foreign = foreignLinks(matched, links);
+  const rank = ({ link }: { readonly link: TenantLink | null }) =>
+    link === null ? links.length : links.indexOf(link);
   const inOrder = matched.toSorted((a, b) => rank(a) - rank(b));
-  const primary = primaryOf(inOrder, links);
+  const primary = primaryOf(inOrder);
   const ids = new Set<string>();
-  return inOrder.map(({ of, link }) => ({
-    network: of.network,
-    linkId: uniqueId(link?.linkId || of.interface || of.network, ids),
-    mac: link?.mac ?? of.mac,
-    mtu: of.mtu,
-    addresses: of.addresses.flatMap(addressOf),
-    routes: of.routes,
-    dns: of.dns,
-    primary: of === primary,
-  }));
+  return [...inOrder, ...foreign.map((link) => ({ of: null, link }))]
+    .toSorted((a, b) => rank(a) - rank(b))
+    .map(({ of, link }) =>
+      of === null
+        ? foreignNetwork(link, uniqueId(link.linkId, ids))
+        : {
+            network: of.network,
+            linkId: uniqueId(link?.linkId || of.interface || of.network, ids),
+            mac: link?.mac ?? of.mac,
+            mtu: of.mtu,
+            addressing: "allocated",
+            addresses: of.addresses.flatMap(addressOf),
+            routes: of.routes,
+            dns: of.dns,
+            primary: of === primary,
+          },
+    );
+}
+
+/**
+ * The VM's interfaces on networks of others. Where it is not known which of its interfaces an address of ours is on, only
+ * the one on the pod network is certainly none of these.
+ */
+function foreignLinks(matched: readonly Matched[], links: readonly TenantLink[]): readonly TenantLink[] {
+  const isClear = matched.every(({ link }) => link !== null);
+  return links.filter((link) => !matched.some((one) => one.link === link) && (isClear || link.primary));
+}
+
+function foreignNetwork({ linkId, nad, mac, primary }: TenantLink, id: string): InstanceNetwork {
+  return {
+    network: nad ?? linkId,
+    linkId: id,
+    mac,
+    mtu: null,
+    addressing: primary ? "dhcp" : "unknown",
+    addresses: [],
+    routes: [],
+    dns: {},
+    primary: false,
+  };
 }
 
 interface Matched {
@@ -107,17 +140,22 @@ interface Matched {
 }
 
 /**
- * Each interface with its link, if the VM's owner describes it: by its name in the pod, else as the only one left of
- * its network.
+ * Each interface with its link, if the VM's owner describes it: by its name in the pod, else by its MAC, else as the only
+ * one left of its network.
  */
 function matchLinks(
   interfaces: readonly IdentityInterface[],
   links: readonly TenantLink[],
 ): readonly Matched[] {
-  const named = interfaces.map((of) => ({
-    of,
-    link: links.find((link) => link.interface !== null && link.interface === of.interface) ?? null,
-  }));
+  const byName = (of: IdentityInterface) =>
+    links.find((link) => link.interface !== null && link.interface === of.interface) ?? null;
+  const taken = new Set(interfaces.map(byName));
+  const byMac = ({ mac }: IdentityInterface) => {
+    const alike = links.filter((link) => !taken.has(link) && isSameMac(link.mac, mac));
+    const rivals = interfaces.filter((one) => byName(one) === null && isSameMac(one.mac, mac));
+    return alike.length === 1 && rivals.length === 1 ? (alike[0] ?? null) : null;
+  };
+  const named = interfaces.map((of) => ({ of, link: byName(of) ?? byMac(of) }));
   const free = links.filter((link) => !named.some((one) => one.link === link));
   return named.map(({ of, link }) => {
     if (link !== null) return { of, link };
@@ -127,13 +165,14 @@ function matchLinks(
   });
 }
 
-/**
- * The VM's own choice, else the first with a gateway, else the first. None where the VM's choice is not among them, as
- * the pod network is not: a second default route would fight with that of the first.
- */
-function primaryOf(inOrder: readonly Matched[], links: readonly TenantLink[]): IdentityInterface | undefined {
+function isSameMac(one: string | null, other: string | null): boolean {
+  const mac = one === null ? null : canonicalMac(one);
+  return mac !== null && other !== null && mac === canonicalMac(other);
+}
+
+/** The VM's own choice, else the first with a gateway, else the first. */
+function primaryOf(inOrder: readonly Matched[]): IdentityInterface | undefined {
   const own = inOrder.find(({ link }) => link?.primary === true);
-  if (own === undefined && links.some(({ primary }) => primary)) return undefined;
   const chosen =
     own ?? inOrder.find(({ of }) => of.addresses.some(({ gateway }) => gateway !== undefined)) ?? inOrder[0];
   return chosen?.of;

@@ -29,6 +29,7 @@ import { keepGuestPassword } from "./guest-passwords.ts";
 import { NamedObjects, type ObjectReference, type Place } from "./named-objects.ts";
 import { NodeZones } from "./node-zones.ts";
 import type { Backend, TenantSource, TenantView } from "./tenant-source.ts";
+import { describeUnconfigured } from "./unconfigured-interfaces.ts";
 import { VmDirectory, type VmObjects } from "./vm-directory.ts";
 import { linksOf } from "./vm-links.ts";
 import { type TemplateRequest, VmTemplates } from "./vm-templates.ts";
@@ -130,6 +131,10 @@ export class KubeTenantSource implements TenantSource {
     if (untold.length > 0) this.#warnForbidden(untold, identity.vm, found);
     const links = vmi === null ? [] : linksOf(vmi, identity);
     const templated = await this.#templated(place, template, { identity, vm: identity.vm, found, links });
+    const unconfigured =
+      templated.networkDocument === null ? describeUnconfigured(identity.interfaces, links) : null;
+    if (unconfigured !== null)
+      this.#warn(identity.vm, found, "MetadataInterfaceUnconfigured", `${unconfigured}.`);
     return {
       ...content,
       // What is said of this VM counts before what is said of all.

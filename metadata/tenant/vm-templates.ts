@@ -99,7 +99,10 @@ export class VmTemplates {
       known.vmi === found.vmi &&
       known.interfaces === interfaces;
     if (isSame) return known;
-    const of = templatedVm(vm, found, { links, networks: networksOf(identity.interfaces, links) });
+    const networks = networksOf(identity.interfaces, links).filter(
+      ({ addressing }) => addressing === "allocated",
+    );
+    const of = templatedVm(vm, found, { links, networks });
     const named = poolReferencesOf(edition.spec, objectsOfVm(of));
     const references = named.kind === "failed" ? { problem: named.problem } : named.pools;
     const rendering = { ...found, edition, index, interfaces, of, references, rendered: null };

@@ -11,6 +11,7 @@ import type { MetadataOptions } from "../../metadata/documents/route.ts";
 import { drive, type Found, whyNoCloudInit, whyNoNewerCloudInit } from "./cloud-init/cloud-init.ts";
 import { type DocumentServer, serve } from "./document-server.ts";
 import { address, BARE, instance, MAC, network, OPTIONS } from "./instances.ts";
+import { guestOf, MACS as VM_MACS } from "./vm-interfaces.ts";
 
 const why = whyNoCloudInit();
 if (why !== null) console.warn(why);
@@ -46,6 +47,12 @@ const BLUE = {
   match: { macaddress: MAC },
   mtu: 1450,
 };
+
+/** By the renderer. */
+interface Rendered extends Found {
+  readonly networkd: Readonly<Record<string, string>>;
+  readonly eni: string;
+}
 
 describe.skipIf(why !== null)(why ?? "cloud-init itself", () => {
   let directory = "";
@@ -197,10 +204,6 @@ describe.skipIf(why !== null)(why ?? "cloud-init itself", () => {
       const networks = [network({ addresses, routes, primary: true })];
       const file = join(directory, "outside.json");
       writeFileSync(file, JSON.stringify(networkData(instance({ networks }))));
-      interface Rendered extends Found {
-        readonly networkd: Readonly<Record<string, string>>;
-        readonly eni: string;
-      }
       const { netplan, networkd, eni } = await drive<Rendered>("rendered", [file], { ...GUEST, newer: true });
       expect(netplan?.network.ethernets.enp1s0).toMatchObject({
         addresses: ["10.9.0.5/32", "fd09::5/128"],
@@ -218,10 +221,56 @@ describe.skipIf(why !== null)(why ?? "cloud-init itself", () => {
     },
   );
 
+  describe.each([
+    ["Debian 12's cloud-init", false],
+    ["a newer cloud-init", true],
+  ])("%s", (_name, newer) => {
+    test.skipIf(newer && whyNoNewerCloudInit() !== null).each([
+      ["KubeVirt's commonest VM, the pod network first", ["default", "blue"]],
+      ["KubeVirt's commonest VM, ours first", ["blue", "default"]],
+      ["a VM on networks of three owners", ["default", "blue", "data"]],
+      ["a VM on networks of others that no default route comes from", ["data", "blue"]],
+    ] as const)("%s has each interface configured, and one default route", async (_vm, owners) => {
+      const { instance: of } = guestOf(owners);
+      const names = { default: "enp1s0", blue: "enp2s0", data: "enp3s0" };
+      const macs = Object.fromEntries(owners.map((owner) => [VM_MACS[owner], names[owner]]));
+      const file = join(directory, `vm-${owners.join("-")}-${newer}`);
+      writeFileSync(`${file}.json`, JSON.stringify(networkData(of)));
+      writeFileSync(`${file}.yaml`, yamlText(networkConfig(of)));
+      const byDhcp = (owners as readonly string[]).includes("default");
+      const { netplan, networkd, eni } = await drive<Rendered>("rendered", [`${file}.json`], { macs, newer });
+      const seed = await drive("network-config", [`${file}.yaml`], { macs, newer });
+      const forms = [
+        { ethernets: netplan?.network.ethernets, nameOf: (owner: keyof typeof names) => names[owner] },
+        { ethernets: seed.netplan?.network.ethernets, nameOf: (owner: keyof typeof names) => owner },
+      ];
+      for (const { ethernets = {}, nameOf } of forms) {
+        expect(Object.keys(ethernets).sort()).toEqual(owners.map(nameOf).sort());
+        const ours = ethernets[nameOf("blue")] as { routes: { to: string; via: string }[] };
+        expect(ours).toMatchObject({ addresses: ["192.168.10.5/24", "fd10::5/64"] });
+        expect(ours).not.toHaveProperty("dhcp4");
+        expect(ours.routes.map(({ via }) => via)).toEqual(byDhcp ? ["fd10::1"] : ["192.168.10.1", "fd10::1"]);
+        if (byDhcp) expect(ethernets[nameOf("default")]).toMatchObject({ dhcp4: true });
+        for (const owner of owners.filter((one) => one !== "blue")) {
+          expect(ethernets[nameOf(owner)]).not.toHaveProperty("addresses");
+          expect(ethernets[nameOf(owner)]).not.toHaveProperty("routes");
+        }
+      }
+      if (byDhcp) {
+        expect(networkd.enp1s0).toMatch(/DHCP=(ipv4|yes)/);
+        expect(eni).toContain("iface enp1s0 inet dhcp");
+      }
+      expect(networkd.enp2s0).toContain("Address=192.168.10.5/24");
+      expect(networkd.enp2s0?.match(/Gateway=.*/g)).toEqual(
+        byDhcp ? ["Gateway=fd10::1"] : ["Gateway=192.168.10.1", "Gateway=fd10::1"],
+      );
+    });
+  });
+
   test("jsonschema accepts network_data, as our own small validator does", async () => {
     const file = join(directory, "network_data.json");
     const schema = join(import.meta.dirname, "network-data-schema.json");
-    for (const of of [instance(), BARE]) {
+    for (const of of [instance(), BARE, guestOf(["default", "blue", "data"]).instance]) {
       writeFileSync(file, JSON.stringify(networkData(of)));
       expect(await drive("schema", [schema, file])).toEqual({ errors: [] });
     }

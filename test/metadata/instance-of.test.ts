@@ -5,31 +5,14 @@ import { firstIPv4 } from "../../metadata/documents/instance.ts";
 import { networkData } from "../../metadata/documents/network-data.ts";
 import { hostnameOfObject, validHostname } from "../../metadata/tenant/hostname.ts";
 import { instanceOf, projectOf, uuidOf } from "../../metadata/tenant/instance-of.ts";
-import type { TenantLink, TenantView } from "../../metadata/tenant/tenant-source.ts";
+import type { TenantLink } from "../../metadata/tenant/tenant-source.ts";
+import { NOTHING } from "./vm-interfaces.ts";
 
 const FIRMWARE = "5d1a8b1e-7c52-4b7e-9a1f-3f2f1d6b0c11";
 const VM = "11111111-1111-4111-8111-111111111111";
 const VMI = "22222222-2222-4222-8222-222222222222";
 const CLAIM = "33333333-3333-4333-8333-333333333333";
 const POD = "44444444-4444-4444-8444-444444444444";
-
-const NOTHING: TenantView = {
-  firmwareUuid: null,
-  networkDocument: null,
-  hostname: null,
-  publicIPv4: null,
-  publicHostname: null,
-  projectId: null,
-  links: [],
-  publicKeys: [],
-  userData: null,
-  vendorData: null,
-  meta: {},
-  availabilityZone: null,
-  instanceType: null,
-  rootDevice: null,
-  password: null,
-};
 
 function one(given: Partial<IdentityInterface> = {}): IdentityInterface {
   return {
@@ -238,9 +221,16 @@ describe("interfaces", () => {
     ).toEqual([network]);
   });
 
-  test("have no primary where the VM's choice is not described", () => {
-    const found = networks([one(), red], [link({ interface: "eth0", primary: true })]);
-    expect(found.filter(({ primary }) => primary)).toEqual([]);
+  test("are matched by their MAC where their names in the pod are not known", () => {
+    const twins = [one(), one({ interface: "net2", mac: "52:54:00:00:00:02" })];
+    const links = [
+      link({ linkId: "a", mac: "52-54-00-00-00-02" }),
+      link({ linkId: "b", mac: "52:54:00:00:00:01" }),
+    ];
+    expect(networks(twins, links).map(({ linkId, mac }) => [linkId, mac])).toEqual([
+      ["a", "52-54-00-00-00-02"],
+      ["b", "52:54:00:00:00:01"],
+    ]);
   });
 
   test("lose an invalid address and keep the others", () => {

@@ -29,6 +29,7 @@ export function network(given: Partial<InstanceNetwork> = {}): InstanceNetwork {
     linkId: "blue",
     mac: MAC,
     mtu: 1450,
+    addressing: "allocated",
     addresses: [address("192.168.10.5/24", "192.168.10.1")],
     routes: [],
     dns: {},

@@ -186,7 +186,7 @@ describe("routes", () => {
     ],
   ])("%s", (_why, given, expected) => {
     const { networks } = networkData(instance({ networks: [network(given)] }));
-    const routes = networks.flatMap((item) => item.routes);
+    const routes = networks.flatMap((item) => item.routes ?? []);
     expect(routes.map((route) => `${route.network}/${route.netmask} ${route.gateway}`)).toEqual(expected);
   });
 
@@ -194,7 +194,7 @@ describe("routes", () => {
     const networks = [
       network({ addresses: [v4, address("192.168.11.5/24")], routes: [{ dst: "10.0.0.0/8" }] }),
     ];
-    expect(networkData(instance({ networks })).networks.map(({ routes }) => routes.length)).toEqual([1, 0]);
+    expect(networkData(instance({ networks })).networks.map(({ routes }) => routes?.length)).toEqual([1, 0]);
   });
 });
 
@@ -239,6 +239,7 @@ describe("the document and Nova's schema", () => {
     linkId: fc.string(),
     mac: fc.option(fc.oneof(fc.constant(MAC), fc.string())),
     mtu: fc.option(fc.integer()),
+    addressing: fc.constantFrom("allocated", "dhcp", "unknown"),
     addresses: fc.array(held, { maxLength: 4 }),
     routes: fc.array(route, { maxLength: 6 }),
     dns: fc.record({
@@ -258,7 +259,9 @@ describe("the document and Nova's schema", () => {
     fc.assert(
       fc.property(fc.array(anyNetwork, { maxLength: 4 }), (networks) => {
         const data = networkData(instance({ networks }));
-        const widened = data.networks.map((one) => ({ ...one, routes: one.routes.map(withoutHostMask) }));
+        const widened = data.networks.map((one) =>
+          one.routes === undefined ? one : { ...one, routes: one.routes.map(withoutHostMask) },
+        );
         expect(violations({ ...data, networks: widened }, SCHEMA)).toEqual([]);
       }),
       { numRuns: 300 },
@@ -268,7 +271,7 @@ describe("the document and Nova's schema", () => {
   test("the gateway of a route is in its family", () => {
     fc.assert(
       fc.property(anyNetwork, (given) => {
-        for (const { type, routes } of networkData(instance({ networks: [given] })).networks) {
+        for (const { type, routes = [] } of networkData(instance({ networks: [given] })).networks) {
           for (const { gateway } of routes) {
             expect(parseAddress(gateway).family).toBe(type === "ipv4" ? 4 : 6);
           }

@@ -89,6 +89,8 @@ export interface Holdings {
   readonly held: readonly HeldAddress[];
   /** An address that the claim publishes as its own, but that another owner holds. */
   readonly taken: { readonly address: Address; readonly holder: string } | null;
+  /** The claim's list cannot be read, and nothing else is known then. */
+  readonly unreadable?: Refusal | undefined;
   /** An address that a deleted claim of the same name still has; it is about to be retained for this one. */
   readonly unreleased?: Address | undefined;
 }

@@ -126,6 +126,24 @@ export function standingCondition(
   return known?.status === condition.status && known.message === condition.message ? null : condition;
 }
 
+/**
+ * What a claim is told instead of what its network once was said to give it, when its addresses were brought along and no
+ * ADD has given them yet; null: it was told nothing, or this already.
+ */
+export function broughtCondition(list: readonly ClaimCondition[], time: string): ClaimCondition | null {
+  const known = list.find(({ type }) => type === NETWORK_UP_TO_DATE);
+  if (known === undefined || known.status === "Unknown") return null;
+  const message =
+    "the claim lists addresses that it was not given yet; condition IPsAllocated says whether it is";
+  return {
+    type: NETWORK_UP_TO_DATE,
+    status: "Unknown",
+    reason: "NotGivenYet",
+    message,
+    lastTransitionTime: time,
+  };
+}
+
 function goodCondition(message: string, time: string): ClaimCondition {
   const reason: ClaimReason = "SuccessfulAllocation";
   return { type: IPS_ALLOCATED, status: "True", reason, message, lastTransitionTime: time };

@@ -76,11 +76,12 @@ export function decideAddresses(question: AddressQuestion): AddressDecision {
 
 function reuse(question: AddressQuestion, bound: readonly HeldAddress[]): AddressDecision {
   const { definition, renews = false } = question;
-  const present = renews
-    ? bound.map((one) => ({ ...one, prefixLength: presentPrefixLength(definition, one) }))
-    : bound;
+  // What a claim brought along is an address: no guest has been given a prefix length with it yet.
+  const present = bound.map((one) =>
+    renews || one.adopted ? { ...one, prefixLength: presentPrefixLength(definition, one) } : one,
+  );
   const { slots, requested } = renews ? addedSlots(question, bound) : { slots: [], requested: [] };
-  const refusal = whyNotReused(question, bound, [...present, ...requested]);
+  const refusal = whyNotReused(question, present, requested);
   if (refusal !== null) return { kind: "refuse", refusal };
   const addresses = inRangeSetOrder(definition, present);
   return { kind: "reuse", addresses, slots };
@@ -131,7 +132,7 @@ function addedSlots(
 function whyNotReused(
   { definition, requested }: AddressQuestion,
   bound: readonly HeldAddress[],
-  present: readonly InterfaceAddress[],
+  added: readonly InterfaceAddress[],
 ): Refusal | null {
   const stranger = whyUnfit(
     definition,
@@ -139,7 +140,7 @@ function whyNotReused(
   );
   if (stranger !== null) return stranger;
   for (const request of requested) {
-    const held = present.find(({ address }) => sameAddress(address, request.address));
+    const held = [...bound, ...added].find(({ address }) => sameAddress(address, request.address));
     if (held === undefined) {
       const text = bound.map(({ address }) => formatAddress(address)).join(", ");
       return refuse("REQUEST_MISMATCH", {
@@ -175,9 +176,9 @@ export function whyUnfit(
     if (seen.has(place.index)) return invalid("an interface has one address of each subnet");
     seen.add(place.index);
     const { cidr, usable } = place.subnet;
+    if (!usable.contains(address.value)) return refuse("ADDRESS_EXCLUDED", { address, network });
     if (prefixLength !== cidr.prefixLength)
       return invalid(`its subnet is ${formatCidr(cidr)}, so the prefix length must be /${cidr.prefixLength}`);
-    if (!usable.contains(address.value)) return refuse("ADDRESS_EXCLUDED", { address, network });
   }
   return null;
 }

@@ -52,6 +52,7 @@ import { isBefore } from "./stamp.ts";
  *   the claim may not be used                      refuse   CLAIM_ABSENT, CLAIM_OTHER_NETWORK, …, or warn and ignore it
  *   a newer sandbox of the pod is attached         refuse   SUPERSEDED
  *   the bridge's own address has another owner     refuse   GATEWAY_HELD
+ *   the claim's list cannot be read                refuse   REQUEST_INVALID
  *   the owner's address has another owner          refuse   ADDRESS_TAKEN
  *   a deleted claim of its name has an address     refuse   PREDECESSOR_HOLDS
  *   another container uses the claim               refuse   CLAIM_IN_USE
@@ -185,7 +186,8 @@ function decideHoldings<A extends KnownAttachment, C extends KnownClaim>(
   }
   const holdings = view.holdings(attacher);
   if (holdings === undefined) return undefined;
-  const { held, taken, unreleased } = holdings;
+  const { held, taken, unreadable, unreleased } = holdings;
+  if (unreadable !== undefined) return no(unreadable);
   if (taken !== null) return no(refuse("ADDRESS_TAKEN", { ...taken, network: ask.network }));
   if (unreleased !== undefined)
     return no(

@@ -2,7 +2,12 @@ import type { Cache, CachedAllocation, ClaimViewWithFact } from "../../claims/re
 import type { SweptPod } from "../../claims/reasons/fact-views.ts";
 import { reserveInUse } from "../../imports/create-allocation.ts";
 import { claimHolder } from "../../imports/listed-address.ts";
-import { type ClaimCondition, mergeCondition, standingCondition } from "../../ipam/claim-conditions.ts";
+import {
+  broughtCondition,
+  type ClaimCondition,
+  mergeCondition,
+  standingCondition,
+} from "../../ipam/claim-conditions.ts";
 import type { NetworkDefinition } from "../../ipam/definition/network-definition.ts";
 import { formerParts, missingSets, presentPrefixLength } from "../../ipam/former-state.ts";
 import {
@@ -63,7 +68,8 @@ export class ClaimStanding {
     const budget = new TurnBudget(api.clock);
     const behind: ClaimView[] = [];
     for (const claim of [...claims.items.values()]) {
-      if (this.#conditionOf(claim) !== null || this.#isBehind(claim)) behind.push(claim);
+      if (this.#conditionOf(claim) !== null || this.#isBehind(claim) || this.#listsOthers(claim))
+        behind.push(claim);
       if (budget.isSpent) await budget.nextTurn();
     }
     const uids = new Set(behind.map(({ uid }) => uid));
@@ -83,15 +89,26 @@ export class ClaimStanding {
 
   #isBehind(claim: ClaimView): boolean {
     const definition = this.#definitionOf(claim);
-    return definition !== null && formerParts(definition, listedBy(claim)).length > 0;
+    const held = this.#heldBy(claim);
+    return definition !== null && held !== null && formerParts(definition, held).length > 0;
   }
 
-  /** What a claim is to be told; null: nothing new. */
+  /** Whether the list has another prefix length than was given. */
+  #listsOthers(claim: ClaimView): boolean {
+    const held = this.#heldBy(claim);
+    return held !== null && held.map(formatInterfaceAddress).join() !== claim.ips.join();
+  }
+
+  /**
+   * What a claim is to be told; null: nothing new. Of addresses that it brought along only an ADD knows whether it gives them, so
+   * a claim that a backup told otherwise is told that.
+   */
   #conditionOf(claim: ClaimView): ClaimCondition | null {
     const definition = this.#definitionOf(claim);
     if (definition === null) return null;
-    const parts = formerParts(definition, listedBy(claim));
-    return standingCondition(claim.conditions, parts, claim.network, this.#time());
+    const held = this.#heldBy(claim);
+    if (held === null) return broughtCondition(claim.conditions, this.#time());
+    return standingCondition(claim.conditions, formerParts(definition, held), claim.network, this.#time());
   }
 
   /** Claims, `namespace/name`, that a pod names which has not ended, or that a container is attached with. */
@@ -114,6 +131,11 @@ export class ClaimStanding {
 
   async #tell(claim: ClaimView): Promise<void> {
     const condition = this.#conditionOf(claim);
+    if (this.#listsOthers(claim)) {
+      const held = await this.#readHeld(claim);
+      if (held !== null) await this.#write(claim, held, condition);
+      return;
+    }
     if (condition === null || this.#told.get(claim.uid) === condition.message) return;
     this.#told.set(claim.uid, condition.message);
     this.#options.log.info({ claim: claim.key, network: claim.network }, condition.message);
@@ -125,11 +147,11 @@ export class ClaimStanding {
   /** Returns whether the claim's list was changed. */
   async #renew(seen: ClaimView): Promise<boolean> {
     const definition = this.#definitionOf(seen);
-    if (definition === null || !this.#isOwn(seen)) return false;
+    if (definition === null || this.#heldBy(seen) === null) return false;
     const object = await this.#objects.find(namespacedPath(CLAIMS_PATH, seen.namespace, seen.name));
     const claim = object === null ? null : projectClaim(object);
     if (claim?.resourceVersion !== seen.resourceVersion || claim.deletionTimestamp !== null) return false;
-    const listed = listedBy(claim);
+    const listed = this.#heldBy(claim) ?? [];
     const present = listed.map((one) => ({ ...one, prefixLength: presentPrefixLength(definition, one) }));
     const added: InterfaceAddress[] = [];
     for (const index of missingSets(definition.rangeSets, listed)) {
@@ -137,7 +159,7 @@ export class ClaimStanding {
       if (one !== null) added.push(one);
     }
     const ips = [...present, ...added].map(formatInterfaceAddress);
-    if (ips.join() === listed.map(formatInterfaceAddress).join()) return false;
+    if (ips.join() === claim.ips.join()) return false;
     for (const one of present) if (!(await this.#rewrite(claim, one))) return false;
     const parts = formerParts(definition, [...present, ...added]);
     const condition = standingCondition(claim.conditions, parts, claim.network, this.#time());
@@ -161,17 +183,33 @@ export class ClaimStanding {
     return (await client.replace(withPrefixLength(object, one), deadlineMs)).kind === "done";
   }
 
-  /** Whether all that a claim lists is readable and was given to it by Holdfast: whatever others wrote is theirs to correct. */
-  #isOwn(claim: ClaimView): boolean {
-    const listed = listedBy(claim);
-    return (
-      listed.length === claim.ips.length &&
-      listed.every(({ address }) => {
-        const object = this.#options.allocations.items.get(allocationName(claim.network, address))?.object;
-        const { spec, status } = object ?? {};
-        return spec?.owner.uid === claim.uid && spec.adopted !== true && status?.state === "Bound";
-      })
-    );
+  /**
+   * What a claim lists, as its allocations have it. null: not all of it is readable and was given to the claim by Holdfast;
+   * whatever others wrote is theirs to correct.
+   */
+  #heldBy(claim: ClaimView): InterfaceAddress[] | null {
+    const held: InterfaceAddress[] = [];
+    for (const { address } of listedBy(claim)) {
+      const object = this.#options.allocations.items.get(allocationName(claim.network, address))?.object;
+      const { spec, status } = object ?? {};
+      if (spec?.owner.uid !== claim.uid || spec.adopted === true || status?.state !== "Bound") return null;
+      held.push(parseInterfaceAddress(spec.address));
+    }
+    return held.length === claim.ips.length ? held : null;
+  }
+
+  /** The same by quorum reads: the copies of claims and allocations are of different moments. null: it is not so. */
+  async #readHeld(claim: ClaimView): Promise<string[] | null> {
+    const { api } = this.#options;
+    const client = new AllocationClient(api, "housekeeping");
+    const deadlineMs = api.clock.monotonicMs() + HOUSEKEEPING_DEADLINE_MS;
+    const held: string[] = [];
+    for (const { address } of listedBy(claim)) {
+      const spec = (await client.read(claim.network, address, deadlineMs))?.object.spec;
+      if (spec?.owner.uid !== claim.uid) return null;
+      held.push(spec.address);
+    }
+    return held.join() === claim.ips.join() ? null : held;
   }
 
   /** A free address of a range set, reserved for the claim; null: there is none now. */

@@ -2,6 +2,7 @@ import type { AttachView, ClaimUser, Fact, Holdings } from "../../ipam/attach-vi
 import type { HeldAddress } from "../../ipam/decide-addresses.ts";
 import type { NetworkDefinition } from "../../ipam/definition/network-definition.ts";
 import { withReservation } from "../../ipam/definition/reservations.ts";
+import { presentPrefixLength } from "../../ipam/former-state.ts";
 import { OWNER_KINDS, type Owner, ownerOfClaim } from "../../ipam/owner.ts";
 import { type Refusal, RefusalError, refuse } from "../../ipam/refusals.ts";
 import { type Address, formatAddress, sameAddress } from "../../ipam/space/address.ts";
@@ -252,7 +253,8 @@ export class ClusterView implements AttachView<JournalAttachment, ClaimReading> 
 
   /** The addresses that the claim lists are its own, unless another owner already has them. */
   async #readPublished({ owner }: ClusterAttacher, claim: ClaimReading): Promise<Holdings> {
-    const addresses = claim.ips.map((text) => parsePublished(text, claim));
+    const addresses = publishedBy(claim);
+    if ("code" in addresses) return { held: [], taken: null, unreadable: addresses };
     const readings = await Promise.all(
       addresses.map(({ address }) => this.#parts.client.read(this.ask.network, address, this.#deadlineMs)),
     );
@@ -265,7 +267,13 @@ export class ClusterView implements AttachView<JournalAttachment, ClaimReading> 
       if (object && !sameAllocationOwner(object.spec.owner, holder) && !isReservedFor(object, holder))
         return { held: [], taken: { address: one.address, holder: describeHolding(object) } };
       // A listed address without an allocation was filled in from outside, as one marked as adopted was.
-      held.push({ ...one, state: "bound", adopted: object === undefined || object.spec.adopted === true });
+      const adopted = object === undefined || object.spec.adopted === true;
+      // What was answered last; where the claim has no allocation of its own, what the network has now.
+      const isOwn = object !== undefined && sameAllocationOwner(object.spec.owner, holder);
+      const prefixLength = isOwn
+        ? parseInterfaceAddress(object.spec.address).prefixLength
+        : presentPrefixLength(this.definition, one);
+      held.push({ ...one, prefixLength, state: "bound", adopted });
     }
     return { held: [...held, ...(await this.#readAskedFor(addresses, holder))], taken: null };
   }
@@ -316,12 +324,16 @@ function userOf({ containerID, interface: interfaceName, pod, node }: Allocation
   return { containerId: containerID, interface: interfaceName, pod: pod ?? null, node };
 }
 
-function parsePublished(text: string, { namespace, name }: ClaimReading) {
-  try {
-    return parseInterfaceAddress(text);
-  } catch (error) {
-    const key = `status.ips of claim ${namespace}/${name}`;
-    const remedy = `${(error as Error).message}; correct the claim's status`;
-    throw new RefusalError(refuse("REQUEST_INVALID", { key, value: String(text), remedy }));
+function publishedBy({ namespace, name, ips }: ClaimReading): readonly InterfaceAddress[] | Refusal {
+  const addresses: InterfaceAddress[] = [];
+  for (const text of ips) {
+    try {
+      addresses.push(parseInterfaceAddress(text));
+    } catch (error) {
+      const remedy = `${(error as Error).message}; correct the claim's status`;
+      const values = { key: `status.ips of claim ${namespace}/${name}`, value: String(text), remedy };
+      return { ...refuse("REQUEST_INVALID", values), claimReason: "RequestedIPOutsideSubnet" };
+    }
   }
+  return addresses;
 }

@@ -128,7 +128,7 @@ export function withAttachment(object: IPAllocation, attachment: AllocationAttac
 }
 
 /** The object with the prefix length that its subnet has now. */
-export function withPrefixLength(object: IPAllocation, one: InterfaceAddress): object {
+export function withPrefixLength(object: IPAllocation, one: InterfaceAddress): IPAllocation {
   return { ...object, spec: { ...object.spec, address: formatInterfaceAddress(one) } };
 }
 

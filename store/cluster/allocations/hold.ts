@@ -12,6 +12,7 @@ import {
   takenOver,
   withAttachment,
   withoutAttachments,
+  withPrefixLength,
 } from "./allocation-object.ts";
 import { isReservedFor } from "./owners.ts";
 
@@ -117,7 +118,9 @@ function nextOf<W>(
     return object.spec.owner.cluster === owner.cluster
       ? "own"
       : { ...object, spec: { ...object.spec, owner } };
-  return withAttachment(withoutAttachments(object, replaced?.(object) ?? []), attachment);
+  // Nobody was given an address that a claim brought along, so this answer decides its prefix length.
+  const first = object.spec.adopted ? withPrefixLength(object, one) : object;
+  return withAttachment(withoutAttachments(first, replaced?.(object) ?? []), attachment);
 }
 
 function stateBefore(object: IPAllocation | null): "absent" | "cooling" | "bound" {

@@ -86,6 +86,16 @@ const allowed: readonly [string, Written][] = [
     },
   ],
   [
+    "use an adopted address, with the prefix length that its subnet has now",
+    {
+      before: altered(ofClaim(), ({ spec }) => {
+        spec.adopted = true;
+        spec.address = spec.address.replace(/\/.*/, "/30");
+      }),
+      after: ofClaim("a"),
+    },
+  ],
+  [
     "attach a pod to an address that was recorded on its node without an attachment",
     { before: imported("a"), after: withAttachment(imported("a"), attachment("a")) },
   ],
@@ -285,6 +295,26 @@ const refused: readonly [string, Written, RegExp][] = [
     changed(ofClaim("b"), ({ spec }) => {
       spec.adopted = true;
     }),
+    OWNER,
+  ],
+  [
+    "give another prefix length to an address that was not adopted",
+    changed(ofClaim("b"), ({ spec }) => {
+      spec.address = spec.address.replace(/\/.*/, "/30");
+    }),
+    OWNER,
+  ],
+  [
+    "give another prefix length to an adopted address without using it",
+    {
+      before: altered(ofClaim("b"), ({ spec }) => {
+        spec.adopted = true;
+      }),
+      after: altered(ofClaim("b"), ({ spec }) => {
+        spec.adopted = true;
+        spec.address = spec.address.replace(/\/.*/, "/30");
+      }),
+    },
     OWNER,
   ],
   [

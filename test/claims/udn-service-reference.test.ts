@@ -55,17 +55,17 @@ const NAMED = { name: "md", namespace: "shop" };
 
 test.each<{ why: string; view: UdnView; problems: string[] }>([
   {
-    why: "A9: no name",
+    why: "no name",
     view: udn(layer2(PRIMARY, ref({}))),
     problems: ["metadataServiceRef.name is required"],
   },
   {
-    why: "A9: an empty name",
+    why: "an empty name",
     view: udn(layer2(PRIMARY, ref({ name: "" }))),
     problems: ["metadataServiceRef.name is required"],
   },
   {
-    why: "A9: a long name",
+    why: "a long name",
     view: udn(layer2(PRIMARY, ref({ name: "m".repeat(254) }))),
     problems: ["metadataServiceRef.name may not be longer than 253 characters"],
   },
@@ -80,7 +80,7 @@ test.each<{ why: string; view: UdnView; problems: string[] }>([
     problems: ["metadataServiceRef.name is required"],
   },
   {
-    why: "A10: a long namespace",
+    why: "a long namespace",
     view: cudn(layer2(PRIMARY, ref({ name: "md", namespace: "n".repeat(64) }))),
     problems: ["metadataServiceRef.namespace may not be longer than 63 characters"],
   },
@@ -90,46 +90,46 @@ test.each<{ why: string; view: UdnView; problems: string[] }>([
     problems: ['metadataServiceRef.namespace "../x" is not the name of a namespace'],
   },
   {
-    why: "A11: another namespace",
+    why: "another namespace",
     view: udn(layer2(PRIMARY, ref({ name: "md", namespace: "bank" }))),
     problems: [
       'metadataServiceRef.namespace is "bank": a UserDefinedNetwork can refer to a Service of its own namespace shop only',
     ],
   },
   {
-    why: "A11: another namespace in the annotation",
+    why: "another namespace in the annotation",
     view: udn(layer2(PRIMARY), annotated("bank/md")),
     problems: [
       'metadataServiceRef.namespace is "bank": a UserDefinedNetwork can refer to a Service of its own namespace shop only',
     ],
   },
   {
-    why: "A12: no namespace",
+    why: "no namespace",
     view: cudn(layer2(PRIMARY, ref({ name: "md" }))),
     problems: ["metadataServiceRef.namespace is required for ClusterUserDefinedNetwork"],
   },
   {
-    why: "A12: no namespace in the annotation",
+    why: "no namespace in the annotation",
     view: cudn(layer2(PRIMARY), annotated("md")),
     problems: ["metadataServiceRef.namespace is required for ClusterUserDefinedNetwork"],
   },
   {
-    why: "A13: a secondary network",
+    why: "a secondary network",
     view: udn(layer2({ role: "Secondary", subnets: ["10.0.0.0/16"] }, ref(NAMED))),
     problems: ["metadataServiceRef is only supported for Primary network role"],
   },
   {
-    why: "A14: IPv6 only",
+    why: "IPv6 only",
     view: udn(layer2({ role: "Primary", subnets: ["fd00::/64"] }, ref(NAMED))),
     problems: ["metadataServiceRef requires at least one IPv4 subnet"],
   },
   {
-    why: "A14: IPv6 only, layer3",
+    why: "IPv6 only, layer3",
     view: cudn(layer3({ role: "Primary", subnets: [{ cidr: "fd00::/48" }] }, ref(NAMED))),
     problems: ["metadataServiceRef requires at least one IPv4 subnet"],
   },
   {
-    why: "A15: a localnet",
+    why: "a localnet",
     view: cudn(localnet({ subnets: ["10.0.0.0/24"] }, ref(NAMED))),
     problems: [
       "metadataServiceRef is only supported for Primary network role",

@@ -1,6 +1,10 @@
 import type { IncomingMessage, Server, ServerResponse } from "node:http";
-import { z } from "zod";
-import { BALANCERS_PATH } from "../../guests/ovn/balancers-wire.ts";
+import {
+  BALANCERS_PATH,
+  type BalancerProblem,
+  type BalancerReport,
+} from "../../guests/ovn/balancers-wire.ts";
+import { JsonFields } from "../../platform/json-fields.ts";
 import { createBoundedServer } from "../../platform/listeners/bounded-server.ts";
 import type { Log } from "../../platform/log.ts";
 import { closeServer, listen, listenOnSocket } from "../../platform/socket.ts";
@@ -9,24 +13,11 @@ import type { BalancerService } from "./balancer-service.ts";
 
 /** Thousands of networks, with a problem each. */
 const BODY_BYTES_MAX = 4 << 20;
+const NAME_CHARS_MAX = 1_000;
 const WAIT_MS_MAX = 60_000;
 const PROBLEM_CHARS_MAX = 1_000;
+const KINDS: readonly string[] = ["failed", "no-router"] satisfies BalancerProblem["kind"][];
 const STOP_GRACE_MS = 500;
-
-const name = z.string().min(1).max(1_000);
-const reportOf = z.object({
-  applied: z.string().nullable(),
-  networks: z.array(name),
-  written: z.array(name),
-  problems: z.array(
-    z.object({
-      network: name,
-      kind: z.enum(["failed", "no-router"]),
-      problem: z.string().transform((text) => text.slice(0, PROBLEM_CHARS_MAX)),
-    }),
-  ),
-  waitMs: z.number().int().min(0).max(WAIT_MS_MAX),
-});
 
 /** Answers metadata-net of this node, on a socket that only root and this process' user can open. */
 export class BalancerServer {
@@ -63,14 +54,17 @@ export class BalancerServer {
       end(answer, 404, { error: `expected POST ${BALANCERS_PATH}` });
       return;
     }
-    const report = reportOf.safeParse(parse(await bodyOf(request)));
-    if (!report.success) {
-      end(answer, 400, { error: z.prettifyError(report.error) });
+    const body = await bodyOf(request);
+    let report: BalancerReport;
+    try {
+      report = readReport(JSON.parse(body));
+    } catch (error) {
+      end(answer, 400, { error: (error as Error).message });
       return;
     }
     const hungUp = new AbortController();
     answer.once("close", () => hungUp.abort());
-    const wanted = await this.#service.poll(report.data, hungUp.signal);
+    const wanted = await this.#service.poll(report, hungUp.signal);
     if (wanted === null)
       end(answer, 503, {
         error: "which balancers are wanted is not known yet, or the metadata server stops",
@@ -93,11 +87,29 @@ async function bodyOf(request: IncomingMessage): Promise<string> {
   return text;
 }
 
-/** undefined: it is no JSON. */
-function parse(text: string): unknown {
-  try {
-    return JSON.parse(text);
-  } catch {
-    return undefined;
-  }
+/** Throws Error. */
+function readReport(value: unknown): BalancerReport {
+  const report = new JsonFields(value);
+  return {
+    applied: report.stringOrNull("applied"),
+    networks: report.list("networks", (one) => readName("networks", one)),
+    written: report.list("written", (one) => readName("written", one)),
+    problems: report.list("problems", readProblem),
+    waitMs: report.integer("waitMs", 0, WAIT_MS_MAX),
+  };
+}
+
+function readName(field: string, name: unknown): string {
+  if (typeof name !== "string" || name === "" || name.length > NAME_CHARS_MAX)
+    throw new Error(`${field}: expected names of networks, of at most ${NAME_CHARS_MAX} characters`);
+  return name;
+}
+
+function readProblem(value: unknown): BalancerProblem {
+  const problem = new JsonFields(value);
+  return {
+    network: readName("problems.network", problem.get("network")),
+    kind: problem.string("kind", (kind) => KINDS.includes(kind)) as BalancerProblem["kind"],
+    problem: problem.string("problem").slice(0, PROBLEM_CHARS_MAX),
+  };
 }

@@ -1,0 +1,82 @@
+import { once } from "node:events";
+import { rmSync } from "node:fs";
+import { request } from "node:http";
+import { join } from "node:path";
+import pino from "pino";
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { BALANCERS_PATH } from "../../guests/ovn/balancers-wire.ts";
+import { BalancerServer } from "../../metadata/balancers/balancer-server.ts";
+import { BalancerService } from "../../metadata/balancers/balancer-service.ts";
+import { systemClock } from "../../platform/time.ts";
+import { newDirectory } from "../harness/daemon.ts";
+
+// What metadata-net may report to `holdfast metadata`: anything else is refused, and named.
+
+const REPORT = { applied: null, networks: ["blue"], written: [], problems: [], waitMs: 0 };
+const PROBLEM = { network: "blue", kind: "failed", problem: "no row" };
+
+const directory = newDirectory();
+const socketPath = join(directory, "b.sock");
+const warned: string[] = [];
+const by = { apiVersion: "v1", kind: "ClusterUserDefinedNetwork", name: "blue", uid: "u" };
+const log = pino({ level: "silent" });
+const service = new BalancerService({
+  source: { watch: () => {}, backendsOnNetwork: async () => ({ by, endpoints: [] }) },
+  events: { warn: (_object, _reason, message) => void warned.push(message), inform: () => {} },
+  node: "node-a",
+  clock: systemClock,
+  log,
+});
+const server = new BalancerServer(service, systemClock, log);
+
+beforeAll(() => server.start(socketPath));
+afterAll(async () => {
+  await server.stop();
+  rmSync(directory, { recursive: true });
+});
+
+async function report(body: string): Promise<{ status: number | undefined; text: string }> {
+  const call = request({ agent: false, socketPath, method: "POST", path: BALANCERS_PATH }).end(body);
+  const [answer] = await once(call, "response");
+  let text = "";
+  for await (const chunk of answer.setEncoding("utf8")) text += chunk;
+  return { status: answer.statusCode, text };
+}
+
+test("a report is answered with what its networks want, and its problem goes into an event of at most 1,000 characters", async () => {
+  const first = await report(JSON.stringify({ ...REPORT, waitMs: 60_000 }));
+  expect(first.status, first.text).toBe(200);
+  expect(JSON.parse(first.text)).toMatchObject({
+    node: "node-a",
+    balancers: [{ network: "blue", backends: [] }],
+  });
+  const problems = [{ ...PROBLEM, kind: "no-router", problem: "n".repeat(5_000) }];
+  expect(await report(JSON.stringify({ ...REPORT, problems }))).toMatchObject({ status: 200 });
+  expect(warned).toEqual([`node node-a: ${"n".repeat(1_000)}`]);
+});
+
+test.each<[why: string, body: unknown, named: string]>([
+  ["no object", [], "expected an object"],
+  ["a version that is a number", { ...REPORT, applied: 7 }, "applied"],
+  ["no version", { ...REPORT, applied: undefined }, "applied"],
+  ["no list of networks", { ...REPORT, networks: { blue: true } }, "networks"],
+  ["a network without a name", { ...REPORT, networks: [""] }, "networks"],
+  ["a network with a long name", { ...REPORT, networks: ["n".repeat(1_001)] }, "networks"],
+  ["what was written is a number", { ...REPORT, written: [7] }, "written"],
+  ["a problem that is a string", { ...REPORT, problems: ["no row"] }, "expected an object"],
+  ["a problem of no network", { ...REPORT, problems: [{ ...PROBLEM, network: null }] }, "problems.network"],
+  ["a problem of an unknown kind", { ...REPORT, problems: [{ ...PROBLEM, kind: "odd" }] }, "kind"],
+  ["a problem without a text", { ...REPORT, problems: [{ ...PROBLEM, problem: 1 }] }, "problem"],
+  ["a wait that is too long", { ...REPORT, waitMs: 60_001 }, "waitMs"],
+  ["a wait of part of a millisecond", { ...REPORT, waitMs: 0.5 }, "waitMs"],
+])("a report is refused: %s", async (_why, body, named) => {
+  const { status, text } = await report(JSON.stringify(body));
+  expect({ status, error: JSON.parse(text).error }).toEqual({
+    status: 400,
+    error: expect.stringContaining(named),
+  });
+});
+
+test("what is no JSON is refused", async () => {
+  expect(await report("{")).toMatchObject({ status: 400 });
+});

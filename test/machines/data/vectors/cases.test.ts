@@ -13,7 +13,7 @@ afterEach(() => here.stop());
 
 const stringed = (object: Any) => String(object?.status?.errorMessage ?? "");
 
-test.each(INDEX_CASES)("$id: $what", async ({ claims, datas, indexes }) => {
+test.each(INDEX_CASES)("indexes: $what", async ({ claims, datas, indexes }) => {
   here.template("abc", {});
   for (const { name, cluster, has, isGoing } of claims) {
     const labels = cluster === undefined ? {} : { "cluster.x-k8s.io/cluster-name": cluster };
@@ -31,49 +31,43 @@ test.each(INDEX_CASES)("$id: $what", async ({ claims, datas, indexes }) => {
 });
 
 describe("a data object", () => {
-  test.each(SECRET_CASES)(
-    "$id: $what",
-    async ({ template, owned = true, host = false, outcome, secrets }) => {
-      here.template("t", template);
-      if (host) here.host("bmh");
-      const machine = here.machine("m3m", { host: host ? "bmh" : null });
-      const ownerReferences = owned ? [ownerOf("Metal3Machine", machine)] : [];
-      here.claim("m3m", { metadata: { ownerReferences } });
-      here.start();
-      await here.settle();
-      const data = here.readData("t-0");
-      expect(data.status?.ready === true).toBe(outcome === "ready");
-      expect(stringed(data) !== "").toBe(outcome === "error");
-      const made = here
-        .all(PATHS.secrets)
-        .map(({ metadata, data: keys }) => [
-          metadata.name,
-          Buffer.from(Object.values<string>(keys)[0] as string, "base64").toString(),
-        ]);
-      expect(Object.fromEntries(made)).toEqual(secrets ?? {});
-    },
-  );
+  test.each(SECRET_CASES)("$what", async ({ template, owned = true, host = false, outcome, secrets }) => {
+    here.template("t", template);
+    if (host) here.host("bmh");
+    const machine = here.machine("m3m", { host: host ? "bmh" : null });
+    const ownerReferences = owned ? [ownerOf("Metal3Machine", machine)] : [];
+    here.claim("m3m", { metadata: { ownerReferences } });
+    here.start();
+    await here.settle();
+    const data = here.readData("t-0");
+    expect(data.status?.ready === true).toBe(outcome === "ready");
+    expect(stringed(data) !== "").toBe(outcome === "error");
+    const made = here
+      .all(PATHS.secrets)
+      .map(({ metadata, data: keys }) => [
+        metadata.name,
+        Buffer.from(Object.values<string>(keys)[0] as string, "base64").toString(),
+      ]);
+    expect(Object.fromEntries(made)).toEqual(secrets ?? {});
+  });
 
-  test("sec-01: without a spec it is not ready", async () => {
+  test("without a spec it is not ready", async () => {
     here.data("t-0", { index: undefined, claim: undefined, template: undefined });
     here.start();
     await here.settle();
     expect(here.readData("t-0").status?.ready ?? false).toBe(false);
   });
 
-  test.each(REFUSED_DATA)(
-    "$id: $name with index $index says why it is not rendered",
-    async ({ name, index }) => {
-      here.template("abc", {});
-      here.claim("c", { template: "abc", renderedData: name });
-      here.data(name, { index, claim: "c", template: "abc" });
-      here.start();
-      await here.settle();
-      expect(stringed(here.readData(name))).toContain(`would be named abc-${index}`);
-    },
-  );
+  test.each(REFUSED_DATA)("$name with index $index says why it is not rendered", async ({ name, index }) => {
+    here.template("abc", {});
+    here.claim("c", { template: "abc", renderedData: name });
+    here.data(name, { index, claim: "c", template: "abc" });
+    here.start();
+    await here.settle();
+    expect(stringed(here.readData(name))).toContain(`would be named abc-${index}`);
+  });
 
-  test.each(CLAIM_CASES)("$id: waits for an IPAddressClaim while $what", async ({ status }) => {
+  test.each(CLAIM_CASES)("waits for an IPAddressClaim while $what", async ({ status }) => {
     here.serveClaims();
     here.template("t", { metaData: { ipAddressesFromPool: [{ key: "a", name: "p" }] } });
     here.host("m");
@@ -91,7 +85,7 @@ describe("a data object", () => {
 });
 
 describe("a template", () => {
-  test.each(TEMPLATE_CASES)("$id is served, or says why it is not: $problem", async ({ spec, problem }) => {
+  test.each(TEMPLATE_CASES)("$what is served, or says why it is not: $problem", async ({ spec, problem }) => {
     here.template("t", spec);
     here.claim("c");
     here.start();
@@ -103,39 +97,31 @@ describe("a template", () => {
   });
 
   test.each([
-    [
-      "wt-13",
-      "metaData",
-      { strings: [{ key: "abc", value: "defg" }] },
-      { strings: [{ key: "abc", value: "def" }] },
-    ],
-    ["wt-15", "networkData", { services: { dns: ["192.0.2.1"] } }, { services: { dns: ["192.0.2.2"] } }],
-  ])(
-    "%s: %s that is edited is reported, and changes nothing that was rendered",
-    async (_, part, old, next) => {
-      here.template("t", { [part]: old });
-      here.host("m");
-      here.machine("m");
-      here.start();
-      await here.settle();
-      const secrets = here.all(PATHS.secrets).map(({ data }) => data);
-      expect(secrets).toHaveLength(1);
-      here.change(PATHS.templates, "t", (template) => {
-        template.spec = { [part]: next };
-      });
-      await here.settle();
-      expect(here.all(PATHS.secrets).map(({ data }) => data)).toEqual(secrets);
-      expect(here.reasonsOf("t")).toEqual(["TemplateEdited"]);
-    },
-  );
+    ["metaData", { strings: [{ key: "abc", value: "defg" }] }, { strings: [{ key: "abc", value: "def" }] }],
+    ["networkData", { services: { dns: ["192.0.2.1"] } }, { services: { dns: ["192.0.2.2"] } }],
+  ])("%s that is edited is reported, and changes nothing that was rendered", async (part, old, next) => {
+    here.template("t", { [part]: old });
+    here.host("m");
+    here.machine("m");
+    here.start();
+    await here.settle();
+    const secrets = here.all(PATHS.secrets).map(({ data }) => data);
+    expect(secrets).toHaveLength(1);
+    here.change(PATHS.templates, "t", (template) => {
+      template.spec = { [part]: next };
+    });
+    await here.settle();
+    expect(here.all(PATHS.secrets).map(({ data }) => data)).toEqual(secrets);
+    expect(here.reasonsOf("t")).toEqual(["TemplateEdited"]);
+  });
 });
 
 describe("a claim", () => {
   test.each([
-    ["wc-03, wc-11", "", true],
-    ["wc-03, wc-11", "shop", true],
-    ["wc-09", "other", false],
-  ])("%s: of a template in namespace '%s' gets an index: %s", async (_, namespace, isServed) => {
+    ["", true],
+    ["shop", true],
+    ["other", false],
+  ])("of a template in namespace '%s' gets an index: %s", async (namespace, isServed) => {
     here.template("t", {});
     here.claim("c");
     here.change(PATHS.claims, "c", (claim) => {
@@ -147,7 +133,7 @@ describe("a claim", () => {
     expect(stringed(here.readClaim("c")) === "").toBe(isServed);
   });
 
-  test("wc-09: whose template is changed later keeps its data object", async () => {
+  test("whose template is changed later keeps its data object", async () => {
     for (const name of ["t", "u"]) here.template(name, {});
     here.claim("c");
     here.start();

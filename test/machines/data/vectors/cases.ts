@@ -1,6 +1,5 @@
 /**
- * What Metal3's own tests fix about indexes, data objects and their Secrets, by the ids of those cases. `null` for what is
- * absent.
+ * What Metal3's own tests fix about indexes, data objects and their Secrets. `null` for what is absent.
  */
 
 // biome-ignore lint/suspicious/noExplicitAny: parts of objects of every kind
@@ -8,7 +7,6 @@ type Any = any;
 
 /** Data objects and claims of a template `abc`, and the indexes that follow. */
 export interface IndexCase {
-  readonly id: string;
   readonly what: string;
   readonly claims: readonly {
     readonly name: string;
@@ -22,9 +20,8 @@ export interface IndexCase {
 }
 
 export const INDEX_CASES: readonly IndexCase[] = [
-  { id: "idx-01, adopt-01", what: "nothing is there", claims: [], datas: [], indexes: {} },
+  { what: "nothing is there", claims: [], datas: [], indexes: {} },
   {
-    id: "adopt-03",
     what: "two clusters share the index space of a template",
     claims: [
       { name: "cluster-a-claim-0", cluster: "cluster-a", has: "abc-0" },
@@ -38,21 +35,18 @@ export const INDEX_CASES: readonly IndexCase[] = [
     indexes: { "cluster-a-claim-0": 0, "cluster-b-claim-0": 1, "cluster-a-claim-1": 2 },
   },
   {
-    id: "take-01",
     what: "a claim that has an index keeps it",
     claims: [{ name: "c" }],
     datas: [{ name: "abc-0", index: 0, claim: "c" }],
     indexes: { c: 0 },
   },
   {
-    id: "take-03",
     what: "the next index after the only one",
     claims: [{ name: "c" }, { name: "bcd", has: "abc-0" }],
     datas: [{ name: "abc-0", index: 0, claim: "bcd" }],
     indexes: { bcd: 0, c: 1 },
   },
   {
-    id: "take-05",
     what: "the gap before higher ones",
     claims: [
       { name: "c" },
@@ -68,14 +62,12 @@ export const INDEX_CASES: readonly IndexCase[] = [
     indexes: { bcd: 0, c: 1, efg: 2, hij: 3 },
   },
   {
-    id: "drop-03",
     what: "a claim that is gone, and its data object with it",
     claims: [],
     datas: [],
     indexes: {},
   },
   {
-    id: "drop-05",
     what: "the data object that a claim which is being deleted names, whatever it is called",
     claims: [{ name: "former", has: "error-42", isGoing: true }],
     datas: [{ name: "error-42", index: 0, claim: "former" }],
@@ -85,7 +77,6 @@ export const INDEX_CASES: readonly IndexCase[] = [
 
 /** One machine M3M with host BMH in namespace shop; what becomes of its data object. */
 export interface SecretCase {
-  readonly id: string;
   readonly what: string;
   readonly template: object;
   /** false: the claim has no owner. */
@@ -106,21 +97,18 @@ const BOTH = {
 
 export const SECRET_CASES: readonly SecretCase[] = [
   {
-    id: "sec-03",
     what: "a claim that nobody owns is an error, not a wait",
     template: {},
     owned: false,
     outcome: "error",
   },
   {
-    id: "sec-05",
     what: "a template without parts needs no Secret",
     template: {},
     outcome: "ready",
     secrets: {},
   },
   {
-    id: "sec-08",
     what: "both parts are rendered byte by byte",
     template: BOTH,
     host: true,
@@ -131,32 +119,32 @@ export const SECRET_CASES: readonly SecretCase[] = [
         "links:\n- ethernet_mac_address: 12:34:56:78:9A:BC\n  id: eth0\n  mtu: 1500\n  type: phy\nnetworks: []\nservices: []\n",
     },
   },
-  { id: "sec-09", what: "without a host it waits", template: BOTH, outcome: "waits" },
+  { what: "without a host it waits", template: BOTH, outcome: "waits" },
 ];
 
 /** An IPAddressClaim that is there already, and whether it is waited for. */
-export const CLAIM_CASES: readonly { readonly id: string; readonly what: string; readonly status: Any }[] = [
-  { id: "cac-01", what: "it has no address", status: {} },
+export const CLAIM_CASES: readonly { readonly what: string; readonly status: Any }[] = [
+  { what: "it has no address", status: {} },
   {
-    id: "cac-03",
     what: "its IPAddress does not exist",
     status: { addressRef: { name: "abc-192.168.0.11" } },
   },
 ];
 
 /** Data objects that Metal3's admission refuses, which Holdfast does not have: they are not acted on. */
-export const REFUSED_DATA: readonly { readonly id: string; readonly name: string; readonly index: number }[] =
-  [{ id: "wd-03", name: "abc-0", index: 1 }];
+export const REFUSED_DATA: readonly { readonly name: string; readonly index: number }[] = [
+  { name: "abc-0", index: 1 },
+];
 
 /** Templates, and what Metal3's admission says; null: it takes them. */
 export const TEMPLATE_CASES: readonly {
-  readonly id: string;
+  readonly what: string;
   readonly spec: object;
   readonly problem: string | null;
 }[] = [
-  { id: "wt-01", spec: {}, problem: null },
+  { what: "an empty one", spec: {}, problem: null },
   {
-    id: "wt-03",
+    what: "one with a pool by an annotation",
     spec: {
       networkData: {
         networks: {
@@ -173,21 +161,21 @@ export const TEMPLATE_CASES: readonly {
     problem: null,
   },
   {
-    id: "wt-05",
+    what: "one with a network without a pool",
     spec: { networkData: { networks: { ipv6: [{ id: "test", link: "eth0" }] } } },
     problem: "fromPoolRef needs to contain a reference to an IPPool",
   },
   {
-    id: "wt-07",
+    what: "one with an interface that is named",
     spec: {
       metaData: { fromHostInterfaces: [{ key: "eth0-mac", fromBootMAC: false, interface: "eth0" }] },
     },
     problem: null,
   },
   {
-    id: "wt-09",
+    what: "one with an interface that is not named",
     spec: { metaData: { fromHostInterfaces: [{ key: "eth0-mac" }] } },
     problem: "interface must be specified when fromBootMAC is false",
   },
-  { id: "wt-17", spec: { clusterName: "test-cluster" }, problem: null },
+  { what: "one with a cluster's name alone", spec: { clusterName: "test-cluster" }, problem: null },
 ];

@@ -328,5 +328,6 @@ test("the command line reports unrecorded addresses, shows what an import would 
   expect((await world.allocation(network, "10.32.0.2/29"))?.status.state).toBe("Bound");
   const again = await cli("import", "--network", "byhand");
   expect(again.answer.items).toContainEqual({ ...late, action: "recorded-before", detail: "" });
-  expect((await findings())[0]).toContain("byhand-thief");
+  // Of what was just imported it may say that no container is recorded: the NAD is older than the pod by a second or not.
+  expect(await findings()).toContainEqual(expect.stringContaining("byhand-thief"));
 });

@@ -1,5 +1,5 @@
 import { hostname } from "node:os";
-import { join } from "node:path";
+import { dirname, join } from "node:path";
 import { findGid, HAPROXY_ACCOUNT, HAPROXY_ACCOUNT_SHARED, isUser } from "../platform/groups.ts";
 import { HealthServer } from "../platform/health-server.ts";
 import type { Log } from "../platform/log.ts";
@@ -13,7 +13,7 @@ import { OpenflowDriver } from "./drivers/openflow/openflow-driver.ts";
 import { GuardMemory } from "./guard-memory.ts";
 import { Frontend } from "./haproxy/frontend.ts";
 import { Haproxy } from "./haproxy/haproxy.ts";
-import { mapFile } from "./haproxy/haproxy-text.ts";
+import { mapFile, servicesFile } from "./haproxy/haproxy-text.ts";
 import { PortMap } from "./haproxy/port-map.ts";
 import { type Names, namesOf } from "./kernel/names.ts";
 import { hasIpv6, Listener } from "./listener/listener.ts";
@@ -25,6 +25,8 @@ import { OvsPorts } from "./ovs/ovs-ports.ts";
 import { PortMemory } from "./port-memory.ts";
 import { Ports } from "./ports.ts";
 import { lockRunDir } from "./run-lock.ts";
+import { type OpenPorts, ServicePorts } from "./services/service-ports.ts";
+import { RELAY_SOCKET, serviceKey } from "./services/services-wire.ts";
 import type { NetSettings } from "./settings.ts";
 
 /** What is repaired, other than by drivers. */
@@ -51,6 +53,7 @@ export class MetadataNet {
   readonly #health: HealthServer;
   /** null: no northbound database is to be written to. */
   readonly #balancers: Balancers | null;
+  readonly #services: ServicePorts;
   readonly #unlock: () => void;
   /** What `start` has started; resolves when it has ended. */
   #running: Promise<void> = Promise.resolve();
@@ -100,11 +103,18 @@ export class MetadataNet {
       clock,
       repaired: () => this.#repaired("guard", {}),
     });
+    const frontend = this.#frontend(statsSocket);
+    this.#services = new ServicePorts({
+      socket: settings.balancersSocket,
+      open: (ports) => openPorts(ports, frontend, listener),
+      log,
+      clock,
+    });
     this.#ports = new Ports({
       memory,
       pods: this.#pods,
       listener,
-      frontend: this.#frontend(statsSocket),
+      frontend,
       datapath: new Datapath({
         drivers: this.#drivers,
         guard: this.#guard,
@@ -113,6 +123,7 @@ export class MetadataNet {
       }),
       log,
       clock,
+      networks: (names) => this.#services.serve(names),
       changed: () => this.#agent.reportSoon(),
     });
     this.#agent = new Agent({
@@ -162,6 +173,7 @@ export class MetadataNet {
     const { namespace, table } = this.#names;
     this.#log.info({ runDir, namespace, table, metrics: this.#health.address }, "started");
     this.#balancers?.start();
+    this.#services.start();
     this.#running = this.#agent.run();
   }
 
@@ -175,7 +187,7 @@ export class MetadataNet {
       this.#guard.close();
       this.#pods.close();
       this.#agent.stop();
-      await this.#balancers?.stop();
+      await Promise.all([this.#balancers?.stop(), this.#services.stop()]);
       await this.#running;
       await this.#ports.end("shut");
       this.#ovs?.close();
@@ -207,15 +219,17 @@ export class MetadataNet {
   }
 
   #frontend(statsSocket: string): Frontend {
-    const { runDir, metadataSocket, rateLimit } = this.#settings;
+    const { runDir, metadataSocket, balancersSocket, rateLimit } = this.#settings;
     return new Frontend({
       haproxy: this.#haproxy,
       map: new PortMap(mapFile(runDir), statsSocket),
+      services: new PortMap(servicesFile(runDir), statsSocket),
       plan: {
         namespace: this.#names.namespace,
         ipv6: hasIpv6(),
         runDir,
         metadataSocket,
+        relaySocket: join(dirname(balancersSocket), RELAY_SOCKET),
         rateLimit,
         runAs: haproxyAccount(this.#settings, this.#log),
       },
@@ -228,6 +242,16 @@ export class MetadataNet {
     this.#log.warn({ what, ...details }, `${named} had been changed by somebody else; it is as it was`);
     this.#metrics.repaired(what);
   }
+}
+
+/** A port that comes is known to haproxy before anything is led there; of one that goes haproxy refuses what still comes. */
+async function openPorts(ports: OpenPorts, frontend: Frontend, listener: Listener): Promise<void> {
+  const all = [...new Set([...ports.values()].flat())].sort((a, b) => a - b);
+  const entries = [...ports].flatMap(([network, own]) =>
+    own.map((port) => [`${network}|${port}`, serviceKey(network, port)] as const),
+  );
+  await frontend.offer(new Map(entries));
+  await listener.openPorts(all);
 }
 
 /** Its own, where there is one: an operator should know that somebody else's haproxy can speak for guests. */

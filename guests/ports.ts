@@ -34,6 +34,8 @@ export interface PortsParts {
   readonly pods: OvnPods;
   readonly log: Log;
   readonly clock: Clock;
+  /** These networks have guests here, in a stable order: said at each change, before they are served. */
+  readonly networks: (names: readonly string[]) => void;
   /** What `failed` says has changed outside of a call. */
   readonly changed: () => void;
 }
@@ -159,6 +161,8 @@ export class Ports {
     const changed = this.#guests.take(wanted);
     for (const key of changed) this.#search.forget(key);
     const { fit } = this.#guests;
+    const names = new Set([...fit.values()].map((guest) => guest.wanted.network));
+    this.#parts.networks([...names].sort());
     memory.keepOnly(fit);
     const moved = [...fit].filter(([key, guest]) => hasMoved(memory, key, guest));
     for (const [key] of moved) {

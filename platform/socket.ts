@@ -1,6 +1,6 @@
 import { chmodSync, chownSync, lstatSync, mkdirSync, rmSync } from "node:fs";
 import type { Server } from "node:http";
-import { connect, type ListenOptions } from "node:net";
+import { connect, type ListenOptions, type Server as StreamServer } from "node:net";
 import { dirname } from "node:path";
 import type { Clock } from "./time.ts";
 
@@ -18,7 +18,7 @@ interface SocketOptions {
 }
 
 /** Resolves when connections are accepted. Rejects with the error of the system. */
-export function listen(server: Server, where: ListenOptions | { readonly fd: number }): Promise<void> {
+export function listen(server: StreamServer, where: ListenOptions | { readonly fd: number }): Promise<void> {
   return new Promise((resolve, reject) => {
     server.once("error", reject);
     server.listen({ backlog: BACKLOG, ...where }, () => {

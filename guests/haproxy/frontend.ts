@@ -16,6 +16,8 @@ import type { PortMap } from "./port-map.ts";
 export interface FrontendParts {
   readonly haproxy: Haproxy;
   readonly map: PortMap;
+  /** Which networks have which ports beside port 80. */
+  readonly services: PortMap;
   readonly plan: HaproxyPlan;
   readonly reloaded: (outcome: ReloadOutcome) => void;
 }
@@ -25,6 +27,8 @@ export class Frontend {
   readonly #parts: FrontendParts;
   /** Of the namespace in which it was seen to listen. */
   #listensIn: number | null = null;
+  /** null: what an earlier process has left stays. */
+  #services: ReadonlyMap<string, string> | null = null;
 
   constructor(parts: FrontendParts) {
     this.#parts = parts;
@@ -40,9 +44,11 @@ export class Frontend {
     namespaceId: number | null,
     again: boolean,
   ): Promise<string | null> {
-    const { haproxy, map, plan } = this.#parts;
+    const { haproxy, map, services, plan } = this.#parts;
     map.write(ports);
-    if (again) map.forget();
+    if (this.#services === null) services.ensure();
+    else services.write(this.#services);
+    if (again) for (const one of [map, services]) one.forget();
     const text = haproxyText(plan);
     if (!haproxy.runsWith(text)) {
       const problem = await this.#load(text, ports, false);
@@ -57,11 +63,27 @@ export class Frontend {
     }
     try {
       await map.admit(ports);
+      await this.#tellServices();
       return null;
     } catch {
       // It reads the file again, which is right.
       return this.#load(text, ports, false);
     }
+  }
+
+  /** What guests reach at other ports than 80: `network|port`, with what the relay calls it. */
+  async offer(services: ReadonlyMap<string, string>): Promise<void> {
+    this.#services = services;
+    this.#parts.services.write(services);
+    // One that is started reads the file.
+    if (this.#parts.haproxy.alive) await this.#tellServices();
+  }
+
+  async #tellServices(): Promise<void> {
+    if (this.#services === null) return;
+    const { services } = this.#parts;
+    await services.admit(this.#services);
+    await services.retire(this.#services);
   }
 
   /** These ports are all that there are: nothing reaches it from others any more. */
@@ -75,13 +97,13 @@ export class Frontend {
 
   async stop(): Promise<void> {
     this.#listensIn = null;
-    this.#parts.map.forget();
+    for (const one of [this.#parts.map, this.#parts.services]) one.forget();
     await this.#parts.haproxy.stop();
   }
 
   /** `fresh`: not by a reload, which hands sockets on, also those of a namespace that is gone. */
   async #load(text: string, ports: ReadonlyMap<string, string>, fresh: boolean): Promise<string | null> {
-    const { haproxy, map, reloaded } = this.#parts;
+    const { haproxy, map, services, reloaded } = this.#parts;
     const refused = await haproxy.check(text);
     if (refused !== null) {
       reloaded("refused");
@@ -89,7 +111,7 @@ export class Frontend {
     }
     const { outcome, problem } = await haproxy.serve(text, { fresh });
     reloaded(outcome);
-    map.forget();
+    for (const one of [map, services]) one.forget();
     if (outcome === "ok") map.loaded(ports);
     this.#listensIn = null;
     return problem ?? null;

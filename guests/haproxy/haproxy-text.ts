@@ -12,18 +12,26 @@ export interface HaproxyPlan {
   readonly metadataSocket: string;
   /** null: as whoever starts it. */
   readonly runAs: { readonly user: string; readonly group: string } | null;
+  /** Where `holdfast metadata` takes connections to other ports than 80. */
+  readonly relaySocket: string;
   /** Requests in 10 s at one port; 0: no limit. */
   readonly rateLimit: number;
 }
 
 /** Of one port: a thousand idle ones of a VM must not keep another from its metadata. */
 const CONNECTIONS_PER_PORT_MAX = 64;
+/** Of those at other ports than 80, as many as the relay takes of one haproxy. */
+const RELAYED_CONNECTIONS_MAX = LISTENERS.relay.connectionsMax / 2;
+/** In the namespace, on loopback: where connections to other ports than 80 are led by the rules there. */
+export const RELAY_PORT = 1;
 /** The frontend of guests, as haproxy's counters name it. */
 export const GUESTS = "guests";
 /** In the run directory; with what haproxy adds to it while it binds, a name of a socket has to fit 107 bytes. */
 export const WAITING_SOCKET = "wait.sock";
 /** In the run directory: who is behind which port. */
 const MAP_FILE = "ports.map";
+/** In the run directory: which networks have which ports beside port 80, and what the relay calls them. */
+const SERVICES_FILE = "services.map";
 const { connectionsMax: CONNECTIONS_MAX, headerMs, keepAliveMs, silentMs } = LISTENERS.haproxy;
 /** Of those that wait for the server, which each take a second connection: an eighth of all. */
 const WAITING_CONNECTIONS_MAX = CONNECTIONS_MAX / 8;
@@ -59,10 +67,15 @@ export function mapFile(runDir: string): string {
   return `${runDir}/${MAP_FILE}`;
 }
 
+export function servicesFile(runDir: string): string {
+  return `${runDir}/${SERVICES_FILE}`;
+}
+
 /** The whole configuration. It does not depend on ports: who is behind which one is in the map. */
 export function haproxyText(plan: HaproxyPlan): string {
   const { runDir, runAs, namespace } = plan;
-  const bound = `namespace ${namespace} proto h1 tcp-ut ${UNACKNOWLEDGED_S_MAX}s`;
+  const where = `namespace ${namespace} tcp-ut ${UNACKNOWLEDGED_S_MAX}s`;
+  const bound = `${where} proto h1`;
   return `# Made by holdfast metadata-net. Which guest is behind which port is in ${MAP_FILE}.
 global
 ${runAs === null ? "" : `  user ${runAs.user}\n  group ${runAs.group}\n`}  nbthread 2
@@ -107,21 +120,46 @@ backend metadata
 
 frontend ${GUESTS}
   bind 0.0.0.0:80 ${bound}
-${plan.ipv6 ? `  bind [::]:80 v6only ${bound}\n` : ""}${guestRules(plan)}`;
+${plan.ipv6 ? `  bind [::]:80 v6only ${bound}\n` : ""}${guestRules(plan)}
+# Other ports of the Services of networks, byte for byte: the relay is told the network's port and nothing of the guest.
+backend relay
+  mode tcp
+  server relay unix@${plan.relaySocket} send-proxy-v2 proxy-v2-options unique-id maxconn ${RELAYED_CONNECTIONS_MAX}
+
+frontend relayed
+  mode tcp
+  bind 127.0.0.1:${RELAY_PORT} transparent ${where}
+  timeout tunnel ${silentMs}ms
+  unique-id-format %[var(sess.service)]
+${connectionRules(plan, GUESTS)}  tcp-request connection set-var(sess.service) var(sess.port),map_str(${mapFile(runDir)}),field(1,|),concat(|,sess.asked),map_str(${servicesFile(runDir)})
+  tcp-request connection reject unless { var(sess.service) -m found }
+  default_backend relay
+`;
+}
+
+/** Who connects, and how often: at whatever port, the same bounds. `table`: of the frontend that counts. */
+function connectionRules({ rateLimit }: HaproxyPlan, table: string): string {
+  const often =
+    rateLimit === 0
+      ? ""
+      : `  # Before one is kept: a guest that acknowledges nothing keeps each for a while after haproxy has closed it.
+  tcp-request connection reject if { sc0_gpc1_rate(${table}) ge ${CONNECTIONS_PER_REQUEST * rateLimit} }
+  tcp-request connection sc-inc-gpc1(0)
+`;
+  return `  tcp-request connection set-var(sess.port) dst,hex
+  tcp-request connection set-var(sess.port) src,bytes(4,4),hex if { dst ${METADATA_IPV6} }
+  tcp-request connection set-var(sess.asked) dst_port
+  tcp-request connection track-sc0 var(sess.port) table ${table}
+  tcp-request connection reject if { sc0_conn_cur(${table}) gt ${CONNECTIONS_PER_PORT_MAX} }
+${often}`;
 }
 
 /**
  * A port's number in hexadecimal is the destination of IPv4, and the second quarter of the source of IPv6: the drivers put
  * it there. What a guest calls itself is hearsay.
  */
-function guestRules({ runDir, rateLimit }: HaproxyPlan): string {
-  const connections =
-    rateLimit === 0
-      ? ""
-      : `  # Before one is kept: a guest that acknowledges nothing keeps each for a while after haproxy has closed it.
-  tcp-request connection reject if { sc0_gpc1_rate ge ${CONNECTIONS_PER_REQUEST * rateLimit} }
-  tcp-request connection sc-inc-gpc1(0)
-`;
+function guestRules(plan: HaproxyPlan): string {
+  const { runDir, rateLimit } = plan;
   const limit =
     rateLimit === 0
       ? ""
@@ -130,11 +168,7 @@ function guestRules({ runDir, rateLimit }: HaproxyPlan): string {
   http-request sc-inc-gpc0(0)
 `;
   return `  stick-table type string len 8 size ${PORTS_MAX} expire 60s store conn_cur,gpc0,gpc0_rate(10s),gpc1,gpc1_rate(10s)
-  tcp-request connection set-var(sess.port) dst,hex
-  tcp-request connection set-var(sess.port) src,bytes(4,4),hex if { dst ${METADATA_IPV6} }
-  tcp-request connection track-sc0 var(sess.port)
-  tcp-request connection reject if { sc0_conn_cur gt ${CONNECTIONS_PER_PORT_MAX} }
-${connections}${limit}  # At each request: a guest that went keeps nothing by a connection that it has.
+${connectionRules(plan, GUESTS)}${limit}  # At each request: a guest that went keeps nothing by a connection that it has.
   http-request set-var(txn.guest) var(sess.port),map_str(${mapFile(runDir)})
   http-request return ${answer(503)} unless { var(txn.guest) -m found }
   http-request deny deny_status 413 if { req.hdr_val(content-length) gt ${REQUEST_BODY_BYTES_MAX} }

@@ -15,7 +15,7 @@ export interface PortIdentity {
 /** haproxy takes commands of up to 16 KiB. */
 const COMMAND_CHARS_MAX = 12_000;
 
-/** The map of ports: a file, which haproxy reads at its start, and what a running haproxy was told since. */
+/** A map, of ports or of services: a file, which haproxy reads at its start, and what a running haproxy was told since. */
 export class PortMap {
   readonly #path: string;
   readonly #statsSocket: string;
@@ -36,6 +36,11 @@ export class PortMap {
     writeFileSync(`${this.#path}.new`, text, { mode: 0o600 });
     renameSync(`${this.#path}.new`, this.#path);
     this.#written = text;
+  }
+
+  /** Leaves a file that is there as it is: haproxy does not start without. */
+  ensure(): void {
+    if (!existsSync(this.#path)) this.write(new Map());
   }
 
   /** haproxy has read the file. */
@@ -107,7 +112,7 @@ function keyOf(address: PortAddress): string {
 
 /** Lines of `pointer key value`. */
 export function parseShowMap(text: string): Map<string, string> {
-  if (/^Unknown map/.test(text)) throw new Error("haproxy does not have the map of ports");
+  if (/^Unknown map/.test(text)) throw new Error("haproxy does not have the map");
   return new Map(
     text
       .split("\n")

@@ -54,6 +54,8 @@ export class Listener implements ListenerDoors {
   readonly #doors = new Map<string, Door>();
   /** Of the namespace that was last brought to the planned state; null: none was. */
   #id: number | null = null;
+  /** Of Services, beside port 80. */
+  #servicePorts: readonly number[] = [];
   /** What the namespace showed then. */
   #shown = "";
   /** Work under way and all that waits for it. */
@@ -72,6 +74,23 @@ export class Listener implements ListenerDoors {
   /** Makes the namespace if it is not there. `again`: compares whatever is in it, and repairs what differs. */
   prepare(again: boolean): Promise<void> {
     return this.#inTurn(() => this.#prepare(again));
+  }
+
+  /** Connections to these ports are heard beside those to port 80, and to no others. Throws when the kernel cannot do it. */
+  openPorts(ports: readonly number[]): Promise<void> {
+    return this.#inTurn(async () => {
+      if (ports.join() === this.#servicePorts.join()) return;
+      const before = this.#servicePorts;
+      this.#servicePorts = ports;
+      if (this.namespaceId === null || this.namespaceId !== this.#id) return;
+      try {
+        await this.#hear();
+      } catch (error) {
+        this.#servicePorts = before;
+        throw error;
+      }
+      this.#shown = await this.#show();
+    });
   }
 
   ensure(door: string): Promise<OpenDoor> {
@@ -145,7 +164,20 @@ export class Listener implements ListenerDoors {
     ).join("\n");
     const path = namespacePath(this.#options.names.namespace);
     await mustRun("nsenter", [`--net=${path}`, "sh", "-ec", script]);
-    await mustRun("nsenter", [`--net=${path}`, "nft", "-f", "-"], heardText(this.secretMac));
+    try {
+      await this.#hear();
+    } catch (error) {
+      if (this.#servicePorts.length === 0) throw error;
+      // A kernel that cannot lead connections on: port 80 is served all the same.
+      this.#servicePorts = [];
+      await this.#hear();
+    }
+  }
+
+  async #hear(): Promise<void> {
+    const path = namespacePath(this.#options.names.namespace);
+    const text = heardText(this.secretMac, this.#servicePorts);
+    await mustRun("nsenter", [`--net=${path}`, "nft", "-f", "-"], text);
   }
 
   #open({ outer, ifindex, plan }: Door, made: boolean): OpenDoor {

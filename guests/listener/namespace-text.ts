@@ -1,4 +1,5 @@
 import { METADATA_IPV6 } from "../drivers/driver.ts";
+import { RELAY_PORT } from "../haproxy/haproxy-text.ts";
 import { formatPortAddress, PORT_ADDRESSES, type PortAddress } from "../kernel/port-address.ts";
 
 /** Stands for the metadata service towards guests. */
@@ -70,9 +71,10 @@ export const SYSCTLS: readonly (readonly [key: string, value: string])[] = [
 
 /**
  * For `nft -f -` in the namespace: requests that a driver handed over, and nothing else, are heard. Without a driver's rules nothing
- * is (docs/decisions/0041).
+ * is (docs/decisions/0041). Connections to ports of Services are led to haproxy's one socket for all of them, which keeps the
+ * port that was asked for (docs/decisions/0095): no reload when one comes or goes.
  */
-export function heardText(secretMac: string): string {
+export function heardText(secretMac: string, servicePorts: readonly number[]): string {
   return `table inet holdfast_metadata {}
 delete table inet holdfast_metadata
 table inet holdfast_metadata {
@@ -81,9 +83,17 @@ table inet holdfast_metadata {
 		ether saddr ${secretMac} meta l4proto tcp accept
 		ether saddr ${secretMac} icmp type echo-request accept
 		ether saddr ${secretMac} icmpv6 type echo-request accept
-	}
+	}${servicePorts.length === 0 ? "" : ledText(servicePorts)}
 }
 `;
+}
+
+function ledText(ports: readonly number[]): string {
+  return `
+	chain services {
+		type filter hook prerouting priority -150; policy accept;
+		tcp dport { ${ports.join(", ")} } ip daddr ${PORT_ADDRESSES} tproxy ip to 127.0.0.1:${RELAY_PORT} accept
+	}`;
 }
 
 /** For `ip -force -batch -` in the namespace: leaves what is so already, adds what is not there. */

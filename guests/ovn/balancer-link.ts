@@ -18,44 +18,54 @@ const ANSWER_CHARS_MAX = 4 << 20;
 /** Beyond the requested wait: then nobody is there. */
 const ANSWER_MS_MAX = 10_000;
 
-/**
- * One exchange with `holdfast metadata`: reports, resolves with the wanted balancers. Rejects with an Error that gives
- * the reason when there is no usable answer, or when `signal` aborts.
- */
+interface Question {
+  readonly socket: string;
+  readonly path: string;
+  readonly report: { readonly waitMs: number };
+  readonly signal: AbortSignal;
+}
+
+/** As `askMetadata`: reports, resolves with the wanted balancers. */
 export function exchangeBalancers(
   socket: string,
   report: BalancerReport,
   signal: AbortSignal,
 ): Promise<WantedBalancers> {
+  return askMetadata({ socket, path: BALANCERS_PATH, report, signal }, readWanted);
+}
+
+/**
+ * One exchange with `holdfast metadata`: reports, resolves with what is wanted. Rejects with an Error that gives
+ * the reason when there is no usable answer, or when `signal` aborts.
+ */
+export function askMetadata<T>(
+  { socket, path, report, signal }: Question,
+  read: (value: unknown) => T,
+): Promise<T> {
   return new Promise((resolve, reject) => {
     const body = JSON.stringify(report);
     const headers = { "content-type": "application/json", "content-length": Buffer.byteLength(body) };
     const timeout = report.waitMs + ANSWER_MS_MAX;
-    const call = request(
-      { socketPath: socket, method: "POST", path: BALANCERS_PATH, headers, signal, timeout },
-      (answer) => {
-        let text = "";
-        answer.setEncoding("utf8").on("data", (chunk: string) => {
-          text += chunk;
-          if (text.length > ANSWER_CHARS_MAX)
-            call.destroy(new Error("the metadata server's answer is longer than any can be"));
-        });
-        answer.on("error", reject);
-        answer.on("end", () => {
-          if (answer.statusCode !== 200) {
-            reject(new Error(`the metadata server answered ${answer.statusCode}: ${text.slice(0, 300)}`));
-            return;
-          }
-          try {
-            resolve(readWanted(JSON.parse(text)));
-          } catch (error) {
-            reject(
-              new Error(`the metadata server's answer cannot be understood: ${(error as Error).message}`),
-            );
-          }
-        });
-      },
-    );
+    const call = request({ socketPath: socket, method: "POST", path, headers, signal, timeout }, (answer) => {
+      let text = "";
+      answer.setEncoding("utf8").on("data", (chunk: string) => {
+        text += chunk;
+        if (text.length > ANSWER_CHARS_MAX)
+          call.destroy(new Error("the metadata server's answer is longer than any can be"));
+      });
+      answer.on("error", reject);
+      answer.on("end", () => {
+        if (answer.statusCode !== 200) {
+          reject(new Error(`the metadata server answered ${answer.statusCode}: ${text.slice(0, 300)}`));
+          return;
+        }
+        try {
+          resolve(read(JSON.parse(text)));
+        } catch (error) {
+          reject(new Error(`the metadata server's answer cannot be understood: ${(error as Error).message}`));
+        }
+      });
+    });
     hearSocketErrors(call);
     call.on("timeout", () => call.destroy(new Error("the metadata server does not answer")));
     call.on("error", reject);

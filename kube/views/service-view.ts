@@ -19,17 +19,32 @@ interface ServicePort {
   /** "" if a Service has only one port. */
   readonly name: string;
   readonly protocol: string;
+  readonly port: number;
 }
 
 export type ServiceVerdict =
-  /** The name of the port that metadata requests go to. */
-  { readonly kind: "ok"; readonly portName: string } | { readonly kind: "refused"; readonly problem: string };
+  | {
+      readonly kind: "ok";
+      /** The name of the port that requests to port 80 go to. */
+      readonly portName: string;
+      /** Its other TCP ports, which guests reach at the same number. */
+      readonly others: readonly ServicePort[];
+      /** What of it guests do not reach; null: nothing. */
+      readonly unserved: string | null;
+    }
+  | { readonly kind: "refused"; readonly problem: string };
+
+/** Of the port that counts at 169.254.169.254 for metadata. */
+const METADATA_PORT = 80;
+/** TCP ports of a Service that guests reach, beside the one for port 80. */
+const OTHER_PORTS_MAX = 16;
 
 /** Ports of a Service that are read; nobody has as many. */
 const PORTS_MAX = 256;
+const PORT_MAX = 65_535;
 const FAMILIES_MAX = 2;
 
-/** The first of these names among several ports; else the first port. */
+/** Port 80; else the first of these names among several ports; else the first port. */
 const PORT_NAMES = ["metadata", "http"];
 
 /** Keeps of a Service what Holdfast reads. Throws MalformedObjectError. */
@@ -46,9 +61,10 @@ export function projectService(object: unknown): ServiceView {
     ports: (Array.isArray(ports) ? ports : [])
       .slice(0, PORTS_MAX)
       .filter(isObject)
-      .map(({ name, protocol }) => ({
+      .map(({ name, protocol, port }) => ({
         name: typeof name === "string" ? name : "",
         protocol: typeof protocol === "string" ? protocol : "TCP",
+        port: typeof port === "number" ? port : 0,
       })),
   };
 }
@@ -66,6 +82,27 @@ export function judgeService(key: string, service: ServiceView | null): ServiceV
     return refused("has no IPv4 address family: only IPv4 is supported");
   const ports = service.ports.filter(({ protocol }) => protocol === "TCP");
   const named = PORT_NAMES.flatMap((name) => ports.filter((port) => port.name === name));
-  const port = named[0] ?? ports[0];
-  return port === undefined ? refused("has no TCP port") : { kind: "ok", portName: port.name };
+  const port = ports.find((one) => one.port === METADATA_PORT) ?? named[0] ?? ports[0];
+  if (port === undefined) return refused("has no TCP port");
+  const others = ports.filter((one) => one !== port && one.port >= 1 && one.port <= PORT_MAX);
+  const beyond = others.slice(OTHER_PORTS_MAX);
+  const foreign = service.ports.filter(({ protocol }) => protocol !== "TCP");
+  const unserved = [
+    foreign.length > 0 && `only TCP is served, not ${listed(foreign)}`,
+    beyond.length > 0 &&
+      `at most ${OTHER_PORTS_MAX} ports beside the one for metadata are, not ${listed(beyond)}`,
+  ].filter((one) => one !== false);
+  return {
+    kind: "ok",
+    portName: port.name,
+    others: others.slice(0, OTHER_PORTS_MAX),
+    unserved:
+      unserved.length === 0
+        ? null
+        : `guests do not reach all ports of Service ${key} at 169.254.169.254: ${unserved.join("; ")}`,
+  };
+}
+
+function listed(ports: readonly ServicePort[]): string {
+  return ports.map(({ port, protocol }) => `${port}/${protocol}`).join(", ");
 }

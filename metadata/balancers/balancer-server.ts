@@ -4,11 +4,13 @@ import {
   type BalancerProblem,
   type BalancerReport,
 } from "../../guests/ovn/balancers-wire.ts";
+import { SERVICES_PATH, type ServicesReport } from "../../guests/services/services-wire.ts";
 import { JsonFields } from "../../platform/json-fields.ts";
 import { createBoundedServer } from "../../platform/listeners/bounded-server.ts";
 import type { Log } from "../../platform/log.ts";
 import { closeServer, listen, listenOnSocket } from "../../platform/socket.ts";
 import type { Clock } from "../../platform/time.ts";
+import type { ServiceRelay } from "../relay/service-relay.ts";
 import type { BalancerService } from "./balancer-service.ts";
 
 /** Thousands of networks, with a problem each. */
@@ -22,11 +24,17 @@ const STOP_GRACE_MS = 500;
 /** Answers metadata-net of this node, on a socket that only root and this process' user can open. */
 export class BalancerServer {
   readonly #service: BalancerService;
+  readonly #relay: ServiceRelay;
   readonly #clock: Clock;
   readonly #server: Server;
 
-  constructor(service: BalancerService, clock: Clock, log: Pick<Log, "warn">) {
+  constructor(
+    { service, relay }: { service: BalancerService; relay: ServiceRelay },
+    clock: Clock,
+    log: Pick<Log, "warn">,
+  ) {
     this.#service = service;
+    this.#relay = relay;
     this.#clock = clock;
     this.#server = createBoundedServer("balancers", (request, answer) => {
       this.#answer(request, answer).catch((error: Error) => {
@@ -50,27 +58,36 @@ export class BalancerServer {
   }
 
   async #answer(request: IncomingMessage, answer: ServerResponse): Promise<void> {
-    if (request.method !== "POST" || request.url !== BALANCERS_PATH) {
-      end(answer, 404, { error: `expected POST ${BALANCERS_PATH}` });
-      return;
-    }
-    const body = await bodyOf(request);
-    let report: BalancerReport;
-    try {
-      report = readReport(JSON.parse(body));
-    } catch (error) {
-      end(answer, 400, { error: (error as Error).message });
-      return;
-    }
     const hungUp = new AbortController();
     answer.once("close", () => hungUp.abort());
-    const wanted = await this.#service.poll(report, hungUp.signal);
-    if (wanted === null)
-      end(answer, 503, {
-        error: "which balancers are wanted is not known yet, or the metadata server stops",
-      });
-    else end(answer, 200, wanted);
+    if (request.method === "POST" && request.url === BALANCERS_PATH)
+      await poll(request, answer, readReport, (report) => this.#service.poll(report, hungUp.signal));
+    else if (request.method === "POST" && request.url === SERVICES_PATH)
+      await poll(request, answer, readServicesReport, (report) => this.#relay.poll(report, hungUp.signal));
+    else end(answer, 404, { error: `expected POST ${BALANCERS_PATH} or ${SERVICES_PATH}` });
   }
+}
+
+async function poll<T>(
+  request: IncomingMessage,
+  answer: ServerResponse,
+  read: (value: unknown) => T,
+  wantedAfter: (report: T) => Promise<object | null>,
+): Promise<void> {
+  const body = await bodyOf(request);
+  let report: T;
+  try {
+    report = read(JSON.parse(body));
+  } catch (error) {
+    end(answer, 400, { error: (error as Error).message });
+    return;
+  }
+  const wanted = await wantedAfter(report);
+  if (wanted === null)
+    end(answer, 503, {
+      error: "what is wanted is not known yet, or the metadata server stops",
+    });
+  else end(answer, 200, wanted);
 }
 
 function end(answer: ServerResponse, status: number, body: object): void {
@@ -88,14 +105,22 @@ async function bodyOf(request: IncomingMessage): Promise<string> {
 }
 
 /** Throws Error. */
-function readReport(value: unknown): BalancerReport {
+function readServicesReport(value: unknown): ServicesReport {
   const report = new JsonFields(value);
   return {
     applied: report.stringOrNull("applied"),
     networks: report.list("networks", (one) => readName("networks", one)),
+    waitMs: report.integer("waitMs", 0, WAIT_MS_MAX),
+  };
+}
+
+/** Throws Error. */
+function readReport(value: unknown): BalancerReport {
+  const report = new JsonFields(value);
+  return {
+    ...readServicesReport(value),
     written: report.list("written", (one) => readName("written", one)),
     problems: report.list("problems", readProblem),
-    waitMs: report.integer("waitMs", 0, WAIT_MS_MAX),
   };
 }
 

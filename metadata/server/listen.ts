@@ -1,4 +1,4 @@
-import type { Server } from "node:http";
+import type { Server } from "node:net";
 import { findGid, HAPROXY_ACCOUNT, HAPROXY_ACCOUNT_SHARED } from "../../platform/groups.ts";
 import { listen, listenOnSocket } from "../../platform/socket.ts";
 

@@ -1,4 +1,5 @@
 import type { Buffer } from "node:buffer";
+import type { Server } from "node:net";
 import { IdentityClient, type IdentityOutcome } from "../../identity/client.ts";
 import type { IdentitySource } from "../../identity/source.ts";
 import type { Connect, OnList } from "../../kube/kube-api.ts";
@@ -9,6 +10,7 @@ import { type ContentSource, NodeContents } from "../tenant/node-content.ts";
 import { Passwords } from "../tenant/passwords.ts";
 import { StandaloneSource } from "../tenant/standalone-source.ts";
 import type { TenantSource } from "../tenant/tenant-source.ts";
+import { listenForGroup } from "./listen.ts";
 import type { MetadataSettings } from "./settings.ts";
 
 /** Where answers come from. */
@@ -75,7 +77,7 @@ async function kubeTenants(options: SourcesOptions, kubeconfig: string | null): 
 
 /** Networks of OVN-Kubernetes lead their guests to Services by balancers, which metadata-net makes. */
 function withBalancers(tenants: KubeTenants, { settings, log, clock }: SourcesOptions): RunningTenants {
-  const { balancersSocket: socket, node } = settings;
+  const { balancersSocket: socket, metadataSocketGroup: group, node } = settings;
   const { backends: source, events } = tenants;
   let stopBalancers = async () => {};
   return {
@@ -85,7 +87,9 @@ function withBalancers(tenants: KubeTenants, { settings, log, clock }: SourcesOp
     async start() {
       await tenants.start();
       const { serveBalancers } = await import("../balancers/serve-balancers.ts");
-      stopBalancers = await serveBalancers({ socket, source, events, node, log, clock });
+      const listenForHaproxy = (server: Server, path: string) => listenForGroup(server, path, group);
+      const parts = { socket, listenForHaproxy, source, events, node, log, clock };
+      stopBalancers = await serveBalancers(parts);
     },
     async stop() {
       await stopBalancers();

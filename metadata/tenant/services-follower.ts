@@ -34,8 +34,21 @@ export interface FollowerOptions {
 }
 
 export type FollowedService =
-  | { readonly kind: "endpoints"; readonly endpoints: readonly LocalEndpoint[] }
+  | {
+      readonly kind: "endpoints";
+      /** Of what requests to port 80 go to. */
+      readonly endpoints: readonly LocalEndpoint[];
+      readonly others: readonly OtherPort[];
+      /** What of the Service guests do not reach; null: nothing. */
+      readonly unserved: string | null;
+    }
   | { readonly kind: "refused"; readonly problem: string };
+
+/** A TCP port of the Service beside the one for port 80. */
+interface OtherPort {
+  readonly port: number;
+  readonly endpoints: readonly LocalEndpoint[];
+}
 
 /** Follows one Service and its EndpointSlices, and nothing else. */
 export class ServiceFollower {
@@ -82,8 +95,17 @@ export class ServiceFollower {
     // Of a Service that does not count, the endpoints may never be known: a name can be too long to be their label.
     if (verdict.kind === "refused") return verdict;
     if (inTime !== null && !(await this.#slicesKnown(inTime))) throw this.#away();
-    const slices = this.#slices?.items.values() ?? [];
-    return { kind: "endpoints", endpoints: localEndpoints(slices, { node, portName: verdict.portName }) };
+    const slices = [...(this.#slices?.items.values() ?? [])];
+    const { portName, unserved } = verdict;
+    return {
+      kind: "endpoints",
+      endpoints: localEndpoints(slices, { node, portName }),
+      others: verdict.others.map(({ name, port }) => ({
+        port,
+        endpoints: localEndpoints(slices, { node, portName: name }),
+      })),
+      unserved,
+    };
   }
 
   get #isKnown(): boolean {

@@ -85,8 +85,12 @@ export class ServiceReferences {
       onUpsert: (nad) => {
         this.#catalog.upsert(nad);
         if (nad.service !== null) this.#learnSoon();
+        onChange?.();
       },
-      onDelete: ({ key }) => this.#catalog.remove(key),
+      onDelete: ({ key }) => {
+        this.#catalog.remove(key);
+        onChange?.();
+      },
     });
   }
 

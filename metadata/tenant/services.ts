@@ -36,6 +36,21 @@ export interface NetworkBackends {
   readonly by: EventObject;
   /** Addresses on that network, `10.20.0.30:8080`. */
   readonly endpoints: readonly string[];
+  readonly ports: readonly PortBackends[];
+}
+
+/** A port of a network's Service beside the one for port 80, as guests reach it: without anything that says who asks. */
+interface PortBackends {
+  readonly port: number;
+  /** Ready ones of this node, `10.244.0.7:5000`. */
+  readonly endpoints: readonly string[];
+}
+
+/** The Service of a network, with those ports. */
+export interface NetworkPorts {
+  /** `namespace/name` */
+  readonly service: string;
+  readonly ports: readonly PortBackends[];
 }
 
 /**
@@ -50,7 +65,7 @@ export class KubeServiceBackends {
   /** By `namespace/name`. */
   readonly #followers = new Map<string, ServiceFollower>();
   #idleTimer: Timer | null = null;
-  #changed = () => {};
+  readonly #watchers = new Set<() => void>();
 
   constructor(options: KubeServiceBackendsOptions) {
     this.#options = options;
@@ -86,9 +101,36 @@ export class KubeServiceBackends {
     return { kind: "service", service, endpoints: await this.#endpoints(found, service), secret };
   }
 
-  /** Calls back after each change that may be one of `backendsOnNetwork`. */
+  /** Calls back after each change that may be one of `backendsOnNetwork` or `portsOf`. */
   watch(changed: () => void): void {
-    this.#changed = changed;
+    this.#watchers.add(changed);
+  }
+
+  #changed(): void {
+    for (const changed of this.#watchers) changed();
+  }
+
+  /**
+   * What the guests of a network reach at other ports than 80, through the node's listener. null: the network refers to
+   * no Service that can be used. Throws ApiAway while that is not known.
+   */
+  async portsOf(network: string): Promise<NetworkPorts | null> {
+    const found = await this.#references.of(network);
+    if (found === null || found.reference.kind === "wrong") return null;
+    const { namespace, name } = found.reference;
+    const service = `${namespace}/${name}`;
+    const followed = await this.#follower(namespace, name).endpoints(this.#options.node);
+    if (followed.kind === "refused") return null;
+    this.#warnOfUnserved(found, followed.unserved);
+    const problems: string[] = [];
+    const ports = await Promise.all(
+      followed.others.map(async ({ port, endpoints }) => ({
+        port,
+        endpoints: await this.#allowed(endpoints, namespace, problems),
+      })),
+    );
+    this.#warnOfEndpoints(found, service, { endpoints: [], problems, instead: null });
+    return { service, ports };
   }
 
   /**
@@ -100,23 +142,30 @@ export class KubeServiceBackends {
     if (found?.udn === undefined || found.udn === null) return null;
     const { by, udn, reference } = found;
     // The controller says what is wrong. Guests wait for their tenant's answer all the same.
-    if (reference.kind === "wrong") return { by, endpoints: [] };
+    if (reference.kind === "wrong") return { by, endpoints: [], ports: [] };
     const { namespace, name } = reference;
     const followed = await this.#follower(namespace, name).endpoints(this.#options.node);
-    if (followed.kind === "refused") return { by, endpoints: [] };
-    const endpoints: string[] = [];
+    if (followed.kind === "refused") return { by, endpoints: [], ports: [] };
     const problems: string[] = [];
-    for (const endpoint of followed.endpoints) {
-      const onNetwork = addressOnNetwork(endpoint, await this.#pods.verdictOf(endpoint, namespace), udn);
-      if ("problem" in onNetwork) problems.push(onNetwork.problem);
-      else endpoints.push(`${onNetwork.address}:${endpoint.port}`);
-    }
+    const onNetwork = async (given: readonly LocalEndpoint[]) => {
+      const endpoints: string[] = [];
+      for (const endpoint of given) {
+        const there = addressOnNetwork(endpoint, await this.#pods.verdictOf(endpoint, namespace), udn);
+        if ("problem" in there) problems.push(there.problem);
+        else endpoints.push(`${there.address}:${endpoint.port}`);
+      }
+      return endpoints;
+    };
+    const endpoints = await onNetwork(followed.endpoints);
+    const ports: PortBackends[] = [];
+    for (const one of followed.others)
+      ports.push({ port: one.port, endpoints: await onNetwork(one.endpoints) });
     this.#warnOfEndpoints(found, `${namespace}/${name}`, {
       endpoints,
       problems,
       instead: "are refused at once",
     });
-    return { by, endpoints };
+    return { by, endpoints, ports };
   }
 
   async #endpoints(found: NetworkReference, service: string): Promise<string[]> {
@@ -127,16 +176,27 @@ export class KubeServiceBackends {
       this.#warnNad(found, "MetadataServiceUnusable", followed.problem);
       return [];
     }
+    this.#warnOfUnserved(found, followed.unserved);
     const problems: string[] = [];
+    const endpoints = await this.#allowed(followed.endpoints, namespace, problems);
+    const instead = "get 503 from the metadata service";
+    this.#warnOfEndpoints(found, service, { endpoints, problems, instead });
+    return endpoints;
+  }
+
+  /** Those that requests may go to; why not to others is added to `problems`. */
+  async #allowed(given: readonly LocalEndpoint[], namespace: string, problems: string[]): Promise<string[]> {
     const endpoints: string[] = [];
-    for (const endpoint of followed.endpoints) {
+    for (const endpoint of given) {
       const { problem } = await this.#pods.verdictOf(endpoint, namespace);
       if (problem === null) endpoints.push(`${endpoint.address}:${endpoint.port}`);
       else problems.push(problem);
     }
-    const instead = "get 503 from the metadata service";
-    this.#warnOfEndpoints(found, service, { endpoints, problems, instead });
     return endpoints;
+  }
+
+  #warnOfUnserved(found: NetworkReference, unserved: string | null): void {
+    if (unserved !== null) this.#warnNad(found, "MetadataServicePortsNotServed", unserved);
   }
 
   #warnOfEndpoints(
@@ -145,13 +205,18 @@ export class KubeServiceBackends {
     known: {
       readonly endpoints: readonly string[];
       readonly problems: readonly string[];
-      readonly instead: string;
+      /** What becomes of guests without one; null: nothing that they would be told of. */
+      readonly instead: string | null;
     },
   ): void {
     const { endpoints, problems, instead } = known;
     if (problems.length > 0)
-      this.#warn(found, "MetadataServiceEndpointRefused", `Service ${service}: ${problems.join("; ")}`);
-    else if (endpoints.length === 0) {
+      this.#warn(
+        found,
+        "MetadataServiceEndpointRefused",
+        `Service ${service}: ${[...new Set(problems)].join("; ")}`,
+      );
+    else if (endpoints.length === 0 && instead !== null) {
       const message = `Service ${service} has no ready endpoint on node ${this.#options.node}: guests there ${instead}`;
       this.#warn(found, "MetadataServiceNoLocalEndpoint", message);
     }

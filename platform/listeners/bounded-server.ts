@@ -8,7 +8,7 @@
  */
 
 import { createServer, type IncomingMessage, type RequestListener, type Server } from "node:http";
-import type { Socket } from "node:net";
+import { createServer as createStreams, type Socket, type Server as StreamServer } from "node:net";
 import { connectionsMaxOf } from "./descriptors.ts";
 import { LISTENERS, type ListenerName } from "./listeners.ts";
 
@@ -40,6 +40,13 @@ export function createBoundedServer(name: ListenerName, answer: RequestListener)
     places.asks(request);
     response.once("close", () => places.waits(request.socket));
   });
+  return server;
+}
+
+/** A server of bytes with the bounds of a row, not listening yet: full, it closes newcomers, whom haproxy lets wait. */
+export function createBoundedStreams(name: "relay", accept: (socket: Socket) => void): StreamServer {
+  const server = createStreams({ allowHalfOpen: true, noDelay: true }, accept);
+  server.maxConnections = connectionsMaxOf(name);
   return server;
 }
 

@@ -6,19 +6,24 @@ export const DESCRIPTORS_KEPT = 256;
 /** Also where there are hardly any descriptors. */
 const CONNECTIONS_MIN = 16;
 
+/** Listeners with at most so many places have them on every machine. */
+const SMALL_MAX = 256;
+
 /**
  * Connections of a listener at once. What all listeners of a process take together leaves it descriptors: where its limit
- * is low, the listener with most places has fewer. So accepting never finds none, and nor does the state database.
+ * is low, those with many places have fewer, the same share each. So accepting never finds none, and nor does the state
+ * database.
  */
 export function connectionsMaxOf(name: ListenerName, limit = descriptorLimit()): number {
   const { connectionsMax, processes } = LISTENERS[name];
-  const beside = Object.entries(LISTENERS).filter(
-    ([other, row]) =>
-      other !== name && row.processes.some((one) => (processes as readonly string[]).includes(one)),
-  );
-  if (beside.some(([, row]) => row.connectionsMax > connectionsMax)) return connectionsMax;
-  const others = beside.reduce((sum, [, row]) => sum + row.connectionsMax, 0);
-  return Math.max(CONNECTIONS_MIN, Math.min(connectionsMax, limit - DESCRIPTORS_KEPT - others));
+  if (connectionsMax <= SMALL_MAX) return connectionsMax;
+  const all = Object.values(LISTENERS)
+    .filter((row) => row.processes.some((one) => (processes as readonly string[]).includes(one)))
+    .map((row) => row.connectionsMax);
+  const small = all.filter((max) => max <= SMALL_MAX);
+  const left = limit - DESCRIPTORS_KEPT - small.reduce((sum, max) => sum + max, 0);
+  const share = Math.floor(left / (all.length - small.length));
+  return Math.max(CONNECTIONS_MIN, Math.min(connectionsMax, share));
 }
 
 /** Node raises the soft limit to the hard one when it starts. */

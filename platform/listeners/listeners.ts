@@ -77,6 +77,20 @@ export const LISTENERS = {
     keepAliveMs: 10 * 60_000,
     silentMs: 20 * 60_000,
   },
+  relay: {
+    processes: ["metadata"],
+    reachedBy:
+      "haproxy, by a socket for its group: guests' connections to ports of their network's Service, byte for byte",
+    // Two haproxies, of which one ends. Each connection takes another one to the pod.
+    connectionsMax: 2_048,
+    // What haproxy says of a connection.
+    headerBytesMax: 512,
+    headerMs: 5_000,
+    requestMs: 5_000,
+    keepAliveMs: 60_000,
+    // Above what haproxy allows.
+    silentMs: 60_000,
+  },
   balancers: {
     processes: ["metadata"],
     reachedBy:

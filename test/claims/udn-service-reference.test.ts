@@ -176,7 +176,7 @@ test.each([
     why: "the first port",
     spec: {
       ports: [
-        { name: "web", port: 80 },
+        { name: "web", port: 82 },
         { name: "admin", port: 81 },
       ],
     },
@@ -186,17 +186,27 @@ test.each([
     why: "the port for it",
     spec: {
       ports: [
-        { name: "http", port: 80 },
+        { name: "http", port: 82 },
         { name: "metadata", port: 81 },
       ],
     },
     port: "metadata",
   },
   {
+    why: "port 80 before any name",
+    spec: {
+      ports: [
+        { name: "metadata", port: 81 },
+        { name: "web", port: 80 },
+      ],
+    },
+    port: "web",
+  },
+  {
     why: "http else",
     spec: {
       ports: [
-        { name: "admin", port: 80 },
+        { name: "admin", port: 82 },
         { name: "http", port: 81 },
       ],
     },
@@ -213,7 +223,7 @@ test.each([
     port: "web",
   },
 ])("a Service that can be used: $why", ({ spec, port }) => {
-  expect(judgeService("shop/md", service(spec))).toEqual({ kind: "ok", portName: port });
+  expect(judgeService("shop/md", service(spec))).toMatchObject({ kind: "ok", portName: port });
 });
 
 test.each([
@@ -235,4 +245,41 @@ test("a Service that does not exist is refused", () => {
     kind: "refused",
     problem: "Service shop/md does not exist",
   });
+});
+
+test("guests reach the other TCP ports of a Service, 16 at most, and are told of the rest", () => {
+  const ports = (count: number) =>
+    Array.from({ length: count }, (_, n) => ({ name: `p${n}`, port: 5000 + n }));
+  const judged = (list: object[]) => {
+    const verdict = judgeService("shop/md", service({ ports: list }));
+    return verdict.kind === "ok" ? verdict : null;
+  };
+  expect(judged(ports(17))?.others.map(({ port }) => port)).toEqual(
+    ports(17)
+      .slice(1)
+      .map(({ port }) => port),
+  );
+  expect(judged(ports(17))?.unserved).toBeNull();
+  const beyond = judged(ports(19));
+  expect(beyond?.others).toHaveLength(16);
+  expect(beyond?.unserved).toMatch(/at most 16 ports .* not 5017\/TCP, 5018\/TCP$/);
+  const foreign = judged([
+    { name: "http", port: 80 },
+    { name: "clock", port: 123, protocol: "UDP" },
+    { name: "signal", port: 2905, protocol: "SCTP" },
+    // The same number as TCP, and beside a port that answers port 80.
+    { name: "dns", port: 53, protocol: "UDP" },
+    { name: "dns-tcp", port: 53 },
+    { name: "metadata", port: 8775 },
+  ]);
+  expect(foreign).toMatchObject({ portName: "http" });
+  expect(foreign?.others.map(({ name }) => name)).toEqual(["dns-tcp", "metadata"]);
+  expect(foreign?.unserved).toContain("only TCP is served, not 123/UDP, 2905/SCTP, 53/UDP");
+  // Nobody reaches what believes who asks by another way.
+  expect(
+    judged([
+      { name: "metadata", port: 8775 },
+      { name: "raw", port: 5000 },
+    ])?.others,
+  ).toMatchObject([{ port: 5000 }]);
 });

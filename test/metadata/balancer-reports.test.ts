@@ -5,8 +5,10 @@ import { join } from "node:path";
 import pino from "pino";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { BALANCERS_PATH } from "../../guests/ovn/balancers-wire.ts";
+import { SERVICES_PATH } from "../../guests/services/services-wire.ts";
 import { BalancerServer } from "../../metadata/balancers/balancer-server.ts";
 import { BalancerService } from "../../metadata/balancers/balancer-service.ts";
+import { ServiceRelay } from "../../metadata/relay/service-relay.ts";
 import { systemClock } from "../../platform/time.ts";
 import { newDirectory } from "../harness/daemon.ts";
 
@@ -21,22 +23,29 @@ const warned: string[] = [];
 const by = { apiVersion: "v1", kind: "ClusterUserDefinedNetwork", name: "blue", uid: "u" };
 const log = pino({ level: "silent" });
 const service = new BalancerService({
-  source: { watch: () => {}, backendsOnNetwork: async () => ({ by, endpoints: [] }) },
+  source: { watch: () => {}, backendsOnNetwork: async () => ({ by, endpoints: [], ports: [] }) },
   events: { warn: (_object, _reason, message) => void warned.push(message), inform: () => {} },
   node: "node-a",
   clock: systemClock,
   log,
 });
-const server = new BalancerServer(service, systemClock, log);
+const ports = [{ port: 5000, endpoints: [] }];
+const source = { watch: () => {}, portsOf: async () => ({ service: "shop/md", ports }) };
+const relay = new ServiceRelay({ source, clock: systemClock, log });
+const server = new BalancerServer({ service, relay }, systemClock, log);
 
-beforeAll(() => server.start(socketPath));
+beforeAll(async () => {
+  relay.start();
+  await server.start(socketPath);
+});
 afterAll(async () => {
   await server.stop();
+  await relay.stop();
   rmSync(directory, { recursive: true });
 });
 
-async function report(body: string): Promise<{ status: number | undefined; text: string }> {
-  const call = request({ agent: false, socketPath, method: "POST", path: BALANCERS_PATH }).end(body);
+async function report(body: string, path = BALANCERS_PATH): Promise<{ status?: number; text: string }> {
+  const call = request({ agent: false, socketPath, method: "POST", path }).end(body);
   const [answer] = await once(call, "response");
   let text = "";
   for await (const chunk of answer.setEncoding("utf8")) text += chunk;
@@ -53,6 +62,16 @@ test("a report is answered with what its networks want, and its problem goes int
   const problems = [{ ...PROBLEM, kind: "no-router", problem: "n".repeat(5_000) }];
   expect(await report(JSON.stringify({ ...REPORT, problems }))).toMatchObject({ status: 200 });
   expect(warned).toEqual([`node node-a: ${"n".repeat(1_000)}`]);
+});
+
+test("a report of listeners is answered with the ports of its networks, and one with too long a wait refused", async () => {
+  const asked = { applied: null, networks: ["blue"], waitMs: 60_000 };
+  const first = await report(JSON.stringify(asked), SERVICES_PATH);
+  expect(first.status, first.text).toBe(200);
+  expect(JSON.parse(first.text).services).toEqual([{ network: "blue", ports: [5000] }]);
+  expect(await report(JSON.stringify({ ...asked, waitMs: 60_001 }), SERVICES_PATH)).toMatchObject({
+    status: 400,
+  });
 });
 
 test.each<[why: string, body: unknown, named: string]>([

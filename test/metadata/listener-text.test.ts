@@ -15,6 +15,7 @@ const PLAN = {
   ipv6: true,
   runDir: "/run/x",
   metadataSocket: "/run/holdfast/metadata.sock",
+  relaySocket: "/run/holdfast-metadata/relay.sock",
   runAs: { user: "haproxy", group: "haproxy" },
   rateLimit: 300,
 };
@@ -47,15 +48,16 @@ describe("haproxy", () => {
     const frontend = text.slice(text.indexOf("frontend guests"));
     expect(frontend.replaceAll(/'\^\(.*\)'/g, "PATTERN")).toMatchInlineSnapshot(`
       "frontend guests
-        bind 0.0.0.0:80 namespace holdfast-md-2a29 proto h1 tcp-ut 5s
-        bind [::]:80 v6only namespace holdfast-md-2a29 proto h1 tcp-ut 5s
+        bind 0.0.0.0:80 namespace holdfast-md-2a29 tcp-ut 5s proto h1
+        bind [::]:80 v6only namespace holdfast-md-2a29 tcp-ut 5s proto h1
         stick-table type string len 8 size 4096 expire 60s store conn_cur,gpc0,gpc0_rate(10s),gpc1,gpc1_rate(10s)
         tcp-request connection set-var(sess.port) dst,hex
         tcp-request connection set-var(sess.port) src,bytes(4,4),hex if { dst fe80::a9fe:a9fe }
-        tcp-request connection track-sc0 var(sess.port)
-        tcp-request connection reject if { sc0_conn_cur gt 64 }
+        tcp-request connection set-var(sess.asked) dst_port
+        tcp-request connection track-sc0 var(sess.port) table guests
+        tcp-request connection reject if { sc0_conn_cur(guests) gt 64 }
         # Before one is kept: a guest that acknowledges nothing keeps each for a while after haproxy has closed it.
-        tcp-request connection reject if { sc0_gpc1_rate ge 600 }
+        tcp-request connection reject if { sc0_gpc1_rate(guests) ge 600 }
         tcp-request connection sc-inc-gpc1(0)
         # Refused requests do not count: who goes on asking is answered again when the time is over.
         http-request deny deny_status 429 if { sc0_gpc0_rate ge 300 }
@@ -78,6 +80,28 @@ describe("haproxy", () => {
         http-request set-header x-holdfast-claimed %[src]
         http-request set-header x-holdfast-client-forwarded 1 if { var(txn.forwarded) -m bool }
         default_backend metadata
+
+      # Other ports of the Services of networks, byte for byte: the relay is told the network's port and nothing of the guest.
+      backend relay
+        mode tcp
+        server relay unix@/run/holdfast-metadata/relay.sock send-proxy-v2 proxy-v2-options unique-id maxconn 512
+
+      frontend relayed
+        mode tcp
+        bind 127.0.0.1:1 transparent namespace holdfast-md-2a29 tcp-ut 5s
+        timeout tunnel 30000ms
+        unique-id-format %[var(sess.service)]
+        tcp-request connection set-var(sess.port) dst,hex
+        tcp-request connection set-var(sess.port) src,bytes(4,4),hex if { dst fe80::a9fe:a9fe }
+        tcp-request connection set-var(sess.asked) dst_port
+        tcp-request connection track-sc0 var(sess.port) table guests
+        tcp-request connection reject if { sc0_conn_cur(guests) gt 64 }
+        # Before one is kept: a guest that acknowledges nothing keeps each for a while after haproxy has closed it.
+        tcp-request connection reject if { sc0_gpc1_rate(guests) ge 600 }
+        tcp-request connection sc-inc-gpc1(0)
+        tcp-request connection set-var(sess.service) var(sess.port),map_str(/run/x/ports.map),field(1,|),concat(|,sess.asked),map_str(/run/x/services.map)
+        tcp-request connection reject unless { var(sess.service) -m found }
+        default_backend relay
       "
     `);
   });
@@ -129,9 +153,7 @@ describe("haproxy", () => {
     ]);
     const shown = [...entries].map(([key, value], at) => `0x55d0c0ffee${at} ${key} ${value}\n`).join("");
     expect(parseShowMap(`${shown}\n`)).toEqual(entries);
-    expect(() => parseShowMap("Unknown map identifier. Please use #<id> or <file>.\n")).toThrow(
-      "map of ports",
-    );
+    expect(() => parseShowMap("Unknown map identifier. Please use #<id> or <file>.\n")).toThrow("the map");
   });
 
   test("shows its processes through the master socket", () => {

@@ -319,7 +319,7 @@ test("every server that listens has the bounds of a row of platform/listeners/li
     .filter((file) => !file.startsWith("platform/listeners/"))
     .map(read)
     .join("\n");
-  const used = /(?:createBoundedServer\(\s*|emptyServer\()"([a-z]+)"|\bLISTENERS\.([a-z]+)/g;
+  const used = /(?:createBounded(?:Server|Streams)\(\s*|emptyServer\()"([a-z]+)"|\bLISTENERS\.([a-z]+)/g;
   const rows = new Set([...text.matchAll(used)].map(([, server, other]) => server ?? other));
   expect([...rows].sort()).toEqual(Object.keys(LISTENERS).sort());
 });

@@ -1,0 +1,144 @@
+/*
+ * guests/services/: ports of Services beside port 80
+ *
+ *   service-ports    follows what `holdfast metadata` wants, and has it carried out
+ *   services-wire    the protocol with it
+ */
+
+import { isDeepStrictEqual } from "node:util";
+import { JsonFields } from "../../platform/json-fields.ts";
+import type { Log } from "../../platform/log.ts";
+import { Notifier } from "../../platform/notifier.ts";
+import { type Clock, sleep } from "../../platform/time.ts";
+import { askMetadata } from "../ovn/balancer-link.ts";
+import {
+  SERVICES_PATH,
+  type ServicesReport,
+  type WantedService,
+  type WantedServices,
+} from "./services-wire.ts";
+
+const POLL_MS = 25_000;
+/** Pause after an exchange that failed, ms: doubled each time. On one node without Kubernetes there is nobody to ask. */
+const AWAY_MS_MIN = 200;
+const AWAY_MS_MAX = 5_000;
+/** Between two exchanges, ms, whatever is answered. */
+const EXCHANGE_MS_MIN = 20;
+const PORT_MAX = 65_535;
+
+/** Ports by network. */
+export type OpenPorts = ReadonlyMap<string, readonly number[]>;
+
+export interface ServicePortsOptions {
+  /** The socket of `holdfast metadata` for this. */
+  readonly socket: string;
+  /** Opens these ports, and closes all others. */
+  readonly open: (ports: OpenPorts) => Promise<void>;
+  readonly log: Pick<Log, "info" | "warn">;
+  readonly clock: Clock;
+}
+
+/** Keeps the ports open that the Services of this node's networks have; while nobody says which, all stays. */
+export class ServicePorts {
+  readonly #options: ServicePortsOptions;
+  readonly #stopping = new AbortController();
+  readonly #changes: Notifier;
+  #polling = new AbortController();
+  #networks: readonly string[] = [];
+  #applied: string | null = null;
+  /** Why they could not be opened last. */
+  #problem: string | null = null;
+  #ports: OpenPorts = new Map();
+  #running: Promise<void> = Promise.resolve();
+
+  constructor(options: ServicePortsOptions) {
+    this.#options = options;
+    this.#changes = new Notifier(options.clock);
+  }
+
+  start(): void {
+    this.#running = this.#follow();
+  }
+
+  async stop(): Promise<void> {
+    this.#stopping.abort();
+    this.#polling.abort();
+    this.#changes.close();
+    await this.#running;
+  }
+
+  /** The networks with guests at this node's listener. */
+  serve(networks: readonly string[]): void {
+    if (isDeepStrictEqual(networks, this.#networks)) return;
+    this.#networks = networks;
+    this.#polling.abort();
+    this.#changes.notify();
+  }
+
+  async #follow(): Promise<void> {
+    const { socket, clock } = this.#options;
+    const { signal } = this.#stopping;
+    let awayMs = AWAY_MS_MIN;
+    while (!signal.aborted) {
+      this.#polling = new AbortController();
+      const polling = this.#polling.signal;
+      await this.#changes.until(() => this.#networks.length > 0, POLL_MS);
+      if (signal.aborted || this.#networks.length === 0) continue;
+      const report: ServicesReport = { applied: this.#applied, networks: this.#networks, waitMs: POLL_MS };
+      try {
+        const wanted = await askMetadata(
+          { socket, path: SERVICES_PATH, report, signal: polling },
+          readWanted,
+        );
+        awayMs = AWAY_MS_MIN;
+        if (wanted.version !== this.#applied) await this.#carryOut(wanted);
+        await sleep(clock, EXCHANGE_MS_MIN, signal);
+      } catch {
+        // Of a socket that is not there nothing is said: that is so wherever there is no cluster.
+        if (polling.aborted) continue;
+        await sleep(clock, awayMs, signal);
+        awayMs = Math.min(2 * awayMs, AWAY_MS_MAX);
+      }
+    }
+  }
+
+  async #carryOut({ version, services }: WantedServices): Promise<void> {
+    const { log, open } = this.#options;
+    const ports = new Map(
+      services.map(
+        ({ network, ports: wanted }) => [network, wanted ?? this.#ports.get(network) ?? []] as const,
+      ),
+    );
+    try {
+      await open(ports);
+    } catch (error) {
+      const problem = (error as Error).message;
+      if (problem !== this.#problem) log.warn({ problem }, "ports of Services cannot be opened for guests");
+      this.#problem = problem;
+      throw error;
+    }
+    if (!isDeepStrictEqual(ports, this.#ports))
+      log.info({ ports: Object.fromEntries(ports) }, "the ports of Services that guests reach");
+    this.#problem = null;
+    this.#ports = ports;
+    this.#applied = version;
+  }
+}
+
+function readWanted(value: unknown): WantedServices {
+  const wanted = new JsonFields(value);
+  return { version: wanted.string("version"), services: wanted.list("services", readService) };
+}
+
+function readService(value: unknown): WantedService {
+  const service = new JsonFields(value);
+  const network = service.string("network", (text) => /^[^\s|,]+$/.test(text));
+  if (service.get("ports") === null) return { network, ports: null };
+  return { network, ports: service.list("ports", readPort) };
+}
+
+function readPort(value: unknown): number {
+  if (!Number.isInteger(value) || (value as number) < 1 || (value as number) > PORT_MAX || value === 80)
+    throw new Error(`ports: expected numbers of ports other than 80`);
+  return value as number;
+}

@@ -6,9 +6,11 @@ import {
   type BalancerReport,
   type WantedBalancer,
   type WantedBalancers,
+  type WantedEntry,
 } from "./balancers-wire.ts";
 
 const BACKEND = /^\d{1,3}(\.\d{1,3}){3}:[1-9]\d{0,4}$/;
+const PORT_MAX = 65_535;
 /**
  * Thousands of networks with tens of endpoints. That process has no rights on the node, and must not be able to use up
  * the memory of this one, which is root's.
@@ -83,7 +85,20 @@ function readWanted(value: unknown): WantedBalancers {
 
 function readBalancer(value: unknown): WantedBalancer {
   const balancer = new JsonFields(value);
-  const backends = balancer.get("backends") === null ? null : balancer.strings("backends");
-  if (backends?.some((one) => !BACKEND.test(one))) throw new Error("backends: expected addresses with ports");
-  return { network: balancer.string("network", (text) => text !== ""), backends };
+  return {
+    network: balancer.string("network", (text) => text !== ""),
+    backends: balancer.get("backends") === null ? null : readBackends(balancer),
+    ports: balancer.list("ports", readEntry),
+  };
+}
+
+function readEntry(value: unknown): WantedEntry {
+  const entry = new JsonFields(value);
+  return { port: entry.integer("port", 1, PORT_MAX), backends: readBackends(entry) };
+}
+
+function readBackends(fields: JsonFields): string[] {
+  const backends = fields.strings("backends");
+  if (backends.some((one) => !BACKEND.test(one))) throw new Error("backends: expected addresses with ports");
+  return backends;
 }

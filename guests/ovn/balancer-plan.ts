@@ -13,13 +13,15 @@ import { type BalancerRow, type NorthboundRows, OWNER, OWNER_KEY, type SwitchRow
 
 const NETWORK_KEY = "k8s.ovn.org/network";
 const ROLE_KEY = "k8s.ovn.org/role";
-const VIP = `${METADATA_IPV4}:80`;
+const METADATA_PORT = 80;
 const PORT_MAX = 65_535;
 const OPTIONS = [
   // Without a backend a guest's connection is refused at once, instead of timing out.
   ["reject", "true"],
   // A backend that asks the address itself: its own request would come back from its own address. As OVN-Kubernetes has it.
   ["hairpin_snat_ip", "169.254.0.5 fd69::5"],
+  // What is connected to a backend or an entry that goes is cut, not only refused anew.
+  ["ct_flush", "true"],
   // The address is that of no router.
   ["neighbor_responder", "none"],
 ] as const;
@@ -55,12 +57,12 @@ export function planBalancers(rows: NorthboundRows, wanted: readonly WantedBalan
       ([, row]) => isForGuests(row) && networkOf(row) === balancer.network,
     );
     for (const [uuid, row] of switches) {
-      const { backends, foreign } = onSwitch(row, balancer.backends);
+      const { entries, foreign } = onSwitch(row, balancer);
       for (const backend of foreign)
         problems.push({ network: balancer.network, kind: "failed", problem: outside(backend, row) });
       const existing = [...rows.balancers].find(([, { name }]) => name === nameOn(row));
       if (existing !== undefined) stale.delete(existing[0]);
-      if (ensure({ uuid, row, existing }, { ...balancer, backends }, plan.operations))
+      if (ensure({ uuid, row, existing }, { network: balancer.network, entries }, plan.operations))
         plan.written.add(balancer.network);
       if (!row.ports.some((port) => rows.routerPorts.has(port)))
         problems.push({ network: balancer.network, kind: "no-router", problem: withoutRouter(row.name) });
@@ -74,18 +76,27 @@ export function planBalancers(rows: NorthboundRows, wanted: readonly WantedBalan
 }
 
 /** Who names backends has no rights here: guests are led to nothing that is not on their own network. */
-function onSwitch({ other_config }: SwitchRow, backends: readonly string[] | null) {
-  if (backends === null) return { backends, foreign: [] };
+function onSwitch({ other_config }: SwitchRow, { backends, ports }: WantedBalancer): Placed {
+  if (backends === null) return { entries: null, foreign: [] };
   const subnet = parsedOr(readNetwork, other_config.get("subnet") ?? "");
   const isThere = (backend: string) => {
     const [host = "", port = ""] = backend.split(":");
     const address = parsedOr(parseAddress, host);
     return subnet !== null && address !== null && cidrContains(subnet, address) && Number(port) <= PORT_MAX;
   };
+  const all = [...ports, { port: METADATA_PORT, backends }];
   return {
-    backends: backends.filter(isThere),
-    foreign: backends.filter((backend) => !isThere(backend)),
+    entries: new Map(
+      all.map((one) => [`${METADATA_IPV4}:${one.port}`, one.backends.filter(isThere).join(",")]),
+    ),
+    foreign: all.flatMap((one) => one.backends.filter((backend) => !isThere(backend))),
   };
+}
+
+interface Placed {
+  /** By address and port, as the row has them; null: not known now, what is there stays. */
+  readonly entries: ReadonlyMap<string, string> | null;
+  readonly foreign: readonly string[];
 }
 
 function readNetwork(text: string): Cidr {
@@ -121,11 +132,11 @@ interface Place {
 /** Adds what is missing; whether anything is. */
 function ensure(
   { uuid, row, existing }: Place,
-  { network, backends }: WantedBalancer,
+  { network, entries }: { readonly network: string; readonly entries: Placed["entries"] },
   operations: OvsdbOperation[],
 ): boolean {
   const before = operations.length;
-  const wanted = backends === null ? null : rowOf(nameOn(row), network, backends);
+  const wanted = entries === null ? null : rowOf(nameOn(row), network, entries);
   if (existing === undefined) {
     if (wanted === null) return false;
     const id = `balancer${operations.length}`;
@@ -147,11 +158,11 @@ function ensure(
   return operations.length > before;
 }
 
-function rowOf(name: string, network: string, backends: readonly string[]): BalancerRow {
+function rowOf(name: string, network: string, vips: ReadonlyMap<string, string>): BalancerRow {
   return {
     name,
     protocol: "tcp",
-    vips: new Map([[VIP, backends.join(",")]]),
+    vips,
     options: new Map(OPTIONS),
     external_ids: new Map([
       [NETWORK_KEY, network],

@@ -35,6 +35,13 @@ export interface WantedBalancer {
   readonly network: string;
   /** `10.20.0.30:8080`, on the network itself; empty: connections are refused. null: not known now, what is there stays. */
   readonly backends: readonly string[] | null;
+  /** Further ports of 169.254.169.254, each with backends; not looked at when those of port 80 are not known. */
+  readonly ports: readonly WantedEntry[];
+}
+
+export interface WantedEntry {
+  readonly port: number;
+  readonly backends: readonly string[];
 }
 
 export const BALANCERS_PATH = "/v1/metadata/balancers";

@@ -193,7 +193,7 @@ export class Balancers {
     if (networks.length === 0) return [];
     if (this.#wanted === null) return null;
     const later = networks.filter((network) => !this.#asked.includes(network));
-    return [...this.#wanted.balancers, ...later.map((network) => ({ network, backends: null }))];
+    return [...this.#wanted.balancers, ...later.map((network) => ({ network, backends: null, ports: [] }))];
   }
 
   /** With one database for several nodes each would write its own endpoints for all. */

@@ -35,17 +35,17 @@ export class BalancerEvents {
     this.#told = told;
     for (const network of written) {
       const object = owner(network);
-      const backends = wanted.find((one) => one.network === network)?.backends;
-      if (object === undefined || !backends || told.has(network)) continue;
-      const where =
-        backends.length === 0
-          ? "refuses connections: no endpoint is ready here"
-          : `leads to ${backends.join(", ")}`;
-      this.#events.inform(
-        object,
-        "MetadataBalancerProgrammed",
-        `node ${this.#node}: 169.254.169.254:80 ${where}`,
+      const { backends = null, ports = [] } = wanted.find((one) => one.network === network) ?? {};
+      if (object === undefined || backends === null || told.has(network)) continue;
+      const entries = [{ port: 80, backends }, ...ports].map(
+        (one) =>
+          `169.254.169.254:${one.port} ${
+            one.backends.length === 0
+              ? "refuses connections: no endpoint is ready here"
+              : `leads to ${one.backends.join(", ")}`
+          }`,
       );
+      this.#events.inform(object, "MetadataBalancerProgrammed", `node ${this.#node}: ${entries.join("; ")}`);
     }
   }
 }

@@ -70,11 +70,12 @@ export class BalancerService {
         return null;
       }
       this.#owners.set(network, found.by);
-      return { network, backends: found.endpoints };
+      const ports = found.ports.map(({ port, endpoints }) => ({ port, backends: endpoints }));
+      return { network, backends: found.endpoints, ports };
     } catch (error) {
       if (!(error instanceof ApiAway))
         this.#options.log.warn({ network, err: error as Error }, "the backends of a network cannot be told");
-      return { network, backends: null };
+      return { network, backends: null, ports: [] };
     }
   }
 }

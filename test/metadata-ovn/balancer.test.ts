@@ -1,5 +1,6 @@
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { pause, until } from "../harness/wait.ts";
+import { startPython } from "../metadata-net/python-process.ts";
 import { BalancingNode } from "./balancing-node.ts";
 import { type Pod, whyNoOvn, Zone } from "./zone.ts";
 
@@ -7,6 +8,21 @@ import { type Pod, whyNoOvn, Zone } from "./zone.ts";
 
 const BLUE = "cluster_udn_blue";
 const GREEN = "shop_green";
+
+/** One connection: asks on it at once, and again when its input ends. */
+const TALK = `
+import socket, sys
+s = socket.create_connection(("169.254.169.254", int(sys.argv[1])), 10)
+def talks():
+    s.settimeout(4)
+    try:
+        s.sendall(b"GET / HTTP/1.1\\r\\nHost: a\\r\\n\\r\\n")
+        return "talks" if s.recv(4096) else "silence"
+    except OSError: return "silence"
+print(talks(), flush=True)
+sys.stdin.read()
+print(talks())
+`;
 
 let zone: Zone;
 let node: BalancingNode;
@@ -77,6 +93,23 @@ describe.skipIf(whyNoOvn() !== null)("one node", () => {
     const onLink = await zone.pod(blue, "10.20.0.7", ["169.254.0.0/16"]);
     await zone.central.settle();
     expect(await onLink.connects()).toBe("timeout");
+  });
+
+  test("further ports of the Service lead to its pods, and are cut when they go", async () => {
+    const backends = { [BLUE]: ["10.20.0.30:8080"], [GREEN]: ["10.20.0.30:8080"] };
+    await node.want(backends, [
+      { port: 5000, backends: ["10.20.0.30:8080"] },
+      { port: 8443, backends: [] },
+    ]);
+    await until(async () => (await guest.connects(5000)) === "connected", "port 5000 to be answered");
+    const { body } = await guest.ask("http://169.254.169.254:5000/");
+    expect(body).toBe("src=10.20.0.5 at=blue");
+    expect(await guest.connects(8443)).toBe("refused");
+    const talker = await startPython(guest.namespace, TALK, ["5000"]);
+    await node.want(backends);
+    await until(async () => (await guest.connects(5000)) !== "connected", "port 5000 to be closed");
+    expect(await talker.stop()).toBe("talks\nsilence\n");
+    await answered(guest, "src=10.20.0.5 at=blue");
   });
 
   describe("without a ready endpoint on the node", () => {

@@ -64,9 +64,12 @@ export class BalancingNode {
     return this.#processes.map(({ log }) => log).join("");
   }
 
-  /** Wants backends by network, and waits until that is carried out. */
-  async want(backends: Readonly<Record<string, readonly string[] | null>>): Promise<void> {
-    this.#balancers = Object.entries(backends).map(([network, list]) => ({ network, backends: list }));
+  /** Wants backends by network, and further ports of each, and waits until that is carried out. */
+  async want(
+    backends: Readonly<Record<string, readonly string[] | null>>,
+    ports: WantedBalancer["ports"] = [],
+  ): Promise<void> {
+    this.#balancers = Object.entries(backends).map(([network, list]) => ({ network, backends: list, ports }));
     this.#version += 1;
     const version = String(this.#version);
     for (const send of [...this.#waiting]) send();

@@ -31,7 +31,7 @@ describe.skipIf(whyNoOvn() !== null)("a process that sends false balancer data",
   const wanted = (version: string, more: object = {}) => ({
     version,
     node: "node-a",
-    balancers: [{ network: BLUE, backends: [BACKEND] }],
+    balancers: [{ network: BLUE, backends: [BACKEND], ports: [] }],
     ...more,
   });
 
@@ -41,6 +41,8 @@ describe.skipIf(whyNoOvn() !== null)("a process that sends false balancer data",
     await until(() => node.report?.problems.length === 3, "the problems to be told");
     expect(node.report?.problems[0]).toMatchObject({ network: BLUE, kind: "failed" });
     expect(node.report?.problems[0]?.problem).toMatch(/10\.96\.0\.1:443.*10\.20\.0\.0\/16/);
+    await node.want({ [BLUE]: [BACKEND] }, [{ port: 22, backends: ["192.168.1.1:22"] }]);
+    expect(await vips()).toEqual([{ [VIP]: BACKEND, "169.254.169.254:22": "" }]);
     await node.want({ [BLUE]: ["10.96.0.1:443"] });
     expect(await vips()).toEqual([{ [VIP]: "" }]);
   });
@@ -63,7 +65,7 @@ describe.skipIf(whyNoOvn() !== null)("a process that sends false balancer data",
   });
 
   test("cannot stop the others with a network that is named twice", async () => {
-    const twice = [{ network: BLUE, backends: [] }, ...wanted("x").balancers];
+    const twice = [{ network: BLUE, backends: [], ports: [] }, ...wanted("x").balancers];
     node.answer(answers(wanted("twice", { balancers: twice })));
     await until(() => node.log.includes("expected each network once"), "the answer to be refused");
     expect(await vips()).toEqual([{ [VIP]: BACKEND }]);
@@ -71,7 +73,9 @@ describe.skipIf(whyNoOvn() !== null)("a process that sends false balancer data",
 
   test("has nothing written to another node's database", async () => {
     await zone.central.nbctl("set", "NB_Global", ".", "name=node-b");
-    node.answer(answers(wanted("b", { node: "node-b", balancers: [{ network: BLUE, backends: [] }] })));
+    node.answer(
+      answers(wanted("b", { node: "node-b", balancers: [{ network: BLUE, backends: [], ports: [] }] })),
+    );
     const told = () => node.report?.problems[0]?.problem ?? "";
     await until(() => told().includes("node-b"), "the problem to be told");
     await pause(300);

@@ -44,11 +44,22 @@ describe.skipIf(whyNoOvn() !== null)("a network of the cluster that refers to a 
     const layer2 = { role: "Primary", subnets: ["10.20.0.0/16"] };
     await objects.cudn("blue", { topology: "Layer2", layer2 }, { [SERVICE_ANNOTATION]: "shop/md" });
     await objects.cudn("green", { topology: "Layer2", layer2 });
-    await objects.service("shop", "md");
+    await objects.service("shop", "md", {
+      ports: [
+        { name: "http", port: 80 },
+        { name: "raw", port: 5000 },
+      ],
+    });
     pod = await kube.createPod("shop", "md-0", { node: NODE });
     await objects.address(pod, DEFAULT_ADDRESS);
     await onNetwork("10.20.0.30");
-    await objects.slice("shop", "md", "md-1", { endpoints: [endpointOf(pod, DEFAULT_ADDRESS)] });
+    await objects.slice("shop", "md", "md-1", {
+      endpoints: [endpointOf(pod, DEFAULT_ADDRESS)],
+      ports: [
+        { name: "http", port: 8080, protocol: "TCP" },
+        { name: "raw", port: 9000, protocol: "TCP" },
+      ],
+    });
     zone = await Zone.start(NODE, { wired: false });
     await zone.network("cluster_udn_blue", { net: 20 });
     await zone.network("cluster_udn_green", { net: 20 });
@@ -121,7 +132,10 @@ describe.skipIf(whyNoOvn() !== null)("a network of the cluster that refers to a 
     expect(row?.name).toBe("holdfast_metadata_cluster_udn_blue_ovn_layer2_switch");
     const event = await objects.event("default", "blue", "MetadataBalancerProgrammed");
     expect(event).toMatchObject({ type: "Normal", involvedObject: { kind: "ClusterUserDefinedNetwork" } });
-    expect(event.message).toBe("node node-a: 169.254.169.254:80 leads to 10.20.0.30:8080");
+    expect(event.message).toBe(
+      "node node-a: 169.254.169.254:80 leads to 10.20.0.30:8080; 169.254.169.254:5000 leads to 10.20.0.30:9000",
+    );
+    expect(row?.vips).toEqual({ [VIP]: "10.20.0.30:8080", "169.254.169.254:5000": "10.20.0.30:9000" });
   });
 
   test("without a ready endpoint on the node the row has no backend, and an event names the node", async () => {

@@ -45,7 +45,12 @@ describe.skipIf(whyNoOvn() !== null)("rows of a northbound database", () => {
       protocol: "tcp",
       vips: { [VIP]: "10.20.0.30:8080,10.20.0.31:8080" },
       external_ids: { "holdfast.dev/owner": "metadata", "k8s.ovn.org/network": BLUE },
-      options: { hairpin_snat_ip: "169.254.0.5 fd69::5", neighbor_responder: "none", reject: "true" },
+      options: {
+        ct_flush: "true",
+        hairpin_snat_ip: "169.254.0.5 fd69::5",
+        neighbor_responder: "none",
+        reject: "true",
+      },
     });
     expect(await references()).toBe(rows[0]?._uuid);
     expect(node.written).toContain(BLUE);
@@ -62,6 +67,24 @@ describe.skipIf(whyNoOvn() !== null)("rows of a northbound database", () => {
     // Not known now: what is there stays.
     await node.want({ [BLUE]: null });
     expect(await own()).toMatchObject({ _uuid: before, vips: { [VIP]: "" } });
+  });
+
+  test("further ports are entries of the same row, and one that is not wanted any more is none", async () => {
+    await zone.network(BLUE, { net: 20 });
+    const ports = [
+      { port: 5000, backends: ["10.20.0.30:9000", "10.20.0.31:9000"] },
+      { port: 8443, backends: [] },
+    ];
+    await node.want({ [BLUE]: [BACKEND] }, ports);
+    const before = await uuid();
+    const entries = { "169.254.169.254:5000": "10.20.0.30:9000,10.20.0.31:9000", "169.254.169.254:8443": "" };
+    expect((await own())?.vips).toEqual({ [VIP]: BACKEND, ...entries });
+    // Not known now: what is there stays.
+    await node.want({ [BLUE]: null });
+    expect((await own())?.vips).toEqual({ [VIP]: BACKEND, ...entries });
+    await node.want({ [BLUE]: [BACKEND] }, ports.slice(1));
+    expect(await own()).toMatchObject({ _uuid: before });
+    expect((await own())?.vips).toEqual({ [VIP]: BACKEND, "169.254.169.254:8443": "" });
   });
 
   test("a network that is not wanted any more has no row, and what else is on its switch stays", async () => {

@@ -42,15 +42,18 @@ export class Pod extends NamespaceGuest {
   }
 
   /** How a connection to the metadata address ends: `refused`, `timeout`, or `connected`. */
-  async connects(): Promise<string> {
-    const { stdout } = await this.python(`
+  async connects(port = 80): Promise<string> {
+    const { stdout } = await this.python(
+      `
 import socket, sys
 try:
-    socket.create_connection(("169.254.169.254", 80), 3).close()
+    socket.create_connection(("169.254.169.254", int(sys.argv[1])), 3).close()
     sys.stdout.write("connected")
 except ConnectionRefusedError: sys.stdout.write("refused")
 except OSError: sys.stdout.write("timeout")
-`);
+`,
+      [String(port)],
+    );
     return stdout;
   }
 }

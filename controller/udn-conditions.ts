@@ -30,7 +30,10 @@ export interface UdnConditionsOptions {
   readonly log: Pick<Log, "info" | "warn">;
 }
 
-type DesiredCondition = Pick<ClaimCondition, "status" | "reason" | "message">;
+interface DesiredCondition extends Pick<ClaimCondition, "status" | "reason" | "message"> {
+  /** What of a Service that is used guests do not reach: for an event. */
+  readonly unserved?: string;
+}
 
 /**
  * Tells the owner of a (Cluster)UserDefinedNetwork whether its reference to a metadata Service is usable: by a
@@ -97,9 +100,10 @@ export class UdnConditions {
         );
       return;
     }
-    const desired = this.#desiredCondition(reference);
-    if (desired === null) return;
-    this.#announce(view, desired);
+    const found = this.#desiredCondition(reference);
+    if (found === null) return;
+    this.#announce(view, found);
+    const { unserved: _, ...desired } = found;
     const conditions = mergeCondition(view.conditions, {
       type: METADATA_SERVICE_READY,
       ...desired,
@@ -122,20 +126,25 @@ export class UdnConditions {
     const key = `${reference.namespace}/${reference.name}`;
     const service = this.#services.items.get(key) ?? null;
     const verdict = judgeService(key, service);
-    if (verdict.kind === "ok")
-      return { status: "True", reason: "ServiceFound", message: `metadata requests go to Service ${key}` };
+    if (verdict.kind === "ok") {
+      const { unserved } = verdict;
+      const found = `metadata requests go to Service ${key}`;
+      const message = unserved === null ? found : `${found}; ${unserved}`;
+      return { status: "True", reason: "ServiceFound", message, ...(unserved === null ? {} : { unserved }) };
+    }
     const reason = service === null ? "ServiceNotFound" : "ServiceNotSupported";
     return { status: "False", reason, message: verdict.problem };
   }
 
-  #announce(view: UdnView, { status, reason, message }: DesiredCondition): void {
+  #announce(view: UdnView, { status, reason, message, unserved }: DesiredCondition): void {
     const { uid, kind, namespace, name } = view;
     if (this.#announced.get(uid) === message) return;
     this.#announced.set(uid, message);
-    if (status === "True") return;
+    if (status === "True" && unserved === undefined) return;
     this.#options.log.warn({ network: view.network }, `${describeUdn(view)}: ${message}`);
     const object = { apiVersion: UDN_API_VERSION, kind, namespace, name, uid };
-    this.#options.events.warn(object, reason, message);
+    const told = status === "True" ? "MetadataServicePortsNotServed" : reason;
+    this.#options.events.warn(object, told, unserved ?? message);
   }
 
   async #write(view: UdnView, conditions: readonly ClaimCondition[]): Promise<void> {

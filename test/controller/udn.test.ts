@@ -126,6 +126,20 @@ describe("with definitions that drop the field metadataServiceRef", () => {
     await endpointsBecome("shop_blue", ["10.244.1.1:8080"]);
   });
 
+  test("ports of a Service that guests do not reach are told by the condition and an event", async () => {
+    const path = pathOf(NAMESPACE, "services", "md");
+    const http = { name: "http", port: 80, protocol: "TCP" };
+    const clock = { name: "clock", port: 123, protocol: "UDP" };
+    await world.cluster.api.patch(path, { spec: { ports: [http, clock] } });
+    const unserved = `guests do not reach all ports of Service ${NAMESPACE}/md at 169.254.169.254: only TCP is served, not 123/UDP`;
+    const found = `metadata requests go to Service ${NAMESPACE}/md`;
+    await becomes(udnPath("blue"), "True", `${found}; ${unserved}`);
+    const event = await objects.event(NAMESPACE, "blue", "MetadataServicePortsNotServed");
+    expect(event).toMatchObject({ type: "Warning", message: unserved });
+    await world.cluster.api.patch(path, { spec: { ports: [http] } });
+    await becomes(udnPath("blue"), "True", found);
+  });
+
   test("a node without an endpoint of its own: 503 there, and an event that names it", async () => {
     const other = serviceBackends(world.cluster, api, "node-z");
     other.start();

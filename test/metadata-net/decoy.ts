@@ -1,7 +1,10 @@
 import type { NamespaceGuest } from "../harness/metadata/guest.ts";
 import { startPython } from "./python-process.ts";
 
-/** What clouds and local proxies have: credentials of the node at its own 169.254.169.254. Prints how often it was asked. */
+/**
+ * What clouds and local proxies have: credentials of the node at its own 169.254.169.254, at port 80 and at another one. Prints
+ * how often it was asked.
+ */
 export const DECOY = `
 import http.server, sys, threading
 asked = 0
@@ -11,21 +14,23 @@ class Decoy(http.server.BaseHTTPRequestHandler):
         asked += 1
         self.send_response(200); self.end_headers(); self.wfile.write(b"NODE-IAM-CREDENTIALS")
     def log_message(self, *words): pass
-server = http.server.ThreadingHTTPServer(("169.254.169.254", 80), Decoy)
-threading.Thread(target=server.serve_forever, daemon=True).start()
+for port in (80, 5000):
+    server = http.server.ThreadingHTTPServer(("169.254.169.254", port), Decoy)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
 print("listening", flush=True)
 sys.stdin.read(); print(asked)
 `;
 
-/** Asks without a pause on ever new connections, of which each has little time; prints how often and who answered. */
+/** Asks at both ports without a pause on ever new connections, of which each has little time; prints how often and who answered. */
 const ASK = `
-import json, socket, sys, threading
+import itertools, json, socket, sys, threading
 done, counts, lock = threading.Event(), {"asked": 0, "node": 0, "own": 0}, threading.Lock()
 def ask():
+    ports = itertools.cycle((80, 5000))
     while not done.is_set() or counts["asked"] < 20:
         got = b""
         try:
-            s = socket.create_connection(("169.254.169.254", 80), 0.2)
+            s = socket.create_connection(("169.254.169.254", next(ports)), 0.2)
             s.sendall(b"GET /guest HTTP/1.0\\r\\n\\r\\n")
             while part := s.recv(65536): got += part
         except OSError: pass

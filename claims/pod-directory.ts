@@ -20,6 +20,8 @@ import type { PodState } from "../store/cluster/parts/claim-access.ts";
 
 /** VMs remembered by the UID of their VMI. */
 const VMS_REMEMBERED_MAX = 10_000;
+/** Of the addresses that they ask for, together: of each its creator may write 262,144. */
+const ASKED_CHARS_MAX = 4 << 20;
 /** Name of no VMI: the read only shows whether the cluster has VMIs. */
 const NO_VMI = "holdfast-asks-whether-there-is-such-an-api";
 
@@ -43,7 +45,10 @@ export class PodDirectory {
   readonly #objects: ObjectClient;
   readonly #cached: (key: string) => PodView | undefined;
   /** Of pods that were not in memory, by the pod's UID. */
-  readonly #seen = new BoundedMap<string, Pick<PodView, "vmi" | "annotations">>(VMS_REMEMBERED_MAX);
+  readonly #seen = new BoundedMap<string, Pick<PodView, "vmi" | "annotations">>(VMS_REMEMBERED_MAX, {
+    sizeMax: ASKED_CHARS_MAX,
+    sizeOf: ({ annotations }) => annotations[ADDRESSES_ANNOTATION]?.length ?? 0,
+  });
   readonly #vms = new BoundedMap<string, VmFacts>(VMS_REMEMBERED_MAX);
 
   constructor(api: KubeApi, cached: (key: string) => PodView | undefined) {

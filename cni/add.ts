@@ -43,7 +43,7 @@ async function attach(context: CniContext, config: DefinedConfig, want: Want): P
     context.log.warn({ network: want.network, containerId: want.containerId }, warning);
   }
   for (const note of config.definition.notes) context.warnings.warn(want.network, note);
-  if (applied) context.runtimeConfigurations.note(config.definition);
+  if (applied) context.runtimeConfigurations.note(config);
   if (applied && differs(outcome.definition, config.definition)) {
     context.warnings.warn(
       want.network,

@@ -7,7 +7,8 @@ import type { Finding } from "../ipam/finding.ts";
 import { describeOwner, type Owner } from "../ipam/owner.ts";
 import { type Refusal, RefusalError, refuse } from "../ipam/refusals.ts";
 import { formatAddress } from "../ipam/space/address.ts";
-import { leanView } from "../kube/lean-view.ts";
+import { leanView, weightOf } from "../kube/lean-view.ts";
+import { BoundedMap } from "../platform/bounded-map.ts";
 import type { Clock } from "../platform/time.ts";
 import { gatewayHeld } from "../store/journal/check.ts";
 import type { DefinitionCatalog } from "./definition-catalog.ts";
@@ -16,6 +17,10 @@ import type { CountingDefinition } from "./nad-verdict.ts";
 
 /** How long an ADD of a network that is not in use here is remembered, ms: a kubelet retries a refused ADD sooner. */
 const TRIED_MS = 600_000;
+/** Networks whose configuration is remembered: whoever may ask the runtime for an ADD names as many as they like. */
+const NETWORKS_MAX = 1_000;
+/** Of all of them together, as `weightOf` counts them. */
+const BYTES_MAX = 4 << 20;
 
 /** The runtime's configuration in an ADD, from a file on the node. */
 interface PassedConfiguration {
@@ -23,6 +28,11 @@ interface PassedConfiguration {
   readonly conf: Configuration;
   /** Throws RefusalError when it is invalid. */
   ownDefinition(): { readonly definition: NetworkDefinition };
+}
+
+interface Remembered extends PassedConfiguration {
+  readonly atMs: number;
+  readonly bytes: number;
 }
 
 interface FindingsParts {
@@ -39,7 +49,10 @@ interface FindingsParts {
  * cluster, and only this node can tell.
  */
 export class NodeConfigurations {
-  readonly #passed = new Map<string, PassedConfiguration & { readonly atMs: number }>();
+  readonly #passed = new BoundedMap<string, Remembered>(NETWORKS_MAX, {
+    sizeMax: BYTES_MAX,
+    sizeOf: ({ bytes }) => bytes,
+  });
   readonly #clock: Clock;
   readonly #bridgeGateways = new BridgeGateways();
 
@@ -51,7 +64,8 @@ export class NodeConfigurations {
   note({ network, conf, ownDefinition }: PassedConfiguration): void {
     // As a text, where it is of many values.
     const kept = leanView({ ...conf });
-    this.#passed.set(network, { network, conf: kept, ownDefinition, atMs: this.#clock.monotonicMs() });
+    const { bytes } = weightOf(kept);
+    this.#passed.set(network, { network, conf: kept, ownDefinition, bytes, atMs: this.#clock.monotonicMs() });
   }
 
   /** The findings for `holdfast check`. Throws ApiAway. */

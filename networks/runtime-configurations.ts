@@ -1,10 +1,19 @@
 import { type Difference, differenceFrom } from "../ipam/definition/definition-difference.ts";
+import { parsePassed } from "../ipam/definition/definition-keys.ts";
 import type { NetworkDefinition } from "../ipam/definition/network-definition.ts";
+import { parsePluginConfig } from "../ipam/definition/plugin-config.ts";
 import { BoundedMap } from "../platform/bounded-map.ts";
 import { subnetsOf } from "./import-sources.ts";
 
 /** Networks whose latest configuration is remembered. */
 const NETWORKS_MAX = 1_000;
+/** Characters of their texts together, those of the configurations of a node's ADDs that `cni/request.ts` remembers. */
+const CHARS_MAX = 4 * 1024 * 1024;
+
+interface Passed {
+  readonly text: string;
+  readonly definition: NetworkDefinition;
+}
 
 interface Applied {
   readonly definition: NetworkDefinition;
@@ -17,20 +26,24 @@ interface Applied {
  * definition counts, and whoever wrote the other one believes that theirs does.
  */
 export class RuntimeConfigurations {
-  readonly #latest = new BoundedMap<string, NetworkDefinition>(NETWORKS_MAX);
+  /** Texts: a definition takes up to ten times its own, and hardly anybody asks. */
+  readonly #latest = new BoundedMap<string, string>(NETWORKS_MAX, {
+    sizeMax: CHARS_MAX,
+    sizeOf: (text) => text.length,
+  });
 
-  note(definition: NetworkDefinition): void {
-    if (definition.rangeSets.length > 0) this.#latest.set(definition.name, definition);
+  note({ text, definition }: Passed): void {
+    if (definition.rangeSets.length > 0) this.#latest.set(definition.name, text);
     else this.#latest.delete(definition.name);
   }
 
   notes(appliedDefinition: (network: string) => Applied | undefined): string[] {
-    return [...this.#latest.entries()].flatMap(([network, definition]) => {
+    return [...this.#latest.entries()].flatMap(([network, text]) => {
       const applied = appliedDefinition(network);
-      const difference = applied === undefined ? null : differenceFrom(definition, applied.definition);
-      return applied === undefined || difference === null
-        ? []
-        : [differs(network, { definition, applied, difference })];
+      if (applied === undefined) return [];
+      const definition = parsePluginConfig(parsePassed(text));
+      const difference = differenceFrom(definition, applied.definition);
+      return difference === null ? [] : [differs(network, { definition, applied, difference })];
     });
   }
 }

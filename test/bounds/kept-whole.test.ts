@@ -1,9 +1,12 @@
 import { describe, expect, test } from "vitest";
 import { AddConfigs } from "../../cni/request.ts";
+import { parsePluginConfig } from "../../ipam/definition/plugin-config.ts";
+import { RefusalError, refuse } from "../../ipam/refusals.ts";
 import { DefinitionCatalog } from "../../networks/definition-catalog.ts";
 import { readNadConfig } from "../../networks/nad-reading.ts";
 import { projectNad } from "../../networks/nad-view.ts";
 import { NodeConfigurations } from "../../networks/node-configurations.ts";
+import { RuntimeConfigurations } from "../../networks/runtime-configurations.ts";
 import { ManualClock } from "../harness/manual-clock.ts";
 import { expectProportion, growthOf, keptOf } from "./measure.ts";
 import { ANNOTATIONS_BYTES_MAX } from "./objects.ts";
@@ -54,6 +57,11 @@ const KEEPERS: Readonly<Record<string, (text: string) => unknown>> = {
     own.note({ network: "blue", conf, ownDefinition: () => configs.read(text) });
     return own;
   },
+  "the runtime's configurations of applied networks": (text) => {
+    const runtime = new RuntimeConfigurations();
+    runtime.note(new AddConfigs().read(text));
+    return runtime;
+  },
 };
 
 test.each(Object.keys(MUCH))("a network may have as much of it: %s", (name) => {
@@ -67,6 +75,47 @@ describe.each(Object.keys(KEEPERS))("%s", (keeper) => {
     const { keptBytes, textBytes } = keptOf((salt) => configuration(name, 200_000, salt), read);
     expect(keptBytes / textBytes, name).toBeLessThanOrEqual(KEPT_MAX[name] ?? 2);
     expectProportion((share) => configuration(name, 200_000 * share, 1), read, name);
+  });
+});
+
+/** 40 networks of 200 kB each, of which half are remembered. */
+const MANY = 40;
+
+describe("of very many networks the latest are remembered, up to a size", () => {
+  const read = (at: number) => new AddConfigs().read(configuration("empty objects", 200_000, at));
+
+  test("a node's own configurations", async () => {
+    const own = new NodeConfigurations(new ManualClock());
+    const passed = Array.from({ length: MANY }, (_, at) => `n${at}`);
+    for (const [at, network] of passed.entries()) {
+      const { conf } = read(at);
+      const ownDefinition = () => {
+        throw new RefusalError(refuse("NETWORK_UNDEFINED", { network }));
+      };
+      own.note({ network, conf, ownDefinition });
+    }
+    const parts = {
+      catalog: { definitionOf: () => null },
+      node: "a",
+      isUsed: () => true,
+      holderOf: async () => null,
+    };
+    const found = await own.findings(parts);
+    expect(found.length).toBeGreaterThan(10);
+    expect(found.length).toBeLessThan(MANY);
+    expect(found.at(-1)?.message).toContain("network n39 ");
+  });
+
+  test("the runtime's configurations of applied networks", () => {
+    const runtime = new RuntimeConfigurations();
+    for (let at = 0; at < MANY; at += 1) runtime.note(read(at));
+    const applied = parsePluginConfig({
+      ...{ cniVersion: "1.0.0", name: "any", type: "bridge" },
+      ipam: { type: "holdfast-ipam", subnets: "10.1.0.0/24" },
+    });
+    const notes = runtime.notes(() => ({ definition: applied, by: "default/any" }));
+    expect(notes).toHaveLength(Math.floor((4 << 20) / 200_000));
+    expect(notes.at(-1)).toContain("network n39 ");
   });
 });
 

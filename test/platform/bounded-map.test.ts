@@ -26,6 +26,23 @@ test("reading does not make an entry newer", () => {
   expect(map.has("a")).toBe(false);
 });
 
+test("a full size drops as many entries as the new one needs, and a value above it is not kept", () => {
+  const map = new BoundedMap<string, string>(10, { sizeMax: 10, sizeOf: (text) => text.length });
+  map.set("a", "1234").set("b", "12345").set("c", "1");
+  expect([...map.keys()]).toEqual(["a", "b", "c"]);
+  map.set("c", "12");
+  expect([...map.keys()]).toEqual(["b", "c"]);
+  map.delete("b");
+  map.set("d", "12345678");
+  expect([...map.keys()]).toEqual(["c", "d"]);
+  map.set("e", "12345678901");
+  expect([...map.keys()]).toEqual([]);
+  map.set("f", "1234567890");
+  map.clear();
+  map.set("g", "1234567890");
+  expect([...map.keys()]).toEqual(["g"]);
+});
+
 test("after any sequence of sets, deletes and clears it equals a plain Map that drops its first key", () => {
   const map = new BoundedMap<number, number>(8);
   const model = new Map<number, number>();

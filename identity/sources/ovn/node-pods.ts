@@ -9,6 +9,8 @@ import { type OvnInterface, type OvnPod, ovnPodOf, readOvnConfig } from "./objec
 
 /** Configurations that were read are remembered: a node sees those of its own pods' networks. */
 const CONFIGS_REMEMBERED_MAX = 1_000;
+/** Characters of their texts together: each edit of a NAD makes another one. */
+const CONFIGS_CHARS_MAX = 4 * 1024 * 1024;
 
 export interface OvnNodePodsParts {
   readonly node: string;
@@ -26,7 +28,10 @@ type OvnConfig = ReturnType<typeof readOvnConfig>;
 export class OvnNodePods implements PodInterfaces {
   readonly #parts: OvnNodePodsParts;
   readonly #read = new WeakMap<PodView, OvnPod | null>();
-  readonly #configs = new BoundedMap<string, OvnConfig>(CONFIGS_REMEMBERED_MAX);
+  readonly #configs = new BoundedMap<string, OvnConfig>(CONFIGS_REMEMBERED_MAX, {
+    sizeMax: CONFIGS_CHARS_MAX,
+    sizeOf: (_, text) => text.length,
+  });
 
   constructor(parts: OvnNodePodsParts) {
     this.#parts = parts;

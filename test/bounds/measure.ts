@@ -1,9 +1,11 @@
-import { setFlagsFromString } from "node:v8";
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
+import { GCProfiler, setFlagsFromString } from "node:v8";
 import { runInNewContext } from "node:vm";
 import { expect } from "vitest";
 
 setFlagsFromString("--expose-gc");
-const collect = runInNewContext("gc") as () => void;
+const collect = runInNewContext("gc") as (options?: { readonly type: "minor" }) => void;
 
 /** Bytes that belong to no text: what is kept of any object, however small. */
 const OVERHEAD_BYTES = 8_192;
@@ -12,6 +14,8 @@ export interface Reading {
   /** Bytes, and how many of them are kept of each text. */
   readonly textBytes: number;
   readonly keptBytes: number;
+  /** Of the memory, while one text is read. */
+  readonly meanwhileBytes: number;
 }
 
 /**
@@ -25,10 +29,13 @@ export function keptOf(
 ): Reading {
   const kept: unknown[] = [];
   let textBytes = 0;
-  const send = (salt: number) => {
-    // As it arrives: bytes, of which a new string is made.
+  const bytesOf = (salt: number) => {
     const bytes = Buffer.from(textOf(salt));
     textBytes += bytes.length;
+    return bytes;
+  };
+  // As it arrives: bytes, of which a new string is made.
+  const send = (bytes: Buffer) => {
     try {
       return read(bytes.toString());
     } catch (error) {
@@ -37,20 +44,58 @@ export function keptOf(
       return [message, refusal];
     }
   };
-  // What is made once, whoever reads it first.
-  send(1_000_000);
+  // What is made once, whoever reads it first, is made now.
+  const first = bytesOf(1_000_000);
+  const meanwhileBytes = peakOf(() => send(first));
   textBytes = 0;
   const before = used();
-  for (let salt = 0; salt < sends; salt += 1) kept.push(send(salt));
+  for (let salt = 0; salt < sends; salt += 1) kept.push(send(bytesOf(salt)));
   const keptBytes = (used() - before) / sends;
   if (kept.length !== sends) throw new Error("nothing was kept");
-  return { textBytes: textBytes / sends, keptBytes: Math.max(0, keptBytes - OVERHEAD_BYTES) };
+  return {
+    textBytes: textBytes / sends,
+    keptBytes: Math.max(0, keptBytes - OVERHEAD_BYTES),
+    meanwhileBytes,
+  };
+}
+
+/** What the heap grows by until a reading has ended, and before each collection meanwhile, whatever of it is garbage by then. */
+function peakOf(read: () => unknown): number {
+  collect();
+  const before = process.memoryUsage().heapUsed;
+  const profiler = new GCProfiler();
+  profiler.start();
+  read();
+  const after = process.memoryUsage().heapUsed;
+  const collections = profiler.stop()?.statistics ?? [];
+  const peak = Math.max(after, ...collections.map((one) => one.beforeGC.heapStatistics.usedHeapSize));
+  return peak - before - OVERHEAD_BYTES;
+}
+
+/** The table of docs/bounds.md: how many times its text a reader takes meanwhile. */
+const MEANWHILE = new Map(
+  [
+    ...readFileSync(join(import.meta.dirname, "../../docs/bounds.md"), "utf8").matchAll(
+      /^\| ([^|]+?) +\| +(\d+) \|/gm,
+    ),
+  ].map(([, reader, times]) => [reader as string, Number(times)]),
+);
+
+/** When the collector runs is not the reader's doing. */
+const MEANWHILE_MARGIN = 2;
+
+/** Expects what a reader takes meanwhile to be as in the table. */
+export function expectMeanwhile(reader: string, { textBytes, meanwhileBytes }: Reading, shape = ""): void {
+  const times = MEANWHILE.get(reader);
+  const measured = meanwhileBytes / textBytes;
+  if (process.env.HOLDFAST_TEST_MEANWHILE === "print")
+    console.info(`${reader}: ${measured.toFixed(1)} times its text meanwhile, of ${shape}`);
+  if (times === undefined) throw new Error(`docs/bounds.md does not say what "${reader}" takes meanwhile`);
+  expect(measured, `${reader}: ${shape}`).toBeLessThanOrEqual(MEANWHILE_MARGIN * times);
 }
 
 /** Of the heap and of what it holds outside of itself. */
 function used(): number {
-  collect();
-  // What the first one has finalised.
   collect();
   const { heapUsed, external } = process.memoryUsage();
   return heapUsed + external;
@@ -58,7 +103,8 @@ function used(): number {
 
 /** Processor time of one reading, µs: what others do on the machine takes none of it. */
 function cpuUs(read: () => unknown): number {
-  collect();
+  // Not the old ones: that takes as long as several readings, and of those the fastest counts.
+  collect({ type: "minor" });
   const from = process.cpuUsage();
   try {
     read();
@@ -82,6 +128,7 @@ const GROWTH_MAX = 2.5;
  */
 export function growthOf(textOf: (share: number) => string, read: (text: string) => unknown): number {
   const texts = [textOf(1 / 2), textOf(1)] as const;
+  collect();
   const readUs = [Number.POSITIVE_INFINITY, Number.POSITIVE_INFINITY] as [number, number];
   const growth = () => (readUs[1] <= NOISE_US ? 1 : readUs[1] / Math.max(readUs[0], 1));
   for (let tried = 0; tried < TRIES_MAX && (tried < 3 || growth() > GROWTH_MAX); tried += 1)
@@ -108,4 +155,13 @@ export function expectProportion(
   expect(growth, `${what}: JSON.parse alone ${parse}`).toBeLessThanOrEqual(
     parse > GROWTH_MAX ? parse * 1.1 : GROWTH_MAX,
   );
+}
+
+/** What stays in the memory of what is begun, as long as what it returns lives. */
+export async function keptBy(begin: () => Promise<unknown>): Promise<number> {
+  const before = used();
+  const kept = await begin();
+  const bytes = used() - before;
+  if (kept === undefined) throw new Error("nothing was kept");
+  return bytes;
 }

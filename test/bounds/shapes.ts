@@ -4,7 +4,8 @@
  *   shapes     texts of any length in those shapes
  *   measure    what a reading keeps, and how its time grows
  *   objects    objects of the cluster whose fields have such a text
- *   carriers   the table: every field, who writes it, its bound
+ *
+ * The table of every such field, who writes it and its bound: docs/bounds.md.
  */
 
 /** JSON of about so many bytes. `salt` makes texts of one shape differ, as those of different senders do. */

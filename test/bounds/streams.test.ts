@@ -1,13 +1,16 @@
 import { mkdtempSync, rmSync } from "node:fs";
-import { createServer, type Server, type Socket } from "node:net";
+import { connect, createServer, type Server, type Socket } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
+import { run as examine } from "../../cli/doctor/run.ts";
 import { exchange } from "../../guests/daemon-link.ts";
 import { ask } from "../../guests/haproxy/command-socket.ts";
 import { run } from "../../guests/kernel/run.ts";
 import { exchangeBalancers } from "../../guests/ovn/balancer-link.ts";
 import { LeanConnection } from "../../identity/lean-get.ts";
+import { createBoundedServer } from "../../platform/listeners/bounded-server.ts";
+import { LISTENERS, type ListenerName } from "../../platform/listeners/listeners.ts";
 
 let directory: string;
 let path: string;
@@ -95,6 +98,37 @@ describe("an answer without end is given up at its limit, and the next one is re
     expect(ran).toMatchObject({ code: null, stderr: `yes printed more than ${1 << 20} characters` });
     expect(ran.stdout.length).toBeLessThanOrEqual(1 << 20);
   });
+});
+
+test("a program that holdfast doctor runs fails when it prints without end", async () => {
+  const { code, stdout } = await examine("yes", []);
+  expect(code).toBeNull();
+  expect(stdout.length).toBeLessThanOrEqual(1 << 20);
+});
+
+/** Fastify's own server has the same row. */
+test.each(Object.keys(LISTENERS) as ListenerName[])("a head without end is refused: %s", async (name) => {
+  const listener = createBoundedServer(name, (_, response) => response.end());
+  const own = join(directory, "listener");
+  await new Promise<void>((resolve) => listener.listen(own, resolve));
+  try {
+    const answerTo = (head: string) =>
+      new Promise<string>((resolve) => {
+        let text = "";
+        const socket = connect(own, () => socket.write(head));
+        socket.on("data", (chunk) => {
+          text += chunk;
+        });
+        socket.on("error", () => {});
+        socket.on("close", () => resolve(text));
+      });
+    const head = (bytes: number) =>
+      `GET / HTTP/1.1\r\nhost: a\r\nconnection: close\r\nx: ${"a".repeat(bytes)}\r\n\r\n`;
+    await expect(answerTo(head(10))).resolves.toMatch(/^HTTP\/1.1 200 /);
+    await expect(answerTo(head(LISTENERS[name].headerBytesMax + 1))).resolves.toMatch(/^HTTP\/1.1 431 /);
+  } finally {
+    await new Promise((resolve) => listener.close(resolve));
+  }
 });
 
 describe("a daemon's answer about an identity", () => {

@@ -21,7 +21,7 @@ import { readNadConfig } from "../../networks/nad-reading.ts";
 import { readSharedWith } from "../../networks/network-owner.ts";
 import { NetworkReservations } from "../../networks/network-reservations.ts";
 import { readBounded } from "../../platform/files.ts";
-import { expectProportion, keptOf } from "./measure.ts";
+import { expectMeanwhile, expectProportion, keptOf } from "./measure.ts";
 import { ANNOTATIONS_BYTES_MAX, OBJECT_BYTES_MAX, objectWith } from "./objects.ts";
 import { joined, SHAPES } from "./shapes.ts";
 
@@ -126,8 +126,9 @@ describe.each(Object.keys(READERS))("%s", (name) => {
 
   test("keeps twice a text at most, whatever its shape", () => {
     for (const [shape, textOf] of Object.entries(TEXTS)) {
-      const { keptBytes, textBytes } = keptOf((salt) => textOf(ANNOTATIONS_BYTES_MAX, salt), read);
-      expect(keptBytes, shape).toBeLessThanOrEqual(2 * textBytes);
+      const reading = keptOf((salt) => textOf(ANNOTATIONS_BYTES_MAX, salt), read);
+      expect(reading.keptBytes, shape).toBeLessThanOrEqual(2 * reading.textBytes);
+      expectMeanwhile(name, reading, shape);
     }
   });
 
@@ -200,11 +201,12 @@ describe("streams", () => {
     ["an OVSDB server", inOvsdb],
   ] as const)(
     "%s: an object in small pieces takes time in proportion, and nothing of it stays",
-    (_, read) => {
+    (name, read) => {
       for (const shape of ["nested lists", "texts", "escapes", "keys"] as const) {
         const textOf = (salt: number) => SHAPES[shape](1_000_000, salt);
-        const { keptBytes, textBytes } = keptOf(textOf, read);
-        expect(keptBytes, shape).toBeLessThanOrEqual(2 * textBytes);
+        const reading = keptOf(textOf, read);
+        expect(reading.keptBytes, shape).toBeLessThanOrEqual(2 * reading.textBytes);
+        expectMeanwhile(name, reading, shape);
         expectProportion((share) => SHAPES[shape](1_000_000 * share, 1), read, shape);
       }
     },

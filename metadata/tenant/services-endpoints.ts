@@ -32,6 +32,9 @@ export interface LocalEndpoint {
   readonly pod: SliceEndpoint["pod"];
 }
 
+/** The API takes no more in one slice. */
+const ENDPOINTS_MAX = 1_000;
+
 /** Keeps of an EndpointSlice what Holdfast reads. Throws MalformedObjectError. */
 export function projectSlice(object: unknown): SliceView {
   const { key, uid, resourceVersion, namespace } = readMetadata(object, "EndpointSlice");
@@ -41,7 +44,7 @@ export function projectSlice(object: unknown): SliceView {
     uid,
     resourceVersion,
     namespace,
-    endpoints: addressType === "IPv4" ? listOf(endpoints).map(readEndpoint) : [],
+    endpoints: addressType === "IPv4" ? listOf(endpoints).slice(0, ENDPOINTS_MAX).map(readEndpoint) : [],
     ports: listOf(ports).flatMap(({ name, protocol, port }) =>
       typeof port === "number" && port >= 1 && port <= PORT_MAX
         ? [{ name: textOf(name) ?? "", protocol: textOf(protocol) ?? "TCP", port }]

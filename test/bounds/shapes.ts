@@ -4,6 +4,7 @@
  *   shapes     texts of any length in those shapes
  *   measure    what a reading keeps, and how its time grows
  *   objects    objects of the cluster whose fields have such a text
+ *   views      what is kept of each kind, and the fields of it that can be long
  *
  * The table of every such field, who writes it and its bound: docs/bounds.md.
  */

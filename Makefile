@@ -112,7 +112,7 @@ test: packages-test build build/holdfast-ipam-asan check
 # With a real API server: KUBEBUILDER_ASSETS names a directory with one, else it is built once (tools/kube-assets).
 test-all: packages-test-all build build/holdfast-ipam-asan build/fault-injection.so check
 	test/metadata/cloud-init/fetch && test/metadata/cloud-init/fetch-newer || test -z "$$CI"
-	set -e; HOLDFAST_KUBE_ASSETS="$$(tools/kube-assets)"; export HOLDFAST_KUBE_ASSETS; vitest run $(LAYERS) --project real
+	set -e; HOLDFAST_KUBE_ASSETS="$$(tools/kube-assets)"; export HOLDFAST_KUBE_ASSETS; vitest run $(LAYERS) --project bounds --project real
 
 format: node_modules/.installed
 	biome check --write .

@@ -1,9 +1,12 @@
 import { defineConfig } from "vitest/config";
 
-/** A test's layer is its directory; `hourly` has those of `worlds` again. `make test` runs all but `real`, which `make test-all` adds. */
+/**
+ * A test's layer is its directory; `hourly` has those of `worlds` again. `make test` runs all but `bounds` and `real`, which
+ * `make test-all` adds.
+ */
 const LAYERS = {
   // Pure code, and the stores over real SQLite. Runs on any system.
-  fast: ["admin", "bounds", "claims", "conversations", "ipam", "metadata", "platform", "store", "ui"],
+  fast: ["admin", "claims", "conversations", "ipam", "metadata", "platform", "store", "ui"],
   // Daemons, controllers and metadata servers in the test's process, over an API server in memory, in virtual time
   // but where a process or a library has timers of its own.
   worlds: ["cluster", "controller", "machines", "metadata-kube"],
@@ -18,6 +21,8 @@ const LAYERS = {
     "shim",
     "simulation/{actors,engine,large,machine,mutants,oracle}",
   ],
+  // What is kept of the longest texts that others may write, and how its time grows: minutes of readings and collections.
+  bounds: ["bounds"],
   // API servers, Open vSwitch, OVN, haproxy, systemd, podman, full disks, kills, and hours in minutes.
   real: [
     ...["browser", "deploy", "faults", "kube", "machines-kube", "simulation/long", "soak"],
@@ -27,9 +32,13 @@ const LAYERS = {
   tidy: ["tidy"],
 };
 
-const MORE: Readonly<Record<string, { readonly setupFiles: string; readonly exclude?: string[] }>> = {
+const MORE: Readonly<
+  Record<string, { readonly setupFiles?: string; readonly exclude?: string[]; readonly isolate?: boolean }>
+> = {
   // What the product's accounts do with their rights; the reporter names those that nobody used.
   worlds: { setupFiles: "./test/harness/rights/setup.ts" },
+  // What other files left in a worker's heap would be collected, and counted, with each reading.
+  bounds: { isolate: true },
   hourly: {
     setupFiles: "./test/harness/world/hourly-setup.ts",
     // Each has a story of what nobody reports: a node's comparison with the cluster, and whereabouts' pools, which are read.

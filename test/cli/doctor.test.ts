@@ -1,7 +1,7 @@
 /** `holdfast doctor` on a node: each thing that can be missing, in a directory that stands for `/`. */
 import { chmodSync, copyFileSync, mkdirSync, rmSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
-import { afterEach, beforeEach, describe, expect, test } from "vitest";
+import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
 import type { Diagnosis } from "../../admin/admin-api.ts";
 import type { DaemonAnswer } from "../../cli/doctor/daemon.ts";
 import { examineNode } from "../../cli/doctor/main.ts";
@@ -118,7 +118,7 @@ test("network files that name holdfast-ipam: sound, not JSON, and with a plugin 
   ]);
   write("etc/cni/net.d/20-blue.conflist", `${list("bridge")},`);
   expect(await look("network file")).toMatchObject([
-    { state: "failed", found: expect.stringContaining("is not JSON") },
+    { state: "failed", found: expect.stringContaining("cannot be read as JSON") },
   ]);
 });
 
@@ -134,8 +134,11 @@ describe("in a pod", () => {
     ...READY,
     status: { ...(READY as { status: NonNullable<DaemonAnswer["status"]> }).status, mode: "kubernetes" },
   };
+  afterEach(() => vi.unstubAllEnvs());
   const examine = (daemon: DaemonAnswer) => examineNode({ root, daemon, probe: noProbe });
   beforeEach(() => {
+    // A setting of the suite's own is none of the daemon's.
+    vi.stubEnv("HOLDFAST_KUBE_ASSETS", undefined);
     write(TOKEN);
     write("proc/sys/net/bridge/bridge-nf-call-iptables", "1\n");
   });

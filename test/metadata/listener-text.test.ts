@@ -84,7 +84,7 @@ describe("haproxy", () => {
       # Other ports of the Services of networks, byte for byte: the relay is told the network's port and nothing of the guest.
       backend relay
         mode tcp
-        server relay unix@/run/holdfast-metadata/relay.sock send-proxy-v2 proxy-v2-options unique-id maxconn 512
+        server relay unix@/run/holdfast-metadata/relay.sock send-proxy-v2 proxy-v2-options unique-id maxconn 1024
 
       frontend relayed
         mode tcp

@@ -70,7 +70,7 @@ async function fill(count: number): Promise<void> {
     shown = `${readPublishedSpace(object)?.used[4].size} ${JSON.stringify(object?.status).slice(0, 300)}`;
     return readPublishedSpace(object)?.used[4].size === BigInt(count);
   };
-  await until(isPublished, () => `what is taken to be published: ${shown}`, 25_000);
+  await until(isPublished, () => `what is taken to be published: ${shown}`, 90_000);
 }
 
 function ofStranger(number: number): KubeObject {

@@ -111,59 +111,65 @@ function used(): number {
   return heapUsed + external;
 }
 
-/** Processor time of one reading, µs: what others do on the machine, and the collector's own threads, take none of it. */
+/** Processor time of one reading, µs: what others do on the machine takes none of it. */
 function cpuUs(read: () => unknown): number {
   collect();
-  const from = process.threadCpuUsage();
+  const from = process.cpuUsage();
   try {
     read();
   } catch {}
-  const { user, system } = process.threadCpuUsage(from);
+  const { user, system } = process.cpuUsage(from);
   return user + system;
 }
 
 /** What the collector alone can take of a reading, µs: what is shorter has not been measured, and what grows with its square is far longer. */
 const NOISE_US = 10_000;
 /** What grows with the text is found to do so by then; what grows with its square never is. */
-const TRIES_MAX = 40;
+const TRIES_MAX = 30;
+/** The same for whole measurements: of some the collector takes part all the time. */
+const ATTEMPTS_MAX = 4;
 
 /** Time for the whole of a text <= so many times that for half of it. */
 const GROWTH_MAX = 2.5;
-/** Others on the machine empty the processor's caches: so much more is no finding. With its square it grows to four times. */
-const GROWTH_MARGIN = 1.15;
 
 /**
- * How many times as long a text takes as its half; 2: the time is in proportion. Each counts with its fastest reading, and both are
- * read by turns until that is clear: tables that double their size at some length make one doubling look like three.
+ * How many times as long a text takes as its half; 2: the time is in proportion. From the whole and its quarter, since tables that double
+ * their size at some length make one doubling look like three. What JSON.parse alone grows by more than that, as what it makes outgrows
+ * the processor's caches and the young generation, is not the reader's. Each counts with its fastest reading, and all are read by turns
+ * until that is clear.
  */
 export function growthOf(textOf: (share: number) => string, read: (text: string) => unknown): number {
-  const texts = [textOf(1 / 2), textOf(1)] as const;
+  const texts = [textOf(1 / 4), textOf(1)] as const;
   const readUs = [Number.POSITIVE_INFINITY, Number.POSITIVE_INFINITY] as [number, number];
-  const growth = () => (readUs[1] <= NOISE_US ? 1 : readUs[1] / Math.max(readUs[0], 1));
+  const parseUs = [...readUs] as [number, number];
+  const perDoubling = ([quarter, whole]: readonly [number, number]) =>
+    Math.sqrt(whole / Math.max(quarter, 1));
+  const growth = () =>
+    readUs[1] <= NOISE_US ? 1 : (2 * perDoubling(readUs)) / Math.max(2, perDoubling(parseUs));
   for (let tried = 0; tried < TRIES_MAX && (tried < 3 || growth() > GROWTH_MAX); tried += 1)
-    for (const which of [0, 1] as const)
+    for (const which of [0, 1] as const) {
       readUs[which] = Math.min(
         readUs[which],
         cpuUs(() => read(texts[which])),
       );
+      parseUs[which] = Math.min(
+        parseUs[which],
+        cpuUs(() => JSON.parse(texts[which])),
+      );
+    }
   return growth();
 }
 
-/**
- * Expects the time to be in proportion. Of a text that JSON.parse alone takes longer for than that, as its tables outgrow the
- * processor's caches (docs/bounds.md), the reader may take no more than JSON.parse.
- */
+/** Expects the time to be in proportion. */
 export function expectProportion(
   textOf: (share: number) => string,
   read: (text: string) => unknown,
   what = "",
 ): void {
-  const growth = growthOf(textOf, read);
-  if (growth <= GROWTH_MAX) return;
-  const parse = growthOf(textOf, JSON.parse);
-  expect(growth, `${what}: JSON.parse alone ${parse}`).toBeLessThanOrEqual(
-    GROWTH_MARGIN * Math.max(GROWTH_MAX, parse),
-  );
+  let growth = Number.POSITIVE_INFINITY;
+  for (let attempt = 0; attempt < ATTEMPTS_MAX && growth > GROWTH_MAX; attempt += 1)
+    growth = growthOf(textOf, read);
+  expect(growth, what).toBeLessThanOrEqual(GROWTH_MAX);
 }
 
 /** What stays in the memory of what is begun, as long as what it returns lives. */

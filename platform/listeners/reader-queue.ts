@@ -27,7 +27,8 @@ interface Question {
 }
 
 /**
- * Answers questions one at a time, with pauses: together they get a third of the process' time at most, however many ask, but what is asked elsewhere
+ * Answers questions one at a time, with pauses: together they get a third of the process' time at most, however many ask.
+ * What may wait for an API server is asked beside the queue (`runElsewhere`), with pauses of its own
  * (docs/decisions/0084). A reader who does not take his answer is cut off when others wait.
  */
 export class ReaderQueue {

@@ -8,7 +8,7 @@ setFlagsFromString("--expose-gc");
 const collect = runInNewContext("gc") as () => void;
 
 /** Bytes that belong to no text: what is kept of any object, however small. */
-const OVERHEAD_BYTES = 16_384;
+const OVERHEAD_BYTES = 8_192;
 
 export interface Reading {
   /** Bytes, and how many of them are kept of each text. */

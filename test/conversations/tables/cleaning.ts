@@ -27,6 +27,25 @@ const referenceTo = ({ apiVersion, kind, metadata }: Json, more: Json = {}): Jso
   ...more,
 });
 
+/**
+ * The garbage collector has seen the claims that were written before: it deletes one whose owner never was. It takes
+ * the dependents that it knows, and a claim may reach it later than the deletion of the claim's owner.
+ */
+const COLLECTOR_KNOWS_THE_CLAIMS: Conversation["steps"] = [
+  post(
+    CLAIMS,
+    {
+      ...claim("witness"),
+      metadata: {
+        name: "witness",
+        ownerReferences: [{ apiVersion: "v1", kind: "ConfigMap", name: "never-was", uid: "never-was" }],
+      },
+    },
+    201,
+  ),
+  get(`${CLAIMS}/witness`, 404, { reason: "NotFound" }, { intime: true }),
+];
+
 const WIDGETS = "/apis/{id}.holdfast.dev/v1/widgets";
 const WIDGET = { apiVersion: "{id}.holdfast.dev/v1", kind: "Widget" };
 const definition = {
@@ -103,6 +122,7 @@ export const CLEANING: readonly Conversation[] = [
         },
         201,
       ),
+      ...COLLECTOR_KNOWS_THE_CLAIMS,
       remove(`${CONFIG_MAPS}/owner`, { propagationPolicy: "Foreground" }, 200, {
         metadata: { finalizers: ["foregroundDeletion"] },
       }),
@@ -118,6 +138,7 @@ export const CLEANING: readonly Conversation[] = [
       post(NAMESPACES, namespace(), 201),
       post(CONFIG_MAPS, configMap("owner"), 201, {}, { as: "owner" }),
       post(CLAIMS, ownedBy("owner"), 201),
+      ...COLLECTOR_KNOWS_THE_CLAIMS,
       remove(`${CONFIG_MAPS}/owner`, { propagationPolicy: "Orphan" }, 200, {
         metadata: { finalizers: ["orphan"] },
       }),

@@ -1,4 +1,6 @@
 import type { CniWireRequest } from "../cni-shim/wire.ts";
+import { foldAsGo } from "../ipam/definition/go-json.ts";
+import { PREVIOUS_RESULT_KEYS } from "../ipam/definition/read-keys.ts";
 import { RefusalError, refuse } from "../ipam/refusals.ts";
 import { sameAddress } from "../ipam/space/address.ts";
 import { parseInterfaceAddress } from "../ipam/space/cidr.ts";
@@ -20,7 +22,7 @@ export async function cniCheck(context: CniContext, wire: CniWireRequest): Promi
       fail(`${address} is not allocated to it any more`);
     }
   }
-  const previous = previousAddresses(conf.prevResult);
+  const previous = previousAddresses(foldAsGo(conf.prevResult, PREVIOUS_RESULT_KEYS));
   if (previous === null) return;
   const missing = attachment.ips.find(({ address }) => !previous.some((text) => isSame(text, address)));
   if (missing)

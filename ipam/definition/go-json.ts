@@ -3,11 +3,12 @@ import { parseBoundedJson } from "./bounded-json.ts";
 /**
  * The keys of an object, and what becomes of null in their place: VALUE (Go's string, bool or number) stays as it was, a
  * LIST becomes none. An object has keys itself, a list of objects is written in brackets; "*" is any key, as in a map.
+ * A MAP is what the program keeps as a map and reads once more, sorted: its keys stay as written, until `foldAsGo`.
  */
 export interface Keys {
   readonly [name: string]: KeyKind;
 }
-type KeyKind = "VALUE" | "LIST" | Keys | readonly [Keys];
+type KeyKind = "VALUE" | "LIST" | "MAP" | Keys | readonly [Keys];
 
 /**
  * Parses JSON as a program in Go reads it into a type with these keys. All who read the same configurations (runtimes,
@@ -56,13 +57,13 @@ function fold(value: unknown, kind: KeyKind | undefined, earlier: unknown): unkn
   }
   if (typeof value !== "object" || value === null) return value;
   const keys = typeof kind === "object" && !Array.isArray(kind) ? (kind as Keys) : {};
-  const isOpen = isPlain(earlier) && Object.keys(keys).length > 0;
+  const isOpen = isPlain(earlier) && (kind === "MAP" || Object.keys(keys).length > 0);
   const read = new Map<string, unknown>(isOpen ? Object.entries(earlier) : []);
   for (const [written, one] of entriesOf(value, keys)) {
     const name = declaredKey(Object.keys(keys), written) ?? written;
     const inside = Object.hasOwn(keys, name) ? keys[name] : keys["*"];
     if (one !== null || inside === undefined) read.set(name, fold(one, inside, read.get(name)));
-    else if (inside === "LIST" || Array.isArray(inside)) read.delete(name);
+    else if (inside === "LIST" || inside === "MAP" || Array.isArray(inside)) read.delete(name);
   }
   return Object.fromEntries(read);
 }

@@ -33,10 +33,14 @@ export const CONFIGURATION_KEYS = {
   routes: "LIST",
   args: { cni: { ips: "LIST", mac: "VALUE", "ipam-claim-reference": "VALUE" } },
   runtimeConfig: { ips: "LIST", mac: "VALUE", ipRanges: "LIST" },
-  prevResult: { ips: [{ address: "VALUE" }] },
+  // libcni's types keep it as a map: see PREVIOUS_RESULT_KEYS.
+  prevResult: "MAP",
   "cni.dev/valid-attachments": [{ containerID: "VALUE", ifname: "VALUE" }],
   "cni.dev/attachments": [{ containerID: "VALUE", ifname: "VALUE" }],
 } as const satisfies Keys;
+
+/** Of `prevResult`, which is read after the configuration. */
+export const PREVIOUS_RESULT_KEYS = { ips: [{ address: "VALUE" }] } as const satisfies Keys;
 
 /** A list has its plugins' keys beside it, and those that it sets for all of them. */
 export const LIST_KEYS = { ...CONFIGURATION_KEYS, plugins: [CONFIGURATION_KEYS] } as const satisfies Keys;

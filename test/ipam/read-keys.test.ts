@@ -1,58 +1,28 @@
 /** Every key that is read of what others write too, as a program in Go reads it. The list is the declaration itself. */
 import { describe, expect, test } from "vitest";
-import { foldAsGo, type Keys, parseAsGo } from "../../ipam/definition/go-json.ts";
+import { foldAsGo, parseAsGo } from "../../ipam/definition/go-json.ts";
 import {
   LIST_KEYS,
   NETWORK_STATUS_KEYS,
   POD_NETWORKS_KEYS,
+  PREVIOUS_RESULT_KEYS,
   SELECTION_KEYS,
 } from "../../ipam/definition/read-keys.ts";
+import { otherCase, pathsOf, spellings, textAt, valueAt } from "./key-paths.ts";
 
-type Kind = Keys[string];
-interface Path {
-  readonly keys: Keys | readonly [Keys];
-  readonly path: readonly string[];
-  readonly kind: Kind;
-}
-
-/** The paths to all keys; "0" stands for an entry of a list. */
-function pathsOf(root: Path["keys"]): Path[] {
-  const inside = (kind: Kind, path: readonly string[]): Path[] => {
-    if (typeof kind === "string") return [];
-    if (Array.isArray(kind)) return inside(kind[0], [...path, "0"]);
-    return Object.entries(kind as Keys).flatMap(([name, one]) => {
-      const own = [...path, name === "*" ? "any" : name];
-      return [...(name === "*" ? [] : [{ keys: root, path: own, kind: one }]), ...inside(one, own)];
-    });
-  };
-  return inside(root, []);
-}
-
-/** `[{"mac":VALUES}]`, with several members in place of the last key. */
-function textAt(path: readonly string[], members: readonly (readonly [string, string])[]): string {
-  const last = `{${members.map(([key, value]) => `${JSON.stringify(key)}:${value}`).join()}}`;
-  return path
-    .slice(0, -1)
-    .reduceRight((text, key) => (key === "0" ? `[${text}]` : `{${JSON.stringify(key)}:${text}}`), last);
-}
-
-function valueAt(value: unknown, path: readonly string[]): unknown {
-  return path.reduce((at, key) => (at as Record<string, unknown> | undefined)?.[key], value);
-}
-
-const spellings = (name: string) => [
-  name.toUpperCase(),
-  name.slice(0, 1).toUpperCase() + name.slice(1).toLowerCase(),
-  name.replaceAll("s", "\u017f").replaceAll("k", "\u212a"),
-];
-
-const PATHS = [LIST_KEYS, SELECTION_KEYS, NETWORK_STATUS_KEYS, POD_NETWORKS_KEYS].flatMap(pathsOf);
+const PATHS = [
+  LIST_KEYS,
+  PREVIOUS_RESULT_KEYS,
+  SELECTION_KEYS,
+  NETWORK_STATUS_KEYS,
+  POD_NETWORKS_KEYS,
+].flatMap(pathsOf);
 
 describe.each(PATHS.map((one) => [one.path.join("."), one] as const))("%s", (_, { keys, path, kind }) => {
   const name = path.at(-1) as string;
   const read = (...members: (readonly [string, string])[]) =>
     valueAt(parseAsGo(textAt(path, members), 10_000, keys), path);
-  const isMerged = typeof kind === "object" && !Array.isArray(kind);
+  const isMerged = kind === "MAP" || (typeof kind === "object" && !Array.isArray(kind));
 
   test.each(spellings(name))("as %s", (written) => {
     expect(read([written, '"a"'])).toBe("a");
@@ -60,7 +30,7 @@ describe.each(PATHS.map((one) => [one.path.join("."), one] as const))("%s", (_, 
   });
 
   test("of two, the last counts, whatever their spelling", () => {
-    const other = name.toUpperCase() === name ? name.toLowerCase() : name.toUpperCase();
+    const other = otherCase(name);
     expect(read([name, "1"], [other, "2"])).toBe(2);
     expect(read([other, "2"], [name, "1"])).toBe(1);
     expect(read([name, "1"], [other, "2"], [name, "3"])).toBe(3);
@@ -74,7 +44,7 @@ describe.each(PATHS.map((one) => [one.path.join("."), one] as const))("%s", (_, 
 
   test("null", () => {
     expect(read([name, "null"])).toBeUndefined();
-    const isList = kind === "LIST" || Array.isArray(kind);
+    const isList = kind === "LIST" || kind === "MAP" || Array.isArray(kind);
     expect(read([name, "1"], [name, "null"])).toBe(isList ? undefined : 1);
   });
 

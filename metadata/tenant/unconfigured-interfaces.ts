@@ -1,4 +1,6 @@
 import type { IdentityInterface } from "../../identity/wire.ts";
+import { describeValue } from "../../ipam/definition/definition-keys.ts";
+import { canonicalMac } from "../../ipam/definition/mac.ts";
 import { guestLinks } from "../documents/guest-network.ts";
 import { networksOf } from "./instance-of.ts";
 import type { TenantLink } from "./tenant-source.ts";
@@ -8,7 +10,9 @@ const NAMED_MAX = 5;
 const REMEDIES = {
   addresses:
     "Holdfast allocates no address there, so the guest gets the link alone; configure it by user-data, or in the guest",
-  mac: "its MAC is not known yet, is none, or is another interface's, so the guest is not told of it; set macAddress in the VM",
+  mac: "its MAC is not known yet, or is another interface's, so the guest is not told of it; set macAddress in the VM",
+  noMac:
+    "that is no MAC address of an Ethernet interface, so the guest is not told of it; set macAddress in the VM to six bytes, as 02:00:00:00:00:01",
   unclear:
     "which of the VM's interfaces has which address is not known, so the guest is not told of it; set macAddress in the VM",
 } as const;
@@ -22,13 +26,15 @@ export function describeUnconfigured(
   const networks = networksOf(interfaces, links);
   const told = new Set(guestLinks({ networks }).map(({ id }) => id));
   const problems = new Map<keyof typeof REMEDIES, string[]>();
-  const note = (why: keyof typeof REMEDIES, id: string) => {
+  const note = (why: keyof typeof REMEDIES, id: string, mac?: string) => {
     const nad = links.find(({ linkId }) => linkId === id)?.nad;
     const name = nad == null ? id : `${id} (NetworkAttachmentDefinition ${nad})`;
-    problems.set(why, [...(problems.get(why) ?? []), name]);
+    const shown = mac === undefined ? name : `${name} has MAC ${describeValue(mac)}`;
+    problems.set(why, [...(problems.get(why) ?? []), shown]);
   };
-  for (const { linkId, addressing } of networks) {
-    if (!told.has(linkId)) note("mac", linkId);
+  for (const { linkId, addressing, mac } of networks) {
+    if (!told.has(linkId) && mac !== null && canonicalMac(mac) === null) note("noMac", linkId, mac);
+    else if (!told.has(linkId)) note("mac", linkId);
     else if (addressing === "unknown") note("addresses", linkId);
   }
   for (const { linkId } of links) if (!networks.some((one) => one.linkId === linkId)) note("unclear", linkId);

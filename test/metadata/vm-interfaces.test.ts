@@ -88,10 +88,29 @@ describe("an interface that cannot be told is named, and brings no route", () =>
       for (const one of interfaces) one.mac = MACS.blue;
     });
     expect(data.links).toHaveLength(1);
-    expect(problem).toMatch(
-      /interface (default|blue \(.*\)): its MAC is not known yet, is none, or is another/,
-    );
+    expect(problem).toMatch(/interface (default|blue \(.*\)): its MAC is not known yet, or is another/);
   });
+
+  test.each(["02:00:00:00:00", "02:00:00:00:00:00:00:01", "0200000000zz", `02:${"0".repeat(1_000)}`])(
+    "a MAC of the VM that is none: %s",
+    (mac) => {
+      for (const isRunning of [true, false]) {
+        const { data, problem } = bothOf(({ spec, status }) => {
+          const [, blue] = spec.domain.devices.interfaces;
+          if (blue === undefined) throw new Error("it has no interface of ours");
+          Object.assign(blue, { macAddress: mac });
+          if (isRunning) for (const one of status.interfaces) one.mac = one.name === "blue" ? mac : one.mac;
+          else status.interfaces = status.interfaces.filter(({ name }) => name !== "blue");
+        });
+        expect(data.links.map(({ id }) => id)).toEqual(["default"]);
+        expect(problem).toContain(
+          `interface blue (NetworkAttachmentDefinition shop/blue) has MAC "${mac.slice(0, 14)}`,
+        );
+        expect(problem).toContain("no MAC address of an Ethernet interface");
+        expect(problem?.length).toBeLessThan(500);
+      }
+    },
+  );
 
   test("interfaces of which one has an address of ours, and nothing says which", () => {
     const identity = identityOf(["blue"]);

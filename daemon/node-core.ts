@@ -11,7 +11,7 @@ import { ContentService } from "../identity/content.ts";
 import type { IdentityService } from "../identity/service.ts";
 import type { Finding } from "../ipam/finding.ts";
 import type { Connect } from "../kube/kube-api.ts";
-import { overlapNotes } from "../networks/definition-findings.ts";
+import { networkNotes } from "../networks/definition-findings.ts";
 import { RuntimeConfigurations } from "../networks/runtime-configurations.ts";
 import { ensureDirectory } from "../platform/files.ts";
 import type { Log } from "../platform/log.ts";
@@ -217,7 +217,7 @@ export class NodeCore {
       notes: () => [
         ...(this.#cluster?.notes() ?? []),
         ...runtimeConfigurations.notes((network) => this.#store.appliedDefinition(network)),
-        ...(behind instanceof SqliteStore ? overlapNotes(behind.definitionSources()) : []),
+        ...(behind instanceof SqliteStore ? networkNotes(behind.definitionSources()) : []),
       ],
       rebuild: (backup, replace) => this.#rebuild(backup, replace),
     });

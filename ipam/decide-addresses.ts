@@ -261,12 +261,13 @@ export function slotOf(
   return { rangeSetIndex, candidates: ownFirst(own, candidates), moveCursor: false, isRequested };
 }
 
-/** The refusal of a range set without a free address; it says how many of them are retained. */
+/** The refusal of a range set without a free address; its hint says what became of them. */
 export function poolFull(pool: Pool, network: string): Refusal {
-  const { retained } = pool.counts();
+  const { size, allocated, retained, cooling, excluded } = pool.counts();
   const subnets = describeRangeSet(pool.rangeSet);
   const held = retained === 0n ? "" : ` (${retained} retained for claims that were deleted)`;
-  return refuse("POOL_FULL", { subnets: `${subnets}${held}`, network });
+  const counts = `of ${size} addresses ${allocated} allocated, ${cooling} cooling, ${excluded} excluded or reserved`;
+  return refuse("POOL_FULL", { subnets: `${subnets}${held}`, network, counts });
 }
 
 function* ownFirst(own: readonly bigint[], others: Iterable<bigint>): Generator<bigint> {

@@ -148,7 +148,7 @@ export const REFUSALS = {
   POOL_FULL: {
     cniCode: 11,
     say: "no free address in {subnets} of network {network}",
-    hint: "holdfast show {network} lists the holders; add a subnet, or release leaks (holdfast check). What containers hold whose network namespaces are gone is given back witnessGraceSeconds later (300 unless set otherwise)",
+    hint: "{counts}. holdfast show {network} lists the holders; add a subnet, delete claims of VMs that will not come back, or release leaks (holdfast check). What containers hold whose network namespaces are gone is given back witnessGraceSeconds later (300 unless set otherwise)",
     claimReason: "SubnetExhausted",
   },
   ADDRESS_COOLING: {

@@ -17,9 +17,9 @@ export function definitionFindings(catalog: Catalog): Finding[] {
   return [...brokenFindings(catalog), ...conflictFindings(catalog)];
 }
 
-/** The same of definitions that are valid: networks that get into each other's way. */
+/** The same of definitions that are valid. */
 export function definitionNotes(catalog: Catalog): string[] {
-  return overlapNotes(
+  return networkNotes(
     catalog.networks().flatMap((network): LinkedNetwork[] => {
       const counting = catalog.definitionOf(network);
       return counting === null ? [] : [counting];
@@ -62,11 +62,21 @@ export interface LinkedNetwork {
   readonly source: string;
 }
 
+/** What networks say that is read otherwise than they may mean it, and where they get into each other's way. */
+export function networkNotes(networks: readonly LinkedNetwork[]): string[] {
+  return [...networks.flatMap(readingNotes), ...overlapNotes(networks)];
+}
+
+function readingNotes({ definition: { name, notes }, by }: LinkedNetwork): string[] {
+  const more = notes.length > SHOWN_MAX ? [`${notes.length - SHOWN_MAX} more of this kind`] : [];
+  return [...notes.slice(0, SHOWN_MAX), ...more].map((note) => `network ${name} (${by}): ${note}`);
+}
+
 /**
  * Networks that give the same addresses on one bridge, master or VLAN, to guests that can reach each other. Each network is
  * named with the latest one before it that it overlaps.
  */
-export function overlapNotes(networks: readonly LinkedNetwork[]): string[] {
+function overlapNotes(networks: readonly LinkedNetwork[]): string[] {
   const byLink = new Map<string, LinkedNetwork[]>();
   for (const one of networks) {
     const link = linkOf(one.source);

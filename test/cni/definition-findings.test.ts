@@ -30,6 +30,39 @@ describe("a runtime's configuration that disagrees with the applied definition",
   });
 });
 
+describe("a definition that says what counts for nothing", () => {
+  const SAYS = { subnets: "10.0.0.0/24,", excludeSubnets: "10.9.0.0/30" };
+  const read = (by: string) => [
+    `network blue (${by}): ipam.excludeSubnets: 10.9.0.0/30 is not inside the subnets of the network (10.0.0.0/24), and excludes nothing elsewhere`,
+    `network blue (${by}): ipam.subnets ends with a comma, which counts for nothing`,
+  ];
+  const printed = async (daemon: ServedDaemon) => {
+    const { code, stdout } = await daemon.cli("check");
+    expect([code, stdout.split("\n")[0]]).toEqual([0, expect.stringMatching(/^ok: /)]);
+    return stdout.split("\n").filter((line) => line.startsWith("note: "));
+  };
+
+  test("is named by the command until it is corrected", async ({ daemon }) => {
+    await apply(daemon, nad("blue-net", network("blue", SAYS)));
+    expect(await printed(daemon)).toEqual(read("default/blue-net").map((one) => `note: ${one}`));
+    await apply(daemon, nad("blue-net", network("blue", { subnets: "10.0.0.0/24" })));
+    expect(await printed(daemon)).toEqual([]);
+  });
+
+  test("is named also where it is the runtime's", async ({ daemon }) => {
+    addressesOf(await daemon.cni("ADD", "c1", { config: network("blue", SAYS) }));
+    expect(await notes(daemon)).toEqual(read("runtime configuration"));
+  });
+
+  test("is named with its first five", async ({ daemon }) => {
+    const excludeSubnets = Array.from({ length: 9 }, (_, at) => `10.9.${at}.0/30`).join();
+    await apply(daemon, nad("blue-net", network("blue", { subnets: "10.0.0.0/24", excludeSubnets })));
+    const all = await notes(daemon);
+    expect(all).toHaveLength(6);
+    expect(all[5]).toBe("network blue (default/blue-net): 4 more of this kind");
+  });
+});
+
 describe("two networks with one range", () => {
   const both = (one: object, other: object, subnets = "10.1.0.0/16") => [
     nad("one-net", network("one", { subnets: "10.1.2.0/24" }, one)),

@@ -60,6 +60,26 @@ describe("64 parallel ADDs for 60 free addresses", () => {
   });
 });
 
+test("the refusal names network, range, what became of its addresses, and the remedy", async ({ daemon }) => {
+  const config = network("blue", {
+    subnets: "10.10.0.0/28,fd10::/64",
+    excludeSubnets: "10.10.0.4/30",
+    reservedSubnets: "10.10.0.14/31",
+    cooldownSeconds: 3_600,
+  });
+  for (const id of containers(9)) addressesOf(await daemon.cni("ADD", id, { config }));
+  // One that is reserved cools down, and is not given without being asked for.
+  expect(addressesOf(await daemon.cni("ADD", "asks", { config, args: "IP=10.10.0.14" }))).toContain(
+    "10.10.0.14/28",
+  );
+  expectDone(await daemon.cni("DEL", "asks", { config }));
+  const error = errorOf(await daemon.cni("ADD", "late", { config }));
+  expect(error).toMatchObject({ code: 11, msg: "no free address in 10.10.0.0/28 of network blue" });
+  expect(error.details).toContain(
+    "of 16 addresses 9 allocated, 1 cooling, 6 excluded or reserved. holdfast show blue lists the holders; add a subnet, ",
+  );
+});
+
 describe("dual stack with one family full", () => {
   const NARROW_V4 = network("blue", { subnets: "192.0.2.0/31,fd10::/64" });
   const NARROW_V6 = network("blue", { subnets: "10.10.0.0/24,fd10::/127" });

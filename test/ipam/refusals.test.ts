@@ -61,7 +61,7 @@ describe("the table of codes and reasons", () => {
 describe("a refusal's text", () => {
   test("takes strings and numbers, in message and hint", () => {
     expect(refuse("TOO_MANY_WAITING", { count: 1000 }).message).toBe("1000 requests are waiting already");
-    expect(refuse("POOL_FULL", { subnets: "10.0.0.0/24", network: "blue" }).hint).toContain(
+    expect(refuse("POOL_FULL", { subnets: "10.0.0.0/24", network: "blue", counts: "none" }).hint).toContain(
       "holdfast show blue",
     );
   });

@@ -1,11 +1,10 @@
-import type { Slot } from "../../ipam/decide-addresses.ts";
+import { poolFull, type Slot } from "../../ipam/decide-addresses.ts";
 import { decideReservation, definitionFor } from "../../ipam/decide-reservation.ts";
 import { describeOwner, type Owner, sameOwner, searchSeed, succeeds } from "../../ipam/owner.ts";
 import { refuse } from "../../ipam/refusals.ts";
 import { type Address, formatAddress, sameAddress } from "../../ipam/space/address.ts";
 import type { InterfaceAddress } from "../../ipam/space/cidr.ts";
 import type { Pool } from "../../ipam/space/pool.ts";
-import { describeRangeSet } from "../../ipam/space/range-set.ts";
 import type {
   OwnerReleaseOutcome,
   Reservations,
@@ -45,8 +44,7 @@ export class MemoryReservations implements Reservations {
       const one = this.#firstOf(slot, pool, { owner, network });
       if (one === null) {
         for (const undo of undos.reverse()) undo();
-        const subnets = describeRangeSet(pool.rangeSet);
-        return { kind: "refused", refusal: refuse("POOL_FULL", { subnets, network }) };
+        return { kind: "refused", refusal: poolFull(pool, network) };
       }
       undos.push(space.allocate(one.address, slot.moveCursor));
       found.push(one);

@@ -6,6 +6,9 @@ export const DESCRIPTORS_KEPT = 256;
 /** Also where there are hardly any descriptors. */
 const CONNECTIONS_MIN = 16;
 
+/** Of each connection, two: the relay leads it on by one of its own. */
+const LEADING: readonly string[] = ["relay"] satisfies ListenerName[];
+
 /** Listeners with at most so many places have them on every machine. */
 const SMALL_MAX = 256;
 
@@ -17,12 +20,15 @@ const SMALL_MAX = 256;
 export function connectionsMaxOf(name: ListenerName, limit = descriptorLimit()): number {
   const { connectionsMax, processes } = LISTENERS[name];
   if (connectionsMax <= SMALL_MAX) return connectionsMax;
-  const all = Object.values(LISTENERS)
-    .filter((row) => row.processes.some((one) => (processes as readonly string[]).includes(one)))
-    .map((row) => row.connectionsMax);
-  const small = all.filter((max) => max <= SMALL_MAX);
-  const left = limit - DESCRIPTORS_KEPT - small.reduce((sum, max) => sum + max, 0);
-  const share = Math.floor(left / (all.length - small.length));
+  const all = Object.entries(LISTENERS).filter(([, row]) =>
+    row.processes.some((one) => (processes as readonly string[]).includes(one)),
+  );
+  let left = limit - DESCRIPTORS_KEPT;
+  let shares = 0;
+  for (const [one, row] of all)
+    if (row.connectionsMax <= SMALL_MAX) left -= row.connectionsMax;
+    else shares += LEADING.includes(one) ? 2 : 1;
+  const share = Math.floor(left / shares);
   return Math.max(CONNECTIONS_MIN, Math.min(connectionsMax, share));
 }
 

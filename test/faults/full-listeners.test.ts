@@ -1,25 +1,19 @@
-import { readdirSync, readFileSync } from "node:fs";
-import { request } from "node:http";
+import { readdirSync } from "node:fs";
 import { join } from "node:path";
 import { afterEach, describe, expect, test } from "vitest";
 import { DESCRIPTORS_KEPT } from "../../platform/listeners/descriptors.ts";
 import { LISTENERS, type ListenerName } from "../../platform/listeners/listeners.ts";
 import { ConnectionLoad } from "../harness/connection-load.ts";
-import { network, ROOT, TestDaemon } from "../harness/daemon.ts";
-import { readManifests } from "../harness/kube-manifests.ts";
+import { network, TestDaemon } from "../harness/daemon.ts";
 import { freePorts } from "../harness/kube-process.ts";
 import { ListenerProcess } from "../harness/listener-process.ts";
 import { ProductProcess } from "../harness/product-process.ts";
 import { World } from "../harness/world/world.ts";
+import { peakBytes, question, shipped, type Where } from "./shipped.ts";
 
 const CONNECTIONS = 2_000;
 const QUESTIONS = 50;
 const ADDS = 50;
-/** What the kubelet waits for a probe in deploy/. */
-const ANSWER_MS_MAX = 5_000;
-
-type Where = { readonly port: number; readonly host: string } | { readonly socketPath: string };
-
 const ending: (() => Promise<void>)[] = [];
 afterEach(async () => {
   for (const end of ending.splice(0).reverse()) await end();
@@ -40,17 +34,6 @@ async function ask(
   for (let index = 0; index < QUESTIONS; index += 1)
     answers.push(await question(where, paths[index % paths.length] as string));
   return answers;
-}
-
-function question(where: Where, path: string): Promise<number | string | undefined> {
-  return new Promise((resolve) => {
-    const signal = AbortSignal.timeout(ANSWER_MS_MAX);
-    const sent = request({ ...where, path, agent: false, signal }, (answer) => {
-      answer.on("error", (error) => resolve(error.message));
-      answer.on("end", () => resolve(answer.statusCode)).resume();
-    });
-    sent.on("error", (error) => resolve(error.message)).end();
-  });
 }
 
 const NAMES = (Object.keys(LISTENERS) as (keyof typeof LISTENERS)[]).filter((name) => name !== "haproxy");
@@ -87,19 +70,6 @@ test.each(["metrics", "s.sock", "readonly.sock", "identity.sock"])(
     expect(await daemon.cli("check")).toMatchObject({ code: 0 });
   },
 );
-
-/** How deploy/ runs a component: a command that sets what its runtime is told, and its memory. */
-function shipped(file: string, command: string): { readonly within: string[]; readonly memoryBytes: number } {
-  for (const { spec } of readManifests(join(ROOT, "deploy", file)))
-    for (const { args, env, resources } of spec?.template?.spec.containers ?? []) {
-      if (args?.[0] !== command) continue;
-      const set = (env ?? []).filter(({ name }: { name: string }) => /^(NODE_OPTIONS|MALLOC_)/.test(name));
-      const settings = set.map(({ name, value }: { name: string; value: string }) => `${name}=${value}`);
-      const [, count, unit] = /^(\d+)([MG])i$/.exec(resources.limits.memory) ?? [];
-      return { within: ["env", ...settings], memoryBytes: Number(count) * 2 ** (unit === "G" ? 30 : 20) };
-    }
-  throw new Error(`deploy/${file} runs no ${command}`);
-}
 
 interface Attacked {
   readonly pid: number | undefined;
@@ -167,6 +137,5 @@ test.each<[string, () => Promise<Attacked>]>([
   await load(listener, "idle");
   await load(listener, "slow");
   expect(await ask(health, paths)).toEqual(ALL_ANSWERED);
-  const [, peakKb] = /^VmHWM:\s+(\d+) kB/m.exec(readFileSync(`/proc/${pid}/status`, "utf8")) ?? [];
-  expect(Number(peakKb) * 1_024).toBeLessThan(memoryBytes);
+  expect(peakBytes(pid)).toBeLessThan(memoryBytes);
 });

@@ -7,6 +7,8 @@ export interface ConnectionLoadOptions {
   /** `idle`: nothing is sent. `slow`: a request whose headers never end, one more each second. */
   readonly kind: "idle" | "slow";
   readonly count: number;
+  /** What each sends at first, in base64. */
+  readonly head?: string;
 }
 
 /** By its path from the root of the repository: a bundle, such as that of the measurements, has all modules in one file. */
@@ -41,7 +43,7 @@ const SLOW_MS = 1_000;
 /** Of the header that each slow connection has sent when it begins. */
 const HEADER_BYTES = 7_000;
 
-function keepOpen({ where, kind, count }: ConnectionLoadOptions): void {
+function keepOpen({ where, kind, count, head = "" }: ConnectionLoadOptions): void {
   const open = new Set<Socket>();
   let openedCount = 0;
   const begin = () => {
@@ -51,6 +53,7 @@ function keepOpen({ where, kind, count }: ConnectionLoadOptions): void {
       open.add(socket);
       openedCount += 1;
       if (openedCount === count) process.send?.("opened");
+      if (head !== "") socket.write(Buffer.from(head, "base64"));
       if (kind === "slow")
         socket.write(`GET /metrics HTTP/1.1\r\nhost: x\r\nx: ${"x".repeat(HEADER_BYTES)}\r\n`);
     });

@@ -245,13 +245,12 @@ export class MetadataNet {
 }
 
 /** A port that comes is known to haproxy before anything is led there; of one that goes haproxy refuses what still comes. */
-async function openPorts(ports: OpenPorts, frontend: Frontend, listener: Listener): Promise<void> {
+async function openPorts(ports: OpenPorts, frontend: Frontend, listener: Listener): Promise<boolean> {
   const all = [...new Set([...ports.values()].flat())].sort((a, b) => a - b);
   const entries = [...ports].flatMap(([network, own]) =>
     own.map((port) => [`${network}|${port}`, serviceKey(network, port)] as const),
   );
-  await frontend.offer(new Map(entries));
-  await listener.openPorts(all);
+  return (await frontend.offer(new Map(entries))) && listener.openPorts(all);
 }
 
 /** Its own, where there is one: an operator should know that somebody else's haproxy can speak for guests. */

@@ -71,12 +71,14 @@ export class Frontend {
     }
   }
 
-  /** What guests reach at other ports than 80: `network|port`, with what the relay calls it. */
-  async offer(services: ReadonlyMap<string, string>): Promise<void> {
+  /** What guests reach at other ports than 80: `network|port`, with what the relay calls it. false: haproxy does not listen yet. */
+  async offer(services: ReadonlyMap<string, string>): Promise<boolean> {
     this.#services = services;
     this.#parts.services.write(services);
-    // One that is started reads the file.
-    if (this.#parts.haproxy.alive) await this.#tellServices();
+    // `serve` tells it.
+    if (this.#listensIn === null) return false;
+    await this.#tellServices();
+    return true;
   }
 
   async #tellServices(): Promise<void> {

@@ -76,20 +76,26 @@ export class Listener implements ListenerDoors {
     return this.#inTurn(() => this.#prepare(again));
   }
 
-  /** Connections to these ports are heard beside those to port 80, and to no others. Throws when the kernel cannot do it. */
-  openPorts(ports: readonly number[]): Promise<void> {
+  /**
+   * Connections to these ports are heard beside those to port 80, and to no others. Resolves with false while there is no
+   * listener: then nobody knows whether the kernel can do it. Throws when it cannot.
+   */
+  openPorts(ports: readonly number[]): Promise<boolean> {
     return this.#inTurn(async () => {
-      if (ports.join() === this.#servicePorts.join()) return;
+      if (ports.join() === this.#servicePorts.join()) return true;
+      if (this.namespaceId === null || this.namespaceId !== this.#id) return false;
       const before = this.#servicePorts;
       this.#servicePorts = ports;
-      if (this.namespaceId === null || this.namespaceId !== this.#id) return;
       try {
         await this.#hear();
       } catch (error) {
         this.#servicePorts = before;
-        throw error;
+        throw new Error(
+          `connections to other ports than 80 cannot be led on by this kernel (load nft_tproxy: modprobe nft_tproxy, and a file in /etc/modules-load.d for the next boot): ${(error as Error).message}`,
+        );
       }
       this.#shown = await this.#show();
+      return true;
     });
   }
 

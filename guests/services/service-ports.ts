@@ -32,8 +32,8 @@ export type OpenPorts = ReadonlyMap<string, readonly number[]>;
 export interface ServicePortsOptions {
   /** The socket of `holdfast metadata` for this. */
   readonly socket: string;
-  /** Opens these ports, and closes all others. */
-  readonly open: (ports: OpenPorts) => Promise<void>;
+  /** Opens these ports, and closes all others. false: it cannot be tried yet. */
+  readonly open: (ports: OpenPorts) => Promise<boolean>;
   readonly log: Pick<Log, "info" | "warn">;
   readonly clock: Clock;
 }
@@ -84,14 +84,16 @@ export class ServicePorts {
       const polling = this.#polling.signal;
       await this.#changes.until(() => this.#networks.length > 0, POLL_MS);
       if (signal.aborted || this.#networks.length === 0) continue;
-      const report: ServicesReport = { applied: this.#applied, networks: this.#networks, waitMs: POLL_MS };
+      const report: ServicesReport = {
+        ...{ applied: this.#applied, networks: this.#networks, problem: this.#problem, waitMs: POLL_MS },
+      };
       try {
         const wanted = await askMetadata(
           { socket, path: SERVICES_PATH, report, signal: polling },
           readWanted,
         );
-        awayMs = AWAY_MS_MIN;
         if (wanted.version !== this.#applied) await this.#carryOut(wanted);
+        awayMs = AWAY_MS_MIN;
         await sleep(clock, EXCHANGE_MS_MIN, signal);
       } catch {
         // Of a socket that is not there nothing is said: that is so wherever there is no cluster.
@@ -109,14 +111,16 @@ export class ServicePorts {
         ({ network, ports: wanted }) => [network, wanted ?? this.#ports.get(network) ?? []] as const,
       ),
     );
+    let isTried: boolean;
     try {
-      await open(ports);
+      isTried = await open(ports);
     } catch (error) {
       const problem = (error as Error).message;
       if (problem !== this.#problem) log.warn({ problem }, "ports of Services cannot be opened for guests");
       this.#problem = problem;
       throw error;
     }
+    if (!isTried) throw new Error("the listener is not made yet");
     if (!isDeepStrictEqual(ports, this.#ports))
       log.info({ ports: Object.fromEntries(ports) }, "the ports of Services that guests reach");
     this.#problem = null;

@@ -10,6 +10,8 @@ export interface ServicesReport {
   readonly applied: string | null;
   /** Networks with guests at this node's listener, by name. Nothing is wanted for others. */
   readonly networks: readonly string[];
+  /** Why what was wanted last cannot be carried out; null: it was. */
+  readonly problem: string | null;
   /** Longest wait for a change, ms, at most 60,000. */
   readonly waitMs: number;
 }

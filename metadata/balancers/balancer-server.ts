@@ -107,6 +107,11 @@ async function bodyOf(request: IncomingMessage): Promise<string> {
 /** Throws Error. */
 function readServicesReport(value: unknown): ServicesReport {
   const report = new JsonFields(value);
+  const problem = report.stringOrNull("problem")?.slice(0, PROBLEM_CHARS_MAX) ?? null;
+  return { ...readPoll(report), problem };
+}
+
+function readPoll(report: JsonFields) {
   return {
     applied: report.stringOrNull("applied"),
     networks: report.list("networks", (one) => readName("networks", one)),
@@ -118,7 +123,7 @@ function readServicesReport(value: unknown): ServicesReport {
 function readReport(value: unknown): BalancerReport {
   const report = new JsonFields(value);
   return {
-    ...readServicesReport(value),
+    ...readPoll(report),
     written: report.list("written", (one) => readName("written", one)),
     problems: report.list("problems", readProblem),
   };

@@ -9,7 +9,7 @@ import { BalancerServer } from "./balancer-server.ts";
 import { BalancerService, type BalancerServiceOptions } from "./balancer-service.ts";
 
 export interface ServeOptions extends BalancerServiceOptions {
-  readonly source: Pick<KubeServiceBackends, "watch" | "backendsOnNetwork" | "portsOf">;
+  readonly source: Pick<KubeServiceBackends, "watch" | "backendsOnNetwork" | "portsOf" | "tellUnopened">;
   readonly socket: string;
   /** Listens where haproxy, which leads guests' connections to the relay, may connect. */
   readonly listenForHaproxy: (server: Server, path: string) => Promise<unknown>;

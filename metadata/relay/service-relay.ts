@@ -31,6 +31,8 @@ interface PortSource {
   watch(changed: () => void): void;
   /** null: the network has no Service that can be used. Throws ApiAway. */
   portsOf(network: string): Promise<NetworkPorts | null>;
+  /** Tells the network's owner that guests of this node do not reach these ports. Throws ApiAway. */
+  tellUnopened(network: string, problem: string): Promise<void>;
 }
 
 interface RelayOptions {
@@ -86,6 +88,7 @@ export class ServiceRelay {
 
   /** As BalancerService has it. */
   async poll(report: ServicesReport, hungUp: AbortSignal): Promise<WantedServices | null> {
+    if (report.problem !== null) this.#tellUnopened(report.problem);
     const found = await this.#networks.poll(report, hungUp);
     return (
       found && {
@@ -93,6 +96,15 @@ export class ServiceRelay {
         services: found.wanted.map(({ network, ports }) => ({ network, ports })),
       }
     );
+  }
+
+  #tellUnopened(problem: string): void {
+    const { source, log } = this.#options;
+    for (const { network } of this.#networks.wanted)
+      source.tellUnopened(network, problem).catch((error: Error) => {
+        if (!(error instanceof ApiAway))
+          log.warn({ network, err: error }, "nobody was told of ports that are not open");
+      });
   }
 
   async #wantedOf(network: string): Promise<KnownService | null> {

@@ -133,6 +133,13 @@ export class KubeServiceBackends {
     return { service, ports };
   }
 
+  /** Tells the owner of a network that its guests on this node do not reach those ports. Throws ApiAway. */
+  async tellUnopened(network: string, problem: string): Promise<void> {
+    const found = await this.#references.of(network);
+    if (found !== null)
+      this.#warn(found, "MetadataServicePortsNotServed", `node ${this.#options.node}: ${problem}`);
+  }
+
   /**
    * The ready endpoints of this node by their addresses on a network of OVN-Kubernetes, for a balancer on its switch.
    * null: it is no such network, or refers to no Service. Throws ApiAway while that is not known.

@@ -140,6 +140,19 @@ describe("with definitions that drop the field metadataServiceRef", () => {
     await becomes(udnPath("blue"), "True", found);
   });
 
+  test("a node that cannot open ports for guests is named by an event", async () => {
+    await backends.tellUnopened("shop_blue", "load nft_tproxy");
+    await backends.tellUnopened("unheard-of", "load nft_tproxy");
+    await world.until(async () => {
+      const events = await world.cluster.api.list(`/api/v1/namespaces/${NAMESPACE}/events`);
+      const told = events.filter(({ message }) => message === `node ${NODE}: load nft_tproxy`);
+      return (
+        told.map(({ reason, involvedObject: { name } }) => [reason, name]).join() ===
+        "MetadataServicePortsNotServed,blue"
+      );
+    }, "the event");
+  });
+
   test("a node without an endpoint of its own: 503 there, and an event that names it", async () => {
     const other = serviceBackends(world.cluster, api, "node-z");
     other.start();

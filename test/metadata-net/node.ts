@@ -36,6 +36,8 @@ export class NetNode {
   readonly #links = new Set<string>();
   readonly #namespaces = new Set<string>();
   readonly #args: readonly string[];
+  /** Before the directories of the machine's programs; null: nothing is. */
+  readonly #programs: string | null;
   /** The network namespace that is the node; null: the machine's own. */
   readonly space: string | null;
   readonly #pending = new Set<() => void>();
@@ -55,8 +57,9 @@ export class NetNode {
   /** Those of them whose path begins with `/thief`. */
   thefts = 0;
 
-  private constructor(args: readonly string[], space: string | null) {
+  private constructor(args: readonly string[], space: string | null, programs: string | null) {
     this.space = space;
+    this.#programs = programs;
     this.directory = mkdtempSync(join(tmpdir(), "holdfast-net-"));
     // haproxy's workers, which are nobody's friends, must come to the server's socket.
     chmodSync(this.directory, 0o711);
@@ -64,13 +67,16 @@ export class NetNode {
     this.#args = args.includes("--rate-limit") ? args : ["--rate-limit", "0", ...args];
   }
 
-  /** `apart`: in a network namespace of its own, whose rules may be flushed. */
+  /**
+   * `apart`: in a network namespace of its own, whose rules may be flushed. `programs`: a directory whose programs metadata-net
+   * finds before those of the machine.
+   */
   static async start(
     args: readonly string[] = [],
-    { apart = false }: { readonly apart?: boolean } = {},
+    { apart = false, programs = null }: { readonly apart?: boolean; readonly programs?: string | null } = {},
   ): Promise<NetNode> {
     const space = apart ? `hft-${process.pid}-${uniqueLink("node")}` : null;
-    const node = new NetNode(args, space);
+    const node = new NetNode(args, space, programs);
     if (space !== null) {
       await mustRun("ip", ["netns", "add", space]);
       node.#namespaces.add(space);
@@ -112,7 +118,9 @@ export class NetNode {
         metadataSocket: join(this.directory, "m.sock"),
         runDir: this.runDir,
         args: this.#args,
-        within: this.#inside([]),
+        within: this.#inside(
+          this.#programs === null ? [] : ["env", `PATH=${this.#programs}:${process.env.PATH}`],
+        ),
       }),
     );
   }

@@ -30,7 +30,12 @@ const service = new BalancerService({
   log,
 });
 const ports = [{ port: 5000, endpoints: [] }];
-const source = { watch: () => {}, portsOf: async () => ({ service: "shop/md", ports }) };
+const unopened: string[] = [];
+const source = {
+  watch: () => {},
+  portsOf: async () => ({ service: "shop/md", ports }),
+  tellUnopened: async (network: string, problem: string) => void unopened.push(`${network}: ${problem}`),
+};
 const relay = new ServiceRelay({ source, clock: systemClock, log });
 const server = new BalancerServer({ service, relay }, systemClock, log);
 
@@ -65,13 +70,18 @@ test("a report is answered with what its networks want, and its problem goes int
 });
 
 test("a report of listeners is answered with the ports of its networks, and one with too long a wait refused", async () => {
-  const asked = { applied: null, networks: ["blue"], waitMs: 60_000 };
+  const asked = { applied: null, networks: ["blue"], problem: null, waitMs: 60_000 };
   const first = await report(JSON.stringify(asked), SERVICES_PATH);
   expect(first.status, first.text).toBe(200);
   expect(JSON.parse(first.text).services).toEqual([{ network: "blue", ports: [5000] }]);
-  expect(await report(JSON.stringify({ ...asked, waitMs: 60_001 }), SERVICES_PATH)).toMatchObject({
-    status: 400,
-  });
+  expect(unopened).toEqual([]);
+  const problem = "n".repeat(5_000);
+  expect(await report(JSON.stringify({ ...asked, problem }), SERVICES_PATH)).toMatchObject({ status: 200 });
+  expect(unopened).toEqual([`blue: ${problem.slice(0, 1_000)}`]);
+  for (const wrong of [{ waitMs: 60_001 }, { problem: 7 }, { problem: undefined }])
+    expect(await report(JSON.stringify({ ...asked, ...wrong }), SERVICES_PATH)).toMatchObject({
+      status: 400,
+    });
 });
 
 test.each<[why: string, body: unknown, named: string]>([

@@ -1,5 +1,5 @@
 import { readdirSync } from "node:fs";
-import { join } from "node:path";
+import { dirname, join } from "node:path";
 import { afterEach, describe, expect, test } from "vitest";
 import { DESCRIPTORS_KEPT } from "../../platform/listeners/descriptors.ts";
 import { LISTENERS, type ListenerName } from "../../platform/listeners/listeners.ts";
@@ -7,8 +7,11 @@ import { ConnectionLoad } from "../harness/connection-load.ts";
 import { network, TestDaemon } from "../harness/daemon.ts";
 import { freePorts } from "../harness/kube-process.ts";
 import { ListenerProcess } from "../harness/listener-process.ts";
+import { metadataNet, removeLeft } from "../harness/metadata/parts.ts";
+import { TestMetadataServer } from "../harness/metadata/server.ts";
 import { ProductProcess } from "../harness/product-process.ts";
 import { World } from "../harness/world/world.ts";
+import { whyNotReal } from "../network/containers.ts";
 import { peakBytes, question, shipped, type Where } from "./shipped.ts";
 
 const CONNECTIONS = 2_000;
@@ -114,6 +117,52 @@ async function controller(): Promise<Attacked> {
   return { pid: started.child.pid, listener: health, health, memoryBytes };
 }
 
+/** With Kubernetes, where it has all its sockets; `listener`: a file name, or "metrics". */
+async function metadataServer(listener: string): Promise<Attacked> {
+  const { within, memoryBytes } = shipped("metadata/daemonset.yaml", "metadata");
+  const world = await World.start({ api: "memory", time: "machine" });
+  ending.push(() => world.stop());
+  const asked = await daemon("identity.sock");
+  const { socketPath: identity } = asked.listener as { socketPath: string };
+  const server = new TestMetadataServer(dirname(identity), {
+    within,
+    args: [
+      "--kubeconfig",
+      world.cluster.kubeconfig("holdfast-metadata"),
+      "--node",
+      "n1",
+      "--balancers-socket",
+      join(dirname(identity), "balancers.sock"),
+    ],
+  });
+  ending.push(async () => void (await server.end("SIGKILL")));
+  await server.run();
+  const health = { port: Number(new URL(server.metrics).port), host: "127.0.0.1" };
+  const where = listener === "metrics" ? health : { socketPath: join(dirname(identity), listener) };
+  return { pid: server.pid, listener: where, health, memoryBytes };
+}
+
+async function metadataNetworks(): Promise<Attacked> {
+  const { within, memoryBytes } = shipped("metadata/daemonset.yaml", "metadata-net");
+  const { listener } = await daemon("s.sock");
+  const { socketPath: daemonSocket } = listener as { socketPath: string };
+  const [port = 0] = await freePorts(1);
+  const health = { port, host: "127.0.0.1" };
+  const runDir = join(dirname(daemonSocket), "net");
+  const args = ["--metrics-address", `127.0.0.1:${port}`];
+  const started = metadataNet({
+    daemonSocket,
+    metadataSocket: join(dirname(daemonSocket), "metadata.sock"),
+    runDir,
+    args,
+    within,
+  });
+  ending.push(() => removeLeft({ runDir, args }));
+  ending.push(async () => void (await started.end()));
+  await started.until(async () => (await question(health, "/readyz")) === 200, "readiness");
+  return { pid: started.child.pid, listener: health, health, memoryBytes };
+}
+
 /** It runs where its reader is, without a limit: the smallest of the others is enough for it. */
 async function page(): Promise<Attacked> {
   const { memoryBytes } = shipped("metadata/daemonset.yaml", "metadata-net");
@@ -131,11 +180,23 @@ test.each<[string, () => Promise<Attacked>]>([
     () => daemon(one),
   ]),
   ["metrics of a controller", controller],
+  ...["metrics", "metadata.sock", "relay.sock", "balancers.sock"].map(
+    (one): [string, () => Promise<Attacked>] => [`${one} of a metadata server`, () => metadataServer(one)],
+  ),
   ["the page's port", page],
-])("%s: as shipped, beside 2,000 idle and 2,000 slow connections, in its memory", async (_, start) => {
+])("%s: as shipped, beside 2,000 idle and 2,000 slow connections, in its memory", (_, start) =>
+  withstands(start),
+);
+
+test.skipIf(whyNotReal() !== null)(
+  "metrics of metadata-net: as shipped, beside 2,000 idle and 2,000 slow connections, in its memory",
+  () => withstands(metadataNetworks),
+);
+
+async function withstands(start: () => Promise<Attacked>): Promise<void> {
   const { pid, listener, health, paths = HEALTH, memoryBytes } = await start();
   await load(listener, "idle");
   await load(listener, "slow");
   expect(await ask(health, paths)).toEqual(ALL_ANSWERED);
   expect(peakBytes(pid)).toBeLessThan(memoryBytes);
-});
+}

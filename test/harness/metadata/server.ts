@@ -8,6 +8,8 @@ export interface TestMetadataServerOptions {
   readonly args?: readonly string[];
   /** Default: a free port of the loopback. */
   readonly metricsAddress?: string;
+  /** The command to run it under. */
+  readonly within?: readonly string[];
 }
 
 /** A real `holdfast metadata` on a directory, in which `identity.sock` is the daemon's; a process after another. */
@@ -54,18 +56,17 @@ export class TestMetadataServer {
   /** Starts a process, with other flags from now on if there are any, and waits until it listens. */
   async run(args?: readonly string[]): Promise<void> {
     if (args !== undefined) this.#options = { ...this.#options, args };
-    const started = new ProductProcess([
-      "metadata",
+    const { args: more = [], metricsAddress = "127.0.0.1:0", within = [] } = this.#options;
+    const own = [
       "--metadata-socket",
       this.socket,
-      "--identity-socket",
-      join(this.directory, "identity.sock"),
       "--state",
       this.state,
       "--metrics-address",
-      this.#options.metricsAddress ?? "127.0.0.1:0",
-      ...(this.#options.args ?? []),
-    ]);
+      metricsAddress,
+    ];
+    const identity = ["--identity-socket", join(this.directory, "identity.sock")];
+    const started = new ProductProcess(["metadata", ...own, ...identity, ...more], within);
     this.#runs.push(started);
     await listening(started);
   }

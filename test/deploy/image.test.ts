@@ -5,6 +5,7 @@ import { connect, createServer, type Server } from "node:net";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { run } from "../harness/daemon.ts";
+import type { KubeObject } from "../harness/kube-api.ts";
 import { Machine, whyNoMachine } from "../harness/machine.ts";
 import { preparePodman } from "../harness/machine-parts.ts";
 import { skippedFor } from "../harness/needs.ts";
@@ -12,6 +13,8 @@ import { until } from "../harness/wait.ts";
 import { NAMESPACE } from "../harness/world/network.ts";
 import { podOwner } from "../harness/world/objects.ts";
 import { World } from "../harness/world/world.ts";
+import { byName, kustomized } from "./kustomize.ts";
+import { PodByPodman } from "./pod-by-podman.ts";
 
 /** The images of a release: OCI layouts, made without a container engine. */
 
@@ -220,47 +223,53 @@ describe.skipIf(whyNoMachine() !== null)("podman runs", () => {
       },
     ],
   };
-  /** As the DaemonSets have them: what of the node they see, and as whom they run. */
-  const PROCESSES = {
-    daemon:
-      "--user 0:0 --group-add 65532 --cap-drop all --read-only -v /run/holdfast:/run/holdfast -v /var/lib/holdfast:/var/lib/holdfast -v /run/netns:/run/netns:ro,rslave IMAGE daemon --identity-group 65532",
-    server:
-      "--user 65532:65532 --cap-drop all --read-only -v /run/holdfast:/run/holdfast:ro -v /run/holdfast-metadata:/run/holdfast-metadata -v /etc/holdfast-metadata:/etc/holdfast-metadata:ro -v /var/lib/holdfast-metadata:/var/lib/holdfast-metadata IMAGE metadata --metadata-socket=/run/holdfast-metadata/metadata.sock --metadata-socket-group=65532 --key-file=/etc/holdfast-metadata/keys",
-    listeners:
-      "--user 0:0 --privileged -v /run/holdfast:/run/holdfast -v /run/holdfast-metadata:/run/holdfast-metadata -v /run/netns:/run/netns:shared IMAGE metadata-net --metadata-socket=/run/holdfast-metadata/metadata.sock --haproxy-user=holdfast-haproxy --haproxy-group=holdfast",
-  };
+  /** What podman, its networks, the kubelet and systemd write. */
+  const OTHERS =
+    /^\/(var\/(lib\/(containers|cni|kubelet|systemd)|log|tmp|cache)|run\/(containers|libpod|crun|netns|lock|log|systemd|udev))\//;
   let machine: Machine;
+  let daemons: PodByPodman;
+  let metadata: PodByPodman;
 
+  /** A node of which only /var, /run, /opt/cni and /etc/cni can be written. */
   beforeAll(async () => {
     machine = await Machine.start();
     await preparePodman(machine);
     await machine.out(`podman load -q -i ${join(directory, `out/holdfast-${version}-image.tar`)}`);
-    await machine.out(`mkdir -p /run/holdfast /var/lib/holdfast /run/netns /run/holdfast-metadata /etc/holdfast-metadata /var/lib/holdfast-metadata /opt/cni/bin
-      mount --bind /run/netns /run/netns && mount --make-rshared /run/netns
-      openssl rand -hex 32 > /etc/holdfast-metadata/keys
-      chown -R 65532:65532 /run/holdfast-metadata /etc/holdfast-metadata /var/lib/holdfast-metadata
-      chmod 0640 /etc/holdfast-metadata/keys
+    await machine.out(`mkdir -p /run/netns && mount --bind /run/netns /run/netns && mount --make-rshared /run/netns
       cat > /etc/cni/net.d/blue.conflist <<'END'
 ${JSON.stringify(NETWORK)}
-END`);
+END
+      for path in /etc /etc/cni /opt /opt/cni /usr /root /srv; do mount --bind $path $path; done
+      for path in /etc /opt /usr /root /srv; do mount -o remount,bind,ro $path; done`);
+    const rendered = byName(await kustomized(".", ["metadata"], IMAGE));
+    const pod = (name: string) =>
+      new PodByPodman(machine, rendered[`DaemonSet holdfast-system/${name}`] as KubeObject);
+    [daemons, metadata] = [pod("holdfast-node"), pod("holdfast-metadata")];
   }, 600_000);
   afterAll(() => machine?.stop());
 
-  const start = (name: keyof typeof PROCESSES) =>
-    machine.out(
-      `podman run -d --cgroups=disabled --network host --name ${name} ${PROCESSES[name].replace("IMAGE", IMAGE)}`,
-    );
   const logs = async (name: string) => (await machine.sh(`podman logs ${name} 2>&1`)).stdout;
+  const becomesReady = (pod: PodByPodman, name: string) =>
+    until(() => pod.isReady(name), `readiness of ${name}`, 60_000).catch(async (error) => {
+      throw new Error(`${error}\n${await logs(name)}`);
+    });
 
-  test("the daemon, the metadata server and the listener, and a container on a bridge is answered", async () => {
-    await machine.out(
-      `podman run --rm --cgroups=disabled --network none --user 0:0 -v /opt/cni/bin:/host/bin --entrypoint /bin/sh ${IMAGE} -c 'cp /usr/local/lib/holdfast/bin/holdfast-ipam /host/bin/'`,
-    );
-    await start("daemon");
-    const waited = await machine.sh("podman exec daemon holdfast wait --for 60");
-    expect(waited.code, `${waited.stderr}${await logs("daemon")}`).toBe(0);
-    await start("server");
-    await start("listeners");
+  test.each(["/etc/holdfast", "/opt/holdfast", "/usr/lib/holdfast"])(
+    "no pod with a directory %s on a node that is read-only but for /var, /run and CNI's directories",
+    async (path) => {
+      const pod = daemons.with({ name: "settings", hostPath: { path, type: "DirectoryOrCreate" } });
+      await expect(pod.prepare()).rejects.toThrow(/Read-only file system/);
+    },
+  );
+
+  test("the pods of the DaemonSets on that node, which write nothing but their volumes, and a container on a bridge is answered", async () => {
+    await machine.out("touch /run/before");
+    await daemons.prepare();
+    await daemons.start("daemon");
+    await becomesReady(daemons, "daemon");
+    await metadata.prepare({ "holdfast-metadata": "openssl rand -hex 32 > keys" });
+    await metadata.start("server");
+    await metadata.start("listeners");
     // podman asks once, and until the daemon has heard of the listener no guest with metadata gets an address.
     const runs =
       "podman run -d --replace --cgroups=disabled --name web --network blue localhost/busybox /bin/sleep 100000";
@@ -271,18 +280,23 @@ END`);
     // Its interface is served within a moment.
     const guest = "ip netns exec $(basename /run/netns/netns-*)";
     const ask = `${guest} curl -sS -f -m 5 http://169.254.169.254/openstack/latest/meta_data.json`;
-    let said = "";
-    const answered = async () => {
-      const { code, stderr } = await machine.sh(ask);
-      said = stderr;
-      return code === 0;
-    };
+    const answered = async () => (await machine.sh(ask)).code === 0;
     await until(answered, "an answer", 60_000).catch(async (error) => {
       const there = await machine.sh(`${guest} ip route; podman ps -a; ls -la /run/netns`);
-      throw new Error(`${error} ${said}\n${there.stdout}${there.stderr}\n${await logs("listeners")}`);
+      throw new Error(`${error}\n${there.stdout}${there.stderr}\n${await logs("listeners")}`);
     });
     expect(JSON.parse(await machine.out(ask)).uuid).toMatch(/^[0-9a-f-]{36}$/);
+    for (const name of ["server", "listeners"]) await becomesReady(metadata, name);
     await machine.out("podman exec daemon holdfast check");
+    const find = "find /var /run /etc/cni /opt/cni ! -type d -cnewer /run/before";
+    const found = (await machine.out(find)).trim().split("\n");
+    const volumes = [...daemons.directories, ...metadata.directories].map((path) =>
+      path.replace(/^\/var\/run\//, "/run/"),
+    );
+    expect(found).toContain("/opt/cni/bin/holdfast-ipam");
+    expect(
+      found.filter((path) => !(OTHERS.test(path) || volumes.some((one) => path.startsWith(`${one}/`)))),
+    ).toEqual([]);
   });
 
   test("the controller, and it releases what a pod had on a real API server", async () => {

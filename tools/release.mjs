@@ -42,12 +42,13 @@ const epoch = Number(process.env.SOURCE_DATE_EPOCH ?? lastCommit());
 const PARTS = {
   manifests: async () => {
     await chart({ out, work, version, image, epoch });
-    const options = { components: wordsIn(values.components), flowControl: without !== "flowcontrol" };
+    const components = wordsIn(values.components);
+    const options = { components, flowControl: without !== "flowcontrol" };
     return {
       "holdfast.yaml": oneFile({ image, version, ...options }),
       "holdfast-observability.yaml": observabilityFile(version),
       "holdfast.rules.yml": alertRules(),
-      ...clusterctlFiles({ image, version }),
+      ...clusterctlFiles({ image, version, components }),
     };
   },
   packages: async () => {

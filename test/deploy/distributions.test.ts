@@ -1,6 +1,7 @@
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { parseAllDocuments } from "yaml";
 import { PLUGIN_DIRECTORIES } from "../../admin/plugin-directories.ts";
 import { sectionOf } from "../harness/documents.ts";
 import type { KubeObject } from "../harness/kube-api.ts";
@@ -11,8 +12,12 @@ import { RenderedChart, whyNoRenderer } from "./helm/rendered-chart.ts";
 /** The manifests and the chart against what each distribution says of pods such as ours. */
 
 const ROOT = join(import.meta.dirname, "../..");
-const { installed } = (await import(`${ROOT}/tools/release/manifests.mjs`)) as {
+const { installed, DISTRIBUTIONS: COMPONENTS_OF } = (await import(`${ROOT}/tools/release/manifests.mjs`)) as {
   installed: (components?: string[]) => KubeObject[];
+  DISTRIBUTIONS: Readonly<Record<string, readonly string[]>>;
+};
+const { clusterctlFiles } = (await import(`${ROOT}/tools/release/clusterctl.mjs`)) as {
+  clusterctlFiles: (options: object) => Readonly<Record<"ipam-components.yaml", string>>;
 };
 const EVERYTHING = ["metadata", "admission", "machines"];
 const ALL = Object.entries(DISTRIBUTIONS);
@@ -57,6 +62,25 @@ test.each([
     const objects = installed([...components, ...more]);
     expect(problemsOf(rulesOf(name), objects, levelOf(objects))).toEqual([]);
   }
+});
+
+/** As clusterctl has them, with its variables filled in. */
+function providerObjects(components: readonly string[]): KubeObject[] {
+  const files = clusterctlFiles({ image: "registry.example/holdfast:one", version: "1.0.0", components });
+  const text = files["ipam-components.yaml"].replace(/\$\{\w+:=([^}]*)\}/g, "$1");
+  return parseAllDocuments(text, { version: "1.1" }).map((one) => one.toJS());
+}
+
+test.each(ALL)("what clusterctl installs starts on %s, with its component", (name, rules) => {
+  const own = Object.entries(COMPONENTS_OF).filter(([, names]) => names.includes(name));
+  const objects = providerObjects(own.map(([component]) => component));
+  expect(objects.some(({ kind }) => kind === "Deployment")).toBe(true);
+  expect(problemsOf(rules, objects, levelOf(objects))).toEqual([]);
+});
+
+test("what clusterctl installs has nothing of the daemons, whatever the components", () => {
+  const components = [...EVERYTHING, ...Object.keys(COMPONENTS_OF)];
+  expect(JSON.stringify(providerObjects(components))).not.toMatch(/holdfast-(openshift-)?(node|metadata)"/);
 });
 
 test("the manifests start where only /var, /run, /opt/cni and /etc/cni can be written", () => {

@@ -1,12 +1,20 @@
 // The assets of a release for clusterctl: ipam-components.yaml (the controller, its rights and the definitions) and metadata.yaml.
 // What clusterctl asks of a provider: https://cluster-api.sigs.k8s.io/developer/providers/contracts/clusterctl
 import { stringify } from "yaml";
-import { containersOf, definitions, documents, installed, isFlowControl } from "./manifests.mjs";
+import {
+  containersOf,
+  DISTRIBUTIONS,
+  definitions,
+  documents,
+  installed,
+  isFlowControl,
+} from "./manifests.mjs";
 
 /** clusterctl tells providers apart by it, and deletes by it. */
 const PROVIDER_LABELS = { "cluster.x-k8s.io/provider": "ipam-holdfast" };
 /** What machines do not need of deploy/: the daemons of nodes, the metadata service, and places for ADDs. */
-const isOther = (object) => /^holdfast-(node|metadata)$/.test(object.metadata.name) || isFlowControl(object);
+const isOther = (object) =>
+  /^holdfast-(openshift-)?(node|metadata)$/.test(object.metadata.name) || isFlowControl(object);
 /** The contract of Cluster API that this release keeps. */
 const CONTRACT = "v1beta2";
 /** Those of the release series before it that were providers: clusterctl upgrades from them. */
@@ -26,9 +34,11 @@ function asProvider(object, image) {
   return labelled({ ...object, spec: { ...object.spec, template: { ...labelled(template), spec } } });
 }
 
-export function clusterctlFiles({ image, version }) {
+/** Of the components those for the management cluster's distribution: what its admission wants of the controller's pods. */
+export function clusterctlFiles({ image, version, components }) {
+  const admission = components.filter((name) => DISTRIBUTIONS[name] !== undefined);
   const placeholder = `$\{HOLDFAST_IMAGE:=${image}}`;
-  const objects = [...definitions(), ...installed()]
+  const objects = [...definitions(), ...installed(admission)]
     .filter((object) => !isOther(object))
     .map((object) => asProvider(object, placeholder));
   const [major, minor] = version.split(".").map(Number);

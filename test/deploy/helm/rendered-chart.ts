@@ -1,5 +1,5 @@
 import { execFileSync } from "node:child_process";
-import { mkdtempSync, readFileSync, rmSync } from "node:fs";
+import { mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { parse, parseAllDocuments } from "yaml";
@@ -43,13 +43,15 @@ export class RenderedChart {
     this.path = join(directory, "holdfast");
   }
 
-  static async make(image: string): Promise<RenderedChart> {
+  /** Of the sources in a tree; default: these. */
+  static async make(image: string, tree = ROOT): Promise<RenderedChart> {
     const directory = mkdtempSync(join(tmpdir(), "holdfast-chart-"));
     const out = join(directory, "out");
     const words = ["--only", "manifests", "--image", image, out];
-    const { code, stderr } = await run(process.execPath, [join(ROOT, "tools/release.mjs"), ...words]);
+    const { code, stderr } = await run(process.execPath, [join(tree, "tools/release.mjs"), ...words]);
     if (code !== 0) throw new Error(stderr);
-    execFileSync("tar", ["-C", directory, "-xzf", join(out, `holdfast-${version}.tgz`)]);
+    const [file = ""] = readdirSync(out).filter((name) => name.endsWith(".tgz"));
+    execFileSync("tar", ["-C", directory, "-xzf", join(out, file)]);
     if (whyNoRenderer === null) {
       const env = { ...process.env, GOCACHE: join(directory, "go"), GO111MODULE: "off" };
       const source = "test/deploy/helm/render.go";

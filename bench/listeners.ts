@@ -69,9 +69,10 @@ async function connections(bench: Workbench): Promise<() => Promise<void>> {
   return () => load.stop();
 }
 
-/** Routes that need nothing but their path. */
+/** Routes that need nothing but their path, and the scrape. */
 function readable(): string[] {
-  return ROUTES.filter(({ method, path }) => method === "GET" && !path.includes(":")).map(({ path }) => path);
+  const paths = ROUTES.filter(({ method, path }) => method === "GET" && !path.includes(":"));
+  return [...paths.map(({ path }) => path), "/metrics"];
 }
 
 /** Each asks again when it has its answer. */

@@ -106,11 +106,13 @@ export class Connections {
 
   async #auth(limit: Limit) {
     try {
-      const auth = this.#connection.authHeaders(this.#clock.monotonicMs());
+      const auth = this.#connection.authHeaders(this.#clock);
       // A plug-in may hang.
       return auth instanceof Promise ? await limit.race(auth) : auth;
     } catch (error) {
-      if (error instanceof ExchangeFailure) throw error;
+      const { credentialsFrom } = this.#connection;
+      if (error instanceof ExchangeFailure)
+        throw new ExchangeFailure(`${messageOf(error)} from ${credentialsFrom}, which gives the credentials`);
       throw new ExchangeFailure(`the credentials cannot be read: ${messageOf(error)}`);
     }
   }

@@ -1,15 +1,17 @@
 import { existsSync } from "node:fs";
 import type { RequestOptions } from "node:https";
-import { dirname, resolve } from "node:path";
 // The package's index loads a model of every Kubernetes object, 60 MB of memory.
 import { bufferFromFileOrString, KubeConfig } from "@kubernetes/client-node/dist/config.js";
-import { parse } from "yaml";
 import { readBounded, SMALL_FILE_BYTES_MAX } from "../../platform/files.ts";
 import { SingleFlight } from "../../platform/single-flight.ts";
+import type { Clock } from "../../platform/time.ts";
 import { messageOf } from "../client/limit.ts";
+import { completeUsers, type GivenToken, givenToken, unsupportedProvider } from "./given-token.ts";
 
-/** Headers are requested from the authenticator again after this, ms: it checks expiry and token files itself. */
+/** Headers are put together again after this, ms: token files change, and tokens end. */
 const HEADERS_MS = 5_000;
+/** A failure is told to whoever asks so soon after it, ms, before the credentials are read again from the kubeconfig on. */
+const FAILURE_MS = 2_000;
 /** After a 401 everything is read again, but not more often than this, ms: a plug-in may start a process each time. */
 const RENEW_MS_MIN = 1_000;
 const SERVICE_ACCOUNT_TOKEN = "/var/run/secrets/kubernetes.io/serviceaccount/token";
@@ -29,8 +31,10 @@ export interface KubeConnection {
   readonly server: URL;
   /** Read once: a changed certificate authority or client certificate requires a restart. */
   readonly tls: TlsOptions;
-  /** `nowMs`: of one monotonic clock. Nearly always known already; rejects when a token file or plug-in fails. */
-  authHeaders(nowMs: number): AuthHeaders | Promise<AuthHeaders>;
+  /** Who gives the credentials, for messages. */
+  readonly credentialsFrom: string;
+  /** Nearly always known already; rejects when a token file, plug-in or issuer fails. */
+  authHeaders(clock: Clock): AuthHeaders | Promise<AuthHeaders>;
   /** After a 401 to headers of this generation: reads everything again. False: they are the newest there are. */
   renew(generation: number, nowMs: number): Promise<boolean>;
 }
@@ -69,54 +73,80 @@ class Connection implements KubeConnection {
   readonly tls: TlsOptions;
   readonly #file: string | KubeFiles | null;
   #config: KubeConfig;
+  #given: GivenToken | null;
   #generation = 0;
-  #cached: { readonly auth: AuthHeaders; readonly sinceMs: number } | null = null;
+  #cached: { readonly auth: AuthHeaders; readonly untilMs: number } | null = null;
+  #failed: { readonly error: unknown; readonly untilMs: number } | null = null;
   #renewedMs = Number.NEGATIVE_INFINITY;
   readonly #asking = new SingleFlight<AuthHeaders>();
 
   constructor(file: string | KubeFiles | null, config: KubeConfig, server: URL) {
     this.#file = file;
     this.#config = config;
+    this.#given = givenToken(config, null);
     this.server = server;
     this.tls = tlsOf(file, config);
   }
 
-  authHeaders(nowMs: number): AuthHeaders | Promise<AuthHeaders> {
-    const cached = this.#cached;
-    if (cached && nowMs - cached.sinceMs < HEADERS_MS) return cached.auth;
-    return this.#asking.run(() => this.#ask(nowMs));
+  get credentialsFrom(): string {
+    return this.#given?.from ?? "the kubeconfig";
+  }
+
+  authHeaders(clock: Clock): AuthHeaders | Promise<AuthHeaders> {
+    const nowMs = clock.monotonicMs();
+    if (this.#cached && nowMs < this.#cached.untilMs) return this.#cached.auth;
+    if (this.#failed && nowMs < this.#failed.untilMs) return Promise.reject(this.#failed.error);
+    return this.#asking.run(() => this.#ask(clock));
   }
 
   async renew(generation: number, nowMs: number): Promise<boolean> {
     if (generation !== this.#generation) return true;
     if (nowMs - this.#renewedMs < RENEW_MS_MIN) return false;
     this.#renewedMs = nowMs;
-    // A new object, because the old one's authenticators cache their tokens.
-    this.#config = read(this.#file);
-    this.#generation += 1;
+    const before = this.#given;
+    this.#readAgain();
+    if (this.#given === before) before?.token.drop();
     this.#cached = null;
     this.#asking.forget();
     return true;
   }
 
-  async #ask(sinceMs: number): Promise<AuthHeaders> {
-    const generation = this.#generation;
-    const options: RequestOptions = {};
+  /** With a new object, because the old one's authenticators cache what they read. */
+  #readAgain(): void {
+    this.#config = read(this.#file);
+    this.#given = givenToken(this.#config, this.#given);
+    this.#generation += 1;
+    this.#failed = null;
+  }
+
+  async #ask(clock: Clock): Promise<AuthHeaders> {
     try {
-      await this.#config.applyToHTTPSOptions(options);
+      // Somebody may have corrected it, or logged in again.
+      if (this.#failed) this.#readAgain();
+      return await this.#headers(clock, this.#generation);
     } catch (error) {
-      // The message shows the text, which is what the plug-in gave as credentials.
-      if (error instanceof SyntaxError) throw new Error("the credential plug-in's output is not valid JSON");
+      this.#failed = { error, untilMs: clock.monotonicMs() + FAILURE_MS };
       throw error;
     }
+  }
+
+  async #headers(clock: Clock, generation: number): Promise<AuthHeaders> {
+    const options: RequestOptions = {};
+    await this.#config.applyToHTTPSOptions(options);
     const headers: Record<string, string> = {};
     // A token file may end in a newline, which a header must not contain.
     for (const [name, value] of Object.entries(options.headers ?? {}))
       if (value !== undefined) headers[name] = String(value).trim();
     if (typeof options.auth === "string")
       headers.Authorization = `Basic ${Buffer.from(options.auth).toString("base64")}`;
+    let ms = HEADERS_MS;
+    if (this.#given && headers.Authorization === undefined) {
+      const token = await this.#given.token.get(clock);
+      headers.Authorization = `Bearer ${token.value}`;
+      ms = Math.min(ms, token.ms);
+    }
     const auth = { headers, generation };
-    if (generation === this.#generation) this.#cached = { auth, sinceMs };
+    if (generation === this.#generation) this.#cached = { auth, untilMs: clock.monotonicMs() + ms };
     return auth;
   }
 }
@@ -134,6 +164,12 @@ function read(file: string | KubeFiles | null): KubeConfig {
     throw broken(where, `its server ${withoutCredentials(cluster.server)} is no http or https URL`);
   if (cluster.proxyUrl !== undefined)
     throw broken(where, "it wants a proxy (proxy-url), which is not supported");
+  const provider = unsupportedProvider(config);
+  if (provider !== null)
+    throw new KubeConfigError(
+      `kubeconfig ${where} cannot be used: its user's auth-provider ${provider} is not supported`,
+      "write a user with exec, for the plug-in that came in its place, such as gke-gcloud-auth-plugin or kubelogin",
+    );
   // Without TLS there is nothing to verify; the library refuses to give headers unless told so.
   if (cluster.server.startsWith("http:"))
     config.clusters = config.clusters.map((one) => ({ ...one, skipTLSVerify: true }));
@@ -150,7 +186,7 @@ function loadFile(config: KubeConfig, file: string): void {
     // The library reads a file of any length.
     const text = readBounded(file, SMALL_FILE_BYTES_MAX).toString("utf8");
     config.loadFromFile(file);
-    addTokenFiles(config, file, text);
+    completeUsers(config, file, text);
   } catch (error) {
     throw broken(file, whyUnreadable(error));
   }
@@ -196,22 +232,6 @@ function loadFiles(config: KubeConfig, { files, context }: KubeFiles): void {
 
 function merged<One extends { readonly name: string }>(first: One[] = [], second: One[] = []): One[] {
   return [...first, ...second.filter(({ name }) => !first.some((one) => one.name === name))];
-}
-
-/** The library does not know `tokenFile`, which kubectl does: the token is read from that file, again and again. */
-function addTokenFiles(config: KubeConfig, file: string, text: string): void {
-  // Its warnings would show lines of the file.
-  const content: { users?: { name?: string; user?: { tokenFile?: unknown } }[] } = parse(text, {
-    logLevel: "error",
-  });
-  const files = new Map(content.users?.map(({ name, user }) => [name, user?.tokenFile]));
-  config.users = config.users.map((user) => {
-    const tokenFile = files.get(user.name);
-    if (typeof tokenFile !== "string") return user;
-    const { token: _static, ...others } = user;
-    const path = resolve(dirname(file), tokenFile);
-    return { ...others, authProvider: { name: "tokenFile", config: { tokenFile: path } } };
-  });
 }
 
 function loadInCluster(config: KubeConfig): void {

@@ -36,6 +36,7 @@ async function problemAt(url: string, tls: object = {}): Promise<unknown> {
   const connection = {
     server: new URL(url),
     tls,
+    credentialsFrom: "the test",
     authHeaders: async () => ({ headers: {}, generation: 0 }),
     renew: async () => false,
   };

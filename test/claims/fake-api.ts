@@ -54,6 +54,7 @@ export class FakeApi {
     const connection: KubeConnection = {
       server: new URL(this.url),
       tls: {},
+      credentialsFrom: "the test",
       authHeaders: async () => ({ headers: {}, generation: 0 }),
       renew: async () => false,
       ...auth,

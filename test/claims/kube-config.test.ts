@@ -3,10 +3,12 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, describe, expect, test } from "vitest";
 import { loadKubeConfig } from "../../kube/http/kube-config.ts";
+import { ManualClock } from "../harness/manual-clock.ts";
 
 const directory = mkdtempSync(join(tmpdir(), "holdfast-kubeconfig-"));
 afterAll(() => rmSync(directory, { recursive: true, force: true }));
 
+const clock = new ManualClock();
 let files = 0;
 
 function write(cluster: object, user: object): string {
@@ -39,19 +41,19 @@ test("address, certificates and token come from the file", async () => {
     cert: Buffer.from("CERT"),
     servername: "kubernetes",
   });
-  const { headers } = await connection.authHeaders(0);
+  const { headers } = await connection.authHeaders(clock);
   expect(headers).toEqual({ Authorization: "Bearer secret", "Impersonate-User": "somebody" });
 });
 
 test("the token file that it names is read again after a 401, once for all who saw it", async () => {
   writeFileSync(join(directory, "token"), "old\n");
   const connection = loadKubeConfig(write({ server: "http://127.0.0.1:1" }, { tokenFile: "token" }));
-  const { headers, generation } = await connection.authHeaders(0);
+  const { headers, generation } = await connection.authHeaders(clock);
   expect(headers).toEqual({ Authorization: "Bearer old" });
   writeFileSync(join(directory, "token"), "new\n");
-  expect((await connection.authHeaders(0)).headers).toEqual(headers);
+  expect((await connection.authHeaders(clock)).headers).toEqual(headers);
   expect(await connection.renew(generation, 1_000)).toBe(true);
-  const renewed = await connection.authHeaders(0);
+  const renewed = await connection.authHeaders(clock);
   expect(renewed.headers).toEqual({ Authorization: "Bearer new" });
   expect(await connection.renew(generation, 1_000)).toBe(true);
   expect(await connection.renew(renewed.generation, 1_500)).toBe(false);
@@ -59,7 +61,7 @@ test("the token file that it names is read again after a 401, once for all who s
 
 test("a name and password are sent as basic authentication", async () => {
   const file = write({ server: "https://127.0.0.1:1" }, { username: "me", password: "ä" });
-  const { headers } = await loadKubeConfig(file).authHeaders(0);
+  const { headers } = await loadKubeConfig(file).authHeaders(clock);
   expect(headers).toEqual({ Authorization: `Basic ${Buffer.from("me:ä").toString("base64")}` });
 });
 
@@ -164,7 +166,7 @@ users:
     process.on("warning", warn);
     try {
       said.push(loadKubeConfig({ files: [path] }).server.origin);
-      await loadKubeConfig(path).authHeaders(0);
+      await loadKubeConfig(path).authHeaders(clock);
     } catch (error) {
       const { message, stack, cause } = error as Error;
       said.push(message, `${stack}`, `${(cause as Error | undefined)?.message}`);

@@ -14,6 +14,7 @@ const api = new HttpKubeApi(
   {
     server: new URL(server),
     tls: ca === "" ? {} : { ca },
+    credentialsFrom: "the test",
     authHeaders: () => ({ headers: {}, generation: 1 }),
     renew: async () => false,
   },

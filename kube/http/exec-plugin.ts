@@ -1,0 +1,157 @@
+import { spawn } from "node:child_process";
+import type { Socket } from "node:net";
+import type { Cluster } from "@kubernetes/client-node/dist/config_types.js";
+import { isObject } from "../../ipam/definition/definition-keys.ts";
+import { type Clock, isoTime, parseTime } from "../../platform/time.ts";
+import { messageOf } from "../client/limit.ts";
+import type { Token } from "./user-token.ts";
+
+/** For one run, ms: commands of clouds take seconds. Less than a list may be silent, so that its failure says why. */
+const RUN_MS_MAX = 20_000;
+/** Of its output: a token has some KiB. */
+const OUTPUT_BYTES_MAX = 1 << 18;
+
+/** `users[].user.exec` of a kubeconfig; what it does not set may be null. */
+export interface ExecPlugin {
+  readonly apiVersion?: string | null;
+  readonly command?: string | null;
+  readonly args?: readonly string[] | null;
+  readonly env?: readonly { readonly name: string; readonly value: string }[] | null;
+  readonly interactiveMode?: string | null;
+  readonly provideClusterInfo?: boolean | null;
+}
+
+/**
+ * Runs a credential plug-in. Rejects with its command, what went wrong and the remedy. Neither its arguments nor anything it printed
+ * is in the message: tokens can be in both.
+ */
+export async function runPlugin(
+  plugin: ExecPlugin,
+  cluster: Cluster | null,
+  clock: Clock,
+  runMs = RUN_MS_MAX,
+): Promise<Token> {
+  const { command, interactiveMode, apiVersion } = plugin;
+  if (!command) throw new Error("users[].user.exec of the kubeconfig has no command; write the plug-in's");
+  try {
+    if (interactiveMode === "Always")
+      throw new Error(
+        "wants a terminal (interactiveMode: Always), which it does not get; use IfAvailable or Never",
+      );
+    const run = outputOf(command, plugin, cluster, { clock, runMs });
+    return tokenOf(await run, apiVersion, clock);
+  } catch (error) {
+    throw new Error(`the credential plug-in ${command} ${messageOf(error)}`);
+  }
+}
+
+function outputOf(
+  command: string,
+  plugin: ExecPlugin,
+  cluster: Cluster | null,
+  { clock, runMs }: { readonly clock: Clock; readonly runMs: number },
+): Promise<string> {
+  const env = { ...process.env, KUBERNETES_EXEC_INFO: JSON.stringify(infoOf(plugin, cluster)) };
+  for (const { name, value } of plugin.env ?? []) Object.assign(env, { [name]: value });
+  return new Promise((resolve, reject) => {
+    const child = spawn(command, [...(plugin.args ?? [])], {
+      env,
+      // Nobody answers its questions, and what it says to people can have secrets that belong into no log.
+      stdio: ["ignore", "pipe", "ignore"],
+      // A group of its own, so that what it started ends with it.
+      detached: true,
+    });
+    // A process that ends does not wait for it: each request that does has a timer.
+    child.unref();
+    (child.stdout as Socket).unref();
+    const kill = () => {
+      try {
+        if (child.pid !== undefined) process.kill(-child.pid, "SIGKILL");
+      } catch {
+        // It has ended by itself.
+      }
+    };
+    const end = (problem: string | null) => {
+      timer.cancel();
+      process.off("exit", kill);
+      child.stdout.destroy();
+      if (problem === null) resolve(Buffer.concat(output).toString("utf8"));
+      else reject(new Error(problem));
+    };
+    const stop = (problem: string) => {
+      kill();
+      end(`${problem}; ${BY_HAND}`);
+    };
+    const timer = clock
+      .timer(runMs, () => stop(`gave no answer for ${runMs / 1_000} s and was killed`))
+      .unref();
+    process.once("exit", kill);
+    const output: Buffer[] = [];
+    let bytes = 0;
+    child.stdout.on("data", (part: Buffer) => {
+      output.push(part);
+      bytes += part.length;
+      if (bytes > OUTPUT_BYTES_MAX) stop(`printed more than ${OUTPUT_BYTES_MAX} bytes`);
+    });
+    child.on("error", ({ code }: NodeJS.ErrnoException) =>
+      end(`cannot be started: ${code}; install it, or correct users[].user.exec.command of the kubeconfig`),
+    );
+    child.on("close", (code, signal) => {
+      if (code === 0) end(null);
+      else end(`${code === null ? `was ended by ${signal}` : `ended with exit code ${code}`}; ${BY_HAND}`);
+    });
+  });
+}
+
+const BY_HAND = "run it yourself to see why, and log in again if it asks for that";
+
+/** What client-go tells plug-ins too: some give nothing without it, or another version of their answer. */
+function infoOf({ apiVersion, provideClusterInfo }: ExecPlugin, cluster: Cluster | null): object {
+  const told = provideClusterInfo && cluster ? { cluster: clusterInfo(cluster) } : {};
+  return { apiVersion, kind: "ExecCredential", spec: { interactive: false, ...told } };
+}
+
+function clusterInfo({ server, caData, skipTLSVerify, tlsServerName }: Cluster): object {
+  return {
+    server,
+    ...(caData ? { "certificate-authority-data": caData } : {}),
+    ...(skipTLSVerify ? { "insecure-skip-tls-verify": true } : {}),
+    ...(tlsServerName ? { "tls-server-name": tlsServerName } : {}),
+  };
+}
+
+function tokenOf(output: string, apiVersion: string | null | undefined, clock: Clock): Token {
+  const credential = parsed(output);
+  if (!isObject(credential) || credential.kind !== "ExecCredential")
+    throw new Error(`printed no ExecCredential; ${BY_HAND}`);
+  if (apiVersion && credential.apiVersion !== apiVersion)
+    throw new Error(
+      `printed another apiVersion than the ${apiVersion} of the kubeconfig; correct users[].user.exec.apiVersion`,
+    );
+  const { token, clientCertificateData, expirationTimestamp } = isObject(credential.status)
+    ? credential.status
+    : {};
+  if (typeof token !== "string" || token === "") {
+    if (clientCertificateData)
+      throw new Error("printed a client certificate, which is not supported; let it print a token");
+    throw new Error(`printed no status.token; ${BY_HAND}`);
+  }
+  if (expirationTimestamp === undefined || expirationTimestamp === null) return { value: token, endMs: null };
+  const endMs = parseTime(String(expirationTimestamp));
+  if (Number.isNaN(endMs))
+    throw new Error("printed a status.expirationTimestamp that is no time; correct the plug-in");
+  if (endMs <= clock.wallMs())
+    throw new Error(
+      `printed a token that ended at ${isoTime(endMs)}; log in again, or set this machine's clock`,
+    );
+  return { value: token, endMs };
+}
+
+function parsed(output: string): unknown {
+  try {
+    return JSON.parse(output);
+  } catch {
+    // The message would show the text, which can be a token.
+    throw new Error(`printed no JSON; ${BY_HAND}`);
+  }
+}

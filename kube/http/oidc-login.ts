@@ -1,0 +1,177 @@
+import type { IncomingMessage } from "node:http";
+import { request } from "node:https";
+import { dirname, resolve } from "node:path";
+import {
+  type ClientAuth,
+  ClientSecretBasic,
+  ClientSecretPost,
+  customFetch,
+  discovery,
+  None,
+  ResponseBodyError,
+  refreshTokenGrant,
+} from "openid-client";
+import { readBounded, SMALL_FILE_BYTES_MAX } from "../../platform/files.ts";
+import { hearSocketErrors } from "../../platform/http/socket-errors.ts";
+import { saveTokens } from "./saved-tokens.ts";
+import type { Token } from "./user-token.ts";
+
+/** For one answer of the issuer, seconds. */
+const ANSWER_SECONDS_MAX = 10;
+/** Of one answer: a document or tokens, some KiB. */
+const ANSWER_CHARS_MAX = 1 << 18;
+
+/** `users[].user.auth-provider.config` of a kubeconfig whose provider is `oidc`. */
+export interface OidcConfig {
+  readonly "idp-issuer-url"?: string;
+  readonly "client-id"?: string;
+  readonly "client-secret"?: string;
+  readonly "id-token"?: string;
+  readonly "refresh-token"?: string;
+  readonly "idp-certificate-authority"?: string;
+  readonly "idp-certificate-authority-data"?: string;
+}
+
+/** The login of a kubeconfig's user at an OIDC issuer: an ID token, and a refresh token for the next ones. */
+export class OidcLogin {
+  readonly #config: OidcConfig;
+  readonly #from: { readonly file: string; readonly user: string };
+  #idToken: string;
+  #refreshToken: string | undefined;
+
+  constructor(config: OidcConfig, from: { readonly file: string; readonly user: string }) {
+    this.#config = config;
+    this.#from = from;
+    this.#idToken = config["id-token"] ?? "";
+    this.#refreshToken = config["refresh-token"];
+  }
+
+  /** What the file says; null: nothing. */
+  get first(): Token | null {
+    return this.#idToken === "" ? null : tokenOf(this.#idToken);
+  }
+
+  /** Whether this is still the login of the file: nobody has logged in again since. */
+  isOf(config: OidcConfig): boolean {
+    const now = config["id-token"] ?? "";
+    return now === (this.#config["id-token"] ?? "") || now === this.#idToken;
+  }
+
+  /** Rejects with the issuer, what went wrong and the remedy; no token, and nothing that the issuer said but its error code. */
+  async renew(): Promise<Token> {
+    const { "idp-issuer-url": issuer, "client-id": clientId, "client-secret": secret } = this.#config;
+    const refreshToken = this.#refreshToken;
+    if (!issuer || !clientId || !refreshToken)
+      throw new Error(
+        "the ID token has ended, and to renew it users[].user.auth-provider.config of the kubeconfig lacks " +
+          `${!issuer ? "idp-issuer-url" : !clientId ? "client-id" : "refresh-token"}; log in again`,
+      );
+    try {
+      const ca = this.#authority();
+      const options = {
+        timeout: ANSWER_SECONDS_MAX,
+        [customFetch]: (url: string, init: Init) => ask(url, init, ca),
+      };
+      const server = await discovery(new URL(issuer), clientId, undefined, clientBy(secret), options);
+      const given = await refreshTokenGrant(server, refreshToken);
+      if (given.id_token === undefined) throw new NoIdToken();
+      // Only an issuer that replaces refresh tokens gives one.
+      this.#refreshToken = given.refresh_token ?? refreshToken;
+      this.#idToken = given.id_token;
+    } catch (error) {
+      throw new Error(
+        `the OIDC issuer ${issuer.replace(/[^/]*@/, "")} did not renew the ID token: ${whyNot(error)}`,
+      );
+    }
+    saveTokens(this.#from, { "id-token": this.#idToken, "refresh-token": this.#refreshToken });
+    return tokenOf(this.#idToken);
+  }
+
+  #authority(): Buffer | null {
+    const { "idp-certificate-authority": file, "idp-certificate-authority-data": data } = this.#config;
+    if (file) return readBounded(resolve(dirname(this.#from.file), file), SMALL_FILE_BYTES_MAX);
+    return data ? Buffer.from(data, "base64") : null;
+  }
+}
+
+class NoIdToken extends Error {}
+
+type Init = {
+  readonly method?: string;
+  readonly headers?: object;
+  readonly body?: unknown;
+  readonly signal?: AbortSignal | null | undefined;
+};
+
+/** Only codes: messages and descriptions can repeat what was sent. */
+function whyNot(error: unknown): string {
+  if (error instanceof NoIdToken) return "its answer has none; ask for the scope openid when you log in";
+  if (error instanceof ResponseBodyError && /^[\w-]{1,64}$/.test(error.error))
+    return `${error.error}; log in again, and correct client-id and client-secret if that does not help`;
+  for (let cause = error, depth = 0; cause instanceof Error && depth < 5; cause = cause.cause, depth += 1) {
+    const { code } = cause as NodeJS.ErrnoException;
+    if (typeof code === "string" && !code.startsWith("OAUTH_")) return `${code}; ${CHECK}`;
+  }
+  const { code } = error as NodeJS.ErrnoException;
+  return `${typeof code === "string" ? code : "no valid answer"}; ${CHECK}`;
+}
+
+const CHECK =
+  "check idp-issuer-url and idp-certificate-authority of the kubeconfig, and that the issuer answers";
+
+/** How a client proves who it is: with its secret where it has one, the way that the issuer names, or else that of the standard. */
+function clientBy(secret: string | undefined): ClientAuth {
+  if (!secret) return None();
+  return (server, client, body, headers) => {
+    const inBody = server.token_endpoint_auth_methods_supported?.includes("client_secret_post");
+    return (inBody ? ClientSecretPost : ClientSecretBasic)(secret)(server, client, body, headers);
+  };
+}
+
+/** Node's own fetch knows no certificate authority but the system's. */
+function ask(
+  url: string,
+  { method = "GET", headers = {}, body, signal }: Init,
+  ca: Buffer | null,
+): Promise<Response> {
+  return new Promise((resolve, reject) => {
+    const options = {
+      method,
+      headers: { ...headers },
+      agent: false,
+      ...(ca && { ca }),
+      ...(signal && { signal }),
+    };
+    const sent = hearSocketErrors(
+      request(url, options, (answer) => {
+        bodyOf(answer).then((content) => {
+          const type = answer.headers["content-type"] ?? "";
+          resolve(
+            new Response(content, { status: answer.statusCode ?? 0, headers: { "content-type": type } }),
+          );
+        }, reject);
+      }),
+    );
+    sent.on("error", reject);
+    sent.end(body === undefined || body === null ? undefined : String(body));
+  });
+}
+
+async function bodyOf(answer: IncomingMessage): Promise<string> {
+  let text = "";
+  for await (const part of answer.setEncoding("utf8")) {
+    text += part;
+    if (text.length > ANSWER_CHARS_MAX) throw new Error("too long");
+  }
+  return text;
+}
+
+/** A JWT says when it ends. Whether it is one that counts is the API server's to say. */
+function tokenOf(value: string): Token {
+  try {
+    const { exp } = JSON.parse(Buffer.from(value.split(".")[1] ?? "", "base64url").toString("utf8"));
+    return { value, endMs: typeof exp === "number" ? exp * 1_000 : null };
+  } catch {
+    return { value, endMs: null };
+  }
+}

@@ -51,16 +51,8 @@ function outputOf(
   cluster: Cluster | null,
   { clock, runMs }: { readonly clock: Clock; readonly runMs: number },
 ): Promise<string> {
-  const env = { ...process.env, KUBERNETES_EXEC_INFO: JSON.stringify(infoOf(plugin, cluster)) };
-  for (const { name, value } of plugin.env ?? []) Object.assign(env, { [name]: value });
   return new Promise((resolve, reject) => {
-    const child = spawn(command, [...(plugin.args ?? [])], {
-      env,
-      // Nobody answers its questions, and what it says to people can have secrets that belong into no log.
-      stdio: ["ignore", "pipe", "ignore"],
-      // A group of its own, so that what it started ends with it.
-      detached: true,
-    });
+    const child = started(command, plugin, cluster);
     // A process that ends does not wait for it: each request that does has a timer.
     child.unref();
     (child.stdout as Socket).unref();
@@ -93,14 +85,34 @@ function outputOf(
       bytes += part.length;
       if (bytes > OUTPUT_BYTES_MAX) stop(`printed more than ${OUTPUT_BYTES_MAX} bytes`);
     });
-    child.on("error", ({ code }: NodeJS.ErrnoException) =>
-      end(`cannot be started: ${code}; install it, or correct users[].user.exec.command of the kubeconfig`),
-    );
+    child.on("error", (error) => end(whyNotStarted(error)));
     child.on("close", (code, signal) => {
       if (code === 0) end(null);
       else end(`${code === null ? `was ended by ${signal}` : `ended with exit code ${code}`}; ${BY_HAND}`);
     });
   });
+}
+
+function started(command: string, plugin: ExecPlugin, cluster: Cluster | null) {
+  try {
+    const env = { ...process.env, KUBERNETES_EXEC_INFO: JSON.stringify(infoOf(plugin, cluster)) };
+    for (const { name, value } of plugin.env ?? []) Object.assign(env, { [name]: value });
+    return spawn(command, [...(plugin.args ?? [])], {
+      env,
+      // Nobody answers its questions, and what it says to people can have secrets that belong into no log.
+      stdio: ["ignore", "pipe", "ignore"],
+      // A group of its own, so that what it started ends with it.
+      detached: true,
+    });
+  } catch (error) {
+    throw new Error(whyNotStarted(error));
+  }
+}
+
+/** Without the message, which shows arguments that are none. */
+function whyNotStarted(error: unknown): string {
+  const { code = "not valid" } = error as NodeJS.ErrnoException;
+  return `cannot be started: ${code}; install it, or correct users[].user.exec of the kubeconfig`;
 }
 
 const BY_HAND = "run it yourself to see why, and log in again if it asks for that";

@@ -36,7 +36,7 @@ export function givenToken(config: KubeConfig, before: GivenToken | null): Given
   if (before?.login?.isOf(provider.oidc)) return before;
   const login = new OidcLogin(provider.oidc, provider.from);
   const token = new UserToken(() => login.renew(), login.first);
-  return { from: `the OIDC issuer ${provider.oidc["idp-issuer-url"]}`, token, login };
+  return { from: `the OIDC issuer ${login.issuer}`, token, login };
 }
 
 /** The name of the current user's auth-provider, if nobody here knows it; else null. */

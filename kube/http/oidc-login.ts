@@ -46,6 +46,11 @@ export class OidcLogin {
     this.#refreshToken = config["refresh-token"];
   }
 
+  /** Its URL, which can have a name and a password before the host. */
+  get issuer(): string {
+    return String(this.#config["idp-issuer-url"]).replace(/[^/]*@/, "");
+  }
+
   /** What the file says; null: nothing. */
   get first(): Token | null {
     return this.#idToken === "" ? null : tokenOf(this.#idToken);
@@ -79,9 +84,7 @@ export class OidcLogin {
       this.#refreshToken = given.refresh_token ?? refreshToken;
       this.#idToken = given.id_token;
     } catch (error) {
-      throw new Error(
-        `the OIDC issuer ${issuer.replace(/[^/]*@/, "")} did not renew the ID token: ${whyNot(error)}`,
-      );
+      throw new Error(`the OIDC issuer ${this.issuer} did not renew the ID token: ${whyNot(error)}`);
     }
     saveTokens(this.#from, { "id-token": this.#idToken, "refresh-token": this.#refreshToken });
     return tokenOf(this.#idToken);

@@ -28,7 +28,8 @@ export function saveTokens(
     if (at < 0) return;
     for (const [key, value] of Object.entries(tokens))
       document.setIn(["users", at, "user", "auth-provider", "config", key], value);
-    replaceDurably(path, Buffer.from(document.toString({ lineWidth: 0 })));
+    // In the style of kubectl.
+    replaceDurably(path, Buffer.from(document.toString({ lineWidth: 0, indentSeq: false })));
   } catch {
     // A directory that cannot be written, or somebody else has the lock: the tokens are good all the same.
   } finally {

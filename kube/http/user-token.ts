@@ -48,10 +48,12 @@ export class UserToken {
     return { value, ms: Math.min(SOON_MS, endMs - wallMs) };
   }
 
-  /** The API server does not take it: the next `get` waits for another one. */
+  /**
+   * The API server does not take it: the next `get` waits for another one. What is asked for already is another one; and asked a
+   * second time with one refresh token, an issuer may end the login.
+   */
   drop(): void {
     this.#token = null;
-    this.#asking.forget();
   }
 
   #usable(clock: Clock): Token | null {

@@ -85,9 +85,16 @@ const CASES: readonly [what: string, script: string, says: RegExp, more?: object
     { interactiveMode: "Always" },
   ],
   [
+    "gets an argument that is none",
+    "",
+    /cannot be started: ERR_INVALID_ARG_VALUE/,
+    { args: [`${SECRET}\0`] },
+  ],
+  ["gets no list of variables", "", /cannot be started: not valid; /, { env: { password: SECRET } }],
+  [
     "is not there",
     "",
-    /cannot be started: ENOENT; install it, or correct users\[\].user.exec.command/,
+    /cannot be started: ENOENT; install it, or correct users\[\].user.exec of the kubeconfig/,
     { command: "/none" },
   ],
 ];

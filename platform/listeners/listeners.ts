@@ -105,7 +105,8 @@ export const LISTENERS = {
   page: {
     processes: ["ui"],
     reachedBy: "every user of the machine, by a port of 127.0.0.1",
-    connectionsMax: 64,
+    // As health.
+    connectionsMax: 256,
     ...QUESTION,
     // A browser sends cookies of other servers of that name, too.
     headerBytesMax: 16 << 10,

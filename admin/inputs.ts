@@ -1,7 +1,8 @@
 import { isAbsolute } from "node:path";
 import { isNetworkName } from "../ipam/definition/plugin-config.ts";
 import type { Address } from "../ipam/space/address.ts";
-import { type Cidr, parseCidr } from "../ipam/space/cidr.ts";
+import type { Cidr } from "../ipam/space/cidr.ts";
+import { WRITTEN } from "../ipam/space/written.ts";
 import { isNamespaceName } from "../kube/object-names.ts";
 import { DEFAULT_NAMESPACE } from "../kube/views/claim-reference.ts";
 import { NODES_OWN } from "../networks/network-owner.ts";
@@ -70,7 +71,7 @@ export function readFreeWant({ params, query }: AdminRequest): { network: string
 
 function readSubnet(text: string): Cidr {
   try {
-    return parseCidr(text);
+    return WRITTEN.subnet(text).cidr;
   } catch (error) {
     return invalid("subnet", text, `expected a subnet, as 10.0.0.0/24: ${(error as Error).message}`);
   }
@@ -87,7 +88,7 @@ export function readAllocationQuery({ query }: AdminRequest): {
   const { address, subnet, state, limit, continue: token, ...names } = readQuery(query, ALLOCATION_KEYS);
   const filter: AllocationFilter = {
     ...names,
-    address: address === undefined ? undefined : readAddress("address", address),
+    address: address === undefined ? undefined : readAddress("address", address, WRITTEN.address),
     subnet: subnet === undefined ? undefined : readSubnet(subnet),
     state: state === undefined ? undefined : readState(state),
   };
@@ -106,13 +107,13 @@ export function readClaimQuery({ query }: AdminRequest): { filter: ClaimFilter; 
 
 export function readHistoryWant({ query }: AdminRequest): HistoryWant {
   const { address, limit, ...names } = readQuery(query, ["address", "network", "namespace", "limit"]);
-  const wanted = address === undefined ? undefined : readAddress("address", address);
+  const wanted = address === undefined ? undefined : readAddress("address", address, WRITTEN.address);
   return { ...names, address: wanted, limit: readLimit(limit) };
 }
 
 export function readPlaceQuery({ query }: AdminRequest): Address {
   const { address } = readQuery(query, ["address"]);
-  return readAddress("address", address);
+  return readAddress("address", address, WRITTEN.address);
 }
 
 /** Seconds; null: not given. */
@@ -128,7 +129,7 @@ export function readRelease({ query, body }: AdminRequest): ReleaseWant {
   if (typeof network !== "string") invalid("network", network, "expected the name of a network");
   if (typeof force !== "boolean") invalid("force", force, "expected true or false");
   if (typeof dryRun !== "boolean") invalid("dryRun", dryRun, "expected true or false");
-  return { network, address: readAddress("address", address), force, dryRun };
+  return { network, address: readAddress("address", address, WRITTEN.address), force, dryRun };
 }
 
 export function readReleaseMoved({ query, body }: AdminRequest): ReleaseMovedWant {
@@ -144,7 +145,7 @@ export function readReleaseMoved({ query, body }: AdminRequest): ReleaseMovedWan
 
 export function readOwnersQuestion({ query }: AdminRequest): OwnersQuestion {
   const { address, network } = readQuery(query, ["address", "network"]);
-  return { address: readAddress("address", address), network };
+  return { address: readAddress("address", address, WRITTEN.address), network };
 }
 
 export function readImport({ query, body }: AdminRequest): ImportRequest {

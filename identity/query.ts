@@ -1,5 +1,5 @@
 import { RefusalError, refuse } from "../ipam/refusals.ts";
-import { type Address, formatAddress } from "../ipam/space/address.ts";
+import { type Address, formatAddress, parseAddress } from "../ipam/space/address.ts";
 import { invalid, readAddress, readQuery } from "../platform/api-query.ts";
 
 /** The subject of `GET /v1/identity`. `name` of a pod or VM: `namespace/name`, or a bare name in any namespace. */
@@ -42,7 +42,7 @@ export function readIdentityQuery(query: unknown): IdentityQuery {
     return { question: readGuest(kind, read), here: true };
   if (read.interface !== undefined) invalid("interface", read.interface, "it goes with container only");
   if (kind === "address") {
-    const question = { kind, address: readAddress("address", address), network };
+    const question = { kind, address: readAddress("address", address, parseAddress), network };
     return { question, here: here === "true" };
   }
   if (network !== undefined) invalid("network", network, "it goes with address only");

@@ -1,6 +1,6 @@
 import { isTooDeep, TOO_DEEP } from "../ipam/definition/bounded-json.ts";
 import { RefusalError, refuse } from "../ipam/refusals.ts";
-import { type Address, parseAddress } from "../ipam/space/address.ts";
+import type { Address } from "../ipam/space/address.ts";
 
 /** The query of a request. An unknown or repeated parameter is refused by name. */
 export function readQuery(
@@ -15,10 +15,10 @@ export function readQuery(
 }
 
 /** An address in any notation, with or without a prefix length. */
-export function readAddress(key: string, text: unknown): Address {
+export function readAddress(key: string, text: unknown, parse: (text: string) => Address): Address {
   try {
     if (typeof text !== "string") throw new Error("expected a string");
-    return parseAddress(text.split("/")[0] ?? "");
+    return parse(text.split("/")[0] ?? "");
   } catch (error) {
     return invalid(key, text, (error as Error).message);
   }

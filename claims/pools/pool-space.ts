@@ -5,12 +5,11 @@ import {
   type Family,
   familyBits,
   formatAddress,
-  parseAddress,
 } from "../../ipam/space/address.ts";
 import { parseSpan } from "../../ipam/space/address-span.ts";
-import { cidrFirst, cidrLast, parseCidr } from "../../ipam/space/cidr.ts";
 import { type Interval, IntervalSet } from "../../ipam/space/interval-set.ts";
 import { describeRangeSet, type RangeSet } from "../../ipam/space/range-set.ts";
+import { type AddressReader, readerFor } from "../../ipam/space/written.ts";
 import type { AddressPoolView } from "../../kube/views/address-pool-view.ts";
 
 /** Why a pool gives no address now: reasons of its condition Ready. */
@@ -126,8 +125,9 @@ function readRanges(
   if (ranges === null || ranges.length === 0) return { all: true, set: network.usable };
   const extent = union(network.sets, "extent");
   const runs: Interval[] = [];
+  const reader = readerFor(ranges.length);
   for (const [i, text] of ranges.entries()) {
-    const range = parseRange(text);
+    const range = parseRange(text, reader);
     const problem = typeof range === "string" ? range : whyOutside(range, extent, network);
     if (problem !== null) return outside(`spec.ranges[${i}]`, text, problem);
     runs.push(range as PoolRange);
@@ -153,7 +153,7 @@ function whyOutside(
 }
 
 /** An address, `first-last` or a CIDR; or what is wrong with it. */
-function parseRange(text: string): PoolRange | string {
+function parseRange(text: string, reader: AddressReader): PoolRange | string {
   const span = /\.\.|-\d+$/.test(text) ? parseSpan(text) : null;
   if (span !== null) {
     const [first, last] = [span.first, span.last].map((value) =>
@@ -163,10 +163,10 @@ function parseRange(text: string): PoolRange | string {
   }
   try {
     if (text.includes("/")) {
-      const cidr = parseCidr(text);
-      return { family: cidr.family, first: cidrFirst(cidr), last: cidrLast(cidr) };
+      const { cidr, first, last } = reader.subnet(text);
+      return { family: cidr.family, first, last };
     }
-    const [first, last, more] = text.split("-").map((part) => parseAddress(part.trim()));
+    const [first, last, more] = text.split("-").map((part) => reader.address(part.trim()));
     if (first === undefined || more !== undefined) return "expected an address, a range a-b, or a CIDR";
     const end = last ?? first;
     if (end.family !== first.family) return "its ends are of two address families; write two ranges";
@@ -185,7 +185,7 @@ function outside(key: string, value: string, remedy: string): PoolProblem {
 
 function readGateway({ gateway }: AddressPoolView, family: Family): Address | PoolProblem | null {
   if (gateway === null) return null;
-  const address = readAddress(gateway, family);
+  const address = readAddress(gateway, family, readerFor(1));
   if (typeof address === "object") return address;
   return { reason: "GatewayInvalid", message: `spec.gateway is ${JSON.stringify(gateway)}: ${address}` };
 }
@@ -198,8 +198,9 @@ function readPreallocations(
   const claimOf = new Map<bigint, string>();
   const preallocated = new Map<string, Address>();
   const problems: string[] = [];
+  const reader = readerFor(preallocations.size);
   for (const [claim, text] of preallocations) {
-    const address = readAddress(text, family);
+    const address = readAddress(text, family, reader);
     const problem = typeof address === "string" ? address : whyNotPreallocated(address, claimOf, requestable);
     if (problem !== null)
       problems.push(`spec.preallocations.${claim} is ${JSON.stringify(text)}: ${problem}`);
@@ -227,9 +228,9 @@ function whyNotPreallocated(
 }
 
 /** The address; or what is wrong with it. */
-function readAddress(text: string, family: Family): Address | string {
+function readAddress(text: string, family: Family, reader: AddressReader): Address | string {
   try {
-    const address = parseAddress(text);
+    const address = reader.address(text);
     if (address.family === family) return address;
     return `the pool gives IPv${family} addresses of ${familyBits(family)} bits; name one`;
   } catch (error) {

@@ -1,12 +1,7 @@
-import { AddressSyntaxError, formatAddress, parseAddress } from "../space/address.ts";
+import { AddressSyntaxError, familyBits, formatAddress } from "../space/address.ts";
 import { parseSpan } from "../space/address-span.ts";
-import {
-  cidrContains,
-  formatCidr,
-  networkOf,
-  parseInterfaceAddress,
-  parseNetworkAround,
-} from "../space/cidr.ts";
+import { cidrContains, formatCidr, networkOf } from "../space/cidr.ts";
+import { type AddressReader, readerFor, WRITTEN } from "../space/written.ts";
 import { isGiven, isObject, type JsonObject, PLUGIN_TYPE } from "./definition-keys.ts";
 
 /** A CNI configuration with Holdfast's keys, and remarks for the operator about what is not the same. */
@@ -62,14 +57,16 @@ function convertWhereabouts(ipam: JsonObject, note: (text: string) => void): Con
   const first = isGiven(range) ? [{ range, range_start, range_end, exclude }] : [];
   const entries = [...first, ...(Array.isArray(ipRanges) ? ipRanges.filter(isObject) : [])];
   const ranges = entries.map(rangeOf);
-  const excluded = entries.flatMap((entry, i) =>
-    (Array.isArray(entry.exclude) ? entry.exclude : []).flatMap((text: unknown) => {
-      const network = networkText(text);
-      if (isInside(network, ranges[i]?.subnet)) return network;
+  const excluded = entries.flatMap((entry, i) => {
+    const texts: readonly unknown[] = Array.isArray(entry.exclude) ? entry.exclude : [];
+    const reader = readerFor(texts.length);
+    return texts.flatMap((text) => {
+      const network = networkText(text, reader);
+      if (isInside(network, ranges[i]?.subnet, reader)) return network;
       note(`exclude ${JSON.stringify(text)} is left out: it is not inside ${String(ranges[i]?.subnet)}`);
       return [];
-    }),
-  );
+    });
+  });
   const excludeSubnets = excluded.length === 0 ? {} : { excludeSubnets: [...new Set(excluded)] };
   const common = keepCommon(rest, note);
   if (ranges.every(({ rangeStart, rangeEnd }) => rangeStart === undefined && rangeEnd === undefined)) {
@@ -127,7 +124,7 @@ function convertStatic(ipam: JsonObject, note: (text: string) => void): Converte
   note(
     "each address is given to one container at a time; the others of its subnet, to nobody who does not ask for one",
   );
-  const subnets = [...new Set(ips.map(networkText))].join(",");
+  const subnets = [...new Set(ips.map((ip) => networkText(ip)))].join(",");
   const gateway = gateways.length === 0 ? {} : { gateway: gateways.join(",") };
   return {
     plugin: { args: { cni: { ips } } },
@@ -145,25 +142,26 @@ function keepCommon(rest: JsonObject, note: (text: string) => void): JsonObject 
 }
 
 /** The network around what is written, an address alone as /32 or /128; what cannot be read stays as it is. */
-function networkText(text: unknown): string {
+function networkText(text: unknown, reader: AddressReader = WRITTEN): string {
   const written = String(text);
   return readOr(written, () => {
-    if (written.includes("/")) return formatCidr(parseNetworkAround(written).cidr);
-    const address = parseAddress(written);
-    return formatCidr(networkOf(address, address.family === 4 ? 32 : 128));
+    if (written.includes("/")) return formatCidr(reader.around(written).cidr);
+    const address = reader.address(written);
+    return formatCidr(networkOf(address, familyBits(address.family)));
   });
 }
 
-function isInside(network: string, subnet: unknown): boolean {
-  return readOr(true, () =>
-    cidrContains(parseNetworkAround(String(subnet)).cidr, parseInterfaceAddress(network).address),
-  );
+function isInside(network: string, subnet: unknown, reader: AddressReader): boolean {
+  return readOr(true, () => {
+    const { cidr, first } = reader.around(network);
+    return cidrContains(reader.around(String(subnet)).cidr, { family: cidr.family, value: first });
+  });
 }
 
 function isOfFamily(gateway: unknown, subnet: unknown): boolean {
   return readOr(
     false,
-    () => parseAddress(String(gateway)).family === parseNetworkAround(String(subnet)).cidr.family,
+    () => WRITTEN.address(String(gateway)).family === WRITTEN.around(String(subnet)).cidr.family,
   );
 }
 

@@ -128,8 +128,9 @@ export function readObject(found: ConfigValue, keys: readonly string[]): JsonObj
 
 /** Refuses keys that are not in the list, and suggests the right spelling where only the case differs. */
 export function refuseUnknownKeys(object: JsonObject, path: string, known: readonly string[]): void {
-  for (const [name, value] of Object.entries(object)) {
+  for (const name of Object.keys(object)) {
     if (known.includes(name)) continue;
+    const value = object[name];
     if (name === PERSISTENCE_KEY) {
       invalid(
         { key: `${path}.${name}`, value },

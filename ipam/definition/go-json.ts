@@ -31,10 +31,11 @@ export function foldAsGo(value: unknown, keys: Keys | readonly [Keys]): unknown 
 
 /** Of a key in any case, the declared one; null: none is declared. */
 export function declaredKey(names: Iterable<string>, written: string): string | null {
-  const folded = foldCase(written);
+  let folded: string | null = null;
   let found: string | null = null;
   for (const name of names) {
     if (name === written) return name;
+    folded ??= foldCase(written);
     if (foldCase(name) === folded) found ??= name;
   }
   return found;

@@ -1,5 +1,6 @@
-import { type Address, formatAddress, parseAddress } from "../space/address.ts";
-import { type Cidr, cidrContains, cidrFirst, cidrLast, formatCidr, parseCidr } from "../space/cidr.ts";
+import { type Address, formatAddress } from "../space/address.ts";
+import { type Cidr, cidrContains, formatCidr } from "../space/cidr.ts";
+import { type AddressReader, readerFor } from "../space/written.ts";
 import {
   type ConfigValue,
   invalid,
@@ -14,8 +15,8 @@ import {
 import { RANGE_SETS_MAX, refuseUnfitGateway } from "./own-keys.ts";
 import { impliedGateway, readSubnet, type SubnetRange } from "./subnet-ranges.ts";
 
-/** Ranges in one set. host-local has no limit; more than a few are not known to be used. */
-const RANGES_PER_SET_MAX = 256;
+/** Ranges in one set. host-local has no limit; more than a few are not known to be used, and each takes 10 µs to read. */
+const RANGES_PER_SET_MAX = 32;
 
 const RANGE_KEYS = ["subnet", "rangeStart", "rangeEnd", "gateway"] as const;
 /** nerdctl writes it beside rangeStart and rangeEnd, which say the same (nerdctl#5068). */
@@ -45,7 +46,7 @@ export function readHostLocalRanges(
 function readLoneRange(pick: PickKey, lone: ConfigValue): SubnetRange {
   const object: Record<string, unknown> = {};
   for (const name of RANGE_KEYS) object[name] = pick(name)?.value;
-  return readRange(object, lone.key.slice(0, -".subnet".length));
+  return readRange(object, lone.key.slice(0, -".subnet".length), readerFor(1));
 }
 
 /** host-local ignores these beside `ranges`; an ignored gateway address would be allocated to a pod. */
@@ -60,11 +61,12 @@ function refuseWithoutSubnet(pick: PickKey): void {
 function readRangeSets(found: ConfigValue): SubnetRange[][] {
   const sets = readList(found, RANGE_SETS_MAX);
   const filled = sets.filter(({ value }) => !isEmptyList(value));
+  const reader = readerFor(sets.flatMap(({ value }) => value).length);
   return (filled.length > 0 ? filled : sets).map((set) => {
     if (!Array.isArray(set.value))
       invalid(set, 'each range set is a list itself: [[{"subnet": "10.0.0.0/24"}]]');
     const ranges = readList(set, RANGES_PER_SET_MAX).map((range) =>
-      readRange(readObject(range, [...RANGE_KEYS, NERDCTL_KEY]), range.key),
+      readRange(readObject(range, [...RANGE_KEYS, NERDCTL_KEY]), range.key, reader),
     );
     const [first] = ranges;
     if (first === undefined) invalid(set, "a range set needs at least one range");
@@ -84,16 +86,17 @@ export function isEmptyList(value: unknown): boolean {
   return Array.isArray(value) && value.length === 0;
 }
 
-function readRange(object: JsonObject, path: string): SubnetRange {
+function readRange(object: JsonObject, path: string, reader: AddressReader): SubnetRange {
   const found: ConfigValue = { key: `${path}.subnet`, value: object.subnet };
   if (!isGiven(found.value)) invalid(found, 'expected a network, such as "10.0.0.0/24"');
-  const cidr = readSubnet(found);
+  const network = readSubnet(found, reader);
+  const { cidr } = network;
   const inSubnet = (name: "rangeStart" | "rangeEnd") =>
-    readInSubnet({ key: `${path}.${name}`, value: object[name] }, cidr);
+    readInSubnet({ key: `${path}.${name}`, value: object[name] }, cidr, reader);
   const start = inSubnet("rangeStart");
   const end = inSubnet("rangeEnd");
-  const first = start?.value ?? cidrFirst(cidr);
-  const last = end?.value ?? cidrLast(cidr);
+  const first = start?.value ?? network.first;
+  const last = end?.value ?? network.last;
   if (first > last) {
     const startText = formatAddress({ family: cidr.family, value: first });
     invalid(
@@ -101,28 +104,32 @@ function readRange(object: JsonObject, path: string): SubnetRange {
       `it comes before rangeStart ${startText}; swap them`,
     );
   }
-  readNerdctlRange({ key: `${path}.${NERDCTL_KEY}`, value: object[NERDCTL_KEY] }, [start, end]);
-  const gateway = readGateway({ key: `${path}.gateway`, value: object.gateway }, cidr);
+  readNerdctlRange({ key: `${path}.${NERDCTL_KEY}`, value: object[NERDCTL_KEY] }, [start, end], reader);
+  const gateway = readGateway({ key: `${path}.gateway`, value: object.gateway }, cidr, reader);
   return { found, cidr, gateway: gateway ?? impliedGateway(cidr), first, last };
 }
 
-function readNerdctlRange(found: ConfigValue, ends: readonly (Address | null)[]): void {
+function readNerdctlRange(
+  found: ConfigValue,
+  ends: readonly (Address | null)[],
+  reader: AddressReader,
+): void {
   if (!isGiven(found.value)) return;
-  const cidr = readWith(parseCidr, found);
+  const { cidr } = readWith(reader.subnet, found);
   if (ends.every((end) => end !== null && cidrContains(cidr, end))) return;
   invalid(found, "rangeStart and rangeEnd count; write both, inside of it, or remove it");
 }
 
-function readGateway(found: ConfigValue, cidr: Cidr): Address | null {
+function readGateway(found: ConfigValue, cidr: Cidr, reader: AddressReader): Address | null {
   if (!isGiven(found.value)) return null;
-  const gateway = readWith(parseAddress, found);
+  const gateway = readWith(reader.address, found);
   refuseUnfitGateway(found, gateway, { cidr });
   return gateway;
 }
 
-function readInSubnet(found: ConfigValue, cidr: Cidr): Address | null {
+function readInSubnet(found: ConfigValue, cidr: Cidr, reader: AddressReader): Address | null {
   if (!isGiven(found.value)) return null;
-  const address = readWith(parseAddress, found);
+  const address = readWith(reader.address, found);
   if (!cidrContains(cidr, address)) invalid(found, `it is not inside ${formatCidr(cidr)}`);
   return address;
 }

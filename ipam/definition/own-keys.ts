@@ -1,5 +1,6 @@
-import { type Address, formatAddress, parseAddress } from "../space/address.ts";
-import { cidrContains, cidrFirst, cidrLast, formatCidr } from "../space/cidr.ts";
+import { type Address, formatAddress } from "../space/address.ts";
+import { cidrContains, formatCidr } from "../space/cidr.ts";
+import { readerFor } from "../space/written.ts";
 import { type ConfigValue, invalid, type PickKey, readTexts, readWith } from "./definition-keys.ts";
 import { whyNoGateway } from "./special-networks.ts";
 import { hostAddresses, impliedGateway, listSubnets, readSubnet, type SubnetRange } from "./subnet-ranges.ts";
@@ -17,9 +18,11 @@ export const RANGE_SETS_MAX = 16;
 export function readOwnSubnets(pick: PickKey, gatewayImplied: boolean): readonly (readonly SubnetRange[])[] {
   const subnets = pick("subnets");
   if (subnets === null) return [];
-  const bare = readTexts(subnets, RANGE_SETS_MAX).map((item): SubnetRange => {
-    const cidr = readSubnet(item);
-    return { found: item, cidr, gateway: null, first: cidrFirst(cidr), last: cidrLast(cidr) };
+  const items = readTexts(subnets, RANGE_SETS_MAX);
+  const reader = readerFor(items.length);
+  const bare = items.map((item): SubnetRange => {
+    const { cidr, first, last } = readSubnet(item, reader);
+    return { found: item, cidr, gateway: null, first, last };
   });
   const gateways = readGateways(pick("gateway"), bare);
   return bare.map((range) => {
@@ -34,10 +37,9 @@ function readGateways(
 ): ReadonlyMap<SubnetRange, Address> {
   const gateways = new Map<SubnetRange, Address>();
   if (found === null) return gateways;
-  const read = readTexts(found, RANGE_SETS_MAX).map((item) => ({
-    item,
-    gateway: readWith(parseAddress, item),
-  }));
+  const items = readTexts(found, RANGE_SETS_MAX);
+  const reader = readerFor(items.length);
+  const read = items.map((item) => ({ item, gateway: readWith(reader.address, item) }));
   const isInside = (one: (typeof read)[number]) => ranges.some(({ cidr }) => cidrContains(cidr, one.gateway));
   for (const { item, gateway } of [...read.filter(isInside), ...read.filter((one) => !isInside(one))]) {
     const range =

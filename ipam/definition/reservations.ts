@@ -1,12 +1,21 @@
 import { type Address, type Family, formatAddress, parseAddress, sameAddress } from "../space/address.ts";
 import { IntervalSet } from "../space/interval-set.ts";
-import { makeRangeSet, placeOf, type RangeSet } from "../space/range-set.ts";
-import { type ConfigValue, invalid, isObject, readWith, refuseUnknownKeys } from "./definition-keys.ts";
+import { countingSubnets, makeRangeSet, type RangeSet } from "../space/range-set.ts";
+import {
+  type ConfigValue,
+  invalid,
+  isObject,
+  readWith,
+  refuseUnknownKeys,
+  tooMany,
+} from "./definition-keys.ts";
 import { canonicalMac, readMac } from "./mac.ts";
 import type { RequestedAddress } from "./requested-address.ts";
 
 /** Entries of one network's configuration, which a NetworkAttachmentDefinition has to hold. */
 const ENTRIES_MAX = 10_000;
+/** Addresses of one configuration: each takes 4 µs to read, and an event loop is not kept for more than 50 ms. */
+const RESERVED_MAX = 10_000;
 /** Addresses of one MAC: more than any network has range sets. */
 const ADDRESSES_MAX = 32;
 /** Of the first octet: an address of a group, which no interface has. */
@@ -19,11 +28,10 @@ export class Reservations {
   readonly macs: ReadonlyMap<string, string>;
   readonly #values: Readonly<Record<Family, IntervalSet>>;
 
-  constructor(byMac: ReadonlyMap<string, readonly Address[]>) {
+  /** `macs` has the texts of the same addresses: there may be tens of thousands. */
+  constructor(byMac: ReadonlyMap<string, readonly Address[]>, macs: ReadonlyMap<string, string>) {
     this.byMac = byMac;
-    this.macs = new Map(
-      [...byMac].flatMap(([mac, all]) => all.map((one) => [formatAddress(one), mac] as const)),
-    );
+    this.macs = macs;
     const addresses = [...byMac.values()].flat();
     const valuesOf = (family: Family) =>
       addresses.filter((one) => one.family === family).map(({ value }) => ({ first: value, last: value }));
@@ -72,8 +80,14 @@ export function readReservations(
       found,
       `expected a list of at most ${ENTRIES_MAX}: [{"mac": "02:00:00:00:00:01", "ips": [ADDRESS]}]`,
     );
+  const count = value.reduce<number>(
+    (sum, entry) => sum + (Array.isArray(entry?.ips) ? entry.ips.length : 0),
+    0,
+  );
+  if (count > RESERVED_MAX) tooMany(`${key}[].ips`, count, RESERVED_MAX);
   const byMac = new Map<string, readonly Address[]>(others?.byMac);
-  const places = new Map<string, string>(others?.macs);
+  const macs = new Map<string, string>(others?.macs);
+  const read = { placeOf: countingSubnets(rangeSets), macs };
   for (const [index, entry] of value.entries()) {
     const at = `${key}[${index}]`;
     if (!isObject(entry)) invalid({ key: at, value: entry }, 'expected {"mac": MAC, "ips": [ADDRESS]}');
@@ -81,9 +95,9 @@ export function readReservations(
     const mac = readInterfaceMac({ key: `${at}.mac`, value: entry.mac });
     if (byMac.has(mac))
       invalid({ key: `${at}.mac`, value: entry.mac }, "it has an entry already; write all its ips there");
-    byMac.set(mac, readAddresses({ key: `${at}.ips`, value: entry.ips }, rangeSets, places));
+    byMac.set(mac, readAddresses({ key: `${at}.ips`, value: entry.ips }, mac, read));
   }
-  return new Reservations(byMac);
+  return new Reservations(byMac, macs);
 }
 
 function readInterfaceMac({ key, value }: ConfigValue): string {
@@ -95,25 +109,28 @@ function readInterfaceMac({ key, value }: ConfigValue): string {
 
 function readAddresses(
   { key, value }: ConfigValue,
-  rangeSets: readonly RangeSet[],
-  places: Map<string, string>,
+  mac: string,
+  {
+    placeOf,
+    macs,
+  }: { readonly placeOf: ReturnType<typeof countingSubnets>; readonly macs: Map<string, string> },
 ): readonly Address[] {
   if (!Array.isArray(value) || value.length === 0 || value.length > ADDRESSES_MAX)
     invalid({ key, value }, `expected a list of 1 to ${ADDRESSES_MAX} addresses`);
-  const sets = new Set<number>();
+  const sets: number[] = [];
   return value.map((text, index) => {
     const found = { key: `${key}[${index}]`, value: text };
     const address = readWith(parseAddress, found);
-    const place = placeOf(rangeSets, address);
-    if (place === null || !place.subnet.extent.contains(address.value))
-      invalid(found, "it is in no subnet of the network");
+    const place = placeOf(address);
+    if (place === null) invalid(found, "it is in no subnet of the network");
     if (!place.subnet.usable.contains(address.value))
       invalid(found, "it is a gateway's, a network's or a broadcast address, or excluded");
-    const other = places.get(formatAddress(address));
+    const canonical = formatAddress(address);
+    const other = macs.get(canonical);
     if (other !== undefined) invalid(found, `${other} has it already`);
-    if (sets.has(place.index)) invalid(found, "an interface has one address of each subnet");
-    places.set(formatAddress(address), found.key);
-    sets.add(place.index);
+    if (sets.includes(place.index)) invalid(found, "an interface has one address of each subnet");
+    macs.set(canonical, mac);
+    sets.push(place.index);
     return address;
   });
 }

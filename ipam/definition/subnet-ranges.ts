@@ -1,8 +1,9 @@
 import { type Address, type Family, formatAddress } from "../space/address.ts";
 import { type AddressSpan, networksOf } from "../space/address-span.ts";
-import { type Cidr, cidrFirst, cidrLast, formatCidr, parseCidr, parseNetworkAround } from "../space/cidr.ts";
+import { type Cidr, cidrFirst, cidrLast, formatCidr } from "../space/cidr.ts";
 import { IntervalSet } from "../space/interval-set.ts";
 import { makeRangeSet, type RangeSet, type SubnetDefinition } from "../space/range-set.ts";
+import { type AddressReader, readerFor, type WrittenNetwork } from "../space/written.ts";
 import {
   type ConfigValue,
   invalid,
@@ -82,10 +83,11 @@ export function buildRangeSets(sets: readonly (readonly SubnetRange[])[], pick: 
 }
 
 function refuseEmptyReservations(reserved: readonly Cutout[], rangeSets: readonly RangeSet[]): void {
-  for (const { found, cidr } of reserved) {
-    const [first, last] = [cidrFirst(cidr), cidrLast(cidr)];
-    if (rangeSets.some(({ family, usable }) => family === cidr.family && usable.holdsAny(first, last)))
-      continue;
+  const usableOf = (family: Family) =>
+    IntervalSet.join(rangeSets.filter((set) => set.family === family).map(({ usable }) => usable));
+  const usable = { 4: usableOf(4), 6: usableOf(6) };
+  for (const { found, cidr, first, last } of reserved) {
+    if (usable[cidr.family].holdsAny(first, last)) continue;
     invalid(found, `no address of ${formatCidr(cidr)} can be given, so nothing of it can be reserved`);
   }
 }
@@ -100,9 +102,8 @@ function defineSubnet(range: SubnetRange, excluded: PerFamily, reserved: PerFami
   return { cidr, gateway, extent, usable, automatic: usable.subtract(reserved[cidr.family]) };
 }
 
-interface Cutout {
+interface Cutout extends WrittenNetwork {
   readonly found: ConfigValue;
-  readonly cidr: Cidr;
   /** With host bits, which are dropped; or outside of the subnets, where it excludes nothing: both as in whereabouts. */
   readonly notes: readonly string[];
 }
@@ -113,19 +114,23 @@ function readCutouts(
   { mayBeOutside }: { readonly mayBeOutside: boolean },
 ): readonly Cutout[] {
   if (found === null) return [];
-  const within = { 4: joined(ranges, 4), 6: joined(ranges, 6) };
-  return readTexts(found, CUTOUTS_MAX).map((item) => {
+  const subnets = ranges.map(({ cidr }) => ({ cidr, first: cidrFirst(cidr), last: cidrLast(cidr) }));
+  const within = { 4: joined(subnets, 4), 6: joined(subnets, 6) };
+  const items = readTexts(found, CUTOUTS_MAX);
+  const reader = readerFor(items.length);
+  const named = listSubnets(ranges);
+  return items.map((item) => {
     refuseSpan(item, (span) => `write networks: ${listNetworks(span)}`);
-    const { cidr, hasHostBits } = readWith(parseNetworkAround, item);
+    const network = readWith(reader.around, item);
+    const { cidr, hasHostBits, first, last } = network;
     const notes = hasHostBits ? [`${item.key}: ${item.value} is read as ${formatCidr(cidr)}`] : [];
-    if (!within[cidr.family].covers(cidrFirst(cidr), cidrLast(cidr))) {
-      const subnets = listSubnets(ranges);
-      if (!mayBeOutside) invalid(item, `it is not inside the subnets of the network (${subnets})`);
+    if (!within[cidr.family].covers(first, last)) {
+      if (!mayBeOutside) invalid(item, `it is not inside the subnets of the network (${named})`);
       notes.push(
-        `${item.key}: ${item.value} is not inside the subnets of the network (${subnets}), and excludes nothing elsewhere`,
+        `${item.key}: ${item.value} is not inside the subnets of the network (${named}), and excludes nothing elsewhere`,
       );
     }
-    return { found: item, cidr, notes };
+    return { ...network, found: item, notes };
   });
 }
 
@@ -147,9 +152,11 @@ function gatewaysOf(ranges: readonly SubnetRange[], family: Family): IntervalSet
   return IntervalSet.from(gateways.map((value) => ({ first: value, last: value })));
 }
 
-function joined(parts: readonly { readonly cidr: Cidr }[], family: Family): IntervalSet {
-  const ours = parts.filter(({ cidr }) => cidr.family === family);
-  return IntervalSet.from(ours.map(({ cidr }) => ({ first: cidrFirst(cidr), last: cidrLast(cidr) })));
+function joined(
+  parts: readonly Pick<WrittenNetwork, "cidr" | "first" | "last">[],
+  family: Family,
+): IntervalSet {
+  return IntervalSet.from(parts.filter(({ cidr }) => cidr.family === family));
 }
 
 /** The networks of a range for a message; of very many the first ones. */
@@ -159,12 +166,12 @@ function listNetworks(span: AddressSpan): string {
 }
 
 /** Reads a subnet. A range of addresses is refused with the keys for one. */
-export function readSubnet(found: ConfigValue): Cidr {
+export function readSubnet(found: ConfigValue, reader: AddressReader): WrittenNetwork {
   refuseSpan(found, ({ family, first, last }) => {
     const [start, end] = [first, last].map((value) => formatAddress({ family, value }));
     return `write a range as ipam.subnet with "rangeStart": "${start}" and "rangeEnd": "${end}"`;
   });
-  return readWith(parseCidr, found);
+  return readWith(reader.subnet, found);
 }
 
 /** Subnets for a message; only the first few are named. */

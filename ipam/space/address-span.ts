@@ -1,5 +1,6 @@
-import { type Address, AddressSyntaxError, type Family, familyBits, parseAddress } from "./address.ts";
+import { type Address, AddressSyntaxError, type Family, familyBits } from "./address.ts";
 import { type Cidr, cidrLast, networkOf } from "./cidr.ts";
+import { WRITTEN } from "./written.ts";
 
 /** Addresses from one to another, as other systems write them: whereabouts, Spiderpool and kube-ovn. */
 export interface AddressSpan {
@@ -16,7 +17,9 @@ const SPAN = /^\s*([\d.:a-f]+?)\s*(?:-|\.\.)\s*([\d.:a-f]+?)\s*(?:\/(\d{1,3}))?\
 
 /** Reads `a-b`, `a-b/24`, `a..b` and `10.0.0.90-99`; null: it is none of them. */
 export function parseSpan(text: string): AddressSpan | null {
-  const parts = text.length > SPAN_CHARS_MAX ? null : SPAN.exec(text);
+  // Of ten thousand excluded networks, none is a range.
+  if (text.length > SPAN_CHARS_MAX || !(text.includes("-") || text.includes(".."))) return null;
+  const parts = SPAN.exec(text);
   if (parts === null) return null;
   const [, from = "", to = "", length] = parts;
   const first = addressIn(from);
@@ -46,7 +49,7 @@ export function networksOf({ family, first, last }: Omit<AddressSpan, "prefixLen
 
 function addressIn(text: string): Address | null {
   try {
-    return parseAddress(text);
+    return WRITTEN.address(text);
   } catch (error) {
     if (error instanceof AddressSyntaxError) return null;
     throw error;

@@ -25,33 +25,44 @@ export interface InterfaceAddress {
  * AddressSyntaxError.
  */
 export function parseCidr(text: string): Cidr {
-  const { cidr, hasHostBits } = parseNetworkAround(text);
-  if (hasHostBits) throw new AddressSyntaxError(`${text} has host bits; the network is ${formatCidr(cidr)}`);
-  return cidr;
+  return refuseHostBits(text, parseNetworkAround(text)).cidr;
+}
+
+export function refuseHostBits<T extends { readonly cidr: Cidr; readonly hasHostBits: boolean }>(
+  text: string,
+  network: T,
+): T {
+  if (!network.hasHostBits) return network;
+  throw new AddressSyntaxError(`${text} has host bits; the network is ${formatCidr(network.cidr)}`);
 }
 
 /** Reads the network around an address, such as 10.0.0.0/24 from `10.0.0.5/24`. Throws AddressSyntaxError. */
 export function parseNetworkAround(text: string): { readonly cidr: Cidr; readonly hasHostBits: boolean } {
-  const { address, prefixLength } = parseSlash(text, "network");
+  const { address, prefixLength } = parseSlash(text, "network", parseAddress);
   const cidr = networkOf(address, prefixLength);
   return { cidr, hasHostBits: cidr.base !== address.value };
 }
 
 /** Reads an address with its subnet's prefix length, such as `10.0.0.5/24`. Throws AddressSyntaxError. */
 export function parseInterfaceAddress(text: string): InterfaceAddress {
-  return parseSlash(text, "interface");
+  return parseSlash(text, "interface", parseAddress);
 }
 
-function parseSlash(text: string, whatFor: "network" | "interface"): InterfaceAddress {
+/** Reads an address and a prefix length, the address with the given reader. Throws AddressSyntaxError. */
+export function parseSlash(
+  text: string,
+  whatFor: "network" | "interface",
+  parse: (text: string) => Address,
+): InterfaceAddress {
   const slash = text.indexOf("/");
   if (slash < 0) {
-    const address = parseAddress(text);
+    const address = parse(text);
     const plain = formatAddress(address);
     const length = whatFor === "network" ? familyBits(address.family) : address.family === 4 ? 24 : 64;
     const remedy = `write ${plain}/${length}${whatFor === "network" ? " for it alone" : ", with the length of its subnet"}`;
     throw new AddressSyntaxError(`${plain} has no prefix length; ${remedy}`);
   }
-  const address = parseAddress(text.slice(0, slash));
+  const address = parse(text.slice(0, slash));
   const digits = text.slice(slash + 1);
   const bits = familyBits(address.family);
   if (!/^(0|[1-9]\d{0,2})$/.test(digits) || Number(digits) > bits) {

@@ -1,7 +1,7 @@
 import { createHash } from "node:crypto";
 import { type Address, type Family, formatAddress } from "./address.ts";
 import { type Cidr, cidrContains, cidrFirst, cidrLast, formatCidr } from "./cidr.ts";
-import { IntervalSet } from "./interval-set.ts";
+import { IntervalSet, lastAtMost } from "./interval-set.ts";
 
 /** Runs of a set of addresses that a message lists. */
 const DESCRIBED_RUNS_MAX = 10;
@@ -40,9 +40,9 @@ export function makeRangeSet(subnets: readonly SubnetDefinition[]): RangeSet {
   const [first] = subnets;
   if (first === undefined) throw new Error("a range set needs a subnet");
   const ordered = [...subnets].sort((a, b) => ((a.extent.first ?? 0n) < (b.extent.first ?? 0n) ? -1 : 1));
-  const join = (part: (subnet: SubnetDefinition) => IntervalSet) =>
-    ordered.map(part).reduce((all, one) => all.union(one), IntervalSet.EMPTY);
+  const join = (part: (subnet: SubnetDefinition) => IntervalSet) => IntervalSet.join(ordered.map(part));
   const extent = join((subnet) => subnet.extent);
+  let fingerprint: string | null = null;
   return {
     family: first.cidr.family,
     subnets: ordered,
@@ -50,7 +50,11 @@ export function makeRangeSet(subnets: readonly SubnetDefinition[]): RangeSet {
     usable: join((subnet) => subnet.usable),
     automatic: join((subnet) => subnet.automatic),
     size: extent.size,
-    fingerprint: hashOf(ordered.map(canonicalSubnet)),
+    // Of the sets before what is reserved is set aside, nobody asks for it.
+    get fingerprint() {
+      fingerprint ??= hashOf(ordered.map(canonicalSubnet));
+      return fingerprint;
+    },
   };
 }
 
@@ -72,6 +76,26 @@ export function placeOf(
   return (
     find(({ extent }) => extent.contains(address.value)) ?? find(({ cidr }) => cidrContains(cidr, address))
   );
+}
+
+/** Finds the subnets that count thousands of addresses of one definition; no address is counted by two. O(log subnets). */
+export function countingSubnets(
+  rangeSets: readonly RangeSet[],
+): (address: Address) => { readonly index: number; readonly subnet: SubnetDefinition } | null {
+  const ordered = (family: Family) => {
+    const places = rangeSets.flatMap((set, index) =>
+      set.family === family
+        ? set.subnets.map((subnet) => ({ index, subnet, first: subnet.extent.first ?? 0n }))
+        : [],
+    );
+    places.sort((a, b) => (a.first < b.first ? -1 : 1));
+    return { places, firsts: places.map(({ first }) => first) };
+  };
+  const all = { 4: ordered(4), 6: ordered(6) };
+  return ({ family, value }) => {
+    const place = all[family].places[lastAtMost(all[family].firsts, value)];
+    return place?.subnet.extent.contains(value) ? place : null;
+  };
 }
 
 /**

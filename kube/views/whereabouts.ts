@@ -1,13 +1,8 @@
 import { copyOf } from "../../ipam/copied-text.ts";
 import { isObject } from "../../ipam/definition/definition-keys.ts";
 import { type Address, familyBits } from "../../ipam/space/address.ts";
-import {
-  type Cidr,
-  cidrContains,
-  formatCidr,
-  networkOf,
-  parseInterfaceAddress,
-} from "../../ipam/space/cidr.ts";
+import { type Cidr, cidrContains, formatCidr } from "../../ipam/space/cidr.ts";
+import { WRITTEN } from "../../ipam/space/written.ts";
 
 /** An address that whereabouts has recorded as in use. */
 export interface WhereaboutsEntry {
@@ -45,18 +40,20 @@ export function readPool(object: unknown): WhereaboutsPool | string {
   const metadata = isObject(object) && isObject(object.metadata) ? object.metadata : {};
   const spec = isObject(object) && isObject(object.spec) ? object.spec : {};
   const key = `${metadata.namespace}/${metadata.name}`;
-  let first: { address: Address; prefixLength: number };
+  let range: Cidr;
+  let first: Address;
   try {
-    first = parseInterfaceAddress(String(spec.range));
+    const [text = ""] = String(spec.range).split("/");
+    range = WRITTEN.around(String(spec.range)).cidr;
+    first = WRITTEN.address(text);
   } catch (error) {
     return `IPPool ${key}: spec.range: ${(error as Error).message}`;
   }
-  const range = networkOf(first.address, first.prefixLength);
   const entries: WhereaboutsEntry[] = [];
   const problems: string[] = [];
   let unread = 0;
   for (const [offset, entry] of Object.entries(isObject(spec.allocations) ? spec.allocations : {})) {
-    const address = addressAt(first.address, offset);
+    const address = addressAt(first, offset);
     if (address === null || !cidrContains(range, address) || !isObject(entry)) {
       unread += 1;
       if (unread <= PROBLEMS_MAX)

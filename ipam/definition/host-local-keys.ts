@@ -15,8 +15,8 @@ import {
 import { RANGE_SETS_MAX, refuseUnfitGateway } from "./own-keys.ts";
 import { impliedGateway, readSubnet, type SubnetRange } from "./subnet-ranges.ts";
 
-/** Ranges in one set. host-local has no limit; more than a few are not known to be used, and each takes 10 µs to read. */
-const RANGES_PER_SET_MAX = 32;
+/** Ranges of one configuration, each of which takes time to read. host-local has no limit; more than a few are not known to be used. */
+const RANGES_MAX = 512;
 
 const RANGE_KEYS = ["subnet", "rangeStart", "rangeEnd", "gateway"] as const;
 /** nerdctl writes it beside rangeStart and rangeEnd, which say the same (nerdctl#5068). */
@@ -61,11 +61,13 @@ function refuseWithoutSubnet(pick: PickKey): void {
 function readRangeSets(found: ConfigValue): SubnetRange[][] {
   const sets = readList(found, RANGE_SETS_MAX);
   const filled = sets.filter(({ value }) => !isEmptyList(value));
-  const reader = readerFor(sets.flatMap(({ value }) => value).length);
+  const count = sets.flatMap(({ value }) => value).length;
+  if (count > RANGES_MAX) tooMany(`${found.key}[]`, count, RANGES_MAX);
+  const reader = readerFor(count);
   return (filled.length > 0 ? filled : sets).map((set) => {
     if (!Array.isArray(set.value))
       invalid(set, 'each range set is a list itself: [[{"subnet": "10.0.0.0/24"}]]');
-    const ranges = readList(set, RANGES_PER_SET_MAX).map((range) =>
+    const ranges = readList(set, RANGES_MAX).map((range) =>
       readRange(readObject(range, [...RANGE_KEYS, NERDCTL_KEY]), range.key, reader),
     );
     const [first] = ranges;

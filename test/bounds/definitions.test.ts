@@ -40,8 +40,8 @@ const eight = {
   excludeSubnets: list(8, (i) => `FD00:${i}::0.0.0.17/128`),
   reservedSubnets: list(8, (i) => `FD00:${i}::0.0.0.18/128`),
 };
-const ranges = (perSet: number) =>
-  list(16, (set) =>
+const ranges = (perSet: number, sets = 16) =>
+  list(sets, (set) =>
     list(perSet, (i) => ({
       subnet: `fd00:${hex(set + 1)}:${hex(i)}::/64`,
       rangeStart: `fd00:${hex(set + 1)}:${hex(i)}::2`,
@@ -84,6 +84,7 @@ const SHAPES: Readonly<Record<string, object>> = {
     reservations: list(625, (i) => ({ mac: mac(i), ips: list(16, (at) => `${hex(at + 1)}::${hex(i + 2)}`) })),
   },
   ranges: { ranges: ranges(32) },
+  "ranges of one set": { ranges: ranges(512, 1) },
   "ranges and excluded addresses": {
     ranges: ranges(32),
     excludeSubnets: list(10_000, (i) => `fd00:10:1f::1:${hex(2 * i)}/128`),

@@ -863,12 +863,16 @@ describe("CONFIG_INVALID names the key, the value and what is expected", () => {
       "at most 16",
     ],
     [
-      "too many ranges in a set",
-      { ranges: [many(33, (i) => `10.0.${i % 256}.0/24`).map((subnet) => ({ subnet }))] },
+      "too many ranges",
+      {
+        ranges: [many(257, (i) => `10.0.${i % 256}.0/24`), many(256, (i) => `10.1.${i}.0/24`)].map((set) =>
+          set.map((subnet) => ({ subnet })),
+        ),
+      },
       {},
-      "ipam.ranges[0]",
-      "33",
-      "at most 32",
+      "ipam.ranges[]",
+      "513",
+      "at most 512",
     ],
     [
       "a range of the runtime",

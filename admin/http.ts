@@ -23,11 +23,13 @@ export function addReadOnlyAdminRoutes(
       server.route({
         method: route.method,
         url: route.path,
-        handler: () => {
-          throw new RefusalError(refuse("READ_ONLY", { request: `${route.method} ${route.path}` }));
-        },
+        handler: (_request, reply) => readers.run(reply.raw, () => refused(route)),
       });
   }
+}
+
+async function refused({ method, path }: AdminRoute): Promise<never> {
+  throw new RefusalError(refuse("READ_ONLY", { request: `${method} ${path}` }));
 }
 
 /** What only reads waits for its turn among the readers of this server. */

@@ -1,5 +1,6 @@
 import { ListMetrics } from "../kube/list-metrics.ts";
-import { Counter, collectDefaultMetrics, Gauge, Registry } from "../platform/prometheus.ts";
+import { Counter, collectDefaultMetrics, Gauge, Registry, textOf } from "../platform/prometheus.ts";
+import type { Clock } from "../platform/time.ts";
 import type { AddressParts } from "./address-parts.ts";
 import type { MachineParts } from "./machine-parts.ts";
 import type { NetworkParts } from "./network-parts.ts";
@@ -193,7 +194,7 @@ export class ControllerMetrics {
     this.#requests.inc({ verb, status: String(status) });
   }
 
-  async text(): Promise<{ contentType: string; body: string }> {
-    return { contentType: this.#registry.contentType, body: await this.#registry.metrics() };
+  text(clock: Clock): Promise<{ contentType: string; body: string }> {
+    return textOf(this.#registry, clock);
   }
 }

@@ -3,7 +3,16 @@ import type { PortService } from "../guests/ports/port-service.ts";
 import type { RefusalCode } from "../ipam/refusals.ts";
 import type { RequestObservers } from "../kube/kube-api.ts";
 import { ListMetrics } from "../kube/list-metrics.ts";
-import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from "../platform/prometheus.ts";
+import {
+  Counter,
+  collectDefaultMetrics,
+  Gauge,
+  Histogram,
+  Registry,
+  textOf,
+} from "../platform/prometheus.ts";
+import { SingleFlight } from "../platform/single-flight.ts";
+import type { Clock } from "../platform/time.ts";
 import { StorageFault } from "../store/allocations.ts";
 import type { Networks } from "../store/node-store.ts";
 import type { NetworkView } from "../store/records.ts";
@@ -52,6 +61,7 @@ export class Metrics {
   readonly #addresses: Gauge<"network" | "subnets" | "state">;
   readonly #attachments: Gauge<"network">;
   readonly #store: Pick<Networks, "networks">;
+  readonly #texts = new SingleFlight<{ contentType: string; body: string }>();
 
   constructor(sources: MetricSources) {
     const registers = [this.#registry];
@@ -162,9 +172,12 @@ export class Metrics {
     this.#duration.observe({ verb, outcome: "refused" }, tookMs / 1_000);
   }
 
-  async text(): Promise<{ contentType: string; body: string }> {
-    await this.#refreshNetworks();
-    return { contentType: this.#registry.contentType, body: await this.#registry.metrics() };
+  /** For one listener after the other: gauges of two answers would mix. */
+  text(clock: Clock): Promise<{ contentType: string; body: string }> {
+    return this.#texts.next(async () => {
+      await this.#refreshNetworks();
+      return textOf(this.#registry, clock);
+    });
   }
 }
 

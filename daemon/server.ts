@@ -8,6 +8,7 @@ import { sendApiError } from "../platform/api-error.ts";
 import { createBoundedServer } from "../platform/listeners/bounded-server.ts";
 import { ReaderQueue } from "../platform/listeners/reader-queue.ts";
 import { SharedAnswer } from "../platform/listeners/shared-answer.ts";
+import { Turns } from "../platform/listeners/turns.ts";
 import type { Log } from "../platform/log.ts";
 import type { Clock } from "../platform/time.ts";
 import { refusalOf } from "../store/refusal-of.ts";
@@ -69,15 +70,21 @@ function fastifyRefusal(error: FastifyError, url: string): Refusal | null {
 }
 
 function addHealthRoutes(server: FastifyInstance, node: NodeCore, log: Log, clock: Clock): void {
-  const metrics = new SharedAnswer(clock, () => node.metrics.text());
-  server.get("/healthz", async () => "ok\n");
+  const metrics = new SharedAnswer(clock, () => node.metrics.text(clock));
+  const turns = new Turns(clock);
+  server.get("/healthz", async (_request, reply) => {
+    await turns.next(reply.raw);
+    return "ok\n";
+  });
   server.get("/readyz", async (_request, reply) => {
+    await turns.next(reply.raw);
     const reason = node.whyNothingNew();
     if (reason === null) return "ready\n";
     return sendApiError(reply, refuse("NOT_READY", { reason }));
   });
   server.get("/metrics", async (_request, reply) => {
     const { contentType, body } = await metrics.next();
+    await turns.next(reply.raw);
     log.debug("metrics read");
     return reply.type(contentType).send(body);
   });

@@ -1,4 +1,5 @@
 import type { Registry } from "../platform/prometheus.ts";
+import type { Clock } from "../platform/time.ts";
 import { ask, parseShowStat } from "./haproxy/command-socket.ts";
 
 export interface NetMetricSources {
@@ -39,11 +40,12 @@ export class NetMetrics {
     add(this.#repairs, what, 1);
   }
 
-  async text(): Promise<{ contentType: string; body: string }> {
+  async text(clock: Clock): Promise<{ contentType: string; body: string }> {
     this.#registry ??= this.#makeRegistry();
     const registry = await this.#registry;
     await this.#readHaproxy();
-    return { contentType: registry.contentType, body: await registry.metrics() };
+    const { textOf } = await import("../platform/prometheus.ts");
+    return textOf(registry, clock);
   }
 
   async #makeRegistry(): Promise<Registry> {

@@ -4,6 +4,7 @@ import type { Finding } from "../ipam/finding.ts";
 import type { HostPort } from "./host-port.ts";
 import { createBoundedServer } from "./listeners/bounded-server.ts";
 import { SharedAnswer } from "./listeners/shared-answer.ts";
+import { Turns } from "./listeners/turns.ts";
 import type { Log } from "./log.ts";
 import { listen } from "./socket.ts";
 import type { Clock, Timer } from "./time.ts";
@@ -15,7 +16,7 @@ const LISTEN_AGAIN_MS = 5_000;
 
 /** All metrics in Prometheus' format. */
 interface MetricsText {
-  text(): Promise<Metrics>;
+  text(clock: Clock): Promise<Metrics>;
 }
 
 interface Metrics {
@@ -40,13 +41,15 @@ export class HealthServer {
   readonly #options: HealthServerOptions;
   readonly #server: Server;
   readonly #metrics: SharedAnswer<Metrics>;
+  readonly #turns: Turns;
   #again: Timer | null = null;
   #problem: string | null = null;
   #closed = false;
 
   constructor(options: HealthServerOptions) {
     this.#options = options;
-    this.#metrics = new SharedAnswer(options.clock, () => options.metrics.text());
+    this.#metrics = new SharedAnswer(options.clock, () => options.metrics.text(options.clock));
+    this.#turns = new Turns(options.clock);
     this.#server = createBoundedServer("health", (request, response) => {
       this.#answer(request, response).catch((error: Error) => send(response, 500, error.message));
     });
@@ -90,6 +93,7 @@ export class HealthServer {
   }
 
   async #answer({ method, url = "" }: IncomingMessage, response: ServerResponse): Promise<void> {
+    await this.#turns.next(response);
     const path = url.split("?", 1)[0];
     if (path !== "/healthz" && path !== "/readyz" && path !== "/metrics")
       return send(response, 404, "there are /healthz, /readyz and /metrics");
@@ -100,6 +104,7 @@ export class HealthServer {
       return reason === null ? send(response, 200, "ready") : send(response, 503, reason);
     }
     const { contentType, body } = await this.#metrics.next();
+    await this.#turns.next(response);
     response.writeHead(200, { "content-type": contentType }).end(body);
   }
 }

@@ -1,7 +1,8 @@
 import type { IdentityOutcome } from "../../identity/client.ts";
 import { ListMetrics } from "../../kube/list-metrics.ts";
 import { BoundedMap } from "../../platform/bounded-map.ts";
-import { Counter, collectDefaultMetrics, Histogram, Registry } from "../../platform/prometheus.ts";
+import { Counter, collectDefaultMetrics, Histogram, Registry, textOf } from "../../platform/prometheus.ts";
+import type { Clock } from "../../platform/time.ts";
 import { readTarget } from "../documents/request-path.ts";
 import type { ProxyOutcome } from "../proxy/proxy.ts";
 import type { Backend } from "../tenant/tenant-source.ts";
@@ -84,8 +85,8 @@ export class ServerMetrics {
     this.#backend.inc({ kind, outcome });
   }
 
-  async text(): Promise<{ contentType: string; body: string }> {
-    return { contentType: this.#registry.contentType, body: await this.#registry.metrics() };
+  text(clock: Clock): Promise<{ contentType: string; body: string }> {
+    return textOf(this.#registry, clock);
   }
 
   #networkLabel(network: string | null): string {

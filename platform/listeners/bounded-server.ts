@@ -4,7 +4,7 @@
  *   listeners        the table: who reaches which, and its bounds
  *   bounded-server   an HTTP server with the bounds of a row
  *   descriptors      how many connections the process can have
- *   reader-queue, shared-answer   the share of a process that questions get
+ *   reader-queue, shared-answer, turns   the share of a process that questions get
  */
 
 import { createServer, type IncomingMessage, type RequestListener, type Server } from "node:http";

@@ -64,8 +64,10 @@ export class ReaderQueue {
     question: string,
     work: () => Promise<object>,
   ): Promise<string> {
-    const body = await this.#elsewhere.next(work, question);
-    return this.run(response, async () => body);
+    const answer = this.#elsewhere.next(work, question);
+    // A refusal takes its turn as any answer.
+    await answer.catch(() => {});
+    return this.run(response, () => answer);
   }
 
   async #runAll(): Promise<void> {

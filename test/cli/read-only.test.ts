@@ -48,6 +48,8 @@ describe.skipIf(reason !== null)("with a group", () => {
           code: "READ_ONLY",
         });
     }
+    // What a rebuild asks first checks the database in one turn.
+    expect(await call(path, "GET", "/v1/rebuild")).toMatchObject({ status: 403 });
     for (const route of ["/cni", "/v1/metadata/ports"])
       expect((await call(path, "POST", route, body)).status, route).toBe(404);
     expect((await daemon.get("/v1/allocations")).body).toBe(before);

@@ -5,6 +5,7 @@ import { connectionsMaxOf, DESCRIPTORS_KEPT } from "../../platform/listeners/des
 import { LISTENERS, type ListenerName } from "../../platform/listeners/listeners.ts";
 import { ReaderQueue } from "../../platform/listeners/reader-queue.ts";
 import { SharedAnswer } from "../../platform/listeners/shared-answer.ts";
+import { Turns } from "../../platform/listeners/turns.ts";
 import { type Clock, nextTurn, sleep, systemClock } from "../../platform/time.ts";
 
 /** Takes what it is sent when a test lets it. */
@@ -114,4 +115,29 @@ test("whoever waits for the same answer shares it, and none is older than its qu
   const first = await Promise.all(Array.from({ length: 20 }, () => shared.next()));
   expect(new Set(first)).toEqual(new Set([1]));
   expect(await shared.next()).toBe(2);
+});
+
+test("short answers take turns with pauses between them, and whoever is gone takes none", async () => {
+  const pauses: (() => void)[] = [];
+  const timer: Clock["timer"] = (_ms, fire) => {
+    pauses.push(fire);
+    return systemClock.timer(60_000, () => {}).unref();
+  };
+  const turns = new Turns({ ...systemClock, timer });
+  const responses = Array.from({ length: 4 }, response);
+  const answered: number[] = [];
+  for (const [index, one] of responses.entries()) void turns.next(one).then(() => answered.push(index));
+  responses[1]?.destroy();
+  const after = async (pause: number) => {
+    pauses[pause]?.();
+    await nextTurn(systemClock);
+    return answered.join();
+  };
+  await nextTurn(systemClock);
+  expect(answered).toEqual([0]);
+  expect(await after(0)).toBe("0,2");
+  expect(await after(1)).toBe("0,2,3");
+  await after(2);
+  void turns.next(response()).then(() => answered.push(4));
+  expect(await after(3)).toBe("0,2,3,4");
 });

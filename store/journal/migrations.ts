@@ -115,9 +115,9 @@ const MIGRATIONS: readonly string[] = [
   CREATE INDEX uses_over ON uses (container_id, interface) WHERE ${OVER};
   -- A container as owner is found by container_id.
   CREATE INDEX uses_by_owner ON uses (owner_uid, owner_interface) WHERE ${LIVE} AND owner_kind <> 'container';
-  -- Which interfaces the pod has that a metadata server asks about.
   -- A scrape counts by network, in one turn of the event loop.
   CREATE INDEX uses_by_network ON uses (network_id) WHERE phase = 'held';
+  -- Which interfaces the pod has that a metadata server asks about.
   CREATE INDEX uses_by_pod ON uses (pod_uid) WHERE phase = 'held' AND pod_uid IS NOT NULL;
   CREATE INDEX uses_taking ON uses (id) WHERE phase = 'taking';
   -- Has all that housekeeping asks of what is gone.

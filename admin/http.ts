@@ -15,15 +15,17 @@ export function addAdminRoutes(server: FastifyInstance, api: NodeAdminApi, reade
 export function addReadOnlyAdminRoutes(
   server: FastifyInstance,
   api: NodeAdminApi,
-  readers: ReaderQueue,
+  { readers, read }: { readonly readers: ReaderQueue; readonly read: (body: string) => Promise<unknown> },
 ): void {
   for (const route of ROUTES) {
-    if (isForReaders(route)) addRoute(server, route, api, readers);
+    if (isForReaders(route)) addRoute(server, route, api, readers, read);
     else
       server.route({
         method: route.method,
         url: route.path,
-        handler: (_request, reply) => readers.run(reply.raw, () => refused(route)),
+        // Before its body is read.
+        onRequest: (_request, reply) => readers.run(reply.raw, () => refused(route)).then(() => {}),
+        handler: () => refused(route),
       });
   }
 }
@@ -32,13 +34,23 @@ async function refused({ method, path }: AdminRoute): Promise<never> {
   throw new RefusalError(refuse("READ_ONLY", { request: `${method} ${path}` }));
 }
 
-/** What only reads waits for its turn among the readers of this server. */
-function addRoute(server: FastifyInstance, route: AdminRoute, api: NodeAdminApi, readers: ReaderQueue): void {
+/** What only reads waits for its turn among the readers of this server. `read`: bodies are texts, which are read in that turn. */
+function addRoute(
+  server: FastifyInstance,
+  route: AdminRoute,
+  api: NodeAdminApi,
+  readers: ReaderQueue,
+  read?: (body: string) => Promise<unknown>,
+): void {
   server.route<{ Params: Record<string, string> }>({
     method: route.method,
     url: route.path,
     handler: async ({ params, query, body, url }, reply) => {
-      const answer = () => answerRoute(route, api, { params, query, body });
+      const answer = async () =>
+        answerRoute(route, api, {
+          ...{ params, query },
+          body: read && typeof body === "string" ? await read(body) : body,
+        });
       if (!isForReaders(route)) return answer();
       const text = mayWait(route)
         ? await readers.runElsewhere(reply.raw, url, answer)

@@ -233,18 +233,19 @@ export class ClusterNode {
   /** Tells the pod's owner what a refusal means, where somebody has to act. */
   tellPod(pod: PodIdentity | null, refusal: Refusal): void {
     if (NO_EVENT.includes(refusal.code)) return;
-    this.warnPod(pod, reasonOf(refusal.code), `${refusal.message}; ${refusal.hint}`);
+    // The hint has counts, which are others at each attempt.
+    this.warnPod(pod, reasonOf(refusal.code), `${refusal.message}; ${refusal.hint}`, refusal.message);
   }
 
   /** Tells the pod, and the VMI that it runs: people look at their VM. */
-  warnPod(pod: PodIdentity | null, reason: string, message: string): void {
+  warnPod(pod: PodIdentity | null, reason: string, message: string, same = message): void {
     if (pod === null) return;
     const { namespace, name } = pod;
     // The API object's UID: of a static pod the runtime names another one.
     const uid = this.#podWatch.items.get(`${namespace}/${name}`)?.uid ?? pod.uid;
-    this.#events.warn({ apiVersion: "v1", kind: "Pod", namespace, name, uid }, reason, message);
+    this.#events.warn({ apiVersion: "v1", kind: "Pod", namespace, name, uid }, reason, message, same);
     const vmi = this.pods.cachedVmi(pod);
-    if (vmi !== null) this.#events.warn(vmiObject({ namespace, ...vmi }), reason, message);
+    if (vmi !== null) this.#events.warn(vmiObject({ namespace, ...vmi }), reason, message, same);
   }
 
   /** Whether no pod speaks for an attachment that there is other evidence against. False where the API cannot tell. */

@@ -5,15 +5,38 @@ import { RefusalError, refuse } from "../ipam/refusals.ts";
 /** Of what is shown of a path in an error: its end. */
 const PATH_CHARS_MAX = 200;
 
+/** JSON bodies are read at once, by `bodyReader`. */
+export function addJsonParser(server: FastifyInstance): void {
+  const read = bodyReader(server);
+  server.addContentTypeParser<string>(
+    "application/json",
+    { parseAs: "string" },
+    (_request: unknown, body: string) => read(body),
+  );
+}
+
+/** JSON bodies are handed on as text: reading one of some MB takes time that its route answers for. */
+export function addTextParser(server: FastifyInstance): void {
+  server.addContentTypeParser<string>(
+    "application/json",
+    { parseAs: "string" },
+    async (_request: unknown, body: string) => body,
+  );
+}
+
 /**
- * JSON bodies as Fastify reads them, which refuses names that alter objects in JavaScript, but says only that the body
+ * Reads JSON bodies as Fastify does, which refuses names that alter objects in JavaScript, but says only that the body
  * is not valid: here the error shows where such a name is.
  */
-export function addJsonParser(server: FastifyInstance): void {
+export function bodyReader(server: FastifyInstance): (body: string) => Promise<unknown> {
   const parse = server.getDefaultJsonParser("error", "error");
-  server.addContentTypeParser<string>("application/json", { parseAs: "string" }, (request, body, done) => {
-    void parse(request, body, (error, value) => done(error && (refusalOfName(body) ?? error), value));
-  });
+  return (body) =>
+    new Promise((resolve, reject) => {
+      // It looks at no request.
+      void parse(undefined as never, body, (error, value) =>
+        error ? reject(refusalOfName(body) ?? error) : resolve(value),
+      );
+    });
 }
 
 /** null: the body is not JSON at all. */

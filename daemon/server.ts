@@ -12,12 +12,13 @@ import { Turns } from "../platform/listeners/turns.ts";
 import type { Log } from "../platform/log.ts";
 import type { Clock } from "../platform/time.ts";
 import { refusalOf } from "../store/refusal-of.ts";
-import { addJsonParser } from "./json-body.ts";
+import { addJsonParser, addTextParser, bodyReader } from "./json-body.ts";
 import type { NodeCore } from "./node-core.ts";
 
 /** The HTTP server with every route, not listening yet. */
 export function buildServer(node: NodeCore, log: Log, clock: Clock): FastifyInstance {
   const server = emptyServer("plugin", log);
+  addJsonParser(server);
   addCniRoute(server, node.cni);
   addAdminRoutes(server, node.admin, new ReaderQueue(clock));
   addPortRoute(server, node.ports);
@@ -28,7 +29,8 @@ export function buildServer(node: NodeCore, log: Log, clock: Clock): FastifyInst
 /** Questions only: for operators who are not root. */
 export function buildReadOnlyServer(node: NodeCore, log: Log, clock: Clock): FastifyInstance {
   const server = emptyServer("readers", log);
-  addReadOnlyAdminRoutes(server, node.admin, new ReaderQueue(clock));
+  addTextParser(server);
+  addReadOnlyAdminRoutes(server, node.admin, { readers: new ReaderQueue(clock), read: bodyReader(server) });
   addHealthRoutes(server, node, log, clock);
   return server;
 }
@@ -57,7 +59,6 @@ function emptyServer(listener: "plugin" | "readers", log: Log): FastifyInstance 
   server.setNotFoundHandler((request, reply) =>
     sendApiError(reply, refuse("NOT_FOUND", { what: `route ${request.method} ${request.url}` })),
   );
-  addJsonParser(server);
   return server;
 }
 

@@ -77,6 +77,7 @@ export class MetadataNet {
     });
     const memory = new PortMemory(runDir, clock);
     const listener = new Listener({
+      portsLost: () => this.#services.lost(),
       names: this.#names,
       secretMac: memory.secretMac,
       blocksOf: (door) => memory.blocksOf(door),

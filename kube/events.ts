@@ -76,18 +76,22 @@ export class EventWriter {
     this.#writerId = options.api.clock.randomBytes(4).toString("hex");
   }
 
-  /** Something is wrong. `reason` is a word in CamelCase. */
-  warn(object: EventObject, reason: string, message: string): void {
-    this.#write("Warning", object, reason, message);
+  /** Something is wrong. `reason` is a word in CamelCase; `same`: what is the same whenever it is told again. */
+  warn(object: EventObject, reason: string, message: string, same = message): void {
+    this.#write("Warning", object, { reason, message, same });
   }
 
   /** Something was done that the object's owner may wait for. */
   inform(object: EventObject, reason: string, message: string): void {
-    this.#write("Normal", object, reason, message);
+    this.#write("Normal", object, { reason, message, same: message });
   }
 
-  #write(type: "Normal" | "Warning", object: EventObject, reason: string, message: string): void {
-    if (this.#inFlightCount >= IN_FLIGHT_MAX || !this.#isNew(`${object.uid} ${reason}`, message)) return;
+  #write(
+    type: "Normal" | "Warning",
+    object: EventObject,
+    { reason, message, same }: { readonly reason: string; readonly message: string; readonly same: string },
+  ): void {
+    if (this.#inFlightCount >= IN_FLIGHT_MAX || !this.#isNew(`${object.uid} ${reason}`, same)) return;
     const { api, component, host } = this.#options;
     const { clock } = api;
     const time = isoTime(clock.wallMs());

@@ -76,9 +76,11 @@ export function writeDurably(path: string, content: Buffer): string {
   return path;
 }
 
-/** Whoever reads the file finds its old content or the new, also after a power failure. For its owner alone. */
-export function replaceDurably(path: string, content: Buffer): void {
-  const partial = `${path}.new`;
+/**
+ * Whoever reads the file finds its old content or the new, also after a power failure. For its owner alone. `partial`: a file
+ * beside it that is nobody else's.
+ */
+export function replaceDurably(path: string, content: Buffer, partial = `${path}.new`): void {
   rmSync(partial, { force: true });
   try {
     renameSync(writeDurably(partial, content), path);

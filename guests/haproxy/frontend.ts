@@ -67,7 +67,9 @@ export class Frontend {
       return null;
     } catch {
       // It reads the file again, which is right.
-      return this.#load(text, ports, false);
+      const problem = await this.#load(text, ports, false);
+      if (problem === null) this.#listensIn = namespaceId;
+      return problem;
     }
   }
 
@@ -76,7 +78,7 @@ export class Frontend {
     this.#services = services;
     this.#parts.services.write(services);
     // `serve` tells it.
-    if (this.#listensIn === null) return false;
+    if (this.#listensIn === null || !this.#parts.haproxy.alive) return false;
     await this.#tellServices();
     return true;
   }

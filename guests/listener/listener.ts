@@ -42,6 +42,8 @@ export interface ListenerOptions {
   readonly blocksOf: (door: string) => readonly number[];
   /** Somebody else had changed the listener; it is as it was. */
   readonly repaired: (difference: string) => void;
+  /** The ports of Services are not heard any more, since the namespace was made anew. */
+  readonly portsLost: () => void;
 }
 
 /** The listener of this node. Its parts are made when they are needed, and compared when that is asked for. */
@@ -91,7 +93,7 @@ export class Listener implements ListenerDoors {
       } catch (error) {
         this.#servicePorts = before;
         throw new Error(
-          `connections to other ports than 80 cannot be led on by this kernel (load nft_tproxy: modprobe nft_tproxy, and a file in /etc/modules-load.d for the next boot): ${(error as Error).message}`,
+          `connections to other ports than 80 are not led on (if the node's kernel lacks nft_tproxy: modprobe nft_tproxy, and a file in /etc/modules-load.d for the next boot): ${(error as Error).message}`,
         );
       }
       this.#shown = await this.#show();
@@ -177,6 +179,7 @@ export class Listener implements ListenerDoors {
       // A kernel that cannot lead connections on: port 80 is served all the same.
       this.#servicePorts = [];
       await this.#hear();
+      this.#options.portsLost();
     }
   }
 

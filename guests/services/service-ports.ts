@@ -67,6 +67,13 @@ export class ServicePorts {
     await this.#running;
   }
 
+  /** They are not open any more: the next answer is carried out again, and says why that fails. */
+  lost(): void {
+    this.#applied = null;
+    this.#polling.abort();
+    this.#changes.notify();
+  }
+
   /** The networks with guests at this node's listener. */
   serve(networks: readonly string[]): void {
     if (isDeepStrictEqual(networks, this.#networks)) return;
@@ -120,7 +127,10 @@ export class ServicePorts {
       this.#problem = problem;
       throw error;
     }
-    if (!isTried) throw new Error("the listener is not made yet");
+    if (!isTried) {
+      this.#problem = null;
+      throw new Error("the listener is not made yet");
+    }
     if (!isDeepStrictEqual(ports, this.#ports))
       log.info({ ports: Object.fromEntries(ports) }, "the ports of Services that guests reach");
     this.#problem = null;

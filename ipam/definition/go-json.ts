@@ -31,19 +31,28 @@ export function foldAsGo(value: unknown, keys: Keys | readonly [Keys]): unknown 
 
 /** Of a key in any case, the declared one; null: none is declared. */
 export function declaredKey(names: Iterable<string>, written: string): string | null {
-  let folded: string | null = null;
-  let found: string | null = null;
-  for (const name of names) {
-    if (name === written) return name;
-    folded ??= foldCase(written);
-    if (foldCase(name) === folded) found ??= name;
-  }
-  return found;
+  return finderOf(names)(written);
+}
+
+function finderOf(names: Iterable<string>): (written: string) => string | null {
+  const exact = new Set(names);
+  const folded = new Map([...exact].reverse().map((name) => [foldCase(name), name]));
+  return (written) => (exact.has(written) ? written : (folded.get(foldCase(written)) ?? null));
 }
 
 /** Equal for names that Unicode's simple folding makes equal: also the long s and the Kelvin sign. */
 function foldCase(text: string): string {
   return text.toLowerCase().replaceAll("\u017f", "s");
+}
+
+const NO_KEYS: Keys = {};
+/** Whoever may write a network chooses how many keys an object has: names are folded once. */
+const FINDERS = new WeakMap<Keys, (written: string) => string | null>();
+
+function nameIn(keys: Keys, written: string): string {
+  const finder = FINDERS.get(keys) ?? finderOf(Object.keys(keys));
+  FINDERS.set(keys, finder);
+  return finder(written) ?? written;
 }
 
 /** An object as written, with keys that come twice. */
@@ -57,11 +66,11 @@ function fold(value: unknown, kind: KeyKind | undefined, earlier: unknown): unkn
     return value.map((one) => fold(one, items, undefined));
   }
   if (typeof value !== "object" || value === null) return value;
-  const keys = typeof kind === "object" && !Array.isArray(kind) ? (kind as Keys) : {};
+  const keys = typeof kind === "object" && !Array.isArray(kind) ? (kind as Keys) : NO_KEYS;
   const isOpen = isPlain(earlier) && (kind === "MAP" || Object.keys(keys).length > 0);
   const read = new Map<string, unknown>(isOpen ? Object.entries(earlier) : []);
   for (const [written, one] of entriesOf(value, keys)) {
-    const name = declaredKey(Object.keys(keys), written) ?? written;
+    const name = nameIn(keys, written);
     const inside = Object.hasOwn(keys, name) ? keys[name] : keys["*"];
     if (one !== null || inside === undefined) read.set(name, fold(one, inside, read.get(name)));
     else if (inside === "LIST" || inside === "MAP" || Array.isArray(inside)) read.delete(name);
@@ -76,7 +85,7 @@ function isPlain(value: unknown): value is object {
 function entriesOf(value: object, keys: Keys): readonly (readonly [string, unknown])[] {
   if (value instanceof Pairs) return value.entries;
   const entries = Object.entries(value);
-  const names = new Set(entries.map(([written]) => declaredKey(Object.keys(keys), written) ?? written));
+  const names = new Set(entries.map(([written]) => nameIn(keys, written)));
   return names.size === entries.length ? entries : entries.sort(([a], [b]) => (a < b ? -1 : 1));
 }
 

@@ -40,6 +40,8 @@ export function readHostLocalRanges(
   if (ranges !== null) sets.push(...readRangeSets(ranges));
   if (sets.length > RANGE_SETS_MAX)
     tooMany(ranges?.key ?? "runtimeConfig.ipRanges", sets.length, RANGE_SETS_MAX);
+  const count = sets.flat().length;
+  if (count > RANGES_MAX) tooMany(`${ranges?.key ?? "runtimeConfig.ipRanges"}[]`, count, RANGES_MAX);
   return sets;
 }
 

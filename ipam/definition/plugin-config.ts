@@ -17,13 +17,14 @@ import {
   readText,
   readWhole,
   refuseUnknownKeys,
+  tooMany,
 } from "./definition-keys.ts";
 import { isEmptyList, readHostLocalRanges } from "./host-local-keys.ts";
 import { readMetadata } from "./metadata-key.ts";
 import type { NetworkDefinition } from "./network-definition.ts";
 import { readOwnSubnets } from "./own-keys.ts";
 import type { Configuration } from "./read-keys.ts";
-import { readReservations, withReserved } from "./reservations.ts";
+import { addressCount, readReservations, withReserved } from "./reservations.ts";
 import { canonicalRoutes, type Dns, readDns, readRoutes } from "./routes-and-dns.ts";
 import { isLinkLocal } from "./special-networks.ts";
 import { type BuiltRangeSets, buildRangeSets } from "./subnet-ranges.ts";
@@ -35,11 +36,15 @@ const RETAIN_SECONDS_MAX = 2_592_000;
 /** Longest network name, characters: what a Kubernetes object name can hold. */
 const NETWORK_NAME_CHARS_MAX = 253;
 
+/** Entries of the lists of addresses, together: each takes microseconds to read, and an event loop is not kept for more than 50 ms. */
+const LISTED_MAX = 12_000;
+
 /** Throws RefusalError CONFIG_INVALID with the key, the value and the expected form. */
 export function parsePluginConfig(conf: Configuration): NetworkDefinition {
   const name = readNetworkName({ key: "name", value: conf.name });
   const ipam = readIpamBlock(conf);
   const pick = keyPicker(conf, ipam);
+  refuseTooManyListed(pick);
   const { rangeSets: all, notes } = readRangeSets(conf, pick);
   const reservations = readOr(pick("reservations"), null, (found) => readReservations(found, all));
   const rangeSets = reservations === null ? all : withReserved(all, reservations);
@@ -66,6 +71,15 @@ export function parsePluginConfig(conf: Configuration): NetworkDefinition {
     fingerprint: fingerprintOf(means),
     notes: [...notes, ...notesOn(conf, rangeSets), ...notesOnLists(pick)],
   };
+}
+
+function refuseTooManyListed(pick: PickKey): void {
+  const lists = [pick("excludeSubnets"), pick("reservedSubnets")].map((found) => found?.value);
+  const subnets = lists.map((value) => (typeof value === "string" ? value.split(",") : value));
+  const counts = subnets.map((value) => (Array.isArray(value) ? value.length : 0));
+  const count = [...counts, addressCount(pick("reservations")?.value)].reduce((sum, one) => sum + one, 0);
+  if (count > LISTED_MAX)
+    tooMany("excludeSubnets, reservedSubnets and reservations together", count, LISTED_MAX);
 }
 
 /** Whether a plugin configuration has ranges. Without, its network may be defined elsewhere (`holdfast apply`). */

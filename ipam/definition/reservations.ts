@@ -80,10 +80,7 @@ export function readReservations(
       found,
       `expected a list of at most ${ENTRIES_MAX}: [{"mac": "02:00:00:00:00:01", "ips": [ADDRESS]}]`,
     );
-  const count = value.reduce<number>(
-    (sum, entry) => sum + (Array.isArray(entry?.ips) ? entry.ips.length : 0),
-    0,
-  );
+  const count = addressCount(value);
   if (count > RESERVED_MAX) tooMany(`${key}[].ips`, count, RESERVED_MAX);
   const byMac = new Map<string, readonly Address[]>(others?.byMac);
   const macs = new Map<string, string>(others?.macs);
@@ -98,6 +95,12 @@ export function readReservations(
     byMac.set(mac, readAddresses({ key: `${at}.ips`, value: entry.ips }, mac, read));
   }
   return new Reservations(byMac, macs);
+}
+
+/** Of what may be anything. */
+export function addressCount(entries: unknown): number {
+  if (!Array.isArray(entries)) return 0;
+  return entries.reduce<number>((sum, entry) => sum + (Array.isArray(entry?.ips) ? entry.ips.length : 0), 0);
 }
 
 function readInterfaceMac({ key, value }: ConfigValue): string {
@@ -127,7 +130,7 @@ function readAddresses(
       invalid(found, "it is a gateway's, a network's or a broadcast address, or excluded");
     const canonical = formatAddress(address);
     const other = macs.get(canonical);
-    if (other !== undefined) invalid(found, `${other} has it already`);
+    if (other !== undefined) invalid(found, other === mac ? "it is there twice" : `${other} has it already`);
     if (sets.includes(place.index)) invalid(found, "an interface has one address of each subnet");
     macs.set(canonical, mac);
     sets.push(place.index);

@@ -140,8 +140,11 @@ export function hashOf(data: unknown): string {
 }
 
 /** A range set for messages: its subnets, with the range where it is not the whole subnet. */
-export function describeRangeSet(set: RangeSet): string {
-  return set.subnets.map(describeSubnet).join(", ");
+export function describeRangeSet({ subnets }: RangeSet): string {
+  const shown = subnets.slice(0, DESCRIBED_RUNS_MAX).map(describeSubnet).join(", ");
+  return subnets.length > DESCRIBED_RUNS_MAX
+    ? `${shown} and ${subnets.length - DESCRIBED_RUNS_MAX} more`
+    : shown;
 }
 
 /** Runs of addresses for messages, such as `10.0.0.10-10.0.0.19, 10.0.0.40`; of very many the first ones. */

@@ -2,12 +2,16 @@ import { spawn } from "node:child_process";
 import type { Socket } from "node:net";
 import type { Cluster } from "@kubernetes/client-node/dist/config_types.js";
 import { isObject } from "../../ipam/definition/definition-keys.ts";
+import { readBounded, SMALL_FILE_BYTES_MAX } from "../../platform/files.ts";
 import { type Clock, isoTime, parseTime } from "../../platform/time.ts";
 import { messageOf } from "../client/limit.ts";
 import type { Token } from "./user-token.ts";
 
 /** For one run, ms: commands of clouds take seconds. Less than a list may be silent, so that its failure says why. */
 const RUN_MS_MAX = 20_000;
+const SIGNALS = ["SIGINT", "SIGTERM", "SIGHUP"] as const;
+/** From its end to that of its output, ms. */
+const OUTPUT_OPEN_MS_MAX = 1_000;
 /** Of its output: a token has some KiB. */
 const OUTPUT_BYTES_MAX = 1 << 18;
 
@@ -55,7 +59,9 @@ function outputOf(
     const child = started(command, plugin, cluster);
     // A process that ends does not wait for it: each request that does has a timer.
     child.unref();
-    (child.stdout as Socket).unref();
+    // Without descriptors there is no output either: the error follows.
+    const stdout = child.stdout as Socket | undefined;
+    stdout?.unref();
     const kill = () => {
       try {
         if (child.pid !== undefined) process.kill(-child.pid, "SIGKILL");
@@ -63,10 +69,17 @@ function outputOf(
         // It has ended by itself.
       }
     };
+    // Of a command that handles no signals: its end emits no "exit", and the plug-in is in a group of its own.
+    const endedBy = (signal: NodeJS.Signals) => {
+      if (process.listenerCount(signal) > 0) return;
+      kill();
+      process.kill(process.pid, signal);
+    };
     const end = (problem: string | null) => {
       timer.cancel();
       process.off("exit", kill);
-      child.stdout.destroy();
+      for (const signal of SIGNALS) process.off(signal, endedBy);
+      stdout?.destroy();
       if (problem === null) resolve(Buffer.concat(output).toString("utf8"));
       else reject(new Error(problem));
     };
@@ -78,18 +91,25 @@ function outputOf(
       .timer(runMs, () => stop(`gave no answer for ${runMs / 1_000} s and was killed`))
       .unref();
     process.once("exit", kill);
+    for (const signal of SIGNALS) process.once(signal, endedBy);
     const output: Buffer[] = [];
     let bytes = 0;
-    child.stdout.on("data", (part: Buffer) => {
+    stdout?.on("data", (part: Buffer) => {
       output.push(part);
       bytes += part.length;
       if (bytes > OUTPUT_BYTES_MAX) stop(`printed more than ${OUTPUT_BYTES_MAX} bytes`);
     });
     child.on("error", (error) => end(whyNotStarted(error)));
-    child.on("close", (code, signal) => {
+    const ended = (code: number | null, signal: NodeJS.Signals | null) => {
       if (code === 0) end(null);
       else end(`${code === null ? `was ended by ${signal}` : `ended with exit code ${code}`}; ${BY_HAND}`);
-    });
+    };
+    child.on("close", ended);
+    // What it left behind may keep its output open for as long as it lives.
+    child.on(
+      "exit",
+      (code, signal) => void clock.timer(OUTPUT_OPEN_MS_MAX, () => ended(code, signal)).unref(),
+    );
   });
 }
 
@@ -123,10 +143,11 @@ function infoOf({ apiVersion, provideClusterInfo }: ExecPlugin, cluster: Cluster
   return { apiVersion, kind: "ExecCredential", spec: { interactive: false, ...told } };
 }
 
-function clusterInfo({ server, caData, skipTLSVerify, tlsServerName }: Cluster): object {
+function clusterInfo({ server, caData, caFile, skipTLSVerify, tlsServerName }: Cluster): object {
+  const ca = caData ?? (caFile && readBounded(caFile, SMALL_FILE_BYTES_MAX).toString("base64"));
   return {
     server,
-    ...(caData ? { "certificate-authority-data": caData } : {}),
+    ...(ca ? { "certificate-authority-data": ca } : {}),
     ...(skipTLSVerify ? { "insecure-skip-tls-verify": true } : {}),
     ...(tlsServerName ? { "tls-server-name": tlsServerName } : {}),
   };
@@ -148,7 +169,10 @@ function tokenOf(output: string, apiVersion: string | null | undefined, clock: C
       throw new Error("printed a client certificate, which is not supported; let it print a token");
     throw new Error(`printed no status.token; ${BY_HAND}`);
   }
-  if (expirationTimestamp === undefined || expirationTimestamp === null) return { value: token, endMs: null };
+  const value = token.trim();
+  if (!IN_HEADERS.test(value))
+    throw new Error("printed a status.token that fits into no header; let it print the token alone");
+  if (expirationTimestamp === undefined || expirationTimestamp === null) return { value, endMs: null };
   const endMs = parseTime(String(expirationTimestamp));
   if (Number.isNaN(endMs))
     throw new Error("printed a status.expirationTimestamp that is no time; correct the plug-in");
@@ -156,8 +180,10 @@ function tokenOf(output: string, apiVersion: string | null | undefined, clock: C
     throw new Error(
       `printed a token that ended at ${isoTime(endMs)}; log in again, or set this machine's clock`,
     );
-  return { value: token, endMs };
+  return { value, endMs };
 }
+
+const IN_HEADERS = /^[\x21-\x7e]+$/;
 
 function parsed(output: string): unknown {
   try {

@@ -33,9 +33,9 @@ export function givenToken(config: KubeConfig, before: GivenToken | null): Given
     return { from: `the credential plug-in ${exec.command}`, token, login: null };
   }
   if (provider?.name !== OIDC) return null;
-  if (before?.login?.isOf(provider.oidc)) return before;
+  if (before?.login?.isOf(provider.oidc, provider.from.user)) return before;
   const login = new OidcLogin(provider.oidc, provider.from);
-  const token = new UserToken(() => login.renew(), login.first);
+  const token = new UserToken((clock) => login.renew(clock), login.first);
   return { from: `the OIDC issuer ${login.issuer}`, token, login };
 }
 

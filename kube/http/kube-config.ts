@@ -72,6 +72,8 @@ class Connection implements KubeConnection {
   readonly server: URL;
   readonly tls: TlsOptions;
   readonly #file: string | KubeFiles | null;
+  /** The one that was current at the start: another one's credentials are for another server. */
+  readonly #context: string;
   #config: KubeConfig;
   #given: GivenToken | null;
   #generation = 0;
@@ -83,6 +85,7 @@ class Connection implements KubeConnection {
   constructor(file: string | KubeFiles | null, config: KubeConfig, server: URL) {
     this.#file = file;
     this.#config = config;
+    this.#context = config.getCurrentContext();
     this.#given = givenToken(config, null);
     this.server = server;
     this.tls = tlsOf(file, config);
@@ -113,19 +116,23 @@ class Connection implements KubeConnection {
 
   /** With a new object, because the old one's authenticators cache what they read. */
   #readAgain(): void {
-    this.#config = read(this.#file);
+    this.#config = readOf(this.#file, this.#context, this.server);
     this.#given = givenToken(this.#config, this.#given);
     this.#generation += 1;
     this.#failed = null;
   }
 
   async #ask(clock: Clock): Promise<AuthHeaders> {
+    let generation = this.#generation;
     try {
       // Somebody may have corrected it, or logged in again.
       if (this.#failed) this.#readAgain();
-      return await this.#headers(clock, this.#generation);
+      generation = this.#generation;
+      return await this.#headers(clock, generation);
     } catch (error) {
-      this.#failed = { error, untilMs: clock.monotonicMs() + FAILURE_MS };
+      // Not of newer ones.
+      if (generation === this.#generation)
+        this.#failed = { error, untilMs: clock.monotonicMs() + FAILURE_MS };
       throw error;
     }
   }
@@ -151,12 +158,14 @@ class Connection implements KubeConnection {
   }
 }
 
-function read(file: string | KubeFiles | null): KubeConfig {
+/** `context`: in place of the current one. */
+function read(file: string | KubeFiles | null, context?: string): KubeConfig {
   const config = new KubeConfig();
   const where = nameOf(file);
   if (file === null) loadInCluster(config);
   else if (typeof file === "string") loadFile(config, file);
   else loadFiles(config, file);
+  if (context !== undefined) config.setCurrentContext(context);
   const cluster = config.getCurrentCluster();
   if (!cluster)
     throw broken(where, `it has no cluster for its current context ${config.currentContext ?? ""}`.trim());
@@ -173,6 +182,17 @@ function read(file: string | KubeFiles | null): KubeConfig {
   // Without TLS there is nothing to verify; the library refuses to give headers unless told so.
   if (cluster.server.startsWith("http:"))
     config.clusters = config.clusters.map((one) => ({ ...one, skipTLSVerify: true }));
+  return config;
+}
+
+/** The same context again. Throws a KubeConfigError when it is gone, or its server is another one by now. */
+function readOf(file: string | KubeFiles | null, context: string, server: URL): KubeConfig {
+  const config = read(file, context);
+  if (new URL(config.getCurrentCluster()?.server as string).href !== server.href)
+    throw broken(
+      nameOf(file),
+      `the server of its context ${context} is another one now; start this process again`,
+    );
   return config;
 }
 
@@ -208,7 +228,7 @@ function whyUnreadable(error: unknown): string {
 
 /** A URL can have a name and a password before its host. */
 function withoutCredentials(url: string): string {
-  return url.replace(/[^/]*@/, "");
+  return url.replace(/^([a-z]+:\/\/)?.*@/s, "$1");
 }
 
 /** As kubectl merges them: of two entries of one name the first counts, and files that are not there count for nothing. */

@@ -1,10 +1,12 @@
 import type { IncomingMessage } from "node:http";
 import { request } from "node:https";
 import { dirname, resolve } from "node:path";
+import { isDeepStrictEqual } from "node:util";
 import {
   type ClientAuth,
   ClientSecretBasic,
   ClientSecretPost,
+  clockTolerance,
   customFetch,
   discovery,
   None,
@@ -13,11 +15,14 @@ import {
 } from "openid-client";
 import { readBounded, SMALL_FILE_BYTES_MAX } from "../../platform/files.ts";
 import { hearSocketErrors } from "../../platform/http/socket-errors.ts";
-import { saveTokens } from "./saved-tokens.ts";
+import { type Clock, isoTime } from "../../platform/time.ts";
+import { savedTokens, saveTokens } from "./saved-tokens.ts";
 import type { Token } from "./user-token.ts";
 
 /** For one answer of the issuer, seconds. */
 const ANSWER_SECONDS_MAX = 10;
+/** A clock that goes wrong does not lose a refresh token that was exchanged: what the ID token says of its end is judged after that. */
+const CLOCK_SECONDS_MAX = 1e9;
 /** Of one answer: a document or tokens, some KiB. */
 const ANSWER_CHARS_MAX = 1 << 18;
 
@@ -48,7 +53,7 @@ export class OidcLogin {
 
   /** Its URL, which can have a name and a password before the host. */
   get issuer(): string {
-    return String(this.#config["idp-issuer-url"]).replace(/[^/]*@/, "");
+    return String(this.#config["idp-issuer-url"]).replace(/^([a-z]+:\/\/)?.*@/s, "$1");
   }
 
   /** What the file says; null: nothing. */
@@ -56,15 +61,23 @@ export class OidcLogin {
     return this.#idToken === "" ? null : tokenOf(this.#idToken);
   }
 
-  /** Whether this is still the login of the file: nobody has logged in again since. */
-  isOf(config: OidcConfig): boolean {
-    const now = config["id-token"] ?? "";
-    return now === (this.#config["id-token"] ?? "") || now === this.#idToken;
+  /** Whether this is still the login of the file: nobody has corrected it or logged in again since. */
+  isOf(config: OidcConfig, user: string): boolean {
+    const { "id-token": idToken, "refresh-token": refreshToken, ...others } = config;
+    const { "id-token": firstIdToken, "refresh-token": firstRefreshToken, ...first } = this.#config;
+    return (
+      user === this.#from.user &&
+      isDeepStrictEqual(others, first) &&
+      [firstIdToken, this.#idToken].includes(idToken) &&
+      [firstRefreshToken, this.#refreshToken].includes(refreshToken)
+    );
   }
 
   /** Rejects with the issuer, what went wrong and the remedy; no token, and nothing that the issuer said but its error code. */
-  async renew(): Promise<Token> {
+  async renew(clock: Clock): Promise<Token> {
     const { "idp-issuer-url": issuer, "client-id": clientId, "client-secret": secret } = this.#config;
+    const taken = this.#takeSaved();
+    if (taken !== null && (taken.endMs === null || clock.wallMs() < taken.endMs)) return taken;
     const refreshToken = this.#refreshToken;
     if (!issuer || !clientId || !refreshToken)
       throw new Error(
@@ -77,17 +90,35 @@ export class OidcLogin {
         timeout: ANSWER_SECONDS_MAX,
         [customFetch]: (url: string, init: Init) => ask(url, init, ca),
       };
-      const server = await discovery(new URL(issuer), clientId, undefined, clientBy(secret), options);
+      const metadata = { [clockTolerance]: CLOCK_SECONDS_MAX };
+      const server = await discovery(new URL(issuer), clientId, metadata, clientBy(secret), options);
       const given = await refreshTokenGrant(server, refreshToken);
-      if (given.id_token === undefined) throw new NoIdToken();
-      // Only an issuer that replaces refresh tokens gives one.
+      // Only an issuer that replaces refresh tokens gives one, and takes the old one no more, whatever else it gave.
       this.#refreshToken = given.refresh_token ?? refreshToken;
-      this.#idToken = given.id_token;
+      this.#idToken = given.id_token ?? this.#idToken;
+      const tokens = { "id-token": this.#idToken, "refresh-token": this.#refreshToken };
+      saveTokens(this.#from, refreshToken, tokens);
+      if (given.id_token === undefined) throw new NoIdToken();
     } catch (error) {
       throw new Error(`the OIDC issuer ${this.issuer} did not renew the ID token: ${whyNot(error)}`);
     }
-    saveTokens(this.#from, { "id-token": this.#idToken, "refresh-token": this.#refreshToken });
-    return tokenOf(this.#idToken);
+    const token = tokenOf(this.#idToken);
+    if (token.endMs !== null && token.endMs <= clock.wallMs())
+      throw new Error(
+        `the OIDC issuer ${this.issuer} gave an ID token that ended at ${isoTime(token.endMs)}; set this machine's clock`,
+      );
+    return token;
+  }
+
+  /** What another process of this file was given: an issuer may end a login whose refresh token comes twice. null: nothing. */
+  #takeSaved(): Token | null {
+    const saved = savedTokens(this.#from);
+    const refreshToken = saved?.["refresh-token"];
+    if (refreshToken === undefined || refreshToken === this.#refreshToken) return null;
+    if (refreshToken === this.#config["refresh-token"]) return null;
+    this.#refreshToken = refreshToken;
+    this.#idToken = saved?.["id-token"] ?? "";
+    return this.#idToken === "" ? null : tokenOf(this.#idToken);
   }
 
   #authority(): Buffer | null {
@@ -147,12 +178,16 @@ function ask(
     };
     const sent = hearSocketErrors(
       request(url, options, (answer) => {
-        bodyOf(answer).then((content) => {
-          const type = answer.headers["content-type"] ?? "";
-          resolve(
-            new Response(content, { status: answer.statusCode ?? 0, headers: { "content-type": type } }),
-          );
-        }, reject);
+        bodyOf(answer)
+          .then((content) => {
+            const type = answer.headers["content-type"] ?? "";
+            // Throws where there is no body, as with 204.
+            return new Response(content, {
+              status: answer.statusCode ?? 0,
+              headers: { "content-type": type },
+            });
+          })
+          .then(resolve, reject);
       }),
     );
     sent.on("error", reject);

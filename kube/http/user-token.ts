@@ -37,10 +37,12 @@ export class UserToken {
   }
 
   async get(clock: Clock): Promise<UsableToken> {
-    const { value, endMs } = this.#usable(clock) ?? (await this.#renewed(clock));
+    const { value, endMs } = this.#usable(clock) ?? (await this.#another(clock));
     if (endMs === null) return { value, ms: Number.POSITIVE_INFINITY };
     const wallMs = clock.wallMs();
-    this.#renewMs ??= endMs - Math.min(AHEAD_MS_MAX, (endMs - wallMs) * AHEAD_SHARE);
+    // Processes that share a login do not ask for the next one at the same time.
+    const aheadMs = Math.min(AHEAD_MS_MAX, (endMs - wallMs) * AHEAD_SHARE) * (1 - clock.random() / 2);
+    this.#renewMs ??= endMs - aheadMs;
     if (wallMs < this.#renewMs) return { value, ms: this.#renewMs - wallMs };
     this.#renewMs = wallMs + AGAIN_MS;
     // Whoever needs a new one when this one has ended is told.
@@ -59,6 +61,13 @@ export class UserToken {
   #usable(clock: Clock): Token | null {
     const token = this.#token;
     return token?.endMs === null || (token && clock.wallMs() < token.endMs) ? token : null;
+  }
+
+  /** What was asked for ahead of the end may have brought the old one again, from a plug-in that remembers it. */
+  async #another(clock: Clock): Promise<Token> {
+    const early = this.#asking.underWay();
+    if (early === undefined) return this.#renewed(clock);
+    return early.catch(() => this.#usable(clock) ?? this.#renewed(clock));
   }
 
   #renewed(clock: Clock): Promise<Token> {

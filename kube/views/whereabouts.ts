@@ -44,8 +44,10 @@ export function readPool(object: unknown): WhereaboutsPool | string {
   let first: Address;
   try {
     const [text = ""] = String(spec.range).split("/");
-    range = WRITTEN.around(String(spec.range)).cidr;
     first = WRITTEN.address(text);
+    if (!String(spec.range).includes("/"))
+      return `IPPool ${key}: spec.range: "${text}" has no prefix length; write it with that of its subnet, as ${text}/24`;
+    range = WRITTEN.around(String(spec.range)).cidr;
   } catch (error) {
     return `IPPool ${key}: spec.range: ${(error as Error).message}`;
   }

@@ -107,8 +107,9 @@ async function bodyOf(request: IncomingMessage): Promise<string> {
 /** Throws Error. */
 function readServicesReport(value: unknown): ServicesReport {
   const report = new JsonFields(value);
-  const problem = report.stringOrNull("problem")?.slice(0, PROBLEM_CHARS_MAX) ?? null;
-  return { ...readPoll(report), problem };
+  // On a machine without pods metadata-net is restarted by itself, and may be of the release before.
+  const problem = report.get("problem") === undefined ? null : report.stringOrNull("problem");
+  return { ...readPoll(report), problem: problem?.slice(0, PROBLEM_CHARS_MAX) ?? null };
 }
 
 function readPoll(report: JsonFields) {

@@ -100,11 +100,13 @@ export class ServiceRelay {
 
   #tellUnopened(problem: string): void {
     const { source, log } = this.#options;
-    for (const { network } of this.#networks.wanted)
+    for (const { network, ports } of this.#networks.wanted) {
+      if (ports === null) continue;
       source.tellUnopened(network, problem).catch((error: Error) => {
         if (!(error instanceof ApiAway))
           log.warn({ network, err: error }, "nobody was told of ports that are not open");
       });
+    }
   }
 
   async #wantedOf(network: string): Promise<KnownService | null> {

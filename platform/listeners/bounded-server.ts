@@ -30,7 +30,9 @@ export function createBoundedServer(name: ListenerName, answer: RequestListener)
       keepAliveTimeout: keepAliveMs,
       connectionsCheckingInterval: CHECK_INTERVAL_MS,
     },
-    answer,
+    (request, response) => {
+      if (!request.socket.destroyed) answer(request, response);
+    },
   );
   server.timeout = silentMs;
   const places = new Places(connectionsMaxOf(name));
@@ -72,6 +74,11 @@ class Places {
   }
 
   asks(request: IncomingMessage): void {
+    // A request before the answer to the one before: thousands would come with one read, and nobody who asks us does so.
+    if (this.#asking.has(request.socket)) {
+      request.socket.destroy();
+      return;
+    }
     this.#waiting.delete(request.socket);
     this.#asking.set(request.socket, request);
   }

@@ -76,6 +76,7 @@ export class ReaderQueue {
       // Nobody hears of it any more.
       if (next.response.destroyed) continue;
       while (this.#unsent.size >= UNSENT_MAX && !this.#cutOff()) await sleep(this.#clock, 1);
+      if (next.response.destroyed) continue;
       const sinceMs = this.#clock.monotonicMs();
       this.#countUnsent(next.response, sinceMs);
       await next.answer();

@@ -71,8 +71,14 @@ const SHAPES: Readonly<Record<string, object>> = {
   },
   "excluded and reserved addresses": {
     subnets,
-    excludeSubnets: list(10_000, (i) => `fd00::1:${hex(2 * i)}/128`),
-    reservedSubnets: list(10_000, (i) => `fd00::2:${hex(2 * i)}/128`),
+    excludeSubnets: list(6_000, (i) => `fd00::1:${hex(2 * i)}/128`),
+    reservedSubnets: list(6_000, (i) => `fd00::2:${hex(2 * i)}/128`),
+  },
+  "excluded and reserved addresses, reservations and ranges": {
+    ranges: ranges(32),
+    excludeSubnets: list(4_800, (i) => `fd00:10:1f::${hex(0x3000 + 2 * i)}/128`).join(),
+    reservedSubnets: list(4_800, (i) => `fd00:10:1f::${hex(0x8000 + 2 * i)}/128`).join(),
+    reservations: list(2_400, (i) => ({ mac: mac(i), ips: [`fd00:10:1f::${hex(i + 2)}`] })),
   },
   "addresses reserved in the last subnet": {
     subnets: list(16, (i) => `fd00:${hex(i)}::/64`).join(),
@@ -89,17 +95,22 @@ const SHAPES: Readonly<Record<string, object>> = {
     ranges: ranges(32),
     excludeSubnets: list(10_000, (i) => `fd00:10:1f::1:${hex(2 * i)}/128`),
   },
+  "keys that nobody reads": {
+    subnets,
+    plugin: Object.fromEntries(list(10_000, (i) => [`k${i}`, { [`k${i}`]: i }])),
+  },
   "ranges and reservations": {
     ranges: ranges(32),
     reservations: list(7_500, (i) => ({ mac: mac(i), ips: [`fd00:10:1f::${hex(i + 2)}`] })),
   },
 };
 
-function configuration(ipam: object): string {
+function configuration({ plugin = {}, ...ipam }: { readonly plugin?: object }): string {
   const text = JSON.stringify({
     cniVersion: "1.0.0",
     name: "blue",
     type: "bridge",
+    ...plugin,
     ipam: { type: "holdfast-ipam", ...ipam },
   });
   expect(text.length).toBeLessThanOrEqual(CONF_CHARS);

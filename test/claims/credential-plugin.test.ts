@@ -1,4 +1,6 @@
 /** A credential plug-in that does what it should not. See test/kube/credentials.test.ts for one that does what it should. */
+import { spawn, spawnSync } from "node:child_process";
+import { once } from "node:events";
 import { chmodSync, existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -36,7 +38,7 @@ function scripted(script: string, more: object = {}): { readonly file: string; r
 }
 
 const credential = (status: object | null, apiVersion = V1) =>
-  `echo '${JSON.stringify({ apiVersion, kind: "ExecCredential", ...(status ? { status } : {}) })}'`;
+  `printf '%s\\n' '${JSON.stringify({ apiVersion, kind: "ExecCredential", ...(status ? { status } : {}) })}'`;
 
 const CASES: readonly [what: string, script: string, says: RegExp, more?: object][] = [
   [
@@ -76,6 +78,11 @@ const CASES: readonly [what: string, script: string, says: RegExp, more?: object
     "prints a client certificate",
     credential({ clientCertificateData: "PEM", clientKeyData: SECRET }),
     /printed a client certificate, which is not supported; let it print a token/,
+  ],
+  [
+    "prints a token of two lines",
+    credential({ token: `${SECRET}\n${SECRET}` }),
+    /printed a status.token that fits into no header/,
   ],
   ["prints for ever", `exec yes ${SECRET}`, /printed more than 262144 bytes; run it/],
   [
@@ -124,6 +131,48 @@ test("one that hangs is killed after its time, with what it started", async () =
   const isAlive = () =>
     existsSync(`/proc/${pid}`) && !/\) Z /.test(readFileSync(`/proc/${pid}/stat`, "utf8"));
   await until(() => !isAlive(), "the end of its child");
+});
+
+test("what it leaves behind with its output open does not keep its answer from being read", async () => {
+  const { command } = scripted(`${credential({ token: "t\n" })}; sleep 15 & exit 0`);
+  const token = await runPlugin({ apiVersion: V1, command }, null, systemClock, 10_000);
+  expect(token).toEqual({ value: "t", endMs: null });
+});
+
+test("without free descriptors it is not started, and the process goes on", () => {
+  const { command } = scripted(credential({ token: "t" }));
+  const program = `
+    import { openSync } from "node:fs";
+    import { runPlugin } from "${join(process.cwd(), "kube/http/exec-plugin.ts")}";
+    import { systemClock } from "${join(process.cwd(), "platform/time.ts")}";
+    try { for (;;) openSync("/dev/null"); } catch {}
+    const run = runPlugin({ command: ${JSON.stringify(command)}, args: ["${SECRET}"] }, null, systemClock);
+    await run.catch((error) => console.log(error.message));
+    console.log("goes on");`;
+  const script = 'ulimit -n 64; exec "$@"';
+  const words = ["-c", script, "sh", process.execPath, "--input-type=module", "-e", program];
+  const { stdout, stderr } = spawnSync("sh", words, { encoding: "utf8" });
+  expect(stdout).toMatch(/cannot be started: EMFILE; install it.*\ngoes on\n$/);
+  expect(stderr.replaceAll(program, "")).not.toContain(SECRET);
+});
+
+test("a command that is interrupted takes it along", async () => {
+  const pidFile = join(directory, "interrupted");
+  const { command } = scripted(`echo $$ > ${pidFile}; exec sleep 600`);
+  const program = `
+    import { runPlugin } from "${join(process.cwd(), "kube/http/exec-plugin.ts")}";
+    import { systemClock } from "${join(process.cwd(), "platform/time.ts")}";
+    setInterval(() => {}, 1_000);
+    await runPlugin({ command: ${JSON.stringify(command)} }, null, systemClock);`;
+  const child = spawn(process.execPath, ["--input-type=module", "-e", program], { stdio: "ignore" });
+  const ended = once(child, "exit");
+  await until(() => existsSync(pidFile) && readFileSync(pidFile, "utf8").endsWith("\n"), "its start");
+  child.kill("SIGTERM");
+  expect(await ended).toEqual([null, "SIGTERM"]);
+  const pid = readFileSync(pidFile, "utf8").trim();
+  const isAlive = () =>
+    existsSync(`/proc/${pid}`) && !/\) Z /.test(readFileSync(`/proc/${pid}/stat`, "utf8"));
+  await until(() => !isAlive(), "its end");
 });
 
 test("it is told what client-go tells plug-ins, and nothing on its standard input", async () => {

@@ -188,3 +188,36 @@ users:
     expect(() => loadKubeConfig(join(directory, "none"))).toThrow(/ENOENT.*none/);
   });
 });
+
+test("a process stays with the context and the server that it began with", async () => {
+  const path = join(directory, "contexts.kubeconfig");
+  const write = (current: string, token: string, server = "http://127.0.0.1:1", names = ["a", "b"]) =>
+    writeFileSync(
+      path,
+      JSON.stringify({
+        clusters: names.map((name) => ({
+          name,
+          cluster: { server: name === "a" ? server : "http://127.0.0.1:2" },
+        })),
+        users: names.map((name) => ({ name, user: { token: `${token}-of-${name}` } })),
+        contexts: names.map((name) => ({ name, context: { cluster: name, user: name } })),
+        "current-context": current,
+      }),
+    );
+  write("a", "first");
+  const connection = loadKubeConfig(path);
+  const { headers, generation } = await connection.authHeaders(clock);
+  expect(headers).toEqual({ Authorization: "Bearer first-of-a" });
+  write("b", "second");
+  expect(await connection.renew(generation, 10_000)).toBe(true);
+  const renewed = await connection.authHeaders(clock);
+  expect(renewed.headers).toEqual({ Authorization: "Bearer second-of-a" });
+  write("a", "third", "http://127.0.0.1:3");
+  await expect(connection.renew(renewed.generation, 20_000)).rejects.toThrow(
+    /its context a is another one now/,
+  );
+  write("b", "fourth", "http://127.0.0.1:1", ["b"]);
+  await expect(connection.renew(renewed.generation, 30_000)).rejects.toThrow(
+    /it has no cluster for its current context a/,
+  );
+});

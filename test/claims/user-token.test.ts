@@ -1,9 +1,19 @@
 /** When tokens are asked for, and where new ones are kept. */
-import { chmodSync, mkdtempSync, readFileSync, rmSync, statSync, symlinkSync, writeFileSync } from "node:fs";
+import {
+  chmodSync,
+  existsSync,
+  mkdtempSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  symlinkSync,
+  utimesSync,
+  writeFileSync,
+} from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, expect, test } from "vitest";
-import { saveTokens } from "../../kube/http/saved-tokens.ts";
+import { savedTokens, saveTokens } from "../../kube/http/saved-tokens.ts";
 import { type Token, UserToken } from "../../kube/http/user-token.ts";
 import { ManualClock } from "../harness/manual-clock.ts";
 import { pause } from "../harness/wait.ts";
@@ -14,7 +24,7 @@ afterAll(() => rmSync(directory, { recursive: true, force: true }));
 
 /** A giver of tokens that live so long, or for ever; a test answers each question when it likes. */
 function giver(lifeMs: number | null) {
-  const clock = new ManualClock();
+  const clock = Object.assign(new ManualClock(), { random: () => 0 });
   const questions: { give(): void; fail(): void }[] = [];
   const token = new UserToken(
     () =>
@@ -94,6 +104,32 @@ test("a token that is refused while the next one is asked for is not asked for t
   expect(await second).toBe("t2");
 });
 
+test("whoever waited for a renewal that began before the end asks once more where that brought the old token", async () => {
+  const { clock, questions, value } = giver(LIFE_MS);
+  const first = value();
+  questions[0]?.give();
+  await first;
+  clock.nowMs += LIFE_MS - 1;
+  expect(await value()).toBe("t1");
+  clock.nowMs += 2;
+  const late = value();
+  questions[1]?.fail();
+  await pause(0);
+  questions[2]?.give();
+  expect(await late).toBe("t3");
+});
+
+test("two processes of one login renew it at different times", async () => {
+  const renewals = [0, 1].map(async (random) => {
+    const { clock, questions, token } = giver(LIFE_MS);
+    Object.assign(clock, { random: () => random });
+    const first = token.get(clock);
+    questions[0]?.give();
+    return (await first).ms;
+  });
+  expect(await Promise.all(renewals)).toEqual([(LIFE_MS * 2) / 3, (LIFE_MS * 5) / 6]);
+});
+
 const CONFIG = `# mine
 users:
 - name: other
@@ -118,7 +154,7 @@ test("new tokens take the place of the old ones in the file, and nothing else of
   const file = written("linked");
   const link = join(directory, "link");
   symlinkSync("linked", link);
-  saveTokens({ file: link, user: "me" }, NEW);
+  saveTokens({ file: link, user: "me" }, "old", NEW);
   const wanted = CONFIG.replace("id-token: old", "id-token: new-id").replace(
     "refresh-token: old",
     "refresh-token: new-refresh",
@@ -133,7 +169,7 @@ test.each([
   ["that may not be written", 0o400],
 ])("a file %s is left as it is", (_, mode) => {
   const file = written(`mode-${mode}`, mode);
-  saveTokens({ file, user: "me" }, NEW);
+  saveTokens({ file, user: "me" }, "old", NEW);
   expect(readFileSync(file, "utf8")).toBe(CONFIG);
   expect(statSync(file).mode & 0o777).toBe(mode);
 });
@@ -141,7 +177,27 @@ test.each([
 test("a file that kubectl is writing is left alone, and so is its lock", () => {
   const file = written("locked");
   writeFileSync(`${file}.lock`, "");
-  saveTokens({ file, user: "me" }, NEW);
+  saveTokens({ file, user: "me" }, "old", NEW);
   expect(readFileSync(file, "utf8")).toBe(CONFIG);
   expect(readFileSync(`${file}.lock`, "utf8")).toBe("");
+});
+
+test("a lock that nobody has removed for a minute is no lock", () => {
+  const file = written("left");
+  writeFileSync(`${file}.lock`, "");
+  utimesSync(`${file}.lock`, 0, Date.now() / 1_000 - 120);
+  saveTokens({ file, user: "me" }, "old", NEW);
+  expect(savedTokens({ file, user: "me" })).toEqual(NEW);
+  expect([`${file}.lock`, `${file}.lock.holdfast`].filter(existsSync)).toEqual([]);
+});
+
+test("a login that somebody made meanwhile stays, and so does a user without one, and a file of that name beside it", () => {
+  const file = written("newer");
+  writeFileSync(`${file}.new`, "mine");
+  saveTokens({ file, user: "me" }, "another", NEW);
+  saveTokens({ file, user: "other" }, "old", NEW);
+  expect(readFileSync(file, "utf8")).toBe(CONFIG);
+  saveTokens({ file, user: "me" }, "old", NEW);
+  expect(savedTokens({ file, user: "me" })).toEqual(NEW);
+  expect(readFileSync(`${file}.new`, "utf8")).toBe("mine");
 });

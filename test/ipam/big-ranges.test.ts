@@ -108,14 +108,14 @@ describe("ten thousand unsorted, overlapping exclusions", () => {
     expect(sorted.fingerprint).toBe(list.fingerprint);
   });
 
-  test("ten thousand exclusions with ten thousand reservations are combined in a bounded number of steps", () => {
-    const blocks = Array.from({ length: 10_000 }, (_, i) => i * 8);
+  test("six thousand exclusions with six thousand reserved subnets are combined in a bounded number of steps", () => {
+    const blocks = Array.from({ length: 6_000 }, (_, i) => i * 8);
     const set = firstRangeSet({
       subnets: "10.0.0.0/8",
       excludeSubnets: blocks.map((block) => `${text(block)}/31`),
       reservedSubnets: blocks.map((block) => `${text(block + 2)}/31`),
     });
-    expect(set.usable.intervalCount).toBe(10_000);
-    expect(set.usable.size - set.automatic.size).toBe(20_000n);
+    expect(set.usable.intervalCount).toBe(6_000);
+    expect(set.usable.size - set.automatic.size).toBe(12_000n);
   });
 });

@@ -863,6 +863,26 @@ describe("CONFIG_INVALID names the key, the value and what is expected", () => {
       "at most 16",
     ],
     [
+      "too many entries of all lists",
+      {
+        excludeSubnets: many(6_000, (i) => `10.1.${i >> 8}.${i & 255}/32`),
+        reservedSubnets: many(6_000, (i) => `10.2.${i >> 8}.${i & 255}/32`),
+        reservations: [{ mac: MAC, ips: ["10.0.0.5"] }],
+      },
+      {},
+      "excludeSubnets, reservedSubnets and reservations together",
+      "12001",
+      "at most 12000",
+    ],
+    [
+      "too many ranges of the runtime and of its own",
+      { ranges: [many(400, (i) => `10.${i >> 8}.${i & 255}.0/24`).map((subnet) => ({ subnet }))] },
+      { runtimeConfig: { ipRanges: [many(200, (i) => `10.9.${i}.0/24`).map((subnet) => ({ subnet }))] } },
+      "ipam.ranges[]",
+      "600",
+      "at most 512",
+    ],
+    [
       "too many ranges",
       {
         ranges: [many(257, (i) => `10.0.${i % 256}.0/24`), many(256, (i) => `10.1.${i}.0/24`)].map((set) =>

@@ -1,6 +1,9 @@
+import { once } from "node:events";
 import type { ServerResponse } from "node:http";
+import { type AddressInfo, connect } from "node:net";
 import { PassThrough } from "node:stream";
 import { expect, test } from "vitest";
+import { createBoundedServer } from "../../platform/listeners/bounded-server.ts";
 import { connectionsMaxOf, DESCRIPTORS_KEPT } from "../../platform/listeners/descriptors.ts";
 import { LISTENERS, type ListenerName } from "../../platform/listeners/listeners.ts";
 import { ReaderQueue } from "../../platform/listeners/reader-queue.ts";
@@ -140,4 +143,31 @@ test("short answers take turns with pauses between them, and whoever is gone tak
   await after(2);
   void turns.next(response()).then(() => answered.push(4));
   expect(await after(3)).toBe("0,2,3,4");
+});
+
+test("whoever asks again before the answer is cut off: thousands of questions would come with one read", async () => {
+  let asked = 0;
+  const server = createBoundedServer("health", (_request, answer) => {
+    asked += 1;
+    void sleep(systemClock, 5).then(() => answer.end("ok"));
+  });
+  server.listen(0, "127.0.0.1");
+  await once(server, "listening");
+  const { port } = server.address() as AddressInfo;
+  const question = "GET / HTTP/1.1\r\nhost: x\r\n\r\n";
+  try {
+    const greedy = connect(port, "127.0.0.1").on("error", () => {});
+    greedy.write(question.repeat(3_000));
+    await new Promise((resolve) => greedy.once("close", resolve));
+    expect(asked).toBe(1);
+    const patient = connect(port, "127.0.0.1");
+    for (let times = 0; times < 3; times += 1) {
+      patient.write(question);
+      await once(patient, "data");
+    }
+    expect(asked).toBe(4);
+    patient.destroy();
+  } finally {
+    server.close();
+  }
 });

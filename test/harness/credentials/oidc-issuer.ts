@@ -26,6 +26,8 @@ export class OidcIssuer {
   methods: readonly string[] | null = ["client_secret_basic", "client_secret_post"];
   /** Whether it needs the client's secret; else the client has none. */
   isConfidential = true;
+  /** Of its answers to whoever renews; null: as they are meant. */
+  status: number | null = null;
   /** Added to its configuration, characters. */
   padding = 0;
   /** How often it was asked to renew a login. */
@@ -133,6 +135,10 @@ export class OidcIssuer {
     send: (status: number, content: object) => void,
   ): void {
     this.asked += 1;
+    if (this.status !== null) {
+      send(this.status, {});
+      return;
+    }
     const basic = Buffer.from(headers.authorization?.slice("Basic ".length) ?? "", "base64").toString("utf8");
     const inBody = form.get("client_secret") === SECRET && this.methods?.includes("client_secret_post");
     const proven = this.isConfidential
@@ -151,7 +157,7 @@ export class OidcIssuer {
     send(200, {
       access_token: this.#remember(`access-${randomUUID()}`),
       token_type: "Bearer",
-      expires_in: this.lifeSeconds,
+      expires_in: Math.max(1, this.lifeSeconds),
       id_token: this.#remember(signedToken(this.#keys.privateKey, this.url, this.lifeSeconds)),
       ...(this.replaces ? { refresh_token: this.#refreshToken } : {}),
     });

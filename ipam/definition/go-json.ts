@@ -18,7 +18,7 @@ type KeyKind = "VALUE" | "LIST" | "MAP" | Keys | readonly [Keys];
  */
 export function parseAsGo(text: string, charsMax: number, keys: Keys | readonly [Keys]): unknown {
   parseBoundedJson(text, charsMax);
-  return fold(new JsonReader(text).read(), keys, undefined);
+  return fold(new JsonReader(text).read(), keys, undefined, new Map());
 }
 
 /**
@@ -26,7 +26,7 @@ export function parseAsGo(text: string, charsMax: number, keys: Keys | readonly 
  * case, the last by their bytes counts.
  */
 export function foldAsGo(value: unknown, keys: Keys | readonly [Keys]): unknown {
-  return fold(value, keys, undefined);
+  return fold(value, keys, undefined, new Map());
 }
 
 /** Of a key in any case, the declared one; null: none is declared. */
@@ -46,12 +46,12 @@ function foldCase(text: string): string {
 }
 
 const NO_KEYS: Keys = {};
-/** Whoever may write a network chooses how many keys an object has: names are folded once. */
-const FINDERS = new WeakMap<Keys, (written: string) => string | null>();
+type Finders = Map<Keys, (written: string) => string | null>;
 
-function nameIn(keys: Keys, written: string): string {
-  const finder = FINDERS.get(keys) ?? finderOf(Object.keys(keys));
-  FINDERS.set(keys, finder);
+/** Whoever may write a network chooses how many keys an object has: names are folded once. */
+function nameIn(keys: Keys, written: string, finders: Finders): string {
+  const finder = finders.get(keys) ?? finderOf(Object.keys(keys));
+  finders.set(keys, finder);
   return finder(written) ?? written;
 }
 
@@ -60,19 +60,19 @@ class Pairs {
   readonly entries: (readonly [string, unknown])[] = [];
 }
 
-function fold(value: unknown, kind: KeyKind | undefined, earlier: unknown): unknown {
+function fold(value: unknown, kind: KeyKind | undefined, earlier: unknown, finders: Finders): unknown {
   if (Array.isArray(value)) {
     const items = Array.isArray(kind) ? (kind[0] as Keys) : undefined;
-    return value.map((one) => fold(one, items, undefined));
+    return value.map((one) => fold(one, items, undefined, finders));
   }
   if (typeof value !== "object" || value === null) return value;
   const keys = typeof kind === "object" && !Array.isArray(kind) ? (kind as Keys) : NO_KEYS;
   const isOpen = isPlain(earlier) && (kind === "MAP" || Object.keys(keys).length > 0);
   const read = new Map<string, unknown>(isOpen ? Object.entries(earlier) : []);
-  for (const [written, one] of entriesOf(value, keys)) {
-    const name = nameIn(keys, written);
+  for (const [written, one] of entriesOf(value, keys, finders)) {
+    const name = nameIn(keys, written, finders);
     const inside = Object.hasOwn(keys, name) ? keys[name] : keys["*"];
-    if (one !== null || inside === undefined) read.set(name, fold(one, inside, read.get(name)));
+    if (one !== null || inside === undefined) read.set(name, fold(one, inside, read.get(name), finders));
     else if (inside === "LIST" || inside === "MAP" || Array.isArray(inside)) read.delete(name);
   }
   return Object.fromEntries(read);
@@ -82,10 +82,10 @@ function isPlain(value: unknown): value is object {
   return typeof value === "object" && value !== null && !Array.isArray(value);
 }
 
-function entriesOf(value: object, keys: Keys): readonly (readonly [string, unknown])[] {
+function entriesOf(value: object, keys: Keys, finders: Finders): readonly (readonly [string, unknown])[] {
   if (value instanceof Pairs) return value.entries;
   const entries = Object.entries(value);
-  const names = new Set(entries.map(([written]) => nameIn(keys, written)));
+  const names = new Set(entries.map(([written]) => nameIn(keys, written, finders)));
   return names.size === entries.length ? entries : entries.sort(([a], [b]) => (a < b ? -1 : 1));
 }
 

@@ -19,8 +19,9 @@ afterAll(async () => {
 });
 
 async function text(port: number, path: string): Promise<{ status: number; body: string }> {
-  const answer = await fetch(`http://127.0.0.1:${port}${path}`);
-  return { status: answer.status, body: await answer.text() };
+  // Answers take turns, in the world's time.
+  const answer = await world.time.run(fetch(`http://127.0.0.1:${port}${path}`));
+  return { status: answer.status, body: await world.time.run(answer.text()) };
 }
 
 test("an IPAllocation is deleted when its cool-down is over", async () => {

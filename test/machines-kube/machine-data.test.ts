@@ -59,5 +59,5 @@ test(`${MACHINES} machines get indexes, addresses, Secrets and hosts, and the ga
     async () => (await objects.all("hosts")).every(({ spec }) => spec.metaData === undefined),
     "the hosts to forget the Secrets",
   );
-  expect(await forbiddenOf(controller)).toBe(0);
+  expect(await forbiddenOf(controller, world.time)).toBe(0);
 });

@@ -25,7 +25,8 @@ const stop = () => world?.stop();
 
 /** How many allocations the sweep keeps with this word. */
 async function kept(why: string): Promise<number> {
-  const text = await (await fetch(`http://127.0.0.1:${controller.port}/metrics`)).text();
+  const asked = fetch(`http://127.0.0.1:${controller.port}/metrics`);
+  const text = await world.time.run(asked.then((answer) => answer.text()));
   const line = text.split("\n").find((one) => one.startsWith(`${METRICS}{verdict="keep",why="${why}"}`));
   return Number(line?.split(" ")[1] ?? 0);
 }

@@ -201,7 +201,7 @@ test("the guest gets the template rendered for its VM with its addresses", async
     });
   }
   expect(await objects.all("secrets")).toEqual([]);
-  expect(await forbiddenOf(controller)).toBe(0);
+  expect(await forbiddenOf(controller, world.time)).toBe(0);
   await world.del(pod, blue, optionsOf(blue));
 });
 

@@ -78,7 +78,10 @@ test("a report of listeners is answered with the ports of its networks, and one 
   const problem = "n".repeat(5_000);
   expect(await report(JSON.stringify({ ...asked, problem }), SERVICES_PATH)).toMatchObject({ status: 200 });
   expect(unopened).toEqual([`blue: ${problem.slice(0, 1_000)}`]);
-  for (const wrong of [{ waitMs: 60_001 }, { problem: 7 }, { problem: undefined }])
+  // As metadata-net of the release before, on a machine where each is restarted by itself.
+  const older = { ...asked, problem: undefined };
+  expect(await report(JSON.stringify(older), SERVICES_PATH)).toMatchObject({ status: 200 });
+  for (const wrong of [{ waitMs: 60_001 }, { problem: 7 }])
     expect(await report(JSON.stringify({ ...asked, ...wrong }), SERVICES_PATH)).toMatchObject({
       status: 400,
     });

@@ -149,8 +149,11 @@ function isReady(status: KubeObject | undefined): boolean {
 }
 
 /** Requests of a controller that the API server has refused for want of a right, by its own count. */
-export async function forbiddenOf({ port }: { readonly port: number }): Promise<number> {
-  const text = await (await fetch(`http://127.0.0.1:${port}/metrics`)).text();
+export async function forbiddenOf(
+  { port }: { readonly port: number },
+  time: { run<T>(work: Promise<T>): Promise<T> },
+): Promise<number> {
+  const text = await time.run(fetch(`http://127.0.0.1:${port}/metrics`).then((answer) => answer.text()));
   const lines = text
     .split("\n")
     .filter((line) => line.includes("_api_requests_total{") && line.includes('status="403"'));

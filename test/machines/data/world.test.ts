@@ -88,7 +88,7 @@ describe.each([
         ),
       "the hosts to forget the Secrets",
     );
-    expect(await forbiddenOf(controller)).toBe(0);
+    expect(await forbiddenOf(controller, world.time)).toBe(0);
     // Indexes are given again, and the addresses with them.
     await objects.machine("d", { host: false });
     await objects.host("d");
@@ -149,9 +149,10 @@ test("definitions of CAPM3 stop own mode, and nothing else of the controller", a
   await world.advance(2_500);
   expect(await writes()).toEqual(before);
   expect(await objects.read("claims", "b")).toBeNull();
-  const text = await (await fetch(`http://127.0.0.1:${controller.port}/metrics`)).text();
+  const ask = (path: string) => world.time.run(fetch(`http://127.0.0.1:${controller.port}${path}`));
+  const text = await (await ask("/metrics")).text();
   expect(text).toContain("holdfast_controller_machine_data_refused 1");
-  expect((await fetch(`http://127.0.0.1:${controller.port}/readyz`)).status).toBe(200);
+  expect((await ask("/readyz")).status).toBe(200);
 });
 
 test("machine data is not touched unless the option is on", async () => {

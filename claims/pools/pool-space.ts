@@ -154,7 +154,7 @@ function whyOutside(
 
 /** An address, `first-last` or a CIDR; or what is wrong with it. */
 function parseRange(text: string, reader: AddressReader): PoolRange | string {
-  const span = /\.\.|-\d+$/.test(text) ? parseSpan(text) : null;
+  const span = /\.\.|-\d+$/.test(text) ? parseSpan(text, reader) : null;
   if (span !== null) {
     const [first, last] = [span.first, span.last].map((value) =>
       formatAddress({ family: span.family, value }),

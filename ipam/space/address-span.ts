@@ -1,6 +1,6 @@
 import { type Address, AddressSyntaxError, type Family, familyBits } from "./address.ts";
 import { type Cidr, cidrLast, networkOf } from "./cidr.ts";
-import { WRITTEN } from "./written.ts";
+import { type AddressReader, WRITTEN } from "./written.ts";
 
 /** Addresses from one to another, as other systems write them: whereabouts, Spiderpool and kube-ovn. */
 export interface AddressSpan {
@@ -16,14 +16,14 @@ const SPAN_CHARS_MAX = 100;
 const SPAN = /^\s*([\d.:a-f]+?)\s*(?:-|\.\.)\s*([\d.:a-f]+?)\s*(?:\/(\d{1,3}))?\s*$/i;
 
 /** Reads `a-b`, `a-b/24`, `a..b` and `10.0.0.90-99`; null: it is none of them. */
-export function parseSpan(text: string): AddressSpan | null {
+export function parseSpan(text: string, reader: AddressReader = WRITTEN): AddressSpan | null {
   // Of ten thousand excluded networks, none is a range.
   if (text.length > SPAN_CHARS_MAX || !(text.includes("-") || text.includes(".."))) return null;
   const parts = SPAN.exec(text);
   if (parts === null) return null;
   const [, from = "", to = "", length] = parts;
-  const first = addressIn(from);
-  const last = addressIn(/^\d+$/.test(to) ? from.replace(/\d+$/, to) : to);
+  const first = addressIn(from, reader);
+  const last = addressIn(/^\d+$/.test(to) ? from.replace(/\d+$/, to) : to, reader);
   if (first === null || last === null || first.family !== last.family || first.value > last.value)
     return null;
   const prefixLength = length === undefined ? null : Number(length);
@@ -47,9 +47,9 @@ export function networksOf({ family, first, last }: Omit<AddressSpan, "prefixLen
   return networks;
 }
 
-function addressIn(text: string): Address | null {
+function addressIn(text: string, reader: AddressReader): Address | null {
   try {
-    return WRITTEN.address(text);
+    return reader.address(text);
   } catch (error) {
     if (error instanceof AddressSyntaxError) return null;
     throw error;

@@ -1,5 +1,6 @@
 import { describe, expect, test } from "vitest";
 import { formatAddress } from "../../ipam/space/address.ts";
+import { describeRangeSet } from "../../ipam/space/range-set.ts";
 import { define, firstRangeSet, runs } from "./definitions.ts";
 
 describe("host-local's keys mean what they mean to host-local", () => {
@@ -149,4 +150,11 @@ describe("host-local's keys mean what they mean to host-local", () => {
     expect(one?.fingerprint).toBe(other?.fingerprint);
     expect(other?.dataDir).toBe("/b");
   });
+});
+
+test("a message names ten ranges of a set, and how many more there are", () => {
+  const subnets = Array.from({ length: 12 }, (_, i) => ({ subnet: `10.0.${i}.0/24` }));
+  expect(describeRangeSet(firstRangeSet({ ranges: [subnets] }))).toMatch(
+    /^10\.0\.0\.0\/24, .*10\.0\.9\.0\/24 and 2 more$/,
+  );
 });

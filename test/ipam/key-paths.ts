@@ -46,29 +46,25 @@ export function otherCase(name: string): string {
 /** The members of an object that has a key in three spellings, twice, and as null; `one` and `other` are JSON. */
 export function waysToWrite(name: string, one: string, other: string): [string, string][][] {
   const cased = otherCase(name);
+  const twice = (second: string): [string, string][][] => [
+    [
+      [name, one],
+      [cased, second],
+    ],
+    [
+      [cased, one],
+      [name, second],
+    ],
+    [
+      [name, one],
+      [name, second],
+    ],
+  ];
   return [
     ...spellings(name).map((written): [string, string][] => [[written, one]]),
-    ...(
-      [
-        [name, cased],
-        [cased, name],
-        [name, name],
-      ] as const
-    ).map(([first, second]): [string, string][] => [
-      [first, one],
-      [second, other],
-    ]),
+    ...twice(other),
     [[name, "null"]],
-    ...(
-      [
-        [name, cased],
-        [cased, name],
-        [name, name],
-      ] as const
-    ).map(([first, second]): [string, string][] => [
-      [first, one],
-      [second, "null"],
-    ]),
+    ...twice("null"),
     [
       [name, "null"],
       [cased, one],

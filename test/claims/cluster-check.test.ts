@@ -147,6 +147,12 @@ describe("whereabouts' records on a network that was switched over", () => {
     expect(await findings()).toEqual([
       expect.stringContaining("import: whereabouts' IPPool kube-system/10.0.0.0-24: spec.range: "),
     ]);
+    pool({}, "10.0.0.0");
+    expect(await findings()).toEqual([
+      expect.stringContaining(
+        '"10.0.0.0" has no prefix length; write it with that of its subnet, as 10.0.0.0/24',
+      ),
+    ]);
     for (const problem of [new ListRefused("forbidden", 403), new ClusterProblem("refused", "no", "ask")]) {
       api.before = ({ path }) => {
         if (path === WHEREABOUTS_POOLS_PATH) throw problem;

@@ -21,9 +21,10 @@ async function switchOver(world: World, chance: Chance): Promise<void> {
   const [owner, guest] = number % 2 === 0 ? ["shop", "bank"] : ["bank", "shop"];
   const isShared = chance.happens(0.4);
   // Where a node begins to search is its own: some of those that were there before are in its way. What a definition that has not
-  // joined yet has given is not kept from others (known-limits), so a shared network's are elsewhere.
+  // joined yet has given is not kept from others (known-limits): a shared network gives these only to those who ask for one.
   const first = isShared ? FIRST : FIRST + ((number * 7) % FIRSTS);
-  const config = (type: string) => configOf(name, `10.9.${number}`, first, type);
+  const reserved = isShared ? [`10.9.${number}.0/29`] : [];
+  const config = (type: string) => configOf(name, `10.9.${number}`, first, reserved, type);
   // A definition that an earlier one has left would be the older one, and own the network.
   if (isThere(world, owner, name) || isThere(world, guest, name)) return;
   if (!(await put(world, owner, name, config(OTHER_TYPE), guest))) return;
@@ -144,12 +145,18 @@ async function created(world: World, collection: string, object: object): Promis
   }
 }
 
-function configOf(name: string, prefix: string, first: number, type: string): string {
+function configOf(
+  name: string,
+  prefix: string,
+  first: number,
+  reserved: readonly string[],
+  type: string,
+): string {
   const subnet = `${prefix}.0/26`;
   const ipam =
     type === OTHER_TYPE
       ? { type, range: subnet, range_start: `${prefix}.${first}` }
-      : { type, subnets: subnet, cooldownSeconds: 3 };
+      : { type, subnets: subnet, reservedSubnets: reserved.join(","), cooldownSeconds: 3 };
   return JSON.stringify({ cniVersion: "0.4.0", name, type: "bridge", ipam });
 }
 

@@ -13,14 +13,7 @@ const LAYERS = {
   // Clusters, controllers and machines once more, with every periodic pass an hour apart: nothing waits for one.
   hourly: ["cluster", "controller", "machines"],
   // The shipped binaries, and the simulation.
-  process: [
-    "cli",
-    "cni",
-    "identity",
-    "network",
-    "shim",
-    "simulation/{actors,engine,large,machine,mutants,oracle}",
-  ],
+  process: ["cli", "cni", "identity", "network", "shim", "simulation/{actors,engine,large,machine,mutants,oracle}"],
   // What is kept of the longest texts that others may write, and how its time grows: minutes of readings and collections.
   bounds: ["bounds"],
   // API servers, Open vSwitch, OVN, haproxy, systemd, podman, full disks, kills, and hours in minutes.

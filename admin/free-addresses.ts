@@ -15,9 +15,7 @@ export function freeAddresses(
   isNext: boolean,
 ): FreeAddresses {
   if (pools === undefined) throw new RefusalError(refuse("NOT_FOUND", { what: `network ${network}` }));
-  const ranges = pools
-    .map((pool) => freeRange(pool, { count, within, isNext }))
-    .filter((range) => range !== null);
+  const ranges = pools.map((pool) => freeRange(pool, { count, within, isNext })).filter((range) => range !== null);
   if (ranges.length === 0 && within !== null)
     throw new RefusalError({
       ...refuse("NOT_FOUND", { what: `subnet ${formatCidr(within)} of network ${network}` }),

@@ -11,14 +11,7 @@ import type { AllocationFilter, ClaimFilter, PageRequest } from "../store/alloca
 import type { ImportRequest } from "../store/host-local/report.ts";
 import type { HistoryWant, ReleaseWant } from "../store/node-store.ts";
 import { ALLOCATION_STATES, type AllocationState } from "../store/records.ts";
-import type {
-  DiffWant,
-  FreeWant,
-  NetworksWant,
-  OwnersQuestion,
-  PlanWant,
-  ReleaseMovedWant,
-} from "./admin-api.ts";
+import type { DiffWant, FreeWant, NetworksWant, OwnersQuestion, PlanWant, ReleaseMovedWant } from "./admin-api.ts";
 import { FREE_COUNT_DEFAULT, FREE_COUNT_MAX, GRACE_SECONDS_MAX, ITEMS_DEFAULT, ITEMS_MAX } from "./limits.ts";
 
 /** A request that has not been validated. The readers below throw RefusalError REQUEST_INVALID. */
@@ -218,8 +211,7 @@ export function readNewOwner(request: AdminRequest): { network: string; owner: s
   const network = readName(request);
   const { namespace, administrators = false } = readBody(request.body, ["namespace", "administrators"]);
   if (administrators === true && namespace === undefined) return { network, owner: NODES_OWN };
-  if (administrators !== false)
-    invalid("administrators", administrators, "expected true, and no namespace beside it");
+  if (administrators !== false) invalid("administrators", administrators, "expected true, and no namespace beside it");
   if (typeof namespace !== "string" || !isNamespaceName(namespace))
     invalid("namespace", namespace, "expected the name of a namespace");
   return { network, owner: namespace };

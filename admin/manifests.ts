@@ -132,8 +132,7 @@ export function withContentNote(
     servedObject(manifests, kind, result.namespace, name);
   const { problems, template } = readContent([new Map(Object.entries(own))], nodeObjects(find));
   const messages = problems.map(({ message }) => message);
-  if (template !== null)
-    messages.push(`annotation ${ANNOTATIONS.dataTemplate}: templates are for VMs of a cluster`);
+  if (template !== null) messages.push(`annotation ${ANNOTATIONS.dataTemplate}: templates are for VMs of a cluster`);
   return messages.length === 0 ? result : { ...result, note: messages.join(" ") };
 }
 

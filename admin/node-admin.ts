@@ -186,9 +186,7 @@ export class NodeAdmin implements NodeAdminApi {
       ? []
       : [...this.#parts.notes(), ...this.#store.notes, ...(await this.#store.formerHolders()).notes()];
     const noted = notes.length > 0 && { notes };
-    return findings.length > 0
-      ? { findings, ...noted }
-      : { findings, ...noted, counted: await this.#counts() };
+    return findings.length > 0 ? { findings, ...noted } : { findings, ...noted, counted: await this.#counts() };
   }
 
   /** Of everything that was checked, when all is well. */

@@ -17,12 +17,7 @@ export interface NodeCheckParts {
 export async function checkNode(parts: NodeCheckParts): Promise<Finding[]> {
   const { store, resolverFiles } = parts;
   const resolvers = await checkResolverFiles(store, resolverFiles);
-  const found = [
-    ...(await store.check()),
-    ...checkSpool(parts.spool()),
-    ...resolvers,
-    ...(await parts.findings()),
-  ];
+  const found = [...(await store.check()), ...checkSpool(parts.spool()), ...resolvers, ...(await parts.findings())];
   return [...found, ...checkReady(parts.notReady(), found)];
 }
 

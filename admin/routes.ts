@@ -51,9 +51,7 @@ const TABLE = [
   })),
   both("GET", "/v1/networks/:name", readName, async (api, name) => named(await api.networks(), name)),
   both("GET", "/v1/networks/:name/free", readFreeWant, (api, { network, want }) => api.free(network, want)),
-  both("GET", "/v1/allocations", readAllocationQuery, (api, { filter, page }) =>
-    api.allocations(filter, page),
-  ),
+  both("GET", "/v1/allocations", readAllocationQuery, (api, { filter, page }) => api.allocations(filter, page)),
   both("GET", "/v1/claims", readClaimQuery, (api, { filter, page }) => api.claims(filter, page)),
   both("GET", "/v1/history", readHistoryWant, async (api, filter) => ({
     items: await api.history(filter),
@@ -113,9 +111,7 @@ const TABLE = [
   onlyCluster(MACHINES_ONLY, "GET", "/v1/owners", readOwnersQuestion, async (api, question) => ({
     items: await api.ownersOf(question),
   })),
-  onlyCluster(MACHINES_ONLY, "POST", "/v1/release-moved", readReleaseMoved, (api, want) =>
-    api.releaseMoved(want),
-  ),
+  onlyCluster(MACHINES_ONLY, "POST", "/v1/release-moved", readReleaseMoved, (api, want) => api.releaseMoved(want)),
 ];
 
 type PathsOf<Of extends Method> = Extract<(typeof TABLE)[number], { method: Of }>["path"];
@@ -124,8 +120,7 @@ type Unrouted<Key, Path> = Key extends Path ? never : [Extract<Path, Key>] exten
 type Missing = { [Of in Method]: Unrouted<PathOf<Of>, PathsOf<Of>> }[Method];
 
 /** Every route of both, whose inputs are read here and nowhere else (docs/decisions/0034). */
-export const ROUTES: [Missing] extends [never] ? readonly AdminRoute[] : { readonly missing: Missing } =
-  TABLE;
+export const ROUTES: [Missing] extends [never] ? readonly AdminRoute[] : { readonly missing: Missing } = TABLE;
 
 /**
  * Whether members of the daemon's group may ask it: what changes nothing. Not `/v1/diff`, which takes the ADDs' turn in a

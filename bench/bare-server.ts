@@ -30,9 +30,7 @@ const { db } = openDatabase(directory, {
   migrate,
 });
 db.pragma("wal_autocheckpoint = 16000");
-db.exec(
-  "CREATE TABLE bare (id INTEGER PRIMARY KEY, container_id TEXT NOT NULL UNIQUE, rest TEXT NOT NULL) STRICT",
-);
+db.exec("CREATE TABLE bare (id INTEGER PRIMARY KEY, container_id TEXT NOT NULL UNIQUE, rest TEXT NOT NULL) STRICT");
 const insert = db.prepare("INSERT INTO bare (container_id, rest) VALUES (?, ?)");
 const rest = "r".repeat(REST_BYTES);
 const commits = new GroupCommit(db, { clock: systemClock }, (fault) => {

@@ -11,9 +11,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 
 const [older, newer, pairs = "10"] = process.argv.slice(2);
 if (newer === undefined) {
-  console.error(
-    "usage: node bench/compare.mjs OLD NEW [PAIRS]; both are source trees in which make build was run",
-  );
+  console.error("usage: node bench/compare.mjs OLD NEW [PAIRS]; both are source trees in which make build was run");
   process.exit(2);
 }
 const PAIRS = Number(pairs);
@@ -70,9 +68,7 @@ class Side {
   /** ADDs a second. */
   load(count = LOAD_ADDS) {
     this.loads += 1;
-    const arguments_ = [this.socket, join(this.directory, "request"), count, IN_FLIGHT, this.loads].map(
-      String,
-    );
+    const arguments_ = [this.socket, join(this.directory, "request"), count, IN_FLIGHT, this.loads].map(String);
     return count / Number(execFileSync("build/bench/load-client", arguments_).toString().split(" ")[0]);
   }
 
@@ -81,16 +77,9 @@ class Side {
     this.loads += 1;
     const prefix = `${process.pid}${this.loads}`.padEnd(16, "e");
     const plugin = join(this.tree, "dist/bin/holdfast-ipam");
-    const arguments_ = [
-      PLUGIN_ADDS,
-      1,
-      1,
-      prefix,
-      "undo",
-      "--",
-      join(this.directory, "plugin.conf"),
-      plugin,
-    ].map(String);
+    const arguments_ = [PLUGIN_ADDS, 1, 1, prefix, "undo", "--", join(this.directory, "plugin.conf"), plugin].map(
+      String,
+    );
     const env = {
       ...process.env,
       HOLDFAST_SOCKET: this.socket,
@@ -157,8 +146,7 @@ async function compare(what, unit, measure, isRate = false) {
 }
 
 for (const file of ["build/bench/load-client", "build/bench/exec-driver"])
-  if (!existsSync(file))
-    throw new Error(`${file} is missing: node bench/run.mjs --only allocator compiles it`);
+  if (!existsSync(file)) throw new Error(`${file} is missing: node bench/run.mjs --only allocator compiles it`);
 const sides = [new Side("old", older), new Side("old again", older), new Side("new", newer)];
 try {
   for (const side of sides) {

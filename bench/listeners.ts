@@ -18,15 +18,11 @@ export const listeners: Measurement = () =>
     async (bench) => {
       const lines: Line[] = [];
       lines.push(
-        await beside(bench, `${number(CONNECTIONS)} idle connections to the plugin's socket`, () =>
-          connections(bench),
-        ),
+        await beside(bench, `${number(CONNECTIONS)} idle connections to the plugin's socket`, () => connections(bench)),
       );
       await bench.load(FILLED);
       lines.push(
-        await beside(bench, `${number(CONNECTIONS)} of them, ${number(FILLED)} allocations`, () =>
-          connections(bench),
-        ),
+        await beside(bench, `${number(CONNECTIONS)} of them, ${number(FILLED)} allocations`, () => connections(bench)),
       );
       for (const path of readable())
         lines.push(
@@ -39,11 +35,7 @@ export const listeners: Measurement = () =>
     { args: ["--read-group", String(process.getgid?.())] },
   );
 
-async function beside(
-  bench: Workbench,
-  what: string,
-  begin: () => Promise<() => Promise<void>>,
-): Promise<Line> {
+async function beside(bench: Workbench, what: string, begin: () => Promise<() => Promise<void>>): Promise<Line> {
   const alone: number[] = [];
   const together: number[] = [];
   for (let round = 0; round < ROUNDS; round += 1) {

@@ -44,8 +44,7 @@ export const memory: Measurement = () =>
       told(megabytes(idle), { what: "memory of an idle daemon", against: "resident set of the process" }),
       atMost(queried / 1e6, QUERIED_BYTES_MAX / 1e6, "MB", {
         what: `memory through every query with ${number(QUERIED_ALLOCATIONS)} allocations`,
-        against:
-          "highest resident set of the process; one after another, then two list and two check at once",
+        against: "highest resident set of the process; one after another, then two list and two check at once",
       }),
       atMost(served / 1e6, RSS_BYTES_MAX / 1e6, "MB", {
         what: `memory after ${number(ALLOCATIONS)} ADDs, none ended`,

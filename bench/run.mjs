@@ -7,9 +7,7 @@ import { cpSync, mkdirSync } from "node:fs";
 import { basename, dirname } from "node:path";
 import { build } from "esbuild";
 
-const C_FLAGS = "-std=c11 -D_GNU_SOURCE -Wall -Wextra -Wpedantic -Wconversion -Wshadow -Werror -O2".split(
-  " ",
-);
+const C_FLAGS = "-std=c11 -D_GNU_SOURCE -Wall -Wextra -Wpedantic -Wconversion -Wshadow -Werror -O2".split(" ");
 
 process.chdir(dirname(import.meta.dirname));
 mkdirSync("build/bench", { recursive: true });

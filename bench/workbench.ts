@@ -48,10 +48,7 @@ export class Workbench {
   }
 
   /** Runs work with a workbench of its own, of which nothing is left afterwards. */
-  static async with<T>(
-    work: (bench: Workbench) => Promise<T>,
-    options: Pick<DaemonOptions, "args"> = {},
-  ): Promise<T> {
+  static async with<T>(work: (bench: Workbench) => Promise<T>, options: Pick<DaemonOptions, "args"> = {}): Promise<T> {
     const directory = newDirectory();
     try {
       const daemon = await TestDaemon.start({ directory, ...options });
@@ -111,12 +108,7 @@ export class Workbench {
     writeFileSync(request, this.#request());
     const args = [socket, request, String(count), String(inFlight), String(this.#loads)];
     const { stdout } = await run(LOAD_CLIENT, args);
-    const [seconds, p50Us, p99Us, maxUs] = stdout.trim().split(" ").map(Number) as [
-      number,
-      number,
-      number,
-      number,
-    ];
+    const [seconds, p50Us, p99Us, maxUs] = stdout.trim().split(" ").map(Number) as [number, number, number, number];
     return { perSecond: count / seconds, p50Ms: p50Us / 1_000, p99Ms: p99Us / 1_000, maxMs: maxUs / 1_000 };
   }
 

@@ -5,11 +5,7 @@ import { PODS_PATH } from "../kube/objects.ts";
 import { readNetworkSelection } from "../kube/views/network-selection.ts";
 import { MalformedObjectError } from "../kube/views/object-metadata.ts";
 import { type PodView, projectPod } from "../kube/views/pod-view.ts";
-import {
-  ADDRESSES_ANNOTATION,
-  networkOfHashed,
-  readRequestedAddresses,
-} from "../kube/views/requested-addresses.ts";
+import { ADDRESSES_ANNOTATION, networkOfHashed, readRequestedAddresses } from "../kube/views/requested-addresses.ts";
 
 /** KubeVirt's label of launcher pods. */
 const LAUNCHERS = "kubevirt.io=virt-launcher";

@@ -96,7 +96,5 @@ function valueAt(conf: Configuration, path: ConfigurationPath): unknown {
 }
 
 function invalid(key: string, value: unknown, wanted: string): never {
-  throw new RefusalError(
-    refuse("CONFIG_INVALID", { key, value: JSON.stringify(value), remedy: `expected ${wanted}` }),
-  );
+  throw new RefusalError(refuse("CONFIG_INVALID", { key, value: JSON.stringify(value), remedy: `expected ${wanted}` }));
 }

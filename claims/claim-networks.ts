@@ -58,8 +58,7 @@ export class ClaimNetworks {
             "NetworkChanged",
             `its VM goes from network ${network} to ${to.network}, where it has ${now}; ${before} of network ${network} is kept while it is in use`,
           ];
-    for (const object of [claimObject(view), vmi])
-      if (object !== null) this.#events?.inform(object, reason, message);
+    for (const object of [claimObject(view), vmi]) if (object !== null) this.#events?.inform(object, reason, message);
     return readingOf(projectClaim(written.object));
   }
 

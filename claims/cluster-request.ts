@@ -99,8 +99,7 @@ export async function readClusterRequest(
   const asked = readAttachmentRequest(args, conf);
   const found = named === null ? null : await parts.pods.find(named, deadlineMs);
   if (found !== null) refuseOtherNode(found.view, parts.node);
-  const element =
-    found === null || named === null ? null : await elementOf(parts, request, named, found, deadlineMs);
+  const element = found === null || named === null ? null : await elementOf(parts, request, named, found, deadlineMs);
   const { definition, source, isOfNodes } = await definitionOf(
     parts,
     request,
@@ -112,15 +111,12 @@ export async function readClusterRequest(
     found === null || element === null
       ? null
       : await claimOf(parts.pods, found.view, element, request.interface, deadlineMs);
-  const askedByVm =
-    found === null ? [] : await requestedByVm(parts, found.view, request.interface, deadlineMs);
+  const askedByVm = found === null ? [] : await requestedByVm(parts, found.view, request.interface, deadlineMs);
   const byElement = claim === null ? null : { namespace, name: claim };
   const mac = element?.mac
     ? readMac({ key: "the network selection element's mac", value: element.mac })
     : (asked.mac ?? null);
-  const migratedFrom = found?.view.isMigrationTarget
-    ? await parts.pods.migratedFrom(found.view, deadlineMs)
-    : null;
+  const migratedFrom = found?.view.isMigrationTarget ? await parts.pods.migratedFrom(found.view, deadlineMs) : null;
   return {
     // Of a static pod this is the kubelet's own UID, which outlives its objects in the API.
     pod: found === null || named === null ? null : { ...named, uid: found.view.staticUid ?? found.view.uid },
@@ -170,8 +166,7 @@ async function elementOf(
   found: { view: PodView; fresh: boolean },
   deadlineMs: number,
 ): Promise<SelectionElement | null> {
-  const read = (view: PodView) =>
-    elementFor(readNetworkSelection(view.annotations, view.namespace), request.interface);
+  const read = (view: PodView) => elementFor(readNetworkSelection(view.annotations, view.namespace), request.interface);
   if (found.fresh) return read(found.view);
   let element: SelectionElement | null = null;
   try {
@@ -207,8 +202,7 @@ async function definitionOf(
   if (byNodes) parts.configurations.note(request);
   await owners.learn(network, { byNodes, deadlineMs });
   catalog.refuseUnreadable(network);
-  if (whyNotIn(parts, request, element, pod) !== null)
-    await owners.learn(network, { fresh: true, deadlineMs });
+  if (whyNotIn(parts, request, element, pod) !== null) await owners.learn(network, { fresh: true, deadlineMs });
   const refusal = whyNotIn(parts, request, element, pod);
   if (refusal !== null) throw new RefusalError(refusal);
   const now = key === null ? verdict : catalog.verdict(key);
@@ -269,8 +263,7 @@ function whyNotLetIn(
   if (owner === null) return null;
   if (nad === null && areNodes(parts, request)) return null;
   // The NAD may have been edited since the runtime read it: only a file on the nodes is written by administrators.
-  if (nad !== null && owner.definedIn === NODES_OWN && catalog.isFromFile(`${nad.namespace}/${nad.name}`))
-    return null;
+  if (nad !== null && owner.definedIn === NODES_OWN && catalog.isFromFile(`${nad.namespace}/${nad.name}`)) return null;
   const namespace = nad?.namespace ?? pod?.namespace ?? null;
   const told = { network, owner: describeNetworkOwner(owner) };
   // Without a pod, the request comes from an administrator of the node.
@@ -308,12 +301,7 @@ function whyNotDefined(
 }
 
 /** A NAD newer than the watch has delivered so far. */
-async function readNad(
-  api: KubeApi,
-  catalog: DefinitionCatalog,
-  nad: ObjectName,
-  deadlineMs: number,
-): Promise<void> {
+async function readNad(api: KubeApi, catalog: DefinitionCatalog, nad: ObjectName, deadlineMs: number): Promise<void> {
   const path = namespacedPath(NADS_PATH, nad.namespace, nad.name);
   const read = await new ObjectClient(api, "add").get(path, deadlineMs);
   if (read.kind === "present") catalog.upsert(projectNad(read.object), { isAhead: true });
@@ -331,7 +319,6 @@ function hasClaimInConfig(conf: Configuration): boolean {
 /** In this order, of which the first is named where two disagree (assignRequests). The same address counts once. */
 function merged(sources: readonly (readonly RequestedAddress[])[]): RequestedAddress[] {
   const all: RequestedAddress[] = [];
-  for (const one of sources.flat())
-    if (!all.some(({ address }) => sameAddress(address, one.address))) all.push(one);
+  for (const one of sources.flat()) if (!all.some(({ address }) => sameAddress(address, one.address))) all.push(one);
   return all;
 }

@@ -29,8 +29,7 @@ export function readContentManifest(object: Json, kind: ObjectKind): AppliedCont
   if (isForPasswords({ kind, name }))
     invalid("metadata.name", name, "that ConfigMap is for passwords in a cluster; use another name");
   const unknown = Object.keys(object).find((key) => !KNOWN_KEYS[kind].includes(key));
-  if (unknown !== undefined)
-    refuseValue(unknown, "unknown", `a ${kind} has ${KNOWN_KEYS[kind].slice(3).join(", ")}`);
+  if (unknown !== undefined) refuseValue(unknown, "unknown", `a ${kind} has ${KNOWN_KEYS[kind].slice(3).join(", ")}`);
   const { immutable = false } = object;
   if (typeof immutable !== "boolean") refuseValue("immutable", kindOf(immutable), "expected true or false");
   const values = readValues(object, kind);

@@ -13,12 +13,7 @@ import type { NetworkAddresses } from "../kube/views/followed-network.ts";
 import { isStaticUid, type PodView } from "../kube/views/pod-view.ts";
 import { isoTime } from "../platform/time.ts";
 import type { AttachWant } from "../store/allocations.ts";
-import type {
-  ClaimAccess,
-  ClaimReading,
-  OtherAttachment,
-  PodState,
-} from "../store/cluster/parts/claim-access.ts";
+import type { ClaimAccess, ClaimReading, OtherAttachment, PodState } from "../store/cluster/parts/claim-access.ts";
 import type { PodIdentity } from "../store/records.ts";
 import { ClaimNetworks, type ClaimWithView, isWhereVmIs, readingOf } from "./claim-networks.ts";
 import type { PodDirectory } from "./pod-directory.ts";
@@ -95,8 +90,7 @@ export class KubeClaimAccess implements ClaimAccess {
     if (pod === null) return "in-use";
     const theirs = await this.#pods.readNamed(pod.namespace, pod.name, deadlineMs);
     if (theirs === null && isStaticUid(pod.uid)) return "in-use";
-    const gone =
-      theirs === null || (theirs.uid !== pod.uid && theirs.staticUid !== pod.uid) || theirs.terminal;
+    const gone = theirs === null || (theirs.uid !== pod.uid && theirs.staticUid !== pod.uid) || theirs.terminal;
     if (gone) return "gone";
     const ours = want.pod === null ? null : await this.#find(want, deadlineMs);
     if (ours === null) return "in-use";
@@ -107,12 +101,7 @@ export class KubeClaimAccess implements ClaimAccess {
     return ofOneVm ? "same-vm" : "in-use";
   }
 
-  changeNetwork(
-    claim: ClaimReading,
-    to: NetworkAddresses,
-    { pod }: Pick<AttachWant, "pod">,
-    deadlineMs: number,
-  ) {
+  changeNetwork(claim: ClaimReading, to: NetworkAddresses, { pod }: Pick<AttachWant, "pod">, deadlineMs: number) {
     const vmi = pod && this.#pods.cachedVmi(pod);
     const told = pod && vmi && vmiObject({ namespace: pod.namespace, ...vmi });
     return this.#networks.change(claim as ClaimWithView, to, deadlineMs, told);
@@ -144,12 +133,7 @@ export class KubeClaimAccess implements ClaimAccess {
   ): Promise<{ readonly resourceVersion: string } | "changed"> {
     const { view } = claim as ClaimWithView;
     const condition = allocatedCondition(isoTime(this.#api.clock.wallMs()));
-    const written = await this.#write(
-      view,
-      { ips, ownerPod: want.pod?.name ?? null, condition },
-      "add",
-      deadlineMs,
-    );
+    const written = await this.#write(view, { ips, ownerPod: want.pod?.name ?? null, condition }, "add", deadlineMs);
     return written;
   }
 
@@ -204,8 +188,7 @@ export class KubeClaimAccess implements ClaimAccess {
     const sent = (patch as { status: { ownerPod?: object; conditions?: object } }).status;
     if (written.kind === "refused") {
       // This cluster's definition has ownerPod as a string.
-      const isText =
-        written.answer.status === INVALID && sent.ownerPod !== undefined && this.#features.ownerPod;
+      const isText = written.answer.status === INVALID && sent.ownerPod !== undefined && this.#features.ownerPod;
       if (!isText) throw refusedBy(written.answer, `write the status of IPAMClaim ${view.key}`);
       this.#believe({ ...this.#features, ownerPod: false });
       return this.#write(view, desired, priority, deadlineMs);
@@ -213,22 +196,19 @@ export class KubeClaimAccess implements ClaimAccess {
     const kept = (written.object?.status ?? {}) as { ownerPod?: object; conditions?: object };
     this.#believe({
       ownerPod: this.#features.ownerPod && (sent.ownerPod === undefined || kept.ownerPod !== undefined),
-      conditions:
-        this.#features.conditions && (sent.conditions === undefined || kept.conditions !== undefined),
+      conditions: this.#features.conditions && (sent.conditions === undefined || kept.conditions !== undefined),
     });
     return { resourceVersion: String(written.object?.metadata?.resourceVersion) };
   }
 
   /** Fields that the server drops are omitted, so that they are not written again at every ADD. */
   #presentFeatures(): ClaimFeatures {
-    if (this.#api.clock.monotonicMs() - this.#featuresSinceMs > FEATURES_BELIEVED_MS)
-      this.#features = ALL_FEATURES;
+    if (this.#api.clock.monotonicMs() - this.#featuresSinceMs > FEATURES_BELIEVED_MS) this.#features = ALL_FEATURES;
     return this.#features;
   }
 
   #believe(features: ClaimFeatures): void {
-    if (features.ownerPod === this.#features.ownerPod && features.conditions === this.#features.conditions)
-      return;
+    if (features.ownerPod === this.#features.ownerPod && features.conditions === this.#features.conditions) return;
     this.#features = features;
     this.#featuresSinceMs = this.#api.clock.monotonicMs();
   }
@@ -239,9 +219,7 @@ export class KubeClaimAccess implements ClaimAccess {
     const owners = vmOwners(view.owners);
     const byVmi = pod !== null && owners.some(({ uid }) => uid === pod.vmi?.uid);
     const { kubevirt, vmUid } =
-      owners.length === 0 || byVmi
-        ? { kubevirt: true, vmUid: null }
-        : await this.#vmOf(view, pod, deadlineMs);
+      owners.length === 0 || byVmi ? { kubevirt: true, vmUid: null } : await this.#vmOf(view, pod, deadlineMs);
     const user = pod && { key: pod.key, createdAt: pod.creationTimestamp, vmi: pod.vmi, vmUid };
     return { permission: mayUse({ claim: view, pod: user, kubevirt }), kubevirt };
   }

@@ -26,7 +26,5 @@ export function isObject(value: unknown): value is Json {
 }
 
 export function invalid(key: string, value: unknown, remedy: string): never {
-  throw new RefusalError(
-    refuse("REQUEST_INVALID", { key, value: JSON.stringify(value) ?? "absent", remedy }),
-  );
+  throw new RefusalError(refuse("REQUEST_INVALID", { key, value: JSON.stringify(value) ?? "absent", remedy }));
 }

@@ -22,8 +22,7 @@ const CLAIM_SPEC_KEYS = ["network", "interface", "ipRequests"];
  * the key.
  */
 export function readManifest(object: unknown): AppliedObject {
-  if (!isObject(object))
-    invalid("object", object, "expected a Kubernetes object with apiVersion, kind and metadata");
+  if (!isObject(object)) invalid("object", object, "expected a Kubernetes object with apiVersion, kind and metadata");
   const { apiVersion, kind } = object;
   if (apiVersion === "k8s.cni.cncf.io/v1alpha1" && kind === "IPAMClaim") {
     return { kind, claim: readClaim(object) };

@@ -8,11 +8,7 @@ import type { ObjectName } from "../kube/views/claim-reference.ts";
 import { StatusAddressReader } from "../kube/views/held-addresses.ts";
 import { readMigrationSource } from "../kube/views/migration-source.ts";
 import { isStaticUid, type PodView, projectPod } from "../kube/views/pod-view.ts";
-import {
-  ADDRESSES_ANNOTATION,
-  networkOfHashed,
-  readRequestedAddresses,
-} from "../kube/views/requested-addresses.ts";
+import { ADDRESSES_ANNOTATION, networkOfHashed, readRequestedAddresses } from "../kube/views/requested-addresses.ts";
 import { VMIS_PATH, VMS_PATH } from "../kube/views/tenant-objects.ts";
 import { projectVmi, readUuid, readVmFacts, type VmFacts, type VmiView } from "../kube/views/vmi-view.ts";
 import { BoundedMap } from "../platform/bounded-map.ts";
@@ -181,9 +177,7 @@ export class PodDirectory {
     if (vmi === null) return null;
     const read = await this.#objects.get(namespacedPath(VMIS_PATH, namespace, vmi.name), deadlineMs);
     const source =
-      read.kind === "present" && read.object?.metadata?.uid === vmi.uid
-        ? readMigrationSource(read.object)
-        : null;
+      read.kind === "present" && read.object?.metadata?.uid === vmi.uid ? readMigrationSource(read.object) : null;
     if (source === null) return null;
     const launcher = await this.readNamed(source.pod.namespace, source.pod.name, deadlineMs);
     if (launcher?.vmi?.uid !== source.vmiUid) return null;

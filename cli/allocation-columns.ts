@@ -11,9 +11,7 @@ const stateColumn = {
 
 /** `Bound`, `Cooling`, `Retained 29d`: for how long it is still reserved. */
 function shortState({ state, retainedUntil }: AllocationView, nowMs: number): string {
-  return retainedUntil === undefined
-    ? state
-    : `${state} ${formatAge(isoTime(nowMs), parseTime(retainedUntil))}`;
+  return retainedUntil === undefined ? state : `${state} ${formatAge(isoTime(nowMs), parseTime(retainedUntil))}`;
 }
 
 /** `Bound`, `Cooling`, `Retained until 2026-01-31T12:00:00.000Z`. */

@@ -8,8 +8,7 @@ export function addressArgument(text: string): string {
   const [address = "", prefix, ...rest] = text.split("/");
   // Loaded when it is needed: most commands have no address.
   const family = process.getBuiltinModule("node:net").isIP(address);
-  if (family === 0)
-    throw new InvalidArgumentError(`Expected an IPv4 or IPv6 address, such as 10.0.0.5 or fd10::5.`);
+  if (family === 0) throw new InvalidArgumentError(`Expected an IPv4 or IPv6 address, such as 10.0.0.5 or fd10::5.`);
   const bits = family === 4 ? 32 : 128;
   if (rest.length > 0 || (prefix !== undefined && !(/^\d{1,3}$/.test(prefix) && Number(prefix) <= bits))) {
     throw new InvalidArgumentError(`Expected a prefix length from 0 to ${bits} after the slash.`);
@@ -34,9 +33,7 @@ export function splitName(
   namespace: string | undefined,
 ): { namespace: string | undefined; name: string } {
   const slash = text.indexOf("/");
-  return slash < 0
-    ? { namespace, name: text }
-    : { namespace: text.slice(0, slash), name: text.slice(slash + 1) };
+  return slash < 0 ? { namespace, name: text } : { namespace: text.slice(0, slash), name: text.slice(slash + 1) };
 }
 
 /** What `-n` and `-A` say. */

@@ -68,9 +68,7 @@ function kubeconfigOf({
   const own = process.env.HOLDFAST_KUBECONFIG;
   if (socket === undefined && own) return { files: [own], context, from: "HOLDFAST_KUBECONFIG" };
   if (context !== undefined) return { files: filesOfKubectl(), context, from: "--context" };
-  return socket === undefined && isPluginOfKubectl()
-    ? { files: filesOfKubectl(), from: "kubectl holdfast" }
-    : null;
+  return socket === undefined && isPluginOfKubectl() ? { files: filesOfKubectl(), from: "kubectl holdfast" } : null;
 }
 
 /** Called by kubectl, which finds its plugins by their names. */

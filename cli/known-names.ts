@@ -66,8 +66,7 @@ function didYouMean(name: string, known: Iterable<string>): string {
     const distance = one.includes(name) && name.length > 2 ? 1 : editDistance(name, one);
     if (best === null || distance < best.distance) best = { name: one, distance };
   }
-  if (best === null || best.distance > Math.max(1, Math.min(DISTANCE_MAX, Math.floor(name.length / 3))))
-    return "";
+  if (best === null || best.distance > Math.max(1, Math.min(DISTANCE_MAX, Math.floor(name.length / 3)))) return "";
   return `; did you mean ${best.name}?`;
 }
 

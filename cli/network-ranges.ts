@@ -69,8 +69,7 @@ export function rangeColumns(networks: readonly NetworkView[], nowMs: number): C
     {
       header: "FORMER",
       only: "wide",
-      cell: ({ network, range }) =>
-        range === (network.ranges[0] ?? null) ? String(network.former ?? "-") : "",
+      cell: ({ network, range }) => (range === (network.ranges[0] ?? null) ? String(network.former ?? "-") : ""),
     },
     {
       header: "PERSISTENT",

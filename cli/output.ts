@@ -125,8 +125,7 @@ export async function printList<T>(command: Command, listing: Listing<T>): Promi
   const isFirst = watching === null || watching.before === null;
   if (isDocument(format)) {
     if (watching !== null) command.error(`error: --watch shows lines that change, and -o ${format} has none`);
-    if (sortBy !== undefined)
-      command.error(`error: --sort-by sorts the lines of a table, and -o ${format} has none`);
+    if (sortBy !== undefined) command.error(`error: --sort-by sorts the lines of a table, and -o ${format} has none`);
     if (document !== undefined) return printDocument(command, document);
     if (format !== "json" && format !== "yaml") {
       const items: T[] = [];
@@ -137,9 +136,7 @@ export async function printList<T>(command: Command, listing: Listing<T>): Promi
     for (const piece of text) print(piece);
     return;
   }
-  const shown = columns.filter(
-    ({ only }) => only === undefined || only === (format === "table" ? "table" : "wide"),
-  );
+  const shown = columns.filter(({ only }) => only === undefined || only === (format === "table" ? "table" : "wide"));
   const order = sortBy === undefined ? null : orderBy(command, shown, sortBy);
   const { name = shown[0]?.cell ?? String } = listing;
   const table = new Table(format === "name" ? [{ header: "NAME", cell: name }] : shown, {

@@ -22,10 +22,7 @@ const COLUMNS: readonly Column<Ability>[] = [
 /** `--probe` and `-o` of a process whose bundle can tell what the node is able to do; `--remove` and `--close`. */
 export function addProbeOptions(command: Command): void {
   command.option("--probe", "print what this node can do for its guests and why not, and change nothing");
-  command.option(
-    "--remove",
-    "take away what a stop leaves: rules that keep guests from others who answer them",
-  );
+  command.option("--remove", "take away what a stop leaves: rules that keep guests from others who answer them");
   command.option(
     "--close",
     "put back the rules that kept guests of bridges from the node's own 169.254.169.254 before a reboot",

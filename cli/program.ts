@@ -62,36 +62,35 @@ Examples:
 
 Exit codes: 0 ok, 1 found a fault or refused, 2 usage, 3 not reachable.`;
 
-const GROUPS: readonly (readonly [heading: string, ...add: ((program: Command, clock: Clock) => void)[]])[] =
+const GROUPS: readonly (readonly [heading: string, ...add: ((program: Command, clock: Clock) => void)[]])[] = [
   [
-    [
-      "Look:",
-      addUi,
-      addStatus,
-      addNetworks,
-      addList,
-      addShow,
-      addFree,
-      addPlan,
-      addWho,
-      addHistory,
-      addClaims,
-      addContent,
-      addCheck,
-      addDoctor,
-    ],
-    ["Change:", addApply, addDiff, addDelete, addRelease, addImport, addConvert],
-    [
-      "Run:",
-      ...(Object.keys(PROCESSES) as ProcessName[]).map(addProcess),
-      addBackup,
-      addRebuild,
-      addWait,
-      addVersion,
-      addCompletion,
-      addManual,
-    ],
-  ];
+    "Look:",
+    addUi,
+    addStatus,
+    addNetworks,
+    addList,
+    addShow,
+    addFree,
+    addPlan,
+    addWho,
+    addHistory,
+    addClaims,
+    addContent,
+    addCheck,
+    addDoctor,
+  ],
+  ["Change:", addApply, addDiff, addDelete, addRelease, addImport, addConvert],
+  [
+    "Run:",
+    ...(Object.keys(PROCESSES) as ProcessName[]).map(addProcess),
+    addBackup,
+    addRebuild,
+    addWait,
+    addVersion,
+    addCompletion,
+    addManual,
+  ],
+];
 
 /**
  * The whole command line, with the clock for ages and waits. Usage errors are thrown as CommanderError after they were
@@ -106,10 +105,7 @@ export function buildProgram(clock: Clock): Command {
     .version(VERSION, "--version", "the version of this program")
     .option("--socket <path>", `the daemon's socket (default: HOLDFAST_SOCKET, else ${SOCKET_DEFAULT})`)
     .option("--kubeconfig <file>", "ask the cluster, not a daemon (default: HOLDFAST_KUBECONFIG)")
-    .option(
-      "--context <name>",
-      "of that kubeconfig, or of the one that kubectl uses (KUBECONFIG, else ~/.kube/config)",
-    )
+    .option("--context <name>", "of that kubeconfig, or of the one that kubectl uses (KUBECONFIG, else ~/.kube/config)")
     .option(
       "--timeout <seconds>",
       "longest wait for an answer, 0 for ever",
@@ -164,7 +160,6 @@ function otherGlobalOptions(this: Help, command: Command): Option[] {
 /** The commands before the options: they are why the page is opened. */
 function commandsFirst(command: Command, helper: Help): string {
   const blocks = Help.prototype.formatHelp.call(helper, command, helper).trimEnd().split("\n\n");
-  const rank = (block: string) =>
-    ["Options:", "Global Options:"].findIndex((heading) => block.startsWith(heading));
+  const rank = (block: string) => ["Options:", "Global Options:"].findIndex((heading) => block.startsWith(heading));
   return `${blocks.toSorted((a, b) => rank(a) - rank(b)).join("\n\n")}\n`;
 }

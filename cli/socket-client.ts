@@ -50,9 +50,7 @@ export class SocketClient implements Client {
     const { request } = process.getBuiltinModule("node:http");
     const { connect } = process.getBuiltinModule("node:net");
     const headers =
-      body === undefined
-        ? {}
-        : { "content-type": "application/json", "content-length": Buffer.byteLength(body) };
+      body === undefined ? {} : { "content-type": "application/json", "content-length": Buffer.byteLength(body) };
     const answer = await new Promise<IncomingMessage>((resolve, reject) => {
       const createConnection = () => connect(this.socket);
       const sent = hearSocketErrors(request({ createConnection, method, path, headers }, resolve));
@@ -73,10 +71,7 @@ export class SocketClient implements Client {
     try {
       answer = JSON.parse(text);
     } catch {
-      throw unreachable(
-        this.socket,
-        Object.assign(new Error(`HTTP ${status} without JSON`), { code: "EPROTO" }),
-      );
+      throw unreachable(this.socket, Object.assign(new Error(`HTTP ${status} without JSON`), { code: "EPROTO" }));
     }
     if (status < 300) return answer as T;
     const { code = "", message = `HTTP ${status}`, hint = "" } = (answer ?? {}) as Partial<ApiError>;

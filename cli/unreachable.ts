@@ -19,10 +19,7 @@ const REASONS: Readonly<Record<string, readonly [why: string, remedy: string]>> 
   ],
   ENOTSOCK: ["this is not a socket", `correct the path, ${OTHER_PATH}`],
   ETIMEDOUT: ["", "see the daemon's log (journalctl -u holdfast); --timeout waits longer"],
-  ECONNRESET: [
-    "it hung up without an answer",
-    "see the daemon's log (journalctl -u holdfast), then try again",
-  ],
+  ECONNRESET: ["it hung up without an answer", "see the daemon's log (journalctl -u holdfast), then try again"],
   EPROTO: ["what answers there is not holdfast", `correct the path, ${OTHER_PATH}`],
 };
 
@@ -37,10 +34,7 @@ export function unreachable(socket: string, error: NodeJS.ErrnoException): Comma
 
 function explain(socket: string, error: NodeJS.ErrnoException): readonly [string, string] {
   if (Buffer.byteLength(socket) > SOCKET_PATH_BYTES_MAX) {
-    return [
-      `the path is longer than the ${SOCKET_PATH_BYTES_MAX} bytes of a unix socket`,
-      "give a shorter --socket",
-    ];
+    return [`the path is longer than the ${SOCKET_PATH_BYTES_MAX} bytes of a unix socket`, "give a shorter --socket"];
   }
   const code = error.code?.startsWith("HPE_") ? "EPROTO" : (error.code ?? "");
   const [why, remedy] = REASONS[code] ?? ["", START];

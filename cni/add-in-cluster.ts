@@ -56,8 +56,7 @@ export class ClusterAdds {
   async #addFromCluster(wire: CniWireRequest, { config, args, pod, base }: ReadRequest): Promise<object> {
     const context = this.#context;
     const cluster = this.#cluster;
-    if (this.#underWay >= UNDER_WAY_MAX)
-      throw new RefusalError(refuse("TOO_MANY_WAITING", { count: this.#underWay }));
+    if (this.#underWay >= UNDER_WAY_MAX) throw new RefusalError(refuse("TOO_MANY_WAITING", { count: this.#underWay }));
     const { deadlineMs } = base;
     this.#underWay += 1;
     try {
@@ -76,9 +75,7 @@ export class ClusterAdds {
         deadlineMs,
       );
       await cluster.imports.ensure(base.network, request, deadlineMs);
-      const definition = base.bridgeIsGateway
-        ? this.#bridgeGateways.of(request.definition)
-        : request.definition;
+      const definition = base.bridgeIsGateway ? this.#bridgeGateways.of(request.definition) : request.definition;
       const definitionLacksGateway = definition !== request.definition;
       if (definitionLacksGateway) {
         const counts = { definition: request.definition, by: "the network's definition" };
@@ -112,10 +109,9 @@ async function answerHere(
   context: CniContext,
   { store }: Pick<ClusterContext, "store">,
   config: PluginConfig,
-  base: Pick<
-    AttachWant,
-    "network" | "containerId" | "interface" | "stamp" | "netns" | "onePerFamily" | "pod"
-  > & { readonly deadlineMs: number },
+  base: Pick<AttachWant, "network" | "containerId" | "interface" | "stamp" | "netns" | "onePerFamily" | "pod"> & {
+    readonly deadlineMs: number;
+  },
 ): Promise<object | null> {
   const definition = context.store.definition(base.network) ?? ownOrBare(config);
   const outcome = await store.answerLocally({

@@ -33,13 +33,7 @@ export function wantOf(
 }
 
 /** Recorded once: from then on the network has this gateway. */
-export function bridgeTakesGateway({
-  definition,
-  by,
-}: {
-  definition: NetworkDefinition;
-  by: string;
-}): string {
+export function bridgeTakesGateway({ definition, by }: { definition: NetworkDefinition; by: string }): string {
   const named = new Set(gatewaysOf(definition).map(formatAddress));
   const taken = gatewaysOf(withBridgeGateways(definition))
     .map(formatAddress)

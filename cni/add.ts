@@ -23,9 +23,7 @@ export async function addStandalone(context: CniContext, wire: CniWireRequest): 
     ...wantOf(context, wire, config),
     ...asked,
   };
-  return context.gate.serve(want, async (unready) =>
-    unready === null ? attach(context, config, want) : null,
-  );
+  return context.gate.serve(want, async (unready) => (unready === null ? attach(context, config, want) : null));
 }
 
 async function attach(context: CniContext, config: DefinedConfig, want: Want): Promise<object> {
@@ -36,8 +34,7 @@ async function attach(context: CniContext, config: DefinedConfig, want: Want): P
   const dns = await dnsOf(context, applied?.definition ?? config.definition);
   const open = waitWhileOpen(context, { network: want.network, conf: config.conf }, want.deadlineMs);
   if (open !== undefined) await open;
-  const outcome =
-    want.claim === null ? await context.store.attach(want) : await attachWithClaim(context, want);
+  const outcome = want.claim === null ? await context.store.attach(want) : await attachWithClaim(context, want);
   if (outcome.kind === "refused") throw new RefusalError(outcome.refusal);
   for (const { message: warning } of outcome.warnings) {
     context.log.warn({ network: want.network, containerId: want.containerId }, warning);

@@ -25,8 +25,7 @@ export async function cniCheck(context: CniContext, wire: CniWireRequest): Promi
   const previous = previousAddresses(foldAsGo(conf.prevResult, PREVIOUS_RESULT_KEYS));
   if (previous === null) return;
   const missing = attachment.ips.find(({ address }) => !previous.some((text) => isSame(text, address)));
-  if (missing)
-    fail(`${missing.address} is allocated, but prevResult has ${previous.join(", ") || "no address"}`);
+  if (missing) fail(`${missing.address} is allocated, but prevResult has ${previous.join(", ") || "no address"}`);
 }
 
 /** Addresses in prevResult that may be ours; null when the runtime sent none. */

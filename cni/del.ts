@@ -30,10 +30,7 @@ export async function cniDel(context: CniContext, wire: CniWireRequest, reason: 
     try {
       const { ended } = await context.store.detach(want);
       context.waiting.wake(containerKey(want.containerId, want.interface));
-      context.log.debug(
-        { containerId: want.containerId, interface: want.interface, ended: ended.length },
-        "DEL",
-      );
+      context.log.debug({ containerId: want.containerId, interface: want.interface, ended: ended.length }, "DEL");
       return;
     } catch (error) {
       if (!(error instanceof StorageFault) || clock.monotonicMs() > deadline) throw error;

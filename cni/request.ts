@@ -37,23 +37,11 @@ const CONTAINER_ID = /^[a-zA-Z0-9][a-zA-Z0-9_.-]*$/;
  */
 export function readWireRequest(body: unknown): CniWireRequest {
   const wire = body as CniWireRequest;
-  const strings = [
-    "command",
-    "containerId",
-    "netns",
-    "netnsId",
-    "ifname",
-    "args",
-    "bootId",
-    "config",
-  ] as const;
+  const strings = ["command", "containerId", "netns", "netnsId", "ifname", "args", "bootId", "config"] as const;
   if (typeof body !== "object" || body === null) invalid("the body of POST /cni is not an object");
-  for (const key of strings)
-    if (typeof wire[key] !== "string") invalid(`${key} of POST /cni is not a string`);
-  if (!Number.isSafeInteger(wire.bootUs) || wire.bootUs < 0)
-    invalid("bootUs of POST /cni is not a whole number");
-  if (!["ADD", "DEL", "CHECK", "GC", "STATUS"].includes(wire.command))
-    invalid(`unknown CNI_COMMAND: ${wire.command}`);
+  for (const key of strings) if (typeof wire[key] !== "string") invalid(`${key} of POST /cni is not a string`);
+  if (!Number.isSafeInteger(wire.bootUs) || wire.bootUs < 0) invalid("bootUs of POST /cni is not a whole number");
+  if (!["ADD", "DEL", "CHECK", "GC", "STATUS"].includes(wire.command)) invalid(`unknown CNI_COMMAND: ${wire.command}`);
   if (wire.command !== "GC" && wire.command !== "STATUS") {
     if (!CONTAINER_ID.test(wire.containerId)) invalid("invalid characters in containerID");
     if (wire.ifname === "") invalid("required env variables [CNI_IFNAME] missing");
@@ -62,10 +50,7 @@ export function readWireRequest(body: unknown): CniWireRequest {
 }
 
 /** The stamp of a request that has just arrived: it belongs to the present boot, whatever it says. */
-export function stampOfLive(
-  { machine }: { readonly machine: Pick<Machine, "bootId"> },
-  wire: CniWireRequest,
-): Stamp {
+export function stampOfLive({ machine }: { readonly machine: Pick<Machine, "bootId"> }, wire: CniWireRequest): Stamp {
   return { bootId: machine.bootId, us: wire.bootUs };
 }
 
@@ -86,9 +71,7 @@ export function readConfig(text: string, verb: string, since: string): PluginCon
   }
   const known = CNI_VERSIONS.indexOf(cniVersion as (typeof CNI_VERSIONS)[number]);
   if (known < 0 || known < CNI_VERSIONS.indexOf(since as (typeof CNI_VERSIONS)[number])) {
-    const supported = CNI_VERSIONS.slice(CNI_VERSIONS.indexOf(since as (typeof CNI_VERSIONS)[number])).join(
-      ", ",
-    );
+    const supported = CNI_VERSIONS.slice(CNI_VERSIONS.indexOf(since as (typeof CNI_VERSIONS)[number])).join(", ");
     throw new RefusalError(refuse("VERSION_UNSUPPORTED", { version: cniVersion, verb, supported }));
   }
   return { text, conf, cniVersion };
@@ -162,9 +145,7 @@ export function networkNameOf({ conf }: PluginConfig): string {
   const { name } = conf;
   if (typeof name === "string" && isNetworkName(name)) return name;
   const remedy = "expected the name of a network";
-  throw new RefusalError(
-    refuse("CONFIG_INVALID", { key: "name", value: JSON.stringify(name) ?? "absent", remedy }),
-  );
+  throw new RefusalError(refuse("CONFIG_INVALID", { key: "name", value: JSON.stringify(name) ?? "absent", remedy }));
 }
 
 /** The network of a DEL, or null: a DEL needs no configuration, so one that cannot be read is ignored. */

@@ -16,9 +16,7 @@ export function formatResult(cniVersion: string, parts: ResultParts): object {
   return {
     cniVersion,
     ips: parts.ips.map((ip) => (withFamily ? { version: isV6(ip.address) ? "6" : "4", ...ip } : ip)),
-    ...(parts.routes.length === 0
-      ? {}
-      : { routes: parts.routes.map((route) => formatRoute(route, cniVersion)) }),
+    ...(parts.routes.length === 0 ? {} : { routes: parts.routes.map((route) => formatRoute(route, cniVersion)) }),
     dns: parts.dns,
   };
 }

@@ -123,10 +123,7 @@ export class AddressParts {
         },
         () => returns.waits,
       ),
-      quiet(
-        { name: "networks that VMs have left", everyMs, work: (signal) => left.runPass(signal) },
-        () => left.waits,
-      ),
+      quiet({ name: "networks that VMs have left", everyMs, work: (signal) => left.runPass(signal) }, () => left.waits),
       quiet({
         ...{ name: "the standing of claims", everyMs, triggers: ["owner-ended", "definitions-changed"] },
         work: (signal) => standing.runPass(signal),

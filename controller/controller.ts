@@ -108,13 +108,7 @@ export class Controller {
     api.close();
     await this.#lease.stop();
     const { udnConditions } = this.#networks;
-    await Promise.all([
-      ended,
-      watched.stop(),
-      this.#machines.stop(),
-      udnConditions.stop(),
-      this.#health.close(),
-    ]);
+    await Promise.all([ended, watched.stop(), this.#machines.stop(), udnConditions.stop(), this.#health.close()]);
   }
 
   /** Where HTTP is served, once it is: the port that was chosen for port 0. */
@@ -124,8 +118,7 @@ export class Controller {
 
   #watch(api: OpenKubeApi, log: Log): Watched {
     const cluster = () => this.#machines.cluster;
-    const seen = (how: "allocationSeen" | "allocationGone") => (object: IPAllocation) =>
-      cluster()[how](object);
+    const seen = (how: "allocationSeen" | "allocationGone") => (object: IPAllocation) => cluster()[how](object);
     return new Watched(
       api,
       {

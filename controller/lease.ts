@@ -157,8 +157,7 @@ export class LeaderLease {
   /** Called after the answer: whoever has changed it did so before. */
   #noteSeen(lease: LeaseObject | null): void {
     const resourceVersion = lease?.metadata.resourceVersion ?? null;
-    if (this.#seen.resourceVersion !== resourceVersion)
-      this.#seen = { resourceVersion, sinceMs: this.#nowMs };
+    if (this.#seen.resourceVersion !== resourceVersion) this.#seen = { resourceVersion, sinceMs: this.#nowMs };
   }
 
   /** Acquires or renews it. false: it has changed in between. */

@@ -35,8 +35,7 @@ export class ControllerMetrics {
       registers,
       collect() {
         this.reset();
-        for (const [network, { counts }] of networks.status.counts)
-          this.set({ network }, Number(counts.size));
+        for (const [network, { counts }] of networks.status.counts) this.set({ network }, Number(counts.size));
       },
     });
     new Gauge({

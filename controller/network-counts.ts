@@ -30,9 +30,7 @@ export function countNetwork(
   const sum = (key: "size" | "allocated" | "retained" | "cooling" | "free") =>
     counts.reduce((total, one) => total + one[key], 0n);
   return {
-    subnets: definition.rangeSets
-      .flatMap(({ subnets }) => subnets.map(({ cidr }) => formatCidr(cidr)))
-      .join(","),
+    subnets: definition.rangeSets.flatMap(({ subnets }) => subnets.map(({ cidr }) => formatCidr(cidr))).join(","),
     definedBy: by,
     size: sum("size"),
     allocated: sum("allocated"),

@@ -1,11 +1,5 @@
 import type { Cache } from "../claims/reasons/caches.ts";
-import {
-  bringUpToDate,
-  type ImportResult,
-  type ImportTarget,
-  importNetworks,
-  tellStalled,
-} from "../imports/import.ts";
+import { bringUpToDate, type ImportResult, type ImportTarget, importNetworks, tellStalled } from "../imports/import.ts";
 import { ImportBackoff } from "../imports/import-backoff.ts";
 import { RefusalError } from "../ipam/refusals.ts";
 import { reasonOf } from "../kube/events.ts";
@@ -91,8 +85,7 @@ export class NetworkImports {
     const isBehind = broughtUpToDate(known, sources) !== null;
     const isStale = isBehind && this.#pace.takeUpdate(network);
     if (isBehind && !isStale) this.#waits = true;
-    if (needed.length === 0 && wanted.length === 0 && !isStale && definitions.hasRecordedOwner(network))
-      return [];
+    if (needed.length === 0 && wanted.length === 0 && !isStale && definitions.hasRecordedOwner(network)) return [];
     await this.#recordOwner(network);
     if (isStale && known !== null) await bringUpToDate(api, known, sources);
     const ofNodes = wanted.map((nodes) => ({ network, nodes }));
@@ -108,9 +101,7 @@ export class NetworkImports {
   }
 
   #counts(network: string, source: SeenSource): boolean {
-    return (
-      "definition" in source && this.#options.definitions.definitionOf(network)?.by === source.definition
-    );
+    return "definition" in source && this.#options.definitions.definitionOf(network)?.by === source.definition;
   }
 
   /** The owner is determined first: the pods of a namespace that may not use the network bring no addresses. */

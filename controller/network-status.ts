@@ -135,10 +135,7 @@ export class NetworkStatus {
     const byName = (name: string) => networks.items.get(name)?.object;
     const known = networkObjectOf(network, byName);
     if (known === null && nameTakenBy(network, byName) !== null) {
-      log.warn(
-        { network, object: networkObjectName(network) },
-        "this IPNetwork is of another network; delete it",
-      );
+      log.warn({ network, object: networkObjectName(network) }, "this IPNetwork is of another network; delete it");
       return;
     }
     const nowMs = api.clock.monotonicMs();
@@ -164,11 +161,7 @@ export class NetworkStatus {
 }
 
 /** In what time a network is to be written, ms; 0: now. `sinceMs`: since it was last; the copy of it may lag behind. */
-function dueInMs(
-  { counts, published, observedMs }: Counted,
-  known: IPNetwork | null,
-  sinceMs: number,
-): number {
+function dueInMs({ counts, published, observedMs }: Counted, known: IPNetwork | null, sinceMs: number): number {
   const againMs = Math.max(0, intervalMsOf(counts) - sinceMs);
   const present = known?.status as Record<string, unknown> | undefined;
   if (Object.entries(summaryOf(counts)).some(([key, value]) => present?.[key] !== value)) return againMs;
@@ -191,10 +184,7 @@ function publishedOf(space: Omit<PublishedSpace, "observedMs">): Counted["publis
 }
 
 /** The version alone changes with every allocation of the cluster. */
-function isSameSpace(
-  before: PublishedSpaceFields,
-  { version: _, ...after }: object & { version: string },
-): boolean {
+function isSameSpace(before: PublishedSpaceFields, { version: _, ...after }: object & { version: string }): boolean {
   return Object.entries(after).every(
     ([key, texts]) => JSON.stringify(before[key as keyof PublishedSpaceFields]) === JSON.stringify(texts),
   );

@@ -83,8 +83,7 @@ export class OwnerPods {
         const known = pods.items.get(`${pod.namespace}/${pod.name}`);
         if (known === undefined || known.terminal || !isPod(known, pod.uid)) continue;
         const newest = users.get(uid);
-        if (newest === undefined || newest.since < since)
-          users.set(uid, { name: pod.name, uid: pod.uid, since });
+        if (newest === undefined || newest.since < since) users.set(uid, { name: pod.name, uid: pod.uid, since });
       }
     }
     return users;

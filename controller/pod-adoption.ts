@@ -201,19 +201,13 @@ export class PodAdoption {
       return (await recordAll(api, network, [candidate]))[0] ?? null;
     } catch (error) {
       if (!(error instanceof NotRecorded)) throw error;
-      log.warn(
-        { pod, network, problem: error.message },
-        "what a pod reports is not recorded; it comes again",
-      );
+      log.warn({ pod, network, problem: error.message }, "what a pod reports is not recorded; it comes again");
       return null;
     }
   }
 }
 
-async function recordsOf(
-  items: ReadonlyMap<string, CachedAllocation>,
-  budget: TurnBudget,
-): Promise<OwnerRecords> {
+async function recordsOf(items: ReadonlyMap<string, CachedAllocation>, budget: TurnBudget): Promise<OwnerRecords> {
   const records = new OwnerRecords();
   for (const { object, address } of [...items.values()]) {
     records.add(object, address);

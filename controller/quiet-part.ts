@@ -17,10 +17,7 @@ interface QuietPartOptions {
 }
 
 /** A part whose work is a pass over everything: a change begins a few, and otherwise it comes seldom. */
-export function quietPart(
-  part: ControllerPart,
-  { clock, revision, idle, waits }: QuietPartOptions,
-): ControllerPart {
+export function quietPart(part: ControllerPart, { clock, revision, idle, waits }: QuietPartOptions): ControllerPart {
   let seen: number | null = null;
   let passes = 0;
   return {

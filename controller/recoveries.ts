@@ -59,10 +59,7 @@ export class Recoveries {
       if (signal.aborted || idle() !== null) return;
       const { network } = object.spec;
       await endRecovery(api, network, one.mark);
-      log.info(
-        { network, mark: one.mark },
-        "the network has recovered; the node that marked it has not said so",
-      );
+      log.info({ network, mark: one.mark }, "the network has recovered; the node that marked it has not said so");
     }
   }
 }

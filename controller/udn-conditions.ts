@@ -7,13 +7,7 @@ import { namespacedPath, objectPath } from "../kube/objects.ts";
 import { Reflector } from "../kube/reflector.ts";
 import { judgeService, projectService, SERVICES_PATH, type ServiceView } from "../kube/views/service-view.ts";
 import { readUdnServiceReference, type ServiceReference } from "../networks/udn/service-reference.ts";
-import {
-  CUDNS_PATH,
-  describeUdn,
-  UDN_API_VERSION,
-  UDNS_PATH,
-  type UdnView,
-} from "../networks/udn/udn-object.ts";
+import { CUDNS_PATH, describeUdn, UDN_API_VERSION, UDNS_PATH, type UdnView } from "../networks/udn/udn-object.ts";
 import { UdnWatch } from "../networks/udn/udn-watch.ts";
 import type { Log } from "../platform/log.ts";
 import { isoTime } from "../platform/time.ts";

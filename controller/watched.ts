@@ -130,12 +130,7 @@ export class Watched extends FollowedResources<Resource> implements Omit<Caches,
         this.#noteOwner(object);
         events.networkChanged();
         const told = (one: IPNetwork | undefined) =>
-          JSON.stringify([
-            one?.spec,
-            one?.status?.importedFrom,
-            one?.status?.importWanted,
-            reservedText(one),
-          ]);
+          JSON.stringify([one?.spec, one?.status?.importedFrom, one?.status?.importWanted, reservedText(one)]);
         if (told(object) !== told(previous?.object)) events.definitionsChanged();
       },
       onDelete: ({ object }) => {

@@ -79,10 +79,7 @@ export class WhereaboutsRecords {
       });
     } catch (error) {
       if (!(error instanceof ListRefused)) throw error;
-      this.#options.log.warn(
-        { problem: error.message },
-        "whereabouts' pools cannot be read; what they hold is kept",
-      );
+      this.#options.log.warn({ problem: error.message }, "whereabouts' pools cannot be read; what they hold is kept");
     }
     return pools;
   }
@@ -97,8 +94,7 @@ export class WhereaboutsRecords {
         ({ object }) => (isOfRecord(object) ? { kind: "cool" } : { kind: "leave", why: "used" }),
         api.clock.monotonicMs() + HOUSEKEEPING_DEADLINE_MS,
       );
-      if (outcome.kind === "done")
-        log.info({ network, address, owner }, "released: whereabouts has let it go");
+      if (outcome.kind === "done") log.info({ network, address, owner }, "released: whereabouts has let it go");
     } catch (error) {
       if (!(error instanceof RefusalError)) throw error;
       log.warn({ network, address, owner, problem: error.message }, "not released; it comes again");

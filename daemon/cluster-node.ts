@@ -183,8 +183,7 @@ export class ClusterNode {
   /** Why nothing new can be allocated; null when it can. */
   notReady(): string | null {
     if (!this.#podWatch.synced) return "the pods of this node are not listed yet";
-    if (!this.#nadWatch.synced && !this.#nadWatch.missing)
-      return "network attachment definitions are not listed yet";
+    if (!this.#nadWatch.synced && !this.#nadWatch.missing) return "network attachment definitions are not listed yet";
     return null;
   }
 

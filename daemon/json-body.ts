@@ -8,10 +8,8 @@ const PATH_CHARS_MAX = 200;
 /** JSON bodies are read at once, by `bodyReader`. */
 export function addJsonParser(server: FastifyInstance): void {
   const read = bodyReader(server);
-  server.addContentTypeParser<string>(
-    "application/json",
-    { parseAs: "string" },
-    (_request: unknown, body: string) => read(body),
+  server.addContentTypeParser<string>("application/json", { parseAs: "string" }, (_request: unknown, body: string) =>
+    read(body),
   );
 }
 
@@ -65,8 +63,7 @@ function findForbidden(body: unknown): string | null {
       for (const [name, one] of Object.entries(value)) {
         const at = path === "" ? name : `${path}.${name}`;
         if (name === "__proto__") return at;
-        if (name === "constructor" && isObject(one) && Object.hasOwn(one, "prototype"))
-          return `${at}.prototype`;
+        if (name === "constructor" && isObject(one) && Object.hasOwn(one, "prototype")) return `${at}.prototype`;
         open.push([at, one]);
       }
     }

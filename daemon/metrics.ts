@@ -3,14 +3,7 @@ import type { PortService } from "../guests/ports/port-service.ts";
 import type { RefusalCode } from "../ipam/refusals.ts";
 import type { RequestObservers } from "../kube/kube-api.ts";
 import { ListMetrics } from "../kube/list-metrics.ts";
-import {
-  Counter,
-  collectDefaultMetrics,
-  Gauge,
-  Histogram,
-  Registry,
-  textOf,
-} from "../platform/prometheus.ts";
+import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry, textOf } from "../platform/prometheus.ts";
 import { SingleFlight } from "../platform/single-flight.ts";
 import type { Clock } from "../platform/time.ts";
 import { StorageFault } from "../store/allocations.ts";
@@ -185,9 +178,7 @@ export class Metrics {
 async function networksOf(store: Pick<Networks, "networks">): Promise<NetworkView[]> {
   try {
     // Of a network of the cluster that this node does not use, it knows no counts.
-    return (await store.networks()).filter(
-      ({ observed, attachments }) => observed !== null || attachments > 0,
-    );
+    return (await store.networks()).filter(({ observed, attachments }) => observed !== null || attachments > 0);
   } catch (error) {
     if (error instanceof StorageFault) return [];
     throw error;

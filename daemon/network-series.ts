@@ -52,9 +52,7 @@ export function seriesOf(networks: readonly NetworkView[]): NetworkSeries {
 }
 
 function sum(a: RangeSeries, b: RangeSeries): RangeSeries {
-  const states = Object.fromEntries(
-    ADDRESS_STATES.map((state) => [state, a.states[state] + b.states[state]]),
-  );
+  const states = Object.fromEntries(ADDRESS_STATES.map((state) => [state, a.states[state] + b.states[state]]));
   return { ...a, size: a.size + b.size, states: states as RangeSeries["states"] };
 }
 

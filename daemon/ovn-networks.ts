@@ -57,10 +57,7 @@ export class OvnNetworks {
           if (state === "forbidden") log.warn(`${path}: no right to read them; their guests get no metadata`);
         },
       });
-    this.#reflectors = [
-      reflect("UserDefinedNetwork", UDNS_PATH),
-      reflect("ClusterUserDefinedNetwork", CUDNS_PATH),
-    ];
+    this.#reflectors = [reflect("UserDefinedNetwork", UDNS_PATH), reflect("ClusterUserDefinedNetwork", CUDNS_PATH)];
   }
 
   get names(): readonly string[] {
@@ -94,9 +91,7 @@ export class OvnNetworks {
   }
 
   #look(): void {
-    const isListed = this.#reflectors.every(
-      ({ synced, missing, forbidden }) => synced || missing || forbidden,
-    );
+    const isListed = this.#reflectors.every(({ synced, missing, forbidden }) => synced || missing || forbidden);
     // Half of what is there would take the rules of the other half away.
     if (!isListed || !this.#isListed()) {
       this.#looking.trigger(LOOK_AGAIN_MS);

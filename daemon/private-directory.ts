@@ -43,9 +43,7 @@ export function makePrivate(directory: PrivateDirectory, log: Log): void {
     if (lstat.isFile() && (lstat.mode & OTHERS) !== 0 && takeRights(path, 0o600))
       closed.push(`${name} (mode ${octal(lstat.mode)})`);
   if (closed.length > 0)
-    log.warn(
-      `${directory.flag} directory ${directory.path} was open to others; closed: ${closed.join(", ")}`,
-    );
+    log.warn(`${directory.flag} directory ${directory.path} was open to others; closed: ${closed.join(", ")}`);
   for (const { message, hint } of checkPrivate(directory)) log.warn(`${message}; ${hint}`);
 }
 
@@ -83,8 +81,7 @@ function whyNotOurs({ path, isOurs }: PrivateDirectory): string | null {
   if ((mode & STICKY) !== 0) return "it is shared (its sticky bit is set)";
   for (const name of readdirSync(path)) {
     if (!isOurs(name)) return `${name} in it is not Holdfast's`;
-    if (lstatSync(join(path, name), { throwIfNoEntry: false })?.uid !== uid)
-      return `${name} in it is another user's`;
+    if (lstatSync(join(path, name), { throwIfNoEntry: false })?.uid !== uid) return `${name} in it is another user's`;
   }
   return null;
 }

@@ -64,8 +64,7 @@ function emptyServer(listener: "plugin" | "readers", log: Log): FastifyInstance 
 
 /** Errors that fastify raises before a route runs: a body that is no JSON, too large, or of another type. */
 function fastifyRefusal(error: FastifyError, url: string): Refusal | null {
-  if (typeof error.code !== "string" || !error.code.startsWith("FST_") || (error.statusCode ?? 500) >= 500)
-    return null;
+  if (typeof error.code !== "string" || !error.code.startsWith("FST_") || (error.statusCode ?? 500) >= 500) return null;
   if (url === "/cni") return refuse("CONFIG_UNREADABLE", { problem: error.message });
   return refuse("REQUEST_INVALID", { key: "body", value: "refused", remedy: error.message });
 }

@@ -38,8 +38,7 @@ export function loadDaemonSettings(flags: Given, env: Environment): DaemonSettin
   const { [CONFIG]: _config, ...ownFlags } = flags;
   const file = readConfigFile(configFile, flags, env);
   const { values, refused } = loadSettings("daemon", ownFlags, env, file);
-  const { spool, node, kubeconfig, identitySocket, identityGroup, readGroup, hostLocalDirs, ...rest } =
-    values;
+  const { spool, node, kubeconfig, identitySocket, identityGroup, readGroup, hostLocalDirs, ...rest } = values;
   const kubernetes = clusterOf(kubeconfig, env);
   return {
     ...rest,
@@ -64,17 +63,11 @@ function hostLocalDirsOf(given: readonly string[] | undefined): HostLocalDirs {
 }
 
 /** `standard`: the group that counts where none is given and the daemon is a member of it. */
-function groupOf(
-  group: string | undefined,
-  standard: string,
-  refused: (why: string) => SettingsError,
-): number | null {
+function groupOf(group: string | undefined, standard: string, refused: (why: string) => SettingsError): number | null {
   if (group === "") return null;
   const gid = findGid(group ?? standard);
   // As the shipped unit starts the daemon. Others have not the right to give the socket to that group.
   if (group === undefined) return gid !== null && process.getgroups?.().includes(gid) ? gid : null;
   if (gid !== null) return gid;
-  throw refused(
-    `there is no such group in /etc/group; add it (groupadd --system ${group}), or give a number`,
-  );
+  throw refused(`there is no such group in /etc/group; add it (groupadd --system ${group}), or give a number`);
 }

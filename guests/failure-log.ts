@@ -47,8 +47,7 @@ export class FailureLog {
       }
     }
     this.#failures = failures;
-    if (failures.size > 0 && Number.isFinite(waitMs))
-      this.#timer = this.#clock.timer(waitMs, () => this.look());
+    if (failures.size > 0 && Number.isFinite(waitMs)) this.#timer = this.#clock.timer(waitMs, () => this.look());
   }
 
   stop(): void {

@@ -37,24 +37,18 @@ export class GuardMemory {
 
   /** Throws when it cannot be written. */
   keep(devices: ReadonlySet<string>): void {
-    this.#write(this.#devicesPath, devices, (text) =>
-      writeFileSync(this.#devicesPath, text, { mode: 0o600 }),
-    );
+    this.#write(this.#devicesPath, devices, (text) => writeFileSync(this.#devicesPath, text, { mode: 0o600 }));
   }
 
   /** Bridges whose rules are in place now. Throws when it cannot be written. */
   confirm(bridges: ReadonlySet<string>): void {
-    this.#write(this.#confirmedPath, bridges, (text) =>
-      writeFileSync(this.#confirmedPath, text, { mode: 0o600 }),
-    );
+    this.#write(this.#confirmedPath, bridges, (text) => writeFileSync(this.#confirmedPath, text, { mode: 0o600 }));
   }
 
   /** For the next boot. A disk that is full or read-only keeps nobody from rules in this one. */
   remember(bridges: ReadonlySet<string>): void {
     try {
-      this.#write(this.#rememberedPath, bridges, (text) =>
-        replaceDurably(this.#rememberedPath, Buffer.from(text)),
-      );
+      this.#write(this.#rememberedPath, bridges, (text) => replaceDurably(this.#rememberedPath, Buffer.from(text)));
       this.#problem = "";
     } catch (error) {
       const problem = (error as Error).message;

@@ -49,9 +49,7 @@ export function guestOf(wanted: Attachment): Guest | NotFound {
   const { network, containerId, interface: name, pod } = wanted;
   // The CNI rules. The names are used in headers.
   if (!isNetworkName(network))
-    return never(
-      `the name of network ${JSON.stringify(network)} may only have letters, digits, "_", "." and "-"`,
-    );
+    return never(`the name of network ${JSON.stringify(network)} may only have letters, digits, "_", "." and "-"`);
   if (!/^[\w.-]+$/.test(containerId)) return never(`its container ID ${JSON.stringify(containerId)} is none`);
   if (pod !== undefined && !/^[\w-]+$/.test(pod.uid)) return never(`its pod's UID ${pod.uid} is none`);
   try {

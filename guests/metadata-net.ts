@@ -137,9 +137,7 @@ export class MetadataNet {
     const { ovnNorthbound: northbound = null, balancersSocket, node = hostname() } = settings;
     const repaired = (network: string) => this.#repaired("balancer", { network });
     this.#balancers =
-      northbound === "off"
-        ? null
-        : new Balancers({ northbound, node, socket: balancersSocket, log, clock, repaired });
+      northbound === "off" ? null : new Balancers({ northbound, node, socket: balancersSocket, log, clock, repaired });
     this.#health = new HealthServer({
       address: settings.metricsAddress,
       metrics: this.#metrics,

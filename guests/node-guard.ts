@@ -93,10 +93,7 @@ export class NodeGuard {
       this.#isSuspect = true;
       const problem = (error as Error).message;
       if (problem !== this.#problem)
-        log.error(
-          { problem },
-          "guests can reach the node's own 169.254.169.254 while nftables' rules are missing",
-        );
+        log.error({ problem }, "guests can reach the node's own 169.254.169.254 while nftables' rules are missing");
       this.#problem = problem;
     }
   }

@@ -112,9 +112,7 @@ export class OvnPods {
     const { ovs, memory } = this.#parts;
     if (ovs === null || this.#networks.size === 0) return [];
     this.#isRead ||= ovs.connected;
-    const all = this.#isRead
-      ? [...ovs.ports().values()].map(podAt)
-      : [...memory.entries()].map(([key]) => podOf(key));
+    const all = this.#isRead ? [...ovs.ports().values()].map(podAt) : [...memory.entries()].map(([key]) => podOf(key));
     return all.filter((one): one is Required<Attachment> => one !== null && this.#networks.has(one.network));
   }
 
@@ -128,19 +126,14 @@ export class OvnPods {
     }
     this.#away ??= clock.timer(AWAY_MS, () => {
       const networks = [...this.#networks];
-      log.warn(
-        { networks },
-        "Open vSwitch's database cannot be read: new guests of OVN-Kubernetes get no metadata",
-      );
+      log.warn({ networks }, "Open vSwitch's database cannot be read: new guests of OVN-Kubernetes get no metadata");
     });
   }
 }
 
 /** The pod behind a port; null: none, or one on the default network. */
 function podAt({ link, interfaceUuid: row, externalIds: ids }: OvsPort): Required<Attachment> | null {
-  const [network, uid, containerId] = ["k8s.ovn.org/network", "iface-id-ver", "sandbox"].map((id) =>
-    ids.get(id),
-  );
+  const [network, uid, containerId] = ["k8s.ovn.org/network", "iface-id-ver", "sandbox"].map((id) => ids.get(id));
   if (!network || !uid || !containerId) return null;
   const addresses = (ids.get("ip_addresses") ?? "").split(",").map((one) => one.trim().replace(/\/.*/, ""));
   return {
@@ -158,12 +151,10 @@ function podAt({ link, interfaceUuid: row, externalIds: ids }: OvsPort): Require
 function whyNot({ link, type, ofport, ifindex, error }: OvsPort): NotFound | null {
   if (type !== "" && type !== "system")
     return never(`${link} is a port of the kind ${type}, which is no link of the node`);
-  if (!isLinkName(link))
-    return never(`the link ${JSON.stringify(link)} has a name that cannot be used in rules`);
+  if (!isLinkName(link)) return never(`the link ${JSON.stringify(link)} has a name that cannot be used in rules`);
   const own = hostLink(link)?.ifindex;
   if (own === undefined) return pending(`there is no link ${link} on the node`);
-  if (ofport === null)
-    return pending(`Open vSwitch has not opened ${link}${error === null ? "" : `: ${error}`}`);
+  if (ofport === null) return pending(`Open vSwitch has not opened ${link}${error === null ? "" : `: ${error}`}`);
   if (ifindex !== own) return pending(`Open vSwitch has another link open than ${link}`);
   return null;
 }

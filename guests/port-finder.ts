@@ -25,8 +25,7 @@ export class PortFinder {
   async find(key: string, guest: Guest, guests: ReadonlyMap<string, Guest>): Promise<FoundPort | NotFound> {
     const { pod } = guest.wanted;
     if (pod !== undefined) return this.#findPod(key, pod, guest);
-    const found =
-      this.#again(key) ?? (await this.#lookup.find(guest.wanted, this.#others(key, guest, guests)));
+    const found = this.#again(key) ?? (await this.#lookup.find(guest.wanted, this.#others(key, guest, guests)));
     if (found.kind !== "found") return found;
     const mac = guest.mac ?? (found.mac === null ? null : canonicalMac(found.mac));
     if (mac === null) {

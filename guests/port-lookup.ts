@@ -72,8 +72,7 @@ export class PortLookup {
     if (found.length === 1) return { kind: "found", link: found[0] as HostSideLink, mac, space };
     if (found.length > 1)
       return pending(`${name} was renamed, and may be behind ${found.map((one) => one.name).join(" or ")}`);
-    if (own === undefined)
-      return pending(`there is no interface ${name} in its network namespace${NOT_MADE}`);
+    if (own === undefined) return pending(`there is no interface ${name} in its network namespace${NOT_MADE}`);
     const kind = own.linkinfo?.info_kind ?? "";
     return {
       kind: "final",
@@ -121,11 +120,8 @@ export class PortLookup {
 
   /** A tap's namespace is the node's own: it is the port itself. */
   #tap(link: ShownLink, namespace: number): HostSideLink | null {
-    const isHere =
-      namespaceId(OWN_NAMESPACE) === namespace && hostLink(link.ifname)?.ifindex === link.ifindex;
-    return isHere && isLinkName(link.ifname)
-      ? { name: link.ifname, ifindex: link.ifindex, kind: "tun" }
-      : null;
+    const isHere = namespaceId(OWN_NAMESPACE) === namespace && hostLink(link.ifname)?.ifindex === link.ifindex;
+    return isHere && isLinkName(link.ifname) ? { name: link.ifname, ifindex: link.ifindex, kind: "tun" } : null;
   }
 }
 

@@ -128,8 +128,7 @@ export class PortMemory {
   /** Forgets whatever is kept of attachments that are not wanted. */
   keepOnly(wanted: { has(key: string): boolean }): void {
     for (const key of this.#ports.keys()) if (!wanted.has(key)) this.delete(key);
-    for (const key of this.#demoted.keys())
-      if (!wanted.has(key) && this.#demoted.delete(key)) this.#changed = true;
+    for (const key of this.#demoted.keys()) if (!wanted.has(key) && this.#demoted.delete(key)) this.#changed = true;
   }
 
   /** Upper 16 bits of the addresses behind a door: at least one number. */

@@ -68,8 +68,7 @@ export class PortSearch {
     const nowMs = this.#clock.monotonicMs();
     for (const key of keys) {
       const search = this.#searches.get(key);
-      if (search === undefined)
-        this.#searches.set(key, { state: "waiting", failures: 0, problem: null, dueMs: 0 });
+      if (search === undefined) this.#searches.set(key, { state: "waiting", failures: 0, problem: null, dueMs: 0 });
       else if (isDue(search, nowMs) || (again && search.state === "failed")) search.state = "waiting";
     }
     this.#fill();
@@ -89,8 +88,7 @@ export class PortSearch {
   }
 
   #hasFirst(): boolean {
-    for (const { state, failures } of this.#searches.values())
-      if (failures === 0 && state !== "failed") return true;
+    for (const { state, failures } of this.#searches.values()) if (failures === 0 && state !== "failed") return true;
     return false;
   }
 

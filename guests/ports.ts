@@ -74,8 +74,7 @@ export class Ports {
       (key, found) => this.#foundPort(key, found),
     );
     const kinds = new Set(parts.datapath.drivers.map(({ kind }) => kind));
-    for (const [key, { port }] of [...parts.memory.entries()])
-      if (!kinds.has(port.driver)) parts.memory.demote(key);
+    for (const [key, { port }] of [...parts.memory.entries()]) if (!kinds.has(port.driver)) parts.memory.demote(key);
   }
 
   /** Why no guest at all is served; null: nothing is known to be wrong. */
@@ -195,9 +194,7 @@ export class Ports {
 
   #find(key: string): Promise<FoundPort | NotFound> {
     const guest = this.#guests.fit.get(key);
-    return guest === undefined
-      ? Promise.resolve(NOT_WANTED)
-      : this.#finder.find(key, guest, this.#guests.fit);
+    return guest === undefined ? Promise.resolve(NOT_WANTED) : this.#finder.find(key, guest, this.#guests.fit);
   }
 
   /** Returns why it does not count; null: it does. */

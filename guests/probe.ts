@@ -97,8 +97,7 @@ async function probeHaproxy(program: string): Promise<Ability> {
   const whole = (ok: boolean, note: string) => ({ name: "haproxy", serves: "everybody", ok, notes: [note] });
   if (code !== 0) return whole(false, stderr.trim());
   const version = /^HA-?Proxy version (\S+)/i.exec(stdout)?.[1] ?? "of an unknown version";
-  if (!/\+NS\b/.test(stdout))
-    return whole(false, `haproxy ${version} was built without network namespaces (USE_NS)`);
+  if (!/\+NS\b/.test(stdout)) return whole(false, `haproxy ${version} was built without network namespaces (USE_NS)`);
   const [major = 0, minor = 0] = version.split(".").map(Number);
   if (major < 2 || (major === 2 && minor < 6)) return whole(false, `haproxy ${version} is older than 2.6`);
   return whole(true, `version ${version}`);

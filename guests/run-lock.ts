@@ -20,7 +20,6 @@ export function lockRunDir(runDir: string): () => void {
   const locked = spawnSync("flock", ["--nonblock", "3"], { stdio: ["ignore", "ignore", "pipe", file] });
   if (locked.status === 0) return () => closeSync(file);
   closeSync(file);
-  if (locked.error !== undefined)
-    throw new Error(`run directory ${runDir} cannot be locked: ${locked.error.message}`);
+  if (locked.error !== undefined) throw new Error(`run directory ${runDir} cannot be locked: ${locked.error.message}`);
   throw new Error(`another holdfast metadata-net works with ${runDir}; end it, or give another --run-dir`);
 }

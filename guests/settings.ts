@@ -16,10 +16,7 @@ export function loadNetSettings(flags: Given, env: Environment): NetSettings {
     if (!/^\/[^\s"'\\]*$/.test(values[name])) throw refused(name, "expected an absolute path without blanks");
   const { ovnNorthbound } = values;
   if (ovnNorthbound !== undefined && ovnNorthbound !== "off" && !/^(unix:)?\/\S+$/.test(ovnNorthbound))
-    throw refused(
-      "ovnNorthbound",
-      "expected unix:/path of a socket, or off: balancers need the node's own database",
-    );
+    throw refused("ovnNorthbound", "expected unix:/path of a socket, or off: balancers need the node's own database");
   if (Buffer.byteLength(values.runDir) > RUN_DIR_BYTES_MAX)
     throw refused("runDir", `at most ${RUN_DIR_BYTES_MAX} bytes, or the sockets in it have too long names`);
   if (values.ovsdbSocket !== "off" && !/^\/[^\s"'\\]*$/.test(values.ovsdbSocket))

@@ -66,19 +66,13 @@ export function answerOf(
 }
 
 /** The network that the question means; null: none in particular. */
-export function networkOf(
-  question: IdentityQuestion | GuestQuestion,
-  holdings: readonly Holding[],
-): string | null {
+export function networkOf(question: IdentityQuestion | GuestQuestion, holdings: readonly Holding[]): string | null {
   if (question.kind === "attachment" || question.kind === "pod-uid") return question.network;
   return question.kind === "address" ? (matchingHolding(question, holdings)?.network ?? null) : null;
 }
 
 /** The holding with the address of the question; undefined: it has none any more. */
-export function matchingHolding(
-  question: IdentityQuestion,
-  holdings: readonly Holding[],
-): Holding | undefined {
+export function matchingHolding(question: IdentityQuestion, holdings: readonly Holding[]): Holding | undefined {
   if (question.kind !== "address") return holdings[0];
   return holdings.find(
     ({ network, address }) =>
@@ -136,11 +130,7 @@ export function ofOneIdentity(
   const [first, ...others] = ranked.filter(({ rank }) => rank === best);
   if (first === undefined || others.length === 0) return first?.holdings ?? [];
   const keys = [first, ...others].map(({ key }) => key).join(", ");
-  return invalid(
-    question.kind,
-    question.name,
-    `that means several: ${keys}; ask by namespace/name, or by an address`,
-  );
+  return invalid(question.kind, question.name, `that means several: ${keys}; ask by namespace/name, or by an address`);
 }
 
 function identityKey(

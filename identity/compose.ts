@@ -69,9 +69,7 @@ export function stateOf(holdings: readonly Holding[]): IdentityView["state"] {
   if (users.size > 1) return "migrating";
   if (users.size === 1) return "running";
   // Without its container a pod's address is about to be released, whatever its record still says.
-  const isHeld = holdings.some(
-    ({ state, owner }) => state === "Bound" && OWNER_KINDS[owner.kind].outlivesAttachments,
-  );
+  const isHeld = holdings.some(({ state, owner }) => state === "Bound" && OWNER_KINDS[owner.kind].outlivesAttachments);
   return isHeld ? "stopped" : "released-recently";
 }
 

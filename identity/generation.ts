@@ -1,14 +1,5 @@
 import { Buffer } from "node:buffer";
-import {
-  closeSync,
-  constants,
-  fchmodSync,
-  fchownSync,
-  ftruncateSync,
-  openSync,
-  rmSync,
-  writeSync,
-} from "node:fs";
+import { closeSync, constants, fchmodSync, fchownSync, ftruncateSync, openSync, rmSync, writeSync } from "node:fs";
 import type { Clock } from "../platform/time.ts";
 
 const RUN_BYTES = 8;

@@ -38,18 +38,14 @@ export function merged(holdings: readonly Holding[]): Holding[] {
   for (const one of holdings) {
     const key = `${one.network} ${one.address.address}`;
     const other = byAddress.get(key);
-    byAddress.set(
-      key,
-      other === undefined ? one : { ...other, uses: [...other.uses, ...unknownTo(other, one)] },
-    );
+    byAddress.set(key, other === undefined ? one : { ...other, uses: [...other.uses, ...unknownTo(other, one)] });
   }
   return [...byAddress.values()];
 }
 
 function unknownTo(known: Holding, { uses }: Holding): Use[] {
   return uses.filter(
-    (use) =>
-      !known.uses.some((one) => one.containerID === use.containerID && one.interface === use.interface),
+    (use) => !known.uses.some((one) => one.containerID === use.containerID && one.interface === use.interface),
   );
 }
 

@@ -68,9 +68,7 @@ export class LeanConnection {
     this.#partsBytes += chunk.length;
     if (this.#got.length + this.#partsBytes < this.#needed) return;
     this.#got =
-      this.#got.length + this.#partsBytes === chunk.length
-        ? chunk
-        : Buffer.concat([this.#got, ...this.#parts]);
+      this.#got.length + this.#partsBytes === chunk.length ? chunk : Buffer.concat([this.#got, ...this.#parts]);
     this.#parts = [];
     this.#partsBytes = 0;
     let reply: Reply | number;

@@ -51,14 +51,10 @@ export function readIdentityQuery(query: unknown): IdentityQuery {
   return { question: { kind, name }, here: here === "true" };
 }
 
-function readGuest(
-  kind: "container" | "pod-uid",
-  read: Readonly<Record<string, string | undefined>>,
-): GuestQuestion {
+function readGuest(kind: "container" | "pod-uid", read: Readonly<Record<string, string | undefined>>): GuestQuestion {
   const { network, here, interface: name } = read;
   if (here !== "true") invalid("here", here, "expected true: only the node of a guest knows its ports");
-  if (network === undefined || network === "")
-    invalid("network", network, "expected the network of the port");
+  if (network === undefined || network === "") invalid("network", network, "expected the network of the port");
   const id = read[kind] as string;
   if (id === "" || id.length > NAME_CHARS_MAX) invalid(kind, id, "expected an ID");
   if (kind === "container") {
@@ -85,9 +81,7 @@ export function nobody(question: IdentityQuestion | GuestQuestion, here: boolean
     return new RefusalError(refuse("NOT_FOUND", { what }));
   }
   if (question.kind !== "address") {
-    return new RefusalError(
-      refuse("NOT_FOUND", { what: `${question.kind} ${question.name} with an address${where}` }),
-    );
+    return new RefusalError(refuse("NOT_FOUND", { what: `${question.kind} ${question.name} with an address${where}` }));
   }
   const on = question.network === undefined ? "" : ` on network ${question.network}`;
   const what = `${here ? "user" : "holder"} of ${formatAddress(question.address)}${on}${where}`;

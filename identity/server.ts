@@ -3,12 +3,7 @@ import { refuse } from "../ipam/refusals.ts";
 import { createBoundedServer } from "../platform/listeners/bounded-server.ts";
 import { closeServer, listen, listenOnSocket } from "../platform/socket.ts";
 import type { Clock } from "../platform/time.ts";
-import {
-  answerRequest,
-  type IdentityReply,
-  type IdentityRequestParts,
-  refusalReply,
-} from "./answer-request.ts";
+import { answerRequest, type IdentityReply, type IdentityRequestParts, refusalReply } from "./answer-request.ts";
 import { IdentityGeneration } from "./generation.ts";
 
 const STOP_GRACE_MS = 1_000;
@@ -62,11 +57,7 @@ export class IdentityServer {
   }
 }
 
-async function answer(
-  parts: IdentityServerParts,
-  request: IncomingMessage,
-  response: ServerResponse,
-): Promise<void> {
+async function answer(parts: IdentityServerParts, request: IncomingMessage, response: ServerResponse): Promise<void> {
   const { method, url = "" } = request;
   if (method === "GET") return send(response, await answerRequest(parts, url));
   response.setHeader("connection", "close");

@@ -28,13 +28,7 @@ import {
 } from "./allocation-source.ts";
 import { composeIdentity, type NetworkFacts, NotLearnt } from "./compose.ts";
 import { containersOf, type Holding, holdingsOf, userKey } from "./holding.ts";
-import {
-  type GuestQuestion,
-  type IdentityQuery,
-  type IdentityQuestion,
-  nobody,
-  onlyNetwork,
-} from "./query.ts";
+import { type GuestQuestion, type IdentityQuery, type IdentityQuestion, nobody, onlyNetwork } from "./query.ts";
 import type { IdentityAnswer, IdentityInterface, IdentityView, IdentityVm } from "./wire.ts";
 
 export interface IdentityParts {
@@ -106,17 +100,14 @@ export class IdentityService {
 
   #identityOf({ holdings, pod }: Here, vm: IdentityVm | null): IdentityView {
     const { facts, others = [] } = this.#parts;
-    const view =
-      holdings.length === 0 && pod !== null ? viewOfPod(pod, vm) : composeIdentity(holdings, vm, facts);
+    const view = holdings.length === 0 && pod !== null ? viewOfPod(pod, vm) : composeIdentity(holdings, vm, facts);
     const interfaces = new Map<string, IdentityInterface>();
     for (const { namespace, name, uid } of view.pods) {
       if (namespace === null || name === null || uid === null || uid === "") continue;
       for (const one of others.flatMap((other) => other.of({ namespace, name, uid })))
         interfaces.set(`${one.network} ${one.interface}`, one);
     }
-    return interfaces.size === 0
-      ? view
-      : { ...view, interfaces: [...view.interfaces, ...interfaces.values()] };
+    return interfaces.size === 0 ? view : { ...view, interfaces: [...view.interfaces, ...interfaces.values()] };
   }
 
   #found(question: IdentityQuestion | GuestQuestion): Here {
@@ -160,12 +151,7 @@ export class IdentityService {
           .attachmentsOfContainer(question.containerId)
           .filter((one) => one.interface === question.interface && one.network === question.network);
       case "pod":
-        return ofOne(
-          question.kind,
-          question.name,
-          this.#all(),
-          ({ pod }) => pod && `${pod.namespace}/${pod.name}`,
-        );
+        return ofOne(question.kind, question.name, this.#all(), ({ pod }) => pod && `${pod.namespace}/${pod.name}`);
       case "vm":
         return ofOne(question.kind, question.name, this.#all(), (one) => vms.nameOf(one));
     }
@@ -240,10 +226,7 @@ function userKeyOf({ pod, containerId }: Attachment): string {
 }
 
 /** Two owners of one address are a fault, and answering with either of them would be a guess. */
-function refuseOthers(
-  { network, owner }: Pick<AddressUser, "network" | "owner">,
-  users: readonly AddressUser[],
-): void {
+function refuseOthers({ network, owner }: Pick<AddressUser, "network" | "owner">, users: readonly AddressUser[]): void {
   const other = users.find((one) => !sameOwner(one.owner, owner));
   if (other === undefined) return;
   const problem = `an address of network ${network} is used by ${describeOwner(other.owner)} and by ${describeOwner(owner)}`;

@@ -36,9 +36,7 @@ export class ImportBackoff {
   /** How long, ms, a definition must wait for its import; 0: it may start. */
   waitMs(network: string, source: SeenSource): number {
     const opened = this.#opened.get(keyOf(network, source));
-    return opened === undefined
-      ? 0
-      : Math.max(0, opened.endedMs + pauseMsOf(opened) - this.#clock.monotonicMs());
+    return opened === undefined ? 0 : Math.max(0, opened.endedMs + pauseMsOf(opened) - this.#clock.monotonicMs());
   }
 
   /** An import that these definitions have started is done. */

@@ -170,16 +170,8 @@ export class ImportCandidates {
       isKubelets: ({ nad, address }) => nad === null && own.some((one) => sameAddress(one, address)),
     });
     const limit = Math.min(interfaceCount, POD_INTERFACES_MAX);
-    this.#refuse(
-      pod,
-      surplus,
-      `more addresses than its interfaces on the network can have (${limit} of each subnet)`,
-    );
-    this.#refuse(
-      pod,
-      heldBack,
-      "addresses that the network never gives (gateway, excluded or outside of its subnets)",
-    );
+    this.#refuse(pod, surplus, `more addresses than its interfaces on the network can have (${limit} of each subnet)`);
+    this.#refuse(pod, heldBack, "addresses that the network never gives (gateway, excluded or outside of its subnets)");
     return kept;
   }
 
@@ -193,9 +185,7 @@ export class ImportCandidates {
   /** The claim that the pod's selection names for the interface, if it exists; else the pod. null: not known yet. */
   #holderOf(pod: PodView, held: PodAddress, selection: NetworkSelection | null): Holder | null {
     const elements = selection?.elements ?? [];
-    const ofNad = elements.filter(
-      ({ nad }) => nad?.namespace === held.nad?.namespace && nad?.name === held.nad?.name,
-    );
+    const ofNad = elements.filter(({ nad }) => nad?.namespace === held.nad?.namespace && nad?.name === held.nad?.name);
     const ofInterface = ofNad.filter(
       (one) => (one.interface ?? `net${one.position}`) === held.interface || held.interface === "",
     );
@@ -203,15 +193,12 @@ export class ImportCandidates {
     const element = ofInterface.length === 1 ? ofInterface[0] : undefined;
     // kubevirt/ipam-extensions names one claim for all interfaces of a VM on one NAD: whose it is, the pod does not say.
     const isShared = elements.filter((one) => one.claim === element?.claim).length > 1;
-    const claim =
-      element?.claim && !isShared ? this.#claims.get(`${pod.namespace}/${element.claim}`) : undefined;
+    const claim = element?.claim && !isShared ? this.#claims.get(`${pod.namespace}/${element.claim}`) : undefined;
     const mac = held.mac === null ? {} : { mac: held.mac };
     if (claim !== undefined) return { ...claimHolder(claim), ...mac };
     if (element?.claim && !isShared && this.#options.unknownClaim === "skip") return null;
     const interfaceName =
-      held.interface !== "" || element === undefined
-        ? held.interface
-        : (element.interface ?? `net${element.position}`);
+      held.interface !== "" || element === undefined ? held.interface : (element.interface ?? `net${element.position}`);
     const { namespace, name } = pod;
     // The runtime identifies a static pod by this UID, and so does every ADD.
     const uid = pod.staticUid ?? pod.uid;
@@ -254,9 +241,7 @@ export class ImportCandidates {
     );
     const element = selection && name !== "" ? elementFor(selection, name) : ofNetwork[0];
     const interfaceName = name || (element ? (element.interface ?? `net${element.position}`) : "");
-    const others = held.some(
-      (one) => one.interface === interfaceName && one.address.family === address.family,
-    );
+    const others = held.some((one) => one.interface === interfaceName && one.address.family === address.family);
     if (others || interfaceName === "") return null;
     return {
       nad: element?.nad ?? null,
@@ -275,9 +260,7 @@ export class ImportCandidates {
   #heldHere({ pod, held }: ReportingPod): PodAddress[] {
     const byNodes = this.#options.nodes !== null;
     const reported = held.filter((one) =>
-      one.nad === null
-        ? byNodes && one.network === this.#network
-        : this.#networkOf(one.nad) === this.#network,
+      one.nad === null ? byNodes && one.network === this.#network : this.#networkOf(one.nad) === this.#network,
     );
     const own = this.#primaryAddresses(pod).flatMap((address): PodAddress[] => {
       const same = held.filter((one) => sameAddress(one.address, address));
@@ -287,10 +270,7 @@ export class ImportCandidates {
       const mac = same[0]?.mac ?? null;
       return [{ nad: null, network: null, interface: interfaceName, address, prefixLength: null, mac }];
     });
-    return [
-      ...own,
-      ...reported.filter((one) => !own.some(({ address }) => sameAddress(address, one.address))),
-    ];
+    return [...own, ...reported.filter((one) => !own.some(({ address }) => sameAddress(address, one.address)))];
   }
 
   /** A pod's own addresses in the subnets that the nodes' configuration gives to the network. */
@@ -324,10 +304,7 @@ export class ImportCandidates {
   }
 }
 
-function older(
-  a: { creationTimestamp: string; key: string },
-  b: { creationTimestamp: string; key: string },
-): number {
+function older(a: { creationTimestamp: string; key: string }, b: { creationTimestamp: string; key: string }): number {
   if (a.creationTimestamp !== b.creationTimestamp) return a.creationTimestamp < b.creationTimestamp ? -1 : 1;
   return a.key < b.key ? -1 : 1;
 }

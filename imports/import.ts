@@ -133,8 +133,7 @@ export async function importNetworks(
     const candidates = new ImportCandidates(network, {
       definitions,
       nodes,
-      recordedOf: (pod) =>
-        records.of(network, { ...pod, claims: claimsNamedBy(pod.annotations, pod.namespace) }),
+      recordedOf: (pod) => records.of(network, { ...pod, claims: claimsNamedBy(pod.annotations, pod.namespace) }),
       addressesOf: (pod) => reader.of(pod),
     });
     due.push({ index, target, sources, candidates });
@@ -174,9 +173,7 @@ async function importOne(
   const existed = all.length - created;
   const result = { kind: "imported", created, existed, refused, addresses, problems } as const;
   if (options.dryRun) return result;
-  const conflicts = taken.map(
-    ({ address, foundIn, by }) => `${address}, in use by ${foundIn}, is held by ${by}`,
-  );
+  const conflicts = taken.map(({ address, foundIn, by }) => `${address}, in use by ${foundIn}, is held by ${by}`);
   for (const problem of [...conflicts, ...problems].slice(0, PROBLEMS_LOGGED_MAX)) {
     log.warn({ network, problem }, "not imported");
   }
@@ -211,8 +208,7 @@ async function record(
   { one, holder }: ImportCandidate,
 ): Promise<Pick<ImportedAddress, "outcome" | "by">> {
   const reserved = await reserveInUse(api, network, one, holder);
-  if (reserved.kind === "changed")
-    throw new NotRecorded(`${formatInterfaceAddress(one)} is being written by others`);
+  if (reserved.kind === "changed") throw new NotRecorded(`${formatInterfaceAddress(one)} is being written by others`);
   if (reserved.kind === "recorded") return { outcome: "recorded" };
   if (reserved.kind === "own") return { outcome: "known" };
   return { outcome: "taken", by: describeHolder(reserved.object.spec.owner) };
@@ -235,11 +231,7 @@ async function readRecords(api: KubeApi, networks: readonly string[], records: O
  * Writes the present editions of definitions that are covered, for daemons that have not followed each edition. After a
  * conflict the next attempt updates the newer one. Throws ApiAway.
  */
-export async function bringUpToDate(
-  api: KubeApi,
-  known: IPNetwork,
-  sources: readonly SeenSource[],
-): Promise<void> {
+export async function bringUpToDate(api: KubeApi, known: IPNetwork, sources: readonly SeenSource[]): Promise<void> {
   const importedFrom = broughtUpToDate(known, sources);
   if (importedFrom === null) return;
   await writeNetworkObject(new ObjectClient(api), known.spec.network, known, { status: { importedFrom } });
@@ -252,11 +244,7 @@ interface Covered {
   readonly refused: number;
 }
 
-async function setImported(
-  api: KubeApi,
-  network: string,
-  { sources, nodes, count, refused }: Covered,
-): Promise<void> {
+async function setImported(api: KubeApi, network: string, { sources, nodes, count, refused }: Covered): Promise<void> {
   const condition = {
     type: IMPORTED,
     status: "True",

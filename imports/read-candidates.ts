@@ -17,11 +17,7 @@ const READ_AT_ONCE = 16;
  * Reads, once for the candidates of all networks, everything that may have an address. `networks`: what a refusal names.
  * Throws ApiAway, and RefusalError IMPORT_UNREADABLE.
  */
-export async function readCandidates(
-  api: KubeApi,
-  all: readonly ImportCandidates[],
-  networks: string,
-): Promise<void> {
+export async function readCandidates(api: KubeApi, all: readonly ImportCandidates[], networks: string): Promise<void> {
   const tell = (problem: string) => {
     for (const one of all) one.problems.push(problem);
   };
@@ -52,9 +48,7 @@ export async function readCandidates(
   } catch (error) {
     if (!(error instanceof ListRefused)) throw error;
     const remedy = "give the account the right to list ippools.whereabouts.cni.cncf.io (deploy/rbac.yaml)";
-    throw new RefusalError(
-      refuse("IMPORT_UNREADABLE", { network: networks, remedy, problem: error.message }),
-    );
+    throw new RefusalError(refuse("IMPORT_UNREADABLE", { network: networks, remedy, problem: error.message }));
   }
   if (all.some(({ isOfNodes }) => isOfNodes)) await listPods(api, all, tell);
   else await readConcernedPods(api, all, tell);

@@ -96,9 +96,7 @@ export function hasLeftNetwork(claim: {
  * claim is refused, its status stays True (`conditionOfRefusal`).
  */
 export function isConflict({ type, status, reason }: ClaimCondition): boolean {
-  return (
-    type === IPS_ALLOCATED && status === "False" && reason === ("IPAddressConflict" satisfies ClaimReason)
-  );
+  return type === IPS_ALLOCATED && status === "False" && reason === ("IPAddressConflict" satisfies ClaimReason);
 }
 
 /**
@@ -133,8 +131,7 @@ export function standingCondition(
 export function broughtCondition(list: readonly ClaimCondition[], time: string): ClaimCondition | null {
   const known = list.find(({ type }) => type === NETWORK_UP_TO_DATE);
   if (known === undefined || known.status === "Unknown") return null;
-  const message =
-    "the claim lists addresses that it was not given yet; condition IPsAllocated says whether it is";
+  const message = "the claim lists addresses that it was not given yet; condition IPsAllocated says whether it is";
   return {
     type: NETWORK_UP_TO_DATE,
     status: "Unknown",

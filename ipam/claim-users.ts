@@ -1,12 +1,4 @@
-import type {
-  AttachAsk,
-  Attacher,
-  AttachView,
-  ClaimUser,
-  Fact,
-  KnownAttachment,
-  KnownClaim,
-} from "./attach-view.ts";
+import type { AttachAsk, Attacher, AttachView, ClaimUser, Fact, KnownAttachment, KnownClaim } from "./attach-view.ts";
 
 /** The first other user of the claim that is not of the same VM; null: there is none. */
 export function userInTheWay<A extends KnownAttachment, C extends KnownClaim>(

@@ -157,10 +157,7 @@ function whyNotReused(
 }
 
 /** Adopted addresses must be ones that the network could have given: a usable one per range set, with its mask. */
-export function whyUnfit(
-  definition: NetworkDefinition,
-  brought: readonly InterfaceAddress[],
-): Refusal | null {
+export function whyUnfit(definition: NetworkDefinition, brought: readonly InterfaceAddress[]): Refusal | null {
   const { rangeSets, name: network } = definition;
   if (rangeSets.length === 0) return null;
   const seen = new Set<number>();
@@ -220,8 +217,7 @@ export function assignRequests(question: AddressQuestion): ReadonlyMap<number, R
     const mac = definition.reservations?.otherMac(address, question.mac) ?? null;
     if (mac !== null) return refuse("ADDRESS_RESERVED", { address, network: definition.name, mac });
     const subnet = set.subnets.find(({ extent }) => extent.contains(address.value));
-    const mask =
-      subnet && wrongMask(request, subnet.cidr.prefixLength, `its subnet is ${formatCidr(subnet.cidr)}`);
+    const mask = subnet && wrongMask(request, subnet.cidr.prefixLength, `its subnet is ${formatCidr(subnet.cidr)}`);
     if (mask) return mask;
     const other = requests.get(index);
     if (other !== undefined && !sameAddress(other.address, address)) {
@@ -247,9 +243,7 @@ export function slotOf(
     .map(({ address }) => address.value);
   if (request !== null) {
     const refusal = own.includes(request.address.value) ? null : whyNotGiven(question, pool, request);
-    return (
-      refusal ?? { rangeSetIndex, candidates: [request.address.value], moveCursor: false, isRequested: true }
-    );
+    return refusal ?? { rangeSetIndex, candidates: [request.address.value], moveCursor: false, isRequested: true };
   }
   if (own.length === 0 && pool.isExhausted) {
     return poolFull(pool, question.definition.name);

@@ -24,13 +24,7 @@ import type {
 } from "./attach-view.ts";
 import { describeUser, isOfSamePod, otherUsers, userInTheWay } from "./claim-users.ts";
 import { decideAddresses, type Slot } from "./decide-addresses.ts";
-import {
-  claimRefOf,
-  decideRepeat,
-  type RepeatDecision,
-  supersededBy,
-  whyTooNarrow,
-} from "./decide-repeat.ts";
+import { claimRefOf, decideRepeat, type RepeatDecision, supersededBy, whyTooNarrow } from "./decide-repeat.ts";
 import { gatewaysOf } from "./definition/bridge-gateway.ts";
 import { parseRequestedAddress, type RequestedAddress } from "./definition/requested-address.ts";
 import { withReservation } from "./definition/reservations.ts";
@@ -159,8 +153,7 @@ function decideFor<A extends KnownAttachment, C extends KnownClaim>(
   if (claim?.isClosed && !isContinued) {
     return refused(claim, refuse("CLAIM_TERMINATING", { claim: claimRefOf(ask) }), ignored);
   }
-  const warnings =
-    ignored === null ? [] : [{ reason: "ClaimIgnored" as const, message: describeIgnored(ask) }];
+  const warnings = ignored === null ? [] : [{ reason: "ClaimIgnored" as const, message: describeIgnored(ask) }];
   const attacher = { owner, claim, superseded: replaced, warnings };
   return decideHoldings(view, { attacher, ignored }, others);
 }
@@ -190,9 +183,7 @@ function decideHoldings<A extends KnownAttachment, C extends KnownClaim>(
   if (unreadable !== undefined) return no(unreadable);
   if (taken !== null) return no(refuse("ADDRESS_TAKEN", { ...taken, network: ask.network }));
   if (unreleased !== undefined)
-    return no(
-      refuse("PREDECESSOR_HOLDS", { claim: claimRefOf(ask), address: unreleased, network: ask.network }),
-    );
+    return no(refuse("PREDECESSOR_HOLDS", { claim: claimRefOf(ask), address: unreleased, network: ask.network }));
   const user = claim === null || claim.isClosed ? null : userInTheWay(view, attacher, claim, others);
   if (user === undefined) return undefined;
   if (user !== null) {
@@ -228,8 +219,7 @@ function decideHoldings<A extends KnownAttachment, C extends KnownClaim>(
   const decision = decideAddresses({
     definition,
     // Who keeps what it has asks for none, and the first look at them reads every address of the network.
-    pools:
-      bound.length === 0 || (renews && missingSets(definition.rangeSets, bound).length > 0) ? view.pools : [],
+    pools: bound.length === 0 || (renews && missingSets(definition.rangeSets, bound).length > 0) ? view.pools : [],
     renews,
     held: own,
     requested,

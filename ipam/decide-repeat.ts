@@ -6,8 +6,7 @@ import { parseInterfaceAddress } from "./space/cidr.ts";
 /** What this node's journal already knows about a request. */
 export type RepeatDecision<A extends KnownAttachment> =
   /** It was answered before and gets the same answer. */
-  | { readonly kind: "repeat"; readonly attachment: A }
-  | { readonly kind: "refuse"; readonly refusal: Refusal };
+  { readonly kind: "repeat"; readonly attachment: A } | { readonly kind: "refuse"; readonly refusal: Refusal };
 
 /**
  * The part of the decision that needs only this node's journal; null: the journal does not decide. Without `claimKnown`
@@ -41,8 +40,7 @@ export function isRepeat(
   if (former.isLost || (claimKnown && former.claimRef !== claimRefOf(ask))) return false;
   const { pod } = ask;
   // Without a UID the pod's name must do: container IDs are not used again by another pod of the same name.
-  if (pod !== null && pod.uid === "")
-    return former.pod?.name === pod.name && former.pod.namespace === pod.namespace;
+  if (pod !== null && pod.uid === "") return former.pod?.name === pod.name && former.pod.namespace === pod.namespace;
   return (former.pod?.uid ?? null) === (pod?.uid ?? null);
 }
 

@@ -1,10 +1,4 @@
-import {
-  type AddressQuestion,
-  assignRequests,
-  type HeldAddress,
-  type Slot,
-  slotOf,
-} from "./decide-addresses.ts";
+import { type AddressQuestion, assignRequests, type HeldAddress, type Slot, slotOf } from "./decide-addresses.ts";
 import type { NetworkDefinition } from "./definition/network-definition.ts";
 import type { RequestedAddress } from "./definition/requested-address.ts";
 import { type Refusal, refuse } from "./refusals.ts";
@@ -94,12 +88,8 @@ function slotsOf(question: ReservationQuestion, kept: readonly InterfaceAddress[
 }
 
 /** Of several that a race has left, every attempt names the same one: if possible the one that was told already. */
-function oneOf(
-  own: readonly HeldAddress[],
-  { family, within, preferred }: SingleAddress,
-): readonly HeldAddress[] {
-  const rank = ({ address }: HeldAddress) =>
-    preferred !== undefined && sameAddress(address, preferred) ? 0 : 1;
+function oneOf(own: readonly HeldAddress[], { family, within, preferred }: SingleAddress): readonly HeldAddress[] {
+  const rank = ({ address }: HeldAddress) => (preferred !== undefined && sameAddress(address, preferred) ? 0 : 1);
   return own
     .filter(({ address }) => address.family === family)
     .filter(({ address, adopted }) => !adopted || within.contains(address.value))
@@ -162,9 +152,7 @@ function slotsOfCounts(
       if ("code" in slot) return slot;
       slots.push(slot);
       const { usable } = poolAt(question, slot.rangeSetIndex).rangeSet;
-      const tried = resting.find(
-        ({ address }) => address.family === family && usable.contains(address.value),
-      );
+      const tried = resting.find(({ address }) => address.family === family && usable.contains(address.value));
       resting = resting.filter((one) => one !== tried);
     }
   }

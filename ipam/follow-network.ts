@@ -18,11 +18,7 @@ import { type Refusal, refuse } from "./refusals.ts";
  *   otherwise                                       the claim follows
  */
 export function followNetwork<A extends KnownAttachment, C extends KnownClaim>(
-  {
-    ask,
-    definition,
-    mayFollow,
-  }: Pick<AttachView<A, C>, "ask" | "definition"> & { mayFollow(): Fact<boolean> },
+  { ask, definition, mayFollow }: Pick<AttachView<A, C>, "ask" | "definition"> & { mayFollow(): Fact<boolean> },
   claim: C,
 ): Fact<C | Refusal> {
   const isUnnamed = claim.network === "";

@@ -40,8 +40,7 @@ export class FormerHolders {
 
   /** How many holders of a network stay behind its definition. */
   count(network: string): number {
-    return new Set([...(this.#networks.get(network)?.values() ?? [])].flatMap((holders) => [...holders]))
-      .size;
+    return new Set([...(this.#networks.get(network)?.values() ?? [])].flatMap((holders) => [...holders])).size;
   }
 
   /** One line for each network and kind of difference, with the remedy. */

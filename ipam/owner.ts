@@ -130,10 +130,7 @@ export function isRetainedFor(owner: Owner, former: Owner): boolean {
  * What the search for an owner's first address begins at the hash of; null: it begins anywhere. A machine's is the same
  * for every object of its name, so that it meets its former address first.
  */
-export function searchSeed(
-  { kind, uid, namespace, name, interface: named }: Owner,
-  network: string,
-): string | null {
+export function searchSeed({ kind, uid, namespace, name, interface: named }: Owner, network: string): string | null {
   if (OWNER_KINDS[kind].succeededByName) return JSON.stringify([network, namespace, name, named]);
   return OWNER_KINDS[kind].outlivesAttachments ? uid : null;
 }
@@ -164,8 +161,7 @@ export function ownerWithoutClaim({
   readonly interface: string;
   readonly pod: Pick<Owner, "uid" | "namespace" | "name"> | null;
 }): Owner {
-  if (pod === null)
-    return { kind: "container", uid: containerId, interface: interfaceName, namespace: "", name: "" };
+  if (pod === null) return { kind: "container", uid: containerId, interface: interfaceName, namespace: "", name: "" };
   return { kind: "pod", uid: pod.uid, interface: interfaceName, namespace: pod.namespace, name: pod.name };
 }
 

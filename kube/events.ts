@@ -31,20 +31,12 @@ export interface EventObject {
 }
 
 /** An IPAMClaim as the object of an event. */
-export function claimObject({
-  namespace,
-  name,
-  uid,
-}: Required<Pick<EventObject, "namespace" | "name" | "uid">>) {
+export function claimObject({ namespace, name, uid }: Required<Pick<EventObject, "namespace" | "name" | "uid">>) {
   return { apiVersion: "k8s.cni.cncf.io/v1alpha1", kind: "IPAMClaim", namespace, name, uid };
 }
 
 /** A VirtualMachineInstance as the object of an event. */
-export function vmiObject({
-  namespace,
-  name,
-  uid,
-}: Required<Pick<EventObject, "namespace" | "name" | "uid">>) {
+export function vmiObject({ namespace, name, uid }: Required<Pick<EventObject, "namespace" | "name" | "uid">>) {
   return { apiVersion: "kubevirt.io/v1", kind: "VirtualMachineInstance", namespace, name, uid };
 }
 

@@ -57,10 +57,7 @@ export class ApiAway extends Error {
   /** Code of the connection's error in Node or OpenSSL, such as ECONNREFUSED; null: it has none. */
   readonly code: string | null;
 
-  constructor(
-    message: string,
-    { problem = message, status = null, code = null }: Partial<AttemptFailure> = {},
-  ) {
+  constructor(message: string, { problem = message, status = null, code = null }: Partial<AttemptFailure> = {}) {
     super(message);
     this.problem = problem;
     this.status = status;

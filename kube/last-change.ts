@@ -32,9 +32,7 @@ export class LastChange {
   /** Whether an event tells this change again. */
   isToldBy(type: string, object: WireObject): boolean {
     if (this.#last === null || versionOf(object) !== this.#last.version) return false;
-    return (
-      this.#last.isDeletion === (type === "DELETED") && isDeepStrictEqual(plain(object), this.#last.object)
-    );
+    return this.#last.isDeletion === (type === "DELETED") && isDeepStrictEqual(plain(object), this.#last.object);
   }
 
   /** Whether a server at this version must have told it already. */

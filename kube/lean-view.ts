@@ -113,9 +113,7 @@ function encoded(map: ReadonlyMap<unknown, unknown>): Encoded {
 }
 
 function decoded(entries: Encoded): Map<unknown, unknown> {
-  return new Map(
-    entries.map(([key, value]) => [key, Array.isArray(value) ? Buffer.from(value[0], "base64") : value]),
-  );
+  return new Map(entries.map(([key, value]) => [key, Array.isArray(value) ? Buffer.from(value[0], "base64") : value]));
 }
 
 /** JSON, or a map of texts or bytes: views have nothing else that is long. */

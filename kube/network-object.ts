@@ -22,16 +22,9 @@ export function nameTakenBy(network: string, byName: ByName): string | null {
 }
 
 /** A quorum read; null: it does not exist yet. Throws ApiAway, also when another network's object has its name. */
-export async function readNetworkObject(
-  api: KubeApi,
-  network: string,
-  deadlineMs?: number,
-): Promise<IPNetwork | null> {
+export async function readNetworkObject(api: KubeApi, network: string, deadlineMs?: number): Promise<IPNetwork | null> {
   const name = networkObjectName(network);
-  const found: IPNetwork | null = await new ObjectClient(api).find(
-    objectPath(NETWORKS_PATH, name),
-    deadlineMs,
-  );
+  const found: IPNetwork | null = await new ObjectClient(api).find(objectPath(NETWORKS_PATH, name), deadlineMs);
   const other = nameTakenBy(network, () => found);
   if (other !== null) throw new ApiAway(`IPNetwork ${name} is of network ${other}; delete it`);
   return networkObjectOf(network, () => found);

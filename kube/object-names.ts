@@ -74,9 +74,7 @@ export function networkObjectName(network: string): string {
  * otherwise) or looks like one with a hash.
  */
 export function labelValue(text: string): string {
-  return LABEL_VALUE.test(text) && !LOOKS_SHORTENED.test(text)
-    ? text
-    : shortened(text, text, /[^A-Za-z0-9]+/g);
+  return LABEL_VALUE.test(text) && !LOOKS_SHORTENED.test(text) ? text : shortened(text, text, /[^A-Za-z0-9]+/g);
 }
 
 /** Selects objects by a label that stands for a text. Check `spec` of what it finds: anybody may edit labels. */

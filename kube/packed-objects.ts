@@ -98,8 +98,7 @@ export class PackedObjects {
     const node = this.#nodeOf(object, "", "");
     const key = JSON.stringify(node, (_key, value) => (value === undefined ? "undefined" : value));
     const known = this.#shapes.get(key);
-    if (known === undefined && (this.#shapes.size >= SHAPES_MAX || key.length > SHAPE_CHARS_MAX))
-      return JSON_SHAPE;
+    if (known === undefined && (this.#shapes.size >= SHAPES_MAX || key.length > SHAPE_CHARS_MAX)) return JSON_SHAPE;
     const shape = known ?? Object.freeze({ node, outline: outlineOf(node) });
     this.#shapes.set(key, shape);
     this.#recent.unshift(shape);
@@ -111,8 +110,7 @@ export class PackedObjects {
     if (typeof value === "string" && value !== "" && !this.#hints.constants.has(key))
       return { kind: "text", isWord: this.#hints.words.has(key) };
     if (typeof value === "number") return { kind: "number" };
-    if (Array.isArray(value))
-      return { kind: "array", nodes: value.map((one) => this.#nodeOf(one, key, path)) };
+    if (Array.isArray(value)) return { kind: "array", nodes: value.map((one) => this.#nodeOf(one, key, path)) };
     if (typeof value !== "object" || value === null) return { kind: "constant", value };
     const entries = Object.keys(value).map((name) => {
       const isOwn = this.#hints.isOwnKey(path, name);

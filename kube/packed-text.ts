@@ -131,8 +131,7 @@ export class TextPacker {
   #backTo(text: string): number | null {
     const last = this.#texts.length - 1;
     // Not by lastIndexOf, which would look through all of an object that has a hundred thousand.
-    for (let back = 0; back <= BACK_MAX && back <= last; back += 1)
-      if (this.#texts[last - back] === text) return back;
+    for (let back = 0; back <= BACK_MAX && back <= last; back += 1) if (this.#texts[last - back] === text) return back;
     return null;
   }
 

@@ -5,12 +5,7 @@ import { ApiAway, ListRefused, type WatchEnd } from "./kube-api.ts";
 import { LastChange } from "./last-change.ts";
 import { Listing } from "./listing.ts";
 import { type Listed, type Reflected, ReflectedItems } from "./reflected-items.ts";
-import {
-  type ReflectorOptions,
-  type ReflectorState,
-  type ReflectorTimings,
-  TIMINGS,
-} from "./reflector-options.ts";
+import { type ReflectorOptions, type ReflectorState, type ReflectorTimings, TIMINGS } from "./reflector-options.ts";
 import { watchOnce } from "./watch-once.ts";
 
 export type { ReflectorOptions, ReflectorState, ReflectorTimings } from "./reflector-options.ts";

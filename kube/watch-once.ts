@@ -83,8 +83,7 @@ export async function watchOnce(options: WatchOnce): Promise<WatchOutcome> {
         awaited = null;
         for (const replay of replays) replay.cancel();
         options.inTouch();
-      } else if (type !== "BOOKMARK" || awaited.isPassedAt(object?.metadata?.resourceVersion))
-        options.otherHistory();
+      } else if (type !== "BOOKMARK" || awaited.isPassedAt(object?.metadata?.resourceVersion)) options.otherHistory();
     },
   });
   for (const timer of [stall, ...replays]) timer.cancel();

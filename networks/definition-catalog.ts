@@ -151,8 +151,7 @@ export class DefinitionCatalog {
 
   #take(nad: NadView): void {
     const known = this.#entries.get(nad.key);
-    const unchanged =
-      known?.nad.config === nad.config && known.nad.creationTimestamp === nad.creationTimestamp;
+    const unchanged = known?.nad.config === nad.config && known.nad.creationTimestamp === nad.creationTimestamp;
     const reading = unchanged ? known.reading : readNadConfig(nad.config, nad.name);
     const readMs = unchanged ? known.readMs : this.#clock.monotonicMs();
     const unbroken = known?.interruptions === this.#interruptions;

@@ -106,9 +106,7 @@ function sharedSubnets({ definition: one }: LinkedNetwork, { definition: other }
   const shared = one.rangeSets
     .flatMap(({ subnets }) => subnets)
     .filter(({ cidr, usable }) =>
-      others.some(
-        (subnet) => subnet.cidr.family === cidr.family && usable.intersect(subnet.usable).size > 0n,
-      ),
+      others.some((subnet) => subnet.cidr.family === cidr.family && usable.intersect(subnet.usable).size > 0n),
     );
   return [...new Set(shared.map(({ cidr }) => formatCidr(cidr)))];
 }

@@ -60,9 +60,7 @@ export class DefinitionsWithPools extends DefinitionCatalog {
     this.#entries.delete(poolKey);
     if (known === undefined || this.#oldest.get(known.network)?.view.key !== known.view.key) return;
     this.#oldest.delete(known.network);
-    const others = [...this.#entries.values()]
-      .filter(isOurs)
-      .filter(({ network }) => network === known.network);
+    const others = [...this.#entries.values()].filter(isOurs).filter(({ network }) => network === known.network);
     if (others.length > 0) this.#oldest.set(known.network, others.reduce(older));
   }
 

@@ -64,10 +64,7 @@ export function joined(object: IPNetwork | null, added: readonly SeenSource[]): 
  * The list with the present editions of definitions that it already covers, for a reader that has not seen each edition
  * (after a restart) and would have to import them again. null: nothing changes.
  */
-export function broughtUpToDate(
-  object: IPNetwork | null,
-  sources: readonly SeenSource[],
-): ImportSource[] | null {
+export function broughtUpToDate(object: IPNetwork | null, sources: readonly SeenSource[]): ImportSource[] | null {
   const newer = (known: ImportSource) => sources.find((one) => covers(known, one) && isNewer(one, known));
   const listed = importedFrom(object);
   if (!listed.some(newer)) return null;
@@ -101,14 +98,10 @@ export function wantedOf(object: IPNetwork | null): NetworkDefinition[] {
 }
 
 /** What is wanted after an import; null: nothing. */
-export function stillWanted(
-  object: IPNetwork | null,
-  covered: readonly ImportSource[],
-): IPNetworkWants | null {
+export function stillWanted(object: IPNetwork | null, covered: readonly ImportSource[]): IPNetworkWants | null {
   const open = (object?.status?.importWanted ?? []).filter(
     ({ subnets }) =>
-      nodeDefinition(object, subnets) !== null &&
-      !covered.some((one) => "subnets" in one && one.subnets === subnets),
+      nodeDefinition(object, subnets) !== null && !covered.some((one) => "subnets" in one && one.subnets === subnets),
   );
   return open.length === 0 ? null : open;
 }
@@ -136,9 +129,7 @@ function keyOf(source: ImportSource): string {
 /** Since `joinedAt` addresses come only from us: an import of any edition from then on has seen all others. */
 function covers(known: ImportSource, wanted: SeenSource): boolean {
   if ("subnets" in known || "subnets" in wanted) return keyOf(known) === keyOf(wanted);
-  return (
-    known.definition === wanted.definition && known.uid === wanted.uid && known.generation >= wanted.joinedAt
-  );
+  return known.definition === wanted.definition && known.uid === wanted.uid && known.generation >= wanted.joinedAt;
 }
 
 /** Whether two sources are editions of one definition. */

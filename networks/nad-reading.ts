@@ -45,9 +45,7 @@ export function stays(before: Edition, after: Edition, unbroken: boolean): boole
   const [old, now] = [before.reading, after.reading];
   if (old.kind !== "ours" || now.kind !== "ours" || !follows(before.nad, after.nad, unbroken)) return false;
   const addressesOf = ({ rangeSets }: NetworkDefinition) => rangeSets.map((set) => set.fingerprint).join();
-  return (
-    old.definition.name === now.definition.name && addressesOf(old.definition) === addressesOf(now.definition)
-  );
+  return old.definition.name === now.definition.name && addressesOf(old.definition) === addressesOf(now.definition);
 }
 
 /** Whether no edition was missed in between: the generation increases by one, and starts again with a new UID. */
@@ -58,10 +56,7 @@ function follows(before: Edition["nad"], after: Edition["nad"], unbroken: boolea
 }
 
 /** Of two NADs the one that was created first, then by key. The API server writes times in one form, so comparing them as strings compares the times. */
-export function older<T extends { readonly nad: Pick<ObjectMetadata, "key" | "creationTimestamp"> }>(
-  a: T,
-  b: T,
-): T {
+export function older<T extends { readonly nad: Pick<ObjectMetadata, "key" | "creationTimestamp"> }>(a: T, b: T): T {
   if (a.nad.creationTimestamp !== b.nad.creationTimestamp) {
     return a.nad.creationTimestamp < b.nad.creationTimestamp ? a : b;
   }

@@ -40,11 +40,7 @@ export class NetworkOwners {
   /** Passes the network's owner to the catalog. `fresh`: by a read that begins now. Throws ApiAway. */
   async learn(
     network: string,
-    {
-      byNodes = false,
-      fresh = false,
-      deadlineMs,
-    }: { byNodes?: boolean; fresh?: boolean; deadlineMs: number },
+    { byNodes = false, fresh = false, deadlineMs }: { byNodes?: boolean; fresh?: boolean; deadlineMs: number },
   ): Promise<void> {
     const readMs = this.#readMs.get(network);
     if (!fresh && readMs !== undefined && this.#api.clock.monotonicMs() - readMs < BELIEVED_MS) return;

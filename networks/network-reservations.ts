@@ -50,10 +50,7 @@ export function reservedText(object: Pick<IPNetwork, "metadata"> | null | undefi
   return object?.metadata.annotations?.[RESERVATIONS_ANNOTATION]?.trim() ?? "";
 }
 
-function readFor(
-  definition: NetworkDefinition,
-  { key, text }: AnnotatedList,
-): NetworkDefinition | RefusalError {
+function readFor(definition: NetworkDefinition, { key, text }: AnnotatedList): NetworkDefinition | RefusalError {
   try {
     const { rangeSets, reservations } = definition;
     const all = readReservations({ key, value: parsed(key, text) }, rangeSets, reservations);

@@ -80,10 +80,7 @@ export class NodeConfigurations {
   }
 
   /** How the node's configuration differs from the definition in force; null: in nothing that an interface gets. */
-  differenceOf(
-    { conf, ownDefinition }: PassedConfiguration,
-    counting: CountingDefinition,
-  ): Difference | null {
+  differenceOf({ conf, ownDefinition }: PassedConfiguration, counting: CountingDefinition): Difference | null {
     if (!hasRanges(conf)) return null;
     const { definition } = counting;
     const given = nodeIsGateway(conf) ? this.#bridgeGateways.of(definition) : definition;
@@ -151,12 +148,7 @@ function differs(
   };
 }
 
-function lacksGateway(
-  network: string,
-  { by }: CountingDefinition,
-  taken: readonly string[],
-  node: string,
-): Finding {
+function lacksGateway(network: string, { by }: CountingDefinition, taken: readonly string[], node: string): Finding {
   return {
     invariant: "gateway",
     message: `the configuration of network ${network} on node ${node} makes the node its gateway (isGateway, or ptp), and NetworkAttachmentDefinition ${by}, which counts, does not: ${taken.join(", ")} is the node's there, and other nodes may give it`,

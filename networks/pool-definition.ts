@@ -39,10 +39,7 @@ export function definitionView(pool: AddressPoolView): NadView | null {
 }
 
 /** What a definition of a pool means. Its refusals name the keys of the pool. */
-export function readPoolDefinition(
-  network: string,
-  config: string,
-): Exclude<NadReading, { kind: "not-ours" }> {
+export function readPoolDefinition(network: string, config: string): Exclude<NadReading, { kind: "not-ours" }> {
   try {
     const { definition } = parseNadConfig(config, network);
     if (definition.rangeSets.length > 0) return { kind: "ours", definition };
@@ -58,7 +55,6 @@ export function readPoolDefinition(
 function aboutPool(refusal: Refusal): Refusal {
   if (refusal.code !== "CONFIG_INVALID") return refusal;
   const { key } = refusal.about;
-  const ofPool =
-    key === "name" ? "spec.network" : `spec.definition.${key.replace(/^ipam\.?/, "")}`.replace(/\.$/, "");
+  const ofPool = key === "name" ? "spec.network" : `spec.definition.${key.replace(/^ipam\.?/, "")}`.replace(/\.$/, "");
   return refuse("CONFIG_INVALID", { ...refusal.about, key: ofPool });
 }

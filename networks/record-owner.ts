@@ -86,8 +86,7 @@ export async function moveNetwork(
 ): Promise<MovedNetwork> {
   return changeNetworkObject<MovedNetwork>(api, network, {
     decide: (object) => {
-      if (object === null)
-        throw new RefusalError(refuse("NOT_FOUND", { what: `IPNetwork of network ${network}` }));
+      if (object === null) throw new RefusalError(refuse("NOT_FOUND", { what: `IPNetwork of network ${network}` }));
       const from = readOwner(object)?.definedIn ?? null;
       const moved = { from, to: namespace, object: object.metadata.name };
       if (from === namespace && isAdministratorsWord(object)) return { kind: "leave", result: moved };

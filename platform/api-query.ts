@@ -3,10 +3,7 @@ import { RefusalError, refuse } from "../ipam/refusals.ts";
 import type { Address } from "../ipam/space/address.ts";
 
 /** The query of a request. An unknown or repeated parameter is refused by name. */
-export function readQuery(
-  query: unknown,
-  known: readonly string[],
-): Readonly<Record<string, string | undefined>> {
+export function readQuery(query: unknown, known: readonly string[]): Readonly<Record<string, string | undefined>> {
   for (const [key, value] of Object.entries(query as Record<string, unknown>)) {
     if (!known.includes(key)) invalid(key, value, `the parameters here are ${known.join(", ") || "none"}`);
     if (typeof value !== "string" || value === "") invalid(key, value, "expected one value");
@@ -26,8 +23,7 @@ export function readAddress(key: string, text: unknown, parse: (text: string) =>
 
 /** The body of a request as an object with only the known keys. */
 export function readBody(body: unknown, known: readonly string[]): Readonly<Record<string, unknown>> {
-  if (typeof body !== "object" || body === null || Array.isArray(body))
-    invalid("body", body, "expected a JSON object");
+  if (typeof body !== "object" || body === null || Array.isArray(body)) invalid("body", body, "expected a JSON object");
   if (isTooDeep(body))
     throw new RefusalError(refuse("REQUEST_INVALID", { key: "body", value: "refused", remedy: TOO_DEEP }));
   for (const [key, value] of Object.entries(body)) {
@@ -37,7 +33,5 @@ export function readBody(body: unknown, known: readonly string[]): Readonly<Reco
 }
 
 export function invalid(key: string, value: unknown, remedy: string): never {
-  throw new RefusalError(
-    refuse("REQUEST_INVALID", { key, value: JSON.stringify(value) ?? "absent", remedy }),
-  );
+  throw new RefusalError(refuse("REQUEST_INVALID", { key, value: JSON.stringify(value) ?? "absent", remedy }));
 }

@@ -6,8 +6,7 @@ export class JsonFields {
   readonly #fields: Readonly<Record<string, unknown>>;
 
   constructor(value: unknown) {
-    if (typeof value !== "object" || value === null || Array.isArray(value))
-      throw new Error("expected an object");
+    if (typeof value !== "object" || value === null || Array.isArray(value)) throw new Error("expected an object");
     this.#fields = value as Readonly<Record<string, unknown>>;
   }
 
@@ -49,8 +48,7 @@ export class JsonFields {
   /** Keys with what `read` makes of their values. */
   entries<T>(name: string, read: (one: unknown) => T): [string, T][] {
     const value = this.#fields[name];
-    if (typeof value !== "object" || value === null || Array.isArray(value))
-      throw expected(name, "an object");
+    if (typeof value !== "object" || value === null || Array.isArray(value)) throw expected(name, "an object");
     return Object.entries(value).map(([key, one]) => [key, read(one)]);
   }
 }

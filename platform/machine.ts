@@ -16,13 +16,7 @@ export interface Machine extends NamespaceSight {
 }
 
 /** The machine of this process. Throws an Error that names the file and the remedy when its boot cannot be told. */
-export function thisMachine({
-  bootIdFile,
-  socket,
-}: {
-  readonly bootIdFile: string;
-  readonly socket: string;
-}): Machine {
+export function thisMachine({ bootIdFile, socket }: { readonly bootIdFile: string; readonly socket: string }): Machine {
   const kernelBootId = readKernelBootId(bootIdFile);
   return {
     bootId: presentBootId(bootFileOf(socket), kernelBootId),

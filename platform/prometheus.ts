@@ -5,10 +5,7 @@ import { type Clock, nextTurn } from "./time.ts";
 export { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from "@prometheus-io/client";
 
 /** As `registry.metrics()`, a metric in each turn of the event loop: those of the process alone take milliseconds. */
-export async function textOf(
-  registry: Registry,
-  clock: Clock,
-): Promise<{ contentType: string; body: string }> {
+export async function textOf(registry: Registry, clock: Clock): Promise<{ contentType: string; body: string }> {
   const texts: string[] = [];
   for (const { name } of registry.getMetricsAsArray()) {
     texts.push(await registry.getSingleMetricAsString(name));

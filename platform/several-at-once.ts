@@ -11,8 +11,7 @@ export async function severalAtOnce<T>(
   const failures: unknown[] = [];
   const worker = async () => {
     try {
-      for (let next = queue.next(); !next.done && failures.length === 0; next = queue.next())
-        await work(next.value);
+      for (let next = queue.next(); !next.done && failures.length === 0; next = queue.next()) await work(next.value);
     } catch (error) {
       failures.push(error);
     }

@@ -82,10 +82,8 @@ function openToGroup(path: string, gid: number, flag: string): void {
 export async function removeStale(path: string, flag: string): Promise<void> {
   const found = lstatSync(path, { throwIfNoEntry: false });
   if (!found) return;
-  if (!found.isSocket())
-    throw new Error(`${path} exists and is not a socket; remove it or give another ${flag}`);
-  if (await isServed(path))
-    throw new Error(`another daemon is serving ${path}; stop it or give another ${flag}`);
+  if (!found.isSocket()) throw new Error(`${path} exists and is not a socket; remove it or give another ${flag}`);
+  if (await isServed(path)) throw new Error(`another daemon is serving ${path}; stop it or give another ${flag}`);
   rmSync(path, { force: true });
 }
 

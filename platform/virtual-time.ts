@@ -18,11 +18,7 @@ export class VirtualTime {
   }
 
   clock(options: VirtualClockOptions = {}): VirtualClock {
-    return new VirtualClock(
-      this.#line,
-      options,
-      options.seed === undefined ? this.#random : numbersOf(options.seed),
-    );
+    return new VirtualClock(this.#line, options, options.seed === undefined ? this.#random : numbersOf(options.seed));
   }
 
   /** What the work becomes. */

@@ -59,9 +59,7 @@ export class NetworkSpace {
     const kept = this.#pools.get(definition.fingerprint);
     if (kept) return kept;
     const { stored, taken, startSeed } = this.#sources;
-    const pools = definition.rangeSets.map(
-      (rangeSet) => new Pool(rangeSet, startSeed, taken?.(rangeSet.family)),
-    );
+    const pools = definition.rangeSets.map((rangeSet) => new Pool(rangeSet, startSeed, taken?.(rangeSet.family)));
     for (const one of stored()) fill(pools, one, definition, nowMs, startSeed === undefined);
     this.adopt(definition, pools);
     return pools;
@@ -85,9 +83,7 @@ export class NetworkSpace {
   /** Keeps pools that were filled elsewhere (the sliced load at start). */
   adopt(definition: NetworkDefinition, pools: readonly Pool[]): void {
     if (this.#pools.size >= DEFINITIONS_KEPT_MAX) {
-      const oldest = [...this.#pools.keys()].find(
-        (fingerprint) => fingerprint !== this.definition?.fingerprint,
-      );
+      const oldest = [...this.#pools.keys()].find((fingerprint) => fingerprint !== this.definition?.fingerprint);
       if (oldest !== undefined) this.#pools.delete(oldest);
     }
     this.#pools.set(definition.fingerprint, pools);

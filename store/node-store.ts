@@ -119,10 +119,7 @@ export interface Networks {
 export interface CniStore
   extends Allocations,
     Networks,
-    Pick<
-      NodeAttachments,
-      "attachment" | "attachmentsOfNetwork" | "attachmentsOfContainer" | "endAttachment"
-    > {}
+    Pick<NodeAttachments, "attachment" | "attachmentsOfNetwork" | "attachmentsOfContainer" | "endAttachment"> {}
 
 export interface LocalAnswers {
   /** The answer that needs only this node: to an exact repeat, or to an ADD overtaken by a DEL; null: neither. */

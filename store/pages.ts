@@ -21,8 +21,7 @@ export async function pageOf<Item>(
   let chars = 0;
   for await (const slice of slices) {
     for (const listed of slice) {
-      if (last !== null && (items.length === limit || chars > PAGE_CHARS_MAX))
-        return { items, continue: last.token() };
+      if (last !== null && (items.length === limit || chars > PAGE_CHARS_MAX)) return { items, continue: last.token() };
       items.push(listed.item);
       chars += JSON.stringify(listed.item).length;
       last = listed;

@@ -2,7 +2,6 @@
 export function isStorageError(error: unknown): boolean {
   const code = (error as { code?: unknown } | null)?.code;
   return (
-    typeof code === "string" &&
-    /^SQLITE_(FULL|IOERR|CORRUPT|NOTADB|READONLY|CANTOPEN|PROTOCOL|NOMEM|BUSY)/.test(code)
+    typeof code === "string" && /^SQLITE_(FULL|IOERR|CORRUPT|NOTADB|READONLY|CANTOPEN|PROTOCOL|NOMEM|BUSY)/.test(code)
   );
 }

@@ -11,9 +11,7 @@ function leaveOut(filter, importerEnd = "") {
   return {
     name: namespace,
     setup({ onResolve, onLoad }) {
-      onResolve({ filter }, ({ path, importer }) =>
-        importer.endsWith(importerEnd) ? { path, namespace } : undefined,
-      );
+      onResolve({ filter }, ({ path, importer }) => (importer.endsWith(importerEnd) ? { path, namespace } : undefined));
       onLoad({ filter: /^/, namespace }, () => ({ contents: "module.exports = {};" }));
     },
   };
@@ -115,10 +113,7 @@ const bundles = await Promise.all([
 ]);
 copyFileSync("ui/pages/index.html", "dist/lib/ui/index.html");
 // Renamed into place: a daemon that runs from here has the old file mapped and would crash if it changed.
-copyFileSync(
-  `node_modules/better-sqlite3/prebuilds/linux-${process.arch}.node`,
-  "dist/lib/better_sqlite3.node.new",
-);
+copyFileSync(`node_modules/better-sqlite3/prebuilds/linux-${process.arch}.node`, "dist/lib/better_sqlite3.node.new");
 renameSync("dist/lib/better_sqlite3.node.new", "dist/lib/better_sqlite3.node");
 await writeCodeCaches("dist/lib", process.execPath);
 // Files without an ending are what the nearest package.json says; dist/ may be copied away from ours.

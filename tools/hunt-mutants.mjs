@@ -59,8 +59,7 @@ function hunt(name, { from, to, steps, nodes = 5, more = "" }) {
     const beside = sound.violation === null ? "" : `; so is the sound product: ${sound.violation.kind}`;
     const [message] = violation.message.slice(0, 200).split("\n");
     console.log(`  ${name} ${seed}: ${violation.kind} after ${took}: ${message}${beside}`);
-    if (sound.violation === null)
-      return { seed, steps, nodes, took, kind: violation.kind, ...(more && { more }) };
+    if (sound.violation === null) return { seed, steps, nodes, took, kind: violation.kind, ...(more && { more }) };
   }
   return null;
 }

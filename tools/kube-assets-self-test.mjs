@@ -68,10 +68,7 @@ async function tryIt() {
   const call = client(apiPort);
   await until("the API server is ready", async () => (await call("GET", "/readyz")).status === 200);
 
-  await expectStatus(
-    201,
-    call("POST", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", definition()),
-  );
+  await expectStatus(201, call("POST", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", definition()));
   const collection = "/apis/test.holdfast.dev/v1alpha1/namespaces/default/claims";
   await until("the definition is served", async () => (await call("GET", collection)).status === 200);
   const claim = {
@@ -88,12 +85,8 @@ async function tryIt() {
   stored.status = { ips: ["192.0.2.5/24"] };
   await expectStatus(200, call("PUT", `${path}/status`, stored));
   const { status } = await expectStatus(200, call("GET", path));
-  if (status?.ips?.[0] !== "192.0.2.5/24")
-    throw new Error(`its status came back as ${JSON.stringify(status)}`);
-  await expectStatus(
-    422,
-    call("POST", collection, { ...claim, metadata: { name: "bad" }, spec: { network: 5 } }),
-  );
+  if (status?.ips?.[0] !== "192.0.2.5/24") throw new Error(`its status came back as ${JSON.stringify(status)}`);
+  await expectStatus(422, call("POST", collection, { ...claim, metadata: { name: "bad" }, spec: { network: 5 } }));
   execFileSync(join(assets, "kube-controller-manager"), ["--version"], { stdio: "ignore" });
 }
 

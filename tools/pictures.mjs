@@ -66,11 +66,9 @@ try {
     const pod = `K8S_POD_NAMESPACE=default;K8S_POD_NAME=${name};K8S_POD_UID=uid-of-pod${number}`;
     return `IgnoreUnknown=1;${pod};IPAM_CLAIM=default/vm${number}.office`;
   };
-  for (let number = 0; number < VMS; number += 1)
-    await playground.add(`vm${number}`, podOf(number), "office");
+  for (let number = 0; number < VMS; number += 1) await playground.add(`vm${number}`, podOf(number), "office");
   for (let number = 0; number < 12; number += 1) await playground.add(`web${number}`, "", "office");
-  for (let number = 0; number < VMS; number += 5)
-    await playground.del(`vm${number}`, podOf(number), "office");
+  for (let number = 0; number < VMS; number += 5) await playground.del(`vm${number}`, podOf(number), "office");
   for (let number = 2; number < 7; number += 1) await playground.del(`web${number}`, "", "office");
 
   ui = playground.start("ui", "--no-open", "--socket", playground.socket);

@@ -31,12 +31,9 @@ const work = resolve(out, ".work");
 const architectures = wordsIn(values.architectures);
 const unknown = architectures.find((arch) => ARCHITECTURES[arch] === undefined);
 if (unknown !== undefined)
-  throw new Error(
-    `there is no architecture ${unknown}: expected some of ${Object.keys(ARCHITECTURES).join(", ")}`,
-  );
+  throw new Error(`there is no architecture ${unknown}: expected some of ${Object.keys(ARCHITECTURES).join(", ")}`);
 const { image, without } = values;
-if (!["", "flowcontrol"].includes(without))
-  throw new Error(`nothing is left out by ${without}: expected flowcontrol`);
+if (!["", "flowcontrol"].includes(without)) throw new Error(`nothing is left out by ${without}: expected flowcontrol`);
 /** What everything is dated by: two builds of one commit are the same. */
 const epoch = Number(process.env.SOURCE_DATE_EPOCH ?? lastCommit());
 const PARTS = {
@@ -55,10 +52,7 @@ const PARTS = {
     const made = [];
     for (const arch of architectures) {
       await builtFor(arch, work);
-      made.push(
-        tarball(arch, { out, work, version, epoch }),
-        debianPackage(arch, { out, work, version, epoch }),
-      );
+      made.push(tarball(arch, { out, work, version, epoch }), debianPackage(arch, { out, work, version, epoch }));
     }
     await Promise.all(made);
     return {
@@ -83,8 +77,7 @@ const sums = readdirSync(out)
   .sort()
   .map((name) => ({ name, size: statSync(join(out, name)).size, sum: sha256(join(out, name)) }));
 writeFileSync(join(out, "SHA256SUMS"), sums.map(({ name, sum }) => `${sum}  ${name}\n`).join(""));
-for (const { name, size, sum } of sums)
-  console.log(`${sum}  ${(size / 1e6).toFixed(2).padStart(7)} MB  ${name}`);
+for (const { name, size, sum } of sums) console.log(`${sum}  ${(size / 1e6).toFixed(2).padStart(7)} MB  ${name}`);
 console.log(`${shown}: ${sums.length} files and SHA256SUMS, version ${version}, image ${image}`);
 
 function sha256(file) {

@@ -46,9 +46,7 @@ function packagesOf(files) {
     if (texts.length === 0 && license === "MIT")
       texts.push(`Copyright ${nameOf(author) ?? `the authors of ${name}`}\n\n${MIT}`);
     if (texts.length === 0 || typeof license !== "string")
-      throw new Error(
-        `${name} ${version} has no licence file or no licence in package.json: it must not be shipped`,
-      );
+      throw new Error(`${name} ${version} has no licence file or no licence in package.json: it must not be shipped`);
     return {
       name,
       version,
@@ -141,12 +139,9 @@ function libraryVersion() {
 function noticesOf(parts, legalComments) {
   const rule = "=".repeat(78);
   const sections = parts.map(
-    ({ name, version, licence, texts }) =>
-      `${rule}\n${name} ${version} (${licence})\n\n${texts.join("\n\n")}\n`,
+    ({ name, version, licence, texts }) => `${rule}\n${name} ${version} (${licence})\n\n${texts.join("\n\n")}\n`,
   );
-  const comments = [...new Set(legalComments.map((text) => text.trim()))]
-    .filter((text) => text !== "")
-    .sort();
+  const comments = [...new Set(legalComments.map((text) => text.trim()))].filter((text) => text !== "").sort();
   return [
     "Holdfast contains these works of others, under these terms. sbom.cdx.json beside this file has the same list for machines.\n",
     ...sections,
@@ -157,9 +152,7 @@ function noticesOf(parts, legalComments) {
 function sbomOf(parts) {
   const { name, version, description } = readJson("package.json");
   const root = `pkg:generic/${name}@${version}`;
-  const refs = new Map(
-    parts.filter(({ directory }) => directory).map(({ directory, purl }) => [directory, purl]),
-  );
+  const refs = new Map(parts.filter(({ directory }) => directory).map(({ directory, purl }) => [directory, purl]));
   const components = parts.map((part) => {
     const [group, own] = part.name.startsWith("@") ? part.name.split("/") : [null, part.name];
     return {
@@ -169,9 +162,7 @@ function sbomOf(parts) {
       name: own,
       version: part.version,
       ...(part.sha512 ? { hashes: [{ alg: "SHA-512", content: part.sha512 }] } : {}),
-      licenses: [
-        /[( ]/.test(part.licence) ? { expression: part.licence } : { license: { id: part.licence } },
-      ],
+      licenses: [/[( ]/.test(part.licence) ? { expression: part.licence } : { license: { id: part.licence } }],
       purl: part.purl,
     };
   });

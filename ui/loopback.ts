@@ -47,11 +47,7 @@ export class Loopback {
 }
 
 /** null: the machine has no such address. */
-function listening(
-  server: Server,
-  port: number,
-  address: (typeof ADDRESSES)[number],
-): Promise<Server | null> {
+function listening(server: Server, port: number, address: (typeof ADDRESSES)[number]): Promise<Server | null> {
   return new Promise((resolve, reject) => {
     server.once("error", (error: NodeJS.ErrnoException) => {
       if (address !== ADDRESSES[0] && NO_ADDRESS.includes(error.code ?? "")) resolve(null);

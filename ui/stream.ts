@@ -7,11 +7,7 @@ import type { AllocationRow, StaleSince, StreamEvents } from "./wire.ts";
 const ROWS_OF_EVENT = 1_000;
 
 /** Sends one reader everything that is there, then what changes, as server-sent events, until he goes. */
-export async function stream(
-  response: ServerResponse,
-  ledger: Ledger,
-  hello: StreamEvents["hello"],
-): Promise<void> {
+export async function stream(response: ServerResponse, ledger: Ledger, hello: StreamEvents["hello"]): Promise<void> {
   const reader = new Reader(response);
   response.writeHead(200, { "content-type": "text/event-stream" });
   const leave = ledger.listen(reader);
@@ -56,8 +52,7 @@ class Reader implements LedgerListener {
   }
 
   rows(rows: readonly string[], gone: readonly string[]): void {
-    if (rows.length + gone.length > 0)
-      this.send("rows", `{"rows":[${rows.join(",")}],"gone":[${gone.join(",")}]}`);
+    if (rows.length + gone.length > 0) this.send("rows", `{"rows":[${rows.join(",")}],"gone":[${gone.join(",")}]}`);
   }
 
   networks(json: string): void {

@@ -26,11 +26,7 @@ export class Visitors {
   /** The first one is that of the printed URL. */
   readonly #hosts: readonly string[];
 
-  constructor({
-    token,
-    host,
-    port,
-  }: { readonly token: string; readonly host: string; readonly port: number }) {
+  constructor({ token, host, port }: { readonly token: string; readonly host: string; readonly port: number }) {
     this.#token = token;
     this.#hosts = [host, "127.0.0.1", "localhost"].map((name) => `${name}:${port}`);
   }
@@ -48,14 +44,10 @@ export class Visitors {
     // Not as a link of this server: `//evil.example` would be one to another.
     const asked = URL.parse(`http://${host}${url}`);
     if (asked === null) return refused(400, "this is no path of this server");
-    if (asked.pathname !== "/stream" && !asked.pathname.startsWith("/api/"))
-      return { kind: "file", url: asked };
+    if (asked.pathname !== "/stream" && !asked.pathname.startsWith("/api/")) return { kind: "file", url: asked };
     const [, given = ""] = SCHEME.exec(headers.authorization ?? "") ?? [];
     if (this.#isToken(given)) return { kind: "data", url: asked };
-    return refused(
-      401,
-      "open the URL that holdfast ui printed: only a page that was opened by it can read this",
-    );
+    return refused(401, "open the URL that holdfast ui printed: only a page that was opened by it can read this");
   }
 
   #isToken(text: string): boolean {

@@ -11,13 +11,7 @@ import type { AllocationView, AttachmentView } from "../store/records.ts";
 export const CONTAINER_CHARS = 16;
 
 /** Kind (of ipam/owner.ts), namespace, name, the beginning of a container's ID (others: ""), interface. */
-export type OwnerRow = readonly [
-  kind: string,
-  namespace: string,
-  name: string,
-  container: string,
-  ifname: string,
-];
+export type OwnerRow = readonly [kind: string, namespace: string, name: string, container: string, ifname: string];
 
 /** An interface that uses the address. Texts are "" where there is nothing. */
 export type UseRow = readonly [
@@ -81,13 +75,5 @@ export function rowOf(view: AllocationView): AllocationRow {
 }
 
 function useOf({ containerID, interface: ifname, node, pod, since, mac = "" }: AttachmentView): UseRow {
-  return [
-    containerID.slice(0, CONTAINER_CHARS),
-    ifname,
-    node,
-    pod?.namespace ?? "",
-    pod?.name ?? "",
-    since,
-    mac,
-  ];
+  return [containerID.slice(0, CONTAINER_CHARS), ifname, node, pod?.namespace ?? "", pod?.name ?? "", since, mac];
 }

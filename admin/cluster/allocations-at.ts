@@ -10,11 +10,7 @@ export async function allocationsAt(
   address: Address,
   network: string | undefined,
 ): Promise<IPAllocation[]> {
-  return allocationsIn(
-    api,
-    address,
-    network === undefined ? networksKnown(await readDefinitions(api)) : [network],
-  );
+  return allocationsIn(api, address, network === undefined ? networksKnown(await readDefinitions(api)) : [network]);
 }
 
 /** Those that are defined, and those that were: their objects stay while anybody has an address of them. */

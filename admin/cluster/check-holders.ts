@@ -124,8 +124,7 @@ function wrongWith(
   try {
     ({ address } = parseInterfaceAddress(text));
   } catch (error) {
-    const hint =
-      "correct status.ips of the claim, as whoever wrote it meant it; nothing is given to it before";
+    const hint = "correct status.ips of the claim, as whoever wrote it meant it; nothing is given to it before";
     return { problem: `cannot be read: ${(error as Error).message}`, hint };
   }
   const problem = claimProblem(snapshot, claim, address);
@@ -159,8 +158,7 @@ function podProblem(
     (one) => one.pod !== undefined && isPod(pod, one.pod.uid),
   );
   if (attached) return null;
-  const named =
-    owner.kind === "IPAMClaim" && owner.namespace === pod.namespace && pod.claims.includes(owner.name);
+  const named = owner.kind === "IPAMClaim" && owner.namespace === pod.namespace && pod.claims.includes(owner.name);
   if (!named && !(owner.kind === "Pod" && isPod(pod, owner.uid))) return belongsTo(object);
   // Nobody but Holdfast can have given it, so a node has recorded its container once.
   const wasAttached = nad !== null && isFromHoldfast(snapshot, pod, { network, nad });

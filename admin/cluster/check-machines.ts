@@ -25,9 +25,7 @@ export function checkMachines(snapshot: ClusterSnapshot, grace: Grace): Finding[
     if (!isAnswer(told, claim)) return answersNobody(told, pool.network);
     const address = read(told.address);
     const problem =
-      address === null
-        ? "cannot be read"
-        : problemOf(allocationAt(snapshot, pool.network, address), claim.uid);
+      address === null ? "cannot be read" : problemOf(allocationAt(snapshot, pool.network, address), claim.uid);
     if (problem === null || (address !== null && held.get(claim.uid)?.has(formatAddress(address)))) return [];
     return [
       {
@@ -73,10 +71,7 @@ function withoutPool(
 }
 
 /** Holdfast has not made it, and will not record it. */
-function answersNobody(
-  { key, namespace, name, claim, address }: MachineAddressView,
-  network: string,
-): Finding[] {
+function answersNobody({ key, namespace, name, claim, address }: MachineAddressView, network: string): Finding[] {
   return [
     {
       invariant: "I2",
@@ -90,10 +85,7 @@ function answersNobody(
  * Nobody else deletes an IPAddress whose allocation was taken away by hand while its claim ended: the controller deletes it
  * before it frees the allocation.
  */
-function leftBehind(
-  snapshot: ClusterSnapshot,
-  { key, namespace, name, annotations }: MachineAddressView,
-): Finding[] {
+function leftBehind(snapshot: ClusterSnapshot, { key, namespace, name, annotations }: MachineAddressView): Finding[] {
   const allocation = annotations.get(ANNOTATION_ALLOCATION);
   if (allocation === undefined || snapshot.allocations.has(allocation)) return [];
   return [

@@ -82,10 +82,7 @@ export function checkImports(snapshot: ClusterSnapshot, grace: Grace): Finding[]
 }
 
 function addsUp({ size, allocated, retained, cooling, free, excluded }: RangeView): boolean {
-  return (
-    [allocated, retained, cooling, free, excluded].reduce((sum, one) => sum + BigInt(one), 0n) ===
-    BigInt(size)
-  );
+  return [allocated, retained, cooling, free, excluded].reduce((sum, one) => sum + BigInt(one), 0n) === BigInt(size);
 }
 
 /** null: absent, or not a number. */

@@ -29,9 +29,7 @@ export async function checkPolicies(api: KubeApi): Promise<PolicyCheck> {
   const policies = await Promise.all(names.map((name) => read(api, objectPath(POLICIES_PATH, name))));
   if (policies.includes("not-served")) return { findings: [], notes: [] };
   if (policies.includes("refused"))
-    return note(
-      "are not compared: that needs the right to get validatingadmissionpolicies and their bindings",
-    );
+    return note("are not compared: that needs the right to get validatingadmissionpolicies and their bindings");
   if (policies.every((one) => one === null))
     return note(
       "are not installed: the token of one node can rewrite what other nodes hold (docs/threats.md, components: [admission])",

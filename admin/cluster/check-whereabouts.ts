@@ -55,18 +55,12 @@ function networkWithoutRecord(
     const definition = snapshot.catalog.definitionOf(network)?.definition;
     return definition !== undefined && placeOf(definition.rangeSets, address) !== null;
   });
-  const isRecorded = found.some(
-    (network) => allocationAt(snapshot, network, address)?.status?.state === "Bound",
-  );
+  const isRecorded = found.some((network) => allocationAt(snapshot, network, address)?.status?.state === "Bound");
   return isRecorded ? null : (found[0] ?? null);
 }
 
 /** checkPods compares what a living pod reports itself; a pod that ends, or has just begun, may be in transition. */
-function isJudgedByItsPod(
-  { pods }: ClusterSnapshot,
-  { pod: named, address }: WhereaboutsEntry,
-  grace: Grace,
-): boolean {
+function isJudgedByItsPod({ pods }: ClusterSnapshot, { pod: named, address }: WhereaboutsEntry, grace: Grace): boolean {
   const pod = named === null ? undefined : pods.items.get(`${named.namespace}/${named.name}`);
   if (pod === undefined) return false;
   const text = formatAddress(address);

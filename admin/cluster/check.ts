@@ -57,11 +57,7 @@ export async function checkCluster(api: KubeApi, graceSeconds: number): Promise<
   };
   const sinceMs = api.clock.monotonicMs();
   let { report } = await judge();
-  for (
-    let pauseMs = LOOK_AGAIN_MS;
-    report.findings.length > 0;
-    pauseMs = Math.min(2 * pauseMs, PAUSE_MS_MAX)
-  ) {
+  for (let pauseMs = LOOK_AGAIN_MS; report.findings.length > 0; pauseMs = Math.min(2 * pauseMs, PAUSE_MS_MAX)) {
     const standing = new Set(report.findings.map(({ message }) => message));
     const leftMs = sinceMs + graceSeconds * 1_000 - api.clock.monotonicMs();
     await sleep(api.clock, Math.max(LOOK_AGAIN_MS, Math.min(pauseMs, leftMs)));
@@ -76,12 +72,7 @@ export async function checkCluster(api: KubeApi, graceSeconds: number): Promise<
 
 function judgeSnapshot(
   snapshot: ClusterSnapshot,
-  {
-    nowMs,
-    graceSeconds,
-    found,
-    macs,
-  }: { nowMs: number; graceSeconds: number; found: Found; macs: readonly Finding[] },
+  { nowMs, graceSeconds, found, macs }: { nowMs: number; graceSeconds: number; found: Found; macs: readonly Finding[] },
 ): Look {
   const grace = new Grace(nowMs, graceSeconds);
   const objects = [...snapshot.allocations.values()].map(({ object }) => object);

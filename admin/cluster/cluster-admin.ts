@@ -138,8 +138,7 @@ export class ClusterAdmin implements ClusterAdminApi {
     ]);
     const spaceOf = planSpaces(catalog, inUse, this.#api.clock.wallMs());
     const items: PlanItem[] = [];
-    for (const object of vms)
-      items.push(...(await planObject(object, namespace ?? DEFAULT_NAMESPACE, spaceOf)));
+    for (const object of vms) items.push(...(await planObject(object, namespace ?? DEFAULT_NAMESPACE, spaceOf)));
     return items;
   }
 
@@ -210,9 +209,7 @@ export class ClusterAdmin implements ClusterAdminApi {
   async history(filter: HistoryWant): Promise<PastPeriod[]> {
     const { address, network } = filter;
     const objects =
-      address === undefined
-        ? readAllocations(this.#api, network)
-        : allocationsAt(this.#api, address, network);
+      address === undefined ? readAllocations(this.#api, network) : allocationsAt(this.#api, address, network);
     return clusterHistory(await objects, filter);
   }
 
@@ -241,21 +238,13 @@ export class ClusterAdmin implements ClusterAdminApi {
   }
 
   ownersOf(question: OwnersQuestion): Promise<OwnerChain[]> {
-    return ownerChains(
-      this.#api,
-      question,
-      this.#api.clock.monotonicMs() + (this.#silenceMs || OWNERS_MS_MAX),
-    );
+    return ownerChains(this.#api, question, this.#api.clock.monotonicMs() + (this.#silenceMs || OWNERS_MS_MAX));
   }
 
   /** host-local's directories are read on nodes without a cluster: a request with `dataDir` is for such a daemon. */
   async importByHand({ network, dataDir, dryRun }: ImportRequest): Promise<ImportReport> {
     if (dataDir !== undefined)
-      invalid(
-        "dataDir",
-        dataDir,
-        "host-local's directories are read on nodes without a cluster only; leave it out",
-      );
+      invalid("dataDir", dataDir, "host-local's directories are read on nodes without a cluster only; leave it out");
     return importCluster(this.#api, { ...(network === undefined ? {} : { network }), dryRun });
   }
 }

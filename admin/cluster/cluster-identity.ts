@@ -25,18 +25,11 @@ export async function identityInCluster(api: KubeApi, question: IdentityQuestion
   };
   const vms = new ClusterVms(api, pods, { readsVms: true });
   const source = new ClusterIdentities({ api, facts, vms, networks: () => networksKnown(definitions) });
-  return answerFrom(
-    { find: (one) => source.find(one), vm: (found) => vmOrRecorded(source, found) },
-    question,
-    facts,
-  );
+  return answerFrom({ find: (one) => source.find(one), vm: (found) => vmOrRecorded(source, found) }, question, facts);
 }
 
 /** Without permission to read pods and VMs, or where KubeVirt is gone, the answer comes from the allocations alone. */
-async function vmOrRecorded(
-  source: ClusterIdentities,
-  holdings: readonly Holding[],
-): Promise<IdentityVm | null> {
+async function vmOrRecorded(source: ClusterIdentities, holdings: readonly Holding[]): Promise<IdentityVm | null> {
   try {
     return await source.vm(holdings);
   } catch (error) {

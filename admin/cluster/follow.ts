@@ -54,8 +54,7 @@ export async function follow(
     onSynced: () => following.synced(),
     onState: (state, problem) => {
       if (state === "listing") return;
-      problems.allocations =
-        state === "watching" ? null : { message: problem || MISSING, hint: HINTS[state] };
+      problems.allocations = state === "watching" ? null : { message: problem || MISSING, hint: HINTS[state] };
       report();
     },
     log: { info: () => {}, warn: () => {} },

@@ -19,8 +19,7 @@ export function formerHoldersIn({
     const definition = catalog.definitionOf(network)?.definition;
     if (definition !== undefined) found.judge(definition, holder, held);
   };
-  for (const { key, network, ips } of claims.items.values())
-    judge(network, `claim ${key}`, ips.flatMap(readable));
+  for (const { key, network, ips } of claims.items.values()) judge(network, `claim ${key}`, ips.flatMap(readable));
   const ofPods = new Map<string, { network: string; holder: string; held: InterfaceAddress[] }>();
   for (const { object } of allocations.values()) {
     if (!isSound(object) || object.status?.state !== "Bound") continue;

@@ -17,9 +17,7 @@ export function clusterHistory(
     .filter((object) => address === undefined || sameAddress(addressOf(object), address))
     .sort((a, b) => compareAddresses(addressOf(a), addressOf(b)))
     .flatMap(periodsOf)
-    .filter(
-      ({ owner, pod }) => namespace === undefined || [owner.namespace, pod?.namespace].includes(namespace),
-    )
+    .filter(({ owner, pod }) => namespace === undefined || [owner.namespace, pod?.namespace].includes(namespace))
     .sort((a, b) => timeOf(b) - timeOf(a))
     .slice(0, limit);
 }
@@ -28,8 +26,7 @@ function periodsOf(object: IPAllocation): PastPeriod[] {
   const { network, address, owner, state, since, attachments } = viewOf(object);
   const held = { network, address, owner, containerID: null, interface: null, pod: null };
   if (state === "Cooling") return [{ ...held, node: "", from: null, until: since, endedBy: "released" }];
-  if (state === "Retained")
-    return [{ ...held, node: "", from: null, until: since, endedBy: "claim deleted" }];
+  if (state === "Retained") return [{ ...held, node: "", from: null, until: since, endedBy: "claim deleted" }];
   const uses = attachments.map(({ containerID, interface: name, pod, node, since: from }) => ({
     ...{ network, address, owner, containerID, interface: name, pod, node },
     ...{ from, until: null, endedBy: null },

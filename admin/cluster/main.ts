@@ -70,11 +70,7 @@ export class AskedCluster {
 }
 
 /** Reports what a cluster has, then what changes, until the signal aborts. Throws ClusterProblem. */
-export async function followCluster(
-  options: AskedOptions,
-  following: Following,
-  signal: AbortSignal,
-): Promise<void> {
+export async function followCluster(options: AskedOptions, following: Following, signal: AbortSignal): Promise<void> {
   const { http, admin } = open(options);
   try {
     await follow({ api: http, networks: () => admin.networks({ counted: false }) }, following, signal);

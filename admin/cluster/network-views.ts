@@ -79,11 +79,7 @@ export function poolsOfNetwork(
   return filledPools(definition, members, nowMs);
 }
 
-function filledPools(
-  definition: NetworkDefinition | null,
-  members: readonly IPAllocation[],
-  nowMs: number,
-): Pool[] {
+function filledPools(definition: NetworkDefinition | null, members: readonly IPAllocation[], nowMs: number): Pool[] {
   const pools = (definition?.rangeSets ?? []).map((rangeSet) => new Pool(rangeSet));
   for (const object of members) {
     const cooling = object.status?.state === "Cooling";

@@ -80,10 +80,7 @@ async function read(
   for (const one of new Set(versions)) {
     const collection = `/apis/${known.group}/${one}/namespaces/${encodeURIComponent(namespace)}/${known.plural}`;
     try {
-      const reading = await new ObjectClient(api).get(
-        `${collection}/${encodeURIComponent(name)}`,
-        deadlineMs,
-      );
+      const reading = await new ObjectClient(api).get(`${collection}/${encodeURIComponent(name)}`, deadlineMs);
       if (reading.kind === "not-served") continue;
       if (reading.kind === "present") return reading.object;
       return reading.kind === "absent" ? "gone" : "not-read";

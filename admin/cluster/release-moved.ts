@@ -37,9 +37,7 @@ export async function releaseMoved(
       spec?.owner?.cluster === name && spec.owner.namespace === namespace && status?.state === "Bound",
   );
   if (held.length === 0)
-    throw new RefusalError(
-      refuse("NOT_FOUND", { what: `address that is held for machines of cluster ${cluster}` }),
-    );
+    throw new RefusalError(refuse("NOT_FOUND", { what: `address that is held for machines of cluster ${cluster}` }));
   const here = await existence(api, machinePaths("clusters", { namespace, name }), deadlineMs);
   if (!force && here !== "absent" && here !== "not-served") throw clusterHere(cluster, here);
   const released: MovedAddress[] = [];

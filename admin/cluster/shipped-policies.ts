@@ -32,19 +32,11 @@ export function policyFingerprint({ matchConstraints = {}, ...spec }: Spec): str
 }
 
 /** Why a ValidatingAdmissionPolicyBinding does not enforce its policy everywhere; null: it does. */
-export function bindingProblem(
-  { policyName, validationActions, paramRef, matchResources = {} }: Spec,
-  name: string,
-) {
+export function bindingProblem({ policyName, validationActions, paramRef, matchResources = {} }: Spec, name: string) {
   if (policyName !== name) return `it is of policy ${policyName}`;
-  if (!validationActions?.includes("Deny"))
-    return `its validationActions are ${validationActions}, expected Deny`;
+  if (!validationActions?.includes("Deny")) return `its validationActions are ${validationActions}, expected Deny`;
   const { resourceRules = [], excludeResourceRules = [] } = matchResources;
-  if (
-    paramRef !== undefined ||
-    isSelective(matchResources) ||
-    resourceRules.length + excludeResourceRules.length > 0
-  )
+  if (paramRef !== undefined || isSelective(matchResources) || resourceRules.length + excludeResourceRules.length > 0)
     return "it is limited to some objects";
   return null;
 }

@@ -28,11 +28,7 @@ import {
 } from "../../kube/objects.ts";
 import { projectAddressPool } from "../../kube/views/address-pool-view.ts";
 import { projectClaim } from "../../kube/views/claim-view.ts";
-import {
-  projectCapiCluster,
-  projectMachineAddress,
-  projectMachineClaim,
-} from "../../kube/views/machine-claim-view.ts";
+import { projectCapiCluster, projectMachineAddress, projectMachineClaim } from "../../kube/views/machine-claim-view.ts";
 import { MalformedObjectError } from "../../kube/views/object-metadata.ts";
 import { projectPod } from "../../kube/views/pod-view.ts";
 import { readPool, type WhereaboutsPool } from "../../kube/views/whereabouts.ts";

@@ -44,8 +44,7 @@ async function countedNetworks(api: KubeApi, ours: ReadonlySet<string>): Promise
   return networks.map(({ view, definition }) => {
     const { addresses, pods } = held.get(definition.name) ?? { addresses: new Map(), pods: 0 };
     const pools = definition.rangeSets.map((rangeSet) => new Pool(rangeSet));
-    for (const address of addresses.values())
-      fill(pools, { address, cooling: false, restingSinceMs: 0 }, null, 0);
+    for (const address of addresses.values()) fill(pools, { address, cooling: false, restingSinceMs: 0 }, null, 0);
     const counts = { bound: addresses.size, attachments: pods };
     return viewNetwork(definition.name, { definition, by: describeUdn(view) }, pools, counts);
   });
@@ -76,9 +75,7 @@ async function readHeld(api: KubeApi, networks: ReadonlySet<string>): Promise<Ad
   const [nads, pods, claims] = await Promise.all(
     [NADS_PATH, PODS_PATH, CLAIMS_PATH].map((path) => listObjects<unknown>(api, path)),
   );
-  const held: AddressesInUse = new Map(
-    [...networks].map((network) => [network, { addresses: new Map(), pods: 0 }]),
-  );
+  const held: AddressesInUse = new Map([...networks].map((network) => [network, { addresses: new Map(), pods: 0 }]));
   const networkOfNad = new Map<string, string>();
   for (const object of nads ?? []) {
     const nad = sound(() => projectNad(object));

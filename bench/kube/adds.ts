@@ -51,11 +51,7 @@ export const kubeRequestedAdds: Measurement = () =>
     await bench.node();
     const count = SERIAL_WARM_UP + SERIAL_ADDS;
     const given = await bench.vms(count);
-    const asking = await bench.vms(
-      count,
-      bench.nodes,
-      (number) => `10.200.${number >> 7}.${1 + (number & 0x7f)}`,
-    );
+    const asking = await bench.vms(count, bench.nodes, (number) => `10.200.${number >> 7}.${1 + (number & 0x7f)}`);
     const ms = { given: [] as number[], asked: [] as number[] };
     const requests = { given: 0, asked: 0 };
     for (let from = 0; from < count; from += SERIAL_TURN) {
@@ -89,10 +85,7 @@ export const kubeParallelAdds: Measurement = () =>
       const count = (ROUNDS + 1) * ADDS_PER_ROUND;
       const claims = await rounds(bench, await bench.vms(count), (guest) => bare.claim(guest));
       const plain = await rounds(bench, await bench.pods(count), (guest) => bare.plain(guest));
-      return [
-        ...parallelLines("first use of a claim", 150, claims),
-        ...parallelLines("plain pods", 250, plain),
-      ];
+      return [...parallelLines("first use of a claim", 150, claims), ...parallelLines("plain pods", 250, plain)];
     } finally {
       bare.close();
     }
@@ -148,12 +141,8 @@ function serialLine(what: string, bound: number, { ours, bare, requests }: Seria
 async function processorLines(bench: KubeBench, bare: BareClient): Promise<Line[]> {
   const [warm, cold] = [await bench.node(), await bench.node()];
   await bench.cni("ADD", await bench.pods(PROCESSOR_WARM_UP, [warm]), 1);
-  const plain = await processor(bench, await bench.pods(PROCESSOR_ADDS, [warm]), (guest) =>
-    bare.plain(guest),
-  );
-  const claims = await processor(bench, await bench.vms(PROCESSOR_ADDS, [warm]), (guest) =>
-    bare.claim(guest),
-  );
+  const plain = await processor(bench, await bench.pods(PROCESSOR_ADDS, [warm]), (guest) => bare.plain(guest));
+  const claims = await processor(bench, await bench.vms(PROCESSOR_ADDS, [warm]), (guest) => bare.claim(guest));
   const first = await processor(bench, await bench.pods(COLD_ADDS, [cold]), (guest) => bare.plain(guest));
   const against = `${BARE}; mean of ${number(PROCESSOR_ADDS)} each, in turns of ${PROCESSOR_TURN}, one at a time, after ${number(PROCESSOR_WARM_UP)} ADDs of plain pods`;
   const beside = (bareMs: number) => `bare client ${number(bareMs)} ms`;

@@ -1,9 +1,5 @@
 import { allocatedCondition } from "../../ipam/claim-conditions.ts";
-import {
-  formatInterfaceAddress,
-  type InterfaceAddress,
-  parseInterfaceAddress,
-} from "../../ipam/space/cidr.ts";
+import { formatInterfaceAddress, type InterfaceAddress, parseInterfaceAddress } from "../../ipam/space/cidr.ts";
 import { ALLOCATIONS_PATH, type AllocationOwner, CLAIMS_PATH, namespacedPath } from "../../kube/objects.ts";
 import { claimStatusPatch } from "../../kube/views/claim-status-patch.ts";
 import { projectClaim } from "../../kube/views/claim-view.ts";

@@ -46,10 +46,7 @@ export async function fillQuickly(
   [first = 1, ...others]: readonly number[],
 ): Promise<void> {
   const one = { address: tenth(first), prefixLength };
-  const object = await cluster.api.create(
-    ALLOCATIONS_PATH,
-    newAllocation(network, one, stranger(first), SINCE),
-  );
+  const object = await cluster.api.create(ALLOCATIONS_PATH, newAllocation(network, one, stranger(first), SINCE));
   const { name, uid } = object.metadata;
   const text = formatAddress(one.address);
   await besideApiServer(cluster, async () => {

@@ -34,8 +34,7 @@ export const kubeFlood: Measurement = () =>
         for (let turn = 0; turn < TURNS; turn += 1)
           for (const load of ["quiet", "busy", "flooded"] as const)
             ms[load].push(...(await under(LOADS[load], bench, flood, TURN)));
-        const ratio = (one: readonly number[], other: readonly number[]) =>
-          quantile(one, P99) / quantile(other, P99);
+        const ratio = (one: readonly number[], other: readonly number[]) => quantile(one, P99) / quantile(other, P99);
         const against = `${TURNS * TURN} ADDs each, by turns; ${LOADS.flooded} clients list 1,000 claims, ${LISTS} at once in the server`;
         return [
           atMost(ratio(ms.flooded, ms.quiet), 2, "×", {

@@ -111,11 +111,7 @@ export class KubeBench {
   }
 
   /** Plain pods, by turns on the nodes; every daemon knows them when this returns. */
-  async pods(
-    count: number,
-    nodes: readonly NodeDaemon[] = this.nodes,
-    network: string = NETWORK,
-  ): Promise<Guest[]> {
+  async pods(count: number, nodes: readonly NodeDaemon[] = this.nodes, network: string = NETWORK): Promise<Guest[]> {
     return this.#make(count, nodes, async (node, number) => {
       const options = { node: node.name, phase: null, networks: [{ name: network }] };
       const pod = await this.kubevirt.createPod(NAMESPACE, `pod-${number}`, options);

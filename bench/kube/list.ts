@@ -46,16 +46,14 @@ export const kubeList: Measurement = () =>
     const readBefore = await objectsRead(node);
     const ofNode = [await onTerminal(["list", "--socket", node.daemon.socket])];
     const read = (await objectsRead(node)) - readBefore;
-    for (let run = 1; run < RUNS; run += 1)
-      ofNode.push(await onTerminal(["list", "--socket", node.daemon.socket]));
+    for (let run = 1; run < RUNS; run += 1) ofNode.push(await onTerminal(["list", "--socket", node.daemon.socket]));
     const document = await timed(() => node.daemon.cli("list", "-o", "json"));
     const ofNetwork = await timed(() => node.daemon.cli("list", "--network", "net-7"));
     const ofPod = await timed(() => node.daemon.cli("list", "--pod", "pod-19999"));
     const peakBytes = memoryBytesOf(pid, "VmHWM");
     const kubeconfig = cluster.kubeconfig("admin");
     const ofCluster = [];
-    for (let run = 0; run < RUNS; run += 1)
-      ofCluster.push(await onTerminal(["list", "--kubeconfig", kubeconfig]));
+    for (let run = 0; run < RUNS; run += 1) ofCluster.push(await onTerminal(["list", "--kubeconfig", kubeconfig]));
     const bareMs = await fetchedMs(cluster, "holdfast-node", [{ path: `${ALLOCATIONS_PATH}?limit=500` }]);
     for (const { lines } of [...ofNode, ...ofCluster])
       if (lines !== OBJECTS + 1) throw new Error(`${lines} lines of a list of ${OBJECTS}`);

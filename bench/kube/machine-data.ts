@@ -35,11 +35,7 @@ export const kubeMachinesData: Measurement = () =>
     });
   });
 
-async function machineLines(
-  cluster: TestCluster,
-  controller: BenchController,
-  pool: string | null,
-): Promise<Line[]> {
+async function machineLines(cluster: TestCluster, controller: BenchController, pool: string | null): Promise<Line[]> {
   const template = pool === null ? "plain" : "pooled";
   const names = claimNames(`m-${template}`, AT_ONCE);
   await createTemplate(cluster, template, pool);

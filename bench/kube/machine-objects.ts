@@ -122,11 +122,7 @@ export function createHosts({ api }: TestCluster, names: readonly string[]): Pro
 }
 
 /** Metal3Machines of a template, each with the host of its name. */
-export function createMachines(
-  { api }: TestCluster,
-  names: readonly string[],
-  template: string,
-): Promise<void> {
+export function createMachines({ api }: TestCluster, names: readonly string[], template: string): Promise<void> {
   const path = namespacedPath(METAL3_MACHINES_PATH, NAMESPACE);
   return inParallel(names, CREATED_AT_ONCE, (name) =>
     api.create(path, {
@@ -234,9 +230,7 @@ async function only({ api }: TestCluster, path: string): Promise<KubeObject> {
 }
 
 /** How long work takes, ms, and how much of that after the instant that it returns. */
-export async function timed(
-  work: () => Promise<number>,
-): Promise<{ readonly ms: number; readonly restMs: number }> {
+export async function timed(work: () => Promise<number>): Promise<{ readonly ms: number; readonly restMs: number }> {
   const startMs = performance.now();
   const midMs = await work();
   const endMs = performance.now();

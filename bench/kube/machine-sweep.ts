@@ -6,11 +6,7 @@ import { formatAddress } from "../../ipam/space/address.ts";
 import type { KubeApi } from "../../kube/kube-api.ts";
 import { API_VERSION, type IPAllocation } from "../../kube/objects.ts";
 import type { Reflected } from "../../kube/reflected-items.ts";
-import {
-  projectCapiCluster,
-  projectMachineAddress,
-  projectMachineClaim,
-} from "../../kube/views/machine-claim-view.ts";
+import { projectCapiCluster, projectMachineAddress, projectMachineClaim } from "../../kube/views/machine-claim-view.ts";
 import { makeLog } from "../../platform/log.ts";
 import { systemClock } from "../../platform/time.ts";
 import { newAllocation } from "../../store/cluster/allocations/allocation-object.ts";

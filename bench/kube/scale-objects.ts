@@ -2,13 +2,7 @@ import { randomUUID } from "node:crypto";
 import { formatAddress } from "../../ipam/space/address.ts";
 import { formatInterfaceAddress } from "../../ipam/space/cidr.ts";
 import { allocationName, nodeLabel } from "../../kube/object-names.ts";
-import {
-  ALLOCATIONS_PATH,
-  type AllocationOwner,
-  CLAIMS_PATH,
-  namespacedPath,
-  PODS_PATH,
-} from "../../kube/objects.ts";
+import { ALLOCATIONS_PATH, type AllocationOwner, CLAIMS_PATH, namespacedPath, PODS_PATH } from "../../kube/objects.ts";
 import { type Holder, newAllocation } from "../../store/cluster/allocations/allocation-object.ts";
 import type { KubeObject } from "../../test/harness/kube-api.ts";
 import { besideApiServer, copied, IN_ETCD, SINCE, tenth, uidOf, WRITTEN_AT_ONCE } from "./fill.ts";
@@ -58,8 +52,7 @@ export class ScaleObjects {
   /** All networks but the two that a KubeBench has. */
   async define(): Promise<void> {
     await this.#bench.addNetwork(LARGE_NETWORK, SUBNET);
-    for (let index = 0; index < OTHER_NETWORKS; index += 1)
-      await this.#bench.addNetwork(`net-${index}`, SUBNET);
+    for (let index = 0; index < OTHER_NETWORKS; index += 1) await this.#bench.addNetwork(`net-${index}`, SUBNET);
   }
 
   /** Writes everything into etcd past the API server, as copies of what the server stored: with its managed fields. */
@@ -82,9 +75,7 @@ export class ScaleObjects {
     await this.#remove(`/api/v1/nodes/${ORIGINAL.node}`);
     const group = CLAIMS_PATH.split("/")[2];
     await besideApiServer(cluster, async () => {
-      await this.#writeCopies("minions", this.nodes, (index) =>
-        copied(node, this.#others(node, index, index)),
-      );
+      await this.#writeCopies("minions", this.nodes, (index) => copied(node, this.#others(node, index, index)));
       await this.#writeCopies(`pods/${NAMESPACE}`, this.pods, (index) =>
         copied(pod, this.#others(pod, index, index % this.nodes)),
       );
@@ -126,10 +117,7 @@ export class ScaleObjects {
     };
     const holder: Holder = { owner, attachment: kind === "Pod" ? attachment : null };
     const one = { address: tenth(ORIGINAL.index), prefixLength: PREFIX_LENGTH };
-    return this.#bench.cluster.api.create(
-      ALLOCATIONS_PATH,
-      newAllocation(ORIGINAL.network, one, holder, SINCE),
-    );
+    return this.#bench.cluster.api.create(ALLOCATIONS_PATH, newAllocation(ORIGINAL.network, one, holder, SINCE));
   }
 
   /** Claims come first; then the pods' first interfaces, then second ones. */
@@ -179,11 +167,7 @@ export class ScaleObjects {
     return { network: `net-${rest % OTHER_NETWORKS}`, address };
   }
 
-  async #writeCopies(
-    path: string,
-    count: number,
-    copyOf: (index: number) => KubeObject | null,
-  ): Promise<void> {
+  async #writeCopies(path: string, count: number, copyOf: (index: number) => KubeObject | null): Promise<void> {
     for (let from = 0; from < count; from += WRITTEN_AT_ONCE) {
       const objects = new Map<string, KubeObject>();
       for (let index = from; index < Math.min(count, from + WRITTEN_AT_ONCE); index += 1) {

@@ -81,10 +81,7 @@ export const kubeScale: Measurement = () =>
 async function controllerLines(
   controller: BenchController,
   objects: ScaleObjects,
-  {
-    controllerRssBytes: emptyBytes,
-    bareMs,
-  }: { readonly controllerRssBytes: number; readonly bareMs: number },
+  { controllerRssBytes: emptyBytes, bareMs }: { readonly controllerRssBytes: number; readonly bareMs: number },
 ): Promise<Line[]> {
   const { readyMs, processorMs } = controller;
   const untilReadyMs = await controller.longestTurnMs();
@@ -275,8 +272,7 @@ async function listedBy({ daemon }: NodeDaemon): Promise<Listed> {
 }
 
 function listedIn(metrics: string): Listed {
-  const total = (what: string) =>
-    sum(requestsOf(metrics, `holdfast_api_list_${what}_total`).map(({ count }) => count));
+  const total = (what: string) => sum(requestsOf(metrics, `holdfast_api_list_${what}_total`).map(({ count }) => count));
   return { requests: total("requests"), objects: total("objects"), bytes: total("bytes") };
 }
 

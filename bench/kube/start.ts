@@ -186,11 +186,7 @@ const CONTROLLER_LISTS: readonly List[] = [
 ];
 
 /** Milliseconds for all lists at once, as they are read at a start, but for what is done with them. */
-export async function fetchedMs(
-  cluster: TestCluster,
-  user: ClusterUser,
-  lists: readonly List[],
-): Promise<number> {
+export async function fetchedMs(cluster: TestCluster, user: ClusterUser, lists: readonly List[]): Promise<number> {
   const agent = new Agent({ keepAlive: true, ca: cluster.ca });
   const authorization = `Bearer ${cluster.token(user)}`;
   const fetchPage = (path: string, metadata: boolean): Promise<string> =>

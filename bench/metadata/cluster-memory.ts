@@ -134,26 +134,23 @@ async function createVm(cluster: MemoryCluster, namespace: string, name: string,
     uid: vm.metadata.uid,
     controller: true,
   };
-  const vmi: KubeObject = await cluster.api.create(
-    pathOf(namespace, "virtualmachineinstances", "", KUBEVIRT),
-    {
-      apiVersion: KUBEVIRT,
-      kind: "VirtualMachineInstance",
-      metadata: {
-        name,
-        namespace,
-        labels: { "kubevirt.io/nodeName": node, app: name },
-        ownerReferences: [owner],
-      },
-      spec: {
-        domain: {
-          devices: { interfaces: [{ name: "blue", bridge: {}, macAddress: "52:54:00:de:5b:bf" }] },
-          firmware: { uuid: vm.metadata.uid },
-        },
-        networks: [{ name: "blue", multus: { networkName: "blue" } }],
-      },
-      status: { nodeName: node, interfaces: [{ name: "blue", mac: "52:54:00:de:5b:bf" }] },
+  const vmi: KubeObject = await cluster.api.create(pathOf(namespace, "virtualmachineinstances", "", KUBEVIRT), {
+    apiVersion: KUBEVIRT,
+    kind: "VirtualMachineInstance",
+    metadata: {
+      name,
+      namespace,
+      labels: { "kubevirt.io/nodeName": node, app: name },
+      ownerReferences: [owner],
     },
-  );
+    spec: {
+      domain: {
+        devices: { interfaces: [{ name: "blue", bridge: {}, macAddress: "52:54:00:de:5b:bf" }] },
+        firmware: { uuid: vm.metadata.uid },
+      },
+      networks: [{ name: "blue", multus: { networkName: "blue" } }],
+    },
+    status: { nodeName: node, interfaces: [{ name: "blue", mac: "52:54:00:de:5b:bf" }] },
+  });
   return { vm, vmi };
 }

@@ -48,11 +48,7 @@ export class BenchNode {
     try {
       // haproxy is not root, and has to reach the server's socket in there.
       chmodSync(node.daemon.directory, 0o711);
-      const sockets = [
-        "--identity-socket",
-        join(node.daemon.directory, "identity.sock"),
-        ...node.#metadataSocket,
-      ];
+      const sockets = ["--identity-socket", join(node.daemon.directory, "identity.sock"), ...node.#metadataSocket];
       const own = ["--state", join(node.daemon.directory, "metadata"), "--metrics-address", "off"];
       node.#server = new ProductProcess(["metadata", ...sockets, ...own]);
       await listening(node.#server);
@@ -198,9 +194,7 @@ export class BenchNode {
 
   /** A VM's claim, as KubeVirt's IPAM extension makes it. */
   async #claim(name: string, network: string, vm: string): Promise<void> {
-    const ownerReferences = [
-      { apiVersion: "kubevirt.io/v1", kind: "VirtualMachine", name: vm, uid: `uid-of-${vm}` },
-    ];
+    const ownerReferences = [{ apiVersion: "kubevirt.io/v1", kind: "VirtualMachine", name: vm, uid: `uid-of-${vm}` }];
     const answer = await this.daemon.post("/v1/apply", {
       objects: [
         {

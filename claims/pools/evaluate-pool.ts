@@ -79,13 +79,10 @@ export function evaluatePool(facts: PoolFacts): PoolEvaluation {
   const { pool, counting } = facts;
   const definition = counting?.definition ?? null;
   const { space, problem } =
-    definition === null
-      ? { space: null, problem: notFound(facts) }
-      : readPoolSpace(pool, definition, facts.avoided);
+    definition === null ? { space: null, problem: notFound(facts) } : readPoolSpace(pool, definition, facts.avoided);
   const why = whyRefused(facts) ?? problem ?? whyNotNow(facts);
   if (why !== null) return { verdict: { kind: "waiting", ...why }, space, definition };
-  if (space === null || definition === null)
-    throw new Error(`pool ${pool.key} without a problem has no space`);
+  if (space === null || definition === null) throw new Error(`pool ${pool.key} without a problem has no space`);
   return { verdict: { kind: "served", pool: servedPool(pool, definition, space) }, space, definition };
 }
 
@@ -151,11 +148,7 @@ function servedPool(view: AddressPoolView, definition: NetworkDefinition, space:
 }
 
 /** The gateway that is told with an address of a pool, canonical; null: there is none. */
-export function gatewayFor(
-  { rangeSets }: NetworkDefinition,
-  { gateway }: PoolSpace,
-  address: Address,
-): string | null {
+export function gatewayFor({ rangeSets }: NetworkDefinition, { gateway }: PoolSpace, address: Address): string | null {
   const told = gateway ?? placeOf(rangeSets, address)?.subnet.gateway ?? null;
   return told === null ? null : formatAddress(told);
 }

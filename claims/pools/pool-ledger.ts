@@ -6,11 +6,7 @@ import { placeOf } from "../../ipam/space/range-set.ts";
 import { allocationName } from "../../kube/object-names.ts";
 import type { AllocationOwner } from "../../kube/objects.ts";
 import { TurnBudget } from "../../kube/turn-budget.ts";
-import {
-  isAddressPool,
-  type MachineAddressView,
-  type MachineClaimView,
-} from "../../kube/views/machine-claim-view.ts";
+import { isAddressPool, type MachineAddressView, type MachineClaimView } from "../../kube/views/machine-claim-view.ts";
 import type { Clock } from "../../platform/time.ts";
 import type { CachedAllocation } from "../reasons/caches.ts";
 import type { PoolSpace } from "./pool-space.ts";

@@ -1,11 +1,5 @@
 import type { NetworkDefinition } from "../../ipam/definition/network-definition.ts";
-import {
-  type Address,
-  AddressSyntaxError,
-  type Family,
-  familyBits,
-  formatAddress,
-} from "../../ipam/space/address.ts";
+import { type Address, AddressSyntaxError, type Family, familyBits, formatAddress } from "../../ipam/space/address.ts";
 import { parseSpan } from "../../ipam/space/address-span.ts";
 import { type Interval, IntervalSet } from "../../ipam/space/interval-set.ts";
 import { describeRangeSet, type RangeSet } from "../../ipam/space/range-set.ts";
@@ -102,10 +96,7 @@ function union(sets: readonly RangeSet[], part: "extent" | "usable" | "automatic
   return sets.map((set) => set[part]).reduce((all, one) => all.union(one), IntervalSet.EMPTY);
 }
 
-function readFamily(
-  { family }: AddressPoolView,
-  { name, rangeSets }: NetworkDefinition,
-): Family | PoolProblem {
+function readFamily({ family }: AddressPoolView, { name, rangeSets }: NetworkDefinition): Family | PoolProblem {
   const families = [...new Set(rangeSets.map((set) => set.family))].sort();
   const [only, second] = families;
   if (family !== null && families.includes(family)) return family;
@@ -139,11 +130,7 @@ interface PoolRange extends Interval {
   readonly family: Family;
 }
 
-function whyOutside(
-  { family, first, last }: PoolRange,
-  extent: IntervalSet,
-  network: NetworkPart,
-): string | null {
+function whyOutside({ family, first, last }: PoolRange, extent: IntervalSet, network: NetworkPart): string | null {
   if (family !== network.family)
     return `the pool gives IPv${network.family} addresses; remove it, or set spec.family to ${family}`;
   if (!extent.covers(first, last))
@@ -156,9 +143,7 @@ function whyOutside(
 function parseRange(text: string, reader: AddressReader): PoolRange | string {
   const span = /\.\.|-\d+$/.test(text) ? parseSpan(text, reader) : null;
   if (span !== null) {
-    const [first, last] = [span.first, span.last].map((value) =>
-      formatAddress({ family: span.family, value }),
-    );
+    const [first, last] = [span.first, span.last].map((value) => formatAddress({ family: span.family, value }));
     return `write ${first}-${last}`;
   }
   try {
@@ -170,8 +155,7 @@ function parseRange(text: string, reader: AddressReader): PoolRange | string {
     if (first === undefined || more !== undefined) return "expected an address, a range a-b, or a CIDR";
     const end = last ?? first;
     if (end.family !== first.family) return "its ends are of two address families; write two ranges";
-    if (end.value < first.value)
-      return `it ends before it begins; write ${text.split("-").reverse().join("-")}`;
+    if (end.value < first.value) return `it ends before it begins; write ${text.split("-").reverse().join("-")}`;
     return { family: first.family, first: first.value, last: end.value };
   } catch (error) {
     if (error instanceof AddressSyntaxError) return error.message;
@@ -202,8 +186,7 @@ function readPreallocations(
   for (const [claim, text] of preallocations) {
     const address = readAddress(text, family, reader);
     const problem = typeof address === "string" ? address : whyNotPreallocated(address, claimOf, requestable);
-    if (problem !== null)
-      problems.push(`spec.preallocations.${claim} is ${JSON.stringify(text)}: ${problem}`);
+    if (problem !== null) problems.push(`spec.preallocations.${claim} is ${JSON.stringify(text)}: ${problem}`);
     else {
       preallocated.set(claim, address as Address);
       claimOf.set((address as Address).value, claim);

@@ -60,9 +60,7 @@ export function statusPatch(
     COUNT_KEYS.every((key) => status.counts[key] === (counts?.[key] ?? "")) &&
     isDeepStrictEqual(shown.map(compared), conditions.map(compared));
   if (isShown) return null;
-  const removed = Object.fromEntries(
-    COUNT_KEYS.filter((key) => status.counts[key]).map((key) => [key, null]),
-  );
+  const removed = Object.fromEntries(COUNT_KEYS.filter((key) => status.counts[key]).map((key) => [key, null]));
   return {
     ...(counts ?? removed),
     observedGeneration,
@@ -94,8 +92,7 @@ export async function outdatedAddresses(
     // One that is in no subnet any more is counted as out of range.
     if (address === null || length === null) continue;
     const told = addressIn(gateway ?? "");
-    const isCurrent =
-      prefix === length && (told && formatAddress(told)) === gatewayFor(definition, space, address);
+    const isCurrent = prefix === length && (told && formatAddress(told)) === gatewayFor(definition, space, address);
     if (!isCurrent) outdated.push(key);
   }
   return outdated.sort();

@@ -5,19 +5,11 @@ import { type CachedAllocation, projectAllocation } from "./caches.ts";
 const HINTS: PackingHints = {
   constants: new Set(["apiVersion", "kind", "finalizers", "state", LABEL_STATE]),
   words: new Set(["namespace", "network", "node", "interface", "cluster"]),
-  isOwnKey: (path, key) =>
-    path === "status.attachments" || (path === "metadata.labels" && key.startsWith(NODE_LABELS)),
+  isOwnKey: (path, key) => path === "status.attachments" || (path === "metadata.labels" && key.startsWith(NODE_LABELS)),
 };
 
 /** Texts that are read without the rest of the object. */
-const HEADER = [
-  "uid",
-  "resourceVersion",
-  "recordsFields",
-  "network",
-  "address",
-  "creationTimestamp",
-] as const;
+const HEADER = ["uid", "resourceVersion", "recordsFields", "network", "address", "creationTimestamp"] as const;
 const NONE = "-";
 
 /**
@@ -40,8 +32,7 @@ export class AllocationRows {
   }
 
   objectOf(row: AllocationRow): IPAllocation {
-    if (this.#latest?.row !== row)
-      this.#latest = { row, object: this.#objects.unpack(row, row.key, HEADER.length) };
+    if (this.#latest?.row !== row) this.#latest = { row, object: this.#objects.unpack(row, row.key, HEADER.length) };
     return this.#latest.object;
   }
 

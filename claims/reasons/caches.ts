@@ -2,11 +2,7 @@ import { networkObjectOf } from "../../kube/network-object.ts";
 import type { IPAllocation, IPNetwork } from "../../kube/objects.ts";
 import type { AddressPoolView } from "../../kube/views/address-pool-view.ts";
 import type { ClaimView } from "../../kube/views/claim-view.ts";
-import type {
-  CapiClusterView,
-  MachineAddressView,
-  MachineClaimView,
-} from "../../kube/views/machine-claim-view.ts";
+import type { CapiClusterView, MachineAddressView, MachineClaimView } from "../../kube/views/machine-claim-view.ts";
 import type { DefinitionCatalog } from "../../networks/definition-catalog.ts";
 import { soundAddress } from "../../store/cluster/allocations/allocation-object.ts";
 import type { SweptPod } from "./fact-views.ts";
@@ -150,8 +146,7 @@ export function cachedReader(caches: Caches, indexes: FactIndexes): FactReader {
   };
   return {
     get: (kind, key) => kinds[kind](key),
-    podsNaming: (namespace, claim) =>
-      pods.known ? present(indexes.podsNaming(`${namespace}/${claim}`)) : UNKNOWN,
+    podsNaming: (namespace, claim) => (pods.known ? present(indexes.podsNaming(`${namespace}/${claim}`)) : UNKNOWN),
     addressPools: (namespace) => (machines?.pools.known ? present(indexes.addressPools(namespace)) : UNKNOWN),
   };
 }
@@ -202,9 +197,7 @@ function attachedClaims(allocations: ReadonlyMap<string, CachedAllocation>): Fac
  * Tells whether a guest that has migrated into another namespace still runs there with the addresses of a claim that it
  * came from: a container that it came with is attached. Indexes the allocations at the first call.
  */
-export function migratedGuests(
-  allocations: ReadonlyMap<string, CachedAllocation>,
-): Facts["guestRunsElsewhere"] {
+export function migratedGuests(allocations: ReadonlyMap<string, CachedAllocation>): Facts["guestRunsElsewhere"] {
   let sources: Map<string, Set<string>> | null = null;
   return (namespace, claim, network) => {
     sources ??= sourcesOf(allocations);

@@ -29,19 +29,8 @@ export function projectSweptPod(object: unknown): SweptPod {
 }
 
 export function sweptPod(view: PodView): SweptPod {
-  const {
-    key,
-    namespace,
-    name,
-    uid,
-    resourceVersion,
-    creationTimestamp,
-    node,
-    terminal,
-    stopped,
-    staticUid,
-    vmi,
-  } = view;
+  const { key, namespace, name, uid, resourceVersion, creationTimestamp, node, terminal, stopped, staticUid, vmi } =
+    view;
   const { held, cut } = statusAddresses(view);
   return {
     key,
@@ -73,10 +62,7 @@ function reported({ terminal, podIPs }: PodView, held: readonly PodAddress[]): R
     network,
   }));
   const own = podIPs.map((text) => ({ address: canonical(text), nad: null, network: null }));
-  return [
-    ...all,
-    ...own.filter(({ address }) => address !== "" && !all.some((one) => one.address === address)),
-  ];
+  return [...all, ...own.filter(({ address }) => address !== "" && !all.some((one) => one.address === address))];
 }
 
 /** "": it is not an address. */

@@ -16,11 +16,7 @@ import {
 } from "../../kube/objects.ts";
 import { projectAddressPool } from "../../kube/views/address-pool-view.ts";
 import { projectClaim } from "../../kube/views/claim-view.ts";
-import {
-  projectCapiCluster,
-  projectMachineAddress,
-  projectMachineClaim,
-} from "../../kube/views/machine-claim-view.ts";
+import { projectCapiCluster, projectMachineAddress, projectMachineClaim } from "../../kube/views/machine-claim-view.ts";
 import { readMetadata } from "../../kube/views/object-metadata.ts";
 import { DefinitionCatalog } from "../../networks/definition-catalog.ts";
 import { projectNad } from "../../networks/nad-view.ts";
@@ -29,13 +25,7 @@ import { soundAddress } from "../../store/cluster/allocations/allocation-object.
 import { claimFact, nodeFact, projectSweptPod } from "./fact-views.ts";
 import { ABSENT, type Facts, type Found, type NamespaceFact, present, UNKNOWN } from "./facts.ts";
 import { listFacts, readFact } from "./fresh-read.ts";
-import {
-  type FactMemory,
-  type FactReader,
-  type MachineMemory,
-  type ReadKinds,
-  readFacts,
-} from "./read-facts.ts";
+import { type FactMemory, type FactReader, type MachineMemory, type ReadKinds, readFacts } from "./read-facts.ts";
 
 /** Facts that one verdict may require one after the other; more than any allocation has attachments. */
 const ROUNDS_MAX = 64;

@@ -47,20 +47,13 @@ const CLOCKS_DIFFER_MS_MAX = 60_000;
 const CLAIM_EXISTS = { kind: "keep", why: "claim-exists" } as const;
 
 /** Judges a Bound allocation of a machine. `address`: its own, canonical, without mask. */
-export function judgeMachines(
-  allocation: IPAllocation,
-  address: string,
-  facts: MachineFacts,
-  rules: Rules,
-): Verdict {
+export function judgeMachines(allocation: IPAllocation, address: string, facts: MachineFacts, rules: Rules): Verdict {
   const { owner, network } = allocation.spec;
   if (isPreallocation(owner)) return judgePreallocation({ owner, network, address }, facts, rules);
   const isData = owner.kind === "Metal3Data";
   const { namespace, name } = owner;
   const held: Held = { owner, network, address, allocation: allocation.metadata.name };
-  const claim: Found<{ readonly uid: string }> = isData
-    ? dataOf(owner, facts)
-    : facts.addressClaim(namespace, name);
+  const claim: Found<{ readonly uid: string }> = isData ? dataOf(owner, facts) : facts.addressClaim(namespace, name);
   if (claim.kind === "unknown") return UNKNOWN_KEPT;
   if (claim.kind === "absent") return judgeGone(allocation, facts, rules);
   if (isData) return CLAIM_EXISTS;
@@ -84,12 +77,7 @@ function dataOf(
 }
 
 /** Whether the IPAddress of a claim that is gone still tells of an address that was released. */
-export function isStillTold(
-  allocation: IPAllocation,
-  address: string,
-  facts: MachineFacts,
-  rules: Rules,
-): boolean {
+export function isStillTold(allocation: IPAllocation, address: string, facts: MachineFacts, rules: Rules): boolean {
   const { owner, network } = allocation.spec;
   if (owner.kind !== "IPAddressClaim" || isPreallocation(owner)) return false;
   const { namespace, name } = owner;

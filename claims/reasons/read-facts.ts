@@ -2,11 +2,7 @@ import { formatAddress, parseAddress } from "../../ipam/space/address.ts";
 import type { MachineResource } from "../../kube/cluster-api.ts";
 import { ANNOTATION_ALLOCATION, type IPNetwork } from "../../kube/objects.ts";
 import type { AddressPoolView } from "../../kube/views/address-pool-view.ts";
-import type {
-  CapiClusterView,
-  MachineAddressView,
-  MachineClaimView,
-} from "../../kube/views/machine-claim-view.ts";
+import type { CapiClusterView, MachineAddressView, MachineClaimView } from "../../kube/views/machine-claim-view.ts";
 import type { SweptPod } from "./fact-views.ts";
 import {
   ABSENT,
@@ -100,15 +96,13 @@ export function readFacts(reader: FactReader, memory: FactMemory): Facts {
       ),
     addressClaim: (namespace, name) => reader.get("addressClaim", `${namespace}/${name}`),
     machineData: (namespace, name) => reader.get("machineData", `${namespace}/${name}`),
-    machineAddress: (namespace, name) =>
-      convert(reader.get("address", `${namespace}/${name}`), machineAddressFact),
+    machineAddress: (namespace, name) => convert(reader.get("address", `${namespace}/${name}`), machineAddressFact),
     boundTo: (name) => {
       const allocation = reader.get("allocation", name);
       return allocation.kind === "present" ? boundFact(allocation.it) : allocation;
     },
     cluster: (namespace, name) => reader.get("cluster", `${namespace}/${name}`),
-    addressPools: (namespace) =>
-      convert(reader.addressPools(namespace), (pools) => pools.map(addressPoolFact)),
+    addressPools: (namespace) => convert(reader.addressPools(namespace), (pools) => pools.map(addressPoolFact)),
     namespace: (name) => reader.get("namespace", name),
     wasPaused: (network, cluster) => {
       const object = reader.get("network", network);
@@ -130,11 +124,7 @@ export type FactKind = keyof ReadKinds | "pods-naming" | "address-pools" | "gues
  * As `readFacts`, and notes every question: a verdict changes only when one of the answers does. Guests are noted by
  * namespace and network. What else the memory tells changes with the claim, the pod or the cluster that is asked for.
  */
-export function notedFacts(
-  reader: FactReader,
-  memory: FactMemory,
-  note: (kind: FactKind, key: string) => void,
-): Facts {
+export function notedFacts(reader: FactReader, memory: FactMemory, note: (kind: FactKind, key: string) => void): Facts {
   return readFacts(
     {
       get: (kind, key) => {

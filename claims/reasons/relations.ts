@@ -92,11 +92,7 @@ import { type JudgedAllocation, type Rules, UNKNOWN_KEPT, type Verdict } from ".
 type PodKnowledge = "living" | "completed" | "gone" | "unknown";
 
 /** Judges one allocation by the known facts. Pure; never throws, whatever the object looks like. */
-export function judge(
-  { object: allocation, address }: JudgedAllocation,
-  facts: Facts,
-  rules: Rules,
-): Verdict {
+export function judge({ object: allocation, address }: JudgedAllocation, facts: Facts, rules: Rules): Verdict {
   if (address === null) return { kind: "report", why: "unsound" };
   if (allocation.status?.state === "Cooling") return judgeCooling(allocation, address, facts, rules);
   if (allocation.status?.state === "Retained") return judgeRetained(allocation, rules);
@@ -107,9 +103,7 @@ export function judge(
   if (endsWith === "nodes") return judgeContainers(allocation, facts, rules);
   if (!isNamed(owner)) return { kind: "report", why: "owner-incomplete" };
   if (endsWith === "object") return judgeMachines(allocation, address, facts, rules);
-  return endsWith === "claim"
-    ? judgeClaims(allocation, address, facts, rules)
-    : judgePods(allocation, facts, rules);
+  return endsWith === "claim" ? judgeClaims(allocation, address, facts, rules) : judgePods(allocation, facts, rules);
 }
 
 function judgeCooling(allocation: IPAllocation, address: string, facts: Facts, rules: Rules): Verdict {
@@ -130,8 +124,7 @@ function judgeCooling(allocation: IPAllocation, address: string, facts: Facts, r
 function judgeRetained({ spec, status }: IPAllocation, rules: Rules): Verdict {
   const definition = rules.definitionOf(spec.network);
   const isEnded = definition !== null && retainSeconds(definition) === 0;
-  if (!isEnded && rules.wallMs() < parseTime(status?.retainedUntil ?? ""))
-    return { kind: "keep", why: "retained" };
+  if (!isEnded && rules.wallMs() < parseTime(status?.retainedUntil ?? "")) return { kind: "keep", why: "retained" };
   return { kind: "release", why: "retention-over", afterSeconds: rules.graceSeconds };
 }
 
@@ -281,11 +274,7 @@ function unattachedEnd(allocation: IPAllocation, facts: Facts, rules: Rules): En
 }
 
 /** For a container whose pod is gone and whose end nobody saw: it may run for as long as its node exists. */
-function endWithNode(
-  { node: name, pod }: Pick<AllocationAttachment, "node" | "pod">,
-  facts: Facts,
-  rules: Rules,
-): End {
+function endWithNode({ node: name, pod }: Pick<AllocationAttachment, "node" | "pod">, facts: Facts, rules: Rules): End {
   const node = name ? facts.node(name) : UNKNOWN;
   if (node.kind === "unknown") return UNKNOWN_KEPT;
   if (node.kind === "absent") return { kind: "ended", afterSeconds: rules.graceSeconds };

@@ -18,14 +18,7 @@ import { nodeClientOf } from "../choose-client.ts";
 import { withFiles } from "../file-option.ts";
 import { count } from "../human.ts";
 import { contentOfFiles, isContentKind } from "../manifests/content-files.ts";
-import {
-  type Placed,
-  readManifests,
-  refuseObject,
-  rehearse,
-  resultName,
-  sendManifests,
-} from "../manifests/run.ts";
+import { type Placed, readManifests, refuseObject, rehearse, resultName, sendManifests } from "../manifests/run.ts";
 import { note, print, printable } from "../terminal.ts";
 
 interface ApplyOptions {
@@ -50,25 +43,23 @@ export function addApply(program: Command, clock: Clock): void {
     .option("-n, --namespace <name>", "namespace for names given without one", "default")
     .option("--dry-run", "show what would become of each object, and change nothing")
     .allowExcessArguments()
-    .action(
-      async (kind: string | undefined, name: string | undefined, options: ApplyOptions, command: Command) => {
-        const client = nodeClientOf(command, USE_KUBECTL);
-        const objects = await objectsOf(clock, kind, name, options, command);
-        if (options.dryRun) return rehearse(clock, client, objects, false);
-        const actions = new Map<string, number>();
-        const sent = sendManifests(clock, client, "/v1/apply", objects, ({ result, ...placed }) => {
-          if ("error" in result) return refuseObject(placed, result.error);
-          print(`${resultName(result)} ${result.action}\n`);
-          if (result.note !== undefined) note(`note: ${resultName(result)}: ${printable(result.note)}`);
-          actions.set(result.action, (actions.get(result.action) ?? 0) + 1);
-        });
-        await sent.catch((error: unknown) => {
-          noteApplied(actions, "whether the next ones were applied is not known");
-          throw error;
-        });
-        if (process.exitCode !== undefined) noteApplied(actions, "the errors name what was not applied");
-      },
-    );
+    .action(async (kind: string | undefined, name: string | undefined, options: ApplyOptions, command: Command) => {
+      const client = nodeClientOf(command, USE_KUBECTL);
+      const objects = await objectsOf(clock, kind, name, options, command);
+      if (options.dryRun) return rehearse(clock, client, objects, false);
+      const actions = new Map<string, number>();
+      const sent = sendManifests(clock, client, "/v1/apply", objects, ({ result, ...placed }) => {
+        if ("error" in result) return refuseObject(placed, result.error);
+        print(`${resultName(result)} ${result.action}\n`);
+        if (result.note !== undefined) note(`note: ${resultName(result)}: ${printable(result.note)}`);
+        actions.set(result.action, (actions.get(result.action) ?? 0) + 1);
+      });
+      await sent.catch((error: unknown) => {
+        noteApplied(actions, "whether the next ones were applied is not known");
+        throw error;
+      });
+      if (process.exitCode !== undefined) noteApplied(actions, "the errors name what was not applied");
+    });
 }
 
 /** After a failure: what was applied all the same. */
@@ -94,18 +85,13 @@ async function objectsOf(
     if (filename === undefined)
       command.error("error: -f <file> is needed: a file, a directory, or - for standard input");
     if (command.args.length > 0) {
-      command.error(
-        `error: ${command.args.join(", ")}: each file needs its own -f; a directory stands for all in it`,
-      );
+      command.error(`error: ${command.args.join(", ")}: each file needs its own -f; a directory stands for all in it`);
     }
     return readManifests(clock, filename);
   }
-  if (filename !== undefined)
-    command.error("error: -f takes manifests and --from-file makes one; give one of them");
+  if (filename !== undefined) command.error("error: -f takes manifests and --from-file makes one; give one of them");
   if (kind === undefined || name === undefined || !isContentKind(kind) || command.args.length > 2) {
-    command.error(
-      "error: --from-file makes a secret or a configmap, such as: apply secret web --from-file web-boot",
-    );
+    command.error("error: --from-file makes a secret or a configmap, such as: apply secret web --from-file web-boot");
   }
   return [{ place: "", object: contentOfFiles({ kind, ...splitName(name, namespace), paths: fromFile }) }];
 }

@@ -33,8 +33,7 @@ export function addCheck(program: Command, clock: Clock): void {
       const format = formatOf(command);
       if (isDocument(format)) return printDocument(command, { findings, ...(notes.length > 0 && { notes }) });
       if (findings.length > 0) print(findings.map(findingText).join(""));
-      else if (counted !== undefined)
-        print(client.kind === "node" ? nodeText(counted) : clusterText(counted));
+      else if (counted !== undefined) print(client.kind === "node" ? nodeText(counted) : clusterText(counted));
       print(notes.map((one) => `note: ${printable(one)}\n`).join(""));
     });
 }

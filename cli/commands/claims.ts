@@ -17,21 +17,16 @@ export function addClaims(program: Command, clock: Clock): void {
     .argument("[name]", "one claim: [namespace/]name")
     .action(async (wanted: string | undefined, options: NamespaceChoice, command: Command) => {
       const { namespace, name } =
-        wanted === undefined
-          ? { namespace: options.namespace, name: undefined }
-          : splitName(wanted, options.namespace);
+        wanted === undefined ? { namespace: options.namespace, name: undefined } : splitName(wanted, options.namespace);
       const format = formatOf(command);
       const asDocument = isDocument(format);
       const all = pagesOf(clock, clientOf(command), "/v1/claims", { namespace, name });
       const pages = asDocument ? asObjects(all) : all;
       const named = name === undefined ? null : await allOf(pages);
       if (named?.length === 0) {
-        throw new CommandError(
-          `there is no claim ${namespace === undefined ? name : `${namespace}/${name}`}`,
-          {
-            hint: "holdfast claims lists those of every namespace",
-          },
-        );
+        throw new CommandError(`there is no claim ${namespace === undefined ? name : `${namespace}/${name}`}`, {
+          hint: "holdfast claims lists those of every namespace",
+        });
       }
       const [only, ...others] = named ?? [];
       if (only && others.length === 0 && asDocument) return printDocument(command, only);
@@ -46,9 +41,7 @@ export function addClaims(program: Command, clock: Clock): void {
 }
 
 /** Without what is not the objects' own. */
-async function* asObjects(
-  pages: AsyncIterable<readonly ClaimManifest[]>,
-): AsyncGenerator<readonly ClaimManifest[]> {
+async function* asObjects(pages: AsyncIterable<readonly ClaimManifest[]>): AsyncGenerator<readonly ClaimManifest[]> {
   for await (const page of pages) yield page.map(({ asked: _, ...object }) => object);
 }
 
@@ -84,7 +77,5 @@ function statusText(claim: ClaimManifest): string {
 }
 
 function conditionOf({ status }: ClaimManifest): ClaimCondition | undefined {
-  return (status?.conditions as readonly ClaimCondition[] | undefined)?.find(
-    ({ type }) => type === "IPsAllocated",
-  );
+  return (status?.conditions as readonly ClaimCondition[] | undefined)?.find(({ type }) => type === "IPsAllocated");
 }

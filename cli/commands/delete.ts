@@ -55,9 +55,7 @@ export function addDelete(program: Command, clock: Clock): void {
         const uses = await usesOf(clock, client, objects);
         if (uses.length > 0) await confirm(uses);
       }
-      await sendManifests(clock, client, "/v1/delete", objects, (result) =>
-        report(clock, client, result, options),
-      );
+      await sendManifests(clock, client, "/v1/delete", objects, (result) => report(clock, client, result, options));
     });
 }
 
@@ -67,8 +65,7 @@ async function usesOf(clock: Clock, client: Client, placed: readonly Placed[]): 
   const definitions = namesOf(placed, "NetworkAttachmentDefinition");
   const [only] = claims;
   // A claim is looked up, many are looked for in one reading.
-  const held =
-    only === undefined ? [] : await allAllocations(clock, client, claims.size === 1 ? { claim: only } : {});
+  const held = only === undefined ? [] : await allAllocations(clock, client, claims.size === 1 ? { claim: only } : {});
   const inUse = new Map<string, AllocationView[]>();
   for (const one of held) {
     const name = `${one.owner.namespace}/${one.owner.name}`;
@@ -112,9 +109,7 @@ async function objectsOf(
   command: Command,
 ): Promise<Placed[]> {
   if ((kind === undefined) === (options.filename === undefined)) {
-    command.error(
-      "error: either -f <file>, or a kind and names are needed, such as: delete claim default/vm1",
-    );
+    command.error("error: either -f <file>, or a kind and names are needed, such as: delete claim default/vm1");
   }
   if (options.filename !== undefined) return readManifests(clock, options.filename);
   if (kind === undefined || (kind !== "claim" && kind !== "network" && !isContentKind(kind)))
@@ -142,11 +137,7 @@ function objectNamed(kind: string, text: string, defaultNamespace: string): Plac
 }
 
 /** The manifest that defines a network, if one was applied. */
-async function definitionsOf(
-  client: Client,
-  network: string,
-  { ignoreNotFound }: DeleteOptions,
-): Promise<Placed[]> {
+async function definitionsOf(client: Client, network: string, { ignoreNotFound }: DeleteOptions): Promise<Placed[]> {
   const found = await client.get(`/v1/networks/${encodeURIComponent(network)}`).catch((error: unknown) => {
     if (ignoreNotFound && error instanceof CommandError && error.code === "NOT_FOUND") return null;
     throw error;

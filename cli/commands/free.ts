@@ -27,8 +27,7 @@ export function addFree(program: Command): void {
       const answer = await client
         .get(`/v1/networks/${encodeURIComponent(name)}/free`, query)
         .catch(async (error: unknown) => {
-          if (error instanceof CommandError && error.code === "NOT_FOUND")
-            await refuseUnknownNetwork(client, name);
+          if (error instanceof CommandError && error.code === "NOT_FOUND") await refuseUnknownNetwork(client, name);
           throw error;
         });
       const format = formatOf(command);

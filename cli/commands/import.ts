@@ -21,10 +21,7 @@ export function addImport(program: Command): void {
   withList(program.command("import"))
     .description("records addresses in use from before Holdfast")
     .option("--network <name>", "only this network")
-    .option(
-      "--data-dir <directory>",
-      "with --network: where host-local's dataDir was, if the network does not say it",
-    )
+    .option("--data-dir <directory>", "with --network: where host-local's dataDir was, if the network does not say it")
     .option("--dry-run", "shows what would be recorded, and from where; changes nothing")
     .action(async (options: { network?: string; dataDir?: string; dryRun?: boolean }, command: Command) => {
       const { network, dataDir, dryRun = false } = options;
@@ -42,8 +39,7 @@ export function addImport(program: Command): void {
       if (dryRun && report.directories !== undefined && isTable(format)) noteDirectories(report.directories);
       for (const { message, hint } of problems) printError(message, hint);
       if (isTable(format)) summarise(items);
-      if (problems.length > 0 || items.some(({ action }) => action === "conflict"))
-        process.exitCode = EXIT.refused;
+      if (problems.length > 0 || items.some(({ action }) => action === "conflict")) process.exitCode = EXIT.refused;
     });
 }
 

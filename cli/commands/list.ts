@@ -8,9 +8,7 @@ import { refuseUnknownFilters } from "../known-names.ts";
 import { printList, withList } from "../output.ts";
 import { pagesOf } from "../pages.ts";
 
-const FILTERS = [
-  ...["network", "address", "subnet", "state", "namespace", "pod", "claim", "cluster", "vm", "node"],
-];
+const FILTERS = [...["network", "address", "subnet", "state", "namespace", "pod", "claim", "cluster", "vm", "node"]];
 
 /** As people write them; the API takes any case. */
 const STATES = ["bound", "retained", "cooling"];

@@ -26,8 +26,7 @@ export function addNetworks(program: Command, clock: Clock): void {
       await printList(command, {
         items: items.flatMap(rangeLines),
         columns: rangeColumns(items, clock.wallMs()),
-        empty:
-          "no networks: apply a NetworkAttachmentDefinition (holdfast apply -f), or attach a first container",
+        empty: "no networks: apply a NetworkAttachmentDefinition (holdfast apply -f), or attach a first container",
         document: { items },
         name: ({ network }) => network.name,
       });

@@ -14,55 +14,49 @@ export function addPlan(program: Command, clock: Clock): void {
     .usage("[options] -f <file> | --kubeconfig <file> [-n <namespace>]")
     .description("whether VMs would get the addresses that they ask for; changes nothing")
     .option("-n, --namespace <name>", "of VMs in files without one; without files: of the VMs of the cluster")
-    .action(
-      async ({ filename, namespace }: { filename?: string[]; namespace?: string }, command: Command) => {
-        const client = clientOf(command);
-        const around = namespace === undefined ? {} : { namespace };
-        const items: PlanItem[] = [];
-        if (filename === undefined && client.kind === "node")
-          command.error("error: expected the VMs: a file of them (-f), or a cluster (--kubeconfig)");
-        if (filename === undefined) items.push(...(await client.post("/v1/plan", around)).items);
-        else {
-          const placed = await readManifests(clock, filename, "VirtualMachine");
-          await inBatches(clock, placed, async (batch) => {
-            const objects = batch.map(({ object }) => object);
-            const answer = await client.post("/v1/plan", { objects, ...around });
-            items.push(...answer.items.map((item) => withPlace(item, batch, around)));
-          });
-        }
-        const planned = withDuplicates(items);
-        // What could not be read is reported already.
-        if (planned.length === 0 && process.exitCode !== undefined) return;
-        const format = formatOf(command);
-        await printList(command, {
-          items: planned,
-          columns: [
-            { header: "VM", cell: ({ vm }) => vm },
-            { header: "NETWORK", cell: ({ network }) => network },
-            { header: "ADDRESS", cell: ({ address }) => address },
-            { header: "ON", cell: ({ on }) => on ?? "" },
-            {
-              header: "RESULT",
-              cell: ({ state, message }) => (state === "fits" ? "fits" : (message ?? state)),
-              colour: ({ state }) => (state === "refused" ? "red" : null),
-            },
-          ],
-          empty: "no VM asks for an address (annotation network.kubevirt.io/addresses)",
+    .action(async ({ filename, namespace }: { filename?: string[]; namespace?: string }, command: Command) => {
+      const client = clientOf(command);
+      const around = namespace === undefined ? {} : { namespace };
+      const items: PlanItem[] = [];
+      if (filename === undefined && client.kind === "node")
+        command.error("error: expected the VMs: a file of them (-f), or a cluster (--kubeconfig)");
+      if (filename === undefined) items.push(...(await client.post("/v1/plan", around)).items);
+      else {
+        const placed = await readManifests(clock, filename, "VirtualMachine");
+        await inBatches(clock, placed, async (batch) => {
+          const objects = batch.map(({ object }) => object);
+          const answer = await client.post("/v1/plan", { objects, ...around });
+          items.push(...answer.items.map((item) => withPlace(item, batch, around)));
         });
-        const refused = planned.filter(({ state }) => state === "refused").length;
-        if (refused === 0) return;
-        process.exitCode = EXIT.refused;
-        if (isTable(format)) note(`${refused} of ${planned.length} addresses would be refused`);
-      },
-    );
+      }
+      const planned = withDuplicates(items);
+      // What could not be read is reported already.
+      if (planned.length === 0 && process.exitCode !== undefined) return;
+      const format = formatOf(command);
+      await printList(command, {
+        items: planned,
+        columns: [
+          { header: "VM", cell: ({ vm }) => vm },
+          { header: "NETWORK", cell: ({ network }) => network },
+          { header: "ADDRESS", cell: ({ address }) => address },
+          { header: "ON", cell: ({ on }) => on ?? "" },
+          {
+            header: "RESULT",
+            cell: ({ state, message }) => (state === "fits" ? "fits" : (message ?? state)),
+            colour: ({ state }) => (state === "refused" ? "red" : null),
+          },
+        ],
+        empty: "no VM asks for an address (annotation network.kubevirt.io/addresses)",
+      });
+      const refused = planned.filter(({ state }) => state === "refused").length;
+      if (refused === 0) return;
+      process.exitCode = EXIT.refused;
+      if (isTable(format)) note(`${refused} of ${planned.length} addresses would be refused`);
+    });
 }
 
 /** Of a VM whose request cannot be read, the message says where it stands. */
-function withPlace(
-  item: PlanItem,
-  batch: readonly Placed[],
-  { namespace }: { namespace?: string },
-): PlanItem {
+function withPlace(item: PlanItem, batch: readonly Placed[], { namespace }: { namespace?: string }): PlanItem {
   if (item.network !== "") return item;
   const found = batch.find(({ object }) => {
     const { metadata } = object as { metadata?: { name?: unknown; namespace?: unknown } };

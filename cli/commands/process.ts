@@ -47,8 +47,7 @@ export function addProcess(name: ProcessName): (program: Command, clock: Clock) 
         const everywhere = Object.entries({ socket, kubeconfig }).filter(
           ([key, value]) => value !== undefined && key in settings,
         );
-        const bundle = loadBundle(join(import.meta.dirname, `../lib/${name}.cjs`)) as ProcessBundle &
-          ProbeBundle;
+        const bundle = loadBundle(join(import.meta.dirname, `../lib/${name}.cjs`)) as ProcessBundle & ProbeBundle;
         const given = { ...flags, ...Object.fromEntries(everywhere) };
         if (probe === true) process.exitCode = await printProbe(bundle, given, { command, clock });
         else if (remove === true) process.exitCode = await changeRules(bundle.remove, given, clock);

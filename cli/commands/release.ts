@@ -38,12 +38,7 @@ export function addRelease(program: Command, clock: Clock): void {
     });
 }
 
-async function releaseAddress(
-  clock: Clock,
-  address: string,
-  options: Options,
-  command: Command,
-): Promise<void> {
+async function releaseAddress(clock: Clock, address: string, options: Options, command: Command): Promise<void> {
   const client = clientOf(command);
   const network = options.network ?? (await onlyNetworkOf(clock, client, address));
   const { force = false, dryRun = false } = options;
@@ -56,16 +51,11 @@ async function releaseAddress(
 async function releaseCluster(cluster: string, options: Options, command: Command): Promise<void> {
   if (options.network !== undefined) command.error("error: --network goes with an address only");
   const client = clientOf(command);
-  if (client.kind === "node")
-    command.error(`error: --moved is about machines of a cluster\nhint: ${MACHINES_ONLY}`);
+  if (client.kind === "node") command.error(`error: --moved is about machines of a cluster\nhint: ${MACHINES_ONLY}`);
   const { force = false, dryRun = false } = options;
-  const { released, kept } = await client
-    .post("/v1/release-moved", { cluster, force, dryRun })
-    .catch(mentionForce);
-  for (const { address, network, holder } of released)
-    print(`${address} ${releasedText(network, holder, dryRun)}\n`);
-  for (const { address, network, why = "" } of kept)
-    printError(`${address} on network ${network} is kept: ${why}`, "");
+  const { released, kept } = await client.post("/v1/release-moved", { cluster, force, dryRun }).catch(mentionForce);
+  for (const { address, network, holder } of released) print(`${address} ${releasedText(network, holder, dryRun)}\n`);
+  for (const { address, network, why = "" } of kept) printError(`${address} on network ${network} is kept: ${why}`, "");
   if (kept.length > 0) process.exitCode = EXIT.refused;
 }
 

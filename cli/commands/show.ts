@@ -19,13 +19,10 @@ export function addShow(program: Command, clock: Clock): void {
     .argument("<network>", "name of the network, as `holdfast networks` shows it")
     .action(async (name: string, _options: unknown, command: Command) => {
       const client = clientOf(command);
-      const network = await client
-        .get(`/v1/networks/${encodeURIComponent(name)}`)
-        .catch(async (error: unknown) => {
-          if (error instanceof CommandError && error.code === "NOT_FOUND")
-            await refuseUnknownNetwork(client, name);
-          throw error;
-        });
+      const network = await client.get(`/v1/networks/${encodeURIComponent(name)}`).catch(async (error: unknown) => {
+        if (error instanceof CommandError && error.code === "NOT_FOUND") await refuseUnknownNetwork(client, name);
+        throw error;
+      });
       const holders = new Set<string>();
       const pages = counting(holders, pagesOf(clock, client, "/v1/allocations", { network: name }));
       await printList(command, {
@@ -46,8 +43,7 @@ async function* counting(
   pages: AsyncIterable<readonly AllocationView[]>,
 ): AsyncGenerator<readonly AllocationView[]> {
   for await (const items of pages) {
-    for (const { state, owner } of items)
-      if (state === "Bound") holders.add(`${owner.uid} ${owner.interface}`);
+    for (const { state, owner } of items) if (state === "Bound") holders.add(`${owner.uid} ${owner.interface}`);
     yield items;
   }
 }

@@ -38,14 +38,11 @@ function daemonText({ version, node, mode, since }: NodeStatus, nowMs: number): 
 
 function networksText(networks: readonly NetworkView[]): string {
   const allocated = networks.reduce(
-    (sum, { ranges, outside }) =>
-      ranges.reduce((part, one) => part + BigInt(one.allocated), sum + BigInt(outside)),
+    (sum, { ranges, outside }) => ranges.reduce((part, one) => part + BigInt(one.allocated), sum + BigInt(outside)),
     0n,
   );
   const attached = networks.reduce((sum, { attachments }) => sum + attachments, 0);
-  const full = networks
-    .filter(({ ranges }) => ranges.some(({ free }) => free === "0"))
-    .map(({ name }) => name);
+  const full = networks.filter(({ ranges }) => ranges.some(({ free }) => free === "0")).map(({ name }) => name);
   const fullText = full.length === 0 ? "" : `; full: ${full.join(", ")}`;
   const addresses = `${allocated === 0n ? "no" : formatCount(String(allocated))} ${allocated === 1n ? "address" : "addresses"}`;
   return printable(
@@ -54,9 +51,7 @@ function networksText(networks: readonly NetworkView[]): string {
 }
 
 function readyText({ notReady }: NodeStatus): string {
-  return notReady === null
-    ? "addresses now"
-    : paint(printable(`no address now: ${notReady}`), "red", process.stdout);
+  return notReady === null ? "addresses now" : paint(printable(`no address now: ${notReady}`), "red", process.stdout);
 }
 
 function checkText({ findings, notes = [] }: Pick<CheckReport, "findings" | "notes">): string {

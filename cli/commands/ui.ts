@@ -26,11 +26,7 @@ export function addUi(program: Command, clock: Clock): void {
   program
     .command("ui")
     .description("a page in your browser: who holds which address, at a glance")
-    .option(
-      "--port <number>",
-      "of this machine; default: 38211, or any that is free",
-      wholeArgument(1, PORT_MAX),
-    )
+    .option("--port <number>", "of this machine; default: 38211, or any that is free", wholeArgument(1, PORT_MAX))
     .option("--no-open", "only prints the URL, also on a desktop")
     .action(async (options: { port?: number; open: boolean }, command: Command) => {
       refuseOpenFile();
@@ -100,15 +96,7 @@ async function checkApart(command: Command): Promise<unknown> {
   const options = Object.entries({ kubeconfig, context, timeout }).flatMap(([name, value]) =>
     value === undefined ? [] : [`--${name}`, String(value)],
   );
-  const words = [
-    process.argv[1] as string,
-    ...options,
-    "check",
-    "--grace",
-    String(GRACE_SECONDS),
-    "-o",
-    "json",
-  ];
+  const words = [process.argv[1] as string, ...options, "check", "--grace", String(GRACE_SECONDS), "-o", "json"];
   return new Promise((resolve, reject) => {
     const done = (error: Error | null, stdout: string, stderr: string) => {
       if (stdout !== "") return resolve(JSON.parse(stdout));

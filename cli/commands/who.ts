@@ -36,8 +36,7 @@ export function addWho(program: Command, clock: Clock): void {
     .option("--container <id>", "the addresses of a container, by its whole ID")
     .action(async (address: string | undefined, options: Options, command: Command) => {
       const subjects = SUBJECTS.filter((subject) => options[subject] !== undefined);
-      if (address === undefined && subjects.length === 0)
-        command.error("error: missing required argument 'address'");
+      if (address === undefined && subjects.length === 0) command.error("error: missing required argument 'address'");
       if (
         subjects.length + (address === undefined ? 0 : 1) > 1 ||
         (subjects.length > 0 && options.network !== undefined)
@@ -141,11 +140,8 @@ async function whatItIs(client: Client, address: string, network: string | undef
   if (networks.length === 0) return ": there are no networks";
   const known = networks
     .slice(0, NETWORKS_SHOWN_MAX)
-    .map(
-      ({ name, ranges }) => `${name} (${ranges.flatMap(({ subnets }) => subnets).join(", ") || "no ranges"})`,
-    );
-  const more =
-    networks.length > NETWORKS_SHOWN_MAX ? ` and ${networks.length - NETWORKS_SHOWN_MAX} more` : "";
+    .map(({ name, ranges }) => `${name} (${ranges.flatMap(({ subnets }) => subnets).join(", ") || "no ranges"})`);
+  const more = networks.length > NETWORKS_SHOWN_MAX ? ` and ${networks.length - NETWORKS_SHOWN_MAX} more` : "";
   return `: it is in no network; there are ${known.join(", ")}${more}`;
 }
 
@@ -197,8 +193,7 @@ function chainText({ owners, cluster }: OwnerChain): string {
 async function lastPeriod(client: Client, query: Query): Promise<PastPeriod | undefined> {
   const { items } = await client.get("/v1/history", { ...query, limit: "100" });
   return items.toSorted(
-    (a, b) =>
-      endOf(b).localeCompare(endOf(a)) || Number(a.containerID !== null) - Number(b.containerID !== null),
+    (a, b) => endOf(b).localeCompare(endOf(a)) || Number(a.containerID !== null) - Number(b.containerID !== null),
   )[0];
 }
 

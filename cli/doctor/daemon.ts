@@ -98,9 +98,7 @@ export function examineStateDirectory(root: string): Diagnosis {
         found: `${directory} has ${Math.floor(free / MIB)} MiB free`,
         fix: `make room: ${FREE_BYTES_MIN / MIB} MiB are needed for the database and its log`,
       };
-    const there = existsSync(path)
-      ? "is on a local file system"
-      : "does not exist yet; its file system is local";
+    const there = existsSync(path) ? "is on a local file system" : "does not exist yet; its file system is local";
     return { part, state: "ok", found: `${directory} ${there}, ${Math.floor(free / MIB)} MiB free`, fix: "" };
   } catch (error) {
     return { part, state: "unknown", found: `${directory}: ${(error as Error).message}`, fix: AS_ROOT };

@@ -32,8 +32,7 @@ export async function examineBridges(root: string, place: Place): Promise<Diagno
     {
       part,
       state: "warning",
-      found:
-        "passes the node's FORWARD rules, whose policy is DROP: VMs on one bridge may not reach each other",
+      found: "passes the node's FORWARD rules, whose policy is DROP: VMs on one bridge may not reach each other",
       fix: "accept it: iptables -I FORWARD -i BRIDGE -o BRIDGE -j ACCEPT; where nothing needs the filter (kube-proxy does): sysctl net.bridge.bridge-nf-call-iptables=0",
     },
   ];

@@ -7,10 +7,7 @@ import { AS_ROOT, run } from "./run.ts";
 const UNIT = "holdfast-metadata.target";
 
 /** What guests' metadata needs, where the units that serve it are enabled. */
-export async function examineMetadata(
-  root: string,
-  probe: () => Promise<NodeAbilities>,
-): Promise<Diagnosis[]> {
+export async function examineMetadata(root: string, probe: () => Promise<NodeAbilities>): Promise<Diagnosis[]> {
   const part = "metadata";
   if (!existsSync(join(root, "run/systemd/system"))) return [];
   const enabled = (await run("systemctl", ["is-enabled", UNIT])).stdout.trim();

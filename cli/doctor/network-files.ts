@@ -43,8 +43,7 @@ function examineFile({ path, text }: NetworkFile, directories: readonly string[]
     : [config];
   const named = plugins.flatMap((one) => [one?.type, one?.ipam?.type]);
   const missing = named.find(
-    (type) =>
-      typeof type === "string" && !directories.some((directory) => isExecutable(join(directory, type))),
+    (type) => typeof type === "string" && !directories.some((directory) => isExecutable(join(directory, type))),
   );
   if (missing !== undefined)
     return {

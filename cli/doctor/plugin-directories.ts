@@ -32,8 +32,7 @@ export function pluginDirectories(root: string): PluginDirectory[] {
   const add = (path: string, of: string) => {
     if (!found.has(path)) found.set(path, { path, of });
   };
-  for (const [file, key] of RUNTIME_FILES)
-    for (const path of directoriesIn(join(root, file), key)) add(path, file);
+  for (const [file, key] of RUNTIME_FILES) for (const path of directoriesIn(join(root, file), key)) add(path, file);
   for (const [mark, of, directories] of MARKS) {
     if (!existsSync(join(root, mark))) continue;
     add(directories.find((one) => existsSync(join(root, one))) ?? (directories[0] as string), of);

@@ -42,11 +42,7 @@ export async function examinePluginOfImage(root: string): Promise<Diagnosis[]> {
   return isExecutable(own) ? [installed, await examineWay(own, DAEMON_SET)] : [installed];
 }
 
-async function examineDirectory(
-  root: string,
-  { path, of }: PluginDirectory,
-  isElsewhere: boolean,
-): Promise<Diagnosis> {
+async function examineDirectory(root: string, { path, of }: PluginDirectory, isElsewhere: boolean): Promise<Diagnosis> {
   const part = "plugin binary";
   const file = join(path, PLUGIN);
   if (!existsSync(join(root, file)))

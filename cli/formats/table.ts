@@ -146,27 +146,20 @@ export class Table<T> {
     for (; excess > 0; excess -= 1) {
       let widest: number | null = null;
       for (const [at, width] of widths.entries())
-        if (width > (least[at] as number) && width > (widest === null ? 0 : (widths[widest] as number)))
-          widest = at;
+        if (width > (least[at] as number) && width > (widest === null ? 0 : (widths[widest] as number))) widest = at;
       if (widest === null) break;
       widths[widest] = (widths[widest] as number) - 1;
     }
     return widths;
   }
 
-  #line(
-    cells: readonly string[],
-    colours: readonly (Colour | null)[] | null,
-    widths: readonly number[],
-  ): string {
+  #line(cells: readonly string[], colours: readonly (Colour | null)[] | null, widths: readonly number[]): string {
     if (this.#isCsv) return `${cells.join(",")}\r\n`;
     const last = cells.length - 1;
     const padded = cells.map((whole, at) => {
       const text = this.#fitTo === null ? whole : cut(whole, Math.max(widths[at] as number, 1));
       const shown = colours === null ? text : paint(text, colours[at] ?? null, process.stdout);
-      return at === last
-        ? shown
-        : shown + " ".repeat(Math.max(0, (widths[at] as number) - text.length)) + GAP;
+      return at === last ? shown : shown + " ".repeat(Math.max(0, (widths[at] as number) - text.length)) + GAP;
     });
     return `${padded.join("")}\n`;
   }

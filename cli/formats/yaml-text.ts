@@ -30,13 +30,7 @@ export function yamlText(value: unknown, library: typeof Yaml | null): string {
 }
 
 /** `first` goes before the first line, where it is an item of a list. */
-function write(
-  value: object,
-  pad: string,
-  first: string,
-  lines: string[],
-  library: typeof Yaml | null,
-): void {
+function write(value: object, pad: string, first: string, lines: string[], library: typeof Yaml | null): void {
   let start = first === "" ? pad : first;
   if (Array.isArray(value)) {
     for (const item of value) {
@@ -99,9 +93,7 @@ function ofLibrary(value: unknown, library: typeof Yaml | null): string {
 
 /** YAML has no surrogates: one escape for each character. */
 function inYaml(found: string): string {
-  return found.length === 1
-    ? escaped(found)
-    : `\\U${(found.codePointAt(0) as number).toString(16).padStart(8, "0")}`;
+  return found.length === 1 ? escaped(found) : `\\U${(found.codePointAt(0) as number).toString(16).padStart(8, "0")}`;
 }
 
 function isWhole(value: unknown): boolean {

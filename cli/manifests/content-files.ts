@@ -47,8 +47,7 @@ export function contentOfFiles({ kind, namespace, name, paths }: ContentOfFiles)
 /** Keys with their files. */
 function filesAt(text: string): [key: string, file: string][] {
   const equals = text.indexOf("=");
-  if (equals > 0 && !text.slice(0, equals).includes("/"))
-    return [[text.slice(0, equals), text.slice(equals + 1)]];
+  if (equals > 0 && !text.slice(0, equals).includes("/")) return [[text.slice(0, equals), text.slice(equals + 1)]];
   return attempt(text, () => {
     if (!statSync(text).isDirectory()) return [[basename(text), text]];
     return (
@@ -66,8 +65,7 @@ function attempt<T>(path: string, read: () => T): T {
     return read();
   } catch (error) {
     const { code, message } = error as NodeJS.ErrnoException;
-    const why =
-      code === "ENOENT" ? "no such file or directory" : code === "EACCES" ? "permission denied" : message;
+    const why = code === "ENOENT" ? "no such file or directory" : code === "EACCES" ? "permission denied" : message;
     throw new CommandError(`${path} cannot be read: ${why}`);
   }
 }

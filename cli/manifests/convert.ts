@@ -20,8 +20,7 @@ export async function convertPlaced(placed: Placed): Promise<string | Error> {
 
 /** The text of one document: a NetworkAttachmentDefinition as YAML, a configuration as JSON. */
 async function convertedText({ object, place }: Placed): Promise<string> {
-  if (!isObject(object))
-    throw new CommandError("expected an object: a CNI configuration, or an object around one");
+  if (!isObject(object)) throw new CommandError("expected an object: a CNI configuration, or an object around one");
   if (object.kind !== "NetworkAttachmentDefinition")
     return json(convert(foldAsGo(object, LIST_KEYS) as JsonObject, place, "unnamed"));
   const { spec, metadata } = object;

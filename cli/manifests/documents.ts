@@ -32,10 +32,8 @@ export function* readManifestText(text: string): Generator<ManifestObject | Mani
   for (const token of tokensOf(text, lines)) {
     // A document is complete when the next one comes.
     const isDeep = token === TOO_DEEP || isNestedDeeper(token, JSON_LEVELS_MAX + REQUEST_LEVELS);
-    for (const document of isDeep ? composer.end() : composer.next(token))
-      yield* readDocument(document, lines);
-    if (isDeep)
-      yield faultAt(lines, token === TOO_DEEP ? (lines.lineStarts.at(-1) ?? 0) : token.offset, TOO_DEEP);
+    for (const document of isDeep ? composer.end() : composer.next(token)) yield* readDocument(document, lines);
+    if (isDeep) yield faultAt(lines, token === TOO_DEEP ? (lines.lineStarts.at(-1) ?? 0) : token.offset, TOO_DEEP);
   }
   for (const document of composer.end()) yield* readDocument(document, lines);
 }
@@ -50,10 +48,7 @@ function* tokensOf(text: string, lines: LineCounter): Generator<CST.Token | type
   }
 }
 
-function readDocument(
-  document: Document.Parsed,
-  lines: LineCounter,
-): readonly (ManifestObject | ManifestFault)[] {
+function readDocument(document: Document.Parsed, lines: LineCounter): readonly (ManifestObject | ManifestFault)[] {
   const [error] = document.errors;
   if (error) return [faultOf(error, lines)];
   const { contents } = document;

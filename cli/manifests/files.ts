@@ -73,7 +73,6 @@ function refuseLarge(name: string, bytes: number): void {
 
 function unreadable(path: string, error: unknown): CommandError {
   const { code, message } = error as NodeJS.ErrnoException;
-  const why =
-    code === "ENOENT" ? "no such file or directory" : code === "EACCES" ? "permission denied" : message;
+  const why = code === "ENOENT" ? "no such file or directory" : code === "EACCES" ? "permission denied" : message;
   return new CommandError(`${path} cannot be read: ${why}`);
 }

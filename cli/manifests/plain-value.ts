@@ -57,16 +57,12 @@ class PlainReader {
 
   #copy(alias: Alias.Parsed | Alias): unknown {
     const anchored = this.#anchored.get(alias.source);
-    if (anchored === undefined)
-      fault(alias, `no anchor &${alias.source} comes before the alias *${alias.source}`);
+    if (anchored === undefined) fault(alias, `no anchor &${alias.source} comes before the alias *${alias.source}`);
     if (anchored === null) fault(alias, `the alias *${alias.source} is inside the value that it stands for`);
     this.#values += anchored.size;
     this.#copied += anchored.size;
     if (this.#copied > COPIED_VALUES_MAX)
-      fault(
-        alias,
-        `its aliases stand for more than ${COPIED_VALUES_MAX} values: write them out, in several documents`,
-      );
+      fault(alias, `its aliases stand for more than ${COPIED_VALUES_MAX} values: write them out, in several documents`);
     return anchored.value;
   }
 
@@ -79,8 +75,7 @@ class PlainReader {
         merged.push(...this.#mergeSources(key, value));
         continue;
       }
-      if (entries.has(name))
-        fault(key, `key ${JSON.stringify(name)} is there twice in one mapping: remove one`);
+      if (entries.has(name)) fault(key, `key ${JSON.stringify(name)} is there twice in one mapping: remove one`);
       if (name === "__proto__") refuseName(key, name);
       const plain = this.read(value);
       if (name === "constructor" && isObject(plain) && Object.hasOwn(plain, "prototype"))
@@ -116,10 +111,7 @@ function isObject(value: unknown): value is object {
 
 /** The daemon takes no JSON with such a name. */
 function refuseName(key: unknown, name: string): never {
-  fault(
-    key,
-    `${name} cannot be a key: no Kubernetes object has it, and it would alter objects in JavaScript`,
-  );
+  fault(key, `${name} cannot be a key: no Kubernetes object has it, and it would alter objects in JavaScript`);
 }
 
 function fault(node: unknown, problem: string): never {

@@ -63,12 +63,7 @@ export async function readManifests(
   return placed;
 }
 
-async function readFile(
-  clock: Clock,
-  file: ManifestFile,
-  placed: Placed[],
-  report: typeof refuse,
-): Promise<void> {
+async function readFile(clock: Clock, file: ManifestFile, placed: Placed[], report: typeof refuse): Promise<void> {
   const text = await file.read().catch((error: CommandError) => report(error.message, error.hint));
   if (text === undefined) return;
   // Here, because it loads YAML, which few commands need.
@@ -117,12 +112,7 @@ export async function diffManifests(
 }
 
 /** `--dry-run`: prints what would become of each object. */
-export function rehearse(
-  clock: Clock,
-  client: Client,
-  placed: readonly Placed[],
-  isDelete: boolean,
-): Promise<void> {
+export function rehearse(clock: Clock, client: Client, placed: readonly Placed[], isDelete: boolean): Promise<void> {
   return diffManifests(clock, client, { placed, isDelete }, ({ result, ...one }) => {
     if ("error" in result) return refuseObject(one, result.error);
     print(`${resultName(result)} ${result.action} (dry run)\n`);
@@ -172,19 +162,12 @@ function* batches(placed: readonly Placed[]): Generator<Placed[]> {
 }
 
 /** Reports one object that failed; the others go on. */
-export function refuseObject(
-  { place, object }: Placed,
-  { message, hint }: { message: string; hint: string },
-): void {
+export function refuseObject({ place, object }: Placed, { message, hint }: { message: string; hint: string }): void {
   refuse(`${place === "" ? "" : `${place}: `}${nameOf(object)}: ${message}`, hint);
 }
 
 /** `ipamclaim/default/vm1`, as the results name it. */
-export function resultName({
-  kind,
-  namespace,
-  name,
-}: Pick<AppliedResult, "kind" | "namespace" | "name">): string {
+export function resultName({ kind, namespace, name }: Pick<AppliedResult, "kind" | "namespace" | "name">): string {
   return printable(`${kind.toLowerCase()}/${namespace}/${name}`);
 }
 

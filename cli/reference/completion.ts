@@ -21,9 +21,7 @@ function bashScript(program: Command): string {
     (command) =>
       `    ${command.name()}) words="${[...namesOf(command), ...namesOf(program)].join(" ")}${wantsNetwork(command) ? ` ${NETWORKS}` : ""}" ;;`,
   );
-  const choices = [...choicesOf(program)].map(
-    ([flags, values]) => `    ${flags}) words="${values.join(" ")}" ;;`,
-  );
+  const choices = [...choicesOf(program)].map(([flags, values]) => `    ${flags}) words="${values.join(" ")}" ;;`);
   return `# bash completion for holdfast
 _holdfast() {
   local cur=\${COMP_WORDS[COMP_CWORD]} prev=\${COMP_WORDS[COMP_CWORD - 1]} command= word words
@@ -95,8 +93,7 @@ function choicesOf(program: Command): Map<string, readonly string[]> {
   for (const { short, long, argChoices } of shownCommands(program).flatMap(({ options }) => options)) {
     const flags = [short, long].filter((one) => one !== undefined).join(" | ");
     // Of commands that have different ones, those with most.
-    if (argChoices !== undefined && argChoices.length > (found.get(flags)?.length ?? 0))
-      found.set(flags, argChoices);
+    if (argChoices !== undefined && argChoices.length > (found.get(flags)?.length ?? 0)) found.set(flags, argChoices);
   }
   return found;
 }

@@ -60,8 +60,7 @@ function optionsOf(command: Command): string {
 
 function describe({ description, argChoices, defaultValue }: Option): string {
   const choices = argChoices === undefined ? "" : `: ${argChoices.join(", ")}`;
-  const usual =
-    defaultValue === undefined || typeof defaultValue === "boolean" ? "" : ` (default: ${defaultValue})`;
+  const usual = defaultValue === undefined || typeof defaultValue === "boolean" ? "" : ` (default: ${defaultValue})`;
   return `${description}${choices}${usual}`;
 }
 

@@ -43,10 +43,7 @@ export function whyHalted(
 }
 
 /** Why a pool gives nothing. */
-export function failureOfPool(
-  name: string,
-  state: Exclude<PoolState, { kind: "served" | "unsettled" }>,
-): ClaimFailure {
+export function failureOfPool(name: string, state: Exclude<PoolState, { kind: "served" | "unsettled" }>): ClaimFailure {
   if (state.kind === "absent")
     return { reason: "PoolNotReady", message: `AddressPool ${name} does not exist; create it` };
   // Metal3's controller answers such claims: more than waiting is needed.
@@ -112,10 +109,7 @@ export function wantOf(
 export function gives(pool: ServedPool, claim: string, address: Address): boolean {
   if (address.family !== pool.family) return false;
   const preallocated = pool.preallocated.get(claim);
-  return (
-    pool.requestable.contains(address.value) ||
-    (preallocated !== undefined && sameAddress(preallocated, address))
-  );
+  return pool.requestable.contains(address.value) || (preallocated !== undefined && sameAddress(preallocated, address));
 }
 
 function requestedOf({ requested }: MachineClaimView): RequestedAddress | ClaimFailure | null {

@@ -26,12 +26,7 @@ import type { ClaimStatus } from "./claim-status.ts";
 import type { MachineCaches } from "./machine-caches.ts";
 import type { MachineLedger } from "./machine-ledger.ts";
 import type { Pools } from "./pools.ts";
-import {
-  parsedAddress,
-  type Recorded,
-  type RecordedAddresses,
-  type RecordedOutcome,
-} from "./recorded-addresses.ts";
+import { parsedAddress, type Recorded, type RecordedAddresses, type RecordedOutcome } from "./recorded-addresses.ts";
 import type { RefusedAddresses } from "./refused-addresses.ts";
 import type { ToldAddresses } from "./told-addresses.ts";
 
@@ -98,8 +93,7 @@ export class Fulfilment {
     const halted = whyHalted(claim, caches.clusters.items);
     const existing = told.get(claim.key);
     const foreign = foreignAnswer(claim, existing);
-    if (foreign !== null)
-      return halted === null ? this.#leaveToOther(claim, foreign) : { kind: "halted", why: halted };
+    if (foreign !== null) return halted === null ? this.#leaveToOther(claim, foreign) : { kind: "halted", why: halted };
     // Also while it is paused: after a move, the addresses must be taken before somebody else gets them.
     const recorded = existing === undefined ? null : await this.#options.recorded.record(claim, existing);
     if (recorded?.kind === "later") return recorded;
@@ -210,14 +204,11 @@ export class Fulfilment {
         told.learned(projectMachineAddress(written.object));
         return this.#publish(claim);
       case "refused": {
-        if (written.answer.status === NOT_FOUND)
-          return { kind: "later", problem: "IPAddresses are not served" };
+        if (written.answer.status === NOT_FOUND) return { kind: "later", problem: "IPAddresses are not served" };
         // As long as the versions of the kinds change, its body may be of another version than its path.
-        if (written.answer.status === BAD_REQUEST)
-          return { kind: "later", problem: problemOf(written.answer) };
+        if (written.answer.status === BAD_REQUEST) return { kind: "later", problem: problemOf(written.answer) };
         // The claim goes too, soon.
-        if (isNamespaceEnding(written.answer))
-          return { kind: "halted", why: "its namespace is being deleted" };
+        if (isNamespaceEnding(written.answer)) return { kind: "halted", why: "its namespace is being deleted" };
         const message = `IPAddress ${claim.name} with ${formatAddress(address)} is refused: ${problemOf(written.answer)}`;
         return refusedBy(await refused.note(claim, pool.view, message));
       }
@@ -256,8 +247,7 @@ export class Fulfilment {
       const path = namespacedPath(caches.claims.path, claim.namespace, claim.name);
       const current = isOurs ? null : await this.#objects.find(path);
       const isAnswered = current?.metadata.resourceVersion === claim.resourceVersion;
-      if (!isOurs && isAnswered && (answer !== null || claim.addressRef !== null))
-        await ledger.release(owner);
+      if (!isOurs && isAnswered && (answer !== null || claim.addressRef !== null)) await ledger.release(owner);
     }
     return { kind: "answered-by-other", message };
   }

@@ -12,12 +12,7 @@ import {
   projectMachineClaim,
 } from "../../kube/views/machine-claim-view.ts";
 import { readMetadata } from "../../kube/views/object-metadata.ts";
-import {
-  type FollowedCache,
-  type FollowedLog,
-  FollowedResources,
-  type FollowHooks,
-} from "../followed-resources.ts";
+import { type FollowedCache, type FollowedLog, FollowedResources, type FollowHooks } from "../followed-resources.ts";
 
 /** Metal3 IPAM's pools: only whether one has the name of an AddressPool. */
 const METAL3_POOLS_PATH = "/apis/ipam.metal3.io/v1alpha1/ippools";

@@ -5,11 +5,7 @@ import type { EventWriter } from "../../kube/events.ts";
 import { ApiAway, type KubeApi } from "../../kube/kube-api.ts";
 import type { IPAllocation } from "../../kube/objects.ts";
 import { TurnBudget } from "../../kube/turn-budget.ts";
-import type {
-  CapiClusterView,
-  MachineAddressView,
-  MachineClaimView,
-} from "../../kube/views/machine-claim-view.ts";
+import type { CapiClusterView, MachineAddressView, MachineClaimView } from "../../kube/views/machine-claim-view.ts";
 import type { Log } from "../../platform/log.ts";
 import { severalAtOnce } from "../../platform/several-at-once.ts";
 import type { ClaimFailure } from "./claim-facts.ts";
@@ -136,14 +132,9 @@ export class Machines {
   /** When a claim is tried again, ms: what was refused is, although nothing tells that it would not be now. Infinite: none is. */
   get nextMs(): number {
     const nowMs = this.#options.api.clock.monotonicMs();
-    const retries = [...this.#retries.values()].map(({ atMs }) =>
-      atMs > nowMs ? atMs : nowMs + RETRY_MS_MIN,
-    );
+    const retries = [...this.#retries.values()].map(({ atMs }) => (atMs > nowMs ? atMs : nowMs + RETRY_MS_MIN));
     const hasFailed = [...this.#failed.values()].some(({ size }) => size > 0);
-    return Math.min(
-      ...retries,
-      hasFailed ? Math.max(this.#passDueMs, nowMs + RETRY_MS_MIN) : Number.POSITIVE_INFINITY,
-    );
+    return Math.min(...retries, hasFailed ? Math.max(this.#passDueMs, nowMs + RETRY_MS_MIN) : Number.POSITIVE_INFINITY);
   }
 
   /** Looks at everything that is due; not concurrently. */
@@ -214,8 +205,7 @@ export class Machines {
     if (before?.uid === claim.uid && before.state === state && before.message === message) return;
     if (outcome.kind === "fulfilled" && outcome.version !== null)
       log.info({ claim: claim.key }, "the claim has its address");
-    if (outcome.kind === "later")
-      log.warn({ claim: claim.key, problem: message }, "not fulfilled yet; it comes again");
+    if (outcome.kind === "later") log.warn({ claim: claim.key, problem: message }, "not fulfilled yet; it comes again");
     if (outcome.kind === "answered-by-other") this.#warn(claim, "AnsweredByOther", message);
   }
 

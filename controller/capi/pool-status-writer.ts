@@ -56,10 +56,7 @@ export class PoolStatusWriter {
     const isFinal = outcome.kind === "done" || outcome.kind === "refused";
     this.#written.set(uid, { atMs: nowMs, text: isFinal ? text : null, resourceVersion: version });
     if (outcome.kind === "refused")
-      log.warn(
-        { pool: pool.key, problem: problemOf(outcome.answer) },
-        "status of the AddressPool not written",
-      );
+      log.warn({ pool: pool.key, problem: problemOf(outcome.answer) }, "status of the AddressPool not written");
     return isFinal;
   }
 }

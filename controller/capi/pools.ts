@@ -184,11 +184,9 @@ export class Pools {
     const ledger = this.#ledger.get(view.uid);
     const { counts = null, outdated = [] } = ledger ?? {};
     try {
-      const notKept =
-        verdict.kind === "served" ? await this.#preallocations.keep(verdict.pool, ledger, signal) : [];
+      const notKept = verdict.kind === "served" ? await this.#preallocations.keep(verdict.pool, ledger, signal) : [];
       this.#late.delete(view.uid);
-      if (!(await this.#status.write(view, evaluation, { counts, notKept, outdated })))
-        this.#late.add(view.uid);
+      if (!(await this.#status.write(view, evaluation, { counts, notKept, outdated }))) this.#late.add(view.uid);
       this.#retries.delete(view.uid);
     } catch (error) {
       const backoff = retry?.backoff ?? new Backoff(RETRY_MS_MIN, RETRY_MS_MAX, api.clock);

@@ -141,8 +141,7 @@ export class Preallocations {
     try {
       const outcome = await this.#hold(pool, one);
       if (outcome.kind === "changed") throw tooManyWriters(pool.definition.name, address);
-      if (outcome.kind === "taken" && !isOf(pool, claim, outcome.object))
-        return describeHeld(one, outcome.object);
+      if (outcome.kind === "taken" && !isOf(pool, claim, outcome.object)) return describeHeld(one, outcome.object);
       writtenMs.set(name, api.clock.monotonicMs());
       refused.delete(name);
       const fields = { pool: pool.view.key, claim, address: formatAddress(address) };
@@ -179,11 +178,7 @@ export class Preallocations {
 }
 
 /** Whether an address is the claim's, or kept for it. */
-function isOf(
-  { view: { namespace } }: ServedPool,
-  claim: string,
-  { spec: { owner } }: IPAllocation,
-): boolean {
+function isOf({ view: { namespace } }: ServedPool, claim: string, { spec: { owner } }: IPAllocation): boolean {
   return owner.kind === "IPAddressClaim" && owner.namespace === namespace && owner.name === claim;
 }
 

@@ -56,9 +56,7 @@ export class RecordedAddresses {
     const { ledger, definitions } = this.#options;
     const address = parsedAddress(told.address);
     if (address === null)
-      return failed(
-        `IPAddress ${told.name} has ${JSON.stringify(told.address)}, which is no IP address; delete it`,
-      );
+      return failed(`IPAddress ${told.name} has ${JSON.stringify(told.address)}, which is no IP address; delete it`);
     const owner = ownerOfMachineClaim(claim);
     const known = ledger.of(owner).filter((object) => sameAddress(addressOf(object), address));
     const own = known.find(({ spec, status }) => spec.owner.uid === claim.uid && status?.state === "Bound");

@@ -1,12 +1,7 @@
 import type { Cache, CachedAllocation } from "../../claims/reasons/caches.ts";
 import { NotRecorded, type RecordOutcome, reserveInUse } from "../../imports/create-allocation.ts";
 import { claimHolder, listedAddress } from "../../imports/listed-address.ts";
-import {
-  allocatedCondition,
-  type ClaimCondition,
-  conflictCondition,
-  isConflict,
-} from "../../ipam/claim-conditions.ts";
+import { allocatedCondition, type ClaimCondition, conflictCondition, isConflict } from "../../ipam/claim-conditions.ts";
 import { formatInterfaceAddress, type InterfaceAddress } from "../../ipam/space/cidr.ts";
 import { claimObject, type EventWriter } from "../../kube/events.ts";
 import type { KubeApi } from "../../kube/kube-api.ts";
@@ -74,8 +69,7 @@ export class Adoption {
       if (budget.isSpent) await budget.nextTurn();
     }
     const wantingUids = new Set(wanting.map(({ uid }) => uid));
-    for (const uid of [...this.#lastMessages.keys()])
-      if (!wantingUids.has(uid)) this.#lastMessages.delete(uid);
+    for (const uid of [...this.#lastMessages.keys()]) if (!wantingUids.has(uid)) this.#lastMessages.delete(uid);
     let conflicts = 0;
     // One after the other, the oldest first: the first to create has the address. Each waits for the server and so lets
     // other work run.
@@ -88,8 +82,7 @@ export class Adoption {
 
   /** By the caches alone: whether a claim needs anything. */
   #isWanting(claim: ClaimView): boolean {
-    if (claim.ips.length === 0 || this.#options.definitions.definitionOf(claim.network) === null)
-      return false;
+    if (claim.ips.length === 0 || this.#options.definitions.definitionOf(claim.network) === null) return false;
     const owned = this.#listed(claim).every((one) => {
       const known = this.#options.allocations.items.get(allocationName(claim.network, one.address));
       return known !== undefined && isBoundTo(known.object, claim);
@@ -132,8 +125,7 @@ export class Adoption {
     if (reserved.kind === "changed") return { kind: "later" };
     const { owner } = reserved.object.spec;
     // A claim of the same name before this one: its addresses are about to be released.
-    const isFormerSelf =
-      owner.kind === "IPAMClaim" && owner.namespace === claim.namespace && owner.name === claim.name;
+    const isFormerSelf = owner.kind === "IPAMClaim" && owner.namespace === claim.namespace && owner.name === claim.name;
     return isFormerSelf ? { kind: "later" } : { kind: "conflict", one, holder: owner };
   }
 

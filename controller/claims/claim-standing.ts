@@ -10,11 +10,7 @@ import {
 } from "../../ipam/claim-conditions.ts";
 import type { NetworkDefinition } from "../../ipam/definition/network-definition.ts";
 import { formerParts, missingSets, presentPrefixLength } from "../../ipam/former-state.ts";
-import {
-  formatInterfaceAddress,
-  type InterfaceAddress,
-  parseInterfaceAddress,
-} from "../../ipam/space/cidr.ts";
+import { formatInterfaceAddress, type InterfaceAddress, parseInterfaceAddress } from "../../ipam/space/cidr.ts";
 import { Pool } from "../../ipam/space/pool.ts";
 import type { RangeSet } from "../../ipam/space/range-set.ts";
 import { claimObject, type EventWriter } from "../../kube/events.ts";
@@ -68,8 +64,7 @@ export class ClaimStanding {
     const budget = new TurnBudget(api.clock);
     const behind: ClaimView[] = [];
     for (const claim of [...claims.items.values()]) {
-      if (this.#conditionOf(claim) !== null || this.#isBehind(claim) || this.#listsOthers(claim))
-        behind.push(claim);
+      if (this.#conditionOf(claim) !== null || this.#isBehind(claim) || this.#listsOthers(claim)) behind.push(claim);
       if (budget.isSpent) await budget.nextTurn();
     }
     const uids = new Set(behind.map(({ uid }) => uid));
@@ -123,8 +118,7 @@ export class ClaimStanding {
       if (one.outline.spec?.owner?.kind !== "IPAMClaim") continue;
       const { object } = one;
       const { owner } = object.spec;
-      if (Object.keys(object.status?.attachments ?? {}).length > 0)
-        used.add(`${owner.namespace}/${owner.name}`);
+      if (Object.keys(object.status?.attachments ?? {}).length > 0) used.add(`${owner.namespace}/${owner.name}`);
     }
     return used;
   }

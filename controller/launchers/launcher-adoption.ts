@@ -181,8 +181,7 @@ export class LauncherAdoption {
       deadlineMs: this.#deadlineMs(),
       relationOf: ({ spec }) => (sameAllocationOwner(spec.owner, ownerOf(claim)) ? "own" : "handed-over"),
       whyNot: (reading) => {
-        if (reading === null || !mayHandOver(reading.object, { claim, launcher, podInterface, pods }))
-          return "later";
+        if (reading === null || !mayHandOver(reading.object, { claim, launcher, podInterface, pods })) return "later";
         former = reading.object.spec;
         return null;
       },
@@ -224,8 +223,7 @@ export class LauncherAdoption {
         deadlineMs: this.#deadlineMs(),
         relationOf: () => "handed-over",
         whyNot: (reading) =>
-          reading?.object.status?.state === "Bound" &&
-          sameAllocationOwner(reading.object.spec.owner, ownerOf(seen))
+          reading?.object.status?.state === "Bound" && sameAllocationOwner(reading.object.spec.owner, ownerOf(seen))
             ? null
             : "others",
       });

@@ -85,9 +85,7 @@ export class LeftNetworks {
     for (const claim of [...claims.items.values()]) {
       if (budget.isSpent) await budget.nextTurn();
       if (named.has(claim.key) || !this.#isUnused(claim)) continue;
-      const launcher = launchers
-        .get(claim.namespace)
-        ?.find(({ vmi }) => claim.name.startsWith(`${vmi.name}.`));
+      const launcher = launchers.get(claim.namespace)?.find(({ vmi }) => claim.name.startsWith(`${vmi.name}.`));
       if (launcher !== undefined) found.push({ claim, launcher });
     }
     return found;
@@ -114,8 +112,7 @@ export class LeftNetworks {
     if (nad == null) return;
     const key = nad.includes("/") ? nad : `${claim.namespace}/${nad}`;
     const verdict = definitions.verdict(key);
-    const isElsewhere =
-      verdict.kind === "not-ours" || (verdict.kind === "ok" && verdict.network !== claim.network);
+    const isElsewhere = verdict.kind === "not-ours" || (verdict.kind === "ok" && verdict.network !== claim.network);
     if (!isElsewhere || (verdict.kind === "ok" && verdict.definition.allowPersistentIPs)) return;
     const condition = leftCondition({ ...claim, nad: key }, isoTime(api.clock.wallMs()));
     const written = await this.#objects.patchStatus(path, {
@@ -124,10 +121,7 @@ export class LeftNetworks {
     });
     if (written.kind !== "done") return;
     events.inform(claimObject(claim), condition.reason, condition.message);
-    log.info(
-      { claim: claim.key, network: claim.network, ips: claim.ips, nad: key },
-      "the VM of a claim has left",
-    );
+    log.info({ claim: claim.key, network: claim.network, ips: claim.ips, nad: key }, "the VM of a claim has left");
   }
 }
 

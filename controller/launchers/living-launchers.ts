@@ -48,9 +48,7 @@ export async function livingLaunchers(options: {
     of: ({ namespace, name, network }) =>
       all.filter(
         ({ pod, vmi, network: its }) =>
-          (network === "" || its === network) &&
-          pod.namespace === namespace &&
-          name.startsWith(`${vmi.name}.`),
+          (network === "" || its === network) && pod.namespace === namespace && name.startsWith(`${vmi.name}.`),
       ),
   };
 }
@@ -76,8 +74,7 @@ export function mayHandOver(
     (one) => one.interface === podInterface && one.pod !== undefined && isPod(launcher.pod, one.pod.uid),
   );
   const isPods = owner.kind === "Pod" && isPod(launcher.pod, owner.uid) && owner.interface === podInterface;
-  const isFormer =
-    owner.kind === "IPAMClaim" && owner.namespace === claim.namespace && owner.name === claim.name;
+  const isFormer = owner.kind === "IPAMClaim" && owner.namespace === claim.namespace && owner.name === claim.name;
   const isOwn = sameAllocationOwner(owner, { kind: "IPAMClaim", uid: claim.uid, interface: "" });
   if (!isPods && !((isFormer || isOwn) && isUsed)) return false;
   return attachments.every(({ pod }) => {

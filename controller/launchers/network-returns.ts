@@ -5,11 +5,7 @@ import { isPod } from "../../claims/reasons/facts.ts";
 import { allocatedCondition } from "../../ipam/claim-conditions.ts";
 import { inRangeSetOrder } from "../../ipam/decide-addresses.ts";
 import { RefusalError } from "../../ipam/refusals.ts";
-import {
-  formatInterfaceAddress,
-  type InterfaceAddress,
-  parseInterfaceAddress,
-} from "../../ipam/space/cidr.ts";
+import { formatInterfaceAddress, type InterfaceAddress, parseInterfaceAddress } from "../../ipam/space/cidr.ts";
 import type { EventWriter } from "../../kube/events.ts";
 import type { KubeApi } from "../../kube/kube-api.ts";
 import { HOUSEKEEPING_DEADLINE_MS, ObjectClient } from "../../kube/object-client.ts";

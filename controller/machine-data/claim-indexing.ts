@@ -102,8 +102,7 @@ export class ClaimIndexing {
   async #awaitFormer(claim: DataClaimView, data: MachineDataView): Promise<null> {
     const { status, queue } = this.#options;
     const message = `Metal3Data ${data.name} is of a former Metal3DataClaim of this name, and is made again once it is deleted`;
-    if (queue.hasWaited("claims", claim.key))
-      await status.writeClaim(claim, waiting("WaitingForFormerData", message));
+    if (queue.hasWaited("claims", claim.key)) await status.writeClaim(claim, waiting("WaitingForFormerData", message));
     return null;
   }
 
@@ -129,17 +128,14 @@ export class ClaimIndexing {
     }
     // Before the write: other claims are given theirs meanwhile.
     world.noteIntent(claim.uid, seriesKey(template), index);
-    const written = await this.#objects.patchStatus(
-      namespacedPath(DATA_CLAIMS_PATH, claim.namespace, claim.name),
-      {
-        metadata: { resourceVersion: claim.resourceVersion },
-        status: {
-          renderedData: { name, namespace: claim.namespace },
-          errorMessage: null,
-          conditions: conditionsWithIndex(claim),
-        },
+    const written = await this.#objects.patchStatus(namespacedPath(DATA_CLAIMS_PATH, claim.namespace, claim.name), {
+      metadata: { resourceVersion: claim.resourceVersion },
+      status: {
+        renderedData: { name, namespace: claim.namespace },
+        errorMessage: null,
+        conditions: conditionsWithIndex(claim),
       },
-    );
+    });
     if (written.kind === "done") return { claim: projectDataClaim(written.object), index };
     world.forgetIntent(claim.uid);
     return null;

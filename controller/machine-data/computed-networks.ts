@@ -9,10 +9,7 @@ export function computedNetworks(
   catalog: Pick<DefinitionCatalog, "networks" | "definitionOf">,
 ): string[] {
   const { ipv4 = [], ipv6 = [] } = networkData?.networks ?? {};
-  const ranges = [
-    ...(metaData?.ipAddresses ?? []),
-    ...[...ipv4, ...ipv6].flatMap((one) => one.ipAddress ?? []),
-  ];
+  const ranges = [...(metaData?.ipAddresses ?? []), ...[...ipv4, ...ipv6].flatMap((one) => one.ipAddress ?? [])];
   const firsts = ranges.flatMap(({ start, subnet = "" }) => addressOf(start ?? subnet.replace(/\/.*$/, "")));
   if (firsts.length === 0) return [];
   return catalog.networks().filter((network) => {

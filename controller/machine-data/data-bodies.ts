@@ -23,9 +23,7 @@ export function apiVersionAt(path: string): string {
 
 /** The Metal3Machine that a claim is for; undefined: nobody owns it. */
 export function machineOwnerOf({ owners }: Pick<DataClaimView, "owners">): OwnerReference | undefined {
-  return owners.find(
-    ({ kind, apiVersion }) => kind === "Metal3Machine" && /^infrastructure\./.test(apiVersion),
-  );
+  return owners.find(({ kind, apiVersion }) => kind === "Metal3Machine" && /^infrastructure\./.test(apiVersion));
 }
 
 /** The VM that a claim is for; undefined: it is for none. */
@@ -47,10 +45,7 @@ export function claimNameOf(data: MachineDataView): string {
  * Whether a data object is a claim's: by the UID of its owner, by the claim's name where it has none of that kind. A claim
  * that was deleted and made again for the same Metal3Machine gets back what the former one had.
  */
-export function isDataOf(
-  data: MachineDataView,
-  claim: Pick<DataClaimView, "name" | "uid" | "owners">,
-): boolean {
+export function isDataOf(data: MachineDataView, claim: Pick<DataClaimView, "name" | "uid" | "owners">): boolean {
   const owner = claimOwnerOf(data);
   if (owner?.uid === claim.uid) return true;
   if (claimNameOf(data) !== claim.name) return false;
@@ -117,9 +112,7 @@ export function dataBody(claim: DataClaimView, template: DataTemplateView, index
       name: dataName(template.series, index),
       namespace,
       labels,
-      ...(template.series === template.name
-        ? {}
-        : { annotations: { [INDEXES_OF_ANNOTATION]: template.series } }),
+      ...(template.series === template.name ? {} : { annotations: { [INDEXES_OF_ANNOTATION]: template.series } }),
       ownerReferences: machine === undefined ? [owner] : [owner, { apiVersion, kind, name, uid }],
     },
     spec: {

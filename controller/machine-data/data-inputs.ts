@@ -1,10 +1,6 @@
 import type { MachineDataView } from "../../kube/views/machine-data-view.ts";
 import type { Metal3MachineView, NamedView } from "../../kube/views/metal3-machine-view.ts";
-import {
-  type Host,
-  type MachineTemplateSpec,
-  needsMachine,
-} from "../../metadata/documents/machine-template.ts";
+import { type Host, type MachineTemplateSpec, needsMachine } from "../../metadata/documents/machine-template.ts";
 import { claimNameOf, dataName, isDataOf, machineOwnerOf, PARTS, vmOwnerOf } from "./data-bodies.ts";
 import { failed, type Held, waiting } from "./data-status.ts";
 import type { DataWorld } from "./data-world.ts";
@@ -43,10 +39,7 @@ export function gatherInputs(world: DataWorld, data: MachineDataView): Gathered 
     );
   const template = caches.templates.items.get(`${namespace}/${data.template.name}`);
   if (template === undefined)
-    return waiting(
-      "WaitingForTemplate",
-      `Metal3DataTemplate ${namespace}/${data.template.name} does not exist`,
-    );
+    return waiting("WaitingForTemplate", `Metal3DataTemplate ${namespace}/${data.template.name} does not exist`);
   if (template.paused) return PAUSED;
   const { spec, problem, hash } = world.readTemplate(template);
   if (problem !== null)
@@ -78,10 +71,7 @@ function machineOf(world: DataWorld, data: MachineDataView): Metal3MachineView |
     return waiting("WaitingForClaim", `its Metal3DataClaim ${claimKey} does not exist`);
   if (claim.paused) return PAUSED;
   if (claim.renderedData !== null && claim.renderedData !== data.name)
-    return failed(
-      "ClaimHasOtherData",
-      `Metal3DataClaim ${claim.key} has the data object ${claim.renderedData}`,
-    );
+    return failed("ClaimHasOtherData", `Metal3DataClaim ${claim.key} has the data object ${claim.renderedData}`);
   if (vmOwnerOf(claim) !== undefined) return OF_VM;
   const owner = machineOwnerOf(claim);
   if (owner === undefined)
@@ -98,9 +88,7 @@ function machineOf(world: DataWorld, data: MachineDataView): Metal3MachineView |
 }
 
 function capiMachineOf({ caches }: DataWorld, { namespace, owners }: Metal3MachineView): NamedView | null {
-  const owner = owners.find(
-    ({ kind, apiVersion }) => kind === "Machine" && /^cluster\.x-k8s\.io\//.test(apiVersion),
-  );
+  const owner = owners.find(({ kind, apiVersion }) => kind === "Machine" && /^cluster\.x-k8s\.io\//.test(apiVersion));
   const machine = owner && caches.machines.items.get(`${namespace}/${owner.name}`);
   return machine?.uid === owner?.uid ? (machine ?? null) : null;
 }

@@ -47,11 +47,7 @@ export class DataPools {
   }
 
   /** `mayTake`: an object that has nothing of the pool may be given an address. Throws ApiAway. */
-  resultOf(
-    data: MachineDataView,
-    reference: PoolReference,
-    mayTake: boolean,
-  ): Promise<PoolOutcome> | PoolOutcome {
+  resultOf(data: MachineDataView, reference: PoolReference, mayTake: boolean): Promise<PoolOutcome> | PoolOutcome {
     const { machines, direct } = this.#options;
     const { claims } = machines;
     const held = direct.held(data, reference.name);
@@ -92,10 +88,7 @@ export class DataPools {
     if (created.kind === "done" || created.kind === "conflict")
       return waiting("WaitingForAddress", `IPAddressClaim ${data.namespace}/${name} has no address yet`);
     const problem = problemOf(created.answer);
-    return failed(
-      "PoolClaimFailed",
-      `IPAddressClaim ${data.namespace}/${name} cannot be created: ${problem}`,
-    );
+    return failed("PoolClaimFailed", `IPAddressClaim ${data.namespace}/${name} cannot be created: ${problem}`);
   }
 
   #answerOf(data: MachineDataView, claim: MachineClaimView): PoolOutcome {
@@ -105,8 +98,7 @@ export class DataPools {
     // One that nobody owns was made for this object in advance.
     if (!isOwn && claim.owners.length > 0)
       return wait("belongs to another object; delete it if nothing needs it any more");
-    if (claim.deletionTimestamp !== null && !(isOwn && claim.addressRef !== null))
-      return wait("is being deleted");
+    if (claim.deletionTimestamp !== null && !(isOwn && claim.addressRef !== null)) return wait("is being deleted");
     if (claim.addressRef === null) return wait(`has no address yet${said(claim)}`);
     const address = addresses.items.get(`${data.namespace}/${claim.addressRef}`);
     if (address === undefined) return wait(`refers to IPAddress ${claim.addressRef}, which does not exist`);

@@ -1,23 +1,12 @@
 import type { EventWriter } from "../../kube/events.ts";
 import type { MachineDataView } from "../../kube/views/machine-data-view.ts";
-import {
-  type PoolResult,
-  poolReferencesOf,
-  renderMachineTemplate,
-} from "../../metadata/documents/machine-template.ts";
+import { type PoolResult, poolReferencesOf, renderMachineTemplate } from "../../metadata/documents/machine-template.ts";
 import { BoundedMap } from "../../platform/bounded-map.ts";
 import type { Clock } from "../../platform/time.ts";
 import { eventObject, PARTS, secretName } from "./data-bodies.ts";
 import { type DataInputs, type Gathered, gatherInputs, type Unrendered } from "./data-inputs.ts";
 import type { DataPools } from "./data-pools.ts";
-import {
-  type DataStatus,
-  failed,
-  type Held,
-  hasInvalidInputs,
-  type Progress,
-  waiting,
-} from "./data-status.ts";
+import { type DataStatus, failed, type Held, hasInvalidInputs, type Progress, waiting } from "./data-status.ts";
 import type { DataWorld } from "./data-world.ts";
 import type { SecretTurns } from "./secret-turns.ts";
 import type { Secrets, SecretText } from "./secrets.ts";

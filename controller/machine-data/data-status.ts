@@ -5,11 +5,7 @@ import { DATA_CLAIMS_PATH, ERROR_CHARS_MAX, MACHINE_DATAS_PATH } from "../../kub
 import { ObjectClient } from "../../kube/object-client.ts";
 import { namespacedPath } from "../../kube/objects.ts";
 import type { ConditionView } from "../../kube/views/conditions.ts";
-import {
-  type DataClaimView,
-  type MachineDataView,
-  projectMachineData,
-} from "../../kube/views/machine-data-view.ts";
+import { type DataClaimView, type MachineDataView, projectMachineData } from "../../kube/views/machine-data-view.ts";
 import type { Log } from "../../platform/log.ts";
 import { isoTime } from "../../platform/time.ts";
 
@@ -133,10 +129,7 @@ export class DataStatus {
     });
   }
 
-  conditions(
-    known: readonly ConditionView[],
-    condition: Omit<ClaimCondition, "lastTransitionTime">,
-  ): ClaimCondition[] {
+  conditions(known: readonly ConditionView[], condition: Omit<ClaimCondition, "lastTransitionTime">): ClaimCondition[] {
     const lastTransitionTime = isoTime(this.#api.clock.wallMs());
     return mergeCondition(known as readonly ClaimCondition[], { ...condition, lastTransitionTime });
   }

@@ -59,9 +59,7 @@ export function directReservation({ pools, ledger }: DirectReservationOptions): 
 
 function notServed(pool: string, state: Exclude<PoolState, { readonly kind: "served" }>): PoolOutcome {
   const message =
-    state.kind === "unsettled"
-      ? `AddressPool ${pool} is being looked at`
-      : failureOfPool(pool, state).message;
+    state.kind === "unsettled" ? `AddressPool ${pool} is being looked at` : failureOfPool(pool, state).message;
   return waiting("WaitingForAddress", message);
 }
 

@@ -5,11 +5,7 @@ import type { KubeApi, KubeRequest } from "../../kube/kube-api.ts";
 import { HOST_MARK_ANNOTATION, HOSTS_PATH } from "../../kube/metal3.ts";
 import { HOUSEKEEPING_DEADLINE_MS, ObjectClient } from "../../kube/object-client.ts";
 import { namespacedPath } from "../../kube/objects.ts";
-import {
-  type HostView,
-  type Metal3MachineView,
-  projectMetal3Machine,
-} from "../../kube/views/metal3-machine-view.ts";
+import { type HostView, type Metal3MachineView, projectMetal3Machine } from "../../kube/views/metal3-machine-view.ts";
 import type { Log } from "../../platform/log.ts";
 import { PARTS, type Part } from "./data-bodies.ts";
 import type { DataWorld } from "./data-world.ts";
@@ -98,10 +94,7 @@ export class HostReferences {
     ]);
     if (refused === null) return told;
     if (refused !== "changed") return notTold("HostNotWritten", refused);
-    return notTold(
-      "HostChanged",
-      `BareMetalHost ${host.key} was changed at the same time; it is tried again`,
-    );
+    return notTold("HostChanged", `BareMetalHost ${host.key} was changed at the same time; it is tried again`);
   }
 
   /** Whether a machine may have left something behind, and not been gone for long enough. */

@@ -72,10 +72,7 @@ export class KindOwner {
 
   #refuse(problem: string): string {
     if (!this.#isForeign)
-      this.#log.warn(
-        { problem },
-        "machine data is left to CAPM3; set machineData to off, or uninstall CAPM3",
-      );
+      this.#log.warn({ problem }, "machine data is left to CAPM3; set machineData to off, or uninstall CAPM3");
     this.#isForeign = true;
     return problem;
   }

@@ -116,9 +116,7 @@ export class MachineStatus {
   async #wanted(machine: Metal3MachineView): Promise<Wanted> {
     const { namespace, dataTemplate } = machine;
     const given = PARTS.map((part) => [part, machine[part]] as const);
-    const foreign = given.find(
-      ([, one]) => one !== null && one.namespace !== "" && one.namespace !== namespace,
-    );
+    const foreign = given.find(([, one]) => one !== null && one.namespace !== "" && one.namespace !== namespace);
     const own = Object.fromEntries(
       given.flatMap(([part, one]) => (one === null ? [] : [[part, { name: one.name, namespace }]])),
     );
@@ -165,15 +163,11 @@ export class MachineStatus {
     if (owner !== undefined && owner.uid !== machine.uid)
       return none(`Metal3DataClaim ${key} is of another Metal3Machine of this name`);
     const vm = vmOwnerOf(claim);
-    if (vm !== undefined)
-      return none(`Metal3DataClaim ${key} is ${vm.kind} ${vm.name}'s: rename one of the two`);
+    if (vm !== undefined) return none(`Metal3DataClaim ${key} is ${vm.kind} ${vm.name}'s: rename one of the two`);
     if (claim.renderedData === null)
-      return none(
-        `Metal3DataClaim ${key} has no index yet${claim.errorMessage && `: ${claim.errorMessage}`}`,
-      );
+      return none(`Metal3DataClaim ${key} has no index yet${claim.errorMessage && `: ${claim.errorMessage}`}`);
     const data = world.dataAt(machine, claim.renderedData);
-    if (data === undefined || !isDataOf(data, claim))
-      return none(`Metal3Data ${claim.renderedData} is missing`);
+    if (data === undefined || !isDataOf(data, claim)) return none(`Metal3Data ${claim.renderedData} is missing`);
     return { data, waits: "" };
   }
 
@@ -182,8 +176,7 @@ export class MachineStatus {
     const path = namespacedPath(DATA_CLAIMS_PATH, machine.namespace);
     const body = claimBody(machine, template, apiVersionAt(world.caches.metal3Machines.path));
     const created = await new ObjectClient(api).create(path, body);
-    if (created.kind === "done" || created.kind === "conflict")
-      return `Metal3DataClaim ${machine.key} was made`;
+    if (created.kind === "done" || created.kind === "conflict") return `Metal3DataClaim ${machine.key} was made`;
     return `Metal3DataClaim ${machine.key} cannot be made: ${problemOf(created.answer)}`;
   }
 

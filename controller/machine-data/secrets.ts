@@ -41,8 +41,7 @@ export class Secrets {
   /** Whether there are Secrets of all these names, whoever made them. Throws ApiAway. */
   async exist(data: MachineDataView, texts: readonly SecretText[]): Promise<boolean> {
     for (const { name, part, text } of texts)
-      if ((await this.#tryCreate(data.namespace, secretBody(data, name, part, text))) !== CONFLICT)
-        return false;
+      if ((await this.#tryCreate(data.namespace, secretBody(data, name, part, text))) !== CONFLICT) return false;
     return texts.length > 0;
   }
 

@@ -29,8 +29,7 @@ interface ShownIndex {
 /** The indexes of data objects in the order of the index, by `spec`: names decide nothing. One claim may have several. */
 function shownIndexes(datas: Iterable<MachineDataView>): ShownIndex[] {
   const byIndex = new Map<number, ShownIndex>();
-  for (const { index, claim } of datas)
-    if (!byIndex.has(index)) byIndex.set(index, { name: claim.name, index });
+  for (const { index, claim } of datas) if (!byIndex.has(index)) byIndex.set(index, { name: claim.name, index });
   return [...byIndex.values()].sort((a, b) => a.index - b.index);
 }
 
@@ -59,8 +58,7 @@ export class TemplateStatus {
     const keys = [...this.#changed];
     this.#changed.clear();
     const members = new Map<string, MachineDataView[]>(keys.map((key) => [key, []]));
-    for (const data of datas.items.values())
-      members.get(`${data.namespace}/${data.template.name}`)?.push(data);
+    for (const data of datas.items.values()) members.get(`${data.namespace}/${data.template.name}`)?.push(data);
     for (const [key, of] of members) {
       if (signal.aborted || !(await mayGoOn())) {
         for (const left of keys) this.#changed.add(left);

@@ -2,13 +2,7 @@ import { problemOf } from "../../kube/answers.ts";
 import type { EventWriter } from "../../kube/events.ts";
 import type { KubeApi } from "../../kube/kube-api.ts";
 import { ObjectClient } from "../../kube/object-client.ts";
-import {
-  ALLOCATIONS_PATH,
-  API_VERSION,
-  BOUND_FINALIZER,
-  type IPAllocation,
-  objectPath,
-} from "../../kube/objects.ts";
+import { ALLOCATIONS_PATH, API_VERSION, BOUND_FINALIZER, type IPAllocation, objectPath } from "../../kube/objects.ts";
 import type { ReflectorState } from "../../kube/reflector.ts";
 import type { Log } from "../../platform/log.ts";
 import { severalAtOnce } from "../../platform/several-at-once.ts";
@@ -117,9 +111,7 @@ export class LostAllocations {
       return null;
     }
     if (written.kind !== "conflict") return problemOf(written.answer);
-    const now: IPAllocation | null = await this.#objects.find(
-      objectPath(ALLOCATIONS_PATH, lost.metadata.name),
-    );
+    const now: IPAllocation | null = await this.#objects.find(objectPath(ALLOCATIONS_PATH, lost.metadata.name));
     if (now === null) return "again";
     if (sameAllocationOwner(now.spec.owner, lost.spec.owner)) {
       log.info({ ...fields, holder }, "an allocation that was deleted by force is there again");

@@ -82,10 +82,7 @@ export class LostNetworks {
     const counted = (one: CachedAllocation) => one.network === network && counts(one.object, network);
     if ([...allocations.items.values()].some(counted)) return true;
     if (wasDeleted) return false;
-    return (
-      definitions.networks().includes(network) ||
-      [...pools.items.values()].some((one) => one.network === network)
-    );
+    return definitions.networks().includes(network) || [...pools.items.values()].some((one) => one.network === network);
   }
 
   /** false: the next pass tries again, and the other networks do not wait for it. */
@@ -105,11 +102,7 @@ export class LostNetworks {
       if (restored === null) return true;
       const message = `the IPNetwork of network ${network} was deleted without the controller, and is restored`;
       log.warn({ network, definedIn }, message);
-      events.warn(
-        networkEventObject(restored),
-        "Restored",
-        `${message}; delete it without removing its finalizer`,
-      );
+      events.warn(networkEventObject(restored), "Restored", `${message}; delete it without removing its finalizer`);
       return true;
     } catch (error) {
       if (!(error instanceof ApiAway)) throw error;

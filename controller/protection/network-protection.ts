@@ -68,10 +68,7 @@ export class NetworkProtection {
     const others = (metadata.finalizers ?? []).filter((one) => one !== NETWORK_FINALIZER);
     const written = await this.#setFinalizers(object, others);
     if (written.kind === "done")
-      this.#options.log.info(
-        { network: spec?.network, object: metadata.name },
-        "let the deleted IPNetwork go",
-      );
+      this.#options.log.info({ network: spec?.network, object: metadata.name }, "let the deleted IPNetwork go");
   }
 
   /** It would keep the network whose name it has from being recorded. */

@@ -8,10 +8,7 @@ import { machinePaths } from "../../kube/cluster-api.ts";
 import { ApiAway, type KubeApi } from "../../kube/kube-api.ts";
 import { HOUSEKEEPING_DEADLINE_MS } from "../../kube/object-client.ts";
 import type { IPAllocation } from "../../kube/objects.ts";
-import {
-  AllocationClient,
-  type AllocationReading,
-} from "../../store/cluster/allocations/allocation-client.ts";
+import { AllocationClient, type AllocationReading } from "../../store/cluster/allocations/allocation-client.ts";
 import { allEnded, soundAddress } from "../../store/cluster/allocations/allocation-object.ts";
 import { type Change, giveBack } from "../../store/cluster/allocations/give-back.ts";
 import { withdrawMachineAddress } from "../../store/cluster/parts/machine-address.ts";
@@ -71,8 +68,7 @@ async function outcomeOf<T>(work: () => Promise<T>): Promise<T | CarryOutOutcome
   try {
     return await work();
   } catch (error) {
-    if (error instanceof ApiAway || error instanceof RefusalError)
-      return { kind: "failed", problem: error.message };
+    if (error instanceof ApiAway || error instanceof RefusalError) return { kind: "failed", problem: error.message };
     throw error;
   }
 }
@@ -100,11 +96,7 @@ async function carryOut(
     { name, uid, reading: first },
     (reading) =>
       reading.object.metadata.resourceVersion === resourceVersion
-        ? changeFor(
-            atServerTime(context, reading.serverMs),
-            reading.object,
-            identityOf(object.metadata, verdict),
-          )
+        ? changeFor(atServerTime(context, reading.serverMs), reading.object, identityOf(object.metadata, verdict))
         : CHANGED,
     api.clock.monotonicMs() + CARRY_OUT_MS_MAX,
   );

@@ -20,8 +20,7 @@ export class Dependents {
   /** What a judgement asked for takes the place of what the one before it asked for. */
   set(name: string, asked: readonly { readonly kind: DependencyKind; readonly key: string }[]): void {
     const before = this.#byName.get(name) ?? [];
-    const isSame = (fact: Fact, index: number) =>
-      fact.kind === asked[index]?.kind && fact.key === asked[index].key;
+    const isSame = (fact: Fact, index: number) => fact.kind === asked[index]?.kind && fact.key === asked[index].key;
     if (before.length === asked.length && before.every(isSame)) return;
     const facts = asked.map(({ kind, key }) => this.#add(kind, key, name));
     for (const fact of before) if (!facts.includes(fact)) this.#drop(fact, name);

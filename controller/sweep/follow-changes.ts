@@ -4,11 +4,7 @@ import type { ChangingCache, NodeFact } from "../../claims/reasons/facts.ts";
 import type { IPNetwork } from "../../kube/objects.ts";
 import type { Reflected } from "../../kube/reflected-items.ts";
 import type { AddressPoolView } from "../../kube/views/address-pool-view.ts";
-import type {
-  CapiClusterView,
-  MachineAddressView,
-  MachineClaimView,
-} from "../../kube/views/machine-claim-view.ts";
+import type { CapiClusterView, MachineAddressView, MachineClaimView } from "../../kube/views/machine-claim-view.ts";
 import type { DependencyKind } from "./dependents.ts";
 import type { Sweeper } from "./sweeper.ts";
 
@@ -49,8 +45,7 @@ export function followChanges(
     if (now?.unreachable !== before?.unreachable) onNode(now, before);
   });
   // So does this controller with the networks' status, of which verdicts need little.
-  const pausedIn = (one: { object: IPNetwork } | null) =>
-    one && (one.object.status?.pausedClusters ?? []).join();
+  const pausedIn = (one: { object: IPNetwork } | null) => one && (one.object.status?.pausedClusters ?? []).join();
   networks.onChange((now, before) => {
     if (pausedIn(now) === pausedIn(before)) return;
     for (const one of [now, before]) {

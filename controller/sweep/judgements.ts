@@ -166,8 +166,7 @@ export class Judgements {
   #note(kind: DependencyKind, key: string): void {
     if (this.#asked.some((one) => one.kind === kind && one.key === key)) return;
     this.#asked.push({ kind, key });
-    if (kind === "definition" && !this.#definitions.has(key))
-      this.#definitions.set(key, this.#definitionText(key));
+    if (kind === "definition" && !this.#definitions.has(key)) this.#definitions.set(key, this.#definitionText(key));
   }
 
   /** What of a definition verdicts rest on. */

@@ -71,8 +71,7 @@ export class LiveIndexes implements FactIndexes {
       const { spec, status } = this.#caches.allocations.items.get(name)?.object ?? {};
       if (spec?.owner?.uid !== uid) continue;
       const users = Object.values(status?.attachments ?? {}).map((one) => one.pod?.uid);
-      if (users.some((user) => user !== undefined && (user === pod.uid || user === pod.staticUid)))
-        return true;
+      if (users.some((user) => user !== undefined && (user === pod.uid || user === pod.staticUid))) return true;
     }
     return false;
   }

@@ -178,9 +178,7 @@ export class Sweeper {
           this.#wakeWorkers = resolve;
         });
         while (workers.size < GROUPS_AT_ONCE && this.#due.size > 0 && mayGoOn()) {
-          const worker = this.#carryOut(this.#due.take(GROUPS_AT_ONCE), mayGoOn).finally(() =>
-            workers.delete(worker),
-          );
+          const worker = this.#carryOut(this.#due.take(GROUPS_AT_ONCE), mayGoOn).finally(() => workers.delete(worker));
           workers.add(worker);
         }
         if (workers.size === 0) return;

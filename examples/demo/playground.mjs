@@ -233,8 +233,7 @@ export class Playground {
     const left = [HOLDFAST, "metadata-net", "--remove", "--run-dir", join(this.#directory, "net")];
     if (this.#metadata.length > 0) await this.#run(process.execPath, left);
     if (this.real) {
-      for (const { bridge } of Object.values(this.#configs))
-        await this.#run("ip", ["link", "delete", bridge]);
+      for (const { bridge } of Object.values(this.#configs)) await this.#run("ip", ["link", "delete", bridge]);
     }
     rmSync(this.#directory, { recursive: true, force: true });
     const lines = async (command, ...args) => (await this.#run(command, args)).stdout.split("\n");
@@ -316,8 +315,7 @@ export class Playground {
 
   async #whatIsMissing() {
     if (process.getuid() !== 0) return "this needs root";
-    if (this.#bridgeDirectory === undefined)
-      return "the bridge plugin is not installed (containernetworking-plugins)";
+    if (this.#bridgeDirectory === undefined) return "the bridge plugin is not installed (containernetworking-plugins)";
     try {
       accessSync(join(this.#bridgeDirectory, "bridge"), constants.X_OK);
     } catch {

@@ -28,9 +28,7 @@ let vm;
 let isMetadataShown = false;
 try {
   say("A VM keeps its addresses while it is stopped, while others want them and while the daemon crashes.");
-  say(
-    "Some 20 seconds, in a temporary directory; everything is removed at the end. Ctrl-C ends it at any time.",
-  );
+  say("Some 20 seconds, in a temporary directory; everything is removed at the end. Ctrl-C ends it at any time.");
   say(playground.describe());
 
   await step("start the daemon on an empty state directory", () => playground.startDaemon());
@@ -54,20 +52,17 @@ try {
     await show("claims");
   });
 
-  await step(
-    "others try to take its place: by asking for its address, and by filling the network",
-    async () => {
-      const refused = await playground.addRefused("thief", `IgnoreUnknown=1;IP=${plain(vm)[0]}`);
-      assert.match(refused.msg, /held by claim default\/vm1\.tenantblue/);
-      say(`  asked for ${plain(vm)[0]}: ${refused.msg}`);
-      const taken = await add("greedy");
-      assert.ok(!taken.some((ip) => vm.includes(ip)), "a new pod got an address of the stopped VM");
-      const full = await playground.addRefused("late", "");
-      assert.equal(full.code, 11);
-      say(`  network full: ${full.msg}`);
-      await show("networks");
-    },
-  );
+  await step("others try to take its place: by asking for its address, and by filling the network", async () => {
+    const refused = await playground.addRefused("thief", `IgnoreUnknown=1;IP=${plain(vm)[0]}`);
+    assert.match(refused.msg, /held by claim default\/vm1\.tenantblue/);
+    say(`  asked for ${plain(vm)[0]}: ${refused.msg}`);
+    const taken = await add("greedy");
+    assert.ok(!taken.some((ip) => vm.includes(ip)), "a new pod got an address of the stopped VM");
+    const full = await playground.addRefused("late", "");
+    assert.equal(full.code, 11);
+    say(`  network full: ${full.msg}`);
+    await show("networks");
+  });
 
   await step("kill the daemon with SIGKILL and start it again", async () => {
     const outageMs = await playground.crashDaemon();
@@ -119,18 +114,15 @@ try {
       assert.equal(await playground.fetch("vm2", "/latest/meta-data/local-ipv4"), plain([address])[0]);
     });
 
-    await step(
-      "the VM fetches what cloud-init looks for: user-data, its owner's key and a host name",
-      async () => {
-        const file = (name) => readFileSync(join(bootDirectory, name), "utf8");
-        const [userData, key] = [file("user-data"), file("authorized_keys").trim()];
-        assert.equal(await playground.fetch("vm2", "/openstack/latest/user_data"), userData);
-        assert.equal(await playground.fetch("vm2", "/nocloud/user-data"), userData);
-        assert.equal(await playground.fetch("vm2", "/latest/meta-data/public-keys/0/openssh-key"), key);
-        assert.equal(await playground.fetch("vm2", "/latest/meta-data/local-hostname"), "vm2.example.org");
-        await del("vm2", "", "green");
-      },
-    );
+    await step("the VM fetches what cloud-init looks for: user-data, its owner's key and a host name", async () => {
+      const file = (name) => readFileSync(join(bootDirectory, name), "utf8");
+      const [userData, key] = [file("user-data"), file("authorized_keys").trim()];
+      assert.equal(await playground.fetch("vm2", "/openstack/latest/user_data"), userData);
+      assert.equal(await playground.fetch("vm2", "/nocloud/user-data"), userData);
+      assert.equal(await playground.fetch("vm2", "/latest/meta-data/public-keys/0/openssh-key"), key);
+      assert.equal(await playground.fetch("vm2", "/latest/meta-data/local-hostname"), "vm2.example.org");
+      await del("vm2", "", "green");
+    });
   } else {
     say();
     say(`The metadata service is left out: ${whyNoMetadata}.`);

@@ -11,9 +11,7 @@ export function ask(socket: string, command: string): Promise<string> {
   return new Promise((resolve, reject) => {
     const connection = createConnection(socket);
     let answer = "";
-    connection
-      .setEncoding("utf8")
-      .setTimeout(ANSWER_MS_MAX, () => connection.destroy(new Error("no answer in time")));
+    connection.setEncoding("utf8").setTimeout(ANSWER_MS_MAX, () => connection.destroy(new Error("no answer in time")));
     connection.on("data", (chunk: string) => {
       answer += chunk;
       if (answer.length > ANSWER_CHARS_MAX)

@@ -39,11 +39,7 @@ export class Frontend {
    * there now. `again`: what it has and where it listens is compared. Resolves with why guests are not answered; null:
    * they are.
    */
-  async serve(
-    ports: ReadonlyMap<string, string>,
-    namespaceId: number | null,
-    again: boolean,
-  ): Promise<string | null> {
+  async serve(ports: ReadonlyMap<string, string>, namespaceId: number | null, again: boolean): Promise<string | null> {
     const { haproxy, map, services, plan } = this.#parts;
     map.write(ports);
     if (this.#services === null) services.ensure();

@@ -10,9 +10,7 @@ export function findHaproxy(configPath: string): {
     .map(Number)
     .filter((pid) => Number.isInteger(pid) && looksLikeHaproxy(pid, configPath));
   // Anybody can call a process so. Ours belong to root; a worker, which is nobody's friend, is the child of one that does.
-  const all = alike.filter(
-    (pid) => isRoots(pid) || (alike.includes(parentOf(pid)) && isRoots(parentOf(pid))),
-  );
+  const all = alike.filter((pid) => isRoots(pid) || (alike.includes(parentOf(pid)) && isRoots(parentOf(pid))));
   const master = all.find((pid) => isRoots(pid) && !all.includes(parentOf(pid)));
   return { master: master ?? null, all };
 }
@@ -52,9 +50,7 @@ function parentOf(pid: number): number {
 /** Empty: there is no such process any more. */
 function statusOf(pid: number, field: string): string {
   try {
-    return (
-      new RegExp(`^${field}:\\s*(.*)$`, "m").exec(readFileSync(`/proc/${pid}/status`, "utf8"))?.[1] ?? ""
-    );
+    return new RegExp(`^${field}:\\s*(.*)$`, "m").exec(readFileSync(`/proc/${pid}/status`, "utf8"))?.[1] ?? "";
   } catch {
     return "";
   }

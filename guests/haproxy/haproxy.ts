@@ -164,15 +164,11 @@ export class Haproxy {
   #start(): void {
     const log = openSync(this.#logPath, "a", 0o600);
     // Of its own session, so that it goes on when we do not.
-    const child = spawn(
-      this.#command,
-      ["-W", "-S", `${this.#masterSocket},mode,600`, "-f", this.#configPath],
-      {
-        detached: true,
-        stdio: ["ignore", log, log],
-        cwd: "/",
-      },
-    );
+    const child = spawn(this.#command, ["-W", "-S", `${this.#masterSocket},mode,600`, "-f", this.#configPath], {
+      detached: true,
+      stdio: ["ignore", log, log],
+      cwd: "/",
+    });
     closeSync(log);
     child.on("error", () => {});
     this.#childHasEnded = false;
@@ -188,8 +184,7 @@ export class Haproxy {
     while (this.#clock.monotonicMs() < deadline) {
       if (this.#pid === null) return `${this.#command} cannot be started`;
       const now = await this.#processes();
-      if (now !== null && before !== null && now.failedReloads > before.failedReloads)
-        return this.#lastAlerts();
+      if (now !== null && before !== null && now.failedReloads > before.failedReloads) return this.#lastAlerts();
       if (now !== null && now.workerPid !== null && now.workerPid !== before?.workerPid) return null;
       await sleep(this.#clock, 20);
       // While it is executed, at its start and at every reload, a process does not look like haproxy for a moment.

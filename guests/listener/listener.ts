@@ -125,8 +125,7 @@ export class Listener implements ListenerDoors {
     return this.#inTurn(async () => {
       const { names } = this.#options;
       // First: a namespace ends some time after its name is gone, and its links with it.
-      for (const link of hostLinks())
-        if (link.startsWith(names.linkPrefix)) await run("ip", ["link", "delete", link]);
+      for (const link of hostLinks()) if (link.startsWith(names.linkPrefix)) await run("ip", ["link", "delete", link]);
       if (existsSync(namespacePath(names.namespace))) await run("ip", ["netns", "delete", names.namespace]);
       this.#doors.clear();
       this.#id = null;
@@ -276,10 +275,7 @@ function firstDifference(planned: string, found: string): string | null {
   const [before, after] = [planned.split("\n"), found.split("\n")];
   const gone = before.find((line) => !after.includes(line));
   const come = after.find((line) => !before.includes(line));
-  return `in the namespace, ${gone === undefined ? `there was "${come}"` : `"${gone}" was not there`}`.slice(
-    0,
-    300,
-  );
+  return `in the namespace, ${gone === undefined ? `there was "${come}"` : `"${gone}" was not there`}`.slice(0, 300);
 }
 
 function lines(commands: readonly string[]): string {

@@ -106,9 +106,7 @@ export function doorCommands(plans: readonly DoorPlan[], hasIpv6: boolean): read
       `neigh replace ${NOBODY} lladdr ${nobodyMac(plan)} dev ${plan.inner} nud permanent`,
       ...(plan.isMain
         ? [`route replace default via ${NOBODY} dev ${plan.inner} onlink`]
-        : plan.blocks.map(
-            (block) => `route replace default via ${NOBODY} dev ${plan.inner} onlink table ${block}`,
-          )),
+        : plan.blocks.map((block) => `route replace default via ${NOBODY} dev ${plan.inner} onlink table ${block}`)),
       ...(hasIpv6 ? doorCommands6(plan) : []),
     ]),
   ];

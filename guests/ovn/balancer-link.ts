@@ -40,10 +40,7 @@ export function exchangeBalancers(
  * One exchange with `holdfast metadata`: reports, resolves with what is wanted. Rejects with an Error that gives
  * the reason when there is no usable answer, or when `signal` aborts.
  */
-export function askMetadata<T>(
-  { socket, path, report, signal }: Question,
-  read: (value: unknown) => T,
-): Promise<T> {
+export function askMetadata<T>({ socket, path, report, signal }: Question, read: (value: unknown) => T): Promise<T> {
   return new Promise((resolve, reject) => {
     const body = JSON.stringify(report);
     const headers = { "content-type": "application/json", "content-length": Buffer.byteLength(body) };

@@ -1,10 +1,5 @@
 import { AddressSyntaxError, parseAddress } from "../../ipam/space/address.ts";
-import {
-  type Cidr,
-  cidrContains,
-  networkOf as cidrOf,
-  parseInterfaceAddress,
-} from "../../ipam/space/cidr.ts";
+import { type Cidr, cidrContains, networkOf as cidrOf, parseInterfaceAddress } from "../../ipam/space/cidr.ts";
 import { METADATA_IPV4 } from "../drivers/driver.ts";
 import type { OvsdbOperation } from "../ovs/ovsdb-client.ts";
 import { toMap, toNamed } from "../ovs/ovsdb-values.ts";
@@ -53,9 +48,7 @@ export function planBalancers(rows: NorthboundRows, wanted: readonly WantedBalan
   const problems: BalancerProblem[] = [];
   const stale = new Map(rows.balancers);
   for (const balancer of wanted) {
-    const switches = [...rows.switches].filter(
-      ([, row]) => isForGuests(row) && networkOf(row) === balancer.network,
-    );
+    const switches = [...rows.switches].filter(([, row]) => isForGuests(row) && networkOf(row) === balancer.network);
     for (const [uuid, row] of switches) {
       const { entries, foreign } = onSwitch(row, balancer);
       for (const backend of foreign)
@@ -86,9 +79,7 @@ function onSwitch({ other_config }: SwitchRow, { backends, ports }: WantedBalanc
   };
   const all = [...ports, { port: METADATA_PORT, backends }];
   return {
-    entries: new Map(
-      all.map((one) => [`${METADATA_IPV4}:${one.port}`, one.backends.filter(isThere).join(",")]),
-    ),
+    entries: new Map(all.map((one) => [`${METADATA_IPV4}:${one.port}`, one.backends.filter(isThere).join(",")])),
     foreign: all.flatMap((one) => one.backends.filter((backend) => !isThere(backend))),
   };
 }

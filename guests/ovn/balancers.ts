@@ -6,13 +6,7 @@ import { type Clock, sleep } from "../../platform/time.ts";
 import { exchangeBalancers } from "./balancer-link.ts";
 import { type BalancerPlan, networksIn, planBalancers, REMOVAL } from "./balancer-plan.ts";
 import type { BalancerProblem, WantedBalancer, WantedBalancers } from "./balancers-wire.ts";
-import {
-  findNorthbound,
-  type Northbound,
-  type NorthboundRows,
-  openNorthbound,
-  readNorthbound,
-} from "./northbound.ts";
+import { findNorthbound, type Northbound, type NorthboundRows, openNorthbound, readNorthbound } from "./northbound.ts";
 
 const POLL_MS = 25_000;
 /** Pause after an exchange that failed, ms: doubled each time. */
@@ -103,8 +97,7 @@ export class Balancers {
     if (northbound === null) return;
     try {
       const own = northbound.rows("Load_Balancer").size;
-      if (!(await northbound.contact(own > 0 ? STOP_MS_MAX : 0)) && own > 0)
-        throw new Error("there is no connection");
+      if (!(await northbound.contact(own > 0 ? STOP_MS_MAX : 0)) && own > 0) throw new Error("there is no connection");
       if (northbound.connected) await northbound.transact(REMOVAL);
     } catch (error) {
       const problem = (error as Error).message;
@@ -231,8 +224,7 @@ export class Balancers {
 
   /** Reports news at once. */
   #tell(networks: readonly string[], problems: readonly BalancerProblem[]): void {
-    const isNews =
-      this.#written.size > 0 || !isDeepStrictEqual([networks, problems], [this.#networks, this.#problems]);
+    const isNews = this.#written.size > 0 || !isDeepStrictEqual([networks, problems], [this.#networks, this.#problems]);
     this.#networks = networks;
     this.#problems = problems;
     if (!isNews) return;

@@ -143,14 +143,11 @@ export class OvsPorts {
   isOfOvn(bridge: string): boolean {
     const ids = this.#root()?.external_ids ?? new Map<string, string>();
     if ([...ids.keys()].some((key) => key === "ovn-remote" || key.startsWith("ovn-remote-"))) {
-      const names = [...ids].filter(
-        ([key]) => key === "ovn-bridge" || key === `ovn-bridge-${ids.get("system-id")}`,
-      );
+      const names = [...ids].filter(([key]) => key === "ovn-bridge" || key === `ovn-bridge-${ids.get("system-id")}`);
       if ((names.length === 0 ? ["br-int"] : names.map(([, name]) => name)).includes(bridge)) return true;
     }
     return [...this.ports().values()].some(
-      (port) =>
-        port.bridge === bridge && port.externalIds.has("iface-id") && port.externalIds.has("ovn-installed"),
+      (port) => port.bridge === bridge && port.externalIds.has("iface-id") && port.externalIds.has("ovn-installed"),
     );
   }
 

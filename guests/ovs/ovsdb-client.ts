@@ -134,10 +134,7 @@ export class OvsdbClient<T extends Tables> {
 
   #monitor(connection: OvsdbConnection): void {
     const { database, tables } = this.#options;
-    const requests = Object.entries(tables).map(([table, columns]) => [
-      table,
-      { columns: Object.keys(columns) },
-    ]);
+    const requests = Object.entries(tables).map(([table, columns]) => [table, { columns: Object.keys(columns) }]);
     const take = (state: unknown) => {
       const fresh = this.#emptyTables();
       this.#apply(state, fresh);
@@ -183,8 +180,7 @@ export class OvsdbClient<T extends Tables> {
     if (this.#closed) return;
     const { socket, log, clock, changed } = this.#options;
     const problem = error?.message ?? "the server closed it";
-    if (wasConnected)
-      log.warn({ socket, problem }, "the connection to the OVSDB server is lost; it is tried again");
+    if (wasConnected) log.warn({ socket, problem }, "the connection to the OVSDB server is lost; it is tried again");
     else if (!NOBODY_THERE.includes(error?.code) && problem !== this.#lastProblem) {
       log.warn({ socket, problem }, "the OVSDB server cannot be used; it is tried again");
       this.#lastProblem = problem;

@@ -48,9 +48,7 @@ export class OvsdbConnection {
       failure = error;
     });
     this.#socket.on("close", () => {
-      const error = new OvsdbError(
-        `the connection to ${path} ended: ${failure?.message ?? "the server closed it"}`,
-      );
+      const error = new OvsdbError(`the connection to ${path} ended: ${failure?.message ?? "the server closed it"}`);
       for (const [id] of this.#pending) this.#settle(id)?.fail(error);
       closed(failure);
     });
@@ -62,19 +60,13 @@ export class OvsdbConnection {
    */
   call(method: string, params: unknown, take: Pending["take"], fail: Pending["fail"]): void {
     if (this.#socket.destroyed || this.#pending.size >= PENDING_MAX) {
-      fail(
-        new OvsdbError(
-          this.#socket.destroyed ? "there is no connection" : "too many requests have no answer",
-        ),
-      );
+      fail(new OvsdbError(this.#socket.destroyed ? "there is no connection" : "too many requests have no answer"));
       return;
     }
     this.#lastId += 1;
     const id = this.#lastId;
     // Nobody knows what became of the request: everything is read again on the next connection.
-    const timer = this.#clock.timer(ANSWER_MS_MAX, () =>
-      this.end(new Error(`no answer in ${ANSWER_MS_MAX} ms`)),
-    );
+    const timer = this.#clock.timer(ANSWER_MS_MAX, () => this.end(new Error(`no answer in ${ANSWER_MS_MAX} ms`)));
     this.#pending.set(id, { take, fail, timer });
     this.#send({ id, method, params });
   }

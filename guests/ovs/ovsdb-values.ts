@@ -17,9 +17,7 @@ export function readRow<C extends Columns>(columns: C, values: Readonly<Record<s
     try {
       return [name, column(values[name])];
     } catch {
-      throw new Error(
-        `column ${name} has an unexpected value: ${JSON.stringify(values[name])?.slice(0, 200)}`,
-      );
+      throw new Error(`column ${name} has an unexpected value: ${JSON.stringify(values[name])?.slice(0, 200)}`);
     }
   });
   return Object.fromEntries(read) as Row<C>;

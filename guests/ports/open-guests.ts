@@ -24,11 +24,7 @@ interface Guest {
  * Before an address is taken (docs/decisions/0086): an ADD on a network with metadata waits for metadata-net where nothing keeps its guest from
  * the node's own 169.254.169.254 yet, and is refused while nobody is heard who would. undefined: nothing is to be waited for.
  */
-export function waitWhileOpen(
-  context: OpenGuestsContext,
-  guest: Guest,
-  deadlineMs: number,
-): Promise<void> | undefined {
+export function waitWhileOpen(context: OpenGuestsContext, guest: Guest, deadlineMs: number): Promise<void> | undefined {
   const { ports, store } = context;
   if (!ports.enabled || !ports.reports.away) return undefined;
   const definition = store.definition(guest.network);
@@ -42,8 +38,7 @@ async function waitUntilHeard(context: OpenGuestsContext, guest: Guest, deadline
   const open = await openDevice(context, guest.conf);
   if (open === null) return;
   await ports.untilHeard(Math.min(metadataWaitMs, Math.max(0, deadlineMs - clock.monotonicMs())));
-  if (ports.reports.away)
-    throw refusal(guest.network, open, "holdfast metadata-net is not heard on this node");
+  if (ports.reports.away) throw refusal(guest.network, open, "holdfast metadata-net is not heard on this node");
 }
 
 /** Whether the guest would be refused if it is not served. */

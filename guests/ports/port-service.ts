@@ -77,9 +77,7 @@ export class PortService {
       ...{ clock, rest: COMPUTING_REST, unref: true, work: () => this.#compute() },
       // What could not be computed, because the store is not ready or has failed, is computed soon.
       nextMs: () =>
-        this.#allDirty || this.#dirty.size > 0
-          ? clock.monotonicMs() + LOOK_INTERVAL_MS
-          : Number.POSITIVE_INFINITY,
+        this.#allDirty || this.#dirty.size > 0 ? clock.monotonicMs() + LOOK_INTERVAL_MS : Number.POSITIVE_INFINITY,
     });
     const looking = { clock, intervalMs: LOOK_INTERVAL_MS, unref: true };
     this.#looking = new PeriodicTask({ ...looking, work: () => this.#look() });
@@ -175,8 +173,7 @@ export class PortService {
     const { network } = attachment;
     const key = portKey(attachment);
     // A repeat, or an edited definition: what was computed before may not have it.
-    if (!hasMetadata(this.#wanted.definitionOf(network)) && hasMetadata(definition))
-      this.#computeNow(network);
+    if (!hasMetadata(this.#wanted.definitionOf(network)) && hasMetadata(definition)) this.#computeNow(network);
     let state: PortState = null;
     let seen = false;
     const look = () => {
@@ -240,8 +237,7 @@ export class PortService {
     if (this.#notifier.closed || notReady() !== null) return;
     try {
       if (this.#allDirty) {
-        for (const network of [...store.attachmentCounts().keys(), ...this.#wanted.networks])
-          this.#dirty.add(network);
+        for (const network of [...store.attachmentCounts().keys(), ...this.#wanted.networks]) this.#dirty.add(network);
         this.#allDirty = false;
       }
       for (const network of this.#dirty) {

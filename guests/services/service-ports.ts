@@ -11,12 +11,7 @@ import type { Log } from "../../platform/log.ts";
 import { Notifier } from "../../platform/notifier.ts";
 import { type Clock, sleep } from "../../platform/time.ts";
 import { askMetadata } from "../ovn/balancer-link.ts";
-import {
-  SERVICES_PATH,
-  type ServicesReport,
-  type WantedService,
-  type WantedServices,
-} from "./services-wire.ts";
+import { SERVICES_PATH, type ServicesReport, type WantedService, type WantedServices } from "./services-wire.ts";
 
 const POLL_MS = 25_000;
 /** Pause after an exchange that failed, ms: doubled each time. On one node without Kubernetes there is nobody to ask. */
@@ -95,10 +90,7 @@ export class ServicePorts {
         ...{ applied: this.#applied, networks: this.#networks, problem: this.#problem, waitMs: POLL_MS },
       };
       try {
-        const wanted = await askMetadata(
-          { socket, path: SERVICES_PATH, report, signal: polling },
-          readWanted,
-        );
+        const wanted = await askMetadata({ socket, path: SERVICES_PATH, report, signal: polling }, readWanted);
         if (wanted.version !== this.#applied) await this.#carryOut(wanted);
         awayMs = AWAY_MS_MIN;
         await sleep(clock, EXCHANGE_MS_MIN, signal);
@@ -114,9 +106,7 @@ export class ServicePorts {
   async #carryOut({ version, services }: WantedServices): Promise<void> {
     const { log, open } = this.#options;
     const ports = new Map(
-      services.map(
-        ({ network, ports: wanted }) => [network, wanted ?? this.#ports.get(network) ?? []] as const,
-      ),
+      services.map(({ network, ports: wanted }) => [network, wanted ?? this.#ports.get(network) ?? []] as const),
     );
     let isTried: boolean;
     try {

@@ -19,13 +19,7 @@ import { AllocationClient } from "../../store/cluster/allocations/allocation-cli
 import { addressOf, isSound } from "../../store/cluster/allocations/allocation-object.ts";
 import { viewOf } from "../../store/cluster/allocations/views.ts";
 import { matches } from "../../store/journal/views.ts";
-import {
-  type AllocationSource,
-  filterOf,
-  ofOneIdentity,
-  ofOneNetwork,
-  sharesUser,
-} from "../allocation-source.ts";
+import { type AllocationSource, filterOf, ofOneIdentity, ofOneNetwork, sharesUser } from "../allocation-source.ts";
 import { type NetworkFacts, withGateway } from "../compose.ts";
 import { type Holding, inOrder, merged } from "../holding.ts";
 import type { IdentityQuestion } from "../query.ts";
@@ -77,13 +71,9 @@ export class ClusterIdentities implements AllocationSource {
   async #partners(first: Holding, deadlineMs: number): Promise<Holding[]> {
     const { owner, state } = first;
     const isStoppable = owner.kind === "claim" && state === "Bound";
-    const names = isStoppable
-      ? await this.#claimed(first, deadlineMs)
-      : await this.#labelled(owner.uid, deadlineMs);
+    const names = isStoppable ? await this.#claimed(first, deadlineMs) : await this.#labelled(owner.uid, deadlineMs);
     const known = parseInterfaceAddress(first.address.address).address;
-    const others = names.filter(
-      ({ network, address }) => network !== first.network || !sameAddress(address, known),
-    );
+    const others = names.filter(({ network, address }) => network !== first.network || !sameAddress(address, known));
     const found = await this.#readAll(others, deadlineMs);
     return found.filter(
       (one) =>

@@ -18,9 +18,7 @@ import type { IdentityVm } from "../wire.ts";
 /** Outside Kubernetes only the claim tells how the guest's firmware is set up. */
 const FIRMWARE_ANNOTATION = "metadata.holdfast.dev/firmware-uuid";
 
-type StandaloneIdentityStore = Pick<Allocations, "list"> &
-  Pick<IdentityStore, "attachmentsOfContainer"> &
-  ClaimsOfVms;
+type StandaloneIdentityStore = Pick<Allocations, "list"> & Pick<IdentityStore, "attachmentsOfContainer"> & ClaimsOfVms;
 
 /** The identities of a standalone node: allocations, claims and attachments are all in its database. */
 export class StandaloneIdentities implements AllocationSource, LocalVms {

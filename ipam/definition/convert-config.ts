@@ -36,8 +36,7 @@ export function convertConfig(conf: JsonObject): Converted | null {
   const convert = (plugin: unknown): unknown => {
     if (!isObject(plugin) || !isObject(plugin.ipam)) return plugin;
     const { type, ...ipam } = plugin.ipam;
-    const converter =
-      typeof type === "string" && Object.hasOwn(CONVERTERS, type) ? CONVERTERS[type] : undefined;
+    const converter = typeof type === "string" && Object.hasOwn(CONVERTERS, type) ? CONVERTERS[type] : undefined;
     if (converter === undefined) return plugin;
     const note = (text: string) => notes.push(`${type}: ${text}`);
     const converted = converter(ipam, note);
@@ -114,9 +113,7 @@ function convertStatic(ipam: JsonObject, note: (text: string) => void): Converte
   const common = keepCommon(rest, note);
   const entries = Array.isArray(addresses) ? addresses.filter(isObject) : [];
   if (entries.length === 0) {
-    note(
-      'it names no addresses: write subnets, such as "192.0.2.0/24"; what a pod asks for is inside of them',
-    );
+    note('it names no addresses: write subnets, such as "192.0.2.0/24"; what a pod asks for is inside of them');
     return { ipam: common };
   }
   const ips = entries.map(({ address }) => address);
@@ -159,10 +156,7 @@ function isInside(network: string, subnet: unknown, reader: AddressReader): bool
 }
 
 function isOfFamily(gateway: unknown, subnet: unknown): boolean {
-  return readOr(
-    false,
-    () => WRITTEN.address(String(gateway)).family === WRITTEN.around(String(subnet)).cidr.family,
-  );
+  return readOr(false, () => WRITTEN.address(String(gateway)).family === WRITTEN.around(String(subnet)).cidr.family);
 }
 
 function readOr<T>(otherwise: T, read: () => T): T {

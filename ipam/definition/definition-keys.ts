@@ -63,9 +63,7 @@ const SHOWN_CHARS_MAX = 120;
 
 /** Ends the parsing with CONFIG_INVALID. */
 export function invalid(found: ConfigValue, remedy: string): never {
-  throw new RefusalError(
-    refuse("CONFIG_INVALID", { key: found.key, value: describeValue(found.value), remedy }),
-  );
+  throw new RefusalError(refuse("CONFIG_INVALID", { key: found.key, value: describeValue(found.value), remedy }));
 }
 
 /** The beginning of a value, as JSON. Of a long text no more is read, and what is nested too deeply is not shown. */
@@ -109,9 +107,7 @@ function parsedObject(text: string, parse: () => unknown): JsonObject {
   try {
     conf = parse();
   } catch (error) {
-    const mark = text.startsWith("\ufeff")
-      ? "it begins with a byte order mark, which is invisible; remove it: "
-      : "";
+    const mark = text.startsWith("\ufeff") ? "it begins with a byte order mark, which is invisible; remove it: " : "";
     throw new RefusalError(refuse("CONFIG_UNREADABLE", { problem: `${mark}${(error as Error).message}` }));
   }
   if (!isObject(conf)) {
@@ -197,9 +193,7 @@ export function endsWithComma(value: unknown): value is string {
 
 export function tooMany(key: string, count: number, countMax: number): never {
   const value = `a list of ${count} entries`;
-  throw new RefusalError(
-    refuse("CONFIG_INVALID", { key, value, remedy: `at most ${countMax} entries are taken` }),
-  );
+  throw new RefusalError(refuse("CONFIG_INVALID", { key, value, remedy: `at most ${countMax} entries are taken` }));
 }
 
 /** Runs an address parser and turns its error into a refusal. */
@@ -228,10 +222,7 @@ export function keyPicker(plugin: Configuration, ipam: JsonObject): PickKey {
     const inside = isGiven(ipam[name]) ? { key: `ipam.${name}`, value: ipam[name] } : null;
     const outside = isTopLevel(name) && isGiven(plugin[name]) ? { key: name, value: plugin[name] } : null;
     if (inside !== null && outside !== null && !requireEqual(inside.value, outside.value)) {
-      invalid(
-        inside,
-        `the plugin's top level says ${name} ${describeValue(outside.value)}; keep one of the two`,
-      );
+      invalid(inside, `the plugin's top level says ${name} ${describeValue(outside.value)}; keep one of the two`);
     }
     return inside ?? outside;
   };

@@ -38,8 +38,7 @@ export function readHostLocalRanges(
   else refuseWithoutSubnet(pick);
   const ranges = pick("ranges");
   if (ranges !== null) sets.push(...readRangeSets(ranges));
-  if (sets.length > RANGE_SETS_MAX)
-    tooMany(ranges?.key ?? "runtimeConfig.ipRanges", sets.length, RANGE_SETS_MAX);
+  if (sets.length > RANGE_SETS_MAX) tooMany(ranges?.key ?? "runtimeConfig.ipRanges", sets.length, RANGE_SETS_MAX);
   const count = sets.flat().length;
   if (count > RANGES_MAX) tooMany(`${ranges?.key ?? "runtimeConfig.ipRanges"}[]`, count, RANGES_MAX);
   return sets;
@@ -55,8 +54,7 @@ function readLoneRange(pick: PickKey, lone: ConfigValue): SubnetRange {
 function refuseWithoutSubnet(pick: PickKey): void {
   for (const name of ["rangeStart", "rangeEnd", "gateway"] as const) {
     const found = pick(name);
-    if (found !== null)
-      invalid(found, `there is no subnet beside it; write ${name} into the range it belongs to`);
+    if (found !== null) invalid(found, `there is no subnet beside it; write ${name} into the range it belongs to`);
   }
 }
 
@@ -67,8 +65,7 @@ function readRangeSets(found: ConfigValue): SubnetRange[][] {
   if (count > RANGES_MAX) tooMany(`${found.key}[]`, count, RANGES_MAX);
   const reader = readerFor(count);
   return (filled.length > 0 ? filled : sets).map((set) => {
-    if (!Array.isArray(set.value))
-      invalid(set, 'each range set is a list itself: [[{"subnet": "10.0.0.0/24"}]]');
+    if (!Array.isArray(set.value)) invalid(set, 'each range set is a list itself: [[{"subnet": "10.0.0.0/24"}]]');
     const ranges = readList(set, RANGES_MAX).map((range) =>
       readRange(readObject(range, [...RANGE_KEYS, NERDCTL_KEY]), range.key, reader),
     );
@@ -76,10 +73,7 @@ function readRangeSets(found: ConfigValue): SubnetRange[][] {
     if (first === undefined) invalid(set, "a range set needs at least one range");
     const stranger = ranges.find(({ cidr }) => cidr.family !== first.cidr.family);
     if (stranger !== undefined) {
-      invalid(
-        stranger.found,
-        `${formatCidr(first.cidr)} of the same set is IPv${first.cidr.family}; use a set each`,
-      );
+      invalid(stranger.found, `${formatCidr(first.cidr)} of the same set is IPv${first.cidr.family}; use a set each`);
     }
     return ranges;
   });
@@ -103,21 +97,14 @@ function readRange(object: JsonObject, path: string, reader: AddressReader): Sub
   const last = end?.value ?? network.last;
   if (first > last) {
     const startText = formatAddress({ family: cidr.family, value: first });
-    invalid(
-      { key: `${path}.rangeEnd`, value: object.rangeEnd },
-      `it comes before rangeStart ${startText}; swap them`,
-    );
+    invalid({ key: `${path}.rangeEnd`, value: object.rangeEnd }, `it comes before rangeStart ${startText}; swap them`);
   }
   readNerdctlRange({ key: `${path}.${NERDCTL_KEY}`, value: object[NERDCTL_KEY] }, [start, end], reader);
   const gateway = readGateway({ key: `${path}.gateway`, value: object.gateway }, cidr, reader);
   return { found, cidr, gateway: gateway ?? impliedGateway(cidr), first, last };
 }
 
-function readNerdctlRange(
-  found: ConfigValue,
-  ends: readonly (Address | null)[],
-  reader: AddressReader,
-): void {
+function readNerdctlRange(found: ConfigValue, ends: readonly (Address | null)[], reader: AddressReader): void {
   if (!isGiven(found.value)) return;
   const { cidr } = readWith(reader.subnet, found);
   if (ends.every((end) => end !== null && cidrContains(cidr, end))) return;

@@ -15,8 +15,7 @@ const TOKENS: readonly unknown[] = ["off", "optional", "required"] satisfies Met
 export function readMetadata(found: ConfigValue): NetworkMetadata | null {
   if (found.value === false) return null;
   if (found.value === true) return { tokens: "optional" };
-  if (!isObject(found.value))
-    invalid(found, 'expected true, false or an object such as {"tokens": "required"}');
+  if (!isObject(found.value)) invalid(found, 'expected true, false or an object such as {"tokens": "required"}');
   const { tokens } = readObject(found, METADATA_KEYS);
   return { tokens: isGiven(tokens) ? readTokens({ key: `${found.key}.tokens`, value: tokens }) : "optional" };
 }

@@ -127,10 +127,7 @@ function pluginOfList(list: Configuration): Configuration {
     invalid({ key: "plugins", value: list.plugins }, `none of them has ipam.type "${PLUGIN_TYPE}"`);
   }
   if (second !== undefined) {
-    invalid(
-      { key: "plugins", value: list.plugins },
-      `one plugin of a list may have ipam.type "${PLUGIN_TYPE}"`,
-    );
+    invalid({ key: "plugins", value: list.plugins }, `one plugin of a list may have ipam.type "${PLUGIN_TYPE}"`);
   }
   const merged: { -readonly [Key in keyof Configuration]: unknown } = {
     ...plugin,
@@ -140,10 +137,7 @@ function pluginOfList(list: Configuration): Configuration {
   for (const key of TOP_LEVEL_KEYS) {
     if (!isGiven(list[key])) continue;
     if (isGiven(plugin[key]) && !requireEqual(plugin[key], list[key])) {
-      invalid(
-        { key, value: list[key] },
-        `the plugin ${JSON.stringify(plugin.type)} of the list says otherwise`,
-      );
+      invalid({ key, value: list[key] }, `the plugin ${JSON.stringify(plugin.type)} of the list says otherwise`);
     }
     merged[key] = list[key];
   }

@@ -31,10 +31,7 @@ export function readOwnSubnets(pick: PickKey, gatewayImplied: boolean): readonly
   });
 }
 
-function readGateways(
-  found: ConfigValue | null,
-  ranges: readonly SubnetRange[],
-): ReadonlyMap<SubnetRange, Address> {
+function readGateways(found: ConfigValue | null, ranges: readonly SubnetRange[]): ReadonlyMap<SubnetRange, Address> {
   const gateways = new Map<SubnetRange, Address>();
   if (found === null) return gateways;
   const items = readTexts(found, RANGE_SETS_MAX);
@@ -43,14 +40,10 @@ function readGateways(
   const isInside = (one: (typeof read)[number]) => ranges.some(({ cidr }) => cidrContains(cidr, one.gateway));
   for (const { item, gateway } of [...read.filter(isInside), ...read.filter((one) => !isInside(one))]) {
     const range =
-      ranges.find(({ cidr }) => cidrContains(cidr, gateway)) ??
-      onlyOneWithout(item, gateway, ranges, gateways);
+      ranges.find(({ cidr }) => cidrContains(cidr, gateway)) ?? onlyOneWithout(item, gateway, ranges, gateways);
     const other = gateways.get(range);
     if (other !== undefined) {
-      invalid(
-        item,
-        `${formatCidr(range.cidr)} has gateway ${formatAddress(other)} already; give one per subnet`,
-      );
+      invalid(item, `${formatCidr(range.cidr)} has gateway ${formatAddress(other)} already; give one per subnet`);
     }
     refuseUnfitGateway(item, gateway, range);
     gateways.set(range, gateway);
@@ -83,11 +76,7 @@ function onlyOneWithout(
  * A gateway may be outside of its subnet: hosting providers and IPv6 routers have such ones. It cannot be the network
  * or broadcast address. IPv6's subnet-router anycast address is a router's own.
  */
-export function refuseUnfitGateway(
-  found: ConfigValue,
-  gateway: Address,
-  { cidr }: Pick<SubnetRange, "cidr">,
-): void {
+export function refuseUnfitGateway(found: ConfigValue, gateway: Address, { cidr }: Pick<SubnetRange, "cidr">): void {
   if (gateway.family !== cidr.family) {
     invalid(found, `the gateway of ${formatCidr(cidr)} has to be IPv${cidr.family} too`);
   }

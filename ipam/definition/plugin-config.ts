@@ -78,8 +78,7 @@ function refuseTooManyListed(pick: PickKey): void {
   const subnets = lists.map((value) => (typeof value === "string" ? value.split(",") : value));
   const counts = subnets.map((value) => (Array.isArray(value) ? value.length : 0));
   const count = [...counts, addressCount(pick("reservations")?.value)].reduce((sum, one) => sum + one, 0);
-  if (count > LISTED_MAX)
-    tooMany("excludeSubnets, reservedSubnets and reservations together", count, LISTED_MAX);
+  if (count > LISTED_MAX) tooMany("excludeSubnets, reservedSubnets and reservations together", count, LISTED_MAX);
 }
 
 /** Whether a plugin configuration has ranges. Without, its network may be defined elsewhere (`holdfast apply`). */
@@ -108,8 +107,7 @@ function readNetworkName(found: ConfigValue): string {
 
 function readIpamBlock(conf: Configuration): JsonObject {
   const { ipam } = conf;
-  if (!isObject(ipam))
-    invalid({ key: "ipam", value: ipam }, `expected an object: {"type": "${PLUGIN_TYPE}", …}`);
+  if (!isObject(ipam)) invalid({ key: "ipam", value: ipam }, `expected an object: {"type": "${PLUGIN_TYPE}", …}`);
   if (ipam.type !== PLUGIN_TYPE) invalid({ key: "ipam.type", value: ipam.type }, `expected "${PLUGIN_TYPE}"`);
   refuseUnknownKeys(ipam, "ipam", IPAM_KEYS);
   return ipam;
@@ -118,19 +116,14 @@ function readIpamBlock(conf: Configuration): JsonObject {
 function readRangeSets(conf: Configuration, pick: PickKey): BuiltRangeSets {
   const runtimeRanges = runtimeRangesOf(conf);
   const own = pick("subnets");
-  const hostLocal =
-    pick("subnet") ?? pick("ranges") ?? pick("rangeStart") ?? pick("rangeEnd") ?? runtimeRanges;
+  const hostLocal = pick("subnet") ?? pick("ranges") ?? pick("rangeStart") ?? pick("rangeEnd") ?? runtimeRanges;
   if (own !== null && hostLocal !== null) {
     invalid(own, `${hostLocal.key} gives ranges too; keep one of the two ways`);
   }
-  const sets =
-    own !== null ? readOwnSubnets(pick, nodeIsGateway(conf)) : readHostLocalRanges(pick, runtimeRanges);
+  const sets = own !== null ? readOwnSubnets(pick, nodeIsGateway(conf)) : readHostLocalRanges(pick, runtimeRanges);
   const without = conf.type === "ptp" ? sets.flat().find(({ gateway }) => gateway === null) : undefined;
   if (without !== undefined) {
-    invalid(
-      without.found,
-      "ptp needs a gateway, and there is no room for one; write gateway, inside or outside of it",
-    );
+    invalid(without.found, "ptp needs a gateway, and there is no room for one; write gateway, inside or outside of it");
   }
   return buildRangeSets(sets, pick);
 }
@@ -208,9 +201,7 @@ function notesOnLists(pick: PickKey): readonly string[] {
   });
   const ranges = pick("ranges");
   const isSome = Array.isArray(ranges?.value) && ranges.value.some(isEmptyList);
-  return isSome
-    ? [...notes, `${ranges?.key} has a range set without ranges, which counts for nothing`]
-    : notes;
+  return isSome ? [...notes, `${ranges?.key} has a range set without ranges, which counts for nothing`] : notes;
 }
 
 function notesOn(conf: Configuration, rangeSets: readonly RangeSet[]): readonly string[] {

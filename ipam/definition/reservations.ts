@@ -1,14 +1,7 @@
 import { type Address, type Family, formatAddress, parseAddress, sameAddress } from "../space/address.ts";
 import { IntervalSet } from "../space/interval-set.ts";
 import { countingSubnets, makeRangeSet, type RangeSet } from "../space/range-set.ts";
-import {
-  type ConfigValue,
-  invalid,
-  isObject,
-  readWith,
-  refuseUnknownKeys,
-  tooMany,
-} from "./definition-keys.ts";
+import { type ConfigValue, invalid, isObject, readWith, refuseUnknownKeys, tooMany } from "./definition-keys.ts";
 import { canonicalMac, readMac } from "./mac.ts";
 import type { RequestedAddress } from "./requested-address.ts";
 
@@ -76,10 +69,7 @@ export function readReservations(
 ): Reservations {
   const { key, value } = found;
   if (!Array.isArray(value) || value.length > ENTRIES_MAX)
-    invalid(
-      found,
-      `expected a list of at most ${ENTRIES_MAX}: [{"mac": "02:00:00:00:00:01", "ips": [ADDRESS]}]`,
-    );
+    invalid(found, `expected a list of at most ${ENTRIES_MAX}: [{"mac": "02:00:00:00:00:01", "ips": [ADDRESS]}]`);
   const count = addressCount(value);
   if (count > RESERVED_MAX) tooMany(`${key}[].ips`, count, RESERVED_MAX);
   const byMac = new Map<string, readonly Address[]>(others?.byMac);
@@ -113,10 +103,7 @@ function readInterfaceMac({ key, value }: ConfigValue): string {
 function readAddresses(
   { key, value }: ConfigValue,
   mac: string,
-  {
-    placeOf,
-    macs,
-  }: { readonly placeOf: ReturnType<typeof countingSubnets>; readonly macs: Map<string, string> },
+  { placeOf, macs }: { readonly placeOf: ReturnType<typeof countingSubnets>; readonly macs: Map<string, string> },
 ): readonly Address[] {
   if (!Array.isArray(value) || value.length === 0 || value.length > ADDRESSES_MAX)
     invalid({ key, value }, `expected a list of 1 to ${ADDRESSES_MAX} addresses`);

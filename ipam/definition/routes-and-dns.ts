@@ -61,8 +61,7 @@ function readRoute(found: ConfigValue): Route {
   if (isGiven(object.gw)) {
     const gwFound = { key: `${found.key}.gw`, value: object.gw };
     const gw = readWith(parseAddress, gwFound);
-    if (gw.family !== dst.family)
-      invalid(gwFound, `the route to ${formatCidr(dst)} needs an IPv${dst.family} gateway`);
+    if (gw.family !== dst.family) invalid(gwFound, `the route to ${formatCidr(dst)} needs an IPv${dst.family} gateway`);
     route.gw = formatAddress(gw);
   }
   for (const name of Object.keys(ROUTE_NUMBERS) as (keyof typeof ROUTE_NUMBERS)[]) {

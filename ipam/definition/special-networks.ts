@@ -38,7 +38,5 @@ export function isLinkLocal(address: Address): boolean {
 }
 
 function overlap(one: Cidr, other: Cidr): boolean {
-  return (
-    one.family === other.family && cidrFirst(one) <= cidrLast(other) && cidrFirst(other) <= cidrLast(one)
-  );
+  return one.family === other.family && cidrFirst(one) <= cidrLast(other) && cidrFirst(other) <= cidrLast(one);
 }

@@ -4,14 +4,7 @@ import { type Cidr, cidrFirst, cidrLast, formatCidr } from "../space/cidr.ts";
 import { IntervalSet } from "../space/interval-set.ts";
 import { makeRangeSet, type RangeSet, type SubnetDefinition } from "../space/range-set.ts";
 import { type AddressReader, readerFor, type WrittenNetwork } from "../space/written.ts";
-import {
-  type ConfigValue,
-  invalid,
-  type PickKey,
-  readTexts,
-  readWith,
-  refuseSpan,
-} from "./definition-keys.ts";
+import { type ConfigValue, invalid, type PickKey, readTexts, readWith, refuseSpan } from "./definition-keys.ts";
 import { whyNoNetwork } from "./special-networks.ts";
 
 /** A subnet as configured, by our keys or by host-local's, before exclusions. */
@@ -152,10 +145,7 @@ function gatewaysOf(ranges: readonly SubnetRange[], family: Family): IntervalSet
   return IntervalSet.from(gateways.map((value) => ({ first: value, last: value })));
 }
 
-function joined(
-  parts: readonly Pick<WrittenNetwork, "cidr" | "first" | "last">[],
-  family: Family,
-): IntervalSet {
+function joined(parts: readonly Pick<WrittenNetwork, "cidr" | "first" | "last">[], family: Family): IntervalSet {
   return IntervalSet.from(parts.filter(({ cidr }) => cidr.family === family));
 }
 

@@ -24,8 +24,7 @@ export function parseSpan(text: string, reader: AddressReader = WRITTEN): Addres
   const [, from = "", to = "", length] = parts;
   const first = addressIn(from, reader);
   const last = addressIn(/^\d+$/.test(to) ? from.replace(/\d+$/, to) : to, reader);
-  if (first === null || last === null || first.family !== last.family || first.value > last.value)
-    return null;
+  if (first === null || last === null || first.family !== last.family || first.value > last.value) return null;
   const prefixLength = length === undefined ? null : Number(length);
   if (prefixLength !== null && prefixLength > familyBits(first.family)) return null;
   return { family: first.family, first: first.value, last: last.value, prefixLength };

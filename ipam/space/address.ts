@@ -66,15 +66,12 @@ export function refuseAmbiguous(text: string): void {
     throw new AddressSyntaxError(`"${text.slice(0, ADDRESS_CHARS_MAX)}…" is too long for an address`);
   }
   if (/\s/.test(text)) throw new AddressSyntaxError(`"${text}" contains white space`);
-  if (text.includes("/"))
-    throw new AddressSyntaxError(`"${text}" has a prefix length; expected an address alone`);
+  if (text.includes("/")) throw new AddressSyntaxError(`"${text}" has a prefix length; expected an address alone`);
   if (text.includes(":") && text.includes("%"))
     throw new AddressSyntaxError(`"${text.slice(0, 80)}" has a zone id; write the address without it`);
   const dotted = text.slice(text.lastIndexOf(":") + 1);
   if (IPV4_SHAPE.test(dotted) && /(^|\.)0\d/.test(dotted)) {
-    throw new AddressSyntaxError(
-      `"${dotted}" has a number with a leading zero, which some programs read as octal`,
-    );
+    throw new AddressSyntaxError(`"${dotted}" has a number with a leading zero, which some programs read as octal`);
   }
 }
 
@@ -218,8 +215,7 @@ export function compareAddresses(a: Address, b: Address): number {
 /** The binary key of an address: one byte 4 or 6, then its 4 or 16 bytes. Sorts like `compareAddresses`. */
 export function addressBytes(address: Address): Buffer {
   const { family, value } = address;
-  if (value < 0n || value > familyLast(family))
-    throw new RangeError(`no IPv${family} address has number ${value}`);
+  if (value < 0n || value > familyLast(family)) throw new RangeError(`no IPv${family} address has number ${value}`);
   const bytes = Buffer.allocUnsafe(family === 4 ? 5 : 17);
   bytes[0] = family;
   if (family === 4) {

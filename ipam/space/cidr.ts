@@ -1,11 +1,4 @@
-import {
-  type Address,
-  AddressSyntaxError,
-  type Family,
-  familyBits,
-  formatAddress,
-  parseAddress,
-} from "./address.ts";
+import { type Address, AddressSyntaxError, type Family, familyBits, formatAddress, parseAddress } from "./address.ts";
 
 /** A network: `base` has no host bits. */
 export interface Cidr {

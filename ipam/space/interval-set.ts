@@ -45,9 +45,7 @@ export class IntervalSet {
   /** The set of what is in any of these. All runs are sorted once: a union at a time takes time with the square of the sets. */
   static join(sets: readonly IntervalSet[]): IntervalSet {
     const [only = IntervalSet.EMPTY, ...others] = sets.filter(({ size }) => size > 0n);
-    return others.length === 0
-      ? only
-      : IntervalSet.from([only, ...others].flatMap((one) => [...one.intervals()]));
+    return others.length === 0 ? only : IntervalSet.from([only, ...others].flatMap((one) => [...one.intervals()]));
   }
 
   /** Number of runs. */
@@ -67,8 +65,7 @@ export class IntervalSet {
 
   /** The runs, ascending. */
   *intervals(): Generator<Interval> {
-    for (let i = 0; i < this.#firsts.length; i++)
-      yield { first: at(this.#firsts, i), last: at(this.#lasts, i) };
+    for (let i = 0; i < this.#firsts.length; i++) yield { first: at(this.#firsts, i), last: at(this.#lasts, i) };
   }
 
   /** O(log runs). */

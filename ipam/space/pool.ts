@@ -248,9 +248,7 @@ export class Pool {
   }
 
   #isAllocatedAutomatic(value: bigint): boolean {
-    return (
-      this.rangeSet.automatic.contains(value) && !this.#free.has(value) && this.#cooling.get(value) === null
-    );
+    return this.rangeSet.automatic.contains(value) && !this.#free.has(value) && this.#cooling.get(value) === null;
   }
 
   #enterCooling(resting: Resting): void {

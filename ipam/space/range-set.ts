@@ -73,9 +73,7 @@ export function placeOf(
     }
     return null;
   };
-  return (
-    find(({ extent }) => extent.contains(address.value)) ?? find(({ cidr }) => cidrContains(cidr, address))
-  );
+  return find(({ extent }) => extent.contains(address.value)) ?? find(({ cidr }) => cidrContains(cidr, address));
 }
 
 /** Finds the subnets that count thousands of addresses of one definition; no address is counted by two. O(log subnets). */
@@ -84,9 +82,7 @@ export function countingSubnets(
 ): (address: Address) => { readonly index: number; readonly subnet: SubnetDefinition } | null {
   const ordered = (family: Family) => {
     const places = rangeSets.flatMap((set, index) =>
-      set.family === family
-        ? set.subnets.map((subnet) => ({ index, subnet, first: subnet.extent.first ?? 0n }))
-        : [],
+      set.family === family ? set.subnets.map((subnet) => ({ index, subnet, first: subnet.extent.first ?? 0n })) : [],
     );
     places.sort((a, b) => (a.first < b.first ? -1 : 1));
     return { places, firsts: places.map(({ first }) => first) };
@@ -142,9 +138,7 @@ export function hashOf(data: unknown): string {
 /** A range set for messages: its subnets, with the range where it is not the whole subnet. */
 export function describeRangeSet({ subnets }: RangeSet): string {
   const shown = subnets.slice(0, DESCRIBED_RUNS_MAX).map(describeSubnet).join(", ");
-  return subnets.length > DESCRIBED_RUNS_MAX
-    ? `${shown} and ${subnets.length - DESCRIBED_RUNS_MAX} more`
-    : shown;
+  return subnets.length > DESCRIBED_RUNS_MAX ? `${shown} and ${subnets.length - DESCRIBED_RUNS_MAX} more` : shown;
 }
 
 /** Runs of addresses for messages, such as `10.0.0.10-10.0.0.19, 10.0.0.40`; of very many the first ones. */

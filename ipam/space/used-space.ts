@@ -104,8 +104,7 @@ function encodeBits(set: IntervalSet): string | null {
 
 function decodeBits(text: string): IntervalSet {
   const [, start, base64] = /^([0-9a-f]+):([A-Za-z0-9+/=]*)$/.exec(text) ?? [];
-  if (start === undefined || base64 === undefined)
-    throw new RangeError("a bit map without its first address");
+  if (start === undefined || base64 === undefined) throw new RangeError("a bit map without its first address");
   const from = BigInt(`0x${start}`);
   const bits = Buffer.from(base64, "base64");
   const runs: Interval[] = [];

@@ -25,10 +25,7 @@ export interface AddressReader {
  */
 const LIBRARY_ENTRIES_MAX = 8;
 
-function readerOf(
-  address: AddressReader["address"],
-  around: AddressReader["around"],
-): Readonly<AddressReader> {
+function readerOf(address: AddressReader["address"], around: AddressReader["around"]): Readonly<AddressReader> {
   return { address, around, subnet: (text) => refuseHostBits(text, around(text)) };
 }
 
@@ -55,9 +52,7 @@ function readAddress(text: string): Address {
 /** null: ip-num refuses it, in words that do not name the text. */
 function parsed(text: string): Address | null {
   try {
-    return text.includes(":")
-      ? { family: 6, value: new IPv6(text).value }
-      : { family: 4, value: new IPv4(text).value };
+    return text.includes(":") ? { family: 6, value: new IPv6(text).value } : { family: 4, value: new IPv4(text).value };
   } catch {
     return null;
   }

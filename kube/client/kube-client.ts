@@ -77,8 +77,7 @@ export class KubeClient implements KubeApi {
       // Many were refused at the same instant, and are told the same time.
       const waitMs = outcome.waitMs + backoff.next();
       // Waiting is useless when the next attempt would be too late.
-      if (this.clock.monotonicMs() + waitMs + ATTEMPT_MS_MIN > request.deadlineMs)
-        throw away(request, failure);
+      if (this.clock.monotonicMs() + waitMs + ATTEMPT_MS_MIN > request.deadlineMs) throw away(request, failure);
       await sleep(this.clock, waitMs, life);
     }
   }

@@ -8,10 +8,7 @@ export class ExchangeFailure extends Error {
   /** Code of the error in Node or OpenSSL, such as ECONNREFUSED; null: it has none. */
   readonly code: string | null;
 
-  constructor(
-    problem: string,
-    { stale = false, code = null }: { stale?: boolean; code?: string | null } = {},
-  ) {
+  constructor(problem: string, { stale = false, code = null }: { stale?: boolean; code?: string | null } = {}) {
     super(problem);
     this.stale = stale;
     this.code = code;

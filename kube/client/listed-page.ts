@@ -37,10 +37,7 @@ export async function counted<T>(
 }
 
 /** What a request lists, in as few words as there are time series. */
-function listOf({
-  path,
-  query,
-}: Pick<ListPageRequest, "path" | "query">): Pick<ListedPage, "resource" | "selector"> {
+function listOf({ path, query }: Pick<ListPageRequest, "path" | "query">): Pick<ListedPage, "resource" | "selector"> {
   const { labelSelector, fieldSelector } = query;
   const byField = fieldSelector === undefined ? "none" : "field";
   return { resource: resourceOf(path), selector: labelSelector === undefined ? byField : "label" };

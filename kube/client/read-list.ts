@@ -48,11 +48,7 @@ interface Failed {
 }
 
 /** Reads a list to its end, as KubeApi.list says. */
-export async function readList(
-  transport: KubeTransport,
-  request: ListRequest,
-  onList?: OnList,
-): Promise<ListAnswer> {
+export async function readList(transport: KubeTransport, request: ListRequest, onList?: OnList): Promise<ListAnswer> {
   return new ListReader(transport, request, onList).run();
 }
 
@@ -97,8 +93,7 @@ class ListReader {
         this.#failures = 0;
         this.#ofPage.clear();
         this.#query.continue = next;
-      } else if (page.kind === "refused")
-        throw new ListRefused(this.#cannot(page.problem), page.status, page.problem);
+      } else if (page.kind === "refused") throw new ListRefused(this.#cannot(page.problem), page.status, page.problem);
       else if (page.kind === "ahead") throw this.#away(page.problem);
       else if (page.kind === "begin") await this.#restart(this.#query, page.problem);
       else if (page.kind === "expired") await this.#expired(page.problem, page.goOn);
@@ -121,8 +116,7 @@ class ListReader {
     this.#query = { ...selectors, limit: PAGE_OBJECTS };
     if (outcome.kind === "answered") {
       if (outcome.status === NOT_FOUND) return { kind: "missing" };
-      if (isPassing(outcome.status, this.#transport.contact))
-        await this.#wait(waitMsOf(outcome), problemOf(outcome));
+      if (isPassing(outcome.status, this.#transport.contact)) await this.#wait(waitMsOf(outcome), problemOf(outcome));
     } else if (this.#brought) await this.#restart(this.#query, outcome.problem);
     return null;
   }
@@ -167,8 +161,7 @@ class ListReader {
 
   #checkTime(problem: string): void {
     if (this.#request.signal?.aborted || this.#transport.life.aborted) throw this.#away("it was called off");
-    if (this.#clock.monotonicMs() >= (this.#request.deadlineMs ?? Number.POSITIVE_INFINITY))
-      throw this.#away(problem);
+    if (this.#clock.monotonicMs() >= (this.#request.deadlineMs ?? Number.POSITIVE_INFINITY)) throw this.#away(problem);
   }
 
   #away(problem: string, status: number | null = null): ApiAway {
@@ -236,8 +229,6 @@ class ListReader {
   }
 }
 
-function causesOf(
-  body: { readonly details?: { readonly causes?: readonly { readonly reason?: string }[] } } | null,
-) {
+function causesOf(body: { readonly details?: { readonly causes?: readonly { readonly reason?: string }[] } } | null) {
   return (body?.details?.causes ?? []).map(({ reason }) => reason);
 }

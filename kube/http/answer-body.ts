@@ -35,9 +35,7 @@ export function parseBody(text: string, status: number): unknown {
   try {
     return JSON.parse(text);
   } catch {
-    return status >= 300
-      ? { kind: "Status", code: status, message: text.slice(0, TEXT_CHARACTERS_MAX) }
-      : null;
+    return status >= 300 ? { kind: "Status", code: status, message: text.slice(0, TEXT_CHARACTERS_MAX) } : null;
   }
 }
 

@@ -39,9 +39,7 @@ export async function runPlugin(
   if (!command) throw new Error("users[].user.exec of the kubeconfig has no command; write the plug-in's");
   try {
     if (interactiveMode === "Always")
-      throw new Error(
-        "wants a terminal (interactiveMode: Always), which it does not get; use IfAvailable or Never",
-      );
+      throw new Error("wants a terminal (interactiveMode: Always), which it does not get; use IfAvailable or Never");
     const run = outputOf(command, plugin, cluster, { clock, runMs });
     return tokenOf(await run, apiVersion, clock);
   } catch (error) {
@@ -87,9 +85,7 @@ function outputOf(
       kill();
       end(`${problem}; ${BY_HAND}`);
     };
-    const timer = clock
-      .timer(runMs, () => stop(`gave no answer for ${runMs / 1_000} s and was killed`))
-      .unref();
+    const timer = clock.timer(runMs, () => stop(`gave no answer for ${runMs / 1_000} s and was killed`)).unref();
     process.once("exit", kill);
     for (const signal of SIGNALS) process.once(signal, endedBy);
     const output: Buffer[] = [];
@@ -106,10 +102,7 @@ function outputOf(
     };
     child.on("close", ended);
     // What it left behind may keep its output open for as long as it lives.
-    child.on(
-      "exit",
-      (code, signal) => void clock.timer(OUTPUT_OPEN_MS_MAX, () => ended(code, signal)).unref(),
-    );
+    child.on("exit", (code, signal) => void clock.timer(OUTPUT_OPEN_MS_MAX, () => ended(code, signal)).unref());
   });
 }
 
@@ -161,9 +154,7 @@ function tokenOf(output: string, apiVersion: string | null | undefined, clock: C
     throw new Error(
       `printed another apiVersion than the ${apiVersion} of the kubeconfig; correct users[].user.exec.apiVersion`,
     );
-  const { token, clientCertificateData, expirationTimestamp } = isObject(credential.status)
-    ? credential.status
-    : {};
+  const { token, clientCertificateData, expirationTimestamp } = isObject(credential.status) ? credential.status : {};
   if (typeof token !== "string" || token === "") {
     if (clientCertificateData)
       throw new Error("printed a client certificate, which is not supported; let it print a token");
@@ -174,12 +165,9 @@ function tokenOf(output: string, apiVersion: string | null | undefined, clock: C
     throw new Error("printed a status.token that fits into no header; let it print the token alone");
   if (expirationTimestamp === undefined || expirationTimestamp === null) return { value, endMs: null };
   const endMs = parseTime(String(expirationTimestamp));
-  if (Number.isNaN(endMs))
-    throw new Error("printed a status.expirationTimestamp that is no time; correct the plug-in");
+  if (Number.isNaN(endMs)) throw new Error("printed a status.expirationTimestamp that is no time; correct the plug-in");
   if (endMs <= clock.wallMs())
-    throw new Error(
-      `printed a token that ended at ${isoTime(endMs)}; log in again, or set this machine's clock`,
-    );
+    throw new Error(`printed a token that ended at ${isoTime(endMs)}; log in again, or set this machine's clock`);
   return { value, endMs };
 }
 

@@ -110,11 +110,7 @@ export class HttpTransport implements KubeTransport {
     }
   }
 
-  async #items(
-    response: IncomingMessage,
-    { each, arrived }: ListPageRequest,
-    limit: Limit,
-  ): Promise<ListPageOutcome> {
+  async #items(response: IncomingMessage, { each, arrived }: ListPageRequest, limit: Limit): Promise<ListPageOutcome> {
     const stream = new ListStream((json) => each(JSON.parse(json)));
     const budget = new TurnBudget(this.clock);
     for await (const chunk of response) {

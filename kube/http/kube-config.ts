@@ -131,8 +131,7 @@ class Connection implements KubeConnection {
       return await this.#headers(clock, generation);
     } catch (error) {
       // Not of newer ones.
-      if (generation === this.#generation)
-        this.#failed = { error, untilMs: clock.monotonicMs() + FAILURE_MS };
+      if (generation === this.#generation) this.#failed = { error, untilMs: clock.monotonicMs() + FAILURE_MS };
       throw error;
     }
   }
@@ -167,12 +166,10 @@ function read(file: string | KubeFiles | null, context?: string): KubeConfig {
   else loadFiles(config, file);
   if (context !== undefined) config.setCurrentContext(context);
   const cluster = config.getCurrentCluster();
-  if (!cluster)
-    throw broken(where, `it has no cluster for its current context ${config.currentContext ?? ""}`.trim());
+  if (!cluster) throw broken(where, `it has no cluster for its current context ${config.currentContext ?? ""}`.trim());
   if (!URL.canParse(cluster.server) || !/^https?:/.test(cluster.server))
     throw broken(where, `its server ${withoutCredentials(cluster.server)} is no http or https URL`);
-  if (cluster.proxyUrl !== undefined)
-    throw broken(where, "it wants a proxy (proxy-url), which is not supported");
+  if (cluster.proxyUrl !== undefined) throw broken(where, "it wants a proxy (proxy-url), which is not supported");
   const provider = unsupportedProvider(config);
   if (provider !== null)
     throw new KubeConfigError(
@@ -189,10 +186,7 @@ function read(file: string | KubeFiles | null, context?: string): KubeConfig {
 function readOf(file: string | KubeFiles | null, context: string, server: URL): KubeConfig {
   const config = read(file, context);
   if (new URL(config.getCurrentCluster()?.server as string).href !== server.href)
-    throw broken(
-      nameOf(file),
-      `the server of its context ${context} is another one now; start this process again`,
-    );
+    throw broken(nameOf(file), `the server of its context ${context} is another one now; start this process again`);
   return config;
 }
 

@@ -90,8 +90,7 @@ export class ListStream {
     else if (byte === BACKSLASH) this.#escaped = true;
     else if (byte === QUOTE) {
       this.#inString = false;
-      if (this.#depth === 1)
-        this.#string = this.#envelope.toString("utf8", this.#stringStart, this.#envelopeLength);
+      if (this.#depth === 1) this.#string = this.#envelope.toString("utf8", this.#stringStart, this.#envelopeLength);
     }
   }
 
@@ -153,9 +152,7 @@ export class ListStream {
     const parts = this.#element as Buffer[];
     const whole = parts.length === 0;
     if (!whole) this.#keepPart(chunk.subarray(from, to));
-    const json = whole
-      ? chunk.toString("utf8", from, to)
-      : Buffer.concat(parts, this.#elementBytes).toString();
+    const json = whole ? chunk.toString("utf8", from, to) : Buffer.concat(parts, this.#elementBytes).toString();
     this.#element = null;
     this.#inString = false;
     this.#depth = 1;

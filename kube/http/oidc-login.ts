@@ -150,8 +150,7 @@ function whyNot(error: unknown): string {
   return `${typeof code === "string" ? code : "no valid answer"}; ${CHECK}`;
 }
 
-const CHECK =
-  "check idp-issuer-url and idp-certificate-authority of the kubeconfig, and that the issuer answers";
+const CHECK = "check idp-issuer-url and idp-certificate-authority of the kubeconfig, and that the issuer answers";
 
 /** How a client proves who it is: with its secret where it has one, the way that the issuer names, or else that of the standard. */
 function clientBy(secret: string | undefined): ClientAuth {
@@ -163,11 +162,7 @@ function clientBy(secret: string | undefined): ClientAuth {
 }
 
 /** Node's own fetch knows no certificate authority but the system's. */
-function ask(
-  url: string,
-  { method = "GET", headers = {}, body, signal }: Init,
-  ca: Buffer | null,
-): Promise<Response> {
+function ask(url: string, { method = "GET", headers = {}, body, signal }: Init, ca: Buffer | null): Promise<Response> {
   return new Promise((resolve, reject) => {
     const options = {
       method,

@@ -15,11 +15,7 @@ export const DEFAULT_NAMESPACE = "default";
  * where that is the same. `key` is where it stands, for messages. A pod without a namespace may name any.
  * Throws RefusalError: CONFIG_INVALID, or CLAIM_OTHER_NAMESPACE for a claim that pods of this namespace may not use.
  */
-export function readClaimReference(
-  reference: unknown,
-  key: string,
-  podNamespace: string | undefined,
-): ObjectName {
+export function readClaimReference(reference: unknown, key: string, podNamespace: string | undefined): ObjectName {
   const parts = typeof reference === "string" ? reference.split("/", 3) : [];
   const [first = "", second] = parts;
   const namespace = second === undefined ? podNamespace || DEFAULT_NAMESPACE : first;
@@ -28,9 +24,7 @@ export function readClaimReference(
     invalid({ key, value: reference }, "expected the name of an IPAMClaim, or namespace/name");
   }
   if (podNamespace && namespace !== podNamespace) {
-    throw new RefusalError(
-      refuse("CLAIM_OTHER_NAMESPACE", { namespace: podNamespace, claim: `${namespace}/${name}` }),
-    );
+    throw new RefusalError(refuse("CLAIM_OTHER_NAMESPACE", { namespace: podNamespace, claim: `${namespace}/${name}` }));
   }
   return { namespace, name };
 }

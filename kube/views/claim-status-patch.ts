@@ -28,11 +28,7 @@ export interface ClaimFeatures {
  * written, which is a fault of the caller.
  */
 export function claimStatusPatch(view: ClaimView, desired: DesiredClaimStatus): object | null {
-  if (
-    view.ips.length > 0 &&
-    desired.ips.length > 0 &&
-    !isDeepStrictEqual(spelled(view.ips), spelled(desired.ips))
-  ) {
+  if (view.ips.length > 0 && desired.ips.length > 0 && !isDeepStrictEqual(spelled(view.ips), spelled(desired.ips))) {
     throw new Error(
       `IPAMClaim ${view.key} has ${view.ips.join(", ")}, which nobody may overwrite with ${desired.ips.join(", ")}`,
     );

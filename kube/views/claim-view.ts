@@ -115,9 +115,7 @@ function textsOf(value: unknown): string[] {
   if (value === undefined || value === null) return [];
   const list: readonly unknown[] = Array.isArray(value) ? value : [value];
   const texts = list.slice(0, LISTED_MAX).map((one) => (typeof one === "string" ? one : describeValue(one)));
-  return list.length > LISTED_MAX
-    ? [...texts, `${list.length} entries, of which ${LISTED_MAX} are read`]
-    : texts;
+  return list.length > LISTED_MAX ? [...texts, `${list.length} entries, of which ${LISTED_MAX} are read`] : texts;
 }
 
 function nameOf(ownerPod: unknown): string | null {
@@ -126,9 +124,7 @@ function nameOf(ownerPod: unknown): string | null {
 }
 
 function conditionsOf(value: unknown): ClaimCondition[] {
-  return conditionsIn(value).filter(
-    (one): one is ClaimCondition & JsonObject => typeof one.type === "string",
-  );
+  return conditionsIn(value).filter((one): one is ClaimCondition & JsonObject => typeof one.type === "string");
 }
 
 function vmOf([owner]: readonly OwnerReference[], label: string | undefined): ClaimView["vm"] {

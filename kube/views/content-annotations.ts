@@ -38,12 +38,7 @@ const HOSTNAME =
 
 export type ObjectKind = "Secret" | "ConfigMap";
 export type ContentPart = keyof typeof ANNOTATIONS;
-const OBJECT_PARTS = [
-  "userData",
-  "vendorData",
-  "publicKeys",
-  "meta",
-] as const satisfies readonly ContentPart[];
+const OBJECT_PARTS = ["userData", "vendorData", "publicKeys", "meta"] as const satisfies readonly ContentPart[];
 
 /** A Secret or ConfigMap of the VM's own namespace, or one key of it. */
 export interface ContentReference {
@@ -69,10 +64,7 @@ export function referencesIn(annotations: readonly ReadonlyMap<string, string>[]
 }
 
 /** An empty value counts as none, so that a VM can override its template. */
-export function annotationOf(
-  annotations: readonly ReadonlyMap<string, string>[],
-  part: ContentPart,
-): string | null {
+export function annotationOf(annotations: readonly ReadonlyMap<string, string>[], part: ContentPart): string | null {
   const name = ANNOTATIONS[part];
   const text = annotations.find((one) => one.has(name))?.get(name) ?? "";
   return text.trim() === "" ? null : text.trim();

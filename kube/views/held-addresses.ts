@@ -84,8 +84,7 @@ class StatusReading {
   mayReadAnother(): boolean {
     this.#readCount += 1;
     if (this.#readCount <= POD_ADDRESSES_MAX) return true;
-    if (!this.cut)
-      this.problem(`more than ${POD_ADDRESSES_MAX} addresses of one pod; the others are not read`);
+    if (!this.cut) this.problem(`more than ${POD_ADDRESSES_MAX} addresses of one pod; the others are not read`);
     this.cut = true;
     return false;
   }
@@ -186,9 +185,7 @@ function addAll(ips: unknown, { place, ...source }: Source, found: StatusReading
 }
 
 function readAddress(text: string): { address: Address; prefixLength: number | null } {
-  return text.includes("/")
-    ? parseInterfaceAddress(text)
-    : { address: parseAddress(text), prefixLength: null };
+  return text.includes("/") ? parseInterfaceAddress(text) : { address: parseAddress(text), prefixLength: null };
 }
 
 /**

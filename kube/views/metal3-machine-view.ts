@@ -90,9 +90,7 @@ export function projectHost(object: unknown): HostView {
   const spec = objectAt(object, "spec", "BareMetalHost");
   const { hardware } = objectAt(object, "status", "BareMetalHost");
   const nics =
-    isObject(hardware) && Array.isArray(hardware.nics)
-      ? hardware.nics.slice(0, NICS_MAX).filter(isObject)
-      : null;
+    isObject(hardware) && Array.isArray(hardware.nics) ? hardware.nics.slice(0, NICS_MAX).filter(isObject) : null;
   return {
     ...named,
     bootMACAddress: textOf(spec.bootMACAddress),

@@ -17,11 +17,7 @@ export interface MigrationSource {
  */
 export function readMigrationSource(vmi: unknown): MigrationSource | null {
   const { namespace: own } = readMetadata(vmi, KIND);
-  const state = objectAt(
-    objectAt(objectAt(vmi, "status", KIND), "migrationState", KIND),
-    "sourceState",
-    KIND,
-  );
+  const state = objectAt(objectAt(objectAt(vmi, "status", KIND), "migrationState", KIND), "sourceState", KIND);
   const namespace = textIn(state, "domainNamespace");
   const name = textIn(state, "pod");
   const vmiUid = textIn(state, "virtualMachineInstanceUID");

@@ -60,8 +60,7 @@ export function readOwners(object: unknown, kind: string): OwnerReference[] {
   if (!Array.isArray(ownerReferences)) malformed("metadata.ownerReferences", { kind, name });
   return ownerReferences.filter(
     (owner): owner is OwnerReference & JsonObject =>
-      isObject(owner) &&
-      [owner.kind, owner.name, owner.uid].every((text) => typeof text === "string" && text !== ""),
+      isObject(owner) && [owner.kind, owner.name, owner.uid].every((text) => typeof text === "string" && text !== ""),
   );
 }
 

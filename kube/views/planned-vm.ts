@@ -49,8 +49,7 @@ export function projectPlannedVm(object: unknown, namespace: string): PlannedVm 
       const multus = network !== undefined && isObject(network.multus) ? network.multus : {};
       const nad = textIn(multus, "networkName");
       const written = textIn(interfaces.find((one) => one.name === name) ?? {}, "macAddress");
-      const mac =
-        written === null ? undefined : readMac({ key: `macAddress of interface ${name}`, value: written });
+      const mac = written === null ? undefined : readMac({ key: `macAddress of interface ${name}`, value: written });
       return {
         name,
         nad: nad === null ? null : nad.includes("/") ? nad : `${own}/${nad}`,

@@ -50,11 +50,7 @@ export function isStaticUid(uid: string): boolean {
 const MIGRATION_LABEL = "kubevirt.io/migrationJobUID";
 const STATIC_UID_ANNOTATION = "kubernetes.io/config.mirror";
 const TERMINAL_PHASES = ["Succeeded", "Failed"];
-const CONTAINER_STATUSES = [
-  "containerStatuses",
-  "initContainerStatuses",
-  "ephemeralContainerStatuses",
-] as const;
+const CONTAINER_STATUSES = ["containerStatuses", "initContainerStatuses", "ephemeralContainerStatuses"] as const;
 /** The reason of a waiting container whose pod has not finished its init containers. */
 const NEVER_STARTED = "PodInitializing";
 
@@ -150,8 +146,7 @@ function hasStopped(status: JsonObject, beingDeleted: boolean): boolean {
  * tell is of that one. Kubelets before 1.29 do not say it. The annotations of the next sandbox may come before this is over.
  */
 function lacksSandbox({ conditions }: JsonObject): boolean {
-  const isFalse = (one: unknown) =>
-    isObject(one) && one.type === "PodReadyToStartContainers" && one.status === "False";
+  const isFalse = (one: unknown) => isObject(one) && one.type === "PodReadyToStartContainers" && one.status === "False";
   return Array.isArray(conditions) && conditions.some(isFalse);
 }
 

@@ -1,13 +1,6 @@
 import type { Address, Family } from "../../ipam/space/address.ts";
 import { IntervalSet } from "../../ipam/space/interval-set.ts";
-import {
-  decodeList,
-  decodeSet,
-  encodeList,
-  encodeSet,
-  FAMILIES,
-  type UsedSpace,
-} from "../../ipam/space/used-space.ts";
+import { decodeList, decodeSet, encodeList, encodeSet, FAMILIES, type UsedSpace } from "../../ipam/space/used-space.ts";
 import { parseTime } from "../../platform/time.ts";
 import type { IPNetwork, PublishedSpaceFields } from "../objects.ts";
 
@@ -43,8 +36,7 @@ export function readPublishedSpace(object: IPNetwork | null): PublishedSpace | n
       unlisted: new Map(fields.unlisted.map((text) => text.split(" ", 2) as [string, string])),
     };
   } catch (error) {
-    if (error instanceof RangeError || error instanceof SyntaxError || error instanceof TypeError)
-      return null;
+    if (error instanceof RangeError || error instanceof SyntaxError || error instanceof TypeError) return null;
     throw error;
   }
 }

@@ -75,8 +75,7 @@ export function referenceOf(raw: RawElement): unknown {
 
 /** `[namespace/]name[@interface]` */
 function readTextElement(text: string, place: Place): SelectionElement {
-  const [, namespace, name = "", interfaceName] =
-    /^(?:([^/@]*)\/)?([^/@]*)(?:@([^/@]*))?$/.exec(text.trim()) ?? [];
+  const [, namespace, name = "", interfaceName] = /^(?:([^/@]*)\/)?([^/@]*)(?:@([^/@]*))?$/.exec(text.trim()) ?? [];
   const nad = { namespace: namespace ?? place.nadNamespace, name };
   if (!isObjectName(nad.namespace) || !isObjectName(name) || interfaceName === "") {
     invalid({ key: place.key, value: text }, "expected [namespace/]name[@interface]");
@@ -98,8 +97,7 @@ function readJsonElement(element: unknown, place: Place): SelectionElement {
       ? null
       : readClaimReference(reference, `${place.key}, ipam-claim-reference`, place.podNamespace).name;
   const mac = pick("mac") ?? null;
-  if (mac !== null && typeof mac !== "string")
-    invalid({ key: `${place.key}, mac`, value: mac }, "expected a string");
+  if (mac !== null && typeof mac !== "string") invalid({ key: `${place.key}, mac`, value: mac }, "expected a string");
   const { position } = place;
   const interfaceName = readInterface(pick("interface"), place);
   return { nad, interface: interfaceName, position, claim, ips: readIps(pick("ips"), place), mac };
@@ -130,10 +128,7 @@ function readIps(value: unknown, place: Place): readonly string[] {
 function readInterface(value: unknown, place: Place): string | null {
   if (value === undefined) return null;
   if (typeof value !== "string" || !isInterfaceName(value)) {
-    invalid(
-      { key: `${place.key}, interface`, value },
-      "expected the name of an interface, 1 to 15 characters",
-    );
+    invalid({ key: `${place.key}, interface`, value }, "expected the name of an interface, 1 to 15 characters");
   }
   return value;
 }

@@ -76,8 +76,7 @@ export function judgeService(key: string, service: ServiceView | null): ServiceV
     problem: `Service ${key} ${problem}`,
   });
   if (service === null) return refused("does not exist");
-  if (service.type !== "ClusterIP")
-    return refused(`is of type ${service.type}: only ClusterIP Services are supported`);
+  if (service.type !== "ClusterIP") return refused(`is of type ${service.type}: only ClusterIP Services are supported`);
   if (service.ipFamilies.length > 0 && !service.ipFamilies.includes("IPv4"))
     return refused("has no IPv4 address family: only IPv4 is supported");
   const ports = service.ports.filter(({ protocol }) => protocol === "TCP");
@@ -89,8 +88,7 @@ export function judgeService(key: string, service: ServiceView | null): ServiceV
   const foreign = service.ports.filter(({ protocol }) => protocol !== "TCP");
   const unserved = [
     foreign.length > 0 && `only TCP is served, not ${listed(foreign)}`,
-    beyond.length > 0 &&
-      `at most ${OTHER_PORTS_MAX} ports beside the one for metadata are, not ${listed(beyond)}`,
+    beyond.length > 0 && `at most ${OTHER_PORTS_MAX} ports beside the one for metadata are, not ${listed(beyond)}`,
   ].filter((one) => one !== false);
   return {
     kind: "ok",

@@ -2,20 +2,8 @@ import { Buffer } from "node:buffer";
 import { isObject } from "../../ipam/definition/definition-keys.ts";
 import type { OwnerReference } from "../objects.ts";
 import type { Reflected } from "../reflected-items.ts";
-import {
-  keptAnnotations,
-  type ObjectKind,
-  SERVE_LABEL,
-  TENANT_ID_ANNOTATION,
-} from "./content-annotations.ts";
-import {
-  MalformedObjectError,
-  objectAt,
-  readMetadata,
-  readOwners,
-  readTexts,
-  shownName,
-} from "./object-metadata.ts";
+import { keptAnnotations, type ObjectKind, SERVE_LABEL, TENANT_ID_ANNOTATION } from "./content-annotations.ts";
+import { MalformedObjectError, objectAt, readMetadata, readOwners, readTexts, shownName } from "./object-metadata.ts";
 
 export const NAMESPACES_PATH = "/api/v1/namespaces";
 export const SECRETS_PATH = "/api/v1/secrets";

@@ -77,10 +77,7 @@ export function projectVmi(object: unknown): VmiView {
     hostname: textIn(spec, "hostname"),
     subdomain: textIn(spec, "subdomain"),
     node: textIn(status, "nodeName"),
-    rootDevice: rootDevice(
-      objectsIn(devices, "disks").slice(0, INTERFACES_MAX),
-      objectsIn(status, "volumeStatus"),
-    ),
+    rootDevice: rootDevice(objectsIn(devices, "disks").slice(0, INTERFACES_MAX), objectsIn(status, "volumeStatus")),
     instanceType: INSTANCE_TYPES.map((one) => annotations.get(one)).find(Boolean) ?? null,
     interfaces: interfacesOf(objectsIn(devices, "interfaces"), spec, status),
     labels: readTexts(object, "labels"),
@@ -123,9 +120,7 @@ function interfacesOf(interfaces: Objects, spec: Fields, status: Fields): VmiInt
     const now = reported.find((other) => other.name === name) ?? {};
     const onDefault = network !== undefined && isDefault(network);
     const position = secondary.indexOf(name) + 1;
-    const guesses = onDefault
-      ? ["eth0"]
-      : [hashedInterface(name), ...(position > 0 ? [`net${position}`] : [])];
+    const guesses = onDefault ? ["eth0"] : [hashedInterface(name), ...(position > 0 ? [`net${position}`] : [])];
     const told = textIn(now, "podInterfaceName");
     return [
       {
@@ -150,8 +145,7 @@ function isDefault(network: Fields): boolean {
 
 /** Where the guest boots from: the disk with the lowest boot order, else the first. */
 function rootDevice(disks: Objects, volumes: Objects): string | null {
-  const orderOf = ({ bootOrder }: Fields) =>
-    typeof bootOrder === "number" ? bootOrder : Number.POSITIVE_INFINITY;
+  const orderOf = ({ bootOrder }: Fields) => (typeof bootOrder === "number" ? bootOrder : Number.POSITIVE_INFINITY);
   const [disk] = [...disks].sort((a, b) => (orderOf(a) < orderOf(b) ? -1 : Number(orderOf(a) > orderOf(b))));
   const volume = volumes.find(({ name }) => disk !== undefined && name === disk.name) ?? {};
   const target = textIn(volume, "target");

@@ -1,9 +1,5 @@
 import type { IncomingMessage, Server, ServerResponse } from "node:http";
-import {
-  BALANCERS_PATH,
-  type BalancerProblem,
-  type BalancerReport,
-} from "../../guests/ovn/balancers-wire.ts";
+import { BALANCERS_PATH, type BalancerProblem, type BalancerReport } from "../../guests/ovn/balancers-wire.ts";
 import { SERVICES_PATH, type ServicesReport } from "../../guests/services/services-wire.ts";
 import { JsonFields } from "../../platform/json-fields.ts";
 import { createBoundedServer } from "../../platform/listeners/bounded-server.ts";

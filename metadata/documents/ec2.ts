@@ -31,8 +31,7 @@ export function ec2Versions(): Answer {
 export function ec2Answer(segments: readonly string[], instance: Instance): Answer {
   const [versionText, ...path] = segments;
   if (versionText === undefined) return ec2Versions();
-  const version =
-    versionText === "latest" ? EC2_VERSIONS.at(-1) : EC2_VERSIONS.find((known) => known === versionText);
+  const version = versionText === "latest" ? EC2_VERSIONS.at(-1) : EC2_VERSIONS.find((known) => known === versionText);
   if (version === undefined) return NOT_FOUND;
   if (path[0] === "dynamic") return dynamicAnswer(path.slice(1), instance);
   let node: Node | undefined = versionTree(instance, version);

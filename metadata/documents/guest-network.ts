@@ -1,13 +1,7 @@
 import { canonicalMac } from "../../ipam/definition/mac.ts";
 import type { Route } from "../../ipam/definition/routes-and-dns.ts";
 import { type Address, type Family, formatAddress, parseAddress } from "../../ipam/space/address.ts";
-import {
-  type Cidr,
-  cidrContains,
-  type InterfaceAddress,
-  networkOf,
-  parseCidr,
-} from "../../ipam/space/cidr.ts";
+import { type Cidr, cidrContains, type InterfaceAddress, networkOf, parseCidr } from "../../ipam/space/cidr.ts";
 import type { Instance, InstanceNetwork } from "./instance.ts";
 
 /** One link as a guest can configure it, whatever the format it is then written in. */
@@ -112,8 +106,7 @@ function throughOutside(network: InstanceNetwork, routes: readonly GuestRoute[])
   });
   const isThere = ({ destination: { family, base, prefixLength } }: GuestRoute) =>
     routes.some(
-      ({ destination: one }) =>
-        one.family === family && one.base === base && one.prefixLength === prefixLength,
+      ({ destination: one }) => one.family === family && one.base === base && one.prefixLength === prefixLength,
     );
   return [...[...before.values()].filter((one) => !isThere(one)), ...marked];
 }
@@ -123,9 +116,7 @@ function isReachable({ addresses }: InstanceNetwork, gateway: Address): boolean 
   return (
     gateway.value === 0n ||
     cidrContains(LINK_LOCAL, gateway) ||
-    addresses.some(({ address: { address, prefixLength } }) =>
-      cidrContains(networkOf(address, prefixLength), gateway),
-    )
+    addresses.some(({ address: { address, prefixLength } }) => cidrContains(networkOf(address, prefixLength), gateway))
   );
 }
 

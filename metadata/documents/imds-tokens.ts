@@ -61,16 +61,11 @@ export function tokenObjection(
     return tokens === "required" ? sentence(401, "A token is required: PUT /latest/api/token.") : null;
   }
   // Wrong tokens are refused even where none is needed: a client that uses them learns that it has to get a new one.
-  return isToken(token, uuid, tokenKeys, nowMs)
-    ? null
-    : sentence(401, "The token is not valid, or no longer.");
+  return isToken(token, uuid, tokenKeys, nowMs) ? null : sentence(401, "The token is not valid, or no longer.");
 }
 
 /** A token of one instance, in base64url: `expirySeconds` is the first second at which it is no longer believed. */
-export function makeToken(
-  key: Buffer,
-  { uuid, expirySeconds }: { uuid: string; expirySeconds: number },
-): string {
+export function makeToken(key: Buffer, { uuid, expirySeconds }: { uuid: string; expirySeconds: number }): string {
   const head = Buffer.alloc(1 + EXPIRY_BYTES);
   head[0] = TOKEN_VERSION;
   head.writeUIntBE(expirySeconds, 1, EXPIRY_BYTES);

@@ -3,13 +3,7 @@ import { machineLinks } from "./machine/links.ts";
 import { machineMetaData } from "./machine/meta-data.ts";
 import { machineNetworks } from "./machine/networks.ts";
 import { type Host, isMachine, type MachineObjects, type NamedObject } from "./machine/objects.ts";
-import {
-  networksIn,
-  type PoolReference,
-  type PoolResult,
-  poolsOfTemplate,
-  routesIn,
-} from "./machine/pools.ts";
+import { networksIn, type PoolReference, type PoolResult, poolsOfTemplate, routesIn } from "./machine/pools.ts";
 import { readTemplate } from "./machine/read-template.ts";
 import { machineServices } from "./machine/services.ts";
 import type { MachineTemplateSpec, TemplateNetworkData } from "./machine/template.ts";

@@ -98,9 +98,7 @@ function networkOf(
 ): StaticNetwork {
   const { family } = address.address;
   const isFirstOfFamily = link.addresses.findIndex((other) => other.address.family === family) === at;
-  const routes = isFirstOfFamily
-    ? link.routes.filter(({ destination }) => destination.family === family)
-    : [];
+  const routes = isFirstOfFamily ? link.routes.filter(({ destination }) => destination.family === family) : [];
   const outside = routes.find(({ destination, isOutside }) => isOutside && destination.prefixLength === 0);
   return {
     id,

@@ -24,8 +24,7 @@ export function noCloudAnswer(segments: readonly string[], instance: Instance): 
       return textAnswer(instance.vendorData ?? "");
     case "network-config": {
       const { networkDocument } = instance;
-      const config =
-        networkDocument === null ? networkConfig(instance) : templateNetworkConfig(networkDocument);
+      const config = networkDocument === null ? networkConfig(instance) : templateNetworkConfig(networkDocument);
       return textAnswer(config === null ? "" : yamlText(config));
     }
     default:

@@ -16,11 +16,7 @@ interface OpenStackOptions {
  * GET below `/openstack`. `segments` come after it: none lists the versions, one lists a version's files. A file that
  * came with a later version is not there in an earlier one. Setting the password is for `passwordAnswer`.
  */
-export function openStackAnswer(
-  segments: readonly string[],
-  instance: Instance,
-  options: OpenStackOptions,
-): Answer {
+export function openStackAnswer(segments: readonly string[], instance: Instance, options: OpenStackOptions): Answer {
   const [versionText, name, ...rest] = segments;
   if (versionText === undefined) return listAnswer([...OPENSTACK_VERSIONS, "latest"]);
   const version = readVersion(versionText);

@@ -13,13 +13,7 @@
 import { Buffer } from "node:buffer";
 import { type Answer, sentence, withoutBody } from "./answer.ts";
 import { ec2Answer, ec2Versions } from "./ec2.ts";
-import {
-  TOKEN_HEADER,
-  TOKEN_TTL_HEADER,
-  type TokenOptions,
-  tokenAnswer,
-  tokenObjection,
-} from "./imds-tokens.ts";
+import { TOKEN_HEADER, TOKEN_TTL_HEADER, type TokenOptions, tokenAnswer, tokenObjection } from "./imds-tokens.ts";
 import type { Instance } from "./instance.ts";
 import { noCloudAnswer } from "./nocloud.ts";
 import { isPasswordPath, openStackAnswer } from "./openstack.ts";
@@ -75,12 +69,7 @@ function dispatch(
   if (path === TOKEN_PATH) {
     if (method !== "PUT") return notAllowed("PUT");
     const { clientForwarded } = request;
-    return tokenAnswer(
-      { ttl: header(headers, TOKEN_TTL_HEADER), clientForwarded },
-      instance.uuid,
-      options,
-      nowMs,
-    );
+    return tokenAnswer({ ttl: header(headers, TOKEN_TTL_HEADER), clientForwarded }, instance.uuid, options, nowMs);
   }
   const objection = tokenObjection(header(headers, TOKEN_HEADER), instance.uuid, options, nowMs);
   if (objection) return objection;

@@ -42,11 +42,7 @@ export function judgeBackend(outcome: BackendOutcome, kind: BackendKind): Backen
     case "unreachable":
       return replace(503, UNAVAILABLE, "the backend is not reachable");
     case "late":
-      return replace(
-        504,
-        "The metadata server did not answer in time.",
-        "the backend did not answer in time",
-      );
+      return replace(504, "The metadata server did not answer in time.", "the backend did not answer in time");
     case "broken":
       return replace(502, "The metadata server's answer was cut off.", "the backend's answer is not HTTP");
     case "status":
@@ -71,11 +67,7 @@ function judgeService(status: number): BackendDecision {
 }
 
 function unexpected(status: number): BackendDecision {
-  return replace(
-    502,
-    "The metadata server gave an unexpected answer.",
-    `the backend answered status ${status}`,
-  );
+  return replace(502, "The metadata server gave an unexpected answer.", `the backend answered status ${status}`);
 }
 
 function replace(status: number, text: string, note: string | null): BackendDecision {

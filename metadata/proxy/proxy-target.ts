@@ -43,8 +43,7 @@ export function novaTarget(method: string, target: string): ProxyTarget {
   if (read.kind === "bad") return read;
   const { segments } = read;
   const [tree, , file, ...below] = segments;
-  if (tree !== undefined && !NOVA_TREE.test(tree))
-    return { kind: "bad", status: 404, why: "There is no such path." };
+  if (tree !== undefined && !NOVA_TREE.test(tree)) return { kind: "bad", status: 404, why: "There is no such path." };
   const isPassword = tree === "openstack" && file === "password" && below.length === 0;
   if (!READING.has(method) && !(method === "POST" && isPassword)) {
     const allow = isPassword ? "GET, HEAD, POST" : "GET, HEAD";
@@ -62,8 +61,7 @@ function originForm(target: string): ProxyTarget {
   const authority = /^https?:\/\/[^/?#]*/i.exec(target)?.[0] ?? "";
   const rest = target.slice(authority.length).replace(/#.*$/s, "");
   const path = authority !== "" && !rest.startsWith("/") ? `/${rest}` : rest;
-  if (!path.startsWith("/"))
-    return { kind: "bad", status: 400, why: "Expected a path that starts with a slash." };
+  if (!path.startsWith("/")) return { kind: "bad", status: 400, why: "Expected a path that starts with a slash." };
   if (!/^[\x21-\x7e]+$/.test(path))
     return { kind: "bad", status: 400, why: "The path has a character that is not allowed in a URL." };
   return { kind: "path", path };

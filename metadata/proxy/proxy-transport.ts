@@ -135,8 +135,7 @@ export class BackendTransport {
     const length = body.length > 0 || WITH_BODY.has(method) ? { "content-length": body.length } : {};
     const options = { method, headers: { ...(headers as OutgoingHttpHeaders), ...length }, path };
     // The path is given beside the URL: joined with it, dots in it would be resolved.
-    if (!origin.startsWith("https:"))
-      return httpRequest(origin, { ...options, agent: keep ? this.#http : false });
+    if (!origin.startsWith("https:")) return httpRequest(origin, { ...options, agent: keep ? this.#http : false });
     return httpsRequest(origin, {
       ...options,
       agent: keep ? this.#secureAgent(ca) : false,

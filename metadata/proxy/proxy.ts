@@ -13,13 +13,7 @@ import type { Clock } from "../../platform/time.ts";
 import { sentence, withoutBody } from "../documents/answer.ts";
 import type { Backend } from "../tenant/tenant-source.ts";
 import { judgeBackend } from "./backend-answer.ts";
-import {
-  type Headers,
-  novaAnswerHeaders,
-  novaHeaders,
-  serviceAnswerHeaders,
-  serviceHeaders,
-} from "./proxy-headers.ts";
+import { type Headers, novaAnswerHeaders, novaHeaders, serviceAnswerHeaders, serviceHeaders } from "./proxy-headers.ts";
 import { novaTarget, serviceTarget } from "./proxy-target.ts";
 import { type BackendResult, BackendTransport } from "./proxy-transport.ts";
 import type { SignedIdentity } from "./signature.ts";
@@ -63,11 +57,7 @@ export class BackendProxy {
   }
 
   /** null: the guest has disconnected. Throws TypeError when a header cannot carry the identity. */
-  async forward(
-    request: ProxiedRequest,
-    backend: Backend,
-    identity: SignedIdentity,
-  ): Promise<ProxiedAnswer | null> {
+  async forward(request: ProxiedRequest, backend: Backend, identity: SignedIdentity): Promise<ProxiedAnswer | null> {
     const { method } = request;
     const target = (backend.kind === "nova" ? novaTarget : serviceTarget)(method, request.target);
     if (target.kind === "bad") return sentence(target.status, target.why, target.headers);
@@ -153,10 +143,7 @@ function outcomeOf(result: BackendResult, hasNoEndpoint: boolean): ProxyOutcome 
 }
 
 /** Of HEAD's answer, that of the body which there would be; of 204 none (RFC 9110, 8.6). */
-function lengthOf(
-  { status, headers, body }: Extract<BackendResult, { kind: "status" }>,
-  method: string,
-): Headers {
+function lengthOf({ status, headers, body }: Extract<BackendResult, { kind: "status" }>, method: string): Headers {
   if (status === 204) return {};
   if (method !== "HEAD") return { "content-length": String(body.length) };
   const told = headers.find(([name]) => name.toLowerCase() === "content-length")?.[1];

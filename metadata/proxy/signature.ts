@@ -26,10 +26,7 @@ export function signInstanceId(secret: Buffer, instanceId: string): string {
  * name stands under the names of Neutron's headers, for backends of tenants. Throws TypeError for a value that no header
  * can carry: it should have been refused where it was read.
  */
-export function identityHeaders(
-  identity: SignedIdentity,
-  secret: Buffer | null,
-): Readonly<Record<string, string>> {
+export function identityHeaders(identity: SignedIdentity, secret: Buffer | null): Readonly<Record<string, string>> {
   const { instanceId, tenantId, network, source } = identity;
   const headers = {
     "X-Instance-ID": instanceId,

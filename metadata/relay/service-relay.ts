@@ -126,8 +126,7 @@ export class ServiceRelay {
   #take(services: readonly KnownService[]): void {
     const open = new Map<string, OpenPort>();
     for (const { network, service, ports } of services) {
-      if (ports === null)
-        for (const [key, known] of this.#open) if (known.network === network) open.set(key, known);
+      if (ports === null) for (const [key, known] of this.#open) if (known.network === network) open.set(key, known);
       for (const port of ports ?? []) open.set(serviceKey(network, port), { network, port, service });
     }
     for (const [key, { service }] of this.#open) {

@@ -78,9 +78,7 @@ async function answer(request: GuestRequest, context: AnswerContext): Promise<Gu
     if (backend) return { proxied: true, answer: sentence(404, "No instance is known at this address.") };
     return served(respond(asked(request), null, { tokens: "off", tokenKeys: [], seed: null }, 0));
   }
-  return backend
-    ? forward(request, identity, backend, context)
-    : served(await serve(request, identity, context));
+  return backend ? forward(request, identity, backend, context) : served(await serve(request, identity, context));
 }
 
 async function serve(request: GuestRequest, identity: IdentityView, context: AnswerContext): Promise<Answer> {

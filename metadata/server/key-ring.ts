@@ -36,8 +36,7 @@ export class KeyRing {
       file === undefined ? null : this.#open(flag, file, { isSecret: true, parse: parseSecret });
     const shared = secret("--secret-file", secretFile);
     this.#sharedSecret = shared;
-    this.#serviceSecret =
-      secret("--service-secret-file", serviceSecretFile) ?? (novaUrl === null ? shared : null);
+    this.#serviceSecret = secret("--service-secret-file", serviceSecretFile) ?? (novaUrl === null ? shared : null);
     this.#ca =
       novaCaFile === undefined
         ? null
@@ -84,8 +83,7 @@ export class KeyRing {
       throw new Error(`${flag} ${path} cannot be used: ${(error as Error).message}`);
     }
     file.watch({
-      changed: () =>
-        this.#log.info({ file: path }, `the file of ${flag} has changed and is used from now on`),
+      changed: () => this.#log.info({ file: path }, `the file of ${flag} has changed and is used from now on`),
       unusable: (problem) =>
         this.#log.error(
           { file: path, problem },

@@ -56,9 +56,7 @@ function readSubject(text: string, network: string): IdentitySubject | null {
   const [kind, id, name, ...more] = text.split("/").map(decoded);
   if (!id || more.length > 0) return null;
   if (kind === "pod") return name === undefined ? { kind, uid: id, network } : null;
-  return kind === "container" && name
-    ? { kind: "attachment", containerId: id, interface: name, network }
-    : null;
+  return kind === "container" && name ? { kind: "attachment", containerId: id, interface: name, network } : null;
 }
 
 /** null: it is no text in the spelling of encodeURIComponent. */

@@ -44,8 +44,7 @@ export function parseKeys(content: Buffer): readonly Buffer[] {
 
 function parseKey(text: string, line: number): Buffer {
   const isHex = /^([0-9a-f]{2})+$/i.test(text);
-  if (!isHex && !/^[\w+/-]+={0,2}$/.test(text))
-    throw new Error(`line ${line} is neither hexadecimal nor base64`);
+  if (!isHex && !/^[\w+/-]+={0,2}$/.test(text)) throw new Error(`line ${line} is neither hexadecimal nor base64`);
   const key = Buffer.from(text, isHex ? "hex" : "base64");
   if (key.length < KEY_BYTES_MIN)
     throw new Error(`line ${line} has ${key.length} bytes; expected at least ${KEY_BYTES_MIN} random ones`);

@@ -33,10 +33,7 @@ export function loadMetadataSettings(flags: Given, env: Environment): MetadataSe
     throw refused(given, `it goes together with ${missing}, which is not given`);
   }
   if (rest.tokens !== undefined && network === undefined)
-    throw refused(
-      "tokens",
-      "it goes together with network; else tokens are a matter of each network's definition",
-    );
+    throw refused("tokens", "it goes together with network; else tokens are a matter of each network's definition");
   return {
     ...rest,
     keyFile: rest.keyFile ?? join(rest.state, "keys"),

@@ -99,11 +99,7 @@ function withBalancers(tenants: KubeTenants, { settings, log, clock }: SourcesOp
 }
 
 /** As the Service's own pod, on a network whose addresses OVN-Kubernetes allocates: without a daemon. */
-async function openPodSources(
-  options: SourcesOptions,
-  kubeconfig: string | null,
-  network: string,
-): Promise<Sources> {
+async function openPodSources(options: SourcesOptions, kubeconfig: string | null, network: string): Promise<Sources> {
   const { createOvnIdentity } = await import("../../identity/sources/ovn/identity.ts");
   const connect = await wayOf(options);
   const tenants = await kubeTenants(options, kubeconfig);

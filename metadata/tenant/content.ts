@@ -121,8 +121,7 @@ class ContentReader {
     const { keys, problem } = readPublicKeys(texts);
     if (problem === null) return keys;
     const wanted = "expected a line as in a .pub file of ssh-keygen, or several as in authorized_keys";
-    const remedy =
-      reference.key === null ? `; name the key that has them: ${formatReference(reference)}/<key>` : "";
+    const remedy = reference.key === null ? `; name the key that has them: ${formatReference(reference)}/<key>` : "";
     const what = `${named(reference)}: ${problem}; ${wanted}${remedy}`;
     this.#problem("publicKeys", what, "The guest gets the public keys alone");
     return keys;
@@ -140,10 +139,7 @@ class ContentReader {
     if (bytes === null) return null;
     const text = textOf(bytes);
     if (text !== null) return text;
-    return this.#problem(
-      part,
-      `what it names${at} is no UTF-8 text, and only text can be given to a guest here`,
-    );
+    return this.#problem(part, `what it names${at} is no UTF-8 text, and only text can be given to a guest here`);
   }
 
   /** The values of an object by key, sorted; only one if the reference names a key. */

@@ -17,9 +17,7 @@ export interface GuestPassword {
   readonly password: Buffer;
 }
 
-export type KeptPassword =
-  | { readonly kind: "kept" | "taken" }
-  | { readonly kind: "refused"; readonly problem: string };
+export type KeptPassword = { readonly kind: "kept" | "taken" } | { readonly kind: "refused"; readonly problem: string };
 
 /**
  * Writes a password into the namespace's ConfigMap unless it has one for the VM already. Two writers at once: one is kept,

@@ -87,8 +87,7 @@ export function networksOf(
 ): readonly InstanceNetwork[] {
   const matched = matchLinks(interfaces, links);
   const foreign = foreignLinks(matched, links);
-  const rank = ({ link }: { readonly link: TenantLink | null }) =>
-    link === null ? links.length : links.indexOf(link);
+  const rank = ({ link }: { readonly link: TenantLink | null }) => (link === null ? links.length : links.indexOf(link));
   const inOrder = matched.toSorted((a, b) => rank(a) - rank(b));
   const primary = primaryOf(inOrder);
   const ids = new Set<string>();
@@ -143,10 +142,7 @@ interface Matched {
  * Each interface with its link, if the VM's owner describes it: by its name in the pod, else by its MAC, else as the only
  * one left of its network.
  */
-function matchLinks(
-  interfaces: readonly IdentityInterface[],
-  links: readonly TenantLink[],
-): readonly Matched[] {
+function matchLinks(interfaces: readonly IdentityInterface[], links: readonly TenantLink[]): readonly Matched[] {
   const byName = (of: IdentityInterface) =>
     links.find((link) => link.interface !== null && link.interface === of.interface) ?? null;
   const taken = new Set(interfaces.map(byName));

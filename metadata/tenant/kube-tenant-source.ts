@@ -131,10 +131,8 @@ export class KubeTenantSource implements TenantSource {
     if (untold.length > 0) this.#warnForbidden(untold, identity.vm, found);
     const links = vmi === null ? [] : linksOf(vmi, identity);
     const templated = await this.#templated(place, template, { identity, vm: identity.vm, found, links });
-    const unconfigured =
-      templated.networkDocument === null ? describeUnconfigured(identity.interfaces, links) : null;
-    if (unconfigured !== null)
-      this.#warn(identity.vm, found, "MetadataInterfaceUnconfigured", `${unconfigured}.`);
+    const unconfigured = templated.networkDocument === null ? describeUnconfigured(identity.interfaces, links) : null;
+    if (unconfigured !== null) this.#warn(identity.vm, found, "MetadataInterfaceUnconfigured", `${unconfigured}.`);
     return {
       ...content,
       // What is said of this VM counts before what is said of all.
@@ -190,8 +188,7 @@ export class KubeTenantSource implements TenantSource {
   async #namespace(name: string): Promise<NamespaceView | null> {
     const { api, syncMsMax = NAMESPACES_MS_MAX } = this.#options;
     const namespaces = this.#namespaces;
-    if (!namespaces.synced && !namespaces.forbidden)
-      await namespaces.waitSynced(timeoutSignal(api.clock, syncMsMax));
+    if (!namespaces.synced && !namespaces.forbidden) await namespaces.waitSynced(timeoutSignal(api.clock, syncMsMax));
     if (!namespaces.synced && !namespaces.forbidden)
       throw new ApiAway("the namespaces are not known yet: the API server does not say");
     const known = namespaces.items.get(name);

@@ -75,8 +75,7 @@ export class NamedObjects {
     const { api } = this.#options;
     const path = namespacedPath(pathOf(kind), namespace, name);
     const read = await new ObjectClient(api, "add").get(path, deadlineMs);
-    if (read.kind === "present")
-      return isServed(read.object) ? projectTenantObject(read.object, kind) : undefined;
+    if (read.kind === "present") return isServed(read.object) ? projectTenantObject(read.object, kind) : undefined;
     if (read.kind === "absent") return undefined;
     const { status } = read.answer;
     if (status === FORBIDDEN) return "forbidden";

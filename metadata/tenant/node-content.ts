@@ -99,9 +99,7 @@ function whyNoTenantId(text: string): string {
 
 /** Objects that were applied to a node. `find`: only those that may be served. */
 export function nodeObjects(
-  find: (
-    reference: Pick<ContentReference, "kind" | "name">,
-  ) => Pick<ContentObject, "data"> | null | undefined,
+  find: (reference: Pick<ContentReference, "kind" | "name">) => Pick<ContentObject, "data"> | null | undefined,
 ): TenantObjects {
   return {
     find: (kind, name) => {

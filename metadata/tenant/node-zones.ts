@@ -41,8 +41,7 @@ export class NodeZones {
 
   async #read(node: string, deadlineMs: number): Promise<string | null | undefined> {
     const read = await this.#objects.tryGet(objectPath(NODES_PATH, node), deadlineMs);
-    const isNode =
-      read.kind === "present" && Object.keys(objectAt(read.object, "metadata", "Node")).length > 0;
+    const isNode = read.kind === "present" && Object.keys(objectAt(read.object, "metadata", "Node")).length > 0;
     return isNode ? readTexts(read.object, "labels").get(ZONE_LABEL) || null : undefined;
   }
 }

@@ -64,8 +64,7 @@ export function localEndpoints(
     if (port === undefined) continue;
     for (const { addresses, ready, node: at, pod } of endpoints) {
       if (!ready || at !== node) continue;
-      for (const address of addresses)
-        found.set(`${address}:${port.port}`, { address, port: port.port, pod });
+      for (const address of addresses) found.set(`${address}:${port.port}`, { address, port: port.port, pod });
     }
   }
   return [...found.entries()].sort(([a], [b]) => (a < b ? -1 : 1)).map(([, endpoint]) => endpoint);

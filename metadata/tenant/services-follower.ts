@@ -2,12 +2,7 @@ import { ApiAway, type KubeApi } from "../../kube/kube-api.ts";
 import { ObjectClient } from "../../kube/object-client.ts";
 import { namespacedPath } from "../../kube/objects.ts";
 import { Reflector } from "../../kube/reflector.ts";
-import {
-  judgeService,
-  projectService,
-  SERVICES_PATH,
-  type ServiceView,
-} from "../../kube/views/service-view.ts";
+import { judgeService, projectService, SERVICES_PATH, type ServiceView } from "../../kube/views/service-view.ts";
 import type { Log } from "../../platform/log.ts";
 import { type Clock, sleep, timeoutSignal } from "../../platform/time.ts";
 import {

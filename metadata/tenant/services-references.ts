@@ -191,7 +191,6 @@ export class ServiceReferences {
     if (this.#udns.synced && (nads.synced || nads.missing || nads.forbidden)) return;
     const inTime = timeoutSignal(this.#api.clock, SYNC_MS_MAX);
     const known = await Promise.all([this.#udns.waitSynced(inTime), nads.waitSynced(inTime)]);
-    if (known.includes(false))
-      throw new ApiAway("the networks are not known yet: the API server does not say");
+    if (known.includes(false)) throw new ApiAway("the networks are not known yet: the API server does not say");
   }
 }

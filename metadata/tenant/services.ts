@@ -136,8 +136,7 @@ export class KubeServiceBackends {
   /** Tells the owner of a network that its guests on this node do not reach those ports. Throws ApiAway. */
   async tellUnopened(network: string, problem: string): Promise<void> {
     const found = await this.#references.of(network);
-    if (found !== null)
-      this.#warn(found, "MetadataServicePortsNotServed", `node ${this.#options.node}: ${problem}`);
+    if (found !== null) this.#warn(found, "MetadataServicePortsNotServed", `node ${this.#options.node}: ${problem}`);
   }
 
   /**
@@ -165,8 +164,7 @@ export class KubeServiceBackends {
     };
     const endpoints = await onNetwork(followed.endpoints);
     const ports: PortBackends[] = [];
-    for (const one of followed.others)
-      ports.push({ port: one.port, endpoints: await onNetwork(one.endpoints) });
+    for (const one of followed.others) ports.push({ port: one.port, endpoints: await onNetwork(one.endpoints) });
     this.#warnOfEndpoints(found, `${namespace}/${name}`, {
       endpoints,
       problems,
@@ -218,11 +216,7 @@ export class KubeServiceBackends {
   ): void {
     const { endpoints, problems, instead } = known;
     if (problems.length > 0)
-      this.#warn(
-        found,
-        "MetadataServiceEndpointRefused",
-        `Service ${service}: ${[...new Set(problems)].join("; ")}`,
-      );
+      this.#warn(found, "MetadataServiceEndpointRefused", `Service ${service}: ${[...new Set(problems)].join("; ")}`);
     else if (endpoints.length === 0 && instead !== null) {
       const message = `Service ${service} has no ready endpoint on node ${this.#options.node}: guests there ${instead}`;
       this.#warn(found, "MetadataServiceNoLocalEndpoint", message);

@@ -16,13 +16,7 @@ export class StandaloneSource implements TenantSource {
   }
 
   async viewOf(identity: IdentityView): Promise<TenantView> {
-    const {
-      tenantId,
-      template: _,
-      problems: __,
-      forbidden: ___,
-      ...content
-    } = await this.#contents.of(identity);
+    const { tenantId, template: _, problems: __, forbidden: ___, ...content } = await this.#contents.of(identity);
     return {
       ...content,
       firmwareUuid: null,

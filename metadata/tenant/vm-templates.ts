@@ -99,9 +99,7 @@ export class VmTemplates {
       known.vmi === found.vmi &&
       known.interfaces === interfaces;
     if (isSame) return known;
-    const networks = networksOf(identity.interfaces, links).filter(
-      ({ addressing }) => addressing === "allocated",
-    );
+    const networks = networksOf(identity.interfaces, links).filter(({ addressing }) => addressing === "allocated");
     const of = templatedVm(vm, found, { links, networks });
     const named = poolReferencesOf(edition.spec, objectsOfVm(of));
     const references = named.kind === "failed" ? { problem: named.problem } : named.pools;
@@ -148,9 +146,7 @@ function render(rendering: Rendering, choices: ReadonlyMap<string, PoolChoice>):
       };
     pools.set(name, result);
   }
-  const key = JSON.stringify(
-    [...choices].map(([name, { network, family }]) => [name, network.linkId, family]),
-  );
+  const key = JSON.stringify([...choices].map(([name, { network, family }]) => [name, network.linkId, family]));
   if (rendering.rendered?.pools !== key) {
     const { edition, index, of } = rendering;
     rendering.rendered = { pools: key, documents: renderVmTemplate(edition.spec, { index, vm: of, pools }) };
@@ -190,10 +186,7 @@ async function choose(
 function templatedVm(
   { namespace, name }: IdentityVm,
   { vm, vmi }: VmObjects,
-  {
-    links,
-    networks,
-  }: { readonly links: readonly TenantLink[]; readonly networks: readonly InstanceNetwork[] },
+  { links, networks }: { readonly links: readonly TenantLink[]; readonly networks: readonly InstanceNetwork[] },
 ): TemplatedVm {
   const others = networks.filter(({ linkId }) => !links.some((link) => link.linkId === linkId));
   const nics = [...links, ...others].map(({ linkId, mac }) => {

@@ -39,9 +39,7 @@ export function readNadServiceReference(annotation: string | null, namespace: st
   const name = readName(field, problems);
   if (field.namespace !== undefined && field.namespace !== namespace)
     problems.push(otherNamespace(field.namespace, "NetworkAttachmentDefinition", namespace));
-  return problems.length > 0 || name === null
-    ? { kind: "wrong", problems }
-    : { kind: "refers", namespace, name };
+  return problems.length > 0 || name === null ? { kind: "wrong", problems } : { kind: "refers", namespace, name };
 }
 
 /** For conditions and events. */
@@ -55,9 +53,7 @@ export function describeReference(reference: ServiceReference): string {
 function fromAnnotation(text: string | null): JsonObject | null {
   if (text === null) return null;
   const cut = text.indexOf("/");
-  return cut < 0
-    ? { name: text.trim() }
-    : { namespace: text.slice(0, cut).trim(), name: text.slice(cut + 1).trim() };
+  return cut < 0 ? { name: text.trim() } : { namespace: text.slice(0, cut).trim(), name: text.slice(cut + 1).trim() };
 }
 
 function readName(field: unknown, problems: string[]): string | null {
@@ -75,8 +71,7 @@ function readNamespace(field: unknown, view: UdnView, problems: string[]): strin
   const namespace = isObject(field) ? field.namespace : undefined;
   const given = namespace !== undefined && namespace !== null && namespace !== "";
   if (view.kind === "UserDefinedNetwork") {
-    if (given && namespace !== view.namespace)
-      problems.push(otherNamespace(namespace, view.kind, view.namespace));
+    if (given && namespace !== view.namespace) problems.push(otherNamespace(namespace, view.kind, view.namespace));
     return view.namespace;
   }
   if (!given) problems.push(`${FIELD}.namespace is required for ClusterUserDefinedNetwork`);
@@ -94,8 +89,7 @@ function networkProblems(spec: JsonObject): string[] {
   const problems: string[] = [];
   if (!sections.some(({ role }) => role === "Primary"))
     problems.push(`${FIELD} is only supported for Primary network role`);
-  if (!udnSubnets(spec).some(({ family }) => family === 4))
-    problems.push(`${FIELD} requires at least one IPv4 subnet`);
+  if (!udnSubnets(spec).some(({ family }) => family === 4)) problems.push(`${FIELD} requires at least one IPv4 subnet`);
   return problems;
 }
 

@@ -45,11 +45,7 @@ export interface UdnView {
 
 /** Projects a (Cluster)UserDefinedNetwork to the fields that Holdfast reads. Throws MalformedObjectError. */
 export function projectUdn(object: unknown, kind: UdnKind): UdnView {
-  const { namespace, name, uid, resourceVersion, creationTimestamp, generation } = objectAt(
-    object,
-    "metadata",
-    kind,
-  );
+  const { namespace, name, uid, resourceVersion, creationTimestamp, generation } = objectAt(object, "metadata", kind);
   const cluster = kind === "ClusterUserDefinedNetwork";
   const texts = [name, uid, resourceVersion, creationTimestamp, ...(cluster ? [] : [namespace])];
   if (!texts.every((text) => typeof text === "string" && text !== ""))
@@ -80,7 +76,5 @@ export function describeUdn({ kind, key }: Pick<UdnView, "kind" | "key">): strin
 
 /** Conditions of other writers are kept as they are. */
 function conditionsOf(value: unknown): ClaimCondition[] {
-  return conditionsIn(value).filter(
-    (one): one is ClaimCondition & JsonObject => typeof one.type === "string",
-  );
+  return conditionsIn(value).filter((one): one is ClaimCondition & JsonObject => typeof one.type === "string");
 }

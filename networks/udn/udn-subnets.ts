@@ -6,9 +6,7 @@ import { type Cidr, parseNetworkAround } from "../../ipam/space/cidr.ts";
 export function udnSubnets(spec: JsonObject): Cidr[] {
   return [spec.layer2, spec.layer3]
     .filter(isObject)
-    .flatMap((section) =>
-      listOf(section.subnets).flatMap((one) => readCidr(isObject(one) ? one.cidr : one) ?? []),
-    );
+    .flatMap((section) => listOf(section.subnets).flatMap((one) => readCidr(isObject(one) ? one.cidr : one) ?? []));
 }
 
 /** A list of CIDRs in a section of a specification; what cannot be read is left out. */

@@ -48,8 +48,7 @@ export const LISTENERS = {
   },
   identity: {
     processes: ["daemon"],
-    reachedBy:
-      "members of the group of identityGroup, by identity.sock: the metadata server, with a few connections",
+    reachedBy: "members of the group of identityGroup, by identity.sock: the metadata server, with a few connections",
     connectionsMax: 64,
     ...QUESTION,
     // Kept by the metadata server between the questions of guests.
@@ -93,8 +92,7 @@ export const LISTENERS = {
   },
   balancers: {
     processes: ["metadata"],
-    reachedBy:
-      "root and the user of the metadata server, by a socket of mode 0600: metadata-net, with one connection",
+    reachedBy: "root and the user of the metadata server, by a socket of mode 0600: metadata-net, with one connection",
     connectionsMax: 64,
     ...QUESTION,
     requestMs: 30_000,

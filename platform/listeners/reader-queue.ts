@@ -59,11 +59,7 @@ export class ReaderQueue {
    * The same for a question that may wait for an API server: it takes its turn when its answer is there, and nobody waits
    * behind it. Whoever asks the same at the same time shares the answer, so that many do not compute it side by side.
    */
-  async runElsewhere(
-    response: ServerResponse,
-    question: string,
-    work: () => Promise<object>,
-  ): Promise<string> {
+  async runElsewhere(response: ServerResponse, question: string, work: () => Promise<object>): Promise<string> {
     const answer = this.#elsewhere.next(work, question);
     // A refusal takes its turn as any answer.
     await answer.catch(() => {});
@@ -119,8 +115,7 @@ export class ReaderQueue {
     const texts: string[] = [];
     for (let from = 0; from < items.length; from += ITEMS_IN_A_TURN) {
       const sinceMs = this.#clock.monotonicMs();
-      for (const item of items.slice(from, from + ITEMS_IN_A_TURN))
-        texts.push(JSON.stringify(item) ?? "null");
+      for (const item of items.slice(from, from + ITEMS_IN_A_TURN)) texts.push(JSON.stringify(item) ?? "null");
       if (from + ITEMS_IN_A_TURN < items.length) await pauseAfter(this.#clock, sinceMs);
     }
     return texts.join(",");

@@ -56,8 +56,7 @@ export const CONTROLLER_SETTINGS = {
     min: 0,
     max: 604_800,
     default: 0,
-    meaning:
-      "how long a pod must be gone, and its node unreachable, before its container counts as ended; 0 is never",
+    meaning: "how long a pod must be gone, and its node unreachable, before its container counts as ended; 0 is never",
     more: "See (1) above",
   },
   clusterGoneReleaseSeconds: {

@@ -96,8 +96,7 @@ export const DAEMON_SETTINGS = {
     max: 86_400,
     default: 300,
     hidden: true,
-    meaning:
-      "how often a cluster's node asks whether the API server has what it wrote last, and else compares all",
+    meaning: "how often a cluster's node asks whether the API server has what it wrote last, and else compares all",
     more: "It does so after every loss of contact as well",
   },
   recoverySeconds: {
@@ -147,11 +146,7 @@ export const DAEMON_SETTINGS = {
   },
   resolvConfPaths: {
     type: "files",
-    default: [
-      "/etc/resolv.conf",
-      "/run/systemd/resolve/resolv.conf",
-      "/run/systemd/resolve/stub-resolv.conf",
-    ],
+    default: ["/etc/resolv.conf", "/run/systemd/resolve/resolv.conf", "/run/systemd/resolve/stub-resolv.conf"],
     otherwise: "/etc/resolv.conf and systemd-resolved's two",
     meaning: "files that ipam.resolvConf may name",
     more: "In the file it may be a list ([cni.md](cni.md#dns-from-a-file))",

@@ -1,9 +1,4 @@
-import {
-  BALANCERS_SOCKET_DEFAULT,
-  LOG_LEVEL,
-  METADATA_NET_DIR_DEFAULT,
-  METADATA_SOCKET_DEFAULT,
-} from "./common.ts";
+import { BALANCERS_SOCKET_DEFAULT, LOG_LEVEL, METADATA_NET_DIR_DEFAULT, METADATA_SOCKET_DEFAULT } from "./common.ts";
 import { DAEMON_SETTINGS } from "./daemon.ts";
 import type { Settings } from "./setting.ts";
 
@@ -44,8 +39,7 @@ export const METADATA_NET_SETTINGS = {
   state: {
     type: "directory",
     default: "/var/lib/holdfast-metadata-net",
-    meaning:
-      "directory of what it remembers over a reboot: the bridges whose guests it closes again at the start",
+    meaning: "directory of what it remembers over a reboot: the bridges whose guests it closes again at the start",
   },
   haproxy: {
     type: "name",

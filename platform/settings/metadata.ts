@@ -10,8 +10,7 @@ export const METADATA_SETTINGS = {
   },
   metadataSocketGroup: {
     type: "group",
-    otherwise:
-      "holdfast-haproxy where there is such a group, else haproxy where there is that, if it may be set",
+    otherwise: "holdfast-haproxy where there is such a group, else haproxy where there is that, if it may be set",
     meaning: "the group, by name or number, that may connect to the metadata socket",
     more: "The socket has mode 0660 then, else 0600. A group that is given must work",
   },

@@ -8,12 +8,7 @@ import { type Refusal, RefusalError, refuse } from "../../ipam/refusals.ts";
 import { type Address, formatAddress, sameAddress } from "../../ipam/space/address.ts";
 import { type InterfaceAddress, parseInterfaceAddress } from "../../ipam/space/cidr.ts";
 import type { Pool } from "../../ipam/space/pool.ts";
-import {
-  type AllocationAttachment,
-  type AllocationOwner,
-  attachmentKey,
-  attachmentsIn,
-} from "../../kube/objects.ts";
+import { type AllocationAttachment, type AllocationOwner, attachmentKey, attachmentsIn } from "../../kube/objects.ts";
 import type { AttachWant } from "../allocations.ts";
 import { attachmentsOf } from "../journal/holdings.ts";
 import { JournalAttachment } from "../journal/journal-attachment.ts";
@@ -279,10 +274,7 @@ export class ClusterView implements AttachView<JournalAttachment, ClaimReading> 
   }
 
   /** What is asked for instead, and is the claim's already: an ADD that would move the claim was cut short, or it moves back. */
-  async #readAskedFor(
-    listed: readonly InterfaceAddress[],
-    holder: AllocationOwner,
-  ): Promise<readonly HeldAddress[]> {
+  async #readAskedFor(listed: readonly InterfaceAddress[], holder: AllocationOwner): Promise<readonly HeldAddress[]> {
     const { requested, mac } = this.ask;
     const others = withReservation(requested, this.definition.reservations, mac).filter(
       (one) => !listed.some(({ address }) => sameAddress(address, one.address)),

@@ -129,10 +129,7 @@ export async function answerFromJournal(
   const space = ledger.networks.get(want.network);
   const row = space && ledger.sql.attachment.get(want.containerId, want.interface, space.id);
   const former = row === undefined ? null : new JournalAttachment(row);
-  const known = decideRepeat(
-    { ask: want, hasLaterDel: isOvertaken(ledger, want), former },
-    { claimKnown: false },
-  );
+  const known = decideRepeat({ ask: want, hasLaterDel: isOvertaken(ledger, want), former }, { claimKnown: false });
   if (known === null) return null;
   return known.kind === "refuse" ? refused(known.refusal) : answerAgain(parts, known.attachment, want);
 }
@@ -146,13 +143,7 @@ function answerAgain(
   return directory.write((ledger) => {
     const row = ledger.sql.attachmentById.get(id);
     if (row === undefined) return null;
-    return repeat(
-      ledger,
-      ledger.networkById(row.network_id),
-      want.definition,
-      new JournalAttachment(row),
-      want,
-    );
+    return repeat(ledger, ledger.networkById(row.network_id), want.definition, new JournalAttachment(row), want);
   });
 }
 

@@ -200,9 +200,7 @@ export class KubernetesStore extends JournalReader implements NodeStore, LocalAn
   async holderOf(network: string, address: Address): Promise<Owner | null> {
     try {
       const reading = await this.#reads.read(network, address, this.#clock.monotonicMs() + CHECK_MS_MAX);
-      return reading?.object.status?.state === "Bound"
-        ? fromAllocationOwner(reading.object.spec.owner)
-        : null;
+      return reading?.object.status?.state === "Bound" ? fromAllocationOwner(reading.object.spec.owner) : null;
     } catch (error) {
       if (!(error instanceof ApiAway)) throw error;
       const used = this.attachmentsOfNetwork(network).find((one) =>

@@ -17,8 +17,7 @@ export function detach(ledger: Ledger, transaction: Transaction, want: DetachWan
     isBefore({ bootId: row.boot_id, us: row.boot_us }, want.stamp, context.bootId);
   const ended = sql.attachmentsOfContainer.all(want.containerId, want.interface).filter(concerns);
   for (const row of ended) endRow(ledger, row, want.reason);
-  for (const row of sql.takingOfContainer.all(want.containerId, want.interface).filter(concerns))
-    abandon(ledger, row);
+  for (const row of sql.takingOfContainer.all(want.containerId, want.interface).filter(concerns)) abandon(ledger, row);
   // What is still to be recovered from the API may be of an earlier boot, and must not be recovered then.
   if (want.stamp.bootId === context.bootId || sql.meta.get(BOOT)?.value !== context.bootId)
     rememberDel(ledger, transaction, want);

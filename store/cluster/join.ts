@@ -36,9 +36,7 @@ export async function join(
   const taking = await parts.directory.write((ledger, transaction) =>
     take(ledger, transaction, want, attacher.owner, addresses),
   );
-  const results = await Promise.allSettled(
-    addresses.map((one) => joinOne(parts, view, attacher, one, deadlineMs)),
-  );
+  const results = await Promise.allSettled(addresses.map((one) => joinOne(parts, view, attacher, one, deadlineMs)));
   const failed = results.find((result) => result.status === "rejected");
   if (failed) {
     if (failed.reason instanceof RefusalError) await leave(parts, want, attacher, addresses, taking);
@@ -104,12 +102,7 @@ function whyNotOwn(
 }
 
 /** Attachments that this one replaces: older sandboxes of the same pod, and containers of this node that are gone. */
-function staleKeys(
-  object: IPAllocation,
-  holder: Holder,
-  want: AttachWant,
-  attacher: ClusterAttacher,
-): string[] {
+function staleKeys(object: IPAllocation, holder: Holder, want: AttachWant, attacher: ClusterAttacher): string[] {
   const replaced = attacher.superseded.map(({ attachment: { containerId, interface: name } }) =>
     attachmentKey(containerId, name),
   );

@@ -107,21 +107,14 @@ function isClaimed(owner: Owner): boolean {
  * Of a machine, an object of its name is enough: it takes over what its predecessor had. Throws API_REFUSED where it may
  * not be read.
  */
-async function claimExists(
-  api: Pick<KubeApi, "send" | "clock">,
-  owner: Owner,
-  deadlineMs: number,
-): Promise<boolean> {
+async function claimExists(api: Pick<KubeApi, "send" | "clock">, owner: Owner, deadlineMs: number): Promise<boolean> {
   for (const path of pathsOf(owner)) {
     const read = await new ObjectClient(api).get(path, deadlineMs);
     if (read.kind === "absent") return false;
     if (read.kind === "present") return isMachine(owner.kind) || read.object.metadata.uid === owner.uid;
     // A node's rights end here: its daemon cannot tell whether anybody uses the address.
     if (read.kind === "refused" && isMachine(owner.kind))
-      throw refusedBy(
-        read.answer,
-        `read ${describeOwner(owner)}, which takes an administrator's --kubeconfig FILE`,
-      );
+      throw refusedBy(read.answer, `read ${describeOwner(owner)}, which takes an administrator's --kubeconfig FILE`);
     if (read.kind === "refused") return true;
   }
   // A claim that may not be read, or whose definition is missing now, may exist.

@@ -118,8 +118,7 @@ async function reserveOnce(
     return { kind: "reserved", addresses: [...kept, ...reserved.addresses] };
   const addresses = reserved.kind === "reserved" ? reserved.addresses : reserved.reserved;
   for (const one of addresses) await rest(parts, want.owner, { ...one, network: want.network }, deadlineMs);
-  if (reserved.kind === "reserved")
-    throw new ApiAway(`${whyNot}; what this reservation had reserved is given back`);
+  if (reserved.kind === "reserved") throw new ApiAway(`${whyNot}; what this reservation had reserved is given back`);
   // The requested address is taken: the picture knows it now, and the refusal names the holder.
   const named = namedIn(want);
   if (named.length > 0 && reserved.refusal.code === "POOL_FULL") {
@@ -217,16 +216,11 @@ async function decide(
 }
 
 /** Releases everything of an owner that has no attachments. Throws ApiAway and RefusalError API_REFUSED. */
-async function releaseOwner(
-  parts: ReservationParts,
-  owner: Owner,
-  deadlineMs: number,
-): Promise<OwnerReleaseOutcome> {
+async function releaseOwner(parts: ReservationParts, owner: Owner, deadlineMs: number): Promise<OwnerReleaseOutcome> {
   const all = await readOwned(parts.api, owner, deadlineMs);
   const held = all.filter(({ object }) => object.status?.state !== "Cooling");
   const users = held.flatMap(({ object }) => usersOf(object));
-  const claim =
-    owner.kind === "claim" && held.length > 0 ? await parts.claimAccess.read(owner, deadlineMs) : null;
+  const claim = owner.kind === "claim" && held.length > 0 ? await parts.claimAccess.read(owner, deadlineMs) : null;
   if (users.length > 0 || claim?.uid === owner.uid) return inUse(owner, held, users);
   const addresses: OwnedAllocation[] = [];
   for (const one of held) {
@@ -264,20 +258,14 @@ async function rest(
   return outcome;
 }
 
-function inUse(
-  owner: Owner,
-  held: readonly OwnedAllocation[],
-  users: readonly string[],
-): OwnerReleaseOutcome {
+function inUse(owner: Owner, held: readonly OwnedAllocation[], users: readonly string[]): OwnerReleaseOutcome {
   const addresses = held.map(({ address }) => formatAddress(address)).join(", ");
   const holder = [...new Set([describeOwner(owner), ...users])].join(", ");
   return { kind: "refused", refusal: refuse("IN_USE", { addresses, holder }) };
 }
 
 function usersOf(object: IPAllocation): string[] {
-  return attachmentsIn(object).map(
-    (one) => `container ${one.containerID} (${one.interface}) on node ${one.node}`,
-  );
+  return attachmentsIn(object).map((one) => `container ${one.containerID} (${one.interface}) on node ${one.node}`);
 }
 
 function poolsOf({ picture, context }: ReservationParts, definition: NetworkDefinition) {

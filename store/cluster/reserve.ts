@@ -68,9 +68,7 @@ export async function reserve(reservation: Reservation, slots: readonly Slot[]):
     else if (result.reason instanceof RefusalError) refusal ??= result.reason.refusal;
     else throw result.reason;
   }
-  return refusal === null
-    ? { kind: "reserved", addresses }
-    : { kind: "refused", refusal, reserved: addresses };
+  return refusal === null ? { kind: "reserved", addresses } : { kind: "refused", refusal, reserved: addresses };
 }
 
 /** The search for one address in one range set: tries candidate after candidate. */
@@ -223,10 +221,7 @@ class Search {
     // By the server's clock, or by having seen it for so long: clocks of nodes prove nothing.
     const rested =
       (serverMs !== null && hasCooledDown(definition, serverMs - sinceMs)) ||
-      hasCooledDown(
-        definition,
-        picture.restSeenMs(definition.name, one.address, object.metadata.resourceVersion),
-      );
+      hasCooledDown(definition, picture.restSeenMs(definition.name, one.address, object.metadata.resourceVersion));
     const { owner } = object.spec;
     return (
       rested ||
@@ -259,16 +254,12 @@ class Search {
 }
 
 /** Attachments that an earlier attempt for the same interface of the pod left behind. */
-export function formerKeys(
-  object: AllocationReading["object"],
-  { attachment }: Pick<Holder, "attachment">,
-): string[] {
+export function formerKeys(object: AllocationReading["object"], { attachment }: Pick<Holder, "attachment">): string[] {
   if (!attachment?.pod) return [];
   const { pod, interface: interfaceName, containerID } = attachment;
   return attachmentsIn(object)
     .filter(
-      (other) =>
-        other.pod?.uid === pod.uid && other.interface === interfaceName && other.containerID !== containerID,
+      (other) => other.pod?.uid === pod.uid && other.interface === interfaceName && other.containerID !== containerID,
     )
     .map((other) => attachmentKey(other.containerID, interfaceName));
 }

@@ -6,8 +6,7 @@ import { directoryVersion, LeaseProblem } from "./lease-files.ts";
 /** What systemd mounts over directories hidden from a unit: PrivateTmp=, and ProtectHome= or InaccessiblePaths=. */
 const SANDBOX_ROOT = /\/systemd-private-[^/]+\/tmp$|\/systemd\/inaccessible\//;
 
-const DROP_IN =
-  "let the daemon see the directory with a drop-in for its unit (docs/switching.md) and restart it";
+const DROP_IN = "let the daemon see the directory with a drop-in for its unit (docs/switching.md) and restart it";
 
 export interface HostLocalDirs {
   /** Where no `dataDir` is given. */

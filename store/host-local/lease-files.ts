@@ -70,11 +70,7 @@ export function steadyLeases(leases: readonly Lease[], version: string): Lease[]
  * thousand containers one by one changes the directory a thousand times. Throws LeaseProblem: an unreadable lease may be
  * any container's.
  */
-export async function readLeases(
-  clock: Clock,
-  directory: string,
-  former: readonly Lease[] = [],
-): Promise<Lease[]> {
+export async function readLeases(clock: Clock, directory: string, former: readonly Lease[] = []): Promise<Lease[]> {
   const names = await readdir(directory).catch((error: unknown) => {
     throw problemOf(directory, error);
   });

@@ -97,8 +97,7 @@ export class HostLocalTakeover {
     const directories = new Set([this.#directoryOf(definition)]);
     for (const other of others) if (other !== definition) directories.add(this.#directoryOf(other));
     const stale: string[] = [];
-    for (const directory of directories)
-      if (!this.#isCurrent(definition, directory, false)) stale.push(directory);
+    for (const directory of directories) if (!this.#isCurrent(definition, directory, false)) stale.push(directory);
     if (stale.length === 0) return null;
     return Promise.all(stale.map((directory) => this.#refresh(definition, directory, false))).then(() => {});
   }
@@ -141,8 +140,7 @@ export class HostLocalTakeover {
       const leases = await this.#attempt(definition.name, async () =>
         directoryVersion(directory) === null ? [] : readLeases(this.#clock, directory),
       );
-      for (const lease of leases)
-        inspected.push({ lease, verdict: await this.#leaseStore.judge(definition, lease) });
+      for (const lease of leases) inspected.push({ lease, verdict: await this.#leaseStore.judge(definition, lease) });
     }
     return inspected;
   }
@@ -158,9 +156,7 @@ export class HostLocalTakeover {
   async takeOver(definition: NetworkDefinition, dataDir?: string): Promise<JudgedLease[]> {
     const directories = this.directoriesOf(definition, dataDir);
     for (const directory of directories) await this.#refresh(definition, directory, true);
-    return directories.flatMap(
-      (directory) => this.#readings.get(keyOf(definition.name, directory))?.leases ?? [],
-    );
+    return directories.flatMap((directory) => this.#readings.get(keyOf(definition.name, directory))?.leases ?? []);
   }
 
   /** The directories in which host-local's addresses of a network are or may be. Throws RefusalError. */
@@ -246,8 +242,8 @@ export class HostLocalTakeover {
 
   #start(definition: NetworkDefinition, directory: string, following: boolean): Promise<void> {
     const key = keyOf(definition.name, directory);
-    const work = this.#attempt(definition.name, () => this.#read(definition, directory, following)).finally(
-      () => this.#running.delete(key),
+    const work = this.#attempt(definition.name, () => this.#read(definition, directory, following)).finally(() =>
+      this.#running.delete(key),
     );
     this.#running.set(key, work);
     return work;
@@ -288,8 +284,7 @@ export class HostLocalTakeover {
   }
 
   #report(network: string, directory: string, leases: readonly JudgedLease[]): void {
-    const count = (kind: LeaseVerdict["kind"]) =>
-      leases.filter(({ verdict }) => verdict.kind === kind).length;
+    const count = (kind: LeaseVerdict["kind"]) => leases.filter(({ verdict }) => verdict.kind === kind).length;
     const taken = count("taken");
     if (taken > 0)
       this.#log.info(

@@ -57,15 +57,11 @@ export class AttachmentRows {
     this.#ids = ids;
     this.#changed = changed;
     const places = COLUMNS.map(() => "?").join(", ");
-    this.#insert = db.prepare(
-      `INSERT INTO uses (phase, id, ${COLUMNS.join(", ")}) VALUES ('held', ?, ${places})`,
-    );
+    this.#insert = db.prepare(`INSERT INTO uses (phase, id, ${COLUMNS.join(", ")}) VALUES ('held', ?, ${places})`);
     this.#hold = db.prepare(
       `UPDATE uses SET phase = 'held', id = ?, ${COLUMNS.map((name) => `${name} = ?`).join(", ")} WHERE id = ?`,
     );
-    this.#leave = db.prepare(
-      "UPDATE uses SET phase = 'leaving', id = ?, ips = ?, ended = ?, again = ? WHERE id = ?",
-    );
+    this.#leave = db.prepare("UPDATE uses SET phase = 'leaving', id = ?, ips = ?, ended = ?, again = ? WHERE id = ?");
     this.#goByDel = db.prepare(
       "UPDATE uses SET phase = 'gone', ips = '[]', deleted = 1, boot_id = ?, boot_us = ? WHERE id = ?",
     );
@@ -80,9 +76,7 @@ export class AttachmentRows {
     this.#markFound = db.prepare("UPDATE uses SET lost = 0 WHERE id = ?");
     this.#renameBoot = db.prepare("UPDATE uses SET boot_id = ? WHERE boot_id = ?");
     this.#nameInterface = db.prepare("UPDATE uses SET interface = ?, owner_interface = ? WHERE id = ?");
-    this.#nameInHistory = db.prepare(
-      "UPDATE history SET interface = ?, owner_interface = ? WHERE id >= ? AND id < ?",
-    );
+    this.#nameInHistory = db.prepare("UPDATE history SET interface = ?, owner_interface = ? WHERE id >= ? AND id < ?");
     this.#noteVersion = db.prepare("UPDATE uses SET version = ? WHERE id = ?");
     this.#remove = db.prepare("DELETE FROM uses WHERE id = ?");
   }

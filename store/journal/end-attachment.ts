@@ -49,13 +49,7 @@ export function forgetClaimWhenUnused(ledger: Ledger, transaction: Transaction, 
 }
 
 export function endHolding(ledger: Ledger, held: AllocationRow, reason: EndReason): void {
-  ledger.sql.endHolding.run(
-    ledger.context.clock.wallMs(),
-    reason,
-    held.network_id,
-    held.address,
-    held.owner_uid,
-  );
+  ledger.sql.endHolding.run(ledger.context.clock.wallMs(), reason, held.network_id, held.address, held.owner_uid);
 }
 
 /** Bound → Retained, for a claim of the same name; released as any other if the network retains nothing. */

@@ -50,8 +50,7 @@ export async function settleFormerBoots(ledger: Ledger, commits: GroupCommit, lo
     ended += step.ended;
     after = step.next;
   }
-  if (sql.meta.get(BOOT)?.value !== context.bootId)
-    await commits.submit(() => sql.putMeta.run(BOOT, context.bootId));
+  if (sql.meta.get(BOOT)?.value !== context.bootId) await commits.submit(() => sql.putMeta.run(BOOT, context.bootId));
   if (ended > 0) log.info(`the machine was rebooted: ${ended} attachments of earlier boots ended`);
 }
 
@@ -65,7 +64,6 @@ function outlived(ledger: Ledger, bootId: string, lastUs: number): boolean {
     const last = rows[rows.length - 1];
     if (!last) return false;
     after = last.id;
-    if (rows.some((row) => row.boot_id === bootId && namespaceAlive(attachmentOf(row, "").netns)))
-      return true;
+    if (rows.some((row) => row.boot_id === bootId && namespaceAlive(attachmentOf(row, "").netns))) return true;
   }
 }

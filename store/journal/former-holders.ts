@@ -21,9 +21,7 @@ export async function formerHolders(
     return [];
   };
   for await (const _ of inSlices(directory, function* (ledger) {
-    yield* mapClaims(ledger, (claim) =>
-      judge(claim.network, describeOwner(ownerOfClaim(claim)), publishedBy(claim)),
-    );
+    yield* mapClaims(ledger, (claim) => judge(claim.network, describeOwner(ownerOfClaim(claim)), publishedBy(claim)));
     yield* mapAttachments(ledger, (row) => {
       const ips = JSON.parse(row.ips) as AnsweredAddress[];
       const { name } = ledger.networkById(row.network_id);
@@ -42,14 +40,10 @@ export function publishedBy({ ips }: { readonly ips: string }): InterfaceAddress
 }
 
 /** Where the definition names no gateway, a bridge may be it all the same (isGateway): then the answer's is not judged. */
-function answered(
-  { address, gateway }: AnsweredAddress,
-  definition: NetworkDefinition | undefined,
-): HeldState {
+function answered({ address, gateway }: AnsweredAddress, definition: NetworkDefinition | undefined): HeldState {
   const one = parseInterfaceAddress(address);
   const isNamed = definition?.rangeSets.some(
-    ({ family, subnets }) =>
-      family === one.address.family && subnets.every((subnet) => subnet.gateway !== null),
+    ({ family, subnets }) => family === one.address.family && subnets.every((subnet) => subnet.gateway !== null),
   );
   return isNamed ? { ...one, gateway: gateway === undefined ? null : parseAddress(gateway) } : one;
 }

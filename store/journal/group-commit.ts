@@ -169,12 +169,9 @@ export class GroupCommit {
     } catch {
       // The database is about to be closed, which rolls back whatever is left.
     }
-    const fault = new StorageFault(
-      `the state database refused a write: ${String((error as Error).message)}`,
-      {
-        cause: error,
-      },
-    );
+    const fault = new StorageFault(`the state database refused a write: ${String((error as Error).message)}`, {
+      cause: error,
+    });
     this.#fault = fault;
     const waiting = this.#queue;
     this.#queue = [];

@@ -6,10 +6,7 @@ import type { Ledger } from "./ledger.ts";
 import { type AllocationRow, type AttachmentRow, ownerOf } from "./rows.ts";
 
 /** The attachments of an owner on all networks, oldest first. */
-export function attachmentsOf(
-  ledger: Ledger,
-  owner: Pick<Owner, "kind" | "uid" | "interface">,
-): AttachmentRow[] {
+export function attachmentsOf(ledger: Ledger, owner: Pick<Owner, "kind" | "uid" | "interface">): AttachmentRow[] {
   const { kind, uid, interface: interfaceName } = owner;
   if (!OWNER_KINDS[kind].isContainer) return ledger.sql.attachmentsOfOwner.all(uid, interfaceName, kind);
   return ledger.sql.attachmentsOfContainer.all(uid, interfaceName).filter((row) => row.owner_kind === kind);

@@ -43,9 +43,7 @@ function namesHolder({ sql, leases }: Ledger, { id }: NetworkSpace, lease: Lease
   const row = leases.get(id, addressBytes(address));
   if (holder === null || row === undefined || row.path !== path || !isUnknownHolder(row)) return null;
   const own = sql.attachment.get(holder.containerId, holder.interface, id);
-  return own !== undefined && !isTakenOver(own)
-    ? null
-    : (sql.attachment.get(row.container_id, "", id) ?? null);
+  return own !== undefined && !isTakenOver(own) ? null : (sql.attachment.get(row.container_id, "", id) ?? null);
 }
 
 /** What became of a lease that was recorded before; null: this one was not. */
@@ -76,8 +74,7 @@ export function takeLeases(
   const former = ledger.sql.attachment.get(holder.containerId, holder.interface, space.id);
   if (former !== undefined && !isTakenOver(former)) {
     // The container has other addresses of ours: they win over the file.
-    for (const lease of free)
-      take(ledger, transaction, space, definition, unknownHolder(lease.address), [lease]);
+    for (const lease of free) take(ledger, transaction, space, definition, unknownHolder(lease.address), [lease]);
   } else take(ledger, transaction, space, definition, holder, free, former);
   ledger.context.killPoint?.("in-transaction");
   return verdicts.map((verdict) => (verdict.kind === "free" ? { kind: "taken" } : verdict));

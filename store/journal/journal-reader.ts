@@ -88,9 +88,7 @@ export abstract class JournalReader {
     if (network !== undefined && space === undefined) return [];
     const bytes = addressBytes(address);
     const rows =
-      space === undefined
-        ? ledger.sql.usersOfAddress.all(bytes)
-        : ledger.sql.usersOnNetwork.all(bytes, space.id);
+      space === undefined ? ledger.sql.usersOfAddress.all(bytes) : ledger.sql.usersOnNetwork.all(bytes, space.id);
     return rows.map((row) => ({
       network: ledger.networkById(row.network_id).name,
       containerId: row.container_id,
@@ -154,9 +152,7 @@ export abstract class JournalReader {
   attachmentsOfNetwork(network: string): Attachment[] {
     const ledger = this.directory.ledger;
     const space = ledger.networks.get(network);
-    return space
-      ? ledger.sql.attachmentsOfNetwork.all(space.id).map((row) => attachmentOf(row, network))
-      : [];
+    return space ? ledger.sql.attachmentsOfNetwork.all(space.id).map((row) => attachmentOf(row, network)) : [];
   }
 
   /** Attachments of this node by network, for networks that have any. */
@@ -230,10 +226,7 @@ function usesOf(one: Attachment): Listed<AllocationView>[] {
 
 function isWanted(view: AllocationView, filter: AllocationFilter): boolean {
   if (filter.network !== undefined && view.network !== filter.network) return false;
-  if (
-    filter.address !== undefined &&
-    !sameAddress(parseInterfaceAddress(view.address).address, filter.address)
-  )
+  if (filter.address !== undefined && !sameAddress(parseInterfaceAddress(view.address).address, filter.address))
     return false;
   return matches(view, filter);
 }
@@ -249,10 +242,7 @@ function fileExists(path: string): RefusalError {
   );
 }
 
-function* historySlices(
-  { sql }: Ledger,
-  { network, namespace, limit }: HistoryWant,
-): Generator<readonly HistoryRow[]> {
+function* historySlices({ sql }: Ledger, { network, namespace, limit }: HistoryWant): Generator<readonly HistoryRow[]> {
   const wanted = [network ?? null, network ?? null, namespace ?? null, namespace ?? null] as const;
   const { first, last } = sql.historyIds.get() ?? { first: null, last: null };
   if (first === null || last === null) return;

@@ -32,9 +32,7 @@ export class LeaseRows {
       `SELECT networks.name AS network, directory FROM host_local_folders
        JOIN networks ON networks.id = network_id ORDER BY networks.name, directory`,
     );
-    this.#remember = db.prepare(
-      "INSERT OR IGNORE INTO host_local_folders (network_id, directory) VALUES (?, ?)",
-    );
+    this.#remember = db.prepare("INSERT OR IGNORE INTO host_local_folders (network_id, directory) VALUES (?, ?)");
     this.#get = db.prepare("SELECT * FROM host_local_leases WHERE network_id = ? AND address = ?");
     this.#ofNetwork = db.prepare("SELECT * FROM host_local_leases WHERE network_id = ? ORDER BY address");
     this.#put = db.prepare(

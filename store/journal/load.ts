@@ -16,19 +16,13 @@ export async function loadNetworks(ledger: Ledger, report: (message: string) => 
       space.definition = definition;
       space.appliedBy = appliedBy;
     } catch (error) {
-      report(
-        `network ${space.name}: its recorded definition is not understood any more: ${(error as Error).message}`,
-      );
+      report(`network ${space.name}: its recorded definition is not understood any more: ${(error as Error).message}`);
     }
     await loadPools(ledger, space, space.definition);
   }
 }
 
-async function loadPools(
-  ledger: Ledger,
-  space: NetworkSpace,
-  definition: NetworkDefinition | null,
-): Promise<void> {
+async function loadPools(ledger: Ledger, space: NetworkSpace, definition: NetworkDefinition | null): Promise<void> {
   const { clock } = ledger.context;
   const loader = new PoolLoader(definition, clock.monotonicMs());
   space.boundCount = 0;

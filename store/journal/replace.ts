@@ -61,9 +61,7 @@ function carryRunning(ledger: Ledger, copy: string): void {
   try {
     const past = new Ledger(db, ledger.context);
     db.transaction(() => {
-      const running = ledger.sql.attachmentsAfter
-        .all(0, Number.MAX_SAFE_INTEGER)
-        .filter((row) => isAlive(ledger, row));
+      const running = ledger.sql.attachmentsAfter.all(0, Number.MAX_SAFE_INTEGER).filter((row) => isAlive(ledger, row));
       const wrong = running.filter((row) => !carry(ledger, past, row));
       if (wrong.length > 0) throw inUse(wrong);
       carryDels(ledger, past, DISCARDED);
@@ -131,23 +129,17 @@ function forcedReleases(ledger: Ledger): (network: string, lease: LeaseRow) => b
     `SELECT ended_by FROM history JOIN networks ON networks.id = history.network_id
      WHERE networks.name = ? AND address = ? AND container_id = ? AND interface = ? ORDER BY history.id DESC LIMIT 1`,
   );
-  return (network, lease) =>
-    last.get(network, lease.address, lease.container_id, lease.interface)?.ended_by === FORCED;
+  return (network, lease) => last.get(network, lease.address, lease.container_id, lease.interface)?.ended_by === FORCED;
 }
 
-function keyOf(
-  ledger: Ledger,
-  row: Pick<AttachmentRow, "network_id" | "container_id" | "interface">,
-): string {
+function keyOf(ledger: Ledger, row: Pick<AttachmentRow, "network_id" | "container_id" | "interface">): string {
   return `${row.container_id} ${row.interface} ${ledger.networkById(row.network_id).name}`;
 }
 
 function inUse(rows: readonly AttachmentRow[]): RefusalError {
   const named = rows.slice(0, NAMED_MAX).map((row) => `${row.container_id} (${row.interface})`);
   const more = rows.length > NAMED_MAX ? ` and ${rows.length - NAMED_MAX} more` : "";
-  const addresses = rows.flatMap((row) =>
-    (JSON.parse(row.ips) as { address: string }[]).map((ip) => ip.address),
-  );
+  const addresses = rows.flatMap((row) => (JSON.parse(row.ips) as { address: string }[]).map((ip) => ip.address));
   return new RefusalError(
     refuse("IN_USE", {
       addresses: addresses.slice(0, NAMED_MAX).join(", "),

@@ -240,8 +240,7 @@ export class StateDirectory {
   }
 
   #whyNotRebuilt(): string {
-    if (this.#status.kind !== "ready")
-      return `${this.#unavailable()}; only one that was put aside is rebuilt`;
+    if (this.#status.kind !== "ready") return `${this.#unavailable()}; only one that was put aside is rebuilt`;
     if (!this.isComparable)
       return "the state database is damaged and still in use; go on with --from BACKUP --replace, or restart the daemon, which puts it aside";
     return "the state database is in use and sound; only one that was put aside is rebuilt (--from BACKUP --replace goes back to a backup all the same)";
@@ -255,8 +254,7 @@ export class StateDirectory {
     const isOpen = await this.#reopen(() => {
       const kept = replaceSound(this.path, copy, this.#options);
       this.#log.info(`the state database was replaced by ${backup}; it was kept as ${kept.join(" and ")}`);
-      if (!isComparable)
-        this.#log.error(`it was damaged: what runs now could not be compared with ${backup}`);
+      if (!isComparable) this.#log.error(`it was damaged: what runs now could not be compared with ${backup}`);
       return this.open();
     });
     if (!isOpen) throw new StorageAway(this.#unavailable());

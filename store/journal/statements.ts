@@ -30,9 +30,7 @@ export function prepareStatements(db: Database.Database) {
     setRuntimeConfig: run<[string, number]>("UPDATE networks SET runtime_config = ? WHERE id = ?"),
 
     definitions: get<[], DefinitionRow>("SELECT * FROM definitions ORDER BY id"),
-    definition: get<[string, string], DefinitionRow>(
-      "SELECT * FROM definitions WHERE namespace = ? AND name = ?",
-    ),
+    definition: get<[string, string], DefinitionRow>("SELECT * FROM definitions WHERE namespace = ? AND name = ?"),
     definitionsOf: get<[string], DefinitionRow>("SELECT * FROM definitions WHERE network = ? ORDER BY id"),
     putDefinition: run<[string, string, string, string, string]>(
       `INSERT INTO definitions (namespace, name, network, config, manifest) VALUES (?, ?, ?, ?, ?)
@@ -148,9 +146,7 @@ export function prepareStatements(db: Database.Database) {
     updateClaimStatus: run<[string, string | null, string, string]>(
       "UPDATE claims SET ips = ?, owner_pod = ?, conditions = ?, version = version + 1 WHERE uid = ?",
     ),
-    markClaimDeleted: run<[number, string]>(
-      "UPDATE claims SET deleted_ms = ?, version = version + 1 WHERE uid = ?",
-    ),
+    markClaimDeleted: run<[number, string]>("UPDATE claims SET deleted_ms = ?, version = version + 1 WHERE uid = ?"),
     deleteClaim: run<[string]>("DELETE FROM claims WHERE uid = ?"),
 
     /** Without the values, which may be very many. */
@@ -170,9 +166,7 @@ export function prepareStatements(db: Database.Database) {
        ON CONFLICT (namespace, kind, name) DO UPDATE SET labels = excluded.labels, immutable = excluded.immutable,
          keys = excluded.keys, data = excluded.data, bytes = excluded.bytes`,
     ),
-    deleteContent: run<[string, string, string]>(
-      "DELETE FROM contents WHERE namespace = ? AND kind = ? AND name = ?",
-    ),
+    deleteContent: run<[string, string, string]>("DELETE FROM contents WHERE namespace = ? AND kind = ? AND name = ?"),
 
     insertHistory: run<unknown[]>(
       `INSERT INTO history (network_id, address, prefix_length, ${OWNER}, container_id, interface, ${POD}, node, from_ms)

@@ -19,8 +19,7 @@ export function preparing(db: Database.Database) {
   return {
     // From 3.54 on SQLite prepares a statement with ORDER BY, LIMIT or an aggregate anew at every execution where it
     // compares with a parameter, for ten times the price; not where it compares with an expression.
-    get: <P extends unknown[], R>(sql: string) =>
-      db.prepare<P, R>(sql.replaceAll(/([=<>]|LIMIT) \?/g, "$1 +?")),
+    get: <P extends unknown[], R>(sql: string) => db.prepare<P, R>(sql.replaceAll(/([=<>]|LIMIT) \?/g, "$1 +?")),
     run: <P extends unknown[]>(sql: string) => db.prepare<P>(sql),
   };
 }
@@ -52,9 +51,7 @@ export function prepareUseStatements(db: Database.Database) {
     attachmentsOfContainer: get<[string, string], AttachmentRow>(
       `SELECT * FROM ${HELD} AND container_id = ? AND interface = ? ORDER BY id`,
     ),
-    attachmentsOfContainerId: get<[string], AttachmentRow>(
-      `SELECT * FROM ${HELD} AND container_id = ? ORDER BY id`,
-    ),
+    attachmentsOfContainerId: get<[string], AttachmentRow>(`SELECT * FROM ${HELD} AND container_id = ? ORDER BY id`),
     attachmentsOfPod: get<[string], AttachmentRow>(`SELECT * FROM ${HELD} AND pod_uid = ? ORDER BY id`),
     /** Who uses an address now, on one network or on any. */
     usersOfAddress: get<[Buffer | Uint8Array], UserRow>(users("")),
@@ -64,12 +61,8 @@ export function prepareUseStatements(db: Database.Database) {
       `SELECT * FROM ${HELD} AND owner_uid = ? AND owner_interface = ? AND owner_kind = ?
          AND ${kindIsNot(CONTAINER_KINDS)} ORDER BY id`,
     ),
-    attachmentsOfNetwork: get<[number], AttachmentRow>(
-      `SELECT * FROM ${HELD} AND network_id = ? ORDER BY id`,
-    ),
-    attachmentsAfter: get<[number, number], AttachmentRow>(
-      `SELECT * FROM ${HELD} AND id > ? ORDER BY id LIMIT ?`,
-    ),
+    attachmentsOfNetwork: get<[number], AttachmentRow>(`SELECT * FROM ${HELD} AND network_id = ? ORDER BY id`),
+    attachmentsAfter: get<[number, number], AttachmentRow>(`SELECT * FROM ${HELD} AND id > ? ORDER BY id LIMIT ?`),
     /** Boots other than the given one: how many attachments they have, and the stamp of the youngest. */
     otherBoots: get<[string], { boot_id: string; n: number; last_us: number }>(
       `SELECT boot_id, count(*) AS n, max(boot_us) AS last_us FROM ${HELD} AND boot_id <> ? GROUP BY boot_id`,
@@ -86,9 +79,7 @@ export function prepareUseStatements(db: Database.Database) {
     attachmentCounts: get<[], { network_id: number; n: number }>(
       `SELECT network_id, count(*) AS n FROM ${HELD} GROUP BY network_id`,
     ),
-    attachmentsWithMac: get<[], AttachmentRow>(
-      `SELECT * FROM ${HELD} AND mac IS NOT NULL AND lost = 0 ORDER BY id`,
-    ),
+    attachmentsWithMac: get<[], AttachmentRow>(`SELECT * FROM ${HELD} AND mac IS NOT NULL AND lost = 0 ORDER BY id`),
     lostCount: get<[], { n: number }>(`SELECT count(*) AS n FROM ${HELD} AND lost = 1`),
 
     /** What is over of a container's interface, on any network. */
@@ -96,9 +87,7 @@ export function prepareUseStatements(db: Database.Database) {
       `SELECT id, phase, network_id, ips, boot_id, boot_us, deleted, again FROM uses WHERE ${OVER} AND container_id = ? AND interface = ? ORDER BY id`,
     ),
     /** The newest DEL of it. */
-    markDeleted: run<[string, number, number]>(
-      "UPDATE uses SET deleted = 1, boot_id = ?, boot_us = ? WHERE id = ?",
-    ),
+    markDeleted: run<[string, number, number]>("UPDATE uses SET deleted = 1, boot_id = ?, boot_us = ? WHERE id = ?"),
     insertGone: run<[number, number | null, string, string, string, number]>(
       `INSERT INTO uses (id, phase, network_id, container_id, interface, boot_id, boot_us, deleted)
        VALUES (?, 'gone', ?, ?, ?, ?, ?, 1)`,
@@ -129,9 +118,7 @@ export function prepareUseStatements(db: Database.Database) {
       `INSERT INTO uses (id, phase, network_id, container_id, interface, ${OWNER}, ips, ended, again)
        VALUES (?, 'leaving', ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
     ),
-    owedAfter: get<[number, number], OwedRow>(
-      `SELECT * FROM uses WHERE ${OWED} AND id > ? ORDER BY id LIMIT ?`,
-    ),
+    owedAfter: get<[number, number], OwedRow>(`SELECT * FROM uses WHERE ${OWED} AND id > ? ORDER BY id LIMIT ?`),
     /** Of those that are not younger than the one of this id; what may have reserved nothing is not counted. */
     owedCount: get<[number], { n: number; last: number | null }>(
       `SELECT count(*) AS n, max(id) AS last FROM uses WHERE ${OWED} AND phase = 'leaving' AND again = 0 AND id <= ?`,

@@ -154,8 +154,7 @@ export function rememberDel(
   for (const [at, row] of known.entries()) {
     // A younger row remembers the same.
     if (row.phase === "gone" && row.again === 0 && at < known.length - 1) sql.forgetGone.run(row.id);
-    else if (row.deleted === 0 || row.boot_id !== bootId || row.boot_us !== us)
-      sql.markDeleted.run(bootId, us, row.id);
+    else if (row.deleted === 0 || row.boot_id !== bootId || row.boot_us !== us) sql.markDeleted.run(bootId, us, row.id);
   }
 }
 
@@ -172,11 +171,7 @@ export function isOvertaken(
 /** What is over of a container's interface on a network because of a DEL. */
 export function delsOf(
   ledger: Ledger,
-  {
-    network,
-    containerId,
-    interface: interfaceName,
-  }: Pick<AttachWant, "network" | "containerId" | "interface">,
+  { network, containerId, interface: interfaceName }: Pick<AttachWant, "network" | "containerId" | "interface">,
 ) {
   const id = ledger.networks.get(network)?.id;
   return ledger.sql.over

@@ -6,24 +6,10 @@ import { cooldownSeconds } from "../../ipam/space/rest.ts";
 import { isoTime } from "../../platform/time.ts";
 import type { AllocationFilter, PageRequest } from "../allocations.ts";
 import { decodeToken, encodeToken, type Listed, pageOf } from "../pages.ts";
-import type {
-  AllocationView,
-  AttachmentView,
-  HistoryView,
-  NetworkView,
-  Page,
-  RangeView,
-} from "../records.ts";
+import type { AllocationView, AttachmentView, HistoryView, NetworkView, Page, RangeView } from "../records.ts";
 import { attachmentsOf } from "./holdings.ts";
 import type { Ledger } from "./ledger.ts";
-import {
-  type AllocationRow,
-  type AttachmentRow,
-  cidrTextOf,
-  type HistoryRow,
-  ownerOf,
-  podOf,
-} from "./rows.ts";
+import { type AllocationRow, type AttachmentRow, cidrTextOf, type HistoryRow, ownerOf, podOf } from "./rows.ts";
 import { inSlices, mapSlices } from "./slices.ts";
 
 /** Kinds of owners that are claims, whoever asks for them. */
@@ -48,11 +34,7 @@ interface Position {
   readonly address: Buffer;
 }
 
-function* scan(
-  ledger: Ledger,
-  filter: AllocationFilter,
-  after: Position,
-): Generator<Listed<AllocationView>[]> {
+function* scan(ledger: Ledger, filter: AllocationFilter, after: Position): Generator<Listed<AllocationView>[]> {
   const names = filter.network === undefined ? [...ledger.networks.keys()].sort() : [filter.network];
   for (const network of names) {
     const space = ledger.networks.get(network);
@@ -77,23 +59,17 @@ export function matches(view: AllocationView, filter: AllocationFilter): boolean
   const { owner, vm, attachments } = view;
   if (filter.state !== undefined && view.state !== filter.state) return false;
   if (filter.namespace !== undefined && !isOfNamespace(view, filter.namespace)) return false;
-  if (
-    filter.subnet !== undefined &&
-    !cidrContains(filter.subnet, parseInterfaceAddress(view.address).address)
-  )
+  if (filter.subnet !== undefined && !cidrContains(filter.subnet, parseInterfaceAddress(view.address).address))
     return false;
   if (filter.claim !== undefined && !(CLAIMS.has(owner.kind) && isNamed(owner, filter.claim))) return false;
-  if (filter.cluster !== undefined && !isNamed({ ...owner, name: owner.cluster ?? "" }, filter.cluster))
-    return false;
-  if (filter.vm !== undefined && !(vm !== null && isNamed({ ...owner, name: vm.name }, filter.vm)))
-    return false;
+  if (filter.cluster !== undefined && !isNamed({ ...owner, name: owner.cluster ?? "" }, filter.cluster)) return false;
+  if (filter.vm !== undefined && !(vm !== null && isNamed({ ...owner, name: vm.name }, filter.vm))) return false;
   if (filter.container !== undefined && !usesContainer(view, filter.container)) return false;
   if (filter.node !== undefined && !attachments.some((one) => one.node === filter.node)) return false;
   if (filter.pod !== undefined) {
     const pods = attachments.flatMap((one) => (one.pod === null ? [] : [one.pod]));
     const wanted = filter.pod;
-    if (!(owner.kind === "pod" && isNamed(owner, wanted)) && !pods.some((pod) => isNamed(pod, wanted)))
-      return false;
+    if (!(owner.kind === "pod" && isNamed(owner, wanted)) && !pods.some((pod) => isNamed(pod, wanted))) return false;
   }
   return true;
 }

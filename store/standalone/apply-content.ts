@@ -23,8 +23,7 @@ export function applyContent(ledger: Ledger, applied: AppliedContent): ApplyActi
     data: JSON.stringify(applied.data),
   };
   const isSameData = known?.data === row.data;
-  if (known && isSameData && known.labels === row.labels && known.immutable === row.immutable)
-    return "unchanged";
+  if (known && isSameData && known.labels === row.labels && known.immutable === row.immutable) return "unchanged";
   if (known?.immutable === 1 && (!isSameData || row.immutable === 0))
     refuseContent("immutable", "true", `${kind} ${namespace}/${name} cannot be changed; delete it first`);
   refuseTooMuch(ledger, applied, known?.bytes ?? null);

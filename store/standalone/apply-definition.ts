@@ -8,11 +8,7 @@ import { readDefinition, recordedDefinitionIn } from "../journal/load.ts";
 import type { AppliedDefinition, ApplyAction } from "../manifests.ts";
 
 /** Creates or changes a NetworkAttachmentDefinition. Existing allocations stay; new ones follow the new ranges. */
-export function applyDefinition(
-  ledger: Ledger,
-  transaction: Transaction,
-  applied: AppliedDefinition,
-): ApplyAction {
+export function applyDefinition(ledger: Ledger, transaction: Transaction, applied: AppliedDefinition): ApplyAction {
   const { sql } = ledger;
   const definition = definitionIn(applied);
   const self = `${applied.namespace}/${applied.name}`;
@@ -38,12 +34,7 @@ export function applyDefinition(
 }
 
 /** Removes an applied definition. Allocations stay; new ones need another definition. False: there was none. */
-export function deleteDefinition(
-  ledger: Ledger,
-  transaction: Transaction,
-  namespace: string,
-  name: string,
-): boolean {
+export function deleteDefinition(ledger: Ledger, transaction: Transaction, namespace: string, name: string): boolean {
   const known = ledger.sql.definition.get(namespace, name);
   if (!known) return false;
   ledger.sql.deleteDefinition.run(namespace, name);

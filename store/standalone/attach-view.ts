@@ -1,11 +1,4 @@
-import type {
-  AttachAsk,
-  Attacher,
-  AttachView,
-  ClaimUser,
-  Holdings,
-  KnownClaim,
-} from "../../ipam/attach-view.ts";
+import type { AttachAsk, Attacher, AttachView, ClaimUser, Holdings, KnownClaim } from "../../ipam/attach-view.ts";
 import type { HeldAddress } from "../../ipam/decide-addresses.ts";
 import type { NetworkDefinition } from "../../ipam/definition/network-definition.ts";
 import { describeOwner, OWNER_KINDS, type Owner, sameOwner } from "../../ipam/owner.ts";
@@ -16,13 +9,7 @@ import type { Transaction } from "../journal/group-commit.ts";
 import { allocationsOf, attachmentsOf } from "../journal/holdings.ts";
 import { JournalAttachment } from "../journal/journal-attachment.ts";
 import type { Ledger } from "../journal/ledger.ts";
-import {
-  type AllocationRow,
-  type ClaimRow,
-  describeHolding,
-  interfaceAddressOf,
-  ownerOf,
-} from "../journal/rows.ts";
+import { type AllocationRow, type ClaimRow, describeHolding, interfaceAddressOf, ownerOf } from "../journal/rows.ts";
 import { isOvertaken } from "../journal/uses.ts";
 import type { NetworkSpace } from "../network-space.ts";
 

@@ -33,8 +33,7 @@ export function attach(ledger: Ledger, transaction: Transaction, want: AttachWan
   for (const { attachment, reason } of superseded)
     endAttachment(ledger, transaction, attachment.row, reason, { keep: owner });
   const { slots } = decision;
-  const added =
-    slots.length === 0 ? [] : reserve(ledger, transaction, { space, pools: view.pools, owner, slots });
+  const added = slots.length === 0 ? [] : reserve(ledger, transaction, { space, pools: view.pools, owner, slots });
   const kept = decision.kind === "reuse" ? decision.addresses : [];
   for (const one of kept) keepPrefixLength(ledger, space, one);
   const addresses = kept.length === 0 ? added : inRangeSetOrder(definition, [...kept, ...added]);

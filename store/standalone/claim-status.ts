@@ -10,11 +10,7 @@ import { formerParts } from "../../ipam/former-state.ts";
 import { type Owner, ownerOfClaim } from "../../ipam/owner.ts";
 import type { Refusal } from "../../ipam/refusals.ts";
 import { addressBytes, formatAddress, sameAddress } from "../../ipam/space/address.ts";
-import {
-  formatInterfaceAddress,
-  type InterfaceAddress,
-  parseInterfaceAddress,
-} from "../../ipam/space/cidr.ts";
+import { formatInterfaceAddress, type InterfaceAddress, parseInterfaceAddress } from "../../ipam/space/cidr.ts";
 import { isoTime } from "../../platform/time.ts";
 import type { AttachWant } from "../allocations.ts";
 import type { Ledger } from "../journal/ledger.ts";

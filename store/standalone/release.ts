@@ -4,12 +4,7 @@ import { refuse } from "../../ipam/refusals.ts";
 import { type Address, addressBytes, formatAddress } from "../../ipam/space/address.ts";
 import { isoTime } from "../../platform/time.ts";
 import { FORCED } from "../allocations.ts";
-import {
-  endAttachment,
-  endHolding,
-  forgetClaimWhenUnused,
-  releaseAllocation,
-} from "../journal/end-attachment.ts";
+import { endAttachment, endHolding, forgetClaimWhenUnused, releaseAllocation } from "../journal/end-attachment.ts";
 import type { Transaction } from "../journal/group-commit.ts";
 import { attachmentsOf } from "../journal/holdings.ts";
 import type { Ledger } from "../journal/ledger.ts";
@@ -50,8 +45,7 @@ export function releaseAddress(
     return { kind: "refused", refusal: refuse("IN_USE", { addresses: text, holder }) };
   }
   const reason = which.force ? FORCED : "released by an operator";
-  for (const attachment of attachments)
-    endAttachment(ledger, transaction, attachment, reason, { keep: owner });
+  for (const attachment of attachments) endAttachment(ledger, transaction, attachment, reason, { keep: owner });
   const held = sql.boundOfOwnerSlowly.all(row.network_id, owner.uid, owner.interface, owner.kind);
   for (const one of held) {
     endHolding(ledger, one, reason);

@@ -76,11 +76,7 @@ function rebind(
   ledger: Ledger,
   transaction: Transaction,
   space: NetworkSpace,
-  {
-    owner,
-    one,
-    adopted,
-  }: { readonly owner: Owner; readonly one: InterfaceAddress; readonly adopted: boolean },
+  { owner, one, adopted }: { readonly owner: Owner; readonly one: InterfaceAddress; readonly adopted: boolean },
 ): boolean {
   const { address } = one;
   const row = ledger.sql.allocation.get(space.id, addressBytes(address));

@@ -98,10 +98,7 @@ export class SqliteStore extends JournalReader implements NodeStore, Manifests, 
       log,
     });
     this.#standing = new ClaimStanding(this.directory, (claims) =>
-      log.info(
-        { claims },
-        "claims stay behind their network, which was changed, or do no more: holdfast check",
-      ),
+      log.info({ claims }, "claims stay behind their network, which was changed, or do no more: holdfast check"),
     );
     this.rehearsal = new Rehearsal(this.directory);
     this.reservations = new SqliteReservations(this.directory, this.hostLocal);
@@ -153,8 +150,7 @@ export class SqliteStore extends JournalReader implements NodeStore, Manifests, 
       const { ledger } = this.directory;
       const space = ledger.networks.get(want.network);
       const former = space && ledger.sql.attachment.get(want.containerId, want.interface, space.id);
-      if (former === undefined || !isRepeat(new JournalAttachment(former), want, { claimKnown: true }))
-        throw error;
+      if (former === undefined || !isRepeat(new JournalAttachment(former), want, { claimKnown: true })) throw error;
     };
     try {
       return this.hostLocal.ensure(definition, want.definition)?.catch(unlessRepeated) ?? null;
@@ -219,11 +215,7 @@ export class SqliteStore extends JournalReader implements NodeStore, Manifests, 
     return contentViews(this.directory);
   }
 
-  manifest(
-    kind: "IPAMClaim" | "NetworkAttachmentDefinition",
-    namespace: string,
-    name: string,
-  ): object | null {
+  manifest(kind: "IPAMClaim" | "NetworkAttachmentDefinition", namespace: string, name: string): object | null {
     const { sql } = this.directory.ledger;
     const row = kind === "IPAMClaim" ? sql.claim.get(namespace, name) : sql.definition.get(namespace, name);
     return row === undefined ? null : JSON.parse(row.manifest);
@@ -255,9 +247,7 @@ export class SqliteStore extends JournalReader implements NodeStore, Manifests, 
   }
 
   deleteDefinition(namespace: string, name: string): Promise<boolean> {
-    return this.directory.write((ledger, transaction) =>
-      deleteDefinition(ledger, transaction, namespace, name),
-    );
+    return this.directory.write((ledger, transaction) => deleteDefinition(ledger, transaction, namespace, name));
   }
 
   release(which: ReleaseWant): Promise<ReleaseOutcome> {
@@ -279,8 +269,7 @@ export class SqliteStore extends JournalReader implements NodeStore, Manifests, 
 
   /** Ends an attachment that was read before, unless it has been requested again since. */
   endAttachment(attachment: Attachment, reason: EndReason, olderThan?: Stamp): Promise<boolean> {
-    if (olderThan && !isBefore(attachment.stamp, olderThan, this.#context.bootId))
-      return Promise.resolve(false);
+    if (olderThan && !isBefore(attachment.stamp, olderThan, this.#context.bootId)) return Promise.resolve(false);
     const which = { id: attachment.id, boot_us: attachment.stamp.us };
     return this.directory.write((ledger, transaction) => endById(ledger, transaction, which, reason));
   }

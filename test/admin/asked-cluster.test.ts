@@ -17,8 +17,7 @@ beforeEach(async () => {
   api = await FakeApi.start((request, answer) => {
     const from = Number(request.query.get("continue") ?? 0);
     if (request.path.endsWith("/pods")) json(answer, 200, { items: [], metadata: {} });
-    else
-      json(answer, 200, { items: [allocation(from)], metadata: { continue: from < 2 ? `${from + 1}` : "" } });
+    else json(answer, 200, { items: [allocation(from)], metadata: { continue: from < 2 ? `${from + 1}` : "" } });
   });
   directory = mkdtempSync(join(tmpdir(), "holdfast-asked-"));
   const file = join(directory, "kubeconfig");

@@ -11,8 +11,7 @@ import { systemClock } from "../../platform/time.ts";
 import { makeCertificate } from "../harness/certificate.ts";
 
 const ABOUT_CERTIFICATES = "see server and certificate-authority of the cluster in the kubeconfig";
-const ABOUT_THE_NETWORK =
-  "check the API server and the way to it, or name another kubeconfig with --kubeconfig";
+const ABOUT_THE_NETWORK = "check the API server and the way to it, or name another kubeconfig with --kubeconfig";
 
 const directory = mkdtempSync(join(tmpdir(), "holdfast-cluster-problem-"));
 let server: Server;

@@ -48,8 +48,7 @@ beforeEach(() => {
   admin = new ClusterAdmin({ api: new AskingApi(api, { server: "there", silenceMs: 0 }), silenceMs: 0 });
 });
 
-const ask = (path: string, query = {}) =>
-  time.run(answerInProcess(admin, { method: "GET", path, query, body: null }));
+const ask = (path: string, query = {}) => time.run(answerInProcess(admin, { method: "GET", path, query, body: null }));
 
 test("networks shows the networks of AddressPools", async () => {
   expect(await ask("/v1/networks")).toMatchObject({

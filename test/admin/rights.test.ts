@@ -53,8 +53,7 @@ beforeEach(() => {
   admin = new ClusterAdmin({ api: new AskingApi(api, { server: "there", silenceMs: 0 }), silenceMs: 0 });
 });
 
-const ask = (path: string, query = {}) =>
-  time.run(answerInProcess(admin, { method: "GET", path, query, body: null }));
+const ask = (path: string, query = {}) => time.run(answerInProcess(admin, { method: "GET", path, query, body: null }));
 
 test.each([
   ["claims", "/v1/claims", {}, { items: [{ metadata: { name: "vm1.blue" } }] }],

@@ -229,12 +229,7 @@ const BAD: readonly (readonly [
   ["GET", "/v1/allocations", { continue: "nonsense" }, "continue is"],
   ["GET", "/v1/claims", { pod: "web" }, 'pod is "web": the parameters here are namespace, name'],
   ["GET", "/v1/claims", { name: "" }, 'name is "": expected one value'],
-  [
-    "GET",
-    "/v1/history",
-    { pod: "web" },
-    'pod is "web": the parameters here are address, network, namespace, limit',
-  ],
+  ["GET", "/v1/history", { pod: "web" }, 'pod is "web": the parameters here are address, network, namespace, limit'],
   ["GET", "/v1/history", { address: "blue" }, 'address is "blue": '],
   ["GET", "/v1/history", { limit: "1.5" }, 'limit is "1.5": expected a whole number from 1 to 5000'],
   ["GET", "/v1/identity", {}, "query is []: expected exactly one of address, pod, vm, container and pod-uid"],
@@ -242,12 +237,7 @@ const BAD: readonly (readonly [
   ["GET", "/v1/identity", { pod: "a", network: "blue" }, 'network is "blue": it goes with address only'],
   ["GET", "/v1/identity", { pod: "a", here: "yes" }, 'here is "yes": expected true or false'],
   ["GET", "/v1/identity", { vm: LONG }, "that is longer than any name"],
-  [
-    "GET",
-    "/v1/identity",
-    { address: "10.0.0.1", colour: "blue" },
-    'colour is "blue": the parameters here are',
-  ],
+  ["GET", "/v1/identity", { address: "10.0.0.1", colour: "blue" }, 'colour is "blue": the parameters here are'],
   ["GET", "/v1/identity", { address: "10.0.0.1" }, "there is no holder of 10.0.0.1"],
   ["GET", "/v1/check", { x: "1" }, 'x is "1": the parameters here are grace'],
   ["GET", "/v1/check", { grace: "soon" }, 'grace is "soon": expected a whole number from 0 to 86400'],
@@ -281,12 +271,7 @@ const BAD: readonly (readonly [
   ["POST", "/v1/import", { network: "no/name" }, 'network is "no/name": expected the name of a network'],
   ["POST", "/v1/import", { dryRun: 1 }, "dryRun is 1: expected true or false"],
   ["POST", "/v1/import", { dataDir: "/leases" }, 'dataDir is "/leases": name the network too'],
-  [
-    "POST",
-    "/v1/import",
-    { network: "blue", dataDir: "leases" },
-    'dataDir is "leases": expected an absolute path',
-  ],
+  ["POST", "/v1/import", { network: "blue", dataDir: "leases" }, 'dataDir is "leases": expected an absolute path'],
 ];
 
 describe("both refuse the same wrong input in the same words", () => {

@@ -71,8 +71,7 @@ const KINDS: Readonly<Record<string, Kind>> = {
   },
   "claims of a long annotation": {
     path: "/apis/k8s.cni.cncf.io/v1alpha1/namespaces/shop/ipamclaims",
-    objectOf: (_, salt) =>
-      objectWith("metadata.annotations.a", SHAPES.text(ANNOTATIONS_BYTES_MAX - 100, salt), CLAIM),
+    objectOf: (_, salt) => objectWith("metadata.annotations.a", SHAPES.text(ANNOTATIONS_BYTES_MAX - 100, salt), CLAIM),
   },
   "definitions of many keys": {
     path: "/apis/k8s.cni.cncf.io/v1/namespaces/shop/network-attachment-definitions",
@@ -85,10 +84,7 @@ const KINDS: Readonly<Record<string, Kind>> = {
 };
 
 /** What a controller adds to the heap that finds these objects, follows them and has settled. */
-async function keptOfObjects(
-  { path, objectOf }: Kind,
-  bytes: number,
-): Promise<{ kept: number; text: number }> {
+async function keptOfObjects({ path, objectOf }: Kind, bytes: number): Promise<{ kept: number; text: number }> {
   const world = await World.start({ api: "memory" });
   try {
     let text = 0;

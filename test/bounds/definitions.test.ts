@@ -18,15 +18,13 @@ const MEASURED_MS = 200;
 const ATTEMPTS_MAX = 5;
 
 const hex = (value: number) => value.toString(16);
-const list = <T>(count: number, of: (index: number) => T): T[] =>
-  Array.from({ length: count }, (_, i) => of(i));
+const list = <T>(count: number, of: (index: number) => T): T[] => Array.from({ length: count }, (_, i) => of(i));
 const mac = (index: number) =>
   (0x020000000000 + index)
     .toString(16)
     .padStart(12, "0")
     .replace(/..(?!$)/g, "$&:");
-const long = (index: number) =>
-  list(8, (at) => (at === 7 ? index : 0xfd00).toString(16).padStart(4, "0")).join(":");
+const long = (index: number) => list(8, (at) => (at === 7 ? index : 0xfd00).toString(16).padStart(4, "0")).join(":");
 const subnets = "fd00::/16";
 const eight = {
   ranges: list(8, (i) => [
@@ -127,12 +125,9 @@ function cpuMs(work: () => unknown): number {
 const readerFor = vi.spyOn(written, "readerFor");
 /** Work of the same kind as reading: objects, texts, numbers and a table of them. */
 function unit(): void {
-  const texts = JSON.parse(
-    JSON.stringify(list(UNIT_ENTRIES, (i) => ({ mac: mac(i), ips: [`fd00::${hex(i)}`] }))),
-  );
+  const texts = JSON.parse(JSON.stringify(list(UNIT_ENTRIES, (i) => ({ mac: mac(i), ips: [`fd00::${hex(i)}`] }))));
   const table = new Map<string, bigint>();
-  for (const { mac: key, ips } of texts)
-    table.set(`${key} ${ips}`, BigInt(`0x${key.replaceAll(":", "")}`) << 64n);
+  for (const { mac: key, ips } of texts) table.set(`${key} ${ips}`, BigInt(`0x${key.replaceAll(":", "")}`) << 64n);
   if ([...table.keys()].sort().length !== UNIT_ENTRIES) throw new Error("two are the same");
 }
 

@@ -22,11 +22,7 @@ export interface Reading {
  * What a reader keeps of each of 20 different texts, measured after a collection. What it throws is kept, too: an error that
  * somebody remembers is all that is left of a text.
  */
-export function keptOf(
-  textOf: (salt: number) => string,
-  read: (text: string) => unknown,
-  sends = 20,
-): Reading {
+export function keptOf(textOf: (salt: number) => string, read: (text: string) => unknown, sends = 20): Reading {
   const kept: unknown[] = [];
   let textBytes = 0;
   const bytesOf = (salt: number) => {
@@ -79,9 +75,7 @@ function peakOf(read: () => unknown): number {
 /** The table of docs/bounds.md: how many times its text a reader takes meanwhile. */
 const MEANWHILE = new Map(
   [
-    ...readFileSync(join(import.meta.dirname, "../../docs/bounds.md"), "utf8").matchAll(
-      /^\| ([^|]+?) +\| +(\d+) \|/gm,
-    ),
+    ...readFileSync(join(import.meta.dirname, "../../docs/bounds.md"), "utf8").matchAll(/^\| ([^|]+?) +\| +(\d+) \|/gm),
   ].map(([, reader, times]) => [reader as string, Number(times)]),
 );
 
@@ -142,10 +136,8 @@ export function growthOf(textOf: (share: number) => string, read: (text: string)
   const texts = [textOf(1 / 4), textOf(1)] as const;
   const readUs = [Number.POSITIVE_INFINITY, Number.POSITIVE_INFINITY] as [number, number];
   const parseUs = [...readUs] as [number, number];
-  const perDoubling = ([quarter, whole]: readonly [number, number]) =>
-    Math.sqrt(whole / Math.max(quarter, 1));
-  const growth = () =>
-    readUs[1] <= NOISE_US ? 1 : (2 * perDoubling(readUs)) / Math.max(2, perDoubling(parseUs));
+  const perDoubling = ([quarter, whole]: readonly [number, number]) => Math.sqrt(whole / Math.max(quarter, 1));
+  const growth = () => (readUs[1] <= NOISE_US ? 1 : (2 * perDoubling(readUs)) / Math.max(2, perDoubling(parseUs)));
   for (let tried = 0; tried < TRIES_MAX && (tried < 3 || growth() > GROWTH_MAX); tried += 1)
     for (const which of [0, 1] as const) {
       readUs[which] = Math.min(
@@ -161,14 +153,9 @@ export function growthOf(textOf: (share: number) => string, read: (text: string)
 }
 
 /** Expects the time to be in proportion. */
-export function expectProportion(
-  textOf: (share: number) => string,
-  read: (text: string) => unknown,
-  what = "",
-): void {
+export function expectProportion(textOf: (share: number) => string, read: (text: string) => unknown, what = ""): void {
   let growth = Number.POSITIVE_INFINITY;
-  for (let attempt = 0; attempt < ATTEMPTS_MAX && growth > GROWTH_MAX; attempt += 1)
-    growth = growthOf(textOf, read);
+  for (let attempt = 0; attempt < ATTEMPTS_MAX && growth > GROWTH_MAX; attempt += 1) growth = growthOf(textOf, read);
   expect(growth, what).toBeLessThanOrEqual(GROWTH_MAX);
 }
 

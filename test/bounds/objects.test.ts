@@ -61,9 +61,7 @@ test("what is nested too deeply for anybody is left out, and the next object is 
 
 test("a claim that lists too many addresses never looks like one that lists few", () => {
   const ips = JSON.stringify(Array.from({ length: 300 }, (_, at) => `10.0.${at >> 8}.${at % 256}/16`));
-  const { ips: read } = projectClaim(
-    JSON.parse(objectWith("status.ips", ips, { spec: { network: "blue" } })),
-  );
+  const { ips: read } = projectClaim(JSON.parse(objectWith("status.ips", ips, { spec: { network: "blue" } })));
   expect(read).toHaveLength(257);
   expect(read.at(-1)).toBe("300 entries, of which 256 are read");
 });

@@ -71,9 +71,7 @@ describe("an answer without end is given up at its limit, and the next one is re
       `the daemon's answer has more than ${4 << 20} characters`,
     );
     expect(sentBytes).toBeLessThan(32 << 20);
-    answer = () => [
-      'HTTP/1.1 200 OK\r\nconnection: close\r\n\r\n{"version":"1","ports":[],"ovnNetworks":[]}',
-    ];
+    answer = () => ['HTTP/1.1 200 OK\r\nconnection: close\r\n\r\n{"version":"1","ports":[],"ovnNetworks":[]}'];
     await expect(exchange(path, REPORT as never, never)).resolves.toMatchObject({ version: "1" });
   });
 
@@ -122,8 +120,7 @@ test.each(Object.keys(LISTENERS) as ListenerName[])("a head without end is refus
         socket.on("error", () => {});
         socket.on("close", () => resolve(text));
       });
-    const head = (bytes: number) =>
-      `GET / HTTP/1.1\r\nhost: a\r\nconnection: close\r\nx: ${"a".repeat(bytes)}\r\n\r\n`;
+    const head = (bytes: number) => `GET / HTTP/1.1\r\nhost: a\r\nconnection: close\r\nx: ${"a".repeat(bytes)}\r\n\r\n`;
     await expect(answerTo(head(10))).resolves.toMatch(/^HTTP\/1.1 200 /);
     await expect(answerTo(head(LISTENERS[name].headerBytesMax + 1))).resolves.toMatch(/^HTTP\/1.1 431 /);
   } finally {
@@ -133,11 +130,7 @@ test.each(Object.keys(LISTENERS) as ListenerName[])("a head without end is refus
 
 describe("a daemon's answer about an identity", () => {
   const connection = () => new LeanConnection(path, { timeoutMs: 60_000, ended: () => {} });
-  const reply = (head: string, body: readonly string[]) => () => [
-    `HTTP/1.1 200 OK\r\n`,
-    `${head}\r\n\r\n`,
-    ...body,
-  ];
+  const reply = (head: string, body: readonly string[]) => () => [`HTTP/1.1 200 OK\r\n`, `${head}\r\n\r\n`, ...body];
 
   test("in many pieces is whole, and the next one on the same connection too", async () => {
     const pieces = Array.from({ length: 5_000 }, (_, at) => `${at},`);

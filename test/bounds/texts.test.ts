@@ -158,22 +158,16 @@ describe("JSON with a bound", () => {
 describe("a pool of whereabouts", () => {
   test("says how many of its entries are none, and names twenty", () => {
     const allocations = SHAPES.keys(OBJECT_BYTES_MAX, 36 ** 3);
-    const pool = readPool(
-      JSON.parse(objectWith("spec.allocations", allocations, { spec: { range: "10.0.0.0/8" } })),
-    );
+    const pool = readPool(JSON.parse(objectWith("spec.allocations", allocations, { spec: { range: "10.0.0.0/8" } })));
     if (typeof pool === "string") throw new Error(pool);
     expect(pool.problems).toHaveLength(21);
-    expect(pool.problems.at(-1)).toMatch(
-      /^IPPool shop\/one: \d+ more of spec.allocations are not in its range$/,
-    );
+    expect(pool.problems.at(-1)).toMatch(/^IPPool shop\/one: \d+ more of spec.allocations are not in its range$/);
   });
 });
 
 describe("streams", () => {
   const chunksOf = (bytes: Buffer, size = 1_460) =>
-    Array.from({ length: Math.ceil(bytes.length / size) }, (_, at) =>
-      bytes.subarray(at * size, (at + 1) * size),
-    );
+    Array.from({ length: Math.ceil(bytes.length / size) }, (_, at) => bytes.subarray(at * size, (at + 1) * size));
   const inList = (text: string) => {
     const seen: unknown[] = [];
     const stream = new ListStream((json) => seen.push(json.length));
@@ -190,8 +184,7 @@ describe("streams", () => {
   const inOvsdb = (text: string) => {
     const objects = new JsonObjects(1 << 26);
     let count = 0;
-    for (const chunk of chunksOf(Buffer.from(`{"id":${text}}`)))
-      count += objects.push(chunk.toString()).length;
+    for (const chunk of chunksOf(Buffer.from(`{"id":${text}}`))) count += objects.push(chunk.toString()).length;
     return count;
   };
 
@@ -199,18 +192,15 @@ describe("streams", () => {
     ["a list", inList],
     ["a watch", inWatch],
     ["an OVSDB server", inOvsdb],
-  ] as const)(
-    "%s: an object in small pieces takes time in proportion, and nothing of it stays",
-    (name, read) => {
-      for (const shape of ["nested lists", "texts", "escapes", "keys"] as const) {
-        const textOf = (salt: number) => SHAPES[shape](1_000_000, salt);
-        const reading = keptOf(textOf, read);
-        expect(reading.keptBytes, shape).toBeLessThanOrEqual(2 * reading.textBytes);
-        expectMeanwhile(name, reading, shape);
-        expectProportion((share) => SHAPES[shape](1_000_000 * share, 1), read, shape);
-      }
-    },
-  );
+  ] as const)("%s: an object in small pieces takes time in proportion, and nothing of it stays", (name, read) => {
+    for (const shape of ["nested lists", "texts", "escapes", "keys"] as const) {
+      const textOf = (salt: number) => SHAPES[shape](1_000_000, salt);
+      const reading = keptOf(textOf, read);
+      expect(reading.keptBytes, shape).toBeLessThanOrEqual(2 * reading.textBytes);
+      expectMeanwhile(name, reading, shape);
+      expectProportion((share) => SHAPES[shape](1_000_000 * share, 1), read, shape);
+    }
+  });
 
   test("one object above the limit ends a list and a watch with the limit", () => {
     const long = SHAPES.text(17 << 20, 1);

@@ -2,16 +2,8 @@ import { nodeFact, projectSweptPod } from "../../claims/reasons/fact-views.ts";
 import { ReflectedItems } from "../../kube/reflected-items.ts";
 import { projectAddressPool } from "../../kube/views/address-pool-view.ts";
 import { projectClaim } from "../../kube/views/claim-view.ts";
-import {
-  projectCapiCluster,
-  projectMachineAddress,
-  projectMachineClaim,
-} from "../../kube/views/machine-claim-view.ts";
-import {
-  projectDataClaim,
-  projectDataTemplate,
-  projectMachineData,
-} from "../../kube/views/machine-data-view.ts";
+import { projectCapiCluster, projectMachineAddress, projectMachineClaim } from "../../kube/views/machine-claim-view.ts";
+import { projectDataClaim, projectDataTemplate, projectMachineData } from "../../kube/views/machine-data-view.ts";
 import { projectHost, projectMetal3Machine } from "../../kube/views/metal3-machine-view.ts";
 import { projectPod } from "../../kube/views/pod-view.ts";
 import { projectService } from "../../kube/views/service-view.ts";
@@ -34,8 +26,7 @@ const ITEMS = {
   "empty conditions": (bytes) => list(bytes, () => "{}"),
   owners: (bytes, salt) => list(bytes, (at) => `{"kind":"a","name":"${(at + salt).toString(36)}","uid":"b"}`),
   names: (bytes, salt) => list(bytes, (at) => `{"name":"${(at + salt).toString(36)}"}`),
-  addresses: (bytes, salt) =>
-    list(bytes, (at) => `"10.${at >> 16}.${(at >> 8) % 256}.${(at + salt) % 256}/8"`),
+  addresses: (bytes, salt) => list(bytes, (at) => `"10.${at >> 16}.${(at >> 8) % 256}.${(at + salt) % 256}/8"`),
 } satisfies Record<string, Shape>;
 const ALL = { ...SHAPES, ...ITEMS };
 type ShapeName = keyof typeof ALL;
@@ -63,11 +54,7 @@ const VIEWS: readonly (readonly [
       "metadata.annotations.k8s.v1.cni.cncf.io/networks": TEXT,
     },
   ],
-  [
-    "Pod of a sweep",
-    projectSweptPod,
-    { "metadata.annotations.k8s.v1.cni.cncf.io/network-status": ["texts"] },
-  ],
+  ["Pod of a sweep", projectSweptPod, { "metadata.annotations.k8s.v1.cni.cncf.io/network-status": ["texts"] }],
   [
     "IPAMClaim",
     projectClaim,
@@ -92,11 +79,7 @@ const VIEWS: readonly (readonly [
   ],
   ["ConfigMap", (object) => projectTenantObject(object, "ConfigMap"), { data: MAPS }],
   ["Service", projectService, { "spec.ports": ["empty objects", "names"], "spec.ipFamilies": ["texts"] }],
-  [
-    "IPAddressClaim",
-    projectMachineClaim,
-    { "status.conditions": CONDITIONS, "metadata.annotations.ipAddress": TEXT },
-  ],
+  ["IPAddressClaim", projectMachineClaim, { "status.conditions": CONDITIONS, "metadata.annotations.ipAddress": TEXT }],
   [
     "EndpointSlice",
     projectSlice,
@@ -123,11 +106,7 @@ const VIEWS: readonly (readonly [
   ["Metal3DataClaim", projectDataClaim, { "status.conditions": CONDITIONS }],
   ["Metal3Data", projectMachineData, { "status.conditions": CONDITIONS, "status.errorMessage": TEXT }],
   ["Metal3Machine", projectMetal3Machine, { "metadata.annotations": MAPS, "status.conditions": CONDITIONS }],
-  [
-    "BareMetalHost",
-    projectHost,
-    { "metadata.annotations": MAPS, "status.hardware.nics": ["names", "empty objects"] },
-  ],
+  ["BareMetalHost", projectHost, { "metadata.annotations": MAPS, "status.hardware.nics": ["names", "empty objects"] }],
   [
     "AddressPool",
     projectAddressPool,

@@ -1,10 +1,5 @@
 import { parseInterfaceAddress } from "../../ipam/space/cidr.ts";
-import {
-  ALLOCATIONS_PATH,
-  type AllocationAttachment,
-  attachmentKey,
-  type IPAllocation,
-} from "../../kube/objects.ts";
+import { ALLOCATIONS_PATH, type AllocationAttachment, attachmentKey, type IPAllocation } from "../../kube/objects.ts";
 import { cooled, newAllocation } from "../../store/cluster/allocations/allocation-object.ts";
 import type { MemoryCluster } from "../harness/world/memory-cluster.ts";
 import { NAMESPACE, nad } from "./ui-of-daemon.ts";
@@ -32,9 +27,7 @@ export function held(
   const owner = { kind: "IPAMClaim", namespace: NAMESPACE, name, uid: `uid-${name}`, interface: "" } as const;
   const holder = { owner, vm: { name: vm, uid: `uid-${vm}` }, attachment: null };
   const object = newAllocation(network, parseInterfaceAddress(address), holder, TIME) as IPAllocation;
-  const attachments = Object.fromEntries(
-    uses.map((one) => [attachmentKey(one.containerID, one.interface), one]),
-  );
+  const attachments = Object.fromEntries(uses.map((one) => [attachmentKey(one.containerID, one.interface), one]));
   return { ...object, status: { ...object.status, attachments, node: uses[0]?.node ?? "" } };
 }
 

@@ -136,8 +136,7 @@ describe.skipIf(reason !== null)("holdfast ui on a desktop", () => {
       expect(seen).toContain("holdfast ui");
       expect(seen, `${step} the browser has the page`).not.toContain(token());
       for (const pid of pidsOf(READER))
-        for (const part of ["cmdline", "environ", "comm"])
-          expect(procFile(pid, part), part).not.toContain(token());
+        for (const part of ["cmdline", "environ", "comm"]) expect(procFile(pid, part), part).not.toContain(token());
       if (step === "after") break;
       writeFileSync(join(home, "go"), "");
       // The page has asked with its token: what led there is gone.

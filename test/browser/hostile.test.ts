@@ -101,15 +101,7 @@ describe.skipIf(reason !== null)("names of tenants", () => {
         await page.locator("h1").waitFor();
         await expectHarmless(page);
       }
-    for (const path of [
-      "/%",
-      "/networks/%ff",
-      "/vms/%/%",
-      "/search?q=%",
-      "//",
-      "/search?q=(*",
-      "/networks/blue?at=",
-    ]) {
+    for (const path of ["/%", "/networks/%ff", "/vms/%/%", "/search?q=%", "//", "/search?q=(*", "/networks/blue?at="]) {
       await page.goto(shown.ui.origin + path);
       await page.locator("h1").waitFor();
     }
@@ -144,14 +136,7 @@ describe.skipIf(reason !== null)("a cluster where somebody writes what he likes"
   test("has a page, and lists without formulas", async () => {
     const page = await browser.open(ui.url);
     await page.addInitScript(ALARM);
-    for (const path of [
-      "/nodes",
-      "/search?q=10.0",
-      "/vms",
-      "/search?q=e",
-      "/networks/__proto__",
-      "/networks/-1+1",
-    ]) {
+    for (const path of ["/nodes", "/search?q=10.0", "/vms", "/search?q=e", "/networks/__proto__", "/networks/-1+1"]) {
       await page.goto(ui.origin + path);
       await page.locator("h1").waitFor();
       await expectHarmless(page);
@@ -178,18 +163,14 @@ describe.skipIf(reason !== null)("a cluster where somebody writes what he likes"
 test.skipIf(reason !== null)(
   "a name of the internet that means this machine (DNS rebinding) reads nothing",
   async () => {
-    const shown = await UiOfDaemon.start((daemon) =>
-      apply(daemon, [nad("blue", { subnets: "192.168.10.0/24" })]),
-    );
+    const shown = await UiOfDaemon.start((daemon) => apply(daemon, [nad("blue", { subnets: "192.168.10.0/24" })]));
     const browser = await TestBrowser.start("--host-resolver-rules=MAP evil.example 127.0.0.1");
     try {
       const { port, hash } = new URL(shown.ui.url);
       const page = await browser.open(`http://evil.example:${port}/${hash}`);
       const text = "this server is 127.0.0.1";
       expect(await page.textContent("body")).toContain(text);
-      expect(await page.evaluate(`fetch("/api/v1/networks").then((answer) => answer.text())`)).toContain(
-        text,
-      );
+      expect(await page.evaluate(`fetch("/api/v1/networks").then((answer) => answer.text())`)).toContain(text);
       const asked = `fetch("/api/v1/networks", { headers: { authorization: "Bearer ${shown.ui.token}" } })`;
       expect(await page.evaluate(`${asked}.then((answer) => answer.text())`)).toContain(text);
     } finally {
@@ -204,8 +185,6 @@ async function expectHarmless(page: Awaited<ReturnType<TestBrowser["open"]>>): P
   await page.evaluate("new Promise((resolve) => setTimeout(resolve, 20))");
   expect(await page.evaluate("globalThis.alarms"), page.url()).toEqual([]);
   expect(await page.locator("main :is(img, script, iframe, b, svg[onload])").count(), page.url()).toBe(0);
-  const links = (await page.evaluate(
-    '[...document.querySelectorAll("a")].map((one) => one.protocol)',
-  )) as string[];
+  const links = (await page.evaluate('[...document.querySelectorAll("a")].map((one) => one.protocol)')) as string[];
   expect(new Set(links), page.url()).toEqual(new Set(["http:"]));
 }

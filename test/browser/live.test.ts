@@ -34,8 +34,7 @@ describe.skipIf(reason !== null)("the page", () => {
   const counts = async (page: Page, network: string) => (await bars(page))[network]?.[0];
   /** A mark that a page which is loaded again no longer has. */
   const mark = (page: Page) => page.evaluate("globalThis.isSamePage = true");
-  const expectSamePage = async (page: Page) =>
-    expect(await page.evaluate("globalThis.isSamePage")).toBe(true);
+  const expectSamePage = async (page: Page) => expect(await page.evaluate("globalThis.isSamePage")).toBe(true);
   const restarted = async () => {
     const daemon = await TestDaemon.start({ directory: shown.daemon.directory });
     later.push(daemon);
@@ -58,9 +57,7 @@ describe.skipIf(reason !== null)("the page", () => {
     for (const page of all) await mark(page);
     await attach(shown.daemon, "second", "blue", { pod: "virt-launcher-vm1", claim: "vm1.blue" });
     const [other] = await attach(shown.daemon, "third", "blue", { pod: "third" });
-    await expect
-      .poll(() => counts(networks, "blue"), SOON)
-      .toMatch(/^3 in use, 2\d\d free$|^3 in use, .* free$/);
+    await expect.poll(() => counts(networks, "blue"), SOON).toMatch(/^3 in use, 2\d\d free$|^3 in use, .* free$/);
     await address.getByText("It is used by pod shop/virt-launcher-vm1").waitFor(SOON);
     await vm.getByText("running").waitFor(SOON);
     await network.getByRole("link", { name: `${other}`, exact: true }).waitFor(SOON);
@@ -74,8 +71,7 @@ describe.skipIf(reason !== null)("the page", () => {
     await expect
       .poll(async () => (await rows(address, "Who had 192.168.10.40")).flat().join(), SOON)
       .toContain("pod shop/virt-launcher-vm1");
-    const found = async () =>
-      (await rows(network, "Allocations of network blue")).find(([one]) => one === other);
+    const found = async () => (await rows(network, "Allocations of network blue")).find(([one]) => one === other);
     await expect.poll(async () => (await found())?.[1], SOON).toMatch(/cooling down$/);
     for (const page of all) await expectSamePage(page);
   });
@@ -160,9 +156,7 @@ describe.skipIf(reason !== null)("the page", () => {
     const { port } = new URL(shown.ui.origin);
     const next = await UiProcess.start("--socket", shown.daemon.socket, "--port", port);
     try {
-      await notice(page)
-        .getByText("this tab was not opened by the URL that holdfast ui printed")
-        .waitFor(SOON);
+      await notice(page).getByText("this tab was not opened by the URL that holdfast ui printed").waitFor(SOON);
       expect(await notice(page).textContent()).toMatch(/Open the URL that it prints/);
       // It is not asked again and again with a token of somebody else.
       expect(await page.evaluate("Object.values(sessionStorage)")).toEqual([]);
@@ -255,20 +249,15 @@ describe.skipIf(reason !== null)("the page", () => {
         });
       `);
     }
-    const flashes = (page: Page) =>
-      page.evaluate("globalThis.flashes") as Promise<{ cells: number; rows: number }>;
+    const flashes = (page: Page) => page.evaluate("globalThis.flashes") as Promise<{ cells: number; rows: number }>;
     const [given] = await attach(shown.daemon, "fifth", "blue", { pod: "fifth" });
-    for (const page of [still, moving])
-      await page.getByRole("link", { name: `${given}`, exact: true }).waitFor(SOON);
+    for (const page of [still, moving]) await page.getByRole("link", { name: `${given}`, exact: true }).waitFor(SOON);
     await expect.poll(() => flashes(moving), SOON).toMatchObject({ cells: 1 });
     await expect.poll(async () => (await flashes(moving)).rows, SOON).toBeGreaterThan(0);
     // Once: what is drawn again later does not.
     await expect
       .poll(
-        () =>
-          moving.evaluate(
-            `document.querySelector("address-map").shadowRoot.querySelectorAll(".flash").length`,
-          ),
+        () => moving.evaluate(`document.querySelector("address-map").shadowRoot.querySelectorAll(".flash").length`),
         SOON,
       )
       .toBe(0);

@@ -32,24 +32,9 @@ const PAGES = {
 } as const;
 
 const OTHERS = [
-  ...[
-    "/networks/large?at=10.20.7.0%2F24",
-    "/networks/six",
-    "/networks/tiny",
-    "/networks/quiet",
-    "/networks/kept",
-  ],
+  ...["/networks/large?at=10.20.7.0%2F24", "/networks/six", "/networks/tiny", "/networks/quiet", "/networks/kept"],
   ...["/networks/blue/addresses/192.168.10.50", "/networks/quiet/addresses/172.16.0.1", "/networks/none"],
-  ...[
-    "/vms",
-    "/vms/shop/none",
-    "/nodes",
-    `/nodes/${NODE}`,
-    "/nodes/none",
-    "/findings",
-    "/search",
-    "/search?q=zebra",
-  ],
+  ...["/vms", "/vms/shop/none", "/nodes", `/nodes/${NODE}`, "/nodes/none", "/findings", "/search", "/search?q=zebra"],
   "/no/such/page",
 ];
 
@@ -112,9 +97,7 @@ describe.skipIf(reason !== null)("the page", () => {
           await drawn(page);
           if (name === "address" || name === "vm") await page.locator("time-line").waitFor();
           // Nothing is beyond the edge of a narrow screen: lists scroll by themselves.
-          expect(await page.evaluate("document.documentElement.scrollWidth"), name).toBeLessThanOrEqual(
-            width,
-          );
+          expect(await page.evaluate("document.documentElement.scrollWidth"), name).toBeLessThanOrEqual(width);
           compare(`${name}-${colours}-${width}`, await picture(page));
         }
         await page.context().close();

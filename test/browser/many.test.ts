@@ -37,8 +37,7 @@ async function longest(page: Page): Promise<number> {
 /** Of a process, MB: now, and at most. */
 function memory({ child }: UiProcess): { now: number; most: number } {
   const status = readFileSync(`/proc/${child.pid}/status`, "utf8");
-  const mb = (name: string) =>
-    Math.round(Number(new RegExp(`^${name}:\\s+(\\d+) kB`, "m").exec(status)?.[1]) / 1_024);
+  const mb = (name: string) => Math.round(Number(new RegExp(`^${name}:\\s+(\\d+) kB`, "m").exec(status)?.[1]) / 1_024);
   return { now: mb("VmRSS"), most: mb("VmHWM") };
 }
 

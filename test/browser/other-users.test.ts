@@ -114,10 +114,7 @@ describe.skipIf(reason !== null)("another user's server on the reader's machine"
   };
   beforeAll(async () => {
     shown = await UiOfDaemon.start((daemon) =>
-      apply(daemon, [
-        nad("blue", { subnets: "192.168.10.0/24" }),
-        claim("blue", SECRET, ["192.168.10.9/24"]),
-      ]),
+      apply(daemon, [nad("blue", { subnets: "192.168.10.0/24" }), claim("blue", SECRET, ["192.168.10.9/24"])]),
     );
   });
   afterEach(async () => {
@@ -185,9 +182,7 @@ describe.skipIf(reason !== null)("another user's server on the reader's machine"
     try {
       for (const origin of earlier.origins) {
         await page.goto(`${origin}/`);
-        await page.evaluate(
-          `navigator.serviceWorker.register("/worker.js").then(() => navigator.serviceWorker.ready)`,
-        );
+        await page.evaluate(`navigator.serviceWorker.register("/worker.js").then(() => navigator.serviceWorker.ready)`);
       }
     } finally {
       await earlier.stop();
@@ -216,9 +211,7 @@ describe.skipIf(reason !== null)("another user's server on the reader's machine"
     const ui = await UiProcess.start("--socket", shown.daemon.socket);
     try {
       const { port } = new URL(ui.url);
-      await expect(OtherServer.start(undefined, { port: Number(port), host: "::1" })).rejects.toThrow(
-        "EADDRINUSE",
-      );
+      await expect(OtherServer.start(undefined, { port: Number(port), host: "::1" })).rejects.toThrow("EADDRINUSE");
       const page = await shown.browser.open(ui.url);
       await page.getByRole("link", { name: "blue", exact: true }).waitFor(SOON);
       await page.context().close();

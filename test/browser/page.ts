@@ -84,13 +84,7 @@ export class TestBrowser {
 
   /** `more`: flags of Chromium. */
   static async start(...more: string[]): Promise<TestBrowser> {
-    const args = [
-      "--no-sandbox",
-      "--disable-gpu",
-      "--font-render-hinting=none",
-      "--force-color-profile=srgb",
-      ...more,
-    ];
+    const args = ["--no-sandbox", "--disable-gpu", "--font-render-hinting=none", "--force-color-profile=srgb", ...more];
     const env = { ...process.env, FONTCONFIG_FILE: join(import.meta.dirname, "fonts.conf") };
     return new TestBrowser(await chromium.launch({ executablePath: CHROMIUM, args, env }));
   }

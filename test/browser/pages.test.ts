@@ -78,9 +78,7 @@ describe.skipIf(reason !== null)("the page", () => {
       expect.arrayContaining(["192.168.10.96 to 192.168.10.99", "192.168.10.113 to 192.168.10.254"]),
     );
     const intervals = await rows(page, "What is held of fd10::/64");
-    expect(
-      intervals.some(([, , held, size]) => held === "free" && /^about 1\.8 × 10¹⁹$/.test(size ?? "")),
-    ).toBe(true);
+    expect(intervals.some(([, , held, size]) => held === "free" && /^about 1\.8 × 10¹⁹$/.test(size ?? ""))).toBe(true);
     const held = await records(page, "Allocations of network blue");
     expect(held).toHaveLength(26);
     expect(held.find(({ Address: address }) => address === "192.168.10.103")).toMatchObject({
@@ -144,9 +142,7 @@ describe.skipIf(reason !== null)("the page", () => {
     await page.keyboard.press("Enter");
     await title(page, "10.20.7.0/24");
     expect(page.url()).toContain("?at=10.20.7.0%2F24");
-    expect((await rows(page, "Allocations of network large")).map(([address]) => address)).toEqual([
-      "10.20.7.11",
-    ]);
+    expect((await rows(page, "Allocations of network large")).map(([address]) => address)).toEqual(["10.20.7.11"]);
     await page.getByRole("application", { name: /^Addresses of 10\.20\.7\.0\/24/ }).waitFor();
   });
 
@@ -166,11 +162,7 @@ describe.skipIf(reason !== null)("the page", () => {
         "192.168.10.103",
         "is held by claim shop/vm3.blue of VM shop/vm3. It is used by pod shop/virt-launcher-vm3",
       ],
-      [
-        "blue",
-        "fd10::45",
-        "is held by claim shop/vm3.blue of VM shop/vm3. It is used by pod shop/virt-launcher-vm3",
-      ],
+      ["blue", "fd10::45", "is held by claim shop/vm3.blue of VM shop/vm3. It is used by pod shop/virt-launcher-vm3"],
       ["blue", "192.168.10.110", "is held by claim shop/vm10.blue of VM shop/vm10. Nothing uses it now."],
       ["quiet", "172.16.0.1", "was held by pod shop/plain-0 (net1). It cools down"],
       ["kept", "172.20.0.7", "was held by claim shop/gone.kept, which is deleted. It is reserved until "],
@@ -229,9 +221,7 @@ describe.skipIf(reason !== null)("the page", () => {
     await page.locator("time-line").waitFor();
   });
 
-  test("a node: readiness, outstanding releases, the age of its journal, and what runs there", async ({
-    page,
-  }) => {
+  test("a node: readiness, outstanding releases, the age of its journal, and what runs there", async ({ page }) => {
     await go(page, "/nodes");
     expect(await rows(page, "Nodes with addresses in use")).toEqual([[node, "9", "15"]]);
     await page.getByRole("link", { name: node, exact: true }).first().click();

@@ -52,8 +52,7 @@ describe.skipIf(reason !== null)("the page", () => {
       const refusedWith = async (headers: Record<string, string>, asked = path) =>
         expectRefused(await get(asked, headers), `${asked} with ${JSON.stringify(headers)}`, 401);
       await refusedWith({});
-      for (const one of wrong)
-        await refusedWith({ authorization: `Bearer ${Buffer.from(one).toString("latin1")}` });
+      for (const one of wrong) await refusedWith({ authorization: `Bearer ${Buffer.from(one).toString("latin1")}` });
       for (const one of [`Basic ${token}`, token, `Bearer ${token} ${token}`, `Bearer "${token}"`])
         await refusedWith({ authorization: one });
       // What browsers add by themselves is none.
@@ -75,8 +74,7 @@ describe.skipIf(reason !== null)("the page", () => {
     const page = await shown.browser.open(shown.ui.url.replace("/#", "/networks/blue?at=192.168.10.0%2F28#"));
     await page.getByRole("heading", { level: 1 }).waitFor();
     expect(page.url()).toBe(`${shown.ui.origin}/networks/blue?at=192.168.10.0%2F28`);
-    const kept =
-      "[document.cookie, { ...localStorage }, name, document.referrer, document.documentElement.outerHTML]";
+    const kept = "[document.cookie, { ...localStorage }, name, document.referrer, document.documentElement.outerHTML]";
     expect(JSON.stringify(await page.evaluate(kept))).not.toContain(token);
     expect(await page.context().cookies()).toEqual([]);
     expect(await page.evaluate("Object.values(sessionStorage)")).toEqual([token]);
@@ -91,12 +89,7 @@ describe.skipIf(reason !== null)("the page", () => {
         const { status } = await get(path, headers).catch((error) => ({ status: `${error}` }));
         expect([200, 400, 401, 403, 404], `${path} ${JSON.stringify(headers)}`).toContain(status);
       }
-    for (const text of [
-      "GET / HTTP/1.0\r\n\r\n",
-      "GET / HTTP/1.1\r\n\r\n",
-      "BREW / HTTP/1.1\r\n\r\n",
-      "\0\r\n\r\n",
-    ])
+    for (const text of ["GET / HTTP/1.0\r\n\r\n", "GET / HTTP/1.1\r\n\r\n", "BREW / HTTP/1.1\r\n\r\n", "\0\r\n\r\n"])
       expect(await raw(shown.ui.address, text), text).toMatch(/^HTTP\/1\.1 40[035] /);
     expect(shown.ui.child.exitCode).toBeNull();
     expect((await get("/api/v1/networks", known)).status).toBe(200);
@@ -110,9 +103,7 @@ describe.skipIf(reason !== null)("the page", () => {
       run("setpriv", ["--reuid", NOBODY, "--regid", NOBODY, "--clear-groups", ...words]);
     for (const path of ["/stream", "/api/v1/allocations"]) {
       const words = ["-sS", "-m", "20", "-w", "\n%{http_code}", `${shown.ui.address}${path}`];
-      expect((await asNobody("curl", ...words)).stdout).toMatch(
-        /^open the URL that holdfast ui printed.*\n\n401$/,
-      );
+      expect((await asNobody("curl", ...words)).stdout).toMatch(/^open the URL that holdfast ui printed.*\n\n401$/);
     }
     // What everybody can read of a process.
     const { pid } = shown.ui.child;
@@ -129,9 +120,7 @@ describe.skipIf(reason !== null)("the page", () => {
     const addresses = sockets.filter(([, , one]) => one === hex).map(([, address]) => address);
     expect(addresses).toEqual(expect.arrayContaining(["0100007F"]));
     // And ::1, where the machine has it.
-    expect(
-      addresses.filter((one) => one !== "0100007F" && one !== "00000000000000000000000001000000"),
-    ).toEqual([]);
+    expect(addresses.filter((one) => one !== "0100007F" && one !== "00000000000000000000000001000000")).toEqual([]);
   });
 
   test("is asked under its own name only", async () => {
@@ -173,36 +162,17 @@ describe.skipIf(reason !== null)("the page", () => {
   test("passes on the questions of the page and nothing else", async () => {
     for (const path of [
       ...["content", "identity", "rebuild", "version", "release", "backup", "apply", "claims/shop/claim-a"],
-      ...[
-        "networks/../content",
-        "networks/%2e%2e/content",
-        "./content",
-        "networks//free",
-        "networks/a/b/free",
-      ],
+      ...["networks/../content", "networks/%2e%2e/content", "./content", "networks//free", "networks/a/b/free"],
       ...["networks/blue/free/../../../content", "networks/blue", "CONTENT", "networks/", "status/"],
     ])
       expect((await get(`/api/v1/${path}`, known)).status, path).toBe(404);
-    for (const path of [
-      "/api/metrics",
-      "/api/healthz",
-      "/api/cni",
-      "/api//v1/content",
-      "/api/../api/v1/content",
-    ])
+    for (const path of ["/api/metrics", "/api/healthz", "/api/cni", "/api//v1/content", "/api/../api/v1/content"])
       expect((await get(path, known)).status, path).toBe(404);
     const hidden = ["..%2f..%2fcontent%3f/free", "..%2fcontent%23/free", "x%0d%0aHost:%20evil/free"];
-    for (const path of hidden)
-      expect((await get(`/api/v1/networks/${path}`, known)).body, path).not.toContain(SECRET);
+    for (const path of hidden) expect((await get(`/api/v1/networks/${path}`, known)).body, path).not.toContain(SECRET);
     // Files are the page's own: every other path is the document.
     const index = (await get("/", known)).body;
-    for (const path of [
-      "/etc/passwd",
-      "/../../../../etc/passwd",
-      "/%2e%2e/ui.cjs",
-      "/page.js/",
-      "/__proto__",
-    ])
+    for (const path of ["/etc/passwd", "/../../../../etc/passwd", "/%2e%2e/ui.cjs", "/page.js/", "/__proto__"])
       expect((await get(path, known)).body, path).toBe(index);
   });
 

@@ -19,10 +19,7 @@ export class UiOfDaemon {
   }
 
   /** `args` are flags of the daemon. */
-  static async start(
-    seed: (daemon: TestDaemon) => Promise<void>,
-    args: readonly string[] = [],
-  ): Promise<UiOfDaemon> {
+  static async start(seed: (daemon: TestDaemon) => Promise<void>, args: readonly string[] = []): Promise<UiOfDaemon> {
     const daemon = await TestDaemon.start({ args });
     let ui: UiProcess | null = null;
     try {
@@ -91,9 +88,7 @@ export function attachment(
 ) {
   const args = [
     "IgnoreUnknown=1",
-    ...(pod === undefined
-      ? []
-      : [`K8S_POD_NAMESPACE=${NAMESPACE}`, `K8S_POD_NAME=${pod}`, `K8S_POD_UID=u-${pod}`]),
+    ...(pod === undefined ? [] : [`K8S_POD_NAMESPACE=${NAMESPACE}`, `K8S_POD_NAME=${pod}`, `K8S_POD_UID=u-${pod}`]),
     ...(claim === undefined ? [] : [`IPAM_CLAIM=${NAMESPACE}/${claim}`]),
     ...(more === "" ? [] : [more]),
   ];
@@ -128,10 +123,7 @@ export async function detach(
 export async function seedAll(daemon: TestDaemon): Promise<void> {
   const networks = [
     nad("blue", {
-      ranges: [
-        [{ subnet: "192.168.10.0/24", gateway: "192.168.10.1" }],
-        [{ subnet: "fd10::/64", gateway: "fd10::1" }],
-      ],
+      ranges: [[{ subnet: "192.168.10.0/24", gateway: "192.168.10.1" }], [{ subnet: "fd10::/64", gateway: "fd10::1" }]],
       excludeSubnets: "192.168.10.64/27",
       routes: [{ dst: "10.0.0.0/8" }],
     }),

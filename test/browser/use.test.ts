@@ -105,8 +105,7 @@ describe.skipIf(reason !== null)("a reader", () => {
     for (const head of ["Network", "Addresses", "Full", "Free", "Owner", "Subnets", "VMs", "Check"])
       expect(networks[0]?.split(",")).toContain(head);
     expect(networks[1]).toMatch(/^tiny,/);
-    for (const cell of ['"11 idle, 2 excluded, 3 free"', "78 %", "10.9.0.0/28"])
-      expect(networks[1]).toContain(cell);
+    for (const cell of ['"11 idle, 2 excluded, 3 free"', "78 %", "10.9.0.0/28"]) expect(networks[1]).toContain(cell);
     expect(networks).toHaveLength(7);
     await go(page, "/networks/large");
     await page.getByRole("button", { name: /^Holder/ }).click();
@@ -137,9 +136,7 @@ describe.skipIf(reason !== null)("a reader", () => {
     expect(await page.locator("th[aria-sort=descending]").textContent()).toMatch(/^Address/);
   });
 
-  test("links to every place: a reload and another reader see the same, and back goes back", async ({
-    page,
-  }) => {
+  test("links to every place: a reload and another reader see the same, and back goes back", async ({ page }) => {
     const visited: [path: string, name: string][] = [
       ["/", "Networks"],
       ["/networks/blue", "blue"],
@@ -195,25 +192,20 @@ describe.skipIf(reason !== null)("a reader", () => {
     /** Rows of long lists are drawn as they come into sight. */
     const FOCUSABLE = `[...document.querySelectorAll("a[href], button, input, select, address-map, [tabindex='0']")].filter((one) => one.closest(".long tbody") === null)`;
 
-    base.for([
-      "/",
-      "/networks/blue",
-      "/networks/large",
-      "/vms/shop/vm3",
-      "/findings",
-      "/search?q=192.168.10.1",
-    ])("reaches everything of %s, and sees where he is", async (path) => {
-      const page = await shown.open(path);
-      await page.locator("tbody tr, .well").first().waitFor();
-      await drawn(page);
-      const count = (await page.evaluate(
-        `${FOCUSABLE}.map((one, index) => { one.dataset.place = index; return index; }).length`,
-      )) as number;
-      expect(count).toBeGreaterThan(7);
-      const seen = new Set<string>();
-      for (let n = 0; n < 1_500 && seen.size < count; n++) {
-        await page.keyboard.press("Tab");
-        const { place, outline, name, isInView } = (await page.evaluate(`(() => {
+    base.for(["/", "/networks/blue", "/networks/large", "/vms/shop/vm3", "/findings", "/search?q=192.168.10.1"])(
+      "reaches everything of %s, and sees where he is",
+      async (path) => {
+        const page = await shown.open(path);
+        await page.locator("tbody tr, .well").first().waitFor();
+        await drawn(page);
+        const count = (await page.evaluate(
+          `${FOCUSABLE}.map((one, index) => { one.dataset.place = index; return index; }).length`,
+        )) as number;
+        expect(count).toBeGreaterThan(7);
+        const seen = new Set<string>();
+        for (let n = 0; n < 1_500 && seen.size < count; n++) {
+          await page.keyboard.press("Tab");
+          const { place, outline, name, isInView } = (await page.evaluate(`(() => {
             const one = document.activeElement;
             const { outlineStyle, outlineWidth } = getComputedStyle(one);
             const { top, bottom } = one.getBoundingClientRect();
@@ -222,17 +214,18 @@ describe.skipIf(reason !== null)("a reader", () => {
               isInView: bottom > 0 && top < innerHeight,
             };
           })()`)) as { place?: string; outline: string; name: string; isInView: boolean };
-        if (place === undefined) continue;
-        seen.add(place);
-        expect(outline, name).toMatch(/^(solid|auto|double) [1-9]/);
-        expect(isInView, name).toBe(true);
-      }
-      const missed = await page.evaluate(
-        `${FOCUSABLE}.filter((one) => !${JSON.stringify([...seen])}.includes(one.dataset.place)).map((one) => one.outerHTML.slice(0, 200))`,
-      );
-      expect(missed).toEqual([]);
-      await page.context().close();
-    });
+          if (place === undefined) continue;
+          seen.add(place);
+          expect(outline, name).toMatch(/^(solid|auto|double) [1-9]/);
+          expect(isInView, name).toBe(true);
+        }
+        const missed = await page.evaluate(
+          `${FOCUSABLE}.filter((one) => !${JSON.stringify([...seen])}.includes(one.dataset.place)).map((one) => one.outerHTML.slice(0, 200))`,
+        );
+        expect(missed).toEqual([]);
+        await page.context().close();
+      },
+    );
 
     test("goes past the bar", async ({ page }) => {
       await go(page, "/networks/blue");

@@ -145,9 +145,7 @@ describe("holdfast check --kubeconfig on the admission policies", () => {
   ])("names a policy %s", async (_, change) => {
     install((policies) => change(of(policies)));
     expect(await findings()).toEqual([
-      expect.stringMatching(
-        /^admission: ValidatingAdmissionPolicy holdfast-node-networks is not that of holdfast \d/,
-      ),
+      expect.stringMatching(/^admission: ValidatingAdmissionPolicy holdfast-node-networks is not that of holdfast \d/),
     ]);
   });
 
@@ -193,9 +191,7 @@ describe("holdfast check --kubeconfig on the admission policies", () => {
     install();
     daemon("shop", "test-holdfast-node");
     expect(await findings()).toEqual([
-      expect.stringContaining(
-        "daemons run as service account shop/test-holdfast-node, which the admission policies",
-      ),
+      expect.stringContaining("daemons run as service account shop/test-holdfast-node, which the admission policies"),
     ]);
   });
 });

@@ -21,12 +21,7 @@ describe("writes the status", () => {
       { ips, ownerPod: { name: "p" }, conditions: [given] },
       "first use",
     ],
-    [
-      undefined,
-      { ips, ownerPod: "p", condition: given, features: none },
-      { ips },
-      "a definition with addresses alone",
-    ],
+    [undefined, { ips, ownerPod: "p", condition: given, features: none }, { ips }, "a definition with addresses alone"],
     [
       undefined,
       { ips: [], ownerPod: null, condition: refused, features: all },
@@ -80,11 +75,7 @@ describe("writes the status", () => {
 
 describe("writes nothing when nothing would change", () => {
   test.each([
-    [
-      done,
-      { ips, ownerPod: "p", condition: given, features: all },
-      "all is said; the time of the transition stays",
-    ],
+    [done, { ips, ownerPod: "p", condition: given, features: all }, "all is said; the time of the transition stays"],
     [
       { ...done, ips: ["10.0.0.5/24", "fd10::5/64"] },
       { ips: ["fd10::5/64", "10.0.0.5/24"], ownerPod: "p", condition: given, features: all },
@@ -97,11 +88,7 @@ describe("writes nothing when nothing would change", () => {
       { ips: [], ownerPod: null, condition: { ...refused, lastTransitionTime: "later" }, features: all },
       "refused once more",
     ],
-    [
-      undefined,
-      { ips: [], ownerPod: null, condition: refused, features: none },
-      "a refusal that cannot be told",
-    ],
+    [undefined, { ips: [], ownerPod: null, condition: refused, features: none }, "a refusal that cannot be told"],
   ])("case %#", (status, wish, reason) => {
     expect(claimStatusPatch(projectClaim(claim(status ? { status } : {})), wish), reason).toBeNull();
   });

@@ -56,16 +56,8 @@ describe("the view of a claim keeps", () => {
       { ips: [], conditions: [condition] },
       "conditions that are none",
     ],
-    [
-      claim({ status: { ips: ["x", 7, { a: 1 }] } }),
-      { ips: ["x", "7", '{"a":1}'] },
-      "nonsense stays visible",
-    ],
-    [
-      claim({ status: { ips: "10.0.0.5/24" } }),
-      { ips: ["10.0.0.5/24"] },
-      "so does an address that is not in a list",
-    ],
+    [claim({ status: { ips: ["x", 7, { a: 1 }] } }), { ips: ["x", "7", '{"a":1}'] }, "nonsense stays visible"],
+    [claim({ status: { ips: "10.0.0.5/24" } }), { ips: ["10.0.0.5/24"] }, "so does an address that is not in a list"],
     [claim({ spec: { ipRequests: ["10.0.0.9"] } }), { ipRequests: ["10.0.0.9"] }, "requests"],
     [
       claim({ metadata: { ownerReferences: [vm], labels: label } }),
@@ -128,8 +120,6 @@ describe("the addresses that a claim's status lists", () => {
   });
 
   test("one address with two prefix lengths is unreadable", () => {
-    expect(refusalOf(() => claimAddresses(view("10.0.0.5/24", "10.0.0.5/16"))).message).toContain(
-      '"10.0.0.5/16"',
-    );
+    expect(refusalOf(() => claimAddresses(view("10.0.0.5/24", "10.0.0.5/16"))).message).toContain('"10.0.0.5/16"');
   });
 });

@@ -136,9 +136,7 @@ describe("whereabouts' records on a network that was switched over", () => {
     switchedOver();
     pod("web", ["10.0.0.5"]);
     pool({ 5: entry("shop/web") });
-    expect(await findings()).toEqual([
-      expect.stringContaining("in use by pod shop/web, has no IPAllocation"),
-    ]);
+    expect(await findings()).toEqual([expect.stringContaining("in use by pod shop/web, has no IPAllocation")]);
   });
 
   test("a pool that cannot be read is named; without the right to list pools nothing is said", async () => {
@@ -149,9 +147,7 @@ describe("whereabouts' records on a network that was switched over", () => {
     ]);
     pool({}, "10.0.0.0");
     expect(await findings()).toEqual([
-      expect.stringContaining(
-        '"10.0.0.0" has no prefix length; write it with that of its subnet, as 10.0.0.0/24',
-      ),
+      expect.stringContaining('"10.0.0.0" has no prefix length; write it with that of its subnet, as 10.0.0.0/24'),
     ]);
     for (const problem of [new ListRefused("forbidden", 403), new ClusterProblem("refused", "no", "ask")]) {
       api.before = ({ path }) => {

@@ -86,9 +86,7 @@ describe("a primary interface, whose network a NetworkAttachmentDefinition defin
   test("is refused where the two definitions differ, and both are named with what an administrator can do", async () => {
     const said = await primary(configuration(RANGES), configuration({ subnets: "10.31.0.0/24" }));
     expect(said).toContain("DEFINITION_CONFLICT: the configuration on node node-a defines network podnet");
-    expect(said).toContain(
-      "differently from NetworkAttachmentDefinition evil/x (other ranges), which counts",
-    );
+    expect(said).toContain("differently from NetworkAttachmentDefinition evil/x (other ranges), which counts");
     expect(said).toContain("holdfast networks own podnet --administrators");
   });
 
@@ -162,11 +160,7 @@ describe("an interface without a NetworkAttachmentDefinition, as when its annota
     [{ owner: "shop", definer: "shop", sharedWith: [] }, false, "belongs to the pod's namespace"],
     [{ owner: "", sharedWith: [] }, true, "is the nodes' own"],
     [{ owner: "", sharedWith: [], interface: "net1" }, true, "is the nodes' own, on any interface"],
-    [
-      { owner: "kube-system", definer: "kube-system", sharedWith: [] },
-      true,
-      "Multus's namespace gives to all",
-    ],
+    [{ owner: "kube-system", definer: "kube-system", sharedWith: [] }, true, "Multus's namespace gives to all"],
     [{ sharedWith: [], listed: RANGES.subnets }, true, "was the nodes' with these subnets"],
     [{ sharedWith: [], args: "" }, false, "a container without a pod is on"],
   ])(

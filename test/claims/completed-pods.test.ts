@@ -74,9 +74,9 @@ test.each([
     pods: new PodDirectory(api, () => undefined),
     warn: () => {},
   });
-  expect(
-    await claimAccess.hasEnded({ namespace: "shop", name: "job", uid }, api.clock.monotonicMs() + 10_000),
-  ).toBe(ended);
+  expect(await claimAccess.hasEnded({ namespace: "shop", name: "job", uid }, api.clock.monotonicMs() + 10_000)).toBe(
+    ended,
+  );
 });
 
 test("a static pod has ended when its node runs another manifest of its name", async () => {
@@ -136,19 +136,14 @@ describe("a completed pod whose sandbox stays", () => {
 test.each([
   ["runs", { phase: "Running" }],
   ["has a container that still runs", { phase: "Failed", containerStatuses: [{ state: { running: {} } }] }],
-])(
-  "an address that was taken from a pod that %s is restored, and check reports it until then",
-  async (_, status) => {
-    pod(status);
-    release();
-    expect(await store.check()).toMatchObject([
-      { invariant: "I2", message: expect.stringContaining("is not Bound") },
-    ]);
-    expect(await compare()).toEqual({ ...NOTHING, restored: 1 });
-    expect(allocation().status.state).toBe("Bound");
-    expect(await store.check()).toEqual([]);
-  },
-);
+])("an address that was taken from a pod that %s is restored, and check reports it until then", async (_, status) => {
+  pod(status);
+  release();
+  expect(await store.check()).toMatchObject([{ invariant: "I2", message: expect.stringContaining("is not Bound") }]);
+  expect(await compare()).toEqual({ ...NOTHING, restored: 1 });
+  expect(allocation().status.state).toBe("Bound");
+  expect(await store.check()).toEqual([]);
+});
 
 test("a completed pod keeps the address that nobody has released yet", async () => {
   pod({ phase: "Succeeded", ...ENDED });

@@ -41,21 +41,13 @@ const credential = (status: object | null, apiVersion = V1) =>
   `printf '%s\\n' '${JSON.stringify({ apiVersion, kind: "ExecCredential", ...(status ? { status } : {}) })}'`;
 
 const CASES: readonly [what: string, script: string, says: RegExp, more?: object][] = [
-  [
-    "fails",
-    `echo "token ${SECRET}" >&2; echo ${SECRET}; exit 7`,
-    /ended with exit code 7; run it yourself to see why/,
-  ],
+  ["fails", `echo "token ${SECRET}" >&2; echo ${SECRET}; exit 7`, /ended with exit code 7; run it yourself to see why/],
   ["is killed", "kill -9 $$", /was ended by SIGKILL; run it/],
   ["prints nothing", "true", /printed no JSON; run it/],
   ["prints text", `echo ${SECRET}`, /printed no JSON; run it/],
   ["prints half of an object", `echo '{"status":{"token":"${SECRET}"'`, /printed no JSON; run it/],
   ["prints null", "echo null", /printed no ExecCredential; run it/],
-  [
-    "prints another object",
-    `echo '{"kind":"Secret","token":"${SECRET}"}'`,
-    /printed no ExecCredential; run it/,
-  ],
+  ["prints another object", `echo '{"kind":"Secret","token":"${SECRET}"}'`, /printed no ExecCredential; run it/],
   ["prints no status", credential(null), /printed no status.token; run it/],
   ["prints no token", credential({ password: SECRET }), /printed no status.token; run it/],
   ["prints a token that is no text", credential({ token: [SECRET] }), /printed no status.token; run it/],
@@ -91,12 +83,7 @@ const CASES: readonly [what: string, script: string, says: RegExp, more?: object
     /wants a terminal .*; use IfAvailable or Never/,
     { interactiveMode: "Always" },
   ],
-  [
-    "gets an argument that is none",
-    "",
-    /cannot be started: ERR_INVALID_ARG_VALUE/,
-    { args: [`${SECRET}\0`] },
-  ],
+  ["gets an argument that is none", "", /cannot be started: ERR_INVALID_ARG_VALUE/, { args: [`${SECRET}\0`] }],
   ["gets no list of variables", "", /cannot be started: not valid; /, { env: { password: SECRET } }],
   [
     "is not there",
@@ -123,13 +110,10 @@ test("one that hangs is killed after its time, with what it started", async () =
   const child = join(directory, "child");
   const { command } = scripted(`sleep 600 & echo $! > ${child}; wait`);
   const run = runPlugin({ apiVersion: V1, command }, null, systemClock, 2_000);
-  await expect(run).rejects.toThrow(
-    `the credential plug-in ${command} gave no answer for 2 s and was killed; run it`,
-  );
+  await expect(run).rejects.toThrow(`the credential plug-in ${command} gave no answer for 2 s and was killed; run it`);
   const pid = readFileSync(child, "utf8").trim();
   // Whoever inherits it may take its time to bury it.
-  const isAlive = () =>
-    existsSync(`/proc/${pid}`) && !/\) Z /.test(readFileSync(`/proc/${pid}/stat`, "utf8"));
+  const isAlive = () => existsSync(`/proc/${pid}`) && !/\) Z /.test(readFileSync(`/proc/${pid}/stat`, "utf8"));
   await until(() => !isAlive(), "the end of its child");
 });
 
@@ -170,8 +154,7 @@ test("a command that is interrupted takes it along", async () => {
   child.kill("SIGTERM");
   expect(await ended).toEqual([null, "SIGTERM"]);
   const pid = readFileSync(pidFile, "utf8").trim();
-  const isAlive = () =>
-    existsSync(`/proc/${pid}`) && !/\) Z /.test(readFileSync(`/proc/${pid}/stat`, "utf8"));
+  const isAlive = () => existsSync(`/proc/${pid}`) && !/\) Z /.test(readFileSync(`/proc/${pid}/stat`, "utf8"));
   await until(() => !isAlive(), "its end");
 });
 
@@ -217,15 +200,12 @@ test("after a failure the kubeconfig is read and the plug-in run again, but not 
   expect((await ask()).headers).toEqual({ Authorization: "Bearer corrected" });
 });
 
-test.each(["gcp", "azure", "made-up"])(
-  "an auth-provider %s is refused with what came in its place",
-  (name) => {
-    const path = join(directory, `${name}.kubeconfig`);
-    const config = { "access-token": SECRET, "cmd-path": "/bin/true" };
-    const user = { "auth-provider": { name, config } };
-    kubeconfigWith(user, { path, server: "https://127.0.0.1:1", ca: "" });
-    expect(() => loadKubeConfig(path)).toThrow(
-      `kubeconfig ${path} cannot be used: its user's auth-provider ${name} is not supported; write a user with exec`,
-    );
-  },
-);
+test.each(["gcp", "azure", "made-up"])("an auth-provider %s is refused with what came in its place", (name) => {
+  const path = join(directory, `${name}.kubeconfig`);
+  const config = { "access-token": SECRET, "cmd-path": "/bin/true" };
+  const user = { "auth-provider": { name, config } };
+  kubeconfigWith(user, { path, server: "https://127.0.0.1:1", ca: "" });
+  expect(() => loadKubeConfig(path)).toThrow(
+    `kubeconfig ${path} cannot be used: its user's auth-provider ${name} is not supported; write a user with exec`,
+  );
+});

@@ -170,11 +170,7 @@ describe("since when a NAD is on its network", () => {
   test.each([
     [[edition(4)], 4, "nobody saw the editions before"],
     [[edition(4), edition(5, BLUE), edition(6)], 4, "each edition after it was seen"],
-    [
-      [edition(4), edition(4, BLUE_SPELLED, { sharedWith: ["m"] }), edition(5)],
-      4,
-      "an annotation is no edition",
-    ],
+    [[edition(4), edition(4, BLUE_SPELLED, { sharedWith: ["m"] }), edition(5)], 4, "an annotation is no edition"],
     [[edition(4), edition(6)], 6, "nobody knows what the fifth said"],
     [[edition(4), edition(5, RED), edition(6)], 6, "it was on another network"],
     [[edition(4), edition(5, FOREIGN), edition(6)], 6, "another plugin served it"],
@@ -200,12 +196,7 @@ describe("an ADD through a NAD", () => {
   );
   test.each([
     ["n/a", { kind: "ok", network: "blue", by: "n/a" }, "blue", "the one that counts"],
-    [
-      "n/same",
-      { kind: "ok", network: "blue", by: "n/a", source: BLUE },
-      "blue",
-      "means the same in other words",
-    ],
+    ["n/same", { kind: "ok", network: "blue", by: "n/a", source: BLUE }, "blue", "means the same in other words"],
     ["n/other", { kind: "conflict", by: "n/a", other: "n/other" }, "blue", "says something else"],
     ["n/wrong", { kind: "broken", refusal: { code: "CONFIG_INVALID" } }, null, "host bits in a subnet"],
     ["n/empty", { kind: "broken", refusal: { code: "NETWORK_UNDEFINED" } }, null, "no ranges"],
@@ -221,18 +212,7 @@ describe("an ADD through a NAD", () => {
 
 test("agrees with a naive model, whatever comes, changes and goes", () => {
   const key = fc.constantFrom("n/a", "n/b", "m/a", "m/b", "m/c");
-  const text = fc.constantFrom(
-    BLUE,
-    BLUE,
-    BLUE_SPELLED,
-    BLUE_OTHER,
-    RED,
-    WRONG,
-    EMPTY_RANGES,
-    FOREIGN,
-    "{",
-    "",
-  );
+  const text = fc.constantFrom(BLUE, BLUE, BLUE_SPELLED, BLUE_OTHER, RED, WRONG, EMPTY_RANGES, FOREIGN, "{", "");
   const sharedWith = fc.constantFrom([], [], ["m"], ["n"], ["*"]);
   const step = fc.oneof(
     { weight: 6, arbitrary: fc.record({ key, day: fc.integer({ min: 1, max: 3 }), text, sharedWith }) },
@@ -270,8 +250,7 @@ test("agrees with a naive model, whatever comes, changes and goes", () => {
           for (const view of all) {
             const means = (config = "") => fine.get(config)?.definition.fingerprint;
             const guests: string[] = [...(recorded?.sharedWith ?? []), ...(counts?.sharedWith ?? [])];
-            const permitted =
-              view.namespace === definedIn || guests.includes("*") || guests.includes(view.namespace);
+            const permitted = view.namespace === definedIn || guests.includes("*") || guests.includes(view.namespace);
             const same = counts && means(view.config) === means(counts.config);
             const kind = same === undefined ? "undefined" : same ? "ok" : "conflict";
             expect(made.verdict(view.key).kind).toBe(permitted ? kind : "not-shared");

@@ -65,13 +65,9 @@ test("each change of an object has its event, and a message that differs at ever
 
 test("what is the same by its reporter's word is told once, whatever else the message counts", async () => {
   const { api, events } = eventWriter();
-  for (const cooling of [1, 2, 3])
-    events.warn(POD, "SubnetExhausted", `it is full; ${cooling} cooling`, "it is full");
+  for (const cooling of [1, 2, 3]) events.warn(POD, "SubnetExhausted", `it is full; ${cooling} cooling`, "it is full");
   events.warn(POD, "SubnetExhausted", "another one is full", "another one is full");
-  expect((await written(api)).map(({ message }) => message)).toEqual([
-    "it is full; 1 cooling",
-    "another one is full",
-  ]);
+  expect((await written(api)).map(({ message }) => message)).toEqual(["it is full; 1 cooling", "another one is full"]);
 });
 
 test("two processes that report the same of an object in the same second both have their event", async () => {

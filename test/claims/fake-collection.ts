@@ -103,8 +103,7 @@ export class FakeCollection {
     }
     answer.writeHead(200, { "content-type": "application/json" });
     answer.flushHeaders();
-    for (const { version, type, object } of this.#changes)
-      if (version > from) this.#send(answer, type, object);
+    for (const { version, type, object } of this.#changes) if (version > from) this.#send(answer, type, object);
     this.open.add(answer);
     answer.once("close", () => this.open.delete(answer));
   }

@@ -34,8 +34,7 @@ function put(path: string, priority: KubeRequest["priority"], ms = 10_000): Kube
 
 test("definite answers come back, with the server's clock", async () => {
   for (const status of [200, 201, 403, 404, 409, 422]) {
-    api.handler = (_asked, answer) =>
-      json(answer, status, { status }, { date: "Sat, 01 Jan 2028 00:00:00 GMT" });
+    api.handler = (_asked, answer) => json(answer, status, { status }, { date: "Sat, 01 Jan 2028 00:00:00 GMT" });
     const answer = await api.client().send(get("/api/v1/pods"));
     expect(answer).toEqual({ status, body: { status }, serverMs: Date.UTC(2028, 0, 1) });
   }

@@ -10,11 +10,7 @@ import { pod } from "./objects.ts";
 
 // Whoever may annotate a pod can write thousands of addresses. What that costs is counted in addresses that are looked at.
 
-const looks = [
-  vi.spyOn(address, "parseAddress"),
-  vi.spyOn(address, "sameAddress"),
-  vi.spyOn(address, "formatAddress"),
-];
+const looks = [vi.spyOn(address, "parseAddress"), vi.spyOn(address, "sameAddress"), vi.spyOn(address, "formatAddress")];
 const looked = () => looks.reduce((sum, { mock }) => sum + mock.calls.length, 0);
 let bytesRead = 0;
 const parse = JSON.parse;
@@ -37,16 +33,11 @@ const ips = Array.from({ length: 12_000 }, (_, index) => `10.7.${index >> 8}.${i
 const STATUS = "k8s.v1.cni.cncf.io/network-status";
 const POD_NETWORKS = "k8s.ovn.org/pod-networks";
 const attacks: [string, Record<string, string>][] = [
-  [
-    "12,000 addresses of one interface",
-    { [STATUS]: JSON.stringify([{ name: "a/b", interface: "net1", ips }]) },
-  ],
+  ["12,000 addresses of one interface", { [STATUS]: JSON.stringify([{ name: "a/b", interface: "net1", ips }]) }],
   [
     "4,000 interfaces with an address each",
     {
-      [STATUS]: JSON.stringify(
-        ips.slice(0, 4_000).map((ip) => ({ name: "a/b", interface: "net1", ips: [ip] })),
-      ),
+      [STATUS]: JSON.stringify(ips.slice(0, 4_000).map((ip) => ({ name: "a/b", interface: "net1", ips: [ip] }))),
     },
   ],
   [
@@ -57,9 +48,7 @@ const attacks: [string, Record<string, string>][] = [
     "3,500 networks of OVN-Kubernetes, and the addresses of each reported",
     {
       [POD_NETWORKS]: JSON.stringify(
-        Object.fromEntries(
-          ips.slice(0, 3_500).map((ip, index) => [`a/n${index}`, { ip_address: `${ip}/16` }]),
-        ),
+        Object.fromEntries(ips.slice(0, 3_500).map((ip, index) => [`a/n${index}`, { ip_address: `${ip}/16` }])),
       ),
       [STATUS]: JSON.stringify(ips.slice(0, 1_000).map((ip, index) => ({ name: `a/n${index}`, ips: [ip] }))),
     },

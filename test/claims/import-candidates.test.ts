@@ -123,12 +123,8 @@ describe("what a pod's annotations claim", () => {
   test("is not recorded before a kubelet has begun with the pod", () => {
     const ips = hosts(10, 1);
     const pending = { phase: "Pending" };
-    expect(
-      candidatesOf(withInterfaces(ips, { spec: { nodeName: undefined }, status: pending })).addresses,
-    ).toEqual([]);
-    expect(
-      candidatesOf(withInterfaces(ips, { spec: { nodeName: "none" }, status: pending })).addresses,
-    ).toEqual([]);
+    expect(candidatesOf(withInterfaces(ips, { spec: { nodeName: undefined }, status: pending })).addresses).toEqual([]);
+    expect(candidatesOf(withInterfaces(ips, { spec: { nodeName: "none" }, status: pending })).addresses).toEqual([]);
     const pulling = {
       ...pending,
       containerStatuses: [{ state: { waiting: { reason: "ContainerCreating" } } }],

@@ -107,10 +107,7 @@ function see(
   key: string,
   generation: number,
   config: string,
-  {
-    uid = `uid-${key}`,
-    by = [node.catalog, leaders],
-  }: { uid?: string; by?: readonly DefinitionCatalog[] } = {},
+  { uid = `uid-${key}`, by = [node.catalog, leaders] }: { uid?: string; by?: readonly DefinitionCatalog[] } = {},
 ): void {
   const [namespace, name] = key.split("/");
   const creationTimestamp = namespace === "shop" ? "2026-01-01T00:00:00Z" : "2026-01-02T00:00:00Z";
@@ -311,9 +308,7 @@ describe("a definition that joins its network again and again", () => {
 
   test("holds up its own ADDs until its import, which records what its pods got from the other plugin", async () => {
     await pass();
-    await joinWithoutEnd(ways["by way of another plugin"] as (turn: number) => void, () =>
-      node.add(SHOP, 50),
-    );
+    await joinWithoutEnd(ways["by way of another plugin"] as (turn: number) => void, () => node.add(SHOP, 50));
     leftover("meanwhile", "evil/blue", ["10.31.0.7"]);
     await pass();
     expect(recorded()).toEqual([]);

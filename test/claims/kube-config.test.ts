@@ -115,9 +115,7 @@ test("of several files the first that has an entry counts, missing ones count fo
   expect(serverOf([one, two], "second")).toBe("two:2");
   expect(serverOf([two, one], "shared")).toBe("two:2");
   expect(() => serverOf([one, two], "third")).toThrow("it has no context third, but first, shared, second");
-  expect(() => serverOf([join(directory, "missing"), join(directory, "none")])).toThrow(
-    "none of these files is there",
-  );
+  expect(() => serverOf([join(directory, "missing"), join(directory, "none")])).toThrow("none of these files is there");
 });
 
 describe("no message shows a secret of the file", () => {
@@ -182,9 +180,7 @@ users:
     writeFileSync(path, `${HEAD}    token: ${SECRET}\n     x: y\n`);
     expect(() => loadKubeConfig(path)).toThrow(`kubeconfig ${path} cannot be used: line 8 is not valid YAML`);
     writeFileSync(path, HEAD.replace("{ name: c, cluster", "{ cluster"));
-    expect(() => loadKubeConfig(path)).toThrow(
-      `kubeconfig ${path} cannot be used: clusters[0].name is missing`,
-    );
+    expect(() => loadKubeConfig(path)).toThrow(`kubeconfig ${path} cannot be used: clusters[0].name is missing`);
     expect(() => loadKubeConfig(join(directory, "none"))).toThrow(/ENOENT.*none/);
   });
 });
@@ -213,9 +209,7 @@ test("a process stays with the context and the server that it began with", async
   const renewed = await connection.authHeaders(clock);
   expect(renewed.headers).toEqual({ Authorization: "Bearer second-of-a" });
   write("a", "third", "http://127.0.0.1:3");
-  await expect(connection.renew(renewed.generation, 20_000)).rejects.toThrow(
-    /its context a is another one now/,
-  );
+  await expect(connection.renew(renewed.generation, 20_000)).rejects.toThrow(/its context a is another one now/);
   write("b", "fourth", "http://127.0.0.1:1", ["b"]);
   await expect(connection.renew(renewed.generation, 30_000)).rejects.toThrow(
     /it has no cluster for its current context a/,

@@ -55,8 +55,7 @@ export class LeaseWorld {
   constructor(seed = 1) {
     this.time = new VirtualTime(seed);
     this.server = new ApiServer({ clock: this.time.clock() });
-    for (const name of ["holdfast-system", "system"])
-      this.server.put("/api/v1/namespaces", { metadata: { name } });
+    for (const name of ["holdfast-system", "system"]) this.server.put("/api/v1/namespaces", { metadata: { name } });
   }
 
   join(options: VirtualClockOptions = {}): Candidate {

@@ -130,21 +130,18 @@ test.each([
   ["done twice by a proxy", { twice: true }],
   ["done when it was given up long ago", { requestMs: 9_000 }],
   ["answered with 500", { status: 500 }],
-] as const)(
-  "a renewal that is %s is settled by reading the lease, and the leader goes on",
-  async (_what, fate) => {
-    const { world, a } = await both();
-    let puts = 0;
-    a.fate = ({ method }) => {
-      puts += method === "PUT" ? 1 : 0;
-      return method === "PUT" && puts % 4 === 1 ? fate : undefined;
-    };
-    await world.pass(120_000);
-    expect(puts).toBeGreaterThan(30);
-    expect(world.gaps(1_000)).toEqual([]);
-    expect(world.object.spec).toMatchObject({ holderIdentity: "a", leaseTransitions: 0 });
-  },
-);
+] as const)("a renewal that is %s is settled by reading the lease, and the leader goes on", async (_what, fate) => {
+  const { world, a } = await both();
+  let puts = 0;
+  a.fate = ({ method }) => {
+    puts += method === "PUT" ? 1 : 0;
+    return method === "PUT" && puts % 4 === 1 ? fate : undefined;
+  };
+  await world.pass(120_000);
+  expect(puts).toBeGreaterThan(30);
+  expect(world.gaps(1_000)).toEqual([]);
+  expect(world.object.spec).toMatchObject({ holderIdentity: "a", leaseTransitions: 0 });
+});
 
 test("a leader goes on when somebody else changes an annotation of the lease", async () => {
   const { world } = await both();

@@ -87,9 +87,7 @@ describe("a definition of 384 kB", () => {
 test("more excluded subnets than the limit are refused before any of them is parsed", () => {
   const many = config(subnets(EXCLUDED_MAX + 1, (index) => `fd00::${index}/128`));
   expect(many.length).toBeLessThan(CONFIG_CHARS_MAX);
-  expect(() => parseNadConfig(many, "a-nad")).toThrow(
-    "is a list of 10001 entries: at most 10000 entries are taken",
-  );
+  expect(() => parseNadConfig(many, "a-nad")).toThrow("is a list of 10001 entries: at most 10000 entries are taken");
   expect(addresses.mock.calls.length).toBeLessThan(10);
 });
 
@@ -102,9 +100,7 @@ test("the longest definition costs a bounded number of parsed addresses, in what
 });
 
 describe("a long definition that changes all the time", () => {
-  const versions = Array.from({ length: 20 }, (_, index) =>
-    config(subnets(5_000), { cooldownSeconds: index }),
-  );
+  const versions = Array.from({ length: 20 }, (_, index) => config(subnets(5_000), { cooldownSeconds: index }));
   const cooldownOf = (catalog: DefinitionCatalog) => catalog.definitionOf("blue")?.definition.cooldownSeconds;
 
   test("is not parsed before somebody asks", () => {

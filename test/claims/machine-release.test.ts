@@ -1,10 +1,6 @@
 /** What is written when a machine's address is freed, in which order, and what happens when something comes between. */
 import { beforeEach, expect, test } from "vitest";
-import {
-  type CachedAllocation,
-  type ClaimViewWithFact,
-  projectAllocation,
-} from "../../claims/reasons/caches.ts";
+import { type CachedAllocation, type ClaimViewWithFact, projectAllocation } from "../../claims/reasons/caches.ts";
 import type { SweptPod } from "../../claims/reasons/fact-views.ts";
 import { type Found, type NamespaceFact, type NodeFact, UNKNOWN } from "../../claims/reasons/facts.ts";
 import { followChanges } from "../../controller/sweep/follow-changes.ts";
@@ -223,21 +219,18 @@ test.each(["v1beta1", "v1alpha1"] as const)("objects that only %s serves are fou
 test.each([
   ["before the IPAddress is deleted", "DELETE", "/ipaddresses/", "10.0.0.5"],
   ["after it was deleted", "PUT", "/ipallocations/", undefined],
-] as const)(
-  "a release that a controller left %s is completed by another one",
-  async (_when, method, part, left) => {
-    onceBefore(method, part, () => {
-      throw new ApiAway("the controller has ended");
-    });
-    await cluster.sweepFor(30);
-    expect(cluster.state).toBe("Bound");
-    expect(cluster.told).toBe(left);
-    cluster.api.before = () => {};
-    await cluster.sweepFor(10);
-    expect(cluster.state).toBe("Cooling");
-    expect(cluster.told).toBeUndefined();
-  },
-);
+] as const)("a release that a controller left %s is completed by another one", async (_when, method, part, left) => {
+  onceBefore(method, part, () => {
+    throw new ApiAway("the controller has ended");
+  });
+  await cluster.sweepFor(30);
+  expect(cluster.state).toBe("Bound");
+  expect(cluster.told).toBe(left);
+  cluster.api.before = () => {};
+  await cluster.sweepFor(10);
+  expect(cluster.state).toBe("Cooling");
+  expect(cluster.told).toBeUndefined();
+});
 
 test("an IPAddress that another controller creates for a cooling address is deleted", async () => {
   await cluster.sweepFor(40);

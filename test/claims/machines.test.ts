@@ -67,8 +67,7 @@ function factsOf(known: KnownMachines): Facts {
       if (name === OTHER) return known.other ?? present("c1");
       return name === ELSEWHERE ? (known.elsewhere ?? UNKNOWN) : UNKNOWN;
     },
-    cluster: (namespace, name) =>
-      namespace === "metal" && name === "prod" ? (known.cluster ?? UNKNOWN) : UNKNOWN,
+    cluster: (namespace, name) => (namespace === "metal" && name === "prod" ? (known.cluster ?? UNKNOWN) : UNKNOWN),
     addressPools: () => known.pools ?? UNKNOWN,
     namespace: () => known.namespace ?? UNKNOWN,
     wasPaused: (network, cluster) =>
@@ -168,12 +167,7 @@ const CASES: readonly (readonly [
     { claim: claim(), answer: answer("10.0.0.6"), cluster: ABSENT },
     "keep claim-exists",
   ],
-  [
-    "but of its Cluster nothing is known",
-    OWNER,
-    { claim: claim(), answer: answer("10.0.0.6") },
-    "keep unknown",
-  ],
+  ["but of its Cluster nothing is known", OWNER, { claim: claim(), answer: answer("10.0.0.6") }, "keep unknown"],
   [
     "the IPAddress cannot be parsed",
     OWNER,
@@ -256,12 +250,7 @@ const CASES: readonly (readonly [
   ["the claim is gone", OWNER, { claim: ABSENT, cluster: GOES_ON }, "release claim-gone after 30"],
   ["the claim is gone, and was of no cluster", ALONE, { claim: ABSENT }, "release claim-gone after 30"],
   ["the claim is gone, of its Cluster nothing is known", OWNER, { claim: ABSENT }, "keep unknown"],
-  [
-    "the claim is gone while its Cluster is paused",
-    OWNER,
-    { claim: ABSENT, cluster: PAUSED },
-    "keep claim-moved",
-  ],
+  ["the claim is gone while its Cluster is paused", OWNER, { claim: ABSENT, cluster: PAUSED }, "keep claim-moved"],
   [
     "the Cluster is gone, and was paused",
     OWNER,
@@ -326,13 +315,7 @@ const CASES: readonly (readonly [
     { claim: ABSENT, cluster: ABSENT, wasPaused: YES, namespace: AGAIN },
     "keep claim-moved",
   ],
-  [
-    "of the namespace nothing is known",
-    OWNER,
-    { claim: ABSENT, cluster: ABSENT, wasPaused: NO },
-    "keep unknown",
-    60,
-  ],
+  ["of the namespace nothing is known", OWNER, { claim: ABSENT, cluster: ABSENT, wasPaused: NO }, "keep unknown", 60],
   ["its data is there", DATA, { data: present({ uid: "c1" }) }, "keep claim-exists"],
   ["other data of its name takes over", DATA, { data: present({ uid: "c2" }) }, "keep claim-exists"],
   [
@@ -364,18 +347,8 @@ const CASES: readonly (readonly [
   ["of its data nothing is known", DATA, { cluster: GOES_ON }, "keep unknown"],
   ["a pool keeps it", KEPT, { pools: lists("blue", "10.0.0.5") }, "keep preallocated"],
   ["no pool is there", KEPT, { pools: present([]) }, "release preallocation-gone after 30"],
-  [
-    "the pool keeps another address",
-    KEPT,
-    { pools: lists("blue", "10.0.0.6") },
-    "release preallocation-gone after 30",
-  ],
-  [
-    "the pool is of another network",
-    KEPT,
-    { pools: lists("red", "10.0.0.5") },
-    "release preallocation-gone after 30",
-  ],
+  ["the pool keeps another address", KEPT, { pools: lists("blue", "10.0.0.6") }, "release preallocation-gone after 30"],
+  ["the pool is of another network", KEPT, { pools: lists("red", "10.0.0.5") }, "release preallocation-gone after 30"],
   [
     "the pool lists another claim",
     { ...KEPT, name: "m1-blue" },

@@ -15,16 +15,13 @@ function owner(uid: string) {
   return { kind: "Pod", namespace: "shop", name: uid, uid, interface: "net1" } as const;
 }
 
-test.each(AWKWARD)(
-  "the shortened name of network %s cannot be taken by a network of that name",
-  (network) => {
-    const object = networkObjectName(network);
-    expect(isNetworkName(object)).toBe(true);
-    expect(networkObjectName(object)).not.toBe(object);
-    const label = labelValue(network);
-    if (label !== network) expect(labelValue(label)).not.toBe(label);
-  },
-);
+test.each(AWKWARD)("the shortened name of network %s cannot be taken by a network of that name", (network) => {
+  const object = networkObjectName(network);
+  expect(isNetworkName(object)).toBe(true);
+  expect(networkObjectName(object)).not.toBe(object);
+  const label = labelValue(network);
+  if (label !== network) expect(labelValue(label)).not.toBe(label);
+});
 
 test.each(["blue", "tenant-blue", "a.b-c", "blue-0123456789abcde", "cafe0123456789abcdef"])(
   "an ordinary name is not shortened: %s",

@@ -74,9 +74,7 @@ test("after too many conflicts the change is given up, and the message says what
     api.put(NETWORKS_PATH, blue(`other-${count}`));
   };
   api.put(NETWORKS_PATH, blue("shop"));
-  await expect(give("store")).rejects.toThrow(
-    "network blue could not be given: others kept writing its IPNetwork",
-  );
+  await expect(give("store")).rejects.toThrow("network blue could not be given: others kept writing its IPNetwork");
   expect(count).toBe(10);
 });
 

@@ -51,10 +51,7 @@ function allocate(state: string): KubeObject {
 function cache<T>(path: string): Cache<T> {
   const objects = [...api.objects].filter(([at]) => at.startsWith(`${path}/`)).map(([, object]) => object);
   const items = new Map(
-    objects.map((object) => [
-      object.metadata.name,
-      { object, outline: object, network: object.spec?.network },
-    ]),
+    objects.map((object) => [object.metadata.name, { object, outline: object, network: object.spec?.network }]),
   );
   return { known: true, items } as unknown as Cache<T>;
 }
@@ -158,10 +155,7 @@ describe("an IPNetwork that went without the controller", () => {
   });
 
   test.each<[string, () => KubeObject | undefined]>([
-    [
-      "an administrator has created another",
-      () => lose(shop(), () => put({}, { spec: { definedIn: "bank" } })),
-    ],
+    ["an administrator has created another", () => lose(shop(), () => put({}, { spec: { definedIn: "bank" } }))],
     ["the same owner is recorded again", () => lose(shop(), () => shop())],
     ["nothing uses or defines the network", () => lose(shop(), undefined, { defined: false })],
     ["it was deleted, and nobody uses the network", () => lose(put({ ...recorded, ...TERMINATING }))],

@@ -37,11 +37,7 @@ test.each([
   ["no object", "[1]", "blue\\[0\\] is 1: expected"],
   ["another key", `[{"mac":"${MAC}","ip":"10.0.0.5"}]`, "blue\\[0\\].ip "],
   ["no MAC", '[{"mac":"x","ips":["10.0.0.5"]}]', 'blue\\[0\\].mac is "x": expected a MAC address'],
-  [
-    "outside",
-    `[{"mac":"${MAC}","ips":["10.9.0.5"]}]`,
-    'blue\\[0\\].ips\\[0\\] is "10.9.0.5": it is in no subnet',
-  ],
+  ["outside", `[{"mac":"${MAC}","ips":["10.9.0.5"]}]`, 'blue\\[0\\].ips\\[0\\] is "10.9.0.5": it is in no subnet'],
 ])("%s", (_, text, message) => {
   expect(() => within(text)).toThrow(RefusalError);
   expect(() => within(text)).toThrow(
@@ -52,9 +48,7 @@ test.each([
 test("an address or a MAC that the configuration has already is named", () => {
   const reservations = [{ mac: MAC, ips: ["10.0.0.5"] }];
   const second = (mac: string, ip: string) => JSON.stringify([{ mac, ips: [ip] }]);
-  expect(() => within(second("02:00:00:00:00:02", "10.0.0.5"), { reservations })).toThrow(
-    `${MAC} has it already`,
-  );
+  expect(() => within(second("02:00:00:00:00:02", "10.0.0.5"), { reservations })).toThrow(`${MAC} has it already`);
   expect(() => within(second(MAC, "10.0.0.7"), { reservations })).toThrow("it has an entry already");
 });
 

@@ -170,21 +170,9 @@ describe("the primary interface", () => {
   test.each([
     [pod(undefined), null, "nothing said"],
     [pod(named), element("", { ...ovn, claim: "vm-a" }), "a network with a claim"],
-    [
-      pod(named, "vm-a"),
-      element("", { ...ovn, claim: "vm-a" }),
-      "both annotations, as one webhook writes them",
-    ],
-    [
-      pod([{ name: "default", namespace: "ovn" }], "vm-a"),
-      element("", { ...ovn, claim: "vm-a" }),
-      "the claim apart",
-    ],
-    [
-      pod(undefined, "vm-a"),
-      element("", { nad: null, position: 0, claim: "vm-a" }),
-      "a claim alone names no NAD",
-    ],
+    [pod(named, "vm-a"), element("", { ...ovn, claim: "vm-a" }), "both annotations, as one webhook writes them"],
+    [pod([{ name: "default", namespace: "ovn" }], "vm-a"), element("", { ...ovn, claim: "vm-a" }), "the claim apart"],
+    [pod(undefined, "vm-a"), element("", { nad: null, position: 0, claim: "vm-a" }), "a claim alone names no NAD"],
     [
       pod("blue"),
       element("blue", { nad: { namespace: "kube-system", name: "blue" }, position: 0 }),
@@ -229,10 +217,7 @@ describe("the element for an interface", () => {
   });
 
   test("an element that names the primary interface goes before the default network", () => {
-    const both = readNetworkSelection(
-      { ...networks("a@eth0"), [DEFAULT_NETWORK_ANNOTATION]: "main" },
-      "shop",
-    );
+    const both = readNetworkSelection({ ...networks("a@eth0"), [DEFAULT_NETWORK_ANNOTATION]: "main" }, "shop");
     expect(elementFor(both, "eth0")?.nad?.name).toBe("a");
   });
 

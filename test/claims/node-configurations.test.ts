@@ -101,9 +101,7 @@ describe("the node's own configuration beside the definition that counts", () =>
     node.held.add("10.30.0.1");
     expect(await node.findings()).toEqual([
       lacks,
-      expect.stringContaining(
-        "10.30.0.1 is the gateway of network podnet, and pod shop/web-0 (net1) holds it",
-      ),
+      expect.stringContaining("10.30.0.1 is the gateway of network podnet, and pod shop/web-0 (net1) holds it"),
     ]);
   });
 

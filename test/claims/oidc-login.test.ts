@@ -74,6 +74,5 @@ test("a login is the file's until somebody corrects any key of it, or logs in ag
   } = logins(1);
   expect(login?.isOf(config, "u")).toBe(true);
   expect(login?.isOf(config, "other")).toBe(false);
-  for (const key of Object.keys(config))
-    expect(login?.isOf({ ...config, [key]: "corrected" }, "u"), key).toBe(false);
+  for (const key of Object.keys(config)) expect(login?.isOf({ ...config, [key]: "corrected" }, "u"), key).toBe(false);
 });

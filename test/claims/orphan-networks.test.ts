@@ -129,10 +129,7 @@ describe("an IPNetwork without an address", () => {
   test.each([
     [[], "nothing defines anything"],
     [[configured("bank", "{")], "another namespace's definition is unreadable"],
-    [
-      [configured("shop", conf({ name: "red", ipam: { type: "holdfast-ipam" } }))],
-      "another network's is wrong",
-    ],
+    [[configured("shop", conf({ name: "red", ipam: { type: "holdfast-ipam" } }))], "another network's is wrong"],
     [[configured("shop", conf({ ipam: { type: "host-local" } }))], "another plugin serves it"],
   ])("is deleted after its time when no definition can be meant for it", async (watched, reason) => {
     expect(await looks({ watched }), reason).toEqual(["DELETE"]);
@@ -148,12 +145,9 @@ describe("an IPNetwork without an address", () => {
     ["", null, "the administrators' own"],
     ["shop", "bank", "moved by an edit"],
     ["", "shop", "taken back by an edit"],
-  ])(
-    "is kept where an administrator set its owner to %o, with %s recorded: %s",
-    async (owner, recorded, reason) => {
-      expect(await looks({ watched: [], owner, recorded }), reason).toEqual([]);
-    },
-  );
+  ])("is kept where an administrator set its owner to %o, with %s recorded: %s", async (owner, recorded, reason) => {
+    expect(await looks({ watched: [], owner, recorded }), reason).toEqual([]);
+  });
 
   test("is kept while an AddressPool names it", async () => {
     const { metadata } = nad("machines", {});

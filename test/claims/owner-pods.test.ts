@@ -3,13 +3,7 @@ import { type Caches, projectAllocation } from "../../claims/reasons/caches.ts";
 import { claimFact, projectSweptPod } from "../../claims/reasons/fact-views.ts";
 import { OwnerPods } from "../../controller/owner-pods.ts";
 import { parseInterfaceAddress } from "../../ipam/space/cidr.ts";
-import {
-  ALLOCATIONS_PATH,
-  CLAIMS_PATH,
-  type IPAllocation,
-  namespacedPath,
-  PODS_PATH,
-} from "../../kube/objects.ts";
+import { ALLOCATIONS_PATH, CLAIMS_PATH, type IPAllocation, namespacedPath, PODS_PATH } from "../../kube/objects.ts";
 import { projectClaim } from "../../kube/views/claim-view.ts";
 import { newAllocation, withAttachment } from "../../store/cluster/allocations/allocation-object.ts";
 import { KubeInMemory } from "../harness/kube-in-memory.ts";

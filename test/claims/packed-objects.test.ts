@@ -72,13 +72,9 @@ test("any JSON comes back, however alike the objects before it were", () => {
       tie("object"),
     ),
     list: fc.array(tie("value"), { maxLength: 4 }),
-    object: fc.dictionary(
-      fc.oneof(texts, fc.constantFrom("labels", "of", "kind", "node", "a")),
-      tie("value"),
-      {
-        maxKeys: 6,
-      },
-    ),
+    object: fc.dictionary(fc.oneof(texts, fc.constantFrom("labels", "of", "kind", "node", "a")), tie("value"), {
+      maxKeys: 6,
+    }),
   }));
   fc.assert(
     fc.property(json.object, texts, (object, known) => {
@@ -161,8 +157,7 @@ test("a row says what the projection of the whole object says", () => {
 
 test("an allocation's own text is short, and nothing of it is among the words that many share", () => {
   const rows = new AllocationRows();
-  const lengthOf = (number: number) =>
-    (rows.project(allocation(number)) as unknown as { text: string }).text.length;
+  const lengthOf = (number: number) => (rows.project(allocation(number)) as unknown as { text: string }).text.length;
   lengthOf(1);
   // 32 bytes of the container's ID, three UUIDs of 16 each, and the names; as JSON there are 1,200.
   expect(lengthOf(2)).toBeLessThan(240);

@@ -33,8 +33,7 @@ beforeEach(() => {
 });
 
 function begun(): PausedClusters {
-  const named = (path: string) =>
-    [...api.objects].filter(([one]) => one.startsWith(path)).map(([, it]) => it);
+  const named = (path: string) => [...api.objects].filter(([one]) => one.startsWith(path)).map(([, it]) => it);
   const cache = <T>(path: string, project: (object: never) => T) => ({
     get items() {
       return new Map(named(path).map((one) => [one.metadata.name as string, project(one as never)]));
@@ -51,12 +50,7 @@ function begun(): PausedClusters {
   });
 }
 
-function allocate(
-  network: string,
-  address: string,
-  cluster: string,
-  state: "Bound" | "Cooling" = "Bound",
-): void {
+function allocate(network: string, address: string, cluster: string, state: "Bound" | "Cooling" = "Bound"): void {
   const owner: AllocationOwner = {
     ...{ kind: "IPAddressClaim", namespace: "shop", name: `${cluster}-0`, uid: "c1", interface: "" },
     cluster,

@@ -100,8 +100,7 @@ describe("the view of a pod keeps", () => {
     ],
   ])("case %#", (object, expected, reason) => {
     expect(projectPod(object), reason).toMatchObject(expected);
-    if ("annotations" in expected)
-      expect(projectPod(object).annotations, reason).toEqual(expected.annotations);
+    if ("annotations" in expected) expect(projectPod(object).annotations, reason).toEqual(expected.annotations);
   });
 
   test("the view keeps the big annotations only on request", () => {
@@ -201,9 +200,7 @@ describe("a pod has ended when its phase and all its containers have", () => {
 describe("the addresses of a pod by its annotations", () => {
   const read = (status: unknown, podNetworks?: unknown, more: object = {}) => {
     const annotations = {
-      ...(status === undefined
-        ? {}
-        : { [STATUS]: typeof status === "string" ? status : JSON.stringify(status) }),
+      ...(status === undefined ? {} : { [STATUS]: typeof status === "string" ? status : JSON.stringify(status) }),
       ...(podNetworks === undefined
         ? {}
         : { [POD_NETWORKS]: typeof podNetworks === "string" ? podNetworks : JSON.stringify(podNetworks) }),
@@ -256,11 +253,7 @@ describe("the addresses of a pod by its annotations", () => {
     [
       [blue],
       { "nets/blue": { ip_addresses: ["10.0.0.5/24", "10.0.0.6/24"] } },
-      [
-        "nets/blue net1 10.0.0.5/24 02:01",
-        "nets/blue net1 fd10::5/null 02:01",
-        "nets/blue - 10.0.0.6/24 null",
-      ],
+      ["nets/blue net1 10.0.0.5/24 02:01", "nets/blue net1 fd10::5/null 02:01", "nets/blue - 10.0.0.6/24 null"],
       "both: interface from the one, mask from the other",
     ],
   ])("case %#", (status, podNetworks, lines, reason) => {
@@ -275,9 +268,7 @@ describe("the addresses of a pod by its annotations", () => {
   ])(
     "case %#: an impossible value of an interface is dropped, and the interface's address counts",
     (more, line, wanted) => {
-      const { lines, problems } = read([
-        { name: "nets/blue", interface: "net1", ips: ["10.0.0.5"], ...more },
-      ]);
+      const { lines, problems } = read([{ name: "nets/blue", interface: "net1", ips: ["10.0.0.5"], ...more }]);
       expect(lines).toEqual([line]);
       expect(problems).toEqual(wanted.map((one) => expect.stringMatching(one)));
     },
@@ -326,9 +317,7 @@ test("a pod that has ended has no address, whatever its status and annotations l
   };
   const reported = (phase: string) => {
     const status = { phase, podIP: "10.1.0.9", podIPs: [{ ip: "10.1.0.9" }] };
-    return projectSweptPod(pod({ metadata: { annotations }, status })).addresses.map(
-      ({ address }) => address,
-    );
+    return projectSweptPod(pod({ metadata: { annotations }, status })).addresses.map(({ address }) => address);
   };
   expect(reported("Running")).toEqual(["10.0.0.7", "10.1.0.9"]);
   expect(reported("Succeeded")).toEqual([]);

@@ -85,14 +85,11 @@ test("a change during a pass, by what it writes itself too, begins the next one 
   expect(begunMs).toEqual([0, 10_500, 21_000]);
 });
 
-test.each(["fails", "waits"] as const)(
-  "a pass that %s is followed by the next one at the usual pace",
-  async (why) => {
-    const passes = new Passes("quiet");
-    passes[why] = true;
-    expect(await passes.within(95_000)).toHaveLength(10);
-  },
-);
+test.each(["fails", "waits"] as const)("a pass that %s is followed by the next one at the usual pace", async (why) => {
+  const passes = new Passes("quiet");
+  passes[why] = true;
+  expect(await passes.within(95_000)).toHaveLength(10);
+});
 
 test("passes of a controller that does not lead do not count", async () => {
   const passes = new Passes("quiet");

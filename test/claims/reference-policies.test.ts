@@ -87,11 +87,7 @@ test.each([
   ["no name", udn(PRIMARY, { field: { namespace: "shop" } }), ["metadataServiceRef.name is required"]],
   ["an empty name", udn(PRIMARY, { field: { name: "" } }), ["metadataServiceRef.name is required"]],
   ["an empty annotation", udn(PRIMARY, { annotation: "" }), ["metadataServiceRef.name is required"]],
-  [
-    "an annotation without a name",
-    cudn(PRIMARY, { annotation: "shop/" }),
-    ["metadataServiceRef.name is required"],
-  ],
+  ["an annotation without a name", cudn(PRIMARY, { annotation: "shop/" }), ["metadataServiceRef.name is required"]],
   [
     "too long a name",
     udn(PRIMARY, { field: { name: name(254) } }),
@@ -140,16 +136,8 @@ test.each([
       "metadataServiceRef requires at least one IPv4 subnet",
     ],
   ],
-  [
-    "IPv6 only",
-    udn(IPV6, { field: { name: "md" } }),
-    ["metadataServiceRef requires at least one IPv4 subnet"],
-  ],
-  [
-    "no subnet",
-    udn(NO_SUBNET, { field: { name: "md" } }),
-    ["metadataServiceRef requires at least one IPv4 subnet"],
-  ],
+  ["IPv6 only", udn(IPV6, { field: { name: "md" } }), ["metadataServiceRef requires at least one IPv4 subnet"]],
+  ["no subnet", udn(NO_SUBNET, { field: { name: "md" } }), ["metadataServiceRef requires at least one IPv4 subnet"]],
 ])("%s is judged by the policies as Holdfast itself does", (_, object, expected) => {
   expect(refusals(object)).toEqual(expected);
   expect(problemsOf(object)).toHaveLength(expected.length);

@@ -49,9 +49,7 @@ test("a resource counts as missing once no version of it is served, and any vers
   reflector.start();
   expect(await reflector.waitSynced()).toBe(true);
   expect(reflector.missing).toBe(true);
-  expect(new Set(api.asked.map(({ path }) => path))).toEqual(
-    new Set(["/v3/things", "/v2/things", "/v1/things"]),
-  );
+  expect(new Set(api.asked.map(({ path }) => path))).toEqual(new Set(["/v3/things", "/v2/things", "/v1/things"]));
   served = new Set(["/v1/things"]);
   collection.put("a");
   await until(() => told.includes("+a"), "the object");

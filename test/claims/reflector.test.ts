@@ -63,8 +63,7 @@ async function watching(watches = 1): Promise<void> {
   await time.until(() => collection.watches >= watches && collection.open.size > 0, "a watch");
 }
 
-const heard = (...what: string[]) =>
-  time.until(() => what.every((one) => told.includes(one)), what.join(" "));
+const heard = (...what: string[]) => time.until(() => what.every((one) => told.includes(one)), what.join(" "));
 const names = () => [...reflector.items.keys()].sort();
 
 test("a reflector lists, reports that it has, and follows changes", async () => {

@@ -66,8 +66,7 @@ function recorded(): string[] {
     .sort();
 }
 
-const turn = (work: { runPass(signal: AbortSignal): Promise<void> }) =>
-  work.runPass(new AbortController().signal);
+const turn = (work: { runPass(signal: AbortSignal): Promise<void> }) => work.runPass(new AbortController().signal);
 
 test("a refused claim does not prevent younger claims from having their addresses reserved", async () => {
   const claims = new Map(

@@ -51,16 +51,12 @@ function claim(vmi: string | null, network = "blue"): void {
   });
 }
 
-const attach = async (name: string) =>
-  said(await store.attach(want(`c-${name}`, { pod: name, claim: "vm-a.blue" })));
+const attach = async (name: string) => said(await store.attach(want(`c-${name}`, { pod: name, claim: "vm-a.blue" })));
 
 function events(): string[] {
   return [...api.objects.values()]
     .filter(({ kind }) => kind === "Event")
-    .map(
-      ({ involvedObject: { kind, name, uid }, reason, message }) =>
-        `${kind} ${name} ${uid} ${reason}: ${message}`,
-    );
+    .map(({ involvedObject: { kind, name, uid }, reason, message }) => `${kind} ${name} ${uid} ${reason}: ${message}`);
 }
 
 test("a pod of another VM that is refused leaves one event on the claim in five minutes", async () => {

@@ -16,12 +16,7 @@ import { judge } from "../../claims/reasons/relations.ts";
 import type { JudgedAllocation, Rules, Verdict } from "../../claims/reasons/verdict.ts";
 import { parseInterfaceAddress } from "../../ipam/space/cidr.ts";
 import type { AllocationAttachment, AllocationOwner, IPAllocation } from "../../kube/objects.ts";
-import {
-  cooled,
-  newAllocation,
-  retained,
-  soundAddress,
-} from "../../store/cluster/allocations/allocation-object.ts";
+import { cooled, newAllocation, retained, soundAddress } from "../../store/cluster/allocations/allocation-object.ts";
 import { CLAIM, NO_MACHINES, POD, RULES } from "./judged.ts";
 
 const SINCE = "2026-01-01T00:00:00Z";
@@ -54,8 +49,7 @@ function factsOf(known: KnownObjects): Facts {
     pod: () => known.pod ?? UNKNOWN,
     node: (name) => known.nodes?.[name] ?? known.node ?? UNKNOWN,
     wasSeenStopped: (uid) => known.stopped?.includes(uid) ?? false,
-    networkOfNad: (nad) =>
-      nad === "shop/red" ? present("red") : nad === "shop/blue" ? present("blue") : UNKNOWN,
+    networkOfNad: (nad) => (nad === "shop/red" ? present("red") : nad === "shop/blue" ? present("blue") : UNKNOWN),
     podsNaming: () => known.naming ?? UNKNOWN,
     guestRunsElsewhere: () => known.hasMigrated ?? false,
   };
@@ -125,9 +119,7 @@ function pod(change: Partial<PodFact> = {}): PodFact {
 }
 
 function naming(creationTimestamp: string, attachedTo: string | null = null): Found<readonly NamingPod[]> {
-  return present([
-    { ...pod({ uid: "p9", creationTimestamp }), attachedToClaim: (uid) => uid === attachedTo },
-  ]);
+  return present([{ ...pod({ uid: "p9", creationTimestamp }), attachedToClaim: (uid) => uid === attachedTo }]);
 }
 
 /** The kubelet's own UID of a static pod: a hash. */
@@ -308,12 +300,7 @@ const CASES: readonly (readonly [
     { claim: claim(["10.0.0.6"], { listedCount: 2 }) },
     "keep unknown",
   ],
-  [
-    "a deleted claim that nobody uses",
-    allocation(CLAIM),
-    { claim: ABSENT, naming: NOBODY },
-    "release claim-gone",
-  ],
+  ["a deleted claim that nobody uses", allocation(CLAIM), { claim: ABSENT, naming: NOBODY }, "release claim-gone"],
   [
     "a claim deleted while its pod lives",
     allocation(CLAIM, [attached()]),
@@ -464,12 +451,7 @@ const CASES: readonly (readonly [
     { pod: ABSENT, node: NODE, stopped: ["p1"] },
     "release pod-gone",
   ],
-  [
-    "one whose node is not recorded, too",
-    allocation(POD),
-    { pod: ABSENT, stopped: ["p1"] },
-    "release pod-gone",
-  ],
+  ["one whose node is not recorded, too", allocation(POD), { pod: ABSENT, stopped: ["p1"] }, "release pod-gone"],
   [
     "its stateful set has made the successor",
     allocation(POD, [], { node: "n1" }),
@@ -577,12 +559,7 @@ const CASES: readonly (readonly [
     "keep container-may-run",
     { podGoneReleaseSeconds: 900 },
   ],
-  [
-    "one whose node is not recorded, without its object",
-    allocation(STATIC),
-    { pod: ABSENT },
-    "keep container-may-run",
-  ],
+  ["one whose node is not recorded, without its object", allocation(STATIC), { pod: ABSENT }, "keep container-may-run"],
   [
     "a static pod from before Holdfast, gone with its node",
     allocation(STATIC, [], { node: "n1" }),
@@ -657,12 +634,7 @@ const CASES: readonly (readonly [
     "delete cooling-expired after 660",
     { definitionOf: () => null },
   ],
-  [
-    "somebody's edit put the finalizer back",
-    withFinalizer(cooling(CLAIM)),
-    {},
-    "repair cooling-with-finalizer",
-  ],
+  ["somebody's edit put the finalizer back", withFinalizer(cooling(CLAIM)), {}, "repair cooling-with-finalizer"],
   [
     "deleted by kubectl while it was bound, and released since",
     { ...cooling(CLAIM), metadata: { ...withFinalizer(cooling(CLAIM)).metadata, deletionTimestamp: SINCE } },
@@ -695,12 +667,7 @@ const CASES: readonly (readonly [
     { claim: ABSENT, naming: NOBODY },
     "report owner-incomplete",
   ],
-  [
-    "an attachment that names no node",
-    allocation(POD, [attached("")]),
-    { pod: ABSENT, node: ABSENT },
-    "keep unknown",
-  ],
+  ["an attachment that names no node", allocation(POD, [attached("")]), { pod: ABSENT, node: ABSENT }, "keep unknown"],
 ];
 
 for (const [reason, object, known, expected, rules = {}] of CASES) {
@@ -733,16 +700,8 @@ test("no address is released while any fact that was requested is unknown", () =
     node: fc.constantFrom("n1", null),
     staticUid: fc.constantFrom(null, "p1"),
     terminal: fc.boolean(),
-    creationTimestamp: fc.constantFrom(
-      "2026-01-01T00:00:05Z",
-      "2026-01-01T00:00:10Z",
-      "2026-01-01T00:00:15Z",
-    ),
-    addresses: fc.subarray([
-      ...reported("10.0.0.5"),
-      ...reported("10.0.0.6"),
-      ...reported("10.0.0.5", "shop/red"),
-    ]),
+    creationTimestamp: fc.constantFrom("2026-01-01T00:00:05Z", "2026-01-01T00:00:10Z", "2026-01-01T00:00:15Z"),
+    addresses: fc.subarray([...reported("10.0.0.5"), ...reported("10.0.0.6"), ...reported("10.0.0.5", "shop/red")]),
     addressesCut: fc.constant(false),
   });
   const claims = fc.record({
@@ -802,8 +761,7 @@ test("no address is released while any fact that was requested is unknown", () =
         const verdict = judge(judged(object), facts, { ...RULES, podGoneReleaseSeconds });
         seen[verdict.kind] = (seen[verdict.kind] ?? 0) + 1;
         if (verdict.kind === "release") expect(unknown).toEqual([]);
-        if (verdict.kind === "release")
-          expect(verdict.afterSeconds).toBeGreaterThanOrEqual(RULES.graceSeconds);
+        if (verdict.kind === "release") expect(verdict.afterSeconds).toBeGreaterThanOrEqual(RULES.graceSeconds);
       },
     ),
     { numRuns: 5_000 },

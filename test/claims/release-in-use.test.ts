@@ -8,13 +8,7 @@ import { preallocationUid } from "../../ipam/owner.ts";
 import { RefusalError } from "../../ipam/refusals.ts";
 import { parseAddress } from "../../ipam/space/address.ts";
 import { parseInterfaceAddress } from "../../ipam/space/cidr.ts";
-import {
-  ALLOCATIONS_PATH,
-  type AllocationOwner,
-  CLAIMS_PATH,
-  namespacedPath,
-  PODS_PATH,
-} from "../../kube/objects.ts";
+import { ALLOCATIONS_PATH, type AllocationOwner, CLAIMS_PATH, namespacedPath, PODS_PATH } from "../../kube/objects.ts";
 import { newAllocation } from "../../store/cluster/allocations/allocation-object.ts";
 import { KubeInMemory } from "../harness/kube-in-memory.ts";
 import { collectionOf } from "../harness/kube-manifests.ts";
@@ -109,10 +103,7 @@ describe.each([
   test("is refused for a claim's address while the definition of claims is missing, with force too", async () => {
     const owner = { kind: "IPAMClaim", namespace: "shop", name: "vm1", uid: "c1", interface: "" } as const;
     const one = parseInterfaceAddress(`${ADDRESS}/24`);
-    api.put(
-      ALLOCATIONS_PATH,
-      newAllocation("blue", one, { owner, attachment: null }, "2026-01-01T00:00:00Z"),
-    );
+    api.put(ALLOCATIONS_PATH, newAllocation("blue", one, { owner, attachment: null }, "2026-01-01T00:00:00Z"));
     api.missing.add(namespacedPath(CLAIMS_PATH, "shop"));
     expect(await release(true)).toBe("IN_USE: 10.0.0.5 is in use by claim shop/vm1");
     expect(state()).toBe("Bound");
@@ -156,14 +147,11 @@ describe.each([
       api.put(CLAIMS_OF_MACHINES, { metadata: { name: "m0", namespace: "shop", uid }, spec: { poolRef } });
     const told = () => api.at(`${ADDRESSES}/m0`)?.spec.address;
 
-    test.each(["c1", "c2"])(
-      "is refused while a claim of its name exists, with force too: %s",
-      async (uid) => {
-        claim(uid);
-        expect(await release(true)).toBe(HELD);
-        expect([state(), told()]).toEqual(["Bound", ADDRESS]);
-      },
-    );
+    test.each(["c1", "c2"])("is refused while a claim of its name exists, with force too: %s", async (uid) => {
+      claim(uid);
+      expect(await release(true)).toBe(HELD);
+      expect([state(), told()]).toEqual(["Bound", ADDRESS]);
+    });
 
     test("is refused while nothing serves its claims, with force too", async () => {
       api.missing.add("/apis/ipam.cluster.x-k8s.io/");
@@ -177,9 +165,7 @@ describe.each([
         request.path.includes("/ipaddressclaims/")
           ? { status: 403, body: { message: "ipaddressclaims is forbidden" }, serverMs: null }
           : send(request);
-      expect(await release(true)).toMatch(
-        /^API_REFUSED: .* machine claim shop\/m0, .*--kubeconfig.*forbidden/,
-      );
+      expect(await release(true)).toMatch(/^API_REFUSED: .* machine claim shop\/m0, .*--kubeconfig.*forbidden/);
       expect([state(), told()]).toEqual(["Bound", ADDRESS]);
     });
 

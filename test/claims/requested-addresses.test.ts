@@ -2,11 +2,7 @@
 import { describe, expect, test } from "vitest";
 import { RefusalError } from "../../ipam/refusals.ts";
 import { formatAddress } from "../../ipam/space/address.ts";
-import {
-  isHashedInterface,
-  networkOfHashed,
-  readRequestedAddresses,
-} from "../../kube/views/requested-addresses.ts";
+import { isHashedInterface, networkOfHashed, readRequestedAddresses } from "../../kube/views/requested-addresses.ts";
 
 const KEY = "annotation network.kubevirt.io/addresses";
 
@@ -36,10 +32,7 @@ describe("is read", () => {
       '{"blue": ["192.168.10.50", "FD10::0:50"], "red": ["10.0.0.1"]}',
       { blue: ["192.168.10.50", "fd10::50"], red: ["10.0.0.1"] },
     ],
-    [
-      '{"a b": ["10.0.0.1"], "__proto__": ["10.0.0.2"]}',
-      { "a b": ["10.0.0.1"], ["__proto__"]: ["10.0.0.2"] },
-    ],
+    ['{"a b": ["10.0.0.1"], "__proto__": ["10.0.0.2"]}', { "a b": ["10.0.0.1"], ["__proto__"]: ["10.0.0.2"] }],
   ])("%j: %j", (text, wanted) => {
     expect(JSON.stringify(read(text))).toBe(JSON.stringify(wanted));
   });
@@ -80,7 +73,11 @@ test("an interface with a hashed name tells its network", () => {
   // As KubeVirt names it: 11 digits of SHA-256.
   expect(networkOfHashed(["red", "blue"], "pod16477688c0e")).toBe("blue");
   expect(networkOfHashed(["red"], "pod16477688c0e")).toBeNull();
-  expect(
-    ["pod16477688c0e", "net1", "eth0", "pod16477688c0", "podG6477688c0e"].map(isHashedInterface),
-  ).toEqual([true, false, false, false, false]);
+  expect(["pod16477688c0e", "net1", "eth0", "pod16477688c0", "podG6477688c0e"].map(isHashedInterface)).toEqual([
+    true,
+    false,
+    false,
+    false,
+    false,
+  ]);
 });

@@ -131,8 +131,7 @@ class ChangingWorld {
       case 1: {
         const ips = this.#some(["10.0.0.1/24", "10.0.0.2/24", "10.0.0.3/24"]);
         const named = { ...metadata, uid: `claim-${metadata.uid}` };
-        const claim = () =>
-          projectClaim({ metadata: named, spec: { network, interface: "" }, status: { ips } });
+        const claim = () => projectClaim({ metadata: named, spec: { network, interface: "" }, status: { ips } });
         return `claim: ${put(claims, key, () => ({ ...claim(), fact: claimFact(claim()) }))}`;
       }
       case 2: {
@@ -219,8 +218,7 @@ class ChangingWorld {
     }
     const users = this.#some([1, 2]).map(() => {
       const user = this.#pick(NAMES);
-      const guest =
-        this.#chance() < 0.2 ? { migratedFrom: { namespace: "shop", name: this.#pick(NAMES) } } : {};
+      const guest = this.#chance() < 0.2 ? { migratedFrom: { namespace: "shop", name: this.#pick(NAMES) } } : {};
       const pod = { namespace: "shop", name: user, uid: `${user}${this.#pick([1, 2])}` };
       return {
         containerID: pod.uid,
@@ -256,9 +254,7 @@ class ChangingWorld {
     };
     if (this.#chance() < 0.5) {
       const ips = [this.#pick(["10.0.0.1", "10.0.0.2"])];
-      annotations["k8s.v1.cni.cncf.io/network-status"] = JSON.stringify([
-        { name: "shop/a", interface: "net1", ips },
-      ]);
+      annotations["k8s.v1.cni.cncf.io/network-status"] = JSON.stringify([{ name: "shop/a", interface: "net1", ips }]);
     }
     const ended = { phase: "Succeeded", containerStatuses: [{ state: { terminated: { exitCode: 0 } } }] };
     const deletion = this.#chance() < 0.5 ? { deletionTimestamp: TIMES[2] } : {};
@@ -294,9 +290,7 @@ test(`verdicts are those of a look at everything, whatever changes (seeds from $
       const before = judged.mock.calls.length;
       const expected = world.counts;
       looked += judged.mock.calls.length - before;
-      expect(Object.fromEntries(world.sweeper.counts), `seed ${seed}, change ${change}, ${what}`).toEqual(
-        expected,
-      );
+      expect(Object.fromEntries(world.sweeper.counts), `seed ${seed}, change ${change}, ${what}`).toEqual(expected);
       for (const word of Object.keys(expected)) seen.add(word);
     }
     // It would say nothing if everything were judged each time. Time stands still, so no slice is.

@@ -1,10 +1,6 @@
 import { Validator } from "ip-num";
 import { beforeEach, describe, expect, test, vi } from "vitest";
-import {
-  type CachedAllocation,
-  type ClaimViewWithFact,
-  projectAllocation,
-} from "../../claims/reasons/caches.ts";
+import { type CachedAllocation, type ClaimViewWithFact, projectAllocation } from "../../claims/reasons/caches.ts";
 import type { SweptPod } from "../../claims/reasons/fact-views.ts";
 import type { NodeFact } from "../../claims/reasons/facts.ts";
 import * as relations from "../../claims/reasons/relations.ts";
@@ -163,16 +159,12 @@ describe("100,000 IPv6 allocations", () => {
 
   test("are counted without ip-num", async () => {
     const config = { name: "blue", ipam: { type: "holdfast-ipam", subnets: "fd00::/64" } };
-    const nad = parseNadConfigIfOurs(
-      JSON.stringify({ cniVersion: "1.0.0", type: "bridge", ...config }),
-      "a-nad",
-    );
+    const nad = parseNadConfigIfOurs(JSON.stringify({ cniVersion: "1.0.0", type: "bridge", ...config }), "a-nad");
     if (nad === null) throw new Error("the definition of the test is not ours");
     const counting = { definition: nad.definition, by: "shop/blue", source: "" };
     parsed.mockClear();
     const usedSpaces = new UsedSpaces();
-    for (const { object, address } of cluster.copies.allocations.items.values())
-      usedSpaces.upsert(object, address);
+    for (const { object, address } of cluster.copies.allocations.items.values()) usedSpaces.upsert(object, address);
     const counts = countNetwork(counting, usedSpaces.of("blue"), 0);
     expect(counts.allocated).toBeGreaterThan(99_999n);
     expect(work()).toEqual({ names: 0, parsed: 0 });

@@ -1,9 +1,5 @@
 import { expect, test } from "vitest";
-import {
-  type CachedAllocation,
-  type ClaimViewWithFact,
-  projectAllocation,
-} from "../../claims/reasons/caches.ts";
+import { type CachedAllocation, type ClaimViewWithFact, projectAllocation } from "../../claims/reasons/caches.ts";
 import { claimFact, nodeFact, projectSweptPod, type SweptPod } from "../../claims/reasons/fact-views.ts";
 import type { NodeFact } from "../../claims/reasons/facts.ts";
 import { StoppedPods } from "../../claims/reasons/stopped-pods.ts";
@@ -75,12 +71,10 @@ class SweptCluster {
   look(): void {
     const all = [...this.api.objects];
     const of = (part: string) => all.filter(([path]) => path.includes(part)).map(([, object]) => object);
-    const byKey = <T extends { key: string }>(items: readonly T[]) =>
-      new Map(items.map((one) => [one.key, one]));
+    const byKey = <T extends { key: string }>(items: readonly T[]) => new Map(items.map((one) => [one.key, one]));
     const { allocations, claims, pods, nodes } = this.#copies;
     const living = byKey(of("/pods/").map((one) => projectSweptPod(one)));
-    for (const pod of pods.items.values())
-      if (living.get(pod.key)?.uid !== pod.uid) this.#stoppedPods.noteGone(pod);
+    for (const pod of pods.items.values()) if (living.get(pod.key)?.uid !== pod.uid) this.#stoppedPods.noteGone(pod);
     allocations.replace(byKey(of("/ipallocations/").map((one) => projectAllocation(one))));
     const views = of("/ipamclaims/").map((object) => projectClaim(object));
     claims.replace(byKey(views.map((one) => ({ ...one, fact: claimFact(one) }))));
@@ -136,9 +130,7 @@ class SweptCluster {
   }
 
   pod(uid: string, claim: string | null, status: object = { phase: "Running" }, metadata: object = {}): void {
-    const networks = JSON.stringify([
-      { name: "blue", ...(claim === null ? {} : { "ipam-claim-reference": claim }) },
-    ]);
+    const networks = JSON.stringify([{ name: "blue", ...(claim === null ? {} : { "ipam-claim-reference": claim }) }]);
     this.api.put(PODS, {
       metadata: {
         name: "web",
@@ -345,22 +337,19 @@ test("an address from before Holdfast is freed after its kubelet has ended the p
 test.each([
   ["was deleted by force", RUNNING, DELETED],
   ["was deleted by force between two starts of its container", ENDED, {}],
-])(
-  "an address from before Holdfast whose pod %s is held until its node is gone",
-  async (_, status, metadata) => {
-    const cluster = new SweptCluster();
-    cluster.node("True");
-    cluster.allocate(POD);
-    cluster.pod("p1", null, status, metadata);
-    await cluster.sweepFor(0);
-    cluster.removePod();
-    await cluster.sweepFor(100);
-    expect(cluster.api.writes).toHaveLength(0);
-    cluster.api.remove(`${NODES_PATH}/n1`);
-    await cluster.sweepFor(40);
-    expect(cluster.state).toBe("Cooling");
-  },
-);
+])("an address from before Holdfast whose pod %s is held until its node is gone", async (_, status, metadata) => {
+  const cluster = new SweptCluster();
+  cluster.node("True");
+  cluster.allocate(POD);
+  cluster.pod("p1", null, status, metadata);
+  await cluster.sweepFor(0);
+  cluster.removePod();
+  await cluster.sweepFor(100);
+  expect(cluster.api.writes).toHaveLength(0);
+  cluster.api.remove(`${NODES_PATH}/n1`);
+  await cluster.sweepFor(40);
+  expect(cluster.state).toBe("Cooling");
+});
 
 test("a controller that was started after the end of a pod from before Holdfast holds its address", async () => {
   const cluster = new SweptCluster();

@@ -31,10 +31,7 @@ test("in the proposal's example infrastructure addresses are never given, and re
     ),
   );
   const [set] = definition.rangeSets;
-  expect(runs(set?.automatic, 4)).toEqual([
-    "192.168.100.4-192.168.100.199",
-    "192.168.100.208-192.168.100.254",
-  ]);
+  expect(runs(set?.automatic, 4)).toEqual(["192.168.100.4-192.168.100.199", "192.168.100.208-192.168.100.254"]);
   expect(runs(set?.usable, 4)).toEqual(["192.168.100.4-192.168.100.254"]);
   expect(gateways(definition)).toEqual(["192.168.100.2"]);
   expect(definition).toMatchObject({ name: "shop_blue", allowPersistentIPs: true, cooldownSeconds: 0 });
@@ -103,9 +100,7 @@ test("a layer3 network and one without addresses define no range for all nodes",
 });
 
 test("host bits of a subnet are dropped, as OVN-Kubernetes does, and empty lists count as absent", () => {
-  const definition = defined(
-    udn(layer2({ role: "Primary", subnets: ["10.20.3.4/24"], reservedSubnets: [] })),
-  );
+  const definition = defined(udn(layer2({ role: "Primary", subnets: ["10.20.3.4/24"], reservedSubnets: [] })));
   expect(gateways(definition)).toEqual(["10.20.3.1"]);
   expect(runs(definition.rangeSets[0]?.usable, 4)).toEqual(["10.20.3.3-10.20.3.254"]);
 });
@@ -139,7 +134,6 @@ function gateways({ rangeSets }: NetworkDefinition): string[] {
 
 function runs(set: IntervalSet | undefined, family: 4 | 6): string[] {
   return [...(set?.intervals() ?? [])].map(
-    ({ first, last }) =>
-      `${formatAddress({ family, value: first })}-${formatAddress({ family, value: last })}`,
+    ({ first, last }) => `${formatAddress({ family, value: first })}-${formatAddress({ family, value: last })}`,
   );
 }

@@ -248,8 +248,7 @@ test("a Service that does not exist is refused", () => {
 });
 
 test("guests reach the other TCP ports of a Service, 16 at most, and are told of the rest", () => {
-  const ports = (count: number) =>
-    Array.from({ length: count }, (_, n) => ({ name: `p${n}`, port: 5000 + n }));
+  const ports = (count: number) => Array.from({ length: count }, (_, n) => ({ name: `p${n}`, port: 5000 + n }));
   const judged = (list: object[]) => {
     const verdict = judgeService("shop/md", service({ ports: list }));
     return verdict.kind === "ok" ? verdict : null;

@@ -37,11 +37,7 @@ beforeEach(() => {
   pods = new PodDirectory(api, () => undefined);
 });
 
-function vmi(
-  spec: object,
-  uid = "vmi-1",
-  owners: object[] = [owner("VirtualMachine", "vm-1", { name: "the-vm" })],
-) {
+function vmi(spec: object, uid = "vmi-1", owners: object[] = [owner("VirtualMachine", "vm-1", { name: "the-vm" })]) {
   api.put(VMIS, { metadata: { namespace: "shop", name: "vm1", uid, ownerReferences: owners }, spec });
 }
 
@@ -64,15 +60,12 @@ test("a VMI that no VM owns goes by its own name", async () => {
 test.for([
   ["was deleted without it", [owner("VirtualMachine", "vm-1", { name: "the-vm" })]],
   ["has not adopted it yet", []],
-] as const)(
-  "a claim's VM is found although another VM, which %s, is remembered of the VMI",
-  async ([, before]) => {
-    vmi(firmware(FIRMWARE), "vmi-1", [...before]);
-    await pods.vmFacts(launcher, DEADLINE_MS);
-    vmi(firmware(FIRMWARE), "vmi-1", [owner("VirtualMachine", "vm-2", { name: "the-vm" })]);
-    expect(await pods.vmOf(launcher, ["vm-2"], DEADLINE_MS)).toEqual({ kubevirt: true, vmUid: "vm-2" });
-  },
-);
+] as const)("a claim's VM is found although another VM, which %s, is remembered of the VMI", async ([, before]) => {
+  vmi(firmware(FIRMWARE), "vmi-1", [...before]);
+  await pods.vmFacts(launcher, DEADLINE_MS);
+  vmi(firmware(FIRMWARE), "vmi-1", [owner("VirtualMachine", "vm-2", { name: "the-vm" })]);
+  expect(await pods.vmOf(launcher, ["vm-2"], DEADLINE_MS)).toEqual({ kubevirt: true, vmUid: "vm-2" });
+});
 
 describe("no VM is found, and that is not remembered, when", () => {
   test("another VMI has the name by now", async () => {
@@ -109,8 +102,7 @@ test.for([
 
 test("a stopped VM's firmware UUID is that of its template, if the UID is the same VM's", async () => {
   api.put(VMS, { metadata: { name: "vm1", uid: "vm-1" }, spec: { template: { spec: firmware(FIRMWARE) } } });
-  const ask = (name: string, uid: string) =>
-    pods.firmwareUuidOfVm({ namespace: "shop", name, uid }, DEADLINE_MS);
+  const ask = (name: string, uid: string) => pods.firmwareUuidOfVm({ namespace: "shop", name, uid }, DEADLINE_MS);
   expect(await ask("vm1", "vm-1")).toBe(FIRMWARE);
   expect(await ask("vm1", "")).toBe(FIRMWARE);
   expect(await ask("vm1", "vm-2")).toBeNull();

@@ -12,8 +12,7 @@ test(`however a watch is cut, its events come out whole (seed ${seed})`, () => {
       const plain = sent.map((event) => JSON.parse(JSON.stringify(event)));
       const got: unknown[] = [];
       const stream = new WatchStream((type, object) => got.push({ type, object }));
-      for (let at = 0; at < body.length; at += size)
-        expect(stream.push(body.subarray(at, at + size))).toBeNull();
+      for (let at = 0; at < body.length; at += size) expect(stream.push(body.subarray(at, at + size))).toBeNull();
       expect(got).toEqual(plain);
     }),
     { seed },

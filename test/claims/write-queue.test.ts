@@ -25,9 +25,7 @@ class Server {
   }
 
   writes(priority: Priority, count: number): Promise<unknown> {
-    return Promise.all(
-      Array.from({ length: count }, (_, index) => this.write(priority, `${priority}${index}`)),
-    );
+    return Promise.all(Array.from({ length: count }, (_, index) => this.write(priority, `${priority}${index}`)));
   }
 
   /** Ends the oldest one that is under way. */
@@ -47,11 +45,7 @@ const turn = () => new Promise((resolve) => setImmediate(resolve));
 
 test("ADDs, DELs and housekeeping each have reserved slots, and share the others", async () => {
   const server = new Server(32);
-  const all = Promise.all([
-    server.writes("housekeeping", 40),
-    server.writes("del", 40),
-    server.writes("add", 40),
-  ]);
+  const all = Promise.all([server.writes("housekeeping", 40), server.writes("del", 40), server.writes("add", 40)]);
   const count = (priority: Priority) => server.sent.filter((name) => name.startsWith(priority)).length;
   expect([count("housekeeping"), count("del"), count("add")]).toEqual([8, 4, 16]);
   await until(() => server.sent.length === 32, "the shared places to be taken");

@@ -42,8 +42,7 @@ export class WrittenCopy<T extends object> implements ChangingCache<T> {
     for (const [key, item] of items) {
       const { uid, resourceVersion } = (this.items.get(key) ?? {}) as Versioned;
       const next = item as Versioned;
-      if (uid === undefined || uid !== next.uid || resourceVersion !== next.resourceVersion)
-        this.set(key, item);
+      if (uid === undefined || uid !== next.uid || resourceVersion !== next.resourceVersion) this.set(key, item);
     }
   }
 

@@ -12,13 +12,9 @@ afterEach(() => daemon.stop());
 
 /** Runs the command line in the daemon's directory. */
 function inDirectory(...args: string[]) {
-  return run(
-    "bash",
-    ["-c", `cd ${daemon.directory} && exec ${process.execPath} ${HOLDFAST} "$@"`, "bash", ...args],
-    {
-      HOLDFAST_SOCKET: daemon.socket,
-    },
-  );
+  return run("bash", ["-c", `cd ${daemon.directory} && exec ${process.execPath} ${HOLDFAST} "$@"`, "bash", ...args], {
+    HOLDFAST_SOCKET: daemon.socket,
+  });
 }
 
 /** Stops the daemon, ruins its database and starts it again: it waits for an operator. */
@@ -45,9 +41,7 @@ test("a relative path is relative to the operator's working directory", async ()
   });
   const nowhere = await inDirectory("backup", "nowhere/today.db");
   expect(nowhere).toMatchObject({ code: 1, stdout: "" });
-  expect(nowhere.stderr).toContain(
-    `path is ${daemon.directory}/nowhere/today.db: the daemon cannot write there`,
-  );
+  expect(nowhere.stderr).toContain(`path is ${daemon.directory}/nowhere/today.db: the daemon cannot write there`);
 });
 
 test("a backup into a directory gets a file name with the time", async () => {
@@ -208,14 +202,7 @@ test("with a damaged database every command says what to do, and a rebuild from 
   expect(await inDirectory("backup", "good.db")).toMatchObject({ code: 0 });
   await ruin();
 
-  for (const args of [
-    ["networks"],
-    ["list"],
-    ["check"],
-    ["who", "10.10.0.1"],
-    ["backup", "bad.db"],
-    ["claims"],
-  ]) {
+  for (const args of [["networks"], ["list"], ["check"], ["who", "10.10.0.1"], ["backup", "bad.db"], ["claims"]]) {
     const { code, stdout, stderr } = await inDirectory(...args);
     expect({ args, code, stdout }).toEqual({ args, code: 1, stdout: "" });
     expect(stderr).toContain("is damaged (page 1 of holdfast.db is not as it was written");
@@ -291,9 +278,7 @@ test("rebuild --empty warns of what is lost", async () => {
     code: 0,
     stdout: "started with an empty database; the daemon serves again\n",
   });
-  expect(stderr).toMatch(
-    /^warning: what running containers use is not known any more and may be given again/,
-  );
+  expect(stderr).toMatch(/^warning: what running containers use is not known any more and may be given again/);
   expect(await daemon.cli("list")).toMatchObject({ code: 0, stdout: "", stderr: "no allocations\n" });
 });
 

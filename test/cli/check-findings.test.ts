@@ -50,12 +50,9 @@ test("check reports a claim that publishes an address which is not allocated to 
   await damage("DELETE FROM allocations");
   const { code, stdout } = await daemon.cli("check");
   expect(code).toBe(1);
-  expect(stdout).toContain(
-    "I2: claim default/vm1 publishes 10.10.0.5/24, which is not allocated to it\n    fix: ",
-  );
+  expect(stdout).toContain("I2: claim default/vm1 publishes 10.10.0.5/24, which is not allocated to it\n    fix: ");
   expect(await daemon.cli("who", "10.10.0.5")).toMatchObject({
     code: 1,
-    stderr:
-      "error: nobody holds 10.10.0.5: there are no networks\nlast holder: claim default/vm1 on network blue\n",
+    stderr: "error: nobody holds 10.10.0.5: there are no networks\nlast holder: claim default/vm1 on network blue\n",
   });
 });

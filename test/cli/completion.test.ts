@@ -57,9 +57,7 @@ test("the manual page is what the help says, and no line of it is a request by c
   );
   expect([...requests].sort()).toEqual([".B", ".BR", ".I", ".PP", ".SH", ".SS", ".TH", ".TP", ".br"]);
   const { stdout: help } = await daemon.cli("list", "--help");
-  const options = [...help.matchAll(/--[a-z-]+/g)]
-    .map(([option]) => option)
-    .filter((one) => one !== "--help");
+  const options = [...help.matchAll(/--[a-z-]+/g)].map(([option]) => option).filter((one) => one !== "--help");
   expect(options.length).toBeGreaterThan(10);
   for (const option of options) expect(stdout).toContain(option.replaceAll("-", "\\-"));
 });
@@ -87,9 +85,9 @@ test("called by kubectl's name it asks the cluster that kubectl uses, and a sock
       code: 3,
       stderr: expect.stringContaining("it has no context test, but prod"),
     });
-    expect(
-      (await asked({ KUBECONFIG: `${directory}/config` }, "--socket", daemon.socket, "-o", "name")).stdout,
-    ).toBe("blue\nblue-two\nred\n");
+    expect((await asked({ KUBECONFIG: `${directory}/config` }, "--socket", daemon.socket, "-o", "name")).stdout).toBe(
+      "blue\nblue-two\nred\n",
+    );
   } finally {
     rmSync(directory, { recursive: true, force: true });
   }

@@ -8,21 +8,18 @@ import { flagOf } from "../../platform/settings/setting.ts";
 import { HOLDFAST, newDirectory, run, TestDaemon } from "../harness/daemon.ts";
 import { until } from "../harness/wait.ts";
 
-test.each(Object.entries<Process>(PROCESSES))(
-  "holdfast %s --help shows its settings",
-  async (name, { settings }) => {
-    const { stdout } = await run(process.execPath, [HOLDFAST, name, "--help"]);
-    const flags = [...stdout.matchAll(/^ {2}(?:-\w, )?(--[a-z-]+)/gm)].map(([, flag]) => flag as string);
-    const shown = Object.keys(settings).filter((key) => !settings[key]?.hidden);
-    const ofEveryCommand = ["--config", "--help", "--version", "--timeout", "--socket", "--kubeconfig"];
-    // What this command does instead of running, and how it prints that.
-    const instead = name === "metadata-net" ? ["--probe", "--close", "--remove", "--output"] : [];
-    const notSettings = [...ofEveryCommand, ...instead];
-    const own = (all: readonly string[]) => all.filter((flag) => !notSettings.includes(flag)).sort();
-    expect(flags).toEqual(expect.arrayContaining(instead));
-    expect(own(flags)).toEqual(own(shown.map(flagOf)));
-  },
-);
+test.each(Object.entries<Process>(PROCESSES))("holdfast %s --help shows its settings", async (name, { settings }) => {
+  const { stdout } = await run(process.execPath, [HOLDFAST, name, "--help"]);
+  const flags = [...stdout.matchAll(/^ {2}(?:-\w, )?(--[a-z-]+)/gm)].map(([, flag]) => flag as string);
+  const shown = Object.keys(settings).filter((key) => !settings[key]?.hidden);
+  const ofEveryCommand = ["--config", "--help", "--version", "--timeout", "--socket", "--kubeconfig"];
+  // What this command does instead of running, and how it prints that.
+  const instead = name === "metadata-net" ? ["--probe", "--close", "--remove", "--output"] : [];
+  const notSettings = [...ofEveryCommand, ...instead];
+  const own = (all: readonly string[]) => all.filter((flag) => !notSettings.includes(flag)).sort();
+  expect(flags).toEqual(expect.arrayContaining(instead));
+  expect(own(flags)).toEqual(own(shown.map(flagOf)));
+});
 
 test("flags reach the daemon, and win over its file", async () => {
   const directory = newDirectory();
@@ -63,8 +60,7 @@ test("the command line does not carry what only the daemon needs", () => {
   );
   const outside = [...required].filter((name) => !isBuiltin(name));
   expect(outside).toEqual(["./yaml.cjs", "./jsonpath.cjs"]);
-  for (const daemons of ["better_sqlite3", "fastify", "@prometheus-io"])
-    expect(bundle).not.toContain(daemons);
+  for (const daemons of ["better_sqlite3", "fastify", "@prometheus-io"]) expect(bundle).not.toContain(daemons);
 });
 
 test("no process carries the clients and models of the Kubernetes client, of which only the kubeconfig is used", () => {

@@ -66,14 +66,10 @@ test("the plugin binary: missing, not executable, of another version, and right"
   ]);
   installPlugin("opt/cni/bin");
   chmodSync(join(root, "opt/cni/bin/holdfast-ipam"), 0o644);
-  expect(await look("plugin binary")).toMatchObject([
-    { state: "failed", fix: expect.stringContaining("chmod") },
-  ]);
+  expect(await look("plugin binary")).toMatchObject([{ state: "failed", fix: expect.stringContaining("chmod") }]);
   write("opt/cni/bin/holdfast-ipam", "#!/bin/sh\necho holdfast-ipam 0.0.1\n");
   chmodSync(join(root, "opt/cni/bin/holdfast-ipam"), 0o755);
-  expect(await look("plugin binary")).toMatchObject([
-    { state: "warning", found: expect.stringContaining("0.0.1") },
-  ]);
+  expect(await look("plugin binary")).toMatchObject([{ state: "warning", found: expect.stringContaining("0.0.1") }]);
   rmSync(join(root, "opt/cni/bin/holdfast-ipam"));
   installPlugin("opt/cni/bin");
   expect(states(await look("plugin binary"))).toEqual(["ok"]);
@@ -105,8 +101,7 @@ test("network files that name holdfast-ipam: sound, not JSON, and with a plugin 
   installPlugin("opt/cni/bin");
   expect(await look("network file")).toEqual([]);
   write("etc/cni/net.d/10-other.conflist", `{"name":"other","plugins":[{"type":"nothing"}]}`);
-  const list = (type: string) =>
-    `{"name":"blue","plugins":[{"type":"${type}","ipam":{"type":"holdfast-ipam"}}]}`;
+  const list = (type: string) => `{"name":"blue","plugins":[{"type":"${type}","ipam":{"type":"holdfast-ipam"}}]}`;
   write("etc/cni/net.d/20-blue.conflist", list("bridge"));
   expect(await look("network file")).toMatchObject([
     { state: "failed", found: expect.stringContaining("names the plugin bridge") },

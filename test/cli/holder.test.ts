@@ -33,12 +33,7 @@ test.each([
     [use("launcher-a"), use("launcher-b")],
     "pod default/launcher-a,pod default/launcher-b",
   ],
-  [
-    "two sandboxes of one pod",
-    claim,
-    [use("launcher-a"), use("launcher-a", "other")],
-    "pod default/launcher-a",
-  ],
+  ["two sandboxes of one pod", claim, [use("launcher-a"), use("launcher-a", "other")], "pod default/launcher-a"],
   ["a VM outside Kubernetes", claim, [use(null)], "container 3fa9c21b07de… (net1)"],
   ["a pod without a name", claim, [use("")], "pod default/uid-"],
   ["a pod: its sandbox", pod, [use("web-0")], "container 3fa9c21b07de… (net1)"],

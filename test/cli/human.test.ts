@@ -89,12 +89,9 @@ describe("tables", () => {
         columns,
       ),
     ).toBe(
-      [
-        "NAME            NETWORK   AGE",
-        "vm1             blue      3m",
-        "a-longer-name   red       2d4h",
-        "",
-      ].join("\n"),
+      ["NAME            NETWORK   AGE", "vm1             blue      3m", "a-longer-name   red       2d4h", ""].join(
+        "\n",
+      ),
     );
   });
 
@@ -119,9 +116,7 @@ describe("tables", () => {
   });
 
   test("a character of two units is not cut in half", () => {
-    expect(formatTable([[`${"x".repeat(94)}😀😀`, "", ""]], columns, true)).toContain(
-      `${"x".repeat(94)}…   -`,
-    );
+    expect(formatTable([[`${"x".repeat(94)}😀😀`, "", ""]], columns, true)).toContain(`${"x".repeat(94)}…   -`);
   });
 
   describe("on a terminal of some columns", () => {
@@ -138,8 +133,7 @@ describe("tables", () => {
     };
 
     test.each([200, 79, 60, 50, 40])("lines fit into %i", (columnsOfTerminal) => {
-      for (const line of linesAt(columnsOfTerminal))
-        expect(line.length).toBeLessThanOrEqual(columnsOfTerminal);
+      for (const line of linesAt(columnsOfTerminal)) expect(line.length).toBeLessThanOrEqual(columnsOfTerminal);
     });
 
     test("the widest cells are cut, and a column that is copied never is", () => {

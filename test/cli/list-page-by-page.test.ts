@@ -47,10 +47,7 @@ function send(answer: ServerResponse, page: object): void {
 
 /** The second page, with longer names than the first one has. */
 function sendMore(): void {
-  const items = [
-    allocation("green", "10.100.200.250/24", "a-longer-name"),
-    allocation("a", "10.0.0.2/24", "b"),
-  ];
+  const items = [allocation("green", "10.100.200.250/24", "a-longer-name"), allocation("a", "10.0.0.2/24", "b")];
   send(waiting as ServerResponse, { items });
 }
 
@@ -58,9 +55,7 @@ function sendMore(): void {
 function list(where: "script" | "terminal", ...words: readonly string[]) {
   const command = [process.execPath, HOLDFAST, "list", ...words];
   const [file = "", ...args] =
-    where === "script"
-      ? command
-      : ["script", "-qec", `stty cols ${COLUMNS}; ${command.join(" ")}`, "/dev/null"];
+    where === "script" ? command : ["script", "-qec", `stty cols ${COLUMNS}; ${command.join(" ")}`, "/dev/null"];
   const env = { ...cleanEnv(), HOLDFAST_SOCKET: socket, TERM: "xterm", NO_COLOR: "1" };
   const child = spawn(file, args, { env, stdio: ["ignore", "pipe", "pipe"] });
   const output = { text: "", errors: "" };

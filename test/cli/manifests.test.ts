@@ -5,15 +5,13 @@ import { describe, expect, onTestFinished, test } from "vitest";
 import { readManifestText } from "../../cli/manifests/documents.ts";
 import { manifestFiles } from "../../cli/manifests/files.ts";
 
-const lines = (n: number, line: (i: number) => string) =>
-  Array.from({ length: n }, (_, i) => line(i)).join("");
+const lines = (n: number, line: (i: number) => string) => Array.from({ length: n }, (_, i) => line(i)).join("");
 
 /** Texts of each kind with n parts. */
 const SHAPES: Readonly<Record<string, (n: number) => string>> = {
   "keys in one mapping": (n) => `data:\n${lines(n, (i) => `  key${i}: v\n`)}`,
   "keys in one line": (n) => `{${lines(n, (i) => `key${i}: v, `)}}`,
-  "keys in JSON": (n) =>
-    JSON.stringify(Object.fromEntries(Array.from({ length: n }, (_, i) => [`k${i}`, i]))),
+  "keys in JSON": (n) => JSON.stringify(Object.fromEntries(Array.from({ length: n }, (_, i) => [`k${i}`, i]))),
   "keys at the top beside a long list": (n) =>
     `${lines(n, (i) => `key${i}: v\n`)}kind: List\nitems:\n${lines(n, (i) => `- a: ${i}\n`)}`,
   "items of a list": (n) => `kind: List\nitems:\n${lines(n, (i) => `- a: ${i}\n`)}`,
@@ -80,9 +78,7 @@ describe("a name that would alter objects in JavaScript is refused by line, and 
 });
 
 test("aliases and merged mappings stand for what they name", () => {
-  expect(
-    read("a: &a [1, 2]\nb: *a\nm: &m {p: 1, q: 2}\nn: {<<: *m, q: 3}\no: {<<: [*m, {p: 9, r: 4}]}\n"),
-  ).toEqual([
+  expect(read("a: &a [1, 2]\nb: *a\nm: &m {p: 1, q: 2}\nn: {<<: *m, q: 3}\no: {<<: [*m, {p: 9, r: 4}]}\n")).toEqual([
     {
       object: { a: [1, 2], b: [1, 2], m: { p: 1, q: 2 }, n: { p: 1, q: 3 }, o: { p: 1, q: 2, r: 4 } },
       line: 1,

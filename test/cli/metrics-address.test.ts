@@ -36,13 +36,10 @@ test("a metrics port that is in use does not stop ADDs, and is served once it is
   await until(() => daemon.log.includes("metrics cannot be served at 127.0.0.1"), "the line in the log");
   expect(await daemon.cli("check")).toMatchObject({
     code: 1,
-    stdout: expect.stringMatching(
-      /^metrics: metrics cannot be served at 127.*\n {4}fix: Set metricsAddress to /,
-    ),
+    stdout: expect.stringMatching(/^metrics: metrics cannot be served at 127.*\n {4}fix: Set metricsAddress to /),
   });
   await new Promise((done) => other.close(done));
-  const answers = async () =>
-    (await fetch(`http://127.0.0.1:${port}/healthz`).catch(() => null))?.status === 200;
+  const answers = async () => (await fetch(`http://127.0.0.1:${port}/healthz`).catch(() => null))?.status === 200;
   await until(answers, "the metrics");
   expect(await daemon.cli("check")).toMatchObject({ code: 0 });
 });

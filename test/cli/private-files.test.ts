@@ -116,9 +116,7 @@ test("a directory with files of somebody else stays as it is and is named, and e
   writeFileSync(node.path("state", "notes.txt"), "");
   const daemon = await node.daemon();
   await applySecret(daemon);
-  expect((await daemon.post("/v1/backup", { path: join(daemon.state, "holdfast-today.db") })).status).toBe(
-    200,
-  );
+  expect((await daemon.post("/v1/backup", { path: join(daemon.state, "holdfast-today.db") })).status).toBe(200);
   expect(await readableByOthers(node)).toEqual(["state/notes.txt"]);
   expect(modeOf(daemon.state)).toBe("755");
   const { code, stdout } = await daemon.cli("check");

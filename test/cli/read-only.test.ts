@@ -67,9 +67,7 @@ describe.skipIf(reason !== null)("with a group", () => {
       stdout: "10.10.0.1/24\n",
       stderr: "",
     });
-    expect(
-      await member("release", "10.10.0.1", "--network", "blue", "--force", "--socket", daemon.socket),
-    ).toEqual({
+    expect(await member("release", "10.10.0.1", "--network", "blue", "--force", "--socket", daemon.socket)).toEqual({
       code: 1,
       stdout: "",
       stderr:

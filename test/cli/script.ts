@@ -31,8 +31,7 @@ interface Step {
 export function parseScript(text: string): Script {
   const [body = "", ...parts] = text.split(/^-- (.+) --\n/m);
   const files = new Map<string, string>();
-  for (let at = 0; at < parts.length; at += 2)
-    files.set(parts[at] as string, `${(parts[at + 1] ?? "").trimEnd()}\n`);
+  for (let at = 0; at < parts.length; at += 2) files.set(parts[at] as string, `${(parts[at + 1] ?? "").trimEnd()}\n`);
   const steps: Step[] = [];
   let above = "";
   for (const line of body.split("\n")) {
@@ -62,8 +61,7 @@ export async function runScript(script: Script, daemon: TestDaemon): Promise<str
   let transcript = "";
   for (const { above, command } of script.steps) {
     const { code, stdout, stderr } = await run("bash", ["-c", `cd ${cwd} && ${command}`], env);
-    const seen =
-      normalise(stdout, daemon.directory) + normalise(stderr, daemon.directory).replace(/^(?=.)/gm, "! ");
+    const seen = normalise(stdout, daemon.directory) + normalise(stderr, daemon.directory).replace(/^(?=.)/gm, "! ");
     const exit = code === 0 ? "" : `= ${code}\n`;
     transcript += `${above === "" ? "" : `\n${above}`}$ ${command}\n${seen}${exit}`;
   }

@@ -177,10 +177,7 @@ test("apply reports the objects that were applied before the daemon went away, a
   const claim =
     '{"apiVersion":"k8s.cni.cncf.io/v1alpha1","kind":"IPAMClaim","metadata":{"name":"c%"},"spec":{"network":"blue"}}';
   const file = join(directory, "claims.yaml");
-  writeFileSync(
-    file,
-    Array.from({ length: 250 }, (_, n) => `---\n${claim.replace("%", String(n))}\n`).join(""),
-  );
+  writeFileSync(file, Array.from({ length: 250 }, (_, n) => `---\n${claim.replace("%", String(n))}\n`).join(""));
   let requests = 0;
   const proxy = createHttpServer((request, answer) => {
     requests += 1;
@@ -190,9 +187,7 @@ test("apply reports the objects that were applied before the daemon went away, a
     }
     const chunks: Buffer[] = [];
     request.on("data", (chunk: Buffer) => chunks.push(chunk));
-    request.on("end", async () =>
-      answer.end((await daemon.post("/v1/apply", Buffer.concat(chunks).toString())).body),
-    );
+    request.on("end", async () => answer.end((await daemon.post("/v1/apply", Buffer.concat(chunks).toString())).body));
   });
   const { code, stdout, stderr } = await cli(await listen("proxy.sock", proxy), "apply", "-f", file);
   await daemon.stop();

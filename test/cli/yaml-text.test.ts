@@ -60,9 +60,7 @@ const text = fc.oneof(
     .array(fc.constantFrom(..."abcdf0123456789".split("")), { minLength: 64, maxLength: 64 })
     .map((all) => all.join("")),
   fc.uuid(),
-  fc
-    .date({ noInvalidDate: true, min: new Date(0), max: new Date("9999-12-31") })
-    .map((date) => date.toISOString()),
+  fc.date({ noInvalidDate: true, min: new Date(0), max: new Date("9999-12-31") }).map((date) => date.toISOString()),
   fc.ipV4(),
   fc.ipV6(),
   fc.string({ maxLength: 20 }),
@@ -70,13 +68,7 @@ const text = fc.oneof(
 const { value } = fc.letrec((tie) => ({
   value: fc.oneof(
     { maxDepth: 4, withCrossShrink: true },
-    fc.oneof(
-      text,
-      fc.integer(),
-      fc.boolean(),
-      fc.constant(null),
-      fc.double({ noNaN: true, noDefaultInfinity: true }),
-    ),
+    fc.oneof(text, fc.integer(), fc.boolean(), fc.constant(null), fc.double({ noNaN: true, noDefaultInfinity: true })),
     fc.array(tie("value"), { maxLength: 4 }),
     fc.dictionary(text, tie("value"), { maxKeys: 4, noNullPrototype: true }),
   ),

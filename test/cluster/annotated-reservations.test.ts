@@ -42,9 +42,7 @@ test("who comes with the MAC gets it, on every node; nobody else does, and a req
     await world.del(pod, network);
   }
   const thief = await world.pod("thief", "node-b", network, { ips: ["10.1.0.5"] });
-  expect(await world.refused(thief, network, 132)).toContain(
-    `10.1.0.5 of network listed is reserved for ${mac}`,
-  );
+  expect(await world.refused(thief, network, 132)).toContain(`10.1.0.5 of network listed is reserved for ${mac}`);
   const others: string[] = [];
   for (const at of [0, 1, 2, 3])
     others.push(...(await world.given(await world.pod(`other${at}`, "node-a", network), network)));

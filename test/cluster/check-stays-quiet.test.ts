@@ -62,8 +62,7 @@ class Probe {
   async #watchNode(name: string): Promise<void> {
     while (!this.#isEnded) {
       const answer = await world.node(name).daemon.get("/v1/check");
-      for (const { message } of answer.json().findings)
-        this.reported.push(`${this.step}, ${name}: ${message}`);
+      for (const { message } of answer.json().findings) this.reported.push(`${this.step}, ${name}: ${message}`);
       await sleep(world.cluster.time.clock, PAUSE_MS);
     }
   }

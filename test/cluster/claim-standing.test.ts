@@ -45,9 +45,7 @@ test.for<[string, object, string, RegExp[]]>([
     await redefine(network, ipam);
     await world.until(async () => (await standing(vm, network)) === `False ${reason}`, "the claim is told");
     expect(await listed(vm, network), "while it runs").toEqual(first);
-    expect(await world.untilEvent(await world.readClaim(claimName(vm, name)), reason)).toContain(
-      "was changed",
-    );
+    expect(await world.untilEvent(await world.readClaim(claimName(vm, name)), reason)).toContain("was changed");
     await world.kubevirt.stopVm(vm);
     await world.del(pod, changed, options);
     await world.until(async () => (await standing(vm, network)) === "True UpToDate", "the list follows");

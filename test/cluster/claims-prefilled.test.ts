@@ -33,9 +33,7 @@ async function ownedByClaims(network: Network): Promise<string[]> {
 async function expectUnharmed(network: Network): Promise<void> {
   const given: string[] = [];
   for (const node of ["node-a", "node-b"]) {
-    given.push(
-      ...(await world.given(await world.pod(`other-${network.name}-${node}`, node, network), network)),
-    );
+    given.push(...(await world.given(await world.pod(`other-${network.name}-${node}`, node, network), network)));
   }
   expect(new Set(given).size).toBe(given.length);
 }

@@ -206,8 +206,7 @@ describe("reading commands over a cluster", () => {
   test("who says that a cool-down is over, although the release is still recorded", async () => {
     const objects: KubeObject[] = await cluster.api.list(ALLOCATIONS);
     const { metadata, status } = objects.find((one) => one.status.state === "Cooling") as KubeObject;
-    const released = (since: string) =>
-      cluster.api.patch(`${ALLOCATIONS}/${metadata.name}`, { status: { since } });
+    const released = (since: string) => cluster.api.patch(`${ALLOCATIONS}/${metadata.name}`, { status: { since } });
     try {
       await released(new Date(Date.parse(status.since) - 662_000).toISOString().replace(/\.\d+/, ""));
       const { code, stderr } = await cli("who", "10.2.0.1");
@@ -338,9 +337,7 @@ describe("check", () => {
     await cluster.api.patch(pathOf("shop", "pods", target.metadata.name), {
       metadata: { annotations: { "k8s.v1.cni.cncf.io/network-status": null } },
     });
-    await cluster.api.delete(
-      pathOf("shop", "network-attachment-definitions", "unused", "k8s.cni.cncf.io/v1"),
-    );
+    await cluster.api.delete(pathOf("shop", "network-attachment-definitions", "unused", "k8s.cni.cncf.io/v1"));
     await cluster.api.patch(object, { status: { size: null, allocated: null, cooling: null, free: null } });
     expect(await findings()).toEqual([]);
   });
@@ -427,8 +424,7 @@ test("release frees an address, and requires --force if it is in use", async () 
 });
 
 describe("the kubeconfig", () => {
-  const list = (args: string[], env: Record<string, string> = {}) =>
-    world.cliWith(env, ...args, "-o", "json");
+  const list = (args: string[], env: Record<string, string> = {}) => world.cliWith(env, ...args, "-o", "json");
 
   test("is named before or after the command or in HOLDFAST_KUBECONFIG, and --socket takes precedence over the variable", async () => {
     const { stdout } = await list(["list", "--kubeconfig", reader]);
@@ -454,9 +450,7 @@ describe("the kubeconfig", () => {
     ] as const) {
       const { code, stderr } = await cli(...args);
       expect(code, stderr).toBe(2);
-      expect(stderr).toContain(
-        `error: holdfast ${args[0]} asks a daemon, but --kubeconfig names a cluster\n`,
-      );
+      expect(stderr).toContain(`error: holdfast ${args[0]} asks a daemon, but --kubeconfig names a cluster\n`);
       expect(stderr).toContain(remedy);
     }
     const env = { HOLDFAST_KUBECONFIG: reader };
@@ -558,9 +552,7 @@ describe("what goes wrong", () => {
     });
     const refused = await as(cluster.kubeconfig("holdfast-node"), "check");
     expect(refused).toMatchObject({ code: 1, stdout: "" });
-    expect(refused.stderr).toMatch(
-      /^error: the cluster refuses: nodes is forbidden.*\nhint: .*\(list nodes\)\n$/,
-    );
+    expect(refused.stderr).toMatch(/^error: the cluster refuses: nodes is forbidden.*\nhint: .*\(list nodes\)\n$/);
   });
 
   test("a cluster without Holdfast is 1, and the hint says how to install it", async () => {

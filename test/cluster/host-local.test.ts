@@ -40,9 +40,7 @@ test("a running pod of a default network that host-local served keeps its addres
   lease("podnet", "10.66.0.2", "sandbox-of-old-web");
   const pod = await world.kubevirt.createPod(NAMESPACE, "new-web", { node: node.name });
   await addedInTheEnd(node, { pod, network: net, options: { config, ifname: "eth0" }, vm: null });
-  expect((await world.bound(net)).map((one) => one.replace("/29", ""))).toContain(
-    `10.66.0.2 ${old.metadata.uid}`,
-  );
+  expect((await world.bound(net)).map((one) => one.replace("/29", ""))).toContain(`10.66.0.2 ${old.metadata.uid}`);
   expect((await node.daemon.cni("DEL", "sandbox-of-old-web", { config })).code).toBe(0);
   expect(readdirSync(join(root, "podnet"))).toEqual(["10.66.0.2"]);
   await checked(node);

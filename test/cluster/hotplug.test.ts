@@ -19,8 +19,7 @@ afterAll(() => world?.stop());
 const vmOn = (...networks: readonly Network[]): Vm["networks"] =>
   networks.map(({ name }) => ({ logical: name, nad: name, network: name }));
 const nic = ({ name }: Network) => ({ ifname: interfaceOf(name) });
-const listedBy = async (vm: Vm, { name }: Network) =>
-  (await world.readClaim(claimName(vm, name)))?.status.ips;
+const listedBy = async (vm: Vm, { name }: Network) => (await world.readClaim(claimName(vm, name)))?.status.ips;
 
 /** KubeVirt's controller deletes the claim of an interface that the VM has no longer, and lets go of it. */
 async function deleteClaim(name: string): Promise<void> {
@@ -58,8 +57,7 @@ test("an interface is plugged in by a migration and unplugged by the next, and i
   await world.kubevirt.removePod(second);
 
   await world.advance(LONG_MS);
-  for (const ip of added)
-    expect(await world.state(extra, ip), `${ip}, of a claim that is there`).toBe("Bound");
+  for (const ip of added) expect(await world.state(extra, ip), `${ip}, of a claim that is there`).toBe("Bound");
   await deleteClaim(claimName(both, extra.name));
   for (const ip of added) await world.becomes(extra, ip, "Cooling");
   expect(await listedBy(again, steady)).toEqual(kept);

@@ -71,9 +71,7 @@ const podOf = ({ metadata }: KubeObject, node: string) => ({
 test("a VM is found by address from every node, by pod, VM and container, with its MAC, firmware UUID and UIDs", async () => {
   const network = await world.network("blue", DUAL);
   const mac = "02:00:00:00:00:01";
-  const vm = await world.kubevirt.createVm(NAMESPACE, "vm1", [
-    { logical: "blue", nad: "blue", network: "blue", mac },
-  ]);
+  const vm = await world.kubevirt.createVm(NAMESPACE, "vm1", [{ logical: "blue", nad: "blue", network: "blue", mac }]);
   const { pod, vmi } = await startVm(vm, "node-a");
   const [v4, v6] = await world.given(pod, network, nic(network));
   const here = await who("node-a", `address=${bare(v4)}&network=blue&here=true`);
@@ -214,9 +212,7 @@ test("two launcher pods on one node are one VM that migrates", async () => {
   const query = `address=${bare(ip)}&network=beside&here=true`;
   const { identity } = await who("node-a", query);
   expect(identity).toMatchObject({ state: "migrating", vm: { name: "twice" } });
-  expect(identity.pods.map(({ uid }) => uid).sort()).toEqual(
-    [source.metadata.uid, target.metadata.uid].sort(),
-  );
+  expect(identity.pods.map(({ uid }) => uid).sort()).toEqual([source.metadata.uid, target.metadata.uid].sort());
   expect(identity.interfaces).toHaveLength(1);
   await world.del(source, network, nic(network));
   expect((await who("node-a", query)).identity).toMatchObject({
@@ -315,9 +311,7 @@ test("a pod without a VM is identified from its ADD to its DEL, before the API s
       interfaces: [{ claim: null, addresses: [{ address: ip }, {}] }],
     });
   }
-  expect((await who("node-b", query)).identity.interfaces).toMatchObject([
-    { addresses: [{ address: ip }, {}] },
-  ]);
+  expect((await who("node-b", query)).identity.interfaces).toMatchObject([{ addresses: [{ address: ip }, {}] }]);
   await world.del(pod, network);
   expect((await who("node-a", query)).identity).toMatchObject({ state: "released-recently", pods: [] });
   await world.becomes(network, ip as string, "Cooling");

@@ -26,10 +26,7 @@ beforeAll(async () => {
   metadata = await world.startMetadata(node, { kubeconfig: "handed over", metricsAddress: PORT });
   await world.until(async () => (await textAt(controller.port, "/readyz")) === "ready\n", "the controller");
   const { cluster } = world;
-  await world.until(
-    () => (cluster as MemoryCluster).lists("holdfast-metadata").length > 2,
-    "the metadata server",
-  );
+  await world.until(() => (cluster as MemoryCluster).lists("holdfast-metadata").length > 2, "the metadata server");
 });
 afterAll(() => world?.stop());
 

@@ -33,10 +33,7 @@ beforeAll(async () => {
         since: SINCE,
       };
       const holder = { owner: { kind: "Pod", ...pod, interface: "net1" } as const, attachment };
-      cluster.objects.put(
-        ALLOCATIONS_PATH,
-        newAllocation(network, parseInterfaceAddress(address), holder, SINCE),
-      );
+      cluster.objects.put(ALLOCATIONS_PATH, newAllocation(network, parseInterfaceAddress(address), holder, SINCE));
     }
 });
 afterAll(() => world?.stop());

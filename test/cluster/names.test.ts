@@ -28,9 +28,7 @@ test("a network and a node may have names of 200 characters", async () => {
   const name = `network-${"x".repeat(192)}`;
   const network = await networkCalled(name, "long");
   const sameBeginning = await networkCalled(`${name.slice(0, -1)}y`, "long-too");
-  const pods = await Promise.all(
-    ["node-a", LONG_NODE].map((node, index) => podOn(`long-${index}`, node, "long")),
-  );
+  const pods = await Promise.all(["node-a", LONG_NODE].map((node, index) => podOn(`long-${index}`, node, "long")));
   const given = (await Promise.all(pods.map((pod) => world.given(pod, network)))).flat();
   expect(new Set(given).size).toBe(2);
   const object = await world.allocation(network, given[1] as string);
@@ -57,8 +55,6 @@ test("two network names that differ only in case are two networks", async () => 
     [lower, "no-capitals"],
   ] as const) {
     const config = { ...JSON.parse(network.config), ...ask };
-    expect(await world.given(await podOn(`in-${nad}`, "node-a", nad), network, { config })).toEqual([
-      "10.0.0.9/24",
-    ]);
+    expect(await world.given(await podOn(`in-${nad}`, "node-a", nad), network, { config })).toEqual(["10.0.0.9/24"]);
   }
 });

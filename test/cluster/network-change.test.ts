@@ -89,9 +89,7 @@ test("a definition without a name: the extension's claim has no network, and get
   const network = await world.network("nameless", { subnets: "10.5.0.0/24" });
   const { name: _, ...config } = JSON.parse(network.config);
   await world.editNad("nameless", JSON.stringify(config));
-  const vm = await world.kubevirt.createVm(NAMESPACE, "nameless", [
-    { logical: LOGICAL, nad: "nameless", network: "" },
-  ]);
+  const vm = await world.kubevirt.createVm(NAMESPACE, "nameless", [{ logical: LOGICAL, nad: "nameless", network: "" }]);
   const { pod } = await world.kubevirt.startVm(vm, "node-a");
   const ips = await world.given(pod, network, NIC);
   await lists(vm, network, ips);
@@ -169,10 +167,7 @@ test("a migration that fails and an edit that is taken back: no ADD comes, and t
   await lists(before.vm, red, ips);
   const vm = await world.kubevirt.changeNetworks(before.vm, on(blue));
   const claim = claimName(vm, LOGICAL);
-  await world.until(
-    async () => (await claimOf(vm)).status.ips.join() === before.ips.join(),
-    `${claim} to be back`,
-  );
+  await world.until(async () => (await claimOf(vm)).status.ips.join() === before.ips.join(), `${claim} to be back`);
   await lists(vm, blue, before.ips);
   await world.untilOwnerPod(claim, before.source);
   await world.becomes(red, ips[0] as string, "Cooling");
@@ -301,10 +296,7 @@ test("whatever writes the status completes a change that was cut short", async (
   const annotation = `blue ${before.ips.join()} -> red ${ips}`;
   await world.cluster.api.patch(path, { metadata: { annotations: { [FOLLOWED]: annotation } } });
   await world.publish(claimName(vm, LOGICAL), { ips: before.ips, ownerPod: { name: "gone" } });
-  await world.until(
-    async () => (await claimOf(vm)).status.ips.join() === ips.join(),
-    "the list to be written",
-  );
+  await world.until(async () => (await claimOf(vm)).status.ips.join() === ips.join(), "the list to be written");
   expect(await checked()).toContain("ok: ");
   const next = await world.kubevirt.migrate(vm, "node-a");
   expect(await world.given(next, red, NIC)).toEqual(ips);

@@ -35,11 +35,9 @@ const fresh = (what: string) => {
 };
 const networkObject = (network: string): Promise<KubeObject | null> =>
   world.cluster.api.find(objectPath(NETWORKS_PATH, networkObjectName(network)));
-const nadPath = (name: string) =>
-  pathOf(NAMESPACE, "network-attachment-definitions", name, "k8s.cni.cncf.io/v1");
+const nadPath = (name: string) => pathOf(NAMESPACE, "network-attachment-definitions", name, "k8s.cni.cncf.io/v1");
 const admin = (...args: string[]) => world.cli("--kubeconfig", kubeconfig, ...args);
-const own = (network: string, namespace: string) =>
-  admin("networks", "own", network, "--namespace", namespace);
+const own = (network: string, namespace: string) => admin("networks", "own", network, "--namespace", namespace);
 
 function share(nad: string, sharedWith: string | null): Promise<KubeObject> {
   return world.cluster.api.patch(nadPath(nad), { metadata: { annotations: { [SHARED_WITH]: sharedWith } } });
@@ -109,10 +107,7 @@ describe("the recorded owner of a network", () => {
     const config = configOf("raced");
     await Promise.all([world.kubevirt.createNad(NAMESPACE, "raced", config), evil.nad("raced", config)]);
     const network: Network = { name: "raced", config };
-    const pods = [
-      await world.pod("raced-0", "node-a", network),
-      await evil.pod("raced-1", "node-b", "raced"),
-    ];
+    const pods = [await world.pod("raced-0", "node-a", network), await evil.pod("raced-1", "node-b", "raced")];
     const answers = await Promise.all(pods.map((pod) => world.add(pod, network)));
     expect(answers.map(({ code }) => code === 0).sort()).toEqual([false, true]);
     const winner = answers[0]?.code === 0 ? NAMESPACE : "evil";
@@ -128,9 +123,7 @@ describe("the recorded owner of a network", () => {
     expect((await networkObject("macvlan-conf"))?.spec).toMatchObject({ definedIn: NAMESPACE });
     await evil.nad("macvlan-conf", unnamed);
     const origin = "(its spec.config has no name, so its network has the object's name)";
-    expect(
-      await world.refused(await evil.pod(fresh("inferred"), "node-b", "macvlan-conf"), network, 7),
-    ).toContain(
+    expect(await world.refused(await evil.pod(fresh("inferred"), "node-b", "macvlan-conf"), network, 7)).toContain(
       `NetworkAttachmentDefinition evil/macvlan-conf ${origin} asks for network macvlan-conf, which belongs to namespace shop`,
     );
     const list = { cniVersion: "1.0.0", plugins: [{ type: "bridge", ipam: unnamed.ipam }] };
@@ -165,10 +158,7 @@ describe("a tenant with NAD and pod rights in its own namespace", () => {
       await evil.editNad("sleeper", { spec: { config: configOf("vault") } });
       await evil.nad("vault-too", configOf("seen"), { [SERVICE]: "thief" });
       // What was written later is known, so the edit is.
-      await world.until(
-        async () => (await backends.backendOf("seen")) !== null,
-        "the tenant's NADs to be seen",
-      );
+      await world.until(async () => (await backends.backendOf("seen")) !== null, "the tenant's NADs to be seen");
       expect((await service())?.service).toBe(`${NAMESPACE}/md`);
     } finally {
       await backends.stop();
@@ -235,10 +225,7 @@ describe("a tenant with NAD and pod rights in its own namespace", () => {
     expect(said).toContain("holdfast networks own stripped --administrators");
     expect((await world.allocations(network)).length).toBe(before);
     await share("stripped", "evil");
-    await world.until(
-      async () => (await world.add(pod, network, primary)).code === 0,
-      "the share to let it in",
-    );
+    await world.until(async () => (await world.add(pod, network, primary)).code === 0, "the share to let it in");
     const { importedFrom } = (await networkObject("stripped"))?.status ?? {};
     expect(
       importedFrom.filter((one: KubeObject) => one.subnets),
@@ -301,9 +288,7 @@ describe("a shared network", () => {
     await evil.editNad("shared", { spec: { config: configOf("shared", { subnets: "10.7.0.0/24" }) } });
     await world.until(async () => {
       const answer = await world.add(await guest(), network);
-      return (
-        answer.code !== 0 && answer.json().msg.includes("evil/shared defines network shared differently")
-      );
+      return answer.code !== 0 && answer.json().msg.includes("evil/shared defines network shared differently");
     }, "the guest's other ranges to be refused");
     await share("shared", null);
     await world.until(async () => {

@@ -66,9 +66,7 @@ test("each interface of a pod on one network has its own address, and keeps it",
   const interfaces = ["net1", "net2", "net3"];
   const given = await Promise.all(interfaces.map((ifname) => world.given(pod, network, { ifname })));
   expect(new Set(given.flat()).size).toBe(6);
-  const second = interfaces.map((ifname) =>
-    world.given(pod, network, { ifname, containerId: "multi-second" }),
-  );
+  const second = interfaces.map((ifname) => world.given(pod, network, { ifname, containerId: "multi-second" }));
   expect(await Promise.all(second)).toEqual(given);
   await world.del(pod, network, { ifname: "net2", containerId: "multi-second" });
   for (const ip of given[1] as string[]) await world.becomes(network, ip, "Cooling");
@@ -171,8 +169,7 @@ test("repeated ADDs and DELs succeed after the NAD is deleted", async () => {
   const ips = await world.given(pod, network);
   await world.cluster.api.delete(nadPath("gone"));
   await world.until(
-    async () =>
-      !(await world.node("node-a").daemon.cli("networks", "-o", "json")).stdout.includes("shop/gone"),
+    async () => !(await world.node("node-a").daemon.cli("networks", "-o", "json")).stdout.includes("shop/gone"),
     "the node to see it",
   );
   expect(await world.given(pod, network)).toEqual(ips);

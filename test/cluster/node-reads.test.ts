@@ -36,9 +36,7 @@ function bigLists(node: string, from = 0): ListedPage[] {
   return cluster
     .lists(node)
     .slice(from)
-    .filter(
-      ({ resource, selector }) => selector === "none" && /pods|ipallocations|ipamclaims/.test(resource),
-    );
+    .filter(({ resource, selector }) => selector === "none" && /pods|ipallocations|ipamclaims/.test(resource));
 }
 
 test("a daemon starts, serves, restarts and gets over a gap in contact without a list of what the cluster holds", async () => {
@@ -54,9 +52,7 @@ test("a daemon starts, serves, restarts and gets over a gap in contact without a
   expect(first).toHaveLength(1);
   expect(bigLists(node.name)).toEqual([]);
   // Who has an address is one read by name.
-  const { items } = await node.daemon
-    .get("/v1/allocations?address=10.66.0.7")
-    .then((answer) => answer.json());
+  const { items } = await node.daemon.get("/v1/allocations?address=10.66.0.7").then((answer) => answer.json());
   expect(items).toMatchObject([{ network: "others", address: "10.66.0.7/16" }]);
   // Once, when its journal was new: what it uses itself.
   const ofAllocations = cluster.lists(node.name).filter(({ resource }) => resource === "ipallocations");

@@ -43,9 +43,7 @@ test("a tenant that defined the name first cannot change primary interfaces, and
   expect((await leftovers.networkObject("podnet"))?.spec.definedIn).toBe("evil");
   const web = await pod();
   const said = await world.refused(web, network, 7, PRIMARY);
-  expect(said).toContain(
-    `pod ${NAMESPACE}/${web.metadata.name}, whose eth0 has no NetworkAttachmentDefinition,`,
-  );
+  expect(said).toContain(`pod ${NAMESPACE}/${web.metadata.name}, whose eth0 has no NetworkAttachmentDefinition,`);
   expect(said).toContain("asks for network podnet, which belongs to namespace evil");
   expect(said).toContain("holdfast networks own podnet --administrators");
   expect(await world.untilEvent(web, "NetworkNotShared")).toContain("namespace evil");
@@ -65,10 +63,7 @@ test("a tenant that defined the name first cannot change primary interfaces, and
   expect((await world.given(web, network, PRIMARY))[0]).toMatch(/^10\.30\.0\./);
   expect((await check()).stdout).not.toContain("podnet differently");
   const late = await evil.pod("late", "node-a", "x");
-  await world.until(
-    async () => (await world.add(late, network)).code !== 0,
-    "the tenant's definition not to count",
-  );
+  await world.until(async () => (await world.add(late, network)).code !== 0, "the tenant's definition not to count");
   expect(await world.refused(late, network, 7)).toContain("belongs to the cluster's administrators");
 });
 
@@ -173,7 +168,5 @@ test("holdfast import records the network's owner before any address", async () 
   const { spec, status } = (await leftovers.networkObject("byhand")) as KubeObject;
   expect(spec).toMatchObject({ definedIn: NAMESPACE });
   expect(spec.sharedWith ?? [], "nobody used it before it had an owner").toEqual([]);
-  expect(status.importedFrom.map(({ definition }: KubeObject) => definition)).toEqual([
-    `${NAMESPACE}/byhand`,
-  ]);
+  expect(status.importedFrom.map(({ definition }: KubeObject) => definition)).toEqual([`${NAMESPACE}/byhand`]);
 });

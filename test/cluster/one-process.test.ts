@@ -84,8 +84,7 @@ test("the controller releases the address of a finished pod", async () => {
   await world.kubevirt.finishPod(pod);
   expect((await cni("del", here, pod)).code).toBe(0);
   const stateOf = async () =>
-    (await world.cluster.api.list(ALLOCATIONS_PATH)).find(({ spec }) => spec.address === address)?.status
-      .state;
+    (await world.cluster.api.list(ALLOCATIONS_PATH)).find(({ spec }) => spec.address === address)?.status.state;
   await world.until(async () => (await stateOf()) !== "Bound", "the release");
 });
 
@@ -93,8 +92,7 @@ function startPod(name: string, node: NodeDaemon): Promise<KubeObject> {
   return world.pod(name, node.name, blue);
 }
 
-const cni = (verb: "add" | "del", node: NodeDaemon, pod: KubeObject) =>
-  node[verb](pod, { config: blue.config });
+const cni = (verb: "add" | "del", node: NodeDaemon, pod: KubeObject) => node[verb](pod, { config: blue.config });
 
 /** Names of the pods of which the node's own journal has attachments. */
 async function knownTo({ daemon }: NodeDaemon): Promise<string[]> {

@@ -22,8 +22,7 @@ beforeAll(async () => {
 afterAll(() => world?.stop());
 
 const daemon = () => world.node("node-a").daemon;
-const here = (uid: string, network: string) =>
-  askIdentity(daemon(), `pod-uid=${uid}&network=${network}&here=true`);
+const here = (uid: string, network: string) => askIdentity(daemon(), `pod-uid=${uid}&network=${network}&here=true`);
 
 function listen(): PortClient {
   const client = PortClient.start(daemon());
@@ -77,11 +76,7 @@ test("an OVN network is served while its definition asks for it and a pod of the
   await give(pod, `${NAMESPACE}/blue`, "10.20.0.5");
   await untilServed(["cluster_udn_blue"], client);
   for (const nad of ["green", "tenants"]) {
-    const other = await world.kubevirt.startVm(
-      await world.kubevirt.createVm(NAMESPACE, nad, []),
-      "node-a",
-      null,
-    );
+    const other = await world.kubevirt.startVm(await world.kubevirt.createVm(NAMESPACE, nad, []), "node-a", null);
     await give(other.pod, `${NAMESPACE}/${nad}`, "10.20.0.6");
   }
   const path = `/apis/k8s.ovn.org/v1/namespaces/${NAMESPACE}/userdefinednetworks/green`;
@@ -108,10 +103,7 @@ test("a running pod is identified as its VM with all interfaces, a pending pod i
   expect((await here(uid, "cluster_udn_red")).status).toBe(404);
 
   await world.kubevirt.setPhase(pod, "Running");
-  await world.until(
-    async () => (await here(uid, "cluster_udn_red")).status === 200,
-    "the pod to be seen running",
-  );
+  await world.until(async () => (await here(uid, "cluster_udn_red")).status === 200, "the pod to be seen running");
   const { network, identity } = (await here(uid, "cluster_udn_red")).json();
   expect(network).toBe("cluster_udn_red");
   expect(identity).toMatchObject({

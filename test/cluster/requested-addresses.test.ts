@@ -115,10 +115,8 @@ describe("a claim with other addresses", () => {
     const claim = await claimOf(vm);
     expect(claim.status.ips).toEqual(second.ips);
     expect(claim.metadata.annotations[FOLLOWED]).toBe("blue 10.1.0.60/24,fd01::60/64");
-    const text =
-      "10.1.0.61/24, fd01::61/64 on network blue in place of 10.1.0.60/24, fd01::60/64, as the VM asks for";
-    for (const object of [claim, second.vmi])
-      expect(await world.untilEvent(object, "AddressChanged")).toBe(text);
+    const text = "10.1.0.61/24, fd01::61/64 on network blue in place of 10.1.0.60/24, fd01::60/64, as the VM asks for";
+    for (const object of [claim, second.vmi]) expect(await world.untilEvent(object, "AddressChanged")).toBe(text);
     for (const ip of first.ips) await world.becomes(blue, ip, "Cooling");
     await stopped(changed, second.pod);
     expect((await started(changed)).ips).toEqual(second.ips);
@@ -181,8 +179,7 @@ describe("a claim with other addresses", () => {
     const { vmi, pod } = await world.kubevirt.startVm(again(vm, asking("10.1.0.68")), "node-b");
     const message = "10.1.0.68 is held by claim shop/holder.nic on network blue";
     expect(await world.refused(pod, blue, 120, NIC)).toContain(message);
-    for (const object of [pod, vmi])
-      expect(await world.untilEvent(object, "AddressTaken")).toContain(message);
+    for (const object of [pod, vmi]) expect(await world.untilEvent(object, "AddressTaken")).toContain(message);
     expect((await claimOf(vm)).status.ips).toEqual(first.ips);
     for (const ip of first.ips) await world.stays("blue", ip);
   });
@@ -316,9 +313,7 @@ test("an interface with a MAC that something is reserved for has that, and its V
   const target = await world.kubevirt.migrate(vm, "node-b");
   expect(await world.given(target, network, NIC)).toEqual(["10.6.0.61/24"]);
   const thief = await world.pod("thief", "node-b", network, { ips: ["10.6.0.61"] });
-  expect(await world.refused(thief, network, 132)).toContain(
-    `10.6.0.61 of network reserving is reserved for ${mac}`,
-  );
+  expect(await world.refused(thief, network, 132)).toContain(`10.6.0.61 of network reserving is reserved for ${mac}`);
   const other = await world.pod("other", "node-b", network);
   expect(await world.given(other, network)).not.toContain("10.6.0.61/24");
 });
@@ -452,12 +447,8 @@ test("claims and show tell what is asked for beside what is given", async () => 
   await world.given(await world.kubevirt.migrate(vm, "node-b"), network, NIC);
   const admin = ["--kubeconfig", world.cluster.kubeconfig("admin")];
   const line = async (...args: string[]) =>
-    (await world.cli(...args, ...admin, "-o", "wide")).stdout
-      .split("\n")
-      .find((one) => one.includes("told-of"));
-  expect(await line("claims", "-n", NAMESPACE)).toMatch(
-    / 10\.9\.0\.130\/24,fd09::\S+ +10\.9\.0\.131,fd09::131 /,
-  );
+    (await world.cli(...args, ...admin, "-o", "wide")).stdout.split("\n").find((one) => one.includes("told-of"));
+  expect(await line("claims", "-n", NAMESPACE)).toMatch(/ 10\.9\.0\.130\/24,fd09::\S+ +10\.9\.0\.131,fd09::131 /);
   expect(await line("show", "told")).toMatch(/^10\.9\.0\.130\/24 .* 10\.9\.0\.131 /);
   const object = JSON.parse(
     (await world.cli("claims", `${NAMESPACE}/told-of.${LOGICAL}`, ...admin, "-o", "json")).stdout,
@@ -473,26 +464,14 @@ test("a full subnet is no reason against a VM that has its address there", async
   const [ipv4] = await world.given(pod, network, NIC);
   await stopped(vm, pod, network);
   while (
-    (
-      await world.add(
-        await world.pod(`fills${(await world.allocations(network)).length}`, "node-a", network),
-        network,
-      )
-    ).code === 0
+    (await world.add(await world.pod(`fills${(await world.allocations(network)).length}`, "node-a", network), network))
+      .code === 0
   );
   const file = join(mkdtempSync(join(tmpdir(), "holdfast-plan-")), "vms.json");
   try {
     const items = ["narrow", "stranger"].map((name) => manifestOf(name, asking("fd08::77"), "narrow"));
     writeFileSync(file, items.map((one) => JSON.stringify(one)).join("\n---\n"));
-    const plan = await world.cli(
-      "plan",
-      "--kubeconfig",
-      world.cluster.kubeconfig("admin"),
-      "-f",
-      file,
-      "-o",
-      "json",
-    );
+    const plan = await world.cli("plan", "--kubeconfig", world.cluster.kubeconfig("admin"), "-f", file, "-o", "json");
     expect(JSON.parse(plan.stdout).items).toMatchObject([
       { vm: `${NAMESPACE}/narrow`, state: "fits" },
       {

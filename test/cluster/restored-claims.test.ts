@@ -51,13 +51,7 @@ describe("a claim whose list an ADD refuses has a condition that says what the A
       /one address of each subnet/,
     ],
     ["an address outside", ["10.9.9.9/23"], 121, "RequestedIPOutsideSubnet", /10\.9\.9\.9 is not in/],
-    [
-      "one of two outside",
-      ["10.0.0.15/23", "fd99::1/64"],
-      121,
-      "RequestedIPOutsideSubnet",
-      /fd99::1 is not in/,
-    ],
+    ["one of two outside", ["10.0.0.15/23", "fd99::1/64"], 121, "RequestedIPOutsideSubnet", /fd99::1 is not in/],
     [
       "an excluded address with another mask",
       ["10.0.1.255/24"],
@@ -72,13 +66,7 @@ describe("a claim whose list an ADD refuses has a condition that says what the A
       "RequestedIPOutsideSubnet",
       /status\.ips of claim .* is 10\.0\.0\.16/,
     ],
-    [
-      "nonsense",
-      ["not an address"],
-      130,
-      "RequestedIPOutsideSubnet",
-      /status\.ips of claim .* is not an address/,
-    ],
+    ["nonsense", ["not an address"], 130, "RequestedIPOutsideSubnet", /status\.ips of claim .* is not an address/],
     [
       "nonsense beside an address",
       ["10.0.0.17/23", "10.0.0.500/23"],
@@ -86,13 +74,7 @@ describe("a claim whose list an ADD refuses has a condition that says what the A
       "RequestedIPOutsideSubnet",
       /is 10\.0\.0\.500\/23/,
     ],
-    [
-      "an address of another",
-      ["10.0.0.18/23"],
-      120,
-      "IPAddressConflict",
-      /10\.0\.0\.18 is held by pod shop\/holder/,
-    ],
+    ["an address of another", ["10.0.0.18/23"], 120, "IPAddressConflict", /10\.0\.0\.18 is held by pod shop\/holder/],
   ];
   test.each(
     cases.flatMap((one, at) => [
@@ -102,10 +84,7 @@ describe("a claim whose list an ADD refuses has a condition that says what the A
   )("%s", async (_why, name, conditions, [, ips, code, reason, says]) => {
     const network = await world.network(name, { subnets: "10.0.0.0/23,fd00::/64" });
     if (code === 120)
-      await world.given(
-        await world.pod(`holder-${name}`, "node-b", network, { ips: ["10.0.0.18"] }),
-        network,
-      );
+      await world.given(await world.pod(`holder-${name}`, "node-b", network, { ips: ["10.0.0.18"] }), network);
     await world.claim(name, name, { ips, conditions });
     const pod = await podFor(name, "node-a", network);
     const said = await world.refused(pod, network, code);
@@ -137,14 +116,12 @@ describe("a claim with the former mask gets its addresses with the mask of now",
     if (recorded) await world.given(await world.pod("first", "node-b", network), network);
     await world.claim(name, name, { ips: FORMER, conditions: [STALE] });
     if (recorded) {
-      const adopted = async () =>
-        (await world.allocations(network)).filter(({ spec }) => spec.adopted).length === 2;
+      const adopted = async () => (await world.allocations(network)).filter(({ spec }) => spec.adopted).length === 2;
       await world.until(adopted, "the controller to record them");
     }
     const first = await podFor(name, "node-a", network);
     expect(await world.given(first, network)).toEqual(PRESENT);
-    for (const ip of PRESENT)
-      expect((await world.allocation(network, ip)).spec).toMatchObject({ address: ip });
+    for (const ip of PRESENT) expect((await world.allocation(network, ip)).spec).toMatchObject({ address: ip });
     // Before the list follows as well: another sandbox gets the same.
     expect(await world.given(first, network, { containerId: "second-sandbox" })).toEqual(PRESENT);
     await world.until(

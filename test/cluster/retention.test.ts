@@ -128,8 +128,7 @@ test("another time in the definition concerns what ends later, and 0 ends all", 
   const ips = await livedOnce("lowered", network);
   await untilRetained(network, ips);
   const { name, config } = network;
-  const edited = (seconds: number) =>
-    config.replace(`"retainSeconds":${RETAIN_SECONDS}`, `"retainSeconds":${seconds}`);
+  const edited = (seconds: number) => config.replace(`"retainSeconds":${RETAIN_SECONDS}`, `"retainSeconds":${seconds}`);
   await world.editNad(name, edited(1));
   await world.advance(60_000);
   for (const ip of ips) expect((await world.allocation(network, ip)).status.state).toBe("Retained");
@@ -163,9 +162,7 @@ test("release ends it early, and the network's counts and the command line show 
   const [v4 = ""] = ips.map((ip) => ip.split("/")[0]);
   const flags = ["--kubeconfig", world.cluster.kubeconfig("admin")];
   const list = await world.cli("list", "--network", "early", ...flags);
-  expect(list.stdout).toMatch(
-    /^early +10\.0\.0\.\d\/29 +claim shop\/early\.early .* Retained (9m\d*s?|10m) /m,
-  );
+  expect(list.stdout).toMatch(/^early +10\.0\.0\.\d\/29 +claim shop\/early\.early .* Retained (9m\d*s?|10m) /m);
   const who = await world.cli("who", v4, "--network", "early", ...flags);
   expect(who).toMatchObject({ code: 0, stdout: expect.stringContaining("Retained") });
   const history = await world.cli("history", v4, "--network", "early", ...flags);

@@ -60,9 +60,7 @@ test("the garbage collector cannot be made to delete a network, so that it can b
   expect(await send("PATCH", path("blue"), { metadata: { finalizers: null } })).toBe(403);
   await world.advance(PASSES_MS);
   expect(await send("POST", NETWORKS_PATH, mine({}))).toBe(403);
-  expect(
-    await send("POST", NETWORKS_PATH, mine({ annotations: { [RECORDED_OWNER_ANNOTATION]: "evil" } })),
-  ).toBe(409);
+  expect(await send("POST", NETWORKS_PATH, mine({ annotations: { [RECORDED_OWNER_ANNOTATION]: "evil" } }))).toBe(409);
   const { metadata, spec } = (await read("blue")) as KubeObject;
   expect({ uid: metadata.uid, definedIn: spec.definedIn }).toEqual({
     uid: object.metadata.uid,
@@ -73,10 +71,7 @@ test("the garbage collector cannot be made to delete a network, so that it can b
 test("an IPNetwork that the garbage collector or an administrator deletes stays while an address is used, then goes", async () => {
   const { network, pod, object } = await used("green");
   await world.cluster.api.patch(path("green"), { metadata: { ownerReferences: [GONE] } });
-  await world.until(
-    async () => (await read("green"))?.metadata.deletionTimestamp !== undefined,
-    "its deletion",
-  );
+  await world.until(async () => (await read("green"))?.metadata.deletionTimestamp !== undefined, "its deletion");
   await world.advance(PASSES_MS);
   expect((await read("green"))?.spec).toEqual(object.spec);
   const other = await world.pod("green-other", "node-b", network);
@@ -101,11 +96,7 @@ test("an IPNetwork that was deleted without the controller is restored with its 
   await world.cluster.api.delete(path("red"));
   await world.until(async () => {
     const now = await read("red");
-    return (
-      now !== null &&
-      now.metadata.uid !== before.metadata.uid &&
-      now.status?.conditions?.[0]?.status === "True"
-    );
+    return now !== null && now.metadata.uid !== before.metadata.uid && now.status?.conditions?.[0]?.status === "True";
   }, "the IPNetwork to be restored and imported");
   const { metadata, spec } = (await read("red")) as KubeObject;
   expect(spec).toEqual({ network: "red", definedIn: NAMESPACE, sharedWith: ["bank"] });

@@ -57,10 +57,7 @@ test("addresses of the living pods of a NAD that joins an imported network are n
   const other = await world.kubevirt.createNad("market", "joined", whereaboutsConfig("joined", RANGE));
   const old = await leftovers.pod("old-1", "market/joined", ["10.0.0.1"], { namespace: "market" });
   await leftovers.pod("old-2", "market/joined", ["10.0.0.2"], { namespace: "market" });
-  const early = await world.given(
-    await world.pod("early", "node-a", network, { ips: ["10.0.0.6/29"] }),
-    network,
-  );
+  const early = await world.given(await world.pod("early", "node-a", network, { ips: ["10.0.0.6/29"] }), network);
   expect(early).toEqual(["10.0.0.6/29"]);
   expect((await leftovers.networkObject("joined"))?.status.importedFrom).toEqual([
     { definition: `${NAMESPACE}/joined`, uid: nad.metadata.uid, generation: 1 },
@@ -96,8 +93,7 @@ test("a NAD that another plugin served for a while is imported again when it com
   await leftovers.pod("back-meanwhile", `${NAMESPACE}/back`, ["10.0.0.1"]);
   await leftovers.editNad("back", network.config);
   await world.until(
-    async () =>
-      (await world.node("node-b").daemon.cli("networks", "-o", "json")).stdout.includes(`${NAMESPACE}/back`),
+    async () => (await world.node("node-b").daemon.cli("networks", "-o", "json")).stdout.includes(`${NAMESPACE}/back`),
     "the node to know the NAD again",
   );
   expect(await exhaust(network)).toEqual(hosts(2, 3, 4, 5));
@@ -197,9 +193,7 @@ test("a node that is switched over later imports its own pods before its first A
   await add("late-first", "node-a");
   const taken = (await world.allocations(network)).map(({ spec }) => spec.address);
   // What the other plugin gives on the other node after that.
-  const free = [1, 2, 3, 4, 5, 6]
-    .map((host) => `10.31.0.${host}`)
-    .filter((one) => !taken.includes(`${one}/29`));
+  const free = [1, 2, 3, 4, 5, 6].map((host) => `10.31.0.${host}`).filter((one) => !taken.includes(`${one}/29`));
   for (const [index, ip] of free.slice(0, 4).entries()) {
     await leftovers.primaryPod(`late-${index}`, [ip], { node: "node-b" });
   }
@@ -293,9 +287,7 @@ test("the command line reports unrecorded addresses, shows what an import would 
   await leftovers.pod("byhand-thief", `${NAMESPACE}/byhand`, ["10.32.0.6", "10.32.0.4", "10.32.0.5"]);
   const kubeconfig = world.cluster.kubeconfig("admin");
   const cli = async (...args: string[]) => {
-    const { code, stdout } = await world
-      .node("node-a")
-      .daemon.cli(...args, "--kubeconfig", kubeconfig, "-o", "json");
+    const { code, stdout } = await world.node("node-a").daemon.cli(...args, "--kubeconfig", kubeconfig, "-o", "json");
     return { code, answer: JSON.parse(stdout) };
   };
   const findings = async () => {

@@ -27,10 +27,7 @@ function deleteVmObject(vm: Vm, propagationPolicy: string): Promise<unknown> {
 }
 
 async function untilTerminating(read: () => Promise<KubeObject | null>, what: string): Promise<void> {
-  await world.until(
-    async () => (await read())?.metadata.deletionTimestamp !== undefined,
-    `${what} to terminate`,
-  );
+  await world.until(async () => (await read())?.metadata.deletionTimestamp !== undefined, `${what} to terminate`);
 }
 
 /** Longer than the grace and some sweeps. */
@@ -75,10 +72,7 @@ test.each(["Background", "Foreground"] as const)(
     await world.del(pod, network, sandbox);
     await world.kubevirt.removePod(pod);
     await untilCooling(network, ips);
-    await world.until(
-      async () => (await world.add(waiting, network)).code === 0,
-      "the waiting pod to be served",
-    );
+    await world.until(async () => (await world.add(waiting, network)).code === 0, "the waiting pod to be served");
   },
 );
 

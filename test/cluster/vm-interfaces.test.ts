@@ -20,8 +20,7 @@ function vmWith(name: string, network: Network, ...logicals: readonly string[]):
 
 /** The addresses of each interface of a launcher pod, all asked for at once. */
 function givenTo(vm: Vm, pod: KubeObject, network: Network): Promise<string[][]> {
-  const ask = ({ logical }: Vm["networks"][number]) =>
-    world.given(pod, network, { ifname: interfaceOf(logical) });
+  const ask = ({ logical }: Vm["networks"][number]) => world.given(pod, network, { ifname: interfaceOf(logical) });
   return Promise.all(vm.networks.map(ask));
 }
 

@@ -109,31 +109,24 @@ test.for<[string, (path: string) => string[], string]>([
     (path) => onMachine(hiding(path)),
     "it is on this machine, but hidden from the daemon",
   ],
-  [
-    "a container",
-    inContainer,
-    "the daemon sees no such directory, and cannot tell whether it is hidden from it",
-  ],
-])(
-  "what host-local has on the machine is not given by a daemon in %s",
-  async ([_what, wrapper, problem], context) => {
-    requireRoot(context);
-    const run = join(directory, "run");
-    const dataDir = join(run, "cni");
-    mkdirSync(join(dataDir, "nomad"), { recursive: true });
-    writeFileSync(join(dataDir, "nomad/172.26.64.2"), "old\r\neth0");
-    const daemon = await start(wrapper(run));
-    const config = nomad(dataDir);
-    const refused = await daemon.cni("ADD", "c1", { config });
-    expect(refused.json()).toMatchObject({
-      code: 7,
-      msg: `${dataDir}, where host-local keeps addresses of network nomad, cannot be read: ${problem}`,
-      details: expect.stringContaining("let the daemon see the directory; if no container has an address"),
-    });
-    expect((await daemon.cli("check")).stdout).toContain(`host-local: ${dataDir}, where host-local keeps`);
-    expect((await daemon.cni("DEL", "c1", { config })).code).toBe(0);
-    const { stderr, code } = await daemon.cli("import", "--dry-run", "--network", "nomad");
-    expect(stderr).toContain(problem);
-    expect(code).toBe(1);
-  },
-);
+  ["a container", inContainer, "the daemon sees no such directory, and cannot tell whether it is hidden from it"],
+])("what host-local has on the machine is not given by a daemon in %s", async ([_what, wrapper, problem], context) => {
+  requireRoot(context);
+  const run = join(directory, "run");
+  const dataDir = join(run, "cni");
+  mkdirSync(join(dataDir, "nomad"), { recursive: true });
+  writeFileSync(join(dataDir, "nomad/172.26.64.2"), "old\r\neth0");
+  const daemon = await start(wrapper(run));
+  const config = nomad(dataDir);
+  const refused = await daemon.cni("ADD", "c1", { config });
+  expect(refused.json()).toMatchObject({
+    code: 7,
+    msg: `${dataDir}, where host-local keeps addresses of network nomad, cannot be read: ${problem}`,
+    details: expect.stringContaining("let the daemon see the directory; if no container has an address"),
+  });
+  expect((await daemon.cli("check")).stdout).toContain(`host-local: ${dataDir}, where host-local keeps`);
+  expect((await daemon.cni("DEL", "c1", { config })).code).toBe(0);
+  const { stderr, code } = await daemon.cli("import", "--dry-run", "--network", "nomad");
+  expect(stderr).toContain(problem);
+  expect(code).toBe(1);
+});

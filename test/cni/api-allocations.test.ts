@@ -20,11 +20,7 @@ async function live(daemon: ServedDaemon): Promise<void> {
         },
       },
     ),
-    claim(
-      "vm2",
-      { ipRequests: ["10.10.0.60"] },
-      { metadata: { name: "vm2", labels: { "kubevirt.io/vm": "bridge" } } },
-    ),
+    claim("vm2", { ipRequests: ["10.10.0.60"] }, { metadata: { name: "vm2", labels: { "kubevirt.io/vm": "bridge" } } }),
   );
   await daemon.cni("ADD", "c1", { args: pod("uid-1", "web-0"), netns: NETNS });
   await daemon.cni("ADD", "c2", { config: withClaim("vm1"), args: pod("uid-2", "virt-launcher-1") });
@@ -126,9 +122,7 @@ describe("pages", () => {
     for (let token: string | undefined; ; ) {
       const path: string = `/v1/allocations?limit=${limit}${query}${token ? `&continue=${token}` : ""}`;
       const answer = (await daemon.get(path)).json();
-      found.push(
-        answer.items.map((one: { network: string; address: string }) => `${one.network} ${one.address}`),
-      );
+      found.push(answer.items.map((one: { network: string; address: string }) => `${one.network} ${one.address}`));
       token = answer.continue;
       if (token === undefined) return found;
     }

@@ -10,12 +10,7 @@ describe("a manifest is refused", () => {
     ["a text", "vm1", "REQUEST_INVALID", 'object is "vm1"'],
     ["a list", [], "REQUEST_INVALID", "object is []"],
     ["nothing", {}, "REQUEST_INVALID", "apiVersion, kind is "],
-    [
-      "another kind",
-      { apiVersion: "v1", kind: "Pod", metadata: { name: "web-0" } },
-      "REQUEST_INVALID",
-      "v1 Pod",
-    ],
+    ["another kind", { apiVersion: "v1", kind: "Pod", metadata: { name: "web-0" } }, "REQUEST_INVALID", "v1 Pod"],
     [
       "another version",
       { ...claim("vm1"), apiVersion: "k8s.cni.cncf.io/v2" },
@@ -25,12 +20,7 @@ describe("a manifest is refused", () => {
     ["no metadata", { ...claim("vm1"), metadata: undefined }, "REQUEST_INVALID", "metadata is absent"],
     ["no name", claim("vm1", {}, { metadata: {} }), "REQUEST_INVALID", "metadata.name is absent"],
     ["a name that no object can have", claim("VM_1"), "REQUEST_INVALID", 'metadata.name is "VM_1"'],
-    [
-      "a name that is a number",
-      claim("vm1", {}, { metadata: { name: 7 } }),
-      "REQUEST_INVALID",
-      "metadata.name is 7",
-    ],
+    ["a name that is a number", claim("vm1", {}, { metadata: { name: 7 } }), "REQUEST_INVALID", "metadata.name is 7"],
     [
       "a namespace that no object can have",
       claim("vm1", {}, { metadata: { name: "vm1", namespace: "../x" } }),
@@ -52,26 +42,11 @@ describe("a manifest is refused", () => {
     ["no spec", { ...claim("vm1"), spec: undefined }, "REQUEST_INVALID", "spec is absent"],
     ["no network", claim("vm1", { network: undefined }), "REQUEST_INVALID", "spec.network is absent"],
     ["a network that is a number", claim("vm1", { network: 7 }), "REQUEST_INVALID", "spec.network is 7"],
-    [
-      "a name that no network has",
-      claim("vm1", { network: "b/l ue" }),
-      "REQUEST_INVALID",
-      'spec.network is "b/l ue"',
-    ],
-    [
-      "an interface that is a number",
-      claim("vm1", { interface: 7 }),
-      "REQUEST_INVALID",
-      "spec.interface is 7",
-    ],
+    ["a name that no network has", claim("vm1", { network: "b/l ue" }), "REQUEST_INVALID", 'spec.network is "b/l ue"'],
+    ["an interface that is a number", claim("vm1", { interface: 7 }), "REQUEST_INVALID", "spec.interface is 7"],
     ["an unknown key", claim("vm1", { colour: "blue" }), "REQUEST_INVALID", 'spec.colour is "blue"'],
     ["a status that is a text", claim("vm1", {}, { status: "fine" }), "REQUEST_INVALID", 'status is "fine"'],
-    [
-      "a definition without config",
-      { ...nad("n", {}), spec: {} },
-      "REQUEST_INVALID",
-      "spec.config is absent",
-    ],
+    ["a definition without config", { ...nad("n", {}), spec: {} }, "REQUEST_INVALID", "spec.config is absent"],
     [
       "a definition that is an object",
       { ...nad("n", {}), spec: { config: network("blue") } },
@@ -125,24 +100,19 @@ describe("a manifest is refused", () => {
     ["__proto__", "objects[1].metadata.__proto__"],
     ["\\u005f_proto__", "objects[1].metadata.__proto__"],
     ["constructor", "objects[1].metadata.constructor.prototype"],
-  ])(
-    "for a key %s, which would alter objects in JavaScript, by its path",
-    async ([name, path], { daemon }) => {
-      const body = `{"objects":[${JSON.stringify(claim("vm1"))},{"metadata":{"${name}":{"prototype":{"polluted":1}}}}]}`;
-      const answer = await daemon.post("/v1/apply", body);
-      expect(answer.status).toBe(400);
-      expect(answer.json()).toMatchObject({
-        code: "REQUEST_INVALID",
-        message: `${path} is refused: no object has a key of that name, which would alter objects in JavaScript: remove it`,
-      });
-      expect((await daemon.get("/v1/claims")).json()).toEqual({ items: [] });
-      expect(({} as { polluted?: unknown }).polluted).toBeUndefined();
-    },
-  );
+  ])("for a key %s, which would alter objects in JavaScript, by its path", async ([name, path], { daemon }) => {
+    const body = `{"objects":[${JSON.stringify(claim("vm1"))},{"metadata":{"${name}":{"prototype":{"polluted":1}}}}]}`;
+    const answer = await daemon.post("/v1/apply", body);
+    expect(answer.status).toBe(400);
+    expect(answer.json()).toMatchObject({
+      code: "REQUEST_INVALID",
+      message: `${path} is refused: no object has a key of that name, which would alter objects in JavaScript: remove it`,
+    });
+    expect((await daemon.get("/v1/claims")).json()).toEqual({ items: [] });
+    expect(({} as { polluted?: unknown }).polluted).toBeUndefined();
+  });
 
-  test("of two definitions of one network that differ the older counts, and both are named", async ({
-    daemon,
-  }) => {
+  test("of two definitions of one network that differ the older counts, and both are named", async ({ daemon }) => {
     const objects = [
       nad("one", network("two-of")),
       nad("two", network("two-of", { subnets: "192.0.2.0/24" })),

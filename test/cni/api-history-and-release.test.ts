@@ -90,9 +90,7 @@ describe("POST /v1/release", () => {
 
   test("refuses an address of a claim that nothing uses, and names the claim", async ({ daemon }) => {
     await apply(daemon, claim("vm1"));
-    const [address] = addressesOf(
-      await daemon.cni("ADD", "c1", { config: withClaim("vm1"), args: pod("uid-1") }),
-    );
+    const [address] = addressesOf(await daemon.cni("ADD", "c1", { config: withClaim("vm1"), args: pod("uid-1") }));
     await daemon.cni("DEL", "c1");
     const ip = (address as string).split("/")[0] as string;
     expect((await release(daemon, ip)).json()).toMatchObject({
@@ -104,19 +102,14 @@ describe("POST /v1/release", () => {
     });
     expect((await claimNamed(daemon, "vm1")).status?.ips).toEqual([]);
     expect(await conditionOf(daemon, "vm1")).toBe("False InternalError");
-    expect(await past(daemon, ip)).toEqual([
-      "container c1 until DEL",
-      "claim default/vm1 until forced by an operator",
-    ]);
+    expect(await past(daemon, ip)).toEqual(["container c1 until DEL", "claim default/vm1 until forced by an operator"]);
     addressesOf(await daemon.cni("ADD", "c2", { config: withClaim("vm1"), args: pod("uid-2") }));
     expect(await conditionOf(daemon, "vm1")).toBe("True SuccessfulAllocation");
   });
 
   test("with force removes a Terminating claim with its address", async ({ daemon }) => {
     await apply(daemon, claim("vm1"));
-    const [address] = addressesOf(
-      await daemon.cni("ADD", "c1", { config: withClaim("vm1"), args: pod("uid-1") }),
-    );
+    const [address] = addressesOf(await daemon.cni("ADD", "c1", { config: withClaim("vm1"), args: pod("uid-1") }));
     await daemon.delete("/v1/claims/default/vm1");
     await release(daemon, address as string, { force: true });
     expect(await claims(daemon)).toEqual([]);
@@ -131,9 +124,7 @@ describe("POST /v1/release", () => {
       holder: "container c1 (eth0)",
     });
     expect(await held(daemon, "blue")).toEqual(["10.10.0.2/30 Bound container c2 (eth0)"]);
-    expect(addressesOf(await daemon.cni("ADD", "c3", { config, args: "IP=10.10.0.1" }))).toEqual([
-      "10.10.0.1/30",
-    ]);
+    expect(addressesOf(await daemon.cni("ADD", "c3", { config, args: "IP=10.10.0.1" }))).toEqual(["10.10.0.1/30"]);
   });
 
   test("does not find an address that nobody holds", async ({ daemon }) => {
@@ -157,8 +148,7 @@ describe("GET and DELETE /v1/claims", () => {
       (await daemon.get(`/v1/claims${query}`))
         .json()
         .items.map(
-          (one: { metadata: { namespace: string; name: string } }) =>
-            `${one.metadata.namespace}/${one.metadata.name}`,
+          (one: { metadata: { namespace: string; name: string } }) => `${one.metadata.namespace}/${one.metadata.name}`,
         );
     expect(await names("")).toEqual(["default/vm1", "default/vm2", "shop/vm1"]);
     expect(await names("?namespace=default")).toEqual(["default/vm1", "default/vm2"]);

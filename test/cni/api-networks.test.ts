@@ -90,9 +90,7 @@ describe("GET /v1/networks", () => {
     expect((await daemon.get("/v1/networks/blue")).json()).toEqual(BLUE);
   });
 
-  test("is empty at first, and does not list a network without allocations and definition", async ({
-    daemon,
-  }) => {
+  test("is empty at first, and does not list a network without allocations and definition", async ({ daemon }) => {
     expect((await daemon.get("/v1/networks")).json()).toEqual({ items: [] });
     await daemon.cni("ADD", "c1", { config: { ...network("bare"), ipam: { type: "holdfast-ipam" } } });
     expect((await daemon.get("/v1/networks")).json()).toEqual({ items: [] });
@@ -174,9 +172,7 @@ describe("GET /healthz, /readyz, /v1/version, /v1/check", () => {
   });
 });
 
-test("an address of a network that is not defined any more is listed, and can be released", async ({
-  daemon,
-}) => {
+test("an address of a network that is not defined any more is listed, and can be released", async ({ daemon }) => {
   await live(daemon);
   const released = await daemon.post("/v1/release", {
     network: "undefined",

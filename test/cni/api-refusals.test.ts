@@ -49,11 +49,7 @@ describe("bodies", () => {
     ["/v1/release", { network: "blue", address: 7 }, "address is 7"],
     ["/v1/release", { network: "blue", address: "10.10.0.x" }, 'address is "10.10.0.x"'],
     ["/v1/release", { network: 7, address: "10.10.0.1" }, "network is 7"],
-    [
-      "/v1/release",
-      { network: "blue", address: "10.10.0.1", force: "yes" },
-      'force is "yes": expected true or false',
-    ],
+    ["/v1/release", { network: "blue", address: "10.10.0.1", force: "yes" }, 'force is "yes": expected true or false'],
     [
       "/v1/release",
       { network: "blue", address: "10.10.0.1", why: true },

@@ -28,11 +28,7 @@ const GIVEN: [string, string[], string[]][] = [
   ["one that its last holder gave back a moment ago", ["10.10.0.3"], ["10.10.0.3/24", "fd10::3/64"]],
   ["the same of both families", ["10.10.0.3", "fd10::2"], ["10.10.0.3/24", "fd10::2/64"]],
   ["the same twice", ["10.10.0.77", "10.10.0.77/24"], ["10.10.0.77/24", "fd10::3/64"]],
-  [
-    "a reserved one: reserved subnets are for those who ask",
-    ["10.10.0.240"],
-    ["10.10.0.240/24", "fd10::3/64"],
-  ],
+  ["a reserved one: reserved subnets are for those who ask", ["10.10.0.240"], ["10.10.0.240/24", "fd10::3/64"]],
   [
     "the last address of an IPv6 subnet, which has no broadcast",
     ["fd10::ffff:ffff:ffff:ffff"],
@@ -105,13 +101,9 @@ describe("addresses requested in several places", () => {
   });
 
   test("are refused where they contradict, with both named", async ({ daemon }) => {
-    const error = errorOf(
-      await daemon.cni("ADD", "asker", { config: config("contradict"), args: "IP=10.10.0.78" }),
-    );
+    const error = errorOf(await daemon.cni("ADD", "asker", { config: config("contradict"), args: "IP=10.10.0.78" }));
     expect(error.code).toBe(7);
-    expect(error.msg).toMatch(
-      /CNI_ARGS IP is 10\.10\.0\.78: runtimeConfig\.ips asks for 10\.10\.0\.77 already/,
-    );
+    expect(error.msg).toMatch(/CNI_ARGS IP is 10\.10\.0\.78: runtimeConfig\.ips asks for 10\.10\.0\.77 already/);
   });
 });
 

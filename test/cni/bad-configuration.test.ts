@@ -42,21 +42,13 @@ const BLOCKS: [string, object, string][] = [
   ["an ipam block that is a list", { ...network("bad"), ipam: [] }, "ipam is []: "],
   ["another plugin's type", network("bad", { type: "host-local" }), 'ipam.type is "host-local": '],
   ["no type", network("bad", { type: undefined }), "ipam.type is missing"],
-  [
-    "an unknown key",
-    network("bad", { colour: "blue" }),
-    'ipam.colour is "blue": no such key; known are type, subnets',
-  ],
+  ["an unknown key", network("bad", { colour: "blue" }), 'ipam.colour is "blue": no such key; known are type, subnets'],
   [
     "a key in another case",
     network("bad", { excludesubnets: "10.10.0.0/29" }),
     'ipam.excludesubnets is "10.10.0.0/29": write excludeSubnets',
   ],
-  [
-    "whereabouts' key",
-    network("bad", { range: "10.10.0.0/24" }),
-    'ipam.range is "10.10.0.0/24": no such key',
-  ],
+  ["whereabouts' key", network("bad", { range: "10.10.0.0/24" }), 'ipam.range is "10.10.0.0/24": no such key'],
   [
     "a key that would alter objects in JavaScript",
     JSON.parse(
@@ -97,11 +89,7 @@ const THE_REST: [string, object, string][] = [
     'ipam.dns.nameservers[0] is "ns1": ',
   ],
   ["dns: an unknown key", network("bad", { dns: { servers: [] } }), "ipam.dns.servers is []: no such key"],
-  [
-    "resolvConf: a relative path",
-    network("bad", { resolvConf: "resolv.conf" }),
-    'ipam.resolvConf is "resolv.conf": ',
-  ],
+  ["resolvConf: a relative path", network("bad", { resolvConf: "resolv.conf" }), 'ipam.resolvConf is "resolv.conf": '],
   [
     "resolvConf: a file that is not there",
     network("bad", { resolvConf: "/nonexistent/resolv.conf" }),
@@ -111,37 +99,21 @@ const THE_REST: [string, object, string][] = [
   ["cooldownSeconds: a text", network("bad", { cooldownSeconds: "60" }), 'ipam.cooldownSeconds is "60": '],
   ["cooldownSeconds: below zero", network("bad", { cooldownSeconds: -1 }), "ipam.cooldownSeconds is -1"],
   ["cooldownSeconds: half a second", network("bad", { cooldownSeconds: 0.5 }), "ipam.cooldownSeconds is 0.5"],
-  [
-    "cooldownSeconds: without end",
-    network("bad", { cooldownSeconds: 1e12 }),
-    "ipam.cooldownSeconds is 1000000000000",
-  ],
+  ["cooldownSeconds: without end", network("bad", { cooldownSeconds: 1e12 }), "ipam.cooldownSeconds is 1000000000000"],
   [
     "allowPersistentIPs inside ipam",
     network("bad", { allowPersistentIPs: true }, {}),
     "ipam.allowPersistentIPs is true: write allowPersistentIPs at the plugin's top level",
   ],
-  [
-    "allowPersistentIPs: a text",
-    network("bad", {}, { allowPersistentIPs: "true" }),
-    'allowPersistentIPs is "true": ',
-  ],
-  [
-    "statusWhenFull: another word",
-    network("bad", { statusWhenFull: "warn" }),
-    'ipam.statusWhenFull is "warn": ',
-  ],
+  ["allowPersistentIPs: a text", network("bad", {}, { allowPersistentIPs: "true" }), 'allowPersistentIPs is "true": '],
+  ["statusWhenFull: another word", network("bad", { statusWhenFull: "warn" }), 'ipam.statusWhenFull is "warn": '],
   [
     "runtimeConfig.ips: a text",
     network("bad", {}, { runtimeConfig: { ips: "10.10.0.5" } }),
     'runtimeConfig.ips is "10.10.0.5": ',
   ],
   ["runtimeConfig: a list", network("bad", {}, { runtimeConfig: [] }), "runtimeConfig is []: "],
-  [
-    "runtimeConfig.ips: a number",
-    network("bad", {}, { runtimeConfig: { ips: [7] } }),
-    "runtimeConfig.ips is 7: ",
-  ],
+  ["runtimeConfig.ips: a number", network("bad", {}, { runtimeConfig: { ips: [7] } }), "runtimeConfig.ips is 7: "],
   ["args.cni.ips: an object", network("bad", {}, { args: { cni: { ips: {} } } }), "args.cni.ips is {}: "],
 ];
 
@@ -152,10 +124,7 @@ const DEEP: [string, (value: string) => string][] = [
   ["the ipam block", (value) => `{"name":"bad","ipam":${value}}`],
   ["the name", (value) => `{"name":${value}}`],
   ["the version", (value) => `{"cniVersion":${value},"name":"bad"}`],
-  [
-    "args",
-    (value) => `{"name":"bad","args":${value},"ipam":{"type":"holdfast-ipam","subnets":"10.1.0.0/24"}}`,
-  ],
+  ["args", (value) => `{"name":"bad","args":${value},"ipam":{"type":"holdfast-ipam","subnets":"10.1.0.0/24"}}`],
   ["objects", (value) => `{"name":"bad","x":${value.replaceAll("[", '{"a":[').replaceAll("]", "]}")}}`],
 ];
 

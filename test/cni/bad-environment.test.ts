@@ -41,11 +41,7 @@ describe("CNI_ARGS", () => {
     ["a key in another case", "ip=10.10.0.5", "CNI_ARGS: unknown keys ip"],
     ["no =", "IP", 'CNI_ARGS: "IP" is not of the form KEY=VALUE'],
     ["no key", "=10.10.0.5", 'CNI_ARGS: "=10.10.0.5" is not of the form KEY=VALUE'],
-    [
-      "commas instead of semicolons",
-      "IgnoreUnknown=1,IP=10.10.0.5",
-      'CNI_ARGS: IgnoreUnknown is "1,IP=10.10.0.5"',
-    ],
+    ["commas instead of semicolons", "IgnoreUnknown=1,IP=10.10.0.5", 'CNI_ARGS: IgnoreUnknown is "1,IP=10.10.0.5"'],
   ];
   test.for(FAULTY)("are refused with 4: %s", async ([, args, message], { daemon }) => {
     const error = errorOf(await daemon.cni("ADD", "c1", { config: network("bad"), args }));

@@ -29,11 +29,7 @@ const SUBNETS: [string, object, string][] = [
     { subnets: "10.1.0.0/24,,10.2.0.0/24" },
     'ipam.subnets is "10.1.0.0/24,,10.2.0.0/24": ',
   ],
-  [
-    "the same twice",
-    { subnets: "10.1.0.0/24,10.1.0.0/24" },
-    'ipam.subnets is "10.1.0.0/24": it overlaps 10.1.0.0/24',
-  ],
+  ["the same twice", { subnets: "10.1.0.0/24,10.1.0.0/24" }, 'ipam.subnets is "10.1.0.0/24": it overlaps 10.1.0.0/24'],
   [
     "one within another",
     { subnets: "10.1.0.0/16,10.1.5.0/24" },
@@ -57,43 +53,23 @@ const NO_NETWORKS: [string, object, string][] = [
   ["around loopback", { subnets: "126.0.0.0/7" }, 'ipam.subnets is "126.0.0.0/7": it has loopback addresses'],
   ["multicast", { subnets: "224.0.0.0/24" }, 'ipam.subnets is "224.0.0.0/24": it has multicast addresses'],
   ["IPv6 multicast", { subnets: "ff02::/64" }, 'ipam.subnets is "ff02::/64": it has multicast addresses'],
-  [
-    "IPv6 loopback",
-    { subnets: "::/64" },
-    'ipam.subnets is "::/64": it has the address that stands for no host',
-  ],
+  ["IPv6 loopback", { subnets: "::/64" }, 'ipam.subnets is "::/64": it has the address that stands for no host'],
   ["all of IPv4", { subnets: "0.0.0.0/0" }, 'ipam.subnets is "0.0.0.0/0": it is every address there is'],
   ["all of IPv6", { subnets: "::/0" }, 'ipam.subnets is "::/0": it is every address there is'],
-  [
-    "this network",
-    { subnets: "0.0.0.0/24" },
-    'ipam.subnets is "0.0.0.0/24": it has addresses that stand for no',
-  ],
-  [
-    "a mask",
-    { subnets: "255.255.255.0/24" },
-    'ipam.subnets is "255.255.255.0/24": it has the broadcast address',
-  ],
+  ["this network", { subnets: "0.0.0.0/24" }, 'ipam.subnets is "0.0.0.0/24": it has addresses that stand for no'],
+  ["a mask", { subnets: "255.255.255.0/24" }, 'ipam.subnets is "255.255.255.0/24": it has the broadcast address'],
 ];
 
 const CUTOUTS: [string, object, string][] = [
   ["all of it", { excludeSubnets: "10.10.0.0/24" }, 'ipam.subnets is "10.10.0.0/24": '],
-  [
-    "all of it in two halves",
-    { excludeSubnets: "10.10.0.0/25,10.10.0.128/25" },
-    'ipam.subnets is "10.10.0.0/24": ',
-  ],
+  ["all of it in two halves", { excludeSubnets: "10.10.0.0/25,10.10.0.128/25" }, 'ipam.subnets is "10.10.0.0/24": '],
   ["more than the subnet", { excludeSubnets: "10.10.0.0/16" }, 'ipam.subnets is "10.10.0.0/24": '],
   [
     "a bare address",
     { excludeSubnets: "10.10.0.5" },
     'ipam.excludeSubnets is "10.10.0.5": 10.10.0.5 has no prefix length; write 10.10.0.5/32',
   ],
-  [
-    "reserved: something outside",
-    { reservedSubnets: "10.11.0.0/24" },
-    'ipam.reservedSubnets is "10.11.0.0/24": ',
-  ],
+  ["reserved: something outside", { reservedSubnets: "10.11.0.0/24" }, 'ipam.reservedSubnets is "10.11.0.0/24": '],
   [
     "reserved and excluded at once",
     { reservedSubnets: "10.10.0.0/29", excludeSubnets: "10.10.0.0/28" },

@@ -21,8 +21,7 @@ processTest(
     expect(first.ips).toEqual([{ address: "10.20.0.2/29", gateway: "10.20.0.1" }]);
     const given = [first.ips[0].address];
     // Once a bridge has the address, it is nobody's through another plugin either, and not after a restart.
-    for (const id of ["c2", "c3"])
-      given.push(...addressesOf(await daemon.cni("ADD", id, { config: BESIDE })));
+    for (const id of ["c2", "c3"]) given.push(...addressesOf(await daemon.cni("ADD", id, { config: BESIDE })));
     await restart(daemon, "SIGKILL");
     given.push(...addressesOf(await daemon.cni("ADD", "c4", { config: BESIDE })));
     given.push(...addressesOf(await daemon.cni("ADD", "c5", { config: ON_BRIDGE })));
@@ -32,9 +31,7 @@ processTest(
   },
 );
 
-test("a request for the bridge's address is refused, and the missing gateway is logged once", async ({
-  daemon,
-}) => {
+test("a request for the bridge's address is refused, and the missing gateway is logged once", async ({ daemon }) => {
   await apply(daemon, APPLIED);
   const config = { ...ON_BRIDGE, isGateway: false, isDefaultGateway: true };
   expect(errorOf(await daemon.cni("ADD", "c1", { config, args: "IP=10.20.0.1" }))).toMatchObject({
@@ -46,16 +43,12 @@ test("a request for the bridge's address is refused, and the missing gateway is 
   expect(daemon.log.split(said).length - 1).toBe(1);
 });
 
-test("a container that already holds the bridge's address is named, and keeps it until it ends", async ({
-  daemon,
-}) => {
+test("a container that already holds the bridge's address is named, and keeps it until it ends", async ({ daemon }) => {
   await apply(daemon, APPLIED);
   expect(addressesOf(await daemon.cni("ADD", "early", { config: BESIDE }))).toEqual(["10.20.0.1/29"]);
   expect(errorOf(await daemon.cni("ADD", "late", { config: ON_BRIDGE }))).toMatchObject({
     code: 128,
-    msg: expect.stringMatching(
-      /^10\.20\.0\.1, the gateway's address of network blue, is held by container early/,
-    ),
+    msg: expect.stringMatching(/^10\.20\.0\.1, the gateway's address of network blue, is held by container early/),
   });
   const { findings } = (await daemon.get("/v1/check")).json();
   expect(findings).toMatchObject([

@@ -7,8 +7,7 @@ import { apply, claim, claimNamed, claims, conditionOf, tryApply, withClaim } fr
 
 const config = withClaim("vm1");
 const remove = async (daemon: ServedDaemon) => (await daemon.delete("/v1/claims/default/vm1")).json();
-const add = (daemon: ServedDaemon, id: string, uid: string) =>
-  daemon.cni("ADD", id, { config, args: pod(uid) });
+const add = (daemon: ServedDaemon, id: string, uid: string) => daemon.cni("ADD", id, { config, args: pod(uid) });
 
 describe("a claim that nothing uses", () => {
   test("is gone at once, and its address cools down", async ({ daemon }) => {
@@ -63,10 +62,7 @@ describe("a claim that a container uses", () => {
     expect(await held(daemon, "blue")).toEqual([`${address} Cooling claim default/vm1`]);
   });
 
-  test("refuses the successor of a container that died, because it is Terminating", async ({
-    daemon,
-    namespaces,
-  }) => {
+  test("refuses the successor of a container that died, because it is Terminating", async ({ daemon, namespaces }) => {
     await apply(daemon, claim("vm1"));
     const netns = await namespaces.add();
     await daemon.cni("ADD", "c1", { config, args: pod("uid-1"), netns });

@@ -6,11 +6,8 @@ import { apply, claim, claimNamed, conditionOf, withClaim } from "./manifests.ts
 /** Two pods with one claim would be two machines with one address: the living one keeps it. */
 
 const config = withClaim("vm1");
-const add = (
-  daemon: ServedDaemon,
-  id: string,
-  options: { netns?: string; args?: string; ifname?: string } = {},
-) => daemon.cni("ADD", id, { config, args: pod(`uid-${id}`), ...options });
+const add = (daemon: ServedDaemon, id: string, options: { netns?: string; args?: string; ifname?: string } = {}) =>
+  daemon.cni("ADD", id, { config, args: pod(`uid-${id}`), ...options });
 
 describe("while a container with the claim lives", () => {
   test("another pod is refused, and the user is named", async ({ daemon, namespaces }) => {
@@ -86,9 +83,7 @@ describe("when the container died without a DEL", () => {
       const plain = withClaim(undefined);
       const [died] = addressesOf(await daemon.cni("ADD", "c2", { config: plain, netns }));
       const [living] = addressesOf(await daemon.cni("ADD", "c3", { config: plain, netns: lives }));
-      const [unseen] = addressesOf(
-        await daemon.cni("ADD", "c4", { config: plain, netns: "/nonexistent/netns" }),
-      );
+      const [unseen] = addressesOf(await daemon.cni("ADD", "c4", { config: plain, netns: "/nonexistent/netns" }));
       await namespaces.remove(netns);
       const listed = async () => new Set(await held(daemon, "blue"));
       await until(async () => (await listed()).has(`${died} Cooling container c2 (eth0)`), "the witness");

@@ -24,9 +24,7 @@ describe("the addresses of ipRequests are given", () => {
   test.for(GIVEN)("%s", async ([, ipRequests, wanted], { daemon }) => {
     await apply(daemon, claim("vm1", { ipRequests }));
     const addresses = addressesOf(await daemon.cni("ADD", "c1", { config, args }));
-    expect(addresses).toEqual(
-      wanted.map((one) => (typeof one === "string" ? one : expect.stringMatching(one))),
-    );
+    expect(addresses).toEqual(wanted.map((one) => (typeof one === "string" ? one : expect.stringMatching(one))));
     expect((await claimNamed(daemon, "vm1")).status?.ips).toEqual(addresses);
   });
 
@@ -48,27 +46,9 @@ describe("ipRequests are refused with a condition on the claim, and no other add
       "10.10.0.2 is held by container holder (eth0) on network blue",
       "IPAddressConflict",
     ],
-    [
-      "one free, one taken",
-      ["10.10.0.77", "fd10::1"],
-      120,
-      "fd10::1 is held by container holder",
-      "IPAddressConflict",
-    ],
-    [
-      "cooling",
-      ["10.10.0.3"],
-      11,
-      "10.10.0.3 of network blue was released a short time ago",
-      "IPAddressConflict",
-    ],
-    [
-      "outside",
-      ["10.99.0.1"],
-      121,
-      "10.99.0.1 is not in 10.10.0.0/24, fd10::/64",
-      "RequestedIPOutsideSubnet",
-    ],
+    ["one free, one taken", ["10.10.0.77", "fd10::1"], 120, "fd10::1 is held by container holder", "IPAddressConflict"],
+    ["cooling", ["10.10.0.3"], 11, "10.10.0.3 of network blue was released a short time ago", "IPAddressConflict"],
+    ["outside", ["10.99.0.1"], 121, "10.99.0.1 is not in 10.10.0.0/24, fd10::/64", "RequestedIPOutsideSubnet"],
     ["the gateway", ["10.10.0.1"], 122, "10.10.0.1 is excluded", "RequestedIPOutsideSubnet"],
     ["the broadcast address", ["10.10.0.255"], 122, "10.10.0.255 is excluded", "RequestedIPOutsideSubnet"],
   ];
@@ -114,9 +94,7 @@ describe("ipRequests are refused with a condition on the claim, and no other add
   });
 });
 
-test("a full pool is a condition on the claim, which is served when an address is free", async ({
-  daemon,
-}) => {
+test("a full pool is a condition on the claim, which is served when an address is free", async ({ daemon }) => {
   const tiny = { subnets: "192.0.2.7/32", cooldownSeconds: 0 };
   await daemon.cni("ADD", "holder", { config: network("blue", tiny, { allowPersistentIPs: true }) });
   await apply(daemon, claim("vm1"));

@@ -28,10 +28,7 @@ describe("a claim's first use", () => {
       args: pod("uid-1", "virt-launcher-1"),
     });
     const addresses = addressesOf(answer);
-    expect(addresses).toEqual([
-      expect.stringMatching(/^10\.10\.0\.\d+\/24$/),
-      expect.stringMatching(/^fd10::.*\/64$/),
-    ]);
+    expect(addresses).toEqual([expect.stringMatching(/^10\.10\.0\.\d+\/24$/), expect.stringMatching(/^fd10::.*\/64$/)]);
     expect((await claimNamed(daemon, "vm1")).status).toEqual({
       ips: addresses,
       ownerPod: { name: "virt-launcher-1" },
@@ -61,9 +58,7 @@ describe("a claim's first use", () => {
   test("gives each of several concurrent claims an address of its own", async ({ daemon }) => {
     const names = Array.from({ length: 20 }, (_, i) => `vm${i}`);
     await apply(daemon, ...names.map((name) => claim(name)));
-    const adding = names.map((name) =>
-      daemon.cni("ADD", `c-${name}`, { config: withClaim(name), args: pod(name) }),
-    );
+    const adding = names.map((name) => daemon.cni("ADD", `c-${name}`, { config: withClaim(name), args: pod(name) }));
     const addresses = (await Promise.all(adding)).flatMap(addressesOf);
     expect(new Set(addresses).size).toBe(20);
   });
@@ -76,9 +71,7 @@ describe("stop and start", () => {
       await apply(daemon, claim("vm1"));
       const first = await daemon.cni("ADD", "c1", { config: withClaim("vm1", DUAL), args: pod("uid-1") });
       expectDone(await daemon.cni("DEL", "c1", { config: withClaim("vm1", DUAL) }));
-      expect(await held(daemon, "blue")).toEqual(
-        addressesOf(first).map((one) => `${one} Bound claim default/vm1`),
-      );
+      expect(await held(daemon, "blue")).toEqual(addressesOf(first).map((one) => `${one} Bound claim default/vm1`));
       await restart(daemon, "SIGKILL");
       const second = await daemon.cni("ADD", "c2", { config: withClaim("vm1", DUAL), args: pod("uid-2") });
       expect(second.stdout).toBe(first.stdout);
@@ -160,19 +153,14 @@ describe("the network changes while the VM runs", () => {
     daemon,
   }) => {
     const addresses = await started(daemon);
-    await apply(
-      daemon,
-      nad("blue-net", network("blue", { subnets: "10.99.0.0/16" }, { allowPersistentIPs: true })),
-    );
+    await apply(daemon, nad("blue-net", network("blue", { subnets: "10.99.0.0/16" }, { allowPersistentIPs: true })));
     expect(addressesOf(await startedAnew(daemon))).toEqual(addresses);
     expect(addressesOf(await daemon.cni("ADD", "other"))).toEqual(["10.99.0.1/16"]);
     const { outside } = (await daemon.get("/v1/networks/blue")).json();
     expect(outside).toBe("1");
   });
 
-  test("when a family is added the claim keeps its address and gets one of that family", async ({
-    daemon,
-  }) => {
+  test("when a family is added the claim keeps its address and gets one of that family", async ({ daemon }) => {
     const addresses = await started(daemon);
     await apply(daemon, nad("blue-net", network("blue", DUAL, { allowPersistentIPs: true })));
     expect(addressesOf(await startedAnew(daemon))).toEqual([...addresses, expect.stringMatching(/^fd10::/)]);
@@ -187,9 +175,9 @@ describe("the network changes while the VM runs", () => {
       expectDone(await daemon.cni("DEL", "c1", { config: "{}" }));
       expect(await held(daemon, "blue")).toEqual([`${addresses[0]} Bound claim default/vm1`]);
       await restart(daemon, "SIGKILL");
-      expect(
-        addressesOf(await daemon.cni("ADD", "c2", { config: withClaim("vm1"), args: pod("uid-2") })),
-      ).toEqual(addresses);
+      expect(addressesOf(await daemon.cni("ADD", "c2", { config: withClaim("vm1"), args: pod("uid-2") }))).toEqual(
+        addresses,
+      );
     },
   );
 
@@ -198,9 +186,9 @@ describe("the network changes while the VM runs", () => {
   }) => {
     const addresses = await started(daemon);
     await apply(daemon, nad("blue-net", network("blue")));
-    expect(
-      addressesOf(await daemon.cni("ADD", "c1", { config: withClaim("vm1"), args: pod("uid-1") })),
-    ).toEqual(addresses);
+    expect(addressesOf(await daemon.cni("ADD", "c1", { config: withClaim("vm1"), args: pod("uid-1") }))).toEqual(
+      addresses,
+    );
     expect(addressesOf(await startedAnew(daemon))).toEqual(addresses);
     await apply(daemon, claim("vm2"));
     const plain = addressesOf(await daemon.cni("ADD", "c9", { config: withClaim("vm2") }));

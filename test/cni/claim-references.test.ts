@@ -27,9 +27,7 @@ describe("a claim reference is read", () => {
     expect(await held(daemon, "blue")).toEqual(HELD);
   });
 
-  test("in the pod's own namespace, where another namespace has a claim of the same name", async ({
-    daemon,
-  }) => {
+  test("in the pod's own namespace, where another namespace has a claim of the same name", async ({ daemon }) => {
     await apply(daemon, claim("vm1"), claim("vm1", {}, { metadata: { name: "vm1", namespace: "shop" } }));
     const args = INFRA.replace("=default", "=shop");
     addressesOf(await daemon.cni("ADD", "c1", { config: withClaim("vm1"), args }));
@@ -69,9 +67,7 @@ describe("a claim reference is refused with 7", () => {
 });
 
 describe("a claim and its network", () => {
-  test("a claim of another network is refused with a condition, and stays without addresses", async ({
-    daemon,
-  }) => {
+  test("a claim of another network is refused with a condition, and stays without addresses", async ({ daemon }) => {
     await apply(daemon, claim("vm1", { network: "red" }));
     const error = errorOf(await daemon.cni("ADD", "c1", { config: withClaim("vm1"), args: INFRA }));
     expect(error).toMatchObject({
@@ -91,10 +87,7 @@ describe("a claim and its network", () => {
     expect(addressesOf(await daemon.cni("ADD", "c1", { config, args: INFRA }))).toEqual(["10.10.0.1/24"]);
     expect(await held(daemon, "blue")).toEqual(["10.10.0.1/24 Bound pod default/virt-1 (eth0)"]);
     expect(await conditionOf(daemon, "vm1")).toBe("False PersistenceNotAllowed");
-    await untilSaid(
-      () => daemon.log,
-      "claim default/vm1 is ignored: network blue does not set allowPersistentIPs",
-    );
+    await untilSaid(() => daemon.log, "claim default/vm1 is ignored: network blue does not set allowPersistentIPs");
     await daemon.cni("DEL", "c1", { config });
     expect(await held(daemon, "blue")).toEqual(["10.10.0.1/24 Cooling pod default/virt-1 (eth0)"]);
   });

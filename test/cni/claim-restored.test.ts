@@ -5,11 +5,7 @@ import { apply, claim, claimNamed, claims, nad, tryApply, withClaim } from "./ma
 
 /** A claim from a backup, or from another system, brings its addresses along in `status.ips`: they are its own, or it is refused. */
 
-const DUAL = network(
-  "blue",
-  { subnets: "10.10.0.0/24,fd10::/64", gateway: "10.10.0.1" },
-  { allowPersistentIPs: true },
-);
+const DUAL = network("blue", { subnets: "10.10.0.0/24,fd10::/64", gateway: "10.10.0.1" }, { allowPersistentIPs: true });
 const IPS = ["10.10.0.77/24", "fd10::77/64"];
 const restored = (name: string, ips: unknown) => claim(name, {}, { status: { ips } });
 const start = (daemon: ServedDaemon, name = "vm1") =>
@@ -19,18 +15,15 @@ const start = (daemon: ServedDaemon, name = "vm1") =>
   });
 
 describe("a restored claim", () => {
-  processTest(
-    "has its addresses at once, also after a restart, and its pod gets them",
-    async ({ daemon }) => {
-      await apply(daemon, nad("blue-net", DUAL), restored("vm1", IPS));
-      await restart(daemon, "SIGKILL");
-      expect(await held(daemon, "blue")).toEqual(IPS.map((ip) => `${ip} Bound claim default/vm1`));
-      const taken = await daemon.cni("ADD", "other", { config: DUAL, args: "IP=10.10.0.77" });
-      expect(errorOf(taken)).toMatchObject({ code: 120, msg: expect.stringContaining("claim default/vm1") });
-      expect(addressesOf(await start(daemon))).toEqual(IPS);
-      expect((await claimNamed(daemon, "vm1")).status).toMatchObject({ ips: IPS });
-    },
-  );
+  processTest("has its addresses at once, also after a restart, and its pod gets them", async ({ daemon }) => {
+    await apply(daemon, nad("blue-net", DUAL), restored("vm1", IPS));
+    await restart(daemon, "SIGKILL");
+    expect(await held(daemon, "blue")).toEqual(IPS.map((ip) => `${ip} Bound claim default/vm1`));
+    const taken = await daemon.cni("ADD", "other", { config: DUAL, args: "IP=10.10.0.77" });
+    expect(errorOf(taken)).toMatchObject({ code: 120, msg: expect.stringContaining("claim default/vm1") });
+    expect(addressesOf(await start(daemon))).toEqual(IPS);
+    expect((await claimNamed(daemon, "vm1")).status).toMatchObject({ ips: IPS });
+  });
 
   test("may come before its network is defined", async ({ daemon }) => {
     await apply(daemon, restored("vm1", IPS));
@@ -65,25 +58,10 @@ describe("a restored claim is refused as a whole", () => {
       "10.99.0.1 is not in 10.10.0.0/24, fd10::/64",
     ],
     ["one good, one outside", [IPS[0], "fd99::1/64"], "ADDRESS_OUTSIDE", "fd99::1 is not in"],
-    [
-      "the address of a container",
-      ["10.10.0.2/24"],
-      "ADDRESS_TAKEN",
-      "10.10.0.2 is held by container holder (eth0)",
-    ],
-    [
-      "one good, one taken",
-      [IPS[0], "fd10::1/64"],
-      "ADDRESS_TAKEN",
-      "fd10::1 is held by container holder (eth0)",
-    ],
+    ["the address of a container", ["10.10.0.2/24"], "ADDRESS_TAKEN", "10.10.0.2 is held by container holder (eth0)"],
+    ["one good, one taken", [IPS[0], "fd10::1/64"], "ADDRESS_TAKEN", "fd10::1 is held by container holder (eth0)"],
     ["an address twice", [IPS[0], IPS[0]], "REQUEST_INVALID", "an interface has one address of each subnet"],
-    [
-      "two of one subnet",
-      [IPS[0], "10.10.0.78/24"],
-      "REQUEST_INVALID",
-      "an interface has one address of each subnet",
-    ],
+    ["two of one subnet", [IPS[0], "10.10.0.78/24"], "REQUEST_INVALID", "an interface has one address of each subnet"],
     ["an address without prefix length", ["10.10.0.77"], "REQUEST_INVALID", 'status.ips is "10.10.0.77"'],
     ["nonsense", ["blue"], "REQUEST_INVALID", 'status.ips is "blue"'],
     ["a number", [7], "REQUEST_INVALID", "status.ips is 7"],

@@ -1,16 +1,6 @@
 import { describe, expect } from "vitest";
 import type { ServedDaemon } from "../harness/daemon.ts";
-import {
-  addressesOf,
-  errorOf,
-  expectDone,
-  held,
-  pod,
-  processTestWith,
-  restart,
-  testWith,
-  until,
-} from "./fixtures.ts";
+import { addressesOf, errorOf, expectDone, held, pod, processTestWith, restart, testWith, until } from "./fixtures.ts";
 import { apply, claim, claims, conditionOf, withClaim } from "./manifests.ts";
 import { addressesIn, send, T } from "./wire.ts";
 
@@ -21,8 +11,7 @@ const patient = testWith("--add-deadline-ms", "50000");
 const hasty = testWith("--add-deadline-ms", "300");
 
 async function waiting(daemon: ServedDaemon, count: number): Promise<void> {
-  const gauge = async () =>
-    /^holdfast_waiting_requests (\d+)$/m.exec((await daemon.get("/metrics")).body)?.[1];
+  const gauge = async () => /^holdfast_waiting_requests (\d+)$/m.exec((await daemon.get("/metrics")).body)?.[1];
   await until(async () => (await gauge()) === String(count), `${count} waiting requests`);
 }
 
@@ -72,20 +61,17 @@ describe("a claim that does not exist", () => {
     expect(addressesIn(await adding)).toHaveLength(1);
   });
 
-  patient(
-    "is given to one of two pods that wait for it, and its user is named to the other",
-    async ({ daemon }) => {
-      const adding = ["c1", "c2"].map((id) =>
-        daemon.cni("ADD", id, { config: withClaim("vm1"), args: pod(`uid-${id}`) }),
-      );
-      await waiting(daemon, 2);
-      await apply(daemon, claim("vm1"));
-      const answers = await Promise.all(adding);
-      expect(answers.map(({ code }) => code).sort()).toEqual([0, 1]);
-      const refused = answers.find(({ code }) => code === 1) as (typeof answers)[number];
-      expect(errorOf(refused)).toMatchObject({ code: 124 });
-    },
-  );
+  patient("is given to one of two pods that wait for it, and its user is named to the other", async ({ daemon }) => {
+    const adding = ["c1", "c2"].map((id) =>
+      daemon.cni("ADD", id, { config: withClaim("vm1"), args: pod(`uid-${id}`) }),
+    );
+    await waiting(daemon, 2);
+    await apply(daemon, claim("vm1"));
+    const answers = await Promise.all(adding);
+    expect(answers.map(({ code }) => code).sort()).toEqual([0, 1]);
+    const refused = answers.find(({ code }) => code === 1) as (typeof answers)[number];
+    expect(errorOf(refused)).toMatchObject({ code: 124 });
+  });
 
   patient("makes the ADD fail at once when it is created for another network", async ({ daemon }) => {
     const adding = daemon.cni("ADD", "c1", { config: withClaim("vm1"), args: pod("uid-1") });
@@ -100,30 +86,26 @@ describe("a claim that does not exist", () => {
 });
 
 describe("when many ADDs wait", () => {
-  patient(
-    "1,000 are served when their claim is created, and one more is refused at once",
-    async ({ daemon }) => {
-      const names = Array.from({ length: 1_000 }, (_, i) => `vm${i}`);
-      const wide = { subnets: "10.0.0.0/16" };
-      const ask = (name: string) =>
-        send(daemon, "ADD", { containerId: `c-${name}`, config: withClaim(name, wide) });
-      const adding = [];
-      // In steps: the socket's backlog is shorter than the waiting room.
-      for (let i = 0; i < names.length; i += 100) {
-        adding.push(...names.slice(i, i + 100).map(ask));
-        await waiting(daemon, i + 100);
-      }
-      const oneMore = await ask("one-more");
-      expect(oneMore.json()).toMatchObject({ code: 11, msg: "1000 requests are waiting already" });
-      // Who needs no claim is served meanwhile: waiting holds no place in the queue.
-      addressesIn(await send(daemon, "ADD", { config: withClaim(undefined, wide) }));
-      await apply(daemon, ...names.slice(0, 500).map((name) => claim(name)));
-      await apply(daemon, ...names.slice(500).map((name) => claim(name)));
-      const addresses = (await Promise.all(adding)).flatMap(addressesIn);
-      expect(new Set(addresses).size).toBe(1_000);
-      expect(await claims(daemon)).toHaveLength(1_000);
-    },
-  );
+  patient("1,000 are served when their claim is created, and one more is refused at once", async ({ daemon }) => {
+    const names = Array.from({ length: 1_000 }, (_, i) => `vm${i}`);
+    const wide = { subnets: "10.0.0.0/16" };
+    const ask = (name: string) => send(daemon, "ADD", { containerId: `c-${name}`, config: withClaim(name, wide) });
+    const adding = [];
+    // In steps: the socket's backlog is shorter than the waiting room.
+    for (let i = 0; i < names.length; i += 100) {
+      adding.push(...names.slice(i, i + 100).map(ask));
+      await waiting(daemon, i + 100);
+    }
+    const oneMore = await ask("one-more");
+    expect(oneMore.json()).toMatchObject({ code: 11, msg: "1000 requests are waiting already" });
+    // Who needs no claim is served meanwhile: waiting holds no place in the queue.
+    addressesIn(await send(daemon, "ADD", { config: withClaim(undefined, wide) }));
+    await apply(daemon, ...names.slice(0, 500).map((name) => claim(name)));
+    await apply(daemon, ...names.slice(500).map((name) => claim(name)));
+    const addresses = (await Promise.all(adding)).flatMap(addressesIn);
+    expect(new Set(addresses).size).toBe(1_000);
+    expect(await claims(daemon)).toHaveLength(1_000);
+  });
 
   processTestWith({ args: ["--add-deadline-ms", "50000"] })(
     "the daemon is told to stop: they are sent away to ask again, and it ends",

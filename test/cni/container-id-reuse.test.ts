@@ -2,16 +2,7 @@ import { readdirSync, renameSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, onTestFinished } from "vitest";
 import type { ServedDaemon } from "../harness/daemon.ts";
-import {
-  addressesOf,
-  expectDone,
-  held,
-  newDirectory,
-  processTest,
-  restart,
-  test,
-  until,
-} from "./fixtures.ts";
+import { addressesOf, expectDone, held, newDirectory, processTest, restart, test, until } from "./fixtures.ts";
 
 /*
  * cnitool derives the container ID from the namespace's path, podman keeps it over stop and start: the same ID comes
@@ -71,23 +62,18 @@ describe("a DEL that waits in the spool", () => {
     expect((await daemon.cni("ADD", "c1")).stdout).toBe(second.stdout);
   });
 
-  processTest(
-    "is drained at a restart before the first ADD, which gets the address again",
-    async ({ daemon }) => {
-      await daemon.cni("ADD", "c1");
-      const { deliver } = await delayedDel(daemon, "c1");
-      await daemon.end("SIGKILL");
-      deliver();
-      await restart(daemon, "SIGKILL");
-      expect(readdirSync(daemon.spool)).toEqual([]);
-      expect(await held(daemon, "blue")).toEqual(["10.10.0.1/24 Cooling container c1 (eth0)"]);
-      expect(addressesOf(await daemon.cni("ADD", "c1"))).toEqual(["10.10.0.1/24"]);
-    },
-  );
+  processTest("is drained at a restart before the first ADD, which gets the address again", async ({ daemon }) => {
+    await daemon.cni("ADD", "c1");
+    const { deliver } = await delayedDel(daemon, "c1");
+    await daemon.end("SIGKILL");
+    deliver();
+    await restart(daemon, "SIGKILL");
+    expect(readdirSync(daemon.spool)).toEqual([]);
+    expect(await held(daemon, "blue")).toEqual(["10.10.0.1/24 Cooling container c1 (eth0)"]);
+    expect(addressesOf(await daemon.cni("ADD", "c1"))).toEqual(["10.10.0.1/24"]);
+  });
 
-  test("counts only for its own life when the DELs of many lives are drained together", async ({
-    daemon,
-  }) => {
+  test("counts only for its own life when the DELs of many lives are drained together", async ({ daemon }) => {
     const waiting = [];
     for (let life = 0; life < 5; life++) {
       await daemon.cni("ADD", "c1");

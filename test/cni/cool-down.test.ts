@@ -17,9 +17,7 @@ describe("a released address", () => {
     expect(await counts(daemon, "blue")).toEqual({ allocated: 5, cooling: 1, free: 0, excluded: 2 });
   });
 
-  test("is given during its cooldown when nothing else is free, the longest released first", async ({
-    daemon,
-  }) => {
+  test("is given during its cooldown when nothing else is free, the longest released first", async ({ daemon }) => {
     const config = blue();
     for (let i = 1; i <= 6; i++) await daemon.cni("ADD", `c${i}`, { config });
     for (const id of ["c5", "c2", "c4"]) await daemon.cni("DEL", id, { config });
@@ -46,9 +44,7 @@ describe("a released address", () => {
     await daemon.cni("DEL", "c1", { config });
     await until(async () => (await counts(daemon, "blue")).free === 6, "the end of the rest");
     await until(async () => (await held(daemon, "blue")).length === 0, "housekeeping");
-    expect(addressesOf(await daemon.cni("ADD", "c2", { config, args: "IP=192.0.2.1" }))).toEqual([
-      "192.0.2.1/29",
-    ]);
+    expect(addressesOf(await daemon.cni("ADD", "c2", { config, args: "IP=192.0.2.1" }))).toEqual(["192.0.2.1/29"]);
   });
 
   test("is free at once where the network has no cooldown", async ({ daemon }) => {

@@ -72,12 +72,7 @@ describe("two networks with one range", () => {
   test.for<[string, object, object, string]>([
     ["bridge", { type: "bridge", bridge: "br0" }, { type: "bridge", bridge: "br0" }, "bridge br0"],
     ["bridge that neither names", { type: "bridge" }, { type: "bridge" }, "bridge cni0"],
-    [
-      "bridge of cnv-bridge",
-      { type: "cnv-bridge", bridge: "br1" },
-      { type: "bridge", bridge: "br1" },
-      "bridge br1",
-    ],
+    ["bridge of cnv-bridge", { type: "cnv-bridge", bridge: "br1" }, { type: "bridge", bridge: "br1" }, "bridge br1"],
     [
       "bridge of a plugin that nobody knows",
       { type: "my-bridge", bridge: "br1" },

@@ -27,10 +27,7 @@ describe("DEL releases the address with", () => {
     ["an unknown cniVersion", JSON.stringify(network("blue", {}, { cniVersion: "9.9.9" }))],
     ["a cniVersion that is no text", JSON.stringify(network("blue", {}, { cniVersion: 1 }))],
     ["an empty prevResult", JSON.stringify({ ...network("blue"), prevResult: {} })],
-    [
-      "a prevResult of nonsense",
-      JSON.stringify({ ...network("blue"), prevResult: { ips: [{ address: "x" }] } }),
-    ],
+    ["a prevResult of nonsense", JSON.stringify({ ...network("blue"), prevResult: { ips: [{ address: "x" }] } })],
   ];
   test.for(CONFIGURATIONS)("%s", async ([, config], { daemon }) => {
     await daemon.cni("ADD", "c1");

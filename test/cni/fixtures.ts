@@ -151,8 +151,7 @@ export async function held(daemon: ServedDaemon, network: string): Promise<strin
 /** Counts of the first range of a network, as numbers. */
 export async function counts(daemon: ServedDaemon, network: string) {
   const view: NetworkView = (await daemon.get(`/v1/networks/${network}`)).json();
-  const { size, allocated, retained, cooling, free, excluded } = view
-    .ranges[0] as NetworkView["ranges"][number];
+  const { size, allocated, retained, cooling, free, excluded } = view.ranges[0] as NetworkView["ranges"][number];
   const numbers = { allocated: +allocated, cooling: +cooling, free: +free, excluded: +excluded };
   expect(Object.values(numbers).reduce((a, b) => a + b, +retained)).toBe(Number(size));
   return numbers;
@@ -162,8 +161,7 @@ export async function counts(daemon: ServedDaemon, network: string) {
 export async function past(daemon: ServedDaemon, address: string): Promise<string[]> {
   const { items } = (await daemon.get(`/v1/history?address=${address}`)).json();
   return items.map(({ containerID, owner, endedBy }: HistoryView) => {
-    const who =
-      containerID === null ? `${owner.kind} ${owner.namespace}/${owner.name}` : `container ${containerID}`;
+    const who = containerID === null ? `${owner.kind} ${owner.namespace}/${owner.name}` : `container ${containerID}`;
     return `${who} ${endedBy === null ? "holds" : `until ${endedBy}`}`;
   });
 }

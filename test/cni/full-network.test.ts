@@ -1,15 +1,5 @@
 import { describe, expect } from "vitest";
-import {
-  addressesOf,
-  counts,
-  errorOf,
-  expectDone,
-  held,
-  network,
-  processTest,
-  restart,
-  test,
-} from "./fixtures.ts";
+import { addressesOf, counts, errorOf, expectDone, held, network, processTest, restart, test } from "./fixtures.ts";
 import { addressesIn, send } from "./wire.ts";
 
 /** At the edge of a network: nobody has an address twice, nobody is given half, and whoever is refused is told why. */
@@ -46,9 +36,7 @@ describe("64 parallel ADDs for 60 free addresses", () => {
     expect((await counts(daemon, "blue")).allocated).toBe(given.length);
   });
 
-  test("get distinct addresses or refusals when 500 requests come at once on the socket", async ({
-    daemon,
-  }) => {
+  test("get distinct addresses or refusals when 500 requests come at once on the socket", async ({ daemon }) => {
     const config = network("blue", { subnets: "10.10.0.0/24" });
     const answers = await Promise.all(
       containers(500).map((containerId) => send(daemon, "ADD", { containerId, config })),
@@ -69,9 +57,7 @@ test("the refusal names network, range, what became of its addresses, and the re
   });
   for (const id of containers(9)) addressesOf(await daemon.cni("ADD", id, { config }));
   // One that is reserved cools down, and is not given without being asked for.
-  expect(addressesOf(await daemon.cni("ADD", "asks", { config, args: "IP=10.10.0.14" }))).toContain(
-    "10.10.0.14/28",
-  );
+  expect(addressesOf(await daemon.cni("ADD", "asks", { config, args: "IP=10.10.0.14" }))).toContain("10.10.0.14/28");
   expectDone(await daemon.cni("DEL", "asks", { config }));
   const error = errorOf(await daemon.cni("ADD", "late", { config }));
   expect(error).toMatchObject({ code: 11, msg: "no free address in 10.10.0.0/28 of network blue" });
@@ -87,20 +73,16 @@ describe("dual stack with one family full", () => {
   test.for([
     ["IPv4", NARROW_V4, "192.0.2.0/31"],
     ["IPv6", NARROW_V6, "fd10::/127"],
-  ] as const)(
-    "%s is refused, and nothing of the other family is kept",
-    async ([, config, subnet], { daemon }) => {
-      for (const id of ["c1", "c2"])
-        expect(addressesOf(await daemon.cni("ADD", id, { config }))).toHaveLength(2);
-      for (const id of ["c3", "c4", "c3"]) {
-        const error = errorOf(await daemon.cni("ADD", id, { config }));
-        expect(error).toMatchObject({ code: 11, msg: `no free address in ${subnet} of network blue` });
-      }
-      expect(await held(daemon, "blue")).toHaveLength(4);
-      await daemon.cni("DEL", "c1", { config });
-      expect(addressesOf(await daemon.cni("ADD", "c3", { config }))).toHaveLength(2);
-    },
-  );
+  ] as const)("%s is refused, and nothing of the other family is kept", async ([, config, subnet], { daemon }) => {
+    for (const id of ["c1", "c2"]) expect(addressesOf(await daemon.cni("ADD", id, { config }))).toHaveLength(2);
+    for (const id of ["c3", "c4", "c3"]) {
+      const error = errorOf(await daemon.cni("ADD", id, { config }));
+      expect(error).toMatchObject({ code: 11, msg: `no free address in ${subnet} of network blue` });
+    }
+    expect(await held(daemon, "blue")).toHaveLength(4);
+    await daemon.cni("DEL", "c1", { config });
+    expect(addressesOf(await daemon.cni("ADD", "c3", { config }))).toHaveLength(2);
+  });
 
   test("refused ADDs do not advance the other family's round robin", async ({ daemon }) => {
     for (const id of ["c1", "c2", "c3", "c4"]) await daemon.cni("ADD", id, { config: NARROW_V4 });

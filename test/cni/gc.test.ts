@@ -44,9 +44,7 @@ describe("GC ends", () => {
     expect(await held(daemon, "red")).toEqual(["10.10.0.1/24 Bound container c1 (eth0)"]);
   });
 
-  test("everything of a network with an empty list, and nothing of an unknown network", async ({
-    daemon,
-  }) => {
+  test("everything of a network with an empty list, and nothing of an unknown network", async ({ daemon }) => {
     await daemon.cni("ADD", "c1");
     expectDone(await gc(daemon, [], "unheard-of"));
     expect(await held(daemon, "blue")).toEqual(["10.10.0.1/24 Bound container c1 (eth0)"]);
@@ -66,9 +64,7 @@ describe("GC ends", () => {
       });
     for (const id of ["c1", "c2", "c3"]) await daemon.cni("ADD", id);
     expectDone(await call({ "cni.dev/attachments": listed("c1", "c2") }));
-    expectDone(
-      await call({ "cni.dev/attachments": listed("c1"), "cni.dev/valid-attachments": listed("c2") }),
-    );
+    expectDone(await call({ "cni.dev/attachments": listed("c1"), "cni.dev/valid-attachments": listed("c2") }));
     expect(await held(daemon, "blue")).toEqual([
       "10.10.0.1/24 Bound container c1 (eth0)",
       "10.10.0.2/24 Bound container c2 (eth0)",
@@ -134,11 +130,7 @@ describe("GC refuses", () => {
     ["a list with null in it", [null], "cni.dev/valid-attachments is null"],
     ["an entry without ifname", [{ containerID: "c1" }], 'cni.dev/valid-attachments is {"containerID":"c1"}'],
     ["an entry without containerID", [{ ifname: "eth0" }], 'cni.dev/valid-attachments is {"ifname":"eth0"}'],
-    [
-      "a containerID that is no text",
-      [{ containerID: 1, ifname: "eth0" }],
-      '{"containerID":1,"ifname":"eth0"}',
-    ],
+    ["a containerID that is no text", [{ containerID: 1, ifname: "eth0" }], '{"containerID":1,"ifname":"eth0"}'],
     ["one bad entry among good ones", [...listed("c1"), {}], "cni.dev/valid-attachments is {}"],
   ];
   test.for(FAULTY)("%s, and ends nothing", async ([, valid, message], { daemon }) => {
@@ -161,9 +153,7 @@ describe("GC refuses", () => {
 });
 
 test("GC beside concurrent ADDs ends nothing that an ADD was answered", async ({ daemon }) => {
-  const adding = Array.from({ length: 20 }, (_, i) =>
-    daemon.cni("ADD", `c${i}`, { netns: "/proc/self/ns/net" }),
-  );
+  const adding = Array.from({ length: 20 }, (_, i) => daemon.cni("ADD", `c${i}`, { netns: "/proc/self/ns/net" }));
   const collecting = Array.from({ length: 5 }, () => gc(daemon, []));
   const answers = await Promise.all(adding);
   for (const answer of await Promise.all(collecting)) expectDone(answer);

@@ -27,8 +27,7 @@ const WITH_FAMILY =
   '"ips":[{"version":"4","address":"10.1.0.2/24","gateway":"10.1.0.1"},{"version":"6","address":"fd10::2/64","gateway":"fd10::1"}]';
 const WITHOUT_FAMILY =
   '"ips":[{"address":"10.1.0.2/24","gateway":"10.1.0.1"},{"address":"fd10::2/64","gateway":"fd10::1"}]';
-const ROUTES =
-  '"routes":[{"dst":"0.0.0.0/0"},{"dst":"10.9.0.0/16","gw":"10.1.0.254"},{"dst":"::/0","gw":"fd10::1"}]';
+const ROUTES = '"routes":[{"dst":"0.0.0.0/0"},{"dst":"10.9.0.0/16","gw":"10.1.0.254"},{"dst":"::/0","gw":"fd10::1"}]';
 const FULL_ROUTES =
   '"routes":[{"dst":"0.0.0.0/0"},{"dst":"10.9.0.0/16","gw":"10.1.0.254","mtu":1400,"advmss":1360,"priority":10,"table":100,"scope":253},{"dst":"::/0","gw":"fd10::1"}]';
 
@@ -84,19 +83,14 @@ describe("ADD, two addresses of one family", () => {
     },
   );
 
-  test.for(["0.3.0", "0.3.1", "0.4.0", "1.0.0", "1.1.0"])(
-    "cniVersion %s has",
-    async (cniVersion, { daemon }) => {
-      const name = `two-${cniVersion}`;
-      const answer = await daemon.cni("ADD", name, { config: network(name, TWO, { cniVersion }) });
-      const addresses = answer.json().ips.map((ip: { address: string }) => ip.address);
-      expect(addresses).toEqual(["10.1.0.1/24", "10.2.0.1/24"]);
-    },
-  );
+  test.for(["0.3.0", "0.3.1", "0.4.0", "1.0.0", "1.1.0"])("cniVersion %s has", async (cniVersion, { daemon }) => {
+    const name = `two-${cniVersion}`;
+    const answer = await daemon.cni("ADD", name, { config: network(name, TWO, { cniVersion }) });
+    const addresses = answer.json().ips.map((ip: { address: string }) => ip.address);
+    expect(addresses).toEqual(["10.1.0.1/24", "10.2.0.1/24"]);
+  });
 
-  test("a repeated ADD in a version without room for its addresses is refused, never cut", async ({
-    daemon,
-  }) => {
+  test("a repeated ADD in a version without room for its addresses is refused, never cut", async ({ daemon }) => {
     await daemon.cni("ADD", "two-cut", { config: network("two-cut", TWO) });
     const answer = await daemon.cni("ADD", "two-cut", {
       config: network("two-cut", TWO, { cniVersion: "0.2.0" }),

@@ -40,8 +40,7 @@ describe.for(["GC", "STATUS"])("%s exists since 1.1.0", (verb) => {
     const config = network(`${verb}-${cniVersion}`, {}, { cniVersion, "cni.dev/valid-attachments": [] });
     const answer = await daemon.cni(verb, "", { config, ifname: "", netns: "" });
     if (cniVersion === "1.1.0") expectDone(answer);
-    else
-      expect(answer).toMatchObject({ code: 1, stdout: notSupported(cniVersion, verb, "1.1.0"), stderr: "" });
+    else expect(answer).toMatchObject({ code: 1, stdout: notSupported(cniVersion, verb, "1.1.0"), stderr: "" });
   });
 });
 

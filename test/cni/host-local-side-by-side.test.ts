@@ -43,10 +43,7 @@ const CONFIGURATIONS: [string, object][] = [
       ],
     },
   ],
-  [
-    "routes",
-    { subnet: "10.1.2.0/24", routes: [{ dst: "0.0.0.0/0" }, { dst: "192.168.0.0/16", gw: "10.1.2.9" }] },
-  ],
+  ["routes", { subnet: "10.1.2.0/24", routes: [{ dst: "0.0.0.0/0" }, { dst: "192.168.0.0/16", gw: "10.1.2.9" }] }],
   [
     "routes of both families",
     {
@@ -87,11 +84,7 @@ class Both {
   }
 
   /** Runs a verb with both, expects the same exit code, and the same result where it is a success. */
-  async run(
-    verb: string,
-    containerId: string,
-    more: { args?: string; plugin?: object } = {},
-  ): Promise<CniAnswer> {
+  async run(verb: string, containerId: string, more: { args?: string; plugin?: object } = {}): Promise<CniAnswer> {
     const configFor = (type: string) => ({
       ...this.#config,
       ...more.plugin,

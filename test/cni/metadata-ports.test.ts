@@ -54,8 +54,7 @@ function gate(): { readonly opened: Promise<void>; open(): void } {
 
 describe("holdfast check", () => {
   const found = async (daemon: ServedDaemon) =>
-    ((await daemon.get("/v1/check")).json() as { findings: { invariant: string; message: string }[] })
-      .findings;
+    ((await daemon.get("/v1/check")).json() as { findings: { invariant: string; message: string }[] }).findings;
 
   test("names each interface that is not served, with the reason", async ({ daemon }) => {
     listen(daemon, ({ network }) => (network === "blue" ? FINAL : null));
@@ -72,8 +71,7 @@ describe("holdfast check", () => {
   test("names one reason where no guest is served at all", async ({ daemon }) => {
     closeBridges(daemon, "br-blue");
     listen(daemon).problem = "haproxy is not installed";
-    for (const name of ["c1", "c2"])
-      addressesOf(await daemon.cni("ADD", name, { config: withMetadata("blue") }));
+    for (const name of ["c1", "c2"]) addressesOf(await daemon.cni("ADD", name, { config: withMetadata("blue") }));
     expect(await found(daemon)).toMatchObject([
       { message: "no guest of this node gets metadata: haproxy is not installed" },
     ]);
@@ -127,9 +125,7 @@ describe("the wanted ports", () => {
     ]);
   });
 
-  test("are there whatever the plugin, in order of creation, with the MAC of CNI_ARGS", async ({
-    daemon,
-  }) => {
+  test("are there whatever the plugin, in order of creation, with the MAC of CNI_ARGS", async ({ daemon }) => {
     const client = listen(daemon);
     for (const [at, type] of ["macvlan", "bridge", "ovs"].entries()) {
       const config = withMetadata(type, {}, { type });
@@ -368,23 +364,20 @@ describe("the request of metadata-net", () => {
     expect(answer.json()).toEqual(first);
   });
 
-  processTest(
-    "may be aborted without a trace, and a stop of the daemon waits for none",
-    async ({ daemon }) => {
-      const { version } = await wantedNow(daemon);
-      const report = { ...REPORT, applied: version, waitMs: 60_000 };
-      const given = new AbortController();
-      const aborted = poll(daemon, report, given.signal).catch(() => "hung up");
-      const waiting = poll(daemon, report).catch(() => null);
-      await pause(50);
-      given.abort();
-      expect(await aborted).toBe("hung up");
-      const startMs = performance.now();
-      await restart(daemon, "SIGTERM");
-      expect((await waiting)?.status ?? 503).toBe(503);
-      expect(performance.now() - startMs).toBeLessThan(30_000);
-    },
-  );
+  processTest("may be aborted without a trace, and a stop of the daemon waits for none", async ({ daemon }) => {
+    const { version } = await wantedNow(daemon);
+    const report = { ...REPORT, applied: version, waitMs: 60_000 };
+    const given = new AbortController();
+    const aborted = poll(daemon, report, given.signal).catch(() => "hung up");
+    const waiting = poll(daemon, report).catch(() => null);
+    await pause(50);
+    given.abort();
+    expect(await aborted).toBe("hung up");
+    const startMs = performance.now();
+    await restart(daemon, "SIGTERM");
+    expect((await waiting)?.status ?? 503).toBe(503);
+    expect(performance.now() - startMs).toBeLessThan(30_000);
+  });
 
   processTest("is refused while the state is not open", async ({ daemon }) => {
     const client = listen(daemon);

@@ -1,16 +1,7 @@
 import { describe, expect, onTestFinished } from "vitest";
 import type { ServedDaemon } from "../harness/daemon.ts";
 import { PortClient, wantedNow, withMetadata } from "../harness/port-client.ts";
-import {
-  addressesOf,
-  errorOf,
-  expectDone,
-  network,
-  processTest,
-  restart,
-  test,
-  testWith,
-} from "./fixtures.ts";
+import { addressesOf, errorOf, expectDone, network, processTest, restart, test, testWith } from "./fixtures.ts";
 
 /*
  * The route in the answer of an ADD, on link: the node answers for 169.254.169.254 at the guest's own port.
@@ -93,18 +84,15 @@ describe("the route to the metadata", () => {
     expect(answer.json()).not.toHaveProperty("routes");
   });
 
-  processTest(
-    "is in the answer to an exact repeat, byte for byte, also after a restart",
-    async ({ daemon }) => {
-      listen(daemon);
-      const config = withMetadata("blue");
-      const first = await daemon.cni("ADD", "c1", { config });
-      const second = await daemon.cni("ADD", "c1", { config });
-      await restart(daemon, "SIGKILL");
-      const third = await daemon.cni("ADD", "c1", { config });
-      expect([second.stdout, third.stdout]).toEqual([first.stdout, first.stdout]);
-    },
-  );
+  processTest("is in the answer to an exact repeat, byte for byte, also after a restart", async ({ daemon }) => {
+    listen(daemon);
+    const config = withMetadata("blue");
+    const first = await daemon.cni("ADD", "c1", { config });
+    const second = await daemon.cni("ADD", "c1", { config });
+    await restart(daemon, "SIGKILL");
+    const third = await daemon.cni("ADD", "c1", { config });
+    expect([second.stdout, third.stdout]).toEqual([first.stdout, first.stdout]);
+  });
 
   test("CHECK and DEL of its container succeed", async ({ daemon }) => {
     listen(daemon);
@@ -160,15 +148,12 @@ test("every address of a network with metadata can be allocated", async ({ daemo
 
 const offTest = testWith("--metadata", "off");
 
-offTest(
-  "with metadata off on the node no port is wanted, and no network has the route",
-  async ({ daemon }) => {
-    const answer = await daemon.cni("ADD", "c1", { config: withMetadata("blue") });
-    expect(addressesOf(answer)).toEqual(["10.10.0.1/24"]);
-    expect(answer.json()).not.toHaveProperty("routes");
-    expect((await wantedNow(daemon)).ports).toEqual([]);
-  },
-);
+offTest("with metadata off on the node no port is wanted, and no network has the route", async ({ daemon }) => {
+  const answer = await daemon.cni("ADD", "c1", { config: withMetadata("blue") });
+  expect(addressesOf(answer)).toEqual(["10.10.0.1/24"]);
+  expect(answer.json()).not.toHaveProperty("routes");
+  expect((await wantedNow(daemon)).ports).toEqual([]);
+});
 
 const defaultTest = testWith("--metadata-default", "on");
 

@@ -69,10 +69,7 @@ describe.for(HOLDERS)("a namespace whose path is removed while %s has it", ([, h
     expectDone(await daemon.cni("GC", "", { config: gc, ifname: "", netns: "" }));
     expect(await held(daemon, "blue")).toEqual(["10.10.0.7/24 Bound container c1 (eth0)"]);
     await end();
-    await until(
-      async () => (await daemon.cni("ADD", "c2", asking)).code === 0,
-      "an address without a holder",
-    );
+    await until(async () => (await daemon.cni("ADD", "c2", asking)).code === 0, "an address without a holder");
     expect(await held(daemon, "blue")).toEqual(["10.10.0.7/24 Bound container c2 (eth0)"]);
   });
 });

@@ -1,18 +1,7 @@
 import { describe, expect } from "vitest";
 import type { ClaimCondition } from "../../ipam/claim-conditions.ts";
 import type { ServedDaemon } from "../harness/daemon.ts";
-import {
-  addressesOf,
-  errorOf,
-  expectDone,
-  held,
-  network,
-  pod,
-  processTest,
-  restart,
-  test,
-  until,
-} from "./fixtures.ts";
+import { addressesOf, errorOf, expectDone, held, network, pod, processTest, restart, test, until } from "./fixtures.ts";
 import { apply, claim, claimNamed, nad, withClaim } from "./manifests.ts";
 
 /** A network is changed while VMs have addresses of it: what is safe to give is given when they start again. */
@@ -92,8 +81,7 @@ async function standing(daemon: ServedDaemon): Promise<string> {
   return one === undefined ? "none" : `${one.status} ${one.reason}`;
 }
 
-const notes = async (daemon: ServedDaemon): Promise<string[]> =>
-  (await daemon.get("/v1/check")).json().notes ?? [];
+const notes = async (daemon: ServedDaemon): Promise<string[]> => (await daemon.get("/v1/check")).json().notes ?? [];
 const former = async (daemon: ServedDaemon): Promise<number> =>
   (await daemon.get("/v1/networks?former=true")).json().items[0].former;
 
@@ -128,11 +116,7 @@ describe("whoever stays behind a network that was changed", () => {
     await until(async () => (await standing(daemon)) === "False FamilyAdded", "the claim is told");
     expectDone(await daemon.cni("DEL", "c1", { config }));
     addressesOf(await daemon.cni("ADD", "c2", { config }));
-    expect([await standing(daemon), await notes(daemon), await former(daemon)]).toEqual([
-      "True UpToDate",
-      [],
-      0,
-    ]);
+    expect([await standing(daemon), await notes(daemon), await former(daemon)]).toEqual(["True UpToDate", [], 0]);
   });
 
   test("is a container with another gateway too", async ({ daemon }) => {
@@ -147,11 +131,7 @@ describe("whoever stays behind a network that was changed", () => {
 
 test("a pod's next sandbox has the wider prefix length too", async ({ daemon }) => {
   await apply(daemon, SMALL);
-  expect(addressesOf(await daemon.cni("ADD", "c1", { config: BARE, args: pod("uid-1") }))).toEqual([
-    "10.10.0.1/24",
-  ]);
+  expect(addressesOf(await daemon.cni("ADD", "c1", { config: BARE, args: pod("uid-1") }))).toEqual(["10.10.0.1/24"]);
   await apply(daemon, LARGE);
-  expect(addressesOf(await daemon.cni("ADD", "c2", { config: BARE, args: pod("uid-1") }))).toEqual([
-    "10.10.0.1/23",
-  ]);
+  expect(addressesOf(await daemon.cni("ADD", "c2", { config: BARE, args: pod("uid-1") }))).toEqual(["10.10.0.1/23"]);
 });

@@ -44,9 +44,7 @@ describe("when the range is moved", () => {
     expect(addressesOf(await daemon.cni("ADD", "c3", { config: OLD }))).toEqual(["10.10.0.2/24"]);
   });
 
-  test("an allocated address outside it cannot be requested by others, and stays allocated", async ({
-    daemon,
-  }) => {
+  test("an allocated address outside it cannot be requested by others, and stays allocated", async ({ daemon }) => {
     await daemon.cni("ADD", "c1", { config: OLD });
     const error = errorOf(await daemon.cni("ADD", "c2", { config: NEW, args: "IP=10.10.0.1" }));
     expect(error).toMatchObject({ code: 121 });
@@ -80,10 +78,7 @@ describe("an applied definition", () => {
       code: 7,
       msg: "network blue has no ranges",
     });
-    await apply(
-      daemon,
-      nad("blue-net", network("blue", { subnets: "10.20.0.0/24", routes: [{ dst: "0.0.0.0/0" }] })),
-    );
+    await apply(daemon, nad("blue-net", network("blue", { subnets: "10.20.0.0/24", routes: [{ dst: "0.0.0.0/0" }] })));
     const result = (await daemon.cni("ADD", "c1", { config: BARE })).json();
     expect(result).toMatchObject({ ips: [{ address: "10.20.0.1/24" }], routes: [{ dst: "0.0.0.0/0" }] });
   });
@@ -101,10 +96,7 @@ describe("an applied definition", () => {
       cniVersion: "1.0.0",
       name: "blue",
       allowPersistentIPs: true,
-      plugins: [
-        { type: "bridge", ipam: { type: "holdfast-ipam", subnets: "10.20.0.0/24" } },
-        { type: "tuning" },
-      ],
+      plugins: [{ type: "bridge", ipam: { type: "holdfast-ipam", subnets: "10.20.0.0/24" } }, { type: "tuning" }],
     };
     await apply(daemon, nad("blue-net", list));
     expect((await daemon.get("/v1/networks/blue")).json()).toMatchObject({

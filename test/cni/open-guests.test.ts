@@ -31,21 +31,11 @@ describe("while metadata-net is away, an ADD", () => {
   hurried.for<[string, object, readonly string[], string]>([
     ["on a new bridge", withMetadata("blue"), [], "br-blue"],
     ["on a new bridge beside a closed one", withMetadata("blue"), ["br-green", "br-blue2"], "br-blue"],
-    [
-      "on the bridge plugin's default bridge",
-      withMetadata("blue", {}, { bridge: undefined }),
-      ["br-blue"],
-      "cni0",
-    ],
+    ["on the bridge plugin's default bridge", withMetadata("blue", {}, { bridge: undefined }), ["br-blue"], "cni0"],
     ["on a new VLAN of a closed bridge that is its gateway", vlan, ["br-blue"], "br-blue.7"],
     ["on a new bridge of Open vSwitch", withMetadata("blue", {}, { type: "ovs" }), [], "br-blue"],
     ["with ptp, whose links nobody knows beforehand", ptp, ["br-blue"], "its link"],
-    [
-      "with a plugin that is not known",
-      withMetadata("blue", {}, { type: "odd", bridge: undefined }),
-      [],
-      "its link",
-    ],
+    ["with a plugin that is not known", withMetadata("blue", {}, { type: "odd", bridge: undefined }), [], "its link"],
   ])("%s is refused", async ([, config, closed, device], { daemon }) => {
     closeBridges(daemon, ...closed);
     await expectOpen(daemon, config, device);
@@ -61,11 +51,7 @@ describe("while metadata-net is away, an ADD", () => {
   hurried.for<[string, object, readonly string[]]>([
     ["on a closed bridge", withMetadata("blue"), ["br-blue"]],
     ["on a closed VLAN", vlan, ["br-blue", "br-blue.7"]],
-    [
-      "on a VLAN of a closed bridge without a gateway there",
-      withMetadata("blue", {}, { vlan: 7 }),
-      ["br-blue"],
-    ],
+    ["on a VLAN of a closed bridge without a gateway there", withMetadata("blue", {}, { vlan: 7 }), ["br-blue"]],
     ["with macvlan", withMetadata("blue", {}, { type: "macvlan", bridge: undefined }), []],
     ["with SR-IOV", withMetadata("blue", {}, { type: "sriov", vlan: 7, bridge: undefined }), []],
     ["on a network without metadata", network("blue"), []],

@@ -33,9 +33,7 @@ function vmThatAsks(name: string, addresses: readonly string[]): object {
   };
 }
 
-test("what a plan says of a VM is what its first start gets, whoever has the addresses", async ({
-  daemon,
-}) => {
+test("what a plan says of a VM is what its first start gets, whoever has the addresses", async ({ daemon }) => {
   await apply(daemon, nad("blue", CONFIG));
   let seed = 4_711;
   const nat = (below: number) => {

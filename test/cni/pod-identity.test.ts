@@ -1,15 +1,5 @@
 import { describe, expect } from "vitest";
-import {
-  addressesOf,
-  errorOf,
-  expectDone,
-  held,
-  network,
-  pod,
-  processTest,
-  restart,
-  test,
-} from "./fixtures.ts";
+import { addressesOf, errorOf, expectDone, held, network, pod, processTest, restart, test } from "./fixtures.ts";
 import { addressesIn, send, T } from "./wire.ts";
 
 /*
@@ -20,9 +10,7 @@ import { addressesIn, send, T } from "./wire.ts";
 const DUAL = network("blue", { subnets: "10.10.0.0/24,fd10::/64" });
 
 describe("a new sandbox of the same pod", () => {
-  test("has the addresses of the old one, and the late DEL of the old one frees nothing", async ({
-    daemon,
-  }) => {
+  test("has the addresses of the old one, and the late DEL of the old one frees nothing", async ({ daemon }) => {
     const old = await daemon.cni("ADD", "sandbox-1", { config: DUAL, args: pod("pod-a") });
     const now = await daemon.cni("ADD", "sandbox-2", { config: DUAL, args: pod("pod-a") });
     expect(now.stdout).toBe(old.stdout);
@@ -50,9 +38,7 @@ describe("a new sandbox of the same pod", () => {
     const old = await daemon.cni("ADD", "sandbox-1", { config: DUAL, args: pod("pod-a") });
     await daemon.cni("DEL", "sandbox-1", { config: DUAL });
     await restart(daemon, "SIGKILL");
-    expect((await daemon.cni("ADD", "sandbox-2", { config: DUAL, args: pod("pod-a") })).stdout).toBe(
-      old.stdout,
-    );
+    expect((await daemon.cni("ADD", "sandbox-2", { config: DUAL, args: pod("pod-a") })).stdout).toBe(old.stdout);
   });
 
   test("gets other addresses when somebody else got the cooling ones", async ({ daemon }) => {
@@ -80,10 +66,7 @@ describe("a new sandbox of the same pod", () => {
     expect(addressesOf(old)).toEqual(["10.1.2.200/24", "10.1.2.2/24"]);
     await restart(daemon, "SIGTERM");
     expect((await daemon.cni("ADD", "sandbox-2", { config, args: pod("pod-a") })).stdout).toBe(old.stdout);
-    expect(addressesOf(await daemon.cni("ADD", "other", { config }))).toEqual([
-      "10.1.2.201/24",
-      "10.1.2.3/24",
-    ]);
+    expect(addressesOf(await daemon.cni("ADD", "other", { config }))).toEqual(["10.1.2.201/24", "10.1.2.3/24"]);
   });
 });
 

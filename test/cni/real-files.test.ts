@@ -33,22 +33,14 @@ const FILES: [string, object, Answered][] = [
           },
         ],
       ],
-      routes: [
-        { dst: "0.0.0.0/0" },
-        { dst: "192.168.0.0/16", gw: "10.10.5.1" },
-        { dst: "3ffe:ffff:0:01ff::1/64" },
-      ],
+      routes: [{ dst: "0.0.0.0/0" }, { dst: "192.168.0.0/16", gw: "10.10.5.1" }, { dst: "3ffe:ffff:0:01ff::1/64" }],
     },
     {
       ips: [
         { address: "10.10.1.20/16", gateway: "10.10.0.254" },
         { address: "3ffe:ffff:0:1ff::10/64", gateway: "3ffe:ffff:0:1ff::1" },
       ],
-      routes: [
-        { dst: "0.0.0.0/0" },
-        { dst: "192.168.0.0/16", gw: "10.10.5.1" },
-        { dst: "3ffe:ffff:0:1ff::/64" },
-      ],
+      routes: [{ dst: "0.0.0.0/0" }, { dst: "192.168.0.0/16", gw: "10.10.5.1" }, { dst: "3ffe:ffff:0:1ff::/64" }],
     },
   ],
   [

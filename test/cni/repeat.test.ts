@@ -26,15 +26,12 @@ describe("an exact repeat of ADD has byte-equal ips", () => {
     expect(await held(daemon, "blue")).toHaveLength(2);
   });
 
-  processTest.for(["SIGTERM", "SIGKILL"] as const)(
-    "after the daemon was ended by %s",
-    async (signal, { daemon }) => {
-      const config = network("blue", DUAL);
-      const first = await daemon.cni("ADD", "c1", { config });
-      await restart(daemon, signal);
-      expect((await daemon.cni("ADD", "c1", { config })).stdout).toBe(first.stdout);
-    },
-  );
+  processTest.for(["SIGTERM", "SIGKILL"] as const)("after the daemon was ended by %s", async (signal, { daemon }) => {
+    const config = network("blue", DUAL);
+    const first = await daemon.cni("ADD", "c1", { config });
+    await restart(daemon, signal);
+    expect((await daemon.cni("ADD", "c1", { config })).stdout).toBe(first.stdout);
+  });
 
   // Each edit, and the old addresses of c1 must stay its own although the range is elsewhere.
   const EDITS: [string, object][] = [

@@ -38,22 +38,19 @@ describe("within one boot", () => {
     expect(await held(daemon, "blue")).toEqual(BOUND);
   });
 
-  processTest(
-    "an ADD that its DEL has overtaken gets no address, however often it is repeated",
-    async ({ daemon }) => {
-      await send(daemon, "DEL", { bootUs: T + 10 });
-      for (const signal of [null, "SIGKILL"] as const) {
-        if (signal) await restart(daemon, signal);
-        const late = await send(daemon, "ADD", { bootUs: T });
-        expect(late).toMatchObject({ status: 503 });
-        expect(late.json()).toMatchObject({
-          code: 11,
-          msg: expect.stringContaining("overtaken by a later DEL"),
-        });
-      }
-      expect(await held(daemon, "blue")).toEqual([]);
-    },
-  );
+  processTest("an ADD that its DEL has overtaken gets no address, however often it is repeated", async ({ daemon }) => {
+    await send(daemon, "DEL", { bootUs: T + 10 });
+    for (const signal of [null, "SIGKILL"] as const) {
+      if (signal) await restart(daemon, signal);
+      const late = await send(daemon, "ADD", { bootUs: T });
+      expect(late).toMatchObject({ status: 503 });
+      expect(late.json()).toMatchObject({
+        code: 11,
+        msg: expect.stringContaining("overtaken by a later DEL"),
+      });
+    }
+    expect(await held(daemon, "blue")).toEqual([]);
+  });
 
   test("an ADD that is later than such a DEL gets an address, because runtimes reuse container IDs", async ({
     daemon,
@@ -94,19 +91,16 @@ describe("within one boot", () => {
     }
   });
 
-  processTest(
-    "an ADD and its DEL at the same moment leave nothing behind, whichever wins",
-    async ({ daemon }) => {
-      for (let round = 0; round < 20; round++) {
-        const containerId = `race-${round}`;
-        await Promise.all([
-          send(daemon, "ADD", { containerId, bootUs: T }),
-          send(daemon, "DEL", { containerId, bootUs: T + 1 }),
-        ]);
-      }
-      expect((await held(daemon, "blue")).filter((one) => one.includes("Bound"))).toEqual([]);
-    },
-  );
+  processTest("an ADD and its DEL at the same moment leave nothing behind, whichever wins", async ({ daemon }) => {
+    for (let round = 0; round < 20; round++) {
+      const containerId = `race-${round}`;
+      await Promise.all([
+        send(daemon, "ADD", { containerId, bootUs: T }),
+        send(daemon, "DEL", { containerId, bootUs: T + 1 }),
+      ]);
+    }
+    expect((await held(daemon, "blue")).filter((one) => one.includes("Bound"))).toEqual([]);
+  });
 });
 
 /** Has a daemon of a former boot do something, and comes back to this one as a machine does whose power went. */
@@ -152,27 +146,22 @@ describe("across boots", () => {
     expect(await held(daemon, "blue")).toEqual([...COOLING, "10.10.0.2/24 Bound container c2 (eth0)"]);
   });
 
-  processTest(
-    "a claim keeps its addresses over the reboot, and its VM may start at once",
-    async ({ daemon }) => {
-      const config = withClaim("vm1");
-      let before: string[] = [];
-      await inFormerBoot(daemon, async () => {
-        await apply(daemon, claim("vm1"));
-        const answer = await send(daemon, "ADD", { bootId: FORMER_BOOT, config, args: pod("pod-a") });
-        before = addressesIn(answer);
-      });
-      expect(await held(daemon, "blue")).toEqual([`${before[0]} Bound claim default/vm1`]);
-      const after = await send(daemon, "ADD", { containerId: "c2", config, args: pod("pod-b") });
-      expect(addressesIn(after)).toEqual(before);
-    },
-  );
+  processTest("a claim keeps its addresses over the reboot, and its VM may start at once", async ({ daemon }) => {
+    const config = withClaim("vm1");
+    let before: string[] = [];
+    await inFormerBoot(daemon, async () => {
+      await apply(daemon, claim("vm1"));
+      const answer = await send(daemon, "ADD", { bootId: FORMER_BOOT, config, args: pod("pod-a") });
+      before = addressesIn(answer);
+    });
+    expect(await held(daemon, "blue")).toEqual([`${before[0]} Bound claim default/vm1`]);
+    const after = await send(daemon, "ADD", { containerId: "c2", config, args: pod("pod-b") });
+    expect(addressesIn(after)).toEqual(before);
+  });
 
   processTest("a pod that restarts after the reboot has its addresses again", async ({ daemon }) => {
     const args = pod("pod-a");
-    await inFormerBoot(daemon, () =>
-      send(daemon, "ADD", { bootId: FORMER_BOOT, bootUs: T + 1_000_000, args }),
-    );
+    await inFormerBoot(daemon, () => send(daemon, "ADD", { bootId: FORMER_BOOT, bootUs: T + 1_000_000, args }));
     const now = await send(daemon, "ADD", { containerId: "c2", args });
     expect(addressesIn(now)).toEqual(["10.10.0.1/24"]);
   });
@@ -189,9 +178,7 @@ describe("across boots", () => {
     },
   );
 
-  test("a spooled DEL that could not tell its boot ends nothing of this one and refuses no ADD", async ({
-    daemon,
-  }) => {
+  test("a spooled DEL that could not tell its boot ends nothing of this one and refuses no ADD", async ({ daemon }) => {
     await send(daemon, "ADD", {});
     await spoolDel(daemon, { bootId: "", bootUs: T + 10 });
     expect(await held(daemon, "blue")).toEqual(BOUND);

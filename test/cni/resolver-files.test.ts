@@ -40,11 +40,7 @@ const DNS = { nameservers: ["10.10.0.53"], search: ["blue.example"] };
 
 /** [what the file is, path, remedy] */
 const REFUSED: [string, string, RegExp][] = [
-  [
-    "a file that nobody allowed",
-    at("other"),
-    /: allowed are .*\(resolvConfPaths in the daemon's settings\)$/,
-  ],
+  ["a file that nobody allowed", at("other"), /: allowed are .*\(resolvConfPaths in the daemon's settings\)$/],
   ["a path that only resolves to an allowed one", `${directory}/directory/../resolv.conf`, /: allowed are /],
   ["the journal of processes", "/proc/self/environ", /: allowed are /],
   ["a link to a file that nobody allowed", at("link-to-other"), /: it is a link to .*other; allowed are /],
@@ -123,8 +119,6 @@ plainTest("no file is opened where tenants can write the configuration", async (
   expect(error).toBeInstanceOf(RefusalError);
   expect((error as RefusalError).refusal).toMatchObject({
     code: "CONFIG_INVALID",
-    message: expect.stringMatching(
-      /ipam\.resolvConf is .*set resolvConfInNads: on in the daemon's settings$/,
-    ),
+    message: expect.stringMatching(/ipam\.resolvConf is .*set resolvConfInNads: on in the daemon's settings$/),
   });
 });

@@ -1,18 +1,7 @@
 import { describe, expect } from "vitest";
 import type { AllocationView } from "../../store/records.ts";
 import type { ServedDaemon } from "../harness/daemon.ts";
-import {
-  addressesOf,
-  counts,
-  errorOf,
-  held,
-  past,
-  pod,
-  processTest,
-  restart,
-  test,
-  until,
-} from "./fixtures.ts";
+import { addressesOf, counts, errorOf, held, past, pod, processTest, restart, test, until } from "./fixtures.ts";
 import { apply, claim, claimNamed, conditionOf, withClaim } from "./manifests.ts";
 
 /** A claim that is deleted and created again gets what it had, in a network with retainSeconds: docs/decisions/0068. */
@@ -73,9 +62,7 @@ describe("the address of a claim that is deleted", () => {
     expect(await counts(daemon, "blue")).toMatchObject({ allocated: 1, free: 5 });
   });
 
-  test("goes to no claim of the name in another namespace, and to none of another name", async ({
-    daemon,
-  }) => {
+  test("goes to no claim of the name in another namespace, and to none of another name", async ({ daemon }) => {
     const address = await deleted(daemon);
     const elsewhere = claim("vm1");
     await apply(daemon, { ...elsewhere, metadata: { name: "vm1", namespace: "bank" } }, claim("vm2"));

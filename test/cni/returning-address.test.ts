@@ -43,9 +43,7 @@ describe("an address that is asked for by name again", () => {
     expect((await daemon.post("/v1/release", release)).status).toBe(200);
     const refusal = errorOf(await daemon.cni("ADD", "c2", asking));
     expect(refusal).toMatchObject({ code: 11, msg: expect.stringContaining("still cooling down") });
-    expect(refusal.details).toContain(
-      "The kubelet tries again, with another runtime start the container again",
-    );
+    expect(refusal.details).toContain("The kubelet tries again, with another runtime start the container again");
   });
 
   test("cools down for a pod of another namespace", async ({ daemon }) => {

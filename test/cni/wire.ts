@@ -13,10 +13,7 @@ export const T = Math.round(Number(readFileSync("/proc/uptime", "utf8").split(" 
 type Fields = Partial<Omit<CniWireRequest, "command" | "config">> & { readonly config?: object };
 
 /** One request. Unless said otherwise: container c1, eth0, network blue, at instant T of this boot. */
-export function wireOf(
-  command: CniWireRequest["command"],
-  { config, ...fields }: Fields = {},
-): CniWireRequest {
+export function wireOf(command: CniWireRequest["command"], { config, ...fields }: Fields = {}): CniWireRequest {
   return {
     command,
     containerId: "c1",

@@ -89,18 +89,12 @@ test("two controllers without a lease release each address once, and no address 
 test("only the lease holder of two controllers works, and the other one takes over when it stops", async () => {
   const first = await world.startController({ identity: "first" });
   const holder = async () =>
-    (
-      await world.cluster.api.find(
-        "/apis/coordination.k8s.io/v1/namespaces/holdfast-system/leases/holdfast-controller",
-      )
-    )?.spec.holderIdentity;
+    (await world.cluster.api.find("/apis/coordination.k8s.io/v1/namespaces/holdfast-system/leases/holdfast-controller"))
+      ?.spec.holderIdentity;
   await world.until(async () => (await holder()) === "first", "the first to lead");
   const second = await world.startController({ identity: "second" });
   await world.importedNetwork("led", { subnets: "10.4.0.0/24" });
-  await world.until(
-    async () => (await text(second.port, "/readyz")).status === 200,
-    "the second to be ready",
-  );
+  await world.until(async () => (await text(second.port, "/readyz")).status === 200, "the second to be ready");
   const { body } = await text(second.port, "/metrics");
   expect(body).toMatch(/holdfast_controller_leader 0/);
   expect(body).toMatch(/^process_resident_memory_bytes \d/m);
@@ -167,13 +161,8 @@ test("while the definition of claims is not installed, their addresses are kept"
   await world.allocate("bare", "10.8.0.8/24", podOwner(pod));
   const claim = await world.claim("bare", "bare");
   await world.allocate("bare", "10.8.0.7/24", claimOwner(claim));
-  await world.cluster.api.delete(
-    "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/ipamclaims.k8s.cni.cncf.io",
-  );
-  await world.until(
-    async () => (await world.cluster.api.call("GET", CLAIMS_PATH)).status === 404,
-    "it to be gone",
-  );
+  await world.cluster.api.delete("/apis/apiextensions.k8s.io/v1/customresourcedefinitions/ipamclaims.k8s.cni.cncf.io");
+  await world.until(async () => (await world.cluster.api.call("GET", CLAIMS_PATH)).status === 404, "it to be gone");
   await controller.stop();
   const next = await world.startController();
   await world.until(async () => (await text(next.port, "/readyz")).status === 200, "it to have seen the pod");

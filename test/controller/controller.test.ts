@@ -79,8 +79,7 @@ test.concurrent("deleting the node of a stopped VM removes the attachment and ke
   await world.kubevirt.removePod(pod);
   await world.kubevirt.deleteNode("n3");
   await world.until(
-    async () =>
-      Object.keys((await world.allocation("blue", "10.1.0.17/24")).status.attachments ?? {}).length === 0,
+    async () => Object.keys((await world.allocation("blue", "10.1.0.17/24")).status.attachments ?? {}).length === 0,
     "the attachment to go",
   );
   expect(await world.state("blue", "10.1.0.17/24")).toBe("Bound");
@@ -139,9 +138,7 @@ test.concurrent("a claim that lists another claim's address gets a condition and
   expect((await condition()).message).toContain(`${NAMESPACE}/first`);
   await world.until(async () => {
     const events = await world.cluster.api.list(`/api/v1/namespaces/${NAMESPACE}/events`);
-    return events.some(
-      ({ reason, involvedObject: { name } }) => reason === "IPAddressConflict" && name === "second",
-    );
+    return events.some(({ reason, involvedObject: { name } }) => reason === "IPAddressConflict" && name === "second");
   }, "the event");
   expect((await world.readClaim("second")).status.ips).toEqual(["10.1.0.22/24"]);
   await world.deleteClaim("first");
@@ -173,9 +170,7 @@ test.concurrent("unreadable claims, pods, allocations and definitions do not sto
   await world.kubevirt.createNad(NAMESPACE, "broken", "{");
   await world.becomes("blue", "10.1.0.24/24", "Bound");
   await world.stays("blue", "10.1.0.24/24");
-  expect(
-    await world.cluster.api.find("/apis/ipam.holdfast.dev/v1alpha1/ipallocations/made-by-hand"),
-  ).not.toBeNull();
+  expect(await world.cluster.api.find("/apis/ipam.holdfast.dev/v1alpha1/ipallocations/made-by-hand")).not.toBeNull();
 });
 
 test.concurrent("the status of an IPNetwork counts addresses without a limit on the numbers", async () => {

@@ -64,8 +64,7 @@ test("two concurrent imports of a network with a long name record each address o
   const network = `Tenant_${"x".repeat(193)}`;
   await world.kubevirt.createNad(NAMESPACE, "big", configOf(network, { subnets: "10.20.0.0/16" }));
   const tasks: (() => Promise<unknown>)[] = [];
-  for (let i = 0; i < CLAIMS; i++)
-    tasks.push(() => world.claim(`big-${i}`, network, { ips: [`10.20.1.${i}/16`] }));
+  for (let i = 0; i < CLAIMS; i++) tasks.push(() => world.claim(`big-${i}`, network, { ips: [`10.20.1.${i}/16`] }));
   for (let i = 0; i < PODS; i++) {
     const address = `10.20.${2 + Math.floor(i / 200)}.${i % 200}`;
     tasks.push(() => pod(`big-${i}`, [{ name: `${NAMESPACE}/big`, interface: "net1", ips: [address] }]));
@@ -97,11 +96,7 @@ test("two concurrent imports of a network with a long name record each address o
 
 test("an imported address belongs to the claim that the pod names for the interface, else to the pod, and that of a completed pod is not imported", async () => {
   const nad = `${NAMESPACE}/green`;
-  await world.kubevirt.createNad(
-    NAMESPACE,
-    "green",
-    configOf("green", { subnets: "10.30.0.0/24,fd30::/64" }),
-  );
+  await world.kubevirt.createNad(NAMESPACE, "green", configOf("green", { subnets: "10.30.0.0/24,fd30::/64" }));
   const waiting = await world.claim("waiting", "green");
   const select = (claim: string) => [{ name: "green", interface: "net7", "ipam-claim-reference": claim }];
   await pod(
@@ -109,11 +104,7 @@ test("an imported address belongs to the claim that the pod names for the interf
     [{ name: nad, interface: "net7", ips: ["10.30.0.1", "fd30::1"], mac: "02:00:00:00:00:01" }],
     select("waiting"),
   );
-  const missing = await pod(
-    "missing",
-    [{ name: nad, interface: "net7", ips: ["10.30.0.2"] }],
-    select("never-made"),
-  );
+  const missing = await pod("missing", [{ name: nad, interface: "net7", ips: ["10.30.0.2"] }], select("never-made"));
   await pod("ended", [{ name: nad, interface: "net1", ips: ["10.30.0.3"] }], [], { phase: "Succeeded" });
   await pod("other", [{ name: `${NAMESPACE}/unknown`, interface: "net1", ips: ["10.30.0.4"] }]);
   await pod("outside", [{ name: nad, interface: "net1", ips: ["192.0.2.1"] }]);
@@ -174,12 +165,8 @@ test("several networks are imported by one list of each kind, and only pods with
   const names = ["first", "second", "third"];
   for (const [index, name] of names.entries()) {
     await world.kubevirt.createNad(NAMESPACE, name, configOf(name, { subnets: `10.5${index}.0.0/24` }));
-    await pod(`${name}-web`, [
-      { name: `${NAMESPACE}/${name}`, interface: "net1", ips: [`10.5${index}.0.7`] },
-    ]);
-    await pod(`${name}-other`, [
-      { name: `${NAMESPACE}/green`, interface: "net1", ips: [`10.5${index}.0.8`] },
-    ]);
+    await pod(`${name}-web`, [{ name: `${NAMESPACE}/${name}`, interface: "net1", ips: [`10.5${index}.0.7`] }]);
+    await pod(`${name}-other`, [{ name: `${NAMESPACE}/green`, interface: "net1", ips: [`10.5${index}.0.8`] }]);
   }
   const read: string[] = [];
   const listed: string[] = [];

@@ -144,8 +144,7 @@ test("each interface's claim gets the address of that interface, plugged in at a
     nics.map(({ logical }) => ({ name: "plug", interface: interfaceOf(logical) })),
   );
   const given = [];
-  for (const { logical } of nics)
-    given.push(await world.given(pod, network, { ifname: interfaceOf(logical) }));
+  for (const { logical } of nics) given.push(await world.given(pod, network, { ifname: interfaceOf(logical) }));
   await world.kubevirt.createClaims(vm);
   await untilListed(vm, network, given[0] as string[]);
   await world.until(async () => (await listed(vm, "more")).length > 0, "the other claim to be filled");
@@ -269,10 +268,7 @@ test.each([1, 2, 3].flatMap((write) => [true, false].map((delivered) => ({ write
       await own.startController({}, way);
       await own.until(() => way.isCut, "the controller to lose the API server");
       await own.startController();
-      await own.until(
-        async () => ((await own.readClaim("cut.cut"))?.status?.ips ?? []).length > 0,
-        "the claim",
-      );
+      await own.until(async () => ((await own.readClaim("cut.cut"))?.status?.ips ?? []).length > 0, "the claim");
       expect((await own.readClaim("cut.cut"))?.status.ips).toEqual(ips);
       await own.settled();
     } finally {

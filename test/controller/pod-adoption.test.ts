@@ -159,10 +159,7 @@ test("a network without NAD and pods keeps its IPNetwork until its last address 
   const path = namespacedPath(NADS_PATH, NAMESPACE, "leaving");
   const claim = await world.claim("leaving", "leaving", { ips: ["10.53.0.4/24"] });
   await world.becomes("leaving", "10.53.0.4/24", "Bound");
-  await world.until(
-    async () => (await world.networkObject("leaving"))?.status.allocated === "1",
-    "one to be counted",
-  );
+  await world.until(async () => (await world.networkObject("leaving"))?.status.allocated === "1", "one to be counted");
   await world.cluster.api.delete(path);
   await world.until(
     async () => (await world.networkObject("leaving"))?.status.size === undefined,
@@ -171,10 +168,7 @@ test("a network without NAD and pods keeps its IPNetwork until its last address 
   expect((await world.networkObject("leaving"))?.status).toMatchObject({ allocated: "1", cooling: "0" });
   await world.deleteClaim(claim.metadata.name);
   await world.becomes("leaving", "10.53.0.4/24", "Cooling");
-  await world.until(
-    async () => (await world.networkObject("leaving"))?.status.cooling === "1",
-    "it to be counted",
-  );
+  await world.until(async () => (await world.networkObject("leaving"))?.status.cooling === "1", "it to be counted");
   const resting = await world.allocation("leaving", "10.53.0.4/24");
   await world.cluster.api.delete(`${ALLOCATIONS_PATH}/${resting?.metadata.name}`);
   await world.until(async () => (await world.networkObject("leaving")) === null, "the IPNetwork to go");

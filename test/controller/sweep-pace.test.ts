@@ -36,8 +36,7 @@ function slowly(ms: number): Link {
   return {
     fate: ({ method, path, query }, verb) => {
       // The pages of a list count once.
-      if (verb !== "watch" && !query?.continue)
-        asked.push({ what: `${verb} ${method} ${path}`, atMs: nowMs() });
+      if (verb !== "watch" && !query?.continue) asked.push({ what: `${verb} ${method} ${path}`, atMs: nowMs() });
       return { requestMs: ms, answerMs: ms };
     },
   };
@@ -54,12 +53,7 @@ function put(collection: string, object: object): { metadata: { uid: string } } 
 
 function allocate(index: number, owner: AllocationOwner, cooling = false): void {
   const address = { family: 4 as const, value: 0x0a080000n + BigInt(index) + 1_000n };
-  const made = newAllocation(
-    NETWORK,
-    { address, prefixLength: 16 },
-    { owner, attachment: null, node: "n1" },
-    TIME,
-  );
+  const made = newAllocation(NETWORK, { address, prefixLength: 16 }, { owner, attachment: null, node: "n1" }, TIME);
   const { finalizers: _, ...metadata } = made.metadata as IPAllocation["metadata"];
   put(ALLOCATIONS_PATH, cooling ? { ...made, metadata, status: { ...made.status, state: "Cooling" } } : made);
 }
@@ -138,11 +132,7 @@ describe("2,200 claims with an address each", () => {
 test("3,000 objects that have rested long enough are deleted at 200 a second, by a server that takes 20 ms", async () => {
   await world.kubevirt.createNode("n1");
   for (let index = 0; index < 3_000; index += 1)
-    allocate(
-      index,
-      { kind: "Pod", namespace: NAMESPACE, name: `p-${index}`, uid: `u-${index}`, interface: "" },
-      true,
-    );
+    allocate(index, { kind: "Pod", namespace: NAMESPACE, name: `p-${index}`, uid: `u-${index}`, interface: "" }, true);
   await world.startController({ ...PACE, coolingKeepSeconds: 30 }, slowly(10));
   await world.importedNetwork(NETWORK, { subnets: "10.8.0.0/16", cooldownSeconds: 30 });
   await world.advance(90_000);

@@ -12,13 +12,7 @@ import { ApiProxy, type ProxyRequest } from "../harness/api-proxy.ts";
 import type { KubeObject } from "../harness/kube-api.ts";
 import { pathOf } from "../harness/kube-pods.ts";
 import { configOf, NAMESPACE } from "../harness/world/network.ts";
-import {
-  endpointOf,
-  metadataApi,
-  serviceBackends,
-  UdnObjects,
-  udnDefinitions,
-} from "../harness/world/udn-objects.ts";
+import { endpointOf, metadataApi, serviceBackends, UdnObjects, udnDefinitions } from "../harness/world/udn-objects.ts";
 import { World } from "../harness/world/world.ts";
 
 const NODE = "node-a";
@@ -49,11 +43,7 @@ test("without the definitions: NADs refer to Services all the same, and other ne
   await world.kubevirt.createNad(NAMESPACE, "plain", configOf("plain", { subnets: "10.1.0.0/24" }));
   expect(await early.backendOf("plain")).toBeNull();
   expect(await early.backendOf("unheard-of")).toBeNull();
-  const nad = await world.kubevirt.createNad(
-    NAMESPACE,
-    "served",
-    configOf("served", { subnets: "10.2.0.0/24" }),
-  );
+  const nad = await world.kubevirt.createNad(NAMESPACE, "served", configOf("served", { subnets: "10.2.0.0/24" }));
   await annotate(nad, "early");
   await world.until(async () => (await early.backendOf("served")) !== null, "the annotation to be seen");
   expect(await early.backendOf("served")).toEqual({
@@ -169,10 +159,7 @@ describe("with definitions that drop the field metadataServiceRef", () => {
     const name = "m".repeat(64);
     await objects.udn(NAMESPACE, "long", PRIMARY, { [SERVICE_ANNOTATION]: name });
     await becomes(udnPath("long"), "False", `Service ${NAMESPACE}/${name} does not exist`);
-    await world.until(
-      async () => (await backends.backendOf("shop_long")) !== null,
-      "the network to be heard of",
-    );
+    await world.until(async () => (await backends.backendOf("shop_long")) !== null, "the network to be heard of");
     const startMs = world.time.clock.monotonicMs();
     expect(await backends.backendOf("shop_long")).toMatchObject({ kind: "service", endpoints: [] });
     expect(world.time.clock.monotonicMs() - startMs).toBeLessThan(2_500);
@@ -180,8 +167,7 @@ describe("with definitions that drop the field metadataServiceRef", () => {
 
   test("the discovery of the EndpointSlice version is retried after a failure", async () => {
     const proxy = await ApiProxy.start(world.cluster);
-    const isAsked = ({ path }: ProxyRequest) =>
-      path.startsWith("/apis/discovery.k8s.io/v1?") || path.endsWith("/v1");
+    const isAsked = ({ path }: ProxyRequest) => path.startsWith("/apis/discovery.k8s.io/v1?") || path.endsWith("/v1");
     proxy.rule({ when: isAsked, times: 1, act: { status: 406, body: {} } });
     const kubeconfig = world.cluster.kubeconfig("holdfast-metadata", proxy.url);
     const proxied = new HttpKubeApi(loadKubeConfig(kubeconfig), world.time.clock);
@@ -265,10 +251,7 @@ describe("with definitions that drop the field metadataServiceRef", () => {
     await world.cluster.api.patch(udnPath("fickle"), {
       metadata: { annotations: { [SERVICE_ANNOTATION]: null } },
     });
-    await world.until(
-      async () => (await objects.condition(udnPath("fickle"))) === undefined,
-      "the condition to go",
-    );
+    await world.until(async () => (await objects.condition(udnPath("fickle"))) === undefined, "the condition to go");
     const { status } = await world.cluster.api.get(udnPath("fickle"));
     expect(status.conditions).toEqual([expect.objectContaining(ours)]);
     await world.until(async () => (await backends.backendOf("shop_fickle")) === null, "the backend to go");
@@ -294,19 +277,14 @@ describe("with definitions that drop the field metadataServiceRef", () => {
 
   test("a NAD of another namespace cannot take over the network of a UserDefinedNetwork", async () => {
     await objects.udn(NAMESPACE, "own", PRIMARY, { [SERVICE_ANNOTATION]: "md" });
-    const thief = await world.kubevirt.createNad(
-      "bank",
-      "own",
-      configOf("shop_own", { subnets: "10.6.0.0/24" }),
-    );
+    const thief = await world.kubevirt.createNad("bank", "own", configOf("shop_own", { subnets: "10.6.0.0/24" }));
     await annotate(thief, "thief");
     await world.until(
       async () => (await world.networkObject(networkObjectName("shop_own")))?.spec.definedIn === NAMESPACE,
       "it to be recorded as the UserDefinedNetwork's",
     );
     await world.until(
-      async () =>
-        ((await backends.backendOf("shop_own")) as KubeObject | null)?.service === `${NAMESPACE}/md`,
+      async () => ((await backends.backendOf("shop_own")) as KubeObject | null)?.service === `${NAMESPACE}/md`,
       "the UserDefinedNetwork's Service",
     );
   });
@@ -362,8 +340,7 @@ test("while the API server is unreachable known backends are answered, and unkno
   await expect(late.backendOf("shop_blue")).rejects.toMatchObject({ name: "ApiAway" });
   await world.cluster.startApiServer();
   await world.until(
-    async () =>
-      ((await late.backendOf("shop_blue").catch(() => null)) as KubeObject)?.endpoints?.length === 1,
+    async () => ((await late.backendOf("shop_blue").catch(() => null)) as KubeObject)?.endpoints?.length === 1,
     "the endpoints after all",
   );
   await late.stop();

@@ -32,8 +32,7 @@ export function comparable(transcript: readonly Json[]): Json {
     if (Array.isArray(value)) {
       // From a cache it comes in any order.
       const [what, kind, found] = value;
-      if (what === "LIST" && Array.isArray(found))
-        return [what, kind, sorted(found).map((one) => walk(one, key))];
+      if (what === "LIST" && Array.isArray(found)) return [what, kind, sorted(found).map((one) => walk(one, key))];
       return value.map((one) => walk(one, key));
     }
     if (value === null || typeof value !== "object") return value;
@@ -76,8 +75,6 @@ function versionsIn(value: Json): number[] {
   if (Array.isArray(value)) return value.flatMap(versionsIn);
   if (value === null || typeof value !== "object") return [];
   const own =
-    typeof value.resourceVersion === "string" && !Array.isArray(value.items)
-      ? [Number(value.resourceVersion)]
-      : [];
+    typeof value.resourceVersion === "string" && !Array.isArray(value.items) ? [Number(value.resourceVersion)] : [];
   return [...own, ...Object.entries(shownOf(value)).flatMap(([, one]) => versionsIn(one))];
 }

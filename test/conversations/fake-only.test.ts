@@ -40,9 +40,7 @@ function memoryServer() {
 test("the same seed gives the same history, to the byte", async () => {
   for (const [index, conversation] of CONVERSATIONS.entries()) {
     const [one, two] = await Promise.all(
-      [0, 1].map(async () =>
-        JSON.stringify(await converse(conversation, new MemoryServer(), `talk-${index}`)),
-      ),
+      [0, 1].map(async () => JSON.stringify(await converse(conversation, new MemoryServer(), `talk-${index}`))),
     );
     expect(two, conversation.title).toBe(one);
   }

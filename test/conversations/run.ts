@@ -30,11 +30,7 @@ interface Watching {
 }
 
 /** Has a conversation on a server, checks every answer, and returns all of them. `id` is a name that nobody else uses there. */
-export async function converse(
-  { steps }: Conversation,
-  server: ServerUnderTest,
-  id: string,
-): Promise<Json[]> {
+export async function converse({ steps }: Conversation, server: ServerUnderTest, id: string): Promise<Json[]> {
   const run = new Run(server, id);
   try {
     for (const [index, step] of steps.entries()) await run.step(step, `step ${index + 1}`);
@@ -247,9 +243,7 @@ function presentOf(actual: Json, wanted: Json, path: string): string[] {
 }
 
 function isPlain(value: Json): boolean {
-  return (
-    value !== null && typeof value === "object" && !Array.isArray(value) && !("asymmetricMatch" in value)
-  );
+  return value !== null && typeof value === "object" && !Array.isArray(value) && !("asymmetricMatch" in value);
 }
 
 function holds(check: () => void): boolean {

@@ -10,12 +10,7 @@ export type Said = Readonly<Record<string, Json>>;
 export type Lazy<T> = T | ((said: Said) => T);
 
 /** JSON to send or to expect, or what makes it of what was said. */
-export type LazyJson =
-  | Readonly<Record<string, Json>>
-  | readonly Json[]
-  | string
-  | undefined
-  | ((said: Said) => Json);
+export type LazyJson = Readonly<Record<string, Json>> | readonly Json[] | string | undefined | ((said: Said) => Json);
 
 /** Who asks. */
 export type Who = "admin" | "holdfast-node";
@@ -108,12 +103,7 @@ export interface Conversation {
 type More = Partial<Pick<SendStep, "as" | "who" | "query" | "deadlineMs" | "intime">>;
 type Status = SendStep["status"];
 
-export const get = (
-  path: Lazy<string>,
-  status: Status,
-  answer: LazyJson = {},
-  more: More = {},
-): SendStep => ({
+export const get = (path: Lazy<string>, status: Status, answer: LazyJson = {}, more: More = {}): SendStep => ({
   kind: "send",
   method: "GET",
   path,
@@ -164,10 +154,7 @@ export const hear = (name: string, ...events: readonly (readonly [string, Json])
   events,
 });
 
-export const hearOf = (
-  name: string,
-  events: (said: Said) => readonly (readonly [string, Json])[],
-): HearStep => ({
+export const hearOf = (name: string, events: (said: Said) => readonly (readonly [string, Json])[]): HearStep => ({
   kind: "hear",
   watch: name,
   events,

@@ -72,9 +72,7 @@ async function shipped(): Promise<KubeObject[]> {
   const versions: string[] = groups.flatMap((one: KubeObject) =>
     one.versions.map(({ groupVersion }: KubeObject) => groupVersion),
   );
-  const { resources } = versions.includes(POLICIES)
-    ? await cluster.api.get(`/apis/${POLICIES}`)
-    : { resources: [] };
+  const { resources } = versions.includes(POLICIES) ? await cluster.api.get(`/apis/${POLICIES}`) : { resources: [] };
   const hasPolicies = resources.some(({ name }: KubeObject) => name === "validatingadmissionpolicies");
   await cluster.apply([
     definition("monitoring.coreos.com/v1", "PodMonitor", "Namespaced"),

@@ -41,8 +41,7 @@ describe.skipIf(reason !== null)("the chart", () => {
     "with %j is what kustomize builds, in every field",
     async (components) => {
       const given = Object.fromEntries(components.map((name) => [name, { enabled: true }]));
-      const of = async (name: string, directory: string) =>
-        components.includes(name) ? kustomized(directory) : [];
+      const of = async (name: string, directory: string) => (components.includes(name) ? kustomized(directory) : []);
       const definitions = [...(await kustomized("crds")), ...(await of("machines", "machines/crds"))];
       const own = await kustomized(
         ".",
@@ -81,13 +80,10 @@ describe.skipIf(reason !== null)("the chart", () => {
 
   const workload = (objects: readonly KubeObject[], name: string) =>
     objects.find((one) => one.metadata.name === name && one.spec?.template !== undefined) as KubeObject;
-  const podOf = (given: Values, name = "holdfast-node") =>
-    workload(render(given).objects, name).spec.template.spec;
+  const podOf = (given: Values, name = "holdfast-node") => workload(render(given).objects, name).spec.template.spec;
 
   test("an image by tag, by digest, from a registry with credentials", () => {
-    expect(podOf({ image: { repository: "r.example/h", tag: "" } }).containers[0].image).toBe(
-      `r.example/h:${version}`,
-    );
+    expect(podOf({ image: { repository: "r.example/h", tag: "" } }).containers[0].image).toBe(`r.example/h:${version}`);
     const digest = `sha256:${"0".repeat(64)}`;
     const pod = podOf({
       image: { repository: "r.example/h", digest, pullPolicy: "Always", pullSecrets: [{ name: "s" }] },
@@ -99,9 +95,7 @@ describe.skipIf(reason !== null)("the chart", () => {
 
   test("a plugin directory of one's own counts", () => {
     const own = podOf({ distribution: "k3s", pluginDirectory: "/srv/cni" });
-    expect(own.volumes.find(({ name }: { name: string }) => name === "plugins").hostPath.path).toBe(
-      "/srv/cni",
-    );
+    expect(own.volumes.find(({ name }: { name: string }) => name === "plugins").hostPath.path).toBe("/srv/cni");
   });
 
   test.each(["openshift", "gke"])(
@@ -132,12 +126,9 @@ describe.skipIf(reason !== null)("the chart", () => {
     expect(flowsOf(render({}, "holdfast-system", ["flowcontrol.apiserver.k8s.io/v1beta3"]))).toBe(0);
     // Without a cluster, `helm template --kube-version` lists every API version that Helm knows.
     const flowsIn = (version: string) => flowsOf(render({}, "holdfast-system", [FLOW_CONTROL], version));
-    expect([
-      flowsIn("v1.28.15"),
-      flowsIn("v1.28.0-gke.1"),
-      flowsIn("v1.29.0"),
-      flowsIn("v1.29.3-eks-1"),
-    ]).toEqual([0, 0, 8, 8]);
+    expect([flowsIn("v1.28.15"), flowsIn("v1.28.0-gke.1"), flowsIn("v1.29.0"), flowsIn("v1.29.3-eks-1")]).toEqual([
+      0, 0, 8, 8,
+    ]);
   });
 
   test("another namespace is the release's everywhere, and the definitions may be left out", () => {
@@ -161,9 +152,7 @@ describe("the schema of the values", () => {
   test("takes the defaults, and a value of each kind", () => {
     const accepts = check();
     expect(accepts({})).toBe(true);
-    expect(accepts({ node: { resources: { limits: { memory: "1Gi", cpu: 2 } } }, distribution: "k3s" })).toBe(
-      true,
-    );
+    expect(accepts({ node: { resources: { limits: { memory: "1Gi", cpu: 2 } } }, distribution: "k3s" })).toBe(true);
     expect(accepts({ image: { repository: "localhost:5000/holdfast" } })).toBe(true);
   });
 
@@ -181,9 +170,7 @@ describe("the schema of the values", () => {
   test("every value is in the templates", () => {
     const templates = execFileSync(
       "cat",
-      [join(chart, "templates")]
-        .map((path) => `${path}/holdfast.yaml`)
-        .concat(`${chart}/templates/_helpers.tpl`),
+      [join(chart, "templates")].map((path) => `${path}/holdfast.yaml`).concat(`${chart}/templates/_helpers.tpl`),
       { encoding: "utf8" },
     );
     const values = parse(readFileSync(join(chart, "values.yaml"), "utf8"));

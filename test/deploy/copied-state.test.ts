@@ -31,8 +31,7 @@ test.each(Object.entries(WAYS))(
     await add(first, "a", "b");
     const copy = node.path("copy");
     mkdirSync(copy);
-    if (what === "backup")
-      expect(await first.cli("backup", join(copy, "holdfast.db"))).toMatchObject({ code: 0 });
+    if (what === "backup") expect(await first.cli("backup", join(copy, "holdfast.db"))).toMatchObject({ code: 0 });
     // What a snapshot of the file system has, while the daemon runs.
     else
       for (const name of readdirSync(first.state))
@@ -44,8 +43,7 @@ test.each(Object.entries(WAYS))(
     const [stop, copying, start, status] = script.trim().split("\n") as [string, string, string, string];
     expect(stop).toMatch(/^systemctl stop holdfast/);
     await first.end();
-    if (isEmptied)
-      for (const name of readdirSync(first.state)) rmSync(join(first.state, name), { recursive: true });
+    if (isEmptied) for (const name of readdirSync(first.state)) rmSync(join(first.state, name), { recursive: true });
     if (isRebooted) forgetBoot(node.directory);
     const paths = copying.replaceAll("/var/backups/copy", copy).replaceAll("/var/lib/holdfast", first.state);
     expect(await run("bash", ["-euc", paths])).toMatchObject({ code: 0 });

@@ -45,18 +45,14 @@ describe.skipIf(reason !== null)("the chart", () => {
 
   test("knows every distribution of the model, and no other", () => {
     const schema = JSON.parse(readFileSync(join(chart.path, "values.schema.json"), "utf8"));
-    expect(schema.properties.distribution.enum.sort()).toEqual(
-      ["default", ...Object.keys(DISTRIBUTIONS)].sort(),
-    );
+    expect(schema.properties.distribution.enum.sort()).toEqual(["default", ...Object.keys(DISTRIBUTIONS)].sort());
   });
 });
 
 test.each([
   ["openshift", ["openshift"]],
   ["gke", ["gke"]],
-  ...ALL.filter(([, { plugins, scc }]) => plugins === "/opt/cni/bin" && !scc).map(
-    ([name]) => [name, []] as const,
-  ),
+  ...ALL.filter(([, { plugins, scc }]) => plugins === "/opt/cni/bin" && !scc).map(([name]) => [name, []] as const),
 ] as const)("the manifests start on %s with the components %j", (name, components) => {
   for (const more of [[], EVERYTHING]) {
     const objects = installed([...components, ...more]);
@@ -98,9 +94,7 @@ test("the manifests start where only /var, /run, /opt/cni and /etc/cni can be wr
 
 describe("the model refuses what nodes and admission refuse", () => {
   const daemons = (objects: readonly KubeObject[]) =>
-    objects.find(
-      ({ kind, metadata }) => kind === "DaemonSet" && metadata.name === "holdfast-node",
-    ) as KubeObject;
+    objects.find(({ kind, metadata }) => kind === "DaemonSet" && metadata.name === "holdfast-node") as KubeObject;
   const volume = (objects: readonly KubeObject[], name: string) =>
     daemons(objects).spec.template.spec.volumes.find((one: KubeObject) => one.name === name);
   const judged = (name: string, change: (objects: KubeObject[]) => void = () => {}) => {
@@ -115,9 +109,7 @@ describe("the model refuses what nodes and admission refuse", () => {
         hostPath: { path: "/etc/holdfast", type: "DirectoryOrCreate" },
       });
     };
-    expect(judged("talos", settings)).toEqual([
-      "holdfast-node: volume settings: /etc/holdfast cannot be created",
-    ]);
+    expect(judged("talos", settings)).toEqual(["holdfast-node: volume settings: /etc/holdfast cannot be created"]);
     expect(judged("kubeadm", settings)).toEqual([]);
   });
 
@@ -153,12 +145,9 @@ describe("the model refuses what nodes and admission refuse", () => {
 
   test("SELinux: a container that is confined", () => {
     const confined = (objects: KubeObject[]) => {
-      for (const one of daemons(objects).spec.template.spec.containers)
-        one.securityContext.seLinuxOptions = undefined;
+      for (const one of daemons(objects).spec.template.spec.containers) one.securityContext.seLinuxOptions = undefined;
     };
-    expect(judged("fedora-coreos", confined)).toEqual([
-      "holdfast-node: SELinux keeps daemon from the node's files",
-    ]);
+    expect(judged("fedora-coreos", confined)).toEqual(["holdfast-node: SELinux keeps daemon from the node's files"]);
   });
 });
 

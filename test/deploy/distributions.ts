@@ -77,12 +77,7 @@ export const DISTRIBUTIONS: Readonly<Record<string, Distribution>> = {
     title: "RKE2",
     plugins: "/opt/cni/bin",
     writable: ORDINARY,
-    sources: [
-      [
-        "RKE2 documentation, Known issues and limitations (Istio)",
-        "further plugins belong into /opt/cni/bin",
-      ],
-    ],
+    sources: [["RKE2 documentation, Known issues and limitations (Istio)", "further plugins belong into /opt/cni/bin"]],
   },
   microk8s: {
     title: "MicroK8s",
@@ -150,10 +145,7 @@ export const DISTRIBUTIONS: Readonly<Record<string, Distribution>> = {
         "siderolabs/talos, internal/app/machined/pkg/runtime/v1alpha2/etc_overlay.go",
         "/etc is bound read-only, but for /etc/cni and /etc/kubernetes",
       ],
-      [
-        "siderolabs/talos, pkg/machinery/constants/constants.go (Overlays)",
-        "a writable overlay lies over /opt",
-      ],
+      ["siderolabs/talos, pkg/machinery/constants/constants.go (Overlays)", "a writable overlay lies over /opt"],
       [
         "siderolabs/talos, internal/app/machined/pkg/system/services/kubelet.go",
         "the kubelet's container has the node's /run at /var/run only",
@@ -193,10 +185,7 @@ export const DISTRIBUTIONS: Readonly<Record<string, Distribution>> = {
     plugins: "/opt/cni/bin",
     writable: ORDINARY,
     sources: [
-      [
-        "Flatcar documentation, Disk layout (sdk-disk-partitions)",
-        "/usr is read-only, / is written and kept",
-      ],
+      ["Flatcar documentation, Disk layout (sdk-disk-partitions)", "/usr is read-only, / is written and kept"],
       ["Flatcar documentation, Getting started with Kubernetes", "kubeadm, and its binaries in /opt/bin"],
       CONTAINERD,
     ],
@@ -208,10 +197,7 @@ export const DISTRIBUTIONS: Readonly<Record<string, Distribution>> = {
     selinux: true,
     sources: [
       ["Fedora CoreOS documentation, composefs", "/ is read-only, and nothing can be created directly in it"],
-      [
-        "Fedora CoreOS documentation, Managing files",
-        "directories of one's own are created below /opt and /etc",
-      ],
+      ["Fedora CoreOS documentation, Managing files", "directories of one's own are created below /opt and /etc"],
       ["Fedora CoreOS documentation, SELinux", "it is enforcing, and disabling it is not supported"],
       CONTAINERD,
     ],
@@ -220,9 +206,7 @@ export const DISTRIBUTIONS: Readonly<Record<string, Distribution>> = {
     title: "EKS (Amazon Linux)",
     plugins: "/opt/cni/bin",
     writable: ORDINARY,
-    sources: [
-      ["awslabs/amazon-eks-ami, nodeadm/internal/containerd/config.template.toml", "bin_dir is /opt/cni/bin"],
-    ],
+    sources: [["awslabs/amazon-eks-ami, nodeadm/internal/containerd/config.template.toml", "bin_dir is /opt/cni/bin"]],
   },
   gke: {
     title: "GKE Standard",
@@ -234,10 +218,7 @@ export const DISTRIBUTIONS: Readonly<Record<string, Distribution>> = {
         "Container-Optimized OS documentation, Disks and file system overview",
         "/ is read-only; /home, /var and /etc are written, and what is in /home and /var is not executed",
       ],
-      [
-        "GoogleCloudPlatform/netd, netd.yaml",
-        "the network's own daemon looks for plugins in /home/kubernetes/bin",
-      ],
+      ["GoogleCloudPlatform/netd, netd.yaml", "the network's own daemon looks for plugins in /home/kubernetes/bin"],
       [
         "kubernetes/kubernetes, cluster/gce/gci/node.yaml",
         "/home/kubernetes/bin is mounted so that it may be executed",
@@ -290,9 +271,7 @@ export function problemsOf(
       ...(distribution.criticalNeedsQuota ? quotaProblems(objects, one) : []),
     ]),
     ...(distribution.podSecurity !== undefined && namespaceLevel !== "privileged"
-      ? [
-          `the namespace is held to ${distribution.podSecurity}, which host paths and the host's network are beyond`,
-        ]
+      ? [`the namespace is held to ${distribution.podSecurity}, which host paths and the host's network are beyond`]
       : []),
   ];
 }
@@ -314,9 +293,7 @@ function pathProblems({ writable, runIsVarRun }: Distribution, workload: Workloa
 function pluginProblems({ plugins }: Distribution, workload: Workload): string[] {
   return hostPathsOf(workload)
     .filter(({ name, hostPath }) => name === "plugins" && hostPath.path !== plugins)
-    .map(
-      ({ hostPath }) => `${workload.name}: the runtime looks for plugins in ${plugins}, not ${hostPath.path}`,
-    );
+    .map(({ hostPath }) => `${workload.name}: the runtime looks for plugins in ${plugins}, not ${hostPath.path}`);
 }
 
 function selinuxProblems(workload: Workload): string[] {

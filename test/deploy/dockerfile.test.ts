@@ -26,8 +26,7 @@ const buildah = (...words: string[]) =>
   ]);
 const out = async (...words: string[]): Promise<string> => {
   const { code, stdout, stderr } = await buildah(...words);
-  if (code !== 0)
-    throw new Error(`buildah ${words[0]}: code ${code}\n${stdout.slice(-3_000)}${stderr.slice(-3_000)}`);
+  if (code !== 0) throw new Error(`buildah ${words[0]}: code ${code}\n${stdout.slice(-3_000)}${stderr.slice(-3_000)}`);
   return stdout.trim();
 };
 

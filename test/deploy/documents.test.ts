@@ -49,10 +49,7 @@ test.skipIf(reason !== null)(
     // A container that is started in the same shell afterwards must not ask for the VM's claim: podman passes CNI_ARGS on.
     const said = await typed(`${claim}\nenv | grep ^CNI_ && exit 1 || true`);
     const [one4, one6, two4, two6, ...more] = addresses(said);
-    expect([one4, one6]).toEqual([
-      expect.stringMatching(/^192\.168\.10\./),
-      expect.stringMatching(/^fd10::/),
-    ]);
+    expect([one4, one6]).toEqual([expect.stringMatching(/^192\.168\.10\./), expect.stringMatching(/^fd10::/)]);
     expect([two4, two6, ...more]).toEqual([one4, one6]);
     const listed = await typed(applied);
     expect(listed).toMatch(/^tenantblue-network +192\.168\.10\.2\/24 +container .* Bound/m);
@@ -114,29 +111,24 @@ test.skipIf(reason !== null)(
   },
 );
 
-test.skipIf(reason !== null)(
-  "docs/uninstall.md: the uninstall leaves nothing, and a new install works",
-  async () => {
-    await machine.out("podman rm -f -t 0 web; ip netns delete vm1");
-    const [uninstall, rest] = codeBlocks("docs/uninstall.md", "On one node") as [string, string];
-    // What an administrator has added is not thrown away unasked.
-    const own = "/etc/systemd/system/holdfast.service.d/own.conf";
-    await machine.out(`mkdir -p $(dirname ${own}) && echo '[Service]' > ${own}`);
-    const said = await typed(uninstall);
-    expect(await machine.out(`cat ${own}`)).toBe("[Service]\n");
-    expect(said).toContain("left: /etc/systemd/system/holdfast.service.d\n");
-    for (const path of ["/var/lib/holdfast", "/var/lib/holdfast-metadata", "/etc/holdfast", "/run/holdfast"])
-      expect(said).toContain(`left: ${path}\n`);
-    await typed(rest);
-    expect(await ours()).toBe(before);
-    expect(
-      (await machine.sh("getent passwd holdfast-metadata || getent group holdfast-metadata")).code,
-    ).not.toBe(0);
+test.skipIf(reason !== null)("docs/uninstall.md: the uninstall leaves nothing, and a new install works", async () => {
+  await machine.out("podman rm -f -t 0 web; ip netns delete vm1");
+  const [uninstall, rest] = codeBlocks("docs/uninstall.md", "On one node") as [string, string];
+  // What an administrator has added is not thrown away unasked.
+  const own = "/etc/systemd/system/holdfast.service.d/own.conf";
+  await machine.out(`mkdir -p $(dirname ${own}) && echo '[Service]' > ${own}`);
+  const said = await typed(uninstall);
+  expect(await machine.out(`cat ${own}`)).toBe("[Service]\n");
+  expect(said).toContain("left: /etc/systemd/system/holdfast.service.d\n");
+  for (const path of ["/var/lib/holdfast", "/var/lib/holdfast-metadata", "/etc/holdfast", "/run/holdfast"])
+    expect(said).toContain(`left: ${path}\n`);
+  await typed(rest);
+  expect(await ours()).toBe(before);
+  expect((await machine.sh("getent passwd holdfast-metadata || getent group holdfast-metadata")).code).not.toBe(0);
 
-    await typed((codeBlocks(PAGE, FIRST) as [string])[0]);
-    expect(await machine.out("holdfast apply -f /root/claims.yaml")).toContain(
-      "ipamclaim/default/vm1.tenantblue created",
-    );
-    expect(await machine.out("holdfast claims")).toContain("192.168.10.");
-  },
-);
+  await typed((codeBlocks(PAGE, FIRST) as [string])[0]);
+  expect(await machine.out("holdfast apply -f /root/claims.yaml")).toContain(
+    "ipamclaim/default/vm1.tenantblue created",
+  );
+  expect(await machine.out("holdfast claims")).toContain("192.168.10.");
+});

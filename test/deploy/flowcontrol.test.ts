@@ -56,8 +56,7 @@ function schemaOf({ account, verb, group, resource }: Asked): string | undefined
       ({ subjects, resourceRules }: KubeObject) =>
         subjects.some((one: KubeObject) => one.serviceAccount.name === account) &&
         resourceRules.some(
-          (rule: KubeObject) =>
-            has(rule.verbs, verb) && has(rule.apiGroups, group) && has(rule.resources, resource),
+          (rule: KubeObject) => has(rule.verbs, verb) && has(rule.apiGroups, group) && has(rule.resources, resource),
         ),
     ),
   );
@@ -100,13 +99,11 @@ test("a schema names an account, a level and a precedence of its own, between th
 });
 
 test("a rule says for which scopes it is: one that says none matches nothing", () => {
-  const namespaced =
-    /^(pods|leases|network-attachment-definitions|virtualmachineinstances|ipamclaims|userdefined)/;
+  const namespaced = /^(pods|leases|network-attachment-definitions|virtualmachineinstances|ipamclaims|userdefined)/;
   for (const { spec, metadata } of SCHEMAS)
     for (const { resources, clusterScope = false, namespaces = [] } of spec.rules[0].resourceRules)
       for (const resource of resources) {
-        if (resource === "*")
-          expect({ clusterScope, namespaces }).toEqual({ clusterScope: true, namespaces: ["*"] });
+        if (resource === "*") expect({ clusterScope, namespaces }).toEqual({ clusterScope: true, namespaces: ["*"] });
         else if (namespaced.test(resource)) expect(namespaces, metadata.name).toHaveLength(1);
         else expect(clusterScope, `${metadata.name} ${resource}`).toBe(true);
       }

@@ -20,9 +20,7 @@ import { PodByPodman } from "./pod-by-podman.ts";
 
 const ROOT = join(import.meta.dirname, "../..");
 const IMAGE = "registry.example/holdfast:test";
-const reason = skippedFor(
-  process.getuid?.() === 0 ? null : "needs root: it changes the root directory of a process",
-);
+const reason = skippedFor(process.getuid?.() === 0 ? null : "needs root: it changes the root directory of a process");
 
 const { version } = JSON.parse(readFileSync(join(ROOT, "package.json"), "utf8"));
 let directory: string;
@@ -99,10 +97,7 @@ class Layout {
       expect(this.blob(digest).length).toBe(size);
       expect(`sha256:${createHash("sha256").update(this.blob(digest)).digest("hex")}`).toBe(digest);
       const path = join(this.at, "blobs", digest.replace(":", "/"));
-      const plain = await run("bash", [
-        "-c",
-        `zcat ${path} | sha256sum | cut -d' ' -f1; tar -xzf ${path} -C ${root}`,
-      ]);
+      const plain = await run("bash", ["-c", `zcat ${path} | sha256sum | cut -d' ' -f1; tar -xzf ${path} -C ${root}`]);
       expect(`sha256:${plain.stdout.trim()}`).toBe(rootfs.diff_ids[at]);
     }
     return layers.reduce((sum: number, layer: { size: number }) => sum + layer.size, 0) as number;
@@ -242,8 +237,7 @@ END
       for path in /etc /etc/cni /opt /opt/cni /usr /root /srv; do mount --bind $path $path; done
       for path in /etc /opt /usr /root /srv; do mount -o remount,bind,ro $path; done`);
     const rendered = byName(await kustomized(".", ["metadata"], IMAGE));
-    const pod = (name: string) =>
-      new PodByPodman(machine, rendered[`DaemonSet holdfast-system/${name}`] as KubeObject);
+    const pod = (name: string) => new PodByPodman(machine, rendered[`DaemonSet holdfast-system/${name}`] as KubeObject);
     [daemons, metadata] = [pod("holdfast-node"), pod("holdfast-metadata")];
   }, 600_000);
   afterAll(() => machine?.stop());
@@ -274,9 +268,7 @@ END
     const runs =
       "podman run -d --replace --cgroups=disabled --name web --network blue localhost/busybox /bin/sleep 100000";
     await until(async () => (await machine.sh(runs)).code === 0, "the container");
-    expect(await machine.out("podman exec daemon holdfast list -o name")).toMatch(
-      /^192\.168\.10\.\d+\/24\n$/,
-    );
+    expect(await machine.out("podman exec daemon holdfast list -o name")).toMatch(/^192\.168\.10\.\d+\/24\n$/);
     // Its interface is served within a moment.
     const guest = "ip netns exec $(basename /run/netns/netns-*)";
     const ask = `${guest} curl -sS -f -m 5 http://169.254.169.254/openstack/latest/meta_data.json`;
@@ -294,9 +286,9 @@ END
       path.replace(/^\/var\/run\//, "/run/"),
     );
     expect(found).toContain("/opt/cni/bin/holdfast-ipam");
-    expect(
-      found.filter((path) => !(OTHERS.test(path) || volumes.some((one) => path.startsWith(`${one}/`)))),
-    ).toEqual([]);
+    expect(found.filter((path) => !(OTHERS.test(path) || volumes.some((one) => path.startsWith(`${one}/`))))).toEqual(
+      [],
+    );
   });
 
   test("the controller, and it releases what a pod had on a real API server", async () => {

@@ -37,10 +37,7 @@ test("what is installed runs without the source tree: daemon, plugin binary, com
   const holdfast = join(target, "usr/local/bin/holdfast");
   const socket = join(target, "s.sock");
   const daemon = run(holdfast, ["daemon", "--state", join(target, "state"), "--socket", socket]);
-  await until(
-    async () => (await run(holdfast, ["networks", "--socket", socket])).code === 0,
-    "the installed daemon",
-  );
+  await until(async () => (await run(holdfast, ["networks", "--socket", socket])).code === 0, "the installed daemon");
   const shim = join(target, "opt/cni/bin/holdfast-ipam");
   const answer = await runShim("ADD", "c1", { socket, spool: join(target, "state/spool"), shim });
   expect(answer.json().ips).toHaveLength(1);
@@ -115,9 +112,7 @@ test("all units are installed, for the prefix that was asked for, with the user 
   const elsewhere = join(target, "elsewhere");
   const options = [`DESTDIR=${elsewhere}`, "PREFIX=/opt/holdfast"];
   execFileSync("make", ["-C", ROOT, "install", ...options], { stdio: "pipe" });
-  const units = readdirSync(join(ROOT, "deploy/systemd")).filter((name) =>
-    /\.(service|socket|target)$/.test(name),
-  );
+  const units = readdirSync(join(ROOT, "deploy/systemd")).filter((name) => /\.(service|socket|target)$/.test(name));
   const installed = (name: string) => readFileSync(join(elsewhere, "etc/systemd/system", name), "utf8");
   for (const name of units)
     for (const [, path] of installed(name).matchAll(/^Exec\w+=[-+]*(\S+)/gm))

@@ -88,8 +88,7 @@ test("the node's account may look at our definitions, for holdfast check, and at
 test("docs/upgrade.md: an upgrade keeps the allocations and the names of DaemonSet and Deployment", async () => {
   await cluster.api.create(ALLOCATIONS, HELD);
   const upgrade = commandsInRow("docs/upgrade.md", "source tree, cluster");
-  const uids = () =>
-    Promise.all([DAEMONS, CONTROLLER].map(async (path) => (await cluster.api.get(path)).metadata.uid));
+  const uids = () => Promise.all([DAEMONS, CONTROLLER].map(async (path) => (await cluster.api.get(path)).metadata.uid));
   await typed(upgrade);
   const before = await uids();
   await typed(upgrade);
@@ -176,9 +175,7 @@ test("one file installs everything that kustomize does, and removing it keeps th
   const [, uninstall] = codeBlocks("docs/uninstall.md", "In a cluster") as [string, string];
   await typed(uninstall.replaceAll("holdfast.yaml", `${out}/holdfast.yaml`));
   expect(await found("/api/v1/namespaces/holdfast-system")).toBe(false);
-  expect(
-    (await cluster.api.get(`${ALLOCATIONS}/kept-by-one-file`)).metadata.deletionTimestamp,
-  ).toBeUndefined();
+  expect((await cluster.api.get(`${ALLOCATIONS}/kept-by-one-file`)).metadata.deletionTimestamp).toBeUndefined();
   expect(await found(`${DEFINITIONS}/${NAME}`)).toBe(true);
   await typed(`kubectl apply -f ${out}/holdfast.yaml`);
 });

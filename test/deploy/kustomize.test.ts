@@ -24,11 +24,7 @@ afterAll(() => rmSync(out, { recursive: true, force: true }));
 async function release(components: readonly string[], more: readonly string[] = []) {
   const directory = join(out, ["with", ...components, ...more].join("-"));
   const words = ["--only", "manifests", "--image", IMAGE, "--components", components.join(" "), ...more];
-  const { code, stderr } = await run(process.execPath, [
-    join(ROOT, "tools/release.mjs"),
-    ...words,
-    directory,
-  ]);
+  const { code, stderr } = await run(process.execPath, [join(ROOT, "tools/release.mjs"), ...words, directory]);
   if (code !== 0) throw new Error(stderr);
   return (name: string) => readFileSync(join(directory, name), "utf8");
 }

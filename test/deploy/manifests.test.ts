@@ -9,22 +9,12 @@ import { newDirectory, run, SHIM } from "../harness/daemon.ts";
 import type { KubeObject } from "../harness/kube-api.ts";
 import { collectionOf, readManifests } from "../harness/kube-manifests.ts";
 import { LEDGER_COLUMNS, NETWORK, NETWORK_COLUMNS, SAMPLE, WRONG } from "./ledger.ts";
-import {
-  isAllowed,
-  MAY,
-  MAY_NOT,
-  OWN_MODE_MAY,
-  OWN_MODE_MAY_NOT,
-  TEMPLATES_MAY,
-  TEMPLATES_MAY_NOT,
-} from "./rights.ts";
+import { isAllowed, MAY, MAY_NOT, OWN_MODE_MAY, OWN_MODE_MAY_NOT, TEMPLATES_MAY, TEMPLATES_MAY_NOT } from "./rights.ts";
 
 const ROOT = join(import.meta.dirname, "../..");
 const DEPLOY = join(ROOT, "deploy");
 const listed = (directory: string): string[] =>
-  readManifests(join(DEPLOY, directory, "kustomization.yaml"))[0].resources.map((one: string) =>
-    join(directory, one),
-  );
+  readManifests(join(DEPLOY, directory, "kustomization.yaml"))[0].resources.map((one: string) => join(directory, one));
 const FILES: string[] = [...listed("crds"), ...listed("")];
 /** The optional part. */
 const METADATA: KubeObject = readManifests(join(DEPLOY, "metadata/kustomization.yaml"))[0];
@@ -58,9 +48,7 @@ test("the kustomization lists every manifest", async () => {
     .trim()
     .split("\n")
     .filter((path) => path !== "helm/values.yaml");
-  const optional = [...METADATA.resources, "kustomization.yaml", "tenant.yaml"].map(
-    (one) => `metadata/${one}`,
-  );
+  const optional = [...METADATA.resources, "kustomization.yaml", "tenant.yaml"].map((one) => `metadata/${one}`);
   const admission = [...ADMISSION.resources, "kustomization.yaml"].map((one) => `admission/${one}`);
   const machines = [
     ...MACHINE_DEFINITIONS,
@@ -128,11 +116,7 @@ describe("objects", () => {
 
   test.each(WRONG)("refused: $what", async ({ change }) => {
     const { metadata: _, ...rest } = structuredClone(SAMPLE);
-    const answer = await cluster.api.call(
-      "POST",
-      ALLOCATIONS,
-      change({ ...rest, metadata: { name: "wrong" } }),
-    );
+    const answer = await cluster.api.call("POST", ALLOCATIONS, change({ ...rest, metadata: { name: "wrong" } }));
     expect(answer.status).toBe(422);
   });
 

@@ -82,9 +82,7 @@ test.skipIf(reason !== null)(
     machine = here;
     await installHoldfast(here);
     await here.out("systemctl enable -q --now holdfast-metadata.target");
-    await here.out(
-      `${PROGRAMS}\n${conf("blue", 1, true)}\n${conf("red", 3, false)}\nsystemctl enable -q nomad early`,
-    );
+    await here.out(`${PROGRAMS}\n${conf("blue", 1, true)}\n${conf("red", 3, false)}\nsystemctl enable -q nomad early`);
     /** Asked, answered by the node, answered by ours: of all guests of the network that there were. */
     const counts = async (name: string) => {
       const rows = (

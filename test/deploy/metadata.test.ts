@@ -56,9 +56,7 @@ describe("the account", () => {
       expect(await status("GET", `/api/v1/namespaces/closed/${kind}/${name}`)).toBe(403);
       for (const where of ["", "/namespaces/shop", "/namespaces/closed"]) {
         expect(await status("GET", `/api/v1${where}/${kind}`)).toBe(403);
-        expect(await status("GET", `/api/v1${where}/${kind}?fieldSelector=metadata.name%3D${named}`)).toBe(
-          403,
-        );
+        expect(await status("GET", `/api/v1${where}/${kind}?fieldSelector=metadata.name%3D${named}`)).toBe(403);
         expect(await status("GET", `/api/v1${where}/${kind}?watch=true`)).toBe(403);
       }
     }

@@ -41,16 +41,12 @@ test("promtool accepts the rules, and each leads to a section of the page that e
   const page = readFileSync(join(ROOT, "docs/alerts.md"), "utf8");
   const sections = [...page.matchAll(/^## (\w+)$/gm)].map(([, name]) => name);
   expect(sections).toEqual(RULES.map(({ alert }) => alert));
-  for (const { alert, annotations } of RULES)
-    expect(annotations.runbook).toBe(`docs/alerts.md#${alert.toLowerCase()}`);
+  for (const { alert, annotations } of RULES) expect(annotations.runbook).toBe(`docs/alerts.md#${alert.toLowerCase()}`);
 });
 
 /** A minute of each series, as promtool writes them, that makes an alert fire; and what keeps it silent. */
 const CASES: Readonly<
-  Record<
-    string,
-    { readonly fires: readonly [string, string][]; readonly silent: readonly [string, string][] }
-  >
+  Record<string, { readonly fires: readonly [string, string][]; readonly silent: readonly [string, string][] }>
 > = {
   HoldfastNodeNotReady: { fires: [["holdfast_ready", "0x60"]], silent: [["holdfast_ready", "1 0 0 1x60"]] },
   HoldfastNetworkNearlyFull: {
@@ -177,10 +173,7 @@ test("a Prometheus that scrapes a daemon answers every question of the dashboard
     scrape_interval: "1s",
     static_configs: [{ targets: [`127.0.0.1:${metrics}`] }],
   };
-  writeFileSync(
-    join(directory, "prometheus.yml"),
-    stringify({ scrape_configs: [scrape], rule_files: ["rules.yml"] }),
-  );
+  writeFileSync(join(directory, "prometheus.yml"), stringify({ scrape_configs: [scrape], rule_files: ["rules.yml"] }));
   const words = [
     `--config.file=${directory}/prometheus.yml`,
     `--storage.tsdb.path=${directory}/data`,
@@ -207,9 +200,7 @@ test("a Prometheus that scrapes a daemon answers every question of the dashboard
     expect(asked.length).toBeGreaterThan(30);
     for (const expr of asked) expect(await ask(expr), expr).toMatchObject({ status: "success" });
     const [full] = (
-      await ask(
-        (PANELS.find(({ title }) => title.startsWith("How full (each"))?.targets ?? [])[0]?.expr ?? "",
-      )
+      await ask((PANELS.find(({ title }) => title.startsWith("How full (each"))?.targets ?? [])[0]?.expr ?? "")
     ).data.result;
     expect(full?.metric).toMatchObject({ network: "blue" });
     expect(Number(full?.value[1])).toBeGreaterThan(0);

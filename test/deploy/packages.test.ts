@@ -73,10 +73,9 @@ test("a second build of the same sources gives the same bytes", () => {
     const built = readdirSync(join(ROOT, "dist/lib"), { recursive: true, encoding: "utf8" });
     expect(built).toContain("ui/page.js");
     for (const name of built.filter((one) => one !== "ui"))
-      expect(
-        readFileSync(join(copy, "dist/lib", name)).equals(readFileSync(join(ROOT, "dist/lib", name))),
-        name,
-      ).toBe(true);
+      expect(readFileSync(join(copy, "dist/lib", name)).equals(readFileSync(join(ROOT, "dist/lib", name))), name).toBe(
+        true,
+      );
   } finally {
     rmSync(copy, { recursive: true, force: true });
   }
@@ -95,9 +94,7 @@ function elfFilesIn(directory: string): string[] {
 async function newestNeeded(file: string, library: string): Promise<string | null> {
   const { code, stdout } = await run("readelf", ["-VW", file]);
   if (code !== 0) throw new Error(`readelf cannot read ${file}`);
-  const versions = [...stdout.matchAll(new RegExp(`Name: ${library}_([0-9.]+)`, "g"))].map(
-    ([, one]) => one as string,
-  );
+  const versions = [...stdout.matchAll(new RegExp(`Name: ${library}_([0-9.]+)`, "g"))].map(([, one]) => one as string);
   return versions.sort((a, b) => a.localeCompare(b, "en", { numeric: true })).at(-1) ?? null;
 }
 
@@ -105,42 +102,37 @@ describe("the C library that is needed", () => {
   /** libstdc++'s symbols, and the release of GCC, as Debian numbers it, that brought them. */
   const GCC_OF = { "3.4.29": "11" } as Readonly<Record<string, string>>;
 
-  test.each(["amd64", "arm64"])(
-    "is the one that package, pages and build name, for %s",
-    async (architecture) => {
-      const tree = mkdtempSync(join(tmpdir(), "holdfast-elf-"));
-      try {
-        await run("tar", ["-xzf", fileOf(`-${architecture}.tar.gz`), "-C", tree]);
-        await run("dpkg-deb", ["-e", fileOf(`_${architecture}.deb`), join(tree, "DEBIAN")]);
-        await run("dpkg-deb", ["-x", fileOf(`_${architecture}.deb`), join(tree, "package")]);
-        const files = elfFilesIn(tree);
-        const newest = async (library: string) => {
-          const needed = await Promise.all(files.map((file) => newestNeeded(file, library)));
-          return needed
-            .filter((one) => one !== null)
-            .sort((a, b) => a.localeCompare(b, "en", { numeric: true }))
-            .at(-1) as string;
-        };
-        // Node.js, the SQLite module and the plugin binary, in both.
-        expect(files).toHaveLength(6);
-        const glibc = await newest("GLIBC");
-        const control = readFileSync(join(tree, "DEBIAN/control"), "utf8");
-        expect(control).toContain(
-          `Depends: libc6 (>= ${glibc}), libstdc++6 (>= ${GCC_OF[await newest("GLIBCXX")]}), libgcc-s1\n`,
-        );
-        for (const page of ["README.md", "Makefile", "docs/release.md", "docs/known-limits.md"]) {
-          const named = [...readFileSync(join(ROOT, page), "utf8").matchAll(/glibc (\d+\.\d+)/g)].map(
-            ([, one]) => one,
-          );
-          expect([page, ...new Set(named)]).toEqual([page, glibc]);
-        }
-        for (const plugin of files.filter((file) => file.endsWith("/holdfast-ipam")))
-          expect(await newestNeeded(plugin, "GLIBC"), plugin).toBeNull();
-      } finally {
-        rmSync(tree, { recursive: true, force: true });
+  test.each(["amd64", "arm64"])("is the one that package, pages and build name, for %s", async (architecture) => {
+    const tree = mkdtempSync(join(tmpdir(), "holdfast-elf-"));
+    try {
+      await run("tar", ["-xzf", fileOf(`-${architecture}.tar.gz`), "-C", tree]);
+      await run("dpkg-deb", ["-e", fileOf(`_${architecture}.deb`), join(tree, "DEBIAN")]);
+      await run("dpkg-deb", ["-x", fileOf(`_${architecture}.deb`), join(tree, "package")]);
+      const files = elfFilesIn(tree);
+      const newest = async (library: string) => {
+        const needed = await Promise.all(files.map((file) => newestNeeded(file, library)));
+        return needed
+          .filter((one) => one !== null)
+          .sort((a, b) => a.localeCompare(b, "en", { numeric: true }))
+          .at(-1) as string;
+      };
+      // Node.js, the SQLite module and the plugin binary, in both.
+      expect(files).toHaveLength(6);
+      const glibc = await newest("GLIBC");
+      const control = readFileSync(join(tree, "DEBIAN/control"), "utf8");
+      expect(control).toContain(
+        `Depends: libc6 (>= ${glibc}), libstdc++6 (>= ${GCC_OF[await newest("GLIBCXX")]}), libgcc-s1\n`,
+      );
+      for (const page of ["README.md", "Makefile", "docs/release.md", "docs/known-limits.md"]) {
+        const named = [...readFileSync(join(ROOT, page), "utf8").matchAll(/glibc (\d+\.\d+)/g)].map(([, one]) => one);
+        expect([page, ...new Set(named)]).toEqual([page, glibc]);
       }
-    },
-  );
+      for (const plugin of files.filter((file) => file.endsWith("/holdfast-ipam")))
+        expect(await newestNeeded(plugin, "GLIBC"), plugin).toBeNull();
+    } finally {
+      rmSync(tree, { recursive: true, force: true });
+    }
+  });
 });
 
 test("what is for arm64 is that, and runs", async () => {
@@ -155,12 +147,7 @@ test("what is for arm64 is that, and runs", async () => {
     const version = await run("qemu-aarch64-static", [...emulator, plugin], { CNI_COMMAND: "VERSION" });
     expect(JSON.parse(version.stdout).supportedVersions).toContain("1.0.0");
     const holdfast = join(lib, "bin/holdfast");
-    const asked = await run("qemu-aarch64-static", [
-      ...emulator,
-      join(lib, "bin/node"),
-      holdfast,
-      "--version",
-    ]);
+    const asked = await run("qemu-aarch64-static", [...emulator, join(lib, "bin/node"), holdfast, "--version"]);
     expect(asked).toMatchObject({ code: 0, stdout: expect.stringMatching(/^\d+\.\d+\.\d+/) });
     // The code of V8 is that of its own Node.
     const named = `process.stdout.write(String(new (require("node:vm").Script)(require("node:module").wrap(require("node:fs").readFileSync(process.argv[1],"utf8")),{filename:"daemon.cjs",columnOffset:-require("node:module").wrap("").lastIndexOf("\\n"),cachedData:(()=>{const all=require("node:fs").readFileSync(process.argv[1]+".cache");const size=require("node:fs").statSync(process.argv[1]).size;return all.subarray(size,size+(all.length-size)/2)})()}).cachedDataRejected))`;

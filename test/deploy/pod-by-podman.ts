@@ -48,8 +48,7 @@ export class PodByPodman {
       const path = this.#pathOf(volume);
       const { hostPath, secret } = volume;
       await this.#machine.out(hostPath?.type === "File" ? `test -f ${path}` : `mkdir -p ${path}`);
-      if (secret !== undefined)
-        await this.#machine.out(`cd ${path} && ${secrets[secret.secretName]} && chmod 0440 *`);
+      if (secret !== undefined) await this.#machine.out(`cd ${path} && ${secrets[secret.secretName]} && chmod 0440 *`);
       if (hostPath === undefined && securityContext?.fsGroup !== undefined)
         await this.#machine.out(`chown -R :${securityContext.fsGroup} ${path} && chmod g+rwxs ${path}`);
     }

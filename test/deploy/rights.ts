@@ -126,11 +126,7 @@ const DATA_KINDS = ["metal3datatemplates", "metal3dataclaims", "metal3datas"];
 /** What deploy/machines adds to the controller's rights. */
 export const OWN_MODE_MAY = [
   ...DATA_KINDS.flatMap((kind) => [
-    ...rights(
-      INFRASTRUCTURE,
-      kind,
-      kind === "metal3datatemplates" ? "list watch" : "get list watch create delete",
-    ),
+    ...rights(INFRASTRUCTURE, kind, kind === "metal3datatemplates" ? "list watch" : "get list watch create delete"),
     ...rights(INFRASTRUCTURE, `${kind}/status`, "patch"),
     ...rights(INFRASTRUCTURE, `${kind}/finalizers`, "update"),
   ]),

@@ -89,8 +89,7 @@ test("every package that the sources import is in it, as the lock file has it, a
   const tools = Object.keys(devDependencies).filter((name) => packages[`node_modules/${name}`].dev === true);
   expect(tools.length).toBeGreaterThan(5);
   for (const name of tools) expect(named.has(name), name).toBe(false);
-  for (const name of [`node-linux-${process.arch}`, "sqlite", "glibc"])
-    expect(named.has(name), name).toBe(true);
+  for (const name of [`node-linux-${process.arch}`, "sqlite", "glibc"]) expect(named.has(name), name).toBe(true);
 });
 
 test("nothing is in the bundles that it does not name", () => {
@@ -102,9 +101,7 @@ test("nothing is in the bundles that it does not name", () => {
     maxBuffer: 1 << 28,
   });
   // esbuild names each file of others beside its code, where names are kept.
-  const files = [...bundles.matchAll(/"node_modules\/((?:@[\w.-]+\/)?[\w.-]+)\//g)].map(
-    ([, name]) => name as string,
-  );
+  const files = [...bundles.matchAll(/"node_modules\/((?:@[\w.-]+\/)?[\w.-]+)\//g)].map(([, name]) => name as string);
   expect(files).toContain("fastify");
   for (const name of new Set(files)) expect(names).toContain(name);
 });
@@ -124,9 +121,7 @@ test("each has its licence among the notices", () => {
 test("only the bundler runs an install script of its own", () => {
   const { packages }: { packages: Record<string, object> } = JSON.parse(read("package-lock.json"));
   // By what is installed: the lock file has what the registry said of it on the day on which somebody wrote it.
-  const installed = Object.keys(packages).filter(
-    (path) => path !== "" && existsSync(join(ROOT, path, "package.json")),
-  );
+  const installed = Object.keys(packages).filter((path) => path !== "" && existsSync(join(ROOT, path, "package.json")));
   expect(installed.length).toBeGreaterThan(100);
   const scripts = installed.filter((path) => {
     const { scripts = {}, gypfile = existsSync(join(ROOT, path, "binding.gyp")) } = JSON.parse(

@@ -9,8 +9,7 @@ done`;
 const BY_NAMESPACE = `for name in $(ls /run/netns | sort); do echo "$name $(ip -n "$name" -4 -o address show dev eth0 | awk '{print $4}')"; done`;
 
 const why = whyNotTried("/usr/lib/cni/bridge", "/usr/lib/cni/host-local");
-const whyNoPodman =
-  why ?? whyNotTried("/usr/bin/podman", "/usr/bin/crun", "/usr/bin/conmon", "/usr/bin/busybox");
+const whyNoPodman = why ?? whyNotTried("/usr/bin/podman", "/usr/bin/crun", "/usr/bin/conmon", "/usr/bin/busybox");
 
 describe.skipIf(whyNoPodman !== null)(
   "a network of podman's is switched from host-local with containers running",
@@ -54,10 +53,7 @@ describe.skipIf(whyNoPodman !== null)(
       const { steps } = await onMachine(
         [
           ["daemon", "daemon"],
-          [
-            "make",
-            `${make}\npodman run -d --name old --network shop busybox sleep 100000\npodman stop -t 0 old`,
-          ],
+          ["make", `${make}\npodman run -d --name old --network shop busybox sleep 100000\npodman stop -t 0 old`],
           // It is stopped while the network changes hands, so host-local has no file of it.
           ["change", `${change}\npodman start old`],
           ["first", ADDRESSES],

@@ -48,22 +48,18 @@ test.skipIf(reason !== null)("the unit counts as started when the daemon serves"
   }
 });
 
-test.skipIf(reason !== null)(
-  "a container that is run while the daemon restarts gets its address",
-  async () => {
-    await machine.out(`systemctl restart --no-block holdfast; ${RUN} --name early busybox sleep 1000000`);
-    // Nobody serves at all for a moment.
-    await machine.out(`systemctl kill --signal=KILL holdfast; ${RUN} --name killed busybox sleep 1000000`);
-    expect([await isUp("early"), await isUp("killed")]).toEqual([true, true]);
-  },
-);
+test.skipIf(reason !== null)("a container that is run while the daemon restarts gets its address", async () => {
+  await machine.out(`systemctl restart --no-block holdfast; ${RUN} --name early busybox sleep 1000000`);
+  // Nobody serves at all for a moment.
+  await machine.out(`systemctl kill --signal=KILL holdfast; ${RUN} --name killed busybox sleep 1000000`);
+  expect([await isUp("early"), await isUp("killed")]).toEqual([true, true]);
+});
 
 test.skipIf(reason !== null)(
   "after a power loss containers with --restart=always run again with their addresses",
   async () => {
     const names = ["a1", "a2", "a3"];
-    for (const name of names)
-      await machine.out(`${RUN} --name ${name} --restart=always busybox sleep 1000000`);
+    for (const name of names) await machine.out(`${RUN} --name ${name} --restart=always busybox sleep 1000000`);
     await machine.out("systemctl enable -q podman-restart.service");
     const before = await Promise.all(names.map(addressOf));
     expect(new Set(before).size).toBe(3);
@@ -76,8 +72,7 @@ test.skipIf(reason !== null)(
     // Monotonic: microseconds since the boot of the machine that this one runs on.
     const seconds = async (property: string) =>
       Number(await machine.out(`systemctl show -p ${property} --value podman-restart.service`)) / 1e6;
-    const up =
-      (await seconds("ActiveEnterTimestampMonotonic")) - (await seconds("ExecMainStartTimestampMonotonic"));
+    const up = (await seconds("ActiveEnterTimestampMonotonic")) - (await seconds("ExecMainStartTimestampMonotonic"));
     console.log(`reboot: three containers up ${up.toFixed(1)} s after the start of the runtime`);
     expect(await Promise.all(names.map(isUp))).toEqual([true, true, true]);
     expect(await Promise.all(names.map(addressOf))).toEqual(before);

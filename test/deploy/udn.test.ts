@@ -99,9 +99,7 @@ test("the policies refuse what is written wrong, and let pass what OVN-Kubernete
       cudn({ ...secondary, metadataServiceRef: { name: "md", namespace: "shop" } }),
     );
     expect(answer.body.message).toContain("metadataServiceRef is only supported for Primary network role");
-    expect(
-      (await create(UDNS, udn({ metadataServiceRef: { name: "md", namespace: "default" } }))).status,
-    ).toBe(201);
+    expect((await create(UDNS, udn({ metadataServiceRef: { name: "md", namespace: "default" } }))).status).toBe(201);
     const path = `${UDNS}/${before.metadata.name}`;
     await cluster.api.patch(path, {
       metadata: { finalizers: ["k8s.ovn.org/user-defined-network-protection"] },

@@ -53,9 +53,7 @@ test("docs/upgrade.md: holdfast.yaml of this release over that of the commit bef
       expect(code, `${stdout}${stderr}`).toBe(0);
     };
     const workloads = () =>
-      Promise.all(
-        WORKLOADS.map((path) => cluster.api.get(`/apis/apps/v1/namespaces/holdfast-system/${path}`)),
-      );
+      Promise.all(WORKLOADS.map((path) => cluster.api.get(`/apis/apps/v1/namespaces/holdfast-system/${path}`)));
     await apply("before", tree);
     const before = await workloads();
     const held = await cluster.api.create(ALLOCATIONS, SAMPLE);
@@ -157,13 +155,7 @@ test("docs/upgrade.md: the way back moves everything of the journal away, also a
     const script = move.replaceAll("/var/lib/holdfast", daemon.state);
     expect(await run("bash", ["-euc", script])).toMatchObject({ code: 0 });
     expect(readdirSync(daemon.state).sort()).toEqual(["newer", "reserve", "spool"]);
-    const moved = [
-      "holdfast.answered",
-      "holdfast.answered-copy",
-      "holdfast.db",
-      "holdfast.db-wal",
-      "holdfast.pages",
-    ];
+    const moved = ["holdfast.answered", "holdfast.answered-copy", "holdfast.db", "holdfast.db-wal", "holdfast.pages"];
     expect(readdirSync(join(daemon.state, "newer")).sort()).toEqual(moved);
   } finally {
     await daemon.stop();

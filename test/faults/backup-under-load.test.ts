@@ -39,9 +39,7 @@ test("backups that are made under load hold every answer from before them", asyn
     const before = [...answered.keys()];
     const path = node.path(`same-${index}`);
     const made = await Promise.all([1, 2, 3].map(() => daemon.post("/v1/backup", { path })));
-    expect(made.map(({ status }) => status).sort(), made.map(({ body }) => body).join()).toEqual([
-      200, 400, 400,
-    ]);
+    expect(made.map(({ status }) => status).sort(), made.map(({ body }) => body).join()).toEqual([200, 400, 400]);
     expectWhole(path, before);
   }
   expect(readdirSync(node.path("")).filter((name) => name.endsWith(".partial"))).toEqual([]);

@@ -93,19 +93,14 @@ test("what somebody emptied in memory is no reboot: what runs is kept, and a DEL
   for (const id of ["a", "b"]) addressOf(await first.cni("ADD", id, { config: BLUE }));
   await first.end("SIGKILL");
   for (const name of ["s.sock.boot", "s.sock", "s.sock.state"]) rmSync(node.path(name));
-  expect((await runShim("DEL", "a", { socket: first.socket, spool: first.spool, config: BLUE })).code).toBe(
-    0,
-  );
+  expect((await runShim("DEL", "a", { socket: first.socket, spool: first.spool, config: BLUE })).code).toBe(0);
   const daemon = await node.daemon();
   expect(readdirSync(daemon.spool)).toEqual([]);
   expect(await attachedTo(daemon, "blue")).toEqual(["b"]);
 });
 
 test.each([
-  [
-    "a link to the socket",
-    (node: StandaloneNode) => symlinkSync(node.path("s.sock"), node.path("link.sock")),
-  ],
+  ["a link to the socket", (node: StandaloneNode) => symlinkSync(node.path("s.sock"), node.path("link.sock"))],
   ["a file that is gone", (node: StandaloneNode) => rmSync(node.path("s.sock.boot"))],
 ])("with %s a DEL that waits in the spool ends its container", async (_what, meddle) => {
   const node = new StandaloneNode();
@@ -198,16 +193,9 @@ test("in a system container the shipped unit's daemon sees the container's boot 
   const node = new StandaloneNode({ inMemory: true });
   const run = node.path("run");
   mkdirSync(run);
-  const inMachine = [
-    "unshare",
-    "-m",
-    "sh",
-    "-c",
-    'mount --bind "$0" /proc/sys/kernel/random/boot_id && exec "$@"',
-  ];
+  const inMachine = ["unshare", "-m", "sh", "-c", 'mount --bind "$0" /proc/sys/kernel/random/boot_id && exec "$@"'];
   const machine = [...inMachine, otherBoot(node)];
-  const quoted = (words: readonly string[]) =>
-    words.map((word) => `'${word.replaceAll("'", "'\\''")}'`).join(" ");
+  const quoted = (words: readonly string[]) => words.map((word) => `'${word.replaceAll("'", "'\\''")}'`).join(" ");
   const shim = node.path("shim");
   writeFileSync(
     shim,
@@ -219,9 +207,7 @@ test("in a system container the shipped unit's daemon sees the container's boot 
   expect(more).toEqual([]);
   // Outside of the sandbox, as "+" says; the daemon itself gets a /proc of its own, as a sandboxed unit does.
   expect(before?.[0]).toBe("+");
-  const env = Object.fromEntries(
-    unitLines("Environment", run).map((line) => line.split("=") as [string, string]),
-  );
+  const env = Object.fromEntries(unitLines("Environment", run).map((line) => line.split("=") as [string, string]));
   const start = () =>
     node.daemon({
       wrapper: [

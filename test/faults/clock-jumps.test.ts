@@ -119,8 +119,7 @@ test.each([
 
   const expectSame = async (now: TestDaemon) => {
     expect(await attachedTo(now, "kept")).toEqual([...bodies.keys()].sort());
-    for (const [id, body] of bodies)
-      expect((await postCni(now, "ADD", id, { config: KEPT })).body).toBe(body);
+    for (const [id, body] of bodies) expect((await postCni(now, "ADD", id, { config: KEPT })).body).toBe(body);
     expect((await boundOn(now, "kept")).size).toBe(2 * bodies.size);
     await expectSound(now);
     await expectReadableHistory(now);

@@ -168,8 +168,7 @@ export const DAMAGES: readonly Damage[] = [
     after: "SIGKILL",
     says: /its files are an older copy: it ends at commit \d+ of 6\d, as .*s\.sock\.state remembers/,
     inflict: (state) => {
-      for (const name of readdirSync(state))
-        if (name !== "holdfast.db") rmSync(join(state, name), { recursive: true });
+      for (const name of readdirSync(state)) if (name !== "holdfast.db") rmSync(join(state, name), { recursive: true });
     },
   },
   {

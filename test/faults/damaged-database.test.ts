@@ -118,8 +118,7 @@ test("a rebuild refuses bad backups without a change, and after one from a good 
   for (const [id, body] of bodies) expect(await add(daemon, id)).toBe(body);
   await expectSound(daemon);
   const kept = [...contents(daemon.state).values()];
-  for (const [name, digest] of untouched)
-    if (name.includes(".damaged-")) expect(kept, name).toContain(digest);
+  for (const [name, digest] of untouched) if (name.includes(".damaged-")) expect(kept, name).toContain(digest);
   const sound = await daemon.post("/v1/rebuild", { empty: true });
   expect({ status: sound.status, ...sound.json() }).toMatchObject({
     status: 400,

@@ -46,40 +46,37 @@ async function isReady(daemon: TestDaemon): Promise<boolean> {
   return (await daemon.get("/readyz")).status === 200;
 }
 
-test.each(FAULTS)(
-  "during %s no success is answered, and afterwards every answer holds",
-  async (_what, fault) => {
-    const node = new StandaloneNode();
-    const disk = new FaultyDisk(node);
-    const daemon = await node.daemon({ env: disk.env });
-    const kept = await addAll(daemon, ids("kept", 20));
-    const ending = ids("ending", 10);
-    await addAll(daemon, ending);
+test.each(FAULTS)("during %s no success is answered, and afterwards every answer holds", async (_what, fault) => {
+  const node = new StandaloneNode();
+  const disk = new FaultyDisk(node);
+  const daemon = await node.daemon({ env: disk.env });
+  const kept = await addAll(daemon, ids("kept", 20));
+  const ending = ids("ending", 10);
+  await addAll(daemon, ending);
 
-    disk.fail(fault);
-    const refused = await Promise.all(ids("new", 30).map((id) => add(daemon, id)));
-    for (const answer of refused) {
-      expect({ status: answer.status, ...answer.json() }).toMatchObject({ status: 503, code: 11 });
-    }
-    await expectAway(daemon);
-    const dels = await Promise.all(ending.slice(0, 5).map((id) => del(daemon, id)));
-    expect(dels.map(({ status }) => status)).toEqual(Array(5).fill(503));
+  disk.fail(fault);
+  const refused = await Promise.all(ids("new", 30).map((id) => add(daemon, id)));
+  for (const answer of refused) {
+    expect({ status: answer.status, ...answer.json() }).toMatchObject({ status: 503, code: 11 });
+  }
+  await expectAway(daemon);
+  const dels = await Promise.all(ending.slice(0, 5).map((id) => del(daemon, id)));
+  expect(dels.map(({ status }) => status)).toEqual(Array(5).fill(503));
 
-    disk.mend();
-    await until(() => isReady(daemon), "the daemon to go on");
-    await expectSound(daemon);
-    const next = await expectSameAfterRestart(node, daemon, disk);
-    for (const [id, body] of kept) expect(ipsIn((await add(next, id)).body)).toBe(ipsIn(body));
-    const attached = await attachedTo(next, "blue");
-    expect(attached.filter((id) => id.startsWith("kept"))).toHaveLength(20);
-    expect(attached.filter((id) => id.startsWith("ending")).length).toBeGreaterThanOrEqual(5);
-    // What was not answered may be there or not, as the disk decided; a runtime deletes it, or asks again.
-    for (const id of [...ids("new", 30), ...ending]) expect((await del(next, id)).status).toBe(200);
-    expect(await attachedTo(next, "blue")).toEqual([...kept.keys()].sort());
-    await expectSound(next);
-    await expectSameAfterRestart(node, next, disk);
-  },
-);
+  disk.mend();
+  await until(() => isReady(daemon), "the daemon to go on");
+  await expectSound(daemon);
+  const next = await expectSameAfterRestart(node, daemon, disk);
+  for (const [id, body] of kept) expect(ipsIn((await add(next, id)).body)).toBe(ipsIn(body));
+  const attached = await attachedTo(next, "blue");
+  expect(attached.filter((id) => id.startsWith("kept"))).toHaveLength(20);
+  expect(attached.filter((id) => id.startsWith("ending")).length).toBeGreaterThanOrEqual(5);
+  // What was not answered may be there or not, as the disk decided; a runtime deletes it, or asks again.
+  for (const id of [...ids("new", 30), ...ending]) expect((await del(next, id)).status).toBe(200);
+  expect(await attachedTo(next, "blue")).toEqual([...kept.keys()].sort());
+  await expectSound(next);
+  await expectSameAfterRestart(node, next, disk);
+});
 
 /** It says so wherever it is asked, and still answers. */
 async function expectAway(daemon: TestDaemon): Promise<void> {
@@ -91,11 +88,7 @@ async function expectAway(daemon: TestDaemon): Promise<void> {
 }
 
 /** Counts in memory are those that a new process computes from the disk. */
-async function expectSameAfterRestart(
-  node: StandaloneNode,
-  daemon: TestDaemon,
-  disk: FaultyDisk,
-): Promise<TestDaemon> {
+async function expectSameAfterRestart(node: StandaloneNode, daemon: TestDaemon, disk: FaultyDisk): Promise<TestDaemon> {
   const inMemory = await networksOf(daemon);
   await daemon.end("SIGKILL");
   const next = await node.daemon({ env: disk.env });
@@ -111,49 +104,46 @@ const NOW_AND_THEN: readonly [string, Fault][] = [
   ["1001st write of the log: ENOSPC", { call: "write", errno: "ENOSPC", every: 1_001, ending: "-wal" }],
 ];
 
-test.each(NOW_AND_THEN)(
-  "with each %s failing, every repeated request is served once",
-  async (_what, fault) => {
-    const node = new StandaloneNode();
-    const disk = new FaultyDisk(node);
-    const daemon = await node.daemon({ env: disk.env });
-    disk.fail(fault);
-    const bodies = new Map<string, string>();
-    let refusals = 0;
-    const waiting = ids("c", 150);
-    const worker = async () => {
-      for (let id = waiting.pop(); id !== undefined; id = waiting.pop()) {
-        await untilDone(async () => {
-          const answer = await add(daemon, id as string);
-          if (answer.status === 200) bodies.set(id as string, answer.body);
-          return answer.status === 200;
-        });
-        if (Number(id.split("-")[1]) % 2 === 0) continue;
-        await untilDone(async () => (await del(daemon, id as string)).status === 200);
-        bodies.delete(id);
-      }
-    };
-    const untilDone = (attempt: () => Promise<boolean>) =>
-      until(async () => {
-        const done = await attempt();
-        if (!done) refusals += 1;
-        return done;
-      }, "an answer");
-    await Promise.all(Array.from({ length: 5 }, worker));
-    disk.mend();
-    await until(
-      () => isReady(daemon),
-      () => `the daemon to go on; log: ${daemon.log}`,
-    );
-    await expectSound(daemon);
-    expect(refusals).toBeGreaterThan(0);
-    const given = [...bodies.values()].flatMap(addressesIn);
-    expect(new Set(given).size).toBe(given.length);
-    expect(await attachedTo(daemon, "blue")).toEqual([...bodies.keys()].sort());
-    for (const [id, body] of bodies) expect((await add(daemon, id)).body).toBe(body);
-    await expectSameAfterRestart(node, daemon, disk);
-  },
-);
+test.each(NOW_AND_THEN)("with each %s failing, every repeated request is served once", async (_what, fault) => {
+  const node = new StandaloneNode();
+  const disk = new FaultyDisk(node);
+  const daemon = await node.daemon({ env: disk.env });
+  disk.fail(fault);
+  const bodies = new Map<string, string>();
+  let refusals = 0;
+  const waiting = ids("c", 150);
+  const worker = async () => {
+    for (let id = waiting.pop(); id !== undefined; id = waiting.pop()) {
+      await untilDone(async () => {
+        const answer = await add(daemon, id as string);
+        if (answer.status === 200) bodies.set(id as string, answer.body);
+        return answer.status === 200;
+      });
+      if (Number(id.split("-")[1]) % 2 === 0) continue;
+      await untilDone(async () => (await del(daemon, id as string)).status === 200);
+      bodies.delete(id);
+    }
+  };
+  const untilDone = (attempt: () => Promise<boolean>) =>
+    until(async () => {
+      const done = await attempt();
+      if (!done) refusals += 1;
+      return done;
+    }, "an answer");
+  await Promise.all(Array.from({ length: 5 }, worker));
+  disk.mend();
+  await until(
+    () => isReady(daemon),
+    () => `the daemon to go on; log: ${daemon.log}`,
+  );
+  await expectSound(daemon);
+  expect(refusals).toBeGreaterThan(0);
+  const given = [...bodies.values()].flatMap(addressesIn);
+  expect(new Set(given).size).toBe(given.length);
+  expect(await attachedTo(daemon, "blue")).toEqual([...bodies.keys()].sort());
+  for (const [id, body] of bodies) expect((await add(daemon, id)).body).toBe(body);
+  await expectSameAfterRestart(node, daemon, disk);
+});
 
 test.each(FAULTS)("%s at start ends the daemon with the cause", async (_what, fault) => {
   const node = new StandaloneNode();

@@ -69,10 +69,7 @@ test.each(["SIGTERM", "SIGKILL"] as const)(
     expect(await daemon.cli("backup", saved)).toMatchObject({ code: 0 });
     await daemon.end(signal);
     const next = await nextStart(node);
-    await expectSaid(
-      next,
-      /its database is gone, though a daemon had it open since this machine was started/,
-    );
+    await expectSaid(next, /its database is gone, though a daemon had it open since this machine was started/);
     expect(await next.cli("rebuild", "--from", saved)).toMatchObject({ code: 0 });
     await expectServed(next, bodies);
   },
@@ -85,10 +82,7 @@ test("a renamed directory is missed until it is back, and nothing is lost", asyn
   const elsewhere = node.path("elsewhere");
   renameSync(daemon.state, elsewhere);
   mkdirSync(daemon.state);
-  await expectSaid(
-    daemon,
-    /state is another directory now: it was renamed, or something was mounted over it/,
-  );
+  await expectSaid(daemon, /state is another directory now: it was renamed, or something was mounted over it/);
   rmSync(daemon.state, { recursive: true });
   renameSync(elsewhere, daemon.state);
   await expectServed(daemon, bodies);
@@ -153,25 +147,22 @@ test.each([
     },
     /holdfast\.db is another file now/,
   ],
-] as const)(
-  "a database that is %s with an older copy is said, also by the next start",
-  async (_how, put, says) => {
-    const node = new StandaloneNode();
-    const first = await node.daemon();
-    await add(first, "a", "b");
-    await first.end();
-    const file = join(first.state, "holdfast.db");
-    copyFileSync(file, node.path("older"));
-    const daemon = await node.daemon();
-    await add(daemon, "c", "d");
-    await daemon.end();
-    const third = await node.daemon();
-    put(node.path("older"), file);
-    await expectSaid(third, says);
-    await third.end("SIGKILL");
-    await expectSaid(await nextStart(node), /an older copy|put aside earlier/);
-  },
-);
+] as const)("a database that is %s with an older copy is said, also by the next start", async (_how, put, says) => {
+  const node = new StandaloneNode();
+  const first = await node.daemon();
+  await add(first, "a", "b");
+  await first.end();
+  const file = join(first.state, "holdfast.db");
+  copyFileSync(file, node.path("older"));
+  const daemon = await node.daemon();
+  await add(daemon, "c", "d");
+  await daemon.end();
+  const third = await node.daemon();
+  put(node.path("older"), file);
+  await expectSaid(third, says);
+  await third.end("SIGKILL");
+  await expectSaid(await nextStart(node), /an older copy|put aside earlier/);
+});
 
 test("a whole directory of earlier is said, though its files agree with each other", async () => {
   const node = new StandaloneNode();

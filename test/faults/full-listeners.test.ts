@@ -29,10 +29,7 @@ async function load(where: Where, kind: "idle" | "slow"): Promise<void> {
 }
 
 /** What each of the questions, one after another on connections of their own, is answered: a status, or an error. */
-async function ask(
-  where: Where,
-  paths: readonly string[],
-): Promise<readonly (number | string | undefined)[]> {
+async function ask(where: Where, paths: readonly string[]): Promise<readonly (number | string | undefined)[]> {
   const answers = [];
   for (let index = 0; index < QUESTIONS; index += 1)
     answers.push(await question(where, paths[index % paths.length] as string));
@@ -180,13 +177,12 @@ test.each<[string, () => Promise<Attacked>]>([
     () => daemon(one),
   ]),
   ["metrics of a controller", controller],
-  ...["metrics", "metadata.sock", "relay.sock", "balancers.sock"].map(
-    (one): [string, () => Promise<Attacked>] => [`${one} of a metadata server`, () => metadataServer(one)],
-  ),
+  ...["metrics", "metadata.sock", "relay.sock", "balancers.sock"].map((one): [string, () => Promise<Attacked>] => [
+    `${one} of a metadata server`,
+    () => metadataServer(one),
+  ]),
   ["the page's port", page],
-])("%s: as shipped, beside 2,000 idle and 2,000 slow connections, in its memory", (_, start) =>
-  withstands(start),
-);
+])("%s: as shipped, beside 2,000 idle and 2,000 slow connections, in its memory", (_, start) => withstands(start));
 
 test.skipIf(whyNotReal() !== null)(
   "metrics of metadata-net: as shipped, beside 2,000 idle and 2,000 slow connections, in its memory",

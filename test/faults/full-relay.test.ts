@@ -57,10 +57,7 @@ async function podPort() {
 function headOf(port: number): Buffer {
   const key = Buffer.from(serviceKey("blue", port));
   const rest = Buffer.concat([Buffer.alloc(12), Buffer.from([0x05, 0, key.length]), key]);
-  const fixed = Buffer.from(
-    `0d0a0d0a000d0a515549540a211100${rest.length.toString(16).padStart(2, "0")}`,
-    "hex",
-  );
+  const fixed = Buffer.from(`0d0a0d0a000d0a515549540a211100${rest.length.toString(16).padStart(2, "0")}`, "hex");
   return Buffer.concat([fixed, rest]);
 }
 
@@ -202,12 +199,7 @@ test("a connection of which haproxy does not say whose it is is closed after the
 });
 
 test("with 1,024 descriptors it has some left beside a full relay and a full port 80", async () => {
-  const { metadata, raw, relay, guests, ...node } = await started([
-    "sh",
-    "-c",
-    'ulimit -n 1024; exec "$@"',
-    "sh",
-  ]);
+  const { metadata, raw, relay, guests, ...node } = await started(["sh", "-c", 'ulimit -n 1024; exec "$@"', "sh"]);
   await node.load(relay, "idle", headOf(5000));
   for (const kind of ["idle", "slow"] as const) await node.load(guests, kind);
   expect(await node.probes()).toEqual(new Set([200]));

@@ -57,9 +57,9 @@ class Node {
 
   async add(...names: string[]): Promise<void> {
     for (const name of names)
-      expect(
-        await this.#time.run(this.store.attach(want(name, { ipam: { subnets: "10.0.0.0/16" } }))),
-      ).toMatchObject({ kind: "attached" });
+      expect(await this.#time.run(this.store.attach(want(name, { ipam: { subnets: "10.0.0.0/16" } })))).toMatchObject({
+        kind: "attached",
+      });
   }
 
   /** As after SIGKILL: what is there now. */
@@ -76,8 +76,7 @@ class Node {
   /** What a start has, or the command that it names. */
   async start(): Promise<string[] | string> {
     const { status } = await this.open();
-    if (status.kind === "rebuild-required")
-      return /holdfast rebuild --from (\S+?),/.exec(status.reason)?.[1] ?? "";
+    if (status.kind === "rebuild-required") return /holdfast rebuild --from (\S+?),/.exec(status.reason)?.[1] ?? "";
     expect(status).toEqual({ kind: "ready" });
     return this.store.attachmentsAfter(0, 100).map((one) => one.containerId);
   }
@@ -218,20 +217,16 @@ test("what was put aside and is moved back by hand is not believed either", asyn
   expect(await node.start()).toContain(".damaged-");
 });
 
-test.each([
-  ...NOTES,
-  "holdfast.pages",
-  "holdfast.lock",
-  "holdfast.db-wal",
-  "holdfast.db-journal",
-  "holdfast.lock-wal",
-])("a directory in place of %s is out of the way", async (name) => {
-  const node = await closedNode("a");
-  rmSync(node.path(name), { force: true });
-  mkdirSync(node.path(name));
-  writeFileSync(join(node.path(name), "file"), "");
-  expect(await node.start()).toEqual(["a"]);
-});
+test.each([...NOTES, "holdfast.pages", "holdfast.lock", "holdfast.db-wal", "holdfast.db-journal", "holdfast.lock-wal"])(
+  "a directory in place of %s is out of the way",
+  async (name) => {
+    const node = await closedNode("a");
+    rmSync(node.path(name), { force: true });
+    mkdirSync(node.path(name));
+    writeFileSync(join(node.path(name), "file"), "");
+    expect(await node.start()).toEqual(["a"]);
+  },
+);
 
 test("a lock that is a link empties nothing", async () => {
   const node = await closedNode("a");

@@ -25,19 +25,14 @@ async function addMany(daemon: TestDaemon, prefix: string): Promise<Map<string, 
 }
 
 /** The daemon serves on, and so does the next one on its directory. */
-async function expectUnharmed(
-  node: StandaloneNode,
-  daemon: TestDaemon,
-  bodies: Map<string, string>,
-): Promise<void> {
+async function expectUnharmed(node: StandaloneNode, daemon: TestDaemon, bodies: Map<string, string>): Promise<void> {
   for (const [id, body] of await addMany(daemon, "after")) bodies.set(id, body);
   await expectSound(daemon);
   await daemon.end("SIGKILL");
   const next = await node.daemon();
   await expectSound(next);
   expect(await attachedTo(next, "blue")).toEqual([...bodies.keys()].sort());
-  for (const [id, body] of bodies)
-    expect((await postCni(next, "ADD", id, { config: CONFIG })).body).toBe(body);
+  for (const [id, body] of bodies) expect((await postCni(next, "ADD", id, { config: CONFIG })).body).toBe(body);
 }
 
 test.each([
@@ -71,34 +66,31 @@ test.each([
 test.each([
   ["as it is", () => {}],
   ["its log removed under the first", (state: string) => rmSync(join(state, "holdfast.db-wal"))],
-])(
-  "a second daemon on a state directory in use, %s, is refused with the directory's name",
-  async (_what, meddle) => {
-    const node = new StandaloneNode();
-    const daemon = await node.daemon();
-    const bodies = await addMany(daemon, "before");
-    // The first one notices within a second or two that its log is gone, and begins another one.
-    const filesThere = () => readdirSync(daemon.state).filter((name) => name !== "holdfast.db-wal");
-    const before = filesThere().sort();
-    meddle(daemon.state);
-    const isWhole = existsSync(join(daemon.state, "holdfast.db-wal"));
-    const second = await node.daemon({ args: ["--socket", node.path("second.sock")], wait: false });
-    const { code, log } = await ended(second);
-    expect({ code, log }).toEqual({
-      code: 1,
-      log: expect.stringContaining(`state directory ${daemon.state} is in use by another holdfast daemon`),
-    });
-    expect(existsSync(node.path("second.sock"))).toBe(false);
-    await until(async () => filesThere().sort().join() === before.join(), `no files but ${before.join()}`);
-    if (isWhole) await expectUnharmed(node, daemon, bodies);
-    else {
-      // Whichever log it writes, one without a name or the new one: ended in order, everything is in the database.
-      for (const [id, body] of await addMany(daemon, "after")) bodies.set(id, body);
-      await daemon.end();
-      expect(await attachedTo(await node.daemon(), "blue")).toEqual([...bodies.keys()].sort());
-    }
-  },
-);
+])("a second daemon on a state directory in use, %s, is refused with the directory's name", async (_what, meddle) => {
+  const node = new StandaloneNode();
+  const daemon = await node.daemon();
+  const bodies = await addMany(daemon, "before");
+  // The first one notices within a second or two that its log is gone, and begins another one.
+  const filesThere = () => readdirSync(daemon.state).filter((name) => name !== "holdfast.db-wal");
+  const before = filesThere().sort();
+  meddle(daemon.state);
+  const isWhole = existsSync(join(daemon.state, "holdfast.db-wal"));
+  const second = await node.daemon({ args: ["--socket", node.path("second.sock")], wait: false });
+  const { code, log } = await ended(second);
+  expect({ code, log }).toEqual({
+    code: 1,
+    log: expect.stringContaining(`state directory ${daemon.state} is in use by another holdfast daemon`),
+  });
+  expect(existsSync(node.path("second.sock"))).toBe(false);
+  await until(async () => filesThere().sort().join() === before.join(), `no files but ${before.join()}`);
+  if (isWhole) await expectUnharmed(node, daemon, bodies);
+  else {
+    // Whichever log it writes, one without a name or the new one: ended in order, everything is in the database.
+    for (const [id, body] of await addMany(daemon, "after")) bodies.set(id, body);
+    await daemon.end();
+    expect(await attachedTo(await node.daemon(), "blue")).toEqual([...bodies.keys()].sort());
+  }
+});
 
 test("a second daemon on a socket in use is refused with the socket's name, and the first keeps serving", async () => {
   const node = new StandaloneNode();

@@ -167,8 +167,7 @@ function harm(
   const sets = [[name], ["holdfast.db", "holdfast.db-wal"], ...(isRebooted ? [] : [FILES])];
   const kinds: Record<string, () => string> = {
     bit: () => {
-      if (size > 0)
-        overwrite(path, at, Buffer.from([(readFileSync(path)[at] as number) ^ (1 << random.below(8))]));
+      if (size > 0) overwrite(path, at, Buffer.from([(readFileSync(path)[at] as number) ^ (1 << random.below(8))]));
       return `one bit of ${name} at ${at}`;
     },
     zeroes: () => {
@@ -204,8 +203,7 @@ function harm(
   };
   const what = (kinds[random.pick(Object.keys(kinds))] as () => string)();
   const after = node.content();
-  const isSame =
-    before.size === after.size && [...before].every(([file, bytes]) => after.get(file)?.equals(bytes));
+  const isSame = before.size === after.size && [...before].every(([file, bytes]) => after.get(file)?.equals(bytes));
   return isSame ? null : what;
 }
 
@@ -272,8 +270,7 @@ async function once(
 
 /** Database and log are as they were, and so is a note of what was answered. */
 function isStillThere(before: Content, after: Content): boolean {
-  const isSame = (name: string) =>
-    after.get(name)?.equals(before.get(name) ?? Buffer.alloc(0)) ?? !before.has(name);
+  const isSame = (name: string) => after.get(name)?.equals(before.get(name) ?? Buffer.alloc(0)) ?? !before.has(name);
   return isSame("holdfast.db") && isSame("holdfast.db-wal") && NOTES.some(isSame);
 }
 
@@ -285,13 +282,7 @@ async function goOn(node: Node, reason: string, backup: string): Promise<void> {
   expect(node.store.status, reason).toEqual({ kind: "ready" });
 }
 
-async function restart(
-  node: Node,
-  random: Random,
-  story: string[],
-  between: () => void,
-  bootId = BOOT,
-): Promise<void> {
+async function restart(node: Node, random: Random, story: string[], between: () => void, bootId = BOOT): Promise<void> {
   const isKilled = random.chance(0.6);
   if (isKilled) node.kill();
   else node.store.close();
@@ -336,10 +327,7 @@ test(`after lost power a start has every answer, whatever of the last second was
   const counts = { sound: 0, told: 0 };
   for (let index = 0; index < POWER_SEEDS; index += 1) {
     const seed = (all.seed + index) | 0;
-    const { isHarmed, status, missing } = await losePower(
-      new Node(root, `node-${index}`, seed),
-      new Random(seed),
-    );
+    const { isHarmed, status, missing } = await losePower(new Node(root, `node-${index}`, seed), new Random(seed));
     if (isHarmed) expect({ seed, status }).toMatchObject({ status: { kind: "rebuild-required" } });
     else expect({ seed, status, missing }).toEqual({ seed, status: { kind: "ready" }, missing: [] });
     counts[isHarmed ? "told" : "sound"] += 1;

@@ -20,14 +20,7 @@ beforeEach(requireRoot);
 function inBoot(node: StandaloneNode, bootId: string): readonly string[] {
   const file = node.path(`boot-${bootId}`);
   writeFileSync(file, `${bootId}\n`);
-  return [
-    "unshare",
-    "-m",
-    "sh",
-    "-c",
-    'mount --bind "$0" /proc/sys/kernel/random/boot_id && exec "$@"',
-    file,
-  ];
+  return ["unshare", "-m", "sh", "-c", 'mount --bind "$0" /proc/sys/kernel/random/boot_id && exec "$@"', file];
 }
 
 async function add(daemon: TestDaemon, id: string, options: WireOptions): Promise<string> {
@@ -102,9 +95,7 @@ test("DELs of the boot before, spooled before the reboot or delivered after it, 
   expect(await attachedTo(daemon, "plain")).toEqual(["a", "pod"]);
   expect(await attachedTo(daemon, "vms")).toEqual(["launcher-1"]);
   expect([...(await boundOn(daemon, "vms")).keys()].sort()).toEqual(
-    expect.arrayContaining(
-      (JSON.parse(ips) as { address: string }[]).map(({ address }) => address.split("/")[0]),
-    ),
+    expect.arrayContaining((JSON.parse(ips) as { address: string }[]).map(({ address }) => address.split("/")[0])),
   );
   await expectSound(daemon);
 

@@ -35,9 +35,7 @@ test("a request that is refused within a batch does not affect the others", asyn
   const ok = (kind: number) => answers.filter(({ status }, index) => index % 4 === kind && status === 200);
   const codes = (kind: number) =>
     new Set(
-      answers.flatMap((answer, index) =>
-        index % 4 === kind && answer.status !== 200 ? [answer.json().code] : [],
-      ),
+      answers.flatMap((answer, index) => (index % 4 === kind && answer.status !== 200 ? [answer.json().code] : [])),
     );
   expect([0, 1, 2, 3].map((kind) => ok(kind).length)).toEqual([40, 2, 1, 1]);
   expect([0, 1, 2, 3].map((kind) => [...codes(kind)])).toEqual([[], [11], [124], [120]]);

@@ -22,10 +22,7 @@ export function question(where: Where, path: string): Promise<number | string | 
 }
 
 /** How deploy/ runs a component: a command that sets what its runtime is told, and its memory. */
-export function shipped(
-  file: string,
-  command: string,
-): { readonly within: string[]; readonly memoryBytes: number } {
+export function shipped(file: string, command: string): { readonly within: string[]; readonly memoryBytes: number } {
   for (const { spec } of readManifests(join(ROOT, "deploy", file)))
     for (const { args, env, resources } of spec?.template?.spec.containers ?? []) {
       if (args?.[0] !== command) continue;

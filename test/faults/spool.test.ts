@@ -88,9 +88,7 @@ test("a spooled file that is no DEL is put aside and reported, and delays nothin
   expect(readdirSync(daemon.spool).sort()).toEqual([...aside, "notes.txt"].sort());
   await add(daemon, "new", SINGLE);
   const { findings } = (await daemon.get("/v1/check")).json();
-  expect(findings).toEqual([
-    expect.objectContaining({ invariant: "spool", message: expect.stringContaining("10 ") }),
-  ]);
+  expect(findings).toEqual([expect.objectContaining({ invariant: "spool", message: expect.stringContaining("10 ") })]);
   expect(await spooledFiles(daemon)).toEqual({ waiting: 0, bad: 10 });
 
   writeFileSync(join(daemon.spool, "10-late.json"), "{}");

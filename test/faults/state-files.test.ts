@@ -38,9 +38,7 @@ function caseOf(ending: Ending, isRebooted: boolean, fates: Iterable<readonly [F
 }
 
 function describeCase({ ending, isRebooted, fates }: Case): string {
-  const changed = [...fates]
-    .filter(([, fate]) => fate !== "as it was")
-    .map(([name, fate]) => `${name} ${fate}`);
+  const changed = [...fates].filter(([, fate]) => fate !== "as it was").map(([name, fate]) => `${name} ${fate}`);
   return `${ending}${isRebooted ? ", rebooted" : ""}: ${changed.join(", ")}`;
 }
 
@@ -67,11 +65,9 @@ function judge(one: Case): Verdict {
   // Of another file in place of the database nobody can tell that it happens to have all that counts.
   const isWhole = [both, alone].includes(answered) && !files.isChanged(one, "state/holdfast.db");
   // Two notes of two databases, and nothing outside of the directory that says which of them was here.
-  const remembers =
-    !one.isRebooted && ["as it was", "older", "opening"].includes(one.fates.get(REMEMBERED) as Fate);
+  const remembers = !one.isRebooted && ["as it was", "older", "opening"].includes(one.fates.get(REMEMBERED) as Fate);
   const isContested = !remembers && NOTES.some((name) => one.fates.get(name) === "foreign");
-  if (isKnown && isWhole && !isContested)
-    return { what: "refused", fault: `nothing is lost, but ${outcome.says}` };
+  if (isKnown && isWhole && !isContested) return { what: "refused", fault: `nothing is lost, but ${outcome.says}` };
   const isBackup = outcome.command.includes("--from BACKUP,");
   const expected = isBackup ? [files.backedUp(one)] : [both, alone];
   const isRestored = expected.includes(outcome.rows);
@@ -95,9 +91,7 @@ class Counts {
   expectBoth(least: number, what: string): void {
     console.log(`${what}: ${COUNTED.map((one) => `${this.#counts.get(one) ?? 0} ${one}`).join(", ")}`);
     expect(this.#faults.slice(0, FAULTS_SHOWN_MAX), `${this.#faults.length} faults`).toEqual([]);
-    expect(
-      Math.min(this.#counts.get("started") ?? 0, this.#counts.get("refused") ?? 0),
-    ).toBeGreaterThanOrEqual(least);
+    expect(Math.min(this.#counts.get("started") ?? 0, this.#counts.get("refused") ?? 0)).toBeGreaterThanOrEqual(least);
   }
 }
 
@@ -154,8 +148,6 @@ test(
 );
 
 function anyCase(random: Random): Case {
-  const fates = FILES.map(
-    (name) => [name, random.chance(0.4) ? "as it was" : random.pick([...FATES])] as const,
-  );
+  const fates = FILES.map((name) => [name, random.chance(0.4) ? "as it was" : random.pick([...FATES])] as const);
   return caseOf(random.pick([...ENDINGS]), random.chance(0.5), fates);
 }

@@ -21,12 +21,7 @@ export const REMEMBERED = "remembered";
 const DIRECTORY = "state";
 
 export const NOTES = ["state/holdfast.answered", "state/holdfast.answered-copy", REMEMBERED] as const;
-export const FILES = [
-  "state/holdfast.db",
-  "state/holdfast.db-wal",
-  "state/holdfast.pages",
-  ...NOTES,
-] as const;
+export const FILES = ["state/holdfast.db", "state/holdfast.db-wal", "state/holdfast.pages", ...NOTES] as const;
 export type FileName = (typeof FILES)[number];
 /** `opening`: of the daemon's run before the last; `backup`: made by `holdfast backup` before the last requests, has a database only. */
 export const FATES = ["as it was", "missing", "empty", "older", "opening", "backup", "foreign"] as const;
@@ -85,10 +80,7 @@ export class StateFiles {
     await this.#add(store, "b", 4);
     note("older");
     await store.backup(this.backup(ending));
-    this.#contents.set(
-      `${ending} backup`,
-      new Map([["state/holdfast.db", readFileSync(this.backup(ending))]]),
-    );
+    this.#contents.set(`${ending} backup`, new Map([["state/holdfast.db", readFileSync(this.backup(ending))]]));
     await this.#add(store, "c", 3);
     if (ending === "idle") await this.#time.pass(20_000);
     if (ending === "closed") store.close();
@@ -117,9 +109,7 @@ export class StateFiles {
 
   async #add(store: SqliteStore, name: string, count: number): Promise<void> {
     for (let index = 0; index < count; index += 1) {
-      const answer = await this.#time.run(
-        store.attach(want(`${name}-${index}`, { ipam: { subnets: "10.0.0.0/16" } })),
-      );
+      const answer = await this.#time.run(store.attach(want(`${name}-${index}`, { ipam: { subnets: "10.0.0.0/16" } })));
       if (answer.kind !== "attached") throw new Error(JSON.stringify(answer));
     }
   }
@@ -133,10 +123,7 @@ export class StateFiles {
 
   /** Whether its fate changes a file. */
   isChanged(one: Case, name: FileName): boolean {
-    const [was, is] = [
-      this.#bytes(one, name, "as it was"),
-      this.#bytes(one, name, one.fates.get(name) as Fate),
-    ];
+    const [was, is] = [this.#bytes(one, name, "as it was"), this.#bytes(one, name, one.fates.get(name) as Fate)];
     return was === undefined || is === undefined ? was !== is : !was.equals(is);
   }
 
@@ -242,10 +229,7 @@ function databaseOf({ ending, fates }: Case): string {
 
 function contentOf(root: string): Content {
   return new Map(
-    FILES.filter((name) => existsSync(join(root, name))).map((name) => [
-      name,
-      readFileSync(join(root, name)),
-    ]),
+    FILES.filter((name) => existsSync(join(root, name))).map((name) => [name, readFileSync(join(root, name))]),
   );
 }
 

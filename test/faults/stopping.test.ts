@@ -41,9 +41,7 @@ test("at SIGTERM under load requests are answered, waiting ADDs are left to the 
   const worker = async () => {
     while (!stopped) {
       const id = `c-${next++}`;
-      const answer = await postCni(daemon, "ADD", id, { config: PLAIN }).catch(
-        (error: NodeJS.ErrnoException) => error,
-      );
+      const answer = await postCni(daemon, "ADD", id, { config: PLAIN }).catch((error: NodeJS.ErrnoException) => error);
       if (answer instanceof Error) {
         // Nobody listens any more, or the connection was never taken.
         expect(answer.code).toMatch(/ECONNREFUSED|ENOENT|ECONNRESET|EPIPE/);
@@ -96,9 +94,7 @@ test("requests that are in the sockets at SIGTERM are carried out or told to ret
   // Everything below lies before the daemon when it runs again: connections with and without a request, and the signal.
   const silent = await Promise.all(Array.from({ length: 3 }, () => open(daemon)));
   daemon.process.kill("SIGSTOP");
-  const asked = Array.from({ length: 30 }, (_, index) =>
-    postCni(daemon, "ADD", `c-${index}`, { config: PLAIN }),
-  );
+  const asked = Array.from({ length: 30 }, (_, index) => postCni(daemon, "ADD", `c-${index}`, { config: PLAIN }));
   await pause(200);
   daemon.process.kill("SIGTERM");
   await pause(100);

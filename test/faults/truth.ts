@@ -18,9 +18,7 @@ export async function allAllocations(daemon: TestDaemon): Promise<AllocationView
 
 /** `address → container IDs` of what is bound on a network, with the prefix lengths cut off. */
 export async function boundOn(daemon: TestDaemon, network: string): Promise<Map<string, string[]>> {
-  const bound = (await allAllocations(daemon)).filter(
-    (one) => one.network === network && one.state === "Bound",
-  );
+  const bound = (await allAllocations(daemon)).filter((one) => one.network === network && one.state === "Bound");
   return new Map(bound.map((one) => [bare(one.address), one.attachments.map((user) => user.containerID)]));
 }
 
@@ -47,13 +45,8 @@ export async function expectSound(daemon: TestDaemon): Promise<void> {
   const places = bound.map((one) => `${one.network} ${bare(one.address)}`);
   expect(new Set(places).size, "addresses listed twice").toBe(places.length);
   for (const network of networks) {
-    const counted = network.ranges.reduce(
-      (sum, range) => sum + Number(range.allocated),
-      Number(network.outside),
-    );
-    expect(counted, `counts of ${network.name}`).toBe(
-      bound.filter((one) => one.network === network.name).length,
-    );
+    const counted = network.ranges.reduce((sum, range) => sum + Number(range.allocated), Number(network.outside));
+    expect(counted, `counts of ${network.name}`).toBe(bound.filter((one) => one.network === network.name).length);
   }
 }
 

@@ -22,11 +22,7 @@ function netnsOf(node: StandaloneNode): { netns: string; remove: () => void } {
   return { netns: node.addNetns(name), remove: () => command("ip", "netns", "delete", name) };
 }
 
-async function add(
-  daemon: TestDaemon,
-  id: string,
-  options: Parameters<TestDaemon["cni"]>[2],
-): Promise<string> {
+async function add(daemon: TestDaemon, id: string, options: Parameters<TestDaemon["cni"]>[2]): Promise<string> {
   const { code, stdout } = await daemon.cni("ADD", id, options);
   expect(code, stdout).toBe(0);
   return stdout;
@@ -41,9 +37,7 @@ test("a network namespace that is gone ends its attachment after the grace, livi
   await add(daemon, "vanished", { config: PLAIN, netns: vanished.netns });
   await add(daemon, "pod", { config: PLAIN, netns: vanishedToo.netns, args: podArgs("pod") });
   await add(daemon, "never-seen", { config: PLAIN, netns: "/run/netns/holdfast-test-nobody" });
-  const ips = ipsIn(
-    await add(daemon, "launcher", { config: VMS, netns: ofVm.netns, args: podArgs("launcher", "vm") }),
-  );
+  const ips = ipsIn(await add(daemon, "launcher", { config: VMS, netns: ofVm.netns, args: podArgs("launcher", "vm") }));
   await pause(LONG_MS / 2);
   expect(await attachedTo(daemon, "plain")).toEqual(["living", "never-seen", "pod", "vanished"]);
 

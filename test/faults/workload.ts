@@ -44,11 +44,7 @@ export class Workload {
     this.#containers = Array.from({ length: CONTAINERS_PER_KIND }, (_, index) => [
       this.#container(`plain-${index}`, { config: PLAIN }),
       this.#container(`pod-${index}`, { config: DUAL, args: podArgs(`pod-${index}`), ifname: "net1" }),
-      this.#container(
-        `vm-${index}`,
-        { config: VMS, args: podArgs(`vm-${index}`, `vm-${index}`) },
-        `vm-${index}`,
-      ),
+      this.#container(`vm-${index}`, { config: VMS, args: podArgs(`vm-${index}`, `vm-${index}`) }, `vm-${index}`),
     ]).flat();
   }
 
@@ -59,9 +55,7 @@ export class Workload {
   }
 
   async prepare(daemon: TestDaemon): Promise<void> {
-    const objects = this.#containers.flatMap(({ claim }) =>
-      claim === null ? [] : [claimManifest(claim, "vms")],
-    );
+    const objects = this.#containers.flatMap(({ claim }) => (claim === null ? [] : [claimManifest(claim, "vms")]));
     const applied = await daemon.post("/v1/apply", { objects });
     expect(applied.body).not.toContain("error");
   }
@@ -99,8 +93,7 @@ export class Workload {
     if (before.known === "absent") container.known = "unsure";
     const body = await this.#call(daemon, "ADD", container);
     if (body === null) return;
-    if (before.known === "present")
-      expect(ipsIn(body), `repeated ADD of ${container.id}`).toBe(ipsIn(before.body));
+    if (before.known === "present") expect(ipsIn(body), `repeated ADD of ${container.id}`).toBe(ipsIn(before.body));
     container.known = "present";
     container.body = body;
     if (container.claim === null) return;
@@ -147,9 +140,7 @@ export class Workload {
       if (known === "absent") expect(users.has(id), `${id} after its answered DEL`).toBe(false);
       if (known !== "present") continue;
       const answered = (JSON.parse(ipsIn(body)) as { address: string }[]).map((ip) => bare(ip.address));
-      expect([...(users.get(id)?.addresses ?? [])].sort(), `${id} after its answered ADD`).toEqual(
-        answered.sort(),
-      );
+      expect([...(users.get(id)?.addresses ?? [])].sort(), `${id} after its answered ADD`).toEqual(answered.sort());
       for (const address of answered) {
         expect(owners.get(`${name} ${address}`) ?? id, `owner of ${address}`).toBe(id);
         owners.set(`${name} ${address}`, id);

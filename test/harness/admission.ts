@@ -32,18 +32,13 @@ export interface Reviewed {
 
 /** `part`: the directory of deploy/ that ships them. */
 export function shippedPolicies(part: "admission" | "udn" = "admission"): KubeObject[] {
-  return readManifests(join(DEPLOY, part, "policies.yaml")).filter(
-    ({ kind }) => kind === "ValidatingAdmissionPolicy",
-  );
+  return readManifests(join(DEPLOY, part, "policies.yaml")).filter(({ kind }) => kind === "ValidatingAdmissionPolicy");
 }
 
 const environment = new Environment({ unlistedVariablesAreDyn: true, homogeneousAggregateLiterals: false });
 
 /** What a server with ValidatingAdmissionPolicies decides by the policies. A rule that cannot be evaluated refuses (failurePolicy: Fail). */
-export function review(
-  request: AdmissionRequest,
-  policies: readonly KubeObject[] = shippedPolicies(),
-): Reviewed {
+export function review(request: AdmissionRequest, policies: readonly KubeObject[] = shippedPolicies()): Reviewed {
   const concerned = policies.filter((policy) => concerns(policy, request));
   const refusals = concerned.flatMap((policy) => refusalsOf(policy, request));
   return { request, policies: concerned.map(({ metadata }) => metadata.name), refusals };
@@ -55,9 +50,7 @@ function concerns({ spec }: KubeObject, request: AdmissionRequest): boolean {
   return (
     spec.matchConstraints.resourceRules.some(
       (rule: KubeObject) =>
-        rule.apiGroups.includes(group) &&
-        rule.operations.includes(request.operation) &&
-        rule.resources.includes(name),
+        rule.apiGroups.includes(group) && rule.operations.includes(request.operation) && rule.resources.includes(name),
     ) &&
     (spec.matchConditions ?? []).every(
       ({ expression }: KubeObject) => environment.evaluate(expression, { request }) === true,

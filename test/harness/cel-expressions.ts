@@ -23,9 +23,7 @@ export function expressionProblems(object: KubeObject): string[] {
   return object.kind === "ValidatingAdmissionPolicy"
     ? policyProblems(object.spec)
     : schemaRules(object).flatMap(({ rule, messageExpression }) =>
-        [rule, messageExpression].flatMap((one) =>
-          one === undefined ? [] : problemsOf(one, OF_SCHEMAS, []),
-        ),
+        [rule, messageExpression].flatMap((one) => (one === undefined ? [] : problemsOf(one, OF_SCHEMAS, []))),
       );
 }
 

@@ -40,9 +40,7 @@ export default class ClosingLineReporter implements Reporter {
     // After the summary of the default reporter.
     process.on("exit", () => {
       for (const line of named.slice(0, NAMED_MAX)) process.stdout.write(`FAILED ${line}\n`);
-      process.stdout.write(
-        `${passed} passed, ${failed} failed${skipped > 0 ? `, ${skipped} skipped` : ""}\n`,
-      );
+      process.stdout.write(`${passed} passed, ${failed} failed${skipped > 0 ? `, ${skipped} skipped` : ""}\n`);
     });
   }
 }

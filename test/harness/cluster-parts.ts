@@ -44,11 +44,7 @@ const UNUSED_GROUPS = [
   ...[FLOW_CONTROL, "node.k8s.io/v1", "node.k8s.io/v1beta1"],
   ...["storage.k8s.io/v1", "storage.k8s.io/v1beta1", "networking.k8s.io/v1", "networking.k8s.io/v1beta1"],
   ...["events.k8s.io/v1", "events.k8s.io/v1beta1", "scheduling.k8s.io/v1", "scheduling.k8s.io/v1beta1"],
-  ...[
-    "admissionregistration.k8s.io/v1beta1",
-    "apiextensions.k8s.io/v1beta1",
-    "apiregistration.k8s.io/v1beta1",
-  ],
+  ...["admissionregistration.k8s.io/v1beta1", "apiextensions.k8s.io/v1beta1", "apiregistration.k8s.io/v1beta1"],
   ...["authentication.k8s.io/v1beta1", "authorization.k8s.io/v1beta1", "coordination.k8s.io/v1beta1"],
   "rbac.authorization.k8s.io/v1beta1",
 ];
@@ -75,10 +71,7 @@ function reducedTo(minor: number, fairness: boolean): string[] {
 /** Priority levels share the sum of both. */
 function atOnce(requestsMax: number): string[] {
   const mutating = Math.ceil(requestsMax / 3);
-  return [
-    `--max-requests-inflight=${requestsMax - mutating}`,
-    `--max-mutating-requests-inflight=${mutating}`,
-  ];
+  return [`--max-requests-inflight=${requestsMax - mutating}`, `--max-mutating-requests-inflight=${mutating}`];
 }
 
 /** 20 of `Kubernetes v1.20.2`. */

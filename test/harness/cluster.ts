@@ -66,16 +66,10 @@ export class TestCluster implements Cluster {
     this.api = new ServerApi(this.server, this.ca, this.#adminToken);
     this.#tokens.set("admin", this.#adminToken);
     this.#tokens.set("viewer", randomUUID());
-    const persons = [
-      `${this.#adminToken},admin,admin,system:masters`,
-      `${this.token("viewer")},viewer,viewer`,
-    ];
+    const persons = [`${this.#adminToken},admin,admin,system:masters`, `${this.token("viewer")},viewer,viewer`];
     writeFileSync(join(directory, "tokens.csv"), `${persons.join("\n")}\n`);
     const signing = generateKeyPairSync("ec", { namedCurve: "P-256" });
-    writeFileSync(
-      join(directory, "signing.key"),
-      signing.privateKey.export({ type: "sec1", format: "pem" }) as string,
-    );
+    writeFileSync(join(directory, "signing.key"), signing.privateKey.export({ type: "sec1", format: "pem" }) as string);
     this.#parts = {
       etcd: etcd(assets, directory, etcdPort, peerPort),
       apiServer: apiServer(assets, directory, apiPort, this.#etcdUrl, options),
@@ -319,14 +313,11 @@ export class TestCluster implements Cluster {
   }
 
   async #issueToken(account: Account): Promise<void> {
-    const { status } = await this.api.create(
-      `/api/v1/namespaces/holdfast-system/serviceaccounts/${account}/token`,
-      {
-        apiVersion: "authentication.k8s.io/v1",
-        kind: "TokenRequest",
-        spec: { expirationSeconds: TOKEN_SECONDS },
-      },
-    );
+    const { status } = await this.api.create(`/api/v1/namespaces/holdfast-system/serviceaccounts/${account}/token`, {
+      apiVersion: "authentication.k8s.io/v1",
+      kind: "TokenRequest",
+      spec: { expirationSeconds: TOKEN_SECONDS },
+    });
     this.#tokens.set(account, status.token);
   }
 

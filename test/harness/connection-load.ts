@@ -54,8 +54,7 @@ function keepOpen({ where, kind, count, head = "" }: ConnectionLoadOptions): voi
       openedCount += 1;
       if (openedCount === count) process.send?.("opened");
       if (head !== "") socket.write(Buffer.from(head, "base64"));
-      if (kind === "slow")
-        socket.write(`GET /metrics HTTP/1.1\r\nhost: x\r\nx: ${"x".repeat(HEADER_BYTES)}\r\n`);
+      if (kind === "slow") socket.write(`GET /metrics HTTP/1.1\r\nhost: x\r\nx: ${"x".repeat(HEADER_BYTES)}\r\n`);
     });
     socket.on("error", () => {});
     socket.on("data", () => {});

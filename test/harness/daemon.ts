@@ -216,12 +216,7 @@ export async function runShim(verb: string, containerId: string, options: CniOpt
     ...(options.spool === undefined ? {} : { HOLDFAST_SPOOL: options.spool }),
     ...options.env,
   };
-  const answer = await run(
-    options.shim ?? SHIM,
-    [],
-    env,
-    typeof config === "string" ? config : JSON.stringify(config),
-  );
+  const answer = await run(options.shim ?? SHIM, [], env, typeof config === "string" ? config : JSON.stringify(config));
   return { ...answer, json: () => JSON.parse(answer.stdout) };
 }
 
@@ -250,17 +245,13 @@ export async function run(
 export function call(socketPath: string, method: string, path: string, body?: string): Promise<ApiAnswer> {
   return new Promise((resolve, reject) => {
     const headers =
-      body === undefined
-        ? {}
-        : { "content-type": "application/json", "content-length": Buffer.byteLength(body) };
+      body === undefined ? {} : { "content-type": "application/json", "content-length": Buffer.byteLength(body) };
     const sent = request({ socketPath, method, path, headers, agent: false }, (answer) => {
       let text = "";
       answer.on("data", (chunk: Buffer) => {
         text += chunk.toString();
       });
-      answer.on("end", () =>
-        resolve({ status: answer.statusCode ?? 0, body: text, json: () => JSON.parse(text) }),
-      );
+      answer.on("end", () => resolve({ status: answer.statusCode ?? 0, body: text, json: () => JSON.parse(text) }));
       answer.on("error", reject);
     });
     sent.on("error", reject);
@@ -274,9 +265,7 @@ export function call(socketPath: string, method: string, path: string, body?: st
  */
 export function cleanEnv(): NodeJS.ProcessEnv {
   const { NODE_OPTIONS = "", ...env } = process.env;
-  const others = Object.entries(env).filter(
-    ([name]) => !name.startsWith("HOLDFAST_") && !name.startsWith("CNI_"),
-  );
+  const others = Object.entries(env).filter(([name]) => !name.startsWith("HOLDFAST_") && !name.startsWith("CNI_"));
   return { ...Object.fromEntries(others), NODE_OPTIONS: `${NODE_OPTIONS} --throw-deprecation`.trim() };
 }
 

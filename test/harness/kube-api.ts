@@ -102,18 +102,13 @@ export class ServerApi extends KubeApi {
       headers: {
         authorization: `Bearer ${this.#token}`,
         accept: "application/json",
-        ...(text === ""
-          ? {}
-          : { "content-type": "application/json", "content-length": Buffer.byteLength(text) }),
+        ...(text === "" ? {} : { "content-type": "application/json", "content-length": Buffer.byteLength(text) }),
         ...headers,
       },
     };
     return new Promise((resolve, reject) => {
       const sent = request(options, (answer) => {
-        readAll(answer).then(
-          (content) => resolve({ status: answer.statusCode ?? 0, body: parsed(content) }),
-          reject,
-        );
+        readAll(answer).then((content) => resolve({ status: answer.statusCode ?? 0, body: parsed(content) }), reject);
       });
       sent.on("error", reject);
       sent.end(text);

@@ -129,8 +129,7 @@ export class KubeInMemory implements KubeApi {
   #withhold(): void {
     const { withheld } = this.server.served;
     withheld.clear();
-    for (const resource of this.server.served.all)
-      if (this.#isMissing(resource)) withheld.add(resource.storage);
+    for (const resource of this.server.served.all) if (this.#isMissing(resource)) withheld.add(resource.storage);
   }
 
   #isMissing(resource: Resource): boolean {

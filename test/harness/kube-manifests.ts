@@ -47,9 +47,7 @@ function parsed(file: string): KubeObject[] {
 
 /** The objects of every YAML file right in a directory, kustomizations left out. */
 export function readManifestDirectory(directory: string): KubeObject[] {
-  const files = readdirSync(directory).filter(
-    (name) => name.endsWith(".yaml") && name !== "kustomization.yaml",
-  );
+  const files = readdirSync(directory).filter((name) => name.endsWith(".yaml") && name !== "kustomization.yaml");
   return files.sort().flatMap((name) => readManifests(join(directory, name)));
 }
 

@@ -19,9 +19,7 @@ function nodeInfo(bootID: string): object {
 export function mirrorOf(uid: string, node: string): Pick<PodOptions, "annotations" | "ownerReferences"> {
   return {
     annotations: { "kubernetes.io/config.mirror": uid, "kubernetes.io/config.hash": uid },
-    ownerReferences: [
-      { apiVersion: "v1", kind: "Node", name: node, uid: `uid-of-${node}`, controller: true },
-    ],
+    ownerReferences: [{ apiVersion: "v1", kind: "Node", name: node, uid: `uid-of-${node}`, controller: true }],
   };
 }
 

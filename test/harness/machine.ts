@@ -13,9 +13,7 @@ const BOOT_MS_MAX = 180_000;
 
 /** Why no machine can be booted here; null when one can. In CI one must. */
 export function whyNoMachine(): string | null {
-  return skippedFor(
-    process.getuid?.() === 0 ? null : "needs root: it boots systemd in namespaces of its own",
-  );
+  return skippedFor(process.getuid?.() === 0 ? null : "needs root: it boots systemd in namespaces of its own");
 }
 
 /**
@@ -53,15 +51,7 @@ export class Machine {
   } = {}): Promise<Machine> {
     const directory = mkdtempSync(join(tmpdir(), "holdfast-machine-"));
     const script = join(import.meta.dirname, "machine.sh");
-    const namespaces = [
-      "--mount",
-      "--propagation",
-      "private",
-      "--pid",
-      "--fork",
-      "--kill-child",
-      "--mount-proc",
-    ];
+    const namespaces = ["--mount", "--propagation", "private", "--pid", "--fork", "--kill-child", "--mount-proc"];
     const holder = spawn(
       "unshare",
       [...namespaces, "bash", script, basename(directory), directory, PROJECT, bootId, root],
@@ -153,8 +143,7 @@ function findInit(pid: number): number | null {
 
 function isInit(pid: number): boolean {
   try {
-    const levels =
-      /^NSpid:\t(.*)$/m.exec(readFileSync(`/proc/${pid}/status`, "utf8"))?.[1]?.split("\t") ?? [];
+    const levels = /^NSpid:\t(.*)$/m.exec(readFileSync(`/proc/${pid}/status`, "utf8"))?.[1]?.split("\t") ?? [];
     const executable = readFileSync(`/proc/${pid}/cmdline`, "utf8").split("\0")[0] ?? "";
     return levels.at(-1) === "1" && levels.length > 2 && executable.endsWith("/systemd");
   } catch {
@@ -183,14 +172,7 @@ function isRunning(pid: number): boolean {
 async function removeControlGroup(name: string): Promise<void> {
   const script = `mount -t cgroup2 cgroup2 /sys/fs/cgroup && find /sys/fs/cgroup/${name} -depth -type d -exec rmdir {} +`;
   await until(async () => {
-    const { code, stderr } = await run("unshare", [
-      "--mount",
-      "--propagation",
-      "private",
-      "bash",
-      "-c",
-      script,
-    ]);
+    const { code, stderr } = await run("unshare", ["--mount", "--propagation", "private", "bash", "-c", script]);
     return code === 0 || stderr.includes("No such file");
   }, `control group ${name} to be empty`);
 }

@@ -122,9 +122,7 @@ export function poll(daemon: ServedDaemon, report: unknown, signal?: AbortSignal
           text += chunk.toString();
         });
         answer.on("error", reject);
-        answer.on("end", () =>
-          resolve({ status: answer.statusCode ?? 0, body: text, json: () => JSON.parse(text) }),
-        );
+        answer.on("end", () => resolve({ status: answer.statusCode ?? 0, body: text, json: () => JSON.parse(text) }));
       },
     );
     sent.on("error", reject);

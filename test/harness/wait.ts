@@ -29,11 +29,7 @@ export abstract class TestTime {
   abstract get environment(): Readonly<Record<string, string>>;
 
   /** Polls until true. The limit only ends a hung test: it is far above what anything takes. */
-  until(
-    condition: () => boolean | Promise<boolean>,
-    what: string | (() => string),
-    limitMs = 60_000,
-  ): Promise<void> {
+  until(condition: () => boolean | Promise<boolean>, what: string | (() => string), limitMs = 60_000): Promise<void> {
     return this.run(poll(this.clock, condition, what, limitMs));
   }
 
@@ -50,13 +46,8 @@ async function poll(
   limitMs: number,
 ): Promise<void> {
   const end = clock.monotonicMs() + limitMs;
-  for (
-    let pauseMs = POLL_MS_MIN;
-    !(await condition());
-    pauseMs = Math.min(pauseMs * POLL_GROWTH, POLL_MS_MAX)
-  ) {
-    if (clock.monotonicMs() > end)
-      throw new Error(`gave up waiting for ${typeof what === "string" ? what : what()}`);
+  for (let pauseMs = POLL_MS_MIN; !(await condition()); pauseMs = Math.min(pauseMs * POLL_GROWTH, POLL_MS_MAX)) {
+    if (clock.monotonicMs() > end) throw new Error(`gave up waiting for ${typeof what === "string" ? what : what()}`);
     await sleep(clock, pauseMs);
   }
 }

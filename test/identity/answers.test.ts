@@ -51,51 +51,48 @@ const vmClaim = (name: string, vm: string, spec: object = {}, annotations: objec
 });
 
 describe("the identity behind an address", () => {
-  processTest(
-    "has the container's addresses, gateway, routes and DNS as its ADD was answered",
-    async ({ daemon }) => {
-      const ipam = { ...DUAL, routes: [{ dst: "0.0.0.0/0" }], dns: { nameservers: ["10.10.0.53"] } };
-      const [v4, v6] = await nic(daemon, "c1", "eth0", network("blue", ipam));
-      const expected: IdentityAnswer = {
-        network: "blue",
-        identity: {
-          state: "running",
-          vm: null,
-          pods: [
-            {
-              namespace: null,
-              name: null,
-              uid: null,
-              node: expect.any(String) as never,
-              containerID: "c1",
-              since: expect.stringMatching(/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ$/) as never,
-            },
-          ],
-          interfaces: [
-            {
-              network: "blue",
-              interface: "eth0",
-              owner: { kind: "container", uid: "c1", interface: "eth0", namespace: "", name: "" },
-              claim: null,
-              addresses: [{ address: `${v4}/24`, gateway: "10.10.0.1" }, { address: `${v6}/64` }],
-              mac: null,
-              mtu: null,
-              routes: [{ dst: "0.0.0.0/0" }],
-              dns: { nameservers: ["10.10.0.53"] },
-              metadata: null,
-              source: "holdfast",
-            },
-          ],
-        },
-      };
-      for (const address of [v4, v6, "FD10:0::0:1", `${v4}/24`]) {
-        expect(await who(daemon, `address=${address}`)).toEqual(expected);
-        expect(await who(daemon, `address=${address}&here=true&network=blue`)).toEqual(expected);
-      }
-      await restart(daemon, "SIGKILL");
-      expect(await who(daemon, `address=${v4}&here=true`)).toEqual(expected);
-    },
-  );
+  processTest("has the container's addresses, gateway, routes and DNS as its ADD was answered", async ({ daemon }) => {
+    const ipam = { ...DUAL, routes: [{ dst: "0.0.0.0/0" }], dns: { nameservers: ["10.10.0.53"] } };
+    const [v4, v6] = await nic(daemon, "c1", "eth0", network("blue", ipam));
+    const expected: IdentityAnswer = {
+      network: "blue",
+      identity: {
+        state: "running",
+        vm: null,
+        pods: [
+          {
+            namespace: null,
+            name: null,
+            uid: null,
+            node: expect.any(String) as never,
+            containerID: "c1",
+            since: expect.stringMatching(/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ$/) as never,
+          },
+        ],
+        interfaces: [
+          {
+            network: "blue",
+            interface: "eth0",
+            owner: { kind: "container", uid: "c1", interface: "eth0", namespace: "", name: "" },
+            claim: null,
+            addresses: [{ address: `${v4}/24`, gateway: "10.10.0.1" }, { address: `${v6}/64` }],
+            mac: null,
+            mtu: null,
+            routes: [{ dst: "0.0.0.0/0" }],
+            dns: { nameservers: ["10.10.0.53"] },
+            metadata: null,
+            source: "holdfast",
+          },
+        ],
+      },
+    };
+    for (const address of [v4, v6, "FD10:0::0:1", `${v4}/24`]) {
+      expect(await who(daemon, `address=${address}`)).toEqual(expected);
+      expect(await who(daemon, `address=${address}&here=true&network=blue`)).toEqual(expected);
+    }
+    await restart(daemon, "SIGKILL");
+    expect(await who(daemon, `address=${v4}&here=true`)).toEqual(expected);
+  });
 
   test("is refused without a network where two networks overlap", async ({ daemon }) => {
     const [address] = await nic(daemon, "c1", "eth0", network("blue"));
@@ -148,11 +145,7 @@ describe("the identity behind an address", () => {
 });
 
 describe("a network with metadata", () => {
-  const blue = network(
-    "blue",
-    { metadata: { tokens: "required" }, routes: [{ dst: "10.99.0.0/16" }] },
-    { mtu: 1400 },
-  );
+  const blue = network("blue", { metadata: { tokens: "required" }, routes: [{ dst: "10.99.0.0/16" }] }, { mtu: 1400 });
   const red = network("red", { subnets: "10.20.0.0/24", metadata: true });
   const at = (args: string[]) => testWith("--metadata-wait-ms", "0", ...args);
 
@@ -247,10 +240,7 @@ describe("the identity of a VM", () => {
     expect(stopped.identity.interfaces).toHaveLength(1);
     expect(stopped.identity.interfaces[0]).toMatchObject({
       interface: null,
-      addresses: expect.arrayContaining([
-        { address: `${v4}/24`, gateway: "10.10.0.1" },
-        { address: `${v6}/64` },
-      ]),
+      addresses: expect.arrayContaining([{ address: `${v4}/24`, gateway: "10.10.0.1" }, { address: `${v6}/64` }]),
     });
     expect((await who(daemon, "vm=vm1")).identity).toMatchObject({ state: "stopped" });
 

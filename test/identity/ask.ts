@@ -6,18 +6,10 @@ export function identitySocket(daemon: Pick<RunningDaemon, "directory">): string
 }
 
 /** One question to the read-only socket, on a connection of its own. */
-export function askIdentity(
-  daemon: Pick<RunningDaemon, "directory" | "time">,
-  query: string,
-): Promise<ApiAnswer> {
+export function askIdentity(daemon: Pick<RunningDaemon, "directory" | "time">, query: string): Promise<ApiAnswer> {
   return daemon.time.run(askSocket(identitySocket(daemon), "GET", `/v1/identity?${query}`));
 }
 
-export function askSocket(
-  socketPath: string,
-  method: string,
-  path: string,
-  body?: string,
-): Promise<ApiAnswer> {
+export function askSocket(socketPath: string, method: string, path: string, body?: string): Promise<ApiAnswer> {
   return call(socketPath, method, path, body);
 }

@@ -140,6 +140,5 @@ test("an attachment that has lost its address to another owner is not answered",
 test("nothing is answered while answered DELs may wait in the spool", async () => {
   await add("c1");
   const service = serviceWith({}, { notReady: () => "the spool is not drained yet" });
-  for (const here of [true, false])
-    expect(await refusalOf(service, here)).toMatchObject({ code: "NOT_READY" });
+  for (const here of [true, false]) expect(await refusalOf(service, here)).toMatchObject({ code: "NOT_READY" });
 });

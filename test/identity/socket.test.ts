@@ -3,15 +3,7 @@ import { existsSync, readFileSync, statSync } from "node:fs";
 import { connect } from "node:net";
 import { join } from "node:path";
 import { describe, expect } from "vitest";
-import {
-  network,
-  newDirectory,
-  processTest,
-  processTestWith,
-  restart,
-  TestDaemon,
-  test,
-} from "../cni/fixtures.ts";
+import { network, newDirectory, processTest, processTestWith, restart, TestDaemon, test } from "../cni/fixtures.ts";
 import { skippedFor } from "../harness/needs.ts";
 import { untilSaid } from "../harness/wait.ts";
 import { askIdentity, askSocket, identitySocket } from "./ask.ts";
@@ -40,14 +32,11 @@ processTest(
 
 const reason = skippedFor(process.getuid?.() === 0 ? null : "needs root, to give a socket to a group");
 describe.skipIf(reason !== null)("the identity socket with a group", () => {
-  processTestWith({ args: ["--identity-group", GROUP] })(
-    "may be used by a group given by name",
-    async ({ daemon }) => {
-      const { gid } = statSync(identitySocket(daemon));
-      expect({ mode: mode(identitySocket(daemon)), gid }).toEqual({ mode: 0o660, gid: GID });
-      expect(mode(daemon.socket)).toBe(0o600);
-    },
-  );
+  processTestWith({ args: ["--identity-group", GROUP] })("may be used by a group given by name", async ({ daemon }) => {
+    const { gid } = statSync(identitySocket(daemon));
+    expect({ mode: mode(identitySocket(daemon)), gid }).toEqual({ mode: 0o660, gid: GID });
+    expect(mode(daemon.socket)).toBe(0o600);
+  });
 
   processTestWith({ env: { HOLDFAST_IDENTITY_GROUP: String(GID) } })(
     "may be used by a group given by number",

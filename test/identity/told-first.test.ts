@@ -40,10 +40,7 @@ async function changes(ask: () => Promise<unknown>): Promise<boolean> {
 test.each<[string, () => Promise<unknown>]>([
   ["DEL", () => pods.del("c1")],
   ["the witness", () => store.endAttachment(attachment(), "namespace gone")],
-  [
-    "a forced release",
-    () => store.release({ network: "blue", address: parseAddress("10.10.0.1"), force: true }),
-  ],
+  ["a forced release", () => store.release({ network: "blue", address: parseAddress("10.10.0.1"), force: true })],
   ["an address in somebody else's hands", () => pods.loseFirst()],
 ])("a new generation is there before the answer to %s", async (_, end) => {
   expect(await changes(() => add("c1"))).toBe(true);

@@ -16,12 +16,7 @@ interface Truth {
 }
 
 /** Asks until told to end; returns how often it was told somebody or nobody for certain. */
-async function ask(
-  daemon: ServedDaemon,
-  query: string,
-  truth: Truth,
-  over: { yet: boolean },
-): Promise<number> {
+async function ask(daemon: ServedDaemon, query: string, truth: Truth, over: { yet: boolean }): Promise<number> {
   let certain = 0;
   while (!over.yet) {
     const before = { ...truth };
@@ -39,11 +34,7 @@ async function ask(
 test("an address that is used again is never answered with its former owner", async ({ daemon }) => {
   const truth: Truth = { certain: "nobody", changes: 0 };
   const over = { yet: false };
-  const queries = [
-    "address=10.10.0.1&network=blue&here=true",
-    "address=10.10.0.1&here=true",
-    "address=10.10.0.1",
-  ];
+  const queries = ["address=10.10.0.1&network=blue&here=true", "address=10.10.0.1&here=true", "address=10.10.0.1"];
   const asking = Array.from({ length: ASKERS }, (_, index) =>
     ask(daemon, queries[index % queries.length] as string, truth, over),
   );

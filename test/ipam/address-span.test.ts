@@ -17,18 +17,12 @@ test.each([
   expect(`${ends.join(" ")} ${prefixLength ?? "-"}`).toBe(expected);
 });
 
-test.each([
-  "",
-  "-",
-  "10.0.0.5",
-  "10.0.0.0/24",
-  "10.0.0.9-10.0.0.5",
-  "10.0.0.5-fd00::1",
-  "a-b",
-  "10.0.0.5-10.0.0.9/33",
-])("%j is none", (text) => {
-  expect(parseSpan(text)).toBeNull();
-});
+test.each(["", "-", "10.0.0.5", "10.0.0.0/24", "10.0.0.9-10.0.0.5", "10.0.0.5-fd00::1", "a-b", "10.0.0.5-10.0.0.9/33"])(
+  "%j is none",
+  (text) => {
+    expect(parseSpan(text)).toBeNull();
+  },
+);
 
 test("a text of any length is looked at for no longer than a short one", () => {
   // Half a minute and more, where each dot is tried as the middle.

@@ -39,12 +39,7 @@ function sound(random: Random): string {
   const full = address.value.toString(16).padStart(32, "0").match(/.{4}/g) as string[];
   const tail = formatAddress({ family: 4, value: address.value & 0xffff_ffffn });
   return random.pick([
-    ...[
-      canonical,
-      canonical.toUpperCase(),
-      full.join(":"),
-      full.map((one) => one.replace(/^0+(?=.)/, "")).join(":"),
-    ],
+    ...[canonical, canonical.toUpperCase(), full.join(":"), full.map((one) => one.replace(/^0+(?=.)/, "")).join(":")],
     ...[[...full.slice(0, 6), tail].join(":"), `::${tail}`, `::ffff:${tail}`],
   ]);
 }
@@ -59,8 +54,7 @@ function nearly(random: Random): string {
 function anAddress(random: Random): Address {
   if (random.chance(0.5)) return { family: 4, value: BigInt(random.below(2 ** 32)) };
   let value = 0n;
-  for (let at = 0; at < 8; at++)
-    value = (value << 16n) | BigInt(random.chance(0.4) ? 0 : random.below(0x10000));
+  for (let at = 0; at < 8; at++) value = (value << 16n) | BigInt(random.chance(0.4) ? 0 : random.below(0x10000));
   return { family: 6, value };
 }
 
@@ -101,9 +95,7 @@ test("of 280,000 texts both readers make the same address, or refuse it in the s
 });
 
 const plain = (value: unknown) =>
-  typeof value === "string"
-    ? value
-    : Object.values(value as object).map((one) => JSON.stringify(one, bigints));
+  typeof value === "string" ? value : Object.values(value as object).map((one) => JSON.stringify(one, bigints));
 const bigints = (_: string, value: unknown) => (typeof value === "bigint" ? `${value}` : value);
 
 test("of 10,000 networks both readers make the same first and last address, and hold the same addresses", {
@@ -164,8 +156,7 @@ test("of 20,000 ranges each has the ends that ip-num gives it", { timeout: 600_0
 /** A definition of few entries, now and then with one that is wrong. */
 function aDefinition(random: Random): object {
   const net = `10.${random.below(3)}`;
-  const inside = () =>
-    random.chance(0.03) ? nearly(random) : `${net}.${random.below(2)}.${random.below(256)}`;
+  const inside = () => (random.chance(0.03) ? nearly(random) : `${net}.${random.below(2)}.${random.below(256)}`);
   const network = () =>
     random.chance(0.03) ? `${sound(random)}/${random.below(33)}` : `${inside()}/${26 + random.below(7)}`;
   const subnet = `${net}.0.0/${random.pick([16, 23, 24])}`;

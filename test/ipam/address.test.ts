@@ -17,9 +17,7 @@ const anyIPv4 = fc.bigInt(0n, 0xffff_ffffn).map((value): Address => ({ family: 4
 /** Zero groups are likely, so that runs of them of every length and place appear. */
 const anyIPv6 = fc
   .array(fc.oneof(fc.constant(0n), fc.constant(0xfn), fc.bigInt(0n, 0xffffn)), { minLength: 8, maxLength: 8 })
-  .map(
-    (groups): Address => ({ family: 6, value: groups.reduce((value, group) => (value << 16n) | group, 0n) }),
-  )
+  .map((groups): Address => ({ family: 6, value: groups.reduce((value, group) => (value << 16n) | group, 0n) }))
   .filter(({ value }) => value >> 32n !== 0xffffn);
 const anyAddress = fc.oneof(anyIPv4, anyIPv6);
 
@@ -212,9 +210,7 @@ describe("RFC 5952 examples", () => {
 describe("binary keys", () => {
   test("have one family byte and the address, big end first", () => {
     expect(addressBytes(parseAddress("10.1.2.3")).toString("hex")).toBe("040a010203");
-    expect(addressBytes(parseAddress("fd00::1:2")).toString("hex")).toBe(
-      "06fd000000000000000000000000010002",
-    );
+    expect(addressBytes(parseAddress("fd00::1:2")).toString("hex")).toBe("06fd000000000000000000000000010002");
   });
 
   test("read back, and sort like the addresses", () => {

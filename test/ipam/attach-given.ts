@@ -142,8 +142,7 @@ export function viewOf(given: Given, unread: string[] = []): AttachView<Attachme
     hasLaterDel: given.laterDel ?? false,
     former: given.former === undefined ? null : attachmentOf({ id: "new", ...given.former }, 1),
     pools,
-    claim: () =>
-      typeof claim === "object" ? claimOf(claim) : fact("claim", claim === "unread" ? "unread" : null),
+    claim: () => (typeof claim === "object" ? claimOf(claim) : fact("claim", claim === "unread" ? "unread" : null)),
     whyNot: () =>
       fact(
         "permission",
@@ -170,10 +169,7 @@ export function viewOf(given: Given, unread: string[] = []): AttachView<Attachme
             ...held(given.resting, "cooling"),
           ],
           ...(given.unreleased === undefined ? {} : { unreleased: parseAddress(given.unreleased) }),
-          taken:
-            given.taken === undefined
-              ? null
-              : { address: parseAddress(given.taken), holder: "pod shop/b (eth0)" },
+          taken: given.taken === undefined ? null : { address: parseAddress(given.taken), holder: "pod shop/b (eth0)" },
         },
       ),
     usersOf: (_claim, others) =>
@@ -192,10 +188,7 @@ function definitionOf({ subnets = "10.0.0.0/29", gateway, persistent = true, res
     const [mac, ...ips] = one.split(" ");
     return { mac, ips };
   });
-  return define(
-    { ...ipam, ...(reserved.length === 0 ? {} : { reservations }) },
-    { allowPersistentIPs: persistent },
-  );
+  return define({ ...ipam, ...(reserved.length === 0 ? {} : { reservations }) }, { allowPersistentIPs: persistent });
 }
 
 function claimOf(claim: Partial<KnownClaim>): KnownClaim {

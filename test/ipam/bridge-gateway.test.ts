@@ -19,12 +19,7 @@ test.each([
 describe("a definition on a bridge that is the gateway", () => {
   test.each<[object, string[], string[], string]>([
     [{ subnets: "10.0.0.0/29" }, ["10.0.0.1"], ["10.0.0.2-10.0.0.6"], "the first address"],
-    [
-      { subnets: "10.0.0.0/29", gateway: "10.0.0.4" },
-      ["10.0.0.4"],
-      ["10.0.0.1-10.0.0.3 10.0.0.5-10.0.0.6"],
-      "has one",
-    ],
+    [{ subnets: "10.0.0.0/29", gateway: "10.0.0.4" }, ["10.0.0.4"], ["10.0.0.1-10.0.0.3 10.0.0.5-10.0.0.6"], "has one"],
     [
       { subnets: "10.0.0.0/29,fd00::/125", gateway: "10.0.0.4" },
       ["10.0.0.4", "fd00::1"],
@@ -43,9 +38,7 @@ describe("a definition on a bridge that is the gateway", () => {
     const definition = withBridgeGateways(define(ipam));
     expect(gatewaysOf(definition).map(formatAddress)).toEqual(gateways);
     expect(definition.rangeSets.map((set) => runs(set, set.usable))).toEqual(usable);
-    expect(definition.rangeSets.map((set) => set.size)).toEqual(
-      define(ipam).rangeSets.map((set) => set.size),
-    );
+    expect(definition.rangeSets.map((set) => set.size)).toEqual(define(ipam).rangeSets.map((set) => set.size));
   });
 
   test("means the same as the definition that says isGateway itself", () => {

@@ -52,9 +52,7 @@ describe("a file of another IPAM plugin means the same with Holdfast's keys:", (
         gateway: "10.0.0.1",
       },
       {
-        ranges: [
-          [{ subnet: "10.0.0.0/24", rangeStart: "10.0.0.10", rangeEnd: "10.0.0.20", gateway: "10.0.0.1" }],
-        ],
+        ranges: [[{ subnet: "10.0.0.0/24", rangeStart: "10.0.0.10", rangeEnd: "10.0.0.20", gateway: "10.0.0.1" }]],
       },
       [],
     ],
@@ -117,7 +115,6 @@ test.each([
 });
 
 test("what cannot be read stays as it is, for the refusal of the result", () => {
-  const { conf: written } =
-    convertConfig(conf({ type: "whereabouts", range: "10.0.0.01/24" })) ?? expect.fail();
+  const { conf: written } = convertConfig(conf({ type: "whereabouts", range: "10.0.0.01/24" })) ?? expect.fail();
   expect(() => parsePluginConfig(written)).toThrow('ipam.subnets is "10.0.0.01/24"');
 });

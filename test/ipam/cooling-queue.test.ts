@@ -28,9 +28,7 @@ test("the queue is ordered by the end of the cooldown, whatever is added, remove
             model.set(last.value, last);
           }
         }
-        const sorted = [...model.values()].sort(
-          (a, b) => a.restUntilMs - b.restUntilMs || a.sequence - b.sequence,
-        );
+        const sorted = [...model.values()].sort((a, b) => a.restUntilMs - b.restUntilMs || a.sequence - b.sequence);
         expect(queue.size).toBe(model.size);
         expect(queue.peek()).toBe(sorted[0] ?? null);
         expect(queue.get(value)).toBe(model.get(value) ?? null);

@@ -33,9 +33,7 @@ function question(given: Given): AddressQuestion {
   const pools = definition.rangeSets.map((set) => new Pool(set));
   const each = (texts: readonly string[] = [], act: (pool: Pool, value: bigint) => void) => {
     for (const text of texts) {
-      const { address } = parseInterfaceAddress(
-        text.includes("/") ? text : `${text}/${text.includes(":") ? 128 : 32}`,
-      );
+      const { address } = parseInterfaceAddress(text.includes("/") ? text : `${text}/${text.includes(":") ? 128 : 32}`);
       for (const pool of pools) if (pool.rangeSet.family === address.family) act(pool, address.value);
     }
   };
@@ -55,11 +53,7 @@ function question(given: Given): AddressQuestion {
   return {
     definition,
     pools,
-    held: [
-      ...held(given.bound, "bound"),
-      ...held(given.adopted, "bound", true),
-      ...held(given.own, "cooling"),
-    ],
+    held: [...held(given.bound, "bound"), ...held(given.adopted, "bound", true), ...held(given.own, "cooling")],
     requested: (given.requested ?? []).map((text) => parseRequestedAddress(text, "runtimeConfig.ips")),
     seed: given.seed ?? null,
     renews: given.renews ?? false,
@@ -91,16 +85,8 @@ describe("a first use", () => {
     ],
     [{ allocated: ["10.0.0.3"] }, "10.0.0.4 10.0.0.6 | fd00::1", "the next one"],
     [{ cooling: ["10.0.0.3"] }, "10.0.0.4 10.0.0.6 10.0.0.3 | fd00::1", "what rests comes last"],
-    [
-      { requested: ["10.0.0.4"] },
-      "10.0.0.4 | fd00::1",
-      "asked for: that or nothing; the other family as usual",
-    ],
-    [
-      { requested: ["10.0.0.4/29", "fd00::6/125"] },
-      "10.0.0.4 | fd00::6",
-      "both asked for, with the right masks",
-    ],
+    [{ requested: ["10.0.0.4"] }, "10.0.0.4 | fd00::1", "asked for: that or nothing; the other family as usual"],
+    [{ requested: ["10.0.0.4/29", "fd00::6/125"] }, "10.0.0.4 | fd00::6", "both asked for, with the right masks"],
     [{ requested: ["10.0.0.5"] }, "10.0.0.5 | fd00::1", "reserved, but asked for"],
     [{ requested: ["10.0.0.4", "10.0.0.4/29"] }, "10.0.0.4 | fd00::1", "the same twice is one request"],
     [
@@ -110,11 +96,7 @@ describe("a first use", () => {
     ],
     [{ own: ["10.0.0.6/29"] }, "10.0.0.6 10.0.0.3 10.0.0.4 | fd00::1", "its own of one family"],
     [{ own: ["10.0.0.6/29"], requested: ["10.0.0.4"] }, "10.0.0.4 | fd00::1", "a request wins over its own"],
-    [
-      { own: ["10.0.0.6/29"], requested: ["10.0.0.6"] },
-      "10.0.0.6 | fd00::1",
-      "a request for its own resting one",
-    ],
+    [{ own: ["10.0.0.6/29"], requested: ["10.0.0.6"] }, "10.0.0.6 | fd00::1", "a request for its own resting one"],
     [
       { own: ["10.0.0.2/29", "10.9.0.1/24"] },
       "10.0.0.3 10.0.0.4 10.0.0.6 | fd00::1",
@@ -164,16 +146,8 @@ describe("a first use", () => {
 describe("bound addresses are kept", () => {
   test.each<[Given, string, string]>([
     [{ bound: ["10.0.0.4/29", "fd00::3/125"] }, "reuse 10.0.0.4/29 fd00::3/125", "as it is"],
-    [
-      { bound: ["fd00::3/125", "10.0.0.4/29"] },
-      "reuse 10.0.0.4/29 fd00::3/125",
-      "in the order of the range sets",
-    ],
-    [
-      { bound: ["10.0.0.4/29"] },
-      "reuse 10.0.0.4/29",
-      "the families it has, even if the network has more now",
-    ],
+    [{ bound: ["fd00::3/125", "10.0.0.4/29"] }, "reuse 10.0.0.4/29 fd00::3/125", "in the order of the range sets"],
+    [{ bound: ["10.0.0.4/29"] }, "reuse 10.0.0.4/29", "the families it has, even if the network has more now"],
     [{ bound: ["10.0.0.4/24", "fd00::3/64"] }, "reuse 10.0.0.4/24 fd00::3/64", "the masks it has"],
     [
       { bound: ["fd09::3/64", "10.9.0.4/24"] },
@@ -181,11 +155,7 @@ describe("bound addresses are kept", () => {
       "outside the ranges since they were edited",
     ],
     [{ bound: ["10.0.0.1/29"] }, "reuse 10.0.0.1/29", "the gateway since the network was edited"],
-    [
-      { bound: ["10.0.0.4/29"], own: ["fd00::3/125"] },
-      "reuse 10.0.0.4/29",
-      "what rests does not come back with it",
-    ],
+    [{ bound: ["10.0.0.4/29"], own: ["fd00::3/125"] }, "reuse 10.0.0.4/29", "what rests does not come back with it"],
     [{ bound: ["10.0.0.4/29"], requested: ["10.0.0.4"] }, "reuse 10.0.0.4/29", "asked for what it has"],
     [{ bound: ["10.0.0.4/29"], requested: ["10.0.0.4/29"] }, "reuse 10.0.0.4/29", "with its mask"],
     [{ adopted: ["10.0.0.4/29"] }, "reuse 10.0.0.4/29", "brought in from outside, and inside a subnet"],
@@ -200,11 +170,7 @@ describe("bound addresses are kept", () => {
       "reuse 10.0.0.4/29",
       "even if nobody defines the network any more",
     ],
-    [
-      { definition: define({}), adopted: ["10.0.0.4/29"] },
-      "reuse 10.0.0.4/29",
-      "then nothing can be outside",
-    ],
+    [{ definition: define({}), adopted: ["10.0.0.4/29"] }, "reuse 10.0.0.4/29", "then nothing can be outside"],
     [
       {
         definition: define({
@@ -268,11 +234,7 @@ describe("refused", () => {
     ],
     [{ requested: ["10.0.0.2"] }, "ADDRESS_EXCLUDED: 10.0.0.2 is excluded in network blue", "excluded"],
     [{ requested: ["10.0.0.1"] }, "ADDRESS_EXCLUDED: 10.0.0.1 is excluded in network blue", "the gateway"],
-    [
-      { requested: ["10.0.0.0"] },
-      "ADDRESS_EXCLUDED: 10.0.0.0 is excluded in network blue",
-      "the network address",
-    ],
+    [{ requested: ["10.0.0.0"] }, "ADDRESS_EXCLUDED: 10.0.0.0 is excluded in network blue", "the network address"],
     [
       { requested: ["10.0.0.8"] },
       "ADDRESS_OUTSIDE: 10.0.0.8 is not in 10.0.0.0/29, fd00::/125 of network blue",
@@ -318,11 +280,7 @@ describe("refused", () => {
       "REQUEST_INVALID: status.ips is 10.0.0.4/29: an interface has one address of each subnet",
       "brought in from outside, two of one subnet",
     ],
-    [
-      { definition: define({}) },
-      "NETWORK_UNDEFINED: network blue has no ranges",
-      "nobody defines the network",
-    ],
+    [{ definition: define({}) }, "NETWORK_UNDEFINED: network blue has no ranges", "nobody defines the network"],
     [
       {
         definition: define({ subnet: "10.0.0.0/24", rangeStart: "10.0.0.10", rangeEnd: "10.0.0.20" }),
@@ -391,9 +349,7 @@ describe("over any state", () => {
             expect(mayHave(request) && !of("cooling").includes(request)).toBe(false);
           }
           expect(values.map((value) => pool.stateOf(value))).toEqual(before);
-          expect(pool.cursor).toBe(
-            question({ definition: v4, allocated: of("allocated").map(text) }).pools[0]?.cursor,
-          );
+          expect(pool.cursor).toBe(question({ definition: v4, allocated: of("allocated").map(text) }).pools[0]?.cursor);
         },
       ),
       { numRuns: 500 },
@@ -446,9 +402,9 @@ test("decisions for different owners never give the same address", () => {
             const pool = pools[rangeSetIndex] as Pool;
             const [value] = candidates as Iterable<bigint> as [bigint];
             const address = { family: pool.rangeSet.family, value };
-            expect(
-              definition.rangeSets[rangeSetIndex]?.subnets.some(({ cidr }) => cidrContains(cidr, address)),
-            ).toBe(true);
+            expect(definition.rangeSets[rangeSetIndex]?.subnets.some(({ cidr }) => cidrContains(cidr, address))).toBe(
+              true,
+            );
             expect(given.has(formatAddress(address))).toBe(false);
             given.add(formatAddress(address));
             pool.allocate(value, { moveCursor });
@@ -463,11 +419,7 @@ test("decisions for different owners never give the same address", () => {
 describe("a guest that starts again on a network that was changed", () => {
   const single = define({ subnets: "10.0.0.0/29" });
   test.each<[Given, string, string]>([
-    [
-      { bound: ["10.0.0.4/24", "fd00::3/64"] },
-      "reuse 10.0.0.4/29 fd00::3/125",
-      "the subnets' prefix lengths",
-    ],
+    [{ bound: ["10.0.0.4/24", "fd00::3/64"] }, "reuse 10.0.0.4/29 fd00::3/125", "the subnets' prefix lengths"],
     [{ definition: single, bound: ["10.0.0.4/30"] }, "reuse 10.0.0.4/29", "of an enlarged subnet"],
     [{ bound: ["10.0.0.4/29"], seed: "x" }, "reuse 10.0.0.4/29 and *", "a second family beside the first"],
     [
@@ -485,11 +437,7 @@ describe("a guest that starts again on a network that was changed", () => {
       "reuse 10.0.0.4/29",
       "what it had where the new family is full",
     ],
-    [
-      { bound: ["10.9.0.4/24"], definition: single },
-      "reuse 10.9.0.4/24",
-      "its address in no subnet any more",
-    ],
+    [{ bound: ["10.9.0.4/24"], definition: single }, "reuse 10.9.0.4/24", "its address in no subnet any more"],
     [{ bound: ["10.0.0.2/24", "fd00::3/125"] }, "reuse 10.0.0.2/24 fd00::3/125", "an excluded one as it was"],
     [{ bound: ["10.0.0.1/24", "fd00::3/125"] }, "reuse 10.0.0.1/24 fd00::3/125", "and what is a gateway now"],
     [

@@ -62,11 +62,7 @@ table("a container ID that is used again", [
     "allocate 10.0.0.1 for container new (eth0); new used again",
     "the claim is not named any more",
   ],
-  [
-    { former: { pod: "q" }, pod: "p" },
-    "allocate 10.0.0.1 for pod shop/p (eth0); new used again",
-    "by another pod",
-  ],
+  [{ former: { pod: "q" }, pod: "p" }, "allocate 10.0.0.1 for pod shop/p (eth0); new used again", "by another pod"],
   [
     { former: { lost: true } },
     "allocate 10.0.0.1 for container new (eth0); new used again",
@@ -146,21 +142,13 @@ table("the network", [
 
 table("whether the claim may be used", [
   [{ claim: "unread" }, "read claim", "it is read once the journal has no answer"],
-  [
-    { claim: "absent" },
-    "CLAIM_ABSENT: IPAMClaim shop/vm does not exist yet",
-    "never an anonymous address instead",
-  ],
+  [{ claim: "absent" }, "CLAIM_ABSENT: IPAMClaim shop/vm does not exist yet", "never an anonymous address instead"],
   [
     { claim: { network: "red" } },
     "CLAIM_OTHER_NETWORK of vm: IPAMClaim shop/vm is for network red",
     "it is for another network",
   ],
-  [
-    { claim: { network: "red" }, persistent: false },
-    "CLAIM_OTHER_NETWORK",
-    "which comes before the network's flag",
-  ],
+  [{ claim: { network: "red" }, persistent: false }, "CLAIM_OTHER_NETWORK", "which comes before the network's flag"],
   [{ claim: { network: "red" }, mayFollow: "unread" }, "read VM", "whose VM it is, is read then"],
   [
     { claim: { network: "red" }, persistent: false, mayFollow: true },
@@ -198,16 +186,8 @@ table("whether the claim may be used", [
     "allocate 10.0.0.1 for container new (eth0); ignores PERSISTENCE_NOT_ALLOWED; warns",
     "the network does not allow it: an address for the container, and a warning",
   ],
-  [
-    { claim: {}, persistent: false, pod: "p" },
-    "allocate 10.0.0.1 for pod shop/p (eth0); ignores",
-    "or for the pod",
-  ],
-  [
-    { claim: {}, persistent: false, whyNot: "unread" },
-    "allocate",
-    "nobody asks whether the pod might use it",
-  ],
+  [{ claim: {}, persistent: false, pod: "p" }, "allocate 10.0.0.1 for pod shop/p (eth0); ignores", "or for the pod"],
+  [{ claim: {}, persistent: false, whyNot: "unread" }, "allocate", "nobody asks whether the pod might use it"],
   [
     { claim: {}, persistent: false, allocated: FULL },
     "POOL_FULL by free space: no free address in 10.0.0.0/29 of network blue; ignores",
@@ -225,11 +205,7 @@ table("whether the claim may be used", [
   ],
   [{ claim: {}, whyNot: "unread" }, "read permission", "asked once the claim is known to be of this network"],
   [{ claim: {}, whyNot: "CLAIM_OTHER_OWNER" }, "CLAIM_OTHER_OWNER of vm", "the pod may not use it"],
-  [
-    { claim: mine, whyNot: "CLAIM_OTHER_OWNER", attached: [{}] },
-    "CLAIM_OTHER_OWNER",
-    "which comes before who uses it",
-  ],
+  [{ claim: mine, whyNot: "CLAIM_OTHER_OWNER", attached: [{}] }, "CLAIM_OTHER_OWNER", "which comes before who uses it"],
   [
     { claim: { isClosed: true } },
     "CLAIM_TERMINATING of vm: IPAMClaim shop/vm is being deleted",
@@ -326,11 +302,7 @@ table("what is reserved for a MAC", [
     "allocate 10.0.0.1 fd00::7",
     "who asks for one of another subnet gets both",
   ],
-  [
-    { ...reserving, mac: MAC, allocated: ["10.0.0.1"] },
-    "ADDRESS_TAKEN",
-    "whoever had it before has it still",
-  ],
+  [{ ...reserving, mac: MAC, allocated: ["10.0.0.1"] }, "ADDRESS_TAKEN", "whoever had it before has it still"],
   [{ ...reserving, resting: ["10.0.0.1/29"] }, "allocate 10.0.0.2", "what rests of it goes to nobody else"],
   [
     { ...reserving, mac: MAC, pod: "p", bound: ["10.0.0.5/29"], attached: [{ pod: "p" }] },
@@ -424,11 +396,7 @@ table("who uses the claim", [
     "asked of the API, and of nobody whom the journal explains",
   ],
   [{ claim: mine, bound, users: "unread" }, "read users", "not known yet"],
-  [
-    { claim: mine, bound, users: [{}], requested: ["10.0.0.6"] },
-    "CLAIM_IN_USE",
-    "comes before what is asked for",
-  ],
+  [{ claim: mine, bound, users: [{}], requested: ["10.0.0.6"] }, "CLAIM_IN_USE", "comes before what is asked for"],
   [{ claim: {}, persistent: false, users: [{}] }, "allocate", "of an ignored claim nobody cares"],
 ]);
 
@@ -467,16 +435,8 @@ table("addresses that the owner has", [
     "a start where somebody else renews what claims list",
   ],
   [{ claim: mine, bound, requested: ["10.0.0.5/29"] }, "reuse", "the runtime asks for what it has"],
-  [
-    { claim: mine, bound, requested: ["10.0.0.6"] },
-    "REQUEST_MISMATCH of vm",
-    "the runtime asks for something else",
-  ],
-  [
-    { claim: { ips: ["10.9.0.5/29"] }, bound: ["10.9.0.5/29"] },
-    "reuse 10.9.0.5/29",
-    "kept outside the present ranges",
-  ],
+  [{ claim: mine, bound, requested: ["10.0.0.6"] }, "REQUEST_MISMATCH of vm", "the runtime asks for something else"],
+  [{ claim: { ips: ["10.9.0.5/29"] }, bound: ["10.9.0.5/29"] }, "reuse 10.9.0.5/29", "kept outside the present ranges"],
   [
     { claim: { ips: ["10.9.0.5/29"] }, adopted: ["10.9.0.5/29"] },
     "ADDRESS_OUTSIDE of vm",
@@ -498,11 +458,7 @@ table("new addresses", [
   [{ pod: "p", resting: ["10.0.0.6/29"] }, "allocate 10.0.0.6", "its own that still rests first"],
   [{ requested: ["10.0.0.6"] }, "allocate 10.0.0.6", "what the runtime asks for"],
   [{ claim: { ipRequests: ["10.0.0.6"] } }, "allocate 10.0.0.6", "what the claim asks for at its first use"],
-  [
-    { claim: { ipRequests: ["10.0.0.6"] }, requested: ["10.0.0.6/29"] },
-    "allocate 10.0.0.6",
-    "both ask for the same",
-  ],
+  [{ claim: { ipRequests: ["10.0.0.6"] }, requested: ["10.0.0.6/29"] }, "allocate 10.0.0.6", "both ask for the same"],
   [
     { claim: { ipRequests: ["10.0.0.6"] }, requested: ["10.0.0.2"] },
     "CONFIG_INVALID of vm",
@@ -530,11 +486,7 @@ table("new addresses", [
   ],
   [{ requested: ["10.9.0.6"] }, "ADDRESS_OUTSIDE by free space", "the network has no such address"],
   [{ requested: ["10.0.0.7"] }, "ADDRESS_EXCLUDED by free space", "nobody may have it"],
-  [
-    { allocated: FULL },
-    "POOL_FULL by free space: no free address in 10.0.0.0/29 of network blue",
-    "nothing is left",
-  ],
+  [{ allocated: FULL }, "POOL_FULL by free space: no free address in 10.0.0.0/29 of network blue", "nothing is left"],
   [
     { subnets: "10.0.0.0/29,10.1.0.0/29", onePerFamily: true },
     "VERSION_TOO_NARROW",

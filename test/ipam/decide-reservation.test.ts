@@ -31,15 +31,7 @@ interface Given {
 }
 
 /** What is kept, and what the slots give when each takes its first candidate that nobody has; or the refusal's code. */
-function outcome({
-  bound = [],
-  own = [],
-  former = [],
-  adopted = [],
-  taken = [],
-  seed,
-  request,
-}: Given): string {
+function outcome({ bound = [], own = [], former = [], adopted = [], taken = [], seed, request }: Given): string {
   const definition = definitionFor(network, request);
   const pools = definition.rangeSets.map((set) => new Pool(set));
   const poolOf = (text: string) => {
@@ -181,11 +173,7 @@ describe("one address of a part of the network", () => {
       "what is held before what is preferred",
     ],
     [{ bound: ["10.0.0.2/29"], request: single() }, "10.0.0.2/29 +", "what is held counts outside of it too"],
-    [
-      { bound: ["10.0.0.3/29"], request: single("10.0.1.2") },
-      "10.0.0.3/29 +",
-      "and before what is requested",
-    ],
+    [{ bound: ["10.0.0.3/29"], request: single("10.0.1.2") }, "10.0.0.3/29 +", "and before what is requested"],
     [{ adopted: ["10.0.0.3/29"], request: single() }, "10.0.0.3/29 +", "what it brought along"],
     [{ adopted: ["10.0.0.2/29"], request: single() }, "+ 10.0.0.3", "unless that is outside"],
     [{ former: ["10.0.1.2/29"], request: single() }, "+ 10.0.1.2", "that of its former self"],

@@ -20,13 +20,7 @@ describe("host-local's keys mean what they mean to host-local", () => {
       6n,
       "to the end, without broadcast",
     ],
-    [
-      { subnet: "10.0.0.0/24", rangeEnd: "10.0.0.4" },
-      "10.0.0.2-10.0.0.4",
-      "10.0.0.1",
-      5n,
-      "from the beginning",
-    ],
+    [{ subnet: "10.0.0.0/24", rangeEnd: "10.0.0.4" }, "10.0.0.2-10.0.0.4", "10.0.0.1", 5n, "from the beginning"],
     [
       { subnet: "10.0.0.0/24", rangeStart: "10.0.0.0", rangeEnd: "10.0.0.255" },
       "10.0.0.2-10.0.0.254",

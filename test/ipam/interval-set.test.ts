@@ -37,9 +37,7 @@ function expectSame(set: IntervalSet, model: ReadonlySet<number>): void {
 }
 
 test("a set is made from runs in any order, overlapping, touching and repeated", () => {
-  fc.assert(
-    fc.property(anyIntervals, (intervals) => expectSame(IntervalSet.from(intervals), numbersOf(intervals))),
-  );
+  fc.assert(fc.property(anyIntervals, (intervals) => expectSame(IntervalSet.from(intervals), numbersOf(intervals))));
 });
 
 test("union, intersect, subtract, covers and holdsAny agree with plain sets", () => {

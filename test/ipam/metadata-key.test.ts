@@ -21,14 +21,11 @@ describe("metadata is on", () => {
 });
 
 describe("metadata is off", () => {
-  test.each<[object]>([[{}], [{ metadata: false }], [{ metadata: null }], [{ metadata: "" }]])(
-    "%o",
-    (more) => {
-      const definition = define({ subnets: "10.0.0.0/24", ...more });
-      expect(definition.metadata).toBeNull();
-      expect(definition.fingerprint).toBe(define({ subnets: "10.0.0.0/24" }).fingerprint);
-    },
-  );
+  test.each<[object]>([[{}], [{ metadata: false }], [{ metadata: null }], [{ metadata: "" }]])("%o", (more) => {
+    const definition = define({ subnets: "10.0.0.0/24", ...more });
+    expect(definition.metadata).toBeNull();
+    expect(definition.fingerprint).toBe(define({ subnets: "10.0.0.0/24" }).fingerprint);
+  });
 
   test("without ranges, because another configuration defines the network", () => {
     expect(define({ metadata: true }).metadata).toBeNull();

@@ -1,10 +1,5 @@
 import { describe, expect, test } from "vitest";
-import {
-  nameOrigin,
-  networkNameIn,
-  parseNadConfig,
-  parseNadConfigIfOurs,
-} from "../../ipam/definition/nad-config.ts";
+import { nameOrigin, networkNameIn, parseNadConfig, parseNadConfigIfOurs } from "../../ipam/definition/nad-config.ts";
 import { define, pluginConfig, refusalOf } from "./definitions.ts";
 
 const ipam = { type: "holdfast-ipam", subnets: "10.0.0.0/24" };
@@ -86,12 +81,7 @@ describe("a definition without a name has its object's name:", () => {
 describe("parseNadConfig refuses", () => {
   test.each([
     ["{", "CONFIG_UNREADABLE", "JSON", "cut off"],
-    [
-      "\ufeff{}",
-      "CONFIG_UNREADABLE",
-      "begins with a byte order mark, which is invisible",
-      "of a Windows editor",
-    ],
+    ["\ufeff{}", "CONFIG_UNREADABLE", "begins with a byte order mark, which is invisible", "of a Windows editor"],
     ["null", "CONFIG_UNREADABLE", "expected an object", "no object"],
     ["[]", "CONFIG_UNREADABLE", "expected an object", "a list of plugins without its object"],
     [
@@ -125,12 +115,7 @@ describe("parseNadConfig refuses", () => {
       `plugins is [{"type":"a",`,
       "two of ours for one interface",
     ],
-    [
-      list({}, { ipam: { ...ipam, subnets: "10.0.0.1/24" } }),
-      "CONFIG_INVALID",
-      "10.0.0.0/24",
-      "as in a single plugin",
-    ],
+    [list({}, { ipam: { ...ipam, subnets: "10.0.0.1/24" } }), "CONFIG_INVALID", "10.0.0.0/24", "as in a single plugin"],
   ])("%.60s", (text, code, message) => {
     const refusal = refusalOf(() => parseNadConfig(text, "a-nad"));
     expect(refusal.code).toBe(code);
@@ -141,14 +126,8 @@ describe("parseNadConfig refuses", () => {
 
 describe("a network that is not ours", () => {
   test.each([
-    [
-      JSON.stringify({ name: "blue", type: "bridge", ipam: { type: "host-local", subnet: "x" } }),
-      "ipam.type",
-    ],
-    [
-      JSON.stringify({ name: "blue", type: "ovn-k8s-cni-overlay", subnets: "10.0.0.0/24" }),
-      "ipam is missing",
-    ],
+    [JSON.stringify({ name: "blue", type: "bridge", ipam: { type: "host-local", subnet: "x" } }), "ipam.type"],
+    [JSON.stringify({ name: "blue", type: "ovn-k8s-cni-overlay", subnets: "10.0.0.0/24" }), "ipam is missing"],
     [JSON.stringify({ name: "blue", plugins: [{ type: "bridge", ipam: {} }] }), "none of them has ipam.type"],
     [JSON.stringify({ name: "blue", plugins: [] }), "none of them has ipam.type"],
     [JSON.stringify({ name: "blue", plugins: [null, 7] }), "none of them has ipam.type"],

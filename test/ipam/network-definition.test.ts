@@ -25,12 +25,7 @@ describe("excluded by default", () => {
     ["fd00::/126", {}, "fd00::1-fd00::3", "the longest prefix with anycast"],
     ["fd00::/127", {}, "fd00::-fd00::1", "RFC 6164: both ends are hosts"],
     ["fd00::7/128", {}, "fd00::7-fd00::7", "a single address"],
-    [
-      "10.0.0.0/29",
-      { gateway: "10.0.0.3" },
-      "10.0.0.1-10.0.0.2 10.0.0.4-10.0.0.6",
-      "the gateway, in the middle",
-    ],
+    ["10.0.0.0/29", { gateway: "10.0.0.3" }, "10.0.0.1-10.0.0.2 10.0.0.4-10.0.0.6", "the gateway, in the middle"],
     ["10.0.0.0/31", { gateway: "10.0.0.1" }, "10.0.0.0-10.0.0.0", "the gateway of a point-to-point link"],
   ])("%s: %s", (subnets, more, usable) => {
     const set = firstRangeSet({ subnets, ...more });
@@ -124,27 +119,11 @@ describe("our own keys", () => {
     [{ subnets: " 10.0.0.0/24 , fd00::/64 " }, {}, "spaces around the commas"],
     [{}, { subnets: "10.0.0.0/24,fd00::/64" }, "at the top level, as OVN-Kubernetes writes it"],
     [{ subnets: "10.0.0.0/24,fd00::/64" }, { subnets: ["10.0.0.0/24", "fd00::/64"] }, "in both, the same"],
-    [
-      { subnets: "10.0.0.0/24,FD00:0::/64", excludeSubnets: "", reservedSubnets: null },
-      {},
-      "empty and null are unset",
-    ],
+    [{ subnets: "10.0.0.0/24,FD00:0::/64", excludeSubnets: "", reservedSubnets: null }, {}, "empty and null are unset"],
     [{ subnets: "10.0.0.0/24,fd00::/64" }, { topology: "localnet", vlanID: 7, mtu: 1400 }, "keys of others"],
-    [
-      { subnets: "10.0.0.0/24,fd00::/64" },
-      { type: "macvlan", cniVersion: "1.1.0" },
-      "another plugin, another version",
-    ],
-    [
-      { subnets: "10.0.0.0/24,fd00::/64", cooldownSeconds: 60 },
-      { statusWhenFull: "ok" },
-      "defaults said aloud",
-    ],
-    [
-      { ranges: [[{ subnet: "10.0.0.0/24" }], [{ subnet: "fd00::/64" }]] },
-      {},
-      "host-local's, but with gateways",
-    ],
+    [{ subnets: "10.0.0.0/24,fd00::/64" }, { type: "macvlan", cniVersion: "1.1.0" }, "another plugin, another version"],
+    [{ subnets: "10.0.0.0/24,fd00::/64", cooldownSeconds: 60 }, { statusWhenFull: "ok" }, "defaults said aloud"],
+    [{ ranges: [[{ subnet: "10.0.0.0/24" }], [{ subnet: "fd00::/64" }]] }, {}, "host-local's, but with gateways"],
   ])("mean the same in %o and %o", (ipam, topLevel) => {
     const plain = define({ subnets: "10.0.0.0/24,fd00::/64" });
     const gateways = define({ subnets: "10.0.0.0/24,fd00::/64" }, { isGateway: true });
@@ -172,16 +151,18 @@ describe("our own keys", () => {
   });
 
   test("may have a gateway in an exclusion, or IPv6's subnet-router anycast address", () => {
-    expect(
-      shapeOf(define({ subnets: "10.0.0.0/24", excludeSubnets: "10.0.0.0/30", gateway: "10.0.0.1" })),
-    ).toEqual(["10.0.0.0/24 via 10.0.0.1"]);
+    expect(shapeOf(define({ subnets: "10.0.0.0/24", excludeSubnets: "10.0.0.0/30", gateway: "10.0.0.1" }))).toEqual([
+      "10.0.0.0/24 via 10.0.0.1",
+    ]);
     expect(shapeOf(define({ subnets: "fd00::/64", gateway: "fd00::" }))).toEqual(["fd00::/64 via fd00::"]);
   });
 
   test("may have several gateways, one for each subnet", () => {
-    expect(
-      shapeOf(define({ subnets: "10.0.0.0/24,10.1.0.0/24,fd00::/64", gateway: "fd00::1,10.1.0.1" })),
-    ).toEqual(["10.0.0.0/24", "10.1.0.0/24 via 10.1.0.1", "fd00::/64 via fd00::1"]);
+    expect(shapeOf(define({ subnets: "10.0.0.0/24,10.1.0.0/24,fd00::/64", gateway: "fd00::1,10.1.0.1" }))).toEqual([
+      "10.0.0.0/24",
+      "10.1.0.0/24 via 10.1.0.1",
+      "fd00::/64 via fd00::1",
+    ]);
   });
 });
 
@@ -225,13 +206,10 @@ describe("notes", () => {
 });
 
 describe("without ranges", () => {
-  test.each([[{}], [{ subnets: "" }], [{ subnets: null }], [{ ranges: [] }], [{ subnets: [] }]])(
-    "%o",
-    (ipam) => {
-      expect(hasRanges(pluginConfig(ipam))).toBe(false);
-      expect(define({ ...ipam, cooldownSeconds: 5 })).toMatchObject({ rangeSets: [], cooldownSeconds: 5 });
-    },
-  );
+  test.each([[{}], [{ subnets: "" }], [{ subnets: null }], [{ ranges: [] }], [{ subnets: [] }]])("%o", (ipam) => {
+    expect(hasRanges(pluginConfig(ipam))).toBe(false);
+    expect(define({ ...ipam, cooldownSeconds: 5 })).toMatchObject({ rangeSets: [], cooldownSeconds: 5 });
+  });
 
   test("the other keys are still checked", () => {
     expect(refusalOf(() => define({ rangestart: 1 })).message).toContain("ipam.rangestart");
@@ -257,9 +235,7 @@ describe("without ranges", () => {
 
 test("a configuration is read from the runtime's text on stdin", () => {
   const text = JSON.stringify(pluginConfig({ subnets: "10.0.0.0/24" }));
-  expect(parsePluginConfig(parsePassed(text)).fingerprint).toBe(
-    define({ subnets: "10.0.0.0/24" }).fingerprint,
-  );
+  expect(parsePluginConfig(parsePassed(text)).fingerprint).toBe(define({ subnets: "10.0.0.0/24" }).fingerprint);
   expect(refusalOf(() => parsePassed("{")).code).toBe("CONFIG_UNREADABLE");
 });
 

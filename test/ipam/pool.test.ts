@@ -248,14 +248,7 @@ describe("next-fit", () => {
     const pool = new Pool(small);
     expect([take(pool), take(pool)]).toEqual([1, 2]);
     pool.release(base + 1n, 0, 0);
-    expect([take(pool), take(pool), take(pool), take(pool), take(pool), take(pool)]).toEqual([
-      3,
-      4,
-      5,
-      6,
-      1,
-      null,
-    ]);
+    expect([take(pool), take(pool), take(pool), take(pool), take(pool), take(pool)]).toEqual([3, 4, 5, 6, 1, null]);
   });
 
   test("gives a cooling address only when nothing else is free, the longest released first", () => {
@@ -356,12 +349,7 @@ describe("addresses that are not given automatically", () => {
 describe("subnetOf", () => {
   test("finds the subnet of an address by its window, else by its CIDR", () => {
     const set = firstRangeSet({
-      ranges: [
-        [
-          { subnet: "10.0.1.0/24", rangeStart: "10.0.1.10", rangeEnd: "10.0.1.20" },
-          { subnet: "10.0.0.0/24" },
-        ],
-      ],
+      ranges: [[{ subnet: "10.0.1.0/24", rangeStart: "10.0.1.10", rangeEnd: "10.0.1.20" }, { subnet: "10.0.0.0/24" }]],
     });
     const pool = new Pool(set);
     expect(pool.subnetOf(ip("10.0.0.77"))?.cidr.base).toBe(ip("10.0.0.0"));
@@ -386,9 +374,7 @@ describe("hashStart", () => {
   test("is the SHA-256 of the seed over the addresses, as a fixed value shows", () => {
     // 0xba7816bf…f20015ad modulo 2^8 - 2 = 254 is the rank among 10.0.0.1 to 10.0.0.254.
     const hash = 0xba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015adn;
-    expect(new Pool(firstRangeSet({ subnets: "10.0.0.0/24" })).hashStart("abc")).toBe(
-      ip("10.0.0.1") + (hash % 254n),
-    );
+    expect(new Pool(firstRangeSet({ subnets: "10.0.0.0/24" })).hashStart("abc")).toBe(ip("10.0.0.1") + (hash % 254n));
   });
 
   test("spreads seeds over the whole range", () => {

@@ -10,13 +10,9 @@ import {
 } from "../../ipam/definition/read-keys.ts";
 import { otherCase, pathsOf, spellings, textAt, valueAt } from "./key-paths.ts";
 
-const PATHS = [
-  LIST_KEYS,
-  PREVIOUS_RESULT_KEYS,
-  SELECTION_KEYS,
-  NETWORK_STATUS_KEYS,
-  POD_NETWORKS_KEYS,
-].flatMap(pathsOf);
+const PATHS = [LIST_KEYS, PREVIOUS_RESULT_KEYS, SELECTION_KEYS, NETWORK_STATUS_KEYS, POD_NETWORKS_KEYS].flatMap(
+  pathsOf,
+);
 
 describe.each(PATHS.map((one) => [one.path.join("."), one] as const))("%s", (_, { keys, path, kind }) => {
   const name = path.at(-1) as string;

@@ -25,9 +25,7 @@ test("any set of addresses reads as it was written", () => {
 
 test("any list of addresses reads as it was written, in its order", () => {
   const anyAddress = fc.bigInt(0n, (1n << 128n) - 1n);
-  fc.assert(
-    fc.property(fc.array(anyAddress), (all) => void expect(decodeList(encodeList(all))).toEqual(all)),
-  );
+  fc.assert(fc.property(fc.array(anyAddress), (all) => void expect(decodeList(encodeList(all))).toEqual(all)));
 });
 
 test("65,536 addresses fit 16 kB however they are taken, and an evenly filled network some bytes", () => {

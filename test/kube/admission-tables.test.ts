@@ -15,9 +15,7 @@ import { until } from "../harness/wait.ts";
  */
 
 const MINOR_WITH_POLICIES = 30;
-const POLICIES = ["admission", "udn"].map((part) =>
-  join(import.meta.dirname, `../../deploy/${part}/policies.yaml`),
-);
+const POLICIES = ["admission", "udn"].map((part) => join(import.meta.dirname, `../../deploy/${part}/policies.yaml`));
 
 let cluster: TestCluster;
 let admission: AdmissionServer | null = null;
@@ -29,10 +27,7 @@ beforeAll(async () => {
   if (Number.parseInt(minor, 10) >= MINOR_WITH_POLICIES) await cluster.apply(POLICIES.flatMap(readManifests));
   else admission = await AdmissionServer.start(cluster);
   const probe = [...NETWORK_CASES].filter(({ node }) => node === null);
-  await until(
-    async () => (await write(probe[0] as AdmissionCase)).status === 403,
-    "the server to ask the policies",
-  );
+  await until(async () => (await write(probe[0] as AdmissionCase)).status === 403, "the server to ask the policies");
 });
 afterAll(async () => {
   await cluster?.stop();
@@ -89,8 +84,7 @@ async function put(path: string, object: KubeObject): Promise<KubeObject> {
   const { metadata: created } = await cluster.api.create(collectionOf(object), { ...object, metadata });
   if (object.kind !== "IPAMClaim" || object.status === undefined) return created;
   const headers = { "content-type": "application/merge-patch+json" };
-  return (await cluster.api.call("PATCH", `${path}/status`, { status: object.status }, headers)).body
-    .metadata;
+  return (await cluster.api.call("PATCH", `${path}/status`, { status: object.status }, headers)).body.metadata;
 }
 
 async function remove(path: string): Promise<void> {

@@ -161,10 +161,7 @@ test("the garbage collector cannot be made to delete a network, so that a stolen
   // An administrator's owner reference does what the thief's would: the object is marked, stays, and keeps its owner.
   await world.cluster.api.patch(path, { metadata: { ownerReferences: [gone] } });
   const read = () => world.cluster.api.get(path);
-  await world.until(
-    async () => (await read()).metadata.deletionTimestamp !== undefined,
-    "the garbage collector",
-  );
+  await world.until(async () => (await read()).metadata.deletionTimestamp !== undefined, "the garbage collector");
   expect((await asThief("node-b", "POST", NETWORKS, mine(record), "application/json")).status).toBe(409);
   const { metadata, spec } = await read();
   expect({ uid: metadata.uid, spec }).toEqual({ uid: before.metadata.uid, spec: before.spec });

@@ -19,12 +19,7 @@ beforeAll(async () => {
 });
 afterAll(() => cluster?.stop());
 
-for (const describe of [
-  describeAllocations,
-  describeReservations,
-  describeMachineReservations,
-  describeRetention,
-])
+for (const describe of [describeAllocations, describeReservations, describeMachineReservations, describeRetention])
   describe("kubernetes", create);
 
 async function create(): Promise<Subject> {

@@ -50,8 +50,7 @@ async function running(): Promise<Running> {
 
 const check = (guest: Guest, answer: CniAnswer) =>
   a.check(guest.pod, { ...guest.options, config: { ...JSON.parse(net.config), prevResult: answer.json() } });
-const status = () =>
-  a.daemon.cni("STATUS", "", { config: { ...JSON.parse(net.config), cniVersion: "1.1.0" } });
+const status = () => a.daemon.cni("STATUS", "", { config: { ...JSON.parse(net.config), cniVersion: "1.1.0" } });
 
 async function expectAwayServed({ pod, podAnswer, leaving, vm, vmAnswer, late }: Running): Promise<void> {
   const code = async (answer: Promise<CniAnswer>) => (await answer).json().code;
@@ -115,9 +114,7 @@ test("DELs during an outage of the API server are carried out after it, also by 
   await world.cluster.startApiServer();
   await alone.daemon.ready();
   await world.settledWith(net, gone);
-  const left = (await world.allocations(net)).flatMap(({ status: now }) =>
-    Object.keys(now?.attachments ?? {}),
-  );
+  const left = (await world.allocations(net)).flatMap(({ status: now }) => Object.keys(now?.attachments ?? {}));
   expect(left).toEqual([]);
 });
 

@@ -52,12 +52,7 @@ async function bootAnew(node: NodeDaemon): Promise<void> {
 let bootUs = 1_000;
 
 /** A call of the new boot, whose clock began at zero: that of the plugin binary here goes on. */
-async function inNewBoot(
-  node: NodeDaemon,
-  verb: "ADD" | "DEL",
-  guest: Guest,
-  containerId: string,
-): Promise<string[]> {
+async function inNewBoot(node: NodeDaemon, verb: "ADD" | "DEL", guest: Guest, containerId: string): Promise<string[]> {
   bootUs += 1;
   const { ifname = "net1", config } = guest.options;
   const args = cniArgs(guest.pod, containerId);
@@ -112,9 +107,7 @@ test("after a reboot addresses are kept until their pod has ended, and DELs of t
   ] as const)
     await deletedBefore(node, guest, containerId);
   await world.settledWith(net, living);
-  const keys = (await world.allocations(net)).map(({ status }) =>
-    Object.keys(status?.attachments ?? {}).join(),
-  );
+  const keys = (await world.allocations(net)).map(({ status }) => Object.keys(status?.attachments ?? {}).join());
   expect(keys.filter((key) => key !== "").sort()).toEqual(
     ["booted-pod/net1", "booted-pod/net1", ...Array(2).fill(`booted-vm/${optionsOf(net).ifname}`)].sort(),
   );

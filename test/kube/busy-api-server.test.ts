@@ -34,8 +34,7 @@ test("the API server takes every object, and no schema is without its level", as
   const objects = await flowControl(world.server.api);
   await world.server.apply(objects);
   await world.server.apply(objects);
-  const stored = (object: KubeObject) =>
-    world.server.api.get(`${collectionOf(object)}/${object.metadata.name}`);
+  const stored = (object: KubeObject) => world.server.api.get(`${collectionOf(object)}/${object.metadata.name}`);
   for (const object of objects) {
     // What a server does not know it drops without a word.
     expect((await stored(object)).spec).toMatchObject(object.spec);

@@ -43,9 +43,10 @@ test("a container without a pod is ended when its network namespace is gone, and
   const net = await world.network("witnessed", { subnets: "10.81.0.0/24" });
   const args = ["--witness-interval-seconds", "1", "--witness-grace-seconds", "1"];
   const node = await world.startNode("node-witness", { args });
-  const [lives, dies] = [`holdfast-test-${process.pid}-lives`, `holdfast-test-${process.pid}-dies`].map(
-    makeNetns,
-  ) as [ReturnType<typeof makeNetns>, ReturnType<typeof makeNetns>];
+  const [lives, dies] = [`holdfast-test-${process.pid}-lives`, `holdfast-test-${process.pid}-dies`].map(makeNetns) as [
+    ReturnType<typeof makeNetns>,
+    ReturnType<typeof makeNetns>,
+  ];
   onTestFinished(() => lives.remove());
   const [living] = await add(node, net, "lives", lives.path);
   await add(node, net, "dies", dies.path);

@@ -40,12 +40,7 @@ async function ended(child: ChildProcess): Promise<{ code: number | null; stderr
 async function start(identity: string): Promise<{ child: ChildProcess; port: number }> {
   const [port = 0] = await freePorts(1);
   const child = run(
-    [
-      "--kubeconfig",
-      world.cluster.kubeconfig("holdfast-controller"),
-      "--metrics-address",
-      `127.0.0.1:${port}`,
-    ],
+    ["--kubeconfig", world.cluster.kubeconfig("holdfast-controller"), "--metrics-address", `127.0.0.1:${port}`],
     { HOLDFAST_SWEEP_INTERVAL_SECONDS: "1", HOLDFAST_SWEEP_GRACE_SECONDS: "1", HOLDFAST_IDENTITY: identity },
   );
   child.stdout?.resume();

@@ -129,10 +129,7 @@ test("what somebody deletes by force is put back by the controller, as it was", 
   const network = await world.importedNetwork("taken", { subnets: "10.1.0.0/24" });
   await adds(network, 2);
   const before = await world.allocations(network);
-  const [first, second] = before.map(({ metadata }) => `${ALLOCATIONS_PATH}/${metadata.name}`) as [
-    string,
-    string,
-  ];
+  const [first, second] = before.map(({ metadata }) => `${ALLOCATIONS_PATH}/${metadata.name}`) as [string, string];
   const { api } = world.cluster;
   // Either way that people know.
   await api.patch(first, { metadata: { finalizers: null } });

@@ -79,9 +79,7 @@ test.each(KILLS)("a repeated ADD succeeds after a kill at $point: $who", async (
     if (kind === "vm") expect(await world.published(guest)).toEqual(ips);
     return [guest, ips] as const;
   };
-  const held = await Promise.all(
-    pair.map(([kind, stack], at) => one(kind, nets[stack], nodes[at] as NodeDaemon)),
-  );
+  const held = await Promise.all(pair.map(([kind, stack], at) => one(kind, nets[stack], nodes[at] as NodeDaemon)));
   await settled([...vms, ...held]);
   for (const [at, [guest]] of held.entries()) await deleted(nodes[at] as NodeDaemon, guest);
   vms.push(...held.filter(([guest]) => guest.vm !== null));
@@ -184,10 +182,7 @@ describe("stopped, and continued after every grace", () => {
       await until(() => isStopped(c), `the stop at ${point}`);
       await world.kubevirt.removePod(lost.pod);
       await world.kubevirt.deleteNode(c.name);
-      await until(
-        async () => (await world.bound(net)).length === 1,
-        "the release of what the lost pod reserved",
-      );
+      await until(async () => (await world.bound(net)).length === 1, "the release of what the lost pod reserved");
       const second = await addedInTheEnd(b, guests[1] as Guest);
       await pause(DEADLINE_MS);
       c.process.kill("SIGCONT");

@@ -73,8 +73,7 @@ async function statusOf(api: HttpKubeApi): Promise<number | string> {
   }
 }
 
-const cli = (file: string, ...args: string[]) =>
-  run(process.execPath, [HOLDFAST, "--kubeconfig", file, ...args]);
+const cli = (file: string, ...args: string[]) => run(process.execPath, [HOLDFAST, "--kubeconfig", file, ...args]);
 const pidOf = (node: NodeDaemon) => node.process.pid as number;
 /** Of tokens that must not be there. */
 const withoutTokens = (text: string, tokens: readonly string[]) =>
@@ -190,8 +189,7 @@ test.concurrent("whoever waits for a plug-in that hangs is told for what, and a 
   await until(async () => (await statusOf(api)) === 200, "its token");
   api.close();
   expect(await node.daemon.end()).toBe(0);
-  for (const { pid } of hanging.runs)
-    await until(() => !existsSync(`/proc/${pid}`), "the end of the plug-in");
+  for (const { pid } of hanging.runs) await until(() => !existsSync(`/proc/${pid}`), "the end of the plug-in");
 });
 
 test("a login that has ended is renewed, written back for kubectl, and nobody else may read the file after it", async () => {

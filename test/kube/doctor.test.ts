@@ -33,14 +33,7 @@ const setStatus = (path: string, status: object) => cluster.api.patch(`${path}/s
 async function addNode(name: string, kubeletVersion: string): Promise<void> {
   const node = await cluster.api.create("/api/v1/nodes", { metadata: { name } } as unknown as KubeObject);
   const nodeInfo = { ...node.status?.nodeInfo, kubeletVersion, operatingSystem: "linux" };
-  for (const key of [
-    "machineID",
-    "systemUUID",
-    "bootID",
-    "kernelVersion",
-    "osImage",
-    "containerRuntimeVersion",
-  ])
+  for (const key of ["machineID", "systemUUID", "bootID", "kernelVersion", "osImage", "containerRuntimeVersion"])
     nodeInfo[key] ??= "";
   await setStatus(`/api/v1/nodes/${name}`, {
     nodeInfo: { kubeProxyVersion: "", architecture: "amd64", ...nodeInfo },
@@ -80,9 +73,7 @@ test("a definition of another release, and one that is missing", async () => {
 });
 
 test("daemons and controllers that are not ready, of two releases, and in another distribution's directory", async () => {
-  await cluster.apply(
-    ["daemonset.yaml", "deployment.yaml"].flatMap((file) => readManifests(join(DEPLOY, file))),
-  );
+  await cluster.apply(["daemonset.yaml", "deployment.yaml"].flatMap((file) => readManifests(join(DEPLOY, file))));
   await addNode("n1", "v1.31.0");
   await setStatus(`${SYSTEM}/daemonsets/holdfast-node`, {
     desiredNumberScheduled: 1,
@@ -91,9 +82,7 @@ test("daemons and controllers that are not ready, of two releases, and in anothe
     numberReady: 0,
   });
   expect(await look("daemons")).toMatchObject([{ state: "failed", found: "0 of 1 are ready" }]);
-  expect(await look("controller")).toMatchObject([
-    { state: "failed", found: expect.stringContaining("none of 1") },
-  ]);
+  expect(await look("controller")).toMatchObject([{ state: "failed", found: expect.stringContaining("none of 1") }]);
   expect(await look("nodes")).toMatchObject([{ state: "warning", found: expect.stringContaining("n1") }]);
   expect(await look("plugin directory")).toMatchObject([{ state: "ok", found: "/opt/cni/bin" }]);
 
@@ -126,9 +115,7 @@ test("daemons and controllers that are not ready, of two releases, and in anothe
 
   const image = [{ op: "replace", path: "/spec/template/spec/containers/0/image", value: "holdfast:0.0.1" }];
   await cluster.api.patch(`${SYSTEM}/deployments/holdfast-controller`, image, "json");
-  expect(await look("daemons")).toMatchObject([
-    { state: "warning", found: expect.stringContaining("holdfast:0.0.1") },
-  ]);
+  expect(await look("daemons")).toMatchObject([{ state: "warning", found: expect.stringContaining("holdfast:0.0.1") }]);
 
   await addNode("n2", "v1.31.0+k3s1");
   await addNode("n3", "v1.31.1-gke.1146000");

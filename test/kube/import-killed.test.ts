@@ -39,10 +39,7 @@ async function controller(identity: string): Promise<ProductProcess> {
 
 test("what pods have from before is recorded to the last address, and none of it is given", async () => {
   const network = await world.network("killed", { subnets: "10.60.0.0/16" });
-  const ips = Array.from(
-    { length: PODS },
-    (_, index) => `10.60.${index % 250}.${1 + Math.floor(index / 250)}`,
-  );
+  const ips = Array.from({ length: PODS }, (_, index) => `10.60.${index % 250}.${1 + Math.floor(index / 250)}`);
   const left = [...ips.entries()];
   await Promise.all(
     Array.from({ length: PODS_AT_ONCE }, async () => {
@@ -63,8 +60,7 @@ test("what pods have from before is recorded to the last address, and none of it
     }
   })();
   const recorded = async () => (await world.allocations(network)).length;
-  const isImported = async () =>
-    ((await leftovers.networkObject("killed"))?.status?.importedFrom ?? []).length > 0;
+  const isImported = async () => ((await leftovers.networkObject("killed"))?.status?.importedFrom ?? []).length > 0;
   let killed = 0;
   for (let turn = 0; turn < KILLS; turn += 1) {
     const before = await recorded();

@@ -24,28 +24,25 @@ const LOSSES: readonly [string, (state: string) => void][] = [
   ["gone with its directory", (state) => rmSync(state, { recursive: true, force: true })],
 ];
 
-test.each(LOSSES)(
-  "a journal that is %s is rebuilt from the API, and DELs release its addresses",
-  async (how, lose) => {
-    const net = await world.network(`lost-${how.replaceAll(" ", "-")}`, {
-      subnets: "10.70.0.0/24,fd70::/64",
-    });
-    const node = await world.startNode(`node-${how.replaceAll(" ", "-")}`);
-    const [pod, vm] = [await world.guest(net, node.name), await world.vmGuest(net, node.name)];
-    const [podIps, vmIps] = [await added(node, pod), await added(node, vm)];
-    await node.daemon.end("SIGKILL");
-    lose(node.daemon.state);
-    await node.restart();
-    expect(await added(node, pod)).toEqual(podIps);
-    await world.settledWith(net, [
-      [pod, podIps],
-      [vm, vmIps],
-    ]);
-    await deleted(node, pod);
-    await deleted(node, vm);
-    await world.settledWith(net, [[vm, vmIps]]);
-  },
-);
+test.each(LOSSES)("a journal that is %s is rebuilt from the API, and DELs release its addresses", async (how, lose) => {
+  const net = await world.network(`lost-${how.replaceAll(" ", "-")}`, {
+    subnets: "10.70.0.0/24,fd70::/64",
+  });
+  const node = await world.startNode(`node-${how.replaceAll(" ", "-")}`);
+  const [pod, vm] = [await world.guest(net, node.name), await world.vmGuest(net, node.name)];
+  const [podIps, vmIps] = [await added(node, pod), await added(node, vm)];
+  await node.daemon.end("SIGKILL");
+  lose(node.daemon.state);
+  await node.restart();
+  expect(await added(node, pod)).toEqual(podIps);
+  await world.settledWith(net, [
+    [pod, podIps],
+    [vm, vmIps],
+  ]);
+  await deleted(node, pod);
+  await deleted(node, vm);
+  await world.settledWith(net, [[vm, vmIps]]);
+});
 
 test("a journal that is damaged while the daemon runs is rebuilt without an operator", async () => {
   const net = await world.network("lost-running", { subnets: "10.71.0.0/24" });

@@ -40,8 +40,7 @@ afterAll(async () => {
 });
 
 function untilImported(): Promise<void> {
-  const isImported = async () =>
-    (await world.networkObject("last"))?.status?.conditions?.[0]?.status === "True";
+  const isImported = async () => (await world.networkObject("last"))?.status?.conditions?.[0]?.status === "True";
   return until(isImported, () => `the network to be imported`, 30_000);
 }
 
@@ -118,9 +117,7 @@ test(
         .split("\n")
         .filter((line) => /^holdfast_api_list_requests_total\{.*resource="ipallocations"/.test(line));
       expect(ofAllocations.filter((line) => !line.includes('selector="label"'))).toEqual([]);
-      ofNetworks.push(
-        ...body.split("\n").filter((line) => /requests_total\{.*resource="ipnetworks"/.test(line)),
-      );
+      ofNetworks.push(...body.split("\n").filter((line) => /requests_total\{.*resource="ipnetworks"/.test(line)));
       for (const line of ofAllocations) byLabel += Number(line.split(" ").at(-1));
     }
     expect(more("ipallocations")).toBe(byLabel);
@@ -136,9 +133,9 @@ test(
   "eight daemons race for the last hundredth of a network: each address is given once, and refused only when none is left",
   async () => {
     await world.startController();
-    const config = (
-      await world.cluster.api.list("/apis/k8s.cni.cncf.io/v1/network-attachment-definitions")
-    ).find(({ metadata }) => metadata.name === "last")?.spec.config as string;
+    const config = (await world.cluster.api.list("/apis/k8s.cni.cncf.io/v1/network-attachment-definitions")).find(
+      ({ metadata }) => metadata.name === "last",
+    )?.spec.config as string;
     const network = { name: "last", config };
     const count = async () => {
       const page = await world.cluster.api.get(`${ALLOCATIONS_PATH}?limit=1`);

@@ -67,11 +67,7 @@ describe.skipIf(whyNotReal() !== null)("a VM that migrates while it boots", () =
     const ipam = { metadata: true, subnets: "10.77.0.0/24" };
     const { config } = await world.network("blue", ipam, { bridge: on("a").bridge });
     // Both nodes are this machine, so each has a bridge of its own name: the network's owner has to say both.
-    await world.kubevirt.createNad(
-      NAMESPACE,
-      "blue-on-b",
-      configOf("blue", ipam, { bridge: on("b").bridge }),
-    );
+    await world.kubevirt.createNad(NAMESPACE, "blue-on-b", configOf("blue", ipam, { bridge: on("b").bridge }));
     const vm: Vm = await world.vm("vm1", { name: "blue", config });
     const { vmi, pod } = await world.kubevirt.startVm(vm, "a");
     await world.cluster.api.call(

@@ -56,14 +56,7 @@ test("the target has its address, and the source keeps its own until it ends", a
 });
 
 describe("a daemon that is killed", () => {
-  const POINTS = [
-    "after-reserve",
-    "before-publish",
-    "after-network",
-    "after-list",
-    "after-publish",
-    "before-answer",
-  ];
+  const POINTS = ["after-reserve", "before-publish", "after-network", "after-list", "after-publish", "before-answer"];
 
   test.each(POINTS)("at %s: the repeated ADD goes on with what is reserved", async (point) => {
     const b = world.node("node-b");

@@ -51,11 +51,7 @@ async function whyNotReady(node: NodeDaemon): Promise<string> {
 test("a machine that starts under another node's name releases nothing, and names that node", async () => {
   const net = await world.network("names", { subnets: "10.72.0.0/24" });
   const [a, b] = [await world.startNode("node-a"), await world.startNode("node-b")];
-  const guests = [
-    await world.guest(net, b.name),
-    await world.guest(net, b.name),
-    await world.vmGuest(net, b.name),
-  ];
+  const guests = [await world.guest(net, b.name), await world.guest(net, b.name), await world.vmGuest(net, b.name)];
   for (const guest of guests) await added(b, guest);
   const own = await world.guest(net, a.name);
   await added(a, own);

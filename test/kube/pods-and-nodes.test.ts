@@ -87,9 +87,7 @@ test("new sandboxes of a pod keep its addresses, whichever DELs come late, repea
 test("DELs that overtake their ADDs leave no address allocated", async () => {
   const net = await world.network("overtaken", { subnets: "10.62.0.0/24,fd62::/64" });
   const guests = await Promise.all(
-    Array.from({ length: 12 }, (_, index) =>
-      index % 3 === 0 ? world.vmGuest(net, a.name) : world.guest(net, a.name),
-    ),
+    Array.from({ length: 12 }, (_, index) => (index % 3 === 0 ? world.vmGuest(net, a.name) : world.guest(net, a.name))),
   );
   const answers = await Promise.all(
     guests.map(async (guest, index) => {
@@ -120,11 +118,7 @@ test("DELs that overtake their ADDs leave no address allocated", async () => {
 test("after its node is deleted a pod's addresses are released, and late DELs change nothing", async () => {
   const net = await world.network("lostnode", { subnets: "10.63.0.0/29", cooldownSeconds: 0 });
   const c = await world.startNode("node-c", { process: true });
-  const guests = [
-    await world.guest(net, c.name),
-    await world.guest(net, c.name),
-    await world.vmGuest(net, c.name),
-  ];
+  const guests = [await world.guest(net, c.name), await world.guest(net, c.name), await world.vmGuest(net, c.name)];
   const ips: string[][] = [];
   for (const guest of guests) ips.push(await added(c, guest));
   c.process.kill("SIGSTOP");
@@ -142,9 +136,7 @@ test("after its node is deleted a pod's addresses are released, and late DELs ch
     // What was released is published within seconds.
     next.push([guest, await addedInTheEnd(a, guest)]);
   }
-  expect(next.flatMap(([, one]) => one)).toEqual(
-    expect.arrayContaining([...(ips[0] ?? []), ...(ips[1] ?? [])]),
-  );
+  expect(next.flatMap(([, one]) => one)).toEqual(expect.arrayContaining([...(ips[0] ?? []), ...(ips[1] ?? [])]));
   await world.kubevirt.createNode(c.name);
   c.process.kill("SIGCONT");
   for (const guest of guests) await deleted(c, guest);

@@ -61,9 +61,7 @@ async function race(network: Network, pods: readonly KubeObject[]) {
     expect(answer.json().msg).toContain("the API server gave no answer");
     return null;
   };
-  await each(pods, (pod) =>
-    until(async () => (await ask(pod)) !== null, `an answer for ${pod.metadata.name}`),
-  );
+  await each(pods, (pod) => until(async () => (await ask(pod)) !== null, `an answer for ${pod.metadata.name}`));
   return { given, refused };
 }
 

@@ -72,8 +72,7 @@ const create = (namespace: string, name: string) =>
     metadata: { name },
     data: { text: "x".repeat(300) },
   });
-const remove = (namespace: string, name: string) =>
-  send("DELETE", namespacedPath(CONFIG_MAPS, namespace, name));
+const remove = (namespace: string, name: string) => send("DELETE", namespacedPath(CONFIG_MAPS, namespace, name));
 const change = (namespace: string, name: string) =>
   send("PATCH", namespacedPath(CONFIG_MAPS, namespace, name), { metadata: { labels: { is: "changed" } } });
 
@@ -91,12 +90,7 @@ test("thousands of objects are listed in pages or at once, and followed", async 
       told.length = 0;
     }
     const uid = observed[0]?.reflector.items.get("c1")?.uid;
-    await Promise.all([
-      remove("many", "c0"),
-      remove("many", "c1"),
-      change("many", "c2"),
-      create("many", "new"),
-    ]);
+    await Promise.all([remove("many", "c0"), remove("many", "c1"), change("many", "c2"), create("many", "new")]);
     await create("many", "c1");
     for (const { reflector, told } of observed) {
       await until(async () => told.includes("+c1"), "the last change");
@@ -168,11 +162,7 @@ test("after a restore of etcd the reflector has its objects, although resource v
     await world.server.restoreEtcd(saved);
     for (let i = 0; i < 10; i += 1) await create("restored", `new${i}`);
     const present = ["gone", ...Array.from({ length: 10 }, (_, index) => `new${index}`), "same"];
-    await until(
-      async () => `${[...reflector.items.keys()].sort()}` === `${present}`,
-      "what there is",
-      30_000,
-    );
+    await until(async () => `${[...reflector.items.keys()].sort()}` === `${present}`, "what there is", 30_000);
   } finally {
     await reflector.stop();
   }

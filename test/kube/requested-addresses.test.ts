@@ -242,9 +242,7 @@ test(
     const path = `/apis/ipam.holdfast.dev/v1alpha1/ipnetworks/${green.name}`;
     await world.cluster.api.patch(path, { metadata: { annotations } });
     // node-b has not read the network yet; node-a reads it again after some seconds.
-    expect(await world.given(await world.pod("with-mac", "node-b", green, { mac }), green)).toEqual([
-      `${ip}/20`,
-    ]);
+    expect(await world.given(await world.pod("with-mac", "node-b", green, { mac }), green)).toEqual([`${ip}/20`]);
     const asks = (at: number, from: string) => world.pod(`asks-${at}`, from, green, { ips: ["10.7.4.9"] });
     let count = 0;
     await until(async () => {

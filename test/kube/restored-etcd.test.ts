@@ -102,8 +102,7 @@ test("check reports a recovering network and a missing claim list, and the list 
   api.close();
 
   const kubeconfig = world.cluster.kubeconfig("admin");
-  const inCluster = () =>
-    run(process.execPath, [HOLDFAST, "--kubeconfig", kubeconfig, "check", "--grace", "0"]);
+  const inCluster = () => run(process.execPath, [HOLDFAST, "--kubeconfig", kubeconfig, "check", "--grace", "0"]);
   expect((await inCluster()).stdout).toContain(
     "network named recovers, and no new address of it is given meanwhile: somebody, some time",
   );
@@ -114,10 +113,7 @@ test("check reports a recovering network and a missing claim list, and the list 
       return finding.test((await check()).stdout);
     }, `a finding like ${finding}`);
   const [first = ""] = ips;
-  await untilNamed(
-    inCluster,
-    new RegExp(`${first} of network named is in use by claim .*, which lists no address`),
-  );
+  await untilNamed(inCluster, new RegExp(`${first} of network named is in use by claim .*, which lists no address`));
   await untilNamed(
     () => node.daemon.cli("check"),
     new RegExp(`claim .* lists no address, though container .* uses ${first}`),

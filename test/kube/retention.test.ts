@@ -19,9 +19,7 @@ beforeAll(async () => {
 afterAll(() => world?.stop());
 
 /** A VM that had addresses of a network with room for two, and is deleted. */
-async function deletedVm(
-  network: Network,
-): Promise<{ readonly guest: VmGuest; readonly ips: readonly string[] }> {
+async function deletedVm(network: Network): Promise<{ readonly guest: VmGuest; readonly ips: readonly string[] }> {
   const guest = await world.vmGuest(network, node.name);
   const ips = await added(node, guest);
   await deleted(node, guest);

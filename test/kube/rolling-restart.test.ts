@@ -22,9 +22,7 @@ describe.each(Object.keys(WORLDS) as (keyof typeof WORLDS)[])("over %s", (kind) 
       const node = await world.startNode("node-a", { process: true, args: PATIENT_DAEMON });
       const { socket, spool } = node.daemon;
       const load = new AddLoad(AT_ONCE, async (number) => {
-        const { pod, options } = await (number % 3 === 0
-          ? world.vmGuest(net, node.name)
-          : world.guest(net, node.name));
+        const { pod, options } = await (number % 3 === 0 ? world.vmGuest(net, node.name) : world.guest(net, node.name));
         const id = `sandbox-${pod.metadata.uid}`;
         const { config, ifname = "net1" } = options;
         return runShim("ADD", id, { socket, spool, config, ifname, args: cniArgs(pod, id), env: PATIENT });

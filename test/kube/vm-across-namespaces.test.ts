@@ -48,9 +48,7 @@ test("the guest's address is nobody else's while the target runs, also after its
   const target = await world.kubevirt.migrateInto(source, there, "node-b");
   const itsOwn = await world.given(target.pod, network, nic(network));
   expect(itsOwn).not.toEqual(ips);
-  const [recorded] = Object.values<object>(
-    (await world.allocation(network, itsOwn[0] as string)).status.attachments,
-  );
+  const [recorded] = Object.values<object>((await world.allocation(network, itsOwn[0] as string)).status.attachments);
   expect(recorded).toMatchObject({ migratedFrom: { namespace: "shop", name: "traveller" } });
 
   await world.del(source.pod, network, nic(network));

@@ -19,8 +19,7 @@ test("two interfaces of a VM on one network definition keep their addresses, eac
   let first: string[][] | null = null;
   for (const node of ["node-a", "node-b"]) {
     const { pod } = await world.kubevirt.startVm(vm, node);
-    const ask = ({ logical }: (typeof nics)[number]) =>
-      world.given(pod, network, { ifname: interfaceOf(logical) });
+    const ask = ({ logical }: (typeof nics)[number]) => world.given(pod, network, { ifname: interfaceOf(logical) });
     const given = await Promise.all(nics.map(ask));
     first ??= given;
     expect(given).toEqual(first);
@@ -42,10 +41,7 @@ test("a claim that is made again while its VM runs is filled with the VM's addre
   await world.deleteClaim("again.again");
   await world.kubevirt.releaseClaims(vm);
   await world.kubevirt.createClaims(vm);
-  await world.until(
-    async () => ((await world.readClaim("again.again"))?.status?.ips ?? []).length > 0,
-    "the claim",
-  );
+  await world.until(async () => ((await world.readClaim("again.again"))?.status?.ips ?? []).length > 0, "the claim");
   expect((await world.readClaim("again.again"))?.status).toMatchObject({
     ips,
     ownerPod: { name: pod.metadata.name },

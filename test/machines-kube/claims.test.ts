@@ -74,12 +74,8 @@ test("a namespace with claims can be deleted, and their addresses cool down", as
   const path = `/api/v1/namespaces/${SPACE}`;
   await world.cluster.api.delete(path);
   await until(async () => (await world.cluster.api.find(path)) === null, "the namespace to go");
-  const rests = ({ spec, status }: KubeObject) =>
-    spec.owner.namespace !== SPACE || status.state === "Cooling";
-  await until(
-    async () => (await world.allocations({ name: "blue" })).every(rests),
-    "their addresses to rest",
-  );
+  const rests = ({ spec, status }: KubeObject) => spec.owner.namespace !== SPACE || status.state === "Cooling";
+  await until(async () => (await world.allocations({ name: "blue" })).every(rests), "their addresses to rest");
   await world.settled();
 });
 

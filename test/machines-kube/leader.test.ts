@@ -126,9 +126,7 @@ test.each(CASES)(
     const after = leadership.gaps.map(({ toMs }) => Math.round(toMs - servedMs));
     const s = (ms: number) => (ms / 1_000).toFixed(1);
     const without = leadership.gaps.reduce((sum, { fromMs, toMs }) => sum + toMs - fromMs, 0);
-    const gaps = leadership.gaps.map(
-      ({ fromMs, toMs }) => `${s(fromMs - servedMs)} to ${s(toMs - servedMs)}`,
-    );
+    const gaps = leadership.gaps.map(({ fromMs, toMs }) => `${s(fromMs - servedMs)} to ${s(toMs - servedMs)}`);
     console.log(
       `${how} ${seconds} s, ${count} controllers: away ${s(servedMs - beganMs)} s; nobody led ${s(without)} s ` +
         `(${gaps.join(", ") || "never"}, from its return); a claim answered ${s(answeredMs - servedMs)} s after it`,

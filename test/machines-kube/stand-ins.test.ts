@@ -30,10 +30,7 @@ test("admission refuses an IPAddress of another pool, and answers 500 while it i
   await capi.claim("one", "blue");
   const other = spec("one", { poolRef: { ...spec("one").poolRef, name: "red" } });
   // The server asks a new webhook from soon after.
-  await until(
-    async () => (await refusalOf(() => capi.putAddress("other", other))) === 422,
-    "admission to be asked",
-  );
+  await until(async () => (await refusalOf(() => capi.putAddress("other", other))) === 422, "admission to be asked");
   expect(capi.admission.refusals.at(-1)).toContain("the referenced pool is different");
   await capi.admission.become("down");
   expect(await refusalOf(() => capi.putAddress("one", spec("one")))).toBe(500);

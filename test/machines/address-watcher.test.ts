@@ -71,12 +71,9 @@ test("an address that is told to a new claim while the IPAddress of one that has
   const before = await tell(one);
   await capi.deleteClaim("node-7");
   const next = await capi.claim("node-9", "one");
-  await world.cluster.api.patch(
-    `/apis/ipam.holdfast.dev/v1alpha1/ipallocations/${nameOf("blue", `${ADDRESS}/24`)}`,
-    {
-      spec: { owner: { name: "node-9", uid: next.metadata.uid } },
-    },
-  );
+  await world.cluster.api.patch(`/apis/ipam.holdfast.dev/v1alpha1/ipallocations/${nameOf("blue", `${ADDRESS}/24`)}`, {
+    spec: { owner: { name: "node-9", uid: next.metadata.uid } },
+  });
   await tell(next);
   expect(watcher.isLeftover(before)).toBe(false);
   expect(watcher.faults).toContain(`${ADDRESS} is told to node-7 and node-9`);

@@ -42,9 +42,7 @@ export class AddressWatcher {
       if (!this.#isClaim(uid)) this.#late.add(ownUid);
     }
     if (this.isLeftover(object)) return;
-    const others = this.#all(ADDRESSES).filter(
-      (one) => one.spec.address === address && !this.isLeftover(one),
-    );
+    const others = this.#all(ADDRESSES).filter((one) => one.spec.address === address && !this.isLeftover(one));
     if (others.length > 1)
       this.faults.push(`${address} is told to ${others.map(({ metadata }) => metadata.name).join(" and ")}`);
     const allocation = this.#server.etcd.get(ALLOCATIONS, annotations?.[ALLOCATION] ?? "");
@@ -65,10 +63,7 @@ export class AddressWatcher {
    * another claim's.
    */
   isLeftover({ metadata }: KubeObject): boolean {
-    return (
-      this.#late.has(metadata.uid) &&
-      !metadata.ownerReferences?.some(({ uid }: KubeObject) => this.#isClaim(uid))
-    );
+    return this.#late.has(metadata.uid) && !metadata.ownerReferences?.some(({ uid }: KubeObject) => this.#isClaim(uid));
   }
 
   /** An address that rests, or is nobody's, is told to no claim that lives. */

@@ -35,9 +35,7 @@ const ACTS = {
 type Act = keyof typeof ACTS;
 
 function actOf(random: Random): Act {
-  const all = Object.entries(ACTS).flatMap(([act, weight]) =>
-    Array.from({ length: weight }, () => act as Act),
-  );
+  const all = Object.entries(ACTS).flatMap(([act, weight]) => Array.from({ length: weight }, () => act as Act));
   return random.pick(all);
 }
 
@@ -125,10 +123,7 @@ class Users {
   async clearLeftovers(isLeftover: (address: KubeObject) => boolean): Promise<void> {
     const living = new Set((await this.#capi.claims()).map(({ metadata }) => metadata.uid));
     for (const address of await this.#capi.addresses())
-      if (
-        !address.metadata.ownerReferences?.some(({ uid }: KubeObject) => living.has(uid)) &&
-        isLeftover(address)
-      )
+      if (!address.metadata.ownerReferences?.some(({ uid }: KubeObject) => living.has(uid)) && isLeftover(address))
         await this.#capi.deleteAddress(address.metadata.name);
   }
 
@@ -138,53 +133,50 @@ class Users {
   }
 }
 
-test.each([1, 2])(
-  "claims that come and go are served by %i controllers over a lossy connection",
-  async (count) => {
-    const random = seededRandom(`${count} controllers`);
-    const world = await World.start({ api: "memory" });
-    try {
-      const capi = await world.startClusterApi();
-      await world.network("blue", { subnets: "10.1.0.0/24", cooldownSeconds: 1 });
-      for (const [name, ranges] of Object.entries(RANGES)) await capi.pool(name, "blue", { ranges });
-      for (const name of CLUSTERS) await capi.capiCluster(name);
-      let isFair = false;
-      const controllers: Controller[] = [];
-      const start = async () => {
-        controllers.push(
-          await world.startController(
-            { namespace: await ownLease(world.cluster) },
-            lossy(random, () => isFair),
-          ),
-        );
-      };
-      for (let index = 0; index < count; index++) await start();
-      await capi.untilPool("one", "Serving");
-      const watcher = new AddressWatcher((world.cluster as MemoryCluster).objects);
-      const users = new Users(random, world, capi, async () => {
-        await controllers.shift()?.stop();
-        await start();
-      });
-      for (let step = 0; step < STEPS; step++) {
-        await users.act(actOf(random));
-        expect(watcher.faults, `after step ${step}`).toEqual([]);
-        if (count === 1) expect(watcher.races, `after step ${step}`).toEqual([]);
-        await world.advance(random.below(STEP_MS_MAX));
-      }
-      isFair = true;
-      await users.leave();
-      if (count > 1) await users.clearLeftovers(() => true);
-      // Creations may be under way still.
-      await world.until(async () => {
-        await users.clearLeftovers((address) => watcher.isLeftover(address));
-        return (await capi.claims()).every(({ status }) => status?.addressRef !== undefined);
-      }, "the claims to be answered");
-      await Promise.all((await capi.claims()).map(({ metadata }) => capi.fulfilled(metadata.name)));
-      await world.settled();
-      expect(watcher.faults).toEqual([]);
-      expect(watcher.told).toBeGreaterThan(20);
-    } finally {
-      await world.stop();
+test.each([1, 2])("claims that come and go are served by %i controllers over a lossy connection", async (count) => {
+  const random = seededRandom(`${count} controllers`);
+  const world = await World.start({ api: "memory" });
+  try {
+    const capi = await world.startClusterApi();
+    await world.network("blue", { subnets: "10.1.0.0/24", cooldownSeconds: 1 });
+    for (const [name, ranges] of Object.entries(RANGES)) await capi.pool(name, "blue", { ranges });
+    for (const name of CLUSTERS) await capi.capiCluster(name);
+    let isFair = false;
+    const controllers: Controller[] = [];
+    const start = async () => {
+      controllers.push(
+        await world.startController(
+          { namespace: await ownLease(world.cluster) },
+          lossy(random, () => isFair),
+        ),
+      );
+    };
+    for (let index = 0; index < count; index++) await start();
+    await capi.untilPool("one", "Serving");
+    const watcher = new AddressWatcher((world.cluster as MemoryCluster).objects);
+    const users = new Users(random, world, capi, async () => {
+      await controllers.shift()?.stop();
+      await start();
+    });
+    for (let step = 0; step < STEPS; step++) {
+      await users.act(actOf(random));
+      expect(watcher.faults, `after step ${step}`).toEqual([]);
+      if (count === 1) expect(watcher.races, `after step ${step}`).toEqual([]);
+      await world.advance(random.below(STEP_MS_MAX));
     }
-  },
-);
+    isFair = true;
+    await users.leave();
+    if (count > 1) await users.clearLeftovers(() => true);
+    // Creations may be under way still.
+    await world.until(async () => {
+      await users.clearLeftovers((address) => watcher.isLeftover(address));
+      return (await capi.claims()).every(({ status }) => status?.addressRef !== undefined);
+    }, "the claims to be answered");
+    await Promise.all((await capi.claims()).map(({ metadata }) => capi.fulfilled(metadata.name)));
+    await world.settled();
+    expect(watcher.faults).toEqual([]);
+    expect(watcher.told).toBeGreaterThan(20);
+  } finally {
+    await world.stop();
+  }
+});

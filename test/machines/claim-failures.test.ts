@@ -30,9 +30,7 @@ test("claims of a full pool get one status write, and a freed address goes to th
   const freed = await capi.fulfilled("m3");
   await capi.deleteClaim("m3");
   expect(await capi.fulfilled("w0")).toBe(freed);
-  expect(
-    postsOf(writes().slice(posts), "ipallocations") + postsOf(writes().slice(posts), "ipaddresses"),
-  ).toBe(2);
+  expect(postsOf(writes().slice(posts), "ipallocations") + postsOf(writes().slice(posts), "ipaddresses")).toBe(2);
   expect((await capi.ready("w1"))?.reason).toBe("PoolExhausted");
   await capi.editPool("lan", { spec: {} });
   expect((await held()).filter((one) => one.startsWith("w"))).toEqual([`w0 ${freed} Bound`]);
@@ -91,8 +89,7 @@ describe("a requested address", () => {
     await capi.claim("holder", "lan", addressIs("10.0.0.7"));
     await capi.fulfilled("holder");
     await capi.deleteClaim("holder");
-    const isCooling = async () =>
-      (await world.allocation("blue", "10.0.0.7/24"))?.status?.state === "Cooling";
+    const isCooling = async () => (await world.allocation("blue", "10.0.0.7/24"))?.status?.state === "Cooling";
     await world.until(isCooling, "the release");
     const path = `${ALLOCATIONS_PATH}/${allocationName("blue", parseAddress("10.0.0.7"))}`;
     await world.cluster.api.patch(path, { metadata: { finalizers: ["somebody.test/else"] } });

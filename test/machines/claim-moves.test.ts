@@ -83,9 +83,7 @@ test("an IPAddress that cannot be recorded is reported also while the pool gives
   await moved(capi, await capi.claim("m0", "lan"), pool, "10.8.0.5");
   await world.until(async () => {
     const ready = await capi.ready("m0");
-    return (
-      ready?.message.includes("PreallocationInvalid") && ready.message.includes("10.8.0.5, which is not in")
-    );
+    return ready?.message.includes("PreallocationInvalid") && ready.message.includes("10.8.0.5, which is not in");
   }, "both troubles");
   expect((await capi.untilReady("m0", "PoolNotReady")).message).toContain("delete the IPAddress");
   await capi.deleteAddress("m0");
@@ -123,10 +121,7 @@ describe("after a restored backup", () => {
     await capi.deleteAddress("m0");
     await moved(capi, claim, await capi.readPool("lan"), "10.0.0.5");
     await capi.editClaim("m0", { metadata: { annotations: { "cluster.x-k8s.io/paused": null } } });
-    await world.until(
-      async () => (await heldBy("m0")).join() === "m0 10.0.0.5/24 Bound,m0 10.0.0.9/24 Cooling",
-      "it",
-    );
+    await world.until(async () => (await heldBy("m0")).join() === "m0 10.0.0.5/24 Bound,m0 10.0.0.9/24 Cooling", "it");
     expect(await capi.fulfilled("m0")).toBe("10.0.0.5/24");
     await world.settled();
   });
@@ -231,9 +226,7 @@ test("a network that nothing defines any more keeps what its claims have, and no
   await capi.claim("m0", "lan");
   const text = await capi.fulfilled("m0");
   await capi.untilReady("m0", "AddressAllocated");
-  await world.cluster.api.delete(
-    "/apis/k8s.cni.cncf.io/v1/namespaces/shop/network-attachment-definitions/blue",
-  );
+  await world.cluster.api.delete("/apis/k8s.cni.cncf.io/v1/namespaces/shop/network-attachment-definitions/blue");
   await capi.claim("m1", "lan");
   expect((await capi.untilReady("m1", "PoolNotReady")).message).toContain("NetworkNotFound");
   await world.advance(2_500);
@@ -245,17 +238,12 @@ test("a claim that is created again under its name takes over its address also o
   const { world, capi } = await beginLan();
   await capi.claim("m0", "lan");
   const text = (await capi.fulfilled("m0")) as string;
-  await world.cluster.api.delete(
-    "/apis/k8s.cni.cncf.io/v1/namespaces/shop/network-attachment-definitions/blue",
-  );
+  await world.cluster.api.delete("/apis/k8s.cni.cncf.io/v1/namespaces/shop/network-attachment-definitions/blue");
   await capi.untilPool("lan", "NetworkNotFound");
   await capi.deleteClaim("m0");
   const { metadata } = await capi.claim("m0", "lan");
   const path = `${ALLOCATIONS_PATH}/${nameOf("blue", text)}`;
-  await world.until(
-    async () => (await world.cluster.api.find(path))?.spec.owner.uid === metadata.uid,
-    "the takeover",
-  );
+  await world.until(async () => (await world.cluster.api.find(path))?.spec.owner.uid === metadata.uid, "the takeover");
   expect((await capi.address("m0"))?.spec.address).toBe(text.split("/")[0]);
   expect((await capi.untilReady("m0", "PoolNotReady")).message).toContain("NetworkNotFound");
 });

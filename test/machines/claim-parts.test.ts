@@ -152,11 +152,7 @@ describe("the metadata of an IPAddress", () => {
 
   test("loses former objects of the names and keeps strangers", () => {
     const stranger = { apiVersion: "v1", kind: "ConfigMap", name: "x", uid: "x-uid" };
-    const patch = addressPatch(
-      known([{ ...ofClaim, uid: "old" }, stranger, { ...ofPool, uid: "old" }]),
-      owners,
-      "a",
-    );
+    const patch = addressPatch(known([{ ...ofClaim, uid: "old" }, stranger, { ...ofPool, uid: "old" }]), owners, "a");
     expect(patch).toEqual({
       metadata: { resourceVersion: "7", ownerReferences: [stranger, ofClaim, ofPool] },
     });

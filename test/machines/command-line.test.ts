@@ -284,9 +284,7 @@ test("check reports an IPAddress that names a claim of another address until it 
     {
       invariant: "I2",
       message: `10.1.0.202 of network blue is in IPAddress ${NAMESPACE}/stranger, which does not answer claim ${NAMESPACE}/answered though it names it: pods may get the address`,
-      hint: expect.stringContaining(
-        `kubectl delete ipaddresses.ipam.cluster.x-k8s.io -n ${NAMESPACE} stranger`,
-      ),
+      hint: expect.stringContaining(`kubectl delete ipaddresses.ipam.cluster.x-k8s.io -n ${NAMESPACE} stranger`),
     },
   ]);
   await capi.deleteAddress("stranger");

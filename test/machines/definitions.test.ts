@@ -25,9 +25,7 @@ test.concurrent("a management cluster without Multus and KubeVirt serves machine
   const world = await World.start({ api: "memory" });
   try {
     for (const name of ["network-attachment-definitions", "ipamclaims"])
-      await world.cluster.api.delete(
-        `/apis/apiextensions.k8s.io/v1/customresourcedefinitions/${name}.k8s.cni.cncf.io`,
-      );
+      await world.cluster.api.delete(`/apis/apiextensions.k8s.io/v1/customresourcedefinitions/${name}.k8s.cni.cncf.io`);
     const capi = await world.startClusterApi();
     await world.startController({ coolingKeepSeconds: 5 });
     await capi.pool("lan", "metal", { definition: { subnets: ["10.6.0.0/24"], cooldownSeconds: 1 } });
@@ -39,10 +37,7 @@ test.concurrent("a management cluster without Multus and KubeVirt serves machine
     await world.becomes("metal", address, "Cooling");
     await world.becomes("metal", address, "none");
     await capi.deletePool("lan");
-    await world.until(
-      async () => (await world.networkObject("metal")) === null,
-      "the network to be forgotten",
-    );
+    await world.until(async () => (await world.networkObject("metal")) === null, "the network to be forgotten");
   } finally {
     await world.stop();
   }

@@ -80,11 +80,7 @@ describe("a pool gives", () => {
   test.each([
     [{}, "10.0.0.2-10.0.0.127", "what pods get: no gateway, no reserved subnet"],
     [{ ranges: [] }, "10.0.0.2-10.0.0.127", "the same: an empty list is none"],
-    [
-      { ranges: ["10.0.0.128/25"] },
-      "10.0.0.128-10.0.0.254",
-      "a reserved subnet without its broadcast address",
-    ],
+    [{ ranges: ["10.0.0.128/25"] }, "10.0.0.128-10.0.0.254", "a reserved subnet without its broadcast address"],
     [{ ranges: ["10.0.0.7", "10.0.0.200 - 10.0.0.201"] }, "10.0.0.7 10.0.0.200-10.0.0.201", "lists"],
     [{ ranges: ["10.0.0.0/24"] }, "10.0.0.2-10.0.0.254", "everything, reserved or not"],
     [{ gateway: "10.0.0.9", ranges: ["10.0.0.8-10.0.0.10"] }, "10.0.0.8 10.0.0.10", "not its own gateway"],
@@ -102,16 +98,8 @@ describe("a pool gives", () => {
     [{ family: 6 }, BOTH, "fd00::1-fd00::ffff:ffff:ffff:ffff"],
     [{ family: 4 }, BOTH, "10.0.0.1-10.0.0.254"],
     [{}, { subnets: ["10.0.0.0/30", "10.0.1.0/30"] }, "10.0.0.1-10.0.0.2 10.0.1.1-10.0.1.2"],
-    [
-      { ranges: ["10.0.0.2-10.0.1.1"] },
-      { subnets: ["10.0.0.0/24", "10.0.1.0/24"] },
-      "10.0.0.2-10.0.0.254 10.0.1.1",
-    ],
-    [
-      {},
-      { ranges: [[{ subnet: "10.0.0.0/24", rangeStart: "10.0.0.5", rangeEnd: "10.0.0.6" }]] },
-      "10.0.0.5-10.0.0.6",
-    ],
+    [{ ranges: ["10.0.0.2-10.0.1.1"] }, { subnets: ["10.0.0.0/24", "10.0.1.0/24"] }, "10.0.0.2-10.0.0.254 10.0.1.1"],
+    [{}, { ranges: [[{ subnet: "10.0.0.0/24", rangeStart: "10.0.0.5", rangeEnd: "10.0.0.6" }]] }, "10.0.0.5-10.0.0.6"],
   ])("%j of %j: %s", (spec, ipam, usable) => {
     expect(texts(served(verdictOf(spec, ipam)).usable)).toBe(usable);
   });
@@ -190,18 +178,8 @@ describe("a pool gives nothing", () => {
       "DefinitionConflict",
       "spec.definition differs from that of NetworkAttachmentDefinition shop/blue, which defines network blue; make them equal, or remove spec.definition",
     ],
-    [
-      { definition: { subnets: [7] } },
-      V4,
-      "DefinitionConflict",
-      "spec.definition.subnets[0] is 7: expected a string",
-    ],
-    [
-      {},
-      BOTH,
-      "FamilyUnclear",
-      "spec.family is missing: network blue has IPv4 and IPv6 addresses; set it to 4 or 6",
-    ],
+    [{ definition: { subnets: [7] } }, V4, "DefinitionConflict", "spec.definition.subnets[0] is 7: expected a string"],
+    [{}, BOTH, "FamilyUnclear", "spec.family is missing: network blue has IPv4 and IPv6 addresses; set it to 4 or 6"],
     [
       { family: 6 },
       V4,
@@ -362,9 +340,7 @@ describe("a pool's definition", () => {
     const catalog = catalogOf([pool({ spec: { definition } }), older]);
     expect(catalog.definitionOf("blue")?.by).toBe("AddressPool machines/zoo");
     catalog.upsertPool({ ...older, definition: { subnets: "none" } });
-    expect(catalog.definitionOf("blue")?.by, "one that is broken defines nothing").toBe(
-      "AddressPool machines/workers",
-    );
+    expect(catalog.definitionOf("blue")?.by, "one that is broken defines nothing").toBe("AddressPool machines/workers");
     expect(catalog.broken()).toMatchObject([{ key: "AddressPool machines/zoo", network: "blue" }]);
     catalog.upsertPool(older);
     catalog.upsertPool({ ...older, network: "red" });
@@ -394,9 +370,7 @@ describe("a pool's definition", () => {
     const catalog = catalogOf([view], [persistent]);
     const own = catalog.poolReading(view.key);
     expect(own).toMatchObject({ kind: "ours" });
-    expect(evaluation(view, definition, { own, counting: catalog.definitionOf("blue") }).verdict.kind).toBe(
-      "served",
-    );
+    expect(evaluation(view, definition, { own, counting: catalog.definitionOf("blue") }).verdict.kind).toBe("served");
   });
 
   test("covers later editions only as long as none was missed and its addresses stay", () => {

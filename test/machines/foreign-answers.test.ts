@@ -120,9 +120,6 @@ test.concurrent("an IPAddress that is deleted by hand is recreated with the same
   const address = await capi.fulfilled("mended");
   const { uid } = (await capi.address("mended")).metadata;
   await capi.deleteAddress("mended");
-  await world.until(
-    async () => ![undefined, uid].includes((await capi.address("mended"))?.metadata.uid),
-    "a new one",
-  );
+  await world.until(async () => ![undefined, uid].includes((await capi.address("mended"))?.metadata.uid), "a new one");
   expect(await capi.fulfilled("mended")).toBe(address);
 });

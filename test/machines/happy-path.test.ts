@@ -70,10 +70,7 @@ describe.each(IPAM_VERSIONS)("with %s", (version) => {
       ]);
       await capi.untilReady("node-0", "AddressAllocated");
       await capi.untilPool("machines", "Serving");
-      await world.until(
-        async () => (await capi.readPool("machines")).status.allocated === "1",
-        "the pool to count it",
-      );
+      await world.until(async () => (await capi.readPool("machines")).status.allocated === "1", "the pool to count it");
       await world.settled();
       const before = way.writes.length;
       await world.advance(PASSES_MS);
@@ -136,9 +133,6 @@ test.concurrent("a claim of another provider's pool is left alone", () =>
     await capi.fulfilled("own");
     await world.advance(PASSES_MS);
     const others = (await capi.claims()).filter(({ metadata }) => metadata.name !== "own");
-    expect(others.map(({ status, metadata }) => ({ status, finalizers: metadata.finalizers }))).toEqual([
-      {},
-      {},
-    ]);
+    expect(others.map(({ status, metadata }) => ({ status, finalizers: metadata.finalizers }))).toEqual([{}, {}]);
     expect(await world.allocations({ name: "blue" })).toHaveLength(1);
   }));

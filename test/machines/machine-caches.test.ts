@@ -39,8 +39,7 @@ test.each([
     isListed = true;
   });
   const others = [caches.claims, caches.addresses, caches.pools, caches.clusters, caches.metal3Pools];
-  const isSettled = () =>
-    others.filter(({ known, missing }) => known || missing).length === others.length - 1;
+  const isSettled = () => others.filter(({ known, missing }) => known || missing).length === others.length - 1;
   await time.until(() => refused > 0 && isSettled(), "the lists");
   expect(caches.doubt).toBe(doubt);
   // Own mode waits for it: what is dispensable keeps nobody waiting.

@@ -53,9 +53,7 @@ function ledgerOf() {
 }
 
 function got(outcome: ReserveOutcome): string {
-  return outcome.kind === "refused"
-    ? outcome.refusal.code
-    : outcome.addresses.map(formatInterfaceAddress).join(" ");
+  return outcome.kind === "refused" ? outcome.refusal.code : outcome.addresses.map(formatInterfaceAddress).join(" ");
 }
 
 const bound = (api: KubeInMemory) =>

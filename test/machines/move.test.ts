@@ -80,8 +80,7 @@ async function holders({ world, capi }: Management): Promise<Record<string, stri
   return Object.fromEntries(bound.map(({ spec }) => [spec.address, uids.get(spec.owner.uid) ?? "gone"]));
 }
 
-const paused = async ({ world }: Management) =>
-  (await world.networkObject("blue"))?.status?.pausedClusters ?? [];
+const paused = async ({ world }: Management) => (await world.networkObject("blue"))?.status?.pausedClusters ?? [];
 
 test("machines keep their addresses over a move and back, and none is given to anybody else meanwhile", async () => {
   const told = await addresses(source);

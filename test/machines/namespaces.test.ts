@@ -44,10 +44,7 @@ test("a namespace with claims can be deleted without a controller, and the next 
   const states = async () => (await world.allocations({ name: "blue" })).map(({ status }) => status.state);
   expect(await states()).toEqual(Array.from({ length: CLAIMS }, () => "Bound"));
   await world.startController({ identity: "one" });
-  await world.until(
-    async () => (await states()).every((state) => state === "Cooling"),
-    "every address to rest",
-  );
+  await world.until(async () => (await states()).every((state) => state === "Cooling"), "every address to rest");
 });
 
 test("the addresses of a namespace that is deleted cool down", async () => {

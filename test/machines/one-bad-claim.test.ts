@@ -24,10 +24,7 @@ const cache = <T>(items: readonly [string, T][]) => ({
 });
 
 /** The loop over some claims; `settle` tells what becomes of each. */
-function loopOver(
-  claims: readonly MachineClaimView[],
-  settle: (claim: MachineClaimView) => Promise<ClaimOutcome>,
-) {
+function loopOver(claims: readonly MachineClaimView[], settle: (claim: MachineClaimView) => Promise<ClaimOutcome>) {
   const clock = new ManualClock();
   const told: string[] = [];
   const machines = new Machines({

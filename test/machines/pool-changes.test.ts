@@ -68,10 +68,7 @@ test.concurrent("given addresses stay when their pool is deleted, and belong to 
     const { ownerReferences } = (await capi.address("again-0")).metadata;
     return ownerReferences.map((one: { readonly uid: string }) => one.uid);
   };
-  await world.until(
-    async () => (await owners()).includes(pool.metadata.uid),
-    "the reference to the new pool",
-  );
+  await world.until(async () => (await owners()).includes(pool.metadata.uid), "the reference to the new pool");
   expect((await capi.address("again-0")).metadata.uid).toBe(uid);
   expect(await owners()).toHaveLength(2);
 });
@@ -101,10 +98,7 @@ test.concurrent("addresses outside of a pool that has shrunk stay, and are count
   const held = [await capi.fulfilled("shrinking-0"), await capi.fulfilled("shrinking-1")].sort();
   expect(held).toEqual(["10.1.3.5/16", "10.1.3.6/16"]);
   await capi.editPool("shrinking", { spec: { ranges: ["10.1.3.6"] } });
-  await world.until(
-    async () => (await capi.readPool("shrinking")).status.outOfRange === "1",
-    "the pool to count it",
-  );
+  await world.until(async () => (await capi.readPool("shrinking")).status.outOfRange === "1", "the pool to count it");
   expect((await capi.readPool("shrinking")).status).toMatchObject({ size: "1", allocated: "1", free: "0" });
   await world.stays("wide", "10.1.3.5/16");
 });
@@ -170,8 +164,7 @@ describe("a preallocation", () => {
     await world.becomes("wide", "10.1.8.5/16", "Bound");
     await capi.claim("other", "planned");
     await capi.claim("another", "planned");
-    const reasons = async () =>
-      [(await capi.ready("other"))?.reason, (await capi.ready("another"))?.reason].sort();
+    const reasons = async () => [(await capi.ready("other"))?.reason, (await capi.ready("another"))?.reason].sort();
     await world.until(
       async () => JSON.stringify(await reasons()) === '["AddressAllocated","PoolExhausted"]',
       "one claim to be served",
@@ -180,10 +173,7 @@ describe("a preallocation", () => {
     expect(await capi.fulfilled("node-7")).toBe("10.1.8.5/16");
     for (const name of ["other", "another", "node-7"]) await capi.deleteClaim(name);
     const owner = async () => (await world.allocation("wide", "10.1.8.5/16"))?.spec.owner.uid;
-    await world.until(
-      async () => (await owner())?.startsWith("pool:") === true,
-      "the address to be kept again",
-    );
+    await world.until(async () => (await owner())?.startsWith("pool:") === true, "the address to be kept again");
   });
 
   test.concurrent("of an address in use is reported by pool and claim, and given when it is free", async () => {

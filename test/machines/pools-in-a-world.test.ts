@@ -53,9 +53,7 @@ describe("a network that only an AddressPool defines", () => {
   test("is another's when a NAD defines it, and the pool's again when that is deleted", async () => {
     await world.kubevirt.createNad(NAMESPACE, "metal", configOf("metal", { subnets: ["10.60.0.0/23"] }));
     await networkBecomes("metal", { definedBy: `${NAMESPACE}/metal`, subnets: "10.60.0.0/23" });
-    await world.cluster.api.delete(
-      pathOf(NAMESPACE, "network-attachment-definitions", "metal", "k8s.cni.cncf.io/v1"),
-    );
+    await world.cluster.api.delete(pathOf(NAMESPACE, "network-attachment-definitions", "metal", "k8s.cni.cncf.io/v1"));
     await networkBecomes("metal", { definedBy: `AddressPool ${NAMESPACE}/metal`, subnets: "10.60.0.0/24" });
   });
 
@@ -66,10 +64,7 @@ describe("a network that only an AddressPool defines", () => {
       async () => (await world.networkObject("metal"))?.status.importedFrom.at(-1).generation === 2,
       "the edited definition to be imported",
     );
-    await world.until(
-      async () => (await capi.readPool("metal"))?.status.size === "126",
-      "the pool's new size",
-    );
+    await world.until(async () => (await capi.readPool("metal"))?.status.size === "126", "the pool's new size");
   });
 
   test("is served, with the rights that are shipped", async () => {
@@ -89,9 +84,7 @@ describe("a network that only an AddressPool defines", () => {
   test("keeps its IPNetwork while a pool names it", async () => {
     await capi.editPool("metal", { spec: { definition: null } });
     const { message } = await capi.untilPool("metal", "NetworkNotFound");
-    expect(message).toContain(
-      "it belongs to namespace shop, where no NetworkAttachmentDefinition defines it now",
-    );
+    expect(message).toContain("it belongs to namespace shop, where no NetworkAttachmentDefinition defines it now");
     expect((await capi.readPool("metal"))?.status.size).toBeUndefined();
     expect(await world.networkObject("metal")).not.toBeNull();
   });

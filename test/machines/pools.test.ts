@@ -312,9 +312,7 @@ describe("the status of a pool", () => {
     recovering("False");
     await untilReason("workers", "Serving");
     api.remove(`${namespacedPath(NADS_PATH, NAMESPACE)}/blue`);
-    expect((await untilReason("workers", "NetworkNotFound")).message).toContain(
-      "it belongs to namespace shop",
-    );
+    expect((await untilReason("workers", "NetworkNotFound")).message).toContain("it belongs to namespace shop");
     const broken = { config: configOf("blue", { subnets: "10.0.0.0/9999" }) };
     api.put(namespacedPath(NADS_PATH, NAMESPACE), { metadata: { name: "blue" }, spec: broken });
     expect((await untilReason("workers", "DefinitionInvalid")).message).toContain("shop/blue");
@@ -411,9 +409,7 @@ describe("the status of a pool", () => {
     await becomes(() => condition("others", "Ready")?.message.includes("AddressPool shop/workers"), true);
     await editPool("workers", { spec: { definition: { subnets: ["10.62.0.0/33"] } } });
     await untilReason("others", "Serving");
-    expect((await untilReason("workers", "DefinitionConflict")).message).toContain(
-      "spec.definition.subnets[0]",
-    );
+    expect((await untilReason("workers", "DefinitionConflict")).message).toContain("spec.definition.subnets[0]");
   });
 
   test("gives nothing before the addresses of existing IPAddresses are recorded", async () => {
@@ -435,8 +431,7 @@ describe("the status of a pool", () => {
     await network("blue", BLUE);
     let sawWaiting = false;
     api.before = ({ path, body }) => {
-      if (path.startsWith(POOLS))
-        sawWaiting ||= JSON.stringify(body).includes("IPAddress shop/a has 10.61.0.15");
+      if (path.startsWith(POOLS)) sawWaiting ||= JSON.stringify(body).includes("IPAddress shop/a has 10.61.0.15");
     };
     // Until the pass that the network began has rested: the address may be recorded before the pool says anything.
     await time.pass(5_000);
@@ -467,11 +462,9 @@ describe("the status of a pool", () => {
 describe("an address that is in use without an allocation", () => {
   const poolRef = { apiGroup: "ipam.holdfast.dev", kind: "AddressPool", name: "workers" };
   const machines = `${IPAM}/namespaces/${NAMESPACE}`;
-  const claim = (name: string) =>
-    api.put(`${machines}/ipaddressclaims`, { metadata: { name }, spec: { poolRef } });
+  const claim = (name: string) => api.put(`${machines}/ipaddressclaims`, { metadata: { name }, spec: { poolRef } });
   const told = (name: string) => api.at(`${machines}/ipaddresses/${name}`)?.spec.address;
-  const readyOf = (name: string) =>
-    api.at(`${machines}/ipaddressclaims/${name}`)?.status?.conditions?.[0]?.reason;
+  const readyOf = (name: string) => api.at(`${machines}/ipaddressclaims/${name}`)?.status?.conditions?.[0]?.reason;
 
   test("is not given while an IPAddress names it, and delays no claim", async () => {
     await network("blue", { subnets: "10.61.0.0/24" });
@@ -602,9 +595,7 @@ describe("a preallocated address", () => {
     await untilReason("static", "Serving");
     await becomes(() => ownerOf("red", "10.63.0.10/24").uid, preallocationUid(metadata.uid));
     expect(state("red", "10.63.0.10/24")).toBe("Bound");
-    expect(api.writes.filter(({ method, path }) => method === "POST" && path === ALLOCATIONS_PATH)).toEqual(
-      [],
-    );
+    expect(api.writes.filter(({ method, path }) => method === "POST" && path === ALLOCATIONS_PATH)).toEqual([]);
   });
 
   test("passes to its claim, is kept again when that is gone, and passes to the next of its name", async () => {

@@ -108,17 +108,11 @@ describe("a machine's address", () => {
     await machine(world, capi, "waits", "10.1.0.18/24", { cluster: "pausing" });
     await capi.editCluster("pausing", { spec: { paused: true } });
     await capi.deleteClaim("waits");
-    await world.until(
-      async () => (await pausedClusters()).includes(`${NAMESPACE}/pausing`),
-      "the pause on record",
-    );
+    await world.until(async () => (await pausedClusters()).includes(`${NAMESPACE}/pausing`), "the pause on record");
     await world.stays("blue", "10.1.0.18/24");
     await capi.editCluster("pausing", { spec: { paused: null } });
     await world.becomes("blue", "10.1.0.18/24", "Cooling");
-    await world.until(
-      async () => !(await pausedClusters()).includes(`${NAMESPACE}/pausing`),
-      "the record to go",
-    );
+    await world.until(async () => !(await pausedClusters()).includes(`${NAMESPACE}/pausing`), "the record to go");
   });
 
   test.concurrent("is kept when its Cluster has moved away, also when its namespace is deleted then", async () => {
@@ -145,10 +139,7 @@ describe("a machine's address", () => {
     await capi.editCluster("brief", { metadata: { annotations: { "cluster.x-k8s.io/paused": "" } } });
     await capi.deleteClaim("m1");
     await capi.deleteCluster("brief");
-    await world.until(
-      async () => (await pausedClusters()).includes(`${NAMESPACE}/brief`),
-      "the pause on record",
-    );
+    await world.until(async () => (await pausedClusters()).includes(`${NAMESPACE}/brief`), "the pause on record");
     await world.stays("blue", "10.1.0.20/24");
   });
 

@@ -169,9 +169,7 @@ test("claims keep what their status says when another version is served", async 
   const claim = await capi.readClaim("one");
   expect(claim).toMatchObject({ apiVersion: "ipam.cluster.x-k8s.io/v1beta2", metadata: { uid } });
   expect(claim.status).toEqual({ conditions: [today], deprecated: { v1beta1: { conditions: [old] } } });
-  await expect(world.cluster.api.get("/apis/ipam.cluster.x-k8s.io/v1beta1/ipaddressclaims")).rejects.toThrow(
-    " 404 ",
-  );
+  await expect(world.cluster.api.get("/apis/ipam.cluster.x-k8s.io/v1beta1/ipaddressclaims")).rejects.toThrow(" 404 ");
   await capi.removeIpam();
   await expect(capi.claims()).rejects.toThrow(" 404 ");
   await capi.addIpam("v1alpha1");

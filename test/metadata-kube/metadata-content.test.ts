@@ -68,9 +68,7 @@ test("an edited or deleted Secret takes effect within three seconds", async () =
   await tenants.until(async () => (await userData(guest)) === "second", "the change");
   await tenants.cluster.api.delete(path);
   await tenants.until(async () => (await userData(guest)) === null, "the deletion");
-  expect(await tenants.event(guest, "MetadataUserDataUnavailable")).toContain(
-    "Secret boot is absent or has no label",
-  );
+  expect(await tenants.event(guest, "MetadataUserDataUnavailable")).toContain("Secret boot is absent or has no label");
 });
 
 test("an object without the label is not served; the event says how to label it", async () => {
@@ -378,10 +376,7 @@ test("while the API server is unreachable known content is served, and unknown c
   const unknown = await tenants.namespace();
   const stranger = await tenants.vm(unknown, "db", { annotations });
   // On a busy machine one question may not be answered in time: it asks until it knows.
-  await tenants.until(
-    async () => (await fresh.viewOf(guest.identity).catch(() => null)) !== null,
-    "what it knows",
-  );
+  await tenants.until(async () => (await fresh.viewOf(guest.identity).catch(() => null)) !== null, "what it knows");
   const closed = await tenants.namespace({ tenant: false });
   const shut = await tenants.vm(closed, "web", { annotations });
   await source.viewOf(shut.identity);
@@ -421,8 +416,7 @@ test("without KubeVirt's definitions there is no content, and no waiting", async
     await tenants.until(async () => (await tenants.cluster.api.find(path)) === null, "the definition to go");
   }
   await tenants.until(
-    async () =>
-      (await tenants.cluster.api.call("GET", `/apis/kubevirt.io/v1/virtualmachines`)).status === 404,
+    async () => (await tenants.cluster.api.call("GET", `/apis/kubevirt.io/v1/virtualmachines`)).status === 404,
     "the resource to go",
   );
   const fresh = await tenants.source();

@@ -41,9 +41,7 @@ test("a VM on the pod network and on one of ours: each interface is a link, the 
     ["blue", "ipv4"],
     ["blue", "ipv6"],
   ]);
-  const defaults = data.networks.flatMap(({ routes = [] }) =>
-    routes.filter(({ netmask }) => netmask === "0.0.0.0"),
-  );
+  const defaults = data.networks.flatMap(({ routes = [] }) => routes.filter(({ netmask }) => netmask === "0.0.0.0"));
   expect(defaults).toEqual([]);
   expect(await tenants.events(namespace)).toEqual([]);
 });

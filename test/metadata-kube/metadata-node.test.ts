@@ -52,10 +52,7 @@ test("a node has two watches, of namespaces and of its own VMIs, however many na
     const watches = () => proxy.log.filter(({ path }) => path.includes("watch=true")).map(({ path }) => path);
     await tenants.until(() => watches().length >= 2, "both watches");
     const collections = watches().map((path) => path.split("?")[0]);
-    expect(collections.sort()).toEqual([
-      "/api/v1/namespaces",
-      "/apis/kubevirt.io/v1/virtualmachineinstances",
-    ]);
+    expect(collections.sort()).toEqual(["/api/v1/namespaces", "/apis/kubevirt.io/v1/virtualmachineinstances"]);
     const ofVmis = watches().find((path) => VMIS.test(path)) ?? "";
     expect(new URL(ofVmis, "http://x").searchParams.get("labelSelector")).toBe(`${NODE_LABEL}=node-a`);
   } finally {
@@ -70,10 +67,7 @@ test("a VMI of this node is served from the watch without a read", async () => {
   const proxy = await ApiProxy.start(tenants.cluster);
   const source = await tenants.source({}, proxy.url);
   try {
-    await tenants.until(
-      () => proxy.log.some(({ path }) => /instances\?.*watch=true/.test(path)),
-      "the watch",
-    );
+    await tenants.until(() => proxy.log.some(({ path }) => /instances\?.*watch=true/.test(path)), "the watch");
     expect(await firmwareOf(source, guest)).toBe(FIRMWARE);
     expect(proxy.log.filter(({ path }) => path.endsWith("/virtualmachineinstances/web"))).toEqual([]);
   } finally {
@@ -115,10 +109,7 @@ test("source and target of a migration both answer, before, while and after the 
   for (const step of steps) {
     await step();
     for (let n = 0; n < 10; n += 1) {
-      expect(await Promise.all([firmwareOf(from, guest), firmwareOf(to, guest)])).toEqual([
-        FIRMWARE,
-        FIRMWARE,
-      ]);
+      expect(await Promise.all([firmwareOf(from, guest), firmwareOf(to, guest)])).toEqual([FIRMWARE, FIRMWARE]);
       await tenants.advance(20);
     }
   }
@@ -147,31 +138,28 @@ test("an edit of the VM's annotations takes effect within three seconds", async 
 test.each([
   ["VirtualMachine", "virtualmachines"],
   ["VirtualMachineInstance", "virtualmachineinstances"],
-])(
-  "while its %s cannot be read a guest gets an error instead of an answer without user-data",
-  async (_, kind) => {
-    const namespace = await tenants.namespace();
-    const guest = await startVm(namespace, "web");
-    await tenants.annotateVm(guest, { hostname: "named" });
-    const proxy = await ApiProxy.start(tenants.cluster);
-    const withdraw = proxy.rule({
-      when: ({ path }) => path.includes(`/${kind}`),
-      act: { status: 403, body: {} },
-    });
-    const source = await tenants.source({ timings: { forbiddenMs: 50 } }, proxy.url);
-    try {
-      await expect(source.viewOf(guest.identity)).rejects.toThrow(ApiAway);
-      withdraw();
-      await tenants.until(async () => {
-        const view = await source.viewOf(guest.identity).catch(() => null);
-        return view?.firmwareUuid === FIRMWARE && view.hostname === "named";
-      }, "what the guest is told once it may be read");
-    } finally {
-      await source.stop();
-      await proxy.stop();
-    }
-  },
-);
+])("while its %s cannot be read a guest gets an error instead of an answer without user-data", async (_, kind) => {
+  const namespace = await tenants.namespace();
+  const guest = await startVm(namespace, "web");
+  await tenants.annotateVm(guest, { hostname: "named" });
+  const proxy = await ApiProxy.start(tenants.cluster);
+  const withdraw = proxy.rule({
+    when: ({ path }) => path.includes(`/${kind}`),
+    act: { status: 403, body: {} },
+  });
+  const source = await tenants.source({ timings: { forbiddenMs: 50 } }, proxy.url);
+  try {
+    await expect(source.viewOf(guest.identity)).rejects.toThrow(ApiAway);
+    withdraw();
+    await tenants.until(async () => {
+      const view = await source.viewOf(guest.identity).catch(() => null);
+      return view?.firmwareUuid === FIRMWARE && view.hostname === "named";
+    }, "what the guest is told once it may be read");
+  } finally {
+    await source.stop();
+    await proxy.stop();
+  }
+});
 
 test("without the right to watch VMIs guests are served by reads, and with it by the watch", async () => {
   const namespace = await tenants.namespace();
@@ -185,10 +173,7 @@ test("without the right to watch VMIs guests are served by reads, and with it by
   try {
     expect(await firmwareOf(source, guest)).toBe(FIRMWARE);
     withdraw();
-    await tenants.until(
-      () => proxy.log.some(({ path }) => /instances\?.*watch=true/.test(path)),
-      "the watch",
-    );
+    await tenants.until(() => proxy.log.some(({ path }) => /instances\?.*watch=true/.test(path)), "the watch");
   } finally {
     await source.stop();
     await proxy.stop();

@@ -59,16 +59,9 @@ beforeAll(async () => {
     metricsAddress: "off",
     logLevel: "silent",
   };
-  server = await MetadataServer.create(
-    loadMetadataSettings(flags, {}),
-    pino({ level: "silent" }),
-    systemClock,
-  );
+  server = await MetadataServer.create(loadMetadataSettings(flags, {}), pino({ level: "silent" }), systemClock);
   await server.start();
-  await world.until(
-    async () => (await get("/openstack/latest/meta_data.json")).status === 200,
-    "the first answer",
-  );
+  await world.until(async () => (await get("/openstack/latest/meta_data.json")).status === 200, "the first answer");
 });
 afterAll(async () => {
   await server?.stop();
@@ -94,11 +87,7 @@ test("the deployment's setting tokens: required applies to its network", async (
     logLevel: "silent",
     tokens: "required",
   };
-  const strict = await MetadataServer.create(
-    loadMetadataSettings(flags, {}),
-    pino({ level: "silent" }),
-    systemClock,
-  );
+  const strict = await MetadataServer.create(loadMetadataSettings(flags, {}), pino({ level: "silent" }), systemClock);
   await strict.start();
   try {
     const status = async () => (await get("/openstack/latest/meta_data.json", VM, {}, other)).status;
@@ -112,9 +101,7 @@ test("the deployment's setting tokens: required applies to its network", async (
 test("network_data.json has the MAC, MTU and address of the guest", async () => {
   const { links, networks } = JSON.parse((await get("/openstack/latest/network_data.json")).body);
   expect(links).toEqual([expect.objectContaining({ ethernet_mac_address: "0a:58:7f:14:00:05", mtu: 1400 })]);
-  expect(networks).toEqual([
-    expect.objectContaining({ type: "ipv4", ip_address: VM, netmask: "255.255.0.0" }),
-  ]);
+  expect(networks).toEqual([expect.objectContaining({ type: "ipv4", ip_address: VM, netmask: "255.255.0.0" })]);
 });
 
 test("an unknown source address gets a 404, and headers cannot change the source", async () => {
@@ -152,12 +139,7 @@ async function startVm(name: string, address: string): Promise<KubeObject> {
   return running.pod;
 }
 
-function get(
-  path: string,
-  localAddress = VM,
-  headers = {},
-  at = port,
-): Promise<{ status: number; body: string }> {
+function get(path: string, localAddress = VM, headers = {}, at = port): Promise<{ status: number; body: string }> {
   return new Promise((resolve, reject) => {
     const options = { host: "127.0.0.1", port: at, path, localAddress, headers, agent: false };
     const sent = request(options, (answer) => {

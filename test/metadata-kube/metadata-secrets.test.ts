@@ -52,10 +52,7 @@ test("a Secret that the Role does not name: the event says how to name it, and t
   const [, patch] = /kubectl patch role -n \S+ holdfast-metadata --type=json -p '(.*)'/.exec(message) ?? [];
   const role = pathOf(namespace, "roles", "holdfast-metadata", RBAC);
   await tenants.cluster.api.patch(role, JSON.parse(patch as string), "json");
-  await tenants.until(
-    async () => (await source.viewOf(guest.identity)).meta.userdata === "late",
-    "the named Secret",
-  );
+  await tenants.until(async () => (await source.viewOf(guest.identity)).meta.userdata === "late", "the named Secret");
   expect(await userData(guest)).toBe("first");
 });
 

@@ -60,8 +60,7 @@ beforeAll(async () => {
     ports: [{ name: "http", port, protocol: "TCP" }],
   });
   daemon = await FakeIdentity.start(join(directory, "identity.sock"));
-  for (const network of ["blue", "green"])
-    daemon.known.set(`${network} 10.10.0.5`, identity({}, { network }));
+  for (const network of ["blue", "green"]) daemon.known.set(`${network} 10.10.0.5`, identity({}, { network }));
   const flags = {
     metadataSocket: join(directory, "m.sock"),
     identitySocket: join(directory, "identity.sock"),
@@ -71,11 +70,7 @@ beforeAll(async () => {
     metricsAddress: "off",
     logLevel: "silent",
   };
-  server = await MetadataServer.create(
-    loadMetadataSettings(flags, {}),
-    pino({ level: "silent" }),
-    systemClock,
-  );
+  server = await MetadataServer.create(loadMetadataSettings(flags, {}), pino({ level: "silent" }), systemClock);
   await server.start();
 });
 afterAll(async () => {

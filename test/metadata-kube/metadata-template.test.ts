@@ -294,30 +294,26 @@ test.each([
     { metaData: { ipAddressesFromPool: [{ key: "k", name: "green" }] } },
     "pool green: no network, NetworkAttachmentDefinition or interface of the VM has this name, and neither has an AddressPool of namespace shop; the VM's networks are blue",
   ],
-])(
-  "with template %s the guest keeps its other data, and an event says what is wrong",
-  async (name, spec, why) => {
-    if (spec !== null) await newTemplate(name, spec);
-    const vm = await newVm(`bad-${name.replace("/", "-")}`, name);
-    // Before it has its index, an event would say that.
-    if (spec !== null)
-      await world.until(async () => (await objects.read("datas", `${name}-0`)) !== null, "the index");
-    const started = await start(vm, "node-a");
-    let message = "";
-    await world.until(async () => {
-      expect(await metaOf("node-a", started.pod)).toEqual({});
-      const events = await world.cluster.api.list(pathOf(NAMESPACE, "events"));
-      const own = events.filter(({ involvedObject, reason }) => {
-        return involvedObject.uid === vm.uid && reason === "MetadataDataTemplateUnavailable";
-      });
-      message = own[0]?.message ?? "";
-      return own.length > 0;
-    }, "an event");
-    expect(message).toContain(why);
-    expect((await networkDataOf("node-a", started.pod)).links[0].id).toBe("blue");
-    await stop(started);
-  },
-);
+])("with template %s the guest keeps its other data, and an event says what is wrong", async (name, spec, why) => {
+  if (spec !== null) await newTemplate(name, spec);
+  const vm = await newVm(`bad-${name.replace("/", "-")}`, name);
+  // Before it has its index, an event would say that.
+  if (spec !== null) await world.until(async () => (await objects.read("datas", `${name}-0`)) !== null, "the index");
+  const started = await start(vm, "node-a");
+  let message = "";
+  await world.until(async () => {
+    expect(await metaOf("node-a", started.pod)).toEqual({});
+    const events = await world.cluster.api.list(pathOf(NAMESPACE, "events"));
+    const own = events.filter(({ involvedObject, reason }) => {
+      return involvedObject.uid === vm.uid && reason === "MetadataDataTemplateUnavailable";
+    });
+    message = own[0]?.message ?? "";
+    return own.length > 0;
+  }, "an event");
+  expect(message).toContain(why);
+  expect((await networkDataOf("node-a", started.pod)).links[0].id).toBe("blue");
+  await stop(started);
+});
 
 test("without the component's rights the guest gets its other data, and an event names the component", async () => {
   await newTemplate("t");

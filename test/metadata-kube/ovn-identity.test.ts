@@ -54,12 +54,9 @@ function identityOf(from: OpenKubeApi, network: string): OvnIdentity {
 
 test("a VM, with everything that is known of it", async () => {
   const { vm, running } = await start("shop", [{ logical: "blue", nad: "blue", network: NETWORK }]);
-  await cluster.api.patch(
-    `${pathOf("shop", "ipamclaims", `${name}.blue`, "k8s.cni.cncf.io/v1alpha1")}/status`,
-    {
-      status: { ips: [`${address}/16`] },
-    },
-  );
+  await cluster.api.patch(`${pathOf("shop", "ipamclaims", `${name}.blue`, "k8s.cni.cncf.io/v1alpha1")}/status`, {
+    status: { ips: [`${address}/16`] },
+  });
   await give(running.pod, { "shop/blue": entry(address) });
   await known();
   expect(await identity.find(at(NETWORK, address))).toEqual({
@@ -135,10 +132,7 @@ test("an address that pods of two VMs have is not answered", async () => {
   await give(one.running.pod, { "shop/blue": entry(address) });
   await known();
   await give(two.running.pod, { "bank/blue": entry(address) });
-  await world.until(
-    async () => (await identity.find(at(NETWORK, address))) === null,
-    "the second to be heard of",
-  );
+  await world.until(async () => (await identity.find(at(NETWORK, address))) === null, "the second to be heard of");
   await kube.removePod(two.running.pod);
   await known();
 });
@@ -229,8 +223,7 @@ test("the requests of a boot cost three reads, and an unreachable API server is 
   await give(running.pod, { "shop/blue": entry(address) });
   await known();
   const before = await reads();
-  for (let request = 0; request < 28; request++)
-    expect(await identity.find(at(NETWORK, address))).not.toBeNull();
+  for (let request = 0; request < 28; request++) expect(await identity.find(at(NETWORK, address))).not.toBeNull();
   expect((await reads()) - before).toBeLessThanOrEqual(3);
   await cluster.stopApiServer();
   await world.advance(1_100);

@@ -76,14 +76,8 @@ export class Tenants {
   }
 
   /** A source of its own, as a node's metadata server has one. */
-  async source(
-    options: Partial<KubeTenantOptions> = {},
-    server = this.cluster.server,
-  ): Promise<KubeTenantSource> {
-    const api = new HttpKubeApi(
-      loadKubeConfig(this.cluster.kubeconfig("holdfast-metadata", server)),
-      this.clock,
-    );
+  async source(options: Partial<KubeTenantOptions> = {}, server = this.cluster.server): Promise<KubeTenantSource> {
+    const api = new HttpKubeApi(loadKubeConfig(this.cluster.kubeconfig("holdfast-metadata", server)), this.clock);
     const made = new KubeTenantSource({
       api,
       node: NODE,

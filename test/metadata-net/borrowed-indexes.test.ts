@@ -42,9 +42,7 @@ describe.skipIf(whyNotReal() !== null)("a container that gives its links the ind
 
   async function indexesOf(link: string): Promise<Indexes> {
     const { stdout } = await node.mustRun("ip", ["-json", "link", "show", "dev", link]);
-    const [{ ifindex, link_index } = { ifindex: 0, link_index: 0 }] = JSON.parse(
-      stdout,
-    ) as Partial<Indexes>[];
+    const [{ ifindex, link_index } = { ifindex: 0, link_index: 0 }] = JSON.parse(stdout) as Partial<Indexes>[];
     // Of an end on the node, ip's JSON has the name.
     const file = `/sys/class/net/${link}/iflink`;
     return {

@@ -102,9 +102,7 @@ describe.skipIf(whyNotReal() !== null)("what a guest or a local user can take fr
       waits.push(performance.now() - before);
     }
     const sent = Number((await thieving.stop()).split("\n").at(-2));
-    console.log(
-      `requests without acknowledgement: ${sent}; orphans: ${most}; victim: ${waits.length} answers`,
-    );
+    console.log(`requests without acknowledgement: ${sent}; orphans: ${most}; victim: ${waits.length} answers`);
     expect(sent).toBeGreaterThan(300);
     expect(most).toBeLessThan(1_000);
   });
@@ -137,10 +135,7 @@ describe.skipIf(whyNotReal() !== null)("what a guest or a local user can take fr
       // Seen by this node alone.
       const lines = { passwd: "x:64999:64999::/:/usr/sbin/nologin", group: "x:64999:" };
       for (const [file, line] of Object.entries(lines)) {
-        writeFileSync(
-          join(directory, file),
-          `${readFileSync(`/etc/${file}`, "utf8")}${HAPROXY_ACCOUNT}:${line}\n`,
-        );
+        writeFileSync(join(directory, file), `${readFileSync(`/etc/${file}`, "utf8")}${HAPROXY_ACCOUNT}:${line}\n`);
         await node.mustRun("mount", ["--bind", join(directory, file), `/etc/${file}`]);
       }
       const before = node.log.length;

@@ -39,8 +39,7 @@ describe.skipIf(whyNotReal() !== null)("guests that are served in their bridge",
   test("are answered on link when the address of the bridge has changed", async () => {
     await node.mustRun("ip", ["link", "set", bridge, "address", "02:00:00:00:00:01"]);
     await until(
-      async () =>
-        (await node.run("ip", ["neigh", "show", METADATA, "dev", bridge])).stdout.includes("PERMANENT"),
+      async () => (await node.run("ip", ["neigh", "show", METADATA, "dev", bridge])).stdout.includes("PERMANENT"),
       () => `what the bridge answers; log: ${node.log}`,
       10_000,
     );
@@ -65,9 +64,7 @@ describe.skipIf(whyNotReal() !== null)("guests that are served in their bridge",
     await flood;
     const frames = await heard.stop();
     expect(frames.some((frame) => frame.includes(hexOf("10.30.0.98")))).toBe(true);
-    expect(
-      frames.filter((frame) => frame.slice(24, 28) === "0800" && frame.includes(hexOf(METADATA))),
-    ).toEqual([]);
+    expect(frames.filter((frame) => frame.slice(24, 28) === "0800" && frame.includes(hexOf(METADATA)))).toEqual([]);
   });
 
   test("ignore a neighbour that claims 169.254.169.254, and reach nothing by another guest's address", async () => {
@@ -79,17 +76,9 @@ describe.skipIf(whyNotReal() !== null)("guests that are served in their bridge",
       to: a.mac,
     } as const;
     await sendArp(b, [claim, { ...claim, tags: 1 }, { ...claim, snap: true }]);
-    const claims = (await heard.stop()).filter(
-      (frame) => frame.slice(12, 24) === hexOf(b.mac).replaceAll(":", ""),
-    );
+    const claims = (await heard.stop()).filter((frame) => frame.slice(12, 24) === hexOf(b.mac).replaceAll(":", ""));
     expect(claims.filter((frame) => frame.includes(hexOf(METADATA)))).toEqual([]);
-    const shown = await node.mustRun("nft", [
-      "list",
-      "map",
-      "bridge",
-      `${node.names.table}_ports`,
-      "address",
-    ]);
+    const shown = await node.mustRun("nft", ["list", "map", "bridge", `${node.names.table}_ports`, "address"]);
     const addresses = [...shown.stdout.matchAll(/24[0-7]\.[\d.]+/g)].map(([address]) => address);
     expect(addresses).toHaveLength(2);
     const stranger = await node.guest(bridge, "10.30.0.9/24");
@@ -111,13 +100,7 @@ describe.skipIf(whyNotReal() !== null)("guests that are served in their bridge",
       ],
       thief.namespace,
     );
-    const shown = await node.mustRun("nft", [
-      "list",
-      "map",
-      "bridge",
-      `${node.names.table}_ports`,
-      "address",
-    ]);
+    const shown = await node.mustRun("nft", ["list", "map", "bridge", `${node.names.table}_ports`, "address"]);
     const [direct] = /24[0-7]\.[\d.]+/.exec(shown.stdout) ?? [];
     node.process?.child.kill("SIGSTOP");
     try {

@@ -51,8 +51,7 @@ describe.each(DRIVERS)("the node's own 169.254.169.254, driver %s", (driver) => 
 
   const family = driver === "bridge" ? "bridge" : "netdev";
   const table = () => (driver === "bridge" ? `${node.names.table}_ports` : node.names.table);
-  const rulesAreThere = async () =>
-    (await node.run("nft", ["-t", "list", "table", family, table()])).code === 0;
+  const rulesAreThere = async () => (await node.run("nft", ["-t", "list", "table", family, table()])).code === 0;
   const flush = () => node.mustRun("nft", ["flush", "ruleset"]);
   const servedAgain = () =>
     until(
@@ -135,8 +134,7 @@ describe.each(DRIVERS)("the node's own 169.254.169.254, driver %s", (driver) => 
     expect(before).toContain(`iif ${bridge} blackhole`);
     const ours = ["iif", bridge, "to", "169.254.169.254", "blackhole"];
     await node.mustRun("ip", ["rule", "del", "pref", "0", ...ours]);
-    const restored = async () =>
-      (await node.mustRun("ip", ["rule"])).stdout.includes(`iif ${bridge} blackhole`);
+    const restored = async () => (await node.mustRun("ip", ["rule"])).stdout.includes(`iif ${bridge} blackhole`);
     await until(restored, () => `the rule; log: ${node.log}`, 20_000);
     // The kernel's own rule first: ours would never be asked. In one turn, or both sides add the kernel's rule again.
     const blackhole = `pref 0 ${ours.join(" ")}`;

@@ -63,10 +63,7 @@ while True:
 `;
 
 /** Collects the frames that arrive at a link until `stop`, which resolves with them in hexadecimal digits. */
-export async function listenTo(
-  link: string,
-  place: Place,
-): Promise<{ stop: () => Promise<readonly string[]> }> {
+export async function listenTo(link: string, place: Place): Promise<{ stop: () => Promise<readonly string[]> }> {
   const listener = await startPython(place, LISTEN, [link]);
   return {
     stop: async () => {

@@ -85,13 +85,10 @@ test.skipIf(whyNotReal() !== null)("a haproxy that is executed late is waited fo
   expect(await haproxy.serve(text)).toEqual({ outcome: "ok" });
 });
 
-test.skipIf(whyNotReal() !== null)(
-  "a haproxy that exits at its start is reported with its alerts",
-  async () => {
-    const { haproxy, text } = scriptedHaproxy('echo "[ALERT]    (1) : nothing works"\nexit 1');
-    expect(await haproxy.serve(text)).toEqual({ outcome: "failed", problem: "nothing works" });
-  },
-);
+test.skipIf(whyNotReal() !== null)("a haproxy that exits at its start is reported with its alerts", async () => {
+  const { haproxy, text } = scriptedHaproxy('echo "[ALERT]    (1) : nothing works"\nexit 1');
+  expect(await haproxy.serve(text)).toEqual({ outcome: "failed", problem: "nothing works" });
+});
 
 test.skipIf(whyNotReal() !== null)("several reloads in a row do not count as an exit", async () => {
   const { haproxy, text } = scriptedHaproxy('exec -a haproxy haproxy "$@"');

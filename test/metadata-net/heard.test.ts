@@ -83,8 +83,7 @@ describe.each(DRIVERS)("traffic of guests that reaches the listener, driver %s",
     expect(await node.stop(), node.log).toEqual([]);
   });
 
-  const inside = (...words: readonly string[]) =>
-    run("ip", ["netns", "exec", node.names.namespace, ...words]);
+  const inside = (...words: readonly string[]) => run("ip", ["netns", "exec", node.names.namespace, ...words]);
   const doors = async () =>
     [...(await inside("ip", "-o", "link")).stdout.matchAll(/^\d+: ([^:@ ]+)/gm)]
       .map(([, name]) => name as string)
@@ -115,9 +114,7 @@ describe.each(DRIVERS)("traffic of guests that reaches the listener, driver %s",
   test.skipIf(driver === "bridge")(
     "thousands of neighbour solicitations are answered and create no neighbour entries",
     async () => {
-      const before = (await inside("ip", "-6", "-o", "neigh", "show", "nud", "all")).stdout.split(
-        "\n",
-      ).length;
+      const before = (await inside("ip", "-6", "-o", "neigh", "show", "nud", "all")).stdout.split("\n").length;
       const frames: string[] = [];
       for (const [form, count] of [
         ["option", 1500],

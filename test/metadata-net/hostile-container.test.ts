@@ -72,10 +72,7 @@ describe.skipIf(whyNotReal() !== null)("a container with NET_ADMIN in its own na
       expect(got === "status 0" || got.startsWith(self(hostile).split(" ")[0] as string), got).toBe(true);
       expect(await askAs(victim)).toBe(self(victim));
     }
-    await batch(
-      ["link set eth0 down", `link set eth0 address ${hostile.mac}`, "link set eth0 up"],
-      hostile.namespace,
-    );
+    await batch(["link set eth0 down", `link set eth0 address ${hostile.mac}`, "link set eth0 up"], hostile.namespace);
     await batch(["route replace 169.254.0.0/16 dev eth0"], hostile.namespace);
     expect(await askAs(hostile)).toBe(self(hostile));
   });

@@ -110,10 +110,7 @@ describe.skipIf(whyNotReal() !== null)("the life of the listener", () => {
     const address = async () => (await vm.ask("/")).echo.headers[LISTENER_HEADERS.subject];
     expect(await address()).toContain("/eth0");
     await node.mustRun("ip", ["link", "delete", vm.port]);
-    await batch([
-      `link add ${vm.port} type veth peer name eth0 netns ${vm.namespace}`,
-      `link set ${vm.port} up`,
-    ]);
+    await batch([`link add ${vm.port} type veth peer name eth0 netns ${vm.namespace}`, `link set ${vm.port} up`]);
     await batch(
       ["address add 10.30.0.5/24 dev eth0", "link set eth0 up", "route add 169.254.0.0/16 dev eth0"],
       vm.namespace,

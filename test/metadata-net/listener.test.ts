@@ -65,9 +65,7 @@ describe.skipIf(whyNotReal() !== null)("what a listener lets through", () => {
     });
     expect(first.echo.headers[FORWARDED]).toBeUndefined();
     const liar = await node.guest(bridge, "10.30.0.9/24");
-    expect(
-      await node.wanted(vm.on("blue"), liar.on("blue", { addresses: ["fd00::7", "10.30.0.7"] })),
-    ).toEqual({});
+    expect(await node.wanted(vm.on("blue"), liar.on("blue", { addresses: ["fd00::7", "10.30.0.7"] }))).toEqual({});
     const second = await liar.ask("/", ["-X", "POST", "-d", "0123456789"]);
     expect(second.echo).toMatchObject({ method: "POST", bodyBytes: 10 });
     expect(second.echo.headers).toMatchObject({ [SOURCE]: "10.30.0.7", [CLAIMED]: "10.30.0.9" });
@@ -75,12 +73,7 @@ describe.skipIf(whyNotReal() !== null)("what a listener lets through", () => {
 
   test("a guest is answered by IPv6 as by IPv4", async () => {
     await until(async () => {
-      const { stdout } = await vm.run("curl", [
-        "-gs",
-        "--max-time",
-        "3",
-        "http://[fe80::a9fe:a9fe%25eth0]/six",
-      ]);
+      const { stdout } = await vm.run("curl", ["-gs", "--max-time", "3", "http://[fe80::a9fe:a9fe%25eth0]/six"]);
       return stdout.includes('"url":"/six"') && stdout.includes(`"${SOURCE}":"10.30.0.5"`);
     }, "an answer");
   });
@@ -156,15 +149,9 @@ describe.skipIf(whyNotReal() !== null)("what a listener lets through", () => {
       "a.b.",
       "x.internal.example",
     ])
-      for (const line of [
-        "GET /latest/meta-data/",
-        "PUT /latest/api/token",
-        `GET http://${host}/openstack`,
-      ]) {
+      for (const line of ["GET /latest/meta-data/", "PUT /latest/api/token", `GET http://${host}/openstack`]) {
         const got = await vm.raw(`${line} HTTP/1.1\r\nHost: ${host}\r\nConnection: close\r\n\r\n`);
-        expect(got, `${line}, ${host}`).toMatch(
-          /^HTTP\/1.1 403 [\s\S]*Please ask http:\/\/169\.254\.169\.254/,
-        );
+        expect(got, `${line}, ${host}`).toMatch(/^HTTP\/1.1 403 [\s\S]*Please ask http:\/\/169\.254\.169\.254/);
       }
     expect(node.echoes).toBe(before);
   });

@@ -61,12 +61,7 @@ describe.skipIf(whyNotReal() !== null)("neighbours of a guest", () => {
     for (let count = 0; count < 10; count += 1) expect(await askAs(a)).toBe(self(a));
     expect(node.echoes).toBeGreaterThan(before);
     await batch(
-      [
-        "link set eth0 down",
-        `link set eth0 address ${b.mac}`,
-        "link set eth0 up",
-        `address del ${A}/32 dev eth0`,
-      ],
+      ["link set eth0 down", `link set eth0 address ${b.mac}`, "link set eth0 up", `address del ${A}/32 dev eth0`],
       b.namespace,
     );
     await batch(["route replace 169.254.0.0/16 dev eth0 scope link"], b.namespace);
@@ -146,8 +141,7 @@ for source in ["169.254.169.254", "10.30.0.77"]:
 
   test("reach nothing by sending to the address of its port", async () => {
     const shown = await run("nft", ["-j", "list", "map", "netdev", node.names.table, "address"]);
-    const [, found] = (JSON.parse(shown.stdout) as { nftables: { map: { elem: [string, string][] } }[] })
-      .nftables;
+    const [, found] = (JSON.parse(shown.stdout) as { nftables: { map: { elem: [string, string][] } }[] }).nftables;
     const addresses = found?.map.elem.map(([, address]) => address) ?? [];
     expect(addresses).toHaveLength(2);
     const heard = await listenTo("eth0", node.names.namespace);

@@ -19,9 +19,7 @@ const ONE = 0xf0000001 as PortAddress;
 function ruleset(rules: readonly string[], hooked: readonly string[]): Ruleset {
   const chains = [
     chainText("shared", "", rules),
-    ...hooked.map((name) =>
-      chainText(name, `type filter hook ingress device "${name}"`, ["jump shared"], ONE),
-    ),
+    ...hooked.map((name) => chainText(name, `type filter hook ingress device "${name}"`, ["jump shared"], ONE)),
   ];
   return {
     chains: new Map(chains.map((chain) => [chain.name, chain])),
@@ -40,9 +38,7 @@ function texts(before: Ruleset | null, after: Ruleset): readonly string[] {
 test("a table that is not known is replaced as a whole, in one transaction", () => {
   const all = texts(null, ruleset(["accept"], ["a"]));
   expect(all.slice(0, 2)).toEqual(["table netdev t {}", "delete table netdev t"]);
-  expect(all[2]).toMatch(
-    /^table netdev t \{ comment "holdfast metadata-net; .*nft delete table netdev t"; \}$/,
-  );
+  expect(all[2]).toMatch(/^table netdev t \{ comment "holdfast metadata-net; .*nft delete table netdev t"; \}$/);
   expect(all.slice(-2)).toEqual([
     "add element netdev t address { 7 : 240.0.0.1 }",
     "add element netdev t answers { 7 . 5 }",

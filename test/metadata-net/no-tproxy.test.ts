@@ -29,8 +29,7 @@ const metadata = createServer(async (request, answer) => {
   if (request.url !== SERVICES_PATH) return void answer.writeHead(404).end();
   const report = JSON.parse(text) as ServicesReport;
   reports.push(report);
-  const send = () =>
-    answer.end(JSON.stringify({ version: "1", services: [{ network: "blue", ports: [5000] }] }));
+  const send = () => answer.end(JSON.stringify({ version: "1", services: [{ network: "blue", ports: [5000] }] }));
   if (report.applied !== "1") return void send();
   const timer = setTimeout(send, report.waitMs);
   answer.on("close", () => clearTimeout(timer));
@@ -71,9 +70,7 @@ test.skipIf(whyNotReal() !== null)(
     await until(() => reports.length > length + 2, "further attempts");
     const told = () => node.log.split("\n").filter((line) => line.includes("modprobe nft_tproxy"));
     await until(() => told().length > 0, "the line of the log");
-    expect(told(), node.log).toEqual([
-      expect.stringContaining("ports of Services cannot be opened for guests"),
-    ]);
+    expect(told(), node.log).toEqual([expect.stringContaining("ports of Services cannot be opened for guests")]);
     expect((await guest.ask("/openstack")).status).toBe(200);
     // With the module it goes on by itself.
     await run("rm", [join(directory, "nft")]);

@@ -118,9 +118,7 @@ export class NetNode {
         metadataSocket: join(this.directory, "m.sock"),
         runDir: this.runDir,
         args: this.#args,
-        within: this.#inside(
-          this.#programs === null ? [] : ["env", `PATH=${this.#programs}:${process.env.PATH}`],
-        ),
+        within: this.#inside(this.#programs === null ? [] : ["env", `PATH=${this.#programs}:${process.env.PATH}`]),
       }),
     );
   }

@@ -74,14 +74,10 @@ describe.skipIf(whyNotReal() !== null)("a container whose link names are not val
 
 test("the output of ip about links with odd names is read, or counts as no link", () => {
   const link = (name: string) => `{"ifindex":2,"link_index":7,"ifname":"${name}"}`;
-  expect(readLinks(`[${link("a\x01b")},${link("a\\'b")}]`).map(({ ifname }) => ifname)).toEqual([
-    "a b",
-    "a'b",
-  ]);
+  expect(readLinks(`[${link("a\x01b")},${link("a\\'b")}]`).map(({ ifname }) => ifname)).toEqual(["a b", "a'b"]);
   expect(readLinks("[{}]")).toEqual([]);
   expect(readLinks("")).toEqual([]);
-  for (const text of ["[", '[{"ifname":"a\\x"}]', "null", '{"ifname":"a"}', '"x"'])
-    expect(readLinks(text)).toEqual([]);
+  for (const text of ["[", '[{"ifname":"a\\x"}]', "null", '{"ifname":"a"}', '"x"']) expect(readLinks(text)).toEqual([]);
 });
 
 test("a command that prints or runs without end is ended", async () => {

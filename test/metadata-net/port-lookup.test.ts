@@ -71,17 +71,7 @@ describe.skipIf(whyNotReal() !== null)("the port of an attachment", () => {
     const other = await node.guest(null, "10.30.0.6/24");
     await mustRun("ip", ["link", "delete", other.port]);
     await mustRun("ip", ["-n", other.namespace, "link", "add", "br0", "type", "bridge"]);
-    const made = await run("ip", [
-      "-n",
-      vm.namespace,
-      "link",
-      "add",
-      "mac0",
-      "link",
-      "eth0",
-      "type",
-      "macvlan",
-    ]);
+    const made = await run("ip", ["-n", vm.namespace, "link", "add", "mac0", "link", "eth0", "type", "macvlan"]);
     const wanted = [other.on("blue", { interface: "br0" }), vm.on("blue")];
     if (made.code === 0) wanted.push(vm.on("blue", { interface: "mac0" }));
     const problems = await node.wanted(...wanted);

@@ -103,13 +103,7 @@ test.skipIf(reason !== null)(
 );
 
 test.skipIf(reason !== null)("a wrong setting is refused as by the process itself", async () => {
-  const { code, stderr } = await run(process.execPath, [
-    HOLDFAST,
-    "metadata-net",
-    "--probe",
-    "--rate-limit",
-    "3",
-  ]);
+  const { code, stderr } = await run(process.execPath, [HOLDFAST, "metadata-net", "--probe", "--rate-limit", "3"]);
   expect(code).not.toBe(0);
   expect(stderr).toContain("at least 60 requests");
 });

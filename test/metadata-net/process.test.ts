@@ -52,13 +52,7 @@ describe.skipIf(whyNotReal() !== null)("metadata-net from outside", () => {
     const taken = createServer().listen(0, "127.0.0.1");
     await once(taken, "listening");
     const { port } = taken.address() as { port: number };
-    const elsewhere = [
-      "metadata-net",
-      "--run-dir",
-      `${node.runDir}2`,
-      "--metrics-address",
-      `127.0.0.1:${port}`,
-    ];
+    const elsewhere = ["metadata-net", "--run-dir", `${node.runDir}2`, "--metrics-address", `127.0.0.1:${port}`];
     // It ends, and does not stay as a process that does nothing.
     const third = await run(process.execPath, [HOLDFAST, ...elsewhere]);
     taken.close();

@@ -11,11 +11,7 @@ export interface PythonProcess {
 export type Place = string | readonly string[] | null;
 
 /** Starts it there, and waits for its first output. */
-export async function startPython(
-  place: Place,
-  script: string,
-  args: readonly string[],
-): Promise<PythonProcess> {
+export async function startPython(place: Place, script: string, args: readonly string[]): Promise<PythonProcess> {
   const within = typeof place === "string" ? ["ip", "netns", "exec", place] : (place ?? []);
   const [command, ...words] = [...within, "python3", "-c", script, ...args] as [string, ...string[]];
   const child = spawn(command, words, { stdio: ["pipe", "pipe", "inherit"] });

@@ -25,15 +25,12 @@ test.skipIf(whyNotReal() !== null)("a run directory is locked once, until its ho
   lockRunDir(runDir)();
 });
 
-test.skipIf(whyNotReal() !== null)(
-  "a run directory of somebody else is refused, with its owner named",
-  () => {
-    const runDir = directory();
-    mkdirSync(runDir);
-    chownSync(runDir, 65_534, 65_534);
-    expect(() => lockRunDir(runDir)).toThrow("belongs to user 65534");
-  },
-);
+test.skipIf(whyNotReal() !== null)("a run directory of somebody else is refused, with its owner named", () => {
+  const runDir = directory();
+  mkdirSync(runDir);
+  chownSync(runDir, 65_534, 65_534);
+  expect(() => lockRunDir(runDir)).toThrow("belongs to user 65534");
+});
 
 test.skipIf(whyNotReal() !== null)(
   "abstract sockets in the host's network namespace do not prevent the lock",

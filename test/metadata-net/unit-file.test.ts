@@ -14,9 +14,7 @@ test("the systemd unit is valid", async () => {
     const copy = join(directory, "holdfast-metadata-net.service");
     writeFileSync(copy, unit.replaceAll("/usr/local/bin/holdfast", HOLDFAST));
     const { code, stdout, stderr } = await run("systemd-analyze", ["verify", "--man=no", copy]);
-    const complaints = `${stdout}${stderr}`
-      .split("\n")
-      .filter((line) => line.includes("holdfast-metadata-net"));
+    const complaints = `${stdout}${stderr}`.split("\n").filter((line) => line.includes("holdfast-metadata-net"));
     expect(complaints).toEqual([]);
     expect(code).toBe(0);
   } finally {
@@ -45,14 +43,10 @@ test("a restart of the unit ends metadata-net so that its listener goes on, and 
 
 test("metadata-net's default sockets and haproxy's group are those of the other units", () => {
   const { metadataSocket, socket, runDir } = loadNetSettings({}, {});
-  expect(readFileSync(join(UNITS, "holdfast-metadata.socket"), "utf8")).toContain(
-    `ListenStream=${metadataSocket}\n`,
-  );
+  expect(readFileSync(join(UNITS, "holdfast-metadata.socket"), "utf8")).toContain(`ListenStream=${metadataSocket}\n`);
   const sysusers = readFileSync(join(UNITS, "holdfast.sysusers"), "utf8");
   expect(sysusers).toContain(`\nu ${HAPROXY_ACCOUNT} `);
-  expect(readFileSync(join(UNITS, "holdfast-metadata.socket"), "utf8")).toContain(
-    `SocketGroup=${HAPROXY_ACCOUNT}\n`,
-  );
+  expect(readFileSync(join(UNITS, "holdfast-metadata.socket"), "utf8")).toContain(`SocketGroup=${HAPROXY_ACCOUNT}\n`);
   // Both are in the daemon's directory, which stays when the daemon goes.
   const daemon = readFileSync(join(UNITS, "holdfast.service"), "utf8");
   expect(daemon).toContain("RuntimeDirectory=holdfast\n");

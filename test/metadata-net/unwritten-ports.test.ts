@@ -9,10 +9,7 @@ test.skipIf(whyNotReal() !== null)(
   async () => {
     const node = await NetNode.start([], { apart: true });
     try {
-      const [first, second] = [
-        await node.guest(null, "10.30.0.5/24"),
-        await node.guest(null, "10.30.0.6/24"),
-      ];
+      const [first, second] = [await node.guest(null, "10.30.0.5/24"), await node.guest(null, "10.30.0.6/24")];
       expect(await node.wanted(first.on("blue"))).toEqual({});
       const hindrance = `${node.runDir}/ports.json.new`;
       await node.mustRun("mkdir", [hindrance]);

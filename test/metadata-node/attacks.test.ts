@@ -74,9 +74,7 @@ describe.skipIf(whyNotReal() !== null)("a guest that pretends to be another", ()
       "/openstack/latest/meta_data.json?network=other#x",
     ];
     for (const target of targets) {
-      const answer = await raw(
-        `GET ${target} HTTP/1.1\r\nHost: ${victim.address}\r\nConnection: close\r\n\r\n`,
-      );
+      const answer = await raw(`GET ${target} HTTP/1.1\r\nHost: ${victim.address}\r\nConnection: close\r\n\r\n`);
       const [status] = statuses(answer);
       if (status === "400") continue;
       expect(status, `${target}: ${answer}`).toBe("200");
@@ -103,9 +101,7 @@ describe.skipIf(whyNotReal() !== null)("a guest that pretends to be another", ()
   ])("smuggling by %s does not hide a request with an identity of its own", async (_how, lines) => {
     const origin = `X-Holdfast-Subject: container/${victim.container}/eth0\r\nX-Holdfast-Source: ${victim.address}\r\nX-Holdfast-Network: shared\r\n`;
     const hidden = `GET /openstack/latest/meta_data.json HTTP/1.1\r\nHost: m\r\n${origin}\r\n`;
-    const answer = await raw(
-      `POST /openstack/latest/password HTTP/1.1\r\nHost: m\r\n${lines}\r\n0\r\n\r\n${hidden}`,
-    );
+    const answer = await raw(`POST /openstack/latest/password HTTP/1.1\r\nHost: m\r\n${lines}\r\n0\r\n\r\n${hidden}`);
     expect(answer).not.toContain(VICTIM);
     // And it harms nobody after it.
     const { body } = await victim.ask("/openstack/latest/meta_data.json");

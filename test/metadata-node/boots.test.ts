@@ -86,30 +86,27 @@ describe.skipIf(whyNotReal() !== null)("a guest that boots", () => {
     await node.end(vm);
   });
 
-  test.skipIf(noCloudInit !== null)(
-    "network data that comes through the listener is as the schema says",
-    async () => {
-      const net = node.network("schema", {
-        subnets: "10.32.0.0/24,fd00:32::/64",
-        gateway: "10.32.0.1",
-        routes: [{ dst: "10.99.0.0/16", gw: "10.32.0.2" }],
-        dns: { nameservers: ["10.32.0.53"] },
-      });
-      const vm = await node.vm("vm1", net, UID_1, `;MAC=${MAC}`);
-      const directory = mkdtempSync(join(tmpdir(), "holdfast-schema-"));
-      try {
-        const file = join(directory, "network_data.json");
-        for (const version of ["latest", "2018-08-27"]) {
-          const { status, body } = await vm.ask(`/openstack/${version}/network_data.json`);
-          expect(status).toBe(200);
-          writeFileSync(file, body);
-          expect(JSON.parse(body).networks.length).toBe(2);
-          expect(await drive("schema", [SCHEMA, file])).toEqual({ errors: [] });
-        }
-      } finally {
-        rmSync(directory, { recursive: true });
+  test.skipIf(noCloudInit !== null)("network data that comes through the listener is as the schema says", async () => {
+    const net = node.network("schema", {
+      subnets: "10.32.0.0/24,fd00:32::/64",
+      gateway: "10.32.0.1",
+      routes: [{ dst: "10.99.0.0/16", gw: "10.32.0.2" }],
+      dns: { nameservers: ["10.32.0.53"] },
+    });
+    const vm = await node.vm("vm1", net, UID_1, `;MAC=${MAC}`);
+    const directory = mkdtempSync(join(tmpdir(), "holdfast-schema-"));
+    try {
+      const file = join(directory, "network_data.json");
+      for (const version of ["latest", "2018-08-27"]) {
+        const { status, body } = await vm.ask(`/openstack/${version}/network_data.json`);
+        expect(status).toBe(200);
+        writeFileSync(file, body);
+        expect(JSON.parse(body).networks.length).toBe(2);
+        expect(await drive("schema", [SCHEMA, file])).toEqual({ errors: [] });
       }
-      await node.end(vm);
-    },
-  );
+    } finally {
+      rmSync(directory, { recursive: true });
+    }
+    await node.end(vm);
+  });
 });

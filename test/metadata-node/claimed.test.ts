@@ -58,11 +58,7 @@ const why = whyNotReal() ?? whyNoNewerCloudInit();
 if (why !== null) console.warn(why);
 
 /** What a guest asks at: the three addresses of metadata services. */
-const SERVICES = [
-  "http://169.254.169.254",
-  "http://[fe80::a9fe:a9fe%25eth0]",
-  "http://[fd00:ec2::254]",
-] as const;
+const SERVICES = ["http://169.254.169.254", "http://[fe80::a9fe:a9fe%25eth0]", "http://[fd00:ec2::254]"] as const;
 
 describe.skipIf(why !== null)("a guest that claims the addresses of a metadata service", () => {
   let node: MetadataNode;
@@ -116,8 +112,7 @@ describe.skipIf(why !== null)("a guest that claims the addresses of a metadata s
   }
 
   /** Who has the address, again and again, to everybody: the thief's kernel says so by itself only when it is asked. */
-  const shout = () =>
-    thief.python(CLAIMS, [thief.mac]).then(({ code, stderr }) => expect(code, stderr).toBe(0));
+  const shout = () => thief.python(CLAIMS, [thief.mac]).then(({ code, stderr }) => expect(code, stderr).toBe(0));
 
   test("does not reach its neighbours, where a current cloud-init gets its own metadata over IPv6", async () => {
     const [found] = await Promise.all([boot(), shout()]);
@@ -151,11 +146,7 @@ describe.skipIf(why !== null)("a guest that claims the addresses of a metadata s
       node.metadata.net?.child.kill("SIGCONT");
     }
     // The loss is heard of at once, and all of it made again.
-    await until(
-      async () => (await run("nft", ["list", "table", "netdev", table])).code === 0,
-      "the rules",
-      20_000,
-    );
+    await until(async () => (await run("nft", ["list", "table", "netdev", table])).code === 0, "the rules", 20_000);
     await until(async () => (await answers())[1] === VICTIM, "the victim to be served again");
     expect((await boot()).instanceId).toBe(VICTIM);
   });

@@ -109,17 +109,7 @@ export class MetadataNode {
   async onlyLinkLocalRoute({ namespace }: NamespaceGuest): Promise<void> {
     await run("ip", ["-n", namespace, "route", "delete", "169.254.169.254/32"]);
     await run("ip", ["-n", namespace, "route", "delete", "default"]);
-    await mustRun("ip", [
-      "-n",
-      namespace,
-      "route",
-      "replace",
-      "169.254.0.0/16",
-      "dev",
-      "eth0",
-      "scope",
-      "link",
-    ]);
+    await mustRun("ip", ["-n", namespace, "route", "replace", "169.254.0.0/16", "dev", "eth0", "scope", "link"]);
   }
 
   /** Waits until the guest has an IPv6 address of its link that is no longer being tried. */

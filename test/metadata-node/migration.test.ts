@@ -67,12 +67,8 @@ describe.skipIf(whyNotReal() !== null)("a VM that migrates", () => {
       expect(new Set(ids)).toEqual(new Set([`i-${uuid.replaceAll("-", "")}`]));
     }
     // What is there before the move is there after it.
-    const missing = (answers[0] as BootAnswer[])
-      .filter(({ status }) => status === 404)
-      .map(({ path }) => path);
-    const always = (answers[1] as BootAnswer[])
-      .filter(({ status }) => status === 404)
-      .map(({ path }) => path);
+    const missing = (answers[0] as BootAnswer[]).filter(({ status }) => status === 404).map(({ path }) => path);
+    const always = (answers[1] as BootAnswer[]).filter(({ status }) => status === 404).map(({ path }) => path);
     expect([...new Set(missing)].filter((path) => !always.includes(path))).toEqual([]);
   });
 
@@ -100,8 +96,7 @@ describe.skipIf(whyNotReal() !== null)("a VM that migrates", () => {
     const uuid = async (guest: AttachedGuest) =>
       JSON.parse((await guest.ask("/openstack/latest/meta_data.json")).body).uuid;
     expect(target.mac).toBe(source.mac);
-    for (let n = 0; n < 5; n += 1)
-      expect(await Promise.all([uuid(source), uuid(target)])).toEqual([MOVER, MOVER]);
+    for (let n = 0; n < 5; n += 1) expect(await Promise.all([uuid(source), uuid(target)])).toEqual([MOVER, MOVER]);
     await node.end(source);
     expect(await uuid(target)).toBe(MOVER);
     await node.end(target);

@@ -221,10 +221,7 @@ describe.skipIf(whyNotReal() !== null)("ports of the Service of a network", () =
     // Others are not concerned.
     expect((await green.ask("/openstack")).status).toBe(200);
     expect(await holder.stop()).toBe("64\n0\n");
-    await until(
-      async () => (await connect(blue, 5000, "again")) === "again from raw",
-      "its places to be free",
-    );
+    await until(async () => (await connect(blue, 5000, "again")) === "again from raw", "its places to be free");
   });
 
   test("lead to pods of the Service's namespace on this node and to nothing else", async () => {
@@ -241,18 +238,13 @@ describe.skipIf(whyNotReal() !== null)("ports of the Service of a network", () =
       [endpointOf(pod, ADDRESS, { conditions: { ready: false } })],
     ]) {
       await endpoints(value);
-      await until(
-        async () => (await connect(blue, 5000, "")) === "closed",
-        `nobody behind ${JSON.stringify(value)}`,
-      );
+      await until(async () => (await connect(blue, 5000, "")) === "closed", `nobody behind ${JSON.stringify(value)}`);
       const count = ports.raw.sent.length;
       expect(await connect(blue, 5000, "hello")).toBe("closed");
       expect(ports.raw.sent).toHaveLength(count);
     }
     expect(ports.raw.sent.slice(before).join("")).not.toContain("hello");
-    expect((await objects.event("shop", "blue", "MetadataServiceEndpointRefused")).message).toContain(
-      "other",
-    );
+    expect((await objects.event("shop", "blue", "MetadataServiceEndpointRefused")).message).toContain("other");
     await endpoints([endpointOf(pod, ADDRESS)]);
     await until(async () => (await connect(blue, 5000, "back")) === "back from raw", "the pod to be reached");
   });
@@ -270,20 +262,14 @@ describe.skipIf(whyNotReal() !== null)("ports of the Service of a network", () =
     expect(await going.stop()).toBe("3\n3\n");
     expect(await staying.stop()).toBe("3\n0\n");
     await patchPorts(["raw", "other"]);
-    await until(
-      async () => (await connect(blue, 5000, "back")) === "back from raw",
-      "port 5000 to be open again",
-    );
+    await until(async () => (await connect(blue, 5000, "back")) === "back from raw", "port 5000 to be open again");
   });
 
   test("go with the reference, and with metadata-net they come back", async () => {
     await node.endNet("SIGKILL");
     node.startNet();
     expect(await node.wanted(blue.on("blue"), green.on("green"))).toEqual({});
-    await until(
-      async () => (await connect(blue, 8443, "back")) === "back from other",
-      "port 8443 to be open again",
-    );
+    await until(async () => (await connect(blue, 8443, "back")) === "back from other", "port 8443 to be open again");
     await cluster.api.patch(pathOf("shop", "network-attachment-definitions", "blue", "k8s.cni.cncf.io/v1"), {
       metadata: { annotations: { [SERVICE_ANNOTATION]: null } },
     });

@@ -73,9 +73,7 @@ describe.skipIf(whyNoOvn() !== null)("a process that sends false balancer data",
 
   test("has nothing written to another node's database", async () => {
     await zone.central.nbctl("set", "NB_Global", ".", "name=node-b");
-    node.answer(
-      answers(wanted("b", { node: "node-b", balancers: [{ network: BLUE, backends: [], ports: [] }] })),
-    );
+    node.answer(answers(wanted("b", { node: "node-b", balancers: [{ network: BLUE, backends: [], ports: [] }] })));
     const told = () => node.report?.problems[0]?.problem ?? "";
     await until(() => told().includes("node-b"), "the problem to be told");
     await pause(300);

@@ -113,11 +113,7 @@ describe.skipIf(whyNoOvn() !== null)("a network of the cluster that refers to a 
 
   const slicePath = pathOf("shop", "endpointslices", "md-1", "discovery.k8s.io/v1beta1");
   const ready = (is: boolean) =>
-    cluster.api.patch(
-      slicePath,
-      [{ op: "replace", path: "/endpoints/0/conditions/ready", value: is }],
-      "json",
-    );
+    cluster.api.patch(slicePath, [{ op: "replace", path: "/endpoints/0/conditions/ready", value: is }], "json");
   const vips = async () => (await zone.balancers()).map((row) => row.vips[VIP]);
   async function becomes(expected: readonly string[]): Promise<void> {
     const isSo = async () => JSON.stringify(await vips()) === JSON.stringify(expected);

@@ -24,9 +24,7 @@ describe.skipIf(whyNoOvn() !== null)("rows of a northbound database", () => {
   });
 
   const references = async (own = SWITCH) =>
-    (
-      await zone.central.nbctl("--bare", "--columns=load_balancer", "find", "logical_switch", `name=${own}`)
-    ).trim();
+    (await zone.central.nbctl("--bare", "--columns=load_balancer", "find", "logical_switch", `name=${own}`)).trim();
   const own = async () => (await zone.balancers())[0];
   const uuid = async () => (await own())?._uuid ?? "none";
   /** There, and referred to by the switch. */
@@ -89,16 +87,7 @@ describe.skipIf(whyNoOvn() !== null)("rows of a northbound database", () => {
 
   test("a network that is not wanted any more has no row, and what else is on its switch stays", async () => {
     await zone.network(BLUE, { net: 20 });
-    await zone.central.nbctl(
-      "lb-add",
-      "other",
-      "172.30.0.1:443",
-      "10.20.0.9:443",
-      "--",
-      "ls-lb-add",
-      SWITCH,
-      "other",
-    );
+    await zone.central.nbctl("lb-add", "other", "172.30.0.1:443", "10.20.0.9:443", "--", "ls-lb-add", SWITCH, "other");
     const other = await references();
     await node.want({ [BLUE]: [BACKEND] });
     expect((await references()).split(" ")).toHaveLength(2);
@@ -139,10 +128,7 @@ describe.skipIf(whyNoOvn() !== null)("rows of a northbound database", () => {
         "its backends are changed",
         () => zone.central.nbctl("set", "load_balancer", NAME, 'vips:"169.254.169.254:80"="10.20.0.66:80"'),
       ],
-      [
-        "reject is taken away",
-        () => zone.central.nbctl("remove", "load_balancer", NAME, "options", "reject"),
-      ],
+      ["reject is taken away", () => zone.central.nbctl("remove", "load_balancer", NAME, "options", "reject")],
       [
         "it is said to be of a Service",
         () => zone.central.nbctl("set", "load_balancer", NAME, "external_ids:k8s.ovn.org/kind=Service"),
@@ -155,10 +141,7 @@ describe.skipIf(whyNoOvn() !== null)("rows of a northbound database", () => {
         const row = await own();
         return row?.vips[VIP] === BACKEND && row.options.reject === "true";
       }, "the row to be as it was");
-      await until(
-        async () => (await own())?.external_ids["k8s.ovn.org/kind"] === undefined,
-        "the foreign mark to go",
-      );
+      await until(async () => (await own())?.external_ids["k8s.ovn.org/kind"] === undefined, "the foreign mark to go");
       await until(() => node.written.length > before, "the repair to be told");
       await untilSaid(() => node.log, "had been changed by somebody else");
     });
@@ -193,10 +176,7 @@ describe.skipIf(whyNoOvn() !== null)("rows of a northbound database", () => {
   test("balancers of Services, and one that has our name without our mark, stay as they are", async () => {
     await zone.network(BLUE, { net: 20 });
     for (const [name, ids] of [
-      [
-        "Service_shop/web",
-        ["external_ids:k8s.ovn.org/kind=Service", `external_ids:k8s.ovn.org/network=${BLUE}`],
-      ],
+      ["Service_shop/web", ["external_ids:k8s.ovn.org/kind=Service", `external_ids:k8s.ovn.org/network=${BLUE}`]],
       [NAME, [`external_ids:k8s.ovn.org/network=${BLUE}`]],
     ] as const) {
       const add = ["lb-add", name, "172.30.0.1:80", "10.20.0.9:80", "--", "ls-lb-add", SWITCH, name];

@@ -151,9 +151,7 @@ export class Zone {
     const set = ["--", "set", "logical_switch", own];
     await this.central.nbctl(
       ...["ls-add", own, ...set, `other_config:subnet=10.${net}.0.0/16`],
-      ...(topology === "layer2"
-        ? [`other_config:interconn-ts=${own}`, `other_config:requested-tnl-key=${key}`]
-        : []),
+      ...(topology === "layer2" ? [`other_config:interconn-ts=${own}`, `other_config:requested-tnl-key=${key}`] : []),
       ...[`external_ids:k8s.ovn.org/network=${name}`, `external_ids:k8s.ovn.org/topology=${topology}`],
       "external_ids:k8s.ovn.org/role=primary",
     );
@@ -175,20 +173,9 @@ export class Zone {
   /** What ovnkube does when a network's last pod on the node, or the network itself, is deleted. */
   async removeNetwork(name: string, topology: "layer2" | "layer3" = "layer2"): Promise<void> {
     const own = switchOf(name, topology, this.name);
-    const balancers = await this.central.rows(
-      "load_balancer",
-      `external_ids:"k8s.ovn.org/network"="${name}"`,
-    );
+    const balancers = await this.central.rows("load_balancer", `external_ids:"k8s.ovn.org/network"="${name}"`);
     const removals = balancers.flatMap(({ _uuid = "" }) => ["--", "--if-exists", "lb-del", _uuid]);
-    await this.central.nbctl(
-      "ls-del",
-      own,
-      "--",
-      "--if-exists",
-      "lr-del",
-      `GR_${name}_${this.name}`,
-      ...removals,
-    );
+    await this.central.nbctl("ls-del", own, "--", "--if-exists", "lr-del", `GR_${name}_${this.name}`, ...removals);
   }
 
   /** A pod on a switch. `routes`: its own, instead of the default route by the network's router. */

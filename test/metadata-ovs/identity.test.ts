@@ -93,17 +93,12 @@ describe.skipIf(whyNotOvs() !== null)("guests of one bridge with the userspace d
   });
 
   test("an ARP claim of the metadata address reaches no guest", async () => {
-    const heard = await Promise.all([
-      listenTo("eth0", guests.e.namespace),
-      listenTo("eth0", stranger.namespace),
-    ]);
+    const heard = await Promise.all([listenTo("eth0", guests.e.namespace), listenTo("eth0", stranger.namespace)]);
     const claim = { operation: "reply", senderAddress: MD, targetAddress: MD } as const;
     // Both a guest and a port that is nobody's; once more as a question.
     for (const liar of [guests.b, stranger])
       await sendArp(liar, [claim, { ...claim, operation: "request", targetAddress: "10.0.0.77" }]);
-    await sendArp(stranger, [
-      { operation: "request", senderAddress: "10.0.0.9", targetAddress: "10.0.0.77" },
-    ]);
+    await sendArp(stranger, [{ operation: "request", senderAddress: "10.0.0.9", targetAddress: "10.0.0.77" }]);
     const [admitted = [], other = []] = await Promise.all(heard.map((one) => one.stop()));
     const claims = (frames: readonly string[]) =>
       frames.filter((frame) => frame.slice(24, 28) === "0806" && frame.slice(56, 64) === hexOf(MD));
@@ -134,14 +129,7 @@ describe.skipIf(whyNotOvs() !== null)("guests of one bridge with the userspace d
   });
 
   test("other ports of the address are refused at once, and a ping is answered", async () => {
-    const refused = await guests.a.run("curl", [
-      "-s",
-      "-m",
-      "5",
-      "-w",
-      "%{time_total}",
-      `http://${MD}:8080/`,
-    ]);
+    const refused = await guests.a.run("curl", ["-s", "-m", "5", "-w", "%{time_total}", `http://${MD}:8080/`]);
     expect(refused.code).toBe(7);
     expect((await guests.a.run("ping", ["-c", "2", "-i", "0.2", "-W", "2", MD])).code).toBe(0);
     expect((await guests.a.run("ping", ["-6", "-c", "2", "-W", "2", "fe80::a9fe:a9fe%eth0"])).code).toBe(0);

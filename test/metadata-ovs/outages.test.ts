@@ -82,10 +82,7 @@ describe.skipIf(whyNotOvs() !== null)("a switch in userspace that is killed", ()
 
   const startNet = async () => {
     node.net.startNet();
-    await node.net.process?.until(
-      () => node.net.process?.log.includes("the daemon is heard") ?? false,
-      "it to begin",
-    );
+    await node.net.process?.until(() => node.net.process?.log.includes("the daemon is heard") ?? false, "it to begin");
     await node.net.applied();
   };
 

@@ -34,17 +34,7 @@ export async function plugPod(ovs: Ovs, link: string, row: PodRow): Promise<void
   };
   const columns = Object.entries(ids).map(([id, value]) => `external_ids:"${id}"="${value}"`);
   await ovs.vsctl(
-    ...[
-      "add-port",
-      "br-int",
-      link,
-      "other_config:transient=true",
-      "--",
-      "set",
-      "interface",
-      link,
-      ...columns,
-    ],
+    ...["add-port", "br-int", link, "other_config:transient=true", "--", "set", "interface", link, ...columns],
   );
 }
 

@@ -7,11 +7,7 @@ import { OvsNode, whyNotOvs } from "./ovs-node.ts";
 
 const BLUE = "cluster_udn_blue";
 const GREEN = "shop_green";
-const [SUBJECT, SOURCE, NETWORK] = [
-  LISTENER_HEADERS.subject,
-  LISTENER_HEADERS.source,
-  LISTENER_HEADERS.network,
-];
+const [SUBJECT, SOURCE, NETWORK] = [LISTENER_HEADERS.subject, LISTENER_HEADERS.source, LISTENER_HEADERS.network];
 
 /** Pods as OVN-Kubernetes attaches them. */
 describe.skipIf(whyNotOvs() !== null)("pods on networks of OVN-Kubernetes", () => {

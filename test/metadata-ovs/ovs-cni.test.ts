@@ -43,11 +43,7 @@ describe.skipIf(whyNotOvs() !== null)("a container that ovs-cni attaches to a us
 
   const optionsOf = ({ name, vlan }: VlanNetwork, { namespace }: PortGuest) => ({
     netns: `/run/netns/${namespace}`,
-    config: network(
-      name,
-      { subnets: "10.60.0.0/24", metadata: true },
-      { type: "ovs", bridge: "br-vm", vlan },
-    ),
+    config: network(name, { subnets: "10.60.0.0/24", metadata: true }, { type: "ovs", bridge: "br-vm", vlan }),
   });
 
   /** Resolves with the guest and its address. */

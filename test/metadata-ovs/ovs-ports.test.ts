@@ -27,19 +27,8 @@ test("a port is found by its link as ovs-cni writes it, with its bridge, number 
   await ovs.vsctl("add-br", "br0", "--", "set", "bridge", "br0", "datapath_type=netdev");
   // As ovs-cni does for `"vlan": 7`.
   await ovs.vsctl(
-    ...[
-      "add-port",
-      "br0",
-      "veth1",
-      "vlan_mode=access",
-      "tag=7",
-      "external_ids:owner=ovs-cni.network.kubevirt.io",
-    ],
-    ...[
-      "external_ids:contPodUid=uid-1",
-      "external_ids:contNetns=/run/netns/one",
-      "external_ids:contIface=net1",
-    ],
+    ...["add-port", "br0", "veth1", "vlan_mode=access", "tag=7", "external_ids:owner=ovs-cni.network.kubevirt.io"],
+    ...["external_ids:contPodUid=uid-1", "external_ids:contNetns=/run/netns/one", "external_ids:contIface=net1"],
     ...["--", "set", "interface", "veth1", "type=dummy", "ofport_request=5"],
   );
   const found = await ports.find("veth1");

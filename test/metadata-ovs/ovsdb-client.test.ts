@@ -34,8 +34,7 @@ afterEach(async () => {
 });
 
 function follow(socket = ovs.socket, database = "Open_vSwitch"): OvsdbClient<typeof TABLES> {
-  const line = (...words: readonly unknown[]) =>
-    void lines.push(words.map((word) => JSON.stringify(word)).join(" "));
+  const line = (...words: readonly unknown[]) => void lines.push(words.map((word) => JSON.stringify(word)).join(" "));
   const log = { debug: line, info: line, warn: line, error: line } as Log;
   const changed = () => {
     changes += 1;
@@ -55,14 +54,7 @@ test("rows that are there at the start are read, and every change of them", asyn
   const client = follow();
   expect(await client.contact(20_000)).toBe(true);
   expect(names(client)).toEqual(["br0", "p1"]);
-  await ovs.vsctl(
-    "--no-wait",
-    "set",
-    "port",
-    "p1",
-    "trunks=[1,2]",
-    'external_ids:"a key"="a \\"value\\" {}"',
-  );
+  await ovs.vsctl("--no-wait", "set", "port", "p1", "trunks=[1,2]", 'external_ids:"a key"="a \\"value\\" {}"');
   const find = (name: string) => [...client.rows("Port").values()].find((row) => row.name === name);
   await until(() => find("p1")?.trunks.length === 2, "the change");
   expect(find("p1")).toEqual({
@@ -90,13 +82,10 @@ test("a transaction is carried out whole, or rejected and not at all", async () 
     where: [["name", "==", "br0"]],
     row: { external_ids: toMap([["mark", value]]) },
   });
-  expect(await client.transact([mark("one"), { op: "comment", comment: "a test" }])).toEqual([
-    { count: 1 },
-    {},
-  ]);
-  await expect(
-    client.transact([mark("two"), { op: "insert", table: "Port", row: { nme: 1 } }]),
-  ).rejects.toThrow(/unknown column|No column nme/);
+  expect(await client.transact([mark("one"), { op: "comment", comment: "a test" }])).toEqual([{ count: 1 }, {}]);
+  await expect(client.transact([mark("two"), { op: "insert", table: "Port", row: { nme: 1 } }])).rejects.toThrow(
+    /unknown column|No column nme/,
+  );
   await expect(client.transact([mark("three"), { op: "abort" }])).rejects.toThrow("aborted");
   const [selected] = await client.transact([
     { op: "select", table: "Port", where: [["name", "==", "br0"]], columns: ["external_ids"] },

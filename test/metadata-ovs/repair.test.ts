@@ -28,10 +28,7 @@ describe.skipIf(whyNotOvs() !== null)("a bridge with the userspace datapath that
 
   const startNet = async () => {
     node.net.startNet();
-    await node.net.process?.until(
-      () => node.net.process?.log.includes("the daemon is heard") ?? false,
-      "it to begin",
-    );
+    await node.net.process?.until(() => node.net.process?.log.includes("the daemon is heard") ?? false, "it to begin");
     await node.net.applied();
   };
 
@@ -44,10 +41,7 @@ describe.skipIf(whyNotOvs() !== null)("a bridge with the userspace datapath that
       ["del-flows", "br-vm"],
     ]) {
       await node.ovs.ofctl(change);
-      await until(
-        async () => (await node.flows()).join() === before.join(),
-        `the flows after ${change.join(" ")}`,
-      );
+      await until(async () => (await node.flows()).join() === before.join(), `the flows after ${change.join(" ")}`);
       await served();
     }
     await node.ovs.ofctl(["add-flow", "br-vm", "cookie=0x77,priority=3,actions=NORMAL"]);
@@ -65,10 +59,7 @@ describe.skipIf(whyNotOvs() !== null)("a bridge with the userspace datapath that
     ]) {
       await change();
       await served();
-      await until(
-        async () => (await node.ovs.vsctl("get", "port", door, "tag")).trim() === "4095",
-        "its VLAN",
-      );
+      await until(async () => (await node.ovs.vsctl("get", "port", door, "tag")).trim() === "4095", "its VLAN");
     }
     expect(await node.doors()).toEqual([door]);
   });

@@ -18,14 +18,7 @@ const SECRET = "shared";
 async function forwarding(url: string, more: readonly string[] = []): Promise<MetadataServer> {
   const server = await MetadataServer.start((directory) => {
     writeFileSync(join(directory, "secret"), SECRET, { mode: 0o600 });
-    const args = [
-      "--nova-url",
-      url,
-      "--secret-file",
-      join(directory, "secret"),
-      "--backend-timeout-seconds",
-      "1",
-    ];
+    const args = ["--nova-url", url, "--secret-file", join(directory, "secret"), "--backend-timeout-seconds", "1"];
     return [...args, ...more];
   });
   server.identity.known.set("blue 10.10.0.5", identity());
@@ -108,8 +101,7 @@ describe("a backend that misbehaves", () => {
       more();
     };
     expect((await server.ask("/openstack")).status).toBe(502);
-    const peakMB =
-      Number(/VmHWM:\s+(\d+)/.exec(readFileSync(`/proc/${server.pid}/status`, "utf8"))?.[1]) / 1_024;
+    const peakMB = Number(/VmHWM:\s+(\d+)/.exec(readFileSync(`/proc/${server.pid}/status`, "utf8"))?.[1]) / 1_024;
     expect(peakMB).toBeLessThan(150);
   });
 
@@ -126,9 +118,7 @@ describe("a backend that misbehaves", () => {
   });
 
   test("is a 502 when it is no HTTP server, and its bytes are in no log", async () => {
-    const stranger: Server = createServer((socket: Socket) =>
-      socket.resume().end("220 mail.example ready\r\n"),
-    );
+    const stranger: Server = createServer((socket: Socket) => socket.resume().end("220 mail.example ready\r\n"));
     await new Promise<void>((resolve) => stranger.listen(0, "127.0.0.1", resolve));
     const { port } = stranger.address() as { port: number };
     const other = await forwarding(`http://127.0.0.1:${port}`);

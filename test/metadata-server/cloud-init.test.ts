@@ -40,9 +40,7 @@ describe.skipIf(why !== null)(why ?? "cloud-init itself, against the running ser
 
   test("each of two concurrent guests gets its own metadata", async () => {
     const [one, two] = await Promise.all(
-      ["127.9.8.7", "127.9.8.8"].map((source) =>
-        drive("openstack", [url], { macs: { [MAC]: "enp1s0" }, source }),
-      ),
+      ["127.9.8.7", "127.9.8.8"].map((source) => drive("openstack", [url], { macs: { [MAC]: "enp1s0" }, source })),
     );
     expect([one?.instanceId, two?.instanceId]).toEqual([UUID, OTHER]);
   });

@@ -3,10 +3,7 @@ import { isIP } from "node:net";
 import type { IdentityInterface, IdentityView } from "../../identity/wire.ts";
 
 /** The identity of a VM with one interface; override what matters to the test. */
-export function identity(
-  given: Partial<IdentityView> = {},
-  one: Partial<IdentityInterface> = {},
-): IdentityView {
+export function identity(given: Partial<IdentityView> = {}, one: Partial<IdentityInterface> = {}): IdentityView {
   return {
     state: "running",
     vm: {

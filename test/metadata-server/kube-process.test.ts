@@ -11,12 +11,7 @@ let cluster: TestCluster;
 let server: MetadataServer;
 beforeAll(async () => {
   cluster = await TestCluster.start();
-  server = await MetadataServer.start([
-    "--kubeconfig",
-    cluster.kubeconfig("holdfast-metadata"),
-    "--node",
-    "node-a",
-  ]);
+  server = await MetadataServer.start(["--kubeconfig", cluster.kubeconfig("holdfast-metadata"), "--node", "node-a"]);
   server.identity.known.set("blue 10.10.0.5", identity());
 });
 afterAll(async () => {

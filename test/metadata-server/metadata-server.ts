@@ -19,11 +19,7 @@ export class MetadataServer extends TestMetadataServer {
   ): Promise<MetadataServer> {
     const directory = newDirectory();
     const identity = await FakeIdentity.start(join(directory, "identity.sock"));
-    const server = new MetadataServer(
-      directory,
-      identity,
-      typeof args === "function" ? args(directory) : args,
-    );
+    const server = new MetadataServer(directory, identity, typeof args === "function" ? args(directory) : args);
     try {
       await server.run();
     } catch (error) {

@@ -40,12 +40,7 @@ const secret = (name: string, stringData: object, more: object = {}) => ({
   ...more,
 });
 
-function claim(
-  name: string,
-  annotations: Readonly<Record<string, string>>,
-  on = "blue",
-  namespace = "default",
-) {
+function claim(name: string, annotations: Readonly<Record<string, string>>, on = "blue", namespace = "default") {
   const entries = Object.entries(annotations).map(([key, value]) => [`${ANNOTATION}/${key}`, value]);
   return {
     apiVersion: "k8s.cni.cncf.io/v1alpha1",
@@ -66,8 +61,7 @@ async function attach(container: string, claimName: string, where = config, inte
   return `container/${container}/${interfaceName}`;
 }
 
-const asked = (subject: string, path: string, of = "blue") =>
-  server.ask(path, { network: of, subject, source: null });
+const asked = (subject: string, path: string, of = "blue") => server.ask(path, { network: of, subject, source: null });
 
 test("a guest gets user-data, vendor-data, keys, free metadata and host name that its claim names, in every tree", async () => {
   await apply(
@@ -122,19 +116,11 @@ test("a change takes effect soon, and deleted content is no longer served", asyn
   await apply(secret("edited", { "user-data": "two" }));
   await until(async () => (await now()) === "two", "the new text");
   await apply(claim("edited", { "user-data": "" }));
-  await until(
-    async () => (await asked(guest, "/openstack/latest/user_data")).status === 404,
-    "no text",
-    3_000,
-  );
+  await until(async () => (await asked(guest, "/openstack/latest/user_data")).status === 404, "no text", 3_000);
   await apply(claim("edited", { "user-data": "secret/edited" }));
   await until(async () => (await now()) === "two", "the text again");
   await daemon.post("/v1/delete", { objects: [{ kind: "Secret", metadata: { name: "edited" } }] });
-  await until(
-    async () => (await asked(guest, "/openstack/latest/user_data")).status === 404,
-    "no text",
-    3_000,
-  );
+  await until(async () => (await asked(guest, "/openstack/latest/user_data")).status === 404, "no text", 3_000);
 });
 
 test("each guest gets the content of its own claim, and one without a claim gets none", async () => {

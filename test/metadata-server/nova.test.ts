@@ -42,10 +42,7 @@ describe("a request to Nova", () => {
         ["Cookie", "a=b"],
       ],
     });
-    expect([answer.status, answer.text]).toEqual([
-      200,
-      `GET /openstack/latest/meta_data.json?x=1&y=%2F for ${UUID}`,
-    ]);
+    expect([answer.status, answer.text]).toEqual([200, `GET /openstack/latest/meta_data.json?x=1&y=%2F for ${UUID}`]);
     const [{ rawHeaders } = { rawHeaders: [] }] = nova.requests;
     const names = rawHeaders.filter((_, at) => at % 2 === 0).map((name) => name.toLowerCase());
     expect(names.sort()).toEqual([
@@ -120,10 +117,7 @@ describe("a request to Nova", () => {
   test.each([
     ["//openstack//latest", "/openstack/latest"],
     ["/latest/meta-data/", "/latest/meta-data/"],
-    [
-      "/2009-04-04/meta-data/public-keys/0=my%20key@host/",
-      "/2009-04-04/meta-data/public-keys/0=my%20key@host/",
-    ],
+    ["/2009-04-04/meta-data/public-keys/0=my%20key@host/", "/2009-04-04/meta-data/public-keys/0=my%20key@host/"],
     ["/openstack/latest/x/../meta_data.json", "/openstack/latest/meta_data.json"],
     ["/v2/servers/../../latest", "/latest"],
     ["/openstack/%252e%252e/%252e%252e/v2", "/openstack/%252e%252e/%252e%252e/v2"],

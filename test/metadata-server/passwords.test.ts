@@ -68,10 +68,8 @@ describe("a guest's password", () => {
 describe("keys", () => {
   const TTL = "X-aws-ec2-metadata-token-ttl-seconds";
   const TOKEN = "X-aws-ec2-metadata-token";
-  const token = async () =>
-    (await server.ask("/latest/api/token", { method: "PUT", lines: [[TTL, "600"]] })).text;
-  const statusWith = async (value: string) =>
-    (await server.ask("/openstack", { lines: [[TOKEN, value]] })).status;
+  const token = async () => (await server.ask("/latest/api/token", { method: "PUT", lines: [[TTL, "600"]] })).text;
+  const statusWith = async (value: string) => (await server.ask("/openstack", { lines: [[TOKEN, value]] })).status;
   const key = (n: number) => Buffer.alloc(32, n).toString(n % 2 === 0 ? "hex" : "base64");
 
   test("are made once, readable by the server alone, and kept over a restart", async () => {
@@ -93,10 +91,7 @@ describe("keys", () => {
     const first = await token();
     expect(await statusWith(first)).toBe(200);
     writeFileSync(file, `# changed today\n${key(2)}\n${key(1)}\n`);
-    await until(
-      async () => (server.log.match(/has changed and is used/g) ?? []).length === 1,
-      "the new keys",
-    );
+    await until(async () => (server.log.match(/has changed and is used/g) ?? []).length === 1, "the new keys");
     const second = await token();
     expect([await statusWith(first), await statusWith(second)]).toEqual([200, 200]);
     writeFileSync(file, `${key(2)}\n`);
@@ -110,9 +105,7 @@ describe("keys", () => {
 
   test("a token is valid for its own VM, and a forwarded request gets none", async () => {
     const given = await token();
-    expect((await server.ask("/openstack", { source: "10.10.0.6", lines: [[TOKEN, given]] })).status).toBe(
-      401,
-    );
+    expect((await server.ask("/openstack", { source: "10.10.0.6", lines: [[TOKEN, given]] })).status).toBe(401);
     const lines = [
       [TTL, "600"],
       ["X-Holdfast-Client-Forwarded", "1"],
@@ -127,9 +120,7 @@ describe("keys", () => {
     expect(await statusWith(await token())).toBe(200);
     server.identity.known.set("blue 10.10.0.5", identity({}, metadata("off")));
     expect((await server.ask("/openstack")).status).toBe(200);
-    expect((await server.ask("/latest/api/token", { method: "PUT", lines: [[TTL, "600"]] })).status).toBe(
-      403,
-    );
+    expect((await server.ask("/latest/api/token", { method: "PUT", lines: [[TTL, "600"]] })).status).toBe(403);
   });
 
   test("random_seed differs by request and VM", async () => {

@@ -21,8 +21,7 @@ const asked = (container: string, source: string, of = "blue") =>
     subject: `container/${container}/eth0`,
     source,
   });
-const config = (name: string) =>
-  network(name, { subnets: "10.40.0.0/24", cooldownSeconds: 0, gateway: "10.40.0.1" });
+const config = (name: string) => network(name, { subnets: "10.40.0.0/24", cooldownSeconds: 0, gateway: "10.40.0.1" });
 
 test("a container gets its own metadata from its ADD to its DEL, on each of two networks with one address", async () => {
   const [one, two] = await Promise.all([

@@ -122,8 +122,7 @@ afterAll(async () => {
   for (const pod of pods) await pod.stop();
 });
 
-const guest = (target: string, asked: Asked = {}) =>
-  ask({ socketPath: join(directory, "m.sock") }, target, asked);
+const guest = (target: string, asked: Asked = {}) => ask({ socketPath: join(directory, "m.sock") }, target, asked);
 const only = (pod: Pod | undefined) => {
   backend = { ...backend, endpoints: [pod?.endpoint ?? ""] };
   return pod as Pod;

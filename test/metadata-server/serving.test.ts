@@ -184,9 +184,7 @@ describe("metrics and health", () => {
       lines: [["X-aws-ec2-metadata-token-ttl-seconds", "60"]],
     });
     const text = await (await fetch(`${server.metrics}/metrics`)).text();
-    expect(text).toMatch(
-      /holdfast_metadata_requests_total\{network="blue",tree="openstack",status="200"\} \d/,
-    );
+    expect(text).toMatch(/holdfast_metadata_requests_total\{network="blue",tree="openstack",status="200"\} \d/);
     expect(text).toMatch(/holdfast_metadata_requests_total\{network="blue",tree="token",status="200"\} 1/);
     expect(text).toMatch(/holdfast_metadata_identity_lookups_total\{outcome="found"\} \d/);
     expect(text).toContain("holdfast_metadata_request_seconds_bucket");
@@ -200,8 +198,7 @@ describe("metrics and health", () => {
   });
 
   test("show that 1,000 VMs do not make the process larger", async () => {
-    const rss = () =>
-      Number(/VmRSS:\s+(\d+) kB/.exec(readFileSync(`/proc/${server.pid}/status`, "utf8"))?.[1]) / 1_024;
+    const rss = () => Number(/VmRSS:\s+(\d+) kB/.exec(readFileSync(`/proc/${server.pid}/status`, "utf8"))?.[1]) / 1_024;
     for (let n = 0; n < 1_000; n++) {
       const uuid = `99999999-9999-4999-8999-${String(n).padStart(12, "0")}`;
       server.identity.known.set(`blue 10.20.${n >> 8}.${n & 255}`, otherVm(uuid, `vm${n}`));

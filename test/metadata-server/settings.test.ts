@@ -46,11 +46,7 @@ describe("wrong settings are refused", () => {
     [["--log-level", "loud"], 2, "logLevel"],
     [["--secret-file", "/proc/nonexistent"], 1, "--secret-file /proc/nonexistent cannot be used: ENOENT"],
     [["--key-file", "/dev/null"], 1, "--key-file /dev/null cannot be used: the file has no key"],
-    [
-      ["--nova-ca-file", "/etc/passwd"],
-      1,
-      "--nova-ca-file /etc/passwd cannot be used: the file has no certificate",
-    ],
+    [["--nova-ca-file", "/etc/passwd"], 1, "--nova-ca-file /etc/passwd cannot be used: the file has no certificate"],
     [["--metadata-socket-group", "no-such-group"], 1, "there is no such group on this machine"],
     [["--metadata-socket", `/tmp/${"x".repeat(120)}`], 1, "longer than the 107 bytes"],
     [["--metadata-socket", "/etc/passwd"], 1, "/etc/passwd exists and is not a socket"],
@@ -104,9 +100,7 @@ describe("the socket", () => {
     await new Promise<void>((resolve) => taken.listen(0, "127.0.0.1", resolve));
     const { port } = taken.address() as { port: number };
     expect((await holdfast("--metrics-address", `127.0.0.1:${port}`)).code).toBe(1);
-    expect(
-      (await holdfast("--metrics-address", "127.0.0.1:0", "--metadata-socket", "/etc/passwd")).code,
-    ).toBe(1);
+    expect((await holdfast("--metrics-address", "127.0.0.1:0", "--metadata-socket", "/etc/passwd")).code).toBe(1);
     await new Promise((resolve) => taken.close(resolve));
   });
 
@@ -143,8 +137,8 @@ for line in sys.stdin:
     keeper.stdout.on("data", (chunk) => {
       said += chunk;
     });
-    const early = until(() => statSync(socket, { throwIfNoEntry: false }) !== undefined, "the socket").then(
-      () => ask({ socketPath: socket }, "/openstack/latest/meta_data.json"),
+    const early = until(() => statSync(socket, { throwIfNoEntry: false }) !== undefined, "the socket").then(() =>
+      ask({ socketPath: socket }, "/openstack/latest/meta_data.json"),
     );
     keeper.stdin.write("run\n");
     expect((await early).json().uuid).toBe(UUID);

@@ -26,10 +26,7 @@ export class StandInNova {
     this.#server =
       certificate === null
         ? createServer(handle)
-        : (createSecureServer(
-            { key: certificate.key, cert: certificate.certificate },
-            handle,
-          ) as unknown as Server);
+        : (createSecureServer({ key: certificate.key, cert: certificate.certificate }, handle) as unknown as Server);
     this.#server.on("connection", () => {
       this.connections += 1;
     });

@@ -52,8 +52,7 @@ describe("the guest behind a request", () => {
     server.identity.known.set("blue 10.10.0.5", otherVm(OTHER));
     const lines = [["x-holdfast-claimed", "10.10.0.77"]] as const;
     expect((await server.ask(META_DATA, { subject: SUBJECT, lines })).status).toBe(404);
-    const lineOf = () =>
-      server.log.split("\n").find((one) => one.includes("nobody is known") && one.endsWith("}"));
+    const lineOf = () => server.log.split("\n").find((one) => one.includes("nobody is known") && one.endsWith("}"));
     await until(() => lineOf() !== undefined, "the log says that nobody is known");
     const line = lineOf() ?? "{}";
     expect(JSON.parse(line)).toMatchObject({
@@ -106,9 +105,7 @@ describe("whether a token is required", () => {
     server.identity.known.set(`blue ${SUBJECT}`, both);
     server.identity.known.set("red container/one/net2", both);
     expect((await server.ask("/openstack", { subject: SUBJECT })).status).toBe(200);
-    expect((await server.ask("/openstack", { subject: "container/one/net2", network: "red" })).status).toBe(
-      401,
-    );
+    expect((await server.ask("/openstack", { subject: "container/one/net2", network: "red" })).status).toBe(401);
   });
 });
 

@@ -31,9 +31,7 @@ test("the service and socket units are valid", async () => {
 
 test("the units' paths are the server's defaults", () => {
   const { metadataSocket, state } = loadMetadataSettings({}, {});
-  expect(readFileSync(join(UNITS, "holdfast-metadata.socket"), "utf8")).toContain(
-    `ListenStream=${metadataSocket}\n`,
-  );
+  expect(readFileSync(join(UNITS, "holdfast-metadata.socket"), "utf8")).toContain(`ListenStream=${metadataSocket}\n`);
   expect(readFileSync(join(UNITS, "holdfast-metadata.service"), "utf8")).toContain(
     `StateDirectory=${state.replace("/var/lib/", "")}\n`,
   );

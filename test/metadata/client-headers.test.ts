@@ -4,10 +4,7 @@ import { type HeaderLine, strippedHeaders } from "../../guests/haproxy/client-he
 import { identityHeaders } from "../../metadata/proxy/signature.ts";
 
 const ours = Object.keys(
-  identityHeaders(
-    { instanceId: "i", tenantId: "t", network: "n", source: { family: 4, value: 1n } },
-    Buffer.from("s"),
-  ),
+  identityHeaders({ instanceId: "i", tenantId: "t", network: "n", source: { family: 4, value: 1n } }, Buffer.from("s")),
 );
 
 describe("headers that are never passed on", () => {

@@ -165,11 +165,7 @@ describe.skipIf(why !== null)(why ?? "cloud-init itself", () => {
         vendordata: "#cloud-config\nntp: {}\n",
         metadata: { meta: { role: "db" } },
       });
-      expect(log).toEqual([
-        "GET /nocloud/meta-data 200",
-        "GET /nocloud/user-data 200",
-        "GET /nocloud/vendor-data 200",
-      ]);
+      expect(log).toEqual(["GET /nocloud/meta-data 200", "GET /nocloud/user-data 200", "GET /nocloud/vendor-data 200"]);
     });
 
     test("a VM of which little is known is served without retries", async () => {

@@ -81,17 +81,9 @@ test("the identity document names the same instance", () => {
 });
 
 test.each([
-  [
-    [network({ addresses: [address("10.0.0.9/24")] }), network({ primary: true })],
-    "192.168.10.5",
-    "the primary's",
-  ],
+  [[network({ addresses: [address("10.0.0.9/24")] }), network({ primary: true })], "192.168.10.5", "the primary's"],
   [[network({ addresses: [address("10.0.0.9/24")] }), network()], "10.0.0.9", "else the first"],
-  [
-    [network({ primary: true, addresses: [address("fd10::5/64")] }), network()],
-    "192.168.10.5",
-    "that has one",
-  ],
+  [[network({ primary: true, addresses: [address("fd10::5/64")] }), network()], "192.168.10.5", "that has one"],
 ])("local-ipv4 %#: %3$s", (networks, expected, _why) => {
   expect(get("/latest/meta-data/local-ipv4", { of: instance({ networks }) }).text).toBe(expected);
 });

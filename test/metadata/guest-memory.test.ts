@@ -49,8 +49,7 @@ test("what was read before all was forgotten does not come back", () => {
 
 test("memory is bounded, and long answers are composed each time", () => {
   memory.page.put(VM, instance());
-  const long = () =>
-    memory.page.of(VM)?.answer("/long", noSeed, () => textAnswer("x".repeat(++composed + 9_000)));
+  const long = () => memory.page.of(VM)?.answer("/long", noSeed, () => textAnswer("x".repeat(++composed + 9_000)));
   expect(long()?.body).toHaveLength(9_001);
   expect(long()?.body).toHaveLength(9_002);
   const first = memory.page;
@@ -68,8 +67,7 @@ test("each answer has a seed of its own", () => {
     guest.answer(
       "/meta_data.json",
       () => seeds.next(),
-      (seed) =>
-        textAnswer(JSON.stringify({ name: "vm1", random_seed: seed().toString("base64"), last: ++composed })),
+      (seed) => textAnswer(JSON.stringify({ name: "vm1", random_seed: seed().toString("base64"), last: ++composed })),
     ),
   );
   expect(composed).toBe(1);

@@ -14,8 +14,7 @@ class OneConfigMap {
   writes = 0;
 
   send(request: KubeRequest): Promise<KubeAnswer> {
-    if (request.method === "GET")
-      return Promise.resolve(answer(this.object === null ? 404 : 200, this.object));
+    if (request.method === "GET") return Promise.resolve(answer(this.object === null ? 404 : 200, this.object));
     // biome-ignore lint/suspicious/noExplicitAny: as above
     const { metadata, binaryData, data = {} } = request.body as any;
     if (metadata.resourceVersion !== this.object.metadata.resourceVersion)

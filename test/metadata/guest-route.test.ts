@@ -13,27 +13,15 @@ const WITH_GATEWAY = { ips: [{ address: "10.0.0.5/24", gateway: "10.0.0.1" }] };
 describe("the route to 169.254.169.254", () => {
   test.for<[string, Partial<GuestInterface>, object | null]>([
     ["nothing leads there: on link", {}, { dst: DST }],
-    [
-      "a narrower or other route does not",
-      { routes: [{ dst: "10.9.0.0/16", gw: "10.0.0.9" }] },
-      { dst: DST },
-    ],
+    ["a narrower or other route does not", { routes: [{ dst: "10.9.0.0/16", gw: "10.0.0.9" }] }, { dst: DST }],
     ["a default route may lead to nobody", { routes: [{ dst: "0.0.0.0/0" }] }, { dst: DST }],
     ["so may one by any gateway", { routes: [{ dst: "0.0.0.0/0", gw: "10.0.0.7" }] }, { dst: DST }],
     ["and one that the plugin makes (isDefaultGateway)", { conf: { isDefaultGateway: true } }, { dst: DST }],
-    [
-      "169.254.0.0/16 by a gateway too",
-      { routes: [{ dst: "169.254.0.0/16", gw: "10.0.0.7" }] },
-      { dst: DST },
-    ],
+    ["169.254.0.0/16 by a gateway too", { routes: [{ dst: "169.254.0.0/16", gw: "10.0.0.7" }] }, { dst: DST }],
     ["one in the main table stands", { routes: [{ dst: DST, gw: "10.0.0.7", table: 254 }] }, null],
     ["one in another table does not", { routes: [{ dst: DST, table: 100 }] }, { dst: DST }],
     ["an address of 169.254.0.0/16 does", { ips: [{ address: "169.254.0.9/16" }] }, null],
-    [
-      "a second address of it does",
-      { ips: [{ address: "10.0.0.5/24" }, { address: "169.254.3.9/16" }] },
-      null,
-    ],
+    ["a second address of it does", { ips: [{ address: "10.0.0.5/24" }, { address: "169.254.3.9/16" }] }, null],
     ["a small subnet of it elsewhere does not", { ips: [{ address: "169.254.0.9/24" }] }, { dst: DST }],
     ["the network's own route stands", { routes: [{ dst: DST, gw: "10.0.0.7" }] }, null],
     ["another interface leads there", { isLater: true }, null],
@@ -64,11 +52,7 @@ describe("the route to 169.254.169.254", () => {
       { address: "fd00::5/64", gateway: "fd00::1" },
       { address: "10.0.0.5/24", gateway: "10.0.0.1" },
     ];
-    const routes = [
-      { dst: "10.9.0.0/16", mtu: 1400 },
-      { dst: "10.8.0.0/16", gw: "10.0.0.9" },
-      { dst: "fd01::/64" },
-    ];
+    const routes = [{ dst: "10.9.0.0/16", mtu: 1400 }, { dst: "10.8.0.0/16", gw: "10.0.0.9" }, { dst: "fd01::/64" }];
     expect(guestAnswer({ ...PLAIN, ips, routes })).toEqual({
       ips: [ips[0], { address: "10.0.0.5/24" }],
       routes: [{ dst: "10.9.0.0/16", gw: "10.0.0.1", mtu: 1400 }, routes[1], routes[2], { dst: DST }],

@@ -45,11 +45,7 @@ describe("PUT", () => {
 
   test.each<[object, number, string]>([
     [{ clientForwarded: true }, 403, "an open proxy in the guest forwards"],
-    [
-      { headers: { "X-Forwarded-For": "10.0.0.1", [TOKEN_TTL_HEADER]: "60" } },
-      200,
-      "our listener's own header",
-    ],
+    [{ headers: { "X-Forwarded-For": "10.0.0.1", [TOKEN_TTL_HEADER]: "60" } }, 200, "our listener's own header"],
     [{ options: { tokens: "off" } }, 403, "switched off"],
     [{ options: { tokenKeys: [] } }, 403, "no key to sign with"],
     [{ of: null }, 404, "nobody is known there"],

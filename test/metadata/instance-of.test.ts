@@ -62,9 +62,7 @@ const pods = (uid: string | null) => view().pods.map((pod) => ({ ...pod, uid, na
 const container = (id: string, network = "blue") => ({
   vm: null,
   pods: pods(null).map((pod) => ({ ...pod, containerID: id })),
-  interfaces: [
-    one({ network, owner: { kind: "container", uid: id, interface: "eth0", namespace: "", name: "" } }),
-  ],
+  interfaces: [one({ network, owner: { kind: "container", uid: id, interface: "eth0", namespace: "", name: "" } })],
 });
 
 describe("the instance ID", () => {
@@ -78,12 +76,7 @@ describe("the instance ID", () => {
     ["then what the daemon knows of it", view(), null, FIRMWARE],
     ["a firmware UUID that is none does not count", view(), "to be filled by OEM", FIRMWARE],
     ["neither does the daemon's", view({ vm: vm({ firmwareUuid: "0" }) }), "", VM],
-    [
-      "the VM before its running instance: it outlives a restart",
-      view({ vm: vm({ firmwareUuid: null }) }),
-      null,
-      VM,
-    ],
+    ["the VM before its running instance: it outlives a restart", view({ vm: vm({ firmwareUuid: null }) }), null, VM],
     ["an instance without VM", view({ vm: vm({ firmwareUuid: null, uid: "" }) }), null, VMI],
     ["a claim without VM", view({ vm: null }), null, CLAIM],
     ["a pod", view({ vm: null, interfaces: [] }), null, POD],
@@ -124,11 +117,7 @@ describe("names", () => {
   ])("%s becomes %s", (text, hostname) => expect(validHostname(text)).toBe(hostname));
 
   test("an object's name is a host name up to its first dot", () => {
-    expect([hostnameOfObject("vm1.web"), hostnameOfObject("."), hostnameOfObject("A_1")]).toEqual([
-      "vm1",
-      null,
-      "a-1",
-    ]);
+    expect([hostnameOfObject("vm1.web"), hostnameOfObject("."), hostnameOfObject("A_1")]).toEqual(["vm1", null, "a-1"]);
   });
 
   test.each([
@@ -223,10 +212,7 @@ describe("interfaces", () => {
 
   test("are matched by their MAC where their names in the pod are not known", () => {
     const twins = [one(), one({ interface: "net2", mac: "52:54:00:00:00:02" })];
-    const links = [
-      link({ linkId: "a", mac: "52-54-00-00-00-02" }),
-      link({ linkId: "b", mac: "52:54:00:00:00:01" }),
-    ];
+    const links = [link({ linkId: "a", mac: "52-54-00-00-00-02" }), link({ linkId: "b", mac: "52:54:00:00:00:01" })];
     expect(networks(twins, links).map(({ linkId, mac }) => [linkId, mac])).toEqual([
       ["a", "52-54-00-00-00-02"],
       ["b", "52:54:00:00:00:01"],
@@ -235,11 +221,7 @@ describe("interfaces", () => {
 
   test("lose an invalid address and keep the others", () => {
     const odd = one({
-      addresses: [
-        { address: "rubbish" },
-        { address: "10.0.0.5/24", gateway: "?" },
-        { address: "fd00::5/64" },
-      ],
+      addresses: [{ address: "rubbish" }, { address: "10.0.0.5/24", gateway: "?" }, { address: "fd00::5/64" }],
     });
     const [found] = networks([odd]);
     expect(found?.addresses.map(({ address }) => formatAddress(address.address))).toEqual(["fd00::5"]);

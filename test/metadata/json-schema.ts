@@ -26,9 +26,7 @@ const KEYWORDS: Readonly<Record<string, Check>> = {
         : [],
     ),
   items: (value, schema: Schema, root, at) =>
-    Array.isArray(value)
-      ? value.flatMap((item, index) => violations(item, schema, root, `${at}[${index}]`))
-      : [],
+    Array.isArray(value) ? value.flatMap((item, index) => violations(item, schema, root, `${at}[${index}]`)) : [],
   oneOf: (value, schemas: Schema[], root, at) => {
     const found = schemas.map((schema) => violations(value, schema, root, at));
     return found.filter((list) => list.length === 0).length === 1

@@ -1,11 +1,6 @@
 import { Buffer } from "node:buffer";
 import { describe, expect, test } from "vitest";
-import {
-  isHostname,
-  isTenantId,
-  parseContentReference,
-  referencesIn,
-} from "../../kube/views/content-annotations.ts";
+import { isHostname, isTenantId, parseContentReference, referencesIn } from "../../kube/views/content-annotations.ts";
 import { projectTenantObject } from "../../kube/views/tenant-objects.ts";
 import { hashedInterface, projectVmi } from "../../kube/views/vmi-view.ts";
 import { readContent, type TenantObjects } from "../../metadata/tenant/content.ts";
@@ -37,8 +32,7 @@ describe("a reference", () => {
 
 test("a tenant name is accepted where one header can carry it as one value", () => {
   for (const good of ["a", "9b1c0d-x_y.z:~!", "x".repeat(255)]) expect(isTenantId(good)).toBe(true);
-  for (const bad of ["", "a,b", "a b", "ä", "a\n", "\u007f", "x".repeat(256)])
-    expect(isTenantId(bad)).toBe(false);
+  for (const bad of ["", "a,b", "a b", "ä", "a\n", "\u007f", "x".repeat(256)]) expect(isTenantId(bad)).toBe(false);
 });
 
 test("a host name is accepted where it is DNS labels separated by dots", () => {
@@ -74,9 +68,7 @@ const objects: TenantObjects = {
 };
 const read = (annotations: Record<string, string>, vmi: Record<string, string> = {}) =>
   readContent(
-    [annotations, vmi].map(
-      (one) => new Map(Object.entries(one).map(([key, value]) => [`${P}${key}`, value])),
-    ),
+    [annotations, vmi].map((one) => new Map(Object.entries(one).map(([key, value]) => [`${P}${key}`, value]))),
     objects,
   );
 
@@ -89,9 +81,9 @@ describe("content", () => {
 
   test("the VirtualMachine's annotation wins over the instance's, and an empty one removes it", () => {
     expect(read({}, { "user-data": "secret/boot/text" }).userData?.toString()).toBe("ä");
-    expect(
-      read({ "user-data": "configmap/all" }, { "user-data": "secret/boot/text" }).userData?.toString(),
-    ).toBe("bytes");
+    expect(read({ "user-data": "configmap/all" }, { "user-data": "secret/boot/text" }).userData?.toString()).toBe(
+      "bytes",
+    );
     expect(read({ "user-data": "" }, { "user-data": "secret/boot" })).toMatchObject({
       userData: null,
       problems: [],
@@ -199,12 +191,7 @@ describe("the facts of a VMI", () => {
     const spec = {
       domain: {
         devices: {
-          interfaces: [
-            { name: "blue" },
-            { name: "main" },
-            { name: "gone", state: "absent" },
-            { name: "green" },
-          ],
+          interfaces: [{ name: "blue" }, { name: "main" }, { name: "gone", state: "absent" }, { name: "green" }],
         },
       },
       networks: [

@@ -120,14 +120,7 @@ describe("haproxy", () => {
         expect(strippedHeaders([[name, "evil"]]), name).toEqual([]);
       }
     }
-    for (const name of [
-      "accept",
-      "user-agent",
-      "x-aws-ec2-metadata-token",
-      "metadata-flavor",
-      "x-request-id",
-      "range",
-    ])
+    for (const name of ["accept", "user-agent", "x-aws-ec2-metadata-token", "metadata-flavor", "x-request-id", "range"])
       expect(taken.test(name), name).toBe(false);
   });
 
@@ -159,9 +152,7 @@ describe("haproxy", () => {
   test("shows its processes through the master socket", () => {
     const shown = (workers: string, failed = 0) =>
       `#<PID>          <type>          <reloads>       <uptime>        <version>\n20885           master          3 [failed: ${failed}]   0d00h00m01s     2.6.12\n# workers\n${workers}# programs\n\n`;
-    expect(
-      parseShowProc(shown("20888           worker          0               0d00h00m01s     2.6.12\n")),
-    ).toEqual({
+    expect(parseShowProc(shown("20888           worker          0               0d00h00m01s     2.6.12\n"))).toEqual({
       failedReloads: 0,
       workerPid: 20888,
     });
@@ -172,8 +163,7 @@ describe("haproxy", () => {
   });
 
   test("has counters of guests, whatever the order of the columns", () => {
-    const shown =
-      "# svname,pxname,dcon,hrsp_2xx,hrsp_4xx,\nFRONTEND,waiting-room,9,9,9,\nFRONTEND,guests,3,10,2,\n\n";
+    const shown = "# svname,pxname,dcon,hrsp_2xx,hrsp_4xx,\nFRONTEND,waiting-room,9,9,9,\nFRONTEND,guests,3,10,2,\n\n";
     expect(parseShowStat(shown)).toEqual({
       byStatus: { "2xx": 10, "3xx": 0, "4xx": 2, "5xx": 0 },
       refusedConnections: 3,

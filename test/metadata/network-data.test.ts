@@ -168,17 +168,9 @@ describe("routes", () => {
       { addresses: [address("fd09::5/128")], routes: [{ dst: "::/0", gw: "fe80::1" }] },
       ["::/:: fe80::1"],
     ],
-    [
-      "of a family that the interface has no address in",
-      { routes: [{ dst: "fd99::/48", gw: "fd10::2" }] },
-      [],
-    ],
+    ["of a family that the interface has no address in", { routes: [{ dst: "fd99::/48", gw: "fd10::2" }] }, []],
     ["of another table", { routes: [{ dst: "10.0.0.0/8", table: 100 }] }, []],
-    [
-      "of the main table",
-      { routes: [{ dst: "10.0.0.0/8", table: 254 }] },
-      ["10.0.0.0/255.0.0.0 192.168.10.1"],
-    ],
+    ["of the main table", { routes: [{ dst: "10.0.0.0/8", table: 254 }] }, ["10.0.0.0/255.0.0.0 192.168.10.1"]],
     [
       "a host route, though Nova's schema has no mask for it",
       { routes: [{ dst: "10.1.1.1/32" }] },
@@ -191,9 +183,7 @@ describe("routes", () => {
   });
 
   test("are listed once, with the first address of their family", () => {
-    const networks = [
-      network({ addresses: [v4, address("192.168.11.5/24")], routes: [{ dst: "10.0.0.0/8" }] }),
-    ];
+    const networks = [network({ addresses: [v4, address("192.168.11.5/24")], routes: [{ dst: "10.0.0.0/8" }] })];
     expect(networkData(instance({ networks })).networks.map(({ routes }) => routes?.length)).toEqual([1, 0]);
   });
 });

@@ -32,12 +32,9 @@ test("user-data, vendor-data and network-config are served", () => {
   expect(get("/nocloud/").text).toBe("meta-data\nnetwork-config\nuser-data\nvendor-data");
 });
 
-test.each(["/nocloud/nothing", "/nocloud/meta-data/more", "/nocloud/latest/meta-data"])(
-  "%s is 404",
-  (path) => {
-    expect(get(path).status).toBe(404);
-  },
-);
+test.each(["/nocloud/nothing", "/nocloud/meta-data/more", "/nocloud/latest/meta-data"])("%s is 404", (path) => {
+  expect(get(path).status).toBe(404);
+});
 
 test("characters that PyYAML refuses in a text are escaped", () => {
   const of = instance({

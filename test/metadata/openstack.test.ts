@@ -36,17 +36,8 @@ describe("the listing of a version", () => {
       ["2016-10-06", "vendor_data2.json"],
     ]);
     expect(get(`/openstack/${version}`).text).toBe(names.join("\n"));
-    for (const name of [
-      "user_data",
-      "password",
-      "vendor_data.json",
-      "network_data.json",
-      "vendor_data2.json",
-    ]) {
-      expect([name, get(`/openstack/${version}/${name}`).status]).toEqual([
-        name,
-        names.includes(name) ? 200 : 404,
-      ]);
+    for (const name of ["user_data", "password", "vendor_data.json", "network_data.json", "vendor_data2.json"]) {
+      expect([name, get(`/openstack/${version}/${name}`).status]).toEqual([name, names.includes(name) ? 200 : 404]);
     }
   });
 
@@ -137,12 +128,7 @@ describe("meta_data.json", () => {
   test("the random seed is new in each request, and absent where there is none", () => {
     const seedOf = (seed: (() => Buffer) | null) =>
       JSON.parse(
-        respond(
-          request("/openstack/latest/meta_data.json"),
-          instance(),
-          { ...OPTIONS, seed },
-          NOW_MS,
-        ).body.toString(),
+        respond(request("/openstack/latest/meta_data.json"), instance(), { ...OPTIONS, seed }, NOW_MS).body.toString(),
       ).random_seed;
     expect(seedOf(null)).toBeUndefined();
     let calls = 0;

@@ -43,9 +43,7 @@ describe("a line is a public key", () => {
     const { keys, problems } = read({ it: `${line}\n${BOB}` });
     expect(keys).toEqual([`it=${BOB}`]);
     expect(problems).toMatchObject([{ reason: REASON }]);
-    expect(problems[0]?.message).toContain(
-      "Secret team: key it is no public key in line 1; expected a line as",
-    );
+    expect(problems[0]?.message).toContain("Secret team: key it is no public key in line 1; expected a line as");
     expect(problems[0]?.message).not.toContain(line);
   });
 });
@@ -61,11 +59,7 @@ const OTHERS = [
   ["PKCS #8", ed25519.export({ type: "pkcs8", format: "pem" }), "private"],
   ["an encrypted one", ed25519.export(encrypted), "private"],
   ["SEC 1", ec.export({ type: "sec1", format: "pem" }), "private"],
-  [
-    "OpenSSH's",
-    `-----BEGIN OPENSSH PRIVATE KEY-----\n${folded}\n-----END OPENSSH PRIVATE KEY-----\n`,
-    "private",
-  ],
+  ["OpenSSH's", `-----BEGIN OPENSSH PRIVATE KEY-----\n${folded}\n-----END OPENSSH PRIVATE KEY-----\n`, "private"],
   ["a private key before a public one", `-----BEGIN RSA PRIVATE KEY-----\nAAAA\n${ALICE}\n`, "private"],
   ["a private key in a comment", `# -----BEGIN PRIVATE KEY-----\n${ALICE}\n`, "private"],
   [
@@ -73,11 +67,7 @@ const OTHERS = [
     `PuTTY-User-Key-File-3: ssh-ed25519\nComment: a\nPublic-Lines: 2\n${folded}\nPrivate-Lines: 1\nAAAA\n`,
     "",
   ],
-  [
-    "RFC 4716",
-    `---- BEGIN SSH2 PUBLIC KEY ----\nComment: "alice"\n${folded}\n---- END SSH2 PUBLIC KEY ----\n`,
-    "",
-  ],
+  ["RFC 4716", `---- BEGIN SSH2 PUBLIC KEY ----\nComment: "alice"\n${folded}\n---- END SSH2 PUBLIC KEY ----\n`, ""],
   ["a base64 body alone", folded, ""],
   ["bytes", Buffer.from([0xff, 0xfe, 0x00]), ""],
   ["nothing", "\n", ""],

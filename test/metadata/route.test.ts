@@ -96,9 +96,7 @@ test("identity headers of the client change nothing", () => {
     "X-Forwarded-For": ["10.9.9.9", "10.9.9.8"],
     Host: ["a", "b"],
   };
-  expect(get("/openstack/latest/meta_data.json", { headers })).toEqual(
-    get("/openstack/latest/meta_data.json"),
-  );
+  expect(get("/openstack/latest/meta_data.json", { headers })).toEqual(get("/openstack/latest/meta_data.json"));
 });
 
 describe("any request", () => {
@@ -166,22 +164,17 @@ describe("any request", () => {
 
   test("has a well-formed answer", () => {
     fc.assert(
-      fc.property(
-        anyRequest,
-        anyInstance,
-        fc.constantFrom("off", "optional", "required"),
-        (request, of, tokens) => {
-          const answer = respond(request, of, { ...OPTIONS, tokens }, NOW_MS);
-          expect([200, 400, 401, 403, 404, 405, 409, 414]).toContain(answer.status);
-          for (const [name, value] of Object.entries(answer.headers)) {
-            expect(name).toMatch(/^[a-z0-9-]+$/);
-            expect(value).toMatch(/^[\x20-\x7e]+$/);
-          }
-          if (request.method === "HEAD") expect(answer.body).toHaveLength(0);
-          else expect(answer.headers["content-length"]).toBe(String(answer.body.length));
-          if (answer.effect) expect([request.method, answer.status]).toEqual(["POST", 200]);
-        },
-      ),
+      fc.property(anyRequest, anyInstance, fc.constantFrom("off", "optional", "required"), (request, of, tokens) => {
+        const answer = respond(request, of, { ...OPTIONS, tokens }, NOW_MS);
+        expect([200, 400, 401, 403, 404, 405, 409, 414]).toContain(answer.status);
+        for (const [name, value] of Object.entries(answer.headers)) {
+          expect(name).toMatch(/^[a-z0-9-]+$/);
+          expect(value).toMatch(/^[\x20-\x7e]+$/);
+        }
+        if (request.method === "HEAD") expect(answer.body).toHaveLength(0);
+        else expect(answer.headers["content-length"]).toBe(String(answer.body.length));
+        if (answer.effect) expect([request.method, answer.status]).toEqual(["POST", 200]);
+      }),
       { numRuns: 3_000 },
     );
   });

@@ -122,10 +122,7 @@ describe("an interface that cannot be told is named, and brings no route", () =>
       },
       vmiOf(["default", "blue", "data"]),
     );
-    expect(data.links.map(({ ethernet_mac_address: mac }) => mac)).toEqual([
-      MACS.default,
-      "02:00:00:00:00:77",
-    ]);
+    expect(data.links.map(({ ethernet_mac_address: mac }) => mac)).toEqual([MACS.default, "02:00:00:00:00:77"]);
     expect(problem).toContain("interface blue (NetworkAttachmentDefinition shop/blue), data (");
     expect(problem).toContain("which of the VM's interfaces has which address is not known");
   });

@@ -38,9 +38,7 @@ const POOLS = new Map<string, PoolResult>([["blue", poolResultOf(BLUE) as PoolRe
 
 const NETWORK_DATA = {
   links: {
-    ethernets: [
-      { id: "eth", type: "phy", name: "front0", mtu: 1450, macAddress: { fromHostInterface: "blue" } },
-    ],
+    ethernets: [{ id: "eth", type: "phy", name: "front0", mtu: 1450, macAddress: { fromHostInterface: "blue" } }],
   },
   networks: {
     ipv4: [
@@ -143,11 +141,7 @@ describe("a template of a VM", () => {
       { metaData: { fromHostInterfaces: [{ key: "k", interface: "x" }] } },
       /NIC name not found x: .*default, blue/,
     ],
-    [
-      "no such pool",
-      { metaData: { ipAddressesFromPool: [{ key: "k", name: "x" }] } },
-      /pool not found in cache: x/,
-    ],
+    ["no such pool", { metaData: { ipAddressesFromPool: [{ key: "k", name: "x" }] } }, /pool not found in cache: x/],
     ["a MAC that is not known yet", { networkData: NETWORK_DATA }, /bad MAC address/],
   ])("%s is a problem that names the part of the template", (_why, spec, problem) => {
     const nics = VM_WITH_TWO.nics.map(({ name }) => ({ name, mac: "" }));
@@ -219,9 +213,7 @@ describe("network configuration version 2", () => {
           parameters: [{ name: "miimon", value: 100 }],
         },
       ],
-      vlans: [
-        { id: "v", name: "vlan7", vlanID: 7, vlanLink: "bond", macAddress: { string: "02:00:00:00:00:0d" } },
-      ],
+      vlans: [{ id: "v", name: "vlan7", vlanID: 7, vlanLink: "bond", macAddress: { string: "02:00:00:00:00:0d" } }],
     },
     networks: {
       ipv4DHCP: [{ id: "d", link: "bond" }],

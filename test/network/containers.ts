@@ -4,9 +4,7 @@ import { type CniAnswer, run, type ServedDaemon, SHIM } from "../harness/daemon.
 import { skippedFor } from "../harness/needs.ts";
 import { pause } from "../harness/wait.ts";
 
-export const PLUGINS = ["/usr/lib/cni", "/opt/cni/bin"].find((directory) =>
-  existsSync(join(directory, "bridge")),
-);
+export const PLUGINS = ["/usr/lib/cni", "/opt/cni/bin"].find((directory) => existsSync(join(directory, "bridge")));
 
 /** Why real namespaces and plugins cannot be used; null when they can. In CI they must be there. */
 export function whyNotReal(): string | null {

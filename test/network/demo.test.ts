@@ -32,15 +32,7 @@ test("on a terminal of 80 columns the demo tells its story, removes everything a
 test.skipIf(!real)("the demo passes without root where only root may read /var/lib/cni", async () => {
   const hide = "mount -t tmpfs tmpfs /var/lib && mkdir -m 0700 /var/lib/cni";
   const script = `${hide} && exec ${NOBODY} "$@"`;
-  const { code, stdout, stderr } = await run("unshare", [
-    "-m",
-    "sh",
-    "-c",
-    script,
-    "sh",
-    process.execPath,
-    DEMO,
-  ]);
+  const { code, stdout, stderr } = await run("unshare", ["-m", "sh", "-c", script, "sh", process.execPath, DEMO]);
   expect(stdout, stderr).toContain("this needs root");
   expect(stdout).toContain("The VM kept");
   expect(stdout).toContain("Everything is removed again");

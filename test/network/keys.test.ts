@@ -10,9 +10,7 @@ import { Containers, mustRun, PLUGINS, whyNotReal } from "./containers.ts";
 
 /** Members of the configuration, as text: a key may come twice. */
 const GATEWAYS = ["isGateway", "isDefaultGateway"].flatMap((key) =>
-  waysToWrite(key, "true", "false").map((members) =>
-    members.map(([name, value]) => `"${name}":${value}`).join(),
-  ),
+  waysToWrite(key, "true", "false").map((members) => members.map(([name, value]) => `"${name}":${value}`).join()),
 );
 const ASKED = [
   '"Args":{"cni":{"ips":["10.64.0.51"]}}',
@@ -81,9 +79,7 @@ describe.skipIf(whyNotReal() !== null)("keys as the real plugins read them", () 
           { ...env, HOLDFAST_SOCKET: daemon.socket, HOLDFAST_SPOOL: daemon.spool },
           text({ type: "holdfast-ipam", subnet: "10.64.0.0/24", dataDir: directory }),
         );
-        expect(JSON.parse(ours.stdout).ips?.[0].address, ours.stdout).toBe(
-          JSON.parse(theirs.stdout).ips[0].address,
-        );
+        expect(JSON.parse(ours.stdout).ips?.[0].address, ours.stdout).toBe(JSON.parse(theirs.stdout).ips[0].address);
       } finally {
         rmSync(directory, { recursive: true });
       }

@@ -54,8 +54,7 @@ describe.skipIf(whyNotReal() !== null)("under real CNI plugins", () => {
     ] as const) {
       expect((await containers.cni("ADD", name, namespace, config)).code).toBe(0);
     }
-    for (const address of addresses)
-      expect(await containers.reaches(web, address.split("/")[0]), address).toBe(true);
+    for (const address of addresses) expect(await containers.reaches(web, address.split("/")[0]), address).toBe(true);
     for (const address of await containers.kernelAddresses(db)) {
       expect(await containers.reaches(vm, address.split("/")[0] as string), address).toBe(true);
     }
@@ -71,8 +70,7 @@ describe.skipIf(whyNotReal() !== null)("under real CNI plugins", () => {
     expect(second.json().ips.map((ip: { address: string }) => ip.address)).toEqual(addresses);
     expect(await containers.reaches(web, addresses[0].split("/")[0])).toBe(true);
     expect(
-      (await containers.cni("CHECK", "vm-run2", reborn, { ...config, prevResult: second.json() }, WITH_CLAIM))
-        .code,
+      (await containers.cni("CHECK", "vm-run2", reborn, { ...config, prevResult: second.json() }, WITH_CLAIM)).code,
     ).toBe(0);
     expect((await daemon.get("/v1/check")).json().findings).toEqual([]);
   });
@@ -143,28 +141,25 @@ describe.skipIf(whyNotReal() !== null)("under real CNI plugins", () => {
     }
   });
 
-  test.each(["macvlan", "ptp"])(
-    "%s: the kernel has what was answered, and DEL gives it back",
-    async (type) => {
-      const config = {
-        cniVersion: "1.0.0",
-        name: `under-${type}`,
-        type,
-        ...(type === "ptp" ? {} : { master }),
-        ipam: { ...ipam, subnets: "10.32.0.0/24" },
-      };
-      const namespace = await containers.create(type);
-      const gateway = type === "ptp" ? { ipam: { ...config.ipam, gateway: "10.32.0.1" } } : {};
-      const answer = await containers.cni("ADD", `c-${type}`, namespace, { ...config, ...gateway });
-      expect(answer.code, answer.stdout).toBe(0);
-      expect(await containers.kernelAddresses(namespace)).toEqual(
-        answer.json().ips.map((ip: { address: string }) => ip.address),
-      );
-      expect((await containers.cni("DEL", `c-${type}`, namespace, { ...config, ...gateway })).code).toBe(0);
-      const view = (await daemon.get(`/v1/networks/under-${type}`)).json();
-      expect(view).toMatchObject({ attachments: 0, ranges: [{ allocated: "0", cooling: "1" }] });
-    },
-  );
+  test.each(["macvlan", "ptp"])("%s: the kernel has what was answered, and DEL gives it back", async (type) => {
+    const config = {
+      cniVersion: "1.0.0",
+      name: `under-${type}`,
+      type,
+      ...(type === "ptp" ? {} : { master }),
+      ipam: { ...ipam, subnets: "10.32.0.0/24" },
+    };
+    const namespace = await containers.create(type);
+    const gateway = type === "ptp" ? { ipam: { ...config.ipam, gateway: "10.32.0.1" } } : {};
+    const answer = await containers.cni("ADD", `c-${type}`, namespace, { ...config, ...gateway });
+    expect(answer.code, answer.stdout).toBe(0);
+    expect(await containers.kernelAddresses(namespace)).toEqual(
+      answer.json().ips.map((ip: { address: string }) => ip.address),
+    );
+    expect((await containers.cni("DEL", `c-${type}`, namespace, { ...config, ...gateway })).code).toBe(0);
+    const view = (await daemon.get(`/v1/networks/under-${type}`)).json();
+    expect(view).toMatchObject({ attachments: 0, ranges: [{ allocated: "0", cooling: "1" }] });
+  });
 
   test("bridge: the default route goes through a link-local gateway, as with host-local", async () => {
     const config = {
@@ -205,10 +200,7 @@ describe.skipIf(whyNotReal() !== null)("under real CNI plugins", () => {
         const answer = await containers.cni("ADD", `c-ptp-${routes.length}-${host}`, namespace, config);
         expect(answer.code, answer.stdout).toBe(0);
         const [v4, v6] = answer.json().ips;
-        expect([v4.address.split("/")[0].split(".")[3], v6.address.split("::")[1]]).toEqual([
-          `${host}`,
-          `${host}/64`,
-        ]);
+        expect([v4.address.split("/")[0].split(".")[3], v6.address.split("::")[1]]).toEqual([`${host}`, `${host}/64`]);
         expect(await containers.reaches(namespace, v4.gateway)).toBe(true);
       }
     },

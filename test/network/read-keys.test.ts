@@ -128,9 +128,11 @@ const UNOBSERVED: Readonly<Record<string, readonly string[]>> = {
     ...["subnets", "excludeSubnets", "reservedSubnets", "reservations", "gateway", "allowPersistentIPs"],
     ...["cooldownSeconds", "retainSeconds", "statusWhenFull", "routes", "args.cni.ipam-claim-reference"],
   ],
-  "GC came with version 1.4 of the plugins": ["cni.dev/valid-attachments", "cni.dev/attachments"].flatMap(
-    (key) => [key, `${key}.0.containerID`, `${key}.0.ifname`],
-  ),
+  "GC came with version 1.4 of the plugins": ["cni.dev/valid-attachments", "cni.dev/attachments"].flatMap((key) => [
+    key,
+    `${key}.0.containerID`,
+    `${key}.0.ifname`,
+  ]),
 };
 
 const PATHS = [
@@ -152,9 +154,7 @@ describe.skipIf(whyNotReal() !== null)("keys as the real plugins read them", () 
     containers = new Containers(daemon);
     namespace = await containers.create("keys");
     directory = mkdtempSync(join(tmpdir(), "holdfast-read-keys-"));
-    await mustRun("ip", [
-      ...["-n", namespace, "link", "add", "first", "type", "veth", "peer", "name", "second"],
-    ]);
+    await mustRun("ip", [...["-n", namespace, "link", "add", "first", "type", "veth", "peer", "name", "second"]]);
     const config = {
       cniVersion: "1.0.0",
       name: "checked",

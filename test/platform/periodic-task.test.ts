@@ -1,10 +1,5 @@
 import { expect, test } from "vitest";
-import {
-  logFailure,
-  PeriodicTask,
-  type PeriodicTaskOptions,
-  type RestOptions,
-} from "../../platform/periodic-task.ts";
+import { logFailure, PeriodicTask, type PeriodicTaskOptions, type RestOptions } from "../../platform/periodic-task.ts";
 import { sleep } from "../../platform/time.ts";
 import { VirtualTime } from "../../platform/virtual-time.ts";
 
@@ -117,18 +112,15 @@ test("a task without an interval runs only when it is triggered", async () => {
 test.each([
   ["without", {}, [1_000]],
   ["with", { intervalMs: 40_000 }, [1_000, 41_000]],
-])(
-  "a task %s an interval that was triggered before its start runs at its start",
-  async (_, options, expected) => {
-    const { time, task, begunMs } = triggered(options);
-    task.trigger();
-    await time.pass(1_000);
-    expect(begunMs).toEqual([]);
-    task.start();
-    await time.pass(60_000);
-    expect(begunMs).toEqual(expected);
-  },
-);
+])("a task %s an interval that was triggered before its start runs at its start", async (_, options, expected) => {
+  const { time, task, begunMs } = triggered(options);
+  task.trigger();
+  await time.pass(1_000);
+  expect(begunMs).toEqual([]);
+  task.start();
+  await time.pass(60_000);
+  expect(begunMs).toEqual(expected);
+});
 
 test("triggers that come together have one run, the settling time after the first", async () => {
   const { time, task, begunMs } = triggered({ settleMs: 50 });

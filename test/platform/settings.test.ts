@@ -51,9 +51,9 @@ describe.each(LOADERS)("%s", (name, load) => {
     );
     const nonsense = Object.fromEntries(others.map((variable) => [variable, "\u0000"]));
     const { identity: _random, ...before } = load({}, {}) as { identity?: unknown };
-    expect(
-      load({}, { ...nonsense, ...(name === "daemon" ? {} : { HOLDFAST_CONFIG: "/nonexistent" }) }),
-    ).toMatchObject(before);
+    expect(load({}, { ...nonsense, ...(name === "daemon" ? {} : { HOLDFAST_CONFIG: "/nonexistent" }) })).toMatchObject(
+      before,
+    );
   });
 
   test("a variable that no process knows is refused, and this process's variables are listed", () => {
@@ -184,8 +184,7 @@ describe("the daemon's file", () => {
   });
 
   test("the identity socket is beside the daemon's socket, elsewhere, or off", () => {
-    const socketOf = (flags: object) =>
-      loadDaemonSettings({ socket: "/run/x/h.sock", ...flags }, {}).identitySocket;
+    const socketOf = (flags: object) => loadDaemonSettings({ socket: "/run/x/h.sock", ...flags }, {}).identitySocket;
     expect(socketOf({})).toBe("/run/x/identity.sock");
     expect(socketOf({ identitySocket: "/i.sock" })).toBe("/i.sock");
     for (const identitySocket of ["off", ""]) expect(socketOf({ identitySocket })).toBeNull();

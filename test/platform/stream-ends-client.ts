@@ -25,10 +25,7 @@ async function turns(count: number): Promise<void> {
   for (let turn = 0; turn < count; turn += 1) await new Promise<void>((resolve) => setImmediate(resolve));
 }
 
-async function calledOff(
-  after: number | null,
-  work: (ends: AbortController) => Promise<unknown>,
-): Promise<void> {
+async function calledOff(after: number | null, work: (ends: AbortController) => Promise<unknown>): Promise<void> {
   const ends = new AbortController();
   const working = work(ends).catch(() => {});
   // A list that fails is tried again: that is not what this is about.
@@ -73,9 +70,7 @@ for (let round = 0; round < Number(rounds); round += 1) {
             event: () => ends.abort(),
           }),
         ),
-        calledOff(after, ({ signal }) =>
-          api.list({ path: PATH, query, each: () => {}, restarted: () => {}, signal }),
-        ),
+        calledOff(after, ({ signal }) => api.list({ path: PATH, query, each: () => {}, restarted: () => {}, signal })),
       ]);
     }
   }

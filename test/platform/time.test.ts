@@ -93,7 +93,5 @@ test("random numbers follow from the seed", () => {
 });
 
 test("waiting for a condition that no timer can bring about is an error", async () => {
-  await expect(new VirtualTime().until(() => false, "the bus")).rejects.toThrow(
-    "nothing will ever bring the bus",
-  );
+  await expect(new VirtualTime().until(() => false, "the bus")).rejects.toThrow("nothing will ever bring the bus");
 });

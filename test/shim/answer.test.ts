@@ -1,16 +1,7 @@
 /** What the shim makes of the daemon's answer, good or odd, for each verb. */
 import { describe, expect, test } from "vitest";
 import { always, httpAnswer, type Script, startDaemon } from "./daemon.ts";
-import {
-  awayCode,
-  BINARIES,
-  type Binary,
-  cniError,
-  FAILING_VERBS,
-  runVerb,
-  VERBS,
-  type Verb,
-} from "./harness.ts";
+import { awayCode, BINARIES, type Binary, cniError, FAILING_VERBS, runVerb, VERBS, type Verb } from "./harness.ts";
 
 const REFUSAL = '{"cniVersion":"1.1.0","code":120,"msg":"10.0.0.5 is held by vm-a","details":"hint"}';
 const RESULT = '{"cniVersion":"1.0.0","ips":[{"address":"10.0.0.5/24"}]}';
@@ -32,28 +23,16 @@ const ODD: [string, string | Buffer, string][] = [
   ["an empty status line", "HTTP/1.1 \r\n\r\n{}", "its status line is malformed"],
   ["an interim status", "HTTP/1.1 100 Continue\r\n\r\n", "its status is not a final one"],
   ["status 000", "HTTP/1.1 000 Zero\r\n\r\n", "its status is not a final one"],
-  [
-    "a length of words",
-    "HTTP/1.1 200 OK\r\nContent-Length: two\r\n\r\n{}",
-    "its Content-Length is malformed",
-  ],
+  ["a length of words", "HTTP/1.1 200 OK\r\nContent-Length: two\r\n\r\n{}", "its Content-Length is malformed"],
   ["an empty length", "HTTP/1.1 200 OK\r\nContent-Length:\r\n\r\n{}", "its Content-Length is malformed"],
   ["a negative length", "HTTP/1.1 200 OK\r\nContent-Length: -2\r\n\r\n{}", "its Content-Length is malformed"],
   ["two numbers", "HTTP/1.1 200 OK\r\nContent-Length: 2 2\r\n\r\n{}", "its Content-Length is malformed"],
   ["two lengths", "HTTP/1.1 200 OK\r\nContent-Length: 2\r\nContent-Length: 2\r\n\r\n{}", "given twice"],
-  [
-    "chunks",
-    "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n2\r\n{}\r\n0\r\n\r\n",
-    "Transfer-Encoding",
-  ],
+  ["chunks", "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n2\r\n{}\r\n0\r\n\r\n", "Transfer-Encoding"],
   ["an endless head", `HTTP/1.1 200 OK\r\nX: ${LONG}\r\n\r\n{}`, "its head is longer than 16 KiB"],
   ["an endless line", `HTTP/1.1 200 ${LONG}`, "its head is longer than 16 KiB"],
   ["a huge length", "HTTP/1.1 200 OK\r\nContent-Length: 1048577\r\n\r\n{}", "its body is longer than 1 MiB"],
-  [
-    "a length past 64 bits",
-    `HTTP/1.1 200 OK\r\nContent-Length: ${"9".repeat(40)}\r\n\r\n{}`,
-    "longer than 1 MiB",
-  ],
+  ["a length past 64 bits", `HTTP/1.1 200 OK\r\nContent-Length: ${"9".repeat(40)}\r\n\r\n{}`, "longer than 1 MiB"],
   [
     "a length that wraps to 2",
     "HTTP/1.1 200 OK\r\nContent-Length: 18446744073709551618\r\n\r\n{}",
@@ -148,19 +127,16 @@ describe.each(BINARIES)("answers, $build", (binary) => {
     expect(del.spooled.map(({ body }) => body)).toEqual(del.daemon.requests.map(({ body }) => body));
   });
 
-  test.each([500, 503, 599, 408, 429, 204, 302])(
-    "DEL, %i: not done, so spooled as it was sent",
-    async (status) => {
-      const del = await call(binary, "DEL", always(httpAnswer(status, REFUSAL)), '{"name":"é\\u0001"}');
-      expect(del).toMatchObject({
-        status: 0,
-        stdout: "",
-        stderr: expect.stringContaining(`status ${status}`),
-      });
-      expect(del.spooled.map(({ body }) => body)).toEqual(del.daemon.requests.map(({ body }) => body));
-      expect(del.spooled).toHaveLength(1);
-    },
-  );
+  test.each([500, 503, 599, 408, 429, 204, 302])("DEL, %i: not done, so spooled as it was sent", async (status) => {
+    const del = await call(binary, "DEL", always(httpAnswer(status, REFUSAL)), '{"name":"é\\u0001"}');
+    expect(del).toMatchObject({
+      status: 0,
+      stdout: "",
+      stderr: expect.stringContaining(`status ${status}`),
+    });
+    expect(del.spooled.map(({ body }) => body)).toEqual(del.daemon.requests.map(({ body }) => body));
+    expect(del.spooled).toHaveLength(1);
+  });
 
   test.each([400, 404, 413, 422])("DEL, %i: never to be accepted, so said and forgotten", async (status) => {
     const del = await call(binary, "DEL", always(httpAnswer(status, REFUSAL)));

@@ -25,11 +25,7 @@ describe.each(BINARIES)("daemon away, $build", (binary) => {
   test("a file that nobody listens on", async () => {
     const socketPath = join(temporaryDirectory(), "holdfast.sock");
     writeFileSync(socketPath, "");
-    await expectAway(
-      binary,
-      { socketPath },
-      `holdfast daemon not reachable at ${socketPath}: Connection refused`,
-    );
+    await expectAway(binary, { socketPath }, `holdfast daemon not reachable at ${socketPath}: Connection refused`);
   });
 
   test("a socket that we may not use", async () => {
@@ -49,21 +45,18 @@ describe.each(BINARIES)("daemon away, $build", (binary) => {
     }
   });
 
-  test.each(["ADD", "CHECK", "GC"] as const)(
-    "%s is answered by a daemon that starts meanwhile",
-    async (verb) => {
-      const socketPath = join(temporaryDirectory(), "holdfast.sock");
-      // What a daemon that was killed leaves behind: nobody listens there.
-      if (verb === "CHECK") writeFileSync(socketPath, "");
-      const waiting = runVerb(binary, verb, { socketPath, env: { HOLDFAST_SHIM_ABSENT_MS: "60000" } });
-      await pause(300);
-      rmSync(socketPath, { force: true });
-      const daemon = await listen(socketPath, always(httpAnswer(200, '{"ips":[]}')));
-      onTestFinished(() => daemon.close());
-      expect(await waiting).toMatchObject({ status: 0, stdout: '{"ips":[]}' });
-      expect(daemon.requests).toHaveLength(1);
-    },
-  );
+  test.each(["ADD", "CHECK", "GC"] as const)("%s is answered by a daemon that starts meanwhile", async (verb) => {
+    const socketPath = join(temporaryDirectory(), "holdfast.sock");
+    // What a daemon that was killed leaves behind: nobody listens there.
+    if (verb === "CHECK") writeFileSync(socketPath, "");
+    const waiting = runVerb(binary, verb, { socketPath, env: { HOLDFAST_SHIM_ABSENT_MS: "60000" } });
+    await pause(300);
+    rmSync(socketPath, { force: true });
+    const daemon = await listen(socketPath, always(httpAnswer(200, '{"ips":[]}')));
+    onTestFinished(() => daemon.close());
+    expect(await waiting).toMatchObject({ status: 0, stdout: '{"ips":[]}' });
+    expect(daemon.requests).toHaveLength(1);
+  });
 
   test("a socket path longer than the kernel takes", async () => {
     const longest = `/tmp/${"x".repeat(102)}`; // 107 bytes: reaches the kernel

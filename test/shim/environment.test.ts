@@ -36,12 +36,7 @@ const INVALID: [string, Environment, string, string][] = [
   ["container ID with a line end", { CNI_CONTAINERID: "a\n" }, BAD_ID, "a\n"],
   ["container ID beyond ASCII", { CNI_CONTAINERID: "aé" }, BAD_ID, "aé"],
   ["container ID before interface name", { CNI_CONTAINERID: "a b", CNI_IFNAME: "a/b" }, BAD_ID, "a b"],
-  [
-    "16 bytes of name",
-    { CNI_IFNAME: "a".repeat(16) },
-    TOO_LONG,
-    "interface name should be less than 16 characters",
-  ],
+  ["16 bytes of name", { CNI_IFNAME: "a".repeat(16) }, TOO_LONG, "interface name should be less than 16 characters"],
   ["one dot", { CNI_IFNAME: "." }, "interface name is . or ..", ""],
   ["two dots", { CNI_IFNAME: ".." }, "interface name is . or ..", ""],
   ["a slash", { CNI_IFNAME: "a/b" }, BAD_CHARACTER, ""],
@@ -93,8 +88,7 @@ describe.each(BINARIES)("environment, $build", (binary) => {
     });
     expect({ status, stdout, stderr }).toEqual({
       status: 0,
-      stdout:
-        '{"cniVersion":"1.1.0","supportedVersions":["0.1.0","0.2.0","0.3.0","0.3.1","0.4.0","1.0.0","1.1.0"]}\n',
+      stdout: '{"cniVersion":"1.1.0","supportedVersions":["0.1.0","0.2.0","0.3.0","0.3.1","0.4.0","1.0.0","1.1.0"]}\n',
       stderr: "",
     });
     expect(JSON.parse(stdout).supportedVersions).toEqual(CNI_VERSIONS);

@@ -14,14 +14,7 @@ const statusLine = fc.oneof(
     weight: 6,
     arbitrary: fc.constantFrom(200, 200, 400, 404, 408, 500, 503).map((code) => `HTTP/1.1 ${code} x`),
   },
-  fc.constantFrom(
-    "HTTP/1.0 200",
-    "HTTP/1.1 2x0 OK",
-    "HTTP/1.1  200 OK",
-    "HTTP/1.1 100 Continue",
-    "http/1.1 200",
-    "",
-  ),
+  fc.constantFrom("HTTP/1.0 200", "HTTP/1.1 2x0 OK", "HTTP/1.1  200 OK", "HTTP/1.1 100 Continue", "http/1.1 200", ""),
 );
 const field = fc.oneof(
   fc.constantFrom(
@@ -30,25 +23,11 @@ const field = fc.oneof(
     "content-length:99999999999999999999",
     "Content-Length: 1e3",
   ),
-  fc.constantFrom(
-    "Transfer-Encoding: chunked",
-    "Connection: close",
-    "no colon",
-    ": no name",
-    " folded",
-    "X: \0\xff",
-  ),
+  fc.constantFrom("Transfer-Encoding: chunked", "Connection: close", "no colon", ": no name", " folded", "X: \0\xff"),
   fc.string({ unit: "binary", maxLength: 30 }),
 );
 const body = fc.oneof(
-  fc.constantFrom(
-    "",
-    "{}",
-    "{",
-    '{"ips":[]}',
-    '{"cniVersion":"1.0.0","code":11,"msg":"é","details":""}',
-    "<html>\xff",
-  ),
+  fc.constantFrom("", "{}", "{", '{"ips":[]}', '{"cniVersion":"1.0.0","code":11,"msg":"é","details":""}', "<html>\xff"),
   fc.string({ unit: "binary", maxLength: 200 }),
   fc.nat(1_100_000).map((length) => `{${"x".repeat(length)}`),
 );
@@ -109,14 +88,7 @@ const bytesOfVariable = fc
   .filter((bytes) => bytes.at(-1) !== 0x0a); // sh cannot pass a line end at the end
 /** Some variables with bytes that no runtime would set. */
 export const environment = fc.dictionary(
-  fc.constantFrom(
-    "CNI_CONTAINERID",
-    "CNI_IFNAME",
-    "CNI_NETNS",
-    "CNI_ARGS",
-    "CNI_COMMAND",
-    "HOLDFAST_SHIM_CONF",
-  ),
+  fc.constantFrom("CNI_CONTAINERID", "CNI_IFNAME", "CNI_NETNS", "CNI_ARGS", "CNI_COMMAND", "HOLDFAST_SHIM_CONF"),
   bytesOfVariable,
   { maxKeys: 2 },
 );

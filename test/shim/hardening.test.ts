@@ -26,10 +26,7 @@ test("its stack is not executed, and its tables of addresses are not written onc
 test("its own functions check their stack and the lengths of what they print", async () => {
   const { stdout } = await run("objdump", ["-d", "--no-show-raw-insn", SHIM]);
   const functions = new Map(
-    [...stdout.matchAll(/^[0-9a-f]+ <(\w+)>:\n((?:.+\n)*)/gm)].map(([, name, body]) => [
-      name,
-      body as string,
-    ]),
+    [...stdout.matchAll(/^[0-9a-f]+ <(\w+)>:\n((?:.+\n)*)/gm)].map(([, name, body]) => [name, body as string]),
   );
   const main = [...functions].filter(([name]) =>
     ["main", "fail", "read_settings", "put_error"].includes(name as string),

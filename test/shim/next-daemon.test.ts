@@ -17,8 +17,7 @@ import {
 } from "./harness.ts";
 
 const RESULT = '{"ips":[]}';
-const LEAVING =
-  '{"cniVersion":"1.0.0","code":11,"msg":"the daemon is ending","details":"another one will do it"}';
+const LEAVING = '{"cniVersion":"1.0.0","code":11,"msg":"the daemon is ending","details":"another one will do it"}';
 /** Until the test's own limit: what they wait for comes. */
 const PATIENT = { HOLDFAST_SHIM_ABSENT_MS: "60000" };
 const CARRIED = ["ADD", "CHECK", "GC"] as const;
@@ -111,17 +110,14 @@ describe.each(BINARIES)("the next daemon, $build", (binary) => {
   test.each([
     ["without an answer", ENDS[0]?.[1] as Script, /ended while it answered$/],
     ["leaving it to the next", LEAVES, /^the daemon is ending$/],
-  ])(
-    "whoever ends again and again, %s, is asked until the deadline, and not busily",
-    async (_how, end, said) => {
-      const daemon = await startDaemon(end);
-      const env = { ...PATIENT, HOLDFAST_SHIM_TIMEOUT_MS: String(SHORT_LIMIT_MS) };
-      const outcome = await runVerb(binary, "ADD", { socketPath: daemon.socketPath, env });
-      expect(cniError(outcome)).toMatchObject({ code: 11, msg: expect.stringMatching(said) });
-      expect(daemon.requests.length).toBeGreaterThan(1);
-      expect(daemon.requests.length).toBeLessThanOrEqual(SHORT_LIMIT_MS / 50 + 1);
-    },
-  );
+  ])("whoever ends again and again, %s, is asked until the deadline, and not busily", async (_how, end, said) => {
+    const daemon = await startDaemon(end);
+    const env = { ...PATIENT, HOLDFAST_SHIM_TIMEOUT_MS: String(SHORT_LIMIT_MS) };
+    const outcome = await runVerb(binary, "ADD", { socketPath: daemon.socketPath, env });
+    expect(cniError(outcome)).toMatchObject({ code: 11, msg: expect.stringMatching(said) });
+    expect(daemon.requests.length).toBeGreaterThan(1);
+    expect(daemon.requests.length).toBeLessThanOrEqual(SHORT_LIMIT_MS / 50 + 1);
+  });
 
   test("is not asked after an answer, whatever it was", async () => {
     for (const answer of [httpAnswer(503, LEAVING), httpAnswer(500, "broken"), "HTTP/2 200\r\n\r\n{}"]) {

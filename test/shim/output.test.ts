@@ -34,9 +34,7 @@ describe.each(BINARIES)("output, $build", (binary) => {
   });
 
   test("a closed stdout does not crash the binary", async () => {
-    const daemon = await startDaemon((connection) =>
-      setTimeout(() => connection.end(httpAnswer(200, LARGE)), 100),
-    );
+    const daemon = await startDaemon((connection) => setTimeout(() => connection.end(httpAnswer(200, LARGE)), 100));
     const env = { ...environmentOf("ADD"), HOLDFAST_SOCKET: daemon.socketPath };
     const outcome = await runShim(binary, { env, onStart: ({ stdout }) => stdout?.destroy() });
     expect(outcome).toMatchObject({ status: 1, stderr: expect.stringContaining("Broken pipe") });

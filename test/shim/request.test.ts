@@ -3,15 +3,7 @@ import { readFileSync, statSync } from "node:fs";
 import { describe, expect, test } from "vitest";
 import { CNI_BODY_BYTES_MAX } from "../../cni-shim/wire.ts";
 import { always, httpAnswer, startDaemon, wireRequest } from "./daemon.ts";
-import {
-  BINARIES,
-  type Binary,
-  environmentOf,
-  runShim,
-  type ShimCall,
-  temporaryDirectory,
-  VERBS,
-} from "./harness.ts";
+import { BINARIES, type Binary, environmentOf, runShim, type ShimCall, temporaryDirectory, VERBS } from "./harness.ts";
 
 const STDIN_BYTES_MAX = 512 * 1024;
 const OK = always(httpAnswer(200, '{"ips":[]}'));
@@ -100,9 +92,7 @@ describe.each(BINARIES)("request, $build", (binary) => {
 
   test.each(ESCAPING)("stdin as a JSON string: %s", async (_reason, stdin, golden) => {
     const { body, request } = await capture(binary, { stdin });
-    expect(body.toString("latin1")).toContain(
-      `"config":"${Buffer.from(golden).toString("latin1")}","bootUs":`,
-    );
+    expect(body.toString("latin1")).toContain(`"config":"${Buffer.from(golden).toString("latin1")}","bootUs":`);
     if (stdin.equals(Buffer.from(stdin.toString()))) expect(request.config).toBe(stdin.toString());
   });
 

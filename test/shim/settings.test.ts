@@ -26,10 +26,8 @@ function conf(content: string | Buffer): { path: string; env: Environment } {
   return { path, env: { HOLDFAST_SHIM_CONF: path } };
 }
 
-const add = (binary: Binary, env: Environment) =>
-  runShim(binary, { env: { ...environmentOf("ADD"), ...env } });
-const del = (binary: Binary, env: Environment) =>
-  runShim(binary, { env: { ...environmentOf("DEL"), ...env } });
+const add = (binary: Binary, env: Environment) => runShim(binary, { env: { ...environmentOf("ADD"), ...env } });
+const del = (binary: Binary, env: Environment) => runShim(binary, { env: { ...environmentOf("DEL"), ...env } });
 
 async function expectServed(binary: Binary, daemon: Daemon, env: Environment) {
   const before = daemon.requests.length;

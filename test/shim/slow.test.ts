@@ -143,9 +143,7 @@ describe.each(BINARIES)("daemon with a full queue of connections, $build", (bina
   test("and give up at the deadline", async () => {
     const { socketPath } = await startStanding();
     const verbs: Verb[] = ["ADD", "ADD", "ADD", "ADD", "DEL", "DEL", "DEL"];
-    const outcomes = await Promise.all(
-      verbs.map((verb) => runVerb(binary, verb, { socketPath, env: SHORT })),
-    );
+    const outcomes = await Promise.all(verbs.map((verb) => runVerb(binary, verb, { socketPath, env: SHORT })));
     const said = outcomes.map(({ stdout, stderr }) => stdout + stderr);
     expect(said.filter((text) => text.includes("did not answer in time"))).toHaveLength(2);
     expect(said.filter((text) => text.includes("Resource temporarily unavailable"))).toHaveLength(5);

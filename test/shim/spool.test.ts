@@ -71,8 +71,7 @@ describe.each(BINARIES)("spool, $build", (binary) => {
     const files = readSpool(spool);
     const configs = files.map(({ body }) => wireRequest(body).config.length);
     expect(configs).toEqual([FILE_BYTES_MAX / 2, 0]);
-    for (const { body } of files)
-      expect(wireRequest(body)).toMatchObject({ containerId: "c0ffee", ifname: "net1" });
+    for (const { body } of files) expect(wireRequest(body)).toMatchObject({ containerId: "c0ffee", ifname: "net1" });
   });
 
   test("exactly at the bound of a file nothing is left out", async () => {
@@ -116,17 +115,14 @@ const REFUSING: [string, string, string][] = [
 describe.each(BINARIES)("spool on a file system that refuses, $build", (binary) => {
   const unshare = process.getuid?.() === 0 ? "-m" : "-rm";
 
-  test.for(REFUSING)(
-    "%s: said on stderr, exit 0, nothing left",
-    async ([_reason, options, message], context) => {
-      requireTool(context, "unshare", unshare, "true");
-      const spool = temporaryDirectory();
-      const mounted = `mount -t tmpfs -o ${options} tmpfs "$HOLDFAST_SPOOL" && "$0"; echo "exit $?"; ls -A "$HOLDFAST_SPOOL"`;
-      const env = { ...environmentOf("DEL"), HOLDFAST_SOCKET: NOBODY, HOLDFAST_SPOOL: spool };
-      const through = `exec unshare ${unshare} sh -c '${mounted}' "$0"`;
-      const { stdout, stderr } = await runShim(binary, { env, through, stdin: "x".repeat(20_000) });
-      expect(stderr).toContain(`lost: spool directory ${spool}: ${message}`);
-      expect(stdout).toBe("exit 0\n");
-    },
-  );
+  test.for(REFUSING)("%s: said on stderr, exit 0, nothing left", async ([_reason, options, message], context) => {
+    requireTool(context, "unshare", unshare, "true");
+    const spool = temporaryDirectory();
+    const mounted = `mount -t tmpfs -o ${options} tmpfs "$HOLDFAST_SPOOL" && "$0"; echo "exit $?"; ls -A "$HOLDFAST_SPOOL"`;
+    const env = { ...environmentOf("DEL"), HOLDFAST_SOCKET: NOBODY, HOLDFAST_SPOOL: spool };
+    const through = `exec unshare ${unshare} sh -c '${mounted}' "$0"`;
+    const { stdout, stderr } = await runShim(binary, { env, through, stdin: "x".repeat(20_000) });
+    expect(stderr).toContain(`lost: spool directory ${spool}: ${message}`);
+    expect(stdout).toBe("exit 0\n");
+  });
 });

@@ -39,12 +39,9 @@ describe.each(BINARIES)("a daemon that is not there, $build", (binary) => {
     return calls.filter((call) => call.startsWith("connect(")).length;
   };
 
-  test.for(["DEL", "STATUS"] as const)(
-    "%s asks once: it has the spool, or is asked again",
-    async (verb, context) => {
-      expect(await connects(context, verb, { HOLDFAST_SHIM_ABSENT_MS: undefined })).toBe(1);
-    },
-  );
+  test.for(["DEL", "STATUS"] as const)("%s asks once: it has the spool, or is asked again", async (verb, context) => {
+    expect(await connects(context, verb, { HOLDFAST_SHIM_ABSENT_MS: undefined })).toBe(1);
+  });
 
   test.for(["ADD", "CHECK", "GC"] as const)("%s asks again for a while", async (verb, context) => {
     expect(await connects(context, verb, { HOLDFAST_SHIM_ABSENT_MS: "500" })).toBeGreaterThan(1);
@@ -113,14 +110,11 @@ describe.each(BINARIES)("system calls of the spool, $build", (binary) => {
     expect(readSpool(spool).map(({ name }) => name.replace(/^\d+-\d+/, ""))).toEqual(["-1.json", "-0.json"]);
   });
 
-  test.for(["EINVAL", "ENOSYS"])(
-    "a file system without RENAME_NOREPLACE (%s) still spools",
-    async (error, context) => {
-      const spool = temporaryDirectory();
-      await trace(context, binary, away(spool), `-e inject=renameat2:error=${error}`);
-      expect(readSpool(spool)).toHaveLength(1);
-    },
-  );
+  test.for(["EINVAL", "ENOSYS"])("a file system without RENAME_NOREPLACE (%s) still spools", async (error, context) => {
+    const spool = temporaryDirectory();
+    await trace(context, binary, away(spool), `-e inject=renameat2:error=${error}`);
+    expect(readSpool(spool)).toHaveLength(1);
+  });
 
   test("the directory's sync that fails is said; the file stays", async (context) => {
     const spool = temporaryDirectory();
@@ -154,18 +148,8 @@ describe.each(BINARIES)("system calls of an exchange, $build", (binary) => {
   });
 
   test("interrupted and postponed calls are repeated", async (context) => {
-    const postponed = [
-      "connect:error=EAGAIN",
-      "sendmsg:error=EAGAIN",
-      "recvfrom:error=EAGAIN",
-      "write:error=EAGAIN",
-    ];
-    const interrupted = [
-      "poll:error=EINTR",
-      "sendmsg:error=EINTR",
-      "recvfrom:error=EINTR",
-      "write:error=EINTR",
-    ];
+    const postponed = ["connect:error=EAGAIN", "sendmsg:error=EAGAIN", "recvfrom:error=EAGAIN", "write:error=EAGAIN"];
+    const interrupted = ["poll:error=EINTR", "sendmsg:error=EINTR", "recvfrom:error=EINTR", "write:error=EINTR"];
     for (const fault of [...postponed, ...interrupted]) {
       const outcome = await trace(context, binary, await served(), `-e inject=${fault}:when=1`);
       expect(outcome, fault).toMatchObject({ status: 0, stdout: '{"ips":[]}' });
@@ -197,12 +181,7 @@ describe.each(BINARIES)("system calls of the defaults, $build", (binary) => {
   test("socket, shim.conf and spool are where the documentation says", async (context) => {
     const options = "-P /etc/holdfast/shim.conf -P /var/lib/holdfast/spool -e inject=openat:error=EACCES";
     const noDaemon = "-e inject=connect:error=ECONNREFUSED";
-    const spoolOnly = await trace(
-      context,
-      binary,
-      { ...env, HOLDFAST_SOCKET: "/nonexistent/x.sock" },
-      options,
-    );
+    const spoolOnly = await trace(context, binary, { ...env, HOLDFAST_SOCKET: "/nonexistent/x.sock" }, options);
     expect(spoolOnly.stderr).toContain("goes on with defaults: /etc/holdfast/shim.conf: Permission denied");
     expect(spoolOnly.stderr).toContain("lost: spool directory /var/lib/holdfast/spool: Permission denied");
 

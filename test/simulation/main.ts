@@ -61,8 +61,7 @@ const large = flags.large === undefined ? null : largeWorld(Number(flags.large))
 /** What the world is made of, with the weights that were given. */
 const parts: Parts = large?.parts ?? { ...PARTS, kinds: weighted(PARTS.kinds, flags.more) };
 
-const number = (text: string | undefined, otherwise: number) =>
-  text === undefined ? otherwise : Number(text);
+const number = (text: string | undefined, otherwise: number) => (text === undefined ? otherwise : Number(text));
 const print = (text: string) => void writeSync(1, `${text}\n`);
 const progress = (text: string) => void writeSync(2, `${text}\n`);
 const freshSeed = () => Math.floor(Math.random() * 2 ** 32);
@@ -102,8 +101,7 @@ async function tell(options: RunOptions): Promise<boolean> {
   const missing = isLong && violation === null ? missingOf(PARTS.owed, counts) : [];
   print(summaryOf({ options, outcome, processorMs, missing }));
   if (flags.result !== undefined) writeResult(flags.result, options, outcome, missing, processorMs);
-  if (flags.record !== undefined)
-    writeHistory(flags.record, options.seed, historyOf(options.nodes, outcome), outcome);
+  if (flags.record !== undefined) writeHistory(flags.record, options.seed, historyOf(options.nodes, outcome), outcome);
   if (violation === null) return missing.length === 0;
   print(`\n${violation.kind}: ${violation.stack ?? violation.message}`);
   // Every part of that history needs what was before it.
@@ -124,8 +122,7 @@ async function explain({ seed, nodes }: RunOptions, failed: Outcome): Promise<vo
   const path = flags.keep ?? `build/found-${seed}.json`;
   writeHistory(path, seed, history, outcome);
   const lines: string[] = [];
-  if (shrunk !== null)
-    await replay(parts, seed, history, stepsMaxOf(outcome), { onLine: (line) => lines.push(line) });
+  if (shrunk !== null) await replay(parts, seed, history, stepsMaxOf(outcome), { onLine: (line) => lines.push(line) });
   print(storyOf(lines.length > 0 ? lines : failed.lastLines));
   print(
     `\n${outcome.violation?.kind}: ${outcome.violation?.message}\nkept in ${path}; make simulate FOUND=${path} tells it again`,
@@ -172,9 +169,7 @@ function weighted(kinds: ActionKinds, text: string): ActionKinds {
   const given = text.split(",").flatMap((one) => {
     const [name = "", weight] = one.split("=");
     if (name === "") return [];
-    const meant = name.endsWith("*")
-      ? Object.keys(kinds).filter((kind) => kind.startsWith(name.slice(0, -1)))
-      : [name];
+    const meant = name.endsWith("*") ? Object.keys(kinds).filter((kind) => kind.startsWith(name.slice(0, -1))) : [name];
     return meant.map((kind) => {
       const known = kinds[kind];
       if (known === undefined) throw new Error(`nobody does ${kind}`);

@@ -136,10 +136,7 @@ export interface AdminClient {
   /** JSON merge patch. */
   patch(path: string, patch: object): Promise<KubeObject>;
   /** `graceSeconds` 0: at once. Absent object: nothing. */
-  remove(
-    path: string,
-    options?: { readonly graceSeconds?: number; readonly propagation?: string },
-  ): Promise<void>;
+  remove(path: string, options?: { readonly graceSeconds?: number; readonly propagation?: string }): Promise<void>;
 }
 
 /** A node: its power, its clock, its disk, its kubelet and containers, and the daemon on it. */

@@ -143,8 +143,7 @@ export class Faults {
     const { nodes, controllers } = this.#targets;
     const of = <T extends Client>(all: readonly T[], strike: (one: T, random: Random) => Promise<void>) => ({
       targets: all.map(({ name }) => name),
-      strike: (target: string, random: Random) =>
-        strike(all.find(({ name }) => name === target) as T, random),
+      strike: (target: string, random: Random) => strike(all.find(({ name }) => name === target) as T, random),
     });
     const mortal = <T extends Client>(all: readonly T[]) => all.filter(({ isMortal }) => isMortal);
     return [

@@ -21,9 +21,7 @@ test("memory that grows by a tenth after the first quarter is a violation, what 
   const warm = samples((part) => (part < 0.15 ? 50e6 : 90e6), steady);
   expect(judged(warm)).toEqual([]);
   expect(judged(samples((part) => 90e6 * (1 + 0.1 * part), steady))).toEqual([]);
-  expect(judged(samples((part) => 90e6 * (1 + 0.2 * part), steady))).toEqual([
-    expect.stringContaining("memory"),
-  ]);
+  expect(judged(samples((part) => 90e6 * (1 + 0.2 * part), steady))).toEqual([expect.stringContaining("memory")]);
 });
 
 test("descriptors that are not given back are a violation", () => {

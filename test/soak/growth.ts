@@ -46,9 +46,7 @@ export function judgeGrowth(name: string, { ratio, descriptors }: Growth): strin
   const wrong: string[] = [];
   // No sample is no proof.
   if (!(ratio <= MEMORY_GROWTH_MAX))
-    wrong.push(
-      `${name}: resident memory after the last quarter is ${ratio.toFixed(3)} × that after the first`,
-    );
+    wrong.push(`${name}: resident memory after the last quarter is ${ratio.toFixed(3)} × that after the first`);
   if (!(descriptors[1] - descriptors[0] <= DESCRIPTORS_MORE_MAX))
     wrong.push(`${name}: descriptors grew from ${descriptors[0]} to ${descriptors[1]}`);
   return wrong;

@@ -63,9 +63,7 @@ abstract class SoakGuest {
       if (next === null)
         ledger.violate(`a new sandbox of ${sandbox.pod.metadata.name} was refused: the network is full`);
       else if (next.ips.join() !== sandbox.ips.join())
-        ledger.violate(
-          `a new sandbox of ${sandbox.pod.metadata.name} has ${next.ips}, the old one ${sandbox.ips}`,
-        );
+        ledger.violate(`a new sandbox of ${sandbox.pod.metadata.name} has ${next.ips}, the old one ${sandbox.ips}`);
       await runtime.remove(sandbox);
       return next ?? sandbox;
     }
@@ -81,8 +79,7 @@ export class SoakVm extends SoakGuest {
       const vm = await this.parts.kubevirt.createVm(NAMESPACE, this.name, [
         { logical: name, nad: name, network: name },
       ]);
-      for (let life = this.random.below(LIVES_MAX); life >= 0 && !this.isEnding; life -= 1)
-        await this.#live(vm);
+      for (let life = this.random.below(LIVES_MAX); life >= 0 && !this.isEnding; life -= 1) await this.#live(vm);
       await this.#delete(vm);
     }
   }
@@ -110,17 +107,11 @@ export class SoakVm extends SoakGuest {
   }
 
   /** One in four fails half-way, and the source goes on. */
-  async #migrate(
-    vm: Vm,
-    source: KubeObject,
-    running: Sandbox,
-    attaching: Attaching,
-  ): Promise<[KubeObject, Sandbox]> {
+  async #migrate(vm: Vm, source: KubeObject, running: Sandbox, attaching: Attaching): Promise<[KubeObject, Sandbox]> {
     const { kubevirt, runtime, ledger } = this.parts;
     const target = await kubevirt.migrate(vm, this.anyNode(source.spec.nodeName), "Pending");
     const sandbox = await runtime.attach(target, attaching);
-    if (sandbox === null)
-      ledger.violate(`the target of ${vm.name}'s migration was refused: the network is full`);
+    if (sandbox === null) ledger.violate(`the target of ${vm.name}'s migration was refused: the network is full`);
     if (sandbox === null || this.random.chance(0.25)) {
       await kubevirt.finishPod(target, "Failed");
       if (sandbox !== null) await runtime.remove(sandbox);

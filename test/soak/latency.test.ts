@@ -7,9 +7,7 @@ function bucket(verb: string, status: string, le: string, count: number): string
 
 test("the requests of all daemons and of every status are one histogram for each verb", () => {
   const histogram = (status: string, ...[fast, slow, all]: [number, number, number]) =>
-    bucket("get", status, "0.01", fast) +
-    bucket("get", status, "0.5", slow) +
-    bucket("get", status, "+Inf", all);
+    bucket("get", status, "0.01", fast) + bucket("get", status, "0.5", slow) + bucket("get", status, "+Inf", all);
   const one = `# HELP some\n${histogram("200", 90, 100, 100)}`;
   const other = histogram("away", 0, 0, 10);
   expect(latenciesIn([one, other, bucket("create", "201", "+Inf", 1)])).toEqual([

@@ -27,9 +27,7 @@ export class PatientApi extends KubeApi {
       const answer = await this.#api.call(method, path, body, headers).catch(() => null);
       if (answer !== null && !isPassing(method, answer)) {
         const existing =
-          isRepeated && method === "POST" && answer.status === CONFLICT
-            ? await this.#created(path, body)
-            : answer;
+          isRepeated && method === "POST" && answer.status === CONFLICT ? await this.#created(path, body) : answer;
         if (existing !== null) return existing;
       }
       isRepeated = true;

@@ -45,10 +45,7 @@ export class Population {
     return new Population([
       ...some(BY_NODE.vms, (index, random) => new SoakVm(`vm-${index}`, networkOf(index), random, given)),
       ...some(BY_NODE.pods, (index, random) => new SoakPod(`pod-${index}`, networkOf(index), random, given)),
-      ...some(
-        BY_NODE.crowd,
-        (index, random) => new SoakCrowd(WAVE_MS, `crowd-${index}`, tight, random, given),
-      ),
+      ...some(BY_NODE.crowd, (index, random) => new SoakCrowd(WAVE_MS, `crowd-${index}`, tight, random, given)),
     ]);
   }
 }

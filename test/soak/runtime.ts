@@ -60,11 +60,7 @@ export class Runtime {
    * Sandbox after sandbox, as a kubelet makes them, until an ADD is answered. null: the network is full, and nobody
    * waits for it at the end of a run, or no longer than `isPatient` says.
    */
-  async attach(
-    pod: KubeObject,
-    attaching: Attaching,
-    isPatient: () => boolean = () => true,
-  ): Promise<Sandbox | null> {
+  async attach(pod: KubeObject, attaching: Attaching, isPatient: () => boolean = () => true): Promise<Sandbox | null> {
     const node = this.#nodes.get(pod.spec.nodeName) as SoakNode;
     const what = `${pod.metadata.name} on ${node.name}, ${attaching.network.name}`;
     try {
@@ -143,11 +139,7 @@ export class Runtime {
   }
 
   /** The sandbox, or why there is none. */
-  async #try(
-    node: SoakNode,
-    pod: KubeObject,
-    { network, ifname, claim }: Attaching,
-  ): Promise<Sandbox | string> {
+  async #try(node: SoakNode, pod: KubeObject, { network, ifname, claim }: Attaching): Promise<Sandbox | string> {
     this.#containers += 1;
     const container = `sandbox-${this.#containers}-${pod.metadata.name}`;
     const namespace = await node.containers.create(String(this.#containers));
@@ -170,8 +162,7 @@ export class Runtime {
 
   async #del(sandbox: Sandbox): Promise<void> {
     const answer = await this.#cni("DEL", sandbox, JSON.parse(sandbox.network.config));
-    if (answer.code !== 0)
-      this.#ledger.violate(`DEL of ${sandbox.container}: ${answer.stdout}${answer.stderr}`);
+    if (answer.code !== 0) this.#ledger.violate(`DEL of ${sandbox.container}: ${answer.stdout}${answer.stderr}`);
   }
 
   async #cni(verb: string, sandbox: Sandbox, config: Readonly<Record<string, unknown>>): Promise<CniAnswer> {

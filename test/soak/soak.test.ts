@@ -47,9 +47,7 @@ test.skipIf(skipped)(
     const found = JSON.parse(readFileSync(report, "utf8"));
     expect(found).toMatchObject({ seed: Number(seed), verdict: "clean", violations: [] });
     expect(Object.keys(found.faults).length).toBeGreaterThan(8);
-    expect(Object.keys(found.requests)).toEqual(
-      expect.arrayContaining(["create", "get", "list", "update", "watch"]),
-    );
+    expect(Object.keys(found.requests)).toEqual(expect.arrayContaining(["create", "get", "list", "update", "watch"]));
     expect(found.processes.map(({ name }: { name: string }) => name)).toEqual([
       ...["node-0", "node-1", "node-2", "controller-0", "controller-1"],
     ]);

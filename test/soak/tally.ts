@@ -55,8 +55,7 @@ function count(counts: Map<string, number>, key: string): void {
 
 /** As the audit log of an API server calls it. */
 function verbOf(method: string, path: string): string {
-  if (method !== "GET")
-    return { POST: "create", PUT: "update", PATCH: "patch", DELETE: "delete" }[method] ?? method;
+  if (method !== "GET") return { POST: "create", PUT: "update", PATCH: "patch", DELETE: "delete" }[method] ?? method;
   if (/[?&]watch=(1|true)/.test(path)) return "watch";
   return /\/[^/?]*s(\?|$)/.test(path) ? "list" : "get";
 }

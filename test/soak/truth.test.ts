@@ -44,9 +44,7 @@ test("an answered address must be Bound, to its owner, and in use by its contain
   expect(await wrong([allocation("mine", "c1/net1")])).toEqual([]);
   expect(await wrong([])).toEqual([expect.stringMatching(/^lost: /)]);
   expect(await wrong([allocation("other", "c1/net1")])).toEqual([expect.stringContaining("Bound to other")]);
-  expect(await wrong([allocation("mine", "c0/net1")])).toEqual([
-    expect.stringContaining("not in use by c1/net1"),
-  ]);
+  expect(await wrong([allocation("mine", "c0/net1")])).toEqual([expect.stringContaining("not in use by c1/net1")]);
 });
 
 test("an address that no ADD was answered with must not be Bound", async () => {
@@ -58,10 +56,7 @@ test("a claim keeps and lists its address without a container", async () => {
   const ledger = ledgerOf(true);
   ledger.ending("c1", "net1");
   const wrong = (ips: readonly string[]) =>
-    lostOrLeaked(
-      new ListedObjects([allocation("mine")], [{ metadata: { uid: "mine" }, status: { ips } }]),
-      ledger,
-    );
+    lostOrLeaked(new ListedObjects([allocation("mine")], [{ metadata: { uid: "mine" }, status: { ips } }]), ledger);
   expect(await wrong([IP])).toEqual([]);
   expect(await wrong([])).toEqual([expect.stringContaining("claim mine was given")]);
 });

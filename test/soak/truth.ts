@@ -52,18 +52,12 @@ export async function lostOrLeaked(api: KubeApi, ledger: Ledger): Promise<string
     claims.set(claim.metadata.uid, claim);
   const wrong: string[] = [];
   const owned = new Set<string>();
-  const see = ({
-    network,
-    ip,
-    owner,
-    attachment,
-  }: Record<"network" | "ip" | "owner" | "attachment", string>) => {
+  const see = ({ network, ip, owner, attachment }: Record<"network" | "ip" | "owner" | "attachment", string>) => {
     const key = `${network} ${ip}`;
     owned.add(key);
     const object = bound.get(key);
     if (object === undefined) wrong.push(`lost: ${key} of ${owner} is not Bound`);
-    else if (object.spec.owner.uid !== owner)
-      wrong.push(`${key} of ${owner} is Bound to ${object.spec.owner.uid}`);
+    else if (object.spec.owner.uid !== owner) wrong.push(`${key} of ${owner} is Bound to ${object.spec.owner.uid}`);
     else if (attachment !== "" && object.status.attachments?.[attachment] === undefined)
       wrong.push(`${key} is not in use by ${attachment}`);
   };
@@ -72,15 +66,12 @@ export async function lostOrLeaked(api: KubeApi, ledger: Ledger): Promise<string
   for (const { network, ips, owner } of ledger.claims) {
     for (const ip of ips) see({ network, ip, owner, attachment: "" });
     const listed = (claims.get(owner)?.status?.ips ?? []).join(", ");
-    if (listed !== ips.join(", "))
-      wrong.push(`claim ${owner} was given ${ips.join(", ")} and lists ${listed}`);
+    if (listed !== ips.join(", ")) wrong.push(`claim ${owner} was given ${ips.join(", ")} and lists ${listed}`);
   }
   for (const [key, { spec, status }] of bound) {
     if (owned.has(key)) continue;
     const { kind, name } = spec.owner;
-    wrong.push(
-      `leaked: ${key} is Bound to ${kind} ${name}, in use by ${Object.keys(status.attachments ?? {})}`,
-    );
+    wrong.push(`leaked: ${key} is Bound to ${kind} ${name}, in use by ${Object.keys(status.attachments ?? {})}`);
   }
   return wrong;
 }

@@ -2,13 +2,7 @@
 
 import { expect, onTestFinished, test } from "vitest";
 import { ApiAway } from "../../kube/kube-api.ts";
-import {
-  ALLOCATIONS_PATH,
-  CLAIMS_PATH,
-  type IPAllocation,
-  namespacedPath,
-  objectPath,
-} from "../../kube/objects.ts";
+import { ALLOCATIONS_PATH, CLAIMS_PATH, type IPAllocation, namespacedPath, objectPath } from "../../kube/objects.ts";
 import { StorageFault } from "../../store/allocations.ts";
 import { releasesAfter } from "../../store/cluster/agreement/unproven.ts";
 import { isOvertaken } from "../../store/journal/uses.ts";
@@ -294,11 +288,7 @@ test("what one round of an ADD has reserved is given back when the next one is r
   api.send = async (request) => {
     const { method, path } = request;
     // The second round takes up what the claim lists, and somebody else is faster.
-    if (
-      method === "PUT" &&
-      listed !== null &&
-      path.startsWith(objectPath(ALLOCATIONS_PATH, listed.metadata.name))
-    ) {
+    if (method === "PUT" && listed !== null && path.startsWith(objectPath(ALLOCATIONS_PATH, listed.metadata.name))) {
       const owner = { kind: "Pod", namespace: "shop", name: "other", uid: "other-uid", interface: "eth0" };
       api.put(ALLOCATIONS_PATH, { ...listed, spec: { ...listed.spec, owner } });
     }

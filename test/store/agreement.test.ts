@@ -90,8 +90,7 @@ test("what a node holds is compared after a gap also while a list hangs", async 
 test("what a node holds is compared after a gap also while a comparison hangs", async () => {
   const { clock, node, agreement } = await begun(FIVE_MINUTES_MS);
   const { hang, isHanging } = hanging();
-  node.api.before = (request) =>
-    !isHanging() && request.path.startsWith(`${ALLOCATIONS_PATH}/`) ? hang() : undefined;
+  node.api.before = (request) => (!isHanging() && request.path.startsWith(`${ALLOCATIONS_PATH}/`) ? hang() : undefined);
   await clock.passUntil(isHanging, "the comparison");
   let requests = 0;
   node.api.before = () => {
@@ -130,8 +129,7 @@ test("a node with a new journal lists its objects at its start, and not at every
   await clock.passWhile(node.settle());
   await node.addPods("a", "b");
   await node.store.close();
-  for (const file of readdirSync(node.directory))
-    rmSync(join(node.directory, file), { recursive: true, force: true });
+  for (const file of readdirSync(node.directory)) rmSync(join(node.directory, file), { recursive: true, force: true });
   await node.open();
   const lists = countLists(node);
   const { agreement } = node.store;

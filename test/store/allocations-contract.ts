@@ -200,9 +200,7 @@ export function describeAllocations(name: string, create: () => Promise<Subject>
       expect(said(await allocations.attach(want("a")))).toBe("10.0.0.1/29");
       expect(said(await allocations.attach(want("a", { network: "red" })))).toBe("10.0.0.1/29");
       await allocations.detach(detachWant("a", { network: "red" }));
-      expect((await allocations.list({ network: "blue" }, { limit: 10 })).items).toMatchObject([
-        { state: "Bound" },
-      ]);
+      expect((await allocations.list({ network: "blue" }, { limit: 10 })).items).toMatchObject([{ state: "Bound" }]);
     });
 
     test("an edited range keeps what is allocated and gives from the new one", async () => {

@@ -91,10 +91,7 @@ describe("a node that writes while it may", () => {
     const { time, api, contact, continuity } = clusterContinuity({ compareMs: 200 });
     const client = new AllocationClient(api, "add", continuity);
     contact.noteState("watching");
-    const create = client.create(
-      newAllocation("blue", parseInterfaceAddress("10.0.0.1/24"), HOLDER, ""),
-      60_000,
-    );
+    const create = client.create(newAllocation("blue", parseInterfaceAddress("10.0.0.1/24"), HOLDER, ""), 60_000);
     await time.run(create);
     for (let count = 0; count < gaps; count += 1) {
       contact.noteState("away");
@@ -137,9 +134,7 @@ describe("a node that writes while it may", () => {
       await sleep(api.clock, 0);
       return send.call(api, { ...request, unless: () => null });
     };
-    await time.run(
-      client.create(newAllocation("blue", parseInterfaceAddress("10.0.0.1/24"), HOLDER, ""), 60_000),
-    );
+    await time.run(client.create(newAllocation("blue", parseInterfaceAddress("10.0.0.1/24"), HOLDER, ""), 60_000));
     expect(continuity.witness).toBeNull();
     contact.stop();
   });
@@ -151,9 +146,7 @@ describe("a node that writes while it may", () => {
     contact.noteState("watching");
     await time.pass(1_000);
     const client = new AllocationClient(api, "add", continuity);
-    await time.run(
-      client.create(newAllocation("blue", parseInterfaceAddress("10.0.0.1/24"), HOLDER, ""), 60_000),
-    );
+    await time.run(client.create(newAllocation("blue", parseInterfaceAddress("10.0.0.1/24"), HOLDER, ""), 60_000));
     expect(continuity.witness).toBeNull();
     contact.stop();
   });

@@ -49,9 +49,7 @@ test("a node keeps 4096 objects: one more is refused with a remedy, a change of 
 test("a node keeps 256 MiB of values: what would exceed them is refused, what makes them smaller is not", async () => {
   const { store } = subject;
   await store.applyContent(content("large", { bytes: 200 * MIB }));
-  expect(await refusal(content("other", { bytes: 57 * MIB }))).toMatch(
-    /a node takes 268435456; holdfast content/,
-  );
+  expect(await refusal(content("other", { bytes: 57 * MIB }))).toMatch(/a node takes 268435456; holdfast content/);
   expect(await store.applyContent(content("other", { bytes: 56 * MIB }))).toBe("created");
   const data = { "user-data": "eXk=" };
   expect(await refusal(content("other", { data, bytes: 57 * MIB }))).toContain("a node takes");

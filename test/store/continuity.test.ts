@@ -39,8 +39,7 @@ function manualContinuity() {
       mark = text;
     },
     /** Whether somebody new may have an address now. */
-    open: async (network = "blue") =>
-      (await continuity.admit(network, clock.monotonicMs() + ADD_MS_MIN)) === null,
+    open: async (network = "blue") => (await continuity.admit(network, clock.monotonicMs() + ADD_MS_MIN)) === null,
     reason: async () => (await continuity.admit("blue", clock.monotonicMs() + ADD_MS_MIN))?.message,
   };
 }

@@ -44,9 +44,7 @@ test.each<[string, (bytes: Buffer) => Buffer]>([
   for (const error of errors) {
     const { code, message } = refusalOf(error);
     expect(code).toBe("NOT_READY");
-    expect(message).toMatch(
-      /the state database cannot be read: (database disk image is malformed|file is not)/,
-    );
+    expect(message).toMatch(/the state database cannot be read: (database disk image is malformed|file is not)/);
   }
   db.close();
 });

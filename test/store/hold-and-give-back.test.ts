@@ -328,9 +328,7 @@ describe("giveBack", () => {
   test("deletes an object that is Cooling, unless another owner has it by now", async () => {
     const allocation = new SharedAllocation();
     allocation.put(resting(holder("web")));
-    allocation.interfere(1, (object) =>
-      allocation.put(takenOver(object as IPAllocation, ONE, holder("db"), TIME)),
-    );
+    allocation.interfere(1, (object) => allocation.put(takenOver(object as IPAllocation, ONE, holder("db"), TIME)));
     const drop = (object: IPAllocation): Change<"used"> =>
       object.status?.state === "Cooling" ? { kind: "delete" } : { kind: "leave", why: "used" };
     expect(await allocation.giveBack(drop)).toEqual({ kind: "left", why: "used" });
@@ -375,9 +373,7 @@ describe("giveBack changes nothing when", () => {
   test("the address has become another owner's since the verdict", async () => {
     const allocation = new SharedAllocation();
     allocation.put(resting(holder("web")));
-    allocation.interfere(1, (object) =>
-      allocation.put(takenOver(object as IPAllocation, ONE, holder("db"), TIME)),
-    );
+    allocation.interfere(1, (object) => allocation.put(takenOver(object as IPAllocation, ONE, holder("db"), TIME)));
     const meant = { owner: owned("web") };
     expect(await allocation.giveBack({ kind: "cool" }, meant)).toMatchObject({ kind: "other" });
     expect(allocation.object?.status?.state).toBe("Bound");

@@ -70,10 +70,7 @@ function configuration(ipam: object = {}): object {
   };
 }
 
-function add(
-  container: string,
-  { conf = configuration(), ip = "", bootId = BOOT } = {},
-): Promise<AttachOutcome> {
+function add(container: string, { conf = configuration(), ip = "", bootId = BOOT } = {}): Promise<AttachOutcome> {
   clock.nowMs += 100;
   return store.attach(wantOf(container, conf, ip, bootId));
 }
@@ -105,9 +102,7 @@ function del(container: string, bootId = BOOT): Promise<DetachOutcome> {
 }
 
 function answer(outcome: AttachOutcome): string {
-  return outcome.kind === "refused"
-    ? outcome.refusal.code
-    : outcome.attachment.ips.map((ip) => ip.address).join(" ");
+  return outcome.kind === "refused" ? outcome.refusal.code : outcome.attachment.ips.map((ip) => ip.address).join(" ");
 }
 
 async function held(): Promise<string[]> {
@@ -295,9 +290,7 @@ describe("addresses that host-local gave", () => {
     const [problem = ""] = await problems();
     expect(problem).toContain("10.88.0.2 of network blue is held by container new-1 (eth0), but");
     expect(problem).toContain("says that container old-1 (eth0) uses it");
-    expect(said.join()).toContain(
-      "says that container old-1 (eth0) has the address, which is held by container new-1",
-    );
+    expect(said.join()).toContain("says that container old-1 (eth0) has the address, which is held by container new-1");
     await del("new-1");
     expect(answer(await add("new-3"))).toBe("10.88.0.4/29");
     expect((await held())[0]).toBe("10.88.0.2/29 Bound old-1 eth0");
@@ -372,9 +365,7 @@ describe("addresses that host-local gave", () => {
     const conf = configuration({ dataDir: hidden });
     const outcome = await add("new-1", { conf });
     expect(answer(outcome)).toBe("HOST_LOCAL_UNREADABLE");
-    expect((await problems()).join()).toContain(
-      `${hidden}, where host-local keeps addresses of network blue`,
-    );
+    expect((await problems()).join()).toContain(`${hidden}, where host-local keeps addresses of network blue`);
     mkdirSync(join(hidden, "blue"), { recursive: true });
     lease("10.88.0.2", "old-1", "eth0", join(hidden, "blue"));
     expect(answer(await add("new-1", { conf }))).toBe("10.88.0.3/29");

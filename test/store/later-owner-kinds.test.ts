@@ -34,16 +34,13 @@ test("a journal that was lost does not take over the attachments of such an owne
   expect(node.bound).toEqual(["10.0.0.3/29: c1/eth0"]);
 });
 
-test.each([{ force: false }, { force: true }])(
-  "release with %o is refused, and names the owner",
-  async ({ force }) => {
-    const node = await withLaterOwner({});
-    const outcome = await node.store.release({ network: "blue", address: ADDRESS, force });
-    expect(outcome).toMatchObject({ kind: "refused", refusal: { code: "IN_USE" } });
-    expect(JSON.stringify(outcome)).toContain("LaterKind shop/one");
-    expect(node.bound).toEqual(["10.0.0.3/29: "]);
-  },
-);
+test.each([{ force: false }, { force: true }])("release with %o is refused, and names the owner", async ({ force }) => {
+  const node = await withLaterOwner({});
+  const outcome = await node.store.release({ network: "blue", address: ADDRESS, force });
+  expect(outcome).toMatchObject({ kind: "refused", refusal: { code: "IN_USE" } });
+  expect(JSON.stringify(outcome)).toContain("LaterKind shop/one");
+  expect(node.bound).toEqual(["10.0.0.3/29: "]);
+});
 
 test("an ADD that requests its address is refused with the owner", async () => {
   const node = await withLaterOwner({});

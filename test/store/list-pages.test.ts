@@ -140,9 +140,7 @@ test("pages of a filter end in the middle of a page of the server", async () => 
 
 test("of one network only its objects are read", async () => {
   for (const place of ALL) put(place);
-  expect((await listed({ network: "coral" })).flat()).toEqual(
-    ALL.filter((place) => place.startsWith("coral ")),
-  );
+  expect((await listed({ network: "coral" })).flat()).toEqual(ALL.filter((place) => place.startsWith("coral ")));
   expect(sum(read)).toBe(PER_NETWORK);
 });
 
@@ -221,10 +219,7 @@ test("a token that the server does not know is refused as a whole", async () => 
 });
 
 test("claims are read once too, by namespace and name", async () => {
-  const names = Array.from(
-    { length: 1_100 },
-    (_, index) => `${index % 2 === 0 ? "shop" : "system"}/c${index}`,
-  );
+  const names = Array.from({ length: 1_100 }, (_, index) => `${index % 2 === 0 ? "shop" : "system"}/c${index}`);
   for (const [index, key] of names.entries()) {
     const [namespace = "", name = ""] = key.split("/");
     const spec = { network: index % 11 === 0 ? "blue" : "red", interface: "" };

@@ -65,32 +65,21 @@ test.each<[string, { mounts: string; comm: string; pidNamespace: number }, boole
     { mounts: "mnt:[7]", comm: "kthreadd", pidNamespace: 4_026_531_836 },
     true,
   ],
-  [
-    "one with mounts of its own does not",
-    { mounts: "mnt:[8]", comm: "kthreadd", pidNamespace: 4_026_531_836 },
-    null,
-  ],
+  ["one with mounts of its own does not", { mounts: "mnt:[8]", comm: "kthreadd", pidNamespace: 4_026_531_836 }, null],
   [
     "process 2 of a container is no kernel thread",
     { mounts: "mnt:[7]", comm: "sh", pidNamespace: 4_026_531_836 },
     null,
   ],
-  [
-    "nor is it in a system container",
-    { mounts: "mnt:[7]", comm: "kthreadd", pidNamespace: 4_026_532_201 },
-    null,
-  ],
-])(
-  "of processes that may not look into process 1's root, %s",
-  (_what, { mounts, comm, pidNamespace }, there) => {
-    init({ pidNamespace, comm: "systemd" });
-    rmSync(root, { recursive: true });
-    // No directory: looking into it fails, as it does without the capability for it.
-    writeFileSync(root, "");
-    symlinkSync(mounts, join(proc, "self/ns/mnt"));
-    mkdirSync(join(proc, "2/ns"), { recursive: true });
-    symlinkSync("mnt:[7]", join(proc, "2/ns/mnt"));
-    writeFileSync(join(proc, "2/comm"), `${comm}\n`);
-    expect(pathExistsForInit(proc, proc)).toBe(there);
-  },
-);
+  ["nor is it in a system container", { mounts: "mnt:[7]", comm: "kthreadd", pidNamespace: 4_026_532_201 }, null],
+])("of processes that may not look into process 1's root, %s", (_what, { mounts, comm, pidNamespace }, there) => {
+  init({ pidNamespace, comm: "systemd" });
+  rmSync(root, { recursive: true });
+  // No directory: looking into it fails, as it does without the capability for it.
+  writeFileSync(root, "");
+  symlinkSync(mounts, join(proc, "self/ns/mnt"));
+  mkdirSync(join(proc, "2/ns"), { recursive: true });
+  symlinkSync("mnt:[7]", join(proc, "2/ns/mnt"));
+  writeFileSync(join(proc, "2/comm"), `${comm}\n`);
+  expect(pathExistsForInit(proc, proc)).toBe(there);
+});

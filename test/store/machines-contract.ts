@@ -35,9 +35,7 @@ function machine(name: string, options: MachineOptions = {}): ReserveWant {
 
 /** The address, or the code of the refusal. */
 function got(outcome: ReserveOutcome): string {
-  return outcome.kind === "refused"
-    ? outcome.refusal.code
-    : outcome.addresses.map(formatInterfaceAddress).join(" ");
+  return outcome.kind === "refused" ? outcome.refusal.code : outcome.addresses.map(formatInterfaceAddress).join(" ");
 }
 
 /** How `Reservations` serve machines: one address of a part of a network, kept by name. */

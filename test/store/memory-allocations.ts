@@ -3,11 +3,7 @@ import type { NetworkDefinition } from "../../ipam/definition/network-definition
 import { type Owner, sameOwner } from "../../ipam/owner.ts";
 import { type Refusal, refuse } from "../../ipam/refusals.ts";
 import { type Address, compareAddresses, formatAddress, sameAddress } from "../../ipam/space/address.ts";
-import {
-  formatInterfaceAddress,
-  type InterfaceAddress,
-  parseInterfaceAddress,
-} from "../../ipam/space/cidr.ts";
+import { formatInterfaceAddress, type InterfaceAddress, parseInterfaceAddress } from "../../ipam/space/cidr.ts";
 import type { Pool } from "../../ipam/space/pool.ts";
 import { placeOf } from "../../ipam/space/range-set.ts";
 import type {
@@ -55,9 +51,7 @@ export class MemoryAllocations implements Allocations {
     const { attachments, tombstones } = this.#state;
     const later = tombstones.find(
       (one) =>
-        isSameInterface(one, want) &&
-        (one.network ?? want.network) === want.network &&
-        this.#state.isBefore(want, one),
+        isSameInterface(one, want) && (one.network ?? want.network) === want.network && this.#state.isBefore(want, one),
     );
     if (later) return superseded(want, "a later DEL");
     const former = attachments.find((one) => isSameInterface(one, want) && one.network === want.network);
@@ -87,9 +81,7 @@ export class MemoryAllocations implements Allocations {
     }
     const ended = this.#state.attachments.filter(
       (one) =>
-        isSameInterface(one, want) &&
-        (network ?? one.network) === one.network &&
-        this.#state.isBefore(one, want),
+        isSameInterface(one, want) && (network ?? one.network) === one.network && this.#state.isBefore(one, want),
     );
     for (const one of ended) this.#state.end(one, null);
     return { ended };

@@ -5,12 +5,7 @@ import { refuse } from "../../ipam/refusals.ts";
 import { type Address, formatAddress, sameAddress } from "../../ipam/space/address.ts";
 import type { InterfaceAddress } from "../../ipam/space/cidr.ts";
 import type { Pool } from "../../ipam/space/pool.ts";
-import type {
-  OwnerReleaseOutcome,
-  Reservations,
-  ReserveOutcome,
-  ReserveWant,
-} from "../../store/allocations.ts";
+import type { OwnerReleaseOutcome, Reservations, ReserveOutcome, ReserveWant } from "../../store/allocations.ts";
 import type { MemoryState } from "./memory-state.ts";
 
 /** `Reservations` in the plain arrays of the model. */

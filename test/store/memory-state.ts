@@ -28,8 +28,7 @@ interface MemoryClaim {
 export class MemoryState {
   readonly context: NodeContext;
   readonly claims: MemoryClaim[] = [];
-  readonly tombstones: { containerId: string; interface: string; network: string | null; stamp: Stamp }[] =
-    [];
+  readonly tombstones: { containerId: string; interface: string; network: string | null; stamp: Stamp }[] = [];
   held: Held[] = [];
   attachments: Attachment[] = [];
   readonly #spaces = new Map<string, NetworkSpace>();
@@ -80,9 +79,7 @@ export class MemoryState {
     const found = this.held.find((one) => one.network === network && sameAddress(one.address, address));
     if (found?.state !== "Bound" || found.owner.kind === "claim") return [];
     if (found.owner.namespace !== owner.namespace) return [];
-    const users = this.attachments.filter(
-      (one) => one.network === network && sameOwner(one.owner, found.owner),
-    );
+    const users = this.attachments.filter((one) => one.network === network && sameOwner(one.owner, found.owner));
     return users.every(({ netns }) => this.context.namespaceGone(netns)) ? users : [];
   }
 
@@ -93,9 +90,7 @@ export class MemoryState {
   }
 
   take(held: Held): Held {
-    const others = this.held.filter(
-      (one) => one.network !== held.network || !sameAddress(one.address, held.address),
-    );
+    const others = this.held.filter((one) => one.network !== held.network || !sameAddress(one.address, held.address));
     this.held = [...others, held];
     return held;
   }

@@ -56,10 +56,7 @@ test.each(RELEASED)(
     expect(db.prepare("SELECT name, runtime_config FROM networks").all()).toEqual([
       { name: "blue", runtime_config: "{}" },
     ]);
-    expect([db.pragma("integrity_check"), db.pragma("foreign_key_check")]).toEqual([
-      [{ integrity_check: "ok" }],
-      [],
-    ]);
+    expect([db.pragma("integrity_check"), db.pragma("foreign_key_check")]).toEqual([[{ integrity_check: "ok" }], []]);
   },
 );
 

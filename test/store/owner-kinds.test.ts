@@ -65,9 +65,7 @@ test("an allocation is a leak only where its owner has certainly ended", () => {
 
 test("the IPAllocation definition has the owner kinds of the table", () => {
   const name = ALLOCATIONS_PATH.split("/").at(-1);
-  const definition = readManifestDirectory(join(ROOT, "deploy/crds")).find(
-    (one) => one.spec?.names?.plural === name,
-  );
+  const definition = readManifestDirectory(join(ROOT, "deploy/crds")).find((one) => one.spec?.names?.plural === name);
   const { properties } = definition.spec.versions[0].schema.openAPIV3Schema;
   expect(properties.spec.properties.owner.properties.kind.enum).toEqual(
     Object.values(OWNER_KINDS).map(({ object }) => object),

@@ -5,11 +5,7 @@ import { type Address, formatAddress, parseAddress } from "../../ipam/space/addr
 import { IntervalSet } from "../../ipam/space/interval-set.ts";
 import type { AddressState } from "../../ipam/space/pool.ts";
 import { ALLOCATIONS_PATH } from "../../kube/objects.ts";
-import {
-  type PublishedSpace,
-  publishedFields,
-  readPublishedSpace,
-} from "../../kube/views/published-space.ts";
+import { type PublishedSpace, publishedFields, readPublishedSpace } from "../../kube/views/published-space.ts";
 import { newAllocation } from "../../store/cluster/allocations/allocation-object.ts";
 import { Picture } from "../../store/cluster/allocations/picture.ts";
 import { type ClaimList, UsedSpaces } from "../../store/cluster/allocations/used-spaces.ts";
@@ -117,8 +113,7 @@ describe("a picture", () => {
         fresh.clock.nowMs = clock.nowMs;
         const byLast = new Map(Object.entries(last).map(([key, state]) => [Number(key), state]));
         fresh.picture.take("blue", published(byLast, version, clock.wallMs()));
-        for (let at = 0; at <= 20; at += 1)
-          expect(subject.stateOf(v4(at)), `10.0.0.${at}`).toBe(fresh.stateOf(v4(at)));
+        for (let at = 0; at <= 20; at += 1) expect(subject.stateOf(v4(at)), `10.0.0.${at}`).toBe(fresh.stateOf(v4(at)));
         expect(picture.boundCount("blue")).toBe(fresh.picture.boundCount("blue"));
       }),
     );
@@ -202,12 +197,7 @@ describe("that a network is full is said", () => {
 test("a controller publishes what it follows, and a node reads it", () => {
   const lists: Record<string, ClaimList> = { listed: "listed", "cut-short": "empty", left: "empty" };
   const spaces = new UsedSpaces(({ name }) => lists[name] ?? "gone");
-  const holding = (
-    address: string,
-    name: string,
-    state: "Bound" | "Cooling" | "Retained",
-    version: string,
-  ) => {
+  const holding = (address: string, name: string, state: "Bound" | "Cooling" | "Retained", version: string) => {
     const one = { address: parseAddress(address), prefixLength: 28 };
     const owner = {
       kind: "IPAMClaim",

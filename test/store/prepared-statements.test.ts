@@ -52,15 +52,11 @@ it("the attachments of all networks are counted in the order of an index", () =>
 });
 
 function planOf(db: Database.Database, source: string): string {
-  const steps = db
-    .prepare<unknown[], { detail: string }>(`EXPLAIN QUERY PLAN ${source}`)
-    .all(...parametersOf(source));
+  const steps = db.prepare<unknown[], { detail: string }>(`EXPLAIN QUERY PLAN ${source}`).all(...parametersOf(source));
   return steps.map(({ detail }) => detail).join("; ");
 }
 
-function withQueries(
-  look: (queries: [string, Database.Statement<unknown[]>][], db: Database.Database) => void,
-): void {
+function withQueries(look: (queries: [string, Database.Statement<unknown[]>][], db: Database.Database) => void): void {
   const directory = mkdtempSync(join(tmpdir(), "holdfast-statements-"));
   const log = { info: () => {}, error: () => {} };
   const file = openDatabase(directory, {

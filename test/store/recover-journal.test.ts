@@ -14,13 +14,7 @@ import { NODE, StoreNode } from "./store-node.ts";
 import { BOOT, detachWant, want } from "./subjects.ts";
 
 const NEXT_BOOT = "next-boot";
-const FILES = [
-  "holdfast.db",
-  "holdfast.db-wal",
-  "holdfast.pages",
-  "holdfast.answered",
-  "holdfast.answered-copy",
-];
+const FILES = ["holdfast.db", "holdfast.db-wal", "holdfast.pages", "holdfast.answered", "holdfast.answered-copy"];
 
 async function started(...names: string[]): Promise<{ node: StoreNode; ips: string[] }> {
   const node = new StoreNode();
@@ -42,8 +36,7 @@ function podUidOf(node: StoreNode, containerId: string): string {
 /** Ends the attachment in the journal alone, as one that a lost write never reached. */
 async function forget(node: StoreNode, containerId: string): Promise<void> {
   await node.journalDirectory.write((ledger) => {
-    for (const row of ledger.sql.attachmentsOfContainer.all(containerId, "eth0"))
-      ledger.attachments.remove(row);
+    for (const row of ledger.sql.attachmentsOfContainer.all(containerId, "eth0")) ledger.attachments.remove(row);
   });
 }
 
@@ -162,9 +155,7 @@ test("a journal of another node is put aside: nothing of it is held or released 
   // The next start under that name finds its own.
   await node.open({ name: "node-b" });
   expect(readdirSync(node.directory).filter((name) => name.endsWith(".db"))).toEqual(["holdfast.db"]);
-  expect(readdirSync(node.directory).filter((name) => name.startsWith("holdfast.db.replaced-"))).toHaveLength(
-    1,
-  );
+  expect(readdirSync(node.directory).filter((name) => name.startsWith("holdfast.db.replaced-"))).toHaveLength(1);
 });
 
 test("an address that was given back is not taken again for a pod that is gone and a container of an earlier boot", async () => {

@@ -124,9 +124,7 @@ test("an ADD that is under way is left alone, and so is one that may be repeated
 
 test("what another row of the owner needs is not given back", () => {
   expect(
-    those(
-      ({ phase, needed }, { verdict }) => phase === "leaving" && needed !== "no" && verdict === "release",
-    ),
+    those(({ phase, needed }, { verdict }) => phase === "leaving" && needed !== "no" && verdict === "release"),
   ).toEqual([]);
 });
 

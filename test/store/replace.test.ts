@@ -54,9 +54,7 @@ async function reboot(): Promise<void> {
 async function start(container: string, netns: string, options: WantOptions = {}): Promise<string> {
   clock.nowMs += 100;
   const one = want(container, { ipam: { cooldownSeconds: 0 }, ...options });
-  return said(
-    await store.attach({ ...one, netns: { path: `/run/netns/${netns}`, id: netns, witnessed: true } }),
-  );
+  return said(await store.attach({ ...one, netns: { path: `/run/netns/${netns}`, id: netns, witnessed: true } }));
 }
 
 function stop(container: string, options: { bootId?: string; us?: number } = {}) {

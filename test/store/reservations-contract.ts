@@ -23,9 +23,7 @@ function wantOf(owner: Owner, request: AddressRequest, options: Parameters<typeo
 
 /** The addresses, or the code of the refusal. */
 function got(outcome: ReserveOutcome | OwnerReleaseOutcome): string[] {
-  return outcome.kind === "refused"
-    ? [outcome.refusal.code]
-    : outcome.addresses.map(formatInterfaceAddress).toSorted();
+  return outcome.kind === "refused" ? [outcome.refusal.code] : outcome.addresses.map(formatInterfaceAddress).toSorted();
 }
 
 /** One behaviour of Reservations, whatever the store. `create` makes a store without anything in it. */
@@ -57,15 +55,8 @@ export function describeReservations(name: string, create: () => Promise<Subject
       expect(got(await reservations.reserve(ask))).toEqual(["10.0.0.1/29", "10.0.0.3/29"]);
       expect(got(await reservations.reserve(ask))).toEqual(["10.0.0.1/29", "10.0.0.3/29"]);
       const given = [];
-      for (let index = 0; index < 5; index += 1)
-        given.push(said(await allocations.attach(want(`c${index}`))));
-      expect(given.toSorted()).toEqual([
-        "10.0.0.2/29",
-        "10.0.0.4/29",
-        "10.0.0.5/29",
-        "10.0.0.6/29",
-        "POOL_FULL",
-      ]);
+      for (let index = 0; index < 5; index += 1) given.push(said(await allocations.attach(want(`c${index}`))));
+      expect(given.toSorted()).toEqual(["10.0.0.2/29", "10.0.0.4/29", "10.0.0.5/29", "10.0.0.6/29", "POOL_FULL"]);
     });
 
     test("a requested address that is held, outside, reserved or cooling down is refused by its name", async () => {

@@ -68,10 +68,7 @@ test.each([
   async (_, later) => {
     const { node, ips, clock, compared } = await restored({ later });
     const isListed = () => whyList(node.journalDirectory.ledger) === null;
-    await clock.passUntil(
-      () => compared.length > 0 && isListed(),
-      "the look for what the server has brought back",
-    );
+    await clock.passUntil(() => compared.length > 0 && isListed(), "the look for what the server has brought back");
     await node.store.agreement.over.drain();
     const others = later ? [expect.stringMatching(/: later\/eth0$/)] : [];
     expect(node.bound).toEqual([`${ips[1]}: running/eth0`, ...others]);
@@ -192,14 +189,12 @@ test("a server whose allocation is older than its release is compared as a whole
 test("what is compared while its DEL comes, or has versions without a number, is left as it is", async () => {
   const node = await settled();
   await node.addPods("a", "b");
-  const versions = () =>
-    node.journalDirectory.ledger.sql.attachmentsAfter.all(0, 10).map((row) => row.version);
+  const versions = () => node.journalDirectory.ledger.sql.attachmentsAfter.all(0, 10).map((row) => row.version);
   const before = versions();
   const { server } = node.api;
   const saved = structuredClone(server.save());
   for (const { object } of saved.objects)
-    if (object.kind === "IPAllocation")
-      object.metadata.resourceVersion = `${object.metadata.resourceVersion}-x`;
+    if (object.kind === "IPAllocation") object.metadata.resourceVersion = `${object.metadata.resourceVersion}-x`;
   server.restore(saved);
   expect(await node.store.agreement.judgeHeldUses(EVERYTHING)).toMatchObject({ restored: 0, problems: [] });
   expect(versions()).toEqual(before);

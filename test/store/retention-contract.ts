@@ -28,9 +28,7 @@ export function describeRetention(name: string, create: () => Promise<Subject>):
       expect(item).toMatchObject({ state: "Retained", owner: { namespace: "shop", name: "vm" } });
       expect(Date.parse(item?.retainedUntil ?? "") - Date.parse(item?.since ?? "")).toBe(600_000);
       clock.nowMs += 300_000;
-      const others = await Promise.all(
-        [1, 2, 3, 4, 5, 6].map((n) => allocations.attach(want(`c${n}`, { ipam }))),
-      );
+      const others = await Promise.all([1, 2, 3, 4, 5, 6].map((n) => allocations.attach(want(`c${n}`, { ipam }))));
       expect(others.map(said)).not.toContain(first);
       expect(others.map(said)).toContain("POOL_FULL");
       const asked = want("taker", { ipam, requested: [first.split("/")[0] as string] });

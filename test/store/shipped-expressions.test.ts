@@ -39,11 +39,7 @@ test.each([
   ["a reserved word of a macro", policy([], "[1].exists(package, package == 1)"), /Reserved identifier/],
   ["a name that nothing declares", policy([], "subject == null"), /Unknown variable: subject/],
   ["a variable that nothing declares", policy([], "has(variables.b.c)"), /declares variables\.b/],
-  [
-    "a variable that is declared later",
-    policy([variable("a", "variables.b"), variable("b")]),
-    /variables\.b/,
-  ],
+  ["a variable that is declared later", policy([variable("a", "variables.b"), variable("b")]), /variables\.b/],
   ["a broken expression", policy([], "1 +"), /1 \+: /],
   [
     "a variable in a condition of the match",

@@ -18,16 +18,11 @@ const addressOf = (n: number) => `10.20.${n >> 8}.${n & 255}/16`;
 
 beforeEach(async () => {
   subject = await sqliteSubject();
-  await Promise.all(
-    Array.from({ length: CLAIMS }, (_, n) => subject.store.applyClaim(claim(nameOf(n), addressOf(n)))),
-  );
+  await Promise.all(Array.from({ length: CLAIMS }, (_, n) => subject.store.applyClaim(claim(nameOf(n), addressOf(n)))));
 });
 afterEach(() => subject.close());
 
-async function allPages<Item>(
-  limit: number,
-  page: (token?: string) => Promise<Page<Item>>,
-): Promise<Item[][]> {
+async function allPages<Item>(limit: number, page: (token?: string) => Promise<Page<Item>>): Promise<Item[][]> {
   const pages: Item[][] = [];
   let token: string | undefined;
   do {
@@ -123,12 +118,8 @@ test("every claim that is there all the time is listed once, whatever comes and 
 });
 
 test("pages of allocations are in order of network and address, each once", async () => {
-  const pages = await allPages<AllocationView>(70, (token) =>
-    subject.store.list({}, { limit: 70, continue: token }),
-  );
-  expect(pages.flat().map(({ address }) => address)).toEqual(
-    Array.from({ length: CLAIMS }, (_, n) => addressOf(n)),
-  );
+  const pages = await allPages<AllocationView>(70, (token) => subject.store.list({}, { limit: 70, continue: token }));
+  expect(pages.flat().map(({ address }) => address)).toEqual(Array.from({ length: CLAIMS }, (_, n) => addressOf(n)));
 });
 
 test("a page of long names ends before its limit, and the next one goes on", async () => {

@@ -8,11 +8,7 @@ const seed = Number(process.env.HOLDFAST_TEST_SEED ?? Math.floor(Math.random() *
 const container = fc.constantFrom("c1", "c2", "c3", "c4", "c5");
 const pod = fc.option(fc.constantFrom("p1", "p2"), { nil: undefined });
 const claim = fc.constantFrom("vm1", "vm2");
-const ipam = fc.constantFrom(
-  {},
-  { subnets: "10.0.0.0/29,fd00::/125" },
-  { subnets: "10.0.0.0/28", cooldownSeconds: 0 },
-);
+const ipam = fc.constantFrom({}, { subnets: "10.0.0.0/29,fd00::/125" }, { subnets: "10.0.0.0/28", cooldownSeconds: 0 });
 
 /** One step of a history; stamps are drawn so that requests may arrive out of order. */
 const step = fc.oneof(

@@ -151,8 +151,7 @@ export function want(containerId: string, options: WantOptions = {}): AttachWant
     interface: options.interface ?? "eth0",
     stamp: { bootId: options.bootId ?? BOOT, us: options.us ?? nextUs() },
     netns: { path: `/run/netns/${containerId}`, id: "4:1", witnessed: true },
-    pod:
-      options.pod === undefined ? null : { namespace: "shop", name: options.pod, uid: `${options.pod}-uid` },
+    pod: options.pod === undefined ? null : { namespace: "shop", name: options.pod, uid: `${options.pod}-uid` },
     claim: options.claim === undefined ? null : { namespace: "shop", name: options.claim },
     requested: (options.requested ?? []).map((text) => parseRequestedAddress(text, "runtimeConfig.ips")),
     onePerFamily: false,
@@ -192,7 +191,5 @@ function definitionOf(conf: object): NetworkDefinition {
 
 /** The addresses of an outcome, or the code of its refusal. */
 export function said(outcome: AttachOutcome): string {
-  return outcome.kind === "attached"
-    ? outcome.attachment.ips.map((ip) => ip.address).join(" ")
-    : outcome.refusal.code;
+  return outcome.kind === "attached" ? outcome.attachment.ips.map((ip) => ip.address).join(" ") : outcome.refusal.code;
 }

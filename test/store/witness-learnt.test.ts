@@ -38,10 +38,7 @@ class Watched {
       clock: this.#clock,
       log: makeLog("silent", this.#clock),
       machine: { bootId: "boot-1" },
-      namespaces: new Namespaces(
-        { namespaceIdAt: () => idThere, namespacesInUse: () => new Set() },
-        this.#clock,
-      ),
+      namespaces: new Namespaces({ namespaceIdAt: () => idThere, namespacesInUse: () => new Set() }, this.#clock),
       graceSeconds: GRACE_S,
       podState: isKubernetes ? async () => this.podState : null,
       isSettled: () => this.isSettled,

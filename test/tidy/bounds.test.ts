@@ -62,15 +62,9 @@ test("docs/bounds.md names every file that reads a text, a file or a stream, and
 test("docs/bounds.md names every annotation that is read", () => {
   const keys = PRODUCT.flatMap((file) =>
     [
-      ...read(file).matchAll(
-        /(?:ANNOTATION\w*|\w+_ANNOTATIONS?) =\s*(\[[^\]]*\]|\{[^}]*\}|"[^"]*"|`[^`]*`);?/g,
-      ),
-    ].flatMap(([, value]) =>
-      [...(value as string).matchAll(/["`]([^"`]+)["`]/g)].map(([, key]) => key as string),
-    ),
-  ).map((key) =>
-    key.replace(/^\$\{GROUP\}/, "ipam.holdfast.dev").replace(/^\$\{CAPI_GROUP\}/, "cluster.x-k8s.io"),
-  );
+      ...read(file).matchAll(/(?:ANNOTATION\w*|\w+_ANNOTATIONS?) =\s*(\[[^\]]*\]|\{[^}]*\}|"[^"]*"|`[^`]*`);?/g),
+    ].flatMap(([, value]) => [...(value as string).matchAll(/["`]([^"`]+)["`]/g)].map(([, key]) => key as string)),
+  ).map((key) => key.replace(/^\$\{GROUP\}/, "ipam.holdfast.dev").replace(/^\$\{CAPI_GROUP\}/, "cluster.x-k8s.io"));
   expect(keys.length).toBeGreaterThan(20);
   expect([...new Set(keys)].filter((key) => !isNamed(key))).toEqual([]);
 });
@@ -82,9 +76,7 @@ test("docs/bounds.md names every view of an object", () => {
 
 test("every line of docs/bounds.md says who writes, what is read of it, the test and the file", () => {
   const sections = PAGE.split(/^## /m).filter((one) => /^(Objects|Requests)/.test(one));
-  const lines = sections
-    .flatMap((one) => one.split(/^- /m).slice(1))
-    .map((one) => one.split("\n\n")[0] as string);
+  const lines = sections.flatMap((one) => one.split(/^- /m).slice(1)).map((one) => one.split("\n\n")[0] as string);
   expect(lines.length).toBeGreaterThan(30);
   for (const line of lines) {
     const parts = line.replace(/\s+/g, " ").split("; ");
@@ -96,16 +88,13 @@ test("every line of docs/bounds.md says who writes, what is read of it, the test
 
 test("every line of docs/bounds.md has a reader in the table of what is taken meanwhile, or parses nothing", () => {
   const table = /^## While a text is read$[\s\S]*?(?=^## )/m.exec(PAGE)?.[0] ?? "";
-  const files = (text: string) =>
-    [...text.matchAll(/`([\w-]+(?:\/[\w-]+)+\.(?:ts|c))`/g)].map(([, file]) => file);
+  const files = (text: string) => [...text.matchAll(/`([\w-]+(?:\/[\w-]+)+\.(?:ts|c))`/g)].map(([, file]) => file);
   const measured = new Set(files(table));
   const sections = PAGE.split(/^## /m).filter((one) => /^(Objects|Requests)/.test(one));
   const lines = sections.flatMap((one) => one.split(/^- /m).slice(1));
   const others = lines.filter((line) => !files(line).some((file) => measured.has(file)));
   // The plugin binary, heads, which Node reads, and those of 512 bytes that the relay reads where they lie.
-  expect(
-    others.filter((line) => !/`(cni-shim\/|platform\/listeners\/|metadata\/relay\/)/.test(line)),
-  ).toEqual([]);
+  expect(others.filter((line) => !/`(cni-shim\/|platform\/listeners\/|metadata\/relay\/)/.test(line))).toEqual([]);
 });
 
 interface Schema {

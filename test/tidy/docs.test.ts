@@ -8,8 +8,7 @@ const ROOT = join(import.meta.dirname, "../..");
 const { GROUPS } = (await import(`${ROOT}/tools/docs-site/pages.mjs`)) as {
   GROUPS: Readonly<Record<string, readonly string[]>>;
 };
-const pagesIn = (directory: string) =>
-  readdirSync(join(ROOT, directory)).filter((name) => name.endsWith(".md"));
+const pagesIn = (directory: string) => readdirSync(join(ROOT, directory)).filter((name) => name.endsWith(".md"));
 
 test("the site's list of pages has each page once", () => {
   const listed = Object.values(GROUPS).flat();
@@ -37,9 +36,7 @@ test("the page about uses has the table's rows, in their order", () => {
 });
 
 test("no command that is shown has a secret among its arguments, which everybody on the machine can read", () => {
-  const shown = tracked(
-    /(^docs\/(?!decisions).*|^deploy\/.*|^examples\/.*|^[A-Z]+)\.(md|yaml|yml|txt|tpl|service)$/,
-  );
+  const shown = tracked(/(^docs\/(?!decisions).*|^deploy\/.*|^examples\/.*|^[A-Z]+)\.(md|yaml|yml|txt|tpl|service)$/);
   expect(shown.length).toBeGreaterThan(50);
   const withSecret =
     /--from-literal|--docker-password|--(token|password|secret|key)[= ](?!file)["'$\w]|\$\((openssl|kubectl create token)|authorization: (bearer|basic) |\bcurl\b.* (-u|--user) /i;
@@ -110,9 +107,7 @@ test("each other project that a page speaks of has its version and source in one
 test("each IPAM that is compared has a version, and a link that leads to what was read", () => {
   const page = read("docs/comparison.md");
   const [, table = ""] = page.split("| IPAM ");
-  const rows = [...(table.split("\n\n")[0] ?? "").matchAll(/^\| ([^|]+?) +\|/gm)].map(
-    ([, name = ""]) => name,
-  );
+  const rows = [...(table.split("\n\n")[0] ?? "").matchAll(/^\| ([^|]+?) +\|/gm)].map(([, name = ""]) => name);
   const compared = rows.filter((name) => name !== "Holdfast" && !/^-+$/.test(name));
   expect(compared.length).toBeGreaterThan(4);
   for (const name of compared) {

@@ -110,10 +110,7 @@ const THREATS: Page = {
     ),
     row(
       "An IPNetwork has a finalizer of the controller's",
-      [
-        "cluster/stolen-token.test.ts",
-        "an IPNetwork that the garbage collector or an administrator deletes stays",
-      ],
+      ["cluster/stolen-token.test.ts", "an IPNetwork that the garbage collector or an administrator deletes stays"],
       ["cluster/stolen-token.test.ts", "an IPNetwork that was deleted without the controller is restored"],
     ),
     row(
@@ -176,10 +173,7 @@ const METADATA_THREATS: Page = {
       "three guests on one bridge with one address and one MAC each get their own answer",
     ]),
     row("attachment and network |", [LISTENER, "network, subject and the recorded address arrive"]),
-    row("source address |", [
-      "metadata-server/subject.test.ts",
-      "is identified by its port, not by its address",
-    ]),
+    row("source address |", ["metadata-server/subject.test.ts", "is identified by its port, not by its address"]),
     row("VM behind the attachment |", [
       "metadata-server/real-daemon.test.ts",
       "an address that changes its owner is never answered with the former one",
@@ -204,15 +198,9 @@ const METADATA_THREATS: Page = {
     row(
       "A guest that takes its neighbour's IP address",
       [NEIGHBOURS, "get their own answer even with its address and MAC"],
-      [
-        "metadata-ovs/identity.test.ts",
-        "a guest that takes the address and MAC of another gets no answer of it",
-      ],
+      ["metadata-ovs/identity.test.ts", "a guest that takes the address and MAC of another gets no answer of it"],
     ),
-    row("Answers leave by the link of the port", [
-      NEIGHBOURS,
-      "lose it nothing by flooding the bridge with its MAC",
-    ]),
+    row("Answers leave by the link of the port", [NEIGHBOURS, "lose it nothing by flooding the bridge with its MAC"]),
     row(
       "D exists on the node alone",
       ["metadata-net/flush.test.ts", "frames without the secret MAC are dropped"],
@@ -221,10 +209,7 @@ const METADATA_THREATS: Page = {
     row(
       "An address D belongs to one attachment",
       ["metadata/port-memory.test.ts", "addresses are counted up and never used again, also after a restart"],
-      [
-        "metadata-net/port-identity.test.ts",
-        "a recreated link is not served until its guest is admitted again",
-      ],
+      ["metadata-net/port-identity.test.ts", "a recreated link is not served until its guest is admitted again"],
     ),
     row(
       "The listener takes TCP and echo requests",
@@ -256,10 +241,7 @@ const METADATA_THREATS: Page = {
     row(
       "On a bridge without such a rule no guest with metadata is attached",
       ["cni/open-guests.test.ts", "while metadata-net is away, an ADD"],
-      [
-        "metadata-net/closed-bridges.test.ts",
-        "is closed again after a reboot, before metadata-net and the daemon run",
-      ],
+      ["metadata-net/closed-bridges.test.ts", "is closed again after a reboot, before metadata-net and the daemon run"],
     ),
     row("for a guest with metadata whose link is in no bridge", [
       "metadata-ovs/closed.test.ts",
@@ -301,10 +283,7 @@ const METADATA_THREATS: Page = {
     ]),
     row(
       "names a link",
-      [
-        "metadata-net/odd-names.test.ts",
-        "is served, and so are the others, also after a flush and a restart",
-      ],
+      ["metadata-net/odd-names.test.ts", "is served, and so are the others, also after a flush and a restart"],
       [HOSTILE, "cannot disturb others by a thousand links and addresses"],
     ),
     row("takes an abstract socket", [
@@ -344,10 +323,7 @@ const METADATA_THREATS: Page = {
     ),
     row(
       "Absolute URIs and `Host`",
-      [
-        "metadata-node/attacks.test.ts",
-        "absolute URIs, other hosts and climbing paths return only its own metadata",
-      ],
+      ["metadata-node/attacks.test.ts", "absolute URIs, other hosts and climbing paths return only its own metadata"],
       ["metadata-server/nova.test.ts", "is not sent for what is no path of Nova's metadata"],
       ["metadata-server/nova.test.ts", "is not sent for what does not read"],
     ),
@@ -380,10 +356,7 @@ const METADATA_THREATS: Page = {
     row(
       "Tokens (IMDSv2) belong to one instance",
       ["metadata/imds-tokens.test.ts", "a token is valid for its instance only"],
-      [
-        "metadata-server/passwords.test.ts",
-        "a token is valid for its own VM, and a forwarded request gets none",
-      ],
+      ["metadata-server/passwords.test.ts", "a token is valid for its own VM, and a forwarded request gets none"],
     ),
     row(
       "Whoever may edit a VM decides",

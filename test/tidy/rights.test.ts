@@ -73,7 +73,5 @@ test("a row of a right that is used, or that nobody has, is superfluous", () => 
   const without = shippedRights()
     .map(titleOf)
     .filter((title) => title !== finalizers);
-  expect(problemsOf(new Set(NEEDED), without)).toEqual([
-    `not a right that only admission asks for: ${finalizers}`,
-  ]);
+  expect(problemsOf(new Set(NEEDED), without)).toEqual([`not a right that only admission asks for: ${finalizers}`]);
 });

@@ -47,9 +47,7 @@ const product = tracked(/\.tsx?$/).filter(
 const sources = [...product, ...tracked(/^test\/harness\/kube-fake\/.*\.ts$/)];
 
 function importsOf(file: string): string[] {
-  const paths = [...read(file).matchAll(/(?:from|import\()\s*"(\.[^"]+)"/g)].map(
-    (match) => match[1] as string,
-  );
+  const paths = [...read(file).matchAll(/(?:from|import\()\s*"(\.[^"]+)"/g)].map((match) => match[1] as string);
   return paths.map((path) => relative(ROOT, join(ROOT, dirname(file), path)));
 }
 
@@ -149,10 +147,7 @@ test("a directory is a list that can be read", () => {
 test("each room, and each directory that is more than a glance, opens with its picture", () => {
   const directories = new Map<string, string[]>();
   for (const file of sources)
-    directories.set(dirname(file), [
-      ...(directories.get(dirname(file)) ?? []),
-      basename(file).replace(/\.tsx?$/, ""),
-    ]);
+    directories.set(dirname(file), [...(directories.get(dirname(file)) ?? []), basename(file).replace(/\.tsx?$/, "")]);
   for (const [directory, names] of directories) {
     // version.ts is no room, and the picture of cni-shim/ is in C.
     if ([".", "cni-shim"].includes(directory)) continue;
@@ -161,10 +156,7 @@ test("each room, and each directory that is more than a glance, opens with its p
       .map((name) => read(sources.find((file) => file.startsWith(`${directory}/${name}.ts`)) as string))
       .filter((text) => text.startsWith(`/*\n * ${directory}/: `));
     expect(pictures, `one file of ${directory}/ opens with "/* ${directory}/: …"`).toHaveLength(1);
-    const [, , ...lines] = (pictures[0] as string)
-      .slice(3, pictures[0]?.indexOf(" */"))
-      .trimEnd()
-      .split("\n");
+    const [, , ...lines] = (pictures[0] as string).slice(3, pictures[0]?.indexOf(" */")).trimEnd().split("\n");
     expect(lines.length, directory).toBeLessThanOrEqual(PICTURE_LINES_MAX);
     for (const line of lines) {
       const [, shown = ""] = /^ \* {3}(\S.*?)(?: {2,}|$)/.exec(line) ?? [];
@@ -197,9 +189,7 @@ test("every source file is imported by another, or is an entry", () => {
 test("ipam/ reads no clock, no random source, no environment and does no I/O", () => {
   const banned =
     /Date\.now|new Date\b|performance\.|Math\.random|randomUUID|process\.|node:(fs|net|http|os|child_process)|setTimeout|setInterval/;
-  const guilty = sources.filter(
-    (file) => file.startsWith("ipam/") && banned.test(withoutComments(read(file))),
-  );
+  const guilty = sources.filter((file) => file.startsWith("ipam/") && banned.test(withoutComments(read(file))));
   expect(guilty).toEqual([]);
 });
 
@@ -237,8 +227,7 @@ test("the machine's clock is chosen where a process or a bundle is put together,
 });
 
 test("every HTTP request hears the errors of its connection: one that nobody hears ends the process", () => {
-  const asks =
-    /import \{[^}]*\brequest\b[^}]*\} from "node:https?"|\{ request \} = process\.getBuiltinModule/;
+  const asks = /import \{[^}]*\brequest\b[^}]*\} from "node:https?"|\{ request \} = process\.getBuiltinModule/;
   const deaf = product.filter((file) => asks.test(read(file)) && !read(file).includes("hearSocketErrors("));
   expect(deaf).toEqual([]);
 });
@@ -260,9 +249,7 @@ test("nothing is decided by the text of a message", () => {
 
 test("ipam/space/rest.ts alone decides how long a released address cools down", () => {
   const reads = (file: string) =>
-    /\.cooldownSeconds\b|\bcooldownSeconds\s*[-+*/<>?]|COOLDOWN_SECONDS_DEFAULT/.test(
-      withoutComments(read(file)),
-    );
+    /\.cooldownSeconds\b|\bcooldownSeconds\s*[-+*/<>?]|COOLDOWN_SECONDS_DEFAULT/.test(withoutComments(read(file)));
   const others = sources.filter((file) => reads(file) && roomOf(file) !== "cli");
   // plugin-config reads the key, and compares definitions by it. The command line prints what a view says.
   expect(others.sort()).toEqual(["ipam/definition/plugin-config.ts", "ipam/space/rest.ts"]);
@@ -312,9 +299,9 @@ test("every server that listens has the bounds of a row of platform/listeners/li
   const makesServer = /\bcreate(?:Secure)?Server\(|\bFastify\(|\bnew (?:[a-z]+\.)?Server\(/g;
   const others = product.filter((file) => file !== BOUNDED && read(file).match(makesServer) !== null);
   expect(others).toEqual(["daemon/server.ts"]);
-  expect(
-    read("daemon/server.ts").match(/\bFastify\(\{\s*serverFactory: [^\n]*createBoundedServer\(/g),
-  ).toHaveLength(read("daemon/server.ts").match(makesServer)?.length ?? 0);
+  expect(read("daemon/server.ts").match(/\bFastify\(\{\s*serverFactory: [^\n]*createBoundedServer\(/g)).toHaveLength(
+    read("daemon/server.ts").match(makesServer)?.length ?? 0,
+  );
   const text = product
     .filter((file) => !file.startsWith("platform/listeners/"))
     .map(read)
@@ -364,9 +351,7 @@ test("every decision is cited where it governs", () => {
 
 /** What of a module changes after it is loaded, or could: two processes in one would share it. */
 function changingIn(code: string): string[] {
-  const variables = code.matchAll(
-    /^(?:export )?(?:let|var) .*|^ +static (?!readonly\b)#?\w+(?:: .*)?(?: = .*|;)$/gm,
-  );
+  const variables = code.matchAll(/^(?:export )?(?:let|var) .*|^ +static (?!readonly\b)#?\w+(?:: .*)?(?: = .*|;)$/gm);
   const objects = [
     ...code.matchAll(/^(?:(?:export )?const| +static readonly) #?\w+(?:: ([^=]+))? =\s*new (\w+)/gm),
   ].filter(

@@ -10,13 +10,7 @@ export const GROUPS = {
     "docs/glossary",
   ],
   Addresses: ["docs/cni", "docs/choosing-addresses", "docs/switching"],
-  Kubernetes: [
-    "docs/kubernetes",
-    "docs/kubernetes-controller",
-    "docs/uses",
-    "docs/machines",
-    "docs/machine-data",
-  ],
+  Kubernetes: ["docs/kubernetes", "docs/kubernetes-controller", "docs/uses", "docs/machines", "docs/machine-data"],
   Metadata: [
     ...[
       "docs/metadata",

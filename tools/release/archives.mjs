@@ -1,15 +1,6 @@
 // The tarball and the Debian package of one architecture. Two builds of one commit give the same bytes.
 import { execFile, execFileSync } from "node:child_process";
-import {
-  chmodSync,
-  mkdirSync,
-  readdirSync,
-  readFileSync,
-  rmSync,
-  statSync,
-  symlinkSync,
-  writeFileSync,
-} from "node:fs";
+import { chmodSync, mkdirSync, readdirSync, readFileSync, rmSync, statSync, symlinkSync, writeFileSync } from "node:fs";
 import { join, resolve } from "node:path";
 import { promisify } from "node:util";
 import { ARCHITECTURES, stage } from "./tree.mjs";
@@ -20,14 +11,7 @@ const DEBIAN = join(ROOT, "deploy/debian");
 
 /** A tar file of a directory: order, times and owners do not depend on the machine. `more`: further options of tar; `what`: of the directory. */
 export function archive(directory, file, epoch, more = [], what = ".") {
-  const fixed = [
-    "--sort=name",
-    `--mtime=@${epoch}`,
-    "--owner=0",
-    "--group=0",
-    "--numeric-owner",
-    "--format=gnu",
-  ];
+  const fixed = ["--sort=name", `--mtime=@${epoch}`, "--owner=0", "--group=0", "--numeric-owner", "--format=gnu"];
   return exec("tar", [...fixed, "-C", directory, ...more, "-cf", resolve(file), what]);
 }
 
@@ -90,13 +74,9 @@ export async function debianPackage(arch, { out, work, version, epoch }) {
   const file = join(out, `holdfast_${fields.VERSION}_${debian}.deb`);
   execFileSync("chmod", ["-R", "u+rwX,go+rX,go-w", directory]);
   // One thread: with several of them the bytes depend on how many there are.
-  await exec(
-    "dpkg-deb",
-    ["--root-owner-group", "--threads-max=1", "-Zxz", "-z1", "--build", directory, file],
-    {
-      env: { ...process.env, SOURCE_DATE_EPOCH: String(epoch) },
-    },
-  );
+  await exec("dpkg-deb", ["--root-owner-group", "--threads-max=1", "-Zxz", "-z1", "--build", directory, file], {
+    env: { ...process.env, SOURCE_DATE_EPOCH: String(epoch) },
+  });
 }
 
 function kilobytesOf(directory) {

@@ -21,8 +21,7 @@ const NAMESPACE = "holdfast-system";
 /** `helm template` without a cluster takes every version that Helm was built with for served: the server's own version counts too. */
 const SERVES_FLOW_CONTROL = `and (.Capabilities.APIVersions.Has ${JSON.stringify(FLOW_CONTROL)}) (semverCompare ">=1.29.0-0" .Capabilities.KubeVersion.Version)`;
 /** Said before anything is applied. Text of a template in quotes. */
-const needs = (condition, text) =>
-  `{{- if not (${condition}) }}\n{{- fail ${JSON.stringify(text)} }}\n{{- end }}\n`;
+const needs = (condition, text) => `{{- if not (${condition}) }}\n{{- fail ${JSON.stringify(text)} }}\n{{- end }}\n`;
 const NEEDS_POLICIES = needs(
   `semverCompare ">=1.30.0-0" .Capabilities.KubeVersion.Version`,
   "admission.enabled needs ValidatingAdmissionPolicies, which Kubernetes has since 1.30: set it to false",
@@ -172,11 +171,9 @@ function withValues(object) {
   pod.containers[0].resources = yamlOf(`${name}.resources`);
   pod.tolerations = yamlOf(`${name}.tolerations`);
   pod.nodeSelector = unlessEmpty(`${name}.nodeSelector`);
-  if (object.kind === "Deployment")
-    object.spec.replicas = new Template(() => ["{{ . }}"], "controller.replicas");
+  if (object.kind === "Deployment") object.spec.replicas = new Template(() => ["{{ . }}"], "controller.replicas");
   for (const volume of pod.volumes ?? [])
-    if (volume.name === "plugins")
-      volume.hostPath.path = inline('{{ include "holdfast.pluginDirectory" . }}');
+    if (volume.name === "plugins") volume.hostPath.path = inline('{{ include "holdfast.pluginDirectory" . }}');
   return object;
 }
 

@@ -1,14 +1,7 @@
 // The assets of a release for clusterctl: ipam-components.yaml (the controller, its rights and the definitions) and metadata.yaml.
 // What clusterctl asks of a provider: https://cluster-api.sigs.k8s.io/developer/providers/contracts/clusterctl
 import { stringify } from "yaml";
-import {
-  containersOf,
-  DISTRIBUTIONS,
-  definitions,
-  documents,
-  installed,
-  isFlowControl,
-} from "./manifests.mjs";
+import { containersOf, DISTRIBUTIONS, definitions, documents, installed, isFlowControl } from "./manifests.mjs";
 
 /** clusterctl tells providers apart by it, and deletes by it. */
 const PROVIDER_LABELS = { "cluster.x-k8s.io/provider": "ipam-holdfast" };

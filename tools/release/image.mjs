@@ -57,8 +57,7 @@ export async function images(architectures, { out, work, image, version, epoch }
     const layout = join(work, `layout${variant}`);
     mkdirSync(join(layout, "blobs/sha256"), { recursive: true });
     const manifests = [];
-    for (const arch of architectures)
-      manifests.push(await imageOf(arch, { variant, layout, work, version, epoch }));
+    for (const arch of architectures) manifests.push(await imageOf(arch, { variant, layout, work, version, epoch }));
     const index = blob(layout, {
       schemaVersion: 2,
       mediaType: "application/vnd.oci.image.index.v1+json",
@@ -149,8 +148,7 @@ async function unpack(arch, names, work, root) {
     const files = execFileSync("dpkg-deb", ["--fsys-tarfile", join(debs, file)], { maxBuffer: 2 ** 30 });
     const left = NOT_SHIPPED.map((pattern) => `--exclude=${pattern}`);
     const programs = (PROGRAMS[name] ?? []).map((program) => `*/bin/${program}`);
-    const only =
-      programs.length === 0 ? [] : ["--wildcards", ...programs, `./usr/share/doc/${name}/copyright`];
+    const only = programs.length === 0 ? [] : ["--wildcards", ...programs, `./usr/share/doc/${name}/copyright`];
     execFileSync("tar", ["-x", "--keep-directory-symlink", ...left, "-C", root, ...only], {
       input: files,
       stdio: ["pipe", "ignore", "pipe"],

@@ -35,14 +35,11 @@ export const isFlowControl = ({ apiVersion }) => apiVersion === FLOW_CONTROL;
 export function installed(components = []) {
   const objects = read("kustomization.yaml").resources.flatMap(objectsOf);
   for (const name of components) {
-    if (!KNOWN.includes(name))
-      throw new Error(`there is no component ${name}: expected some of ${KNOWN.join(", ")}`);
+    if (!KNOWN.includes(name)) throw new Error(`there is no component ${name}: expected some of ${KNOWN.join(", ")}`);
     const component = read(`${name}/kustomization.yaml`);
     objects.push(...component.resources.flatMap((file) => objectsOf(`${name}/${file}`)));
     for (const { target, patch } of component.patches ?? []) {
-      const object = objects.find(
-        ({ kind, metadata }) => kind === target.kind && metadata.name === target.name,
-      );
+      const object = objects.find(({ kind, metadata }) => kind === target.kind && metadata.name === target.name);
       for (const operation of parse(patch, YAML)) change(object, operation);
     }
   }
@@ -69,9 +66,7 @@ export function containersOf({ spec }) {
 export function oneFile({ image, components, version, flowControl = true }) {
   const own = installed(components).filter((object) => flowControl || !isFlowControl(object));
   const definedByMachines = components.includes("machines") ? machineDefinitions() : [];
-  const [namespaces, others] = [true, false].map((is) =>
-    own.filter(({ kind }) => (kind === "Namespace") === is),
-  );
+  const [namespaces, others] = [true, false].map((is) => own.filter(({ kind }) => (kind === "Namespace") === is));
   for (const object of own)
     for (const container of containersOf(object)) container.image = container.image.replace(/.*/, image);
   const objects = [...namespaces, ...definitions(), ...definedByMachines, ...others];
@@ -84,16 +79,12 @@ export function oneFile({ image, components, version, flowControl = true }) {
 
 /** Metal3's kinds, for the component `machines`. */
 export function machineDefinitions() {
-  return read("machines/crds/kustomization.yaml").resources.flatMap((file) =>
-    objectsOf(`machines/crds/${file}`),
-  );
+  return read("machines/crds/kustomization.yaml").resources.flatMap((file) => objectsOf(`machines/crds/${file}`));
 }
 
 /** Scraping and alerts in the kinds of the Prometheus operator. */
 export function observability() {
-  return read("observability/kustomization.yaml").resources.flatMap((file) =>
-    objectsOf(`observability/${file}`),
-  );
+  return read("observability/kustomization.yaml").resources.flatMap((file) => objectsOf(`observability/${file}`));
 }
 
 /** They stand apart: where the operator is not installed, kubectl refuses this file alone. */

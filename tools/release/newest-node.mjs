@@ -4,9 +4,7 @@ import { execFileSync } from "node:child_process";
 import { readFileSync } from "node:fs";
 
 const OVERRIDE = "STALE=1 makes the release all the same";
-const { optionalDependencies } = JSON.parse(
-  readFileSync(new URL("../../package.json", import.meta.url), "utf8"),
-);
+const { optionalDependencies } = JSON.parse(readFileSync(new URL("../../package.json", import.meta.url), "utf8"));
 const pinned = Object.entries(optionalDependencies).filter(([name]) => name.startsWith("node-linux-"));
 const [, version] = pinned[0];
 const line = Number(version.split(".")[0]);

@@ -1,16 +1,7 @@
 // The files of an installation, for one architecture, below a directory.
 import { execFileSync } from "node:child_process";
 import { createHash } from "node:crypto";
-import {
-  copyFileSync,
-  cpSync,
-  existsSync,
-  mkdirSync,
-  readdirSync,
-  readFileSync,
-  rmSync,
-  writeFileSync,
-} from "node:fs";
+import { copyFileSync, cpSync, existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join, resolve } from "node:path";
 import { writeCodeCaches } from "../code-caches.mjs";
 import { ofArchitecture } from "../supply.mjs";
@@ -49,10 +40,7 @@ export async function builtFor(arch, work) {
   cpSync("dist/lib", join(dist, "lib"), { recursive: true, filter: (path) => !/\.(cache|node)$/.test(path) });
   mkdirSync(join(dist, "bin"));
   for (const file of ["bin/holdfast", "package.json"]) copyFileSync(join("dist", file), join(dist, file));
-  copyFileSync(
-    `node_modules/better-sqlite3/prebuilds/linux-${arch}.node`,
-    join(dist, "lib/better_sqlite3.node"),
-  );
+  copyFileSync(`node_modules/better-sqlite3/prebuilds/linux-${arch}.node`, join(dist, "lib/better_sqlite3.node"));
   const [notices, sbom] = ["THIRD-PARTY-NOTICES", "sbom.cdx.json"].map((name) =>
     readFileSync(join("dist", name), "utf8"),
   );
@@ -69,9 +57,7 @@ export async function builtFor(arch, work) {
 /** The Node of another architecture, as package-lock.json has it. */
 function nodeOf(arch) {
   const name = `node-linux-${arch}`;
-  const { version, integrity } = JSON.parse(readFileSync("package-lock.json", "utf8")).packages[
-    `node_modules/${name}`
-  ];
+  const { version, integrity } = JSON.parse(readFileSync("package-lock.json", "utf8")).packages[`node_modules/${name}`];
   const directory = `build/${name}-${version}`;
   const node = join(directory, "package/bin/node");
   if (existsSync(node)) return node;

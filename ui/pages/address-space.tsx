@@ -73,8 +73,7 @@ function Addresses({ network, subnet, gateways, definition, held, base }: SpaceP
     [network, subnet],
   );
   const rowLabelOf = useCallback(
-    (index: number) =>
-      lastPart(formatAddress({ family: subnet.family, value: subnet.first + BigInt(index) })),
+    (index: number) => lastPart(formatAddress({ family: subnet.family, value: subnet.first + BigInt(index) })),
     [subnet],
   );
   const changed = useChanged(held.values(), ({ value }) => Number(value - subnet.first));
@@ -97,14 +96,10 @@ function TilesOfSubnet({ network, subnet, held }: SpaceProps) {
   );
   const tileText = (index: number) =>
     `${formatAddress({ family: subnet.family, value: tileFirst(subnet.first, index) })}/${TILE_PREFIX}`;
-  const labelOf = useCallback(
-    (index: number) => `${tileText(index)}: ${tiles.used[index]} of 256 held`,
-    [tiles],
-  );
+  const labelOf = useCallback((index: number) => `${tileText(index)}: ${tiles.used[index]} of 256 held`, [tiles]);
   const open = useCallback((index: number) => go(linkTo.part(network, tileText(index))), [network, subnet]);
   const rowLabelOf = useCallback(
-    (index: number) =>
-      formatAddress({ family: 4, value: tileFirst(subnet.first, index) }).replace(/\.0$/, ""),
+    (index: number) => formatAddress({ family: 4, value: tileFirst(subnet.first, index) }).replace(/\.0$/, ""),
     [subnet],
   );
   const changed = useChanged(held.values(), ({ value }) => tileIndex(subnet.first, value));
@@ -144,21 +139,14 @@ interface Space {
 }
 
 /** Not everything that nobody holds can be given. */
-function spaces(
-  row: Interval,
-  subnet: Cidr,
-  base: readonly Run[] | null,
-  gateways: readonly string[],
-): Space[] {
+function spaces(row: Interval, subnet: Cidr, base: readonly Run[] | null, gateways: readonly string[]): Space[] {
   const { kind, first, last, size, held } = row;
   if (kind === "held") return [{ first, last, what: size === BigInt(held) ? "held" : `${held} held` }];
   if (base === null) return [{ first, last, what: "free" }];
   const free = within(base, { ...subnet, first, last });
   const found: Space[] = [];
   let next = first;
-  const known = gateways
-    .map(parseAddress)
-    .flatMap((one) => (one?.family === subnet.family ? [one.value] : []));
+  const known = gateways.map(parseAddress).flatMap((one) => (one?.family === subnet.family ? [one.value] : []));
   const never = (until: bigint) => {
     for (const gateway of known.filter((one) => one >= next && one <= until).sort()) {
       if (gateway > next) found.push({ first: next, last: gateway - 1n, what: "excluded" });
@@ -202,10 +190,7 @@ export function isSmall({ first, last }: Cidr): boolean {
   return last - first < BigInt(MAP_ADDRESSES_MAX);
 }
 
-export function* heldIn(
-  entries: ReadonlyMap<string, Entry>,
-  subnet: Cidr,
-): Generator<void, Map<bigint, Entry>> {
+export function* heldIn(entries: ReadonlyMap<string, Entry>, subnet: Cidr): Generator<void, Map<bigint, Entry>> {
   const held = new Map<bigint, Entry>();
   yield* eachSliced(entries.values(), (entry) => {
     if (has(subnet, entry)) held.set(entry.value, entry);

@@ -70,11 +70,7 @@ function OneAddress({ ledger, network, address }: AddressProps) {
 }
 
 /** A cool-down or a reservation as a bar after the past. */
-function presentOf(
-  entry: Entry | undefined,
-  state: AddressState,
-  definition: CooldownDefinition,
-): TimePeriod | null {
+function presentOf(entry: Entry | undefined, state: AddressState, definition: CooldownDefinition): TimePeriod | null {
   if (entry === undefined || (state !== "cooling" && state !== "reserved")) return null;
   const [, , , , , since, until] = entry.row;
   const from = Date.parse(since);
@@ -136,9 +132,7 @@ function NotHeld({ ledger, network, address }: AddressProps) {
   if (parsed === null) return <p class="sentence">{address} is no address.</p>;
   if (!isOurs) return <p class="sentence">{`${address} is in no subnet of network ${network}.`}</p>;
   if (view?.ranges.some(({ gateways }) => gateways.includes(address)))
-    return (
-      <p class="sentence">{`${address} is a gateway of network ${network}: it is never given to anybody.`}</p>
-    );
+    return <p class="sentence">{`${address} is a gateway of network ${network}: it is never given to anybody.`}</p>;
   if (free.kind !== "answered") return <p class="progress">Asking …</p>;
   return isIn(runsIn(free.body.ranges), parsed) ? (
     <>

@@ -50,14 +50,7 @@ function Page({ ledger }: { ledger: Ledger }) {
     if (network === undefined) return <NetworksPage ledger={ledger} />;
     if (word === "addresses" && address !== undefined)
       return <AddressPage key={key} ledger={ledger} network={network} address={address} />;
-    return (
-      <NetworkPage
-        key={`${key} ${query.get("at") ?? ""}`}
-        ledger={ledger}
-        name={network}
-        at={query.get("at")}
-      />
-    );
+    return <NetworkPage key={`${key} ${query.get("at") ?? ""}`} ledger={ledger} name={network} at={query.get("at")} />;
   }
   if (section === "vms") {
     const [namespace, name] = names;
@@ -66,11 +59,7 @@ function Page({ ledger }: { ledger: Ledger }) {
   }
   if (section === "nodes") {
     const [name] = names;
-    return name === undefined ? (
-      <NodesPage ledger={ledger} />
-    ) : (
-      <NodePage key={key} ledger={ledger} name={name} />
-    );
+    return name === undefined ? <NodesPage ledger={ledger} /> : <NodePage key={key} ledger={ledger} name={name} />;
   }
   if (section === "findings") return <FindingsPage ledger={ledger} />;
   if (section === "search") return <SearchPage ledger={ledger} text={query.get("q") ?? ""} />;
@@ -111,9 +100,7 @@ function TopBar({ ledger }: { ledger: Ledger }) {
         <span class="hidden">Colours</span>
         <select
           value={theme.value}
-          onChange={(event) =>
-            applyTheme((event.currentTarget as HTMLSelectElement).value as typeof theme.value)
-          }
+          onChange={(event) => applyTheme((event.currentTarget as HTMLSelectElement).value as typeof theme.value)}
         >
           {THEMES.map((one) => (
             <option key={one} value={one}>

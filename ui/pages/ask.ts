@@ -27,10 +27,7 @@ export function useAnswer<T>(path: string | null, again: unknown = null): Signal
 }
 
 /** The same for several questions at once: all of their answers, or why one failed. */
-export function useAnswers<T>(
-  paths: readonly string[] | null,
-  again: unknown = null,
-): Signal<Answer<readonly T[]>> {
+export function useAnswers<T>(paths: readonly string[] | null, again: unknown = null): Signal<Answer<readonly T[]>> {
   const answer = useSignal<Answer<readonly T[]>>({ kind: "asking" });
   useEffect(() => {
     if (paths === null) return;

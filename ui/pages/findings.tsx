@@ -22,9 +22,7 @@ export function FindingsPage({ ledger }: { ledger: Ledger }) {
 function Report({ report: { findings, notes = [], counted } }: { report: CheckReport }) {
   return (
     <>
-      {findings.length === 0 && (
-        <p class="well">Nothing is wrong. {counted !== undefined && countedText(counted)}</p>
-      )}
+      {findings.length === 0 && <p class="well">Nothing is wrong. {counted !== undefined && countedText(counted)}</p>}
       <ul class="findings">
         {findings.map(({ invariant, message, hint }) => (
           <li key={`${invariant} ${message}`}>

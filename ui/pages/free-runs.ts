@@ -1,10 +1,4 @@
-import {
-  type Address,
-  type Cidr,
-  compareAddresses,
-  type Family,
-  parseAddress,
-} from "../pictures/addresses.ts";
+import { type Address, type Cidr, compareAddresses, type Family, parseAddress } from "../pictures/addresses.ts";
 
 /** Consecutive addresses; ends are inclusive. */
 export interface Run {
@@ -60,9 +54,7 @@ export function without(runs: readonly Run[], taken: readonly bigint[]): Run[] {
 /** The parts of the runs that are in a subnet. */
 export function within(runs: readonly Run[], subnet: Cidr): Run[] {
   return runs
-    .filter(
-      ({ family, first, last }) => family === subnet.family && first <= subnet.last && last >= subnet.first,
-    )
+    .filter(({ family, first, last }) => family === subnet.family && first <= subnet.last && last >= subnet.first)
     .map(({ family, first, last }) => ({
       family,
       // biome-ignore lint/complexity/useMathMinMax: Math has no bigint

@@ -70,8 +70,7 @@ export class Ledger {
 
   complete(): void {
     for (const [network, entries] of this.#byNetwork)
-      for (const [address, entry] of entries)
-        if (entry.connection !== this.#connection) this.#remove(network, address);
+      for (const [address, entry] of entries) if (entry.connection !== this.#connection) this.#remove(network, address);
     this.synced.value = true;
     this.version.value += 1;
   }

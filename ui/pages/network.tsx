@@ -89,9 +89,7 @@ function Network({ ledger, network, at }: FoundProps) {
           key={textOf(subnet)}
           network={network}
           ledger={ledger}
-          range={ranges.find((one) =>
-            one.subnets.some((its) => has(its, { ...subnet, value: subnet.first })),
-          )}
+          range={ranges.find((one) => one.subnets.some((its) => has(its, { ...subnet, value: subnet.first })))}
           subnet={subnet}
           isPart={at !== null}
           base={base}
@@ -201,9 +199,7 @@ function Subnet({ network, range, subnet, isPart, ledger, base }: SubnetProps) {
           held={held}
           base={base}
         />
-        {picture !== "intervals" && (
-          <FreeRanges network={network.name} subnet={subnet} held={held} base={base} />
-        )}
+        {picture !== "intervals" && <FreeRanges network={network.name} subnet={subnet} held={held} base={base} />}
       </div>
     </section>
   );
@@ -224,8 +220,8 @@ function Filling({ range }: { range: RangeCounts }) {
       <p class="hint">{barLabel(counts)}</p>
       {full >= NEARLY_FULL && counts.idle > 0n && (
         <p>
-          {idle} {counts.idle === 1n ? "address is" : "addresses are"} idle: claims hold them, and no
-          container uses them. They return when their claims are deleted.
+          {idle} {counts.idle === 1n ? "address is" : "addresses are"} idle: claims hold them, and no container uses
+          them. They return when their claims are deleted.
         </p>
       )}
     </>
@@ -245,9 +241,7 @@ function FreeRanges({ network, subnet, held, base }: FreeProps) {
   if (base === null) return <p class="progress">Asking …</p>;
   const isMany = rows.length > RUNS_IN_ORDER_MAX;
   const shown = isMany
-    ? rows.toSorted((a, b) =>
-        size(a) === size(b) ? (a.first < b.first ? -1 : 1) : size(a) < size(b) ? 1 : -1,
-      )
+    ? rows.toSorted((a, b) => (size(a) === size(b) ? (a.first < b.first ? -1 : 1) : size(a) < size(b) ? 1 : -1))
     : rows;
   return (
     <div class="beside">
@@ -269,11 +263,7 @@ function FreeRanges({ network, subnet, held, base }: FreeProps) {
 }
 
 // biome-ignore lint/correctness/useYield: one task, but one of its own
-function* freeRuns(
-  base: readonly Run[],
-  subnet: Cidr,
-  held: ReadonlyMap<bigint, Entry>,
-): Generator<void, Run[]> {
+function* freeRuns(base: readonly Run[], subnet: Cidr, held: ReadonlyMap<bigint, Entry>): Generator<void, Run[]> {
   return without(within(base, subnet), sortedKeys(held));
 }
 

@@ -35,8 +35,7 @@ export function NetworksPage({ ledger }: { ledger: Ledger }) {
       .map((network): Line => {
         const { ranges = [], vms = 0 } = counts.get(network.name) ?? {};
         const full = Math.max(0, ...ranges.map(fullness));
-        const findings =
-          messages === null ? null : messages.filter((text) => mentions(text, network.name)).length;
+        const findings = messages === null ? null : messages.filter((text) => mentions(text, network.name)).length;
         return { network, ranges, full, vms, findings, isNode };
       })
       .sort((a, b) => b.full - a.full || (a.network.name < b.network.name ? -1 : 1));
@@ -58,8 +57,8 @@ export function NetworksPage({ ledger }: { ledger: Ledger }) {
         empty={
           <>
             There is no network yet. On a node, the first ADD of a network with{" "}
-            <code>"ipam": {'{"type": "holdfast-ipam", …}'}</code> brings it; or apply a
-            NetworkAttachmentDefinition: <Command>holdfast apply -f network.yaml</Command>
+            <code>"ipam": {'{"type": "holdfast-ipam", …}'}</code> brings it; or apply a NetworkAttachmentDefinition:{" "}
+            <Command>holdfast apply -f network.yaml</Command>
           </>
         }
       />
@@ -156,10 +155,7 @@ function Full({ line: { network, ranges, full, isNode } }: { line: Line }) {
 
 /** Every interface needs an address of each range set: the fullest one is what counts. */
 function fullest(ranges: readonly RangeCounts[]): RangeCounts | null {
-  return ranges.reduce<RangeCounts | null>(
-    (a, b) => (a !== null && fullness(a) >= fullness(b) ? a : b),
-    null,
-  );
+  return ranges.reduce<RangeCounts | null>((a, b) => (a !== null && fullness(a) >= fullness(b) ? a : b), null);
 }
 
 /** A claim's holding is a period without a container; what others hold, they use. */

@@ -115,14 +115,12 @@ function Own() {
 function Other({ ledger, name }: { ledger: Ledger; name: string }) {
   const isCluster = ledger.hello.value?.kind === "cluster";
   const answer = useAnswer<{ items: readonly Diagnosis[] }>(isCluster ? "/v1/doctor" : null).value;
-  const parts =
-    answer.kind === "answered" ? answer.body.items.filter(({ part }) => /daemon|node/i.test(part)) : [];
+  const parts = answer.kind === "answered" ? answer.body.items.filter(({ part }) => /daemon|node/i.test(part)) : [];
   return (
     <>
       <Facts facts={parts.map(({ part, found }) => [`${part} (all nodes)`, found] as const)} />
       <p class="hint">
-        Its daemon's own state, with outstanding releases and its journal: <Command>holdfast ui</Command> on{" "}
-        {name}.
+        Its daemon's own state, with outstanding releases and its journal: <Command>holdfast ui</Command> on {name}.
       </p>
     </>
   );

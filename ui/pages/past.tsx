@@ -46,10 +46,7 @@ export function Past({ answer, label, isNode, usesOnly = false, present = null }
   return (
     <>
       {shown.length > 0 && (
-        <TimeLine
-          periods={present === null ? timePeriods(shown) : [...timePeriods(shown), present]}
-          label={label}
-        />
+        <TimeLine periods={present === null ? timePeriods(shown) : [...timePeriods(shown), present]} label={label} />
       )}
       {!isNode && (
         <p class="hint">
@@ -67,9 +64,7 @@ export function Past({ answer, label, isNode, usesOnly = false, present = null }
         caption={label}
         columns={COLUMNS}
         rows={items}
-        keyOf={(one) =>
-          `${one.network} ${one.address} ${one.from} ${one.containerID} ${one.interface} ${one.until}`
-        }
+        keyOf={(one) => `${one.network} ${one.address} ${one.from} ${one.containerID} ${one.interface} ${one.until}`}
         empty={isNode ? "Nobody had it, as far as is remembered here." : "Nothing of it is recorded now."}
       />
     </>
@@ -117,9 +112,7 @@ const COLUMNS: readonly Column<PastPeriod>[] = [
   },
   {
     head: "Period",
-    cell: ({ containerID }) => (
-      <Mark state={containerID === null ? "idle" : "in-use"} label={whatText(containerID)} />
-    ),
+    cell: ({ containerID }) => <Mark state={containerID === null ? "idle" : "in-use"} label={whatText(containerID)} />,
     text: ({ containerID }) => whatText(containerID),
   },
   { head: "Holder", cell: holderOf, text: holderOf },

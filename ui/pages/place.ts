@@ -36,8 +36,7 @@ export function followLinks(): void {
   });
   document.addEventListener("click", (event) => {
     const link = (event.target as Element).closest("a");
-    const isPlain =
-      event.button === 0 && !event.metaKey && !event.ctrlKey && !event.shiftKey && !event.altKey;
+    const isPlain = event.button === 0 && !event.metaKey && !event.ctrlKey && !event.shiftKey && !event.altKey;
     if (link === null || !isPlain || link.origin !== location.origin || link.target !== "") return;
     // A place within the page is the browser's own business.
     if (link.hash !== "") return;

@@ -36,9 +36,7 @@ export function SearchPage({ ledger, text }: { ledger: Ledger; text: string }) {
           ),
         );
   const few = rows.slice(0, ROWS_OF_SLICE);
-  const vms = [...new Set(few.map(vmOf))].filter(
-    (name) => name?.toLowerCase().includes(wanted) === true,
-  ) as string[];
+  const vms = [...new Set(few.map(vmOf))].filter((name) => name?.toLowerCase().includes(wanted) === true) as string[];
   const nodes = [...new Set(few.flatMap(({ row }) => row[7].map(([, , node]) => node)))].filter((name) =>
     name.toLowerCase().includes(wanted),
   );
@@ -46,22 +44,17 @@ export function SearchPage({ ledger, text }: { ledger: Ledger; text: string }) {
     wanted === ""
       ? []
       : [
-          ...places.map(
-            ({ name }) => ["address", `${found} on ${name}`, linkTo.address(name, found)] as const,
-          ),
+          ...places.map(({ name }) => ["address", `${found} on ${name}`, linkTo.address(name, found)] as const),
           ...networks
             .filter(({ name, ranges }) =>
-              [name.toLowerCase(), ...ranges.flatMap(({ subnets }) => subnets)].some((one) =>
-                one.includes(wanted),
-              ),
+              [name.toLowerCase(), ...ranges.flatMap(({ subnets }) => subnets)].some((one) => one.includes(wanted)),
             )
             .map(({ name }) => ["network", name, linkTo.network(name)] as const),
           ...vms.map((name) => ["VM", name, linkTo.vm(name)] as const),
           ...nodes.map((name) => ["node", name, linkTo.node(name)] as const),
         ];
   // What was typed comes before what it is a part of.
-  const isExact = (name: string) =>
-    [wanted, `/${wanted}`].some((text) => `/${name.toLowerCase()}`.endsWith(text));
+  const isExact = (name: string) => [wanted, `/${wanted}`].some((text) => `/${name.toLowerCase()}`.endsWith(text));
   const exactFirst = links.toSorted(([, a], [, b]) => Number(isExact(b)) - Number(isExact(a)));
   const more = links.length - LINKS_MAX;
   return (
@@ -116,9 +109,7 @@ function isFound(entry: Entry, wanted: string): boolean {
 
 /** A part of a MAC: two groups at least, or six digits. Others would be found in every MAC. */
 function isMacText(text: string): boolean {
-  return /^([0-9a-f]{2}[:-]){1,5}[0-9a-f]{0,2}$|^([0-9a-f]{4}\.){1,2}[0-9a-f]{0,4}$|^[0-9a-f]{6,12}$/.test(
-    text,
-  );
+  return /^([0-9a-f]{2}[:-]){1,5}[0-9a-f]{0,2}$|^([0-9a-f]{4}\.){1,2}[0-9a-f]{0,4}$|^[0-9a-f]{6,12}$/.test(text);
 }
 
 /** Only the beginning of an ID is known here; people copy all of it. */

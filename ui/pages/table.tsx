@@ -152,11 +152,7 @@ function ariaSort(sorting: Sorting, column: number) {
   return sorting.isDown ? "descending" : "ascending";
 }
 
-function sortRows<Row>(
-  rows: readonly Row[],
-  columns: readonly Column<Row>[],
-  sorting: Sorting,
-): readonly Row[] {
+function sortRows<Row>(rows: readonly Row[], columns: readonly Column<Row>[], sorting: Sorting): readonly Row[] {
   const column = sorting === null ? undefined : columns[sorting.column];
   if (column === undefined) return rows;
   const { text, order } = column;

@@ -98,17 +98,13 @@ export function VmPage({ ledger, name }: { ledger: Ledger; name: string }) {
   const vm = vms?.find((one) => one.name === name);
   const [namespace = ""] = name.split("/");
   const entries = useMemo(() => sortEntries(vm?.entries ?? []), [vm]);
-  const claims = useAnswer<Page<ClaimManifest>>(
-    `/v1/claims?namespace=${encodeURIComponent(namespace)}`,
-    vm,
-  ).value;
+  const claims = useAnswer<Page<ClaimManifest>>(`/v1/claims?namespace=${encodeURIComponent(namespace)}`, vm).value;
   const paths = entries.map(({ row, plain }) => pastPath(row[0], plain));
   const past = mergedPast(
     useAnswers<{ items: readonly PastPeriod[] }>(paths, JSON.stringify(entries.map(({ row }) => row))).value,
   );
   const names = new Set(entries.map(({ row }) => row[3][2]));
-  const asked =
-    claims.kind === "answered" ? claims.body.items.filter(({ metadata }) => names.has(metadata.name)) : [];
+  const asked = claims.kind === "answered" ? claims.body.items.filter(({ metadata }) => names.has(metadata.name)) : [];
   if (vm === undefined)
     return (
       <>

@@ -48,8 +48,7 @@ export function sentenceOf(entry: Entry, definition: CooldownDefinition): string
 
 /** `40 s`, `3 min`, `4 h 42 min`, `5 days 3 h`. */
 export function durationText(ms: number): string {
-  const two = (whole: string, part: number, unit: string) =>
-    part === 0 ? whole : `${whole} ${part} ${unit}`;
+  const two = (whole: string, part: number, unit: string) => (part === 0 ? whole : `${whole} ${part} ${unit}`);
   if (ms < MINUTE_MS) return `${Math.max(0, Math.floor(ms / 1_000))} s`;
   const minutes = Math.floor(ms / MINUTE_MS);
   if (ms < HOUR_MS) return `${minutes} min`;

@@ -57,10 +57,7 @@ export function addressCells(subnet: {
   });
 }
 
-export function addressMapCells(
-  cells: readonly AddressCell[],
-  columns: number = columnsFor(cells.length),
-): MapCells {
+export function addressMapCells(cells: readonly AddressCell[], columns: number = columnsFor(cells.length)): MapCells {
   return {
     kind: "address",
     columns,

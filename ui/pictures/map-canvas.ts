@@ -19,12 +19,7 @@ const NUMBER_CELL_MIN_PX = 22;
  * Draws all cells, one state after the other: 65,536 of them take a few milliseconds, because a canvas is slow to change
  * its colour and quick to fill rectangles.
  */
-export function drawMap(
-  canvas: HTMLCanvasElement,
-  layout: MapLayout,
-  cells: MapCells,
-  paint: MapPaint,
-): void {
+export function drawMap(canvas: HTMLCanvasElement, layout: MapLayout, cells: MapCells, paint: MapPaint): void {
   const { columns, rows, pitch, gap, ratio } = layout;
   // Setting the size clears the canvas.
   canvas.width = columns * pitch - gap;
@@ -48,8 +43,7 @@ export function drawMap(
     }
   });
   if (gap === 0) return;
-  for (let column = 1; column < columns; column++)
-    context.clearRect(column * pitch - gap, 0, gap, canvas.height);
+  for (let column = 1; column < columns; column++) context.clearRect(column * pitch - gap, 0, gap, canvas.height);
 }
 
 /** Neighbours of one value in a row are one rectangle; the gaps between them are cleared at the end. */
@@ -93,11 +87,7 @@ function writeLetters(
   });
 }
 
-function canvasPattern(
-  context: CanvasRenderingContext2D,
-  pattern: Pattern,
-  ratio: number,
-): CanvasPattern | string {
+function canvasPattern(context: CanvasRenderingContext2D, pattern: Pattern, ratio: number): CanvasPattern | string {
   const tile = document.createElement("canvas");
   tile.width = tile.height = Math.round(PATTERN_PX * ratio);
   const pen = tile.getContext("2d");
@@ -110,9 +100,7 @@ function canvasPattern(
 
 /** Black or white, whichever has more contrast. A canvas names each opaque colour as #rrggbb. */
 function inkOn(colour: string): string {
-  const [red = 0, green = 0, blue = 0] = [1, 3, 5].map(
-    (at) => Number.parseInt(colour.slice(at, at + 2), 16) / 255,
-  );
+  const [red = 0, green = 0, blue = 0] = [1, 3, 5].map((at) => Number.parseInt(colour.slice(at, at + 2), 16) / 255);
   // WCAG's relative luminance, with the square instead of its power of 2.4; at 0.18 both contrasts are equal.
   return 0.2126 * red ** 2 + 0.7152 * green ** 2 + 0.0722 * blue ** 2 > 0.2 ? "#000" : "#fff";
 }

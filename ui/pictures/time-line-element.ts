@@ -1,13 +1,6 @@
 import { patternDefinitions, styledRoot, svg } from "./shadow.ts";
 import { cssColour, STATE_SWATCHES } from "./states.ts";
-import {
-  periodTitle,
-  type TimeBar,
-  type TimeLine,
-  type TimePeriod,
-  type TimeWindow,
-  timeLine,
-} from "./time-line.ts";
+import { periodTitle, type TimeBar, type TimeLine, type TimePeriod, type TimeWindow, timeLine } from "./time-line.ts";
 
 const CSS = `svg{display:block;width:100%;font:12px/1 inherit;font-size:12px;fill:currentColor}
 line{stroke:currentColor;opacity:.2}

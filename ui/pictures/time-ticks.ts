@@ -30,8 +30,7 @@ export function timeTicks(window: TimeWindow, widthPx: number, utcOffsetMs: numb
   // Beyond the table: years and years.
   const longest = STEPS_MS.at(-1) ?? DAY_MS;
   const step =
-    STEPS_MS.find((ms) => ms * scale >= TICK_MIN_PX) ??
-    longest * Math.max(1, Math.ceil(TICK_MIN_PX / scale / longest));
+    STEPS_MS.find((ms) => ms * scale >= TICK_MIN_PX) ?? longest * Math.max(1, Math.ceil(TICK_MIN_PX / scale / longest));
   if (!Number.isFinite(step)) return [];
   const anchor = step >= 7 * DAY_MS ? FIRST_MONDAY_MS : 0;
   const ticks: TimeTick[] = [];

@@ -11,14 +11,7 @@ import {
 } from "../../../kube/kube-api.ts";
 import { ALLOCATIONS_PATH, NETWORKS_PATH } from "../../../kube/objects.ts";
 import type { Clock } from "../../../platform/time.ts";
-import {
-  away,
-  type ClusterProblem,
-  forbidden,
-  silent,
-  unknownResource,
-  unknownUser,
-} from "./cluster-problem.ts";
+import { away, type ClusterProblem, forbidden, silent, unknownResource, unknownUser } from "./cluster-problem.ts";
 
 /** For the request that explains a failed list, ms. */
 const EXPLAIN_MS = 3_000;

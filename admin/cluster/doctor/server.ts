@@ -24,8 +24,7 @@ function versionOf(version: string): Diagnosis {
       found: `Kubernetes ${version}`,
       fix: `Holdfast is tested with 1.${MINOR_MIN} and later`,
     };
-  const policies =
-    Number(minor) < MINOR_WITH_POLICIES ? `; admission policies need 1.${MINOR_WITH_POLICIES}` : "";
+  const policies = Number(minor) < MINOR_WITH_POLICIES ? `; admission policies need 1.${MINOR_WITH_POLICIES}` : "";
   return { part, state: "ok", found: `Kubernetes ${version}${policies}`, fix: "" };
 }
 

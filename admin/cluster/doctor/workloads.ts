@@ -23,11 +23,7 @@ interface PodSpec {
 }
 
 /** Those of Holdfast with a component label, in any namespace. */
-export function workloadsOf(
-  api: KubeApi,
-  kind: "daemonsets" | "deployments",
-  component: string,
-): Promise<Workload[]> {
+export function workloadsOf(api: KubeApi, kind: "daemonsets" | "deployments", component: string): Promise<Workload[]> {
   const path = kind === "daemonsets" ? DAEMONSETS_PATH : DEPLOYMENTS_PATH;
   return listObjects<Workload>(api, path, { query: labelsOf(component) });
 }
@@ -55,9 +51,7 @@ export async function examineDaemons(api: KubeApi): Promise<Diagnosis[]> {
       },
     ];
   const [deployment] = await workloadsOf(api, "deployments", "controller");
-  const images = [daemonSet, deployment].map(
-    (one) => one?.spec?.template?.spec?.containers?.[0]?.image ?? "",
-  );
+  const images = [daemonSet, deployment].map((one) => one?.spec?.template?.spec?.containers?.[0]?.image ?? "");
   const release = (image: string) => image.replace(/-slim(?=@|$)/, "");
   if (deployment !== undefined && release(images[0] as string) !== release(images[1] as string))
     return [
@@ -104,10 +98,7 @@ export async function examineController(api: KubeApi): Promise<Diagnosis[]> {
         fix: `kubectl -n ${namespace} describe deployment ${name}; kubectl -n ${namespace} logs deployment/${name}`,
       },
     ];
-  const lease = await get(
-    api,
-    `/apis/coordination.k8s.io/v1/namespaces/${namespace}/leases/holdfast-controller`,
-  );
+  const lease = await get(api, `/apis/coordination.k8s.io/v1/namespaces/${namespace}/leases/holdfast-controller`);
   const leads = lease.status === 200 ? String(lease.body?.spec?.holderIdentity ?? "") : "";
   const nodes = (await ifPermitted(() => listObjects(api, NODES_PATH, { metadataOnly: true }))).length;
   const scale = `kubectl -n ${namespace} scale deployment ${name} --replicas`;

@@ -29,8 +29,7 @@ export async function placeOfLink(link: string): Promise<BridgePlace | null> {
   const shown = await mustRun("bridge", ["-json", "vlan", "show", "dev", link]);
   const [port] = JSON.parse(shown || "[]") as { vlans?: { vlan: number; flags?: string[] }[] }[];
   const vlan = port?.vlans?.find(({ flags }) => flags?.includes("PVID"))?.vlan;
-  if (vlan === undefined)
-    throw new Error(`the link ${link} has no VLAN without a tag on the bridge ${bridge}`);
+  if (vlan === undefined) throw new Error(`the link ${link} has no VLAN without a tag on the bridge ${bridge}`);
   return { bridge, vlan };
 }
 

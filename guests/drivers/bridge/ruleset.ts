@@ -1,14 +1,7 @@
 import { formatPortAddress, PORT_ADDRESSES } from "../../kernel/port-address.ts";
 import { type AdmittedPort, type ListenerDoors, METADATA_IPV4 } from "../driver.ts";
 import { CLAIMS, SERVED_PING, SERVED_TCP, SHUT } from "../nft/claims.ts";
-import {
-  type ChainText,
-  chainText,
-  type Element,
-  elementsOf,
-  type Ruleset,
-  type TableForm,
-} from "../nft/ruleset.ts";
+import { type ChainText, chainText, type Element, elementsOf, type Ruleset, type TableForm } from "../nft/ruleset.ts";
 
 /** Everything that the rules know of ports. D: the address that stands for a port. */
 export const FORM: TableForm = {
@@ -29,11 +22,7 @@ export const FORM: TableForm = {
 type Macs = Pick<ListenerDoors, "serviceMac" | "secretMac" | "doorMac">;
 
 /** `doors`: index of the door's outer end, by name. */
-export function bridgeRuleset(
-  ports: readonly AdmittedPort[],
-  doors: ReadonlyMap<string, number>,
-  macs: Macs,
-): Ruleset {
+export function bridgeRuleset(ports: readonly AdmittedPort[], doors: ReadonlyMap<string, number>, macs: Macs): Ruleset {
   const elements = ports.flatMap(({ address, port, mac }): readonly Element[] => {
     const d = formatPortAddress(address);
     return [

@@ -1,19 +1,7 @@
-import {
-  formatPortAddress,
-  PORT_ADDRESSES,
-  type PortAddress,
-  portPrefix6,
-} from "../../kernel/port-address.ts";
+import { formatPortAddress, PORT_ADDRESSES, type PortAddress, portPrefix6 } from "../../kernel/port-address.ts";
 import { type AdmittedPort, METADATA_IPV4, METADATA_IPV6 } from "../driver.ts";
 import { CLAIMS, SERVED_PING, SERVED_TCP, SHUT } from "../nft/claims.ts";
-import {
-  type ChainText,
-  chainText,
-  type Element,
-  elementsOf,
-  type Ruleset,
-  type TableForm,
-} from "../nft/ruleset.ts";
+import { type ChainText, chainText, type Element, elementsOf, type Ruleset, type TableForm } from "../nft/ruleset.ts";
 import { solicitations } from "./advertise.ts";
 
 /** Whom a guest asks that looks for the MAC of METADATA_IPV6. */
@@ -73,17 +61,12 @@ export class RulesetBuilder {
     this.#ports = new Map(
       ports.map((admitted) => {
         const known = before.get(admitted.address);
-        return [
-          admitted.address,
-          known && sameAdmitted(known.admitted, admitted) ? known : this.#rulesOf(admitted),
-        ];
+        return [admitted.address, known && sameAdmitted(known.admitted, admitted) ? known : this.#rulesOf(admitted)];
       }),
     );
     const own = [...this.#ports.values()];
     return {
-      chains: new Map(
-        [...this.#shared, ...own.flatMap(({ chains }) => chains)].map((chain) => [chain.name, chain]),
-      ),
+      chains: new Map([...this.#shared, ...own.flatMap(({ chains }) => chains)].map((chain) => [chain.name, chain])),
       elements: elementsOf(
         FORM,
         own.flatMap(({ elements }) => elements),
@@ -98,17 +81,12 @@ export class RulesetBuilder {
 
 /** For ports whose guests nobody answers. */
 export function shutRuleset(ports: readonly AdmittedPort[], egress: boolean): Ruleset {
-  const chains = [
-    CLAIMS,
-    ...ports.flatMap((port) => hookChains(port, { egress, inward: SHUT, outward: "claims" })),
-  ];
+  const chains = [CLAIMS, ...ports.flatMap((port) => hookChains(port, { egress, inward: SHUT, outward: "claims" }))];
   return { chains: new Map(chains.map((chain) => [chain.name, chain])), elements: elementsOf(FORM, []) };
 }
 
 function sameAdmitted(one: AdmittedPort, other: AdmittedPort): boolean {
-  return (
-    one.port.link === other.port.link && one.port.ifindex === other.port.ifindex && one.mac === other.mac
-  );
+  return one.port.link === other.port.link && one.port.ifindex === other.port.ifindex && one.mac === other.mac;
 }
 
 function sharedChains(parts: RulesetParts): readonly ChainText[] {
@@ -123,8 +101,7 @@ function sharedChains(parts: RulesetParts): readonly ChainText[] {
     ].join(" ");
   const asks = `meta protocol arp arp operation request arp saddr ip != ${METADATA_IPV4}`;
   const asked4 = `meta protocol ip ip daddr ${METADATA_IPV4}`;
-  const to6 = (to: string) =>
-    `meta protocol ip6 ip6 daddr ${to} ip6 saddr fe80::/64 ip6 saddr != ${METADATA_IPV6}`;
+  const to6 = (to: string) => `meta protocol ip6 ip6 daddr ${to} ip6 saddr fe80::/64 ip6 saddr != ${METADATA_IPV6}`;
   const solicits = `${to6(`{ ${METADATA_IPV6}, ${SOLICITED} }`)} icmpv6 type nd-neighbor-solicit`;
   const asked = solicitations(serviceMac);
   return [

@@ -17,11 +17,7 @@ export class Follower {
   #closed = false;
 
   /** `ended`: it has ended by itself; what happens until it runs again is not heard. */
-  constructor(
-    words: readonly string[],
-    clock: Clock,
-    events: { heard: (line: string) => void; ended: () => void },
-  ) {
+  constructor(words: readonly string[], clock: Clock, events: { heard: (line: string) => void; ended: () => void }) {
     this.#words = words;
     this.#clock = clock;
     this.#heard = events.heard;

@@ -107,11 +107,7 @@ export class NftTable {
   }
 
   /** As DatapathDriver.shut, with what the table has then. */
-  async shut(
-    ports: readonly AdmittedPort[],
-    build: TableContent["build"],
-    unlessThere: boolean,
-  ): Promise<void> {
+  async shut(ports: readonly AdmittedPort[], build: TableContent["build"], unlessThere: boolean): Promise<void> {
     if (unlessThere && (ports.length === 0 || (await this.#isThere()))) return;
     if (ports.length === 0) return this.remove();
     await this.sync(ports, { build, links: [], fresh: true }, true);

@@ -43,9 +43,7 @@ export function chainText(
   rules: readonly string[],
   address: PortAddress | null = null,
 ): ChainText {
-  const digests = rules.map((rule) =>
-    createHash("sha256").update(`${hook}\n${rule}`).digest("base64url").slice(0, 12),
-  );
+  const digests = rules.map((rule) => createHash("sha256").update(`${hook}\n${rule}`).digest("base64url").slice(0, 12));
   return { name, hook, rules, digests, address };
 }
 

@@ -25,10 +25,7 @@ export function stateOf({ chains, elements }: Ruleset): TableState {
 export function sameState(one: TableState, other: TableState): boolean {
   const same = (a: ReadonlyMap<string, string>, b: ReadonlyMap<string, string> | undefined) =>
     a.size === b?.size && [...a].every(([key, value]) => b.get(key) === value);
-  return (
-    same(one.chains, other.chains) &&
-    [...one.elements].every(([set, all]) => same(all, other.elements.get(set)))
-  );
+  return same(one.chains, other.chains) && [...one.elements].every(([set, all]) => same(all, other.elements.get(set)));
 }
 
 /** Commands that lead from one state to another; from null: whatever is there is replaced. */
@@ -43,8 +40,7 @@ export function linesBetween(
   if (before === null) for (const text of declarations(form, table)) add(text);
   for (const [set, wanted] of after.elements) {
     const gone = [...(before?.elements.get(set) ?? [])].filter(([key, data]) => wanted.get(key) !== data);
-    for (const keys of chunks(gone.map(([key]) => key)))
-      add(`delete element ${where} ${set} { ${keys.join(", ")} }`);
+    for (const keys of chunks(gone.map(([key]) => key))) add(`delete element ${where} ${set} { ${keys.join(", ")} }`);
   }
   const had = before?.chains ?? new Map<string, string>();
   const changed = [...after.chains.values()].filter((chain) => had.get(chain.name) !== digestsOf(chain));

@@ -118,10 +118,7 @@ export class BridgeFlows {
     try {
       const isSame =
         (await this.#ofctl.count()) === written.size &&
-        !(
-          compares &&
-          repairText(this.#cookie, await this.#ofctl.diff(flowsText(this.#cookie, written))) !== ""
-        );
+        !(compares && repairText(this.#cookie, await this.#ofctl.diff(flowsText(this.#cookie, written))) !== "");
       if (isSame) return;
       if (this.#isWriting || written !== this.#written) this.#hear(true);
       else this.#lost();

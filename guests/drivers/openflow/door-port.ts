@@ -43,9 +43,7 @@ export class DoorPorts {
     const open = () => {
       const port = this.#ovs.ports().get(outer);
       const isOpen =
-        port?.bridge === bridge &&
-        port.ifindex === ifindex &&
-        port.portUuid !== (isPlanned ? "" : known?.portUuid);
+        port?.bridge === bridge && port.ifindex === ifindex && port.portUuid !== (isPlanned ? "" : known?.portUuid);
       return isOpen ? port.ofport : null;
     };
     const ofport = await this.#ovs.until(open, NUMBER_MS_MAX);

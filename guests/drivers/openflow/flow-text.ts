@@ -168,10 +168,7 @@ function addClaims(add: Add, { guests, others }: BridgePlan): void {
 }
 
 /** Lines for `ovs-ofctl --bundle add-flows`, which bring the switch from one state to another. "": they are equal. */
-export function changeText(
-  cookie: string,
-  { from, to }: { readonly from: Flows; readonly to: Flows },
-): string {
+export function changeText(cookie: string, { from, to }: { readonly from: Flows; readonly to: Flows }): string {
   const gone = [...from.keys()].filter((match) => !to.has(match));
   const fresh = [...to].filter(([match, actions]) => from.get(match) !== actions);
   return [
@@ -204,10 +201,7 @@ export function repairText(cookie: string, diff: string): string {
     .filter((line) => line.startsWith("-") && line.includes(` cookie=${cookie} `))
     .map((line) => keyOf(line.slice(1)))
     .filter((key) => !replaced.has(key));
-  return [
-    ...surplus.map((key) => `delete_strict cookie=${cookie}/-1,${key}`),
-    ...missing.map((line) => `add ${line}`),
-  ]
+  return [...surplus.map((key) => `delete_strict cookie=${cookie}/-1,${key}`), ...missing.map((line) => `add ${line}`)]
     .map((line) => `${line}\n`)
     .join("");
 }

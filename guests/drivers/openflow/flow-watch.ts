@@ -27,11 +27,7 @@ export class FlowWatch {
   #timer: Timer | null = null;
   #pauseMs = RESTART_MS_MIN;
 
-  constructor(
-    bridge: { readonly socket: string; readonly cookie: string },
-    clock: Clock,
-    events: FlowWatchEvents,
-  ) {
+  constructor(bridge: { readonly socket: string; readonly cookie: string }, clock: Clock, events: FlowWatchEvents) {
     this.#socket = bridge.socket;
     this.#cookie = bridge.cookie;
     this.#clock = clock;

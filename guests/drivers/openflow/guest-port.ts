@@ -22,11 +22,7 @@ export function isNumbered(port: OvsPort | undefined, bridge: string): boolean {
 }
 
 /** Why the port that was found is not what a guest was admitted at; null: it is. */
-export function whyNot(
-  { link, ifindex }: PortRef,
-  found: OvsPort | undefined,
-  bridge: string,
-): string | null {
+export function whyNot({ link, ifindex }: PortRef, found: OvsPort | undefined, bridge: string): string | null {
   if (found === undefined) return `${link} is no port of Open vSwitch any more`;
   if (found.bridge !== bridge) return `${link} is a port of ${found.bridge} now`;
   if (hostLink(link)?.ifindex !== ifindex) return `its link ${link} was created again`;

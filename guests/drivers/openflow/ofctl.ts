@@ -53,10 +53,7 @@ export class Ofctl {
   async ports(): Promise<ReadonlyMap<string, number>> {
     const answer = await this.#run(["dump-ports-desc"], []);
     return new Map(
-      [...answer.matchAll(/^ (\d+)\((.+)\): addr:/gm)].map(([, port, name]) => [
-        name as string,
-        Number(port),
-      ]),
+      [...answer.matchAll(/^ (\d+)\((.+)\): addr:/gm)].map(([, port, name]) => [name as string, Number(port)]),
     );
   }
 

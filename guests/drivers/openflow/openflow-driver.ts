@@ -80,11 +80,9 @@ export class OpenflowDriver implements DatapathDriver {
   async probe(): Promise<Probe> {
     const { ovs } = this.#parts;
     await ovs.ready();
-    if (!ovs.connected)
-      return { ok: false, why: "Open vSwitch's database does not answer: there may be none" };
+    if (!ovs.connected) return { ok: false, why: "Open vSwitch's database does not answer: there may be none" };
     const version = await ofctlVersion();
-    if (version === null)
-      return { ok: false, why: "ovs-ofctl cannot be run; install Open vSwitch's programs" };
+    if (version === null) return { ok: false, why: "ovs-ofctl cannot be run; install Open vSwitch's programs" };
     const notes = [`Open vSwitch ${ovs.version() ?? "of an unknown version"}, ovs-ofctl ${version}.`];
     const userspace = [...ovs.bridges()].filter(([, { datapath }]) => datapath === "userspace");
     for (const [bridge] of userspace)
@@ -100,9 +98,7 @@ export class OpenflowDriver implements DatapathDriver {
     const port = await this.#parts.ovs.find(name);
     if (port === null || port.datapath !== "userspace") return null;
     if (this.#parts.ovs.isOfOvn(port.bridge))
-      throw new Error(
-        `${name} is a port of ${port.bridge}, whose datapath is in userspace: ${ofOvn(port.bridge)}`,
-      );
+      throw new Error(`${name} is a port of ${port.bridge}, whose datapath is in userspace: ${ofOvn(port.bridge)}`);
     return { driver: this.kind, link: name, ifindex, door: DOOR_PREFIX + port.bridge };
   }
 
@@ -261,15 +257,12 @@ export class OpenflowDriver implements DatapathDriver {
         continue;
       }
       const { ofport, untaggedVlan } = found;
-      if (numbers !== null && numbers.get(port.link) !== ofport)
-        failed.set(address, `${port.link} is renumbered`);
+      if (numbers !== null && numbers.get(port.link) !== ofport) failed.set(address, `${port.link} is renumbered`);
       else guests.set(ofport, { ofport, address, mac, untaggedVlan });
     }
     bridge.failed = failed;
     const others = [...ovs.ports().values()].flatMap(({ bridge: of, ofport, untaggedVlan }) =>
-      of !== name || ofport === null || ofport === door || guests.has(ofport)
-        ? []
-        : [{ ofport, untaggedVlan }],
+      of !== name || ofport === null || ofport === door || guests.has(ofport) ? [] : [{ ofport, untaggedVlan }],
     );
     const { serviceMac, secretMac, doorMac } = doors;
     return { door, serviceMac, secretMac, doorMac, guests: [...guests.values()], others };
@@ -284,8 +277,7 @@ export class OpenflowDriver implements DatapathDriver {
     for (const [name, bridge] of this.#bridges) {
       const before = [...bridge.failed.keys()].join();
       try {
-        if (bridge.door === null || !this.#doorPorts.isPlugged(name, bridge.door))
-          throw new Error("its door is gone");
+        if (bridge.door === null || !this.#doorPorts.isPlugged(name, bridge.door)) throw new Error("its door is gone");
         const plan = this.#plan(name, bridge, { door: bridge.door, numbers: null });
         await bridge.flows.write(plan, false);
         isLost ||= [...bridge.failed.keys()].join() !== before;
@@ -300,19 +292,8 @@ export class OpenflowDriver implements DatapathDriver {
     const { ovs } = this.#parts;
     const ports = [...ovs.ports().values()]
       .filter(({ bridge }) => this.#bridges.has(bridge))
-      .map((port) => [
-        port.link,
-        port.bridgeUuid,
-        port.portUuid,
-        port.ofport,
-        port.ifindex,
-        port.untaggedVlan,
-      ]);
-    const bridges = [...this.#bridges.keys()].map((name) => [
-      name,
-      ovs.bridges().get(name),
-      ovs.isOfOvn(name),
-    ]);
+      .map((port) => [port.link, port.bridgeUuid, port.portUuid, port.ofport, port.ifindex, port.untaggedVlan]);
+    const bridges = [...this.#bridges.keys()].map((name) => [name, ovs.bridges().get(name), ovs.isOfOvn(name)]);
     return JSON.stringify([ovs.connected, bridges, ports]);
   }
 

@@ -104,9 +104,7 @@ export class OvnIdentity implements IdentitySource {
     if (vms.some((vm) => vm === null)) return null;
     const [vm] = vms as [VmFacts, ...VmFacts[]];
     if (!vms.every((other) => other !== null && sameVm(identityOf(vm), identityOf(other)))) {
-      this.#options.log.warn(
-        `${address} is on pods of several VMs, none is answered: ${pods.map(({ key }) => key)}`,
-      );
+      this.#options.log.warn(`${address} is on pods of several VMs, none is answered: ${pods.map(({ key }) => key)}`);
       return null;
     }
     return this.#view(pods, vms as VmFacts[]);
@@ -185,9 +183,7 @@ export class OvnIdentity implements IdentitySource {
         mtu: nad.mtu,
         routes: [],
         dns: {},
-        metadata: isAskedNetwork
-          ? { address: "169.254.169.254", tokens: this.#options.tokens ?? "optional" }
-          : null,
+        metadata: isAskedNetwork ? { address: "169.254.169.254", tokens: this.#options.tokens ?? "optional" } : null,
         source: "ovn-kubernetes",
       },
     ];

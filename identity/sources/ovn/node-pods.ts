@@ -105,9 +105,7 @@ export class OvnNodePods implements PodInterfaces {
         mtu,
         routes: [],
         dns: {},
-        metadata: this.#parts.served().includes(network)
-          ? { address: METADATA_ADDRESS, tokens: "optional" }
-          : null,
+        metadata: this.#parts.served().includes(network) ? { address: METADATA_ADDRESS, tokens: "optional" } : null,
         source: "ovn-kubernetes",
       },
     ];

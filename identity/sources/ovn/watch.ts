@@ -123,8 +123,7 @@ export class OvnWatch {
   /** Claims of the network in a namespace that list one of these addresses. */
   claimsOf(namespace: string, addresses: readonly string[]): ClaimView[] {
     return [...this.#claims.items.values()].filter(
-      (claim) =>
-        claim.namespace === namespace && claim.ips.some((ip) => addresses.includes(ip.split("/")[0] ?? "")),
+      (claim) => claim.namespace === namespace && claim.ips.some((ip) => addresses.includes(ip.split("/")[0] ?? "")),
     );
   }
 

@@ -40,14 +40,10 @@ export function computedAddress(range: ComputedRange, index: number): ComputedAd
   const address = { family, value };
   const end = range.end === undefined ? null : readAddress(range.end, "end");
   if (end !== null && (end.family !== family || compareAddresses(address, end) > 0)) {
-    throw new TemplateProblem(
-      `${formatAddress(address)} of index ${index} is beyond end ${formatAddress(end)}`,
-    );
+    throw new TemplateProblem(`${formatAddress(address)} of index ${index} is beyond end ${formatAddress(end)}`);
   }
   if (subnet !== null && !cidrContains(subnet, address)) {
-    throw new TemplateProblem(
-      `${formatAddress(address)} of index ${index} is outside subnet ${formatCidr(subnet)}`,
-    );
+    throw new TemplateProblem(`${formatAddress(address)} of index ${index} is outside subnet ${formatCidr(subnet)}`);
   }
   return { address, subnet };
 }

@@ -32,10 +32,7 @@ function bondLink(bond: TemplateBond, objects: MachineObjects): MachineLink {
 }
 
 /** Parameters are free text and must not replace what the template says in fields of its own. */
-function bondParameters(
-  { id = "", parameters = [] }: TemplateBond,
-  fields: ReadonlySet<string>,
-): MachineLink {
+function bondParameters({ id = "", parameters = [] }: TemplateBond, fields: ReadonlySet<string>): MachineLink {
   const entries = parameters.map(({ name = "", value = null }) => [`bond_${name}` as string, value] as const);
   const keys = entries.map(([key]) => key);
   const illegal = parameters
@@ -83,10 +80,7 @@ function macOf(template: TemplateMac, objects: MachineObjects): string {
   return mac;
 }
 
-function givenMac(
-  { string, fromHostInterface, fromAnnotation }: TemplateMac,
-  objects: MachineObjects,
-): string {
+function givenMac({ string, fromHostInterface, fromAnnotation }: TemplateMac, objects: MachineObjects): string {
   if (string) return string;
   if (fromHostInterface) return macOfInterface(fromHostInterface, objects);
   if (fromAnnotation === undefined) return "";

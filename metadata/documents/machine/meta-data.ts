@@ -32,8 +32,7 @@ export function machineMetaData(template: TemplateMetaData, inputs: MetaDataInpu
       );
     }
   }
-  const fromPool = (show: (result: PoolResult) => string) => (item: TemplatePoolItem) =>
-    show(poolResult(item, pools));
+  const fromPool = (show: (result: PoolResult) => string) => (item: TemplatePoolItem) => show(poolResult(item, pools));
 
   add(template.fromHostInterfaces, (item) => hostMac(item, inputs));
   add(template.ipAddresses, (range) => formatAddress(computedAddress(range, index).address));

@@ -39,10 +39,7 @@ interface MachineRoute {
 }
 
 /** Throws TemplateProblem that names the network. */
-export function machineNetworks(
-  template: TemplateNetworks | undefined,
-  inputs: NetworkInputs,
-): MachineNetwork[] {
+export function machineNetworks(template: TemplateNetworks | undefined, inputs: NetworkInputs): MachineNetwork[] {
   const { ipv4 = [], ipv6 = [], ipv4DHCP = [], ipv6DHCP = [], ipv6SLAAC = [] } = template ?? {};
   const statics = (family: Family) => (network: TemplateStaticNetwork) =>
     inPart(networkName(network), () => ({
@@ -94,8 +91,7 @@ function computed(
     throw new TemplateProblem(`ipAddress ${formatAddress(address)} is no IPv${family} address`);
   }
   const prefix = given ?? subnet?.prefixLength;
-  if (prefix === undefined)
-    throw new TemplateProblem("ipAddress needs netmask, a prefix length, or a subnet");
+  if (prefix === undefined) throw new TemplateProblem("ipAddress needs netmask, a prefix length, or a subnet");
   return { ip_address: formatAddress(address), netmask: maskText(prefix, family) };
 }
 

@@ -50,9 +50,7 @@ export function valueIn(values: Readonly<Record<string, string>>, key: string | 
 export function poolOfAnnotation(reference: AnnotationReference, objects: MachineObjects): string {
   const pool = valueIn(objectNamed(reference.object, objects).annotations, reference.annotation);
   if (pool === "") {
-    throw new TemplateProblem(
-      `annotation ${reference.annotation ?? ""} not found or empty on ${reference.object}`,
-    );
+    throw new TemplateProblem(`annotation ${reference.annotation ?? ""} not found or empty on ${reference.object}`);
   }
   return pool;
 }
@@ -62,10 +60,7 @@ export function macOfInterface(name: string, { host }: MachineObjects): string {
   if (host === null) throw new TemplateProblem("baremetalhost is nil but referenced");
   const { namespace, name: hostName, nics } = host;
   if (nics === null || nics.length === 0) {
-    throw new TemplateProblem(
-      `NICs list not populated: host ${namespace}/${hostName} has no nics`,
-      "inspection",
-    );
+    throw new TemplateProblem(`NICs list not populated: host ${namespace}/${hostName} has no nics`, "inspection");
   }
   const nic = nics.find((one) => one.name === name);
   if (nic === undefined) {

@@ -41,8 +41,7 @@ export function poolsOfTemplate(spec: MachineTemplateSpec, objects: MachineObjec
   const hasObjects = machine !== null || metal3Machine !== null || host !== null;
   for (const mention of mentions(spec)) {
     if ("annotation" in mention && !hasObjects) continue;
-    const pool =
-      "annotation" in mention ? ofAnnotation(mention.annotation, objects) : ofReference(mention.pool);
+    const pool = "annotation" in mention ? ofAnnotation(mention.annotation, objects) : ofReference(mention.pool);
     if (pool === null) continue;
     const known = pools.get(pool.name);
     if (known !== undefined && (known.kind !== pool.kind || known.apiGroup !== pool.apiGroup)) {

@@ -1,9 +1,4 @@
-import type {
-  ComputedRange,
-  MachineTemplateSpec,
-  TemplateHostInterface,
-  TemplateStaticNetwork,
-} from "./template.ts";
+import type { ComputedRange, MachineTemplateSpec, TemplateHostInterface, TemplateStaticNetwork } from "./template.ts";
 import { type Shape, TEMPLATE_FIELDS } from "./template-fields.ts";
 import { TemplateProblem } from "./template-problem.ts";
 

@@ -8,10 +8,7 @@ export interface MachineService {
 }
 
 /** Name servers in their order, then those of the pool. Throws TemplateProblem. */
-export function machineServices(
-  template: TemplateServices | undefined,
-  pools: PoolResults,
-): MachineService[] {
+export function machineServices(template: TemplateServices | undefined, pools: PoolResults): MachineService[] {
   const { dns = [], dnsFromIPPool } = template ?? {};
   return [...dns, ...(dnsFromIPPool ? dnsOfPool(dnsFromIPPool, pools) : [])].map((address) => ({
     type: "dns",

@@ -11,23 +11,13 @@ const PREFIX_MAX = 128;
 const MTU_MAX = 65_535;
 const VLAN_ID_MAX = 4096;
 const ETHERNET_TYPES = ["bridge", "dvs", "hw_veb", "hyperv", "ovs", "tap", "vhostuser", "vif", "phy"];
-const BOND_MODES = [
-  "balance-rr",
-  "active-backup",
-  "balance-xor",
-  "broadcast",
-  "balance-tlb",
-  "balance-alb",
-  "802.3ad",
-];
+const BOND_MODES = ["balance-rr", "active-backup", "balance-xor", "broadcast", "balance-tlb", "balance-alb", "802.3ad"];
 const HASH_POLICIES = ["", "layer2", "layer3+4", "layer2+3"];
 
 const text: Leaf = (value) => (typeof value === "string" ? null : "expected a string");
 const flag: Leaf = (value) => (typeof value === "boolean" ? null : "expected true or false");
 const parameter: Leaf = (value) =>
-  isWithin(value, PARAMETER_LEVELS_MAX)
-    ? null
-    : `expected at most ${PARAMETER_LEVELS_MAX} levels of lists and objects`;
+  isWithin(value, PARAMETER_LEVELS_MAX) ? null : `expected at most ${PARAMETER_LEVELS_MAX} levels of lists and objects`;
 
 function integer(min: number, max: number): Leaf {
   return (value) =>
@@ -37,8 +27,7 @@ function integer(min: number, max: number): Leaf {
 }
 
 function oneOf(values: readonly string[]): Leaf {
-  return (value) =>
-    values.includes(value as string) ? null : `expected one of ${values.filter(Boolean).join(", ")}`;
+  return (value) => (values.includes(value as string) ? null : `expected one of ${values.filter(Boolean).join(", ")}`);
 }
 
 /** 802.1ad stacks VLANs; it is often written where the protocol for bonds is meant. */
@@ -94,9 +83,7 @@ const staticNetwork = {
 const metaData: Shape = {
   strings: [{ key: text, value: text }],
   objectNames: [{ key: text, object: text }],
-  indexes: [
-    { key: text, offset: integer(0, INT32_MAX), step: integer(0, INT32_MAX), prefix: text, suffix: text },
-  ],
+  indexes: [{ key: text, offset: integer(0, INT32_MAX), step: integer(0, INT32_MAX), prefix: text, suffix: text }],
   namespaces: [{ key: text }],
   ipAddresses: [{ key: text, ...computedRange }],
   ipAddressesFromPool: [poolItem],

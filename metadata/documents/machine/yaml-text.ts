@@ -3,13 +3,7 @@ import { compareKeys } from "./yaml-key-order.ts";
 import { insideQuotes, literalHeader, numberText, type ScalarStyle, scalarStyle } from "./yaml-scalar.ts";
 
 /** What JSON can say. */
-export type YamlValue =
-  | null
-  | boolean
-  | number
-  | string
-  | readonly YamlValue[]
-  | { readonly [key: string]: YamlValue };
+export type YamlValue = null | boolean | number | string | readonly YamlValue[] | { readonly [key: string]: YamlValue };
 
 const INDENT = 2;
 /** At the first space after this column a scalar goes on in the next line. */
@@ -25,10 +19,7 @@ const UTF8_BYTES_MAX = 3;
  * double quotes. Ends with a line break. An unpaired surrogate becomes U+FFFD. Throws TextTooLong where it would have more
  * than `charsMax` UTF-16 code units, before much more than those is written.
  */
-export function yamlMapping(
-  mapping: Readonly<Record<string, YamlValue>>,
-  charsMax = Number.POSITIVE_INFINITY,
-): string {
+export function yamlMapping(mapping: Readonly<Record<string, YamlValue>>, charsMax = Number.POSITIVE_INFINITY): string {
   if (charsIn(mapping) > charsMax) throw new TextTooLong(charsMax);
   const writer = new YamlWriter(charsMax);
   writer.node(mapping, { indent: -1, isMappingValue: false });

@@ -11,14 +11,7 @@ import { containerOf, isReleased, judgeAsking, objectOf } from "./facts.ts";
 import { Missing } from "./missing.ts";
 import type { NodeObject } from "./node-object.ts";
 import type { EndingRow } from "./relations.ts";
-import {
-  isUnproven,
-  lastBeforeGap,
-  markCompared,
-  markUnproven,
-  type Release,
-  releasesAfter,
-} from "./unproven.ts";
+import { isUnproven, lastBeforeGap, markCompared, markUnproven, type Release, releasesAfter } from "./unproven.ts";
 import { holderOfAttachment, isAsWritten, newestOf } from "./written-last.ts";
 
 const PAGE = 100;
@@ -105,10 +98,7 @@ async function hasLastWrite(parts: AttachParts): Promise<boolean> {
 }
 
 /** Whether the API server has the attachment that this node has ended, or an older state of its allocation, which may be from before it. */
-async function isThereAgain(
-  { client, context }: AttachParts,
-  { name, key, version }: Release,
-): Promise<boolean> {
+async function isThereAgain({ client, context }: AttachParts, { name, key, version }: Release): Promise<boolean> {
   const reading = await client.readNamed(name, context.clock.monotonicMs() + ONE_MS_MAX);
   if (reading === null) return false;
   const { metadata, status } = reading.object;
@@ -217,11 +207,7 @@ class Comparison {
     return list !== "refused";
   }
 
-  async #orRefused<T>(
-    { network, containerId }: Attachment,
-    ip: string,
-    work: Promise<T>,
-  ): Promise<T | "refused"> {
+  async #orRefused<T>({ network, containerId }: Attachment, ip: string, work: Promise<T>): Promise<T | "refused"> {
     try {
       return await work;
     } catch (error) {
@@ -274,11 +260,7 @@ async function judgeAddress(
     deadlineMs,
     // Nobody uses a retained address, and this container runs with it.
     relationOf: (object) =>
-      isReleased(object)
-        ? "passes-over"
-        : sameAllocationOwner(object.spec.owner, holder.owner)
-          ? "own"
-          : "other",
+      isReleased(object) ? "passes-over" : sameAllocationOwner(object.spec.owner, holder.owner) ? "own" : "other",
     whyNot: async (reading) => {
       if (!isStillThere(parts, attachment)) return "held";
       const row = await judgeAsking(

@@ -18,11 +18,7 @@ export interface NodeObject {
 }
 
 /** Throws ApiAway. */
-export async function readNodeObject(
-  api: KubeApi,
-  directory: StateDirectory,
-  node: string,
-): Promise<NodeObject> {
+export async function readNodeObject(api: KubeApi, directory: StateDirectory, node: string): Promise<NodeObject> {
   const read = await new ObjectClient(api).get(objectPath(NODES_PATH, node));
   if (read.kind !== "present") return { note: null, isNew: false };
   const { creationTimestamp, uid } = read.object.metadata;

@@ -85,11 +85,7 @@ export interface OwnObjects {
 }
 
 /** `ours`: the API certainly describes this machine. Throws ApiAway. */
-export async function judgeOwnObjects(
-  parts: OwnObjectsParts,
-  why: WhyList,
-  ours: boolean,
-): Promise<OwnObjects> {
+export async function judgeOwnObjects(parts: OwnObjectsParts, why: WhyList, ours: boolean): Promise<OwnObjects> {
   const listed = await listOfNode(parts);
   // What a new journal learns is compared with the API next.
   const found = why === "new journal" ? listed : await confirmed(parts, listed);
@@ -261,11 +257,7 @@ function wasDeleted(ledger: Ledger, { attachment, object }: FoundAttachment): bo
   return delsOf(ledger, { network: object.spec.network, containerId, interface: interfaceName }).length > 0;
 }
 
-function oweAll(
-  ledger: Ledger,
-  transaction: Transaction,
-  { attachment, object, addresses }: FoundAttachment,
-): number {
+function oweAll(ledger: Ledger, transaction: Transaction, { attachment, object, addresses }: FoundAttachment): number {
   const { containerID: containerId, interface: interfaceName } = attachment;
   const owner = fromAllocationOwner(object.spec.owner);
   const { network } = object.spec;

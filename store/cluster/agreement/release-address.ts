@@ -53,8 +53,7 @@ export async function releaseAddress(
     (reading) => {
       const { object } = reading;
       const isOwn = sameAllocationOwner(object.spec.owner, ownerOf(row));
-      const needed = () =>
-        isOwn ? neededBy(ledger, row, address, underWay) : neededByContainer(ledger, row, address);
+      const needed = () => (isOwn ? neededBy(ledger, row, address, underWay) : neededByContainer(ledger, row, address));
       const verdict = verdictOn({ phase: "leaving", object: objectOf(reading, holder) }, { needed });
       if (verdict === "close") return { kind: "leave", why: "told" };
       if (verdict === "wait") return { kind: "leave", why: "later" };
@@ -87,20 +86,14 @@ function ownerOf({ owner_kind: kind, owner_uid: uid, owner_interface: interfaceN
 }
 
 /** Whether the same owner has attached again with the address meanwhile, or is about to. */
-function neededBy(
-  ledger: Ledger,
-  row: OwedRow,
-  address: Address,
-  underWay: ReadonlySet<string>,
-): Facts["needed"] {
+function neededBy(ledger: Ledger, row: OwedRow, address: Address, underWay: ReadonlySet<string>): Facts["needed"] {
   if (isUsed(ledger, row, address)) return "held";
   return isBeingAdded(ledger, row, underWay) ? "adding" : "no";
 }
 
 /** The same of an address that was handed over to a claim while the container used it: only the container counts. */
 function neededByContainer({ sql }: Ledger, row: OwedRow, address: Address): Facts["needed"] {
-  if (sql.attachmentsOfContainer.all(row.container_id, row.interface).some((one) => has(one, address)))
-    return "held";
+  if (sql.attachmentsOfContainer.all(row.container_id, row.interface).some((one) => has(one, address))) return "held";
   return sql.takingOfContainer.all(row.container_id, row.interface).length > 0 ? "adding" : "no";
 }
 

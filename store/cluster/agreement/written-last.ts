@@ -15,11 +15,7 @@ const READ_MS_MAX = 10_000;
  * has the last write has all before it. An older state of the same objects is not that write: a backup from before a restore has them
  * too, and need not have what was put back after it.
  */
-export async function isAsWritten(
-  parts: AttachParts,
-  attachment: Attachment,
-  version: number,
-): Promise<boolean> {
+export async function isAsWritten(parts: AttachParts, attachment: Attachment, version: number): Promise<boolean> {
   const { client, claimAccess, context } = parts;
   const { network, ips, owner } = attachment;
   const deadlineMs = context.clock.monotonicMs() + READ_MS_MAX;

@@ -36,9 +36,7 @@ export interface AllocationReading {
 }
 
 /** The outcome of a conditional write: done, or the object is no longer as it was read. */
-export type ConditionalWrite =
-  | { readonly kind: "done"; readonly object: IPAllocation }
-  | { readonly kind: "changed" };
+export type ConditionalWrite = { readonly kind: "done"; readonly object: IPAllocation } | { readonly kind: "changed" };
 
 /** An attempt: when, ms of the clock, and after which gap in contact. */
 interface Sent {
@@ -58,12 +56,7 @@ export class AllocationClient {
   /** Epoch of the ADD that the writes are for; null: they are sent in any case. */
   readonly #epoch: number | null;
 
-  constructor(
-    api: KubeApi,
-    priority: Priority,
-    continuity: Continuity | null = null,
-    epoch: number | null = null,
-  ) {
+  constructor(api: KubeApi, priority: Priority, continuity: Continuity | null = null, epoch: number | null = null) {
     this.#api = api;
     this.#priority = priority;
     this.#continuity = continuity;
@@ -129,10 +122,7 @@ export class AllocationClient {
     const { name, uid, resourceVersion } = object.metadata;
     const path = objectPath(ALLOCATIONS_PATH, name);
     const body = { preconditions: { uid, resourceVersion } };
-    const written = await this.#write(
-      { method: "DELETE", path, body, deadlineMs },
-      `delete IPAllocation ${name}`,
-    );
+    const written = await this.#write({ method: "DELETE", path, body, deadlineMs }, `delete IPAllocation ${name}`);
     return written.kind === "done" ? { kind: "done", object } : written;
   }
 

@@ -97,12 +97,7 @@ export function takenOver(
 }
 
 /** A Bound object whose attachments go on for another owner. */
-export function handedOver(
-  object: IPAllocation,
-  one: InterfaceAddress,
-  holder: Holder,
-  time: string,
-): object {
+export function handedOver(object: IPAllocation, one: InterfaceAddress, holder: Holder, time: string): object {
   const { mac } = object.spec;
   return withStatus(takenOver(object, one, { ...holder, mac }, time), object.status ?? {});
 }
@@ -227,12 +222,7 @@ export function sameAllocationOwner(
   return a.kind === b.kind && a.uid === b.uid && (a.interface ?? "") === (b.interface ?? "");
 }
 
-function spec({
-  owner,
-  vm,
-  mac,
-  adopted,
-}: Holder): Pick<IPAllocation["spec"], "owner" | "vm" | "mac" | "adopted"> {
+function spec({ owner, vm, mac, adopted }: Holder): Pick<IPAllocation["spec"], "owner" | "vm" | "mac" | "adopted"> {
   return {
     owner,
     ...(vm === undefined ? {} : { vm }),

@@ -71,10 +71,7 @@ export type HoldOutcome<W> =
  * owner is never overwritten. Throws ApiAway when the outcome is unknown, and RefusalError API_REFUSED.
  * See docs/decisions/0014.
  */
-export async function hold<W = never>(
-  client: AllocationClient,
-  holding: HoldRequest<W>,
-): Promise<HoldOutcome<W>> {
+export async function hold<W = never>(client: AllocationClient, holding: HoldRequest<W>): Promise<HoldOutcome<W>> {
   const { network, one, believed, deadlineMs } = holding;
   const read = () => client.read(network, one.address, deadlineMs);
   let reading = believed === undefined ? await read() : believed;
@@ -84,8 +81,7 @@ export async function hold<W = never>(
     const object = reading?.object ?? null;
     const next = nextOf(holding, object, isoTime(client.clock.wallMs()));
     if (typeof next === "string") return { kind: next, object: object as IPAllocation };
-    const written =
-      object === null ? await client.create(next, deadlineMs) : await client.replace(next, deadlineMs);
+    const written = object === null ? await client.create(next, deadlineMs) : await client.replace(next, deadlineMs);
     if (written.kind === "done") return { kind: "held", object: written.object, was: stateBefore(object) };
     if (attempt === ATTEMPTS_MAX) return { kind: "changed" };
     reading = await read();
@@ -111,13 +107,10 @@ function nextOf<W>(
   if (relation === "other") return "taken";
   if (relation === "handed-over") return handedOver(object, one, holder, time);
   // Also an object without a state, which Holdfast never writes.
-  if (relation === "passes-over" || object.status?.state !== "Bound")
-    return takenOver(object, one, holder, time);
+  if (relation === "passes-over" || object.status?.state !== "Bound") return takenOver(object, one, holder, time);
   // A machine's Cluster may become known later than its address; what becomes of the address depends on it.
   if (attachment === null)
-    return object.spec.owner.cluster === owner.cluster
-      ? "own"
-      : { ...object, spec: { ...object.spec, owner } };
+    return object.spec.owner.cluster === owner.cluster ? "own" : { ...object, spec: { ...object.spec, owner } };
   // Nobody was given an address that a claim brought along, so this answer decides its prefix length.
   const first = object.spec.adopted ? withPrefixLength(object, one) : object;
   return withAttachment(withoutAttachments(first, replaced?.(object) ?? []), attachment);

@@ -5,10 +5,7 @@ import { LABEL_STATE, type ObjectMeta } from "../../../kube/objects.ts";
 import type { PublishedSpace } from "../../../kube/views/published-space.ts";
 
 /** The picture of a network from the metadata of its allocations. Malformed metadata is left out: it is only a belief. */
-export function spaceOf(
-  metas: readonly ObjectMeta[],
-  listVersion: string,
-): Omit<PublishedSpace, "observedMs"> {
+export function spaceOf(metas: readonly ObjectMeta[], listVersion: string): Omit<PublishedSpace, "observedMs"> {
   const runs = {
     used: { 4: [] as Interval[], 6: [] as Interval[] },
     retained: { 4: [] as Interval[], 6: [] as Interval[] },

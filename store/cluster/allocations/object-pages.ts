@@ -40,8 +40,7 @@ export async function pageOfObjects<Wire extends Named, Item>(
   // As many as there may be items; where few of them are, more.
   for (let atOnce = Math.min(limit, OBJECTS_MAX); ; atOnce = Math.min(2 * atOnce, OBJECTS_MAX)) {
     const read = await readObjects(api, shown, { next, last, limit, atOnce }).catch((error: unknown) => {
-      if (token !== undefined && error instanceof ListRefused && error.status === BAD_REQUEST)
-        throw badToken(token);
+      if (token !== undefined && error instanceof ListRefused && error.status === BAD_REQUEST) throw badToken(token);
       throw error;
     });
     const { items } = read;

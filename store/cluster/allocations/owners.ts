@@ -37,9 +37,7 @@ export function succeedsHolder(owner: AllocationOwner, former: AllocationOwner):
 
 /** Whether a Retained allocation is reserved for an owner. */
 export function isReservedFor({ spec, status }: IPAllocation, owner: AllocationOwner): boolean {
-  return (
-    status?.state === "Retained" && isRetainedFor(fromAllocationOwner(owner), fromAllocationOwner(spec.owner))
-  );
+  return status?.state === "Retained" && isRetainedFor(fromAllocationOwner(owner), fromAllocationOwner(spec.owner));
 }
 
 /** The holder of an allocation, for people: of a Retained one, until when. */

@@ -104,13 +104,7 @@ export class Picture {
   }
 
   /** Notes an object that this process wrote or read. */
-  note(
-    network: string,
-    address: Address,
-    ownerUid: string,
-    state: string | undefined,
-    resourceVersion: string,
-  ): void {
+  note(network: string, address: Address, ownerUid: string, state: string | undefined, resourceVersion: string): void {
     this.#put(network, address, ownerUid, stateOf(state), resourceVersion);
   }
 
@@ -125,8 +119,7 @@ export class Picture {
     for (const address of addresses) {
       const text = formatAddress(address);
       const isUsed = published?.used[address.family].contains(address.value) ?? false;
-      if (!isUsed && !notes.has(text) && !resting.has(text))
-        this.#put(network, address, null, "allocated", "");
+      if (!isUsed && !notes.has(text) && !resting.has(text)) this.#put(network, address, null, "allocated", "");
     }
   }
 
@@ -307,6 +300,5 @@ function differences(before: PublishedSpace, after: PublishedSpace): Address[] |
 }
 
 function* valuesOf(set: IntervalSet): Generator<bigint> {
-  for (const { first, last } of set.intervals())
-    for (let value = first; value <= last; value += 1n) yield value;
+  for (const { first, last } of set.intervals()) for (let value = first; value <= last; value += 1n) yield value;
 }

@@ -105,8 +105,7 @@ export class UsedSpaces {
     else space.used[family].take(value);
     if (state === "Retained") space.retained[family].give(value);
     else space.retained[family].take(value);
-    if (state === "Cooling")
-      space.resting.set(metadata.name, { address, version: Number(metadata.resourceVersion) });
+    if (state === "Cooling") space.resting.set(metadata.name, { address, version: Number(metadata.resourceVersion) });
     else space.resting.delete(metadata.name);
     const ofClaim = spec.owner.kind === "IPAMClaim";
     const isUsed = Object.keys(status?.attachments ?? {}).length > 0;

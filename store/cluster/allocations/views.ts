@@ -49,11 +49,7 @@ export function viewOf(object: IPAllocation): AllocationView {
  * Every allocation of the cluster that matches the filter, page by page: network by network in the order of their objects'
  * names, each by its addresses (docs/decisions/0076). Throws ApiAway, and RefusalError for a token that is none.
  */
-export function listFromApi(
-  api: KubeApi,
-  filter: AllocationFilter,
-  page: PageRequest,
-): Promise<Page<AllocationView>> {
+export function listFromApi(api: KubeApi, filter: AllocationFilter, page: PageRequest): Promise<Page<AllocationView>> {
   const { network } = filter;
   return pageOfObjects<IPAllocation, AllocationView>(api, page, {
     path: ALLOCATIONS_PATH,

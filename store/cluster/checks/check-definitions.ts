@@ -17,10 +17,7 @@ export async function checkDefinitions(api: KubeApi): Promise<Finding[]> {
   const findings: Finding[] = [];
   for (const name of DEFINITIONS) {
     try {
-      const read = await objects.tryGet(
-        objectPath(DEFINITIONS_PATH, name),
-        api.clock.monotonicMs() + LOOK_MS,
-      );
+      const read = await objects.tryGet(objectPath(DEFINITIONS_PATH, name), api.clock.monotonicMs() + LOOK_MS);
       if (read.kind === "present" && read.object.metadata.deletionTimestamp !== undefined)
         findings.push(beingDeleted(name));
     } catch (error) {

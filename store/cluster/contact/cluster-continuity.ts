@@ -132,9 +132,7 @@ export class ClusterContinuity {
     const { api, log } = this.#options;
     endRecovery(api, network, mark)
       .then(() => log.info({ network }, "the network has recovered; everybody gets addresses again"))
-      .catch((error: Error) =>
-        log.warn({ network, err: error }, "the end of the recovery is not recorded yet"),
-      );
+      .catch((error: Error) => log.warn({ network, err: error }, "the end of the recovery is not recorded yet"));
   }
 
   /**

@@ -24,10 +24,7 @@ export type PodState = "living" | "completed" | "gone" | "unseen";
 /** What the store needs to know about claims and the pods that use them. Methods throw ApiAway. */
 export interface ClaimAccess {
   /** A quorum read; null: there is no such claim. */
-  read(
-    claim: { readonly namespace: string; readonly name: string },
-    deadlineMs: number,
-  ): Promise<ClaimReading | null>;
+  read(claim: { readonly namespace: string; readonly name: string }, deadlineMs: number): Promise<ClaimReading | null>;
   /** Why the pod of this attachment may not use the claim; null when it may. */
   whyNot(claim: ClaimReading, want: AttachWant, deadlineMs: number): Promise<Refusal | null>;
   /**

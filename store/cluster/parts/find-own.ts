@@ -40,9 +40,7 @@ export async function findOwn(
     ...picture.ownedBy(want.network, owner.uid),
     ...whereItBegan(picture, want, owner, context.clock.monotonicMs()),
   ];
-  const seen = new Map(
-    [...answered.map((one) => one.address), ...others].map((one) => [formatAddress(one), one]),
-  );
+  const seen = new Map([...answered.map((one) => one.address), ...others].map((one) => [formatAddress(one), one]));
   const readings: OwnReading[] = await Promise.all(
     [...seen.values()].map(async (address) => ({
       address,

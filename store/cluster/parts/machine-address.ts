@@ -32,11 +32,7 @@ interface WithdrawOptions {
 export async function withdrawMachineAddress(
   api: Pick<KubeApi, "send" | "clock">,
   allocation: IPAllocation,
-  {
-    paths = machinePaths("ipaddresses", allocation.spec.owner),
-    believed = null,
-    deadlineMs,
-  }: WithdrawOptions,
+  { paths = machinePaths("ipaddresses", allocation.spec.owner), believed = null, deadlineMs }: WithdrawOptions,
 ): Promise<Withdrawal> {
   const { owner } = allocation.spec;
   if (owner.kind !== "IPAddressClaim" || isPreallocation(owner)) return "gone";
@@ -45,8 +41,7 @@ export async function withdrawMachineAddress(
     if (!tells(view, allocation)) return "gone";
     // A claim of the same name has taken it over, and is still there: it was read before that was asked.
     const isAnothers = view.owners.some((one) => one.kind === "IPAddressClaim" && one.uid !== owner.uid);
-    if (isAnothers && (await isThere(objects, machinePaths("ipaddressclaims", owner), deadlineMs)))
-      return "changed";
+    if (isAnothers && (await isThere(objects, machinePaths("ipaddressclaims", owner), deadlineMs))) return "changed";
     const { uid, resourceVersion } = view;
     const written = await objects.delete(path, { uid, resourceVersion }, deadlineMs);
     if (written.kind === "refused") throw refusedBy(written.answer, `delete IPAddress ${view.key}`);
@@ -63,11 +58,7 @@ export async function withdrawMachineAddress(
 }
 
 /** Whether an object is there, by its paths in every version. One that may not be read may be there. */
-async function isThere(
-  objects: ObjectClient,
-  paths: readonly string[],
-  deadlineMs?: number,
-): Promise<boolean> {
+async function isThere(objects: ObjectClient, paths: readonly string[], deadlineMs?: number): Promise<boolean> {
   for (const path of paths) {
     const { kind } = await objects.get(path, deadlineMs);
     if (kind !== "not-served") return kind !== "absent";

@@ -42,11 +42,7 @@ export interface Asider {
 }
 
 /** Renames the database and its log, and makes every later start wait for the operator. Returns the error to throw. */
-export function putAside(
-  directory: string,
-  damage: Error,
-  { clock, notes, isSound }: Asider,
-): RebuildRequiredError {
+export function putAside(directory: string, damage: Error, { clock, notes, isSound }: Asider): RebuildRequiredError {
   const file = join(directory, DATABASE_FILE);
   const target = asideName(directory, "damaged", clock);
   const isThere = existsSync(file);

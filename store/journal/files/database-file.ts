@@ -55,8 +55,7 @@ export function openDatabase(directory: string, options: OpenOptions): OpenDatab
       const remedy = "install Holdfast again; the state directory was not opened";
       throw Object.assign(new Error(`${problem}: ${remedy}`), { code });
     }
-    const remedy =
-      "expected a writable directory on a sound local disk with room; fix it, or give another --state";
+    const remedy = "expected a writable directory on a sound local disk with room; fix it, or give another --state";
     throw Object.assign(new Error(`state directory ${directory} cannot be used: ${message}; ${remedy}`), {
       code,
     });
@@ -212,11 +211,7 @@ function openSole(
 }
 
 /** Counts this opening as a commit, so that no copy of before it is taken for what comes after. Returns how far the database is now. */
-function begin(
-  db: Database.Database,
-  found: Progress | null,
-  { notes, clock, migrate }: OpenOptions,
-): Progress {
+function begin(db: Database.Database, found: Progress | null, { notes, clock, migrate }: OpenOptions): Progress {
   const id = found?.id ?? clock.randomBytes(16).toString("hex");
   // Whoever finds these notes and no such database knows that nothing was answered from it.
   if (found === null) {
@@ -234,12 +229,9 @@ function begin(
 /** A database that does not say how far it has come is new, damaged, or another application's. */
 function expectEmpty(db: Database.Database): void {
   if ((db.prepare<[], number>("SELECT count(*) FROM sqlite_schema").pluck().get() as number) > 0)
-    throw new DamageError(
-      "it does not say how far it has come: its second page is damaged, or it is not Holdfast's",
-      {
-        isUsable: true,
-      },
-    );
+    throw new DamageError("it does not say how far it has come: its second page is damaged, or it is not Holdfast's", {
+      isUsable: true,
+    });
 }
 
 function lock(db: Database.Database): void {
@@ -272,10 +264,7 @@ export function nativeBinding(): { nativeBinding?: string } {
 }
 
 export function isDamage(error: unknown): boolean {
-  return (
-    error instanceof DamageError ||
-    /^SQLITE_(CORRUPT|NOTADB)/.test(String((error as { code?: unknown }).code))
-  );
+  return error instanceof DamageError || /^SQLITE_(CORRUPT|NOTADB)/.test(String((error as { code?: unknown }).code));
 }
 
 /** For a database that could not be used: that error tells more than one from closing it. */

@@ -63,8 +63,7 @@ const NEW: FilesFound = { progress: null, copied: 0, sums: null, isLogForeign: f
  */
 export function compareWithAnswered(directory: string, notes: Notes, { isRelaxed }: Durability): FilesFound {
   const latest = notes.latest();
-  const isAnswered =
-    latest === null ? notes.areThere || existsSync(join(directory, PAGES_FILE)) : latest.commits > 0;
+  const isAnswered = latest === null ? notes.areThere || existsSync(join(directory, PAGES_FILE)) : latest.commits > 0;
   const log = contentOf(join(directory, LOG_FILE));
   const descriptor = openFile(join(directory, DATABASE_FILE));
   if (descriptor === null) {
@@ -90,8 +89,7 @@ export function compareWithAnswered(directory: string, notes: Notes, { isRelaxed
     const isUnsynced = isRelaxed && !latest.isOfThisBoot;
     const isOther = progress?.id !== latest.id;
     if (isOther || (progress.commits < latest.commits && !isUnsynced)) {
-      const isDamaged =
-        typeof sums === "number" && (progress === null || file.progress?.commits === latest.copied);
+      const isDamaged = typeof sums === "number" && (progress === null || file.progress?.commits === latest.copied);
       throw isDamaged ? wrongPage(sums) : lacking(progress, latest, log);
     }
     if (!latest.isOfThisBoot && !isUnsynced && log.commitsBehind > 1)
@@ -157,12 +155,7 @@ class DatabaseFile {
  * Sums that all pages of the file agree with but those that are in the log, which may be half copied; null: not known; else the number of
  * a page that is wrong. A file of sums that is missing, damaged or of another time is made again if the note's sum of them confirms it.
  */
-function soundSums(
-  path: string,
-  descriptor: number,
-  latest: LatestNote,
-  log: LogContent,
-): PageSums | null | number {
+function soundSums(path: string, descriptor: number, latest: LatestNote, log: LogContent): PageSums | null | number {
   if (latest.sums === null) return null;
   const written = PageSums.read(path);
   if (written?.sum === latest.sums) return written.firstWrong(descriptor, PAGE_BYTES, log.pages) ?? written;
@@ -179,15 +172,12 @@ function whyGone(latest: LatestNote | null): string {
 }
 
 function wrongPage(page: number): DamageError {
-  return new DamageError(
-    `page ${page} of ${DATABASE_FILE} is not as it was written: damaged, or of another time`,
-  );
+  return new DamageError(`page ${page} of ${DATABASE_FILE} is not as it was written: damaged, or of another time`);
 }
 
 function lacking(progress: Progress | null, latest: LatestNote, log: LogContent): DamageError {
   const known = latest.rememberedBy === null ? "" : `, as ${latest.rememberedBy} remembers`;
-  if (progress === null)
-    return new DamageError(`${DATABASE_FILE} is not a database of Holdfast's, or is damaged`);
+  if (progress === null) return new DamageError(`${DATABASE_FILE} is not a database of Holdfast's, or is damaged`);
   if (progress.id !== latest.id)
     return new DamageError(`its database is that of another state directory${known}`, { isUsable: true });
   const ends = `: it ends at commit ${progress.commits} of ${latest.commits}${known}`;

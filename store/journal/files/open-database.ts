@@ -162,8 +162,7 @@ export class OpenDatabase {
     if (file.mtimeMs !== this.#fileStat.mtimeMs || file.size !== this.#fileStat.size)
       return { meddled: `${DATABASE_FILE} was written by another program` };
     const log = statSync(this.#path(LOG_FILE), { throwIfNoEntry: false });
-    if (log === undefined || !isSameFile(log, this.#logStat))
-      return { meddled: `${LOG_FILE} was removed or replaced` };
+    if (log === undefined || !isSameFile(log, this.#logStat)) return { meddled: `${LOG_FILE} was removed or replaced` };
     if (!this.#isCopied && log.size < logBytes(this.#frames, PAGE_BYTES))
       throw new DamageError(`${LOG_FILE} was cut to ${log.size} bytes while the daemon was writing it`);
     const nowMs = this.#asider.clock.monotonicMs();
@@ -252,9 +251,7 @@ export class OpenDatabase {
       // Behind these may be the frames of a commit that failed, and that SQLite does not copy.
       const log = readLog(this.#log, PAGE_BYTES, this.#frames);
       if (!isSameLog(log.salts, this.#salts) || log.frames < this.#frames)
-        throw new DamageError(
-          `${LOG_FILE} is damaged: of ${this.#frames} pages in it ${log.frames} are whole`,
-        );
+        throw new DamageError(`${LOG_FILE} is damaged: of ${this.#frames} pages in it ${log.frames} are whole`);
       // In this order they reach the disk: the log, the sums of its pages, which of the sums counts, and only then the pages.
       fdatasyncSync(this.#log);
       this.#sums = this.#sums.after(log.pages, log.databasePages);

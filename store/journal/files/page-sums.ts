@@ -26,8 +26,7 @@ export class PageSums {
   static of(path: string, descriptor: number, pageBytes: number): PageSums {
     const sums: number[] = [];
     const page = Buffer.alloc(pageBytes);
-    while (readSync(descriptor, page, 0, pageBytes, sums.length * pageBytes) === pageBytes)
-      sums.push(crc32(page));
+    while (readSync(descriptor, page, 0, pageBytes, sums.length * pageBytes) === pageBytes) sums.push(crc32(page));
     return new PageSums(path, Uint32Array.from(sums));
   }
 
@@ -40,11 +39,8 @@ export class PageSums {
       return null;
     }
     const end = bytes.length - SUM_BYTES;
-    if (end < 0 || end % SUM_BYTES !== 0 || crc32(bytes.subarray(0, end)) !== bytes.readUInt32LE(end))
-      return null;
-    const sums = Uint32Array.from({ length: end / SUM_BYTES }, (_, index) =>
-      bytes.readUInt32LE(index * SUM_BYTES),
-    );
+    if (end < 0 || end % SUM_BYTES !== 0 || crc32(bytes.subarray(0, end)) !== bytes.readUInt32LE(end)) return null;
+    const sums = Uint32Array.from({ length: end / SUM_BYTES }, (_, index) => bytes.readUInt32LE(index * SUM_BYTES));
     return new PageSums(path, sums);
   }
 
@@ -59,8 +55,7 @@ export class PageSums {
       const pages = Math.min(BLOCK_PAGES, this.#sums.length - first);
       for (let index = 0; index < pages; index += 1) {
         const end = (index + 1) * pageBytes;
-        const isAsWritten =
-          end <= length && crc32(block.subarray(end - pageBytes, end)) === this.#sums[first + index];
+        const isAsWritten = end <= length && crc32(block.subarray(end - pageBytes, end)) === this.#sums[first + index];
         if (!isAsWritten && !elsewhere.has(first + index + 1)) return first + index + 1;
       }
     }

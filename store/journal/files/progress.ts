@@ -22,21 +22,14 @@ export const PROGRESS_PAGE = 2;
 
 /** A page of a table without pages below it, with one row of two BLOBs of these lengths (sqlite.org/fileformat2.html). */
 const LEAF_PAGE = 0x0d;
-const ROW_HEADER = Buffer.from([
-  3 + ID_BYTES + COMMITS_BYTES,
-  1,
-  3,
-  12 + 2 * ID_BYTES,
-  12 + 2 * COMMITS_BYTES,
-]);
+const ROW_HEADER = Buffer.from([3 + ID_BYTES + COMMITS_BYTES, 1, 3, 12 + 2 * ID_BYTES, 12 + 2 * COMMITS_BYTES]);
 
 /** From the bytes of the page; null: it is another page, or damaged. */
 export function progressOfPage(page: Buffer): Progress | null {
   if (page.length < 10 || page[0] !== LEAF_PAGE || page.readUInt16BE(3) !== 1) return null;
   const row = page.readUInt16BE(8);
   const values = row + ROW_HEADER.length;
-  if (values + ID_BYTES + COMMITS_BYTES > page.length || !page.subarray(row, values).equals(ROW_HEADER))
-    return null;
+  if (values + ID_BYTES + COMMITS_BYTES > page.length || !page.subarray(row, values).equals(ROW_HEADER)) return null;
   const commits = page.readBigUInt64BE(values + ID_BYTES);
   return { id: page.toString("hex", values, values + ID_BYTES), commits: Number(commits) };
 }

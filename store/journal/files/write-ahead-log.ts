@@ -41,11 +41,7 @@ export function logBytes(frames: number, pageBytes: number): number {
 }
 
 /** Reads a log, as far as `framesMax`. */
-export function readLog(
-  descriptor: number,
-  pageBytes: number,
-  framesMax = Number.POSITIVE_INFINITY,
-): LogContent {
+export function readLog(descriptor: number, pageBytes: number, framesMax = Number.POSITIVE_INFINITY): LogContent {
   const header = Buffer.alloc(HEADER_BYTES);
   readSync(descriptor, header, 0, HEADER_BYTES, 0);
   const start = checksum([0, 0], wordsOf(header), 0, 6);
@@ -94,8 +90,7 @@ class FrameReader {
     const before = this.#chain ?? this.#previous;
     const salts: Salts = [frame.readUInt32BE(8), frame.readUInt32BE(12)];
     this.#salts ??= salts;
-    const isSound =
-      isSame(salts, this.#salts) && before !== null && isSame(sumOfFrame(before, frame), written);
+    const isSound = isSame(salts, this.#salts) && before !== null && isSame(sumOfFrame(before, frame), written);
     this.#count += 1;
     this.#previous = written;
     if (this.#chain === null || !isSound) {

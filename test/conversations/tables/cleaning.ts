@@ -1,16 +1,6 @@
 import { expect } from "vitest";
 import { type Conversation, get, type Json, list, merge, post, remove, type Said } from "../steps.ts";
-import {
-  CLAIMS,
-  CONFIG_MAPS,
-  claim,
-  configMap,
-  DEFINITIONS,
-  NAMESPACES,
-  namespace,
-  PODS,
-  pod,
-} from "./objects.ts";
+import { CLAIMS, CONFIG_MAPS, claim, configMap, DEFINITIONS, NAMESPACES, namespace, PODS, pod } from "./objects.ts";
 
 const ownedBy =
   (name: string, more: Json = {}) =>
@@ -199,8 +189,7 @@ export const CLEANING: readonly Conversation[] = [
     ],
   },
   {
-    title:
-      "a definition that is being deleted stays while its objects have finalizers, and takes no new objects",
+    title: "a definition that is being deleted stays while its objects have finalizers, and takes no new objects",
     steps: [
       post(DEFINITIONS, definition, 201),
       get(WIDGETS, 200, {}, { intime: true }),
@@ -210,13 +199,7 @@ export const CLEANING: readonly Conversation[] = [
       get(`${DEFINITIONS}/widgets.{id}.holdfast.dev`, 200, {
         metadata: { deletionTimestamp: expect.any(String) },
       }),
-      post(
-        WIDGETS,
-        { ...WIDGET, metadata: { name: "two" } },
-        405,
-        { reason: "MethodNotAllowed" },
-        { intime: true },
-      ),
+      post(WIDGETS, { ...WIDGET, metadata: { name: "two" } }, 405, { reason: "MethodNotAllowed" }, { intime: true }),
       merge(`${WIDGETS}/one`, { metadata: { finalizers: null } }, 200),
       get(`${DEFINITIONS}/widgets.{id}.holdfast.dev`, 404, { reason: "NotFound" }, { intime: true }),
     ],

@@ -166,13 +166,7 @@ export const CREATING: readonly Conversation[] = [
   {
     title: "a dry run writes nothing",
     steps: [
-      post(
-        ALLOCATIONS,
-        allocation("{id}"),
-        201,
-        { metadata: { name: "{id}" } },
-        { query: { dryRun: "All" } },
-      ),
+      post(ALLOCATIONS, allocation("{id}"), 201, { metadata: { name: "{id}" } }, { query: { dryRun: "All" } }),
       get(`${ALLOCATIONS}/{id}`, 404, { reason: "NotFound" }),
     ],
   },

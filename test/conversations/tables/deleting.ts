@@ -125,10 +125,7 @@ export const DELETING: readonly Conversation[] = [
       merge(ONE, { metadata: { finalizers: [FINALIZER, "holdfast.dev/more"] } }, 422, {
         reason: "Invalid",
         details: {
-          causes: [
-            { reason: "FieldValueForbidden", field: "metadata.finalizers" },
-            { field: "metadata.finalizers" },
-          ],
+          causes: [{ reason: "FieldValueForbidden", field: "metadata.finalizers" }, { field: "metadata.finalizers" }],
         },
       }),
       patch(ONE, [{ op: "remove", path: "/metadata/finalizers" }], 200),
@@ -139,13 +136,7 @@ export const DELETING: readonly Conversation[] = [
     title: "a pod on a node has its grace period, and is gone when its kubelet deletes it",
     steps: [
       post(NAMESPACES, namespace(), 201),
-      post(
-        PODS,
-        pod("p", { spec: { nodeName: "n", terminationGracePeriodSeconds: 40 } }),
-        201,
-        {},
-        { as: "pod" },
-      ),
+      post(PODS, pod("p", { spec: { nodeName: "n", terminationGracePeriodSeconds: 40 } }), 201, {}, { as: "pod" }),
       remove(`${PODS}/p`, undefined, 200, {
         kind: "Pod",
         metadata: { deletionTimestamp: TIME, deletionGracePeriodSeconds: 40 },
@@ -156,12 +147,9 @@ export const DELETING: readonly Conversation[] = [
       remove(`${PODS}/p`, { gracePeriodSeconds: 0, preconditions: { uid: "another" } }, 409, {
         reason: "Conflict",
       }),
-      remove(
-        `${PODS}/p`,
-        (said) => ({ gracePeriodSeconds: 0, preconditions: { uid: said.pod.metadata.uid } }),
-        200,
-        { kind: "Pod" },
-      ),
+      remove(`${PODS}/p`, (said) => ({ gracePeriodSeconds: 0, preconditions: { uid: said.pod.metadata.uid } }), 200, {
+        kind: "Pod",
+      }),
       get(`${PODS}/p`, 404, { reason: "NotFound" }),
     ],
   },

@@ -37,8 +37,7 @@ const uidOf = (name: string) => (said: Said) => said[name].metadata.uid;
 /** What somebody meets who was away for a while, or whose requests were sent again by somebody in between. */
 export const GAPS: readonly Conversation[] = [
   {
-    title:
-      "what was deleted and created again in a gap is another object, and a watch from before shows both",
+    title: "what was deleted and created again in a gap is another object, and a watch from before shows both",
     steps: [
       post(ALLOCATIONS, allocation("{id}"), 201, {}, { as: "first" }),
       list(ALLOCATIONS, ["{id}"], { query: OURS, as: "list" }),
@@ -103,8 +102,7 @@ export const GAPS: readonly Conversation[] = [
     ],
   },
   {
-    title:
-      "a request that somebody in between sends twice is carried out twice, and the second answer counts",
+    title: "a request that somebody in between sends twice is carried out twice, and the second answer counts",
     steps: [
       fault("twice"),
       post(ALLOCATIONS, allocation("{id}"), 409, { reason: "AlreadyExists" }),

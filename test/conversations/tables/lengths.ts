@@ -124,21 +124,14 @@ export const LENGTHS: readonly Conversation[] = [
         201,
         {},
       ),
-      ...ONE_MORE_OF_ALLOCATION.map(([field, more]) =>
-        refused(ALLOCATIONS, allocation("{id}-2", more), field),
-      ),
+      ...ONE_MORE_OF_ALLOCATION.map(([field, more]) => refused(ALLOCATIONS, allocation("{id}-2", more), field)),
     ],
   },
   {
     title: "the largest AddressPool is taken, and nothing longer",
     steps: [
       post(NAMESPACES, namespace(), 201, {}),
-      post(
-        POOLS,
-        pool("one", { spec: { ranges: texts(256, 128), preallocations: numbered(10_000) } }),
-        201,
-        {},
-      ),
+      post(POOLS, pool("one", { spec: { ranges: texts(256, 128), preallocations: numbered(10_000) } }), 201, {}),
       ...ONE_MORE_OF_POOL.map(([field, more]) => refused(POOLS, pool("two", more), field)),
     ],
   },

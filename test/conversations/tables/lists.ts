@@ -198,14 +198,9 @@ export const LISTS: readonly Conversation[] = [
       post(NAMESPACES, namespace(), 201),
       post(CLAIMS, claim("a"), 201, {}, { as: "a" }),
       post(CLAIMS, claim("b"), 201),
-      get(
-        CLAIMS,
-        200,
-        (said: Said) => ({ metadata: { resourceVersion: versionOf("a")(said) }, ...names("a") }),
-        {
-          query: (said: Said) => ({ resourceVersion: versionOf("a")(said), limit: "10" }),
-        },
-      ),
+      get(CLAIMS, 200, (said: Said) => ({ metadata: { resourceVersion: versionOf("a")(said) }, ...names("a") }), {
+        query: (said: Said) => ({ resourceVersion: versionOf("a")(said), limit: "10" }),
+      }),
     ],
   },
   {

@@ -1,14 +1,5 @@
 import { type Conversation, get, type Json, merge, patch, post, type SendStep } from "../steps.ts";
-import {
-  ALLOCATIONS,
-  allocation,
-  CLAIMS,
-  claim,
-  DEFINITIONS,
-  NAMESPACES,
-  NETWORKS,
-  namespace,
-} from "./objects.ts";
+import { ALLOCATIONS, allocation, CLAIMS, claim, DEFINITIONS, NAMESPACES, NETWORKS, namespace } from "./objects.ts";
 
 const network = (more: Json = {}): Json => ({
   apiVersion: "ipam.holdfast.dev/v1alpha1",
@@ -121,11 +112,7 @@ export const SCHEMAS: readonly Conversation[] = [
       refused(ALLOCATIONS, allocation("{id}", { spec: { owner: { kind: "Pod" } } }), "spec.owner.uid"),
       refused(ALLOCATIONS, allocation("{id}", { spec: { address: 5 } }), "spec.address"),
       refused(ALLOCATIONS, allocation("{id}", { spec: { adopted: "yes" } }), "spec.adopted"),
-      refused(
-        ALLOCATIONS,
-        allocation("{id}", { status: { attachments: { x: "n" } } }),
-        "status.attachments.x",
-      ),
+      refused(ALLOCATIONS, allocation("{id}", { status: { attachments: { x: "n" } } }), "status.attachments.x"),
       post(ALLOCATIONS, allocation("{id}", { spec: { owner: { kind: "Nobody", uid: "u" } } }), 422, {
         reason: "Invalid",
         details: {
@@ -166,11 +153,7 @@ export const SCHEMAS: readonly Conversation[] = [
         network({ status: { conditions: [condition({ status: "Maybe" })] } }),
         "status.conditions.status",
       ),
-      refused(
-        NETWORKS,
-        network({ status: { conditions: [condition({ reason: "" })] } }),
-        "status.conditions.reason",
-      ),
+      refused(NETWORKS, network({ status: { conditions: [condition({ reason: "" })] } }), "status.conditions.reason"),
       refused(
         NETWORKS,
         network({ status: { conditions: [condition({ observedGeneration: -1 })] } }),
@@ -181,11 +164,7 @@ export const SCHEMAS: readonly Conversation[] = [
         network({ status: { conditions: [condition({ lastTransitionTime: "yesterday" })] } }),
         "status.conditions.lastTransitionTime",
       ),
-      refused(
-        NETWORKS,
-        network({ status: { conditions: [condition(), condition()] } }),
-        "status.conditions[1]",
-      ),
+      refused(NETWORKS, network({ status: { conditions: [condition(), condition()] } }), "status.conditions[1]"),
       post(
         NETWORKS,
         network({ status: { conditions: [condition()], importedFrom: [{ uid: "u", generation: 3 }] } }),
@@ -208,14 +187,9 @@ export const SCHEMAS: readonly Conversation[] = [
       merge(`${CLAIMS}/c/status`, { status: { ips: [], ownerPod: "p" } }, 422, {
         details: { causes: [{ field: "status.ownerPod" }] },
       }),
-      merge(
-        `${CLAIMS}/c/status`,
-        { status: { ips: [], conditions: [condition({ reason: "no reason" })] } },
-        422,
-        {
-          details: { causes: [{ field: "status.conditions.reason" }] },
-        },
-      ),
+      merge(`${CLAIMS}/c/status`, { status: { ips: [], conditions: [condition({ reason: "no reason" })] } }, 422, {
+        details: { causes: [{ field: "status.conditions.reason" }] },
+      }),
       merge(`${CLAIMS}/c/status`, { status: { ips: ["10.0.0.1/24"], ownerPod: { name: "p" } } }, 200, {
         status: { ips: ["10.0.0.1/24"], ownerPod: { name: "p" } },
       }),

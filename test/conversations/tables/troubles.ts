@@ -1,18 +1,5 @@
 import { expect } from "vitest";
-import {
-  type Conversation,
-  end,
-  fault,
-  get,
-  hear,
-  list,
-  merge,
-  operate,
-  post,
-  put,
-  remove,
-  watch,
-} from "../steps.ts";
+import { type Conversation, end, fault, get, hear, list, merge, operate, post, put, remove, watch } from "../steps.ts";
 import { ALLOCATIONS, allocation, CLAIMS, changed, NAMESPACES, namespace, versionOf } from "./objects.ts";
 
 const ONE = `${ALLOCATIONS}/{id}`;

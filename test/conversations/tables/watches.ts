@@ -62,16 +62,12 @@ export const WATCHES: readonly Conversation[] = [
       watch("w", ALLOCATIONS, versionOf("one"), { query: OURS }),
       remove(ONE, undefined, 200),
       hearOf("w", (said) => [
-        [
-          "DELETED",
-          { metadata: { resourceVersion: expect.not.stringMatching(`^${versionOf("one")(said)}$`) } },
-        ],
+        ["DELETED", { metadata: { resourceVersion: expect.not.stringMatching(`^${versionOf("one")(said)}$`) } }],
       ]),
     ],
   },
   {
-    title:
-      "a deletion that waits for a finalizer is a MODIFIED event, and DELETED comes with the last finalizer",
+    title: "a deletion that waits for a finalizer is a MODIFIED event, and DELETED comes with the last finalizer",
     steps: [
       post(
         ALLOCATIONS,
@@ -148,10 +144,7 @@ export const WATCHES: readonly Conversation[] = [
       hear("name", ["ADDED", { kind: "IPAMClaim", ...named("b", { namespace: "{id}" }) }]),
       hear(
         "space",
-        [
-          "ADDED",
-          { kind: "PartialObjectMetadata", apiVersion: "meta.k8s.io/v1", spec: undefined, ...named("a") },
-        ],
+        ["ADDED", { kind: "PartialObjectMetadata", apiVersion: "meta.k8s.io/v1", spec: undefined, ...named("a") }],
         ["ADDED", { kind: "PartialObjectMetadata", spec: undefined, ...named("b") }],
       ),
       hear("maps", ["ADDED", { kind: "ConfigMap", apiVersion: "v1", ...named("m") }]),

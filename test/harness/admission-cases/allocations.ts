@@ -124,11 +124,7 @@ const STATUS = /of the status of a Bound address a node changes attachments only
 const ELSEWHERE = /only a claim's address is used on another node than before/;
 
 const refused: readonly [string, Written, RegExp][] = [
-  [
-    "use a token that is bound to no node",
-    { after: ofPod(""), node: null },
-    /the token is not bound to a node/,
-  ],
+  ["use a token that is bound to no node", { after: ofPod(""), node: null }, /the token is not bound to a node/],
   ["create one for another node's container", { after: ofPod("b") }, OWN_ONLY],
   ["add an attachment of another node", { before: ofClaim("a"), after: ofClaim("a", "b") }, OWN_ONLY],
   [
@@ -268,11 +264,7 @@ const refused: readonly [string, Written, RegExp][] = [
     { before: imported("b"), after: withNode(imported("b"), "a") },
     STATUS,
   ],
-  [
-    "have a stopped pod's node forgotten",
-    { before: imported("b"), after: withNode(imported("b"), "") },
-    STATUS,
-  ],
+  ["have a stopped pod's node forgotten", { before: imported("b"), after: withNode(imported("b"), "") }, STATUS],
   [
     "say since when a Bound address is in use",
     changed(ofPod("b"), ({ status }) => {
@@ -328,10 +320,6 @@ const refused: readonly [string, Written, RegExp][] = [
 ];
 
 export const ALLOCATION_CASES: readonly AdmissionCase[] = [
-  ...allowed.map(
-    ([name, written]) => ({ resource: "ipallocations", name, refused: null, ...written }) as const,
-  ),
-  ...refused.map(
-    ([name, written, rule]) => ({ resource: "ipallocations", name, refused: rule, ...written }) as const,
-  ),
+  ...allowed.map(([name, written]) => ({ resource: "ipallocations", name, refused: null, ...written }) as const),
+  ...refused.map(([name, written, rule]) => ({ resource: "ipallocations", name, refused: rule, ...written }) as const),
 ];

@@ -18,9 +18,7 @@ const WHERE = /a claim that is moved says where it was/;
 const FORMER = /what a claim says that it had before changes when it is moved only/;
 
 /** `withIps` is a claim of network blue. */
-export function claimNetworks(
-  withIps: (...ips: string[]) => object,
-): readonly [string, Written, RegExp | null][] {
+export function claimNetworks(withIps: (...ips: string[]) => object): readonly [string, Written, RegExp | null][] {
   const owned = (...ips: string[]) =>
     altered(withIps(...ips), ({ metadata }) => {
       metadata.ownerReferences = [OWNER];
@@ -46,11 +44,7 @@ export function claimNetworks(
     ["have a claim follow its VM", { before: blue, after: open }, null],
     ["have one without addresses follow", { before: owned(), after: moved(owned(), null) }, null],
     ["close the change", { before: written, after: closed }, null],
-    [
-      "have one go back",
-      { before: closed, after: moved(closed, "red 10.9.0.7/24 -> blue 10.0.0.5/24", "blue") },
-      null,
-    ],
+    ["have one go back", { before: closed, after: moved(closed, "red 10.9.0.7/24 -> blue 10.0.0.5/24", "blue") }, null],
     [
       "have one go on before its list is written",
       { before: open, after: moved(open, "red 10.9.0.7/24 -> green 10.7.0.2/24", "green") },
@@ -61,11 +55,7 @@ export function claimNetworks(
       { node: null, before: blue, after: open },
       /the token is not bound to a node/,
     ],
-    [
-      "move a claim of no VM",
-      { before: nobodys, after: moved(nobodys, OPEN) },
-      /only the claim of a VM is moved/,
-    ],
+    ["move a claim of no VM", { before: nobodys, after: moved(nobodys, OPEN) }, /only the claim of a VM is moved/],
     [
       "change the interface",
       also(({ spec }) => {
@@ -109,16 +99,8 @@ export function claimNetworks(
       METADATA,
     ],
     ["move one without a word", { before: blue, after: moved(blue, null) }, WHERE],
-    [
-      "move one that was elsewhere",
-      { before: blue, after: moved(blue, OPEN.replace("blue", "green")) },
-      WHERE,
-    ],
-    [
-      "move one that had something else",
-      { before: blue, after: moved(blue, OPEN.replace("0.5", "0.6")) },
-      WHERE,
-    ],
+    ["move one that was elsewhere", { before: blue, after: moved(blue, OPEN.replace("blue", "green")) }, WHERE],
+    ["move one that had something else", { before: blue, after: moved(blue, OPEN.replace("0.5", "0.6")) }, WHERE],
     ["move one to another network than it says", { before: blue, after: moved(blue, OPEN, "green") }, WHERE],
     ["say that one had something", { before: owned(), after: moved(owned(), OPEN) }, WHERE],
     ["say so of one that stays", { before: blue, after: noted(blue, OPEN) }, WHERE],
@@ -139,11 +121,7 @@ export function claimNetworks(
       { before: blue, after: noted(blue, ASKED.replace("0.5", "0.6")) },
       WHERE,
     ],
-    [
-      "close a change whose list is not written",
-      { before: open, after: moved(open, "blue 10.0.0.5/24") },
-      FORMER,
-    ],
+    ["close a change whose list is not written", { before: open, after: moved(open, "blue 10.0.0.5/24") }, FORMER],
     ["close it with something else", { before: written, after: moved(written, "blue 10.0.0.6/24") }, FORMER],
   ];
 }

@@ -50,11 +50,7 @@ const NETWORKS: readonly [string, Written, RegExp | null][] = [
     { after: network({ definedIn: "" }, { metadata: { annotations: recordedAs("") } }) },
     null,
   ],
-  [
-    "create one that asks for an import",
-    { after: network({}, { status: { importWanted: told.importWanted } }) },
-    null,
-  ],
+  ["create one that asks for an import", { after: network({}, { status: { importWanted: told.importWanted } }) }, null],
   ["create one with the note that all is imported", { after: network({}, { status: imported }) }, IMPORTED],
   ["note that all is imported", { before: network(), after: network({}, { status: imported }) }, IMPORTED],
   [
@@ -71,10 +67,7 @@ const NETWORKS: readonly [string, Written, RegExp | null][] = [
     "say what is covered",
     {
       before: network(),
-      after: network(
-        {},
-        { status: { importedFrom: [{ definition: "shop/blue", uid: "1", generation: 1 }] } },
-      ),
+      after: network({}, { status: { importedFrom: [{ definition: "shop/blue", uid: "1", generation: 1 }] } }),
     },
     COUNTS,
   ],
@@ -116,11 +109,7 @@ const NETWORKS: readonly [string, Written, RegExp | null][] = [
     },
     null,
   ],
-  [
-    "use a token that is bound to no node",
-    { node: null, after: network() },
-    /the token is not bound to a node/,
-  ],
+  ["use a token that is bound to no node", { node: null, after: network() }, /the token is not bound to a node/],
   [
     "give one to another namespace",
     {
@@ -290,11 +279,7 @@ const listing = (object: object, ...ips: string[]) => {
 
 const CLAIMS: readonly [string, Written, RegExp | null][] = [
   ["publish the first addresses", { before: withoutStatus, after: withIps("10.0.0.5/24") }, null],
-  [
-    "publish addresses after a refusal",
-    { before: withIps(), after: withIps("10.0.0.5/24", "fd00::5/64") },
-    null,
-  ],
+  ["publish addresses after a refusal", { before: withIps(), after: withIps("10.0.0.5/24", "fd00::5/64") }, null],
   [
     "write another pod",
     changed(withIps("10.0.0.5/24"), ({ status }) => {
@@ -308,11 +293,7 @@ const CLAIMS: readonly [string, Written, RegExp | null][] = [
     /the token is not bound to a node/,
   ],
   ["publish other addresses", { before: withIps("10.0.0.5/24"), after: withIps("10.0.0.6/24") }, STAY],
-  [
-    "publish one address more",
-    { before: withIps("10.0.0.5/24"), after: withIps("10.0.0.5/24", "10.0.0.6/24") },
-    STAY,
-  ],
+  ["publish one address more", { before: withIps("10.0.0.5/24"), after: withIps("10.0.0.5/24", "10.0.0.6/24") }, STAY],
   ["take the addresses away", { before: withIps("10.0.0.5/24"), after: withIps() }, STAY],
   ["take the status away", { before: withIps("10.0.0.5/24"), after: withoutStatus }, STAY],
   [
@@ -339,8 +320,7 @@ export const NETWORK_CASES: readonly AdmissionCase[] = NETWORKS.map(
   ([name, written, refused]) => ({ resource: "ipnetworks", name, refused, ...written }) as const,
 );
 export const CLAIM_NETWORK_CASES: readonly AdmissionCase[] = claimNetworks(withIps).map(
-  ([name, written, refused]) =>
-    ({ resource: "ipamclaims", name, refused, wholeClaim: true, ...written }) as const,
+  ([name, written, refused]) => ({ resource: "ipamclaims", name, refused, wholeClaim: true, ...written }) as const,
 );
 export const CLAIM_CASES: readonly AdmissionCase[] = CLAIMS.map(
   ([name, written, refused]) => ({ resource: "ipamclaims", name, refused, ...written }) as const,

@@ -42,10 +42,7 @@ export class OidcIssuer {
   private constructor() {
     const { certificate, key } = makeCertificate(this.directory);
     this.#ca = certificate;
-    this.#server = createServer(
-      { cert: certificate, key },
-      (asked, answer) => void this.#answer(asked, answer),
-    );
+    this.#server = createServer({ cert: certificate, key }, (asked, answer) => void this.#answer(asked, answer));
     writeFileSync(this.keyFile, this.#keys.privateKey.export({ type: "pkcs8", format: "pem" }));
   }
 
@@ -129,11 +126,7 @@ export class OidcIssuer {
     };
   }
 
-  #renew(
-    { headers }: IncomingMessage,
-    form: URLSearchParams,
-    send: (status: number, content: object) => void,
-  ): void {
+  #renew({ headers }: IncomingMessage, form: URLSearchParams, send: (status: number, content: object) => void): void {
     this.asked += 1;
     if (this.status !== null) {
       send(this.status, {});

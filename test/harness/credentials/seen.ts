@@ -33,9 +33,7 @@ export function kubeconfigWith(
   const content = {
     apiVersion: "v1",
     kind: "Config",
-    clusters: [
-      { name: "c", cluster: { server, "certificate-authority-data": Buffer.from(ca).toString("base64") } },
-    ],
+    clusters: [{ name: "c", cluster: { server, "certificate-authority-data": Buffer.from(ca).toString("base64") } }],
     users: [{ name: "u", user }],
     contexts: [{ name: "x", context: { cluster: "c", user: "u" } }],
     "current-context": "x",

@@ -75,9 +75,7 @@ export class ApiServer {
     this.watches = new Watches(clock, minor);
     this.#registry = new Registry(this.etcd, options, options);
     this.#deletions = new Deletions(this.etcd, options, options);
-    this.#definitions = new DefinitionsController(this.etcd, this.served, clock, (storage) =>
-      this.#dropCache(storage),
-    );
+    this.#definitions = new DefinitionsController(this.etcd, this.served, clock, (storage) => this.#dropCache(storage));
     this.served.read(this.etcd);
     this.etcd.listen((change) => this.#changed(change));
     this.#startCaches();
@@ -106,12 +104,7 @@ export class ApiServer {
     if (route.kind !== "resource") throw notAllowed();
     this.#authorize(request.user, "watch", route);
     const asked = this.#understood(request, route);
-    return this.watches.open(
-      asked,
-      this.cacheOf(asked.resource.storage),
-      request.metadataOnly === true,
-      sink,
-    );
+    return this.watches.open(asked, this.cacheOf(asked.resource.storage), request.metadataOnly === true, sink);
   }
 
   /** The cache of a resource; begins when it is first needed. */

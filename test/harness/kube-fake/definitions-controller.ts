@@ -62,9 +62,7 @@ export class DefinitionsController {
         condition("Established", "InitialNamesAccepted", "the initial names have been accepted"),
       ],
       acceptedNames: next.spec.names,
-      storedVersions: next.spec.versions
-        .filter((one: KubeObject) => one.storage)
-        .map((one: KubeObject) => one.name),
+      storedVersions: next.spec.versions.filter((one: KubeObject) => one.storage).map((one: KubeObject) => one.name),
     };
     this.#etcd.put(DEFINITIONS_STORAGE, key, next);
   }

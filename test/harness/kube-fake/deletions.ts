@@ -152,11 +152,7 @@ function optionsOf({ body, query }: Asked): DeleteOptions {
   };
 }
 
-function checkPreconditions(
-  resource: Resource,
-  old: KubeObject,
-  { preconditions = {} }: DeleteOptions,
-): void {
+function checkPreconditions(resource: Resource, old: KubeObject, { preconditions = {} }: DeleteOptions): void {
   const { name, uid, resourceVersion } = old.metadata;
   const isNot = (what: string, wanted: string, found: string, why: string) =>
     conflict(
@@ -170,14 +166,10 @@ function checkPreconditions(
     throw isNot("ResourceVersion", preconditions.resourceVersion, resourceVersion, "modified");
 }
 
-function setFinalizers(
-  { metadata }: KubeObject,
-  { propagationPolicy, orphanDependents }: DeleteOptions,
-): void {
+function setFinalizers({ metadata }: KubeObject, { propagationPolicy, orphanDependents }: DeleteOptions): void {
   const had: string[] = metadata.finalizers ?? [];
   const policy =
-    propagationPolicy ??
-    (orphanDependents === undefined ? undefined : orphanDependents ? "Orphan" : "Background");
+    propagationPolicy ?? (orphanDependents === undefined ? undefined : orphanDependents ? "Orphan" : "Background");
   const keeps = (finalizer: string, wanted: string) =>
     policy === undefined ? had.includes(finalizer) : policy === wanted;
   const finalizers = [

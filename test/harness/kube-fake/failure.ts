@@ -106,18 +106,12 @@ export function alreadyExists(of: Qualified, name: string, isBeingDeleted = fals
   return new Failure(409, "AlreadyExists", why, { details: detailsOf(of, name) });
 }
 
-export const STALE =
-  "the object has been modified; please apply your changes to the latest version and try again";
+export const STALE = "the object has been modified; please apply your changes to the latest version and try again";
 
 export const conflict = (of: Qualified, name: string, why: string) =>
-  new Failure(
-    409,
-    "Conflict",
-    `Operation cannot be fulfilled on ${dotted(of, of.plural)} "${name}": ${why}`,
-    {
-      details: detailsOf(of, name),
-    },
-  );
+  new Failure(409, "Conflict", `Operation cannot be fulfilled on ${dotted(of, of.plural)} "${name}": ${why}`, {
+    details: detailsOf(of, name),
+  });
 
 export function invalid(of: Qualified, name: string, problems: readonly FieldProblem[]): Failure {
   const texts = [...new Set(problems.map(({ field, message }) => `${field}: ${message}`))];
@@ -136,12 +130,7 @@ export function invalid(of: Qualified, name: string, problems: readonly FieldPro
 export const badRequest = (message: string) => new Failure(400, "BadRequest", message);
 
 /** `name` "" for a collection. */
-export function forbidden(
-  of: Qualified,
-  name: string,
-  why: string,
-  causes?: readonly FieldProblem[],
-): Failure {
+export function forbidden(of: Qualified, name: string, why: string, causes?: readonly FieldProblem[]): Failure {
   const what = name === "" ? dotted(of, of.plural) : `${dotted(of, of.plural)} "${name}"`;
   const details = {
     ...detailsOf(of, name),

@@ -30,8 +30,7 @@ export async function listPage(
   const selection = selectionOf(asked);
   const limit = Number(query.limit ?? 0);
   const version = query.resourceVersion ?? "";
-  if (version !== "" && !/^\d+$/.test(version))
-    throw badRequest(`Invalid value: "${version}": strconv.ParseUint`);
+  if (version !== "" && !/^\d+$/.test(version)) throw badRequest(`Invalid value: "${version}": strconv.ParseUint`);
   if (query.continue !== undefined && query.continue !== "") {
     if (version !== "" && version !== "0")
       throw badRequest("specifying resource version is not allowed when using continue");
@@ -76,13 +75,7 @@ function pageOf(asked: Asked, selection: Selection, etcd: Etcd, wish: PageWish):
   return envelope(asked.resource, page, { metadataOnly, metadata });
 }
 
-function rangeOf(
-  { resource }: Asked,
-  { prefix }: Selection,
-  etcd: Etcd,
-  { start }: Token,
-  revision: number,
-): Entry[] {
+function rangeOf({ resource }: Asked, { prefix }: Selection, etcd: Etcd, { start }: Token, revision: number): Entry[] {
   try {
     return etcd.range(resource.storage, prefix, revision).filter(({ key }) => key >= start);
   } catch (error) {
@@ -101,8 +94,7 @@ function envelope(
   { metadataOnly, metadata }: { readonly metadataOnly: boolean; readonly metadata: KubeObject },
 ): KubeObject {
   const items = entries.map(({ object }) => shown(object, resource, { metadataOnly, inList: true }));
-  if (metadataOnly)
-    return { kind: "PartialObjectMetadataList", apiVersion: "meta.k8s.io/v1", metadata, items };
+  if (metadataOnly) return { kind: "PartialObjectMetadataList", apiVersion: "meta.k8s.io/v1", metadata, items };
   // Lists of custom objects say that nothing comes after them.
   if (resource.custom) metadata.continue ??= "";
   return { kind: `${resource.kind}List`, apiVersion: apiVersionOf(resource), metadata, items };

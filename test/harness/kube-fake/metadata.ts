@@ -42,10 +42,7 @@ function suffix(clock: Clock): string {
 export function tidy(object: KubeObject, { custom }: Resource): void {
   for (const part of custom ? [object.metadata] : [object.metadata, object])
     for (const [key, value] of Object.entries(part))
-      if (
-        value === null ||
-        (typeof value === "object" && Object.keys(value).length === 0 && key !== "metadata")
-      )
+      if (value === null || (typeof value === "object" && Object.keys(value).length === 0 && key !== "metadata"))
         delete part[key];
 }
 
@@ -69,8 +66,7 @@ export function problemsOfMetadata(metadata: KubeObject, resource: Resource): Fi
   let bytes = 0;
   for (const [key, value] of Object.entries<string>(annotations)) {
     bytes += Buffer.byteLength(key) + Buffer.byteLength(value);
-    if (!QUALIFIED.test(key.toLowerCase()))
-      problems.push(invalidValue("metadata.annotations", key, QUALIFIED_RULE));
+    if (!QUALIFIED.test(key.toLowerCase())) problems.push(invalidValue("metadata.annotations", key, QUALIFIED_RULE));
   }
   if (bytes > ANNOTATIONS_BYTES_MAX)
     problems.push({
@@ -89,8 +85,7 @@ export function problemsOfMetadata(metadata: KubeObject, resource: Resource): Fi
           ),
         );
   for (const finalizer of finalizers)
-    if (!QUALIFIED.test(finalizer))
-      problems.push(invalidValue("metadata.finalizers", finalizer, QUALIFIED_RULE));
+    if (!QUALIFIED.test(finalizer)) problems.push(invalidValue("metadata.finalizers", finalizer, QUALIFIED_RULE));
   return problems;
 }
 

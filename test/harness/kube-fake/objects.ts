@@ -26,9 +26,7 @@ export function isEqual(a: unknown, b: unknown): boolean {
   }
   const keys = Object.keys(a);
   if (keys.length !== Object.keys(b).length) return false;
-  return keys.every(
-    (key) => Object.hasOwn(b, key) && isEqual((a as KubeObject)[key], (b as KubeObject)[key]),
-  );
+  return keys.every((key) => Object.hasOwn(b, key) && isEqual((a as KubeObject)[key], (b as KubeObject)[key]));
 }
 
 export function isRecord(value: unknown): value is Record<string, unknown> {

@@ -21,8 +21,7 @@ export function mergePatched(object: KubeObject, patch: KubeObject): KubeObject 
 
 /** The object after a JSON patch (RFC 6902), all of it or nothing. Throws Failure: 400 for nonsense, 422 for what cannot be done. */
 export function jsonPatched(object: KubeObject, patch: unknown): KubeObject {
-  if (!Array.isArray(patch))
-    throw badRequest("json: cannot unmarshal object into Go value of type jsonpatch.Patch");
+  if (!Array.isArray(patch)) throw badRequest("json: cannot unmarshal object into Go value of type jsonpatch.Patch");
   return (patch as Operation[]).reduce<KubeObject>(applied, copyOf(object));
 }
 
@@ -66,9 +65,7 @@ function at(document: KubeObject, path: string, absentIsNull = false): unknown {
   let value: unknown = document;
   for (const key of keysOf(path)) {
     const inner =
-      value !== null && typeof value === "object" && Object.hasOwn(value, key)
-        ? (value as KubeObject)[key]
-        : undefined;
+      value !== null && typeof value === "object" && Object.hasOwn(value, key) ? (value as KubeObject)[key] : undefined;
     if (inner === undefined && !absentIsNull) throw cannot();
     value = inner ?? null;
   }

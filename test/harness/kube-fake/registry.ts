@@ -122,9 +122,7 @@ export class Registry {
       );
     if (route.namespace !== null) {
       if ((object.metadata.namespace ?? route.namespace) !== route.namespace)
-        throw badRequest(
-          "the namespace of the provided object does not match the namespace sent on the request",
-        );
+        throw badRequest("the namespace of the provided object does not match the namespace sent on the request");
       object.metadata.namespace = route.namespace;
     }
     if (resource.custom) conform(object, resource.schema);
@@ -173,12 +171,9 @@ export class Registry {
     const name = `${resource.plural}.${resource.group}`;
     const definition = this.#etcd.get(DEFINITIONS_STORAGE, name);
     if (definition?.metadata.deletionTimestamp !== undefined)
-      throw new Failure(
-        405,
-        "MethodNotAllowed",
-        "create not allowed while custom resource definition is terminating",
-        { details: { group: resource.group, kind: resource.plural } },
-      );
+      throw new Failure(405, "MethodNotAllowed", "create not allowed while custom resource definition is terminating", {
+        details: { group: resource.group, kind: resource.plural },
+      });
   }
 
   #replace(asked: Asked, old: KubeObject, next: KubeObject): Written {

@@ -169,9 +169,7 @@ export function builtIns(minor: number): Resource[] {
       createsOnPut: true,
     }),
     ...slices.map((version) => resource({ ...discovery, version, counts: "generation" })),
-    ...RBAC.map(([plural, kind, namespaced]) =>
-      resource({ ...rbac, plural, kind, namespaced, createsOnPut: true }),
-    ),
+    ...RBAC.map(([plural, kind, namespaced]) => resource({ ...rbac, plural, kind, namespaced, createsOnPut: true })),
     resource({
       ...DEFINITIONS,
       namespaced: false,
@@ -193,10 +191,7 @@ export const DEFINITIONS = {
 function encodeStringData(secret: KubeObject): void {
   const { stringData = {}, data } = secret;
   delete secret.stringData;
-  const encoded = Object.entries<string>(stringData).map(([key, text]) => [
-    key,
-    Buffer.from(text).toString("base64"),
-  ]);
+  const encoded = Object.entries<string>(stringData).map(([key, text]) => [key, Buffer.from(text).toString("base64")]);
   if (encoded.length > 0) secret.data = { ...data, ...Object.fromEntries(encoded) };
 }
 

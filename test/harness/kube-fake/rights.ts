@@ -34,9 +34,7 @@ export class Rights {
 /** Whether a user has a right by these objects. */
 function rightsOf(objects: readonly KubeObject[]): (access: Access) => boolean {
   const grants = new Map<string, Grant[]>();
-  for (const binding of objects.filter(
-    ({ kind }) => kind === "ClusterRoleBinding" || kind === "RoleBinding",
-  )) {
+  for (const binding of objects.filter(({ kind }) => kind === "ClusterRoleBinding" || kind === "RoleBinding")) {
     const { roleRef, subjects = [], metadata } = binding;
     const namespace = binding.kind === "RoleBinding" ? metadata.namespace : null;
     const role = objects.find(
@@ -53,8 +51,7 @@ function rightsOf(objects: readonly KubeObject[]): (access: Access) => boolean {
   return (access) =>
     (grants.get(access.user.username) ?? []).some(
       ({ namespace, rules }) =>
-        (namespace === null || namespace === access.namespace) &&
-        rules.some((rule) => grantsIt(rule, access)),
+        (namespace === null || namespace === access.namespace) && rules.some((rule) => grantsIt(rule, access)),
     );
 }
 
@@ -62,10 +59,7 @@ function nameOf({ kind, namespace, name }: KubeObject): string {
   return kind === "ServiceAccount" ? `system:serviceaccount:${namespace}:${name}` : name;
 }
 
-function grantsIt(
-  { apiGroups = [], resources = [], verbs, resourceNames }: KubeObject,
-  access: Access,
-): boolean {
+function grantsIt({ apiGroups = [], resources = [], verbs, resourceNames }: KubeObject, access: Access): boolean {
   const { verb, group, resource, subresource, name } = access;
   const what = subresource === "" ? resource : `${resource}/${subresource}`;
   return (

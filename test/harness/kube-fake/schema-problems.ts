@@ -15,9 +15,7 @@ export function problemsBySchema(value: unknown, schema: Schema, path = ""): Fie
 function typeProblem(value: unknown, schema: Schema, path: string): FieldProblem | null {
   if (value === null && schema.nullable === true) return null;
   if (schema["x-kubernetes-int-or-string"])
-    return Number.isInteger(value) || typeof value === "string"
-      ? null
-      : wrongType(value, "integer,string", path);
+    return Number.isInteger(value) || typeof value === "string" ? null : wrongType(value, "integer,string", path);
   const { type } = schema;
   if (type === undefined || typeOf(value) === type) return null;
   if (type === "number" && typeOf(value) === "integer") return null;
@@ -45,8 +43,7 @@ function ofValue(value: unknown, schema: Schema, path: string): FieldProblem[] {
     if (minLength !== undefined && length < minLength) bad(`should be at least ${minLength} chars long`);
     if (maxLength !== undefined && length > maxLength) bad(`should be at most ${maxLength} chars long`);
     if (pattern !== undefined && !new RegExp(pattern, "u").test(value)) bad(`should match '${pattern}'`);
-    if (format === "date-time" && !DATE_TIME.test(value))
-      bad(`must be of type date-time: ${JSON.stringify(value)}`);
+    if (format === "date-time" && !DATE_TIME.test(value)) bad(`must be of type date-time: ${JSON.stringify(value)}`);
   }
   if (typeof value === "number") {
     const { minimum, maximum } = schema;
@@ -65,16 +62,11 @@ function ofObject(value: unknown, schema: Schema, path: string): FieldProblem[] 
     .map((key) => required(inside(path, key)));
   const count = Object.keys(value).length;
   if (schema.minProperties !== undefined && count < schema.minProperties)
-    problems.push(
-      invalidValue(path, value, `${path} in body should have at least ${schema.minProperties} properties`),
-    );
+    problems.push(invalidValue(path, value, `${path} in body should have at least ${schema.minProperties} properties`));
   if (schema.maxProperties !== undefined && count > schema.maxProperties)
-    problems.push(
-      invalidValue(path, count, `${path} in body should have at most ${schema.maxProperties} properties`),
-    );
+    problems.push(invalidValue(path, count, `${path} in body should have at most ${schema.maxProperties} properties`));
   for (const [key, inner] of Object.entries(value)) {
-    const own =
-      schema.properties && Object.hasOwn(schema.properties, key) ? schema.properties[key] : undefined;
+    const own = schema.properties && Object.hasOwn(schema.properties, key) ? schema.properties[key] : undefined;
     const { additionalProperties } = schema;
     const other = isRecord(additionalProperties) ? (additionalProperties as Schema) : undefined;
     const its = own ?? other;
@@ -86,8 +78,7 @@ function ofObject(value: unknown, schema: Schema, path: string): FieldProblem[] 
 function ofArray(value: unknown, schema: Schema, path: string): FieldProblem[] {
   if (!Array.isArray(value)) return [];
   const problems: FieldProblem[] = [];
-  const bad = (detail: string) =>
-    problems.push(invalidValue(path, value.length, `${path} in body ${detail}`));
+  const bad = (detail: string) => problems.push(invalidValue(path, value.length, `${path} in body ${detail}`));
   const { minItems, maxItems, items } = schema;
   if (minItems !== undefined && value.length < minItems) bad(`should have at least ${minItems} items`);
   if (maxItems !== undefined && value.length > maxItems) bad(`should have at most ${maxItems} items`);

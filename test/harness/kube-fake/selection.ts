@@ -28,8 +28,7 @@ export function selectionOf({ route, resource, query }: Asked): Selection {
     : { "metadata.name": OF_EVERY_KIND["metadata.name"] as never, ...resource.fields };
   const { filter: byField, name } = fieldFilter(fieldSelector, fields);
   const prefix = route.namespace === null ? "" : `${route.namespace}/`;
-  const isWithin = (object: KubeObject) =>
-    route.namespace === null || object.metadata.namespace === route.namespace;
+  const isWithin = (object: KubeObject) => route.namespace === null || object.metadata.namespace === route.namespace;
   const key = name !== null && (route.namespace !== null || !resource.namespaced) ? keyOf(route, name) : null;
   return {
     prefix,

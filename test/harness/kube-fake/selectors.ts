@@ -52,10 +52,7 @@ function splitOutsideParentheses(text: string): string[] {
 export type SelectableFields = Readonly<Record<string, (object: KubeObject) => string>>;
 
 /** What a field selector selects, and the one name that it may be about. Throws Failure. */
-export function fieldFilter(
-  selector: string,
-  fields: SelectableFields,
-): { filter: Filter; name: string | null } {
+export function fieldFilter(selector: string, fields: SelectableFields): { filter: Filter; name: string | null } {
   let name: string | null = null;
   const terms = selector
     .split(",")

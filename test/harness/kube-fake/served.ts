@@ -63,9 +63,7 @@ export class Served {
 }
 
 function isEstablished({ status }: KubeObject): boolean {
-  return (status?.conditions ?? []).some(
-    (one: KubeObject) => one.type === "Established" && one.status === "True",
-  );
+  return (status?.conditions ?? []).some((one: KubeObject) => one.type === "Established" && one.status === "True");
 }
 
 const pathOf = (one: Pick<Resource, "group" | "version" | "plural">) => `${groupPath(one)}/${one.plural}`;

@@ -97,9 +97,7 @@ export class Watches {
         return close;
       }
     }
-    const ms = query.timeoutSeconds
-      ? Number(query.timeoutSeconds) * 1_000
-      : WATCH_MS_MIN * (1 + this.#clock.random());
+    const ms = query.timeoutSeconds ? Number(query.timeoutSeconds) * 1_000 : WATCH_MS_MIN * (1 + this.#clock.random());
     timers.add(
       this.#clock.timer(ms, () => {
         close();

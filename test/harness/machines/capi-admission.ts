@@ -67,9 +67,7 @@ export class CapiAdmission {
 
   #decide(review: CapiReview, claim: KubeObject | null): Refused | null {
     const problems =
-      this.#mode === "refusing" && concernsCapi(review)
-        ? ["the test refuses it"]
-        : capiProblems(review, claim);
+      this.#mode === "refusing" && concernsCapi(review) ? ["the test refuses it"] : capiProblems(review, claim);
     if (problems.length === 0) return null;
     const { kind, metadata } = review.object;
     const message = `${kind}.ipam.cluster.x-k8s.io "${metadata.name}" is invalid: ${problems.join(", ")}`;

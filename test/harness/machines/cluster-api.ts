@@ -82,10 +82,7 @@ export class ClusterApi {
     for (const { metadata } of capiDefinitions(this.#version).slice(0, 2)) {
       const path = `/apis/apiextensions.k8s.io/v1/customresourcedefinitions/${metadata.name}`;
       await this.cluster.api.delete(path);
-      await this.cluster.time.until(
-        async () => (await this.cluster.api.find(path)) === null,
-        `${metadata.name} to go`,
-      );
+      await this.cluster.time.until(async () => (await this.cluster.api.find(path)) === null, `${metadata.name} to go`);
     }
   }
 

@@ -104,12 +104,7 @@ async function owned(
   return { apiVersion, kind, name, uid: metadata.uid };
 }
 
-async function release(
-  capi: ClusterApi,
-  name: string,
-  finalizer: string,
-  namespace = NAMESPACE,
-): Promise<void> {
+async function release(capi: ClusterApi, name: string, finalizer: string, namespace = NAMESPACE): Promise<void> {
   const claim = await capi.readClaim(name, namespace);
   const finalizers = (claim?.metadata.finalizers ?? []).filter((one: string) => one !== finalizer);
   if (claim !== null) await capi.editClaim(name, { metadata: { finalizers } }, namespace);

@@ -24,9 +24,7 @@ export async function unsettledMachines(capi: ClusterApi): Promise<string[]> {
   ]);
   const bound = allocations.filter(
     ({ spec, status }) =>
-      spec.owner.kind === "IPAddressClaim" &&
-      !spec.owner.uid.startsWith("pool:") &&
-      status?.state === "Bound",
+      spec.owner.kind === "IPAddressClaim" && !spec.owner.uid.startsWith("pool:") && status?.state === "Bound",
   );
   const byOwner = grouped(bound, ({ spec }) => spec.owner.uid);
   const answers = new Map(addresses.map((one) => [keyOf(one), one]));
@@ -43,11 +41,7 @@ export async function unsettledMachines(capi: ClusterApi): Promise<string[]> {
   ];
 }
 
-function problemsOfClaim(
-  claim: KubeObject,
-  own: readonly KubeObject[],
-  answer: KubeObject | undefined,
-): string[] {
+function problemsOfClaim(claim: KubeObject, own: readonly KubeObject[], answer: KubeObject | undefined): string[] {
   const name = keyOf(claim);
   if (claim.status?.addressRef?.name !== claim.metadata.name)
     return own.length > 1 ? [`${name} holds ${own.length} addresses and is not answered`] : [];
@@ -75,9 +69,7 @@ function problemsOfAddresses(
   living: ReadonlySet<string>,
 ): string[] {
   const byName = new Map(allocations.map((one) => [one.metadata.name as string, one]));
-  const ours = addresses.filter(
-    ({ metadata }) => metadata.annotations?.[ALLOCATION_ANNOTATION] !== undefined,
-  );
+  const ours = addresses.filter(({ metadata }) => metadata.annotations?.[ALLOCATION_ANNOTATION] !== undefined);
   const named = grouped(ours, ({ metadata }) => metadata.annotations[ALLOCATION_ANNOTATION]);
   return [...named].flatMap(([name, group]) => {
     const allocation = byName.get(name);
@@ -92,10 +84,7 @@ function problemsOfAddresses(
 
 const keyOf = ({ metadata }: KubeObject) => `${metadata.namespace}/${metadata.name}`;
 
-function grouped(
-  objects: readonly KubeObject[],
-  key: (object: KubeObject) => string,
-): Map<string, KubeObject[]> {
+function grouped(objects: readonly KubeObject[], key: (object: KubeObject) => string): Map<string, KubeObject[]> {
   const groups = new Map<string, KubeObject[]>();
   for (const one of objects) groups.set(key(one), [...(groups.get(key(one)) ?? []), one]);
   return groups;

@@ -67,11 +67,7 @@ sys.stdout.buffer.write(got)
 `;
 
 /** One request with curl from a network namespace. `args` are more of curl's. */
-export async function ask(
-  namespace: string,
-  path: string,
-  args: readonly string[] = [],
-): Promise<GuestAnswer> {
+export async function ask(namespace: string, path: string, args: readonly string[] = []): Promise<GuestAnswer> {
   const url = path.startsWith("http") ? path : `http://169.254.169.254${path}`;
   const { stdout, stderr } = await run("ip", [
     "netns",

@@ -21,10 +21,7 @@ export class MetadataParts {
   readonly #netArgs: readonly string[];
   #netLogs = "";
 
-  private constructor(
-    { directory, socket }: Pick<TestDaemon, "directory" | "socket">,
-    options: MetadataPartsOptions,
-  ) {
+  private constructor({ directory, socket }: Pick<TestDaemon, "directory" | "socket">, options: MetadataPartsOptions) {
     this.server = new TestMetadataServer(directory, {
       args: options.serverArgs ?? [],
       metricsAddress: "off",

@@ -57,14 +57,7 @@ export class TestMetadataServer {
   async run(args?: readonly string[]): Promise<void> {
     if (args !== undefined) this.#options = { ...this.#options, args };
     const { args: more = [], metricsAddress = "127.0.0.1:0", within = [] } = this.#options;
-    const own = [
-      "--metadata-socket",
-      this.socket,
-      "--state",
-      this.state,
-      "--metrics-address",
-      metricsAddress,
-    ];
+    const own = ["--metadata-socket", this.socket, "--state", this.state, "--metrics-address", metricsAddress];
     const identity = ["--identity-socket", join(this.directory, "identity.sock")];
     const started = new ProductProcess(["metadata", ...own, ...identity, ...more], within);
     this.#runs.push(started);

@@ -96,10 +96,7 @@ export class OvnCentral {
 
   #spawn(name: string, program: string, args: readonly string[]): void {
     const log = [`--log-file=${join(this.directory, `${name}.log`)}`, "-vconsole:off"];
-    this.#processes.set(
-      name,
-      spawn(program, [...args, ...log], { env: this.#environment(), stdio: "ignore" }),
-    );
+    this.#processes.set(name, spawn(program, [...args, ...log], { env: this.#environment(), stdio: "ignore" }));
   }
 
   async #end(name: string, signal: NodeJS.Signals): Promise<void> {

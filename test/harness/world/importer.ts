@@ -24,26 +24,22 @@ export class Importer {
     const definitions = new DefinitionCatalog(api.clock);
     this.#resources = new FollowedResources(api, SILENT);
     const changed = () => this.#task.trigger();
-    const networks = this.#resources.follow<Reflected & { readonly object: IPNetwork }>(
-      "networks",
-      NETWORKS_PATH,
-      {
-        project: (object) => {
-          const { name, uid, resourceVersion } = object.metadata;
-          return { key: name, uid, resourceVersion, object };
-        },
-        onUpsert: ({ object }) => {
-          definitions.setOwner(object.spec.network, readOwner(object));
-          changed();
-        },
-        onState: () => changed(),
-        onDelete: ({ object }) => {
-          const one = networkObjectOf(object.spec.network, (name) => networks.items.get(name)?.object);
-          definitions.setOwner(object.spec.network, readOwner(one));
-          changed();
-        },
+    const networks = this.#resources.follow<Reflected & { readonly object: IPNetwork }>("networks", NETWORKS_PATH, {
+      project: (object) => {
+        const { name, uid, resourceVersion } = object.metadata;
+        return { key: name, uid, resourceVersion, object };
       },
-    );
+      onUpsert: ({ object }) => {
+        definitions.setOwner(object.spec.network, readOwner(object));
+        changed();
+      },
+      onState: () => changed(),
+      onDelete: ({ object }) => {
+        const one = networkObjectOf(object.spec.network, (name) => networks.items.get(name)?.object);
+        definitions.setOwner(object.spec.network, readOwner(one));
+        changed();
+      },
+    });
     const nads = this.#resources.follow("nads", NADS_PATH, {
       quorum: true,
       project: projectNad,

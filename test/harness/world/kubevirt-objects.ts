@@ -66,10 +66,7 @@ export function interfaceOf(logical: string): string {
 }
 
 /** What makes a pod the launcher of a VMI. */
-export function launcherParts(
-  vmi: KubeObject,
-  parts: Pick<PodParts, "node" | "networks" | "labels">,
-): PodParts {
+export function launcherParts(vmi: KubeObject, parts: Pick<PodParts, "node" | "networks" | "labels">): PodParts {
   const { name, annotations } = vmi.metadata;
   return {
     ...parts,

@@ -80,8 +80,7 @@ export class MemoryCluster implements Cluster {
       etcd,
       authorize: (access) => {
         const isAllowed = rights.has(access);
-        if (!isAllowed)
-          this.denied.push(`${access.user.username} ${access.verb} ${access.group}/${access.resource}`);
+        if (!isAllowed) this.denied.push(`${access.user.username} ${access.verb} ${access.group}/${access.resource}`);
         else if (!this.#testers.has(access.user)) mayUse(access);
         return isAllowed;
       },
@@ -91,8 +90,7 @@ export class MemoryCluster implements Cluster {
     etcd.listen(() => this.#wakeControllers());
     this.#tokens.set("admin", this.#issue(ADMIN));
     this.#tokens.set("viewer", this.#issue({ username: "viewer", groups: ["system:authenticated"] }));
-    for (const account of ACCOUNTS)
-      this.#tokens.set(account, this.#issue(accountOf("holdfast-system", account)));
+    for (const account of ACCOUNTS) this.#tokens.set(account, this.#issue(accountOf("holdfast-system", account)));
     this.api = this.apiAs("admin");
   }
 
@@ -104,9 +102,7 @@ export class MemoryCluster implements Cluster {
     const claims = options.oldClaims
       ? readManifestDirectory(join(CRDS, "old"))
       : readManifests(join(CRDS, "ipamclaims.yaml"));
-    const others = readManifestDirectory(CRDS).filter(
-      ({ metadata }) => metadata.name !== "ipamclaims.k8s.cni.cncf.io",
-    );
+    const others = readManifestDirectory(CRDS).filter(({ metadata }) => metadata.name !== "ipamclaims.k8s.cni.cncf.io");
     await cluster.apply([
       ...readManifestDirectory(join(ROOT, "deploy/crds")),
       ...claims,

@@ -104,11 +104,7 @@ export class WorldObjects {
   }
 
   /** A claim without VM. */
-  async claim(
-    name: string,
-    network: string,
-    { spec, ips, conditions }: ClaimParts = {},
-  ): Promise<KubeObject> {
+  async claim(name: string, network: string, { spec, ips, conditions }: ClaimParts = {}): Promise<KubeObject> {
     const claim = await this.cluster.api.create(pathOf(NAMESPACE, "ipamclaims", "", CLAIMS), {
       apiVersion: CLAIMS,
       kind: "IPAMClaim",
@@ -183,10 +179,7 @@ export class WorldObjects {
     attachment: AllocationAttachment | null = null,
   ): Promise<KubeObject> {
     const one = parseInterfaceAddress(address);
-    return this.cluster.api.create(
-      ALLOCATIONS_PATH,
-      newAllocation(network, one, { owner, attachment }, TIME),
-    );
+    return this.cluster.api.create(ALLOCATIONS_PATH, newAllocation(network, one, { owner, attachment }, TIME));
   }
 
   /** Bound, Cooling, or none: there is no object. */
@@ -213,9 +206,7 @@ export class WorldObjects {
     await this.until(
       async () => {
         const object = await this.allocation(network, address);
-        const users = Object.values(object?.status.attachments ?? {}).map(
-          (one) => (one as KubeObject).pod.name,
-        );
+        const users = Object.values(object?.status.attachments ?? {}).map((one) => (one as KubeObject).pod.name);
         return users.sort().join() === names.join();
       },
       `${address} to be used by ${names.join() || "nobody"}`,

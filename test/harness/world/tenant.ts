@@ -71,12 +71,7 @@ export class Tenant {
   }
 
   /** A pod with net1 through a NAD of this namespace. */
-  pod(
-    name: string,
-    node: string,
-    nad: string,
-    annotations: Record<string, string> = {},
-  ): Promise<KubeObject> {
+  pod(name: string, node: string, nad: string, annotations: Record<string, string> = {}): Promise<KubeObject> {
     return this.pods.createPod(this.namespace, name, { node, networks: [{ name: nad }], annotations });
   }
 }

@@ -19,13 +19,10 @@ export class UnderWay {
     on<{ request: object }>("undici:client:sendHeaders", ({ request }) => this.#fetched.add(request));
     for (const end of ["undici:request:trailers", "undici:request:error"])
       on<{ request: object }>(end, ({ request }) => this.#fetched.delete(request));
-    on<{ request: IncomingMessage; response: ServerResponse }>(
-      "http.server.request.start",
-      ({ request, response }) => {
-        this.#received.set(response, request);
-        response.once("close", () => this.#received.delete(response));
-      },
-    );
+    on<{ request: IncomingMessage; response: ServerResponse }>("http.server.request.start", ({ request, response }) => {
+      this.#received.set(response, request);
+      response.once("close", () => this.#received.delete(response));
+    });
   }
 
   /**
@@ -35,8 +32,7 @@ export class UnderWay {
    */
   get isAny(): boolean {
     return (
-      this.#clients > this.#held ||
-      process.getActiveResourcesInfo().some((resource) => KERNEL_REQUEST.test(resource))
+      this.#clients > this.#held || process.getActiveResourcesInfo().some((resource) => KERNEL_REQUEST.test(resource))
     );
   }
 
@@ -56,8 +52,7 @@ export class UnderWay {
 
   get #held(): number {
     let count = 0;
-    for (const [response, request] of this.#received)
-      if (request.complete && !response.writableEnded) count += 1;
+    for (const [response, request] of this.#received) if (request.complete && !response.writableEnded) count += 1;
     return count;
   }
 }

@@ -175,10 +175,7 @@ export class World extends WorldObjects {
   }
 
   /** A node whose daemon, a process, reaches the API server through a proxy only. */
-  async startProxiedNode(
-    name: string,
-    options: StartOptions = {},
-  ): Promise<{ node: NodeDaemon; proxy: ApiProxy }> {
+  async startProxiedNode(name: string, options: StartOptions = {}): Promise<{ node: NodeDaemon; proxy: ApiProxy }> {
     const proxy = await this.startProxy();
     const kubeconfig = this.cluster.kubeconfig("holdfast-node", proxy.url, proxy.ca);
     return { node: await this.startNode(name, { kubeconfig, ...options }), proxy };

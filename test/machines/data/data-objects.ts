@@ -23,9 +23,7 @@ export class DataObjects {
 
   /** `rights`: of deploy/machines, by their names. */
   async install({ rights = () => true }: { rights?: (name: string) => boolean } = {}): Promise<void> {
-    const hosts = machineDefinitions("metal3-host").filter(({ metadata }) =>
-      metadata.name.startsWith("baremetal"),
-    );
+    const hosts = machineDefinitions("metal3-host").filter(({ metadata }) => metadata.name.startsWith("baremetal"));
     await this.#cluster.define([...readManifestDirectory(join(DEPLOY, "crds")), ...hosts]);
     const all = readManifests(join(DEPLOY, "rbac.yaml"));
     await this.#cluster.apply(all.filter(({ metadata }) => rights(metadata.name)));
@@ -52,10 +50,7 @@ export class DataObjects {
     });
   }
 
-  async host(
-    name: string,
-    nics: readonly object[] = [{ name: "eth0", mac: "52:54:00:00:00:01" }],
-  ): Promise<void> {
+  async host(name: string, nics: readonly object[] = [{ name: "eth0", mac: "52:54:00:00:00:01" }]): Promise<void> {
     await this.#create(PATHS.hosts, "BareMetalHost", name, { spec: { bootMACAddress: "52:54:00:00:00:ff" } });
     if (nics.length > 0) await this.inspect(name, nics);
   }

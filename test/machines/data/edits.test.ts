@@ -19,8 +19,7 @@ beforeEach(() => {
 });
 afterEach(() => here.stop());
 
-const conditionOf = (object: Any, type: string) =>
-  object.status?.conditions?.find((one: Any) => one.type === type);
+const conditionOf = (object: Any, type: string) => object.status?.conditions?.find((one: Any) => one.type === type);
 
 function editTemplate(): void {
   here.change(PATHS.templates, "t", (template) => {

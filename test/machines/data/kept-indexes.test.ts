@@ -32,9 +32,7 @@ describe("a machine that lives", () => {
       "without the owner that the garbage collector saw gone",
       () =>
         here.change(PATHS.datas, "t-0", ({ metadata }) => {
-          metadata.ownerReferences = metadata.ownerReferences.filter(
-            ({ kind }: Any) => kind === "Metal3Machine",
-          );
+          metadata.ownerReferences = metadata.ownerReferences.filter(({ kind }: Any) => kind === "Metal3Machine");
         }),
     ],
   ])("keeps its index when its claim is deleted by hand, and its data object, %s", async (_, collect) => {

@@ -16,8 +16,7 @@ beforeEach(() => {
 });
 afterEach(() => here.stop());
 
-const conditionOf = (object: Any, type: string) =>
-  object.status?.conditions?.find((one: Any) => one.type === type);
+const conditionOf = (object: Any, type: string) => object.status?.conditions?.find((one: Any) => one.type === type);
 const ready = (name: string) => conditionOf(here.readMachine(name), "Metal3DataReady");
 const referenced = (name: string) => conditionOf(here.readMachine(name), "HostDataReferenced");
 
@@ -59,8 +58,7 @@ describe("Secrets that the user names", () => {
       expect(ready("m")).toMatchObject({
         status: "False",
         reason: "WaitingForSecret",
-        message:
-          "Secret shop/nowhere, which spec.metaData names, does not exist: create it, or omit spec.metaData",
+        message: "Secret shop/nowhere, which spec.metaData names, does not exist: create it, or omit spec.metaData",
       });
       expect(here.readMachine("m").status.metaData).toBeUndefined();
       expect(here.readHost("m").spec.metaData).toBeUndefined();
@@ -257,9 +255,7 @@ describe("the Secrets that a host names are replaced", () => {
     const before = hostWrites().length;
     const { metadata } = here.machine("m");
     await here.settle(60_000);
-    expect(hostWrites().slice(before)).toEqual([
-      ["/metadata/annotations/metadata.holdfast.dev~1machine-data"],
-    ]);
+    expect(hostWrites().slice(before)).toEqual([["/metadata/annotations/metadata.holdfast.dev~1machine-data"]]);
     // And are taken back once that one is gone too.
     expect(JSON.stringify(here.readHost("m").metadata.annotations)).toContain(metadata.uid);
     here.remove(PATHS.machines, "m");
@@ -330,9 +326,7 @@ test("a machine of v1beta1 has its conditions in the form of that version", asyn
       lastTransitionTime: expect.any(String),
     },
   ]);
-  expect(here.readClaim("m").metadata.ownerReferences[0].apiVersion).toBe(
-    "infrastructure.cluster.x-k8s.io/v1beta1",
-  );
+  expect(here.readClaim("m").metadata.ownerReferences[0].apiVersion).toBe("infrastructure.cluster.x-k8s.io/v1beta1");
 });
 
 test("a machine that is created again under its name waits until the claim of the former one is gone", async () => {

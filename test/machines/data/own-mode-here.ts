@@ -241,8 +241,7 @@ export class OwnModeHere {
   }
 
   #reserve(key: string): PoolOutcome {
-    if (this.directAddress === null)
-      return { kind: "waiting", reason: "WaitingForAddress", message: "no ledger here" };
+    if (this.directAddress === null) return { kind: "waiting", reason: "WaitingForAddress", message: "no ledger here" };
     const result = { address: this.directAddress, prefix: 24, gateway: null, dnsServers: [] };
     this.ledger.set(key, { kind: "given", result });
     return { kind: "given", result };

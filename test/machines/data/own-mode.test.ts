@@ -19,8 +19,7 @@ beforeEach(() => {
 });
 afterEach(() => here.stop());
 
-const conditionOf = (object: Any, type = "Ready") =>
-  object.status?.conditions?.find((one: Any) => one.type === type);
+const conditionOf = (object: Any, type = "Ready") => object.status?.conditions?.find((one: Any) => one.type === type);
 /** Of a data object: `reason: message`. */
 const said = (name: string) => {
   const { reason, message } = conditionOf(here.readData(name)) ?? {};
@@ -61,9 +60,7 @@ describe("a machine that names a template", () => {
       status: { ready: true },
     });
     expect(here.secret("m-metadata", "metaData")).toBe("number: n-0\nproviderid: shop/m/m\nrack: r1\n");
-    expect(here.secret("m-networkdata", "networkData")).toContain(
-      'ethernet_mac_address: "02:00:00:00:00:01"',
-    );
+    expect(here.secret("m-networkdata", "networkData")).toContain('ethernet_mac_address: "02:00:00:00:00:01"');
     expect(here.api.at("/api/v1/namespaces/shop/secrets/m-metadata")).toMatchObject({
       type: "infrastructure.cluster.x-k8s.io/secret",
       metadata: {
@@ -204,9 +201,7 @@ describe("Secrets", () => {
     const seconds = 30;
     await here.settle(seconds * 1_000);
     expect(creates).toBeLessThanOrEqual(seconds * 5);
-    expect(Array.from({ length: 20 }, (_, i) => here.secret(`m${i}-metadata`, "metaData"))).not.toContain(
-      undefined,
-    );
+    expect(Array.from({ length: 20 }, (_, i) => here.secret(`m${i}-metadata`, "metaData"))).not.toContain(undefined);
   });
 
   test("of another owner under the same name are not changed", async () => {

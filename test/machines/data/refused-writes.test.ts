@@ -18,8 +18,7 @@ beforeEach(() => {
 });
 afterEach(() => here.stop());
 
-const conditionOf = (object: Any, type: string) =>
-  object.status?.conditions?.find((one: Any) => one.type === type);
+const conditionOf = (object: Any, type: string) => object.status?.conditions?.find((one: Any) => one.type === type);
 
 /** Requests of a method whose path ends so are cut off, at most `times`. */
 function cut(method: string, end: string, times = Number.POSITIVE_INFINITY): void {

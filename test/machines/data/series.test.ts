@@ -108,9 +108,7 @@ test("an annotation that names no template is refused, with key and remedy", asy
   here.template("workers-v2", templateOf("two"), { [ANNOTATION]: "Workers v1" });
   await machine("a", "workers-v2");
   await here.settle(LONG_MS);
-  const [condition] = here
-    .readTemplate("workers-v2")
-    .status.conditions.filter(({ type }: Any) => type === "Ready");
+  const [condition] = here.readTemplate("workers-v2").status.conditions.filter(({ type }: Any) => type === "Ready");
   expect(condition).toMatchObject({ status: "False", reason: "TemplateInvalid" });
   expect(condition.message).toContain(`annotation ${ANNOTATION} is "Workers v1": expected the name`);
   expect(namesOf(PATHS.datas)).toEqual([]);

@@ -130,9 +130,7 @@ describe("a VM whose annotation names a template", () => {
   test("an instance without a VM owns its claim itself", async () => {
     const lone = instance("lone", "t", null);
     await here.settle();
-    expect(here.readClaim("lone").metadata.ownerReferences).toEqual([
-      { ...ownerOfVm(lone), controller: true },
-    ]);
+    expect(here.readClaim("lone").metadata.ownerReferences).toEqual([{ ...ownerOfVm(lone), controller: true }]);
     expect(here.indexes()).toEqual({ lone: 0 });
   });
 });
@@ -217,9 +215,7 @@ describe("the claim of a VM", () => {
     await here.settle();
     vm("db");
     await here.settle();
-    const condition = here
-      .readMachine("web")
-      .status.conditions.find(({ type }: Any) => type === "Metal3DataReady");
+    const condition = here.readMachine("web").status.conditions.find(({ type }: Any) => type === "Metal3DataReady");
     expect(condition).toMatchObject({
       status: "False",
       message: "Metal3DataClaim shop/web is VirtualMachine web's: rename one of the two",

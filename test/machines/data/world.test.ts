@@ -66,9 +66,7 @@ describe.each([
       expect(await objects.secret(`${machine}-metadata`, "metaData")).toBe(
         `address: ${address}\ndns: 10.0.0.53\nhost: ${machine}\nnumber: "${spec.index + 1}"\nproviderid: shop/${machine}/${machine}\n`,
       );
-      expect(await objects.secret(`${machine}-networkdata`, "networkData")).toContain(
-        `ip_address: ${address}\n`,
-      );
+      expect(await objects.secret(`${machine}-networkdata`, "networkData")).toContain(`ip_address: ${address}\n`);
       expect((await objects.read("hosts", machine))?.spec).toMatchObject({
         metaData: { name: `${machine}-metadata` },
         networkData: { name: `${machine}-networkdata` },
@@ -78,14 +76,10 @@ describe.each([
     for (const name of names) await objects.delete("machines", name);
     await objects.untilGone();
     await world.until(async () => (await held("Bound")).length === 0, "the addresses to rest");
-    expect((await held("Cooling")).map((one) => one.split(" ")[2])).toEqual(
-      bound.map((one) => one.split(" ")[2]),
-    );
+    expect((await held("Cooling")).map((one) => one.split(" ")[2])).toEqual(bound.map((one) => one.split(" ")[2]));
     await world.until(
       async () =>
-        (await objects.all("hosts")).every(
-          ({ spec }) => spec.metaData === undefined && spec.networkData === undefined,
-        ),
+        (await objects.all("hosts")).every(({ spec }) => spec.metaData === undefined && spec.networkData === undefined),
       "the hosts to forget the Secrets",
     );
     expect(await forbiddenOf(controller, world.time)).toBe(0);

@@ -12,10 +12,8 @@ const CACHE = join(process.env.XDG_CACHE_HOME ?? join(homedir(), ".cache"), "hol
 /** Where cloud-init's code is: the directory that HOLDFAST_TEST_CLOUD_INIT names, the one that `fetch` fills, or installed. */
 const directory = process.env.HOLDFAST_TEST_CLOUD_INIT ?? (existsSync(CACHE) ? CACHE : null);
 /** One of Debian 13, which `fetch-newer` brings: it asks over IPv6 first. What it needs is beside the older one. */
-const NEWER =
-  process.env.HOLDFAST_TEST_CLOUD_INIT_NEWER ?? (existsSync(`${CACHE}-newer`) ? `${CACHE}-newer` : null);
-const packagesIn = (root: string | null) =>
-  root === null ? [] : [join(root, "usr/lib/python3/dist-packages")];
+const NEWER = process.env.HOLDFAST_TEST_CLOUD_INIT_NEWER ?? (existsSync(`${CACHE}-newer`) ? `${CACHE}-newer` : null);
+const packagesIn = (root: string | null) => (root === null ? [] : [join(root, "usr/lib/python3/dist-packages")]);
 const envOf = (...roots: readonly (string | null)[]) => {
   const path = roots.flatMap(packagesIn).join(":");
   return path === "" ? process.env : { ...process.env, PYTHONPATH: path };

@@ -6,32 +6,8 @@ const WORDS = (
   "12:34:56:18:20:12 2024-01-02 2024-1-2 2024-99-99 2001-12-14T21:59:43.10Z - -a ? ?x : a: #a 'a \" *x &x !x %x @x `x " +
   "{a [a a,b --- ... 0b1 0b-1 0b_ 1. . 10.0.0.1 ::1 fe80::1 52:54:00:de:5b:bf 802.3ad +1 -- __proto__ constructor"
 ).split(" ");
-const PIECES = [
-  ..."ab01-_.:#'\"\\!&*?|>%@`{}[], =~<+eExX",
-  " ",
-  "  ",
-  ": ",
-  " #",
-  "\t",
-  "\n",
-  "\n\n",
-  "\r\n",
-];
-const ODD = [
-  "",
-  "\0",
-  "\x07",
-  "\x1b",
-  "\x7f",
-  "\x85",
-  "\xa0",
-  "\ufeff",
-  "\u2028",
-  "\u2029",
-  "\ufffe",
-  "é",
-  "😀",
-];
+const PIECES = [..."ab01-_.:#'\"\\!&*?|>%@`{}[], =~<+eExX", " ", "  ", ": ", " #", "\t", "\n", "\n\n", "\r\n"];
+const ODD = ["", "\0", "\x07", "\x1b", "\x7f", "\x85", "\xa0", "\ufeff", "\u2028", "\u2029", "\ufffe", "é", "😀"];
 
 export const anyText: fc.Arbitrary<string> = fc.oneof(
   fc.constantFrom(...WORDS, ...ODD),

@@ -1,9 +1,4 @@
-import type {
-  Host,
-  NamedObject,
-  PoolResult,
-  TemplateInputs,
-} from "../../../metadata/documents/machine-template.ts";
+import type { Host, NamedObject, PoolResult, TemplateInputs } from "../../../metadata/documents/machine-template.ts";
 
 /** Of what a test does not say: namespace NS, no labels, a host that was inspected and has no interface. */
 export interface GivenInputs {

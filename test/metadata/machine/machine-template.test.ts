@@ -14,10 +14,7 @@ import {
 } from "../../../metadata/documents/machine-template.ts";
 import { type GivenInputs, inputs } from "./inputs.ts";
 
-function valuesOf(
-  spec: MachineTemplateSpec,
-  given?: GivenInputs,
-): Exclude<RenderedValues, { kind: "failed" }> {
+function valuesOf(spec: MachineTemplateSpec, given?: GivenInputs): Exclude<RenderedValues, { kind: "failed" }> {
   const values = renderMachineValues(spec, inputs(given));
   if (values.kind === "failed") throw new Error(values.problem);
   return values;
@@ -120,9 +117,7 @@ describe("metaData", () => {
 
   test("a document that no Secret holds is refused with the size that one holds", () => {
     const strings = [{ key: "k", value: "x".repeat(1 << 20) }];
-    expect(problemOf({ metaData: { strings } })).toMatch(
-      /^metaData has more than the 1048576 bytes .*: shorten/,
-    );
+    expect(problemOf({ metaData: { strings } })).toMatch(/^metaData has more than the 1048576 bytes .*: shorten/);
   });
 });
 
@@ -184,11 +179,7 @@ describe("problems", () => {
       },
       {},
     ],
-    [
-      'networkData network "n": gateway: failed to fetch pool from cache: p',
-      route({ fromPoolRef: { name: "p" } }),
-      {},
-    ],
+    ['networkData network "n": gateway: failed to fetch pool from cache: p', route({ fromPoolRef: { name: "p" } }), {}],
     [
       'networkData network "n": annotation x not found or empty on machine',
       route({ fromPoolAnnotation: { object: "machine", annotation: "x" } }),
@@ -205,11 +196,7 @@ describe("problems", () => {
       const rendered = renderMachineTemplate(nic, inputs({ host: { nics } }));
       return rendered.kind === "failed" ? rendered.awaits : "nothing failed";
     };
-    expect([awaits(null), awaits([]), awaits([{ name: "eth0", mac: "" }])]).toEqual([
-      "inspection",
-      "inspection",
-      null,
-    ]);
+    expect([awaits(null), awaits([]), awaits([{ name: "eth0", mac: "" }])]).toEqual(["inspection", "inspection", null]);
   });
 });
 
@@ -275,9 +262,7 @@ describe("networkData", () => {
       { ip_address: "10.9.8.16", netmask: "255.255.240.0" },
       { ip_address: "fd00:1::81", netmask: "ffff:ffff:ffff:ffff::" },
     ]);
-    expect(problemOf(spec, { index: 12 })).toBe(
-      'networkData network "": 10.0.1.6 of index 12 is beyond end 10.0.1.5',
-    );
+    expect(problemOf(spec, { index: 12 })).toBe('networkData network "": 10.0.1.6 of index 12 is beyond end 10.0.1.5');
   });
 
   test.each([
@@ -326,10 +311,7 @@ describe("pools of a template", () => {
     };
     expect(poolReferencesOf(spec, objects)).toEqual({
       kind: "pools",
-      pools: [
-        { apiGroup: "ipam.holdfast.dev", kind: "AddressPool", name: "x" },
-        ...["y", "h", "d", "s"].map(claim),
-      ],
+      pools: [{ apiGroup: "ipam.holdfast.dev", kind: "AddressPool", name: "x" }, ...["y", "h", "d", "s"].map(claim)],
     });
   });
 
@@ -380,10 +362,7 @@ describe("reading a template", () => {
   test.each<[string, unknown]>([
     ["spec: expected an object, not []", []],
     ["spec.metaData.strings: expected a list, not {}", { metaData: { strings: {} } }],
-    [
-      "spec.metaData.strings[1].value: expected a string, not 5",
-      { metaData: { strings: [{}, { value: 5 }] } },
-    ],
+    ["spec.metaData.strings[1].value: expected a string, not 5", { metaData: { strings: [{}, { value: 5 }] } }],
     [
       "spec.metaData.indexes[0].step: expected an integer from 0 to 2147483647, not -1",
       { metaData: { indexes: [{ step: -1 }] } },

@@ -48,8 +48,7 @@ describe.skipIf(why !== null)("a guest", () => {
       const spec = { metaData: sent(metaData) } as MachineTemplateSpec;
       const values = renderMachineValues(spec, inputs);
       const result = renderMachineTemplate(spec, inputs);
-      if (values.kind === "failed" || result.kind === "failed")
-        throw new Error(JSON.stringify([spec, values]));
+      if (values.kind === "failed" || result.kind === "failed") throw new Error(JSON.stringify([spec, values]));
       return { values: values.metaData, text: result.metaData ?? "" };
     });
     const read = await readYaml(samples.map(({ text }) => text));
@@ -66,8 +65,7 @@ describe.skipIf(why !== null)("a guest", () => {
         if ("problem" in spec) throw new Error(spec.problem);
         const result = renderMachineTemplate(spec, inputs);
         const values = renderMachineValues(spec, inputs);
-        if (values.kind === "failed" || result.kind === "failed")
-          throw new Error(JSON.stringify([spec, values]));
+        if (values.kind === "failed" || result.kind === "failed") throw new Error(JSON.stringify([spec, values]));
         return {
           networks: values.networkData?.networks as { ip_address?: string }[],
           text: result.networkData ?? "",
@@ -81,8 +79,7 @@ describe.skipIf(why !== null)("a guest", () => {
         const netplan = read[at];
         expect(netplan, text).toHaveProperty("network");
         const shown = JSON.stringify(netplan);
-        for (const { ip_address } of networks)
-          if (ip_address) expect(shown, text).toContain(`"${ip_address}/`);
+        for (const { ip_address } of networks) if (ip_address) expect(shown, text).toContain(`"${ip_address}/`);
       }
     });
   });

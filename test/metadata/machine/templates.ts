@@ -108,15 +108,10 @@ const links = fc
   }));
 
 const dns = fc.subarray(["192.0.2.53", "2001:db8::53"]);
-const services = fc.oneof(
-  fc.constant({}),
-  fc.record({ dns }),
-  fc.record({ dns, dnsFromIPPool: fc.constant("v6") }),
-);
+const services = fc.oneof(fc.constant({}), fc.record({ dns }), fc.record({ dns, dnsFromIPPool: fc.constant("v6") }));
 
 function routesOf(family: 4 | 6) {
-  const [network, gateway, pool] =
-    family === 4 ? ["192.0.2.0", "10.0.0.1", "v4"] : ["2001:db8::", "fd00::1", "v6"];
+  const [network, gateway, pool] = family === 4 ? ["192.0.2.0", "10.0.0.1", "v4"] : ["2001:db8::", "fd00::1", "v6"];
   return list(
     fc.record({
       network: fc.constant(network),
@@ -152,9 +147,7 @@ export const anyNetworkData: fc.Arbitrary<MachineTemplateSpec["networkData"]> = 
         )
         .map(([network, source]) => ({ ...network, ...source })),
     ),
-    ipv6: list(
-      fc.record({ id: anyText, link, fromPoolRef: fc.constant({ name: "v6" }), routes: routesOf(6) }),
-    ),
+    ipv6: list(fc.record({ id: anyText, link, fromPoolRef: fc.constant({ name: "v6" }), routes: routesOf(6) })),
     ipv4DHCP: dynamic(4),
     ipv6DHCP: dynamic(6),
     ipv6SLAAC: dynamic(6),
@@ -167,9 +160,7 @@ export const anyTemplate: fc.Arbitrary<unknown> = fc.record({
   metaData: anyMetaData,
   networkData: maybe({
     links: maybe({
-      ethernets: list(
-        maybe({ id: anyText, type: anyText, name: anyText, macAddress: maybe({ string: anyText }) }),
-      ),
+      ethernets: list(maybe({ id: anyText, type: anyText, name: anyText, macAddress: maybe({ string: anyText }) })),
       bonds: list(
         maybe({
           id: anyText,
@@ -180,9 +171,7 @@ export const anyTemplate: fc.Arbitrary<unknown> = fc.record({
       vlans: list(maybe({ id: anyText, vlanID: anyValue, vlanLink: anyText })),
     }),
     networks: maybe({
-      ipv4: list(
-        maybe({ id: anyText, ipAddress: maybe({ start: anyText, subnet: anyText }), netmask: anyValue }),
-      ),
+      ipv4: list(maybe({ id: anyText, ipAddress: maybe({ start: anyText, subnet: anyText }), netmask: anyValue })),
       ipv6DHCP: list(maybe({ id: anyText, routes: list(maybe({ network: anyText, gateway: anyValue })) })),
     }),
     services: maybe({ dns: list(anyText) }),

@@ -87,9 +87,7 @@ test("keys with a backslash are read back", () => {
 });
 
 test.skipIf(whyNoCloudInit() !== null)("PyYAML, which guests have, reads back every value", async () => {
-  const values = fc
-    .sample(fc.dictionary(anyText, anyValue), 2_000)
-    .map((value) => JSON.parse(JSON.stringify(value)));
+  const values = fc.sample(fc.dictionary(anyText, anyValue), 2_000).map((value) => JSON.parse(JSON.stringify(value)));
   const read = await readYaml(values.map((value) => yamlMapping(value)));
   expect(read).toHaveLength(values.length);
   for (const [at, value] of values.entries()) {

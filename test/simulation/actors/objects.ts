@@ -83,12 +83,7 @@ export function create(world: World, kind: Kind, object: KubeObject): Promise<Ku
 }
 
 /** Patches an object if it is still this one; null: it is not, or the patch was refused. */
-export function patch(
-  world: World,
-  kind: Kind,
-  object: KubeObject,
-  change: KubeObject,
-): Promise<KubeObject | null> {
+export function patch(world: World, kind: Kind, object: KubeObject, change: KubeObject): Promise<KubeObject | null> {
   const { uid } = object.metadata;
   if (objectAt(world, kind, keyOf(object))?.metadata.uid !== uid) return Promise.resolve(null);
   return attempt(world.cluster.admin.patch(pathOf(kind, object), change));

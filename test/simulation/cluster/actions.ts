@@ -15,11 +15,5 @@ export const CLUSTER_OWED: readonly string[] = [
   ...["partition", "partition-requests", "partition-answers"],
   ...["restart", "away", "starting", "slow", "compaction", "cache-lag", "balanced", "404-kind"],
   ...["restore", "restore-bumped", "caretakers-away", "garbage-collected", "namespace-emptied"],
-  ...[
-    "controller-killed",
-    "controller-restarted",
-    "controller-suspended",
-    "leader-cut",
-    "controllers-absent",
-  ],
+  ...["controller-killed", "controller-restarted", "controller-suspended", "leader-cut", "controllers-absent"],
 ].map((name) => `api.${name}`);

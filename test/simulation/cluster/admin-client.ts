@@ -56,11 +56,7 @@ export class DirectClient implements AdminClient {
     if (answer.status !== NOT_FOUND) accepted(answer.status, answer.body);
   }
 
-  async #send(
-    method: ServerRequest["method"],
-    path: string,
-    more: Partial<ServerRequest> = {},
-  ): Promise<KubeObject> {
+  async #send(method: ServerRequest["method"], path: string, more: Partial<ServerRequest> = {}): Promise<KubeObject> {
     const { status, body } = await this.#server.answer({ user: USER, method, path, query: {}, ...more });
     return accepted(status, body);
   }

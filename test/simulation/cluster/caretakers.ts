@@ -24,8 +24,7 @@ export class Caretakers {
     this.#parts = parts;
     this.#server = server;
     server.etcd.listen(({ storage, key, previous }) => {
-      if (storage === EVENTS && previous === null)
-        this.#events.push({ key, atMs: parts.clock.monotonicMs() });
+      if (storage === EVENTS && previous === null) this.#events.push({ key, atMs: parts.clock.monotonicMs() });
       else if (storage !== EVENTS) this.wake();
     });
   }

@@ -80,9 +80,7 @@ function runningOf(world: World, chance: Chance): SimController | undefined {
 function leaderOf(world: World): SimController | undefined {
   const { etcd } = simClusterOf(world);
   const lease = etcd.get(LEASES, LEASE);
-  return placesOf(world).find(
-    ({ isRunning, identity }) => isRunning && identity === lease?.spec?.holderIdentity,
-  );
+  return placesOf(world).find(({ isRunning, identity }) => isRunning && identity === lease?.spec?.holderIdentity);
 }
 
 async function startedAfter(world: World, one: SimController, ms: number): Promise<void> {

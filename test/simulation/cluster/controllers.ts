@@ -40,12 +40,7 @@ export class SimController implements ControllerPlace {
 
   readonly #settingsOf: SettingsOf;
 
-  constructor(
-    parts: ClusterParts,
-    cluster: SimCluster,
-    place: (typeof PLACES)[number],
-    settingsOf: SettingsOf,
-  ) {
+  constructor(parts: ClusterParts, cluster: SimCluster, place: (typeof PLACES)[number], settingsOf: SettingsOf) {
     this.#settingsOf = settingsOf;
     this.#parts = parts;
     this.#cluster = cluster;
@@ -59,9 +54,7 @@ export class SimController implements ControllerPlace {
 
   knowsSinceMs(kind: FollowedKind): number {
     const link = this.#cluster.links.find(({ name }) => name === this.link);
-    return this.#running === null
-      ? Number.POSITIVE_INFINITY
-      : (link?.listedMs[kind] ?? Number.POSITIVE_INFINITY);
+    return this.#running === null ? Number.POSITIVE_INFINITY : (link?.listedMs[kind] ?? Number.POSITIVE_INFINITY);
   }
 
   /** Of the one that runs. */
@@ -98,12 +91,7 @@ export class SimController implements ControllerPlace {
     const clock = time.clock({ ...this.#place, seed: hashOf(`${seed} ${link}`) });
     this.#clock = clock;
     const connect = this.#cluster.connect("holdfast-controller", link);
-    this.#running = new Controller(
-      this.#settingsOf(identity, this.#parts.seed),
-      this.#logOf(link),
-      clock,
-      connect,
-    );
+    this.#running = new Controller(this.#settingsOf(identity, this.#parts.seed), this.#logOf(link), clock, connect);
     const way = this.#cluster.links.find(({ name }) => name === link);
     if (way !== undefined) way.sent = (request) => this.#checkLeads(request, identity);
     this.#parts.story.tell(this.name, `starts as ${identity}`);
@@ -132,8 +120,7 @@ export class SimController implements ControllerPlace {
     this.#restores = etcd.restores;
     if (method === "GET" || path.includes("/leases") || nowMs - this.#restoredMs < RESTORED_MS) return;
     const holder = etcd.get(LEASES, LEASE)?.spec?.holderIdentity;
-    if (holder !== identity)
-      defects.push(`${identity} sends ${method} ${path} while ${holder} holds the lease`);
+    if (holder !== identity) defects.push(`${identity} sends ${method} ${path} while ${holder} holds the lease`);
   }
 
   #gone(): void {

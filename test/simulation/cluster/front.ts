@@ -107,8 +107,7 @@ export class Front {
   /** All revisions but the present ones are forgotten, and so are the events that watches could begin from. */
   compact(): void {
     this.#etcd.compact();
-    for (const server of this.servers)
-      for (const { storage } of server.served.all) server.cacheOf(storage).forget();
+    for (const server of this.servers) for (const { storage } of server.served.all) server.cacheOf(storage).forget();
   }
 
   heal(): void {

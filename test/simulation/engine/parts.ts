@@ -15,9 +15,7 @@ export interface Parts {
   readonly makeCluster: (world: World) => Cluster | Promise<Cluster>;
   readonly makeOracle: (world: World) => Oracle | Promise<Oracle>;
   readonly makeMachines: (world: World, count: number) => readonly Machine[] | Promise<readonly Machine[]>;
-  readonly makeControllers: (
-    world: World,
-  ) => readonly ControllerPlace[] | Promise<readonly ControllerPlace[]>;
+  readonly makeControllers: (world: World) => readonly ControllerPlace[] | Promise<readonly ControllerPlace[]>;
   /** What is there in the beginning, and who acts by itself. Time passes meanwhile, but nothing goes wrong. */
   readonly setUp: (world: World, chance: Chance) => Promise<void>;
   readonly kinds: ActionKinds;

@@ -174,9 +174,7 @@ class Run {
   #schedule(): void {
     if (this.#isOver) return;
     const action = this.#plan.next();
-    const [afterMs, begin] = action
-      ? [action.afterMs, () => this.#begin(action)]
-      : [this.#tailMs, () => this.#end()];
+    const [afterMs, begin] = action ? [action.afterMs, () => this.#begin(action)] : [this.#tailMs, () => this.#end()];
     const waitMs = this.#lastActionMs + afterMs - this.#time.nowMs;
     if (action === null && waitMs <= 0) this.#end();
     else this.#next = this.#world.clock.timer(waitMs, begin);

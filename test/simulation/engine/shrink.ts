@@ -38,13 +38,7 @@ export function stepsMaxOf({ steps }: Outcome): number {
 }
 
 /** Tells a history again. */
-export function replay(
-  parts: Parts,
-  seed: number,
-  history: History,
-  steps: number,
-  more: Partial<RunOptions>,
-) {
+export function replay(parts: Parts, seed: number, history: History, steps: number, more: Partial<RunOptions>) {
   return run(parts, { seed, steps, ...history, ...more });
 }
 
@@ -122,9 +116,7 @@ class Shrinker {
    * with an action less they are somebody else's.
    */
   async #failsSomehow(history: History): Promise<boolean> {
-    return (
-      (await this.#fails(history)) || (!this.#options.isTimeUp() && this.#fails({ ...history, faults: null }))
-    );
+    return (await this.#fails(history)) || (!this.#options.isTimeUp() && this.#fails({ ...history, faults: null }));
   }
 
   /** Whether it fails in the same way; if so, only what of it was needed to come there is kept. */

@@ -93,11 +93,7 @@ function phase(name: string, run: ActionKind["run"]): ActionKind {
 }
 
 /** So many more on each node. */
-async function startPods(
-  { machines, cluster: { admin } }: World,
-  name: string,
-  count: number,
-): Promise<void> {
+async function startPods({ machines, cluster: { admin } }: World, name: string, count: number): Promise<void> {
   for (const [at, { name: node }] of machines.entries())
     for (let index = 0; index < count; index += 1) {
       const networks = [{ name: networkName((at + index * NETWORK_STEP) % NETWORKS) }];

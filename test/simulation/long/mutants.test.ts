@@ -31,8 +31,7 @@ const NODES = 5;
 const TENTH = 10;
 const TURN = Number(git("rev-list", "--count", "HEAD") ?? 0) % TENTH;
 const CHANGED = changedFiles();
-const ALL =
-  process.env.HOLDFAST_TEST_MUTANTS === "all" || CHANGED.some((file) => /^test\/simulation\//.test(file));
+const ALL = process.env.HOLDFAST_TEST_MUTANTS === "all" || CHANGED.some((file) => /^test\/simulation\//.test(file));
 
 /** Whether the simulation finds a fault depends on the simulation and on the files that the fault is in. */
 function isTried(name: string, at: number): boolean {
@@ -74,9 +73,7 @@ test.each(Object.entries(FOUND).filter(([name], at) => isTried(name, at)))(
     const seen: string[] = [];
     try {
       for (let seed = first.seed; seed < first.seed + SEEDS; seed += 1) {
-        const [kind, otherwise] = await Promise.all(
-          [spoiled, sound].map((one) => kindIn(one, { ...first, seed })),
-        );
+        const [kind, otherwise] = await Promise.all([spoiled, sound].map((one) => kindIn(one, { ...first, seed })));
         seen.push(`seed ${seed}: ${kind ?? "nothing"}, and ${otherwise ?? "nothing"} without it`);
         if (kind != null && otherwise === null) return;
       }

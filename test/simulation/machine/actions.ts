@@ -139,10 +139,7 @@ function killsInTurn(): ActionKinds {
 }
 
 /** Names of counts, none of which may be zero after a long run. */
-export const MACHINE_OWED: readonly string[] = [
-  ...KILL_POINTS.map((point) => `crash.${point}`),
-  ...MACHINE_COUNTS,
-];
+export const MACHINE_OWED: readonly string[] = [...KILL_POINTS.map((point) => `crash.${point}`), ...MACHINE_COUNTS];
 
 /** The package is replaced: the daemon ends, and one of another version begins. */
 async function upgrade(world: World, chance: Chance): Promise<void> {

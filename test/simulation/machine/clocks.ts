@@ -38,10 +38,7 @@ export class MachineClock {
 
   /** CLOCK_BOOTTIME. No two processes begin at the same microsecond. */
   bootUs(): number {
-    this.#lastBootUs = Math.max(
-      this.#lastBootUs + 1,
-      Math.floor((this.#world.monotonicMs() - this.#beganMs) * 1_000),
-    );
+    this.#lastBootUs = Math.max(this.#lastBootUs + 1, Math.floor((this.#world.monotonicMs() - this.#beganMs) * 1_000));
     return this.#lastBootUs;
   }
 

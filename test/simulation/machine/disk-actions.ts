@@ -27,16 +27,11 @@ export const diskActions: ActionKinds = {
   "disk-old": {
     weight: 0.5,
     run: (world, chance) =>
-      off(
-        world,
-        chance.of(machinesOf(world).filter(({ disk }) => disk.hasBackup)) ?? null,
-        chance,
-        (machine) => {
-          world.counts.add("disk.old");
-          machine.disk.restoreBackup();
-          world.oracle.journalLost(machine.name);
-        },
-      ),
+      off(world, chance.of(machinesOf(world).filter(({ disk }) => disk.hasBackup)) ?? null, chance, (machine) => {
+        world.counts.add("disk.old");
+        machine.disk.restoreBackup();
+        world.oracle.journalLost(machine.name);
+      }),
   },
   "disk-lost": {
     weight: 0.4,
@@ -92,17 +87,12 @@ export const diskActions: ActionKinds = {
     run: (world, chance) => {
       const from = machineOf(world, chance);
       if (from === null) return;
-      return off(
-        world,
-        chance.of(machinesOf(world).filter((one) => one !== from)) ?? null,
-        chance,
-        (machine) => {
-          world.counts.add("node.clone");
-          world.story.tell(machine.name, `gets a copy of the disk of ${from.name}`);
-          machine.disk.clone(from.disk);
-          noteLost(world, machine);
-        },
-      );
+      return off(world, chance.of(machinesOf(world).filter((one) => one !== from)) ?? null, chance, (machine) => {
+        world.counts.add("node.clone");
+        world.story.tell(machine.name, `gets a copy of the disk of ${from.name}`);
+        machine.disk.clone(from.disk);
+        noteLost(world, machine);
+      });
     },
   },
   /** A machine goes on under another node's name, which was of another machine. */
@@ -180,11 +170,7 @@ async function off(
 }
 
 /** Does it while no daemon runs on a machine. */
-async function withoutDaemon(
-  world: World,
-  chance: Chance,
-  work: (machine: SimMachine) => void,
-): Promise<void> {
+async function withoutDaemon(world: World, chance: Chance, work: (machine: SimMachine) => void): Promise<void> {
   const machine = machineOf(world, chance);
   if (!machine?.daemon) return;
   machine.killDaemon();

@@ -13,8 +13,7 @@ function newDisk(): Disk {
   return new Disk(root);
 }
 
-const put = (disk: Disk, name: string, bytes: number) =>
-  writeFileSync(join(disk.state, name), Buffer.alloc(bytes, 1));
+const put = (disk: Disk, name: string, bytes: number) => writeFileSync(join(disk.state, name), Buffer.alloc(bytes, 1));
 const sizeOf = (disk: Disk, name: string) => statSync(join(disk.state, name)).size;
 
 test("writes of a killed daemon are not visible to its successor", () => {

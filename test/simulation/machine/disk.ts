@@ -162,8 +162,7 @@ export class Disk {
     const name = `${`${bootUs}`.padStart(20, "0")}-${number}-0.json`;
     writeFileSync(join(directory, name), body);
     this.#spooled.set(name, body);
-    for (const oldest of this.#spooled.keys())
-      if (this.#spooled.size > SPOOLED_KEPT) this.#spooled.delete(oldest);
+    for (const oldest of this.#spooled.keys()) if (this.#spooled.size > SPOOLED_KEPT) this.#spooled.delete(oldest);
   }
 
   #replaceWith(source: string): void {

@@ -192,9 +192,7 @@ export class Kubelet {
 }
 
 function isReady(node: KubeObject): boolean {
-  return node.status.conditions?.some(
-    ({ type, status }: KubeObject) => type === "Ready" && status === "True",
-  );
+  return node.status.conditions?.some(({ type, status }: KubeObject) => type === "Ready" && status === "True");
 }
 
 function keyOf({ metadata: { namespace, name } }: KubeObject): string {

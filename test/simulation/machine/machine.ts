@@ -318,9 +318,7 @@ export class SimMachine implements Machine {
 
   #ended(daemon: DaemonProcess, problem: string | null): void {
     if (this.#daemon !== daemon) return;
-    this.#tell(
-      problem === null ? "its daemon has ended" : `its daemon fails: ${this.#withoutDirectory(problem)}`,
-    );
+    this.#tell(problem === null ? "its daemon has ended" : `its daemon fails: ${this.#withoutDirectory(problem)}`);
     this.#daemon = null;
     this.#restartLater(problem === null ? 50 : RESTART_MS);
   }

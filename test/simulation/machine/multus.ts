@@ -34,9 +34,7 @@ export interface PluginConfig {
 export function selectionOf(pod: KubeObject): Selected[] {
   const text: string = pod.metadata.annotations?.[NETWORKS] ?? "";
   if (text.trim() === "") return [];
-  const elements: KubeObject[] = /^\s*[[{]/.test(text)
-    ? [JSON.parse(text)].flat()
-    : text.split(",").map(shortForm);
+  const elements: KubeObject[] = /^\s*[[{]/.test(text) ? [JSON.parse(text)].flat() : text.split(",").map(shortForm);
   return elements.map((one, index) => {
     if (typeof one?.name !== "string") throw new Error(`network ${index + 1} has no name`);
     const claim = one["ipam-claim-reference"];

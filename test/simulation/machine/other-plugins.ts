@@ -100,8 +100,7 @@ export class OtherPlugins {
   #recordedOf(network: string): Map<string, string | undefined> {
     const recorded = new Map<string, string | undefined>();
     for (const { object } of this.#world.cluster.etcd.range(ALLOCATIONS, ""))
-      if (object.spec?.network === network)
-        recorded.set(withoutLength(object.spec.address), object.status?.state);
+      if (object.spec?.network === network) recorded.set(withoutLength(object.spec.address), object.status?.state);
     return recorded;
   }
 

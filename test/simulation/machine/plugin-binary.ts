@@ -78,8 +78,7 @@ async function ask(around: PluginSurroundings, wire: CniWireRequest): Promise<Cn
   const late = () => new Late("the daemon did not answer in time");
   try {
     for (;;) {
-      const daemon =
-        around.daemon() ?? (await within(clock, untilListening(around, absentMs), deadlineMs, late));
+      const daemon = around.daemon() ?? (await within(clock, untilListening(around, absentMs), deadlineMs, late));
       if (daemon === null) return "the daemon is not reachable";
       const reply = await within(clock, daemon.answer(wire, LATENCY_MS), deadlineMs, late);
       const nextMay = !isHasty && clock.monotonicMs() + ASK_AGAIN_MS < deadlineMs;

@@ -140,8 +140,7 @@ export async function dispose({ world, runtime, clock }: KubeletTools, sandbox: 
  */
 export async function end({ world, runtime, clock }: KubeletTools, sandbox: Sandbox): Promise<void> {
   if (sandbox.state === "dead") return;
-  if (!sandbox.isUnseen && world.faults.decide(`${sandbox.key} DEL never`, 0.03))
-    lose({ world, runtime }, sandbox);
+  if (!sandbox.isUnseen && world.faults.decide(`${sandbox.key} DEL never`, 0.03)) lose({ world, runtime }, sandbox);
   else await unlessKilled(clock, runtime.tearDown(sandbox));
 }
 

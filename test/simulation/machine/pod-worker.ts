@@ -71,8 +71,7 @@ export class PodWorker {
       if (this.#api.saysItRuns) await this.#woken();
       else {
         await this.#rest(20 + 80 * this.#number("containers"));
-        if (this.#ending === null && this.#sandbox?.state === "ready")
-          await this.#reportRunning(this.#sandbox);
+        if (this.#ending === null && this.#sandbox?.state === "ready") await this.#reportRunning(this.#sandbox);
       }
     }
   }
@@ -88,11 +87,7 @@ export class PodWorker {
 
   async #bringUp(): Promise<void> {
     const { world, runtime, bootNumber, clock, node } = this.#tools;
-    for (
-      let backoffMs = BACKOFF_MS;
-      this.#ending === null;
-      backoffMs = Math.min(backoffMs * 2, BACKOFF_MAX_MS)
-    ) {
+    for (let backoffMs = BACKOFF_MS; this.#ending === null; backoffMs = Math.min(backoffMs * 2, BACKOFF_MAX_MS)) {
       await this.#api.reportNoSandbox(this.#tries === 0 ? "Pending" : null);
       this.#tries += 1;
       const sandbox = runtime.create(this.pod, bootNumber);
@@ -107,10 +102,7 @@ export class PodWorker {
       }
       const problem = await setUp;
       if (problem === null) return this.#report(sandbox);
-      world.story.tell(
-        `kubelet ${node}`,
-        `the sandbox of ${this.pod.namespace}/${this.pod.name} failed: ${problem}`,
-      );
+      world.story.tell(`kubelet ${node}`, `the sandbox of ${this.pod.namespace}/${this.pod.name} failed: ${problem}`);
       await this.#dispose();
       await this.#rest(backoffMs * (0.8 + 0.4 * this.#number("backoff")));
     }
@@ -141,10 +133,7 @@ export class PodWorker {
     await this.#reportRunning(sandbox);
     const { world, runtime, clock } = this.#tools;
     for (const attachment of sandbox.attachments)
-      if (
-        attachment.isUp &&
-        world.faults.decide(`${sandbox.key} ${attachment.selected.ifname} ADD again`, 0.1)
-      )
+      if (attachment.isUp && world.faults.decide(`${sandbox.key} ${attachment.selected.ifname} ADD again`, 0.1))
         await unlessKilled(clock, runtime.repeat(sandbox, attachment));
   }
 

@@ -9,14 +9,10 @@ export const runtimeActions: ActionKinds = {
     weight: 2,
     run: (world, chance) => {
       const machine = machineOf(world, chance);
-      const live =
-        machine && chance.of([...machine.runtime.sandboxes.values()].filter((one) => one.state === "ready"));
+      const live = machine && chance.of([...machine.runtime.sandboxes.values()].filter((one) => one.state === "ready"));
       if (!live) return;
       world.counts.add("sandbox.died");
-      world.story.tell(
-        `kubelet ${machine.name}`,
-        `the sandbox of ${live.pod.namespace}/${live.pod.name} dies`,
-      );
+      world.story.tell(`kubelet ${machine.name}`, `the sandbox of ${live.pod.namespace}/${live.pod.name} dies`);
       machine.runtime.vanish(live);
       machine.kubelet.wake(live.pod.uid);
     },
@@ -31,15 +27,10 @@ export const runtimeActions: ActionKinds = {
       const machine = machineOf(world, chance);
       const live =
         machine &&
-        chance.of(
-          [...machine.runtime.sandboxes.values()].filter((one) => one.state === "ready" && !one.isUnseen),
-        );
+        chance.of([...machine.runtime.sandboxes.values()].filter((one) => one.state === "ready" && !one.isUnseen));
       if (!live) return;
       world.counts.add("sandbox.vanished");
-      world.story.tell(
-        `kubelet ${machine.name}`,
-        `the sandbox of ${live.pod.namespace}/${live.pod.name} vanishes`,
-      );
+      world.story.tell(`kubelet ${machine.name}`, `the sandbox of ${live.pod.namespace}/${live.pod.name} vanishes`);
       machine.runtime.vanish(live);
       live.attachments.length = 0;
       machine.kubelet.wake(live.pod.uid);
@@ -70,8 +61,7 @@ export const runtimeActions: ActionKinds = {
       if (machine === null) return;
       const { runtime } = machine;
       const networks = new Map<string, PluginConfig>();
-      for (const { attachment } of runtime.living())
-        networks.set(attachment.config.network, attachment.config);
+      for (const { attachment } of runtime.living()) networks.set(attachment.config.network, attachment.config);
       for (const config of networks.values()) await runtime.collect({ ...config, text: as110(config.text) });
     },
   },
@@ -80,8 +70,7 @@ export const runtimeActions: ActionKinds = {
     run: async (world, chance) => {
       const machine = machineOf(world, chance);
       const live = machine && chance.of([...machine.runtime.living()]);
-      if (live)
-        await machine.runtime.status({ ...live.attachment.config, text: as110(live.attachment.config.text) });
+      if (live) await machine.runtime.status({ ...live.attachment.config, text: as110(live.attachment.config.text) });
     },
   },
 };

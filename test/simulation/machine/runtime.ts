@@ -3,15 +3,7 @@ import type { KubeObject } from "../../harness/kube-fake/objects.ts";
 import { hashOf, numberOf } from "../engine/chance.ts";
 import type { Interface, World } from "../world.ts";
 import type { ProcessClock } from "./clocks.ts";
-import {
-  argsOf,
-  configOf,
-  ipsOf,
-  type PluginConfig,
-  primaryOf,
-  type Selected,
-  selectionOf,
-} from "./multus.ts";
+import { argsOf, configOf, ipsOf, type PluginConfig, primaryOf, type Selected, selectionOf } from "./multus.ts";
 import { OTHER_TYPE, type OtherPlugins } from "./other-plugins.ts";
 import { type CniCall, type CniOutcome, execute, type PluginSurroundings } from "./plugin-binary.ts";
 
@@ -271,9 +263,7 @@ export class Runtime {
   }
 
   #hasNamespace(sandbox: Sandbox): boolean {
-    return sandbox.isUnseen
-      ? this.sandboxes.get(sandbox.id) === sandbox
-      : this.#namespaces.has(sandbox.netns);
+    return sandbox.isUnseen ? this.sandboxes.get(sandbox.id) === sandbox : this.#namespaces.has(sandbox.netns);
   }
 
   #addByOther(attachment: Attachment): string | null {
@@ -335,8 +325,7 @@ export class Runtime {
   async #askForAddress(sandbox: Sandbox, attachment: Attachment): Promise<CniOutcome> {
     const { world, clock } = this.#parts;
     const key = `${sandbox.key} ${attachment.iface.ifname} ADD late`;
-    if (attachment.isUp || !world.faults.decide(key, 0.03))
-      return this.call(sandbox, attachment, { command: "ADD" });
+    if (attachment.isUp || !world.faults.decide(key, 0.03)) return this.call(sandbox, attachment, { command: "ADD" });
     world.counts.add("cni.add.late");
     const slowMs = 200 + 6_000 * world.faults.number(`${key} by`);
     const late = this.call(sandbox, attachment, { command: "ADD", slowMs });

@@ -116,9 +116,7 @@ export class StaticPodWorker {
         name: this.#name,
         labels,
         annotations: { ...annotations, [MIRROR]: this.uid, "kubernetes.io/config.hash": this.uid },
-        ownerReferences: [
-          { apiVersion: "v1", kind: "Node", name: node, uid: owner.metadata.uid, controller: true },
-        ],
+        ownerReferences: [{ apiVersion: "v1", kind: "Node", name: node, uid: owner.metadata.uid, controller: true }],
       },
       spec: { ...this.#manifest.spec, nodeName: node },
     };

@@ -59,8 +59,7 @@ export async function lookAtImport(world: World, network: string, isDefined: () 
     await sleep(world.clock, LOOK_MS);
     const mayImport = !world.faults.isOn && world.controllers.some(({ isRunning }) => isRunning);
     peacefulMs = mayImport ? peacefulMs + LOOK_MS : 0;
-    for (let told = others.tellImported(network, false); told > 0; told -= 1)
-      world.counts.add("network.imported");
+    for (let told = others.tellImported(network, false); told > 0; told -= 1) world.counts.add("network.imported");
     if (others.areAllTold(network)) return;
   }
   // Without a definition nobody can know that they are in use.
@@ -108,13 +107,7 @@ export async function makePods(
   return paths;
 }
 
-function put(
-  world: World,
-  namespace: string,
-  name: string,
-  config: string,
-  guest: string | null,
-): Promise<boolean> {
+function put(world: World, namespace: string, name: string, config: string, guest: string | null): Promise<boolean> {
   const annotations = guest === null ? {} : { "ipam.holdfast.dev/shared-with": guest };
   const nad = {
     apiVersion: "k8s.cni.cncf.io/v1",
@@ -145,13 +138,7 @@ async function created(world: World, collection: string, object: object): Promis
   }
 }
 
-function configOf(
-  name: string,
-  prefix: string,
-  first: number,
-  reserved: readonly string[],
-  type: string,
-): string {
+function configOf(name: string, prefix: string, first: number, reserved: readonly string[], type: string): string {
   const subnet = `${prefix}.0/26`;
   const ipam =
     type === OTHER_TYPE

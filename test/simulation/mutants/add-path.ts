@@ -41,8 +41,7 @@ export const ADD_PATH: Mutants = {
     find: "  if (!listsHere) {",
     replace: '  if (listsHere && claim.uid === "") {',
     why: "what a VM uses is released while it migrates to another network",
-    elsewhere:
-      "test/claims/relations.test.ts: no seed shows it since a pod that reports nothing keeps its address",
+    elsewhere: "test/claims/relations.test.ts: no seed shows it since a pod that reports nothing keeps its address",
   },
   "claim-follows-every-launcher": {
     file: "claims/claim-networks.ts",
@@ -121,8 +120,7 @@ export const ADD_PATH: Mutants = {
   "claim-serves-strangers": {
     file: CLAIM_ACCESS,
     find: "    return permission.ok ? null : permission.refusal;",
-    replace:
-      '    return permission.ok || permission.refusal.code === "CLAIM_OTHER_OWNER" ? null : permission.refusal;',
+    replace: '    return permission.ok || permission.refusal.code === "CLAIM_OTHER_OWNER" ? null : permission.refusal;',
     why: "a pod of another virtual machine gets a claim's address",
   },
   "repeat-in-another-order": {

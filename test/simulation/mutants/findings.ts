@@ -11,8 +11,7 @@ export const FINDINGS: Mutants = {
   "kubelets-addresses-not-imported": {
     file: "imports/import-candidates.ts",
     find: "    const { nodes } = this.#options;\n    if (nodes === null) return [];",
-    replace:
-      "    const { nodes } = this.#options;\n    if (nodes === null || pod.podIPs.length > 0) return [];",
+    replace: "    const { nodes } = this.#options;\n    if (nodes === null || pod.podIPs.length > 0) return [];",
     why: "where no object defines a network, addresses of pods from before are given again",
   },
   "untold-boot-is-the-present-one": {
@@ -79,8 +78,7 @@ export const FINDINGS: Mutants = {
     find: "          if (isOvertaken(ledger, want) || !goesOn) throw",
     replace: "          if (!goesOn && addresses.length === 0) throw",
     why: "an ADD whose intent a DEL has ended reserves further candidates, for nobody",
-    elsewhere:
-      "test/store/adds-and-dels.test.ts: no seed of 200 has shown it since nodes search apart from each other",
+    elsewhere: "test/store/adds-and-dels.test.ts: no seed of 200 has shown it since nodes search apart from each other",
   },
   "candidates-stay-marked": {
     file: "store/cluster/reserve.ts",
@@ -106,8 +104,7 @@ export const FINDINGS: Mutants = {
   "suspended-add-loses-its-intent": {
     file: "store/journal/uses.ts",
     find: "  return underWay.has(addKey({ network, containerId: row.container_id, interface: row.interface }));",
-    replace:
-      "  return network === addKey({ network, containerId: row.container_id, interface: row.interface });",
+    replace: "  return network === addKey({ network, containerId: row.container_id, interface: row.interface });",
     also: [
       {
         file: "store/cluster/agreement/over.ts",

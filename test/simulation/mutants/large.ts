@@ -1,7 +1,6 @@
 import type { Mutants } from "./mutant.ts";
 
-const ELSEWHERE =
-  "test/simulation/long/large.test.ts: only the history of a large cluster counts what is asked";
+const ELSEWHERE = "test/simulation/long/large.test.ts: only the history of a large cluster counts what is asked";
 
 /** Faults that nobody notices in a small cluster: what a node asks for, and when it asks again. */
 export const LARGE: Mutants = {

@@ -38,8 +38,7 @@ export const RELEASE_PATH: Mutants = {
   "outbox-entry-dropped": {
     file: `${AGREEMENT}/over.ts`,
     find: '    const failed = results.find((result) => result.status === "rejected");',
-    replace:
-      '    const failed = results.find((result) => result.status === "rejected" && result.reason === null);',
+    replace: '    const failed = results.find((result) => result.status === "rejected" && result.reason === null);',
     why: "a release that could not be sent is forgotten",
   },
   "former-sandbox-frees": {

@@ -15,8 +15,7 @@ export function readAddress(text: string): ReadAddress | null {
   const value = isSix ? valueOfSix(bare) : valueOfFour(bare);
   if (value === null) return null;
   const prefixLength = slash < 0 ? null : Number(text.slice(slash + 1));
-  if (prefixLength !== null && !(Number.isInteger(prefixLength) && prefixLength <= (isSix ? 128 : 32)))
-    return null;
+  if (prefixLength !== null && !(Number.isInteger(prefixLength) && prefixLength <= (isSix ? 128 : 32))) return null;
   return { key: `${isSix ? 6 : 4} ${value}`, text: bare, prefixLength };
 }
 

@@ -162,8 +162,7 @@ test("the ownerPod of a claim in use must name the pod that uses it", async () =
 test("the oracle finds a pod that holds more addresses than it needs", async () => {
   const world = new Fabricated();
   world.pod("greedy");
-  for (let last = 10; last < 20; last += 1)
-    world.hold(`10.1.0.${last}/25`, { name: "greedy", uid: uidOf("greedy") });
+  for (let last = 10; last < 20; last += 1) world.hold(`10.1.0.${last}/25`, { name: "greedy", uid: uidOf("greedy") });
   expect(await kindOf(() => world.rest())).toBe("held-beyond-need");
 });
 
@@ -193,9 +192,7 @@ test("a daemon that was stopped when etcd was restored is excused for addresses 
 test("holdfast check on a node must not report addresses of pods that have ended", async () => {
   const world = new Fabricated();
   const one = world.served("web", A);
-  const findings = [
-    { invariant: "I2", message: `${A}, in use by container ${one.containerId}, is not Bound` },
-  ];
+  const findings = [{ invariant: "I2", message: `${A}, in use by container ${one.containerId}, is not Bound` }];
   world.oracle.checked("node-1", findings);
   expect(await kindOf(() => world.step())).toBe("nothing");
   world.pod("web", { status: { phase: "Succeeded" } });

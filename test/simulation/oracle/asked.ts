@@ -66,9 +66,7 @@ export class Asked {
         .flat()
         .map((address) => readPlace(after.network, address));
     const given = after.places.filter((place) => !before.places.includes(place));
-    const asked = etcd
-      .range(PODS, `${after.object.metadata.namespace}/`)
-      .flatMap(({ object }) => asking(object));
+    const asked = etcd.range(PODS, `${after.object.metadata.namespace}/`).flatMap(({ object }) => asking(object));
     if (!given.every((place) => asked.includes(place))) return false;
     const taken = before.places.filter((place) => !after.places.includes(place));
     const users = taken.flatMap((place) => interfaces.at(place));

@@ -44,22 +44,12 @@ export async function checkAtRest(parts: RestParts): Promise<void> {
   }
 }
 
-async function checkOnce({
-  outside,
-  knowledge,
-  possession,
-  counts,
-  refusals,
-  renewedMs,
-}: RestParts): Promise<void> {
+async function checkOnce({ outside, knowledge, possession, counts, refusals, renewedMs }: RestParts): Promise<void> {
   const { etcd, machines, controllers, nowMs, restMsMax } = outside;
   refusals.check(knowledge, (network) => isFull(network, outside), nowMs());
   await checkMachines(machines(), (node, message) => isForfeited(node, message, knowledge.interfaces));
   if (controllers().length > 0 && nowMs() - renewedMs() > RENEWED_MS)
-    throw violation(
-      "not-ready",
-      `no controller has held the lease since ${(renewedMs() / 1_000).toFixed(3)} s`,
-    );
+    throw violation("not-ready", `no controller has held the lease since ${(renewedMs() / 1_000).toFixed(3)} s`);
   const upNodes = new Set(machines().flatMap(({ name, isUp }) => (isUp ? [name] : [])));
   possession.checkLists();
   checkNetworks(knowledge, etcd);

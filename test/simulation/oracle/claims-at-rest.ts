@@ -11,11 +11,8 @@ const SUBNETS_MIN = 2;
 export function checkOwnerPods({ claims, interfaces, pods }: PossessionParts, etcd: PlainStore): void {
   for (const claim of claims.all()) {
     const named: string | undefined = claim.object.status?.ownerPod?.name;
-    if (named === undefined || etcd.get(PODS, `${claim.object.metadata.namespace}/${named}`) !== null)
-      continue;
-    const users = claim.places
-      .flatMap((place) => interfaces.at(place))
-      .filter(({ owner }) => owner?.uid === claim.uid);
+    if (named === undefined || etcd.get(PODS, `${claim.object.metadata.namespace}/${named}`) !== null) continue;
+    const users = claim.places.flatMap((place) => interfaces.at(place)).filter(({ owner }) => owner?.uid === claim.uid);
     const [user] = users;
     const lives = user !== undefined && pods.find(user.one.pod) !== null && !pods.hasEnded(user.one.pod.uid);
     if (lives)

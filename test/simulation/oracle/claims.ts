@@ -66,8 +66,7 @@ export class Claims {
         for (const place of [...was.places, ...(is?.places ?? [])]) changed.add(place);
     }
     const known = new Set(before.map(({ key }) => key));
-    for (const is of this.#byKey.values())
-      if (!known.has(is.key)) for (const place of is.places) changed.add(place);
+    for (const is of this.#byKey.values()) if (!known.has(is.key)) for (const place of is.places) changed.add(place);
     return changed;
   }
 

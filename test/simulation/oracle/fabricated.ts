@@ -114,11 +114,7 @@ export class Fabricated {
     });
   }
 
-  claim(
-    name: string,
-    ips: readonly string[],
-    parts: { vm?: string; uid?: string; conditions?: object[] } = {},
-  ): void {
+  claim(name: string, ips: readonly string[], parts: { vm?: string; uid?: string; conditions?: object[] } = {}): void {
     this.etcd.put(CLAIMS, `shop/${name}`, {
       metadata: {
         namespace: "shop",

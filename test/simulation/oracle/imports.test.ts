@@ -14,9 +14,7 @@ test("the oracle shares no code with the product", () => {
   expect(files).toContain("oracle.ts");
   const imported = files.flatMap((name) => {
     const text = readFileSync(join(import.meta.dirname, name), "utf8");
-    return [...text.matchAll(/\bfrom "([^"]+)"|\bimport\("([^"]+)"\)/g)].map(
-      ([, a, b]) => `${name}: ${a ?? b}`,
-    );
+    return [...text.matchAll(/\bfrom "([^"]+)"|\bimport\("([^"]+)"\)/g)].map(([, a, b]) => `${name}: ${a ?? b}`);
   });
   const foreign = imported.filter((one) => {
     const [, path = ""] = one.split(": ");

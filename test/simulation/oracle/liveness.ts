@@ -10,20 +10,7 @@ import { violation } from "./violation.ts";
 /** A refusal this much before the rest is the latest word on an ADD, ms: kubelets try again much sooner. */
 const LATEST_MS = 60_000;
 /** Of `check`: what people have defined wrongly is theirs to mend. */
-const MUST_BE_SILENT = [
-  "I1",
-  "I2",
-  "I3",
-  "I4",
-  "I5",
-  "outbox",
-  "recovery",
-  "api",
-  "database",
-  "boot",
-  "node",
-  "ready",
-];
+const MUST_BE_SILENT = ["I1", "I2", "I3", "I4", "I5", "outbox", "recovery", "api", "database", "boot", "node", "ready"];
 
 export interface Refused {
   readonly one: Interface;
@@ -49,9 +36,7 @@ export class Refusals {
     for (const [key, refused] of this.#last) {
       const pod = parts.pods.find(refused.one.pod);
       const wants =
-        pod !== null &&
-        pod.metadata.deletionTimestamp === undefined &&
-        !parts.pods.hasEnded(refused.one.pod.uid);
+        pod !== null && pod.metadata.deletionTimestamp === undefined && !parts.pods.hasEnded(refused.one.pod.uid);
       if (!wants) this.#last.delete(key);
       if (!wants || pod.spec?.nodeName !== refused.one.node || nowMs - refused.atMs > LATEST_MS) continue;
       if (hasReason(refused, pod, parts, isFull)) continue;
@@ -86,9 +71,7 @@ function hasReason(
     case 124:
       return named.some((claim) => claim !== null && isUsed(claim.places, one, interfaces));
     case 130: // What somebody has written into a claim does not fit the network.
-      return named.some(
-        (claim) => claim?.object.metadata.annotations?.["simulation/prefilled"] !== undefined,
-      );
+      return named.some((claim) => claim?.object.metadata.annotations?.["simulation/prefilled"] !== undefined);
     case 11:
       if (/ is still cooling down/.test(message)) return held?.isCooling === true;
       if (/^no free address /.test(message)) return isFull(one.network);

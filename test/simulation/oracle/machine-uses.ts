@@ -45,12 +45,9 @@ export class MachineUses {
 export function isHeldForMachine({ one }: MachineUse, held: Held | null): boolean {
   if (held === null || !held.isBound || held.owner.namespace !== one.namespace) return false;
   const { kind, name, interface: pool } = held.owner;
-  return kind === "Metal3Data"
-    ? one.claim === `${name}-${pool}`
-    : kind === "IPAddressClaim" && name === one.claim;
+  return kind === "Metal3Data" ? one.claim === `${name}-${pool}` : kind === "IPAddressClaim" && name === one.claim;
 }
 
-export const describeMachine = ({ one }: MachineUse): string =>
-  `the machine of claim ${one.namespace}/${one.claim}`;
+export const describeMachine = ({ one }: MachineUse): string => `the machine of claim ${one.namespace}/${one.claim}`;
 
 const keyOf = ({ network, namespace, claim }: MachineAddress): string => `${network} ${namespace}/${claim}`;

@@ -57,9 +57,7 @@ export class NetworkCounts {
 
   /** What defines it, or did, has said something else before; also where it was deleted and made again. */
   #isEdited(network: string): boolean {
-    return [...this.#said.values()].some(
-      (said) => said.size > 1 && [...said].some((text) => tells(text, network)),
-    );
+    return [...this.#said.values()].some((said) => said.size > 1 && [...said].some((text) => tells(text, network)));
   }
 
   /** What one definition has said may be of several networks: it counts until all of them are right. */
@@ -89,7 +87,6 @@ function countAll(allocations: Allocations) {
 }
 
 /** Whether its configuration is, or may be, of the network. */
-const definesNetwork = ({ spec }: PlainObject, network: string): boolean =>
-  tells(String(spec?.config ?? ""), network);
+const definesNetwork = ({ spec }: PlainObject, network: string): boolean => tells(String(spec?.config ?? ""), network);
 
 const tells = (text: string, network: string): boolean => text.includes(JSON.stringify(network));

@@ -21,9 +21,7 @@ test("the oracle finds an address that two running pods have, and names both", (
   world.hold(A, { name: "db" });
   world.oracle.up(world.interface(world.pod("db")), [SAME_A]);
   expect(() => world.step()).toThrow(/10\.1\.0\.5.*shop\/web.*shop\/db/);
-  expect(kindOf(() => world.oracle.up(world.interface(world.pod("x")), [A]) ?? world.step())).toBe(
-    "given-twice",
-  );
+  expect(kindOf(() => world.oracle.up(world.interface(world.pod("x")), [A]) ?? world.step())).toBe("given-twice");
 });
 
 test("a released address can be allocated to another pod", () => {

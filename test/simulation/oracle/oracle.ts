@@ -103,8 +103,7 @@ class Eye implements Oracle {
       machines: this.#machines,
       pods: this.#pods,
       excuses: this.#excuses,
-      isProtected: (older, younger, place) =>
-        this.#restored.protects(older, younger, place, parts.machines()),
+      isProtected: (older, younger, place) => this.#restored.protects(older, younger, place, parts.machines()),
     };
     this.#rests = new Rests({
       etcd,
@@ -169,8 +168,7 @@ class Eye implements Oracle {
     if (place === null) return;
     const held = this.#allocations.at(place);
     for (const user of this.#interfaces.at(place))
-      if (!(held?.isBound && held.owner.uid === (user.owner?.uid ?? user.one.pod.uid)))
-        user.forfeited.add(place);
+      if (!(held?.isBound && held.owner.uid === (user.owner?.uid ?? user.one.pod.uid))) user.forfeited.add(place);
   }
 
   excused(network: string, address: string | null, why: string): void {
@@ -180,9 +178,7 @@ class Eye implements Oracle {
   checked(node: string, findings: Parameters<Oracle["checked"]>[1]): void {
     for (const { one } of this.#interfaces.all()) {
       if (one.node !== node || this.#pods.endedForMs(one.pod.uid) < ENDED_MS_MIN) continue;
-      const found = findings.find(
-        ({ invariant, message }) => invariant === "I2" && message.includes(one.containerId),
-      );
+      const found = findings.find(({ invariant, message }) => invariant === "I2" && message.includes(one.containerId));
       if (found === undefined) continue;
       const what = `check on ${node}: ${found.message}, and ${describeInterface(one)} has ended`;
       this.#find(violation("check-finds", what));
@@ -191,9 +187,7 @@ class Eye implements Oracle {
 
   identified(one: Interface, uid: string | null): void {
     if (uid === null || uid === one.pod.uid || this.#pods.machineUidsOf(one.pod.uid).includes(uid)) return;
-    this.#find(
-      violation("wrong-identity", `${describeInterface(one)} asked who it is, and was told UID ${uid}`),
-    );
+    this.#find(violation("wrong-identity", `${describeInterface(one)} asked who it is, and was told UID ${uid}`));
   }
 
   hasForfeited(one: Interface): boolean {

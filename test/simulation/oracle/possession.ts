@@ -32,8 +32,7 @@ export class Possession {
   note(place: string): void {
     const { interfaces, allocations } = this.#parts;
     const held = allocations.at(place);
-    for (const user of interfaces.at(place))
-      if (isHeldFor(user, held, this.#parts)) user.owner = held?.owner ?? null;
+    for (const user of interfaces.at(place)) if (isHeldFor(user, held, this.#parts)) user.owner = held?.owner ?? null;
   }
 
   check(place: string): void {
@@ -118,8 +117,7 @@ export class Possession {
       // What an ended pod had may be gone: its VM was on another network since, and came back.
       if (owner?.kind !== "IPAMClaim" || forfeited.size > 0 || this.#mayLose(living)) continue;
       const claim = claims.get(`${owner.namespace}/${owner.name}`);
-      if (claim === null || claim.uid !== owner.uid || places.every((place) => claim.places.includes(place)))
-        continue;
+      if (claim === null || claim.uid !== owner.uid || places.every((place) => claim.places.includes(place))) continue;
       // Its VM goes to another network: see checkNetworks.
       if (claim.network !== one.network) continue;
       throw violation(
@@ -211,7 +209,6 @@ function sayMachine(machine: MachineUse, held: Held | null): string {
 export function sayHeld(held: Held | null): string {
   if (held === null) return "has no IPAllocation";
   if (held.isCooling) return `rests (IPAllocation ${held.name} of ${describeOwner(held.owner)} is Cooling)`;
-  if (held.isRetained)
-    return `is retained (IPAllocation ${held.name}, for the name of ${describeOwner(held.owner)})`;
+  if (held.isRetained) return `is retained (IPAllocation ${held.name}, for the name of ${describeOwner(held.owner)})`;
   return `belongs to ${describeOwner(held.owner)} (UID ${held.owner.uid}, IPAllocation ${held.name})`;
 }

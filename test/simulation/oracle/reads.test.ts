@@ -47,11 +47,7 @@ test.each<[string | null, string, readonly Charge[]]>([
   [null, "everything, by a controller", [charge({ resource: "pods" }, { client: "controller-a" })]],
   ["reads-the-cluster", "all allocations", [charge({ resource: "ipallocations" })]],
   ["reads-the-cluster", "changes of all claims", [charge({ verb: "watch", resource: "ipamclaims" })]],
-  [
-    "reads-the-cluster",
-    "pods of another node",
-    [charge({ resource: "pods", selector: "spec.nodeName=node-8" })],
-  ],
+  ["reads-the-cluster", "pods of another node", [charge({ resource: "pods", selector: "spec.nodeName=node-8" })]],
   ["reads-the-cluster", "pods of a namespace", [charge({ resource: "pods", selector: "namespace shop" })]],
   ["lists-at-rest", "definitions, while nothing happens", [charge({}, { phase: "rest" })]],
   ["reads-too-much", "a megabyte in parts", [charge({}, { bytes: 600_000 }), charge({}, { bytes: 600_000 })]],

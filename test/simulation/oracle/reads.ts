@@ -56,10 +56,7 @@ function checkRest(charges: readonly Charge[]): void {
   const list = charges.find(({ phase, what }) => phase === AT_REST && what.verb === "list");
   if (list === undefined) return;
   const { client, what, requests } = list;
-  throw violation(
-    "lists-at-rest",
-    `${client} asked ${requests} times for ${describe(what)}, and nothing happened`,
-  );
+  throw violation("lists-at-rest", `${client} asked ${requests} times for ${describe(what)}, and nothing happened`);
 }
 
 function checkSums(charges: readonly Charge[]): void {

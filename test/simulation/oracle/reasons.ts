@@ -25,13 +25,9 @@ export function checkReasons(parts: ReasonParts): void {
   for (const held of parts.allocations.all()) {
     const since = `since ${(held.sinceMs / 1_000).toFixed(3)} s`;
     const { address, network, owner, name } = held;
-    const isDue =
-      parts.nowMs - held.sinceMs > parts.restMsMax && parts.nowMs - parts.knownSinceMs > SEEN_MS_MAX;
+    const isDue = parts.nowMs - held.sinceMs > parts.restMsMax && parts.nowMs - parts.knownSinceMs > SEEN_MS_MAX;
     if (held.isCooling && isDue && !isToldOf(held, parts))
-      throw violation(
-        "rests-for-ever",
-        `${address} of network ${network} is Cooling ${since} (IPAllocation ${name})`,
-      );
+      throw violation("rests-for-ever", `${address} of network ${network} is Cooling ${since} (IPAllocation ${name})`);
     if (held.isRetained && isDue)
       throw violation(
         "rests-for-ever",
@@ -125,8 +121,6 @@ function hasMachine({ owner, network }: Held, etcd: PlainStore): boolean {
 /** An IPAddress still tells of it: it is withdrawn first. */
 function isToldOf({ owner, network, place }: Held, { machines }: ReasonParts): boolean {
   return (
-    owner.kind !== "IPAMClaim" &&
-    owner.kind !== "Pod" &&
-    machines.at(place).some(({ one }) => one.network === network)
+    owner.kind !== "IPAMClaim" && owner.kind !== "Pod" && machines.at(place).some(({ one }) => one.network === network)
   );
 }

@@ -259,9 +259,7 @@ test("at rest a refused pod must have a reason that the oracle can verify", asyn
   const inUse = new Fabricated();
   inUse.hold(A, PARENT);
   inUse.claim("claim", [A]);
-  expect(await refusedAtRest(124, "IPAMClaim shop/claim is used by pod shop/other", inUse)).toBe(
-    "unanswered",
-  );
+  expect(await refusedAtRest(124, "IPAMClaim shop/claim is used by pod shop/other", inUse)).toBe("unanswered");
   inUse.oracle.up(inUse.interface(inUse.pod("other", { claim: "claim" })), [A]);
   expect(await refusedAtRest(124, "IPAMClaim shop/claim is used by pod shop/other", inUse)).toBe("nothing");
 });
@@ -279,11 +277,7 @@ test("a refusal as full is accepted only if the IPNetwork counts no free address
 test("a refusal as held is accepted only if another owner holds the address", async () => {
   const world = new Fabricated();
   world.hold(A, { name: world.pod("db").name });
-  expect(await refusedAtRest(120, "10.1.0.5 is held by pod shop/db on network blue", world, "")).toBe(
-    "nothing",
-  );
-  expect(await refusedAtRest(120, "10.1.0.66 is held by pod shop/db on network blue", world, "")).toBe(
-    "unanswered",
-  );
+  expect(await refusedAtRest(120, "10.1.0.5 is held by pod shop/db on network blue", world, "")).toBe("nothing");
+  expect(await refusedAtRest(120, "10.1.0.66 is held by pod shop/db on network blue", world, "")).toBe("unanswered");
   expect(uidOf("x")).toBe("x-uid");
 });

@@ -25,11 +25,7 @@ test.each<[string, string, (world: Fabricated) => void]>([
   ["nothing", "it goes to a claim of the name", (world) => world.hold(A, AGAIN)],
   ["retained-given", "a pod has it", (world) => world.hold(A, { name: "web" })],
   ["retained-given", "another claim has it", (world) => world.hold(A, { ...CLAIM, name: "db" })],
-  [
-    "retained-given",
-    "another namespace's claim has it",
-    (world) => world.hold(A, { ...AGAIN, namespace: "bank" }),
-  ],
+  ["retained-given", "another namespace's claim has it", (world) => world.hold(A, { ...AGAIN, namespace: "bank" })],
   ["retained-lost", "it is given back too soon", (world) => world.hold(A, CLAIM, { state: "Cooling" })],
   ["retained-lost", "its object is deleted", (world) => world.free(A)],
   [

@@ -108,8 +108,7 @@ export class Retained {
   check(): void {
     const doubts = this.#doubts;
     this.#doubts = [];
-    for (const { network, place, found } of doubts)
-      if (this.#excuses.whyOf(network, place) === null) throw found;
+    for (const { network, place, found } of doubts) if (this.#excuses.whyOf(network, place) === null) throw found;
   }
 
   #wasEditedMs(network: string): number {

@@ -12,11 +12,7 @@ const NONE: StateCounts = {
   excluded: 0n,
   free: 0n,
 };
-const count = fc.oneof(
-  fc.constant(0n),
-  fc.bigInt({ min: 0n, max: 300n }),
-  fc.bigInt({ min: 0n, max: 1n << 64n }),
-);
+const count = fc.oneof(fc.constant(0n), fc.bigInt({ min: 0n, max: 300n }), fc.bigInt({ min: 0n, max: 1n << 64n }));
 const counts = fc.record(
   Object.fromEntries(ADDRESS_STATES.map((state) => [state, count])),
 ) as fc.Arbitrary<StateCounts>;
@@ -28,15 +24,11 @@ function widths(given: Partial<StateCounts>, widthPx: number): string {
 }
 
 test("segments are in proportion to their counts, and in one order", () => {
-  expect(widths({ free: 50n, "in-use": 25n, reserved: 25n }, 200)).toBe(
-    "in-use 0+50, reserved 50+50, free 100+100",
-  );
+  expect(widths({ free: 50n, "in-use": 25n, reserved: 25n }, 200)).toBe("in-use 0+50, reserved 50+50, free 100+100");
 });
 
 test("a single address of a /64 can be seen", () => {
-  expect(widths({ "in-use": 1n, gateway: 1n, free: (1n << 64n) - 2n }, 100)).toBe(
-    "in-use 0+2, gateway 2+2, free 4+96",
-  );
+  expect(widths({ "in-use": 1n, gateway: 1n, free: (1n << 64n) - 2n }, 100)).toBe("in-use 0+2, gateway 2+2, free 4+96");
 });
 
 test("without any address all of the bar is free", () => {

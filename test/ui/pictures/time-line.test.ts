@@ -17,10 +17,7 @@ function ticks(from: number, to: number, widthPx: number, utcOffsetMs = 0): stri
 
 test("a migration is two bars in two lanes that overlap in time", () => {
   const { lanes, bars } = timeLine({
-    periods: [
-      period(NOON + 4 * HOUR_MS, NOON + 10 * HOUR_MS, "new pod"),
-      period(NOON, NOON + 5 * HOUR_MS, "old pod"),
-    ],
+    periods: [period(NOON + 4 * HOUR_MS, NOON + 10 * HOUR_MS, "new pod"), period(NOON, NOON + 5 * HOUR_MS, "old pod")],
     window: { from: NOON, to: NOON + 10 * HOUR_MS },
     widthPx: 100,
   });
@@ -33,12 +30,7 @@ test("a migration is two bars in two lanes that overlap in time", () => {
 
 test("a bar shows whether it began before the window, and whether it goes on", () => {
   const { bars } = timeLine({
-    periods: [
-      period(null, NOON),
-      period(NOON, null),
-      period(NOON, NOON + HOUR_MS),
-      period(NOON, NOON + 9 * HOUR_MS),
-    ],
+    periods: [period(null, NOON), period(NOON, null), period(NOON, NOON + HOUR_MS), period(NOON, NOON + 9 * HOUR_MS)],
     window: { from: NOON - HOUR_MS, to: NOON + HOUR_MS },
     widthPx: 100,
   });
@@ -88,11 +80,7 @@ test("ticks are at whole hours, and midnight has its date", () => {
     "06:00 @300",
     "12:00 @400",
   ]);
-  expect(ticks(NOON - HOUR_MS / 2, NOON + HOUR_MS / 2, 200)).toEqual([
-    "11:30 @0",
-    "12:00 @100",
-    "12:30 @200",
-  ]);
+  expect(ticks(NOON - HOUR_MS / 2, NOON + HOUR_MS / 2, 200)).toEqual(["11:30 @0", "12:00 @100", "12:30 @200"]);
 });
 
 test("ticks of weeks are on Mondays, and those of years have the year", () => {
@@ -108,17 +96,13 @@ test("the shown time may be ahead of UTC", () => {
 
 test("ticks have room for their labels", () => {
   fc.assert(
-    fc.property(
-      fc.integer({ min: 60, max: 1e9 }),
-      fc.integer({ min: 100, max: 2_000 }),
-      (seconds, widthPx) => {
-        const window = { from: NOON, to: NOON + seconds * 1_000 };
-        const places = timeLine({ periods: [], window, widthPx }).ticks.map(({ x }) => x);
-        places.slice(1).forEach((x, index) => {
-          expect(x - (places[index] ?? 0)).toBeGreaterThanOrEqual(80);
-        });
-      },
-    ),
+    fc.property(fc.integer({ min: 60, max: 1e9 }), fc.integer({ min: 100, max: 2_000 }), (seconds, widthPx) => {
+      const window = { from: NOON, to: NOON + seconds * 1_000 };
+      const places = timeLine({ periods: [], window, widthPx }).ticks.map(({ x }) => x);
+      places.slice(1).forEach((x, index) => {
+        expect(x - (places[index] ?? 0)).toBeGreaterThanOrEqual(80);
+      });
+    }),
   );
 });
 

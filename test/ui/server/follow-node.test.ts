@@ -58,12 +58,7 @@ test("reads everything once, page by page, then only the networks that changed",
   following(async (daemon, pass) => {
     daemon.allocations = { blue: ["10.0.0.1/24", "10.0.0.2/24", "10.0.0.3/24"], red: ["10.1.0.1/24"] };
     await pass(1_000);
-    expect([...daemon.known.values()].sort()).toEqual([
-      "10.0.0.1/24",
-      "10.0.0.2/24",
-      "10.0.0.3/24",
-      "10.1.0.1/24",
-    ]);
+    expect([...daemon.known.values()].sort()).toEqual(["10.0.0.1/24", "10.0.0.2/24", "10.0.0.3/24", "10.1.0.1/24"]);
     expect(daemon.synced).toBeGreaterThan(0);
     daemon.asked.length = 0;
     daemon.allocations.red = ["10.1.0.2/24", "10.1.0.3/24"];

@@ -48,11 +48,7 @@ test.each([
   ["from a site without a name", { ...KNOWN, origin: "null" }, 403],
   ["from the same server under another name", { ...KNOWN, origin: "http://127.0.0.1:8000" }, 403],
   ["from another port", { ...KNOWN, "sec-fetch-site": "same-site", "sec-fetch-dest": "image" }, 403],
-  [
-    "from a frame of another site",
-    { ...KNOWN, "sec-fetch-site": "cross-site", "sec-fetch-dest": "iframe" },
-    403,
-  ],
+  ["from a frame of another site", { ...KNOWN, "sec-fetch-site": "cross-site", "sec-fetch-dest": "iframe" }, 403],
 ] as const)("a question %s is refused", (_, headers, status) => {
   for (const url of ["/stream", "/api/v1/networks", `/api/v1/networks?t=${TOKEN}`])
     expect(ask(headers, url)).toMatchObject({ kind: "refused", status });

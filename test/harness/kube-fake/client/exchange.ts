@@ -58,11 +58,7 @@ export class Exchange {
     if (ms > 0) await sleep(this.#clock, ms);
   }
 
-  async #carry(
-    request: ServerRequest,
-    sent: Fate,
-    { verb, serve }: Pick<Attempt, "verb" | "serve">,
-  ): Promise<Arrival> {
+  async #carry(request: ServerRequest, sent: Fate, { verb, serve }: Pick<Attempt, "verb" | "serve">): Promise<Arrival> {
     const { requestMs = 0 } = sent;
     if (requestMs > 0) await sleep(this.#link.clock ?? this.#clock, requestMs);
     const fate = { ...sent, ...this.#link.reached?.(request, verb) };

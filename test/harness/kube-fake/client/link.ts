@@ -33,12 +33,7 @@ export interface Link {
   /** Asked when a request that was not lost on its way has come to the server, which may no longer be there. */
   reached?: (request: ServerRequest, verb: "send" | "list" | "watch") => Fate | undefined;
   /** Told what the server, or somebody in between, answers: `body` is what is sent, null of a watch that is accepted. */
-  answered?: (
-    request: ServerRequest,
-    verb: "send" | "list" | "watch",
-    status: number,
-    body: KubeObject,
-  ) => void;
+  answered?: (request: ServerRequest, verb: "send" | "list" | "watch", status: number, body: KubeObject) => void;
   /** Told the object of each event of a watch that has come over. */
   told?: (request: ServerRequest, object: KubeObject) => void;
   /** Told what the client has heard of a request, or why nothing came. */

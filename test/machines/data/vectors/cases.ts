@@ -132,9 +132,7 @@ export const CLAIM_CASES: readonly { readonly what: string; readonly status: Any
 ];
 
 /** Data objects that Metal3's admission refuses, which Holdfast does not have: they are not acted on. */
-export const REFUSED_DATA: readonly { readonly name: string; readonly index: number }[] = [
-  { name: "abc-0", index: 1 },
-];
+export const REFUSED_DATA: readonly { readonly name: string; readonly index: number }[] = [{ name: "abc-0", index: 1 }];
 
 /** Templates, and what Metal3's admission says; null: it takes them. */
 export const TEMPLATE_CASES: readonly {

@@ -56,8 +56,6 @@ export class NodeDaemonWay implements DaemonWay {
 
 function textOf(parts: readonly unknown[]): string {
   return parts
-    .map((part) =>
-      typeof part === "string" ? part : ((part as { err?: Error }).err?.message ?? JSON.stringify(part)),
-    )
+    .map((part) => (typeof part === "string" ? part : ((part as { err?: Error }).err?.message ?? JSON.stringify(part))))
     .join(" ");
 }

@@ -90,10 +90,7 @@ export class Guests {
     const { namespace } = vmi.metadata;
     const project = this.#world.cluster.etcd.get("/namespaces", namespace)?.metadata.uid;
     if (project !== undefined && document.project_id !== project) {
-      story.tell(
-        `guest ${namespace}/${vmi.metadata.name}`,
-        `was told project ${document.project_id}, not ${project}`,
-      );
+      story.tell(`guest ${namespace}/${vmi.metadata.name}`, `was told project ${document.project_id}, not ${project}`);
       counts.add("metadata.document-of-another-project");
     }
     oracle.identified(one, vmi.metadata.uid);
@@ -122,9 +119,7 @@ export class Guests {
 
   /** All interfaces that are up, with their machine. */
   all(): { readonly machine: Machine; readonly one: Interface }[] {
-    return this.#world.machines.flatMap((machine) =>
-      [...machine.interfaces.keys()].map((one) => ({ machine, one })),
-    );
+    return this.#world.machines.flatMap((machine) => [...machine.interfaces.keys()].map((one) => ({ machine, one })));
   }
 
   async #known(machine: Machine, one: Interface): Promise<void> {

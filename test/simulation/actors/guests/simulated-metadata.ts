@@ -6,10 +6,7 @@ import { type AnswerContext, answerGuest } from "../../../../metadata/server/ans
 import { GuestMemory } from "../../../../metadata/server/guest-memory.ts";
 import { Seeds } from "../../../../metadata/server/seeds.ts";
 import { TokenRules } from "../../../../metadata/server/token-rules.ts";
-import {
-  createKubeTenantSource,
-  type KubeTenants,
-} from "../../../../metadata/tenant/create-kube-tenant-source.ts";
+import { createKubeTenantSource, type KubeTenants } from "../../../../metadata/tenant/create-kube-tenant-source.ts";
 import { type Log, QuietLog } from "../../../../platform/log.ts";
 import type { Machine, World } from "../../world.ts";
 import { NodeDaemonWay } from "./daemon-way.ts";

@@ -3,18 +3,7 @@ import type { Chance } from "../../engine/chance.ts";
 import type { ActionKinds, World } from "../../world.ts";
 import { addressIn } from "../addresses.ts";
 import { readNad } from "../networks.ts";
-import {
-  isBeingDeleted,
-  isOpen,
-  keyOf,
-  NADS,
-  objectAt,
-  objectsOf,
-  patch,
-  remove,
-  VMIS,
-  VMS,
-} from "../objects.ts";
+import { isBeingDeleted, isOpen, keyOf, NADS, objectAt, objectsOf, patch, remove, VMIS, VMS } from "../objects.ts";
 import { ALLOCATIONS } from "../people/look.ts";
 import { HONEST } from "../people/networks.ts";
 import { interfacesIn, nadKeyOf } from "./machines.ts";
@@ -74,9 +63,7 @@ function someAddresses(world: World, chance: Chance, vm: KubeObject): Asked {
     const read = object === null ? null : readNad(object);
     const subnet = chance.of(read?.subnets ?? []);
     if (read === null || subnet === undefined || chance.happens(0.2)) continue;
-    const held = world.cluster.etcd
-      .range(ALLOCATIONS, "")
-      .filter(({ object }) => object.spec.network === read.network);
+    const held = world.cluster.etcd.range(ALLOCATIONS, "").filter(({ object }) => object.spec.network === read.network);
     const taken = chance.happens(0.2) ? chance.of(held)?.object.spec.address : undefined;
     asked[logical] = [String(taken ?? addressIn(subnet, chance)).split("/")[0] as string];
   }

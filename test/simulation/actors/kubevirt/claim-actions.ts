@@ -1,12 +1,6 @@
 import { sleep } from "../../../../platform/time.ts";
 import type { KubeObject } from "../../../harness/kube-fake/objects.ts";
-import {
-  CLAIM_FINALIZER,
-  claimObject,
-  KUBEVIRT,
-  ownerOf,
-  podObject,
-} from "../../../harness/world/kubevirt-objects.ts";
+import { CLAIM_FINALIZER, claimObject, KUBEVIRT, ownerOf, podObject } from "../../../harness/world/kubevirt-objects.ts";
 import type { Chance } from "../../engine/chance.ts";
 import type { ActionKinds, World } from "../../world.ts";
 import { addressIn } from "../addresses.ts";
@@ -64,8 +58,7 @@ async function createPodWith(world: World, chance: Chance, naming: Naming): Prom
   if (name === null || node === null) return null;
   const networks = [{ name: nad, "ipam-claim-reference": claim }];
   const pod = await create(world, PODS, podObject(namespace, { name }, { node, networks }));
-  if (pod !== null)
-    world.story.tell("user", `creates pod ${keyOf(pod)} on ${node} with claim ${claim} of ${nad}`);
+  if (pod !== null) world.story.tell("user", `creates pod ${keyOf(pod)} on ${node} with claim ${claim} of ${nad}`);
   return pod;
 }
 
@@ -156,8 +149,7 @@ async function fillIn(world: World, nad: Nad, claim: KubeObject, ips: readonly s
 /** Claims without owner, when somebody remembers them. */
 async function cleanUp(world: World, chance: Chance): Promise<void> {
   const claims = objectsOf(world, CLAIMS).filter(
-    ({ metadata }) =>
-      (metadata.ownerReferences ?? []).length === 0 && metadata.deletionTimestamp === undefined,
+    ({ metadata }) => (metadata.ownerReferences ?? []).length === 0 && metadata.deletionTimestamp === undefined,
   );
   const claim = chance.of(claims);
   if (claim === undefined) return;

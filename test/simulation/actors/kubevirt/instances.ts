@@ -2,18 +2,7 @@ import type { KubeObject } from "../../../harness/kube-fake/objects.ts";
 import { interfaceOf, launcherParts, podObject } from "../../../harness/world/kubevirt-objects.ts";
 import type { World } from "../../world.ts";
 import { readNad } from "../networks.ts";
-import {
-  create,
-  hasEnded,
-  isBeingDeleted,
-  keyOf,
-  NADS,
-  objectAt,
-  PODS,
-  patch,
-  remove,
-  VMIS,
-} from "../objects.ts";
+import { create, hasEnded, isBeingDeleted, keyOf, NADS, objectAt, PODS, patch, remove, VMIS } from "../objects.ts";
 import {
   chanceOf,
   claimNameOf,
@@ -131,11 +120,7 @@ export class VirtInstances {
   }
 
   /** A launcher pod, on a node that is none of these. */
-  async #launch(
-    vmi: KubeObject,
-    migration: Migration | null,
-    but: readonly string[],
-  ): Promise<KubeObject | null> {
+  async #launch(vmi: KubeObject, migration: Migration | null, but: readonly string[]): Promise<KubeObject | null> {
     const world = this.#world;
     const { namespace, name, uid } = vmi.metadata;
     const node = scheduled(world, chanceOf(world, `schedule ${uid} ${migration?.uid}`), but);
@@ -144,8 +129,7 @@ export class VirtInstances {
     const parts = launcherParts(vmi, { node, networks: this.#selection(vmi), labels });
     const pod = podObject(namespace, { generateName: `virt-launcher-${name}-` }, parts);
     const created = await create(world, PODS, pod);
-    if (created !== null)
-      world.story.tell(WHO, `creates ${created.metadata.name} on ${node} for ${keyOf(vmi)}`);
+    if (created !== null) world.story.tell(WHO, `creates ${created.metadata.name} on ${node} for ${keyOf(vmi)}`);
     return created;
   }
 

@@ -1,11 +1,5 @@
 import type { KubeObject } from "../../../harness/kube-fake/objects.ts";
-import {
-  CLAIM_FINALIZER,
-  claimObject,
-  KUBEVIRT,
-  ownerOf,
-  VM_LABEL,
-} from "../../../harness/world/kubevirt-objects.ts";
+import { CLAIM_FINALIZER, claimObject, KUBEVIRT, ownerOf, VM_LABEL } from "../../../harness/world/kubevirt-objects.ts";
 import type { World } from "../../world.ts";
 import { readNad } from "../networks.ts";
 import {

@@ -60,8 +60,7 @@ export function specOf(interfaces: readonly VmInterface[], firmware: string): Ku
 /** The reverse of `specOf`. */
 export function interfacesIn(spec: KubeObject): VmInterface[] {
   return spec.networks.map(({ name, multus }: KubeObject) => {
-    const { macAddress: mac } =
-      spec.domain.devices.interfaces.find((one: KubeObject) => one.name === name) ?? {};
+    const { macAddress: mac } = spec.domain.devices.interfaces.find((one: KubeObject) => one.name === name) ?? {};
     return { logical: name, nad: multus.networkName, ...(mac === undefined ? {} : { mac }) };
   });
 }

@@ -47,8 +47,7 @@ export const migrationKinds: ActionKinds = {
         const vm = objectAt(world, VMS, keyOf(vmi));
         world.story.tell("user", `stops VM ${keyOf(vmi)} while it migrates`);
         world.counts.add("vm.stopped-while-migrating");
-        if (vm !== null && chance.happens(0.7))
-          await patch(world, VMS, vm, { spec: { runStrategy: "Halted" } });
+        if (vm !== null && chance.happens(0.7)) await patch(world, VMS, vm, { spec: { runStrategy: "Halted" } });
         else await remove(world, VMIS, vmi);
       }),
   },
@@ -74,8 +73,7 @@ export const migrationKinds: ActionKinds = {
       world.story.tell("user", `drains ${node}`);
       world.counts.add("vm.node-drained");
       for (const vmi of objectsOf(world, VMIS))
-        if (vmi.status.nodeName === node && isRunning(vmi) && !isMigrating(vmi))
-          await migrate(world, chance, vmi);
+        if (vmi.status.nodeName === node && isRunning(vmi) && !isMigrating(vmi)) await migrate(world, chance, vmi);
     },
   },
 };
@@ -114,11 +112,7 @@ async function migrate(world: World, chance: Chance, vmi: KubeObject): Promise<v
 }
 
 /** Begins a migration, and does something else while it is under way. */
-async function inTheMiddle(
-  world: World,
-  chance: Chance,
-  act: (vmi: KubeObject) => Promise<void>,
-): Promise<void> {
+async function inTheMiddle(world: World, chance: Chance, act: (vmi: KubeObject) => Promise<void>): Promise<void> {
   const vmi = await begin(world, chance);
   if (vmi === null) return;
   await sleep(world.clock, chance.below(MIDDLE_MS_MAX));

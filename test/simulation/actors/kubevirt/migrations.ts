@@ -14,11 +14,7 @@ interface Means {
   /** Has an instance looked at so much later. */
   readonly again: (key: string, afterMs: number) => void;
   /** A target pod, on a node that is none of these. */
-  readonly launch: (
-    vmi: KubeObject,
-    migration: Migration,
-    but: readonly string[],
-  ) => Promise<KubeObject | null>;
+  readonly launch: (vmi: KubeObject, migration: Migration, but: readonly string[]) => Promise<KubeObject | null>;
 }
 
 /** Live migrations: a second launcher pod, some time in which both are there, and the end of one of them. */
@@ -39,9 +35,7 @@ export class Migrations {
     const target = pods.find(({ metadata }) => metadata.labels?.[MIGRATION_LABEL] === migration.uid);
     if (target === undefined) {
       const created =
-        migration.source === undefined
-          ? await this.#means.launch(vmi, migration, [vmi.status.nodeName])
-          : null;
+        migration.source === undefined ? await this.#means.launch(vmi, migration, [vmi.status.nodeName]) : null;
       if (created === null) await this.#failed(vmi, migration, "it has no target");
       else await this.#set(vmi, { ...migration, source: vmi.status.launcher });
       return;
@@ -95,8 +89,7 @@ export class Migrations {
   /** Its process exits, its pod is deleted, or deleted by force. */
   async #endTarget({ uid }: Migration, target: KubeObject): Promise<void> {
     const way = chanceOf(this.#world, `target ${uid}`).below(3);
-    if (way === 0)
-      await patch(this.#world, PODS, target, { metadata: { annotations: { [EXIT_ANNOTATION]: "1" } } });
+    if (way === 0) await patch(this.#world, PODS, target, { metadata: { annotations: { [EXIT_ANNOTATION]: "1" } } });
     else await remove(this.#world, PODS, target, way === 1 ? {} : { graceSeconds: 0 });
   }
 

@@ -19,22 +19,18 @@ export const networkChangeKinds: ActionKinds = {
       const vmi = someInstance(world, chance, "Running");
       const before = vmi && interfacesIn(vmi.spec);
       if (vmi === undefined || before === undefined) return;
-      if (!(await change(world, chance, vmi, (interfaces) => elsewhere(world, chance, vmi, interfaces))))
-        return;
+      if (!(await change(world, chance, vmi, (interfaces) => elsewhere(world, chance, vmi, interfaces)))) return;
       world.counts.add("vm.network-changed");
       if (chance.happens(AGAIN_PROBABILITY)) {
         await sleep(world.clock, chance.below(REGRET_MS_MAX));
-        const again = await change(world, chance, vmi, (interfaces) =>
-          elsewhere(world, chance, vmi, interfaces),
-        );
+        const again = await change(world, chance, vmi, (interfaces) => elsewhere(world, chance, vmi, interfaces));
         if (again) world.counts.add("vm.network-changed-twice");
       }
       if (!chance.happens(REGRET_PROBABILITY)) return;
       await sleep(world.clock, chance.below(REGRET_MS_MAX));
       // Where the launcher is on that network still, KubeVirt has nothing to migrate.
       const migrates = chance.happens(0.7);
-      if (await change(world, chance, vmi, () => before, migrates))
-        world.counts.add("vm.network-changed-back");
+      if (await change(world, chance, vmi, () => before, migrates)) world.counts.add("vm.network-changed-back");
     },
   },
   "vm-edit-network": {
@@ -63,9 +59,7 @@ function elsewhere(
 ): VmInterface[] | null {
   const index = chance.below(interfaces.length);
   const former = interfaces[index];
-  const names = usableNads(world, chance, metadata.namespace).map((nad) =>
-    nadNameFor(metadata.namespace, nad),
-  );
+  const names = usableNads(world, chance, metadata.namespace).map((nad) => nadNameFor(metadata.namespace, nad));
   const nad = chance.of(names.filter((one) => one !== former?.nad));
   if (former === undefined || nad === undefined) return null;
   return interfaces.map((one, at) => (at === index ? { ...former, nad } : one));
@@ -81,8 +75,7 @@ async function change(
 ): Promise<boolean> {
   const key = keyOf({ metadata } as KubeObject);
   const vmi = objectAt(world, VMIS, key);
-  if (vmi?.metadata.uid !== metadata.uid || isBeingDeleted(vmi) || vmi.status.phase !== "Running")
-    return false;
+  if (vmi?.metadata.uid !== metadata.uid || isBeingDeleted(vmi) || vmi.status.phase !== "Running") return false;
   const now = interfacesIn(vmi.spec);
   const wanted = to(now);
   if (wanted === null || say(wanted) === say(now)) return false;

@@ -1,18 +1,7 @@
 import type { KubeObject } from "../../../harness/kube-fake/objects.ts";
 import { KUBEVIRT, LAUNCHER_LABEL, ownerOf } from "../../../harness/world/kubevirt-objects.ts";
 import type { World } from "../../world.ts";
-import {
-  create,
-  isBeingDeleted,
-  keyOf,
-  objectAt,
-  objectsOf,
-  PODS,
-  patch,
-  remove,
-  VMIS,
-  VMS,
-} from "../objects.ts";
+import { create, isBeingDeleted, keyOf, objectAt, objectsOf, PODS, patch, remove, VMIS, VMS } from "../objects.ts";
 import { Reconciler } from "../reconciler.ts";
 import { VirtInstances } from "./instances.ts";
 import { VM_FINALIZER, VMI_FINALIZER } from "./machines.ts";

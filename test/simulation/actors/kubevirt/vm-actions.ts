@@ -106,8 +106,7 @@ export async function createVmNamed(
 
 /** Of a VM's firmware. */
 export function uuidOf(chance: Chance): string {
-  const digits = (count: number) =>
-    Array.from({ length: count }, () => chance.below(16).toString(16)).join("");
+  const digits = (count: number) => Array.from({ length: count }, () => chance.below(16).toString(16)).join("");
   return `${digits(8)}-${digits(4)}-4${digits(3)}-8${digits(3)}-${digits(12)}`;
 }
 
@@ -144,9 +143,7 @@ async function setStrategy(world: World, chance: Chance, from: readonly string[]
 /** An instance that is not being deleted. */
 export function someInstance(world: World, chance: Chance, phase?: string): KubeObject | undefined {
   return chance.of(
-    objectsOf(world, VMIS).filter(
-      (one) => !isBeingDeleted(one) && (phase === undefined || one.status.phase === phase),
-    ),
+    objectsOf(world, VMIS).filter((one) => !isBeingDeleted(one) && (phase === undefined || one.status.phase === phase)),
   );
 }
 

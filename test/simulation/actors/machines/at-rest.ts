@@ -40,15 +40,13 @@ function checkClaim(world: World, claim: KubeObject, own: readonly KubeObject[])
   }
   const answer = at(world, "addresses", `${claim.metadata.namespace}/${addressRef.name}`);
   if (answer?.metadata.annotations?.[ALLOCATION] === undefined && own.length === 0) return;
-  if (own.length !== 1)
-    fail("answered and not held", `claim ${key} is answered and holds ${textOf(own) || "nothing"}`);
+  if (own.length !== 1) fail("answered and not held", `claim ${key} is answered and holds ${textOf(own) || "nothing"}`);
   if (answer === null) fail("answer is missing", `claim ${key} is answered and its IPAddress is missing`);
   const [held] = own;
   // What another provider has made keeps its prefix length: an IPAddress cannot be changed.
   const length = held?.spec.adopted === true ? held.spec.address.split("/")[1] : answer?.spec.prefix;
   const told = `${answer?.spec.address}/${length}`;
-  if (held?.spec.address !== told)
-    fail("told another", `claim ${key} is told ${told} and holds ${held?.spec.address}`);
+  if (held?.spec.address !== told) fail("told another", `claim ${key} is told ${told} and holds ${held?.spec.address}`);
   const machine = fleetOf(world).machines.get(key);
   if (machine?.isWanted && machine.used === null)
     fail("not read", `claim ${key} is answered, and its machine has read nothing`);
@@ -66,8 +64,7 @@ function isAnswerOfAnother(answer: KubeObject | null, { metadata, spec }: KubeOb
 function checkIsFull(world: World, claim: KubeObject): void {
   const pool = at(world, "pools", `${claim.metadata.namespace}/${claim.spec.poolRef.name}`);
   const free = Number(pool?.status?.free ?? 0);
-  if (free > 0)
-    fail("not served", `claim ${keyOf(claim)} is told PoolExhausted, and ${free} addresses are free`);
+  if (free > 0) fail("not served", `claim ${keyOf(claim)} is told PoolExhausted, and ${free} addresses are free`);
 }
 
 function checkAnswers(world: World, claims: readonly KubeObject[], allocations: readonly KubeObject[]): void {

@@ -184,8 +184,7 @@ class DataMachines {
   #boot(key: string, uid: string): void {
     const { clock, counts, oracle, story } = this.#world;
     const machine = at(this.#world, "metal3Machines", key);
-    if (machine === null || machine.metadata.uid !== uid || isBeingDeleted(machine) || this.#booted.has(key))
-      return;
+    if (machine === null || machine.metadata.uid !== uid || isBeingDeleted(machine) || this.#booted.has(key)) return;
     const data: string | undefined = machine.status?.renderedData?.name;
     const secret = at(this.#world, "secrets", `${key}-networkdata`);
     const text = Buffer.from(secret?.data?.networkData ?? "", "base64").toString();
@@ -256,9 +255,7 @@ async function endMachine(world: World, chance: Chance, isReplaced: boolean): Pr
 /** It is made again from what is there then. */
 async function deleteSecret(world: World, chance: Chance): Promise<void> {
   const secret = chance.of(
-    allOf(world, "secrets", NAMESPACE).filter(({ metadata }) =>
-      /-(metadata|networkdata)$/.test(metadata.name),
-    ),
+    allOf(world, "secrets", NAMESPACE).filter(({ metadata }) => /-(metadata|networkdata)$/.test(metadata.name)),
   );
   if (secret === undefined) return;
   await remove(world, "secrets", keyOf(secret));

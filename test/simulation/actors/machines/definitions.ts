@@ -3,11 +3,7 @@ import type { KubeObject } from "../../../harness/kube-fake/objects.ts";
 import { readManifestDirectory } from "../../../harness/kube-manifests.ts";
 import { type CapiReview, capiProblems, concernsCapi } from "../../../harness/machines/capi-rules.ts";
 import { converted } from "../../../harness/machines/conversion.ts";
-import {
-  capiDefinitions,
-  machineDefinitions,
-  switchedDefinitions,
-} from "../../../harness/machines/definitions.ts";
+import { capiDefinitions, machineDefinitions, switchedDefinitions } from "../../../harness/machines/definitions.ts";
 import { simClusterOf } from "../../cluster/cluster.ts";
 import type { World } from "../../world.ts";
 import { attempted } from "../people/look.ts";
@@ -21,10 +17,7 @@ const DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
 export async function defineOthers(world: World): Promise<void> {
   const hosts = machineDefinitions("metal3-host");
   const own = machinePlan(world.seed).ownData
-    ? [
-        ...hosts.filter(({ metadata }) => metadata.name.startsWith("baremetal")),
-        ...readManifestDirectory(DEPLOYED),
-      ]
+    ? [...hosts.filter(({ metadata }) => metadata.name.startsWith("baremetal")), ...readManifestDirectory(DEPLOYED)]
     : [...hosts, ...machineDefinitions("metal3-data")];
   for (const definition of [...machineDefinitions("capv"), ...own]) await define(world, definition);
 }

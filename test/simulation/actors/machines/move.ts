@@ -40,14 +40,11 @@ export function callBack(world: World): void {
 export async function moveThereAndBack(world: World, key: string, chance: Chance): Promise<void> {
   const cluster = at(world, "clusters", key);
   // A move refuses a Cluster that is paused.
-  if (cluster === null || isBeingDeleted(cluster) || cluster.spec?.paused === true || isAway(world, key))
-    return;
+  if (cluster === null || isBeingDeleted(cluster) || cluster.spec?.paused === true || isAway(world, key)) return;
   // Whoever moves looks first: nothing else takes along what a machine was told.
   const isComplete = fleetOf(world)
     .of(key)
-    .every(
-      ({ namespace, name, used }) => used === null || at(world, "addresses", `${namespace}/${name}`) !== null,
-    );
+    .every(({ namespace, name, used }) => used === null || at(world, "addresses", `${namespace}/${name}`) !== null);
   if (!isComplete) return;
   const away = AWAY.get(world) ?? new Set();
   AWAY.set(world, away.add(key));
@@ -92,9 +89,7 @@ function takenOf(world: World, key: string): Taken[] {
   const claims = own("claims");
   const claimed = new Set(claims.map(({ object }) => object.metadata.uid));
   const answers = allOf(world, "addresses", namespace)
-    .filter(({ metadata }) =>
-      (metadata.ownerReferences ?? []).some(({ uid }: KubeObject) => claimed.has(uid)),
-    )
+    .filter(({ metadata }) => (metadata.ownerReferences ?? []).some(({ uid }: KubeObject) => claimed.has(uid)))
     .map((object): Taken => ({ storage: "addresses", object }));
   return [
     ...(cluster === null ? [] : [{ storage: "clusters", object: cluster } as const]),

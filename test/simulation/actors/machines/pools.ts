@@ -81,8 +81,7 @@ export async function editPool(world: World, chance: Chance): Promise<void> {
   const { namespace, name } = pool.metadata;
   const change = () => {
     const drawn = chance.number();
-    if (own === undefined || drawn < 0.1)
-      return { network: chance.of(subnets)?.network ?? pool.spec.network };
+    if (own === undefined || drawn < 0.1) return { network: chance.of(subnets)?.network ?? pool.spec.network };
     if (drawn < 0.4) return { ranges: [rangeIn(own, chance)] };
     if (drawn < 0.6) return { ranges: null };
     if (drawn < 0.8) return { preallocations: preallocationsIn(world, namespace, own, chance) };
@@ -107,9 +106,7 @@ export async function deletePool(world: World, chance: Chance): Promise<void> {
 function changeablePool(world: World, chance: Chance): KubeObject | null {
   const drawn = anyPool(world, chance);
   if (drawn?.spec.definition === undefined) return drawn;
-  const others = allOf(world, "pools").filter(
-    (one) => !isBeingDeleted(one) && one.spec.definition === undefined,
-  );
+  const others = allOf(world, "pools").filter((one) => !isBeingDeleted(one) && one.spec.definition === undefined);
   return chance.of(others) ?? null;
 }
 
@@ -134,12 +131,7 @@ function addressIn({ prefix, first, last }: Subnet, chance: Chance): string {
 }
 
 /** For machines that may come, or are there already. */
-function preallocationsIn(
-  world: World,
-  namespace: string,
-  subnet: Subnet,
-  chance: Chance,
-): Record<string, string> {
+function preallocationsIn(world: World, namespace: string, subnet: Subnet, chance: Chance): Record<string, string> {
   const names = [...fleetOf(world).machines.values()].filter((one) => one.namespace === namespace);
   const some = [chance.of(names)?.name, `m-${chance.below(12)}`].filter((one) => one !== undefined);
   return Object.fromEntries(some.map((name) => [name, addressIn(subnet, chance)]));

@@ -72,9 +72,7 @@ function isHeldByAnother(world: World, claim: KubeObject): boolean {
   const machine = fleetOf(world).machines.get(key);
   if (name === undefined || machine === undefined || machine.used !== null || machine.isMoving) return false;
   const holder = at(world, "allocations", name)?.spec.owner;
-  return (
-    holder !== undefined && holder.uid !== claim.metadata.uid && whyNotReady(claim) === "AllocationFailed"
-  );
+  return holder !== undefined && holder.uid !== claim.metadata.uid && whyNotReady(claim) === "AllocationFailed";
 }
 
 async function deleteAnswer(world: World, key: string): Promise<void> {
@@ -86,8 +84,7 @@ async function deleteAnswer(world: World, key: string): Promise<void> {
 /** Its IPAddress was deleted, and it says that its pool does not let it come back. */
 function isWithoutAnswer(world: World, claim: KubeObject): boolean {
   const { addressRef } = claim.status ?? {};
-  if (claim.spec.poolRef.kind !== "AddressPool" || isBeingDeleted(claim) || addressRef === undefined)
-    return false;
+  if (claim.spec.poolRef.kind !== "AddressPool" || isBeingDeleted(claim) || addressRef === undefined) return false;
   if (at(world, "addresses", `${claim.metadata.namespace}/${addressRef.name}`) !== null) return false;
   return whyNotReady(claim) === "PoolNotReady";
 }

@@ -42,7 +42,6 @@ async function heal(world: World): Promise<void> {
       if (isNeeded && !isAway(world, `${namespace}/${name}`)) await makeCluster(world, namespace, name);
     }
   for (const cluster of allOf(world, "clusters"))
-    if (cluster.spec?.paused === true && !isAway(world, keyOf(cluster)))
-      await setPaused(world, keyOf(cluster), false);
+    if (cluster.spec?.paused === true && !isAway(world, keyOf(cluster))) await setPaused(world, keyOf(cluster), false);
   await mendPools(world);
 }

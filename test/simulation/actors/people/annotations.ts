@@ -8,14 +8,7 @@ import { MALLORY } from "./networks.ts";
 export const BROKEN_REPORTS: ActionKinds = { "people-break-report": { weight: 0.3, run: breakReport } };
 
 const NETWORK_STATUS = "k8s.v1.cni.cncf.io/network-status";
-const BROKEN = [
-  null,
-  "",
-  "{",
-  "[]",
-  '[{"name":"shop/blue","interface":"net1"}]',
-  '[{"ips":["10.1.0.1"]}]',
-] as const;
+const BROKEN = [null, "", "{", "[]", '[{"name":"shop/blue","interface":"net1"}]', '[{"ips":["10.1.0.1"]}]'] as const;
 
 async function breakReport(world: World, chance: Chance): Promise<void> {
   const pods = objectsOf(world, PODS).filter(

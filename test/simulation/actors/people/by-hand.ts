@@ -44,8 +44,7 @@ const HARMLESS: readonly (readonly [string, object])[] = [
 async function deleteAllocation(world: World, chance: Chance): Promise<void> {
   const one = chance.of(objectsOf(world, ALLOCATIONS));
   if (one === undefined) return;
-  if (!isKept(one))
-    orderTaken(world, one, "kubectl delete of an IPAllocation whose finalizer somebody took off");
+  if (!isKept(one)) orderTaken(world, one, "kubectl delete of an IPAllocation whose finalizer somebody took off");
   await attempted(world.cluster.admin.remove(allocationPath(one.metadata.name)));
   tell(world, "allocation-delete", `deletes IPAllocation ${describe(one)}`);
 }
@@ -57,11 +56,7 @@ async function deleteByForce(world: World, chance: Chance): Promise<void> {
   orderTaken(world, one, "kubectl delete of an IPAllocation without its finalizers");
   await attempted(world.cluster.admin.patch(path, { metadata: { finalizers: null } }));
   await attempted(world.cluster.admin.remove(path));
-  tell(
-    world,
-    "allocation-delete-force",
-    `takes the finalizer off IPAllocation ${describe(one)} and deletes it`,
-  );
+  tell(world, "allocation-delete-force", `takes the finalizer off IPAllocation ${describe(one)} and deletes it`);
 }
 
 async function editAllocation(world: World, chance: Chance): Promise<void> {

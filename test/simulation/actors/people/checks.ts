@@ -27,11 +27,7 @@ export const CHECKS: ActionKinds = {
   "people-look": { weight: 0.2, run: look },
 };
 
-const REBUILDS = [
-  { empty: true },
-  { from: "/nowhere/holdfast.db" },
-  { from: "/nowhere/holdfast.db", replace: true },
-];
+const REBUILDS = [{ empty: true }, { from: "/nowhere/holdfast.db" }, { from: "/nowhere/holdfast.db", replace: true }];
 const VIEWS = ["/v1/networks", "/v1/allocations", "/v1/claims", "/v1/history"];
 
 /** In a cluster there is nothing to rebuild: a journal that is sound stays as it is, and one that is not mends itself. */
@@ -45,12 +41,7 @@ async function look(world: World, chance: Chance): Promise<void> {
   await (chance.happens(0.5) ? onNode(world, chance, "look", { path }) : inCluster(world, "look", { path }));
 }
 
-async function onNode(
-  world: World,
-  chance: Chance,
-  name: string,
-  asked: Parameters<typeof askNode>[1],
-): Promise<void> {
+async function onNode(world: World, chance: Chance, name: string, asked: Parameters<typeof askNode>[1]): Promise<void> {
   const machine = chance.of(world.machines.filter(({ daemon }) => daemon !== null));
   if (machine === undefined) return;
   tell(world, name, machine, await askNode(machine, asked));

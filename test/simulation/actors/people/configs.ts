@@ -16,10 +16,7 @@ export function withIpam(config: NetworkConfig, ipam: object): NetworkConfig {
 }
 
 /** Every subnet with another prefix length. */
-export function withSubnets(
-  config: NetworkConfig,
-  bitsOf: (bits: number, size: number) => number,
-): NetworkConfig {
+export function withSubnets(config: NetworkConfig, bitsOf: (bits: number, size: number) => number): NetworkConfig {
   const resized = (subnet: string) => {
     const [first = "", bits] = subnet.split("/");
     const size = first.includes(":") ? 128 : 32;
@@ -28,9 +25,7 @@ export function withSubnets(
   const { subnets, ranges } = config.ipam;
   if (subnets !== undefined) return withIpam(config, { subnets: subnets.split(",").map(resized).join() });
   return withIpam(config, {
-    ranges: (ranges ?? []).map((set: { subnet: string }[]) =>
-      set.map(({ subnet }) => ({ subnet: resized(subnet) })),
-    ),
+    ranges: (ranges ?? []).map((set: { subnet: string }[]) => set.map(({ subnet }) => ({ subnet: resized(subnet) }))),
   });
 }
 

@@ -13,8 +13,7 @@ const FORMER_POD =
   /^(\S+)\/\d+ of network (\S+) is held by pod (\S+) \(\S*\), which is gone and had it before Holdfast/;
 const STUCK_CLAIM = /^claim (\S+) is being deleted since .*, though no pod names it$/;
 const LEFT_ANSWER = /^IPAddress (\S+) is left, though its IPAddressClaim and its IPAllocation \S+ are gone$/;
-const NO_ANSWER =
-  /^\S+ of network \S+ is in IPAddress (\S+), which does not answer claim \S+ though it names it/;
+const NO_ANSWER = /^\S+ of network \S+ is in IPAddress (\S+), which does not answer claim \S+ though it names it/;
 const CONTESTED_ANSWER = /^\S+ of network \S+, which IPAddress (\S+) names for a machine, /;
 const ALLOCATION = "ipam.holdfast.dev/allocation";
 const CONTESTED = /^\S+ of network \S+, listed by claim (\S+), belongs to \S+/;
@@ -42,8 +41,7 @@ export async function actAsTold(world: World, check: () => Promise<Told>): Promi
     const findings: { message: string }[] = told.kind === "answered" ? told.body.findings : [];
     const doneBefore = done.size;
     for (const { message } of findings)
-      for (const remedy of REMEDIES)
-        if (!done.has(message) && (await remedy(world, message))) done.add(message);
+      for (const remedy of REMEDIES) if (!done.has(message) && (await remedy(world, message))) done.add(message);
     if (done.size === doneBefore) return told;
   }
 }
@@ -67,10 +65,7 @@ async function releaseOfFormerPod(world: World, message: string): Promise<boolea
   }
   const body = { network, address, force: false };
   const outcome = await answered(() => askCluster(world, { method: "POST", path: "/v1/release", body }));
-  world.story.tell(
-    "alice",
-    `holdfast release ${address} --network ${network}, as check tells: ${said(outcome)}`,
-  );
+  world.story.tell("alice", `holdfast release ${address} --network ${network}, as check tells: ${said(outcome)}`);
   world.counts.add("people.left-over-released");
   return true;
 }
@@ -78,9 +73,7 @@ async function releaseOfFormerPod(world: World, message: string): Promise<boolea
 /** Whether an interface of this pod is up anywhere. */
 function runs(world: World, network: string, holder: string): boolean {
   return world.machines.some(({ interfaces }) =>
-    [...interfaces.keys()].some(
-      (one) => one.network === network && `${one.pod.namespace}/${one.pod.name}` === holder,
-    ),
+    [...interfaces.keys()].some((one) => one.network === network && `${one.pod.namespace}/${one.pod.name}` === holder),
   );
 }
 
@@ -90,9 +83,7 @@ function runs(world: World, network: string, holder: string): boolean {
  */
 async function letGoOfClaim(world: World, message: string): Promise<boolean> {
   const [, key] = STUCK_CLAIM.exec(message) ?? [];
-  const claim = objectsOf(world, CLAIMS).find(
-    ({ metadata }) => `${metadata.namespace}/${metadata.name}` === key,
-  );
+  const claim = objectsOf(world, CLAIMS).find(({ metadata }) => `${metadata.namespace}/${metadata.name}` === key);
   if (claim === undefined) return false;
   const { namespace, name, finalizers = [] } = claim.metadata;
   if (!finalizers.every((one: string) => one.startsWith("kubevirt.io/"))) return false;
@@ -135,21 +126,14 @@ function asksToDelete(claim: KubeObject | null): boolean {
 /** A VM was restored from a backup with an address that somebody else has by now: it is restored again, later. */
 async function deleteContested(world: World, message: string): Promise<boolean> {
   const [, key] = CONTESTED.exec(message) ?? [];
-  const claim = objectsOf(world, CLAIMS).find(
-    ({ metadata }) => `${metadata.namespace}/${metadata.name}` === key,
-  );
+  const claim = objectsOf(world, CLAIMS).find(({ metadata }) => `${metadata.namespace}/${metadata.name}` === key);
   if (claim?.metadata.annotations?.["simulation/prefilled"] === undefined) return false;
   const { namespace, name, ownerReferences = [] } = claim.metadata;
-  world.story.tell(
-    "alice",
-    `deletes claim ${key} and its VM: its address is somebody else's, as check tells`,
-  );
+  world.story.tell("alice", `deletes claim ${key} and its VM: its address is somebody else's, as check tells`);
   world.counts.add("people.left-over-contested");
   for (const owner of ownerReferences)
     await attempted(
-      world.cluster.admin.remove(
-        `/apis/kubevirt.io/v1/namespaces/${namespace}/virtualmachines/${owner.name}`,
-      ),
+      world.cluster.admin.remove(`/apis/kubevirt.io/v1/namespaces/${namespace}/virtualmachines/${owner.name}`),
     );
   await attempted(world.cluster.admin.remove(claimPath(namespace, name)));
   await sleep(world.clock, GIVEN_BACK_MS);

@@ -4,8 +4,7 @@ import { ALLOCATIONS, attempted, EVENTS, objectsOf, podPath } from "./look.ts";
 import { takeTwiceLost } from "./twice-lost.ts";
 
 const LOST = /^(\S+) of network (\S+), in use by container (\S+) \(\S+\), belongs to /;
-const REPORTED =
-  /^(\S+) of network (\S+), in use by pod (\S+), (?:belongs to |is recorded without its container$)/;
+const REPORTED = /^(\S+) of network (\S+), in use by pod (\S+), (?:belongs to |is recorded without its container$)/;
 /** Of a pod whose address another one has. */
 const CONFLICT = "IPAddressConflict";
 const CONTESTED = /^the pod reports ([^/\s]+)\S* on network (\S+), which is held by /;
@@ -87,11 +86,7 @@ async function toldByNodes(world: World): Promise<Loss[]> {
   return losses;
 }
 
-async function recreate(
-  world: World,
-  { machine, one, network, address }: Loss,
-  why = "check tells",
-): Promise<void> {
+async function recreate(world: World, { machine, one, network, address }: Loss, why = "check tells"): Promise<void> {
   const { namespace, name, uid } = one.pod;
   world.oracle.lossTold(network, address);
   world.story.tell("alice", `starts pod ${namespace}/${name} anew, as ${why} of ${address} of ${network}`);

@@ -12,18 +12,12 @@ const OFFLINE_MS_MAX = 40_000;
 const NO_TEXTS = ["", "{", "null", '{"name":"blue"}', "[]"];
 
 /** An edit of a definition: its name for people, and what it makes of the configuration. */
-type Edit = readonly [
-  name: string,
-  change: (config: NetworkConfig, chance: Chance, world: World) => NetworkConfig,
-];
+type Edit = readonly [name: string, change: (config: NetworkConfig, chance: Chance, world: World) => NetworkConfig];
 
 const EDITS: readonly Edit[] = [
   ["grow", (config) => withSubnets(config, (bits, size) => Math.max(bits - 1, size === 32 ? 24 : 60))],
   ["shrink", (config, chance) => withSubnets(config, (bits) => bits + chance.between(1, 2))],
-  [
-    "exclude",
-    (config, chance, world) => withIpam(config, { excludeSubnets: excludedOf(config, chance, world) }),
-  ],
+  ["exclude", (config, chance, world) => withIpam(config, { excludeSubnets: excludedOf(config, chance, world) })],
   ["gateway", (config, chance, world) => withIpam(config, { gateway: someAddress(config, chance, world) })],
   ["cooldown", (config, chance) => withIpam(config, { cooldownSeconds: chance.below(15) })],
   ["routes", (config) => withIpam(config, { routes: [{ dst: "192.168.0.0/16" }] })],
@@ -102,15 +96,9 @@ async function join(world: World, chance: Chance): Promise<void> {
   const name = `${JOINED}${planned.nad}`;
   const others = chance.happens(0.3);
   const config = others ? withIpam(planned.config, { cooldownSeconds: 7 }) : planned.config;
-  const made = await attempted(
-    world.cluster.admin.create(nadPath(namespace), nadObject(namespace, name, config)),
-  );
+  const made = await attempted(world.cluster.admin.create(nadPath(namespace), nadObject(namespace, name, config)));
   if (made === null) return;
-  done(
-    world,
-    "join",
-    `makes ${namespace}/${name} for network ${planned.network}${others ? ", of another text" : ""}`,
-  );
+  done(world, "join", `makes ${namespace}/${name} for network ${planned.network}${others ? ", of another text" : ""}`);
   await sleep(world.clock, chance.between(2_000, 60_000));
   await attempted(world.cluster.admin.remove(nadPath(namespace, name)));
 }
@@ -124,11 +112,7 @@ async function share(world: World, chance: Chance): Promise<void> {
     world.cluster.admin.patch(path, { metadata: { annotations: { [SHARED_WITH]: value } } }),
   );
   if (written === null) return;
-  done(
-    world,
-    "share",
-    `shares ${planned.namespace}/${planned.nad} with ${value === null ? "nobody" : `"${value}"`}`,
-  );
+  done(world, "share", `shares ${planned.namespace}/${planned.nad} with ${value === null ? "nobody" : `"${value}"`}`);
   await mendLater(world, written, chance.between(2_000, 30_000));
 }
 
@@ -176,9 +160,7 @@ export async function write(
 ): Promise<void> {
   const { namespace, name: nadName } = nad.metadata;
   const text = typeof config === "string" ? config : JSON.stringify(config);
-  const written = await attempted(
-    world.cluster.admin.patch(nadPath(namespace, nadName), { spec: { config: text } }),
-  );
+  const written = await attempted(world.cluster.admin.patch(nadPath(namespace, nadName), { spec: { config: text } }));
   if (written !== null) done(world, name, `edits ${namespace}/${nadName} (${name}): ${text}`);
 }
 

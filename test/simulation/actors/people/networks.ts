@@ -215,8 +215,7 @@ async function putNamespace({ cluster: { admin } }: World, name: string): Promis
 
 /** Those of the owners first. */
 async function putNads({ cluster: { admin }, clock }: World, nads: readonly KubeObject[]): Promise<void> {
-  const put = async (nad: KubeObject) =>
-    void (await attempted(admin.create(nadPath(nad.metadata.namespace), nad)));
+  const put = async (nad: KubeObject) => void (await attempted(admin.create(nadPath(nad.metadata.namespace), nad)));
   for (const nad of nads) if (isOfOwner(nad)) await put(nad);
   await sleep(clock, JOIN_MS);
   for (const nad of nads) if (!isOfOwner(nad)) await put(nad);

@@ -54,8 +54,7 @@ async function mend(world: World): Promise<void> {
     if (metadata.namespace === MALLORY) await attempted(admin.remove(claimPath(MALLORY, metadata.name)));
   for (const { metadata } of objectsOf(world, NADS)) {
     const { namespace, name } = metadata;
-    if (namespace === MALLORY || name.startsWith(JOINED))
-      await attempted(admin.remove(nadPath(namespace, name)));
+    if (namespace === MALLORY || name.startsWith(JOINED)) await attempted(admin.remove(nadPath(namespace, name)));
   }
   for (const namespace of HONEST) {
     const isThere = objectAt(world, NAMESPACES, namespace) !== null;
@@ -80,8 +79,7 @@ async function lookAgain(world: World, afterMs: number): Promise<void> {
   for (const network of NETWORKS) await giveBack(world, network);
   await recreateLosers(world);
   await recreateTwiceLost(world);
-  if (afterMs >= LATE_MS)
-    await recreateReportedLosers(world, await checkCluster(world, LOSERS_GRACE_SECONDS));
+  if (afterMs >= LATE_MS) await recreateReportedLosers(world, await checkCluster(world, LOSERS_GRACE_SECONDS));
 }
 
 /** Pods that ended a moment ago are no reason to complain, though their sandboxes are there. */
@@ -109,8 +107,7 @@ function checkCluster(world: World, graceSeconds: number): Promise<Told> {
 }
 
 function expectNothing(where: string, told: Told): void {
-  if (told.kind !== "answered")
-    throw new Violation("check fails", `holdfast check ${where}: ${told.message}`);
+  if (told.kind !== "answered") throw new Violation("check fails", `holdfast check ${where}: ${told.message}`);
   const [first, ...others] = told.body.findings;
   if (first === undefined) return;
   const more = others.length === 0 ? "" : ` (and ${others.length} more)`;

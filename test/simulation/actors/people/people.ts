@@ -39,9 +39,7 @@ export const PEOPLE: ActionKinds = {
 
 /** Counts that must not stay zero in a long run. */
 export const PEOPLE_OWED: readonly string[] = [
-  ...["grow", "shrink", "exclude", "gateway", "cooldown", "broken", "other-plugin"].map(
-    (one) => `people.nad-${one}`,
-  ),
+  ...["grow", "shrink", "exclude", "gateway", "cooldown", "broken", "other-plugin"].map((one) => `people.nad-${one}`),
   ...["delete", "join", "share", "follow", "mend"].map((one) => `people.nad-${one}`),
   ...RETENTION_OWED,
   "people.release.done",
@@ -58,8 +56,6 @@ export const PEOPLE_OWED: readonly string[] = [
   ...["allocation-delete", "allocation-delete-force", "allocation-edit", "allocation-cool"].map(
     (one) => `people.${one}`,
   ),
-  ...["network-object-delete", "network-object-edit", "claim-status", "break-report"].map(
-    (one) => `people.${one}`,
-  ),
+  ...["network-object-delete", "network-object-edit", "claim-status", "break-report"].map((one) => `people.${one}`),
   ...["node-drain", "node-remove", "node-add", "node-object-delete", "upgrade"].map((one) => `people.${one}`),
 ];

@@ -43,9 +43,7 @@ async function release(world: World, chance: Chance, force: boolean): Promise<vo
 async function releaseOne(world: World, chance: Chance, one: KubeObject, force: boolean): Promise<void> {
   const { network, address } = one.spec;
   const text = address.split("/")[0];
-  const machine = chance.happens(0.5)
-    ? chance.of(world.machines.filter(({ daemon }) => daemon !== null))
-    : undefined;
+  const machine = chance.happens(0.5) ? chance.of(world.machines.filter(({ daemon }) => daemon !== null)) : undefined;
   const where = machine === undefined ? "--kubeconfig" : `on ${machine.name}`;
   if (force) orderTaken(world, one, "release --force");
   else if (one.status.state === "Retained") orderTaken(world, one, "release of what is retained");
@@ -66,9 +64,7 @@ async function releaseOne(world: World, chance: Chance, one: KubeObject, force: 
 async function afterwards(world: World, { spec }: KubeObject): Promise<void> {
   if (spec.owner.kind !== "Pod") return;
   await sleep(world.clock, 2_000);
-  await attempted(
-    world.cluster.admin.remove(podPath(spec.owner.namespace, spec.owner.name), { graceSeconds: 1 }),
-  );
+  await attempted(world.cluster.admin.remove(podPath(spec.owner.namespace, spec.owner.name), { graceSeconds: 1 }));
 }
 
 export function said(outcome: Told): string {

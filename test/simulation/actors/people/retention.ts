@@ -4,17 +4,7 @@ import { VM_LABEL } from "../../../harness/world/kubevirt-objects.ts";
 import type { Chance } from "../../engine/chance.ts";
 import type { ActionKinds, World } from "../../world.ts";
 import { VM_FINALIZER } from "../kubevirt/machines.ts";
-import {
-  CLAIMS,
-  create,
-  isBeingDeleted,
-  isOpen,
-  keyOf,
-  objectAt,
-  objectsOf,
-  remove,
-  VMS,
-} from "../objects.ts";
+import { CLAIMS, create, isBeingDeleted, isOpen, keyOf, objectAt, objectsOf, remove, VMS } from "../objects.ts";
 import { configOf, withIpam } from "./configs.ts";
 import { honest, mendLater, write } from "./nads.ts";
 
@@ -55,8 +45,7 @@ async function retain(world: World, chance: Chance): Promise<void> {
 async function makeAgain(world: World, chance: Chance): Promise<void> {
   const vms = objectsOf(world, VMS).filter((one) => !isBeingDeleted(one));
   const vm =
-    chance.of(vms.filter((one) => claimsOf(world, one).some((claim) => isRetained(world, claim)))) ??
-    chance.of(vms);
+    chance.of(vms.filter((one) => claimsOf(world, one).some((claim) => isRetained(world, claim)))) ?? chance.of(vms);
   if (vm === undefined) return;
   const { namespace, name, uid } = vm.metadata;
   const had = new Set(claimsOf(world, vm).map(listOf));

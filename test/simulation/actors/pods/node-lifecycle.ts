@@ -1,15 +1,5 @@
 import type { World } from "../../world.ts";
-import {
-  attempt,
-  isBeingDeleted,
-  keyOf,
-  NODES,
-  objectAt,
-  objectsOf,
-  PODS,
-  pathOf,
-  remove,
-} from "../objects.ts";
+import { attempt, isBeingDeleted, keyOf, NODES, objectAt, objectsOf, PODS, pathOf, remove } from "../objects.ts";
 
 const WHO = "node lifecycle";
 const LOOK_MS = 5_000;

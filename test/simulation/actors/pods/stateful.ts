@@ -64,11 +64,7 @@ async function createMember(world: World, chance: Chance, { namespace, name, nad
 }
 
 /** Deleted, and as soon as the name is free made again, on another node mostly. */
-async function replace(
-  world: World,
-  chance: Chance,
-  options: { readonly graceSeconds?: number },
-): Promise<void> {
+async function replace(world: World, chance: Chance, options: { readonly graceSeconds?: number }): Promise<void> {
   const pod = member(world, chance);
   if (pod === undefined) return;
   world.story.tell("stateful set", `replaces ${keyOf(pod)}`);

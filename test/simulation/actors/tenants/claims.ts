@@ -34,11 +34,7 @@ async function thief(world: World, chance: Chance): Promise<void> {
     networks: [{ namespace: nad.namespace, name: nad.name, interface: "net1", "ipam-claim-reference": name }],
   });
   if (pod === null) return;
-  tellAttack(
-    world,
-    "thief",
-    `makes pod ${namespace}/${pod.metadata.name}, which names claim ${name} of a VM`,
-  );
+  tellAttack(world, "thief", `makes pod ${namespace}/${pod.metadata.name}, which names claim ${name} of a VM`);
   mustNotUseClaim(
     world,
     pod.metadata.uid,
@@ -66,16 +62,10 @@ async function thiefAfar(world: World, chance: Chance): Promise<void> {
   }));
   const pod = await makePod(world, chance, {
     ownerReferences: forged,
-    networks: [
-      { namespace: nad.namespace, name: nad.name, interface: "net1", "ipam-claim-reference": reference },
-    ],
+    networks: [{ namespace: nad.namespace, name: nad.name, interface: "net1", "ipam-claim-reference": reference }],
   });
   if (pod === null) return;
-  tellAttack(
-    world,
-    "thief-afar",
-    `makes pod ${MALLORY}/${pod.metadata.name}, which names claim ${reference}`,
-  );
+  tellAttack(world, "thief-afar", `makes pod ${MALLORY}/${pod.metadata.name}, which names claim ${reference}`);
   mustNotUseClaim(
     world,
     pod.metadata.uid,
@@ -105,22 +95,13 @@ async function prefilled(world: World, chance: Chance): Promise<void> {
   if (claim === null) return;
   const status = { ips: [victim.spec.address] };
   await attempted(world.cluster.admin.patch(`${claimPath(MALLORY, name)}/status`, { status }));
-  tellAttack(
-    world,
-    "claim-prefilled",
-    `claims ${victim.spec.address} of ${nad.network} for ${MALLORY}/${name}`,
-  );
+  tellAttack(world, "claim-prefilled", `claims ${victim.spec.address} of ${nad.network} for ${MALLORY}/${name}`);
   const pod = await makePod(world, chance, {
     networks: [{ namespace: nad.namespace, name: nad.name, interface: "net1", "ipam-claim-reference": name }],
   });
   if (pod !== null) {
     const { owner } = victim.spec;
-    mustNotUse(
-      world,
-      pod.metadata.uid,
-      owner.uid,
-      `it is ${owner.namespace}/${owner.name}'s, and ${name} listed it`,
-    );
+    mustNotUse(world, pod.metadata.uid, owner.uid, `it is ${owner.namespace}/${owner.name}'s, and ${name} listed it`);
     await endLater(world, pod, chance.between(10_000, 60_000));
   }
   await sleep(world.clock, chance.between(0, 30_000));
@@ -130,17 +111,10 @@ async function prefilled(world: World, chance: Chance): Promise<void> {
 /** Who owns the claim can see who tried, and is not flooded with it. */
 function checkTold(world: World, { metadata }: KubeObject): void {
   const told = objectsOf(world, EVENTS).filter(({ involvedObject }) => involvedObject?.uid === metadata.uid);
-  if (
-    told.some(
-      ({ reason }) => reason === "ClaimInUse" || reason === "IPAddressConflict" || /Owner/.test(reason),
-    )
-  )
+  if (told.some(({ reason }) => reason === "ClaimInUse" || reason === "IPAddressConflict" || /Owner/.test(reason)))
     world.counts.add("attack.thief-told");
   if (told.length > TOLD_MAX)
-    throw new Violation(
-      "attack floods",
-      `claim ${metadata.namespace}/${metadata.name} has ${told.length} events`,
-    );
+    throw new Violation("attack floods", `claim ${metadata.namespace}/${metadata.name} has ${told.length} events`);
 }
 
 /** A pod that names the machine itself as its owner is a launcher of it for everybody (docs/known-limits.md). */

@@ -47,17 +47,11 @@ async function forgedOwner(world: World, chance: Chance): Promise<void> {
   const nad = objectsOf(world, NADS).find(({ metadata }) => metadata.namespace === MALLORY);
   if (victim === undefined) return;
   const { kind, name, uid } = victim.spec.owner;
-  const ownerReferences = [
-    { apiVersion: kind === "Pod" ? "v1" : "k8s.cni.cncf.io/v1alpha1", kind, name, uid },
-  ];
+  const ownerReferences = [{ apiVersion: kind === "Pod" ? "v1" : "k8s.cni.cncf.io/v1alpha1", kind, name, uid }];
   const networks = nad === undefined ? [] : [{ name: nad.metadata.name, interface: "net1" }];
   const pod = await makePod(world, chance, { ownerReferences, networks });
   if (pod === null) return;
-  tellAttack(
-    world,
-    "forged-owner",
-    `makes pod ${MALLORY}/${pod.metadata.name} as if it belonged to ${kind} ${name}`,
-  );
+  tellAttack(world, "forged-owner", `makes pod ${MALLORY}/${pod.metadata.name} as if it belonged to ${kind} ${name}`);
   await endLater(world, pod, chance.between(5_000, 30_000));
 }
 

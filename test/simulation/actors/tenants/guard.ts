@@ -31,12 +31,7 @@ interface Guard {
 const guards = new WeakMap<World, Guard>();
 
 /** The pod gets no address: neither as the owner of one nor as a user. */
-export function mustGetNothing(
-  world: World,
-  podUid: string,
-  what: string,
-  network: string | null = null,
-): void {
+export function mustGetNothing(world: World, podUid: string, what: string, network: string | null = null): void {
   forbid(world, podUid, { what, ofOwner: null, claim: null, network });
 }
 
@@ -100,9 +95,7 @@ function wrongWith(world: World, { previous, object, deleted }: Change, guard: G
   const wasOthers = previous?.status?.state === "Bound" && previous.spec?.owner?.namespace !== MALLORY;
   if (wasOthers && owner?.namespace === MALLORY && owner.uid !== previous.spec.owner.uid)
     return `${which} passed from ${previous.spec.owner.namespace}/${previous.spec.owner.name} to ${owner.kind} ${MALLORY}/${owner.name}`;
-  const attachments: { pod?: { uid: string; name: string } }[] = Object.values(
-    object.status?.attachments ?? {},
-  );
+  const attachments: { pod?: { uid: string; name: string } }[] = Object.values(object.status?.attachments ?? {});
   const users = [owner?.kind === "Pod" ? owner.uid : undefined, ...attachments.map(({ pod }) => pod?.uid)];
   for (const uid of users) {
     const forbidden = uid === undefined ? undefined : guard.byPod.get(uid);

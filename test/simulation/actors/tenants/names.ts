@@ -37,15 +37,8 @@ async function takeName(world: World, chance: Chance): Promise<void> {
   const ipam = chance.of([{}, { gateway: nthAddress(planned.config, 9) }, { cooldownSeconds: 0 }]) as object;
   const config = { ...planned.config, ipam: { ...planned.config.ipam, ...ipam } };
   const nad = `taken-${planned.nad}`;
-  if (
-    (await attempted(world.cluster.admin.create(nadPath(MALLORY), nadObject(MALLORY, nad, config)))) === null
-  )
-    return;
-  tellAttack(
-    world,
-    "take-name",
-    `makes ${MALLORY}/${nad} for network ${network}, which is ${planned.namespace}'s`,
-  );
+  if ((await attempted(world.cluster.admin.create(nadPath(MALLORY), nadObject(MALLORY, nad, config)))) === null) return;
+  tellAttack(world, "take-name", `makes ${MALLORY}/${nad} for network ${network}, which is ${planned.namespace}'s`);
   for (let i = 0; i < 2; i += 1) {
     await sleep(world.clock, chance.between(100, 20_000));
     const pod = await makePod(world, chance, { networks: [{ name: nad, interface: "net1" }] });
@@ -78,10 +71,7 @@ async function squatName(world: World, chance: Chance): Promise<void> {
     cooldownSeconds: 1,
   };
   const config = { cniVersion: "1.0.0", type: "bridge", name: squatted, ipam };
-  if (
-    (await attempted(world.cluster.admin.create(nadPath(MALLORY), nadObject(MALLORY, nad, config)))) === null
-  )
-    return;
+  if ((await attempted(world.cluster.admin.create(nadPath(MALLORY), nadObject(MALLORY, nad, config)))) === null) return;
   tellAttack(world, "squat-name", `makes ${MALLORY}/${nad} for a network ${squatted}`);
   const pod = await makePod(world, chance, { networks: [{ name: nad, interface: "net1" }] });
   if (pod !== null) await endLater(world, pod, chance.between(10_000, 60_000));
@@ -94,18 +84,11 @@ async function resolvConf(world: World, chance: Chance): Promise<void> {
   const ipam = { type: "holdfast-ipam", subnets: "10.66.0.0/24", resolvConf: file };
   const nad = `files-${chance.below(20)}`;
   const config = { cniVersion: "1.0.0", type: "bridge", name: `mallory-${nad}`, ipam };
-  if (
-    (await attempted(world.cluster.admin.create(nadPath(MALLORY), nadObject(MALLORY, nad, config)))) === null
-  )
-    return;
+  if ((await attempted(world.cluster.admin.create(nadPath(MALLORY), nadObject(MALLORY, nad, config)))) === null) return;
   tellAttack(world, "resolv-conf", `makes ${MALLORY}/${nad} with resolvConf ${file}`);
   const pod = await makePod(world, chance, { networks: [{ name: nad, interface: "net1" }] });
   if (pod !== null) {
-    mustGetNothing(
-      world,
-      pod.metadata.uid,
-      `pod ${pod.metadata.name} was answered although its network names ${file}`,
-    );
+    mustGetNothing(world, pod.metadata.uid, `pod ${pod.metadata.name} was answered although its network names ${file}`);
     await endLater(world, pod, chance.between(10_000, 40_000));
   }
   await attempted(world.cluster.admin.remove(nadPath(MALLORY, nad)));

@@ -34,11 +34,7 @@ export function podsOf(world: World): KubeObject[] {
 }
 
 /** A pod on some node, as somebody makes it who may make pods in a namespace; null: there is no room for one. */
-export async function makePod(
-  world: World,
-  chance: Chance,
-  parts: PodParts = {},
-): Promise<KubeObject | null> {
+export async function makePod(world: World, chance: Chance, parts: PodParts = {}): Promise<KubeObject | null> {
   const machine = chance.of(world.machines.filter(({ isUp }) => isUp));
   if (machine === undefined || podsOf(world).length >= PODS_MAX || !world.faults.isOn) return null;
   const { namespace = MALLORY, networks = [], annotations = {}, ownerReferences = [], labels = {} } = parts;

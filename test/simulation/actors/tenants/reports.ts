@@ -46,17 +46,11 @@ async function report(world: World, chance: Chance, kind: Kind): Promise<void> {
   const running = podsOf(world).filter(({ status }) => status?.phase === "Running");
   const pod = chance.happens(0.6) ? chance.of(running) : undefined;
   const annotations = annotationsOf(world, chance, planned, kind);
-  const networks = chance.happens(0.5)
-    ? [{ namespace: planned.namespace, name: planned.nad, interface: "net1" }]
-    : [];
+  const networks = chance.happens(0.5) ? [{ namespace: planned.namespace, name: planned.nad, interface: "net1" }] : [];
   const target = pod ?? (await makePod(world, chance, { networks, annotations }));
   if (target === null) return;
   const { namespace, name } = target.metadata;
-  tellAttack(
-    world,
-    `report-${kind}`,
-    `lets pod ${namespace}/${name} report addresses of ${planned.network} (${kind})`,
-  );
+  tellAttack(world, `report-${kind}`, `lets pod ${namespace}/${name} report addresses of ${planned.network} (${kind})`);
   // Its kubelet may write over it; then it is written once more.
   for (const afterMs of [0, 6_000]) {
     await sleep(world.clock, afterMs);
@@ -109,12 +103,7 @@ function annotationsOf(
   return { [NETWORK_STATUS]: JSON.stringify(entries) };
 }
 
-function addressesOf(
-  world: World,
-  chance: Chance,
-  { network, config }: PlannedNetwork,
-  kind: Kind,
-): string[] {
+function addressesOf(world: World, chance: Chance, { network, config }: PlannedNetwork, kind: Kind): string[] {
   if (kind === "others") {
     const held = objectsOf(world, ALLOCATIONS).filter(({ spec }) => spec?.network === network);
     return Array.from({ length: 1 + chance.below(4) }, () => chance.of(held)).flatMap((one) =>

@@ -52,18 +52,10 @@ async function steal(world: World, wish: Wish): Promise<void> {
   if (!(await within(world, () => isReady(machine)))) return;
   const { namespace, name } = claim.metadata;
   const network = { namespace: nad.namespace, name: nad.name, "ipam-claim-reference": name };
-  const pod = await attempted(
-    world.cluster.admin.create(podPath(namespace), thief(machine.name, network, claim)),
-  );
+  const pod = await attempted(world.cluster.admin.create(podPath(namespace), thief(machine.name, network, claim)));
   if (pod === null) return;
-  tellAttack(
-    world,
-    "thief-in-peace",
-    `makes pod ${namespace}/${pod.metadata.name}, which names claim ${name} of a VM`,
-  );
-  const isRefused = await within(world, () =>
-    eventsOf(world, pod).some(({ reason }) => MAY_NOT_USE.includes(reason)),
-  );
+  tellAttack(world, "thief-in-peace", `makes pod ${namespace}/${pod.metadata.name}, which names claim ${name} of a VM`);
+  const isRefused = await within(world, () => eventsOf(world, pod).some(({ reason }) => MAY_NOT_USE.includes(reason)));
   await sleep(world.clock, LOOK_MS);
   const isTold = eventsOf(world, claim).some(({ message }) => message?.includes(pod.metadata.name));
   const isThere = world.cluster.etcd.get(PODS, `${namespace}/${pod.metadata.name}`) !== null;

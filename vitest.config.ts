@@ -1,8 +1,8 @@
 import { defineConfig } from "vitest/config";
 
 /**
- * A test's layer is its directory; `hourly` has those of `worlds` again. `make test` runs all but `bounds` and `real`, which
- * `make test-all` adds.
+ * A test's layer is its directory; `hourly` has those of `worlds` again. `make test` runs all but `bounds` and `real`,
+ * which `make test-all` adds.
  */
 const LAYERS = {
   // Pure code, and the stores over real SQLite. Runs on any system.
@@ -14,7 +14,8 @@ const LAYERS = {
   hourly: ["cluster", "controller", "machines"],
   // The shipped binaries, and the simulation.
   process: ["cli", "cni", "identity", "network", "shim", "simulation/{actors,engine,large,machine,mutants,oracle}"],
-  // What is kept of the longest texts that others may write, and how its time grows: minutes of readings and collections.
+  // What is kept of the longest texts that others may write, and how its time grows: minutes of readings and
+  // collections.
   bounds: ["bounds"],
   // API servers, Open vSwitch, OVN, haproxy, systemd, podman, full disks, kills, and hours in minutes.
   real: [
@@ -34,7 +35,8 @@ const MORE: Readonly<
   bounds: { isolate: true },
   hourly: {
     setupFiles: "./test/harness/world/hourly-setup.ts",
-    // Each has a story of what nobody reports: a node's comparison with the cluster, and whereabouts' pools, which are read.
+    // Each has a story of what nobody reports: a node's comparison with the cluster, and whereabouts' pools, which are
+    // read.
     exclude: ["test/controller/lost-allocations.test.ts", "test/controller/pod-adoption.test.ts"],
   },
 };
@@ -44,11 +46,13 @@ export default defineConfig({
     pool: "forks",
     // What Node deprecates is an error, as in the processes that tests start.
     execArgv: ["--throw-deprecation"],
-    // A worker evaluates the product once, not again for each file: no module of it keeps state (the tidy test says so).
-    // Tests that count what a function does spy on it, for a module that others have loaded can no longer be mocked.
+    // A worker evaluates the product once, not again for each file: no module of it keeps state (the tidy test says
+    // so). Tests that count what a function does spy on it, for a module that others have loaded can no longer be
+    // mocked.
     isolate: false,
-    // A run is bound by the processors: four files at a time keep two of them busy for nine tenths of it. The third file only
-    // fills the pauses in which the others wait; a fourth makes each slower, and what has a limit in time fails sooner.
+    // A run is bound by the processors: four files at a time keep two of them busy for nine tenths of it. The third
+    // file only fills the pauses in which the others wait; a fourth makes each slower, and what has a limit in time
+    // fails sooner.
     maxWorkers: 3,
     reporters: ["default", "./test/harness/closing-line-reporter.ts"],
     testTimeout: 120_000,

@@ -75,7 +75,9 @@ export interface OwnersQuestion {
   readonly network: string | undefined;
 }
 
-/** An object on the way from a machine's claim to its cluster. `not-read`: its kind is not known, or may not be read. */
+/**
+ * An object on the way from a machine's claim to its cluster. `not-read`: its kind is not known, or may not be read.
+ */
 export interface OwnerLink {
   readonly kind: string;
   readonly namespace: string;
@@ -114,8 +116,8 @@ export type FreeWant = Pick<FreeQuestion, "count" | "within"> & { readonly count
 export interface FreeAddresses {
   readonly network: string;
   /**
-   * Whether `next` of each range is what this node gives next to pods and containers; false: any free address may be, because
-   * each node begins elsewhere, and the lowest are named.
+   * Whether `next` of each range is what this node gives next to pods and containers; false: any free address may be,
+   * because each node begins elsewhere, and the lowest are named.
    */
   readonly isNext: boolean;
   readonly ranges: readonly FreeRange[];
@@ -232,8 +234,8 @@ export interface NodeAdminApi extends AdminApi {
   /** null: there is no such claim. */
   deleteClaim(namespace: string, name: string): Promise<DeletedClaim | null>;
   /**
-   * `directory`: device and inode of the path's directory as the operator sees it; null: not given. Resolves with the size,
-   * bytes.
+   * `directory`: device and inode of the path's directory as the operator sees it; null: not given. Resolves with the
+   * size, bytes.
    */
   backup(path: string, directory: string | null): Promise<number>;
   /** Whether the state can tell which containers run, and a backup be compared with it. */

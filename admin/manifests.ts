@@ -65,7 +65,10 @@ function noteOn(metadata: NetworkMetadata | null): string | null {
   return "metadata.tokens is required: of cloud-init only the Ec2 source in a VM that looks like one of AWS asks for a token; others get nothing (docs/metadata.md, Tokens)";
 }
 
-/** The two manifests of one object, without what nobody wrote: of a Secret or ConfigMap the sizes and sums of its values. */
+/**
+ * The two manifests of one object, without what nobody wrote: of a Secret or ConfigMap the sizes and sums of its
+ * values.
+ */
 export function manifestsBeside(
   { manifests }: Pick<ManifestParts, "manifests">,
   object: unknown,

@@ -279,9 +279,9 @@ async function inOrder(
 }
 
 /**
- * Refuses a directory that is another one here than where the operator is: under PrivateTmp= /tmp belongs to the unit, and
- * a container has a file system of its own. `directory` is device and inode as the operator's side sees them; null: not
- * given.
+ * Refuses a directory that is another one here than where the operator is: under PrivateTmp= /tmp belongs to the unit,
+ * and a container has a file system of its own. `directory` is device and inode as the operator's side sees them; null:
+ * not given.
  */
 function refuseOtherDirectory(path: string, directory: string | null): void {
   if (directory === null) return;

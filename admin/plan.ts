@@ -26,7 +26,10 @@ export interface PlanSpace {
 /** `not-ours`: another IPAM plugin's, or none's. */
 export type SpaceOfNad = PlanSpace | { readonly state: "not-ours" | "refused"; readonly message: string };
 
-/** What becomes of everything that a VM asks for; of an object that is no VM: nothing. Never throws because of the object. */
+/**
+ * What becomes of everything that a VM asks for; of an object that is no VM: nothing. Never throws because of the
+ * object.
+ */
 export async function planObject(
   object: unknown,
   namespace: string,

@@ -123,8 +123,9 @@ type Missing = { [Of in Method]: Unrouted<PathOf<Of>, PathsOf<Of>> }[Method];
 export const ROUTES: [Missing] extends [never] ? readonly AdminRoute[] : { readonly missing: Missing } = TABLE;
 
 /**
- * Whether members of the daemon's group may ask it: what changes nothing. Not `/v1/diff`, which takes the ADDs' turn in a
- * transaction and shows whether somebody has guessed a Secret. Not what a rebuild asks first: the database is checked in one turn.
+ * Whether members of the daemon's group may ask it: what changes nothing. Not `/v1/diff`, which takes the ADDs' turn in
+ * a transaction and shows whether somebody has guessed a Secret. Not what a rebuild asks first: the database is checked
+ * in one turn.
  */
 export function isForReaders({ method, path }: AdminRoute): boolean {
   return (method === "GET" && path !== "/v1/rebuild") || path === "/v1/plan";

@@ -11,7 +11,10 @@ const WARM_PAIRS = 1_500;
 /** Where fdatasync takes longer, it takes longer than all the rest: the bound is then the rest, plus one sync. */
 const FDATASYNC_CHEAP_MS = 1;
 
-/** From the plugin's start to its end, as the runtime waits for it: ours, durable, beside host-local's, which syncs nothing. */
+/**
+ * From the plugin's start to its end, as the runtime waits for it: ours, durable, beside host-local's, which syncs
+ * nothing.
+ */
 export const addLatency: Measurement = async () => [
   ...(await young()),
   ...(await warm()),
@@ -86,7 +89,9 @@ function filled(at: { allocations: number; pairs: number; bound: number }): Prom
   });
 }
 
-/** Milliseconds of ours and of host-local's ADDs, by turns; a DEL after each keeps both networks as full as they were. */
+/**
+ * Milliseconds of ours and of host-local's ADDs, by turns; a DEL after each keeps both networks as full as they were.
+ */
 async function pairs(bench: Workbench, rounds: number): Promise<[number[], number[]]> {
   const [ours = [], theirs = []] = await bench.exec([bench.holdfast, bench.hostLocal], {
     rounds,

@@ -8,14 +8,16 @@ import { GroupCommit } from "../store/journal/group-commit.ts";
 import { migrate } from "../store/journal/migrations.ts";
 
 /*
- * What no daemon of this kind can be faster than: the same server on a unix socket reads the same request and answers as
- * much, after one insert into a database that is opened, synced and committed to in groups as Holdfast's is. It decides
- * nothing, and keeps one row that can be found again where an ADD keeps three.
+ * What no daemon of this kind can be faster than: the same server on a unix socket reads the same request and answers
+ * as much, after one insert into a database that is opened, synced and committed to in groups as Holdfast's is. It
+ * decides nothing, and keeps one row that can be found again where an ADD keeps three.
  *
  *   bare-server DIRECTORY     serves DIRECTORY/s.sock, and says so on stdout
  */
 
-/** With the container ID as many bytes as the allocation, its history and the attachment of such an ADD: 596, by dbstat. */
+/**
+ * With the container ID as many bytes as the allocation, its history and the attachment of such an ADD: 596, by dbstat.
+ */
 const REST_BYTES = 596 - 64;
 const ANSWER = { cniVersion: "1.0.0", ips: [{ address: "10.0.0.2/8", gateway: "10.0.0.1" }], dns: {} };
 

@@ -1,7 +1,8 @@
 // Two built source trees by turns on this machine, the first one also against itself:
 //   node bench/compare.mjs OLD NEW [PAIRS]
-// ADDs through the plugin, durable ADDs with 64 in flight, and a start after SIGKILL with 100,000 allocations. Prints the median of the
-// ratios of all pairs: what OLD shows against itself is what the machine's noise can be. `make bench` compiles the C programs.
+// ADDs through the plugin, durable ADDs with 64 in flight, and a start after SIGKILL with 100,000 allocations. Prints
+// the median of the ratios of all pairs: what OLD shows against itself is what the machine's noise can be. `make bench`
+// compiles the C programs.
 import { execFileSync, spawn } from "node:child_process";
 import { once } from "node:events";
 import { existsSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";

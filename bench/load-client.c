@@ -6,8 +6,8 @@
  *
  * REQUEST is a file with a whole HTTP/1.1 request; 64 times `@` in it is the place of the container ID, random as a
  * runtime makes them: in sequence they would be kinder to the database than it will ever have it. Another SEED makes
- * others. Prints one line: seconds of all, then the microseconds p50, p99 and max of one. An answer that is not 200 ends
- * it with 1.
+ * others. Prints one line: seconds of all, then the microseconds p50, p99 and max of one. An answer that is not 200
+ * ends it with 1.
  */
 #include <errno.h>
 #include <fcntl.h>

@@ -19,8 +19,8 @@ const QUERIED_ALLOCATIONS = 50_000;
 const QUERIED_BYTES_MAX = 200_000_000;
 
 /**
- * Resident memory of a daemon that is asked everything with 50,000 allocations, that has given 100,000 addresses, and of
- * one that was started with them.
+ * Resident memory of a daemon that is asked everything with 50,000 allocations, that has given 100,000 addresses, and
+ * of one that was started with them.
  */
 export const memory: Measurement = () =>
   Workbench.with(async (bench) => {

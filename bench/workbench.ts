@@ -24,8 +24,8 @@ export interface Side {
 
 /**
  * A daemon on an empty state directory, and host-local on an empty data directory, both with one and the same plugin
- * configuration but for its `type`: a /8, whose gateway is not given. Holdfast is not told of host-local's directory: it would
- * respect what is in it, as after a switch, and follow each change that host-local makes beside it.
+ * configuration but for its `type`: a /8, whose gateway is not given. Holdfast is not told of host-local's directory:
+ * it would respect what is in it, as after a switch, and follow each change that host-local makes beside it.
  */
 export class Workbench {
   readonly directory: string;
@@ -117,7 +117,10 @@ export class Workbench {
     mkdirSync(this.#hostLocalData);
   }
 
-  /** Writes reservations as host-local does, one file for each address, from 10.0.0.2 on (plugins/ipam/host-local/backend/disk). */
+  /**
+   * Writes reservations as host-local does, one file for each address, from 10.0.0.2 on
+   * (plugins/ipam/host-local/backend/disk).
+   */
   fillHostLocal(count: number): void {
     const directory = join(this.#hostLocalData, NETWORK);
     mkdirSync(directory, { recursive: true });

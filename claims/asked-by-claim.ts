@@ -11,8 +11,8 @@ import { ADDRESSES_ANNOTATION, networkOfHashed, readRequestedAddresses } from ".
 const LAUNCHERS = "kubevirt.io=virt-launcher";
 
 /**
- * What VMs that run ask for, by claim (`namespace/name`): addresses without prefix length. Not of VMs whose interfaces have
- * numbered names, nor where an annotation cannot be read. Throws ApiAway.
+ * What VMs that run ask for, by claim (`namespace/name`): addresses without prefix length. Not of VMs whose interfaces
+ * have numbered names, nor where an annotation cannot be read. Throws ApiAway.
  */
 export async function askedByClaim(api: KubeApi): Promise<Map<string, readonly string[]>> {
   const asked = new Map<string, readonly string[]>();

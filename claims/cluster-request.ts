@@ -142,8 +142,8 @@ function refuseOtherNode(pod: PodView, node: string): void {
 }
 
 /**
- * The claim of the interface; null: its element names none. In a VM's launcher pod the interface tells which of the VM's
- * claims is meant, whichever the element names.
+ * The claim of the interface; null: its element names none. In a VM's launcher pod the interface tells which of the
+ * VM's claims is meant, whichever the element names.
  */
 async function claimOf(
   pods: PodDirectory,

@@ -76,8 +76,8 @@ export class PodDirectory {
   }
 
   /**
-   * What the VM of a launcher pod asks for on an interface, from memory: without prefix length. None where its annotation cannot be
-   * read, or the interface is numbered.
+   * What the VM of a launcher pod asks for on an interface, from memory: without prefix length. None where its
+   * annotation cannot be read, or the interface is numbered.
    */
   askedOn(pod: PodName, podInterface: string): readonly string[] {
     const known = this.#known(pod);
@@ -121,7 +121,8 @@ export class PodDirectory {
   async stateOf(pod: PodName, deadlineMs: number): Promise<PodState> {
     const view = await this.readNamed(pod.namespace, pod.name, deadlineMs);
     if (view !== null && isPod(view, pod.uid)) return view.terminal ? "completed" : "living";
-    // The kubelet has ended a static pod before it runs another manifest of its name; that it has no object says nothing.
+    // The kubelet has ended a static pod before it runs another manifest of its name; that it has no object says
+    // nothing.
     return isStaticUid(pod.uid) && (view === null || view.staticUid === null) ? "unseen" : "gone";
   }
 
@@ -132,8 +133,8 @@ export class PodDirectory {
   }
 
   /**
-   * The VM behind a launcher pod, which is expected to be one of these (UIDs). What is remembered counts only if it is: a VMI
-   * whose VM was deleted without it is adopted by the next VM of its name.
+   * The VM behind a launcher pod, which is expected to be one of these (UIDs). What is remembered counts only if it is:
+   * a VMI whose VM was deleted without it is adopted by the next VM of its name.
    */
   async vmOf(pod: PodView, expected: readonly string[], deadlineMs: number): Promise<VmLookup> {
     if (pod.vmi === null) return { kubevirt: true, vmUid: null };

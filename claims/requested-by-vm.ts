@@ -18,8 +18,8 @@ interface Parts {
 }
 
 /**
- * What the VM of a launcher pod asks for on an interface. Hashed names of interfaces tell which of the VM's networks they are for;
- * for the others the VMI is read.
+ * What the VM of a launcher pod asks for on an interface. Hashed names of interfaces tell which of the VM's networks
+ * they are for; for the others the VMI is read.
  */
 export async function requestedByVm(
   parts: Parts,
@@ -40,8 +40,8 @@ export async function requestedByVm(
 }
 
 /**
- * A name that no network of the VM has asks for nothing, and nobody would know: the pod and the VM are told. Nothing waits for
- * this; the VMI is read where the pod's own interfaces do not have them all.
+ * A name that no network of the VM has asks for nothing, and nobody would know: the pod and the VM are told. Nothing
+ * waits for this; the VMI is read where the pod's own interfaces do not have them all.
  */
 function tellUnknownNetworks(parts: Parts, pod: PodView, names: readonly string[], deadlineMs: number): void {
   const { elements } = readNetworkSelection(pod.annotations, pod.namespace);

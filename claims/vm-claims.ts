@@ -13,9 +13,9 @@ export function claimOfInterface(vmi: string, network: string): string {
 }
 
 /**
- * Whether a claim that a launcher pod names for an interface may be that of another interface. Where a VM has several on
- * one NetworkAttachmentDefinition, ipam-extensions (podmutator.go) names the last one's claim for all of them. A claim
- * that does not begin with the VM's name was not named by it.
+ * Whether a claim that a launcher pod names for an interface may be that of another interface. Where a VM has several
+ * on one NetworkAttachmentDefinition, ipam-extensions (podmutator.go) names the last one's claim for all of them. A
+ * claim that does not begin with the VM's name was not named by it.
  */
 export function mayBeAnothers(vmi: string, claim: string, interfaceName: string): boolean {
   const prefix = `${vmi}.`;

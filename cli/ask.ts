@@ -2,8 +2,8 @@ import { CommandError } from "./failure.ts";
 import { errors, printable } from "./terminal.ts";
 
 /**
- * Asks on a terminal whether to go on. Without one nobody could answer: refused with the hint `--yes`, so that a script neither
- * waits for ever nor takes what it did not mean (docs/decisions/0061).
+ * Asks on a terminal whether to go on. Without one nobody could answer: refused with the hint `--yes`, so that a script
+ * neither waits for ever nor takes what it did not mean (docs/decisions/0061).
  */
 export async function confirm(what: readonly string[]): Promise<void> {
   const text = what.map((line) => `${printable(line)}\n`).join("");

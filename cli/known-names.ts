@@ -19,8 +19,8 @@ export async function refuseUnknownNetwork(client: Client, name: string): Promis
 }
 
 /**
- * Nothing matches: throws when that is because a filter names what does not exist. Pods, VMs, nodes and clusters are known
- * by the addresses that they have; claims also without any.
+ * Nothing matches: throws when that is because a filter names what does not exist. Pods, VMs, nodes and clusters are
+ * known by the addresses that they have; claims also without any.
  */
 export async function refuseUnknownFilters(clock: Clock, client: Client, filter: Query): Promise<void> {
   const { network, claim, pod, vm, node, cluster } = filter;

@@ -15,7 +15,9 @@ export function loadBundle(path: string): unknown {
   return evaluate(compileBundle(path), path);
 }
 
-/** The content of a bundle's code cache: what loading the bundle compiles, and its function `warmUp` where it has one. */
+/**
+ * The content of a bundle's code cache: what loading the bundle compiles, and its function `warmUp` where it has one.
+ */
 export function makeCodeCache(path: string): Buffer {
   const bytes = readFileSync(path);
   const script = compile(path, bytes);

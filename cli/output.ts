@@ -66,7 +66,10 @@ function watchingOf(command: Command): Watching | null {
   return command.opts<{ watching?: Watching }>().watching ?? null;
 }
 
-/** After the first look, where there is `-w`: until the command is interrupted. A daemon that is started again is no reason to end. */
+/**
+ * After the first look, where there is `-w`: until the command is interrupted. A daemon that is started again is no
+ * reason to end.
+ */
 export async function goOn(command: Command, clock: Clock): Promise<void> {
   const watching = watchingOf(command);
   while (watching !== null) {
@@ -113,8 +116,8 @@ export interface Listing<T> {
 }
 
 /**
- * Prints a list as the command's options say. A terminal gets the lines of a table page by page, a script nothing before all of it
- * is there: half an answer would look whole (docs/decisions/0053, 0076). stdout has only data.
+ * Prints a list as the command's options say. A terminal gets the lines of a table page by page, a script nothing
+ * before all of it is there: half an answer would look whole (docs/decisions/0053, 0076). stdout has only data.
  */
 export async function printList<T>(command: Command, listing: Listing<T>): Promise<void> {
   const { columns, empty, above, document, around = {}, key = "items" } = listing;

@@ -150,7 +150,10 @@ function termOf(command: Command): string {
   return `${command.name()} ${least.replace(/\[options\]|--.*/, "").trim()}`.trim();
 }
 
-/** Without those that the command defines itself with another meaning; a process has one kubeconfig, with its current context. */
+/**
+ * Without those that the command defines itself with another meaning; a process has one kubeconfig, with its current
+ * context.
+ */
 function otherGlobalOptions(this: Help, command: Command): Option[] {
   const own = new Set(command.options.map(({ long }) => long));
   if (command.name() in PROCESSES) own.add("--context");

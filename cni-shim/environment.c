@@ -9,8 +9,9 @@ enum {
     PATIENT_MS = 60 * 1000, /* outlasts the daemon's own deadline: its answer says more than ours */
     HASTY_MS = 5 * 1000,    /* nothing waits long for a DEL, which has the spool, or for a STATUS */
     /*
-     * A restart of the daemon. An ADD that fails costs a sandbox and the kubelet's back-off, so it waits longer: for the
-     * replacement of a daemon's pod, and at boot. With the daemon's 9 s that is far below what runtimes grant an ADD (minutes).
+     * A restart of the daemon. An ADD that fails costs a sandbox and the kubelet's back-off, so it waits longer: for
+     * the replacement of a daemon's pod, and at boot. With the daemon's 9 s that is far below what runtimes grant an
+     * ADD (minutes).
      */
     ABSENT_MS = 8 * 1000,
     ABSENT_ADD_MS = 30 * 1000,

@@ -44,7 +44,8 @@ struct call {
     struct answer answer;
 };
 
-/* On stderr, which runtimes keep at most in their log: for a DEL, whose stdout and exit status say "done" all the same. */
+/* On stderr, which runtimes keep at most in their log: for a DEL, whose stdout and exit status say "done" all the same.
+ */
 static void say(const char *what, const struct trouble *trouble)
 {
     (void)dprintf(STDERR_FILENO, "holdfast-ipam: %s %s %s: %s: %s%s%s\n", variable("CNI_COMMAND"),
@@ -114,7 +115,8 @@ static int carry(struct call *call)
     return print_error(&trouble);
 }
 
-/* The daemon will never accept this request, so it must not wait in the spool. 408 and 429 are about now, not about it. */
+/* The daemon will never accept this request, so it must not wait in the spool. 408 and 429 are about now, not about it.
+ */
 static bool is_refused(int status)
 {
     return status >= 400 && status < 500 && status != 408 && status != 429;
@@ -128,8 +130,8 @@ static void write_body_without_config(struct call *call)
 }
 
 /*
- * DEL: a pod must not stay in "Terminating" for a fault that is not its own (cilium#22067). The daemon needs no more than
- * container ID and interface name, so whatever else fails is said and left out.
+ * DEL: a pod must not stay in "Terminating" for a fault that is not its own (cilium#22067). The daemon needs no more
+ * than container ID and interface name, so whatever else fails is said and left out.
  */
 static int carry_del(struct call *call)
 {

@@ -46,7 +46,8 @@ size_t utf8_character(const char *bytes, size_t length, uint32_t *code_point)
     return 0;
 }
 
-/* Bytes that are not UTF-8 become U+FFFD, one for one, as Go's encoding/json does it: JSON has no other way to carry them. */
+/* Bytes that are not UTF-8 become U+FFFD, one for one, as Go's encoding/json does it: JSON has no other way to carry
+ * them. */
 void put_json_string(struct text *text, const char *bytes, size_t length)
 {
     static const char hex[] = "0123456789abcdef";

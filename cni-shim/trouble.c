@@ -5,7 +5,8 @@
 #include <stdio.h>
 #include <string.h>
 
-/* The error object has the same shape in every version of CNI; this is the version the shim speaks when it speaks itself. */
+/* The error object has the same shape in every version of CNI; this is the version the shim speaks when it speaks
+ * itself. */
 static const char ERROR_CNI_VERSION[] = "1.0.0";
 
 bool fail(struct trouble *trouble, enum cni_code code, const char *details, const char *format, ...)

@@ -9,8 +9,8 @@
  * the body and exit 0; any other status carries a CNI error object, which the shim prints before it exits 1. For
  * a DEL, status 5xx means "not done": the shim spools it and exits 0.
  *
- * A daemon that ends leaves ADD, CHECK and GC to the next one: it cuts the connection, or answers with `Retry-After`. The
- * shim then sends the same body again, until its own deadline. So each of them must be idempotent, by `bootUs` too.
+ * A daemon that ends leaves ADD, CHECK and GC to the next one: it cuts the connection, or answers with `Retry-After`.
+ * The shim then sends the same body again, until its own deadline. So each of them must be idempotent, by `bootUs` too.
  */
 export interface CniWireRequest {
   /** CNI_COMMAND. VERSION is answered by the shim alone and never sent. */
@@ -25,7 +25,10 @@ export interface CniWireRequest {
   readonly ifname: string;
   /** CNI_ARGS, verbatim. */
   readonly args: string;
-  /** The boot that the daemon serves: first line of `<socket>.boot`, else the kernel's boot ID; "" without either. Counts in a file of the spool. */
+  /**
+   * The boot that the daemon serves: first line of `<socket>.boot`, else the kernel's boot ID; "" without either.
+   * Counts in a file of the spool.
+   */
   readonly bootId: string;
   /** CLOCK_BOOTTIME when the shim started, whole microseconds. Orders the requests of one boot. */
   readonly bootUs: number;

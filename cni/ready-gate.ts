@@ -7,8 +7,8 @@ import { StorageAway } from "../store/allocations.ts";
 export interface Unready {
   readonly reason: string;
   /**
-   * What becomes of it: it `passes` by itself, as after every start; it `stays` until somebody acts; or the daemon `ends`, and the
-   * next one serves what is asked.
+   * What becomes of it: it `passes` by itself, as after every start; it `stays` until somebody acts; or the daemon
+   * `ends`, and the next one serves what is asked.
    */
   readonly outlook: "passes" | "stays" | "ends";
 }
@@ -44,9 +44,9 @@ export class ReadyGate {
   }
 
   /**
-   * What `attempt` returns. It is called with what is in the way, and null when nothing is; where it returns null, or the state
-   * database goes away under it, it is called again when that has changed. Throws RefusalError NOT_READY, at once where waiting
-   * is in vain, TOO_MANY_WAITING, DAEMON_ENDING, and what `attempt` throws.
+   * What `attempt` returns. It is called with what is in the way, and null when nothing is; where it returns null, or
+   * the state database goes away under it, it is called again when that has changed. Throws RefusalError NOT_READY, at
+   * once where waiting is in vain, TOO_MANY_WAITING, DAEMON_ENDING, and what `attempt` throws.
    */
   async serve<T>(
     { keys = [], deadlineMs }: WaitLimits,

@@ -23,8 +23,8 @@ const REMEMBERED_MAX = 256;
 /** Their total size, characters: one with ten thousand excludes has 200 kB and takes a tenth of a second to parse. */
 const REMEMBERED_CHARS_MAX = 4 * 1024 * 1024;
 /**
- * Of a longer one only the text and the definition are remembered, and the rest is parsed when it is asked for: values take many
- * times the memory of their text, and a NAD's owner writes whatever they like beside what Holdfast reads.
+ * Of a longer one only the text and the definition are remembered, and the rest is parsed when it is asked for: values
+ * take many times the memory of their text, and a NAD's owner writes whatever they like beside what Holdfast reads.
  */
 const PARSED_CHARS_MAX = 2_048;
 

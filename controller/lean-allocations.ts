@@ -21,8 +21,8 @@ export interface LeanAllocationsOptions {
 }
 
 /**
- * Takes the record of who has written which field from allocations that stay: half of their bytes, which each API server holds
- * several times. A create cannot leave it out; every later write of ours does (AllocationClient).
+ * Takes the record of who has written which field from allocations that stay: half of their bytes, which each API
+ * server holds several times. A create cannot leave it out; every later write of ours does (AllocationClient).
  */
 export class LeanAllocations {
   readonly #options: LeanAllocationsOptions;

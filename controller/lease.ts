@@ -11,8 +11,8 @@ const LEASE_NAME = "holdfast-controller";
 const LEASE_SECONDS = 15;
 const LEASE_MS = LEASE_SECONDS * 1_000;
 /**
- * A holder that could not renew for so long, ms, stops leading. An attempt of a write that it began before then takes 5 s
- * at most, so it is over when another one may lead.
+ * A holder that could not renew for so long, ms, stops leading. An attempt of a write that it began before then takes 5
+ * s at most, so it is over when another one may lead.
  */
 const RENEW_DEADLINE_MS = 10_000;
 /** From the beginning of one renewal, or one look at the holder, to the next, ms. */
@@ -46,9 +46,9 @@ interface LeaseObject {
 }
 
 /**
- * Decides which of several controllers works, as client-go's leader election does: whether a holder is alive is judged by
- * the observed changes of its lease, on this machine's monotonic clock; times in the lease are for people. Where leases
- * cannot be used at all every controller works. See docs/decisions/0054.
+ * Decides which of several controllers works, as client-go's leader election does: whether a holder is alive is judged
+ * by the observed changes of its lease, on this machine's monotonic clock; times in the lease are for people. Where
+ * leases cannot be used at all every controller works. See docs/decisions/0054.
  */
 export class LeaderLease {
   readonly #options: LeaseOptions;
@@ -212,8 +212,9 @@ export class LeaderLease {
   }
 
   /**
-   * No right to leases, no namespace for them, or a policy that refuses them. A server that starts refuses everything too,
-   * and another controller may lead meanwhile: it counts once nobody can have renewed for as long as a lease lasts.
+   * No right to leases, no namespace for them, or a policy that refuses them. A server that starts refuses everything
+   * too, and another controller may lead meanwhile: it counts once nobody can have renewed for as long as a lease
+   * lasts.
    */
   #noteRefused({ status, body }: KubeAnswer): true {
     this.#refusedSinceMs ??= this.#nowMs;

@@ -47,8 +47,8 @@ interface Counted {
 }
 
 /**
- * Keeps the IPNetwork of every network that is ours: what `kubectl get ipnetworks` shows, and which addresses are taken, from
- * which nodes choose free ones. See docs/decisions/0073.
+ * Keeps the IPNetwork of every network that is ours: what `kubectl get ipnetworks` shows, and which addresses are
+ * taken, from which nodes choose free ones. See docs/decisions/0073.
  */
 export class NetworkStatus {
   readonly #options: NetworkStatusOptions;

@@ -44,10 +44,10 @@ const NONE: Readonly<Counts> = { allocated: 0, retained: 0, cooling: 0 };
 
 /**
  * IPNetworks that no NetworkAttachmentDefinition of their owner defines: they show how many addresses are left, and are
- * deleted when there are none (network-protection then lets them go). One whose owner an administrator has set is the administrator's to delete, and one that an
- * AddressPool or another namespace's definition names, or that the nodes' own configuration defines, may be needed at any
- * time: they stay. So does one with an invalid definition: its owner is expected to correct it, and the IPNetwork keeps the
- * owner of the name.
+ * deleted when there are none (network-protection then lets them go). One whose owner an administrator has set is the
+ * administrator's to delete, and one that an AddressPool or another namespace's definition names, or that the nodes'
+ * own configuration defines, may be needed at any time: they stay. So does one with an invalid definition: its owner is
+ * expected to correct it, and the IPNetwork keeps the owner of the name.
  */
 export class OrphanNetworks {
   readonly #options: OrphanNetworksOptions;
@@ -128,7 +128,9 @@ export class OrphanNetworks {
       this.#options.log.info({ network: spec.network }, "nothing defines or uses the network any more");
   }
 
-  /** By quorum reads: no allocation of any state, no AddressPool, and no NAD that defines the network or may be for it. */
+  /**
+   * By quorum reads: no allocation of any state, no AddressPool, and no NAD that defines the network or may be for it.
+   */
   async #isUnused(network: IPNetwork): Promise<boolean> {
     const { api } = this.#options;
     const name = network.spec.network;

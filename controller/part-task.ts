@@ -14,9 +14,9 @@ interface PartTaskOptions {
 }
 
 /**
- * A part as a task. Its occasions begin a pass at once. A change of what the controller follows begins one soon, but no sooner
- * than `everyMs` after the one before, however many changes come. A pass that failed, could not work, or during which something
- * has changed is owed: it comes again after `everyMs`.
+ * A part as a task. Its occasions begin a pass at once. A change of what the controller follows begins one soon, but no
+ * sooner than `everyMs` after the one before, however many changes come. A pass that failed, could not work, or during
+ * which something has changed is owed: it comes again after `everyMs`.
  */
 export class PartTask {
   readonly #part: ControllerPart;

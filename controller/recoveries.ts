@@ -22,8 +22,9 @@ interface Seen {
 }
 
 /**
- * Networks that a node has marked as recovering. Each mark is removed by the daemon that set it; that of one that has ended
- * meanwhile is removed here, for machines' addresses wait for it, and there may be no ADD for hours that would read it.
+ * Networks that a node has marked as recovering. Each mark is removed by the daemon that set it; that of one that has
+ * ended meanwhile is removed here, for machines' addresses wait for it, and there may be no ADD for hours that would
+ * read it.
  */
 export class Recoveries {
   readonly #options: RecoveriesOptions;

@@ -1,7 +1,7 @@
 /**
- * The value, with every part that equals the part of an earlier value at the same place replaced by that one: objects of a kind
- * mostly say the same, and each parsed copy of a text, an owner or a condition takes memory of its own. The value itself stays
- * a new one. Both must be plain data that nobody changes; of maps only empty ones are shared.
+ * The value, with every part that equals the part of an earlier value at the same place replaced by that one: objects
+ * of a kind mostly say the same, and each parsed copy of a text, an owner or a condition takes memory of its own. The
+ * value itself stays a new one. Both must be plain data that nobody changes; of maps only empty ones are shared.
  */
 export function sharingParts<T extends object>(value: T, earlier: object): T {
   for (const [key, part] of Object.entries(value))

@@ -188,8 +188,8 @@ export class ClusterNode {
   }
 
   /**
-   * Why a new owner gets no address now, of any network or of one, although ADD is served: for the cluster's sake. null:
-   * nothing speaks against it. It ends by itself.
+   * Why a new owner gets no address now, of any network or of one, although ADD is served: for the cluster's sake.
+   * null: nothing speaks against it. It ends by itself.
    */
   whyNothingNew(): string | null {
     const { closed, recovering } = this.contact.continuity;

@@ -50,8 +50,8 @@ export interface NodeSurroundings {
 }
 
 /**
- * Everything of a daemon but its sockets: what the world asks of a node goes in at `cni`, `admin`, `identity` and `ports`. `open`,
- * then `begin`; `halt`, then `end`.
+ * Everything of a daemon but its sockets: what the world asks of a node goes in at `cni`, `admin`, `identity` and
+ * `ports`. `open`, then `begin`; `halt`, then `end`.
  */
 export class NodeCore {
   readonly cni: CniService;
@@ -261,8 +261,8 @@ export class NodeCore {
   }
 
   /**
-   * What a new owner's ADD would be refused for; null when it would be served. More than `notReady`: while contact with the
-   * API server is lost, what is held already is still answered.
+   * What a new owner's ADD would be refused for; null when it would be served. More than `notReady`: while contact with
+   * the API server is lost, what is held already is still answered.
    */
   whyNothingNew(): string | null {
     return this.notReady() ?? this.#cluster?.whyNothingNew() ?? null;

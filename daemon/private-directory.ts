@@ -28,9 +28,9 @@ export interface PrivateDirectory {
 }
 
 /**
- * Takes the rights of others from our files in the directory, and from the directory if nobody else can need it: it is this
- * user's and has nothing but files of ours. What is left open is logged, and named by `checkPrivate`. The rights of a
- * directory that was there before the daemon are those of whoever made it: mkdir, a container volume, the kubelet.
+ * Takes the rights of others from our files in the directory, and from the directory if nobody else can need it: it is
+ * this user's and has nothing but files of ours. What is left open is logged, and named by `checkPrivate`. The rights
+ * of a directory that was there before the daemon are those of whoever made it: mkdir, a container volume, the kubelet.
  *
  * Call it before the database is opened: it opens files, and closing one ends the locks that SQLite has on it.
  */
@@ -108,8 +108,8 @@ function openFiles(directory: PrivateDirectory): FileOfOurs[] {
 }
 
 /**
- * Returns whether it could: only the owner can. What has taken the place of the file or directory since it was looked at
- * is refused: a symbolic link is not followed, a FIFO does not block, and a file of another user keeps its rights.
+ * Returns whether it could: only the owner can. What has taken the place of the file or directory since it was looked
+ * at is refused: a symbolic link is not followed, a FIFO does not block, and a file of another user keeps its rights.
  */
 function takeRights(path: string, mode: number): boolean {
   let descriptor: number | null = null;

@@ -180,8 +180,8 @@ export class Agent {
   }
 
   /**
-   * null: the state wanted when its turn comes. `again`: also checks what seems to be in place. Resolves with whether that
-   * was completed: for hundreds of ports it takes a while, and changes do not wait for its end.
+   * null: the state wanted when its turn comes. `again`: also checks what seems to be in place. Resolves with whether
+   * that was completed: for hundreds of ports it takes a while, and changes do not wait for its end.
    */
   #carryOut(next: WantedPorts | null, again: boolean): Promise<boolean> {
     const isChange = next !== null || !again;

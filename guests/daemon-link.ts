@@ -10,8 +10,8 @@ const ANSWER_CHARS_MAX = 4 << 20;
 const ANSWER_MS_MAX = 5_000;
 
 /**
- * One exchange with the daemon: reports what is served, resolves with the wanted state. Rejects with an Error that gives
- * the reason when there is no usable answer, or when `signal` aborts.
+ * One exchange with the daemon: reports what is served, resolves with the wanted state. Rejects with an Error that
+ * gives the reason when there is no usable answer, or when `signal` aborts.
  */
 export function exchange(socket: string, report: PortReport, signal: AbortSignal): Promise<WantedPorts> {
   return new Promise((resolve, reject) => {

@@ -12,7 +12,9 @@ export interface DatapathParts {
   readonly repaired: (driver: DatapathDriver["kind"]) => void;
 }
 
-/** All drivers, and what keeps guests from others who answer at the service's addresses. Calls come one after the other. */
+/**
+ * All drivers, and what keeps guests from others who answer at the service's addresses. Calls come one after the other.
+ */
 export class Datapath {
   readonly #parts: DatapathParts;
   /** Drivers whose datapath is to be compared. */

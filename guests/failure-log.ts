@@ -3,8 +3,8 @@ import type { Clock, Timer } from "../platform/time.ts";
 import type { FailedPort } from "./ports/wire.ts";
 
 /**
- * How long a port fails before that is logged, ms: a guest's link goes before the daemon has heard of the DEL, and comes
- * after it has heard of the ADD.
+ * How long a port fails before that is logged, ms: a guest's link goes before the daemon has heard of the DEL, and
+ * comes after it has heard of the ADD.
  */
 const TOLD_AFTER_MS = 3_000;
 

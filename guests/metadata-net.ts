@@ -243,7 +243,10 @@ export class MetadataNet {
   }
 }
 
-/** A port that comes is known to haproxy before anything is led there; of one that goes haproxy refuses what still comes. */
+/**
+ * A port that comes is known to haproxy before anything is led there; of one that goes haproxy refuses what still
+ * comes.
+ */
 async function openPorts(ports: OpenPorts, frontend: Frontend, listener: Listener): Promise<boolean> {
   const all = [...new Set([...ports.values()].flat())].sort((a, b) => a - b);
   const entries = [...ports].flatMap(([network, own]) =>

@@ -25,9 +25,9 @@ interface Devices {
 }
 
 /**
- * Keeps guests from a 169.254.169.254 of the node itself or beyond it, whatever becomes of the drivers' rules: by routing
- * rules, which outlive this process, and which `nft flush ruleset` does not touch (docs/decisions/0052). They are for
- * the devices by which frames of guests enter the node's IP, so that all guests of a bridge are kept from it.
+ * Keeps guests from a 169.254.169.254 of the node itself or beyond it, whatever becomes of the drivers' rules: by
+ * routing rules, which outlive this process, and which `nft flush ruleset` does not touch (docs/decisions/0052). They
+ * are for the devices by which frames of guests enter the node's IP, so that all guests of a bridge are kept from it.
  */
 export class NodeGuard {
   readonly #parts: NodeGuardParts;
@@ -51,7 +51,10 @@ export class NodeGuard {
     return this.#bring(this.#closed);
   }
 
-  /** Closes the devices behind these links, and opens those that are behind none any more. `again`: looks at what is there. */
+  /**
+   * Closes the devices behind these links, and opens those that are behind none any more. `again`: looks at what is
+   * there.
+   */
   async sync(links: readonly string[], again: boolean): Promise<void> {
     const wanted = await this.#devicesOf(links);
     const isChanged = !(["all", "bridges"] as const).every((key) => sameSet(this.#closed[key], wanted[key]));

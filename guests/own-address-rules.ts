@@ -1,7 +1,10 @@
 import { METADATA_IPV4 } from "./drivers/driver.ts";
 import { run } from "./kernel/run.ts";
 
-/** One instance at a time moves the rule `lookup local`, whatever its run directory. A directory that is there: no file is left. */
+/**
+ * One instance at a time moves the rule `lookup local`, whatever its run directory. A directory that is there: no file
+ * is left.
+ */
 const LOCK = "/run";
 /** Before everything else: the kernel looks for its own addresses at this priority, too. */
 const FIRST = "0";
@@ -12,9 +15,9 @@ const BLACKHOLE = `to ${METADATA_IPV4} blackhole`;
 const KEPT = "protocol kernel";
 
 /**
- * Puts rules before `lookup local`: the kernel appends to those of the same priority. So that one follows them again. The
- * list is never without it, and a run that was killed in between is completed by the next one. It stays where somebody
- * (Cilium) has moved it further back.
+ * Puts rules before `lookup local`: the kernel appends to those of the same priority. So that one follows them again.
+ * The list is never without it, and a run that was killed in between is completed by the next one. It stays where
+ * somebody (Cilium) has moved it further back.
  */
 const ADD = `
 has() { ip rule show pref $1 | grep -q "from all lookup local"; }

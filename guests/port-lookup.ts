@@ -48,8 +48,8 @@ export class PortLookup {
   readonly #hostLinks = new HostLinks();
 
   /**
-   * By the interface's name; KubeVirt renames it when it takes it over, and then any veth pair of the namespace counts that
-   * is nobody else's. Never rejects for what is in the namespace.
+   * By the interface's name; KubeVirt renames it when it takes it over, and then any veth pair of the namespace counts
+   * that is nobody else's. Never rejects for what is in the namespace.
    */
   async find(wanted: Pick<WantedPort, "netns" | "interface">, others: OthersPorts): Promise<Lookup> {
     const { netns, interface: name } = wanted;

@@ -119,8 +119,8 @@ export class Ports {
   }
 
   /**
-   * Resolves when everything is carried out, but for searches that take long. `again`: nothing counts as in place because it
-   * once was, until `hurry` aborts: somebody waits.
+   * Resolves when everything is carried out, but for searches that take long. `again`: nothing counts as in place
+   * because it once was, until `hurry` aborts: somebody waits.
    */
   async carryOut(wanted: WantedPorts, again: boolean, hurry?: AbortSignal): Promise<void> {
     this.#isHeard = true;
@@ -146,7 +146,10 @@ export class Ports {
     return this.#inTurn(false);
   }
 
-  /** `shut`: ends the listener, and leaves closed what guests could reach instead. `remove`: also what an earlier process left. */
+  /**
+   * `shut`: ends the listener, and leaves closed what guests could reach instead. `remove`: also what an earlier
+   * process left.
+   */
   async end(how: "shut" | "remove"): Promise<void> {
     this.#foundTimer?.cancel();
     this.#failureLog.stop();

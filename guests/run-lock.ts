@@ -3,9 +3,9 @@ import { chmodSync, closeSync, lstatSync, mkdirSync, openSync } from "node:fs";
 import { join } from "node:path";
 
 /**
- * Makes the run directory, in which nobody but root makes a name, and locks it: two with one directory would undo each other's
- * work. haproxy, which is not root, passes through it to the one socket of its own. The lock goes with the process,
- * however it ends. Returns what ends it; throws an Error for the operator.
+ * Makes the run directory, in which nobody but root makes a name, and locks it: two with one directory would undo each
+ * other's work. haproxy, which is not root, passes through it to the one socket of its own. The lock goes with the
+ * process, however it ends. Returns what ends it; throws an Error for the operator.
  */
 export function lockRunDir(runDir: string): () => void {
   mkdirSync(runDir, { recursive: true, mode: 0o711 });

@@ -169,7 +169,10 @@ export class IdentityService {
 /** Kept in memory while one is searched by its pod or VM. */
 const ATTACHMENTS_AT_ONCE = 1_000;
 
-/** A runtime may give an ID again while the attachment of a container without its DEL is still recorded: pods tell them apart. */
+/**
+ * A runtime may give an ID again while the attachment of a container without its DEL is still recorded: pods tell them
+ * apart.
+ */
 function isOneContainer(a: Container, b: Container): boolean {
   if (a.containerId !== b.containerId) return false;
   if (a.pod === null || b.pod === null) return true;
@@ -180,8 +183,8 @@ function isOneContainer(a: Container, b: Container): boolean {
 type Container = Pick<Attachment, "containerId" | "pod">;
 
 /**
- * Those of one pod. Only a VM has two at once: any other claim goes on to another pod when the one before it is gone or has ended,
- * though its attachment may still be recorded.
+ * Those of one pod. Only a VM has two at once: any other claim goes on to another pod when the one before it is gone or
+ * has ended, though its attachment may still be recorded.
  */
 function ofLatestUser(holdings: readonly Holding[]): readonly Holding[] {
   const users = containersOf(holdings).map(userKey);

@@ -56,7 +56,10 @@ export interface IdentityInterface {
   /** `namespace/name`; null: no claim. */
   readonly claim: string | null;
   readonly addresses: readonly AnsweredAddress[];
-  /** What the VM that runs asks for on it, by its annotation, without prefix length; absent: nothing, or it is not known here. */
+  /**
+   * What the VM that runs asks for on it, by its annotation, without prefix length; absent: nothing, or it is not known
+   * here.
+   */
   readonly asked?: readonly string[];
   /** As requested; null: not known here. */
   readonly mac: string | null;

@@ -32,8 +32,8 @@ export type RecordOutcome =
 /**
  * Records the holder of an address that is already in use, also a cooling one of another owner. A cooling address that
  * the holder itself released stays as it is, unless the holder is a claim, which lists it; one of an owner that the
- * holder succeeds passes to it. May run concurrently and repeatedly. Throws ApiAway when it is not known to be recorded afterwards, and NotRecorded when the server refuses
- * it.
+ * holder succeeds passes to it. May run concurrently and repeatedly. Throws ApiAway when it is not known to be recorded
+ * afterwards, and NotRecorded when the server refuses it.
  */
 export async function reserveInUse(
   api: KubeApi,

@@ -124,7 +124,10 @@ export class ImportCandidates {
     return [...byAddress.values()];
   }
 
-  /** What pods report alone, the oldest first; last those between two sandboxes: somebody may have got their addresses since. */
+  /**
+   * What pods report alone, the oldest first; last those between two sandboxes: somebody may have got their addresses
+   * since.
+   */
   ofPods(): ImportCandidate[] {
     this.refusedCount = 0;
     const pods = [...this.#pods.values()].sort(
@@ -191,7 +194,8 @@ export class ImportCandidates {
     );
     // Two interfaces on one NAD: which of them has the address is unknown, so that a claim would be a guess.
     const element = ofInterface.length === 1 ? ofInterface[0] : undefined;
-    // kubevirt/ipam-extensions names one claim for all interfaces of a VM on one NAD: whose it is, the pod does not say.
+    // kubevirt/ipam-extensions names one claim for all interfaces of a VM on one NAD: whose it is, the pod does not
+    // say.
     const isShared = elements.filter((one) => one.claim === element?.claim).length > 1;
     const claim = element?.claim && !isShared ? this.#claims.get(`${pod.namespace}/${element.claim}`) : undefined;
     const mac = held.mac === null ? {} : { mac: held.mac };

@@ -108,11 +108,11 @@ interface Due {
 }
 
 /**
- * Creates an allocation for every address that claims, living pods and whereabouts have on the networks, then records it
- * in each IPNetwork: the condition `Imported`, and the definitions that were covered. Everything is read once for all
- * networks. Through a definition that is not covered nothing is allocated. May run concurrently, and be stopped anywhere.
- * The results are in the order of the targets. Throws ApiAway, and RefusalError IMPORT_UNREADABLE when an operator has to
- * act first.
+ * Creates an allocation for every address that claims, living pods and whereabouts have on the networks, then records
+ * it in each IPNetwork: the condition `Imported`, and the definitions that were covered. Everything is read once for
+ * all networks. Through a definition that is not covered nothing is allocated. May run concurrently, and be stopped
+ * anywhere. The results are in the order of the targets. Throws ApiAway, and RefusalError IMPORT_UNREADABLE when an
+ * operator has to act first.
  */
 export async function importNetworks(
   api: KubeApi,

@@ -14,8 +14,8 @@ import type { ImportCandidates } from "./import-candidates.ts";
 const READ_AT_ONCE = 16;
 
 /**
- * Reads, once for the candidates of all networks, everything that may have an address. `networks`: what a refusal names.
- * Throws ApiAway, and RefusalError IMPORT_UNREADABLE.
+ * Reads, once for the candidates of all networks, everything that may have an address. `networks`: what a refusal
+ * names. Throws ApiAway, and RefusalError IMPORT_UNREADABLE.
  */
 export async function readCandidates(api: KubeApi, all: readonly ImportCandidates[], networks: string): Promise<void> {
   const tell = (problem: string) => {

@@ -58,8 +58,8 @@ export interface KnownClaim {
   /** The addresses that the claim requests at its first use. */
   readonly ipRequests: readonly string[];
   /**
-   * Set by `followNetwork` and where a claim moves: the network that the claim is on as long as nothing is written. `ips` is
-   * empty then.
+   * Set by `followNetwork` and where a claim moves: the network that the claim is on as long as nothing is written.
+   * `ips` is empty then.
    */
   readonly followsFrom?: string;
   /** The claim is being deleted: only a newer sandbox of a pod that uses it may go on. Absent: `whyNot` decides. */
@@ -115,7 +115,10 @@ export interface AttachView<A extends KnownAttachment, C extends KnownClaim> {
   readonly hasLaterDel: boolean;
   /** The attachment of the same container and interface on this network. */
   readonly former: A | null;
-  /** Whether an owner that starts again gets what its network has been given since; in a cluster the controller sees to that. */
+  /**
+   * Whether an owner that starts again gets what its network has been given since; in a cluster the controller sees to
+   * that.
+   */
   readonly mayRenew: boolean;
   /** Free space by range set, in the order of the definition. */
   readonly pools: readonly Pool[];
@@ -141,8 +144,8 @@ export interface AttachView<A extends KnownAttachment, C extends KnownClaim> {
   /** Whether another user of the claim is not in the way: its pod is gone, or both belong to one migrating VM. */
   mayShare(user: ClaimUser, claim: C): Fact<boolean>;
   /**
-   * Whether another user of the claim may run with what the claim lists: its pod has not certainly ended, and it is not attached
-   * with what is asked for instead.
+   * Whether another user of the claim may run with what the claim lists: its pod has not certainly ended, and it is not
+   * attached with what is asked for instead.
    */
   mayRunWithListed(user: ClaimUser, claim: C): Fact<boolean>;
   /** Owner of an address, for messages; null: not known. */

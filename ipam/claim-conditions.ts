@@ -100,7 +100,8 @@ export function isConflict({ type, status, reason }: ClaimCondition): boolean {
 }
 
 /**
- * What a claim is told about its network, which may have been changed under it; null: what it was told already, or nothing.
+ * What a claim is told about its network, which may have been changed under it; null: what it was told already, or
+ * nothing.
  */
 export function standingCondition(
   list: readonly ClaimCondition[],
@@ -125,8 +126,8 @@ export function standingCondition(
 }
 
 /**
- * What a claim is told instead of what its network once was said to give it, when its addresses were brought along and no
- * ADD has given them yet; null: it was told nothing, or this already.
+ * What a claim is told instead of what its network once was said to give it, when its addresses were brought along and
+ * no ADD has given them yet; null: it was told nothing, or this already.
  */
 export function broughtCondition(list: readonly ClaimCondition[], time: string): ClaimCondition | null {
   const known = list.find(({ type }) => type === NETWORK_UP_TO_DATE);

@@ -33,8 +33,8 @@ export interface AddressQuestion {
   /** Whether a requested address that is held or cools down may be given, because its holder has certainly ended. */
   readonly mayReturn?: (address: Address, state: "cooling" | "allocated") => boolean;
   /**
-   * The owner's guest starts now, and nobody else uses its addresses: they get the prefix lengths that the network has by
-   * now, and families that it has been given since are added. Otherwise whoever holds addresses gets exactly those.
+   * The owner's guest starts now, and nobody else uses its addresses: they get the prefix lengths that the network has
+   * by now, and families that it has been given since are added. Otherwise whoever holds addresses gets exactly those.
    * See docs/decisions/0060.
    */
   readonly renews?: boolean;

@@ -8,8 +8,9 @@ import { placeOf, type RangeSet } from "./space/range-set.ts";
 export type HeldState = InterfaceAddress & { readonly gateway?: Address | null };
 
 /**
- * How a holder stays behind a definition that was changed: an address in none of its subnets or not usable there, a prefix
- * length that is not its subnet's, no address of a family, another gateway. Empty: it has what the definition gives.
+ * How a holder stays behind a definition that was changed: an address in none of its subnets or not usable there, a
+ * prefix length that is not its subnet's, no address of a family, another gateway. Empty: it has what the definition
+ * gives.
  */
 export function formerParts(
   { rangeSets }: Pick<NetworkDefinition, "rangeSets">,
@@ -31,8 +32,8 @@ export function formerParts(
 }
 
 /**
- * The prefix length that an address has in its network now: its subnet's, if it is one that the subnet could give. Any other
- * address keeps its own.
+ * The prefix length that an address has in its network now: its subnet's, if it is one that the subnet could give. Any
+ * other address keeps its own.
  */
 export function presentPrefixLength(
   { rangeSets }: Pick<NetworkDefinition, "rangeSets">,
@@ -43,8 +44,8 @@ export function presentPrefixLength(
 }
 
 /**
- * The range sets of families that a holder has no address of. Of a family that it has, another subnet adds nothing: which of
- * its addresses stands for which subnet cannot be told once ranges have moved.
+ * The range sets of families that a holder has no address of. Of a family that it has, another subnet adds nothing:
+ * which of its addresses stands for which subnet cannot be told once ranges have moved.
  */
 export function missingSets(rangeSets: readonly RangeSet[], held: readonly InterfaceAddress[]): number[] {
   const families = new Set(held.map(({ address }) => address.family));

@@ -5,7 +5,9 @@ export type Placeholder<Text extends string> = Text extends `${string}{${infer N
   ? Name | Placeholder<Rest>
   : never;
 
-/** Puts values in place of the names in braces; one pass, so that a value which itself contains `{…}` stays as it is. */
+/**
+ * Puts values in place of the names in braces; one pass, so that a value which itself contains `{…}` stays as it is.
+ */
 export function fill(template: string, values: Readonly<Record<string, string | number | Address>>): string {
   return template.replace(/\{(\w+)\}/g, (_, name: string) => {
     const value = values[name];

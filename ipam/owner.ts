@@ -175,7 +175,9 @@ export function describeRetained(holder: string, until: string): string {
   return `${holder} (retained until ${until})`;
 }
 
-/** Whether a kind of owner is a machine's: outside Holdfast's nodes, so that no guest of theirs is behind its address. */
+/**
+ * Whether a kind of owner is a machine's: outside Holdfast's nodes, so that no guest of theirs is behind its address.
+ */
 export function isMachine(kind: OwnerKind): boolean {
   return OWNER_KINDS[kind].endsWith === "object";
 }

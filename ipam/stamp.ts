@@ -11,8 +11,8 @@ export interface Stamp {
 
 /**
  * Whether the request stamped `a` began before the one stamped `b`. Within a boot the clock decides. Across boots only
- * this is known: a request of another boot is older than one of the present boot. One that could not tell its boot is taken to be later
- * than every former boot, and older than all of this.
+ * this is known: a request of another boot is older than one of the present boot. One that could not tell its boot is
+ * taken to be later than every former boot, and older than all of this.
  */
 export function isBefore(a: Stamp, b: Stamp, presentBootId: string): boolean {
   if (a.bootId === b.bootId) return a.us < b.us;

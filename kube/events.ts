@@ -5,9 +5,14 @@ import { isoTime, parseTime } from "../platform/time.ts";
 import type { KubeApi } from "./kube-api.ts";
 import { namespacedPath } from "./objects.ts";
 
-/** One event per object, reason and message in this time, ms: a refusal that is repeated at every retry is reported once. */
+/**
+ * One event per object, reason and message in this time, ms: a refusal that is repeated at every retry is reported
+ * once.
+ */
 const REPEAT_MS = 300_000;
-/** Messages of one object and reason in that time: one that counts or names something else at every retry is no flood. */
+/**
+ * Messages of one object and reason in that time: one that counts or names something else at every retry is no flood.
+ */
 const MESSAGES_MAX = 10;
 /** Objects and reasons remembered; beyond it the oldest is forgotten, and may be reported again. */
 const REMEMBERED_MAX = 5_000;

@@ -92,8 +92,8 @@ export interface ListRequest {
   /** `labelSelector`, `fieldSelector`, `resourceVersion`, `limit`. Without resourceVersion it is a quorum read. */
   readonly query?: Readonly<Record<string, string>>;
   /**
-   * Reads no more than one page: `limit` of `query`, from its `continue` on. Where that has expired, the page is of a later
-   * moment than those before it, and may begin with objects that were on them.
+   * Reads no more than one page: `limit` of `query`, from its `continue` on. Where that has expired, the page is of a
+   * later moment than those before it, and may begin with objects that were on them.
    */
   readonly onePage?: boolean;
   /** Only metadata of each object (PartialObjectMetadata). */
@@ -106,9 +106,9 @@ export interface ListRequest {
    */
   readonly restarted?: () => void;
   /**
-   * Everything is read as the beginning of a watch (WatchList) where the server has that: one object after the other, and neither side
-   * holds all of them. Elsewhere it is read page by page from the store, at its newest version. `each` may then be called again
-   * for an object that was changed meanwhile, and `gone` for one that was deleted.
+   * Everything is read as the beginning of a watch (WatchList) where the server has that: one object after the other,
+   * and neither side holds all of them. Elsewhere it is read page by page from the store, at its newest version. `each`
+   * may then be called again for an object that was changed meanwhile, and `gone` for one that was deleted.
    */
   readonly streamed?: { readonly gone: (object: KubeObject) => void };
   readonly signal?: AbortSignal;
@@ -117,8 +117,8 @@ export interface ListRequest {
 }
 
 /**
- * `missing`: the server does not know the resource (its definition is not installed). `next`: the `continue` of the page after
- * the one that was read; absent: it was the last.
+ * `missing`: the server does not know the resource (its definition is not installed). `next`: the `continue` of the
+ * page after the one that was read; absent: it was the last.
  */
 export type ListAnswer =
   | { readonly kind: "listed"; readonly resourceVersion: string; readonly next?: string }
@@ -159,7 +159,10 @@ export interface KubeApi {
    * make sure that a repeated write does no harm. Throws ApiAway when no definite answer came.
    */
   send(request: KubeRequest): Promise<KubeAnswer>;
-  /** Reads a list page by page, or one page of it. Throws ApiAway, ListRefused for answers that refuse (403), and what `each` throws. */
+  /**
+   * Reads a list page by page, or one page of it. Throws ApiAway, ListRefused for answers that refuse (403), and what
+   * `each` throws.
+   */
   list(request: ListRequest): Promise<ListAnswer>;
   /**
    * Follows changes, bookmarks among them, until the server ends it, it fails, or the signal aborts ("closed"). Never
@@ -182,7 +185,10 @@ export interface ListedPage {
   /** In the plural, such as `pods`. */
   readonly resource: string;
   readonly selector: "none" | "label" | "field";
-  /** `quorum`: without resourceVersion, so that it is the newest state; `cache`: not older than that version; `stream`: a WatchList. */
+  /**
+   * `quorum`: without resourceVersion, so that it is the newest state; `cache`: not older than that version; `stream`:
+   * a WatchList.
+   */
   readonly source: "cache" | "quorum" | "stream";
   /** Also of a page that broke off. */
   readonly objects: number;

@@ -19,9 +19,10 @@ export interface Weight {
 }
 
 /**
- * Whoever may write an object decides how many small values it has, and each of them takes many times the memory of its text. So
- * of a view with very many, the big fields are kept as a text, which is read again whenever somebody asks for the field. Nothing is
- * left out (docs/decisions/0088). Changes the view and returns it; throws an Error for one that is nested too deeply to be read by anybody.
+ * Whoever may write an object decides how many small values it has, and each of them takes many times the memory of its
+ * text. So of a view with very many, the big fields are kept as a text, which is read again whenever somebody asks for
+ * the field. Nothing is left out (docs/decisions/0088). Changes the view and returns it; throws an Error for one that
+ * is nested too deeply to be read by anybody.
  */
 export function leanView<T>(view: T): T {
   if (!isPlain(view) || weightOf(view).values <= VALUES_MAX) return view;

@@ -36,8 +36,8 @@ export const ANNOTATION_IMPORTED_FROM = `${GROUP}/imported-from`;
 export const ANNOTATION_FOLLOWED = `${GROUP}/followed`;
 
 /**
- * In the metadata of a write: who has written which field is not recorded any more. Nobody here applies, and it would be half of an
- * IPAllocation.
+ * In the metadata of a write: who has written which field is not recorded any more. Nobody here applies, and it would
+ * be half of an IPAllocation.
  */
 export const NO_MANAGED_FIELDS = { managedFields: [{}] } as const;
 
@@ -134,7 +134,10 @@ export interface PublishedSpaceFields {
   /** RFC 3339. */
   readonly observed: string;
   readonly version: string;
-  /** For each family that there is something of: `ipv4`, a space, and a set or list as ipam/space/used-space.ts writes it. */
+  /**
+   * For each family that there is something of: `ipv4`, a space, and a set or list as ipam/space/used-space.ts writes
+   * it.
+   */
   readonly used: readonly string[];
   readonly retained: readonly string[];
   readonly resting: readonly string[];

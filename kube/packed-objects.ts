@@ -9,7 +9,10 @@ export interface PackingHints {
   readonly constants: ReadonlySet<string>;
   /** Keys whose texts many objects share, such as names of nodes. */
   readonly words: ReadonlySet<string>;
-  /** Whether a key differs from object to object. `path`: the keys above it from the root, joined by "."; "*" for such a key. */
+  /**
+   * Whether a key differs from object to object. `path`: the keys above it from the root, joined by "."; "*" for such a
+   * key.
+   */
   readonly isOwnKey: (path: string, key: string) => boolean;
 }
 
@@ -49,8 +52,8 @@ const RECENT_MAX = 8;
 const JSON_SHAPE: Shape = Object.freeze({ node: { kind: "json" as const }, outline: null });
 
 /**
- * Packs plain JSON objects of one kind. What they have in common is kept once, and of each only its own texts: UUIDs and other
- * hexadecimal ones in half their length, none of them twice.
+ * Packs plain JSON objects of one kind. What they have in common is kept once, and of each only its own texts: UUIDs
+ * and other hexadecimal ones in half their length, none of them twice.
  */
 export class PackedObjects {
   readonly #hints: PackingHints;
@@ -63,7 +66,10 @@ export class PackedObjects {
     this.#hints = hints;
   }
 
-  /** `known`: a text that is kept besides. `header`: texts that come first, for `headerOf`, and whether many objects share them. */
+  /**
+   * `known`: a text that is kept besides. `header`: texts that come first, for `headerOf`, and whether many objects
+   * share them.
+   */
   pack(object: Json, known: string, header: readonly (readonly [text: string, isWord: boolean])[]): Packed {
     const packer = this.#packer.begin(known);
     for (const [text, isWord] of header) packer.text(text, isWord);

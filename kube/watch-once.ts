@@ -36,7 +36,10 @@ export interface WatchOutcome {
   readonly opened: boolean;
   /** There was an event. */
   readonly heard: boolean;
-  /** It was there, and silent to its end: a server that has had no write of the resource since it began sends no bookmarks. */
+  /**
+   * It was there, and silent to its end: a server that has had no write of the resource since it began sends no
+   * bookmarks.
+   */
   readonly idle: boolean;
   /** How long it took, ms. */
   readonly tookMs: number;

@@ -73,8 +73,8 @@ function readingNotes({ definition: { name, notes }, by }: LinkedNetwork): strin
 }
 
 /**
- * Networks that give the same addresses on one bridge, master or VLAN, to guests that can reach each other. Each network is
- * named with the latest one before it that it overlaps.
+ * Networks that give the same addresses on one bridge, master or VLAN, to guests that can reach each other. Each
+ * network is named with the latest one before it that it overlaps.
  */
 function overlapNotes(networks: readonly LinkedNetwork[]): string[] {
   const byLink = new Map<string, LinkedNetwork[]>();
@@ -112,8 +112,8 @@ function sharedSubnets({ definition: one }: LinkedNetwork, { definition: other }
 }
 
 /**
- * What interfaces of a configuration are connected by, `bridge br0 with VLAN 5`; null: it does not say. Its keys decide and not
- * the plugin's name: cnv-bridge is OpenShift's copy of bridge, and others copy macvlan.
+ * What interfaces of a configuration are connected by, `bridge br0 with VLAN 5`; null: it does not say. Its keys decide
+ * and not the plugin's name: cnv-bridge is OpenShift's copy of bridge, and others copy macvlan.
  */
 function linkOf(source: string): string | null {
   const conf = pluginConfIn(source);

@@ -117,7 +117,9 @@ export class DefinitionsWithPools extends DefinitionCatalog {
     return [...super.broken(), ...ofPools];
   }
 
-  /** The first invalid definition of a network by those who may define it, in the order of names; null: there is none. */
+  /**
+   * The first invalid definition of a network by those who may define it, in the order of names; null: there is none.
+   */
   brokenOf(network: string): { readonly by: string; readonly refusal: Refusal } | null {
     const owner = this.ownerOf(network);
     const found = this.broken()

@@ -55,7 +55,10 @@ function follows(before: Edition["nad"], after: Edition["nad"], unbroken: boolea
   return unbroken && after.generation === before.generation + 1;
 }
 
-/** Of two NADs the one that was created first, then by key. The API server writes times in one form, so comparing them as strings compares the times. */
+/**
+ * Of two NADs the one that was created first, then by key. The API server writes times in one form, so comparing them
+ * as strings compares the times.
+ */
 export function older<T extends { readonly nad: Pick<ObjectMetadata, "key" | "creationTimestamp"> }>(a: T, b: T): T {
   if (a.nad.creationTimestamp !== b.nad.creationTimestamp) {
     return a.nad.creationTimestamp < b.nad.creationTimestamp ? a : b;

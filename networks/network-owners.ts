@@ -11,8 +11,9 @@ import { type RecordOwnerOptions, recordOwner } from "./record-owner.ts";
 const BELIEVED_MS = 5_000;
 
 /**
- * The owners of the networks that this node uses, and what is reserved on their IPNetworks: read when an ADD needs them,
- * the owner recorded if there is none yet, and passed to the catalog. A watch would deliver every change of every network's counts to every node.
+ * The owners of the networks that this node uses, and what is reserved on their IPNetworks: read when an ADD needs
+ * them, the owner recorded if there is none yet, and passed to the catalog. A watch would deliver every change of every
+ * network's counts to every node.
  */
 export class NetworkOwners {
   readonly #api: KubeApi;

@@ -17,8 +17,9 @@ interface AnnotatedList {
 }
 
 /**
- * The reservations by MAC that stand on IPNetworks: part of their networks' definitions, with the same rules as those of a
- * configuration. A list that cannot be read counts as one of a configuration that cannot: the network is not given.
+ * The reservations by MAC that stand on IPNetworks: part of their networks' definitions, with the same rules as those
+ * of a configuration. A list that cannot be read counts as one of a configuration that cannot: the network is not
+ * given.
  */
 export class NetworkReservations {
   /** By network. */
@@ -34,7 +35,9 @@ export class NetworkReservations {
     }
   }
 
-  /** The definition with what is reserved on the IPNetwork; without a list, itself. Throws RefusalError CONFIG_INVALID. */
+  /**
+   * The definition with what is reserved on the IPNetwork; without a list, itself. Throws RefusalError CONFIG_INVALID.
+   */
   within(definition: NetworkDefinition): NetworkDefinition {
     const list = this.#lists.get(definition.name);
     if (list === undefined) return definition;

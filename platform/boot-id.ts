@@ -9,7 +9,10 @@ const BOOT_FILE_BYTES_MAX = 4_096;
 /** Of statfs(2): file systems in memory. */
 const IN_MEMORY = [0x01021994, 0x858458f6];
 
-/** What the kernel tells of the present boot: the first line of a file. Throws an Error that names the file and the remedy. */
+/**
+ * What the kernel tells of the present boot: the first line of a file. Throws an Error that names the file and the
+ * remedy.
+ */
 export function readKernelBootId(path: string): string {
   const remedy =
     "give --boot-id-file a file whose first line is this machine's boot ID, as that of /proc/sys/kernel/random/boot_id is";
@@ -31,8 +34,8 @@ export function bootFileOf(socket: string): string {
 }
 
 /**
- * The boot that a daemon serves. What is in memory is of this boot, whatever a process sees as the kernel's boot ID; what is on a disk
- * counts only if it is `kernelBootId`. Throws an Error that names the file and the remedy.
+ * The boot that a daemon serves. What is in memory is of this boot, whatever a process sees as the kernel's boot ID;
+ * what is on a disk counts only if it is `kernelBootId`. Throws an Error that names the file and the remedy.
  */
 export function presentBootId(path: string, kernelBootId: string): string {
   try {

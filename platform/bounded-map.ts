@@ -6,8 +6,8 @@ interface SizeBound<K, V> {
 }
 
 /**
- * A map of at most so many entries, and of a size where others decide how large a value is: those that were set longest ago are
- * dropped. Setting a key makes it the newest.
+ * A map of at most so many entries, and of a size where others decide how large a value is: those that were set longest
+ * ago are dropped. Setting a key makes it the newest.
  */
 export class BoundedMap<K, V> extends Map<K, V> {
   readonly #countMax: number;

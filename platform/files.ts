@@ -15,8 +15,8 @@ import {
 import { dirname } from "node:path";
 
 /**
- * Creates a directory and its parents for the owner alone, if they are missing. Throws an Error with the directory, the cause
- * and the flag for another one.
+ * Creates a directory and its parents for the owner alone, if they are missing. Throws an Error with the directory, the
+ * cause and the flag for another one.
  */
 export function ensureDirectory(path: string, flag: "state" | "spool"): void {
   try {
@@ -41,8 +41,8 @@ function makeMissing(path: string): void {
 export const SMALL_FILE_BYTES_MAX = 1 << 20;
 
 /**
- * The content of a file that somebody else may have written. No more than `bytesMax` is read, however long it is, or says it is.
- * Throws an Error that names the file and the limit, and those of the file system.
+ * The content of a file that somebody else may have written. No more than `bytesMax` is read, however long it is, or
+ * says it is. Throws an Error that names the file and the limit, and those of the file system.
  */
 export function readBounded(path: string, bytesMax: number): Buffer {
   const file = openSync(path, "r");

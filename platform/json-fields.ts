@@ -1,6 +1,6 @@
 /**
- * The fields of an object that another process has written. Every method throws an Error that names the field when it is of
- * another type. By hand, since all ports of a node are read at each of their changes.
+ * The fields of an object that another process has written. Every method throws an Error that names the field when it
+ * is of another type. By hand, since all ports of a node are read at each of their changes.
  */
 export class JsonFields {
   readonly #fields: Readonly<Record<string, unknown>>;

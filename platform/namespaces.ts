@@ -33,10 +33,10 @@ const LOOK_AGE_MS_MAX = 1_000;
 const REMEMBERED_MAX = 20_000;
 
 /**
- * The network namespaces of attachments. A path may go while its namespace lives: `/proc/PID/ns/net` with its process, a
- * bind mount with its unmount. Gone is a namespace that is at no path of an attachment, in no process and in no mount
- * that this daemon sees; its number may then be that of another namespace, so what was seen to be gone stays gone.
- * See docs/decisions/0059.
+ * The network namespaces of attachments. A path may go while its namespace lives: `/proc/PID/ns/net` with its process,
+ * a bind mount with its unmount. Gone is a namespace that is at no path of an attachment, in no process and in no mount
+ * that this daemon sees; its number may then be that of another namespace, so what was seen to be gone stays gone. See
+ * docs/decisions/0059.
  */
 export class Namespaces {
   readonly #sight: NamespaceSight;
@@ -52,7 +52,9 @@ export class Namespaces {
     this.#clock = clock;
   }
 
-  /** Records a namespace, and whether the daemon itself can see it (it may run with another view of the file system). */
+  /**
+   * Records a namespace, and whether the daemon itself can see it (it may run with another view of the file system).
+   */
   identify(path: string, idSeenByShim: string): NamespaceIdentity {
     const witnessed = idSeenByShim !== "" && this.#sight.namespaceIdAt(path) === idSeenByShim;
     if (witnessed) this.#latestPath.set(idSeenByShim, path);
@@ -77,7 +79,9 @@ export class Namespaces {
     return "gone";
   }
 
-  /** A namespace that a later request brought along at another path is that container's, whose number it may have got. */
+  /**
+   * A namespace that a later request brought along at another path is that container's, whose number it may have got.
+   */
   #isElsewhere(id: string, path: string): boolean {
     const latest = this.#latestPath.get(id) ?? path;
     if (latest !== path && this.#sight.namespaceIdAt(latest) === id) return false;
@@ -105,8 +109,9 @@ export function namespaceIdAt(path: string): string | null {
 }
 
 /**
- * The network namespaces of all processes and mounts that this process sees: all of the machine's with the shipped unit,
- * its own pod's processes and what is mounted in /run/netns with the DaemonSet. One that may not be read is left out.
+ * The network namespaces of all processes and mounts that this process sees: all of the machine's with the shipped
+ * unit, its own pod's processes and what is mounted in /run/netns with the DaemonSet. One that may not be read is left
+ * out.
  */
 export function namespacesInUse(proc = "/proc"): ReadonlySet<string> {
   const inUse = new Set<string>();

@@ -1,8 +1,8 @@
 import { TimeLine, VirtualClock, type VirtualClockOptions } from "./virtual/virtual-clock.ts";
 
 /**
- * A world's time: it passes only when nobody can go on without it, and chance is what the seed says. Any number of clocks read
- * it, each in its own way.
+ * A world's time: it passes only when nobody can go on without it, and chance is what the seed says. Any number of
+ * clocks read it, each in its own way.
  */
 export class VirtualTime {
   readonly #random: () => number;

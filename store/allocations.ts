@@ -139,8 +139,8 @@ export interface Allocations {
   /** Ends attachments older than the request, and releases the addresses that only their owner needed. */
   detach(want: DetachWant): Promise<DetachOutcome>;
   /**
-   * Allocations network by network, each by its addresses. Networks are in order of their names, but where a cluster has more
-   * than one page: docs/decisions/0076.
+   * Allocations network by network, each by its addresses. Networks are in order of their names, but where a cluster
+   * has more than one page: docs/decisions/0076.
    */
   list(filter: AllocationFilter, page: PageRequest): Promise<Page<AllocationView>>;
 }

@@ -19,7 +19,9 @@ export interface NodeContext {
   readonly hostLocalDirs?: HostLocalDirs;
   /** Whether something is at a path, whatever hides it from this process; null, or absent: it cannot be told. */
   pathExists?(path: string): boolean | null;
-  /** A file outside of the state directory that lives until the next boot; absent: the directory alone says what it had. */
+  /**
+   * A file outside of the state directory that lives until the next boot; absent: the directory alone says what it had.
+   */
   readonly bootRecord?: string;
   /** Whether an attachment's network namespace is certainly gone. Unknown is false. */
   namespaceGone(netns: NamespaceIdentity): boolean;

@@ -32,8 +32,8 @@ import type { AddressUser, Attachment, HistoryView, NetworkView, Page } from "./
 export type StoreStatus =
   | { readonly kind: "opening" | "ready" | "closed" }
   /**
-   * Writes fail or the disk is full. Ends by itself when the disk works again; `isReopening`: within a moment, unless the first
-   * attempt to reopen the database shows otherwise.
+   * Writes fail or the disk is full. Ends by itself when the disk works again; `isReopening`: within a moment, unless
+   * the first attempt to reopen the database shows otherwise.
    */
   | { readonly kind: "faulted"; readonly reason: string; readonly isReopening: boolean }
   /** The database was put aside. Waits for an operator. */
@@ -104,7 +104,10 @@ export interface NetworkNow {
 export interface Networks {
   /** As this node knows them. */
   networks(): Promise<NetworkView[]>;
-  /** Before somebody looks at networks of a cluster: reads what is published of all of them, unless that was done a moment ago. */
+  /**
+   * Before somebody looks at networks of a cluster: reads what is published of all of them, unless that was done a
+   * moment ago.
+   */
   look(): Promise<void>;
   /** The free space of a network as this node knows it, to be looked at; null: it has no definition. */
   space(network: string): NetworkNow | null;

@@ -40,8 +40,8 @@ export interface Attachment {
 }
 
 /**
- * Whether a journal that was lost learnt it from the API, which knows neither its network namespace nor the instant of its ADD:
- * it may be of any boot (agreement/own-objects.ts).
+ * Whether a journal that was lost learnt it from the API, which knows neither its network namespace nor the instant of
+ * its ADD: it may be of any boot (agreement/own-objects.ts).
  */
 export function isLearnt({ netns, stamp }: Pick<Attachment, "netns" | "stamp">): boolean {
   return netns.path === "" && stamp.us === 0;
@@ -116,8 +116,8 @@ export interface NetworkView {
   /** In Kubernetes: other namespaces that may use it, or "*". */
   readonly sharedWith?: readonly string[];
   /**
-   * On a node of a cluster and for a cluster: when its counts were true, as the controller published them last, RFC 3339; null:
-   * nothing is published.
+   * On a node of a cluster and for a cluster: when its counts were true, as the controller published them last, RFC
+   * 3339; null: nothing is published.
    */
   readonly observed?: string | null;
   /** Absent: the network has none. */

@@ -1,11 +1,14 @@
-// Bundles the command line and the processes into dist/: CommonJS files, the code that V8 makes of the large ones, and the SQLite
-// addon, nothing else to install. The command line is a bundle of its own so that it starts without reading the daemon.
+// Bundles the command line and the processes into dist/: CommonJS files, the code that V8 makes of the large ones, and
+// the SQLite addon, nothing else to install. The command line is a bundle of its own so that it starts without reading
+// the daemon.
 import { chmodSync, copyFileSync, mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs";
 import { build } from "esbuild";
 import { writeCodeCaches } from "./code-caches.mjs";
 import { writeSupplyChain } from "./supply.mjs";
 
-/** A plugin that puts nothing in the place of the modules that `filter` matches, where a file that ends so imports them. */
+/**
+ * A plugin that puts nothing in the place of the modules that `filter` matches, where a file that ends so imports them.
+ */
 function leaveOut(filter, importerEnd = "") {
   const namespace = `nothing for ${importerEnd}`;
   return {
@@ -18,16 +21,17 @@ function leaveOut(filter, importerEnd = "") {
 }
 
 /**
- * Of @kubernetes/client-node we use the kubeconfig and its credentials. The same module imports what it needs for clients, proxies and a
- * model of every Kubernetes object, none of which is called: half of a bundle, and 5 to 10 MB of memory of a process.
+ * Of @kubernetes/client-node we use the kubeconfig and its credentials. The same module imports what it needs for
+ * clients, proxies and a model of every Kubernetes object, none of which is called: half of a bundle, and 5 to 10 MB of
+ * memory of a process.
  */
 const WITHOUT_CLIENTS = leaveOut(
   /^(undici|hpagent|socks|socks-proxy-agent|\.\/gen\/index\.js|\.\/middleware\.js)$/,
   "/@kubernetes/client-node/dist/config.js",
 );
 /**
- * Commander can run subcommands that are programs of their own, and loads what starts processes, sockets and streams for
- * it: a tenth of the start of a command line that has no such subcommand.
+ * Commander can run subcommands that are programs of their own, and loads what starts processes, sockets and streams
+ * for it: a tenth of the start of a command line that has no such subcommand.
  */
 const WITHOUT_CHILD_PROCESSES = leaveOut(/^node:child_process$/, "/commander/lib/command.js");
 

@@ -1,4 +1,5 @@
-// The code that V8 makes of the bundles, by the Node that will read it and by the code that reads it, which is TypeScript.
+// The code that V8 makes of the bundles, by the Node that will read it and by the code that reads it, which is
+// TypeScript.
 import { execFileSync } from "node:child_process";
 import { readdirSync, renameSync } from "node:fs";
 import { join } from "node:path";
@@ -25,8 +26,8 @@ export async function writeCodeCaches(directory, ...node) {
     const program = `${outputFiles[0].text}
 import { writeFileSync } from "node:fs";
 writeFileSync(${JSON.stringify(`${name}.cache.new`)}, makeCodeCache("/proc/self/cwd/${name}"));`;
-    // No two builds would be the same otherwise: what is compiled depends on what a process finds when it loads its bundle. The
-    // flags of V8 are in the code, and this one does not change what it is checked for.
+    // No two builds would be the same otherwise: what is compiled depends on what a process finds when it loads its
+    // bundle. The flags of V8 are in the code, and this one does not change what it is checked for.
     const flags = ["--predictable", "--preserve-symlinks", "--input-type=module"];
     execFileSync(command, [...words, ...flags, "-e", program], {
       stdio: ["ignore", "ignore", "pipe"],

@@ -1,5 +1,6 @@
-// Whether the etcd and kube-apiserver of a directory work: a definition, and an object with an empty string, which a badly
-// built server refuses or crashes on. kube-controller-manager only has to start. Exits 0 or 1, leaves nothing behind.
+// Whether the etcd and kube-apiserver of a directory work: a definition, and an object with an empty string, which a
+// badly built server refuses or crashes on. kube-controller-manager only has to start. Exits 0 or 1, leaves nothing
+// behind.
 import { execFileSync, spawn } from "node:child_process";
 import { generateKeyPairSync, randomUUID } from "node:crypto";
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";

@@ -1,5 +1,5 @@
-// What of others is in dist/: their licences (THIRD-PARTY-NOTICES) and the list of it all (sbom.cdx.json, CycloneDX 1.5). Made from what
-// esbuild really read, so that nothing is missing and nothing is named that is not there.
+// What of others is in dist/: their licences (THIRD-PARTY-NOTICES) and the list of it all (sbom.cdx.json, CycloneDX
+// 1.5). Made from what esbuild really read, so that nothing is missing and nothing is named that is not there.
 import { execFileSync } from "node:child_process";
 import { createHash } from "node:crypto";
 import { existsSync, readdirSync, readFileSync, writeFileSync } from "node:fs";

@@ -10,8 +10,9 @@ export function isOnDesktop(): boolean {
 }
 
 /**
- * Opens the page in the reader's browser. Everybody on the machine can read the arguments of a process, and those of a browser
- * for as long as it runs: so they name a file that only the reader can read, which leads to the URL. Returns how to remove it.
+ * Opens the page in the reader's browser. Everybody on the machine can read the arguments of a process, and those of a
+ * browser for as long as it runs: so they name a file that only the reader can read, which leads to the URL. Returns
+ * how to remove it.
  */
 export function openOnDesktop(url: string): () => void {
   let directory: string | null = null;

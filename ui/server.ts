@@ -59,8 +59,9 @@ export class PageServer {
   readonly #files = new Map<string, { readonly type: string; readonly content: Buffer }>();
   readonly #token: string;
   /**
-   * Browsers know that names below `localhost` are this machine. A name of its own for each run makes an origin that no other
-   * server can have had: what a page of an earlier one left in the browser (a service worker) would receive the token.
+   * Browsers know that names below `localhost` are this machine. A name of its own for each run makes an origin that no
+   * other server can have had: what a page of an earlier one left in the browser (a service worker) would receive the
+   * token.
    */
   readonly #name: string;
   /** Resolves when a page has brought the token. */

@@ -17,9 +17,9 @@ export type Verdict =
 const SCHEME = /^Bearer +([\w-]+)$/i;
 
 /**
- * Decides who may read. Only this machine can connect, but that is each of its users, and each web site that a browser on it
- * shows. So data needs the token, in a header that no browser adds by itself, and each request has to be meant for this server
- * (DNS rebinding) and to come from this page.
+ * Decides who may read. Only this machine can connect, but that is each of its users, and each web site that a browser
+ * on it shows. So data needs the token, in a header that no browser adds by itself, and each request has to be meant
+ * for this server (DNS rebinding) and to come from this page.
  */
 export class Visitors {
   readonly #token: string;

@@ -3,8 +3,8 @@ import type { Problem } from "../admin/following.ts";
 import type { AllocationView, AttachmentView } from "../store/records.ts";
 
 /*
- * What `holdfast ui` sends to its page, over one stream of events. An allocation is a list instead of an object: 100,000
- * of them are parsed in slices of a few milliseconds.
+ * What `holdfast ui` sends to its page, over one stream of events. An allocation is a list instead of an object:
+ * 100,000 of them are parsed in slices of a few milliseconds.
  */
 
 /** Enough of a container's ID to find it; rows are many. */

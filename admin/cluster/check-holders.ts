@@ -170,8 +170,9 @@ function belongsTo({ spec }: IPAllocation): string {
 }
 
 /**
- * Whether a pod certainly got what it reports on a network from Holdfast, not from the plugin before: the NetworkAttachmentDefinition is
- * older than the pod and was never edited, or it is the one that counts and the network was imported when the pod was created.
+ * Whether a pod certainly got what it reports on a network from Holdfast, not from the plugin before: the
+ * NetworkAttachmentDefinition is older than the pod and was never edited, or it is the one that counts and the network
+ * was imported when the pod was created.
  */
 function isFromHoldfast(
   { catalog, nads, networks }: Pick<ClusterSnapshot, "catalog" | "nads" | "networks">,

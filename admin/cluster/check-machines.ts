@@ -38,8 +38,8 @@ export function checkMachines(snapshot: ClusterSnapshot, grace: Grace): Finding[
 }
 
 /**
- * What claims have, by their UID, on whatever network: a pool may be of another one by now, and another provider's IPAddress does
- * not say which IPAllocation is its own.
+ * What claims have, by their UID, on whatever network: a pool may be of another one by now, and another provider's
+ * IPAddress does not say which IPAllocation is its own.
  */
 function addressesByClaim({ allocations }: ClusterSnapshot): ReadonlyMap<string, ReadonlySet<string>> {
   const held = new Map<string, Set<string>>();
@@ -82,8 +82,8 @@ function answersNobody({ key, namespace, name, claim, address }: MachineAddressV
 }
 
 /**
- * Nobody else deletes an IPAddress whose allocation was taken away by hand while its claim ended: the controller deletes it
- * before it frees the allocation.
+ * Nobody else deletes an IPAddress whose allocation was taken away by hand while its claim ended: the controller
+ * deletes it before it frees the allocation.
  */
 function leftBehind(snapshot: ClusterSnapshot, { key, namespace, name, annotations }: MachineAddressView): Finding[] {
   const allocation = annotations.get(ANNOTATION_ALLOCATION);

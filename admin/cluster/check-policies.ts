@@ -21,8 +21,8 @@ interface PolicyCheck {
 }
 
 /**
- * Whether the policies of deploy/admission are installed, as this version ships them, enforced, and about the account that
- * the daemons have. Says nothing where the server is too old for policies. Throws ApiAway.
+ * Whether the policies of deploy/admission are installed, as this version ships them, enforced, and about the account
+ * that the daemons have. Says nothing where the server is too old for policies. Throws ApiAway.
  */
 export async function checkPolicies(api: KubeApi): Promise<PolicyCheck> {
   const names = Object.keys(SHIPPED_POLICIES);

@@ -30,8 +30,8 @@ const WHY: Readonly<Record<Extract<Verdict, { kind: "release" | "repair" | "repo
 };
 
 /**
- * I3: every allocation has a living reason, and claims that cannot be deleted do not keep unused addresses. `undated`: nothing
- * says when the reason ended, and the controller is about to act.
+ * I3: every allocation has a living reason, and claims that cannot be deleted do not keep unused addresses. `undated`:
+ * nothing says when the reason ended, and the controller is about to act.
  */
 export function checkReasons(
   snapshot: ClusterSnapshot,

@@ -1,8 +1,8 @@
 import { parseTime } from "../../platform/time.ts";
 
 /**
- * The minimum age of a finding: younger ones may be about to resolve themselves. No fault is older than the object that has it;
- * where the object may be far older than its fault, check watches it as well.
+ * The minimum age of a finding: younger ones may be about to resolve themselves. No fault is older than the object that
+ * has it; where the object may be far older than its fault, check watches it as well.
  */
 export class Grace {
   readonly #nowMs: number;
@@ -20,8 +20,8 @@ export class Grace {
   }
 
   /**
-   * Since a time (RFC 3339). An unreadable one is long ago, and so is one further ahead than the grace: it is of a node whose clock
-   * was wrong, and waiting for it could hide a finding for years.
+   * Since a time (RFC 3339). An unreadable one is long ago, and so is one further ahead than the grace: it is of a node
+   * whose clock was wrong, and waiting for it could hide a finding for years.
    */
   isOver(since: string | null | undefined): boolean {
     const sinceMs = parseTime(since ?? "");

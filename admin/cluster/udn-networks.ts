@@ -31,7 +31,8 @@ interface UdnNetwork {
 /**
  * The networks that a (Cluster)UserDefinedNetwork defines and none of ours does, counted from the addresses that pods
  * and claims report: OVN-Kubernetes allocates there. Without Layer3 networks, whose nodes have a range each, and
- * those whose ranges cannot be read. Empty if the kinds are not installed or may not be read. Throws ApiAway, ClusterProblem.
+ * those whose ranges cannot be read. Empty if the kinds are not installed or may not be read. Throws ApiAway,
+ * ClusterProblem.
  */
 export function udnNetworks(api: KubeApi, ours: ReadonlySet<string>): Promise<NetworkView[]> {
   return ifPermitted(() => countedNetworks(api, ours));

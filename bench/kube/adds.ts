@@ -24,7 +24,9 @@ const ADDS_PER_ROUND = 240;
 
 const BARE = "a bare client that makes the same API calls";
 
-/** From the plugin's start to its end, one at a time, on a node of a cluster; and what one costs the daemon's processor. */
+/**
+ * From the plugin's start to its end, one at a time, on a node of a cluster; and what one costs the daemon's processor.
+ */
 export const kubeAdds: Measurement = () =>
   KubeBench.with("10.0.0.0/8", async (bench) => {
     await importNetworks(bench);

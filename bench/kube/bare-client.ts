@@ -12,8 +12,8 @@ import { BARE_NETWORK, type Guest } from "./kube-bench.ts";
 const VMIS_PATH = "/apis/kubevirt.io/v1/virtualmachineinstances";
 
 /**
- * What nobody can be faster than: the API calls of an ADD over kept connections, and nothing else. Nobody is asked which
- * address is free, nothing is durable on the node, and no plugin is executed.
+ * What nobody can be faster than: the API calls of an ADD over kept connections, and nothing else. Nobody is asked
+ * which address is free, nothing is durable on the node, and no plugin is executed.
  */
 export class BareClient {
   readonly #api: KubeApi;

@@ -21,7 +21,10 @@ export function tenth(index: number): Address {
   return { family: 4, value: BigInt(0x0a00_0000 + index) };
 }
 
-/** Allocations made as other nodes make them, but without the nodes. `network` of an entry: another one than of the rest. */
+/**
+ * Allocations made as other nodes make them, but without the nodes. `network` of an entry: another one than of the
+ * rest.
+ */
 export async function fill(
   cluster: TestCluster,
   network: string,
@@ -38,7 +41,9 @@ export async function fill(
   }
 }
 
-/** The same for pods of other nodes, written into etcd as copies of the first: no change is remembered, and it is quick. */
+/**
+ * The same for pods of other nodes, written into etcd as copies of the first: no change is remembered, and it is quick.
+ */
 export async function fillQuickly(
   cluster: TestCluster,
   network: string,

@@ -18,7 +18,10 @@ const TURN = 40;
 const BUILT_IN_ADDS = 40;
 const P99 = 0.99;
 
-/** One ADD of a plain pod while a tenant lists all that it can, with the built-in priority levels and with those of deploy/. */
+/**
+ * One ADD of a plain pod while a tenant lists all that it can, with the built-in priority levels and with those of
+ * deploy/.
+ */
 export const kubeFlood: Measurement = () =>
   KubeBench.with(
     "10.0.0.0/8",

@@ -136,8 +136,8 @@ export class KubeBench {
   }
 
   /**
-   * Executes the plugin once for each guest, all of one network, `inFlight` of them at once on each node. Throws when it
-   * refuses one.
+   * Executes the plugin once for each guest, all of one network, `inFlight` of them at once on each node. Throws when
+   * it refuses one.
    */
   async cni(
     verb: "ADD" | "DEL",

@@ -46,7 +46,9 @@ const TEMPLATE_DATA = {
   },
 };
 
-/** Cluster API and Metal3 in a cluster, as far as definitions go, and Holdfast's own mode with its rights. No admission. */
+/**
+ * Cluster API and Metal3 in a cluster, as far as definitions go, and Holdfast's own mode with its rights. No admission.
+ */
 export async function defineMachines(cluster: TestCluster): Promise<void> {
   const hosts = readManifests(`${DEFINITIONS}/metal3-host.yaml`);
   await cluster.define([
@@ -134,7 +136,9 @@ export function createMachines({ api }: TestCluster, names: readonly string[], t
   );
 }
 
-/** Waits until so many objects of a resource fulfil a condition; from the server's cache, so that looking costs little. */
+/**
+ * Waits until so many objects of a resource fulfil a condition; from the server's cache, so that looking costs little.
+ */
 export async function untilCount(
   { api }: TestCluster,
   path: string,

@@ -5,9 +5,9 @@
  *
  * Each line of the standard input is one execution: the number of a lane, and variables for its environment, separated
  * by tabs (`0<tab>CNI_CONTAINERID=a<tab>CNI_ARGS=…`). A lane is a node: it executes its own lines in their order,
- * IN_FLIGHT of them at a time, and all lanes run at once. STDIN is the file that every execution gets as standard input.
- * First the microseconds of everything are printed, then those of each execution, in the order of the lines. An exit status other
- * than 0 ends the driver with 1.
+ * IN_FLIGHT of them at a time, and all lanes run at once. STDIN is the file that every execution gets as standard
+ * input. First the microseconds of everything are printed, then those of each execution, in the order of the lines. An
+ * exit status other than 0 ends the driver with 1.
  */
 #include <errno.h>
 #include <fcntl.h>

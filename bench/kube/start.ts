@@ -45,7 +45,10 @@ interface Start {
   readonly peakBytes: number;
 }
 
-/** A daemon and a controller that start in a cluster of 10,000 claims, pods and allocations; memory with 100,000 allocations. */
+/**
+ * A daemon and a controller that start in a cluster of 10,000 claims, pods and allocations; memory with 100,000
+ * allocations.
+ */
 export const kubeStart: Measurement = () =>
   KubeBench.with("10.0.0.0/8", async (bench) => {
     const { cluster } = bench;

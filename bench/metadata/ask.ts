@@ -21,7 +21,9 @@ export interface Asked {
   readonly status: number;
 }
 
-/** `count` requests of each guest, one after the other, all guests at once; ports and paths are gone through in turn. */
+/**
+ * `count` requests of each guest, one after the other, all guests at once; ports and paths are gone through in turn.
+ */
 export async function askAsGuests(
   how: "new" | "keep",
   count: number,

@@ -24,7 +24,9 @@ const ROUNDS = 5;
 const IN_FLIGHT = 16;
 const USER_DATA_BYTES = 4_096;
 
-/** `holdfast metadata` in a cluster, after each of a thousand VMs of its node in 400 namespaces has asked several times. */
+/**
+ * `holdfast metadata` in a cluster, after each of a thousand VMs of its node in 400 namespaces has asked several times.
+ */
 export const metadataClusterMemory: Measurement = async () => {
   const directory = newDirectory();
   const cluster = await MemoryCluster.start();

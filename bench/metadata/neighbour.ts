@@ -25,7 +25,10 @@ interface Outcome {
   readonly victim: readonly Asked[];
 }
 
-/** A guest floods, spoofs MAC and address of its neighbour and of the service, claims both addresses, and waits for a flush. */
+/**
+ * A guest floods, spoofs MAC and address of its neighbour and of the service, claims both addresses, and waits for a
+ * flush.
+ */
 async function attack(node: BenchNode): Promise<Outcome> {
   const network = node.network("hostile", "10.70.0.0/24");
   const [victim, thief] = [await node.vm("victim", network), await node.vm("thief", network)];

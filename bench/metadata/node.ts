@@ -129,7 +129,9 @@ export class BenchNode {
     return new NamespaceGuest({ namespace, address: addressOf(added.json()), mac: await macOf(namespace) });
   }
 
-  /** Guests on a bridge, with an interface and an ADD each, but without the bridge plugin, which is slow for hundreds. */
+  /**
+   * Guests on a bridge, with an interface and an ADD each, but without the bridge plugin, which is slow for hundreds.
+   */
   async many(count: number, config: Config): Promise<{ guests: GuestPlace[]; addMs: number[] }> {
     const bridge = String(config.bridge);
     if ((await run("ip", ["link", "show", bridge])).code !== 0)

@@ -117,7 +117,10 @@ export function addressesByPool(
 
 /** Addresses of IPAddresses that nothing in the ledger holds. */
 export interface Unrecorded {
-  /** The first that will be recorded for its claim, a sentence: until then it might be given to somebody else. null: none. */
+  /**
+   * The first that will be recorded for its claim, a sentence: until then it might be given to somebody else. null:
+   * none.
+   */
   readonly awaited: string | null;
   /** Those that will not: another IPAddress answers the claim that they name, or will. Nobody else gets them. */
   readonly stray: readonly Address[];

@@ -36,8 +36,9 @@ export interface CachedAllocation extends JudgedAllocation {
   readonly uid: string;
   readonly resourceVersion: string;
   /**
-   * The object without what is its own: names and other texts may be "". The fields that it has are there, and of them state,
-   * kinds and booleans. Costs nothing, where `object` may have to be made: whoever passes over all looks here first.
+   * The object without what is its own: names and other texts may be "". The fields that it has are there, and of them
+   * state, kinds and booleans. Costs nothing, where `object` may have to be made: whoever passes over all looks here
+   * first.
    */
   readonly outline: IPAllocation;
   /** `spec.network`, which costs little too; "" where there is none. */

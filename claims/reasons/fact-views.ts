@@ -51,8 +51,8 @@ export function sweptPod(view: PodView): SweptPod {
 }
 
 /**
- * The pod's own addresses are reported without a network, unless its network status names one. Of a pod that has ended its
- * status tells them further, and it has none.
+ * The pod's own addresses are reported without a network, unless its network status names one. Of a pod that has ended
+ * its status tells them further, and it has none.
  */
 function reported({ terminal, podIPs }: PodView, held: readonly PodAddress[]): ReportedAddress[] {
   if (terminal) return [];

@@ -42,9 +42,9 @@ export interface RememberedFacts extends FactMemory {
 }
 
 /**
- * Runs `decide` on quorum reads alone, each of which begins after it is asked for, by this decision or by an earlier one
- * that shares its answers: facts that are not read yet are read, and it runs again, until it has all of them. Facts that
- * cannot be read stay unknown. Never throws when the server is away.
+ * Runs `decide` on quorum reads alone, each of which begins after it is asked for, by this decision or by an earlier
+ * one that shares its answers: facts that are not read yet are read, and it runs again, until it has all of them. Facts
+ * that cannot be read stay unknown. Never throws when the server is away.
  */
 export async function decideFresh<T>(
   api: KubeApi,

@@ -37,8 +37,8 @@ import { type Rules, UNKNOWN_KEPT, type Verdict } from "./verdict.ts";
  * A namespace that is gone, or on its way, ends its claims; but a paused Cluster counts more: its claims may have moved
  * before somebody deleted what they left behind. See docs/decisions/0038.
  *
- * One that is Cooling is still told by an IPAddress where two controllers were at work at once, one of which told what the
- * other released: withdraw cooling-still-told, where the claim is gone and an address of it would be released.
+ * One that is Cooling is still told by an IPAddress where two controllers were at work at once, one of which told what
+ * the other released: withdraw cooling-still-told, where the claim is gone and an address of it would be released.
  */
 
 /** How far the clocks of the API server and of a controller may differ, ms. */
@@ -64,7 +64,10 @@ export function judgeMachines(allocation: IPAllocation, address: string, facts: 
   return takesOver ? CLAIM_EXISTS : judgeGone(allocation, facts, rules);
 }
 
-/** The data object that an address is for: another one of the name takes it over, unless an IPAddressClaim has given it one. */
+/**
+ * The data object that an address is for: another one of the name takes it over, unless an IPAddressClaim has given it
+ * one.
+ */
 function dataOf(
   { namespace, name, uid, interface: pool }: AllocationOwner,
   facts: MachineFacts,
@@ -135,8 +138,8 @@ function ownsTold({ owner, network }: Held, facts: MachineFacts): boolean | "unk
 }
 
 /**
- * Whether a claim has, or may get, what the former one of its name had. One of another pool cannot be answered while the
- * IPAddress of that name tells of the former's address: nothing but the release deletes it.
+ * Whether a claim has, or may get, what the former one of its name had. One of another pool cannot be answered while
+ * the IPAddress of that name tells of the former's address: nothing but the release deletes it.
  */
 function mayTakeOver(held: Held, claim: AddressClaimFact, facts: MachineFacts): boolean | "unknown" {
   const { owner } = held;

@@ -140,7 +140,8 @@ function judgeClaims(allocation: IPAllocation, address: string, facts: Facts, ru
   if (naming.kind !== "present") return UNKNOWN_KEPT;
   const successor = claim.kind === "present" ? claim.it : null;
   const { network } = allocation.spec;
-  // It is retained for the successor alone, for which that pod may wait: every container that had it is recorded, and ended.
+  // It is retained for the successor alone, for which that pod may wait: every container that had it is recorded, and
+  // ended.
   const isHandedOn = successor !== null && retainSeconds(rules.definitionOf(network)) > 0;
   if (!isHandedOn && naming.it.some((pod) => holdsFormer(pod, successor)))
     return { kind: "keep", why: "pod-names-claim" };

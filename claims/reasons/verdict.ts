@@ -7,7 +7,10 @@ export interface Rules {
   readonly graceSeconds: number;
   /** After this time a container whose pod is gone, on an existing but unreachable node, counts as ended; 0: never. */
   readonly podGoneReleaseSeconds: number;
-  /** After this time a machine's claim and Cluster, which are gone without having been seen to move, count as ended; 0: never. */
+  /**
+   * After this time a machine's claim and Cluster, which are gone without having been seen to move, count as ended; 0:
+   * never.
+   */
   readonly clusterGoneReleaseSeconds: number;
   /** How long a Cooling object is kept after its cool-down, so that its history can be read. */
   readonly coolingKeepSeconds: number;

@@ -59,8 +59,8 @@ function refuseOpenFile(): void {
 }
 
 /**
- * The same process, with flags that it cannot set once it runs: Node leaves garbage for long where memory is plenty, and a list of
- * 100,000 objects is several times as much garbage as what is kept of it.
+ * The same process, with flags that it cannot set once it runs: Node leaves garbage for long where memory is plenty,
+ * and a list of 100,000 objects is several times as much garbage as what is kept of it.
  */
 function goOnInLittleMemory(): void {
   const { execve } = process;
@@ -86,7 +86,9 @@ async function clusterSource(client: ClusterClient, command: Command): Promise<S
   return { kind: "cluster", from: client.server, node: "", get, follow };
 }
 
-/** Longer than the controller takes to release what a deleted VM had, and shorter than somebody looks at an empty page. */
+/**
+ * Longer than the controller takes to release what a deleted VM had, and shorter than somebody looks at an empty page.
+ */
 const GRACE_SECONDS = 45;
 
 /** `holdfast check -o json`, of the same cluster. */

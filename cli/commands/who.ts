@@ -24,7 +24,9 @@ const SUBJECTS = ["pod", "vm", "container"] as const;
 
 type Options = { readonly network?: string } & { readonly [Subject in (typeof SUBJECTS)[number]]?: string };
 
-/** `holdfast who ADDRESS`: who holds an address now, in every network that has it. Exit 1 when it is free or cools down. */
+/**
+ * `holdfast who ADDRESS`: who holds an address now, in every network that has it. Exit 1 when it is free or cools down.
+ */
 export function addWho(program: Command, clock: Clock): void {
   withList(program.command("who"))
     .description("who holds an address now, and where it is used")
@@ -96,8 +98,8 @@ async function whoHolds(
 }
 
 /**
- * `it was released 12s ago and is in its cool-down for another 48s`. The record of a release outlives the cool-down, so that is
- * computed. A daemon without Kubernetes begins every cool-down again when it starts.
+ * `it was released 12s ago and is in its cool-down for another 48s`. The record of a release outlives the cool-down, so
+ * that is computed. A daemon without Kubernetes begins every cool-down again when it starts.
  */
 async function restText(client: Client, { network, since }: AllocationView, nowMs: number): Promise<string> {
   const status = client.kind === "node" ? await client.get("/v1/status") : null;

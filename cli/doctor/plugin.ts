@@ -30,7 +30,10 @@ export async function examinePlugins(root: string): Promise<Diagnosis[]> {
   return found;
 }
 
-/** From the daemon's pod: the init container has installed the image's own plugin binary, which can ask this daemon as well. */
+/**
+ * From the daemon's pod: the init container has installed the image's own plugin binary, which can ask this daemon as
+ * well.
+ */
 export async function examinePluginOfImage(root: string): Promise<Diagnosis[]> {
   const installed: Diagnosis = {
     part: "plugin binary",

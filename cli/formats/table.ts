@@ -112,8 +112,8 @@ export class Table<T> {
   }
 
   /**
-   * The lines that were added since it was called before, in pieces of some lines, under the column names if it is the first
-   * time. Columns are as wide as what was added until now needs: they may become wider, and never narrower.
+   * The lines that were added since it was called before, in pieces of some lines, under the column names if it is the
+   * first time. Columns are as wide as what was added until now needs: they may become wider, and never narrower.
    */
   *text(): Generator<string> {
     const widths = this.#fitTo === null ? this.#widths : this.#fitted(this.#fitTo);

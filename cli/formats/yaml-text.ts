@@ -19,8 +19,9 @@ const TIME = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?Z$/;
 export class NeedsYaml extends Error {}
 
 /**
- * The YAML text of plain data, the same as of the library `yaml`, which takes seven times as long for a long list: what needs
- * no thought is written here, and everything else by the library. Without it throws NeedsYaml at the first of these.
+ * The YAML text of plain data, the same as of the library `yaml`, which takes seven times as long for a long list: what
+ * needs no thought is written here, and everything else by the library. Without it throws NeedsYaml at the first of
+ * these.
  */
 export function yamlText(value: unknown, library: typeof Yaml | null): string {
   const lines: string[] = [];

@@ -18,7 +18,10 @@ export interface ContentOfFiles {
   readonly paths: readonly string[];
 }
 
-/** A Secret or ConfigMap of files, each under its name, as `kubectl create secret generic` makes it. Throws CommandError. */
+/**
+ * A Secret or ConfigMap of files, each under its name, as `kubectl create secret generic` makes it. Throws
+ * CommandError.
+ */
 export function contentOfFiles({ kind, namespace, name, paths }: ContentOfFiles): object {
   const values = new Map<string, Buffer>();
   for (const path of paths) {

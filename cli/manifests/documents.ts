@@ -38,7 +38,10 @@ export function* readManifestText(text: string): Generator<ManifestObject | Mani
   for (const document of composer.end()) yield* readDocument(document, lines);
 }
 
-/** The documents of a text, and what is between them; TOO_DEEP: one of which the library overflows the stack, and nothing after it. */
+/**
+ * The documents of a text, and what is between them; TOO_DEEP: one of which the library overflows the stack, and
+ * nothing after it.
+ */
 function* tokensOf(text: string, lines: LineCounter): Generator<CST.Token | typeof TOO_DEEP> {
   try {
     yield* new Parser(lines.addNewLine).parse(text);

@@ -1,8 +1,8 @@
 import type { CST } from "yaml";
 
 /**
- * Whether a document of YAML is nested deeper than so many levels. Asked before it is composed, which recurses: thousands of
- * brackets would overflow the stack.
+ * Whether a document of YAML is nested deeper than so many levels. Asked before it is composed, which recurses:
+ * thousands of brackets would overflow the stack.
  */
 export function isNestedDeeper(document: CST.Token, levelsMax: number): boolean {
   const open: { readonly token: CST.Token | null | undefined; readonly level: number }[] = [

@@ -29,8 +29,8 @@ export function plainValue(node: Node | null): unknown {
 }
 
 /**
- * One walk in the order of the text, which is linear: the library compares each key of a mapping with all before it, and
- * searches all anchors for each alias.
+ * One walk in the order of the text, which is linear: the library compares each key of a mapping with all before it,
+ * and searches all anchors for each alias.
  */
 class PlainReader {
   /** null: within the value that has the anchor. */

@@ -25,7 +25,10 @@ import { MachineClaims } from "./machine-claims.ts";
 import { MachineLedger } from "./machine-ledger.ts";
 import { Pools } from "./pools.ts";
 
-/** From one evaluation of the pools to the next one, ms, while they change; and while nothing does: what was edited past us is put right. */
+/**
+ * From one evaluation of the pools to the next one, ms, while they change; and while nothing does: what was edited past
+ * us is put right.
+ */
 const POOLS_INTERVAL_MS = 3_000;
 const POOLS_QUIET_MS = 60_000;
 /** Claims wait for what a run finds out: not for a multiple of the time that writes took. */

@@ -67,8 +67,8 @@ export interface FulfilmentOptions {
 /**
  * Gives one claim its address. Three writes: the IPAllocation, whose creation is the allocation, the IPAddress and the
  * status. Whatever a former attempt has left is found again, so any of them may be the last that happened; nothing is
- * remembered here. The name of the IPAddress is a second lock: what stands in it counts, because a machine may have been
- * told it.
+ * remembered here. The name of the IPAddress is a second lock: what stands in it counts, because a machine may have
+ * been told it.
  */
 export class Fulfilment {
   readonly #options: FulfilmentOptions;
@@ -127,7 +127,9 @@ export class Fulfilment {
     return pool?.deletionTimestamp === null ? pool : null;
   }
 
-  /** An IPAddress of the claim is there, and the ledger has its address for the claim. `pool` null: it gives nothing. */
+  /**
+   * An IPAddress of the claim is there, and the ledger has its address for the claim. `pool` null: it gives nothing.
+   */
   async #confirm(
     claim: MachineClaimView,
     pool: ServedPool | null,
@@ -235,7 +237,9 @@ export class Fulfilment {
     return { kind: "fulfilled", version: written.kind === "done" ? written.version : null };
   }
 
-  /** What we have reserved for a claim that somebody else answered is of no use: unless a machine may have been told it. */
+  /**
+   * What we have reserved for a claim that somebody else answered is of no use: unless a machine may have been told it.
+   */
   async #leaveToOther(claim: MachineClaimView, message: string): Promise<ClaimOutcome> {
     const { ledger, caches } = this.#options;
     const owner = ownerOfMachineClaim(claim);
@@ -276,7 +280,9 @@ function foreignAnswer(claim: MachineClaimView, existing: MachineAddressView | u
   return `IPAddress ${name} is there already and answers claim ${other} of ${pool.kind} ${pool.name}; it is left alone: delete it, or create the claim under another name`;
 }
 
-/** Why a pool gives nothing, and why the IPAddress that is there is not recorded: what mends the pool may not mend that. */
+/**
+ * Why a pool gives nothing, and why the IPAddress that is there is not recorded: what mends the pool may not mend that.
+ */
 function withUnrecorded(failure: ClaimFailure, recorded: RecordedOutcome | null): ClaimFailure {
   // Of a network that nothing defines: the pool says the same.
   if (recorded?.kind !== "failed" || recorded.reason === "PoolNotReady") return failure;

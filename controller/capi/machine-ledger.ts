@@ -37,9 +37,9 @@ export interface MachineLedgerOptions {
 }
 
 /**
- * The ledger as the controller uses it for machines: the allocations that it follows make the picture of what is free, and
- * the index of who holds what. Like a node, it gives nothing to new owners after a gap in contact, until the nodes have
- * compared what they hold, nor on a network that recovers. Methods throw ApiAway.
+ * The ledger as the controller uses it for machines: the allocations that it follows make the picture of what is free,
+ * and the index of who holds what. Like a node, it gives nothing to new owners after a gap in contact, until the nodes
+ * have compared what they hold, nor on a network that recovers. Methods throw ApiAway.
  */
 export class MachineLedger {
   readonly #api: KubeApi;

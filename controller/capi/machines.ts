@@ -57,8 +57,8 @@ interface Retry {
 
 /**
  * The claims of machines (Cluster API's IPAddressClaims) on our pools. Events only note which claims are to be looked
- * at; each run looks at all of these, several at once, the oldest first. Nothing that failed is final: it is tried again
- * when an address of the pool is freed, when the pool or the claim changes, and from time to time.
+ * at; each run looks at all of these, several at once, the oldest first. Nothing that failed is final: it is tried
+ * again when an address of the pool is freed, when the pool or the claim changes, and from time to time.
  */
 export class Machines {
   readonly #options: MachinesOptions;
@@ -129,7 +129,10 @@ export class Machines {
       if (claim.namespace === cluster.namespace && claim.cluster === cluster.name) this.#news(claim.key);
   }
 
-  /** When a claim is tried again, ms: what was refused is, although nothing tells that it would not be now. Infinite: none is. */
+  /**
+   * When a claim is tried again, ms: what was refused is, although nothing tells that it would not be now. Infinite:
+   * none is.
+   */
   get nextMs(): number {
     const nowMs = this.#options.api.clock.monotonicMs();
     const retries = [...this.#retries.values()].map(({ atMs }) => (atMs > nowMs ? atMs : nowMs + RETRY_MS_MIN));

@@ -26,7 +26,9 @@ export interface PausedClustersOptions {
  */
 export class PausedClusters {
   readonly #options: PausedClustersOptions;
-  /** `namespace/name` of Clusters that were paused when they were last seen; what a watch shows only once is kept here. */
+  /**
+   * `namespace/name` of Clusters that were paused when they were last seen; what a watch shows only once is kept here.
+   */
   readonly #paused = new Set<string>();
   #waits = false;
 

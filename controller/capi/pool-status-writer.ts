@@ -37,7 +37,9 @@ export class PoolStatusWriter {
     for (const uid of this.#written.keys()) if (!uids.has(uid)) this.#written.delete(uid);
   }
 
-  /** Returns whether the status says what is true, as far as can be; false: it is to be written later. Throws ApiAway. */
+  /**
+   * Returns whether the status says what is true, as far as can be; false: it is to be written later. Throws ApiAway.
+   */
   async write(pool: AddressPoolView, evaluation: PoolEvaluation, findings: PoolFindings): Promise<boolean> {
     const { api, log } = this.#options;
     const status = statusPatch(pool, evaluation, findings, api.clock.wallMs());

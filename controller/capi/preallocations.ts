@@ -90,8 +90,8 @@ export class Preallocations {
   }
 
   /**
-   * Keeps what is not kept yet. `ledger`: another value where allocations may have changed. Returns what cannot be kept,
-   * a sentence each. Throws ApiAway.
+   * Keeps what is not kept yet. `ledger`: another value where allocations may have changed. Returns what cannot be
+   * kept, a sentence each. Throws ApiAway.
    */
   async keep(pool: ServedPool, ledger: unknown, signal: AbortSignal): Promise<readonly string[]> {
     const known = this.#kept.get(pool.view.uid);

@@ -11,8 +11,8 @@ interface Known {
 }
 
 /**
- * The followed IPAddresses, with those that were just read or written and are not followed yet; and those that are gone,
- * as long as their claims are not.
+ * The followed IPAddresses, with those that were just read or written and are not followed yet; and those that are
+ * gone, as long as their claims are not.
  */
 export class ToldAddresses {
   readonly #cache: FollowedCache<MachineAddressView>;

@@ -42,9 +42,9 @@ export interface ClaimStandingOptions {
 }
 
 /**
- * Claims whose network was changed under them: a condition and an event tell, and while no VM uses the claim its list follows
- * the network, so that the VM's next start gives it: the prefix lengths of the same addresses, and one address of each
- * family that the network has been given. No address that a claim lists ever goes. See docs/decisions/0060.
+ * Claims whose network was changed under them: a condition and an event tell, and while no VM uses the claim its list
+ * follows the network, so that the VM's next start gives it: the prefix lengths of the same addresses, and one address
+ * of each family that the network has been given. No address that a claim lists ever goes. See docs/decisions/0060.
  */
 export class ClaimStanding {
   readonly #options: ClaimStandingOptions;
@@ -95,8 +95,8 @@ export class ClaimStanding {
   }
 
   /**
-   * What a claim is to be told; null: nothing new. Of addresses that it brought along only an ADD knows whether it gives them, so
-   * a claim that a backup told otherwise is told that.
+   * What a claim is to be told; null: nothing new. Of addresses that it brought along only an ADD knows whether it
+   * gives them, so a claim that a backup told otherwise is told that.
    */
   #conditionOf(claim: ClaimView): ClaimCondition | null {
     const definition = this.#definitionOf(claim);
@@ -178,8 +178,8 @@ export class ClaimStanding {
   }
 
   /**
-   * What a claim lists, as its allocations have it. null: not all of it is readable and was given to the claim by Holdfast;
-   * whatever others wrote is theirs to correct.
+   * What a claim lists, as its allocations have it. null: not all of it is readable and was given to the claim by
+   * Holdfast; whatever others wrote is theirs to correct.
    */
   #heldBy(claim: ClaimView): InterfaceAddress[] | null {
     const held: InterfaceAddress[] = [];

@@ -47,9 +47,9 @@ interface Taken {
 
 /**
  * Fills in the empty claims of VMs that run: the claim was made again, or the launcher pod did not name it at its ADD
- * (hot-plug, a webhook that was late, `allowPersistentIPs` set since). The addresses that the launcher has on the network
- * become the claim's, so that the next start gets them. First the owner of each allocation is changed, then they are
- * published: a claim lists nothing that is not its own. See docs/decisions/0062.
+ * (hot-plug, a webhook that was late, `allowPersistentIPs` set since). The addresses that the launcher has on the
+ * network become the claim's, so that the next start gets them. First the owner of each allocation is changed, then
+ * they are published: a claim lists nothing that is not its own. See docs/decisions/0062.
  */
 export class LauncherAdoption {
   readonly #options: LauncherAdoptionOptions;

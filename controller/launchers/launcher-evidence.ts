@@ -9,8 +9,8 @@ import { projectVmi, type VmiInterface } from "../../kube/views/vmi-view.ts";
 import type { LivingLauncher } from "./living-launchers.ts";
 
 /**
- * The interface of a launcher pod that a claim is for, among those with addresses, and the NetworkAttachmentDefinition that
- * the VMI wants it on; null: there is none, or `vmInterfaceOf` knows none. Throws ApiAway.
+ * The interface of a launcher pod that a claim is for, among those with addresses, and the NetworkAttachmentDefinition
+ * that the VMI wants it on; null: there is none, or `vmInterfaceOf` knows none. Throws ApiAway.
  */
 export async function interfaceOfClaim(
   objects: ObjectClient,
@@ -23,9 +23,9 @@ export async function interfaceOfClaim(
 }
 
 /**
- * The VM's interface that a claim is for, by quorum reads of a launcher pod and its VMI; null: the pod does not run the claim's
- * VM, or the VM has no such interface. Whoever may create pods can write a VMI into their owner references: the VMI's own list
- * of its launchers counts too. Throws ApiAway.
+ * The VM's interface that a claim is for, by quorum reads of a launcher pod and its VMI; null: the pod does not run the
+ * claim's VM, or the VM has no such interface. Whoever may create pods can write a VMI into their owner references: the
+ * VMI's own list of its launchers counts too. Throws ApiAway.
  */
 export async function vmInterfaceOf(
   objects: ObjectClient,

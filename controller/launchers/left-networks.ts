@@ -28,10 +28,10 @@ interface LeftNetworksOptions {
 }
 
 /**
- * Claims whose VM runs on a network where no claim can follow it: another IPAM plugin's, or one without persistent addresses.
- * Nobody names such a claim any more, and no ADD is told of it. When nothing uses its addresses, its list is emptied with a
- * condition that says why, and the sweep releases them. A stopped VM keeps what it has, and so does one whose interface was
- * unplugged: the VMI that runs has to want that very interface elsewhere. See docs/decisions/0067.
+ * Claims whose VM runs on a network where no claim can follow it: another IPAM plugin's, or one without persistent
+ * addresses. Nobody names such a claim any more, and no ADD is told of it. When nothing uses its addresses, its list is
+ * emptied with a condition that says why, and the sweep releases them. A stopped VM keeps what it has, and so does one
+ * whose interface was unplugged: the VMI that runs has to want that very interface elsewhere. See docs/decisions/0067.
  */
 export class LeftNetworks {
   readonly #options: LeftNetworksOptions;

@@ -34,10 +34,10 @@ interface NetworkReturnsOptions {
 }
 
 /**
- * Claims that are on another network than their VM, which runs where its VMI says with addresses that are the claim's: the
- * migration to another network failed and the edit was taken back, so that no ADD comes; or etcd was restored. Without this,
- * what the VM has would be released when it is stopped. An ADD moves its claim itself within seconds: only what two passes have
- * seen is moved here. See docs/decisions/0067.
+ * Claims that are on another network than their VM, which runs where its VMI says with addresses that are the claim's:
+ * the migration to another network failed and the edit was taken back, so that no ADD comes; or etcd was restored.
+ * Without this, what the VM has would be released when it is stopped. An ADD moves its claim itself within seconds:
+ * only what two passes have seen is moved here. See docs/decisions/0067.
  */
 export class NetworkReturns {
   readonly #options: NetworkReturnsOptions;

@@ -34,9 +34,9 @@ interface Intent {
 }
 
 /**
- * Gives each Metal3DataClaim an index of its template, and the Metal3Data of that index. Two locks at the API server need
- * no leader: the claim's `status.renderedData`, written at the version that was read, is the intent, so that no claim
- * gets two data objects; the name of the data object is the index, so that no index has two claims.
+ * Gives each Metal3DataClaim an index of its template, and the Metal3Data of that index. Two locks at the API server
+ * need no leader: the claim's `status.renderedData`, written at the version that was read, is the intent, so that no
+ * claim gets two data objects; the name of the data object is the index, so that no index has two claims.
  */
 export class ClaimIndexing {
   readonly #options: ClaimIndexingOptions;
@@ -83,7 +83,10 @@ export class ClaimIndexing {
     return false;
   }
 
-  /** What the claim says already, else a data object that is its own, else the lowest index. null: as `#intend`, or later. */
+  /**
+   * What the claim says already, else a data object that is its own, else the lowest index. null: as `#intend`, or
+   * later.
+   */
   async #intent(claim: DataClaimView, template: DataTemplateView): Promise<Intent | null> {
     const { world } = this.#options;
     if (claim.renderedData !== null) {

@@ -42,8 +42,8 @@ export function claimNameOf(data: MachineDataView): string {
 }
 
 /**
- * Whether a data object is a claim's: by the UID of its owner, by the claim's name where it has none of that kind. A claim
- * that was deleted and made again for the same Metal3Machine gets back what the former one had.
+ * Whether a data object is a claim's: by the UID of its owner, by the claim's name where it has none of that kind. A
+ * claim that was deleted and made again for the same Metal3Machine gets back what the former one had.
  */
 export function isDataOf(data: MachineDataView, claim: Pick<DataClaimView, "name" | "uid" | "owners">): boolean {
   const owner = claimOwnerOf(data);

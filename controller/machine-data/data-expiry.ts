@@ -18,10 +18,10 @@ export interface DataExpiryOptions {
 }
 
 /**
- * Deletes data objects whose claim and machine are gone or going, which ends their index, addresses and Secrets: the garbage
- * collector keeps one whose machine is being deleted. A machine that lives claims its data object again. What somebody
- * made by hand stays, unless its claim says that it is its own: an object that nobody ever owned, or whose name contradicts
- * its spec.
+ * Deletes data objects whose claim and machine are gone or going, which ends their index, addresses and Secrets: the
+ * garbage collector keeps one whose machine is being deleted. A machine that lives claims its data object again. What
+ * somebody made by hand stays, unless its claim says that it is its own: an object that nobody ever owned, or whose
+ * name contradicts its spec.
  */
 export class DataExpiry {
   readonly #options: DataExpiryOptions;

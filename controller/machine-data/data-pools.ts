@@ -34,8 +34,8 @@ const METAL3_GROUP = "ipam.metal3.io";
 
 /**
  * The addresses of data objects: one of each pool that the template names, claimed as `<metal3data>-<pool>` with an
- * IPAddressClaim where Cluster API serves them, else reserved directly. What an object has it keeps, whether or not Cluster
- * API comes or goes afterwards: a machine is told its addresses once.
+ * IPAddressClaim where Cluster API serves them, else reserved directly. What an object has it keeps, whether or not
+ * Cluster API comes or goes afterwards: a machine is told its addresses once.
  */
 export class DataPools {
   readonly #options: DataPoolsOptions;

@@ -208,7 +208,10 @@ function unlink(map: Map<string, Set<string>>, from: string, to: string): void {
   if (known?.size === 0) map.delete(from);
 }
 
-/** JSON with sorted keys: the order in which a server sends them says nothing. Of deeper values than are rendered, the upper part. */
+/**
+ * JSON with sorted keys: the order in which a server sends them says nothing. Of deeper values than are rendered, the
+ * upper part.
+ */
 function canonical(value: unknown, levels = CANONICAL_LEVELS_MAX): string {
   if (levels === 0) return "";
   if (Array.isArray(value)) return `[${value.map((one) => canonical(one, levels - 1)).join()}]`;

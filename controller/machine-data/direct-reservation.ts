@@ -16,8 +16,8 @@ export interface DirectReservationOptions {
 }
 
 /**
- * Addresses of AddressPools for data objects themselves, where Cluster API's claims are not served: the data object is the
- * owner in the ledger, once for each pool.
+ * Addresses of AddressPools for data objects themselves, where Cluster API's claims are not served: the data object is
+ * the owner in the ledger, once for each pool.
  */
 export function directReservation({ pools, ledger }: DirectReservationOptions): DirectAddresses {
   return {

@@ -39,8 +39,8 @@ const UNPROCESSABLE = 422;
 const NOT_TAKEN_BACK = "the Secrets of a former machine are still named by its host; it comes again";
 
 /**
- * Names a machine's Secrets in the spec of its host, where nothing else is named, and takes that back when the machine is
- * gone or has another host. Every write tests the version that was read.
+ * Names a machine's Secrets in the spec of its host, where nothing else is named, and takes that back when the machine
+ * is gone or has another host. Every write tests the version that was read.
  */
 export class HostReferences {
   readonly #options: HostReferencesOptions;

@@ -12,8 +12,8 @@ const CAPM3 = "infrastructure-metal3";
 const AGE_MS_MAX = 2_000;
 
 /**
- * Whether Holdfast may write the data kinds. Two controllers that both reconcile them would give a machine two indexes, so
- * where CAPM3 has installed its definitions, Holdfast leaves them alone.
+ * Whether Holdfast may write the data kinds. Two controllers that both reconcile them would give a machine two indexes,
+ * so where CAPM3 has installed its definitions, Holdfast leaves them alone.
  */
 export class KindOwner {
   readonly #api: KubeApi;

@@ -76,8 +76,8 @@ export interface OwnModeCounts {
 }
 
 /**
- * Serves Metal3's data kinds. `start` before `stop`. Every step is safe beside another controller that does the same. See
- * docs/decisions/0040.
+ * Serves Metal3's data kinds. `start` before `stop`. Every step is safe beside another controller that does the same.
+ * See docs/decisions/0040.
  */
 export class OwnMode {
   readonly #options: OwnModeOptions;

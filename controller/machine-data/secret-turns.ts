@@ -1,6 +1,9 @@
 import type { Clock } from "../../platform/time.ts";
 
-/** After these times, ms, a Secret that was there already is looked for again: it may have been a former object's, which the garbage collector deletes. */
+/**
+ * After these times, ms, a Secret that was there already is looked for again: it may have been a former object's, which
+ * the garbage collector deletes.
+ */
 const SOON_MS = [5_000, 30_000];
 
 interface Due {

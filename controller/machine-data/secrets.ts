@@ -20,8 +20,8 @@ export interface SecretText {
 }
 
 /**
- * Creates Secrets and never reads one: the controller has no other right. Whether one exists is told by the conflict with
- * it, so existing ones stay as they are, whoever made them.
+ * Creates Secrets and never reads one: the controller has no other right. Whether one exists is told by the conflict
+ * with it, so existing ones stay as they are, whoever made them.
  */
 export class Secrets {
   readonly #api: KubeApi;
@@ -46,8 +46,8 @@ export class Secrets {
   }
 
   /**
-   * Whether there certainly is no Secret of this name. Where the server does not tell (a missing right, a full quota), it
-   * counts as there: the baremetal-operator waits for it then. Throws ApiAway.
+   * Whether there certainly is no Secret of this name. Where the server does not tell (a missing right, a full quota),
+   * it counts as there: the baremetal-operator waits for it then. Throws ApiAway.
    */
   async isMissing(namespace: string, name: string): Promise<boolean> {
     const body = { apiVersion: "v1", kind: "Secret", metadata: { namespace, name } };

@@ -1,7 +1,10 @@
 /** A pass that begins later than this after the last one does not continue its observations, ms. */
 const GAP_MS_MAX = 30_000;
 
-/** How long something has been seen without a gap, on a monotonic clock: it counts when two passes saw it, for long enough. */
+/**
+ * How long something has been seen without a gap, on a monotonic clock: it counts when two passes saw it, for long
+ * enough.
+ */
 export class Standing {
   readonly #graceMs: number;
   readonly #sinceMs = new Map<string, number>();

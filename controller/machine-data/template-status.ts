@@ -26,7 +26,9 @@ interface ShownIndex {
   readonly index: number;
 }
 
-/** The indexes of data objects in the order of the index, by `spec`: names decide nothing. One claim may have several. */
+/**
+ * The indexes of data objects in the order of the index, by `spec`: names decide nothing. One claim may have several.
+ */
 function shownIndexes(datas: Iterable<MachineDataView>): ShownIndex[] {
   const byIndex = new Map<number, ShownIndex>();
   for (const { index, claim } of datas) if (!byIndex.has(index)) byIndex.set(index, { name: claim.name, index });

@@ -27,9 +27,9 @@ export interface VmClaimsOptions {
 }
 
 /**
- * A Metal3DataClaim for each VM whose annotation names a template, of the VM's name and owned by it: so the VM keeps its
- * index over restarts and migrations, and gives it back when it is deleted. A claim is deleted only when VM and instance,
- * read afresh, mean another template or none. See docs/decisions/0039.
+ * A Metal3DataClaim for each VM whose annotation names a template, of the VM's name and owned by it: so the VM keeps
+ * its index over restarts and migrations, and gives it back when it is deleted. A claim is deleted only when VM and
+ * instance, read afresh, mean another template or none. See docs/decisions/0039.
  */
 export class VmClaims {
   readonly #options: VmClaimsOptions;

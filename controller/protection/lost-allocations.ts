@@ -10,8 +10,9 @@ import { isSound, sameAllocationOwner } from "../../store/cluster/allocations/al
 import { describeHolder } from "../../store/cluster/allocations/owners.ts";
 
 /**
- * For so long, ms, a taken allocation is remembered: longer than another controller needs to take over, and half as long as a
- * node waits that found nothing to release and looks again (LATE_WRITE_MS_MAX in store/cluster/agreement/over.ts).
+ * For so long, ms, a taken allocation is remembered: longer than another controller needs to take over, and half as
+ * long as a node waits that found nothing to release and looks again (LATE_WRITE_MS_MAX in
+ * store/cluster/agreement/over.ts).
  */
 const REMEMBERED_MS = 60_000;
 /** Remembered at once; what goes beyond it is left to the nodes. */
@@ -34,9 +35,9 @@ interface Lost {
 }
 
 /**
- * Allocations that somebody deleted although they were in use, having taken off the finalizer: created again as they were.
- * Whoever releases one writes it as Cooling first (give-back.ts), so one that goes in any other state was taken. What has
- * ended meanwhile, the sweep finds as it finds everything.
+ * Allocations that somebody deleted although they were in use, having taken off the finalizer: created again as they
+ * were. Whoever releases one writes it as Cooling first (give-back.ts), so one that goes in any other state was taken.
+ * What has ended meanwhile, the sweep finds as it finds everything.
  *
  *   the name is free                   created again
  *   its holder has it again            nothing: the node that uses it was faster

@@ -32,8 +32,9 @@ interface Lost {
 }
 
 /**
- * IPNetworks that went without the controller: somebody removed the finalizer, or etcd was restored. Where the network is
- * in use or defined, the record of whose it is comes back from the last version that was seen. The import is done again.
+ * IPNetworks that went without the controller: somebody removed the finalizer, or etcd was restored. Where the network
+ * is in use or defined, the record of whose it is comes back from the last version that was seen. The import is done
+ * again.
  *
  *   last seen          there is now                  what is done
  *   not being deleted  none, and it is needed        created again

@@ -29,9 +29,8 @@ export interface NetworkProtectionOptions {
 }
 
 /**
- * The finalizer of IPNetworks. Whoever deletes one, and be it the garbage collector, only marks it: while an address of its
- * network is in use it stays, with the record of whose the network is, and then it goes. See
- * docs/decisions/0055.
+ * The finalizer of IPNetworks. Whoever deletes one, and be it the garbage collector, only marks it: while an address of
+ * its network is in use it stays, with the record of whose the network is, and then it goes. See docs/decisions/0055.
  */
 export class NetworkProtection {
   readonly #options: NetworkProtectionOptions;

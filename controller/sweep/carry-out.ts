@@ -36,10 +36,10 @@ type OnOutcome = (due: Due, outcome: CarryOutOutcome) => void;
 
 /**
  * Carries out verdicts about allocations of one namespace, each of which must be another one's: reads the allocations,
- * then everything that the verdicts depend on, again from the quorum, and once for all of them. Each is judged again, and
- * written only at the version just read: because the facts were read after the allocation, an attachment that they do not
- * show has changed its version. A controller that was suspended in between writes nothing. What is left when `mayGoOn`
- * ends has no outcome.
+ * then everything that the verdicts depend on, again from the quorum, and once for all of them. Each is judged again,
+ * and written only at the version just read: because the facts were read after the allocation, an attachment that they
+ * do not show has changed its version. A controller that was suspended in between writes nothing. What is left when
+ * `mayGoOn` ends has no outcome.
  */
 export async function carryOutGroup(
   context: CarryOutContext,

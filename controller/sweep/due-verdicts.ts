@@ -16,8 +16,8 @@ const DELETIONS = "deletions";
 type Queue = Map<string, Map<string, Due>>;
 
 /**
- * What is to be carried out, in groups that read something in common. One that keeps failing does not hold up others: whatever was
- * tried before comes after everything that was not.
+ * What is to be carried out, in groups that read something in common. One that keeps failing does not hold up others:
+ * whatever was tried before comes after everything that was not.
  */
 export class DueVerdicts {
   readonly #first: Queue = new Map();
@@ -50,7 +50,8 @@ export class DueVerdicts {
 
   /**
    * Takes a group out for one of so many workers; an empty list: there is nothing. The namespaces take turns. Deletions
-   * have nothing to read in common: their groups get smaller towards the end, so that all workers end at about the same time.
+   * have nothing to read in common: their groups get smaller towards the end, so that all workers end at about the same
+   * time.
    */
   take(workerCount: number): readonly Due[] {
     const queue = this.#first.size > 0 ? this.#first : this.#again;

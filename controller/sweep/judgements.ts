@@ -78,8 +78,8 @@ export class Judgements {
   }
 
   /**
-   * Before an allocation is judged by its owner's name for the first time: those of former claims of that name, which were
-   * judged as if no pod were attached to this one.
+   * Before an allocation is judged by its owner's name for the first time: those of former claims of that name, which
+   * were judged as if no pod were attached to this one.
    */
   #formerOf({ key, object }: CachedAllocation): readonly string[] {
     const { kind, namespace, name, uid } = object.spec?.owner ?? {};

@@ -28,8 +28,8 @@ import { Observations } from "./observations.ts";
 import { Wakeups } from "./wakeups.ts";
 
 /**
- * Groups carried out in parallel: each member costs a few reads of the API server, which others need too. With four, the
- * machines of a cluster that is torn down would wait for minutes.
+ * Groups carried out in parallel: each member costs a few reads of the API server, which others need too. With four,
+ * the machines of a cluster that is torn down would wait for minutes.
  */
 const GROUPS_AT_ONCE = 12;
 /** In so long everything is judged once, whether something has changed or not, ms. */
@@ -102,8 +102,8 @@ export class Sweeper {
   }
 
   /**
-   * When something is to be judged besides what changes until then: an instant of the clock, ms; Infinity: never. While a
-   * verdict is observed there are turns all the time: without them nobody knows that nothing was missed.
+   * When something is to be judged besides what changes until then: an instant of the clock, ms; Infinity: never. While
+   * a verdict is observed there are turns all the time: without them nobody knows that nothing was missed.
    */
   get nextMs(): number {
     if (this.#marked.size > 0) return this.#nowMs;
@@ -229,7 +229,9 @@ export class Sweeper {
       this.#due.set({ object, verdict }, { wasTried: this.#observations.wasTried(name) });
   }
 
-  /** On the monotonic clock. One that is far away, or moves with the other clock, is found by the pass over everything. */
+  /**
+   * On the monotonic clock. One that is far away, or moves with the other clock, is found by the pass over everything.
+   */
   #retentionEndMs({ status }: IPAllocation): number {
     const leftMs = parseTime(status?.retainedUntil ?? "") - this.#options.rules.wallMs();
     return leftMs <= EVERYTHING_MS ? this.#nowMs + Math.max(1, leftMs) : Number.POSITIVE_INFINITY;

@@ -115,7 +115,8 @@ export class Playground {
 
   async startDaemon() {
     const at = (name) => join(this.#directory, name);
-    // Not what host-local keeps on this machine: no container of it is in the demo's networks, and only root may read it.
+    // Not what host-local keeps on this machine: no container of it is in the demo's networks, and only root may read
+    // it.
     const directories = ["--state", at("state"), "--host-local-dirs", at("host-local")];
     const child = this.start("daemon", ...directories, "--socket", this.socket, ...QUIET);
     this.#daemon = child;

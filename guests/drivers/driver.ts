@@ -32,8 +32,9 @@ export interface DatapathDriver {
   /** Stops watching. Leaves the datapath as it is. */
   close(): void;
   /**
-   * Leaves only what drops questions to the service and claims of its addresses at these ports: nobody answers there until the
-   * next `sync`, also without this process. `unlessThere`: does nothing where rules of an earlier process are.
+   * Leaves only what drops questions to the service and claims of its addresses at these ports: nobody answers there
+   * until the next `sync`, also without this process. `unlessThere`: does nothing where rules of an earlier process
+   * are.
    */
   shut(ports: readonly AdmittedPort[], unlessThere: boolean): Promise<void>;
   /** Takes everything of this driver away, also what an earlier process left, and nothing else. */
@@ -77,14 +78,17 @@ export interface AdmittedPort {
 }
 
 /**
- * The listener's namespace, as far as drivers need it. A door is a veth pair: `outer` on the node, which the driver plugs
- * into its switch (or into nothing), and an end in the namespace. The namespace takes only frames whose source MAC is
- * `secretMac`, which every driver sets: whoever finds a way to `outer` without our rules is not heard.
+ * The listener's namespace, as far as drivers need it. A door is a veth pair: `outer` on the node, which the driver
+ * plugs into its switch (or into nothing), and an end in the namespace. The namespace takes only frames whose source
+ * MAC is `secretMac`, which every driver sets: whoever finds a way to `outer` without our rules is not heard.
  */
 export interface ListenerDoors {
   /** MAC that stands for the metadata service towards guests, as the answerer of ARP. The same on every node. */
   readonly serviceMac: string;
-  /** Source MAC of frames that drivers hand to the listener: random, of this run directory, nowhere to be read by a guest. */
+  /**
+   * Source MAC of frames that drivers hand to the listener: random, of this run directory, nowhere to be read by a
+   * guest.
+   */
   readonly secretMac: string;
   /** MAC of every door's end in the namespace. */
   readonly doorMac: string;

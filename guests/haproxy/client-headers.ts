@@ -75,8 +75,8 @@ function isForbidden(common: string): boolean {
 }
 
 /**
- * The one name behind all spellings that some server takes for it: CGI and WSGI turn letters to upper case and everything
- * but letters and digits to an underscore.
+ * The one name behind all spellings that some server takes for it: CGI and WSGI turn letters to upper case and
+ * everything but letters and digits to an underscore.
  */
 function commonName(name: string): string {
   return name

@@ -52,7 +52,9 @@ export interface GuestCounts {
   readonly refusedConnections: number;
 }
 
-/** From haproxy's answer to `show stat`: comma-separated, the first line names the columns. null: no guest is answered. */
+/**
+ * From haproxy's answer to `show stat`: comma-separated, the first line names the columns. null: no guest is answered.
+ */
 export function parseShowStat(text: string): GuestCounts | null {
   const [head = "", ...rows] = text.split("\n");
   const columns = head.replace(/^# /, "").split(",");

@@ -69,7 +69,10 @@ export class Frontend {
     }
   }
 
-  /** What guests reach at other ports than 80: `network|port`, with what the relay calls it. false: haproxy does not listen yet. */
+  /**
+   * What guests reach at other ports than 80: `network|port`, with what the relay calls it. false: haproxy does not
+   * listen yet.
+   */
   async offer(services: ReadonlyMap<string, string>): Promise<boolean> {
     this.#services = services;
     this.#parts.services.write(services);

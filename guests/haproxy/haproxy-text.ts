@@ -36,8 +36,8 @@ const { connectionsMax: CONNECTIONS_MAX, headerMs, keepAliveMs, silentMs } = LIS
 /** Of those that wait for the server, which each take a second connection: an eighth of all. */
 const WAITING_CONNECTIONS_MAX = CONNECTIONS_MAX / 8;
 /**
- * New connections of one port for each request that it may make: also a client that begins one for every request, and goes on
- * when it is refused, is served. What is beyond leaves no socket behind: haproxy resets it.
+ * New connections of one port for each request that it may make: also a client that begins one for every request, and
+ * goes on when it is refused, is served. What is beyond leaves no socket behind: haproxy resets it.
  */
 const CONNECTIONS_PER_REQUEST = 2;
 /** How long what a guest does not acknowledge is kept: its link is on this node. */
@@ -155,8 +155,8 @@ ${often}`;
 }
 
 /**
- * A port's number in hexadecimal is the destination of IPv4, and the second quarter of the source of IPv6: the drivers put
- * it there. What a guest calls itself is hearsay.
+ * A port's number in hexadecimal is the destination of IPv4, and the second quarter of the source of IPv6: the drivers
+ * put it there. What a guest calls itself is hearsay.
  */
 function guestRules(plan: HaproxyPlan): string {
   const { runDir, rateLimit } = plan;

@@ -90,8 +90,8 @@ export class Haproxy {
   }
 
   /**
-   * Makes it run with a configuration that was checked, also when it does already. `fresh`: by another process, not by a
-   * reload of this one; connections end. Resolves when it serves.
+   * Makes it run with a configuration that was checked, also when it does already. `fresh`: by another process, not by
+   * a reload of this one; connections end. Resolves when it serves.
    */
   serve(text: string, { fresh = false } = {}): Promise<{ outcome: ReloadOutcome; problem?: string }> {
     return this.#change(async () => {
@@ -137,7 +137,10 @@ export class Haproxy {
     return { outcome: "ok" };
   }
 
-  /** Ends it when what it has begun is answered, at the latest after some seconds, and whatever else runs with our configuration. */
+  /**
+   * Ends it when what it has begun is answered, at the latest after some seconds, and whatever else runs with our
+   * configuration.
+   */
   stop(): Promise<void> {
     return this.#change(() => this.#end());
   }

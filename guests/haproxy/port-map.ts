@@ -15,7 +15,9 @@ export interface PortIdentity {
 /** haproxy takes commands of up to 16 KiB. */
 const COMMAND_CHARS_MAX = 12_000;
 
-/** A map, of ports or of services: a file, which haproxy reads at its start, and what a running haproxy was told since. */
+/**
+ * A map, of ports or of services: a file, which haproxy reads at its start, and what a running haproxy was told since.
+ */
 export class PortMap {
   readonly #path: string;
   readonly #statsSocket: string;

@@ -79,8 +79,8 @@ export class Listener implements ListenerDoors {
   }
 
   /**
-   * Connections to these ports are heard beside those to port 80, and to no others. Resolves with false while there is no
-   * listener: then nobody knows whether the kernel can do it. Throws when it cannot.
+   * Connections to these ports are heard beside those to port 80, and to no others. Resolves with false while there is
+   * no listener: then nobody knows whether the kernel can do it. Throws when it cannot.
    */
   openPorts(ports: readonly number[]): Promise<boolean> {
     return this.#inTurn(async () => {

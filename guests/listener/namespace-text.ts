@@ -9,8 +9,8 @@ export const DOOR_MAC = "02:6d:64:00:00:03";
 /** The one neighbour that every answer goes to: nobody has it, and the drivers' rules put the guest's in its place. */
 export const NOBODY_MAC = "02:6d:64:00:00:02";
 /**
- * The same behind the door of Open vSwitch: reserved by 802.1Q for a single link, so that no bridge forwards it. A switch that
- * has lost our flows would flood answers otherwise.
+ * The same behind the door of Open vSwitch: reserved by 802.1Q for a single link, so that no bridge forwards it. A
+ * switch that has lost our flows would flood answers otherwise.
  */
 const NOBODY_MAC_AT_SWITCH = "01:80:c2:00:00:0d";
 const NOBODY = "248.0.0.1";
@@ -34,16 +34,16 @@ export interface DoorPlan {
   /** Where whatever has no block of another door is answered. */
   readonly isMain: boolean;
   /**
-   * Does the switch behind it flood what it has no rules for? A Linux bridge does not: it knows NOBODY_MAC, and consumes
-   * frames to reserved addresses itself.
+   * Does the switch behind it flood what it has no rules for? A Linux bridge does not: it knows NOBODY_MAC, and
+   * consumes frames to reserved addresses itself.
    */
   readonly floods: boolean;
 }
 
 /**
- * Set before there is a link: addresses of any source, no answer to ARP, no forwarding, no address that the kernel gives by
- * itself. And bounds for what one guest can keep, beside haproxy's: a connection that haproxy has closed, and whose guest
- * acknowledges nothing, is given up after 1.5 s, not after 100; no buffer grows to megabytes.
+ * Set before there is a link: addresses of any source, no answer to ARP, no forwarding, no address that the kernel
+ * gives by itself. And bounds for what one guest can keep, beside haproxy's: a connection that haproxy has closed, and
+ * whose guest acknowledges nothing, is given up after 1.5 s, not after 100; no buffer grows to megabytes.
  */
 export const SYSCTLS: readonly (readonly [key: string, value: string])[] = [
   ["ipv4/ip_forward", "0"],
@@ -70,9 +70,9 @@ export const SYSCTLS: readonly (readonly [key: string, value: string])[] = [
 ];
 
 /**
- * For `nft -f -` in the namespace: requests that a driver handed over, and nothing else, are heard. Without a driver's rules nothing
- * is (docs/decisions/0041). Connections to ports of Services are led to haproxy's one socket for all of them, which keeps the
- * port that was asked for (docs/decisions/0095): no reload when one comes or goes.
+ * For `nft -f -` in the namespace: requests that a driver handed over, and nothing else, are heard. Without a driver's
+ * rules nothing is (docs/decisions/0041). Connections to ports of Services are led to haproxy's one socket for all of
+ * them, which keeps the port that was asked for (docs/decisions/0095): no reload when one comes or goes.
  */
 export function heardText(secretMac: string, servicePorts: readonly number[]): string {
   return `table inet holdfast_metadata {}
@@ -141,8 +141,8 @@ ip rule flush; ip rule add lookup local priority 0; ip rule add lookup main prio
 true`;
 
 /**
- * Everything that `doorCommands` and `heardText` decide, as it is: for `sh -c` in the namespace. Without what changes by
- * itself, when the other end of a link comes up.
+ * Everything that `doorCommands` and `heardText` decide, as it is: for `sh -c` in the namespace. Without what changes
+ * by itself, when the other end of a link comes up.
  */
 export const SHOW_SCRIPT = `{
 ip -o link; ip -o address; ip route show table all; ip -6 route show table main; ip rule

@@ -13,7 +13,8 @@ const PORT_MAX = 65_535;
 const OPTIONS = [
   // Without a backend a guest's connection is refused at once, instead of timing out.
   ["reject", "true"],
-  // A backend that asks the address itself: its own request would come back from its own address. As OVN-Kubernetes has it.
+  // A backend that asks the address itself: its own request would come back from its own address. As OVN-Kubernetes has
+  // it.
   ["hairpin_snat_ip", "169.254.0.5 fd69::5"],
   // What is connected to a backend or an entry that goes is cut, not only refused anew.
   ["ct_flush", "true"],
@@ -40,8 +41,8 @@ export function networksIn({ switches }: NorthboundRows): string[] {
 /**
  * What has to be written so that each switch of a wanted network has one balancer of ours, and nothing else is ours.
  * Columns of others' rows are only mutated, since OVN-Kubernetes writes the same rows. It deletes balancers with
- * `k8s.ovn.org/kind=Service` whose Service it does not know, so ours have no kind; and with a network all balancers that
- * carry its name, so ours do. See docs/decisions/0044.
+ * `k8s.ovn.org/kind=Service` whose Service it does not know, so ours have no kind; and with a network all balancers
+ * that carry its name, so ours do. See docs/decisions/0044.
  */
 export function planBalancers(rows: NorthboundRows, wanted: readonly WantedBalancer[]): BalancerPlan {
   const plan = { operations: [] as OvsdbOperation[], written: new Set<string>(), removed: new Set<string>() };

@@ -1,8 +1,8 @@
 /**
- * The protocol between `holdfast metadata-net`, which may write the node's northbound database, and `holdfast metadata`,
- * which knows references and endpoints: `POST /v1/metadata/balancers` on the latter's socket. The request reports what
- * was carried out; the answer comes when the wanted state differs from what the report has applied, at the latest after
- * `waitMs`. It always has the whole wanted state.
+ * The protocol between `holdfast metadata-net`, which may write the node's northbound database, and `holdfast
+ * metadata`, which knows references and endpoints: `POST /v1/metadata/balancers` on the latter's socket. The request
+ * reports what was carried out; the answer comes when the wanted state differs from what the report has applied, at the
+ * latest after `waitMs`. It always has the whole wanted state.
  */
 export interface BalancerReport {
   /** `version` of the wanted state that was last carried out; null after a start. */
@@ -33,7 +33,9 @@ export interface WantedBalancers {
 
 export interface WantedBalancer {
   readonly network: string;
-  /** `10.20.0.30:8080`, on the network itself; empty: connections are refused. null: not known now, what is there stays. */
+  /**
+   * `10.20.0.30:8080`, on the network itself; empty: connections are refused. null: not known now, what is there stays.
+   */
   readonly backends: readonly string[] | null;
   /** Further ports of 169.254.169.254, each with backends; not looked at when those of port 80 are not known. */
   readonly ports: readonly WantedEntry[];

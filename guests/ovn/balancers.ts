@@ -40,7 +40,8 @@ export interface BalancersOptions {
 
 /**
  * Keeps one balancer of ours on each switch of this node's networks whose guests are led to a Service of their tenant,
- * as `holdfast metadata` wants them. Whatever somebody changes or removes is put back; while that server is away, all stays.
+ * as `holdfast metadata` wants them. Whatever somebody changes or removes is put back; while that server is away, all
+ * stays.
  */
 export class Balancers {
   readonly #options: BalancersOptions;

@@ -13,8 +13,8 @@ import { OvsdbClient } from "../ovs/ovsdb-client.ts";
 import { optionalText, type Row, text, textMap, uuids } from "../ovs/ovsdb-values.ts";
 
 /**
- * Where the socket of a node's own northbound database is on the host: with upstream's charts, with OpenShift's operator,
- * and where OVN's own packages have it.
+ * Where the socket of a node's own northbound database is on the host: with upstream's charts, with OpenShift's
+ * operator, and where OVN's own packages have it.
  */
 const NORTHBOUND_SOCKETS: readonly string[] = [
   "/run/openvswitch/ovnnb_db.sock",

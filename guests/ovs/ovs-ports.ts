@@ -70,7 +70,9 @@ export interface OvsPortsOptions {
   readonly log: Log;
 }
 
-/** The ports of this node's Open vSwitch, of which there may be none: a copy of its database that follows every change. */
+/**
+ * The ports of this node's Open vSwitch, of which there may be none: a copy of its database that follows every change.
+ */
 export class OvsPorts {
   readonly #socket: string;
   readonly #clock: Clock;
@@ -152,8 +154,8 @@ export class OvsPorts {
   }
 
   /**
-   * The port of a link; null: it is of no bridge, or there is no Open vSwitch. Up to date even for a port that was added
-   * a moment ago: asks the database. While that is away the ports are those of its last contact.
+   * The port of a link; null: it is of no bridge, or there is no Open vSwitch. Up to date even for a port that was
+   * added a moment ago: asks the database. While that is away the ports are those of its last contact.
    */
   async find(link: string): Promise<OvsPort | null> {
     await this.ready();

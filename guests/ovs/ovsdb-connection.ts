@@ -4,7 +4,9 @@ import { JsonObjects } from "./json-objects.ts";
 
 /** Longest wait for an answer, ms: a server that compacts a big database is silent for seconds. */
 const ANSWER_MS_MAX = 10_000;
-/** Characters of one message: the whole northbound database of a node with thousands of Services has some ten million. */
+/**
+ * Characters of one message: the whole northbound database of a node with thousands of Services has some ten million.
+ */
 const MESSAGE_CHARS_MAX = 1 << 26;
 /** Requests without an answer. */
 const PENDING_MAX = 1_000;
@@ -27,8 +29,8 @@ export interface ConnectionEvents {
 }
 
 /**
- * One connection to an OVSDB server: JSON-RPC 1.0 over a unix socket (RFC 7047, section 4). Answers the server's `echo`,
- * by which it finds out who is still there.
+ * One connection to an OVSDB server: JSON-RPC 1.0 over a unix socket (RFC 7047, section 4). Answers the server's
+ * `echo`, by which it finds out who is still there.
  */
 export class OvsdbConnection {
   readonly #clock: Clock;
@@ -55,8 +57,8 @@ export class OvsdbConnection {
   }
 
   /**
-   * `take` is called before any later message is read, so that what follows an answer is seen after it. An Error that it
-   * throws ends the connection. Exactly one of the two is called.
+   * `take` is called before any later message is read, so that what follows an answer is seen after it. An Error that
+   * it throws ends the connection. Exactly one of the two is called.
    */
   call(method: string, params: unknown, take: Pending["take"], fail: Pending["fail"]): void {
     if (this.#socket.destroyed || this.#pending.size >= PENDING_MAX) {

@@ -26,9 +26,9 @@ interface NodeConfig {
 type Attached = Extract<AttachOutcome, { kind: "attached" }>;
 
 /**
- * The addresses and routes in the answer to an ADD that has its addresses. On a network with metadata it is answered when the guest's own port is
- * served on this node, or will never be, or after `metadataWaitMs`, or when the ADD has to end. Throws RefusalError
- * METADATA_OPEN where the guest would reach the node's own 169.254.169.254 by then.
+ * The addresses and routes in the answer to an ADD that has its addresses. On a network with metadata it is answered
+ * when the guest's own port is served on this node, or will never be, or after `metadataWaitMs`, or when the ADD has to
+ * end. Throws RefusalError METADATA_OPEN where the guest would reach the node's own 169.254.169.254 by then.
  */
 export function answerOf(
   context: AdmissionContext,

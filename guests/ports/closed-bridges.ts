@@ -2,8 +2,8 @@ import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 
 /**
- * In metadata-net's run directory, one name a line: the bridges whose guests are kept from the node's own 169.254.169.254
- * in this boot, by rules that were seen in place. The daemon reads it, also while metadata-net is away.
+ * In metadata-net's run directory, one name a line: the bridges whose guests are kept from the node's own
+ * 169.254.169.254 in this boot, by rules that were seen in place. The daemon reads it, also while metadata-net is away.
  */
 export const CLOSED_BRIDGES = "closed-bridges";
 

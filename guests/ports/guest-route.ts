@@ -35,9 +35,9 @@ export type GuestAnswer = Pick<GuestInterface, "ips" | "routes">;
  *   an address of its own has it on link              none
  *   anything else                                     169.254.169.254/32, on link
  *
- * Also beside a default route: its gateway may be down, and then nobody answers the guest's ARP (docs/decisions/0063). A
- * default route by another interface of the pod (the cluster's network) leads to a port where nobody answers; the route
- * to the one address is narrower and wins over both.
+ * Also beside a default route: its gateway may be down, and then nobody answers the guest's ARP (docs/decisions/0063).
+ * A default route by another interface of the pod (the cluster's network) leads to a port where nobody answers; the
+ * route to the one address is narrower and wins over both.
  */
 export function guestAnswer(one: GuestInterface): GuestAnswer {
   const { ips, routes, conf } = one;
@@ -45,8 +45,9 @@ export function guestAnswer(one: GuestInterface): GuestAnswer {
   if (route === null) return { ips, routes };
   const gateway = ips.map((ip) => ip.gateway).find((text) => text !== undefined && !text.includes(":"));
   if (route.gw !== undefined || gateway === undefined) return { ips, routes: [...routes, route] };
-  // Plugins put the gateway of the address into every route without one (docs/decisions/0043). Where the node itself has that address, it
-  // answers for it. Anywhere else nobody may: the first address of a range is often only presumed to be a gateway.
+  // Plugins put the gateway of the address into every route without one (docs/decisions/0043). Where the node itself
+  // has that address, it answers for it. Anywhere else nobody may: the first address of a range is often only presumed
+  // to be a gateway.
   if (nodeIsGateway(conf)) return { ips, routes: [...routes, { ...route, gw: gateway }] };
   return {
     ips: ips.map((ip) => (ip.gateway?.includes(":") === false ? { address: ip.address } : ip)),

@@ -21,8 +21,9 @@ interface Guest {
 }
 
 /**
- * Before an address is taken (docs/decisions/0086): an ADD on a network with metadata waits for metadata-net where nothing keeps its guest from
- * the node's own 169.254.169.254 yet, and is refused while nobody is heard who would. undefined: nothing is to be waited for.
+ * Before an address is taken (docs/decisions/0086): an ADD on a network with metadata waits for metadata-net where
+ * nothing keeps its guest from the node's own 169.254.169.254 yet, and is refused while nobody is heard who would.
+ * undefined: nothing is to be waited for.
  */
 export function waitWhileOpen(context: OpenGuestsContext, guest: Guest, deadlineMs: number): Promise<void> | undefined {
   const { ports, store } = context;
@@ -47,8 +48,8 @@ export async function isOpen(context: OpenGuestsContext, conf: Guest["conf"]): P
 }
 
 /**
- * For a guest that is not known to be served, and may be: throws RefusalError METADATA_OPEN where nothing keeps it from the
- * node's own 169.254.169.254. `problem`: why it is not served.
+ * For a guest that is not known to be served, and may be: throws RefusalError METADATA_OPEN where nothing keeps it from
+ * the node's own 169.254.169.254. `problem`: why it is not served.
  */
 export async function refuseOpen(context: OpenGuestsContext, guest: Guest, problem: string): Promise<void> {
   // Its link is made after the ADD: metadata-net closes it as soon as it is there, if it runs.

@@ -161,8 +161,8 @@ export class PortService {
   }
 
   /**
-   * Waits until an attachment's port is up or will never be, at most `waitMs`; of one that is reported as pending only a
-   * moment, unless `pendingMs` says more. Resolves with the last report; null: there was none by then.
+   * Waits until an attachment's port is up or will never be, at most `waitMs`; of one that is reported as pending only
+   * a moment, unless `pendingMs` says more. Resolves with the last report; null: there was none by then.
    */
   async untilServed(
     attachment: Pick<Attachment, "network" | "containerId" | "interface">,

@@ -14,7 +14,9 @@ import { askMetadata } from "../ovn/balancer-link.ts";
 import { SERVICES_PATH, type ServicesReport, type WantedService, type WantedServices } from "./services-wire.ts";
 
 const POLL_MS = 25_000;
-/** Pause after an exchange that failed, ms: doubled each time. On one node without Kubernetes there is nobody to ask. */
+/**
+ * Pause after an exchange that failed, ms: doubled each time. On one node without Kubernetes there is nobody to ask.
+ */
 const AWAY_MS_MIN = 200;
 const AWAY_MS_MAX = 5_000;
 /** Between two exchanges, ms, whatever is answered. */

@@ -1,9 +1,10 @@
 import { createHash } from "node:crypto";
 
 /**
- * The protocol between `holdfast metadata-net`, which listens for guests, and `holdfast metadata`, which knows the Services of
- * networks: `POST /v1/metadata/services` on the latter's socket, where it also tells of balancers. The answer comes when the
- * wanted state differs from what the report has applied, at the latest after `waitMs`. It always has the whole wanted state.
+ * The protocol between `holdfast metadata-net`, which listens for guests, and `holdfast metadata`, which knows the
+ * Services of networks: `POST /v1/metadata/services` on the latter's socket, where it also tells of balancers. The
+ * answer comes when the wanted state differs from what the report has applied, at the latest after `waitMs`. It always
+ * has the whole wanted state.
  */
 export interface ServicesReport {
   /** `version` of the wanted state that was last carried out; null after a start. */
@@ -24,7 +25,10 @@ export interface WantedServices {
 
 export interface WantedService {
   readonly network: string;
-  /** Ports of its Service that guests reach at the same number, beside port 80. null: not known now, what is there stays. */
+  /**
+   * Ports of its Service that guests reach at the same number, beside port 80. null: not known now, what is there
+   * stays.
+   */
   readonly ports: readonly number[] | null;
 }
 
@@ -33,7 +37,9 @@ export const SERVICES_PATH = "/v1/metadata/services";
 /** Beside the socket for balancers: where `holdfast metadata` takes the connections of guests to these ports. */
 export const RELAY_SOCKET = "relay.sock";
 
-/** How haproxy names a port of a network to the relay: in as many bytes as it has for that, however long the name is. */
+/**
+ * How haproxy names a port of a network to the relay: in as many bytes as it has for that, however long the name is.
+ */
 export function serviceKey(network: string, port: number): string {
   return createHash("sha256").update(`${port} ${network}`).digest("hex");
 }

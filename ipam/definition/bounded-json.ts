@@ -9,8 +9,8 @@ export const TOO_DEEP = `it is nested deeper than ${JSON_LEVELS_MAX} levels`;
 export const ANNOTATION_CHARS_MAX = 262_144;
 
 /**
- * Parses JSON that somebody else has written. Its length and its depth are known before anything is made of it. Throws an Error
- * with a sentence that says how long it is, where it is too long.
+ * Parses JSON that somebody else has written. Its length and its depth are known before anything is made of it. Throws
+ * an Error with a sentence that says how long it is, where it is too long.
  */
 export function parseBoundedJson(text: string, charsMax: number): unknown {
   const tooLong = lengthProblem(text, charsMax);

@@ -51,7 +51,9 @@ export function parseNadConfigIfOurs(text: string, objectName: string): NadConfi
   return plugins.some(isOurs) ? read(conf, objectName) : null;
 }
 
-/** The network of a NetworkAttachmentDefinition, even if the rest of its `spec.config` is invalid; null: it has none. */
+/**
+ * The network of a NetworkAttachmentDefinition, even if the rest of its `spec.config` is invalid; null: it has none.
+ */
 export function networkNameIn(text: string, objectName: string): string | null {
   if (text.length > NAD_CONFIG_CHARS_MAX) return null;
   try {
@@ -74,7 +76,9 @@ function named(conf: Configuration, objectName: string): Configuration {
   return isGiven(conf.name) ? conf : { ...conf, name: objectName };
 }
 
-/** The plugin of ours in a configuration, single or a list, with the list's keys; null: there is none that can be read. */
+/**
+ * The plugin of ours in a configuration, single or a list, with the list's keys; null: there is none that can be read.
+ */
 export function pluginConfIn(text: string): Configuration | null {
   if (text.length > NAD_CONFIG_CHARS_MAX) return null;
   try {

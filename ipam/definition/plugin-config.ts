@@ -31,7 +31,9 @@ import { type BuiltRangeSets, buildRangeSets } from "./subnet-ranges.ts";
 
 /** Longest cool-down, one week: for longer, use a reservation. */
 const COOLDOWN_SECONDS_MAX = 604_800;
-/** 30 days, longer than a VM that is restored or created again is missing; who wants an address longer keeps its claim. */
+/**
+ * 30 days, longer than a VM that is restored or created again is missing; who wants an address longer keeps its claim.
+ */
 const RETAIN_SECONDS_MAX = 2_592_000;
 /** Longest network name, characters: what a Kubernetes object name can hold. */
 const NETWORK_NAME_CHARS_MAX = 253;
@@ -149,7 +151,9 @@ function readResolver(pick: PickKey): { readonly dns: Dns; readonly resolvConf?:
   return { dns, resolvConf };
 }
 
-/** The directory where host-local kept its addresses. A relative path would mean another directory for every process. */
+/**
+ * The directory where host-local kept its addresses. A relative path would mean another directory for every process.
+ */
 function readDataDir(pick: PickKey): { readonly dataDir?: string } {
   const found = pick("dataDir");
   if (found === null) return {};

@@ -1,11 +1,14 @@
 import type { Keys } from "./go-json.ts";
 
 /*
- * Every key that is read of what other programs read or write too. Nothing else can be read: the types come from here, and
- * test/ipam/read-keys.test.ts tries each. See docs/decisions/0089.
+ * Every key that is read of what other programs read or write too. Nothing else can be read: the types come from here,
+ * and test/ipam/read-keys.test.ts tries each. See docs/decisions/0089.
  */
 
-/** Of a plugin's configuration, of a list of them, and of what a runtime adds. Keys inside `ipam` are refused in another case. */
+/**
+ * Of a plugin's configuration, of a list of them, and of what a runtime adds. Keys inside `ipam` are refused in another
+ * case.
+ */
 export const CONFIGURATION_KEYS = {
   cniVersion: "VALUE",
   name: "VALUE",

@@ -14,7 +14,10 @@ const ADDRESSES_MAX = 32;
 /** Of the first octet: an address of a group, which no interface has. */
 const GROUP_BIT = 1;
 
-/** Addresses of a network that are given to an interface with a certain MAC, and to nobody else. See docs/decisions/0069. */
+/**
+ * Addresses of a network that are given to an interface with a certain MAC, and to nobody else. See
+ * docs/decisions/0069.
+ */
 export class Reservations {
   readonly byMac: ReadonlyMap<string, readonly Address[]>;
   /** MAC by the address's text. */

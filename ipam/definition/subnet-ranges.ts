@@ -97,7 +97,9 @@ function defineSubnet(range: SubnetRange, excluded: PerFamily, reserved: PerFami
 
 interface Cutout extends WrittenNetwork {
   readonly found: ConfigValue;
-  /** With host bits, which are dropped; or outside of the subnets, where it excludes nothing: both as in whereabouts. */
+  /**
+   * With host bits, which are dropped; or outside of the subnets, where it excludes nothing: both as in whereabouts.
+   */
   readonly notes: readonly string[];
 }
 

@@ -36,7 +36,9 @@ export interface FreeRange {
   readonly next: readonly string[];
 }
 
-/** What is free in a pool, whose cool-downs have been expired; null: the question is about another part of the network. */
+/**
+ * What is free in a pool, whose cool-downs have been expired; null: the question is about another part of the network.
+ */
 export function freeRange(pool: Pool, { count, within, isNext }: FreeQuestion): FreeRange | null {
   const { family, subnets } = pool.rangeSet;
   const asked = within === null ? null : partOf(pool, within);

@@ -42,7 +42,10 @@ export class IntervalSet {
     return new IntervalSet(builder.firsts, builder.lasts);
   }
 
-  /** The set of what is in any of these. All runs are sorted once: a union at a time takes time with the square of the sets. */
+  /**
+   * The set of what is in any of these. All runs are sorted once: a union at a time takes time with the square of the
+   * sets.
+   */
   static join(sets: readonly IntervalSet[]): IntervalSet {
     const [only = IntervalSet.EMPTY, ...others] = sets.filter(({ size }) => size > 0n);
     return others.length === 0 ? only : IntervalSet.from([only, ...others].flatMap((one) => [...one.intervals()]));

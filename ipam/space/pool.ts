@@ -63,7 +63,10 @@ export class Pool {
   /** Where the next search begins. */
   #cursor: bigint;
 
-  /** The first search begins where the seed says, else at the first address. `taken`: what is allocated from the beginning. */
+  /**
+   * The first search begins where the seed says, else at the first address. `taken`: what is allocated from the
+   * beginning.
+   */
   constructor(rangeSet: RangeSet, startSeed?: string, taken = IntervalSet.EMPTY) {
     this.rangeSet = rangeSet;
     this.#free = new RunIndex(rangeSet.automatic.subtract(taken));
@@ -115,8 +118,8 @@ export class Pool {
 
   /**
    * Marks an address as allocated, whatever it was: free, cooling, reserved, excluded, or outside (then it is only
-   * counted). One that is retained is so no more. Does nothing when it is already allocated. The cursor moves behind an automatically allocated address,
-   * unless `moveCursor` is false.
+   * counted). One that is retained is so no more. Does nothing when it is already allocated. The cursor moves behind an
+   * automatically allocated address, unless `moveCursor` is false.
    */
   allocate(value: bigint, { moveCursor = true }: { readonly moveCursor?: boolean } = {}): Undo {
     const untake = this.#take(value);
@@ -138,8 +141,8 @@ export class Pool {
   }
 
   /**
-   * Marks an allocated or retained address as cooling, or as free when its cool-down is already over; one outside the set is
-   * forgotten. Does nothing when it is not allocated.
+   * Marks an allocated or retained address as cooling, or as free when its cool-down is already over; one outside the
+   * set is forgotten. Does nothing when it is not allocated.
    */
   release(value: bigint, restUntilMs: number, nowMs: number): Undo {
     if (this.#outside.delete(value)) return () => this.#outside.add(value);
@@ -193,7 +196,10 @@ export class Pool {
     return extent.contains(value) ? "excluded" : "outside";
   }
 
-  /** Runs of addresses that are given automatically and are free, ascending. Cool-downs count as over once they are expired. */
+  /**
+   * Runs of addresses that are given automatically and are free, ascending. Cool-downs count as over once they are
+   * expired.
+   */
   freeRuns(): Generator<Interval> {
     return this.#free.intervals();
   }

@@ -76,7 +76,9 @@ export function placeOf(
   return find(({ extent }) => extent.contains(address.value)) ?? find(({ cidr }) => cidrContains(cidr, address));
 }
 
-/** Finds the subnets that count thousands of addresses of one definition; no address is counted by two. O(log subnets). */
+/**
+ * Finds the subnets that count thousands of addresses of one definition; no address is counted by two. O(log subnets).
+ */
 export function countingSubnets(
   rangeSets: readonly RangeSet[],
 ): (address: Address) => { readonly index: number; readonly subnet: SubnetDefinition } | null {

@@ -12,9 +12,9 @@ interface Chunk {
 }
 
 /**
- * A set of numbers that changes one by one, such as the free ones of a pool, as sorted runs in chunks. Each operation costs
- * two binary searches and at most one shift within a chunk, for a /24 or a /32 of IPv6, full, empty or fragmented. See
- * docs/decisions/0003.
+ * A set of numbers that changes one by one, such as the free ones of a pool, as sorted runs in chunks. Each operation
+ * costs two binary searches and at most one shift within a chunk, for a /24 or a /32 of IPv6, full, empty or
+ * fragmented. See docs/decisions/0003.
  */
 export class RunIndex {
   readonly #chunks: Chunk[] = [];

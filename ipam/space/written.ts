@@ -21,7 +21,8 @@ export interface AddressReader {
 
 /**
  * Entries of a list that are read with ip-num. It takes 12 µs for an address of IPv6 and 50 µs for a network, fifty
- * times as long as our own reader, and whoever may write a definition chooses how many there are. See docs/decisions/0094.
+ * times as long as our own reader, and whoever may write a definition chooses how many there are. See
+ * docs/decisions/0094.
  */
 const LIBRARY_ENTRIES_MAX = 8;
 

@@ -73,7 +73,9 @@ export class Limit {
     for (const signal of this.#outer) signal.removeEventListener("abort", this.#callOff);
   }
 
-  /** The real cause of an error of this exchange: the limit's own reason if the limit ended it, and nothing says more. */
+  /**
+   * The real cause of an error of this exchange: the limit's own reason if the limit ended it, and nothing says more.
+   */
   reasonOf(error: unknown): ExchangeFailure {
     return error instanceof ExchangeFailure ? error : (this.#reason ?? failureOf(error));
   }

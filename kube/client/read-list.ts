@@ -27,8 +27,9 @@ const NOT_FOUND = 404;
 const GONE = 410;
 
 /**
- * The outcome of one page. `begin`: the list must be started over. `expired`: its version is too old; `goOn` is the token that
- * the server offers for the rest at a later one, "" where it offers none. `ahead`: the server has not reached its version.
+ * The outcome of one page. `begin`: the list must be started over. `expired`: its version is too old; `goOn` is the
+ * token that the server offers for the rest at a later one, "" where it offers none. `ahead`: the server has not
+ * reached its version.
  */
 type PageResult =
   | { readonly kind: "read"; readonly resourceVersion: string; readonly next: string }
@@ -101,7 +102,10 @@ class ListReader {
     }
   }
 
-  /** null: pages are to be read. One attempt, because those always lead on, and a server without streams refuses at once. */
+  /**
+   * null: pages are to be read. One attempt, because those always lead on, and a server without streams refuses at
+   * once.
+   */
   async #stream(): Promise<ListAnswer | null> {
     const { path, query = {}, metadataOnly, signal, streamed } = this.#request;
     if (streamed === undefined) return null;
@@ -125,7 +129,8 @@ class ListReader {
     this.#failures += 1;
     const failuresMax = this.#query.continue === undefined ? FAILURES_MAX : LATER_FAILURES_MAX;
     const isLast = this.#request.deadlineMs === undefined && this.#failures >= failuresMax;
-    // Also before it is given up: whoever asked for it may begin anew at once. Many were refused together, so not all at that instant.
+    // Also before it is given up: whoever asked for it may begin anew at once. Many were refused together, so not all
+    // at that instant.
     if (waitMs > 0 || !isLast) await this.#wait(waitMs + this.#backoff.next(), problem);
     if (isLast) throw this.#away(problem, status);
   }

@@ -26,8 +26,8 @@ export interface ExecPlugin {
 }
 
 /**
- * Runs a credential plug-in. Rejects with its command, what went wrong and the remedy. Neither its arguments nor anything it printed
- * is in the message: tokens can be in both.
+ * Runs a credential plug-in. Rejects with its command, what went wrong and the remedy. Neither its arguments nor
+ * anything it printed is in the message: tokens can be in both.
  */
 export async function runPlugin(
   plugin: ExecPlugin,

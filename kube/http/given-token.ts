@@ -46,8 +46,8 @@ export function unsupportedProvider(config: KubeConfig): string | null {
 }
 
 /**
- * The library does not know `tokenFile`, which kubectl does: the token is read from that file, again and again. Its ways of
- * plug-ins and of OIDC are not for processes that live long: see docs/decisions/0096.
+ * The library does not know `tokenFile`, which kubectl does: the token is read from that file, again and again. Its
+ * ways of plug-ins and of OIDC are not for processes that live long: see docs/decisions/0096.
  */
 export function completeUsers(config: KubeConfig, file: string, text: string): void {
   // Its warnings would show lines of the file.

@@ -10,7 +10,9 @@ import { completeUsers, type GivenToken, givenToken, unsupportedProvider } from 
 
 /** Headers are put together again after this, ms: token files change, and tokens end. */
 const HEADERS_MS = 5_000;
-/** A failure is told to whoever asks so soon after it, ms, before the credentials are read again from the kubeconfig on. */
+/**
+ * A failure is told to whoever asks so soon after it, ms, before the credentials are read again from the kubeconfig on.
+ */
 const FAILURE_MS = 2_000;
 /** After a 401 everything is read again, but not more often than this, ms: a plug-in may start a process each time. */
 const RENEW_MS_MIN = 1_000;
@@ -52,7 +54,9 @@ export class KubeConfigError extends Error {
   }
 }
 
-/** The files of a kubeconfig, of which the first has precedence, and which of its contexts; default: the current one. */
+/**
+ * The files of a kubeconfig, of which the first has precedence, and which of its contexts; default: the current one.
+ */
 export interface KubeFiles {
   readonly files: readonly string[];
   readonly context?: string | undefined;
@@ -225,7 +229,9 @@ function withoutCredentials(url: string): string {
   return url.replace(/^([a-z]+:\/\/)?.*@/s, "$1");
 }
 
-/** As kubectl merges them: of two entries of one name the first counts, and files that are not there count for nothing. */
+/**
+ * As kubectl merges them: of two entries of one name the first counts, and files that are not there count for nothing.
+ */
 function loadFiles(config: KubeConfig, { files, context }: KubeFiles): void {
   const there = files.length === 1 ? files : files.filter(existsSync);
   for (const file of there) {

@@ -1,7 +1,10 @@
 import { SingleFlight } from "../../platform/single-flight.ts";
 import type { Clock } from "../../platform/time.ts";
 
-/** So long before its end a token is renewed while it is still used, ms, or for the last third of its life where that is less. */
+/**
+ * So long before its end a token is renewed while it is still used, ms, or for the last third of its life where that is
+ * less.
+ */
 const AHEAD_MS_MAX = 60_000;
 const AHEAD_SHARE = 1 / 3;
 /** After a renewal ahead of time that failed, ms. */
@@ -22,7 +25,9 @@ interface UsableToken {
   readonly ms: number;
 }
 
-/** A token that somebody else gives, and gives again before it ends: whoever takes long to give it delays no request. */
+/**
+ * A token that somebody else gives, and gives again before it ends: whoever takes long to give it delays no request.
+ */
 export class UserToken {
   readonly #ask: (clock: Clock) => Promise<Token>;
   #token: Token | null;
@@ -51,8 +56,8 @@ export class UserToken {
   }
 
   /**
-   * The API server does not take it: the next `get` waits for another one. What is asked for already is another one; and asked a
-   * second time with one refresh token, an issuer may end the login.
+   * The API server does not take it: the next `get` waits for another one. What is asked for already is another one;
+   * and asked a second time with one refresh token, an issuer may end the login.
    */
   drop(): void {
     this.#token = null;

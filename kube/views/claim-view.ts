@@ -108,8 +108,8 @@ function unreadable(view: ClaimView, text: string, remedy: string): never {
 }
 
 /**
- * Values that are not strings are kept as JSON, so that a malformed claim never looks like one without addresses. Nor does one that
- * lists too many: the last of its texts says so, and is no address.
+ * Values that are not strings are kept as JSON, so that a malformed claim never looks like one without addresses. Nor
+ * does one that lists too many: the last of its texts says so, and is no address.
  */
 function textsOf(value: unknown): string[] {
   if (value === undefined || value === null) return [];

@@ -20,9 +20,9 @@ export interface FollowedNetwork {
 const ARROW = "->";
 
 /*
- * `spec.network` and `status.ips` cannot be written at once, because a status has a write of its own. So the annotation that
- * is written together with `spec.network` says what the claim has on either network, and the list in the status only
- * repeats it (docs/decisions/0067):
+ * `spec.network` and `status.ips` cannot be written at once, because a status has a write of its own. So the annotation
+ * that is written together with `spec.network` says what the claim has on either network, and the list in the status
+ * only repeats it (docs/decisions/0067):
  *
  *   blue 192.168.10.5/24 -> red 10.9.0.7/24      spec.network is red; status.ips becomes 10.9.0.7/24
  *   blue 192.168.10.5/24                         status.ips is written; what the claim had before

@@ -26,9 +26,9 @@ export type DesiredMachineStatus =
 
 /**
  * The JSON merge patch for the status of a claim that was read as `view` in a version, or null when it would change
- * nothing. It holds only against that very resourceVersion. The two forms of conditions are never mixed: v1beta2 has the
- * present one in `conditions`, v1beta1 the old one there and the present one in `v1beta2.conditions`, v1alpha1 the old
- * one only. Without `bothForms`, v1beta1 has the old one only: the server drops the other.
+ * nothing. It holds only against that very resourceVersion. The two forms of conditions are never mixed: v1beta2 has
+ * the present one in `conditions`, v1beta1 the old one there and the present one in `v1beta2.conditions`, v1alpha1 the
+ * old one only. Without `bothForms`, v1beta1 has the old one only: the server drops the other.
  */
 export function machineStatusPatch(
   view: MachineClaimView,

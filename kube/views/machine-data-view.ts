@@ -23,7 +23,9 @@ interface DataObject extends ObjectMetadata {
 export interface DataTemplateView extends DataObject {
   /** As written. */
   readonly spec: JsonObject;
-  /** The template whose indexes it goes on with, by the annotation; else its own name. Data objects are named after it. */
+  /**
+   * The template whose indexes it goes on with, by the annotation; else its own name. Data objects are named after it.
+   */
   readonly series: string;
   /** `status.indexes`. */
   readonly indexes: readonly { readonly name: string; readonly index: number }[];

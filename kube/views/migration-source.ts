@@ -12,8 +12,8 @@ export interface MigrationSource {
 
 /**
  * Where the guest of a VMI comes from when it migrates across namespaces (KubeVirt's DecentralizedLiveMigration,
- * `status.migrationState.sourceState`); null: it does not, or from another cluster. KubeVirt writes it before it creates
- * the launcher pod of the target. See docs/decisions/0057. Throws MalformedObjectError.
+ * `status.migrationState.sourceState`); null: it does not, or from another cluster. KubeVirt writes it before it
+ * creates the launcher pod of the target. See docs/decisions/0057. Throws MalformedObjectError.
  */
 export function readMigrationSource(vmi: unknown): MigrationSource | null {
   const { namespace: own } = readMetadata(vmi, KIND);

@@ -26,8 +26,8 @@ export interface PlannedNetwork {
 const KINDS = ["VirtualMachine", "VirtualMachineInstance"];
 
 /**
- * What a VirtualMachine asks for in its template, or an instance itself; null: it is of another kind. `namespace`: of an
- * object without one. Throws MalformedObjectError, and RefusalError CONFIG_INVALID of the annotation.
+ * What a VirtualMachine asks for in its template, or an instance itself; null: it is of another kind. `namespace`: of
+ * an object without one. Throws MalformedObjectError, and RefusalError CONFIG_INVALID of the annotation.
  */
 export function projectPlannedVm(object: unknown, namespace: string): PlannedVm | null {
   if (!isObject(object) || !KINDS.includes(String(object.kind))) return null;

@@ -142,8 +142,9 @@ function hasStopped(status: JsonObject, beingDeleted: boolean): boolean {
 }
 
 /**
- * Whether the kubelet says that the pod has no sandbox with a network now, as after the old one died: what its annotations
- * tell is of that one. Kubelets before 1.29 do not say it. The annotations of the next sandbox may come before this is over.
+ * Whether the kubelet says that the pod has no sandbox with a network now, as after the old one died: what its
+ * annotations tell is of that one. Kubelets before 1.29 do not say it. The annotations of the next sandbox may come
+ * before this is over.
  */
 function lacksSandbox({ conditions }: JsonObject): boolean {
   const isFalse = (one: unknown) => isObject(one) && one.type === "PodReadyToStartContainers" && one.status === "False";

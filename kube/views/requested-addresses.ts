@@ -4,8 +4,8 @@ import { parseRequestedAddress, type RequestedAddress } from "../../ipam/definit
 import { hashedInterface } from "./vmi-view.ts";
 
 /**
- * The addresses that a VM asks for on its networks, as people and Forklift write them into a VM's template. KubeVirt copies it
- * to the launcher pod. The networks have their names in the VM.
+ * The addresses that a VM asks for on its networks, as people and Forklift write them into a VM's template. KubeVirt
+ * copies it to the launcher pod. The networks have their names in the VM.
  */
 export const ADDRESSES_ANNOTATION = "network.kubevirt.io/addresses";
 
@@ -20,8 +20,8 @@ const HASHED_INTERFACE = /^pod[0-9a-f]{11}$/;
 export type RequestedByNetwork = ReadonlyMap<string, readonly RequestedAddress[]>;
 
 /**
- * Reads the annotation: `{"blue": ["192.168.10.50", "fd10::50"]}`. undefined or "" asks for nothing. Throws RefusalError
- * CONFIG_INVALID that names the annotation, the network and the value.
+ * Reads the annotation: `{"blue": ["192.168.10.50", "fd10::50"]}`. undefined or "" asks for nothing. Throws
+ * RefusalError CONFIG_INVALID that names the annotation, the network and the value.
  */
 export function readRequestedAddresses(text: string | undefined): RequestedByNetwork {
   const key = `annotation ${ADDRESSES_ANNOTATION}`;
@@ -62,8 +62,8 @@ function readAddress(text: unknown, key: string): RequestedAddress {
 }
 
 /**
- * Which network of the VM an interface of its launcher pod is for, by the name alone: null where that is none of these, or the
- * interface is numbered (`net1`) or the primary one, which the VMI tells (interfaceBehind).
+ * Which network of the VM an interface of its launcher pod is for, by the name alone: null where that is none of these,
+ * or the interface is numbered (`net1`) or the primary one, which the VMI tells (interfaceBehind).
  */
 export function networkOfHashed(names: Iterable<string>, podInterface: string): string | null {
   for (const name of names) if (hashedInterface(name) === podInterface) return name;

@@ -17,9 +17,9 @@ export interface ServeOptions extends BalancerServiceOptions {
 }
 
 /**
- * Offers metadata-net the balancers and ports that are wanted, and takes the connections to these ports. Resolves with what
- * ends it. Throws Error when a socket that was asked for cannot be listened on; the default one may be missing, where its
- * directory is not this process' to write.
+ * Offers metadata-net the balancers and ports that are wanted, and takes the connections to these ports. Resolves with
+ * what ends it. Throws Error when a socket that was asked for cannot be listened on; the default one may be missing,
+ * where its directory is not this process' to write.
  */
 export async function serveBalancers(options: ServeOptions): Promise<() => Promise<void>> {
   const { socket, clock, log, listenForHaproxy } = options;

@@ -35,8 +35,8 @@ const MAIN_TABLE = 254;
 const MTU_MAX = 65_535;
 
 /**
- * The links that a guest can tell by their MAC. Left out: a link without MAC, with one that is none, or with one that an
- * earlier link has. cloud-init gives up the whole network configuration for a link that it cannot match.
+ * The links that a guest can tell by their MAC. Left out: a link without MAC, with one that is none, or with one that
+ * an earlier link has. cloud-init gives up the whole network configuration for a link that it cannot match.
  */
 export function guestLinks(instance: Pick<Instance, "networks">): readonly GuestLink[] {
   const macs = new Set<string>();
@@ -69,10 +69,10 @@ function usableMtu(mtu: number | null): number | null {
 }
 
 /**
- * The routes as the pod has them: by their own gateway, by that of the interface's address (the CNI library's rule), or on
- * link. A gateway alone makes a default route only on the primary interface, and only of `families`: several would compete
- * for the guest's traffic. Before routes by a gateway outside of the interface's subnets, as beside an address with /32, stands one that
- * leads to it.
+ * The routes as the pod has them: by their own gateway, by that of the interface's address (the CNI library's rule), or
+ * on link. A gateway alone makes a default route only on the primary interface, and only of `families`: several would
+ * compete for the guest's traffic. Before routes by a gateway outside of the interface's subnets, as beside an address
+ * with /32, stands one that leads to it.
  */
 function guestRoutes(network: InstanceNetwork, families: readonly Family[]): readonly GuestRoute[] {
   const found = new Map<string, GuestRoute>();

@@ -47,8 +47,8 @@ export interface Instance {
 }
 
 /**
- * Who gives an interface its addresses. allocated: Holdfast, those that are listed. dhcp: a DHCP server, KubeVirt's own on
- * the pod network. unknown: somebody else, if anybody; no addresses are listed.
+ * Who gives an interface its addresses. allocated: Holdfast, those that are listed. dhcp: a DHCP server, KubeVirt's own
+ * on the pod network. unknown: somebody else, if anybody; no addresses are listed.
  */
 type Addressing = "allocated" | "dhcp" | "unknown";
 

@@ -50,8 +50,8 @@ export type RenderedValues =
 const DOCUMENT_BYTES_MAX = 1 << 20;
 
 /**
- * `spec` of a Metal3DataTemplate out of an API object: unknown fields are left out. `problem` names the field and what is
- * expected there; nothing may be rendered then.
+ * `spec` of a Metal3DataTemplate out of an API object: unknown fields are left out. `problem` names the field and what
+ * is expected there; nothing may be rendered then.
  */
 export function readMachineTemplate(spec: unknown): MachineTemplateSpec | { readonly problem: string } {
   try {
@@ -62,8 +62,8 @@ export function readMachineTemplate(spec: unknown): MachineTemplateSpec | { read
 }
 
 /**
- * The two documents of one machine, as the texts that its Secrets hold: YAML 1.1 in which every value of `metaData` reads
- * back as a string. The same inputs give the same bytes.
+ * The two documents of one machine, as the texts that its Secrets hold: YAML 1.1 in which every value of `metaData`
+ * reads back as a string. The same inputs give the same bytes.
  */
 export function renderMachineTemplate(spec: MachineTemplateSpec, inputs: TemplateInputs): Rendered {
   const values = renderMachineValues(spec, inputs);
@@ -88,8 +88,8 @@ export function renderMachineValues(spec: MachineTemplateSpec, inputs: TemplateI
 }
 
 /**
- * Every pool that a template names, each once and in the order of the template: each is claimed once for a machine. Without
- * any object at hand, as when claims are released, pools that annotations name are left out.
+ * Every pool that a template names, each once and in the order of the template: each is claimed once for a machine.
+ * Without any object at hand, as when claims are released, pools that annotations name are left out.
  */
 export function poolReferencesOf(
   spec: MachineTemplateSpec,

@@ -7,8 +7,8 @@ import { has, type OpenStackVersion } from "./openstack-versions.ts";
 const DEFAULT_ZONE = "nova";
 
 /**
- * meta_data.json of the OpenStack tree in one version, ready for JSON. `meta` and the keys are there only if the instance
- * has some, `random_seed` only with something to make it from.
+ * meta_data.json of the OpenStack tree in one version, ready for JSON. `meta` and the keys are there only if the
+ * instance has some, `random_seed` only with something to make it from.
  */
 export function metaDataJson(
   instance: Instance,
@@ -44,8 +44,8 @@ export function metaDataJson(
 const META_KEY_CHARS_MAX = 253;
 
 /**
- * The tenant's metadata that does not harm: without `dsmode: disabled`, at which cloud-init drops the whole source (the VM
- * would come up without keys and could not be mended from inside), and without keys that no YAML reader takes.
+ * The tenant's metadata that does not harm: without `dsmode: disabled`, at which cloud-init drops the whole source (the
+ * VM would come up without keys and could not be mended from inside), and without keys that no YAML reader takes.
  */
 export function guestMeta(meta: Readonly<Record<string, string>>): Readonly<Record<string, string>> {
   return Object.fromEntries(

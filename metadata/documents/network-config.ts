@@ -4,8 +4,8 @@ import { type GuestLink, guestLinks } from "./guest-network.ts";
 import type { Instance } from "./instance.ts";
 
 /**
- * cloud-init's network configuration version 2 (netplan's form): interfaces are found by MAC and keep their names. null:
- * there is no link to describe, and the guest's own default (DHCP) shall hold.
+ * cloud-init's network configuration version 2 (netplan's form): interfaces are found by MAC and keep their names.
+ * null: there is no link to describe, and the guest's own default (DHCP) shall hold.
  */
 export function networkConfig(instance: Instance): Record<string, unknown> | null {
   const links = guestLinks(instance);

@@ -40,7 +40,8 @@ interface StaticNetwork {
   readonly routes: readonly NetworkDataRoute[];
   /**
    * Not in the schema, which allows more keys: the gateway of the default route where it is outside of the subnet. Of
-   * this key alone cloud-init makes a route by a gateway that is on link (`on-link`, `GatewayOnLink`, ifupdown's gateway).
+   * this key alone cloud-init makes a route by a gateway that is on link (`on-link`, `GatewayOnLink`, ifupdown's
+   * gateway).
    */
   readonly gateway?: string;
   readonly services?: readonly NetworkDataService[];
@@ -62,13 +63,13 @@ interface NetworkDataService {
 }
 
 /**
- * The instance's network configuration: of each link one static network for each address, or one by DHCP; `network0` counts
- * over all links as Nova does. Routes stand with the first address of their family, name servers with the first address of the link and
- * once more at the top: older releases of cloud-init read only those.
+ * The instance's network configuration: of each link one static network for each address, or one by DHCP; `network0`
+ * counts over all links as Nova does. Routes stand with the first address of their family, name servers with the first
+ * address of the link and once more at the top: older releases of cloud-init read only those.
  *
  * Valid by Nova's schema but for one thing that Nova itself writes: the schema knows no mask 255.255.255.255, so a host
- * route or an address with /32 is outside of it. The guest's routes matter more than the schema there; the one host route
- * that every guest gets, to the metadata address, is written as /31 and so stays inside.
+ * route or an address with /32 is outside of it. The guest's routes matter more than the schema there; the one host
+ * route that every guest gets, to the metadata address, is written as /31 and so stays inside.
  */
 export function networkData(instance: Instance): NetworkData {
   const links = guestLinks(instance);

@@ -9,7 +9,8 @@ const FILES = ["meta-data", "network-config", "user-data", "vendor-data"] as con
 
 /**
  * GET below `/nocloud`, the base of `ds=nocloud;s=http://169.254.169.254/nocloud/`. A file without content is 200 and
- * empty: a 404 costs the guest ten seconds of retries for vendor-data and network-config, and its source for the others.
+ * empty: a 404 costs the guest ten seconds of retries for vendor-data and network-config, and its source for the
+ * others.
  */
 export function noCloudAnswer(segments: readonly string[], instance: Instance): Answer {
   const [name, ...rest] = segments;

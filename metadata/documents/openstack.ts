@@ -50,8 +50,8 @@ function filesOf(
       () => passwordAnswer({ method: "GET", body: Buffer.alloc(0) }, instance),
     ],
     ["vendor_data.json", has(version, "vendorData"), () => jsonAnswer(vendor)],
-    // Of Nova's type: it sets none. Not there rather than empty where no link can be described: cloud-init would configure no network at all from an empty
-    // one, and without it falls back to DHCP.
+    // Of Nova's type: it sets none. Not there rather than empty where no link can be described: cloud-init would
+    // configure no network at all from an empty one, and without it falls back to DHCP.
     [
       "network_data.json",
       has(version, "networkData") && (networkDocument !== null || guestLinks(instance).length > 0),

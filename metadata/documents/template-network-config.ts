@@ -18,9 +18,9 @@ const BOND_PARAMETERS: Readonly<Record<string, string>> = {
 };
 
 /**
- * The network document of a template as cloud-init's network configuration version 2, for guests that are told so: the same
- * links, addresses, routes and name servers. Version 2 has no name servers of the whole machine, so they stand with each
- * link that has a network. A route without gateway is left out.
+ * The network document of a template as cloud-init's network configuration version 2, for guests that are told so: the
+ * same links, addresses, routes and name servers. Version 2 has no name servers of the whole machine, so they stand
+ * with each link that has a network. A route without gateway is left out.
  */
 export function templateNetworkConfig(document: NetworkDocument): Record<string, unknown> {
   const links = fieldsIn(document.links);

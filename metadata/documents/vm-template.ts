@@ -60,7 +60,9 @@ export function objectsOfVm({ nics, networks, ...vm }: TemplatedVm): MachineObje
   return { machine: vm, metal3Machine: vm, host: { ...vm, bootMACAddress, nics } };
 }
 
-/** What a VM has on a network, as a pool's result. `family`: of that alone; null: of both, IPv4 first. null: nothing. */
+/**
+ * What a VM has on a network, as a pool's result. `family`: of that alone; null: of both, IPv4 first. null: nothing.
+ */
 export function poolResultOf({ addresses, dns }: InstanceNetwork, family: Family | null = null): PoolResult | null {
   const dnsServers = dns.nameservers ?? [];
   const families = new Map<Family, PoolResult>();

@@ -21,9 +21,9 @@ export type ProxyTarget =
     };
 
 /**
- * For a Service, which is its network's own: in origin form (RFC 9112, 3.2.1) and else exactly as the guest sent it, because
- * dots, slashes and escapes mean what the Service takes them for. Where the guest sent a whole URL, its authority falls away:
- * the network decides who is asked.
+ * For a Service, which is its network's own: in origin form (RFC 9112, 3.2.1) and else exactly as the guest sent it,
+ * because dots, slashes and escapes mean what the Service takes them for. Where the guest sent a whole URL, its
+ * authority falls away: the network decides who is asked.
  */
 export function serviceTarget(method: string, target: string): ProxyTarget {
   if (!METHODS.has(method)) return { kind: "bad", status: 405, why: "This method is not possible here." };
@@ -31,9 +31,9 @@ export function serviceTarget(method: string, target: string): ProxyTarget {
 }
 
 /**
- * For Nova, which answers for all instances and may have more behind the same address: a path of its metadata, resolved here
- * as our own documents' paths are, so that no dots and escapes are left to whatever is in between. It is only read; a
- * password may be posted.
+ * For Nova, which answers for all instances and may have more behind the same address: a path of its metadata, resolved
+ * here as our own documents' paths are, so that no dots and escapes are left to whatever is in between. It is only
+ * read; a password may be posted.
  */
 export function novaTarget(method: string, target: string): ProxyTarget {
   const sent = originForm(target);

@@ -23,8 +23,8 @@ export function signInstanceId(secret: Buffer, instanceId: string): string {
 /**
  * The headers that tell a backend who asks; all others of the kind are taken from the client's request before
  * (`strippedHeaders`). Without secret the request goes unsigned; an empty one is a key like any other. The network's
- * name stands under the names of Neutron's headers, for backends of tenants. Throws TypeError for a value that no header
- * can carry: it should have been refused where it was read.
+ * name stands under the names of Neutron's headers, for backends of tenants. Throws TypeError for a value that no
+ * header can carry: it should have been refused where it was read.
  */
 export function identityHeaders(identity: SignedIdentity, secret: Buffer | null): Readonly<Record<string, string>> {
   const { instanceId, tenantId, network, source } = identity;

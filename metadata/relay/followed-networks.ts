@@ -27,7 +27,10 @@ interface Report {
   readonly waitMs: number;
 }
 
-/** What is wanted for the networks that metadata-net reports, computed whenever something has changed, for its long polls. */
+/**
+ * What is wanted for the networks that metadata-net reports, computed whenever something has changed, for its long
+ * polls.
+ */
 export class FollowedNetworks<T> {
   readonly #options: FollowedOptions<T>;
   readonly #notifier: Notifier;
@@ -68,8 +71,8 @@ export class FollowedNetworks<T> {
   }
 
   /**
-   * Waits until the wanted state of these networks differs from what was applied. null: it is not known yet, or this server
-   * stops.
+   * Waits until the wanted state of these networks differs from what was applied. null: it is not known yet, or this
+   * server stops.
    */
   async poll(
     { applied, networks, waitMs }: Report,

@@ -52,7 +52,9 @@ interface KnownService extends WantedService {
   readonly service: string;
 }
 
-/** Leads connections of guests to a ready endpoint of this node, byte for byte. When a port goes, its connections end. */
+/**
+ * Leads connections of guests to a ready endpoint of this node, byte for byte. When a port goes, its connections end.
+ */
 export class ServiceRelay {
   readonly #options: RelayOptions;
   readonly #networks: FollowedNetworks<KnownService>;

@@ -47,8 +47,8 @@ export class GuestMemory {
 }
 
 /**
- * By the very object of the identity, which is another one after each answer of the identity's source: what was composed
- * for one guest is never found for another.
+ * By the very object of the identity, which is another one after each answer of the identity's source: what was
+ * composed for one guest is never found for another.
  */
 class MemoryPage {
   bytes = 0;

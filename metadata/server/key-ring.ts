@@ -48,7 +48,9 @@ export class KeyRing {
     return this.#keys.value;
   }
 
-  /** Without a file the empty one: as Nova and Neutron's agents take it where `metadata_proxy_shared_secret` is not set. */
+  /**
+   * Without a file the empty one: as Nova and Neutron's agents take it where `metadata_proxy_shared_secret` is not set.
+   */
   get novaSecret(): Buffer {
     return this.#sharedSecret?.value ?? NO_SECRET;
   }

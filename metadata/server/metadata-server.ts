@@ -43,8 +43,8 @@ export class MetadataServer {
   readonly #health: HealthServer;
 
   /**
-   * `connect`: the way to the API server; default: over HTTP. Throws Error when a file or directory of the settings cannot
-   * be used.
+   * `connect`: the way to the API server; default: over HTTP. Throws Error when a file or directory of the settings
+   * cannot be used.
    */
   static async create(settings: MetadataSettings, log: Log, clock: Clock, connect?: Connect): Promise<MetadataServer> {
     const ring = new KeyRing(settings, log, clock);

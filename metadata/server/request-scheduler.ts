@@ -1,9 +1,9 @@
 import type { Clock } from "../../platform/time.ts";
 
 /**
- * Requests begun in one turn of the event loop. In each turn Node reads every socket that has something and accepts one new
- * connection (libuv since 1.45): while many guests keep it busy a turn would last as long as all their answers together, and
- * the others, who boot at the same instant, would be let in one by one behind whole boots.
+ * Requests begun in one turn of the event loop. In each turn Node reads every socket that has something and accepts one
+ * new connection (libuv since 1.45): while many guests keep it busy a turn would last as long as all their answers
+ * together, and the others, who boot at the same instant, would be let in one by one behind whole boots.
  */
 const BEGUN_IN_A_TURN_MAX = 4;
 

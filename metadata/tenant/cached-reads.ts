@@ -43,8 +43,8 @@ export class CachedReads<V> {
   }
 
   /**
-   * What `get` answered less than three seconds ago, or `believedMs`, or before the API went away. Throws ApiAway for what
-   * was never read.
+   * What `get` answered less than three seconds ago, or `believedMs`, or before the API went away. Throws ApiAway for
+   * what was never read.
    */
   async read(key: string, get: (deadlineMs: number) => Promise<V>, believedMs = BELIEVED_MS): Promise<V> {
     const one = this.#recall(key);

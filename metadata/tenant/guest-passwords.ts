@@ -20,8 +20,8 @@ export interface GuestPassword {
 export type KeptPassword = { readonly kind: "kept" | "taken" } | { readonly kind: "refused"; readonly problem: string };
 
 /**
- * Writes a password into the namespace's ConfigMap unless it has one for the VM already. Two writers at once: one is kept,
- * the other finds it taken, since each writes only over the version that it read. Throws ApiAway.
+ * Writes a password into the namespace's ConfigMap unless it has one for the VM already. Two writers at once: one is
+ * kept, the other finds it taken, since each writes only over the version that it read. Throws ApiAway.
  */
 export async function keepGuestPassword(api: KubeApi, wanted: GuestPassword): Promise<KeptPassword> {
   const path = namespacedPath(CONFIG_MAPS_PATH, wanted.namespace, PASSWORDS_CONFIG_MAP);

@@ -80,7 +80,9 @@ function nameOf({ vm, pods, interfaces }: IdentityView): string {
   return vm?.name || pods[0]?.name || claim || pods[0]?.containerID.slice(0, SHORT_ID_CHARS) || NAME_DEFAULT;
 }
 
-/** The interfaces of the VM in its order, as far as that is known, and after them those with addresses of ours alone. */
+/**
+ * The interfaces of the VM in its order, as far as that is known, and after them those with addresses of ours alone.
+ */
 export function networksOf(
   interfaces: readonly IdentityInterface[],
   links: readonly TenantLink[],
@@ -111,8 +113,8 @@ export function networksOf(
 }
 
 /**
- * The VM's interfaces on networks of others. Where it is not known which of its interfaces an address of ours is on, only
- * the one on the pod network is certainly none of these.
+ * The VM's interfaces on networks of others. Where it is not known which of its interfaces an address of ours is on,
+ * only the one on the pod network is certainly none of these.
  */
 function foreignLinks(matched: readonly Matched[], links: readonly TenantLink[]): readonly TenantLink[] {
   const isClear = matched.every(({ link }) => link !== null);
@@ -139,8 +141,8 @@ interface Matched {
 }
 
 /**
- * Each interface with its link, if the VM's owner describes it: by its name in the pod, else by its MAC, else as the only
- * one left of its network.
+ * Each interface with its link, if the VM's owner describes it: by its name in the pod, else by its MAC, else as the
+ * only one left of its network.
  */
 function matchLinks(interfaces: readonly IdentityInterface[], links: readonly TenantLink[]): readonly Matched[] {
   const byName = (of: IdentityInterface) =>

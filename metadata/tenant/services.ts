@@ -39,7 +39,9 @@ export interface NetworkBackends {
   readonly ports: readonly PortBackends[];
 }
 
-/** A port of a network's Service beside the one for port 80, as guests reach it: without anything that says who asks. */
+/**
+ * A port of a network's Service beside the one for port 80, as guests reach it: without anything that says who asks.
+ */
 interface PortBackends {
   readonly port: number;
   /** Ready ones of this node, `10.244.0.7:5000`. */
@@ -254,7 +256,9 @@ export class KubeServiceBackends {
   }
 }
 
-/** The IPv4 address that an endpoint's pod has on a primary network of OVN-Kubernetes, or why requests may not go there. */
+/**
+ * The IPv4 address that an endpoint's pod has on a primary network of OVN-Kubernetes, or why requests may not go there.
+ */
 function addressOnNetwork(
   { address: known, pod }: LocalEndpoint,
   verdict: { readonly problem: string | null; readonly networks: readonly PodNetwork[] },

@@ -17,7 +17,8 @@ import type { NetworkDocument } from "../documents/machine-template.ts";
 
 /**
  * The source of everything about a VM that the daemon does not know: Kubernetes, or none. Called at each request and
- * answered from memory where that is young enough; rejects only with ApiAway while that is not known yet (the guest gets 503 and retries).
+ * answered from memory where that is young enough; rejects only with ApiAway while that is not known yet (the guest
+ * gets 503 and retries).
  */
 export interface TenantSource {
   viewOf(identity: IdentityView): Promise<TenantView>;

@@ -17,7 +17,9 @@ const REMEDIES = {
     "which of the VM's interfaces has which address is not known, so the guest is not told of it; set macAddress in the VM",
 } as const;
 
-/** Which of a VM's interfaces its guest cannot configure from what it is told, and what to do, for an event; null: none. */
+/**
+ * Which of a VM's interfaces its guest cannot configure from what it is told, and what to do, for an event; null: none.
+ */
 export function describeUnconfigured(
   interfaces: readonly IdentityInterface[],
   links: readonly TenantLink[],

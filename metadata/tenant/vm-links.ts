@@ -3,8 +3,8 @@ import type { VmiView } from "../../kube/views/vmi-view.ts";
 import type { TenantLink } from "./tenant-source.ts";
 
 /**
- * The VM's interfaces, with their names in the pod as far as what is allocated there confirms them. Primary is the one on
- * the cluster's own network, where the VM has one there.
+ * The VM's interfaces, with their names in the pod as far as what is allocated there confirms them. Primary is the one
+ * on the cluster's own network, where the VM has one there.
  */
 export function linksOf(vmi: VmiView, identity: IdentityView): readonly TenantLink[] {
   const attached = new Map(identity.interfaces.map((one) => [one.interface, one.network]));

@@ -16,9 +16,9 @@ import { LISTENERS, type ListenerName } from "./listeners.ts";
 const CHECK_INTERVAL_MS = 1_000;
 
 /**
- * An HTTP server with the bounds of a row of the table, not listening yet. When it is full, whoever comes gets the place of
- * the connection that has waited longest without a request: those who hold places keep nobody out who asks at once, as the
- * kubelet's probes do (docs/decisions/0084).
+ * An HTTP server with the bounds of a row of the table, not listening yet. When it is full, whoever comes gets the
+ * place of the connection that has waited longest without a request: those who hold places keep nobody out who asks at
+ * once, as the kubelet's probes do (docs/decisions/0084).
  */
 export function createBoundedServer(name: ListenerName, answer: RequestListener): Server {
   const { headerBytesMax, headerMs, requestMs, keepAliveMs, silentMs } = LISTENERS[name];

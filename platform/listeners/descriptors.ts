@@ -13,9 +13,9 @@ const LEADING: readonly string[] = ["relay"] satisfies ListenerName[];
 const SMALL_MAX = 256;
 
 /**
- * Connections of a listener at once. What all listeners of a process take together leaves it descriptors: where its limit
- * is low, those with many places have fewer, the same share each. So accepting never finds none, and nor does the state
- * database.
+ * Connections of a listener at once. What all listeners of a process take together leaves it descriptors: where its
+ * limit is low, those with many places have fewer, the same share each. So accepting never finds none, and nor does the
+ * state database.
  */
 export function connectionsMaxOf(name: ListenerName, limit = descriptorLimit()): number {
   const { connectionsMax, processes } = LISTENERS[name];

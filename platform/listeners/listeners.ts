@@ -1,4 +1,6 @@
-/** What a listener takes at most. Connections beyond are closed, those first that have asked for nothing the longest. */
+/**
+ * What a listener takes at most. Connections beyond are closed, those first that have asked for nothing the longest.
+ */
 export interface Listener {
   readonly processes: readonly ProcessName[];
   readonly reachedBy: string;

@@ -27,8 +27,8 @@ interface Question {
 }
 
 /**
- * Answers questions one at a time, with pauses: together they get a third of the process' time at most, however many ask.
- * What may wait for an API server is asked beside the queue (`runElsewhere`), with pauses of its own
+ * Answers questions one at a time, with pauses: together they get a third of the process' time at most, however many
+ * ask. What may wait for an API server is asked beside the queue (`runElsewhere`), with pauses of its own
  * (docs/decisions/0084). A reader who does not take his answer is cut off when others wait.
  */
 export class ReaderQueue {
@@ -56,8 +56,9 @@ export class ReaderQueue {
   }
 
   /**
-   * The same for a question that may wait for an API server: it takes its turn when its answer is there, and nobody waits
-   * behind it. Whoever asks the same at the same time shares the answer, so that many do not compute it side by side.
+   * The same for a question that may wait for an API server: it takes its turn when its answer is there, and nobody
+   * waits behind it. Whoever asks the same at the same time shares the answer, so that many do not compute it side by
+   * side.
    */
   async runElsewhere(response: ServerResponse, question: string, work: () => Promise<object>): Promise<string> {
     const answer = this.#elsewhere.next(work, question);

@@ -5,8 +5,8 @@ import { type Clock, sleep } from "../time.ts";
 const PAUSE_MS = 1;
 
 /**
- * Short answers one at a time, with pauses: hundreds of connections that ask without a pause are served as fast as the pauses
- * let them be, and what else the process does goes on in between.
+ * Short answers one at a time, with pauses: hundreds of connections that ask without a pause are served as fast as the
+ * pauses let them be, and what else the process does goes on in between.
  */
 export class Turns {
   readonly #clock: Clock;

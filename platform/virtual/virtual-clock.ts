@@ -146,7 +146,8 @@ export class VirtualClock implements Clock {
   start(timer: VirtualTimer): void {
     if (this.#isKilled) return;
     timer.order = this.#line.nextOrder();
-    // Whoever waits for the rest of a time must get there: a billionth of a millisecond would not move the world's clock.
+    // Whoever waits for the rest of a time must get there: a billionth of a millisecond would not move the world's
+    // clock.
     const ms = timer.ms > 0 ? Math.max(timer.ms, SHORTEST_MS) : 0;
     timer.dueMs = this.monotonicMs() + ms;
     if (this.#suspension !== null) this.#held.push(timer);

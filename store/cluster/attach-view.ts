@@ -176,8 +176,8 @@ export class ClusterView implements AttachView<JournalAttachment, ClaimReading> 
   }
 
   /**
-   * The attachments in the allocations of the claim's addresses, and this node's of the journal: a restored etcd lacks what
-   * was attached since.
+   * The attachments in the allocations of the claim's addresses, and this node's of the journal: a restored etcd lacks
+   * what was attached since.
    */
   usersOf(claim: ClaimReading, others: readonly JournalAttachment[]): ClaimUser[] {
     const users = new Map<string, ClaimUser>();
@@ -273,7 +273,10 @@ export class ClusterView implements AttachView<JournalAttachment, ClaimReading> 
     return { held: [...held, ...(await this.#readAskedFor(addresses, holder))], taken: null };
   }
 
-  /** What is asked for instead, and is the claim's already: an ADD that would move the claim was cut short, or it moves back. */
+  /**
+   * What is asked for instead, and is the claim's already: an ADD that would move the claim was cut short, or it moves
+   * back.
+   */
   async #readAskedFor(listed: readonly InterfaceAddress[], holder: AllocationOwner): Promise<readonly HeldAddress[]> {
     const { requested, mac } = this.ask;
     const others = withReservation(requested, this.definition.reservations, mac).filter(

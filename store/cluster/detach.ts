@@ -7,8 +7,8 @@ import { attachmentOf } from "../journal/rows.ts";
 import { abandon, endRow, rememberDel } from "../journal/uses.ts";
 
 /**
- * One DEL, in a transaction of the journal: ends what is older than it, including unfinished ADDs, and is remembered. The
- * API server is told later (agreement/over.ts).
+ * One DEL, in a transaction of the journal: ends what is older than it, including unfinished ADDs, and is remembered.
+ * The API server is told later (agreement/over.ts).
  */
 export function detach(ledger: Ledger, transaction: Transaction, want: DetachWant): DetachOutcome {
   const { sql, context } = ledger;

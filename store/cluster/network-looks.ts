@@ -51,8 +51,8 @@ export class NetworkLooks {
   }
 
   /**
-   * Who has an address: on the networks whose subnets have it, else on any that is known, where it may be from before an edit. Throws
-   * ApiAway.
+   * Who has an address: on the networks whose subnets have it, else on any that is known, where it may be from before
+   * an edit. Throws ApiAway.
    */
   async at(address: Address, filter: AllocationFilter): Promise<Page<AllocationView>> {
     await this.look();

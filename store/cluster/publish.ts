@@ -4,10 +4,10 @@ import type { AttachParts } from "./parts/attach-parts.ts";
 import type { ClaimReading } from "./parts/claim-access.ts";
 
 /**
- * Publishes in a claim what is reserved for it. A claim that follows its VM, or moves to what it asks for, is moved first, and says in the same write what
- * it has on the new network, so that an ADD that ends in between leaves nothing that could be misread: reserve,
- * `spec.network`, `status.ips`, answer (docs/decisions/0067). A claim that lists its addresses already needs nothing.
- * `changed`: the claim is not as it was read. Throws ApiAway and RefusalError.
+ * Publishes in a claim what is reserved for it. A claim that follows its VM, or moves to what it asks for, is moved
+ * first, and says in the same write what it has on the new network, so that an ADD that ends in between leaves nothing
+ * that could be misread: reserve, `spec.network`, `status.ips`, answer (docs/decisions/0067). A claim that lists its
+ * addresses already needs nothing. `changed`: the claim is not as it was read. Throws ApiAway and RefusalError.
  */
 export async function publish(
   { claimAccess, context }: Pick<AttachParts, "claimAccess" | "context">,

@@ -104,8 +104,8 @@ function isClaimed(owner: Owner): boolean {
 }
 
 /**
- * Of a machine, an object of its name is enough: it takes over what its predecessor had. Throws API_REFUSED where it may
- * not be read.
+ * Of a machine, an object of its name is enough: it takes over what its predecessor had. Throws API_REFUSED where it
+ * may not be read.
  */
 async function claimExists(api: Pick<KubeApi, "send" | "clock">, owner: Owner, deadlineMs: number): Promise<boolean> {
   for (const path of pathsOf(owner)) {

@@ -142,7 +142,10 @@ class Search {
     this.#unmark = () => {};
   }
 
-  /** The picture was wrong. Whoever else searches here finds the same addresses free, so the next one is tried elsewhere. */
+  /**
+   * The picture was wrong. Whoever else searches here finds the same addresses free, so the next one is tried
+   * elsewhere.
+   */
   async #noteConflict(conflicts: number): Promise<void> {
     const { picture, definition, deadlineMs, holder, clock } = this.#reservation;
     if (this.#isRequested) return;

@@ -33,8 +33,8 @@ export function dataDirectory(
 }
 
 /**
- * Throws RefusalError when the `dataDir` of a configuration is hidden from this process, or may be: what is missing here is no
- * evidence then that no container has an address in it. `readBefore`: everything in it is already recorded.
+ * Throws RefusalError when the `dataDir` of a configuration is hidden from this process, or may be: what is missing
+ * here is no evidence then that no container has an address in it. `readBefore`: everything in it is already recorded.
  */
 export function refuseHidden(
   { network, dataDir }: { readonly network: string; readonly dataDir: string },
@@ -109,7 +109,10 @@ export class MachineSight {
     this.exists = exists;
   }
 
-  /** The mounts of this process, as in proc(5). Read once: a sandbox is complete when its process starts. Throws LeaseProblem. */
+  /**
+   * The mounts of this process, as in proc(5). Read once: a sandbox is complete when its process starts. Throws
+   * LeaseProblem.
+   */
   mounts(): string {
     try {
       this.#mountinfo ??= readFileSync("/proc/self/mountinfo", "utf8");

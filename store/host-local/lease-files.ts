@@ -41,8 +41,8 @@ export class LeaseProblem extends Error {
 }
 
 /**
- * Changes whenever a file of the directory is created or removed; null when there is no directory. Synchronous: it is called
- * at every ADD and costs microseconds. Throws LeaseProblem.
+ * Changes whenever a file of the directory is created or removed; null when there is no directory. Synchronous: it is
+ * called at every ADD and costs microseconds. Throws LeaseProblem.
  */
 export function directoryVersion(directory: string): string | null {
   try {
@@ -55,10 +55,14 @@ export function directoryVersion(directory: string): string | null {
   }
 }
 
-/** The kernel stamps directories with a clock that ticks every 1 to 10 ms: within one tick two changes look like one. */
+/**
+ * The kernel stamps directories with a clock that ticks every 1 to 10 ms: within one tick two changes look like one.
+ */
 export const TICK_MS_MAX = 50;
 
-/** Leases that no later change of the clock's tick can have changed: written well before the directory's last change. */
+/**
+ * Leases that no later change of the clock's tick can have changed: written well before the directory's last change.
+ */
 export function steadyLeases(leases: readonly Lease[], version: string): Lease[] {
   const [, changedNs = "0"] = version.split(":");
   const steadyNs = BigInt(changedNs) - BigInt(TICK_MS_MAX) * 1_000_000n;
@@ -67,8 +71,8 @@ export function steadyLeases(leases: readonly Lease[], version: string): Lease[]
 
 /**
  * Every lease of a directory, in no order. Files unchanged since `former` are not opened again: a runtime that ends a
- * thousand containers one by one changes the directory a thousand times. Throws LeaseProblem: an unreadable lease may be
- * any container's.
+ * thousand containers one by one changes the directory a thousand times. Throws LeaseProblem: an unreadable lease may
+ * be any container's.
  */
 export async function readLeases(clock: Clock, directory: string, former: readonly Lease[] = []): Promise<Lease[]> {
   const names = await readdir(directory).catch((error: unknown) => {

@@ -6,9 +6,9 @@ const LINKS_MAX = 40;
 const FIRST_PID_NAMESPACE = "pid:[4026531836]";
 
 /**
- * Whether something is at an absolute path for process 1 of the machine, which sees what container runtimes see: a unit's sandbox
- * or a container's root hides files from this process alone. null: it cannot be told. `proc` as in proc(5). See
- * docs/decisions/0090.
+ * Whether something is at an absolute path for process 1 of the machine, which sees what container runtimes see: a
+ * unit's sandbox or a container's root hides files from this process alone. null: it cannot be told. `proc` as in
+ * proc(5). See docs/decisions/0090.
  */
 export function pathExistsForInit(path: string, proc = "/proc"): boolean | null {
   try {

@@ -38,8 +38,9 @@ interface DirectoryReading {
 
 /**
  * Containers keep the addresses that host-local gave them before a network became ours. Before an address of a network
- * is allocated, every file of host-local's directory is recorded as an allocation of its container. Then the directory is
- * followed: runtimes end old containers with the configuration they were started with, and host-local removes the file.
+ * is allocated, every file of host-local's directory is recorded as an allocation of its container. Then the directory
+ * is followed: runtimes end old containers with the configuration they were started with, and host-local removes the
+ * file.
  *
  *   file     container here        verdict
  *   exists   has the address       good
@@ -81,7 +82,9 @@ export class HostLocalTakeover {
     this.#log = parts.log;
   }
 
-  /** The store may be another one now, such as a backup: every directory is read again before an address is allocated. */
+  /**
+   * The store may be another one now, such as a backup: every directory is read again before an address is allocated.
+   */
   storeOpened(): void {
     this.#openCount += 1;
     this.#readings.clear();

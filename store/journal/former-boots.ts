@@ -13,8 +13,8 @@ const NODE = "node";
 const ROWS_PER_STEP = 200;
 
 /**
- * A journal says what containers of its node have; under another node's name, as on a disk that was copied or moved, its
- * releases would be those of containers that run elsewhere. One that does not say whose it is becomes this node's.
+ * A journal says what containers of its node have; under another node's name, as on a disk that was copied or moved,
+ * its releases would be those of containers that run elsewhere. One that does not say whose it is becomes this node's.
  */
 export function isOfThisNode({ sql, context }: Ledger): boolean {
   const written = sql.meta.get(NODE)?.value;

@@ -37,7 +37,10 @@ export function replaceSound(directory: string, source: NewDatabase | null, rebu
   return whileLocked(directory, () => replaceFiles(directory, source, rebuilder));
 }
 
-/** Whether a database could be rebuilt from a file of the state directory: tried with a copy, for which the reserve makes room. */
+/**
+ * Whether a database could be rebuilt from a file of the state directory: tried with a copy, for which the reserve
+ * makes room.
+ */
 export function isSound(databasePath: string, clock: Clock, reserve: Pick<DiskReserve, "spend">): boolean {
   const directory = dirname(databasePath);
   const { bavail, bsize } = statfsSync(directory);
@@ -77,8 +80,9 @@ export function whatWasLost({ sql, context }: Ledger): string[] {
 }
 
 /**
- * A verified and durable copy of a backup in the state directory, as a database of its own. The backup may have a write-ahead log where
- * SQLite looks for it: of a database that was copied while it was open, or put aside. Throws RefusalError.
+ * A verified and durable copy of a backup in the state directory, as a database of its own. The backup may have a
+ * write-ahead log where SQLite looks for it: of a database that was copied while it was open, or put aside. Throws
+ * RefusalError.
  */
 export function copyOf(directory: string, backup: string, clock: Clock): NewDatabase {
   if (!existsSync(backup))

@@ -32,8 +32,8 @@ const NAMED_MAX = 5;
  */
 
 /**
- * A copy of a backup that may replace a database in use: sound, and with every container that may run, with its addresses.
- * Throws RefusalError, and leaves nothing then.
+ * A copy of a backup that may replace a database in use: sound, and with every container that may run, with its
+ * addresses. Throws RefusalError, and leaves nothing then.
  */
 export function replacementOf(
   ledger: Ledger,
@@ -102,7 +102,9 @@ function carryDels(ledger: Ledger, past: Ledger, transaction: Transaction): void
   }
 }
 
-/** Copies today's host-local state: which directories are followed, and which file belongs to which running container. */
+/**
+ * Copies today's host-local state: which directories are followed, and which file belongs to which running container.
+ */
 function carryLeases(ledger: Ledger, past: Ledger, running: readonly AttachmentRow[]): void {
   const carried = new Set(running.map((row) => keyOf(ledger, row)));
   const isForced = forcedReleases(ledger);

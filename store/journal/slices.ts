@@ -9,8 +9,8 @@ export const SLICE_ROWS = 64;
 /**
  * What `read` yields, each slice read in a turn of its own: requests are served in between, and memory does not grow
  * with the table. A slice sees everything that was committed before it, so a row that is there all the time is seen
- * once, and one that comes or goes meanwhile may be seen (docs/decisions/0053). Throws StorageAway when the database was
- * closed meanwhile.
+ * once, and one that comes or goes meanwhile may be seen (docs/decisions/0053). Throws StorageAway when the database
+ * was closed meanwhile.
  */
 export async function* inSlices<Slice>(
   directory: { readonly ledger: Ledger },

@@ -35,8 +35,8 @@ import { RowIds } from "./rows.ts";
 const REOPEN_PAUSE_MS = 1_000;
 
 /**
- * A state directory in use: its database while it is open, and how it is reopened after a fault. Reads and writes get the
- * present ledger, or a StorageAway while there is none.
+ * A state directory in use: its database while it is open, and how it is reopened after a fault. Reads and writes get
+ * the present ledger, or a StorageAway while there is none.
  */
 export class StateDirectory {
   readonly path: string;
@@ -214,7 +214,10 @@ export class StateDirectory {
     this.#log.info("the disk has room again; ADD is served");
   }
 
-  /** Whether the state is reliable about which containers run: a rebuild compares them with the backup. Throws StorageAway. */
+  /**
+   * Whether the state is reliable about which containers run: a rebuild compares them with the backup. Throws
+   * StorageAway.
+   */
   get isComparable(): boolean {
     return this.#status.kind !== "rebuild-required" && checkDatabase(this.ledger).length === 0;
   }

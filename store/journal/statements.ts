@@ -38,7 +38,9 @@ export function prepareStatements(db: Database.Database) {
     ),
     deleteDefinition: run<[string, string]>("DELETE FROM definitions WHERE namespace = ? AND name = ?"),
 
-    /** Insert-if-absent: a Bound or Retained row is left as it is and nothing changes; a Cooling one may be taken over. */
+    /**
+     * Insert-if-absent: a Bound or Retained row is left as it is and nothing changes; a Cooling one may be taken over.
+     */
     insertAllocation: run<
       [number, Buffer | Uint8Array, number, string, string, string, string, string, number, number]
     >(

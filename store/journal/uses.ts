@@ -9,7 +9,10 @@ import type { Transaction } from "./group-commit.ts";
 import type { Ledger } from "./ledger.ts";
 import { type AttachmentRow, addressesOf, ownerOf, type TakingRow } from "./rows.ts";
 
-/** What an ADD is about to reserve: its row, and what an earlier ADD of the same key, whose outcome is unknown, may have reserved. */
+/**
+ * What an ADD is about to reserve: its row, and what an earlier ADD of the same key, whose outcome is unknown, may have
+ * reserved.
+ */
 export interface Taking {
   readonly id: number;
   readonly earlier: readonly InterfaceAddress[];

@@ -12,7 +12,10 @@ const OBJECTS_MAX = 4_096;
 /** Of one node, all values: what a backup can be copied with in a second or two. */
 const TOTAL_BYTES_MAX = 256 << 20;
 
-/** Creates or changes a Secret or ConfigMap (docs/decisions/0042). Throws RefusalError when the node keeps too much already. */
+/**
+ * Creates or changes a Secret or ConfigMap (docs/decisions/0042). Throws RefusalError when the node keeps too much
+ * already.
+ */
 export function applyContent(ledger: Ledger, applied: AppliedContent): ApplyAction {
   const { sql, context } = ledger;
   const { namespace, kind, name, bytes } = applied;

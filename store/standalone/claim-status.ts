@@ -20,8 +20,8 @@ import type { StoredClaim } from "./attach-view.ts";
 
 /**
  * The first use publishes `ips`. Later ones write again only what follows the network: other prefix lengths of the same
- * addresses, and addresses that were added (docs/decisions/0060). Every use updates `ownerPod` and the condition. Writes
- * only changes.
+ * addresses, and addresses that were added (docs/decisions/0060). Every use updates `ownerPod` and the condition.
+ * Writes only changes.
  */
 export function recordClaimSuccess(
   ledger: Ledger,

@@ -9,7 +9,8 @@ import { newAllocation } from "../../store/cluster/allocations/allocation-object
 import { KubeInMemory } from "../harness/kube-in-memory.ts";
 
 /*
- * A cluster that has Holdfast's definitions alone: a management cluster without Multus, whose networks AddressPools define.
+ * A cluster that has Holdfast's definitions alone: a management cluster without Multus, whose networks AddressPools
+ * define.
  */
 
 const TIME = "2026-01-01T00:00:00Z";

@@ -3,13 +3,17 @@ import { parsePassed } from "../../ipam/definition/definition-keys.ts";
 import { parsePluginConfig } from "../../ipam/definition/plugin-config.ts";
 import * as written from "../../ipam/space/written.ts";
 
-// Whoever may write a network chooses how it is spelled. No definition keeps the event loop for longer than 50 ms, and reading
-// its short lists with ip-num takes no more than the definition takes by itself. Both in processor time of the thread.
+// Whoever may write a network chooses how it is spelled. No definition keeps the event loop for longer than 50 ms, and
+// reading its short lists with ip-num takes no more than the definition takes by itself. Both in processor time of the
+// thread.
 
 /** What the plugin binary passes on at most. */
 const CONF_CHARS = 512 * 1024;
 const TURN_MS_MAX = 50;
-/** The same in units of work, of which each takes 8 to 9 ms at rest: on a machine that is slower, or shares its processor with others. */
+/**
+ * The same in units of work, of which each takes 8 to 9 ms at rest: on a machine that is slower, or shares its
+ * processor with others.
+ */
 const TURN_UNITS_MAX = 6;
 const UNIT_ENTRIES = 5_000;
 const LIBRARY_TIMES_MAX = 2;

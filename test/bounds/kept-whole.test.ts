@@ -33,7 +33,9 @@ const configuration = (name: string, bytes: number, salt: number) => {
   return `{"cniVersion":"1.0.0","name":"n${salt}","type":"bridge","ipam":{"type":"holdfast-ipam","subnets":"10.0.0.0/8"${ofNetwork}}${beside}}`;
 };
 
-/** How many times a text is kept at most: 2, but of what stands as intervals and in tables by address (docs/bounds.md). */
+/**
+ * How many times a text is kept at most: 2, but of what stands as intervals and in tables by address (docs/bounds.md).
+ */
 const KEPT_MAX: Readonly<Record<string, number>> = { excludeSubnets: 8, reservations: 12 };
 
 /** Through everything that keeps something of it; those who keep it live as long as what they return. */

@@ -19,8 +19,8 @@ export interface Reading {
 }
 
 /**
- * What a reader keeps of each of 20 different texts, measured after a collection. What it throws is kept, too: an error that
- * somebody remembers is all that is left of a text.
+ * What a reader keeps of each of 20 different texts, measured after a collection. What it throws is kept, too: an error
+ * that somebody remembers is all that is left of a text.
  */
 export function keptOf(textOf: (salt: number) => string, read: (text: string) => unknown, sends = 20): Reading {
   const kept: unknown[] = [];
@@ -58,7 +58,10 @@ export function keptOf(textOf: (salt: number) => string, read: (text: string) =>
   };
 }
 
-/** What the heap grows by until a reading has ended, and before each collection meanwhile, whatever of it is garbage by then. */
+/**
+ * What the heap grows by until a reading has ended, and before each collection meanwhile, whatever of it is garbage by
+ * then.
+ */
 function peakOf(read: () => unknown): number {
   collect();
   collect();
@@ -116,7 +119,10 @@ function cpuUs(read: () => unknown): number {
   return user + system;
 }
 
-/** What the collector alone can take of a reading, µs: what is shorter has not been measured, and what grows with its square is far longer. */
+/**
+ * What the collector alone can take of a reading, µs: what is shorter has not been measured, and what grows with its
+ * square is far longer.
+ */
 const NOISE_US = 10_000;
 /** What grows with the text is found to do so by then; what grows with its square never is. */
 const TRIES_MAX = 30;
@@ -127,10 +133,10 @@ const ATTEMPTS_MAX = 4;
 const GROWTH_MAX = 2.5;
 
 /**
- * How many times as long a text takes as its half; 2: the time is in proportion. From the whole and its quarter, since tables that double
- * their size at some length make one doubling look like three. What JSON.parse alone grows by more than that, as what it makes outgrows
- * the processor's caches and the young generation, is not the reader's. Each counts with its fastest reading, and all are read by turns
- * until that is clear.
+ * How many times as long a text takes as its half; 2: the time is in proportion. From the whole and its quarter, since
+ * tables that double their size at some length make one doubling look like three. What JSON.parse alone grows by more
+ * than that, as what it makes outgrows the processor's caches and the young generation, is not the reader's. Each
+ * counts with its fastest reading, and all are read by turns until that is clear.
  */
 export function growthOf(textOf: (share: number) => string, read: (text: string) => unknown): number {
   const texts = [textOf(1 / 4), textOf(1)] as const;

@@ -1,4 +1,6 @@
-/** What the page makes of names and texts that tenants choose, and of a name of the internet that means this machine. */
+/**
+ * What the page makes of names and texts that tenants choose, and of a name of the internet that means this machine.
+ */
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { MemoryCluster } from "../harness/world/memory-cluster.ts";
 import { held, putAllocations, putNetwork, rests, usedBy } from "./cluster-objects.ts";

@@ -1,4 +1,6 @@
-/** The page with very many addresses: how long it takes, how much memory, and how long it does not answer its reader. */
+/**
+ * The page with very many addresses: how long it takes, how much memory, and how long it does not answer its reader.
+ */
 import { readFileSync } from "node:fs";
 import type { Page } from "playwright-core";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
@@ -55,8 +57,8 @@ function dotted(first: number, index: number): string {
 const [ZONE, VAST] = [0x0a_00_00_00, 0x1e_00_00_00];
 
 /**
- * 100,000 allocations: `vast` is a /8 of 65,536 tiles with 30,000 of them all over it; `wide` a /14 with 50,000; twenty /22 with
- * 1,000 each.
+ * 100,000 allocations: `vast` is a /8 of 65,536 tiles with 30,000 of them all over it; `wide` a /14 with 50,000; twenty
+ * /22 with 1,000 each.
  */
 function* allocations(): Generator<IPAllocation> {
   const used = (n: number) => [usedBy(`node-${n % 300}`, `c${n}x`.padEnd(64, "0"), `virt-launcher-vm-${n}`)];

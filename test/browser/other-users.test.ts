@@ -1,4 +1,7 @@
-/** What other users of the reader's machine learn of the page: their servers, and what they can read of processes and files. */
+/**
+ * What other users of the reader's machine learn of the page: their servers, and what they can read of processes and
+ * files.
+ */
 import { createServer, type IncomingMessage, type Server } from "node:http";
 import type { AddressInfo } from "node:net";
 import type { BrowserContext } from "playwright-core";

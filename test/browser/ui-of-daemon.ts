@@ -117,8 +117,9 @@ export async function detach(
 }
 
 /**
- * Networks of all kinds: `blue` with both families, a gateway, what is excluded, VMs that run and that do not, and a container
- * with a MAC; `tiny` is nearly full; `large` has tiles; `six` intervals; `quiet` cools down; `kept` keeps what a claim had.
+ * Networks of all kinds: `blue` with both families, a gateway, what is excluded, VMs that run and that do not, and a
+ * container with a MAC; `tiny` is nearly full; `large` has tiles; `six` intervals; `quiet` cools down; `kept` keeps
+ * what a claim had.
  */
 export async function seedAll(daemon: TestDaemon): Promise<void> {
   const networks = [

@@ -25,9 +25,10 @@ function configuration(ipam: Ipam, plugin: Ipam = {}) {
 }
 
 /**
- * What pod shop/web gets on its primary interface: `node` is the configuration that the runtime passes on, `defined` that of
- * the NetworkAttachmentDefinition evil/x, in the namespace that the network belongs to and shares with shop. `listed` are the
- * subnets that the IPNetwork has as the nodes'. The subnets, or the refusal, and whether an import takes them for the nodes'.
+ * What pod shop/web gets on its primary interface: `node` is the configuration that the runtime passes on, `defined`
+ * that of the NetworkAttachmentDefinition evil/x, in the namespace that the network belongs to and shares with shop.
+ * `listed` are the subnets that the IPNetwork has as the nodes'. The subnets, or the refusal, and whether an import
+ * takes them for the nodes'.
  */
 async function ask(
   node: object,

@@ -16,7 +16,10 @@ async function begin(itsTime: TestTime): Promise<void> {
   api = await FakeApi.start(undefined, time);
 }
 
-/** For a queue with timers of its own (Bottleneck), and for an answer that is under way for long: while it is, time would pass. */
+/**
+ * For a queue with timers of its own (Bottleneck), and for an answer that is under way for long: while it is, time
+ * would pass.
+ */
 async function onTheMachine(): Promise<void> {
   await api.stop();
   await begin(machineTime);

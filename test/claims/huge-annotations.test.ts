@@ -8,7 +8,8 @@ import { projectPod } from "../../kube/views/pod-view.ts";
 import { KubeInMemory } from "../harness/kube-in-memory.ts";
 import { pod } from "./objects.ts";
 
-// Whoever may annotate a pod can write thousands of addresses. What that costs is counted in addresses that are looked at.
+// Whoever may annotate a pod can write thousands of addresses. What that costs is counted in addresses that are looked
+// at.
 
 const looks = [vi.spyOn(address, "parseAddress"), vi.spyOn(address, "sameAddress"), vi.spyOn(address, "formatAddress")];
 const looked = () => looks.reduce((sum, { mock }) => sum + mock.calls.length, 0);

@@ -13,7 +13,9 @@ const HOW = {
   "cut off": (world: LeaseWorld, ms: number) => world.cutOffFor(ms),
 } as const;
 
-/** A world with so many candidates whose first one has led for a while; the outage begins anywhere between two renewals. */
+/**
+ * A world with so many candidates whose first one has led for a while; the outage begins anywhere between two renewals.
+ */
 async function withLeader(count: number, phaseMs: number): Promise<LeaseWorld> {
   const world = new LeaseWorld();
   for (let joined = 0; joined < count; joined += 1) {

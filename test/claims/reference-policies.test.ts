@@ -5,8 +5,8 @@ import { review, shippedPolicies } from "../harness/admission.ts";
 import type { KubeObject } from "../harness/kube-api.ts";
 
 /*
- * deploy/udn: what the API server refuses of references to metadata Services is what Holdfast cannot follow, and nothing
- * else.
+ * deploy/udn: what the API server refuses of references to metadata Services is what Holdfast cannot follow, and
+ * nothing else.
  */
 
 const PRIMARY = { topology: "Layer2", layer2: { role: "Primary", subnets: ["10.20.0.0/16"] } };

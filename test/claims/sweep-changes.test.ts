@@ -33,7 +33,8 @@ import { KubeInMemory } from "../harness/kube-in-memory.ts";
 import { RULES } from "./judged.ts";
 import { WrittenCopy } from "./written-copy.ts";
 
-// Whatever changes in the copies, in whatever order: after a turn every verdict is the one that a look at everything finds.
+// Whatever changes in the copies, in whatever order: after a turn every verdict is the one that a look at everything
+// finds.
 
 const BEGIN_SEED = Number(process.env.HOLDFAST_TEST_SEED ?? Math.floor(Math.random() * 2 ** 30));
 const SEEDS = Number(process.env.HOLDFAST_TEST_ROUNDS ?? 12);

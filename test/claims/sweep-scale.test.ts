@@ -22,8 +22,8 @@ import { ManualClock } from "../harness/manual-clock.ts";
 import { RULES } from "./judged.ts";
 import { WrittenCopy } from "./written-copy.ts";
 
-// What a look at a large cluster costs, in counted work, and what becomes of a reason to free an address when looking or
-// carrying out takes long, on a clock of the test's own.
+// What a look at a large cluster costs, in counted work, and what becomes of a reason to free an address when looking
+// or carrying out takes long, on a clock of the test's own.
 
 const hashed = vi.spyOn(objectNames, "allocationName");
 /** Of text, by ip-num. */

@@ -31,7 +31,9 @@ const CLAIMS = namespacedPath(CLAIMS_PATH, "shop");
 const SILENT = { debug() {}, info() {}, warn() {} };
 const signal = new AbortController().signal;
 
-/** A cluster in memory and the controller that sweeps it, whose caches are copied from the server when `look` is called. */
+/**
+ * A cluster in memory and the controller that sweeps it, whose caches are copied from the server when `look` is called.
+ */
 class SweptCluster {
   readonly clock: ManualClock;
   readonly api: KubeInMemory;

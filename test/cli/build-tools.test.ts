@@ -121,7 +121,8 @@ test("the demo installs the four packages that README names, and no more", () =>
 test("system-packages neither stops nor disables the services of whoever had the lock before it", async (context) => {
   requireRoot(context);
   const wants = "/etc/systemd/system/multi-user.target.wants";
-  // Each call notes its verb and whether services may start; the lock is taken at first, and that other run enables a service.
+  // Each call notes its verb and whether services may start; the lock is taken at first, and that other run enables a
+  // service.
   command(
     "apt-get",
     `

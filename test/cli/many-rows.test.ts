@@ -23,7 +23,8 @@ test("the memory of a daemon does not grow with the rows of an answer", async ()
     };
     const few = await peakAfter(0, 3_000);
     const many = await peakAfter(3_000, 12_000);
-    // MiB. SQLite's cache fills up to 16, and a claim takes a fraction of a KiB; all claims in one answer took 179 more.
+    // MiB. SQLite's cache fills up to 16, and a claim takes a fraction of a KiB; all claims in one answer took 179
+    // more.
     console.log("PEAK", few, many);
     expect(many - few).toBeLessThan(40);
   } finally {

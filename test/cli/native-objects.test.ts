@@ -1,7 +1,7 @@
 /**
- * SQLite's objects in the daemon (statements, backups) are native ones, and V8's garbage collector ends them whenever it
- * likes. better-sqlite3 12 aborted the process then under Node 24: a load of ADDs, looks and backups that leaves many of
- * them behind must not end the daemon.
+ * SQLite's objects in the daemon (statements, backups) are native ones, and V8's garbage collector ends them whenever
+ * it likes. better-sqlite3 12 aborted the process then under Node 24: a load of ADDs, looks and backups that leaves
+ * many of them behind must not end the daemon.
  */
 import { join } from "node:path";
 import Database from "better-sqlite3";

@@ -1,4 +1,7 @@
-/** Applied Secrets are in the database: whatever rights a state directory came with, no other user of the machine reads them. */
+/**
+ * Applied Secrets are in the database: whatever rights a state directory came with, no other user of the machine reads
+ * them.
+ */
 import {
   chmodSync,
   chownSync,

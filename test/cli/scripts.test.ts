@@ -4,7 +4,8 @@ import { afterAll, expect, test } from "vitest";
 import { TestDaemon } from "../harness/daemon.ts";
 import { parseScript, runScript, transcriptIn } from "./script.ts";
 
-// The scripts say what is tested. UPDATE_SCRIPTS=1 writes what was seen into them: read the difference before you keep it.
+// The scripts say what is tested. UPDATE_SCRIPTS=1 writes what was seen into them: read the difference before you keep
+// it.
 const DIRECTORY = join(import.meta.dirname, "scripts");
 const daemons: TestDaemon[] = [];
 

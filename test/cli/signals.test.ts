@@ -1,4 +1,6 @@
-/** What a signal does to a process of Holdfast. The daemon stands for all: platform/run-process.ts is one for the four. */
+/**
+ * What a signal does to a process of Holdfast. The daemon stands for all: platform/run-process.ts is one for the four.
+ */
 import { once } from "node:events";
 import { connect } from "node:net";
 import { afterEach, expect, test } from "vitest";

@@ -78,8 +78,8 @@ const document = fc.oneof(
   fc.dictionary(text, value, { maxKeys: 5, noNullPrototype: true }),
 ) as fc.Arbitrary<object>;
 /**
- * The library writes control characters and the like its own way, which ours escapes: those are tested with documents. And it
- * quotes the marks of a document's end where they begin a line, which a part by itself does.
+ * The library writes control characters and the like its own way, which ours escapes: those are tested with documents.
+ * And it quotes the marks of a document's end where they begin a line, which a part by itself does.
  */
 const isPlain = (one: unknown) => {
   const text = JSON.stringify(one).replaceAll("\\n", "");

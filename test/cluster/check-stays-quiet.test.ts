@@ -14,7 +14,10 @@ import { World } from "../harness/world/world.ts";
 const GRACE_SECONDS = 120;
 /** Between two checks. */
 const PAUSE_MS = 3_000;
-/** Longer than the grace: so old is everything in the cluster when a step begins, and what a check has begun to watch is over. */
+/**
+ * Longer than the grace: so old is everything in the cluster when a step begins, and what a check has begun to watch is
+ * over.
+ */
 const AGE_MS = (GRACE_SECONDS + 10) * 1_000;
 /** Of the controller, as it is shipped. */
 const SHIPPED = { sweepIntervalSeconds: 10, sweepGraceSeconds: 30 };

@@ -1,4 +1,7 @@
-/** A workload with a fixed address is replaced: its successor asks for the address by name and does not wait for a cool-down. */
+/**
+ * A workload with a fixed address is replaced: its successor asks for the address by name and does not wait for a
+ * cool-down.
+ */
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { deleted, type Guest } from "../harness/world/guests.ts";
 import { ipsOf, type Network } from "../harness/world/network.ts";

@@ -1,4 +1,6 @@
-/** Nothing here waits for a periodic pass that an event could have begun: every pass comes an hour after the one before. */
+/**
+ * Nothing here waits for a periodic pass that an event could have begun: every pass comes an hour after the one before.
+ */
 import { afterAll, beforeAll, expect, test } from "vitest";
 import type { Link } from "../harness/kube-fake/client/link.ts";
 import type { NodeDaemon } from "../harness/node.ts";

@@ -1,4 +1,6 @@
-/** Who is behind an address in a cluster: two nodes, a real API server, and what KubeVirt does when the test says so. */
+/**
+ * Who is behind an address in a cluster: two nodes, a real API server, and what KubeVirt does when the test says so.
+ */
 import { afterAll, afterEach, beforeAll, expect, test } from "vitest";
 import type { IdentityAnswer } from "../../identity/wire.ts";
 import type { KubeObject } from "../harness/kube-api.ts";

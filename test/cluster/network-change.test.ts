@@ -229,7 +229,8 @@ test.each([
     expect((await world.untilReason(claimName(vm, LOGICAL), "NetworkLeft")).message).toBe(
       `its VM runs on NetworkAttachmentDefinition shop/${nad}, where no claim can follow it; ${before.ips.join(", ")} of network ${home.name} is released`,
     );
-    // It comes back: its own, while they cool down. Checked afterwards: what is looked at again would outlast the cool-down.
+    // It comes back: its own, while they cool down. Checked afterwards: what is looked at again would outlast the
+    // cool-down.
     await world.kubevirt.removePod(target);
     const back = await moved({ ...before, vm }, home);
     expect(back.ips).toEqual(before.ips);

@@ -1,4 +1,6 @@
-/** Claims that come back from a backup with a list that Holdfast did not write, on a network that may be another by now. */
+/**
+ * Claims that come back from a backup with a list that Holdfast did not write, on a network that may be another by now.
+ */
 import { afterAll, afterEach, beforeAll, describe, expect, test } from "vitest";
 import { NADS_PATH, namespacedPath } from "../../kube/objects.ts";
 import type { KubeObject } from "../harness/kube-api.ts";

@@ -36,7 +36,8 @@ test("deleting a static pod's mirror pod releases nothing, and all its sandboxes
   const held = [`${ips[0]} ${HASH}`];
   expect(await world.bound(net)).toEqual(held);
   await world.kubevirt.reportReady(node.name, "Unknown");
-  // The API server forgets the mirror; the containers run on. Several graces of the controller and looks of the witness.
+  // The API server forgets the mirror; the containers run on. Several graces of the controller and looks of the
+  // witness.
   await world.kubevirt.removePod(guest.pod);
   await world.advance(6_000);
   expect(await world.bound(net)).toEqual(held);

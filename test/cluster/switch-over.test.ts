@@ -320,6 +320,7 @@ test("the command line reports unrecorded addresses, shows what an import would 
   expect((await world.allocation(network, "10.32.0.2/29"))?.status.state).toBe("Bound");
   const again = await cli("import", "--network", "byhand");
   expect(again.answer.items).toContainEqual({ ...late, action: "recorded-before", detail: "" });
-  // Of what was just imported it may say that no container is recorded: the NAD is older than the pod by a second or not.
+  // Of what was just imported it may say that no container is recorded: the NAD is older than the pod by a second or
+  // not.
   expect(await findings()).toContainEqual(expect.stringContaining("byhand-thief"));
 });

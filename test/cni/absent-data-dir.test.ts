@@ -45,7 +45,10 @@ const nomad = (dataDir: string) => ({
 
 const OWN_PIDS = ["unshare", "-p", "-f", "--kill-child", "--mount-proc"];
 
-/** A daemon with mounts of its own, in which an empty file system lies over `path`, as in a container without the machine's /run. */
+/**
+ * A daemon with mounts of its own, in which an empty file system lies over `path`, as in a container without the
+ * machine's /run.
+ */
 const hiding = (path: string) => ["unshare", "-m", "sh", "-c", 'mount -t tmpfs none "$0" && exec "$@"', path];
 
 /** The same in a container with processes of its own. */

@@ -7,7 +7,10 @@ import { apply, claim, nad, withClaim } from "./manifests.ts";
 
 const DUAL = { subnets: "10.10.0.0/24,fd10::/64", gateway: "10.10.0.1", excludeSubnets: "10.10.0.128/25" };
 
-/** A little of everything: bound, cooling, a claim at rest, an address outside the range of today, a network nobody defines. */
+/**
+ * A little of everything: bound, cooling, a claim at rest, an address outside the range of today, a network nobody
+ * defines.
+ */
 async function live(daemon: ServedDaemon): Promise<void> {
   const blue = network("blue", DUAL, { allowPersistentIPs: true });
   for (const id of ["c1", "c2", "c3"]) await daemon.cni("ADD", id, { config: blue });

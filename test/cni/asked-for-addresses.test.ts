@@ -11,7 +11,10 @@ const IPAM = {
 };
 type Options = { config: object; args?: string };
 
-/** The places in which a runtime asks: multus with the ips capability, podman and nerdctl, cnitool and CRI-O's annotations. */
+/**
+ * The places in which a runtime asks: multus with the ips capability, podman and nerdctl, cnitool and CRI-O's
+ * annotations.
+ */
 const PLACES: [string, (ips: string[], config: object) => Options][] = [
   ["runtimeConfig.ips", (ips, config) => ({ config: { ...config, runtimeConfig: { ips } } })],
   ["args.cni.ips", (ips, config) => ({ config: { ...config, args: { cni: { ips } } } })],

@@ -69,7 +69,8 @@ describe("ipRequests are refused with a condition on the claim, and no other add
     expect(await conditionOf(daemon, "vm1")).toBe("True SuccessfulAllocation");
   });
 
-  // What an ADD would refuse with 7 for its form is refused when it is applied, or at the ADD where only the network can tell.
+  // What an ADD would refuse with 7 for its form is refused when it is applied, or at the ADD where only the network
+  // can tell.
   test("a prefix length that is not the subnet's, and two addresses of one subnet", async ({ daemon }) => {
     await apply(daemon, claim("vm1", { ipRequests: ["10.10.0.77/16"] }));
     const mask = errorOf(await daemon.cni("ADD", "c1", { config, args }));

@@ -3,7 +3,10 @@ import type { ServedDaemon } from "../harness/daemon.ts";
 import { addressesOf, errorOf, held, network, pod, processTest, restart, test } from "./fixtures.ts";
 import { apply, claim, claimNamed, claims, nad, tryApply, withClaim } from "./manifests.ts";
 
-/** A claim from a backup, or from another system, brings its addresses along in `status.ips`: they are its own, or it is refused. */
+/**
+ * A claim from a backup, or from another system, brings its addresses along in `status.ips`: they are its own, or it is
+ * refused.
+ */
 
 const DUAL = network("blue", { subnets: "10.10.0.0/24,fd10::/64", gateway: "10.10.0.1" }, { allowPersistentIPs: true });
 const IPS = ["10.10.0.77/24", "fd10::77/64"];

@@ -2,8 +2,8 @@ import { describe, expect } from "vitest";
 import { addressesOf, errorOf, held, network, past, pod, test } from "./fixtures.ts";
 
 /**
- * A container with a fixed address is replaced (podman run --replace --ip, a compose file, a quadlet): its successor asks
- * for the address by name and gets it at once, when the predecessor has certainly ended. See docs/decisions/0058.
+ * A container with a fixed address is replaced (podman run --replace --ip, a compose file, a quadlet): its successor
+ * asks for the address by name and gets it at once, when the predecessor has certainly ended. See docs/decisions/0058.
  */
 
 const config = network("blue", { subnets: "10.10.0.0/24,fd10::/64", cooldownSeconds: 3_600 });

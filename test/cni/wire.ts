@@ -1,4 +1,7 @@
-/** Requests of `POST /cni` written by hand: what the plugin binary would have sent at another instant, or in another boot. */
+/**
+ * Requests of `POST /cni` written by hand: what the plugin binary would have sent at another instant, or in another
+ * boot.
+ */
 import { readFileSync } from "node:fs";
 import { expect } from "vitest";
 import type { CniWireRequest } from "../../cni-shim/wire.ts";

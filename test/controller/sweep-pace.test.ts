@@ -14,7 +14,8 @@ import type { MemoryCluster } from "../harness/world/memory-cluster.ts";
 import { NAMESPACE } from "../harness/world/network.ts";
 import { World } from "../harness/world/world.ts";
 
-// What the controller asks of the API server and of itself when a cluster is large, and how soon it is done, at its default pace.
+// What the controller asks of the API server and of itself when a cluster is large, and how soon it is done, at its
+// default pace.
 
 const TIME = "2026-01-01T00:00:00.000Z";
 const GRACE_MS = 30_000;

@@ -9,8 +9,8 @@ const GENERATED = /^(talk-\d+)-[b-z0-9]{5}$/;
 const WHOLE = /^(IPAllocation|IPNetwork|IPAMClaim|Widget|Status|PartialObjectMetadata|ConfigMap)$/;
 
 /**
- * What two servers said, so that it can be compared: UIDs and versions by the order in which they came, no times, and of
- * Kubernetes' own kinds only the metadata, since the server in memory fills in no defaults.
+ * What two servers said, so that it can be compared: UIDs and versions by the order in which they came, no times, and
+ * of Kubernetes' own kinds only the metadata, since the server in memory fills in no defaults.
  */
 export function comparable(transcript: readonly Json[]): Json {
   const uids = new Map<string, string>();

@@ -1,4 +1,6 @@
-/** What only the server in memory can be made to do: faults at an instant of one's choice, and the same history again. */
+/**
+ * What only the server in memory can be made to do: faults at an instant of one's choice, and the same history again.
+ */
 import { expect, test } from "vitest";
 import type { Fate } from "../harness/kube-fake/client/link.ts";
 import { MemoryServer } from "./memory-server.ts";

@@ -29,7 +29,10 @@ interface Watching {
   readonly done: Promise<void>;
 }
 
-/** Has a conversation on a server, checks every answer, and returns all of them. `id` is a name that nobody else uses there. */
+/**
+ * Has a conversation on a server, checks every answer, and returns all of them. `id` is a name that nobody else uses
+ * there.
+ */
 export async function converse({ steps }: Conversation, server: ServerUnderTest, id: string): Promise<Json[]> {
   const run = new Run(server, id);
   try {
@@ -216,7 +219,10 @@ class Run {
   }
 }
 
-/** The same bookmark once more: near the end of a watch, kube-apiserver sends one at each look of its timer, once a second. */
+/**
+ * The same bookmark once more: near the end of a watch, kube-apiserver sends one at each look of its timer, once a
+ * second.
+ */
 function isRepeated(last: Event | null, [type, object]: Event): boolean {
   const isBookmark = type === "BOOKMARK" && last?.[0] === "BOOKMARK";
   return isBookmark && last?.[1].metadata.resourceVersion === object.metadata.resourceVersion;

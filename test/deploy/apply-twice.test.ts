@@ -1,4 +1,7 @@
-/** "kubectl apply" of what is installed already changes nothing: whoever compares a cluster with a release sees no drift. */
+/**
+ * "kubectl apply" of what is installed already changes nothing: whoever compares a cluster with a release sees no
+ * drift.
+ */
 import { rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, beforeAll, expect, test } from "vitest";
@@ -10,7 +13,10 @@ import type { KubeObject } from "../harness/kube-api.ts";
 import { readManifests } from "../harness/kube-manifests.ts";
 
 const ROOT = join(import.meta.dirname, "../..");
-/** All of them. The chart is what these files are (chart.test.ts), and so is what clusterctl installs (kustomize.test.ts). */
+/**
+ * All of them. The chart is what these files are (chart.test.ts), and so is what clusterctl installs
+ * (kustomize.test.ts).
+ */
 const COMPONENTS = "metadata admission machines";
 /** Where it has places to share out, a server of Kubernetes 1.20 has FlowSchemas. */
 const REQUESTS_MAX = 400;

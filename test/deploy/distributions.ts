@@ -1,8 +1,8 @@
 import type { KubeObject } from "../harness/kube-api.ts";
 
 /**
- * What each distribution's own documents and sources say about pods such as ours, as read on 2026-11-29, and the verdict on
- * rendered objects by these rules. docs/kubernetes.md has the same rows.
+ * What each distribution's own documents and sources say about pods such as ours, as read on 2026-11-29, and the
+ * verdict on rendered objects by these rules. docs/kubernetes.md has the same rows.
  */
 
 /** Where a rule stands: a document or a source file of the distribution, and what it says in our words. */

@@ -6,7 +6,10 @@ import { run } from "../harness/daemon.ts";
 import { debianRoot } from "../harness/debian-root.ts";
 import { skippedFor } from "../harness/needs.ts";
 
-/** deploy/Dockerfile, for people with Docker: built by buildah, on Debian's own files instead of an image from a registry. */
+/**
+ * deploy/Dockerfile, for people with Docker: built by buildah, on Debian's own files instead of an image from a
+ * registry.
+ */
 
 const ROOT = join(import.meta.dirname, "../..");
 /** Where an administrator of Debian puts authorities of his own: what a build behind a proxy has to trust. */

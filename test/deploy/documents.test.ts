@@ -5,7 +5,10 @@ import { Machine, whyNoMachine } from "../harness/machine.ts";
 import { preparePodman } from "../harness/machine-parts.ts";
 import { until } from "../harness/wait.ts";
 
-/** What the documents tell a newcomer to type on one node, typed on a machine of its own; each test goes on from the one before. */
+/**
+ * What the documents tell a newcomer to type on one node, typed on a machine of its own; each test goes on from the one
+ * before.
+ */
 
 const reason = whyNoMachine();
 const PROJECT = join(import.meta.dirname, "../..");
@@ -46,7 +49,8 @@ test.skipIf(reason !== null)(
     const [install, first, claim, applied] = codeBlocks(PAGE, FIRST) as [string, string, string, string];
     await typed(install);
     expect(await typed(first)).toMatch(/^tenantblue-network +192\.168\.10\.2\/24 +container .* Bound/m);
-    // A container that is started in the same shell afterwards must not ask for the VM's claim: podman passes CNI_ARGS on.
+    // A container that is started in the same shell afterwards must not ask for the VM's claim: podman passes CNI_ARGS
+    // on.
     const said = await typed(`${claim}\nenv | grep ^CNI_ && exit 1 || true`);
     const [one4, one6, two4, two6, ...more] = addresses(said);
     expect([one4, one6]).toEqual([expect.stringMatching(/^192\.168\.10\./), expect.stringMatching(/^fd10::/)]);

@@ -12,7 +12,10 @@ const RIGHTS = ["rbac.yaml", "machines/rbac.yaml", "metadata/tenant.yaml"].flatM
 );
 const of = (kind: string) => OBJECTS.filter((one) => one.kind === kind);
 const SCHEMAS = of("FlowSchema").sort((a, b) => a.spec.matchingPrecedence - b.spec.matchingPrecedence);
-/** Of the built-in schemas (kubernetes/pkg/apis/flowcontrol/bootstrap): the last of the system's components, and the first that is for everybody. */
+/**
+ * Of the built-in schemas (kubernetes/pkg/apis/flowcontrol/bootstrap): the last of the system's components, and the
+ * first that is for everybody.
+ */
 const SYSTEM_COMPONENTS = 800;
 const KUBE_SYSTEM_ACCOUNTS = 900;
 

@@ -1,4 +1,7 @@
-/** docs/getting-started.md, typed as it is written, on a real API server with real daemons; KubeVirt and its IPAM controller are played. */
+/**
+ * docs/getting-started.md, typed as it is written, on a real API server with real daemons; KubeVirt and its IPAM
+ * controller are played.
+ */
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { codeBlocks, walkthrough } from "../harness/documents.ts";
 import type { KubeObject } from "../harness/kube-api.ts";

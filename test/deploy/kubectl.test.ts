@@ -10,7 +10,10 @@ import { copyDeploy, FOR_OLD_SERVER } from "../harness/page-reader.ts";
 import { until } from "../harness/wait.ts";
 import { NETWORK, SAMPLE } from "./ledger.ts";
 
-/** The kubectl commands of the documentation on a real API server with its controllers; each test goes on from the one before. */
+/**
+ * The kubectl commands of the documentation on a real API server with its controllers; each test goes on from the one
+ * before.
+ */
 
 const PROJECT = join(import.meta.dirname, "../..");
 const ALLOCATIONS = "/apis/ipam.holdfast.dev/v1alpha1/ipallocations";

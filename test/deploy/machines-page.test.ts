@@ -11,7 +11,10 @@ import { CAPM3_RELEASES, templateDefinition } from "../harness/machines/definiti
 import { PageReader, withReleaseMade } from "../harness/page-reader.ts";
 import { until } from "../harness/wait.ts";
 
-/** The parts of docs/machines.md, typed as they are written, on a real API server; other projects' controllers are played. */
+/**
+ * The parts of docs/machines.md, typed as they are written, on a real API server; other projects' controllers are
+ * played.
+ */
 
 const PAGE = "docs/machines.md";
 const PROJECT = join(import.meta.dirname, "../..");

@@ -9,7 +9,10 @@ import { PageReader, withReleaseMade } from "../harness/page-reader.ts";
 import { interfaceOf } from "../harness/world/kubevirt-objects.ts";
 import { Containers, whyNotReal } from "../network/containers.ts";
 
-/** "VMs with templates" of docs/machines.md, typed on a real API server and in a guest; KubeVirt and the runtime are played. */
+/**
+ * "VMs with templates" of docs/machines.md, typed on a real API server and in a guest; KubeVirt and the runtime are
+ * played.
+ */
 
 const NAMESPACE = "shop";
 const KUBEVIRT = "kubevirt.io/v1";

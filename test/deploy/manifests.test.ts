@@ -221,7 +221,8 @@ test("the daemon's pod sees every directory that the settings' defaults name", (
   const { containers, volumes } = find("DaemonSet").spec.template.spec;
   const hostOf = (name: string) => volumes.find((volume: KubeObject) => volume.name === name).hostPath.path;
   const mounts: KubeObject[] = containers[0].volumeMounts;
-  // The pod has a /proc of its own, over which nothing can be mounted: the boot ID that the kubelet reports is beside it.
+  // The pod has a /proc of its own, over which nothing can be mounted: the boot ID that the kubelet reports is beside
+  // it.
   const bootId = mounts.find(({ name }) => name === "boot-id");
   expect(hostOf("boot-id")).toBe("/proc/sys/kernel/random/boot_id");
   expect(containers[0].env).toContainEqual({ name: "HOLDFAST_BOOT_ID_FILE", value: bootId?.mountPath });

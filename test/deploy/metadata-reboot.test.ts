@@ -5,9 +5,9 @@ import { installHoldfast } from "../harness/machine-parts.ts";
 import { until } from "../harness/wait.ts";
 
 /*
- * The shipped units on a system container that is rebooted, whose node has a 169.254.169.254 of its own. Its guests ask all
- * the time: of a network whose bridge had a guest before the reboot (blue), of one that is new after it (green), and of one
- * without metadata (red), which shows that the node answers.
+ * The shipped units on a system container that is rebooted, whose node has a 169.254.169.254 of its own. Its guests ask
+ * all the time: of a network whose bridge had a guest before the reboot (blue), of one that is new after it (green),
+ * and of one without metadata (red), which shows that the node answers.
  */
 
 const reason = whyNoMachine() ?? (existsSync("/usr/lib/cni/bridge") ? null : "needs the bridge plugin");

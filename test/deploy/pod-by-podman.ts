@@ -6,8 +6,9 @@ const PODS = "/var/lib/kubelet/pods";
 const NODE = { "spec.nodeName": "n1", "status.hostIP": "127.0.0.1" } as Readonly<Record<string, string>>;
 
 /**
- * A pod of a manifest on a machine: podman starts what the template says, with its volumes and rights, as a kubelet would.
- * Not so: there is no API server, so projected volumes are empty, as optional ConfigMaps are; and no SELinux and no limits.
+ * A pod of a manifest on a machine: podman starts what the template says, with its volumes and rights, as a kubelet
+ * would. Not so: there is no API server, so projected volumes are empty, as optional ConfigMaps are; and no SELinux and
+ * no limits.
  */
 export class PodByPodman {
   readonly #machine: Machine;
@@ -41,7 +42,9 @@ export class PodByPodman {
     );
   }
 
-  /** Makes its volumes and runs its init containers. `secrets`: shell commands that write a Secret's files, by its name. */
+  /**
+   * Makes its volumes and runs its init containers. `secrets`: shell commands that write a Secret's files, by its name.
+   */
   async prepare(secrets: Readonly<Record<string, string>> = {}): Promise<void> {
     const { volumes, initContainers = [], securityContext } = this.#template;
     for (const volume of volumes) {

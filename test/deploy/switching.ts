@@ -24,8 +24,8 @@ export function whyNotTried(...needed: readonly string[]): string | null {
 }
 
 /**
- * A machine of its own for the commands of a page: its own /etc, /var, /opt and /run, its own network, the daemon on its default
- * paths. Nothing of it is left when the process ends: it is a mount, network and PID namespace.
+ * A machine of its own for the commands of a page: its own /etc, /var, /opt and /run, its own network, the daemon on
+ * its default paths. Nothing of it is left when the process ends: it is a mount, network and PID namespace.
  */
 const MACHINE = `
 set -eu
@@ -63,7 +63,10 @@ wait_for() {
 }
 `;
 
-/** podman without systemd, without cgroups and without registries, on what Debian has. The image is made here: one busybox. */
+/**
+ * podman without systemd, without cgroups and without registries, on what Debian has. The image is made here: one
+ * busybox.
+ */
 const PODMAN = `
 # crun refuses a machine that has version 1 and 2 of cgroups side by side; it sees only the first here.
 for unified in $(awk '$3 == "cgroup2" && $2 != "/sys/fs/cgroup" {print $2}' /proc/mounts); do umount -l "$unified"; done

@@ -12,7 +12,8 @@ import { until } from "../harness/wait.ts";
 import { Webhook } from "../harness/webhook.ts";
 import { udnDefinitions } from "../harness/world/udn-objects.ts";
 
-// The field metadataServiceRef in OVN-Kubernetes' definitions, and its rules, on a real API server as the page has them.
+// The field metadataServiceRef in OVN-Kubernetes' definitions, and its rules, on a real API server as the page has
+// them.
 
 const DEPLOY = join(import.meta.dirname, "../../deploy");
 const UDNS = UDNS_PATH.replace("/userdefinednetworks", "/namespaces/default/userdefinednetworks");

@@ -71,7 +71,10 @@ test("docs/upgrade.md: holdfast.yaml of this release over that of the commit bef
   }
 }, 300_000);
 
-/** Helm's own, of which nothing is in this test: what a release had and its successor has not is deleted, unless it is to be kept. */
+/**
+ * Helm's own, of which nothing is in this test: what a release had and its successor has not is deleted, unless it is
+ * to be kept.
+ */
 function goneFrom(before: readonly KubeObject[], after: readonly KubeObject[]): KubeObject[] {
   const nameOf = ({ kind, metadata }: KubeObject) => `${kind} ${metadata.namespace ?? ""}/${metadata.name}`;
   const stays = new Set(after.map(nameOf));

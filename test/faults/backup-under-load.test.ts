@@ -1,4 +1,7 @@
-/** A backup made while requests go on is one moment of the database: whole, sound, and with all that was answered before it began. */
+/**
+ * A backup made while requests go on is one moment of the database: whole, sound, and with all that was answered before
+ * it began.
+ */
 import { readdirSync } from "node:fs";
 import Database from "better-sqlite3";
 import { expect, test } from "vitest";
@@ -54,7 +57,9 @@ test("backups that are made under load hold every answer from before them", asyn
   });
 });
 
-/** Every attachment in it has both its addresses and its history, and everything answered before the backup is there. */
+/**
+ * Every attachment in it has both its addresses and its history, and everything answered before the backup is there.
+ */
 function expectWhole(path: string, before: readonly string[]): void {
   const db = new Database(path, { readonly: true });
   const column = (sql: string) => db.prepare(sql).pluck().all();

@@ -1,6 +1,6 @@
 /**
- * Which boot it is, the daemon says in a file beside its socket: whoever reaches the socket counts by the same one, also on a system
- * container, where processes see two kernel boot IDs.
+ * Which boot it is, the daemon says in a file beside its socket: whoever reaches the socket counts by the same one,
+ * also on a system container, where processes see two kernel boot IDs.
  */
 import {
   chmodSync,

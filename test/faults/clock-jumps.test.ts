@@ -107,7 +107,8 @@ test.each([
   await pause(500);
   clock.jump(jumpMs);
   const [rest, grace, deadline] = await measured;
-  // Measured from before it could begin. A jump that counted would end it at once, or keep it for longer than anybody waits here.
+  // Measured from before it could begin. A jump that counted would end it at once, or keep it for longer than anybody
+  // waits here.
   for (const [seconds, wanted] of [
     [rest, REST_S],
     [grace, GRACE_S],

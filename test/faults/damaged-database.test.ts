@@ -1,4 +1,7 @@
-/** A database that cannot be trusted is put aside, never deleted and never replaced by an empty one; an operator chooses how to go on. */
+/**
+ * A database that cannot be trusted is put aside, never deleted and never replaced by an empty one; an operator chooses
+ * how to go on.
+ */
 import { createHash } from "node:crypto";
 import { readdirSync, readFileSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";

@@ -1,4 +1,7 @@
-/** Writes and syncs that fail: nothing is answered as done, memory follows the disk, and the daemon goes on when the disk does. */
+/**
+ * Writes and syncs that fail: nothing is answered as done, memory follows the disk, and the daemon goes on when the
+ * disk does.
+ */
 import { writeFileSync } from "node:fs";
 import { expect, test } from "vitest";
 import { network, type TestDaemon } from "../harness/daemon.ts";

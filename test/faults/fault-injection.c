@@ -1,6 +1,6 @@
 /*
- * A disk that fails on demand, for the daemon's tests: preloaded into it, this makes writes and syncs below one directory
- * fail as long as a control file says so.
+ * A disk that fails on demand, for the daemon's tests: preloaded into it, this makes writes and syncs below one
+ * directory fail as long as a control file says so.
  *
  *   HOLDFAST_TEST_FAULT_DIRECTORY   only files below it are touched
  *   HOLDFAST_TEST_FAULT_CONTROL  absent: no faults. Else one line "<what> <errno name> <every> <file name ending>":
@@ -87,7 +87,8 @@ static enum verdict judge(int fd, enum call call)
     return judge_name(path, call);
 }
 
-/* ISO C has no conversion from dlsym's object pointer to a function pointer; POSIX promises that the bits are the same. */
+/* ISO C has no conversion from dlsym's object pointer to a function pointer; POSIX promises that the bits are the same.
+ */
 #define REAL(function)                                                                                                     \
     static __typeof__(&function) real;                                                                                     \
     if (real == NULL) {                                                                                                    \

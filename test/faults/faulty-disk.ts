@@ -1,4 +1,7 @@
-/** A disk that fails on demand below the state directory of one daemon, or below another one (fault-injection.c says how). */
+/**
+ * A disk that fails on demand below the state directory of one daemon, or below another one (fault-injection.c says
+ * how).
+ */
 import { existsSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import type { StandaloneNode } from "./standalone-node.ts";
@@ -6,7 +9,10 @@ import type { StandaloneNode } from "./standalone-node.ts";
 const LIBRARY = join(import.meta.dirname, "../../build/fault-injection.so");
 
 export interface Fault {
-  /** `tear` writes the first half of the bytes, then fails; `kill` and `stop` are signals before a write, a sync or a removal. */
+  /**
+   * `tear` writes the first half of the bytes, then fails; `kill` and `stop` are signals before a write, a sync or a
+   * removal.
+   */
   readonly call: "write" | "tear" | "sync" | "unlink" | "kill" | "stop";
   readonly errno?: "EIO" | "ENOSPC" | "EROFS";
   /** Fails each n-th such call only. */

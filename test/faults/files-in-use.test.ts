@@ -1,4 +1,7 @@
-/** What somebody does to the state directory while the daemon runs is said within seconds, and nothing is given in the meantime. */
+/**
+ * What somebody does to the state directory while the daemon runs is said within seconds, and nothing is given in the
+ * meantime.
+ */
 import {
   copyFileSync,
   existsSync,

@@ -20,7 +20,9 @@ import { endpointOf, UdnObjects } from "../harness/world/udn-objects.ts";
 import { World } from "../harness/world/world.ts";
 import { peakBytes, question, shipped } from "./shipped.ts";
 
-/** The metadata server as shipped, with connections to other ports of a network's Service as haproxy hands them over. */
+/**
+ * The metadata server as shipped, with connections to other ports of a network's Service as haproxy hands them over.
+ */
 
 const NODE = "node-a";
 const CONNECTIONS = 2_000;

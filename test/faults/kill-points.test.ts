@@ -1,4 +1,7 @@
-/** SIGKILL at every step between reserving an address and answering with it, under load, again and again on one state directory. */
+/**
+ * SIGKILL at every step between reserving an address and answering with it, under load, again and again on one state
+ * directory.
+ */
 import { expect, test } from "vitest";
 import type { KillPoint } from "../../platform/kill-point.ts";
 import { roundsOr, seededRandom } from "./random.ts";

@@ -124,7 +124,9 @@ class Node {
     }
   }
 
-  /** Whether the store has all that was answered; after a reboot no container of before runs, and the history has it. */
+  /**
+   * Whether the store has all that was answered; after a reboot no container of before runs, and the history has it.
+   */
   async hasAll({ isRebooted }: { readonly isRebooted: boolean }): Promise<boolean> {
     if (!isRebooted) return isSameMap(this.#held(), this.answered);
     const history = await this.store.history({ limit: 5_000 });
@@ -142,8 +144,8 @@ class Node {
 }
 
 /**
- * Damages a file, or puts older or foreign ones in its place. Returns what was done, or null if nothing changed. `isRebooted`: nothing
- * outside of the directory remembers it, and a whole one of another time is believed.
+ * Damages a file, or puts older or foreign ones in its place. Returns what was done, or null if nothing changed.
+ * `isRebooted`: nothing outside of the directory remembers it, and a whole one of another time is believed.
  */
 function harm(
   node: Node,
@@ -337,8 +339,8 @@ test(`after lost power a start has every answer, whatever of the last second was
 }, 600_000);
 
 /**
- * The note of what was answered may be as old as its last sync, and behind the synced log there may be a part of a commit that
- * was never answered. What is harmed is in the log, before the last two commits.
+ * The note of what was answered may be as old as its last sync, and behind the synced log there may be a part of a
+ * commit that was never answered. What is harmed is in the log, before the last two commits.
  */
 async function losePower(node: Node, random: Random) {
   await node.open();

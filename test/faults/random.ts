@@ -40,7 +40,9 @@ export function seededRandom(what: string): Random {
   return new Random(seed);
 }
 
-/** How often a random run repeats: HOLDFAST_TEST_ROUNDS for a long search, else what each run of all tests can afford. */
+/**
+ * How often a random run repeats: HOLDFAST_TEST_ROUNDS for a long search, else what each run of all tests can afford.
+ */
 export function roundsOr(usual: number): number {
   const given = process.env.HOLDFAST_TEST_ROUNDS;
   const rounds = given === undefined ? usual : Number(given);

@@ -1,4 +1,7 @@
-/** After a reboot no container of before is alive: their addresses are free, claims keep theirs, and DELs that come late harm nobody. */
+/**
+ * After a reboot no container of before is alive: their addresses are free, claims keep theirs, and DELs that come late
+ * harm nobody.
+ */
 import { readdirSync, writeFileSync } from "node:fs";
 import { beforeEach, expect, test } from "vitest";
 import { forgetBoot, network, runShim, type TestDaemon } from "../harness/daemon.ts";

@@ -1,4 +1,6 @@
-/** Requests that wait together commit together; one of them that is refused takes nothing and costs the others nothing. */
+/**
+ * Requests that wait together commit together; one of them that is refused takes nothing and costs the others nothing.
+ */
 import { expect, test } from "vitest";
 import { network } from "../harness/daemon.ts";
 import { pause } from "../harness/wait.ts";

@@ -1,4 +1,6 @@
-/** A daemon that is replaced under load: every ADD is carried through the gap, and none is refused for Holdfast's sake. */
+/**
+ * A daemon that is replaced under load: every ADD is carried through the gap, and none is refused for Holdfast's sake.
+ */
 import { expect, test } from "vitest";
 import { AddLoad, PATIENT, PATIENT_DAEMON } from "../harness/add-load.ts";
 import { network, runShim } from "../harness/daemon.ts";

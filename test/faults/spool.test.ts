@@ -1,4 +1,7 @@
-/** DELs while the daemon is away: the plugin binary keeps them, and the daemon makes up for them before it gives an address. */
+/**
+ * DELs while the daemon is away: the plugin binary keeps them, and the daemon makes up for them before it gives an
+ * address.
+ */
 import { mkdirSync, readdirSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, test } from "vitest";

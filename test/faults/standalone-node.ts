@@ -9,7 +9,10 @@ import { until } from "../harness/wait.ts";
 /** Where a sync costs nothing: enough for tests that end processes and never the machine. */
 const MEMORY = "/dev/shm";
 
-/** A node without a cluster: a directory, one daemon after another in it, mounts and namespaces; all gone when the test ends. */
+/**
+ * A node without a cluster: a directory, one daemon after another in it, mounts and namespaces; all gone when the test
+ * ends.
+ */
 export class StandaloneNode {
   readonly directory: string;
   readonly #daemons: TestDaemon[] = [];

@@ -1,6 +1,7 @@
 /**
- * Whatever has become of the files of a state directory: a start has every answer, or it is refused and names the command with which an
- * operator goes on. It is refused only where something is lost, or where no note of what was answered is left.
+ * Whatever has become of the files of a state directory: a start has every answer, or it is refused and names the
+ * command with which an operator goes on. It is refused only where something is lost, or where no note of what was
+ * answered is left.
  */
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { type Random, seededRandom } from "./random.ts";

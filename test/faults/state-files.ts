@@ -1,4 +1,7 @@
-/** Copies of one small state directory, each of its files with a fate of its own, and what SQLite itself reads from them. */
+/**
+ * Copies of one small state directory, each of its files with a fate of its own, and what SQLite itself reads from
+ * them.
+ */
 import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -23,7 +26,10 @@ const DIRECTORY = "state";
 export const NOTES = ["state/holdfast.answered", "state/holdfast.answered-copy", REMEMBERED] as const;
 export const FILES = ["state/holdfast.db", "state/holdfast.db-wal", "state/holdfast.pages", ...NOTES] as const;
 export type FileName = (typeof FILES)[number];
-/** `opening`: of the daemon's run before the last; `backup`: made by `holdfast backup` before the last requests, has a database only. */
+/**
+ * `opening`: of the daemon's run before the last; `backup`: made by `holdfast backup` before the last requests, has a
+ * database only.
+ */
 export const FATES = ["as it was", "missing", "empty", "older", "opening", "backup", "foreign"] as const;
 export type Fate = (typeof FATES)[number];
 /** `idle`: killed when the log had been copied and emptied. */

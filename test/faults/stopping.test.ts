@@ -1,4 +1,7 @@
-/** SIGTERM: what was asked is answered, what waits is left to the next daemon, and the end is clean. SIGSTOP: a DEL does not wait for it. */
+/**
+ * SIGTERM: what was asked is answered, what waits is left to the next daemon, and the end is clean. SIGSTOP: a DEL does
+ * not wait for it.
+ */
 import { existsSync, readdirSync } from "node:fs";
 import { connect, type Socket } from "node:net";
 import { expect, test } from "vitest";

@@ -5,7 +5,10 @@ import { type ApiAnswer, network, type TestDaemon } from "../harness/daemon.ts";
 
 export const BOOT_ID = readFileSync("/proc/sys/kernel/random/boot_id", "utf8").trim();
 
-/** CLOCK_BOOTTIME less CLOCK_MONOTONIC, the clock Node can read: zero unless the machine has been suspended. /proc/uptime has hundredths. */
+/**
+ * CLOCK_BOOTTIME less CLOCK_MONOTONIC, the clock Node can read: zero unless the machine has been suspended.
+ * /proc/uptime has hundredths.
+ */
 const SUSPENDED_US = (() => {
   const uptimeUs = Number(readFileSync("/proc/uptime", "utf8").split(" ")[0]) * 1e6;
   const differenceUs = Math.round(uptimeUs - Number(process.hrtime.bigint() / 1000n));

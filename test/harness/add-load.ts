@@ -1,7 +1,9 @@
 import type { CniAnswer } from "./daemon.ts";
 import { until } from "./wait.ts";
 
-/** A plugin binary that waits for a daemon, as the shipped one does, but however long the machine needs for its start. */
+/**
+ * A plugin binary that waits for a daemon, as the shipped one does, but however long the machine needs for its start.
+ */
 export const PATIENT = { HOLDFAST_SHIM_ABSENT_MS: "600000", HOLDFAST_SHIM_TIMEOUT_MS: "600000" };
 /** The same for a daemon that is not ready. */
 export const PATIENT_DAEMON = ["--add-deadline-ms", "50000"];

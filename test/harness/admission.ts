@@ -37,7 +37,10 @@ export function shippedPolicies(part: "admission" | "udn" = "admission"): KubeOb
 
 const environment = new Environment({ unlistedVariablesAreDyn: true, homogeneousAggregateLiterals: false });
 
-/** What a server with ValidatingAdmissionPolicies decides by the policies. A rule that cannot be evaluated refuses (failurePolicy: Fail). */
+/**
+ * What a server with ValidatingAdmissionPolicies decides by the policies. A rule that cannot be evaluated refuses
+ * (failurePolicy: Fail).
+ */
 export function review(request: AdmissionRequest, policies: readonly KubeObject[] = shippedPolicies()): Reviewed {
   const concerned = policies.filter((policy) => concerns(policy, request));
   const refusals = concerned.flatMap((policy) => refusalsOf(policy, request));
@@ -142,8 +145,8 @@ export class AdmissionServer {
 }
 
 /**
- * Rights that the account of the daemons has not, for requests that only the policies are to refuse: they hold also where
- * somebody has given it more than deploy/rbac.yaml does.
+ * Rights that the account of the daemons has not, for requests that only the policies are to refuse: they hold also
+ * where somebody has given it more than deploy/rbac.yaml does.
  */
 export function widerRights(): KubeObject[] {
   const apiVersion = "rbac.authorization.k8s.io/v1";

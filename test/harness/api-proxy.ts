@@ -14,10 +14,10 @@ export interface ProxyRequest {
 }
 
 /**
- * What becomes of a request. `drop-request`: the connection ends before anything is forwarded. `drop-answer`: the server
- * does it, the connection ends instead of the answer. `twice`: forwarded once more after the first answer, and that to the
- * second goes back. `hang`: not forwarded, never answered. `end-watch`: the answer ends
- * after its headers. `silent-watch`: nothing follows the headers. A `body` that is no string is sent as JSON.
+ * What becomes of a request. `drop-request`: the connection ends before anything is forwarded. `drop-answer`: the
+ * server does it, the connection ends instead of the answer. `twice`: forwarded once more after the first answer, and
+ * that to the second goes back. `hang`: not forwarded, never answered. `end-watch`: the answer ends after its headers.
+ * `silent-watch`: nothing follows the headers. A `body` that is no string is sent as JSON.
  */
 export type ProxyAct =
   | { readonly status: number; readonly body?: unknown; readonly headers?: Readonly<Record<string, string>> }
@@ -44,7 +44,10 @@ export interface ProxyLogEntry extends ProxyRequest {
   readonly act: ProxyAct | null;
 }
 
-/** A proxy on the loopback before a cluster's API server, with the same certificate; plain HTTP where the server has none. */
+/**
+ * A proxy on the loopback before a cluster's API server, with the same certificate; plain HTTP where the server has
+ * none.
+ */
 export class ApiProxy {
   /** Every request since the start, oldest first; a test may empty it. */
   readonly log: ProxyLogEntry[] = [];

@@ -2,8 +2,8 @@ import { type ASTNode, Environment } from "@marcbachmann/cel-js";
 import type { KubeObject } from "./kube-api.ts";
 
 /*
- * What a server compiles when ValidatingAdmissionPolicies and definitions are written, and refuses: names that CEL reserves
- * (https://github.com/google/cel-spec/blob/master/doc/langdef.md#syntax), syntax, and what nothing declares.
+ * What a server compiles when ValidatingAdmissionPolicies and definitions are written, and refuses: names that CEL
+ * reserves (https://github.com/google/cel-spec/blob/master/doc/langdef.md#syntax), syntax, and what nothing declares.
  */
 
 const IDENTIFIER = /^[_a-zA-Z][_a-zA-Z0-9]*$/;

@@ -6,8 +6,8 @@ const NAMED_MAX = 20;
 const CHARS_MAX = 600;
 
 /**
- * Closes a run with what has failed, and one plain line that any CI can read: of a long run, often only the end is kept. Rights
- * that the whole run did not use count as failures.
+ * Closes a run with what has failed, and one plain line that any CI can read: of a long run, often only the end is
+ * kept. Rights that the whole run did not use count as failures.
  */
 export default class ClosingLineReporter implements Reporter {
   #vitest: Vitest | null = null;

@@ -57,7 +57,10 @@ const UNUSED_ADMISSION = [
 /** It would refuse pods until a controller has made their namespace's account. */
 const NO_ACCOUNTS = "ServiceAccount";
 
-/** Half of what a server does when it starts is for groups that nobody here uses. Another version has others: it serves them all. */
+/**
+ * Half of what a server does when it starts is for groups that nobody here uses. Another version has others: it serves
+ * them all.
+ */
 function reducedTo(minor: number, fairness: boolean): string[] {
   if (minor !== MINOR_BUILT) return [`--disable-admission-plugins=${NO_ACCOUNTS}`];
   const groups = UNUSED_GROUPS.map((group) => `${group}=${fairness && group === FLOW_CONTROL}`);
@@ -80,7 +83,10 @@ function minorOf(assets: string): number {
   return Number(/v1\.(\d+)/.exec(version)?.[1]);
 }
 
-/** kube-apiserver with RBAC, service-account tokens and the usual watch cache. `directory` has its certificate, keys and tokens. */
+/**
+ * kube-apiserver with RBAC, service-account tokens and the usual watch cache. `directory` has its certificate, keys and
+ * tokens.
+ */
 export function apiServer(
   assets: string,
   directory: string,

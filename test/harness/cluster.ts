@@ -27,7 +27,10 @@ export interface ClusterOptions {
   readonly oldClaims?: boolean;
   /** Whether kube-controller-manager runs (garbage collection, namespaces); default true. */
   readonly controllers?: boolean;
-  /** Requests at once, which API Priority and Fairness shares out; default: the server's own, and none of it in Kubernetes 1.20. */
+  /**
+   * Requests at once, which API Priority and Fairness shares out; default: the server's own, and none of it in
+   * Kubernetes 1.20.
+   */
   readonly requestsMax?: number;
   /** More flags for kube-apiserver. */
   readonly apiServerArgs?: readonly string[];
@@ -35,7 +38,10 @@ export interface ClusterOptions {
 
 export type { ClusterUser } from "./world/cluster.ts";
 
-/** A real API server with etcd and the garbage collector on the loopback, in a temporary directory. No kubelet, no scheduler. */
+/**
+ * A real API server with etcd and the garbage collector on the loopback, in a temporary directory. No kubelet, no
+ * scheduler.
+ */
 export class TestCluster implements Cluster {
   /** Where the API server is, e.g. `https://127.0.0.1:12345`. */
   readonly server: string;
@@ -170,7 +176,9 @@ export class TestCluster implements Cluster {
     return this.#parts.etcd.end();
   }
 
-  /** Starts it again with the same data. With `wait` (default), waits until the API server, if it runs, serves again. */
+  /**
+   * Starts it again with the same data. With `wait` (default), waits until the API server, if it runs, serves again.
+   */
   async startEtcd(wait = true): Promise<void> {
     this.#parts.etcd.start();
     if (!wait || !this.#parts.apiServer.running) return;
@@ -188,8 +196,8 @@ export class TestCluster implements Cluster {
   }
 
   /**
-   * Restores what `saveEtcd` saved, as the documents of etcd say: API server and etcd are stopped, and started again on the
-   * older data. `bumped`: with revisions that are newer than any before, by as many writes.
+   * Restores what `saveEtcd` saved, as the documents of etcd say: API server and etcd are stopped, and started again on
+   * the older data. `bumped`: with revisions that are newer than any before, by as many writes.
    */
   async restoreEtcd(saved: string, { bumped = 0 }: { readonly bumped?: number } = {}): Promise<void> {
     await this.#parts.apiServer.end();
@@ -202,8 +210,8 @@ export class TestCluster implements Cluster {
   }
 
   /**
-   * Writes objects as the API server keeps them, but past it: in bulk, and unchecked. Custom resources only. Their names in
-   * etcd are `group/resource/namespace/name`, without the namespace where they have none.
+   * Writes objects as the API server keeps them, but past it: in bulk, and unchecked. Custom resources only. Their
+   * names in etcd are `group/resource/namespace/name`, without the namespace where they have none.
    */
   async writeEtcd(objects: ReadonlyMap<string, KubeObject>): Promise<void> {
     const base64 = (text: string) => Buffer.from(text).toString("base64");
@@ -305,7 +313,10 @@ export class TestCluster implements Cluster {
     manager.start();
   }
 
-  /** They learn of new definitions when they start. Left alone after a failure, they come back within half a minute; new ones need a second. */
+  /**
+   * They learn of new definitions when they start. Left alone after a failure, they come back within half a minute; new
+   * ones need a second.
+   */
   async #restartControllers(): Promise<void> {
     const manager = this.#parts.controllerManager;
     await manager?.end();

@@ -11,7 +11,9 @@ export interface ConnectionLoadOptions {
   readonly head?: string;
 }
 
-/** By its path from the root of the repository: a bundle, such as that of the measurements, has all modules in one file. */
+/**
+ * By its path from the root of the repository: a bundle, such as that of the measurements, has all modules in one file.
+ */
 const SCRIPT = "test/harness/connection-load.ts";
 
 /** Connections that never make a whole request, from a process of their own; each that is closed is opened again. */

@@ -22,8 +22,8 @@ export interface DaemonHereOptions {
 }
 
 /**
- * A daemon in the process of the test. Its start and end take some 40 ms of processor time, of a process of its own some 270. It
- * cannot be killed.
+ * A daemon in the process of the test. Its start and end take some 40 ms of processor time, of a process of its own
+ * some 270. It cannot be killed.
  */
 export class DaemonHere extends RunningDaemon {
   #daemon: DaemonBundle.Daemon | null = null;

@@ -3,7 +3,9 @@ import { homedir } from "node:os";
 import { join } from "node:path";
 import { run } from "./daemon.ts";
 
-/** What a machine needs to boot beside the smallest system, and what the package recommends: machines have no network. */
+/**
+ * What a machine needs to boot beside the smallest system, and what the package recommends: machines have no network.
+ */
 const INCLUDED = "systemd-sysv,dbus,iproute2,containernetworking-plugins";
 
 /** The root of a fresh Debian, from the mirror that this machine uses; made once, and kept. */

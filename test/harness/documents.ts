@@ -16,7 +16,10 @@ export interface Step {
   readonly shown: string | null;
 }
 
-/** The commands below a heading of the second level and its subheadings, in their order: each `sh` block with the `text` after it. */
+/**
+ * The commands below a heading of the second level and its subheadings, in their order: each `sh` block with the `text`
+ * after it.
+ */
 export function walkthrough(file: string, heading: string): Step[] {
   const blocks = blocksOf(sectionOf(file, heading, 2));
   return blocks.flatMap(({ language, text }, index) => {

@@ -51,8 +51,8 @@ export class KubeInMemory implements KubeApi {
   readonly #client: FakeKubeApi;
 
   /**
-   * Real time, but one instant in objects, unless the test brings its own clock. `account`: who asks, with the rights of
-   * deploy/ and no others; null: somebody with every right.
+   * Real time, but one instant in objects, unless the test brings its own clock. `account`: who asks, with the rights
+   * of deploy/ and no others; null: somebody with every right.
    */
   constructor(clock: Clock = { ...systemClock, wallMs: () => BEGIN_MS }, account: Account | null = null) {
     const authorize = account === null ? {} : { authorize: mayUse };

@@ -30,7 +30,10 @@ const CONFLICT = 409;
 /** Each file is parsed once: the shipped definitions are read for every server in memory. */
 const PARSED = new Map<string, KubeObject[]>();
 
-/** The objects of a YAML file as kubectl reads it, the caller's own. Throws an error with the file's name when it cannot be parsed. */
+/**
+ * The objects of a YAML file as kubectl reads it, the caller's own. Throws an error with the file's name when it cannot
+ * be parsed.
+ */
 export function readManifests(file: string): KubeObject[] {
   const objects = PARSED.get(file) ?? parsed(file);
   PARSED.set(file, objects);

@@ -29,7 +29,9 @@ export function pathOf(namespace: string, plural: string, name = "", group = "")
   return `${root}/namespaces/${namespace}/${plural}${name === "" ? "" : `/${name}`}`;
 }
 
-/** Namespaces, nodes, networks and plain pods: what an administrator, a scheduler and kubelets do, on request of a test. */
+/**
+ * Namespaces, nodes, networks and plain pods: what an administrator, a scheduler and kubelets do, on request of a test.
+ */
 export class KubePods {
   protected readonly api: KubeApi;
 
@@ -104,7 +106,9 @@ export class KubePods {
     await this.api.delete(this.#path(pod));
   }
 
-  /** An ordinary deletion, as a kubelet carries it out: the containers are reported as terminated, then the object goes. */
+  /**
+   * An ordinary deletion, as a kubelet carries it out: the containers are reported as terminated, then the object goes.
+   */
   async endPod(pod: KubeObject): Promise<void> {
     await this.terminatePod(pod);
     const ended = { name: "main", ready: false, restartCount: 0, image: "none", imageID: "" };

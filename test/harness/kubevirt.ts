@@ -149,9 +149,9 @@ export class KubeVirt extends KubePods {
   }
 
   /**
-   * Edits the networks of a VM that runs (KubeVirt 1.9, VEP 140): the VMI follows, and the next launcher, of the migration
-   * that this begins, names the VM's claims on them. The extension leaves a claim of the same owner as it is. The running
-   * pod keeps what it has.
+   * Edits the networks of a VM that runs (KubeVirt 1.9, VEP 140): the VMI follows, and the next launcher, of the
+   * migration that this begins, names the VM's claims on them. The extension leaves a claim of the same owner as it is.
+   * The running pod keeps what it has.
    */
   async changeNetworks(vm: Vm, networks: readonly VmNetwork[]): Promise<Vm> {
     const changed = { ...vm, networks };
@@ -161,14 +161,18 @@ export class KubeVirt extends KubePods {
     return changed;
   }
 
-  /** VMI and launcher pods go; the claims stay. `remove: false` leaves the pods to the garbage collector or to the test. */
+  /**
+   * VMI and launcher pods go; the claims stay. `remove: false` leaves the pods to the garbage collector or to the test.
+   */
   async stopVm(vm: Vm, options: { readonly remove?: boolean } = {}): Promise<void> {
     const pods = await this.launchers(vm);
     await this.api.delete(pathOf(vm.namespace, "virtualmachineinstances", vm.name, KUBEVIRT));
     if (options.remove !== false) for (const pod of pods) await this.removePod(pod);
   }
 
-  /** Begins a migration: a second launcher pod on another node. End it with `finishPod` or `removePod` of one of them. */
+  /**
+   * Begins a migration: a second launcher pod on another node. End it with `finishPod` or `removePod` of one of them.
+   */
   async migrate(vm: Vm, node: string, phase: "Pending" | "Running" | null = "Running"): Promise<KubeObject> {
     const vmi = await this.api.get(pathOf(vm.namespace, "virtualmachineinstances", vm.name, KUBEVIRT));
     return this.createLauncher(vm, vmi, node, phase, MIGRATING);

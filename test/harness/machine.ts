@@ -40,7 +40,8 @@ export class Machine {
 
   /**
    * `bootId`: "kernel" (default), as a real or virtual machine sees it, though a crash does not change it; "own": a
-   * system container's, which nspawn and LXC mount over the kernel's, new at every boot. `root`: a system's; default: this one's.
+   * system container's, which nspawn and LXC mount over the kernel's, new at every boot. `root`: a system's; default:
+   * this one's.
    */
   static async start({
     bootId = "kernel",

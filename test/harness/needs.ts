@@ -1,4 +1,7 @@
-/** What tests need of the machine: what is missing skips them, and they say why; in CI (`CI=true`) nothing may be skipped. */
+/**
+ * What tests need of the machine: what is missing skips them, and they say why; in CI (`CI=true`) nothing may be
+ * skipped.
+ */
 import { spawnSync } from "node:child_process";
 import type { TestContext } from "vitest";
 

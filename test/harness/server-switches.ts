@@ -34,7 +34,8 @@ export interface Switches {
 
 /**
  * Two API servers behind a balancer, each restarted in turn so many times, under the ADDs of a daemon that knows the
- * balancer only, two of them and a cut connection in a row before it is waited for. The cluster needs the namespace of tests.
+ * balancer only, two of them and a cut connection in a row before it is waited for. The cluster needs the namespace of
+ * tests.
  */
 export async function switchServers(cluster: TestCluster, times: number): Promise<Switches> {
   const pods = new KubePods(cluster.api);

@@ -1,11 +1,16 @@
 import { type Clock, sleep, systemClock } from "../../platform/time.ts";
 
-/** The first pause between two polls, ms, and the longest: whoever waits long must not take the processor from what it waits for. */
+/**
+ * The first pause between two polls, ms, and the longest: whoever waits long must not take the processor from what it
+ * waits for.
+ */
 const POLL_MS_MIN = 20;
 const POLL_MS_MAX = 150;
 const POLL_GROWTH = 1.3;
 
-/** What a test waits on: the machine's time, or that of a world in which all processes are the test's own (WorldTime). */
+/**
+ * What a test waits on: the machine's time, or that of a world in which all processes are the test's own (WorldTime).
+ */
 export abstract class TestTime {
   /** Of everything that lives in it. */
   abstract readonly clock: Clock;

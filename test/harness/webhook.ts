@@ -22,7 +22,10 @@ export interface WebhookOptions {
   readonly decide: (request: KubeObject) => Refused | null | Promise<Refused | null>;
 }
 
-/** A validating webhook of a real API server, in the test's process. What it cannot answer is refused (failurePolicy Fail). */
+/**
+ * A validating webhook of a real API server, in the test's process. What it cannot answer is refused (failurePolicy
+ * Fail).
+ */
 export class Webhook {
   readonly #server: Server;
   #port = 0;

@@ -2,7 +2,8 @@ import { afterAll, beforeAll, expect, test } from "vitest";
 import { network, TestDaemon } from "../harness/daemon.ts";
 import { TestMetadataServer } from "../harness/metadata/server.ts";
 
-// What a claim's annotations say reaches the guest: plugin binary, daemon and metadata server are those that are shipped.
+// What a claim's annotations say reaches the guest: plugin binary, daemon and metadata server are those that are
+// shipped.
 
 const TENANT = "0b9d3c1e-5a77-4c2f-8e13-6f4d2a9b7c50";
 const ANNOTATIONS = {

@@ -1,4 +1,6 @@
-/** Who is behind a port of this node: the question of a metadata server whose listener knows the port, not an address. */
+/**
+ * Who is behind a port of this node: the question of a metadata server whose listener knows the port, not an address.
+ */
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import type { LocalVms, PodInterfaces } from "../../identity/allocation-source.ts";
 import { type IdentityQuery, readIdentityQuery } from "../../identity/query.ts";

@@ -1,4 +1,6 @@
-/** What the service does while something changes under it, or is wrong: its parts are real but for who knows the VMs. */
+/**
+ * What the service does while something changes under it, or is wrong: its parts are real but for who knows the VMs.
+ */
 import { afterEach, beforeEach, expect, test } from "vitest";
 import type { LocalVms } from "../../identity/allocation-source.ts";
 import type { IdentityQuestion } from "../../identity/query.ts";

@@ -8,8 +8,8 @@ import { cidrContains, networkOf } from "../../ipam/space/cidr.ts";
 import * as written from "../../ipam/space/written.ts";
 import { type Random, seededRandom } from "../faults/random.ts";
 
-// What people write is read with ip-num, long lists and what we wrote ourselves with a fast reader of our own: they agree
-// on every text, by the hundred thousand. `address.test.ts` has each rule by itself.
+// What people write is read with ip-num, long lists and what we wrote ourselves with a fast reader of our own: they
+// agree on every text, by the hundred thousand. `address.test.ts` has each rule by itself.
 
 const { FAST, WRITTEN } = written;
 const CHARACTERS = [..."0123456789abcdefABCDEF", ...".....", ...":::::::", ..."g/% "];

@@ -1,4 +1,7 @@
-/** Definitions of the kinds that are in use with other plugins, by `ipam.type` alone: accepted with a note, or refused for a reason that is named. */
+/**
+ * Definitions of the kinds that are in use with other plugins, by `ipam.type` alone: accepted with a note, or refused
+ * for a reason that is named.
+ */
 import { expect, test } from "vitest";
 import { parseNadConfig } from "../../ipam/definition/nad-config.ts";
 import { readNadConfig } from "../../networks/nad-reading.ts";

@@ -1,4 +1,6 @@
-/** The paths to the keys that are read of what others write too, and configurations that have such a key in many ways. */
+/**
+ * The paths to the keys that are read of what others write too, and configurations that have such a key in many ways.
+ */
 import type { Keys } from "../../ipam/definition/go-json.ts";
 
 type Kind = Keys[string];

@@ -49,8 +49,8 @@ describe("parseNadConfig reads", () => {
   });
 });
 
-// Multus and the multi-network standard (section 3.4.2) fill in the object's name for the plugin, so the plugin is called
-// with a name that the object does not have.
+// Multus and the multi-network standard (section 3.4.2) fill in the object's name for the plugin, so the plugin is
+// called with a name that the object does not have.
 describe("a definition without a name has its object's name:", () => {
   const single = (name: unknown) => JSON.stringify({ ...pluginConfig(ipam), name });
   test.each([

@@ -10,8 +10,9 @@ import { collectionOf, readManifests } from "../harness/kube-manifests.ts";
 import { until } from "../harness/wait.ts";
 
 /*
- * The tables of test/harness/admission-cases, written to a real API server. One of Kubernetes 1.30 or newer (KUBEBUILDER_ASSETS)
- * evaluates the policies itself; an older one asks the evaluator in JavaScript about what it would store.
+ * The tables of test/harness/admission-cases, written to a real API server. One of Kubernetes 1.30 or newer
+ * (KUBEBUILDER_ASSETS) evaluates the policies itself; an older one asks the evaluator in JavaScript about what it would
+ * store.
  */
 
 const MINOR_WITH_POLICIES = 30;

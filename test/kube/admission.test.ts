@@ -8,8 +8,8 @@ import { NAMESPACE, type Network, nameOf } from "../harness/world/network.ts";
 import { World } from "../harness/world/world.ts";
 
 /*
- * The daemons of two nodes and the controller at work while the API server enforces deploy/admission: everything that they
- * write is let pass, and a token stolen from one node changes nothing of the other's.
+ * The daemons of two nodes and the controller at work while the API server enforces deploy/admission: everything that
+ * they write is let pass, and a token stolen from one node changes nothing of the other's.
  */
 
 const ALLOCATIONS = "/apis/ipam.holdfast.dev/v1alpha1/ipallocations";

@@ -1,4 +1,7 @@
-/** The API server, or etcd behind it, is away: what was answered holds, DELs succeed, nothing new is given, all is made good. */
+/**
+ * The API server, or etcd behind it, is away: what was answered holds, DELs succeed, nothing new is given, all is made
+ * good.
+ */
 import { afterAll, beforeAll, expect, test } from "vitest";
 import type { CniAnswer } from "../harness/daemon.ts";
 import type { NodeDaemon } from "../harness/node.ts";

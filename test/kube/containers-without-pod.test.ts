@@ -1,4 +1,6 @@
-/** Containers of a cluster's node that no pod stands behind (cnitool, podman): what ends them, and what is no evidence. */
+/**
+ * Containers of a cluster's node that no pod stands behind (cnitool, podman): what ends them, and what is no evidence.
+ */
 import { rmSync } from "node:fs";
 import { afterAll, beforeAll, expect, onTestFinished, test } from "vitest";
 import { command } from "../faults/standalone-node.ts";

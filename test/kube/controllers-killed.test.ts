@@ -1,4 +1,7 @@
-/** Controllers that are killed: nodes go on without them, nothing is freed early, and what is published is right afterwards. */
+/**
+ * Controllers that are killed: nodes go on without them, nothing is freed early, and what is published is right
+ * afterwards.
+ */
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { parseInterfaceAddress } from "../../ipam/space/cidr.ts";
 import { ALLOCATIONS_PATH, type IPNetwork } from "../../kube/objects.ts";

@@ -1,4 +1,6 @@
-/** A daemon that dies, or stands still, at every step between intent and answer: nothing leaks, nothing is given twice. */
+/**
+ * A daemon that dies, or stands still, at every step between intent and answer: nothing leaks, nothing is given twice.
+ */
 import { readFileSync } from "node:fs";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import type { NodeDaemon } from "../harness/node.ts";

@@ -1,4 +1,7 @@
-/** Tokens that end while processes use them: from a credential plug-in and from an OIDC issuer, before a real API server. */
+/**
+ * Tokens that end while processes use them: from a credential plug-in and from an OIDC issuer, before a real API
+ * server.
+ */
 import { existsSync, readFileSync, statSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, afterEach, beforeAll, expect, test } from "vitest";

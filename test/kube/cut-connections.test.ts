@@ -1,4 +1,7 @@
-/** Connections to the API server are cut, as load balancers do: nothing tells that from a server that was away and restored. */
+/**
+ * Connections to the API server are cut, as load balancers do: nothing tells that from a server that was away and
+ * restored.
+ */
 import { afterEach, expect, test } from "vitest";
 import type { ApiProxy, ProxyRequest } from "../harness/api-proxy.ts";
 import type { NodeDaemon } from "../harness/node.ts";

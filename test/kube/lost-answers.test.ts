@@ -1,4 +1,6 @@
-/** Answers that never arrive: an outcome nobody knows is asked for again under the same name, or answered "try again". */
+/**
+ * Answers that never arrive: an outcome nobody knows is asked for again under the same name, or answered "try again".
+ */
 import { afterAll, afterEach, beforeAll, describe, expect, test } from "vitest";
 import type { ApiProxy, ProxyAct, ProxyRequest } from "../harness/api-proxy.ts";
 import type { NodeDaemon } from "../harness/node.ts";

@@ -50,7 +50,9 @@ function addressOf(number: number): string {
   return `10.0.${value >> 8}.${value & 0xff}`;
 }
 
-/** Allocations of a node's pods, written past the API server; 7 lies apart from what is free at the end of each hundred. */
+/**
+ * Allocations of a node's pods, written past the API server; 7 lies apart from what is free at the end of each hundred.
+ */
 async function fill(count: number): Promise<void> {
   await world.kubevirt.createNode("elsewhere");
   const numbers = Array.from({ length: ADDRESSES }, (_, index) => index + 1)

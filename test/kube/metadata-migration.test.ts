@@ -101,7 +101,8 @@ describe.skipIf(whyNotReal() !== null)("a VM that migrates while it boots", () =
         await world.kubevirt.removePod(pod);
       }
       const { status, body } = await ask(at.namespace, path);
-      // Without user data, and with names of Amazon's that mean nothing here, 404 is the answer of the first try as well.
+      // Without user data, and with names of Amazon's that mean nothing here, 404 is the answer of the first try as
+      // well.
       if (status !== 200) statuses.push(`${n} ${path}: ${status} ${body}`);
       if (path.endsWith("meta_data.json")) uuids.add(JSON.parse(body).uuid);
       const again = await ask(at.namespace, "/openstack/latest/meta_data.json");

@@ -1,4 +1,7 @@
-/** A claim that follows its VM to another network over a real API server, with daemons that die or stand still in the middle. */
+/**
+ * A claim that follows its VM to another network over a real API server, with daemons that die or stand still in the
+ * middle.
+ */
 import { readFileSync } from "node:fs";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import type { KubeObject } from "../harness/kube-api.ts";

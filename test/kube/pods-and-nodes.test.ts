@@ -1,4 +1,7 @@
-/** Pods made anew, sandboxes and DELs in the wrong order, nodes that go and come back: who had an address and who has it now. */
+/**
+ * Pods made anew, sandboxes and DELs in the wrong order, nodes that go and come back: who had an address and who has it
+ * now.
+ */
 import { spawnSync } from "node:child_process";
 import { existsSync } from "node:fs";
 import { afterAll, beforeAll, expect, onTestFinished, test } from "vitest";

@@ -1,4 +1,7 @@
-/** VMs that ask for addresses, over a real API server: a claim that moves while daemons die, races, and imports by the hundred. */
+/**
+ * VMs that ask for addresses, over a real API server: a claim that moves while daemons die, races, and imports by the
+ * hundred.
+ */
 import { afterAll, afterEach, beforeAll, describe, expect, test } from "vitest";
 import type { KubeObject } from "../harness/kube-api.ts";
 import { pathOf } from "../harness/kube-pods.ts";

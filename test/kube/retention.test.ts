@@ -1,4 +1,7 @@
-/** A VM that is deleted and created again, with a real API server: its definitions, rights and clock (docs/decisions/0068). */
+/**
+ * A VM that is deleted and created again, with a real API server: its definitions, rights and clock
+ * (docs/decisions/0068).
+ */
 import { afterAll, beforeAll, expect, test } from "vitest";
 import type { NodeDaemon } from "../harness/node.ts";
 import { until } from "../harness/wait.ts";

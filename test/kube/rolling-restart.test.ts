@@ -1,4 +1,7 @@
-/** The daemon of a node is replaced under load: every ADD is carried through the gap, and none is refused for Holdfast's sake. */
+/**
+ * The daemon of a node is replaced under load: every ADD is carried through the gap, and none is refused for Holdfast's
+ * sake.
+ */
 import { describe, expect, test } from "vitest";
 import { AddLoad, PATIENT, PATIENT_DAEMON } from "../harness/add-load.ts";
 import { runShim } from "../harness/daemon.ts";

@@ -1,4 +1,7 @@
-/** Somebody takes allocations away: a plain delete, one by force, a restored etcd. Living addresses stay, lost ones are told. */
+/**
+ * Somebody takes allocations away: a plain delete, one by force, a restored etcd. Living addresses stay, lost ones are
+ * told.
+ */
 import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from "vitest";
 import type { Controller } from "../../controller/controller.ts";
 import { ALLOCATIONS_PATH, BOUND_FINALIZER, type IPAllocation, objectPath } from "../../kube/objects.ts";
@@ -34,7 +37,9 @@ const pathOf = ({ metadata }: IPAllocation) => objectPath(ALLOCATIONS_PATH, meta
 const attachedTo = async (net: Network) =>
   (await world.allocations(net)).flatMap(({ status }) => Object.keys(status?.attachments ?? {}));
 
-/** Deletes as `kubectl delete` does; by force with the finalizer taken off, while no controller puts back what is taken. */
+/**
+ * Deletes as `kubectl delete` does; by force with the finalizer taken off, while no controller puts back what is taken.
+ */
 async function remove(net: Network, { byForce = false } = {}): Promise<IPAllocation[]> {
   if (byForce) await controller.stop();
   const objects = await world.allocations(net);

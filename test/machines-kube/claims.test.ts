@@ -84,7 +84,10 @@ test("the API server has refused no request for missing rights", async () => {
   expect(refused).toEqual([]);
 });
 
-/** How many requests of each kind were answered 403. A namespace that ends takes no new objects, and says so by the same. */
+/**
+ * How many requests of each kind were answered 403. A namespace that ends takes no new objects, and says so by the
+ * same.
+ */
 async function refusals(): Promise<Map<string, number>> {
   const metrics: string = await world.cluster.api.get("/metrics");
   const lines = metrics

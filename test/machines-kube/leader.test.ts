@@ -1,4 +1,7 @@
-/** Somebody leads soon after a real API server was frozen or killed: seen in the metric, and in how soon a claim is answered. */
+/**
+ * Somebody leads soon after a real API server was frozen or killed: seen in the metric, and in how soon a claim is
+ * answered.
+ */
 import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from "vitest";
 import type { Controller } from "../../controller/controller.ts";
 import { sleep, systemClock } from "../../platform/time.ts";

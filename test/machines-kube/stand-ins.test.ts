@@ -1,4 +1,7 @@
-/** The stand-ins of Cluster API before a real API server: what is taken in memory is taken here, and what is refused there. */
+/**
+ * The stand-ins of Cluster API before a real API server: what is taken in memory is taken here, and what is refused
+ * there.
+ */
 import { afterAll, beforeAll, expect, test } from "vitest";
 import type { ClusterApi } from "../harness/machines/cluster-api.ts";
 import { until } from "../harness/wait.ts";

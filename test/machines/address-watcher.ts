@@ -11,8 +11,8 @@ const ALLOCATION = "ipam.holdfast.dev/allocation";
 export class AddressWatcher {
   readonly faults: string[] = [];
   /**
-   * What one controller never does. Two that lead at once, which the lease prevents, may: one reserves, tells or releases
-   * while the other does. No address is two claims' by that, and what is left is withdrawn or told again.
+   * What one controller never does. Two that lead at once, which the lease prevents, may: one reserves, tells or
+   * releases while the other does. No address is two claims' by that, and what is left is withdrawn or told again.
    */
   readonly races: string[] = [];
   /** IPAddresses that were created. */
@@ -58,9 +58,9 @@ export class AddressWatcher {
   }
 
   /**
-   * Whether an IPAddress came when its claim had gone, and no other claim has taken it over: nobody reads it. Its creation
-   * may wait for ten seconds, for admission or on its way, and a sweep of these tests for one: by then its address may be
-   * another claim's.
+   * Whether an IPAddress came when its claim had gone, and no other claim has taken it over: nobody reads it. Its
+   * creation may wait for ten seconds, for admission or on its way, and a sweep of these tests for one: by then its
+   * address may be another claim's.
    */
   isLeftover({ metadata }: KubeObject): boolean {
     return this.#late.has(metadata.uid) && !metadata.ownerReferences?.some(({ uid }: KubeObject) => this.#isClaim(uid));

@@ -1,4 +1,6 @@
-/** Claims come and go at random under faults of every kind, and after each write of anybody the addresses are looked at. */
+/**
+ * Claims come and go at random under faults of every kind, and after each write of anybody the addresses are looked at.
+ */
 import { expect, test } from "vitest";
 import type { Controller } from "../../controller/controller.ts";
 import { type Random, seededRandom } from "../faults/random.ts";
@@ -117,8 +119,8 @@ class Users {
   }
 
   /**
-   * What is left of claims that are gone: by two controllers at once, one of which tells a claim of its address while the
-   * other releases that because the claim is gone, or by a creation that came late. An administrator deletes it.
+   * What is left of claims that are gone: by two controllers at once, one of which tells a claim of its address while
+   * the other releases that because the claim is gone, or by a creation that came late. An administrator deletes it.
    */
   async clearLeftovers(isLeftover: (address: KubeObject) => boolean): Promise<void> {
     const living = new Set((await this.#capi.claims()).map(({ metadata }) => metadata.uid));

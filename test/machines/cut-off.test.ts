@@ -1,4 +1,7 @@
-/** A controller dies at each of its writes about a claim: whoever comes after it finds everything again, and nothing twice. */
+/**
+ * A controller dies at each of its writes about a claim: whoever comes after it finds everything again, and nothing
+ * twice.
+ */
 import { expect, test } from "vitest";
 import type { ClusterApi } from "../harness/machines/cluster-api.ts";
 import { CutLink } from "../harness/world/cut-link.ts";

@@ -14,7 +14,9 @@ export interface MachineParts {
   readonly pool?: string;
 }
 
-/** Its IPAddress, and its claim, once the controller has recorded and answered them. `address` with its prefix length. */
+/**
+ * Its IPAddress, and its claim, once the controller has recorded and answered them. `address` with its prefix length.
+ */
 export async function machine(
   world: World,
   capi: ClusterApi,

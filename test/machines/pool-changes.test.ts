@@ -1,4 +1,7 @@
-/** Pools that are missing, full, edited, deleted and made again: what was given stays, and what waits is served once it can be. */
+/**
+ * Pools that are missing, full, edited, deleted and made again: what was given stays, and what waits is served once it
+ * can be.
+ */
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import type { ClusterApi } from "../harness/machines/cluster-api.ts";
 import type { World } from "../harness/world/world.ts";

@@ -17,7 +17,10 @@ const metadata = (name: string) => ({
   creationTimestamp: "2026-01-01T00:00:00Z",
 });
 
-/** Pool "workers" of network blue, which is imported; claims of these names have IPAddresses, which nothing has recorded. */
+/**
+ * Pool "workers" of network blue, which is imported; claims of these names have IPAddresses, which nothing has
+ * recorded.
+ */
 function begin(claims: readonly string[]) {
   const definitions = new DefinitionsWithPools(new KubeInMemory().clock);
   const define = (subnet: string) => {

@@ -1,4 +1,7 @@
-/** The stand-ins of Cluster API check what the real ones check, and the collector in memory goes by the rules of Kubernetes. */
+/**
+ * The stand-ins of Cluster API check what the real ones check, and the collector in memory goes by the rules of
+ * Kubernetes.
+ */
 import { afterEach, describe, expect, test } from "vitest";
 import type { ClusterApi } from "../harness/machines/cluster-api.ts";
 import { Capm3, Capv } from "../harness/machines/consumers.ts";

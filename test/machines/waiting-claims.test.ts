@@ -1,4 +1,6 @@
-/** Many claims on a pool that is full: what they cost while they wait, and when one address is freed for all of them. */
+/**
+ * Many claims on a pool that is full: what they cost while they wait, and when one address is freed for all of them.
+ */
 import { expect, test } from "vitest";
 import { beginLan, names } from "./lan.ts";
 

@@ -6,7 +6,8 @@ import { pathOf } from "../harness/kube-pods.ts";
 import { NODE_LABEL, Tenants, type TenantVm, userDataOf } from "./tenants.ts";
 
 /*
- * What a node's metadata server asks the API server for: two watches, whatever there is, and what guests ask for, by name.
+ * What a node's metadata server asks the API server for: two watches, whatever there is, and what guests ask for, by
+ * name.
  */
 
 const FIRMWARE = "5d1a8b1e-7c52-4b7e-9a1f-3f2f1d6b0c11";

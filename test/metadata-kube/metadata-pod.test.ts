@@ -16,7 +16,8 @@ import type { Cluster } from "../harness/world/cluster.ts";
 import { UdnObjects, udnDefinitions } from "../harness/world/udn-objects.ts";
 import { World } from "../harness/world/world.ts";
 
-// The metadata server as the backend pod of a network's Service: guests are told apart by where their connections come from.
+// The metadata server as the backend pod of a network's Service: guests are told apart by where their connections come
+// from.
 
 const FIRMWARE = "5d1a8b1e-7c52-4b7e-9a1f-3f2f1d6b0c11";
 /** Of the loopback, so that a test can ask from it. */

@@ -5,8 +5,8 @@ import { pathOf } from "../harness/kube-pods.ts";
 import { Tenants, type TenantVm, userDataOf } from "./tenants.ts";
 
 /*
- * The metadata service reads the Secrets and ConfigMaps that annotations of VMs name, and nothing else: whoever steals its token
- * learns no more than what tenants have named for it.
+ * The metadata service reads the Secrets and ConfigMaps that annotations of VMs name, and nothing else: whoever steals
+ * its token learns no more than what tenants have named for it.
  */
 
 const RBAC = "rbac.authorization.k8s.io/v1";

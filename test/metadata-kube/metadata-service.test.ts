@@ -19,7 +19,8 @@ import { endpointOf, UdnObjects } from "../harness/world/udn-objects.ts";
 import { World } from "../harness/world/world.ts";
 import { FakeIdentity, identity, UUID } from "../metadata-server/fake-identity.ts";
 
-// From a guest's request to the pod behind the Service of its network: the API server takes no endpoint of the loopback.
+// From a guest's request to the pod behind the Service of its network: the API server takes no endpoint of the
+// loopback.
 
 const NODE = "node-a";
 const ADDRESS = Object.values(networkInterfaces())

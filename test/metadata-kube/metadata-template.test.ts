@@ -1,4 +1,7 @@
-/** VMs whose annotation names a template: controller, daemons and metadata servers of two nodes, with the shipped rights. */
+/**
+ * VMs whose annotation names a template: controller, daemons and metadata servers of two nodes, with the shipped
+ * rights.
+ */
 import { join } from "node:path";
 import { afterAll, afterEach, beforeAll, expect, onTestFinished, test } from "vitest";
 import { parse } from "yaml";

@@ -12,7 +12,10 @@ import { NetNode, type PortGuest } from "./node.ts";
 import { startPython } from "./python-process.ts";
 import { askAs, self } from "./who.ts";
 
-/** Of its own packets to the service, nothing but the begin of a connection and its request leave the guest: no other acknowledgement. */
+/**
+ * Of its own packets to the service, nothing but the begin of a connection and its request leave the guest: no other
+ * acknowledgement.
+ */
 const DEAF = `table inet deaf {
 	chain output {
 		type filter hook output priority 0; policy accept;

@@ -9,7 +9,8 @@ import { type PythonProcess, startPython } from "./python-process.ts";
 import { onlyDefaultRoute } from "./who.ts";
 
 /*
- * What metadata-net says is closed is what ADDs rely on while it is away: no guest of such a bridge reaches the node's own
+ * What metadata-net says is closed is what ADDs rely on while it is away: no guest of such a bridge reaches the node's
+ * own
  * 169.254.169.254, also one that came since, and a bridge that its guests would reach it by is not named.
  */
 

@@ -2,8 +2,8 @@ import type { NamespaceGuest } from "../harness/metadata/guest.ts";
 import { startPython } from "./python-process.ts";
 
 /**
- * What clouds and local proxies have: credentials of the node at its own 169.254.169.254, at port 80 and at another one. Prints
- * how often it was asked.
+ * What clouds and local proxies have: credentials of the node at its own 169.254.169.254, at port 80 and at another
+ * one. Prints how often it was asked.
  */
 export const DECOY = `
 import http.server, sys, threading
@@ -21,7 +21,10 @@ print("listening", flush=True)
 sys.stdin.read(); print(asked)
 `;
 
-/** Asks at both ports without a pause on ever new connections, of which each has little time; prints how often and who answered. */
+/**
+ * Asks at both ports without a pause on ever new connections, of which each has little time; prints how often and who
+ * answered.
+ */
 const ASK = `
 import itertools, json, socket, sys, threading
 done, counts, lock = threading.Event(), {"asked": 0, "node": 0, "own": 0}, threading.Lock()

@@ -11,9 +11,10 @@ const VICTIM = "10.30.0.5";
 const DOOR_MAC = "02:6d:64:00:00:03";
 
 /**
- * Begins a request every few milliseconds and keeps each waiting, so that one is under way at whatever moment. What fails
- * or takes longer than its patience is tried again when it is to be kept. At the end of its input it waits for
- * what is under way and has begun as many as it should, and prints how many it began, how many had no answer, the answers, and why it tried again.
+ * Begins a request every few milliseconds and keeps each waiting, so that one is under way at whatever moment. What
+ * fails or takes longer than its patience is tried again when it is to be kept. At the end of its input it waits for
+ * what is under way and has begun as many as it should, and prints how many it began, how many had no answer, the
+ * answers, and why it tried again.
  */
 const ASK_ALL_THE_TIME = `
 import json, socket, sys, threading, time

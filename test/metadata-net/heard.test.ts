@@ -9,8 +9,8 @@ const SERVICE_MAC = "02:6d:64:00:00:01";
 const SERVICE_6 = "fe80::a9fe:a9fe";
 
 /**
- * Sends what a guest has no use for: datagrams, errors and other messages of ICMP, among them "fragmentation needed" for an
- * answer that the listener never gave.
+ * Sends what a guest has no use for: datagrams, errors and other messages of ICMP, among them "fragmentation needed"
+ * for an answer that the listener never gave.
  */
 const SEND_4 = `
 import socket, struct
@@ -35,7 +35,9 @@ for packet in [
 ]: s.send(to + own + b"\\x08\\0" + packet)
 `;
 
-/** Solicits the service from addresses that nobody has, and prints how many were answered, how many of these wrongly. */
+/**
+ * Solicits the service from addresses that nobody has, and prints how many were answered, how many of these wrongly.
+ */
 const SOLICIT = `
 import os, socket, struct, sys, time
 count, option = int(sys.argv[1]), sys.argv[2] == "option"

@@ -5,8 +5,8 @@ import type { PortGuest } from "./node.ts";
 const CLAIMED = ["fe8000000000000000000000a9fea9fe", "fd000ec2000000000000000000000254"];
 
 /**
- * Sends one frame of each kind: every message that claims or asks for an IPv6 address, bare and in what may hide it. Ends
- * with one that names nobody's address, to see that frames arrive at all.
+ * Sends one frame of each kind: every message that claims or asks for an IPv6 address, bare and in what may hide it.
+ * Ends with one that names nobody's address, to see that frames arrive at all.
  */
 const SEND = `
 import socket, struct, sys, time

@@ -20,7 +20,10 @@ function who({ status, body, echo }: EchoAnswer): string {
   return status === 200 ? `${echo.headers[NETWORK]} ${echo.headers[SOURCE]}` : `status ${status}: ${body}`;
 }
 
-/** Opens a thousand connections that ask nothing, and holds them until no more than 64 of them are left and its input has ended. */
+/**
+ * Opens a thousand connections that ask nothing, and holds them until no more than 64 of them are left and its input
+ * has ended.
+ */
 const HOARD = `
 import socket, sys, time
 held = []

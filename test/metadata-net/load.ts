@@ -21,7 +21,9 @@ while count < 20 or not done.is_set():
 print(json.dumps({"count": count, "bad": bad}))
 `;
 
-/** Resolves once the guest has asked; `stop` resolves with what became of its requests, of which there are 20 at least. */
+/**
+ * Resolves once the guest has asked; `stop` resolves with what became of its requests, of which there are 20 at least.
+ */
 export async function load(
   guest: PortGuest,
   how: "new" | "keep",

@@ -5,7 +5,10 @@ import { askAs, onlyDefaultRoute, self } from "./who.ts";
 
 const KEY = "/proc/sys/net/bridge/bridge-nf-call-iptables";
 
-/** As the bridge plugin writes it with `ipMasq` for a container of 10.30.0.5, and a firewall that lets nothing else pass. */
+/**
+ * As the bridge plugin writes it with `ipMasq` for a container of 10.30.0.5, and a firewall that lets nothing else
+ * pass.
+ */
 const RULES = `table ip plugin {
 	chain postrouting {
 		type nat hook postrouting priority 100; policy accept;

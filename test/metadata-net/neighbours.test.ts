@@ -129,7 +129,8 @@ for source in ["169.254.169.254", "10.30.0.77"]:
     for tags in [b"", b"\\x81\\0\\0\\0", b"\\x81\\0\\0\\0" * 2, b"\\x88\\xa8\\0\\0\\x81\\0\\0\\0"]: s.send(to + mac + tags + packet)
     s.send(to + mac + snap)`;
     for (const liar of [b, stranger]) {
-      // A neighbour that flooded with its MAC had the bridge learn it at another port; what it sends itself puts that right.
+      // A neighbour that flooded with its MAC had the bridge learn it at another port; what it sends itself puts that
+      // right.
       await sendArp(a, [{ operation: "request", senderAddress: A, targetAddress: "10.30.0.99" }]);
       const heard = await listenTo("eth0", a.namespace);
       expect((await liar.python(send, [a.mac])).stderr).toBe("");

@@ -68,8 +68,8 @@ export class NetNode {
   }
 
   /**
-   * `apart`: in a network namespace of its own, whose rules may be flushed. `programs`: a directory whose programs metadata-net
-   * finds before those of the machine.
+   * `apart`: in a network namespace of its own, whose rules may be flushed. `programs`: a directory whose programs
+   * metadata-net finds before those of the machine.
    */
   static async start(
     args: readonly string[] = [],

@@ -32,8 +32,8 @@ export const BOOT: readonly string[] = [
 
 /**
  * Boots until its standard input ends. Each request is made like cloud-init's, on a connection of its own, and again
- * after a failure or a status that it takes as one, at most five times. Prints each answer: path, status, body; after each boot
- * `whole`.
+ * after a failure or a status that it takes as one, at most five times. Prints each answer: path, status, body; after
+ * each boot `whole`.
  */
 export const BOOTS = `
 import http.client, json, sys, threading, time

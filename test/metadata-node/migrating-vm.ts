@@ -15,10 +15,10 @@ interface VmOfTest {
 const CABLE = "cable0";
 
 /**
- * A VM in a namespace of its own, whose cable leads into a pod as with KubeVirt's bridge binding: the pod's interface and
- * the cable are ports of a bridge in there, and the guest has the first pod's address, and the MAC. It migrates by a
- * second pod, into which the cable moves; the guest's kernel and its connections stay what they are. Each pod has a claim
- * of its own of the same VM: without a cluster no two pods share one.
+ * A VM in a namespace of its own, whose cable leads into a pod as with KubeVirt's bridge binding: the pod's interface
+ * and the cable are ports of a bridge in there, and the guest has the first pod's address, and the MAC. It migrates by
+ * a second pod, into which the cable moves; the guest's kernel and its connections stay what they are. Each pod has a
+ * claim of its own of the same VM: without a cluster no two pods share one.
  */
 export class MigratingVm {
   readonly guest: NamespaceGuest;

@@ -20,15 +20,18 @@ import { NetNode, type PortGuest } from "../metadata-net/node.ts";
 import { startPython } from "../metadata-net/python-process.ts";
 import { whyNotReal } from "../network/containers.ts";
 
-// From a guest's connection to the pod behind a port of the Service of its network: a real metadata-net with haproxy, a real
-// metadata server, and a cluster in memory.
+// From a guest's connection to the pod behind a port of the Service of its network: a real metadata-net with haproxy, a
+// real metadata server, and a cluster in memory.
 
 const NODE = "node-a";
 const ADDRESS = Object.values(networkInterfaces())
   .flat()
   .find((one) => one?.family === "IPv4" && !one.internal)?.address as string;
 
-/** Connects, sends its input, and says what came back: or that the connection was refused, or closed before anything came. */
+/**
+ * Connects, sends its input, and says what came back: or that the connection was refused, or closed before anything
+ * came.
+ */
 const CONNECT = `
 import socket, sys
 s = socket.socket()
@@ -47,7 +50,10 @@ except OSError: pass
 print(got.decode() if got else "closed", end="")
 `;
 
-/** Holds connections, each with a byte in both directions now and then; prints how many there are, then how many were cut. */
+/**
+ * Holds connections, each with a byte in both directions now and then; prints how many there are, then how many were
+ * cut.
+ */
 const HOLD = `
 import select, socket, sys
 def talks(s):

@@ -46,7 +46,10 @@ describe.skipIf(why !== null)(why ?? "cloud-init itself, against the running ser
   });
 });
 
-/** What a listener does, of it what the tests need: says the network and the guest, who is net1 of a container called as its address. */
+/**
+ * What a listener does, of it what the tests need: says the network and the guest, who is net1 of a container called as
+ * its address.
+ */
 function forwarder(socketPath: string): Server {
   return createServer((incoming, outgoing) => {
     const headers = {

@@ -61,8 +61,8 @@ export function otherVm(uuid: string, name = "vm2"): IdentityView {
 export class FakeIdentity {
   readonly #socketPath: string;
   /**
-   * `network container/ID/INTERFACE` or `network pod/UID` → who is there; `network address`: the one behind a connection
-   * from there, and net1 of a container that is called so.
+   * `network container/ID/INTERFACE` or `network pod/UID` → who is there; `network address`: the one behind a
+   * connection from there, and net1 of a container that is called so.
    */
   readonly known = new Map<string, IdentityView>();
   /** When set, the answer to everything. */

@@ -12,7 +12,10 @@ const SUBJECT = { kind: "address", network: "blue", address: "10.10.0.5" } as co
 const BODY = JSON.stringify({ network: "blue", identity: identity() });
 const ANSWER = `HTTP/1.1 200 OK\r\nContent-Length: ${BODY.length}\r\n\r\n${BODY}`;
 
-/** Runs work with a client of a socket. `answer` is called for each request with its connection and the number of requests so far. */
+/**
+ * Runs work with a client of a socket. `answer` is called for each request with its connection and the number of
+ * requests so far.
+ */
 async function withSocket(
   answer: (socket: Socket, count: number) => void,
   work: (client: IdentityClient, open: ReadonlySet<Socket>) => Promise<void>,

@@ -11,7 +11,9 @@ const DEMO = join(import.meta.dirname, "../../examples/demo/run.mjs");
 const real = whyNotReal() === null;
 const NOBODY = "setpriv --reuid=65534 --regid=65534 --clear-groups";
 
-/** The demo looks for what it made by name, and fails where something is left: the directory is what a stranger can see. */
+/**
+ * The demo looks for what it made by name, and fails where something is left: the directory is what a stranger can see.
+ */
 const demoDirectories = () => readdirSync(tmpdir()).filter((name) => name.startsWith("holdfast-demo-"));
 
 test("on a terminal of 80 columns the demo tells its story, removes everything and exits 0", async () => {

@@ -1,4 +1,7 @@
-/** Every key of a configuration as the real plugins read it: what one of them takes of it is what Holdfast's reader says. */
+/**
+ * Every key of a configuration as the real plugins read it: what one of them takes of it is what Holdfast's reader
+ * says.
+ */
 import { mkdtempSync, readdirSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -120,7 +123,10 @@ const OBSERVED: Readonly<Record<string, Observation>> = {
   },
 };
 
-/** What none of the plugins that Debian has (1.1.1) reads, and why; the keys of pods' annotations are read by none of them. */
+/**
+ * What none of the plugins that Debian has (1.1.1) reads, and why; the keys of pods' annotations are read by none of
+ * them.
+ */
 const UNOBSERVED: Readonly<Record<string, readonly string[]>> = {
   "runtimes choose the plugin by it (libcni)": ["type"],
   "bridge creates an interface with it: keys.test.ts": ["isGateway", "isDefaultGateway"],

@@ -13,7 +13,10 @@ async function call(binary: Binary, verb: Verb, script: Script, stdin = "{}") {
 }
 
 const LONG = "x".repeat(17 * 1024);
-/** Answers that nobody should understand, and what the shim says of them. Those that end too early are in next-daemon.test.ts. */
+/**
+ * Answers that nobody should understand, and what the shim says of them. Those that end too early are in
+ * next-daemon.test.ts.
+ */
 const ODD: [string, string | Buffer, string][] = [
   ["garbage", "\x00\x01\xff garbage\r\n\r\n", "it is not HTTP/1"],
   ["another protocol", "HTTP/2 200\r\n\r\n{}", "it is not HTTP/1"],

@@ -53,8 +53,8 @@ function expectOutput({ status, stdout, stdoutBytes }: ShimOutcome, sent: Buffer
 }
 
 /**
- * Checks `run` for cases of `cases`. After PROPERTY_MS the rest are let pass (fast-check's own limit would leave a run behind
- * that is still going). A failure is reported with seed and path, its case cut to what a person can read.
+ * Checks `run` for cases of `cases`. After PROPERTY_MS the rest are let pass (fast-check's own limit would leave a run
+ * behind that is still going). A failure is reported with seed and path, its case cut to what a person can read.
  */
 async function check<Case extends unknown[]>(
   cases: fc.Arbitrary<Case>,

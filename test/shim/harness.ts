@@ -23,7 +23,9 @@ export const BINARIES: readonly Binary[] = [RELEASE, SANITIZED];
 
 /** No test waits for this in good health: it turns a shim that hangs into a failure. */
 const HANG_MS = 90_000;
-/** For tests that wait until the shim gives up: long enough for a loaded machine to start it, short enough to wait for. */
+/**
+ * For tests that wait until the shim gives up: long enough for a loaded machine to start it, short enough to wait for.
+ */
 export const SHORT_LIMIT_MS = 1_500;
 
 vi.setConfig({ testTimeout: 2 * HANG_MS });
@@ -63,7 +65,10 @@ export interface ShimOutcome {
   readonly elapsedMs: number;
 }
 
-/** Executes the shim with exactly this environment and waits for its end. Fails on a signal, a hang or a sanitizer's report. */
+/**
+ * Executes the shim with exactly this environment and waits for its end. Fails on a signal, a hang or a sanitizer's
+ * report.
+ */
 export async function runShim(binary: Binary, call: ShimCall): Promise<ShimOutcome> {
   const startedMs = performance.now();
   const child = spawnShim(binary, call);
@@ -151,7 +156,9 @@ export async function runVerb(binary: Binary, verb: Verb, { socketPath, env, ...
   return { ...outcome, spooled: readSpool(spool) };
 }
 
-/** The verbs whose failure the runtime is told of, and the code that says that there is no daemon, or none understood. */
+/**
+ * The verbs whose failure the runtime is told of, and the code that says that there is no daemon, or none understood.
+ */
 export const FAILING_VERBS = ["ADD", "CHECK", "GC", "STATUS"] as const;
 /** Those that wait for no daemon. */
 export const SPOOLING_OR_AT_ONCE = ["DEL", "STATUS"] as const;

@@ -40,8 +40,8 @@ const { values: flags } = parseArgs({
     /** How long a history that fails is made shorter, seconds of a processor. */
     shrink: { type: "string" },
     /**
-     * `etcd-restore=5,pod-create=20`: how often these come, in place of what they say themselves; `*=0.1` and `guest-*=0` are all
-     * that begin so, and what is named behind them counts.
+     * `etcd-restore=5,pod-create=20`: how often these come, in place of what they say themselves; `*=0.1` and
+     * `guest-*=0` are all that begin so, and what is named behind them counts.
      */
     more: { type: "string", default: "" },
     /** Where a history that fails is written to. */

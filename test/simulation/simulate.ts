@@ -7,7 +7,9 @@ import type { Charge } from "./world.ts";
 /** Tests and measurements run in the directory of the repository. */
 const ROOT = process.cwd();
 
-/** Runs are measured in steps; a machine that is busy with other things may take this long for those of one test, ms. */
+/**
+ * Runs are measured in steps; a machine that is busy with other things may take this long for those of one test, ms.
+ */
 export const PATIENCE_MS = 900_000;
 
 /** What `--result` writes. */

@@ -34,8 +34,8 @@ interface SimulatedWorld {
   readonly controllers: readonly ControllerPlace[];
   readonly oracle: Oracle;
   /**
-   * In times of peace, beside the cluster, machines and controllers: `heal` puts right what its part has broken, `check` throws
-   * Violation when something is wrong after the longest grace.
+   * In times of peace, beside the cluster, machines and controllers: `heal` puts right what its part has broken,
+   * `check` throws Violation when something is wrong after the longest grace.
    */
   onPeace(work: PeaceWork): void;
   /** The world ends: files are removed, databases closed. */
@@ -56,15 +56,17 @@ export interface Faults {
   /** false in times of peace: nothing goes wrong, and `decide` is always false. */
   isOn: boolean;
   /**
-   * Whether something of this probability goes wrong now. `key` is unique and says where (`link node-1/4 send 17 lost`): the seed and
-   * the key decide, so that leaving out one does not change the others.
+   * Whether something of this probability goes wrong now. `key` is unique and says where (`link node-1/4 send 17
+   * lost`): the seed and the key decide, so that leaving out one does not change the others.
    */
   decide(key: string, probability: number): boolean;
   /** [0, 1) of the seed and the key: how late, how many. */
   number(key: string): number;
 }
 
-/** One thing that somebody does. What is chosen (which VM, which node) is chosen when it is done, out of what there is. */
+/**
+ * One thing that somebody does. What is chosen (which VM, which node) is chosen when it is done, out of what there is.
+ */
 export interface Action {
   readonly kind: string;
   /** After the action before it, ms of the world. */
@@ -74,8 +76,8 @@ export interface Action {
 }
 
 /**
- * A kind of action. `run` begins it and returns; what takes time goes on beside the others, on the world's clock. When there is
- * nothing to do it to, it does nothing.
+ * A kind of action. `run` begins it and returns; what takes time goes on beside the others, on the world's clock. When
+ * there is nothing to do it to, it does nothing.
  */
 export interface ActionKind {
   /** How often it comes, beside the others (1: usual). 0: never by chance. */
@@ -85,36 +87,48 @@ export interface ActionKind {
   run(world: SimulatedWorld, chance: Chance): void | Promise<void>;
 }
 
-/** By kind, `who-does-what`: `vm-start`, `node-reboot`, `etcd-restore`. Everything in actors/, machine/ and cluster/ that acts exports one. */
+/**
+ * By kind, `who-does-what`: `vm-start`, `node-reboot`, `etcd-restore`. Everything in actors/, machine/ and cluster/
+ * that acts exports one.
+ */
 export type ActionKinds = Readonly<Record<string, ActionKind>>;
 
 /** The history, in an operator's words. */
 export interface Story {
-  /** `who`: `kubelet node-1`, `daemon node-1`, `api server`, `alice`. Times are added. Without names of directories of this machine. */
+  /**
+   * `who`: `kubelet node-1`, `daemon node-1`, `api server`, `alice`. Times are added. Without names of directories of
+   * this machine.
+   */
   tell(who: string, what: string): void;
   /** Only for whoever reads a history that has failed: each request and answer. Costs nothing when nobody does. */
   detail(who: string, what: () => string): void;
 }
 
-/** What was exercised. Names have a prefix: `add.`, `crash.`, `api.`, `vm.`, `people.`, `machines.`, `metadata.`, `attack.`. */
+/**
+ * What was exercised. Names have a prefix: `add.`, `crash.`, `api.`, `vm.`, `people.`, `machines.`, `metadata.`,
+ * `attack.`.
+ */
 export interface Counts {
   add(name: string): void;
 }
 
-/** The API server with the shipped definitions, rights, garbage collector and namespace controller; kubelets and KubeVirt are elsewhere. */
+/**
+ * The API server with the shipped definitions, rights, garbage collector and namespace controller; kubelets and
+ * KubeVirt are elsewhere.
+ */
 export interface Cluster {
   /** What the API server says that no product of ours may bring it to: `403 by missing rights`. Each is a violation. */
   readonly defects: readonly string[];
   /** Read it directly: what really is, without any delay. Objects of it are not changed. */
   readonly etcd: Etcd;
   /**
-   * A client without a network in between, with every right, for actors and kubelets. Answers at once, also while the API server is
-   * "away" for everybody else (it is as if whoever acts waited for it).
+   * A client without a network in between, with every right, for actors and kubelets. Answers at once, also while the
+   * API server is "away" for everybody else (it is as if whoever acts waited for it).
    */
   readonly admin: AdminClient;
   /**
-   * The way of a product's process to the API server, over a link of that name whose fate `faults` decides. `operator`: somebody
-   * with every right, and the command line.
+   * The way of a product's process to the API server, over a link of that name whose fate `faults` decides. `operator`:
+   * somebody with every right, and the command line.
    */
   connect(
     account: "holdfast-node" | "holdfast-controller" | "holdfast-metadata" | "operator",
@@ -148,18 +162,21 @@ export interface Machine {
   readonly isSuspended: boolean;
   /** As a metadata server or a person on this node asks; null: there is none that runs now. */
   readonly daemon: RunningDaemon | null;
-  /** What is up now, as the runtime knows it, with its addresses as they were answered. Who is in here stays the same object until it is down. */
+  /**
+   * What is up now, as the runtime knows it, with its addresses as they were answered. Who is in here stays the same
+   * object until it is down.
+   */
   readonly interfaces: ReadonlyMap<Interface, readonly string[]>;
   /**
-   * Path of the identity socket, the same for every daemon of this node: nobody listens there, but beside it is the generation of
-   * its answers, by which they are used again.
+   * Path of the identity socket, the same for every daemon of this node: nobody listens there, but beside it is the
+   * generation of its answers, by which they are used again.
    */
   readonly identitySocket: string;
   /** A directory in which a daemon may leave backups; it is not the state directory. */
   readonly backupDirectory: string;
   /**
-   * Its directory of static pods: manifests by the name of the pod, each with the kubelet's own UID for it, 32 hex digits. The kubelet
-   * runs them, and keeps a mirror of each in the API.
+   * Its directory of static pods: manifests by the name of the pod, each with the kubelet's own UID for it, 32 hex
+   * digits. The kubelet runs them, and keeps a mirror of each in the API.
    */
   readonly staticPods: Map<string, KubeObject>;
   /** Power is lost: everything ends at once, the disk keeps what was synced. */
@@ -173,7 +190,9 @@ export interface Machine {
   heal(): void;
 }
 
-/** What of a daemon is asked by others than the kubelet. Each is a call into the product; a killed daemon never answers. */
+/**
+ * What of a daemon is asked by others than the kubelet. Each is a call into the product; a killed daemon never answers.
+ */
 export interface RunningDaemon {
   readonly core: import("../../daemon/node-core.ts").NodeCore;
   readonly log: readonly string[];
@@ -186,7 +205,10 @@ export type FollowedKind = "pods" | "clusters";
 export interface ControllerPlace {
   readonly name: string;
   readonly isRunning: boolean;
-  /** Its process began then, or asked for all of a kind at once, ms of the world: of what ended before it may know nothing. Infinity: none runs. */
+  /**
+   * Its process began then, or asked for all of a kind at once, ms of the world: of what ended before it may know
+   * nothing. Infinity: none runs.
+   */
   knowsSinceMs(kind: FollowedKind): number;
   /** Nobody starts it again before there is peace. */
   isAbsent: boolean;
@@ -207,7 +229,10 @@ export interface Interface {
   isUnseen?: boolean;
 }
 
-/** The address of a machine of Cluster API. It lasts from its answer to the end of the machine, also while its claim is elsewhere in a move. */
+/**
+ * The address of a machine of Cluster API. It lasts from its answer to the end of the machine, also while its claim is
+ * elsewhere in a move.
+ */
 export interface MachineAddress {
   readonly network: string;
   readonly namespace: string;
@@ -228,7 +253,10 @@ export interface Oracle {
   down(one: Interface): void;
   /** The runtime has sent its DEL, and the plugin has answered. */
   deleted(one: Interface): void;
-  /** The journal of a node is lost, or was replaced by an older one: with it, what DELs said and the API was not told yet. */
+  /**
+   * The journal of a node is lost, or was replaced by an older one: with it, what DELs said and the API was not told
+   * yet.
+   */
   journalLost(node: string): void;
   /** A machine has read the answer to its claim, and uses the address. */
   machineUp(one: MachineAddress, address: string): void;
@@ -243,8 +271,8 @@ export interface Oracle {
   /** What `check` of a node has found, while nothing went wrong. */
   checked(node: string, findings: readonly Finding[]): void;
   /**
-   * A guest asked the metadata service at this interface, which was up all the time, and was answered as this VM (UID of the
-   * VirtualMachine, else of its instance) or pod; null: nobody, or no answer.
+   * A guest asked the metadata service at this interface, which was up all the time, and was answered as this VM (UID
+   * of the VirtualMachine, else of its instance) or pod; null: nobody, or no answer.
    */
   identified(one: Interface, uid: string | null): void;
   /** Whether an address of this interface, which is up, was taken away, and that was told. */

@@ -1,7 +1,7 @@
 // `make soak MINUTES=30`: bundles main.ts into build/soak and runs it in namespaces of its own.
 //   node test/soak/run.mjs [--minutes 30] [--seed N] [--nodes 8] [--report build/soak-report.json]
-// Mounts, links, network namespaces, directories and processes of a run are inside of these namespaces: however it ends,
-// the kernel removes them all.
+// Mounts, links, network namespaces, directories and processes of a run are inside of these namespaces: however it
+// ends, the kernel removes them all.
 import { execFileSync, spawn, spawnSync } from "node:child_process";
 import { once } from "node:events";
 import { cpSync, mkdirSync } from "node:fs";

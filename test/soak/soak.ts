@@ -169,7 +169,9 @@ export class Soak {
     this.#countRequests();
   }
 
-  /** With the other nodes gone: two API servers behind a balancer, restarted in turn under the ADDs of one more node. */
+  /**
+   * With the other nodes gone: two API servers behind a balancer, restarted in turn under the ADDs of one more node.
+   */
   async #switch(): Promise<void> {
     const { switches } = this.#options;
     console.log(`two API servers behind a balancer, each restarted ${switches} times`);

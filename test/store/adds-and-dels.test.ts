@@ -1,4 +1,6 @@
-/** ADDs that something comes in between of: a DEL, a failing disk, a long sleep, a lost answer. Nothing is left behind. */
+/**
+ * ADDs that something comes in between of: a DEL, a failing disk, a long sleep, a lost answer. Nothing is left behind.
+ */
 
 import { expect, onTestFinished, test } from "vitest";
 import { ApiAway } from "../../kube/kube-api.ts";

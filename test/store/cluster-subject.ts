@@ -29,7 +29,10 @@ export interface ClusterSubjectOptions {
   close(): Promise<void>;
 }
 
-/** A cluster's store on any API server that has the namespace shop. What KubeVirt and the controller do about deleted claims is played here, at once. */
+/**
+ * A cluster's store on any API server that has the namespace shop. What KubeVirt and the controller do about deleted
+ * claims is played here, at once.
+ */
 export async function clusterSubject({
   clock,
   api,

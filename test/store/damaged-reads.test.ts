@@ -1,4 +1,6 @@
-/** Whatever is read from a database that was damaged a moment ago: the answer names the database, and no fault of ours. */
+/**
+ * Whatever is read from a database that was damaged a moment ago: the answer names the database, and no fault of ours.
+ */
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";

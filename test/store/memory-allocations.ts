@@ -21,8 +21,8 @@ import { MemoryReservations } from "./memory-reservations.ts";
 import { type Held, MemoryState } from "./memory-state.ts";
 
 /**
- * `Allocations` in plain arrays, searched from end to end: the model that the real stores are compared with, and a fake for
- * tests of what lies above. It forgets everything when the process ends.
+ * `Allocations` in plain arrays, searched from end to end: the model that the real stores are compared with, and a fake
+ * for tests of what lies above. It forgets everything when the process ends.
  */
 export class MemoryAllocations implements Allocations {
   readonly reservations: MemoryReservations;

@@ -3,9 +3,9 @@ import { afterEach, expect, test } from "vitest";
 import { migrate, SCHEMA_VERSION } from "../../store/journal/migrations.ts";
 
 /*
- * A released schema is never edited: what a daemon has written with it is read by every later release. Each release that
- * changes the schema adds a line here, with the statements of a database that the release before it left (`.dump`). Until
- * the first release there is the present schema alone.
+ * A released schema is never edited: what a daemon has written with it is read by every later release. Each release
+ * that changes the schema adds a line here, with the statements of a database that the release before it left
+ * (`.dump`). Until the first release there is the present schema alone.
  */
 
 interface Left {

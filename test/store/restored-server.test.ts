@@ -31,8 +31,9 @@ function holders(node: StoreNode): (string | undefined)[] {
 }
 
 /**
- * A node whose API server is restored from a backup that was made while both of its containers ran; with `later`, before the
- * node wrote something else; with `afterwards`, when one of them had ended. It compares what it holds, as after a gap.
+ * A node whose API server is restored from a backup that was made while both of its containers ran; with `later`,
+ * before the node wrote something else; with `afterwards`, when one of them had ended. It compares what it holds, as
+ * after a gap.
  */
 async function restored({ later = false, afterwards = false } = {}) {
   const clock = new PassingClock();
@@ -97,7 +98,8 @@ test.each([0, 1_000])(
     const [first] = node.allocations;
     await node.addPods("second");
     const before = node.bound;
-    // What was put back is what this node wrote last; the backup has an older state of it, and nothing of the second one.
+    // What was put back is what this node wrote last; the backup has an older state of it, and nothing of the second
+    // one.
     node.api.remove(`${ALLOCATIONS_PATH}/${first?.metadata.name}`);
     expect(await node.store.agreement.judgeHeldUses(EVERYTHING)).toMatchObject({ restored: 1 });
     node.api.server.restore(early, { bumped });

@@ -83,7 +83,9 @@ test("every link of a page leads to a file that exists, and to a heading that it
   expect(broken).toEqual([]);
 });
 
-/** Names that these pages have, or that somebody may write next: each is in the table of docs/sources.md, or on no page. */
+/**
+ * Names that these pages have, or that somebody may write next: each is in the table of docs/sources.md, or on no page.
+ */
 const OTHERS =
   /\b(Antrea|baremetal-operator|Calico|CAPK|CAPM3|CAPMOX|CAPV|Cilium|cloud-init|cloudbase-init|Cluster API|CRI-O|Flannel|Forklift|Harvester|host-local|Ignition|ipam-extensions|Kube-OVN|Kubernetes|KubeVirt|Metal3 IPAM|Multus|nerdctl|NetBox|Neutron|Nova|Open vSwitch|OVN-Kubernetes|OVN(?!-)|podman|Ramen|Spiderpool|Velero|whereabouts)\b/g;
 

@@ -1,7 +1,9 @@
 import { expect, test } from "vitest";
 import { read, tracked } from "./tracked.ts";
 
-/** Names of kinds that we mean, under which kubectl finds Kubernetes' own: networking.k8s.io has IPAddress since 1.33. */
+/**
+ * Names of kinds that we mean, under which kubectl finds Kubernetes' own: networking.k8s.io has IPAddress since 1.33.
+ */
 const AMBIGUOUS = /\bkubectl\b[^`\n]*?[ ,](ipaddress|ipaddresses)(?![.\w])/;
 
 test("commands for kubectl name a kind with its group where Kubernetes has one of that name too", () => {

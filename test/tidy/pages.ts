@@ -1,8 +1,8 @@
 import { read } from "./tracked.ts";
 
 /**
- * Items of lists, rows of tables and paragraphs of a section, each as one line; what only leads to a list and sections within it
- * are left out.
+ * Items of lists, rows of tables and paragraphs of a section, each as one line; what only leads to a list and sections
+ * within it are left out.
  */
 export function statementsIn(page: string, section: string): string[] {
   const [, text] = read(page).split(`\n## ${section}\n`);

@@ -1,4 +1,7 @@
-/** Statements of the two pages about threats, by how they begin, and the tests that hold them: a file below test/, and a title or a row in it. */
+/**
+ * Statements of the two pages about threats, by how they begin, and the tests that hold them: a file below test/, and a
+ * title or a row in it.
+ */
 interface PromiseOf {
   readonly says: string;
   readonly heldBy: readonly (readonly [file: string, title: string])[];

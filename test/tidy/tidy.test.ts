@@ -9,7 +9,10 @@ import { SETTINGS_PAGES, withSettings } from "./settings-docs.ts";
 import { read, tracked } from "./tracked.ts";
 
 const ROOT = join(import.meta.dirname, "../..");
-/** The rooms of the house: each may import from itself and from those after it. CONTRIBUTING says what lives where (docs/decisions/0030). */
+/**
+ * The rooms of the house: each may import from itself and from those after it. CONTRIBUTING says what lives where
+ * (docs/decisions/0030).
+ */
 const ROOMS = [
   "cli",
   "ui",

@@ -9,7 +9,10 @@ const exec = promisify(execFile);
 const ROOT = join(import.meta.dirname, "../..");
 const DEBIAN = join(ROOT, "deploy/debian");
 
-/** A tar file of a directory: order, times and owners do not depend on the machine. `more`: further options of tar; `what`: of the directory. */
+/**
+ * A tar file of a directory: order, times and owners do not depend on the machine. `more`: further options of tar;
+ * `what`: of the directory.
+ */
 export function archive(directory, file, epoch, more = [], what = ".") {
   const fixed = ["--sort=name", `--mtime=@${epoch}`, "--owner=0", "--group=0", "--numeric-owner", "--format=gnu"];
   return exec("tar", [...fixed, "-C", directory, ...more, "-cf", resolve(file), what]);

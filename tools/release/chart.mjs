@@ -1,5 +1,5 @@
-// The Helm chart, out of deploy/: what a value changes is replaced by a template, and all else is as it stands there. See
-// docs/decisions/0071.
+// The Helm chart, out of deploy/: what a value changes is replaced by a template, and all else is as it stands there.
+// See docs/decisions/0071.
 import { cpSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { stringify } from "yaml";
@@ -18,7 +18,10 @@ import {
 
 const HELM = join(import.meta.dirname, "../../deploy/helm");
 const NAMESPACE = "holdfast-system";
-/** `helm template` without a cluster takes every version that Helm was built with for served: the server's own version counts too. */
+/**
+ * `helm template` without a cluster takes every version that Helm was built with for served: the server's own version
+ * counts too.
+ */
 const SERVES_FLOW_CONTROL = `and (.Capabilities.APIVersions.Has ${JSON.stringify(FLOW_CONTROL)}) (semverCompare ">=1.29.0-0" .Capabilities.KubeVersion.Version)`;
 /** Said before anything is applied. Text of a template in quotes. */
 const needs = (condition, text) => `{{- if not (${condition}) }}\n{{- fail ${JSON.stringify(text)} }}\n{{- end }}\n`;
@@ -34,8 +37,8 @@ const NEEDS_OPERATOR = needs(
 const RESOURCES = { "holdfast-node": "node", "holdfast-controller": "controller" };
 
 /**
- * Text of a template in the place of a value. `lines`: from the indentation in columns. `onlyWith`: the value without which
- * its key is not there.
+ * Text of a template in the place of a value. `lines`: from the indentation in columns. `onlyWith`: the value without
+ * which its key is not there.
  */
 class Template {
   constructor(lines, onlyWith = null) {

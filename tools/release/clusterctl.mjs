@@ -1,5 +1,6 @@
-// The assets of a release for clusterctl: ipam-components.yaml (the controller, its rights and the definitions) and metadata.yaml.
-// What clusterctl asks of a provider: https://cluster-api.sigs.k8s.io/developer/providers/contracts/clusterctl
+// The assets of a release for clusterctl: ipam-components.yaml (the controller, its rights and the definitions) and
+// metadata.yaml. What clusterctl asks of a provider:
+// https://cluster-api.sigs.k8s.io/developer/providers/contracts/clusterctl
 import { stringify } from "yaml";
 import { containersOf, DISTRIBUTIONS, definitions, documents, installed, isFlowControl } from "./manifests.mjs";
 
@@ -18,7 +19,10 @@ function labelled(object) {
   return { ...object, metadata: { ...metadata, labels: { ...metadata.labels, ...PROVIDER_LABELS } } };
 }
 
-/** The pods carry the label too, and clusterctl knows the container by this name and puts the value of its variable there. */
+/**
+ * The pods carry the label too, and clusterctl knows the container by this name and puts the value of its variable
+ * there.
+ */
 function asProvider(object, image) {
   if (object.kind !== "Deployment") return labelled(object);
   const { template } = object.spec;
@@ -27,7 +31,9 @@ function asProvider(object, image) {
   return labelled({ ...object, spec: { ...object.spec, template: { ...labelled(template), spec } } });
 }
 
-/** Of the components those for the management cluster's distribution: what its admission wants of the controller's pods. */
+/**
+ * Of the components those for the management cluster's distribution: what its admission wants of the controller's pods.
+ */
 export function clusterctlFiles({ image, version, components }) {
   const admission = components.filter((name) => DISTRIBUTIONS[name] !== undefined);
   const placeholder = `$\{HOLDFAST_IMAGE:=${image}}`;

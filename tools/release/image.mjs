@@ -1,5 +1,5 @@
-// The image as an OCI layout in one file, for both architectures, without a container engine: Debian's packages unpacked, and
-// the files of an installation. https://github.com/opencontainers/image-spec
+// The image as an OCI layout in one file, for both architectures, without a container engine: Debian's packages
+// unpacked, and the files of an installation. https://github.com/opencontainers/image-spec
 import { execFile, execFileSync } from "node:child_process";
 import { createHash } from "node:crypto";
 import {
@@ -18,10 +18,15 @@ import { archive } from "./archives.mjs";
 import { ARCHITECTURES, stage } from "./tree.mjs";
 
 const exec = promisify(execFile);
-/** Of every image: what the Node of the product is linked to, and a shell with the few commands of an init container. */
+/**
+ * Of every image: what the Node of the product is linked to, and a shell with the few commands of an init container.
+ */
 const BASE = ["libstdc++6", "busybox-static"];
 const COMMANDS = ["sh", "cat", "chmod", "cp", "ls", "mkdir", "mv", "rm"];
-/** What images have besides. The listener of the metadata service needs all of it; daemon, controller and server nothing. */
+/**
+ * What images have besides. The listener of the metadata service needs all of it; daemon, controller and server
+ * nothing.
+ */
 const VARIANTS = {
   "": ["dash", "ethtool", "haproxy", "iproute2", "mount", "nftables", "openvswitch-common", "util-linux"],
   "-slim": [],

@@ -6,7 +6,10 @@ import { parse, parseAllDocuments, stringify } from "yaml";
 const DEPLOY = join(import.meta.dirname, "../../deploy");
 /** Every component of deploy/, in the order in which they are added. */
 export const COMPONENTS = ["metadata", "admission", "machines"];
-/** Components for a cluster of one distribution. A chart has them by its value `distribution`: the component's name, or these. */
+/**
+ * Components for a cluster of one distribution. A chart has them by its value `distribution`: the component's name, or
+ * these.
+ */
 export const DISTRIBUTIONS = { openshift: ["openshift", "microshift"], gke: ["gke"] };
 const KNOWN = [...COMPONENTS, ...Object.keys(DISTRIBUTIONS)];
 /** As kubectl and Helm read and write YAML: 0440 is an octal number, and a text "yes" needs quotes. */

@@ -1,5 +1,5 @@
-// Before `make release` (docs/decisions/0048): is the Node of package.json the newest of its line? It runs with the system's
-// Node, as npm does, and before anything is installed.
+// Before `make release` (docs/decisions/0048): is the Node of package.json the newest of its line? It runs with the
+// system's Node, as npm does, and before anything is installed.
 import { execFileSync } from "node:child_process";
 import { readFileSync } from "node:fs";
 

@@ -22,7 +22,10 @@ function make(...words) {
   execFileSync("make", ["-s", ...words], { cwd: ROOT, stdio: ["ignore", "ignore", "inherit"] });
 }
 
-/** `make install` for an architecture into `directory`, with variables of the Makefile. `work`: for what is made on the way. */
+/**
+ * `make install` for an architecture into `directory`, with variables of the Makefile. `work`: for what is made on the
+ * way.
+ */
 export async function stage(arch, work, directory, variables) {
   rmSync(directory, { recursive: true, force: true });
   const words = Object.entries({ ...(await builtFor(arch, work)), DESTDIR: directory, ...variables });

@@ -30,7 +30,10 @@ interface SpaceProps {
 /** Bits of the part that a tile is. */
 const TILE_PREFIX = 24;
 
-/** A subnet as people picture it: a cell for each address, a tile for each /24, or what is held of more than anybody could draw. */
+/**
+ * A subnet as people picture it: a cell for each address, a tile for each /24, or what is held of more than anybody
+ * could draw.
+ */
 export function AddressSpace(props: SpaceProps) {
   const picture = pictureOf(props.subnet);
   // Without the definition's free space nobody can tell what is free.

@@ -13,8 +13,8 @@ export type Answer<T> =
   | { readonly kind: "failed"; readonly problem: Problem };
 
 /**
- * The answer of a GET of the admin API, asked again when the path or `again` changes; until then the last one stays. null as
- * path: nothing is asked.
+ * The answer of a GET of the admin API, asked again when the path or `again` changes; until then the last one stays.
+ * null as path: nothing is asked.
  */
 export function useAnswer<T>(path: string | null, again: unknown = null): Signal<Answer<T>> {
   const answers = useAnswers<T>(path === null ? null : [path], again);

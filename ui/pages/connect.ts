@@ -71,7 +71,10 @@ function report(ledger: Ledger, problem: Problem): void {
     ledger.problem.value = { ...problem, since: new Date().toISOString() };
 }
 
-/** Each event in a task of its own, so that the page can be used in between; a timer would wait, in the background for long. */
+/**
+ * Each event in a task of its own, so that the page can be used in between; a timer would wait, in the background for
+ * long.
+ */
 function nextTask(): Promise<void> {
   return new Promise((resolve) => {
     const { port1, port2 } = new MessageChannel();

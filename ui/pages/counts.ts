@@ -35,8 +35,8 @@ export function stateOf({ row }: Entry, definition: CooldownDefinition, nowMs: n
 }
 
 /**
- * Counted from the allocations; where there is none, as the source counted: networks of OVN-Kubernetes have none here. The size and
- * what is never given are the definition's. Yields where the reader may have his turn.
+ * Counted from the allocations; where there is none, as the source counted: networks of OVN-Kubernetes have none here.
+ * The size and what is never given are the definition's. Yields where the reader may have his turn.
  */
 function* countRanges(
   network: NetworkWithClaims,

@@ -5,8 +5,8 @@ import { useSignal } from "./signal.ts";
 export const ROWS_OF_SLICE = 4_000;
 
 /**
- * What a generator returns, run in short tasks: it yields where the reader may have his turn. Started again when `changes` do;
- * the last result stays until then, and is null before the first.
+ * What a generator returns, run in short tasks: it yields where the reader may have his turn. Started again when
+ * `changes` do; the last result stays until then, and is null before the first.
  */
 export function useSliced<T>(start: () => Generator<void, T>, changes: readonly unknown[]): T | null {
   const result = useSignal<T | null>(null);

@@ -12,8 +12,8 @@ export interface Interval {
 export const GAP_SHOWN_MIN = 16n;
 
 /**
- * Divides a subnet of any size into intervals that hold something and the free space before, between and after them. They
- * cover the subnet exactly, in order. `held` is sorted; values outside the subnet are ignored.
+ * Divides a subnet of any size into intervals that hold something and the free space before, between and after them.
+ * They cover the subnet exactly, in order. `held` is sorted; values outside the subnet are ignored.
  */
 export function intervalRows(
   subnet: { readonly first: bigint; readonly last: bigint },

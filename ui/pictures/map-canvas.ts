@@ -16,8 +16,8 @@ const PATTERN_CELL_MIN_PX = 8;
 const NUMBER_CELL_MIN_PX = 22;
 
 /**
- * Draws all cells, one state after the other: 65,536 of them take a few milliseconds, because a canvas is slow to change
- * its colour and quick to fill rectangles.
+ * Draws all cells, one state after the other: 65,536 of them take a few milliseconds, because a canvas is slow to
+ * change its colour and quick to fill rectangles.
  */
 export function drawMap(canvas: HTMLCanvasElement, layout: MapLayout, cells: MapCells, paint: MapPaint): void {
   const { columns, rows, pitch, gap, ratio } = layout;

@@ -47,8 +47,8 @@ export function cellBox(
 }
 
 /**
- * Where a key moves the cursor: Home and End to the ends of the row, with Control to those of the map. null: the key moves
- * nothing.
+ * Where a key moves the cursor: Home and End to the ends of the row, with Control to those of the map. null: the key
+ * moves nothing.
  */
 export function moveCursor(
   key: string,

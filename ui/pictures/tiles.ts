@@ -26,8 +26,8 @@ export interface Tiles extends MapCells {
 }
 
 /**
- * One tile for each /24 of an IPv4 subnet of /8 to /24, in rows. `counts` has how many addresses of a tile are held, by the
- * tile's index; absent ones have none.
+ * One tile for each /24 of an IPv4 subnet of /8 to /24, in rows. `counts` has how many addresses of a tile are held, by
+ * the tile's index; absent ones have none.
  */
 export function tilesOf(first: bigint, prefixLength: number, counts: ReadonlyMap<number, number>): Tiles {
   const bits = 32 - TILE_BITS - prefixLength;

@@ -9,7 +9,9 @@ const TARGET_MAC = "0201";
 const SOURCE_MAC_OPTION = "0x0101";
 const ICMPV6 = 58;
 
-/** A neighbour solicitation for METADATA_IPV6 in one of the two forms that systems send: with the asker's MAC, or bare. */
+/**
+ * A neighbour solicitation for METADATA_IPV6 in one of the two forms that systems send: with the asker's MAC, or bare.
+ */
 export interface Solicitation {
   /** Name of the chain that answers it. */
   readonly chain: string;
@@ -35,8 +37,8 @@ export function solicitations(serviceMac: string): readonly Solicitation[] {
       chain: hasOption ? "advertise" : "advertise_bare",
       match: `ip6 hoplimit 255 ${form} ${target}${hasOption ? ` @th,192,16 ${SOURCE_MAC_OPTION}` : ""}`,
       answer: [
-        // nft corrects the checksum by what changes in an address that it knows as one, and by nothing that is written as
-        // raw bytes. So: the checksum of an answer to METADATA_IPV6, corrected for the asker's address.
+        // nft corrects the checksum by what changes in an address that it knows as one, and by nothing that is written
+        // as raw bytes. So: the checksum of an answer to METADATA_IPV6, corrected for the asker's address.
         `ip6 daddr set ${METADATA_IPV6}`,
         [
           "@th,0,16 set 0x8800 @th,32,32 set 0x60000000",

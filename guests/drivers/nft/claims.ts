@@ -16,8 +16,8 @@ export const SERVED_PING = "icmp type echo-request";
 
 /**
  * Drops what claims or asks for an address of a metadata service, and accepts all else: as sender or destination, as
- * the target of a neighbour solicitation or advertisement, as either address of a redirect. "meta protocol": what nft would
- * put there by itself in family bridge does not see through a priority tag.
+ * the target of a neighbour solicitation or advertisement, as either address of a redirect. "meta protocol": what nft
+ * would put there by itself in family bridge does not see through a priority tag.
  */
 export const CLAIMS: ChainText = chainText("claims", "", [
   `meta protocol arp arp saddr ip ${METADATA_IPV4} drop`,

@@ -15,8 +15,8 @@ export class TableNews {
   }
 
   /**
-   * Lines that make a transaction known as one of ours: they leave nothing behind, and everybody hears of them. The number of
-   * the process that nft prints is no help in a container, where it is another one.
+   * Lines that make a transaction known as one of ours: they leave nothing behind, and everybody hears of them. The
+   * number of the process that nft prints is no help in a container, where it is another one.
    */
   mark(): readonly Line[] {
     const chain = `chain${this.#inTable}${MARK}`;

@@ -107,7 +107,9 @@ export class BridgeFlows {
     this.#checking.trigger();
   }
 
-  /** Our own changes make news, too: only what is not as written counts. Without any, whatever is told of is compared. */
+  /**
+   * Our own changes make news, too: only what is not as written counts. Without any, whatever is told of is compared.
+   */
   async #check(): Promise<void> {
     if (this.#isWriting) return this.#hear(false);
     const compares = this.#modified || !this.#hasWritten;

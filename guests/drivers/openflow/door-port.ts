@@ -31,7 +31,10 @@ export class DoorPorts {
     return portExternalIds.get(OWNER) === this.#tag;
   }
 
-  /** Makes the outer end of the door a port of the bridge, as planned and no other. Resolves with its number, and whether it had to be added. */
+  /**
+   * Makes the outer end of the door a port of the bridge, as planned and no other. Resolves with its number, and
+   * whether it had to be added.
+   */
   async plug(
     bridge: string,
     { outer, ifindex, inner, namespace, made }: OpenDoor,
@@ -76,8 +79,8 @@ export class DoorPorts {
     const found = this.#ovs.bridges().get(bridge);
     if (found === undefined) throw new Error(`there is no bridge ${bridge}`);
     const ids = toMap([[OWNER, this.#tag]]);
-    // Also a port of that name that somebody else made: the link is ours. Were it replaced in one transaction, the switch
-    // would go on with the link that it has open, though that is gone.
+    // Also a port of that name that somebody else made: the link is ours. Were it replaced in one transaction, the
+    // switch would go on with the link that it has open, though that is gone.
     if (before !== undefined) await this.unplug(before);
     const operations = [
       { op: "insert", table: "Interface", "uuid-name": "link", row: { name: outer, external_ids: ids } },
@@ -110,8 +113,8 @@ function mutation(bridge: string, mutator: "insert" | "delete", ports: unknown):
 }
 
 /**
- * The userspace datapath hands frames on as it finds them: checksums that the sender leaves to its network card are never
- * computed, unless userspace-tso-enable is on. Only ethtool can tell the listener's end to compute its own.
+ * The userspace datapath hands frames on as it finds them: checksums that the sender leaves to its network card are
+ * never computed, unless userspace-tso-enable is on. Only ethtool can tell the listener's end to compute its own.
  */
 async function sendWholeChecksums(namespace: string, inner: string): Promise<void> {
   await run("ip", ["netns", "exec", namespace, "ethtool", "-K", inner, "tx", "off"]);

@@ -5,7 +5,9 @@ import { METADATA_IPV4, METADATA_IPV6 } from "../driver.ts";
 const EC2_IPV6 = "fd00:ec2::254";
 /** Above what others write: only frames from and to the metadata service ever match. */
 const PRIORITY = 65_500;
-/** No network has it (802.1Q reserves it): the VLAN of the door, so that no frame is flooded there without our flows. */
+/**
+ * No network has it (802.1Q reserves it): the VLAN of the door, so that no frame is flooded there without our flows.
+ */
 export const DOOR_VLAN = 4095;
 /** reg15 of a frame that has been found to be none of ours, and goes through table 0 once more. */
 const NOT_OURS = 1;
@@ -15,8 +17,8 @@ const UNTAGGED = "vlan_tci=0x0000/0x1000";
 const NO_VLAN = "vlan_tci=0x0000/0x0fff";
 
 /**
- * Tables of ours, beside table 0 where all begins. Frames that neither go to the metadata service nor claim to come from
- * it never leave the pipeline of others.
+ * Tables of ours, beside table 0 where all begins. Frames that neither go to the metadata service nor claim to come
+ * from it never leave the pipeline of others.
  *
  *   0 --- from the door ------------------------> BACK: one port's D or prefix -> its guest
  *     --- claims to be the service -------------> CLAIMS: from or to a port of ours: dropped; else table 0 again
@@ -27,8 +29,8 @@ const NO_VLAN = "vlan_tci=0x0000/0x0fff";
 const TABLE = { back: 200, claims: 201, ports: 202, ask: 203, advertise: 204, nested: 205 } as const;
 
 /**
- * Flows by table, priority and match, with their actions: as ovs-ofctl reads both. Values are set by `set_field`: as `load`
- * they would be other actions than those that OpenFlow 1.5 gives back.
+ * Flows by table, priority and match, with their actions: as ovs-ofctl reads both. Values are set by `set_field`: as
+ * `load` they would be other actions than those that OpenFlow 1.5 gives back.
  */
 export type Flows = ReadonlyMap<string, string>;
 

@@ -17,7 +17,9 @@ export interface FlowWatchEvents {
   readonly found: () => void;
 }
 
-/** Follows the flows of one bridge, by `ovs-ofctl monitor`: what is there at the start is on stdout, news are on stderr. */
+/**
+ * Follows the flows of one bridge, by `ovs-ofctl monitor`: what is there at the start is on stdout, news are on stderr.
+ */
 export class FlowWatch {
   readonly #socket: string;
   readonly #cookie: string;

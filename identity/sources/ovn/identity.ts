@@ -16,8 +16,8 @@ import { OvnWatch } from "./watch.ts";
 
 /**
  * How long a read of a pod counts as current, ms. The next owner of an address cannot send a request within it:
- * OVN-Kubernetes allocates the address again when the last pod has ended, and a guest has to boot first. The 28 requests
- * of a guest's boot cost one or two reads.
+ * OVN-Kubernetes allocates the address again when the last pod has ended, and a guest has to boot first. The 28
+ * requests of a guest's boot cost one or two reads.
  */
 const FRESH_MS = 1_000;
 const SYNC_MS_MAX = 5_000;

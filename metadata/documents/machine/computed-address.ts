@@ -25,8 +25,8 @@ export interface ComputedAddress {
 
 /**
  * The address of a machine by its index: `start`, or else the address after the one that `subnet` is written with, plus
- * index × step: with 192.168.0.10/24 index 0 is 192.168.0.11, as Metal3 counts. It is computed alone, and no ledger knows
- * of it. Throws TemplateProblem for an address beyond `end`, the subnet or the family's last.
+ * index × step: with 192.168.0.10/24 index 0 is 192.168.0.11, as Metal3 counts. It is computed alone, and no ledger
+ * knows of it. Throws TemplateProblem for an address beyond `end`, the subnet or the family's last.
  */
 export function computedAddress(range: ComputedRange, index: number): ComputedAddress {
   const written = range.subnet === undefined ? null : readSubnet(range.subnet);

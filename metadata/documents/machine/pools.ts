@@ -32,8 +32,9 @@ export type PoolResults = ReadonlyMap<string, PoolResult>;
 const IP_POOL = { apiGroup: "ipam.metal3.io", kind: "IPPool" } as const;
 
 /**
- * Every pool that a template names, each once, in the order in which they are first named. Throws TemplateProblem for one
- * name with two kinds, and for an annotation that names none. Without any object at hand annotations are passed over.
+ * Every pool that a template names, each once, in the order in which they are first named. Throws TemplateProblem for
+ * one name with two kinds, and for an annotation that names none. Without any object at hand annotations are passed
+ * over.
  */
 export function poolsOfTemplate(spec: MachineTemplateSpec, objects: MachineObjects): PoolReference[] {
   const pools = new Map<string, PoolReference>();

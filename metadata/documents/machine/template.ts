@@ -13,8 +13,8 @@ import type { YamlValue } from "./yaml-text.ts";
 
 /**
  * `spec` of a Metal3DataTemplate, in the names of v1beta2 with two additions for addresses that are computed from the
- * index: `metaData.ipAddresses`, and `ipAddress` with `netmask` in a network. What an API server requires or fills in may
- * be absent here; each absent field means what its documentation says.
+ * index: `metaData.ipAddresses`, and `ipAddress` with `netmask` in a network. What an API server requires or fills in
+ * may be absent here; each absent field means what its documentation says.
  */
 export interface MachineTemplateSpec {
   readonly metaData?: TemplateMetaData;

@@ -1,7 +1,7 @@
 /**
  * Order of two mapping keys, as Go's YAML libraries have it: letters by code point and after everything else, runs of
- * digits as numbers, so that `nic2` stands before `nic10`. Negative: `a` comes first. As theirs it is not transitive: 1a
- * is before 2_, 2_ before 10, and 10 before 1a.
+ * digits as numbers, so that `nic2` stands before `nic10`. Negative: `a` comes first. As theirs it is not transitive:
+ * 1a is before 2_, 2_ before 10, and 10 before 1a.
  */
 export function compareKeys(a: string, b: string): number {
   const at = firstDifference(a, b);

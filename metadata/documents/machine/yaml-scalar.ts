@@ -60,7 +60,9 @@ export function literalHeader(text: string): string {
   return text === "\n" || text.endsWith("\n\n") ? `|${indentation}+` : `|${indentation}`;
 }
 
-/** A number of JSON in its shortest digits: with an exponent below 0.0001, and from a million on if it is no integer. */
+/**
+ * A number of JSON in its shortest digits: with an exponent below 0.0001, and from a million on if it is no integer.
+ */
 export function numberText(value: number): string {
   if (Number.isInteger(value) && value >= -(2 ** 63) && value < 2 ** 64) return String(value);
   const [digits = "", exponentText = "0"] = value.toExponential().split("e");

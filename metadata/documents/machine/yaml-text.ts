@@ -16,8 +16,8 @@ const UTF8_BYTES_MAX = 3;
 /**
  * A mapping as YAML 1.1, in the bytes that Go's libraries (sigs.k8s.io/yaml) write: keys in the order of `compareKeys`,
  * sequences not indented below their key. Where those would be misread by another reader of YAML 1.1 or 1.2, text is in
- * double quotes. Ends with a line break. An unpaired surrogate becomes U+FFFD. Throws TextTooLong where it would have more
- * than `charsMax` UTF-16 code units, before much more than those is written.
+ * double quotes. Ends with a line break. An unpaired surrogate becomes U+FFFD. Throws TextTooLong where it would have
+ * more than `charsMax` UTF-16 code units, before much more than those is written.
  */
 export function yamlMapping(mapping: Readonly<Record<string, YamlValue>>, charsMax = Number.POSITIVE_INFINITY): string {
   if (charsIn(mapping) > charsMax) throw new TextTooLong(charsMax);

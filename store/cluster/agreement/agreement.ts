@@ -20,15 +20,15 @@ const SETTLE_INTERVAL_MS = 20;
 /** Pause before settling is retried, at most, ms: a kubelet that has just started reports within seconds. */
 const SETTLE_AGAIN_MS_MAX = 1_000;
 /**
- * Within this time at most, ms, a node lists what it uses, after a reboot or a restore: thousands of nodes do so together. Sooner where
- * nodes compare more often.
+ * Within this time at most, ms, a node lists what it uses, after a reboot or a restore: thousands of nodes do so
+ * together. Sooner where nodes compare more often.
  */
 const LIST_WITHIN_MS = 120_000;
 /** Pause before such a list is tried again, ms. */
 const LIST_AGAIN_MS = 10_000;
 /**
- * Everything is compared at least once in this time, ms, although the API server has what was written last: somebody may have
- * deleted single objects by force.
+ * Everything is compared at least once in this time, ms, although the API server has what was written last: somebody
+ * may have deleted single objects by force.
  */
 const COMPARE_ALL_MS = 6 * 3_600_000;
 /** Pause before an unfinished comparison with the API is retried, at most, ms. */
@@ -63,10 +63,11 @@ export interface Surroundings {
 }
 
 /**
- * Brings this node and the API server into agreement, before ADD is served and later: what the API server has of this node, what
- * this node holds, and what it has stopped using (`over`), each by the rows of the table. Once at the start, again when the journal had
- * to begin anew, after every gap in contact, and every few minutes, when one read shows whether the API server still has everything
- * that this node wrote. No step waits for another one that hangs: after a gap, other nodes wait only seconds for what this one finds.
+ * Brings this node and the API server into agreement, before ADD is served and later: what the API server has of this
+ * node, what this node holds, and what it has stopped using (`over`), each by the rows of the table. Once at the start,
+ * again when the journal had to begin anew, after every gap in contact, and every few minutes, when one read shows
+ * whether the API server still has everything that this node wrote. No step waits for another one that hangs: after a
+ * gap, other nodes wait only seconds for what this one finds.
  */
 export class Agreement {
   readonly over: Over;
@@ -172,7 +173,10 @@ export class Agreement {
     await this.over.stop();
   }
 
-  /** What the API server has of this node, where the journal may lack it; null: it lacks nothing. Throws ApiAway, OtherNode. */
+  /**
+   * What the API server has of this node, where the journal may lack it; null: it lacks nothing. Throws ApiAway,
+   * OtherNode.
+   */
   async judgeOwnObjects(why = this.#whyList()): Promise<OwnObjects | null> {
     if (why === null) return null;
     const { api, reads, attach, definitionOf } = this.#parts;
@@ -190,7 +194,10 @@ export class Agreement {
     return judgeHeldUses(attach, { everything, nothingProves }, { unrestored: this.#unrestored, node });
   }
 
-  /** Before anything is given back in its name. Returns whether the Node object certainly describes this machine. Throws OtherNode. */
+  /**
+   * Before anything is given back in its name. Returns whether the Node object certainly describes this machine. Throws
+   * OtherNode.
+   */
   async identify(): Promise<boolean> {
     const { api, attach, log } = this.#parts;
     const identity = await readNodeIdentity(api, attach.context);
@@ -275,7 +282,8 @@ export class Agreement {
     if (!this.#mayCompare()) return void again();
     try {
       const stillLost = await this.#compare();
-      // The other owner may release it: on a restored server it is the former holder, which exists again without a container.
+      // The other owner may release it: on a restored server it is the former holder, which exists again without a
+      // container.
       if (stillLost && this.#parts.attach.continuity.recovering.length > 0) again();
     } catch (error) {
       this.#parts.log.warn({ err: error as Error }, "comparing with the API did not finish; it comes again");

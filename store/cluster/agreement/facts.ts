@@ -46,7 +46,9 @@ export function isReleased({ status }: IPAllocation): boolean {
   return status?.state === "Cooling" || status?.state === "Retained";
 }
 
-/** Judges a use of which the journal and what was read tell everything that a row needs; `asked` only when one needs it. */
+/**
+ * Judges a use of which the journal and what was read tell everything that a row needs; `asked` only when one needs it.
+ */
 export function verdictOn(
   known: Partial<Facts>,
   asked: { readonly [F in keyof Facts]?: () => Facts[F] } = {},

@@ -3,7 +3,10 @@ import { ObjectClient } from "../../../kube/object-client.ts";
 import { NODES_PATH, objectPath } from "../../../kube/objects.ts";
 import type { StateDirectory } from "../../journal/state-directory.ts";
 
-/** Key under which the journal keeps the Node object with which it last compared everything: when it was created, and its UID. */
+/**
+ * Key under which the journal keeps the Node object with which it last compared everything: when it was created, and
+ * its UID.
+ */
 const NODE_OBJECT = "node-object";
 
 /** This node's Node object, as it is when a comparison with the API begins. */

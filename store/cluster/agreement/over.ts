@@ -87,9 +87,9 @@ export class Over {
   }
 
   /**
-   * Gives back what ADDs reserved whose answer was lost, and to which nobody comes back: neither their repeat nor, where the
-   * runtime has forgotten them, a DEL. Never what an ADD reserves that is under way in this process, however old: after a
-   * suspend in the middle of it, its machine does not know what it has reserved.
+   * Gives back what ADDs reserved whose answer was lost, and to which nobody comes back: neither their repeat nor,
+   * where the runtime has forgotten them, a DEL. Never what an ADD reserves that is under way in this process, however
+   * old: after a suspend in the middle of it, its machine does not know what it has reserved.
    */
   async abandonUnanswered(nowUs: number): Promise<void> {
     const { directory, underWay } = this.#parts;

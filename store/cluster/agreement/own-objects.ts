@@ -32,10 +32,11 @@ import { verdictOn } from "./facts.ts";
 import { isUnproven, markProven } from "./unproven.ts";
 
 /*
- * What the API has of this node and the journal has not: no attachment, no ADD under way, no outstanding release. It is of a former
- * container (a DEL of it was seen, its ID or its pod has had a later use here), or was reserved by an ADD that a power failure cut short,
- * because what it was taking outlives the process but not a power failure; or else the journal was lost, wholly or in part, or is a copy. Then a
- * container may be running: the next sandbox of its pod takes it up, its DEL or the end of its pod ends it.
+ * What the API has of this node and the journal has not: no attachment, no ADD under way, no outstanding release. It is
+ * of a former container (a DEL of it was seen, its ID or its pod has had a later use here), or was reserved by an ADD
+ * that a power failure cut short, because what it was taking outlives the process but not a power failure; or else the
+ * journal was lost, wholly or in part, or is a copy. Then a container may be running: the next sandbox of its pod takes
+ * it up, its DEL or the end of its pod ends it.
  *
  * A journal that last served another boot is no evidence that nothing of this boot runs: a copy from an earlier boot
  * (a disk restored from a snapshot) looks the same.
@@ -62,9 +63,9 @@ export interface OwnObjectsParts {
 }
 
 /**
- * Why the API server may have what the journal has not. new journal: the old one was damaged or lost, or the node was just
- * installed: read before an ADD. first in boot: what was being reserved when the power went. restored: the API server has
- * again what has ended since.
+ * Why the API server may have what the journal has not. new journal: the old one was damaged or lost, or the node was
+ * just installed: read before an ADD. first in boot: what was being reserved when the power went. restored: the API
+ * server has again what has ended since.
  */
 type WhyList = "new journal" | "first in boot" | "restored";
 
@@ -239,8 +240,8 @@ function isOfFormerUse(
 }
 
 /**
- * Whether the pod of what it owns by itself has been attached in another container of this boot. What was learnt from the API may be of
- * an earlier one, and does not tell which of them came later.
+ * Whether the pod of what it owns by itself has been attached in another container of this boot. What was learnt from
+ * the API may be of an earlier one, and does not tell which of them came later.
  */
 function isOfFormerSandbox({ sql, context }: Ledger, { attachment, object }: FoundAttachment): boolean {
   const { kind, uid, interface: interfaceName } = object.spec.owner;

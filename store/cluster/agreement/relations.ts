@@ -12,8 +12,8 @@
 import type { EndReason } from "../../allocations.ts";
 
 /*
- * A use is one interface of one container on one network. The journal says which phase it is in, the machine whether its
- * container runs, the API server what became of its pod and who has the address:
+ * A use is one interface of one container on one network. The journal says which phase it is in, the machine whether
+ * its container runs, the API server what became of its pod and who has the address:
  *
  *   taking   an ADD of this process is about to reserve, or was: nobody has been answered (what an earlier process was about to reserve
  *            is abandoned when the journal is opened)
@@ -22,8 +22,8 @@ import type { EndReason } from "../../allocations.ts";
  *   gone     given back, or a DEL of something unknown: a late write and a restored server may bring it back
  *   none     the journal knows nothing of it
  *
- * The first row that applies decides. A fact that a row needs and nobody has asked for yet is to be asked for first, so rows
- * begin with what costs nothing. What nobody can tell is "unknown", and frees nothing. See docs/decisions/0080.
+ * The first row that applies decides. A fact that a row needs and nobody has asked for yet is to be asked for first, so
+ * rows begin with what costs nothing. What nobody can tell is "unknown", and frees nothing. See docs/decisions/0080.
  */
 
 /** What is known of one use and one of its addresses; absent: not asked yet. */
@@ -32,18 +32,18 @@ export interface Facts {
   /** Its own ADD is under way in this process. */
   readonly underWay: boolean;
   /**
-   * runs: its network namespace is there. ended: the namespace was seen and is gone, or the machine was started again. learnt: the API
-   * alone tells of it, so nobody here can see it end. unseen: nobody can tell.
+   * runs: its network namespace is there. ended: the namespace was seen and is gone, or the machine was started again.
+   * learnt: the API alone tells of it, so nobody here can see it end. unseen: nobody can tell.
    */
   readonly container: "runs" | "ended" | "learnt" | "unseen";
   /**
-   * completed: all of its containers have ended. gone: it does not exist, and if it was static another manifest has its name. unseen: a
-   * static one without its object, which the kubelet may run all the same. none: the use names none.
+   * completed: all of its containers have ended. gone: it does not exist, and if it was static another manifest has its
+   * name. unseen: a static one without its object, which the kubelet may run all the same. none: the use names none.
    */
   readonly pod: "living" | "completed" | "gone" | "unseen" | "none" | "unknown";
   /**
-   * with-use: Bound to the use's owner, or to whom it was handed over, with this use. without-use: Bound to the owner without it.
-   * resting: released by the owner. freed: released by somebody else. others: somebody else's.
+   * with-use: Bound to the use's owner, or to whom it was handed over, with this use. without-use: Bound to the owner
+   * without it. resting: released by the owner. freed: released by somebody else. others: somebody else's.
    */
   readonly object: "with-use" | "without-use" | "resting" | "freed" | "others" | "absent" | "unknown";
   /** Whether what the row waits for has passed: a repeat of the ADD, the grace, the retention. */
@@ -57,9 +57,10 @@ export interface Facts {
 }
 
 /**
- * keep: all is as it should be. wait: it may still become so. abandon: nobody was answered, and what was reserved is given back. leave:
- * it is over. hold: the API server is to have it again. lose: the address is somebody else's, and its container runs. release: the address
- * is given back. learn: recorded as held. forget: the row goes. close: nothing is left to be given back.
+ * keep: all is as it should be. wait: it may still become so. abandon: nobody was answered, and what was reserved is
+ * given back. leave: it is over. hold: the API server is to have it again. lose: the address is somebody else's, and
+ * its container runs. release: the address is given back. learn: recorded as held. forget: the row goes. close: nothing
+ * is left to be given back.
  */
 export type Verdict =
   | "keep"

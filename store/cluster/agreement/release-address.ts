@@ -27,14 +27,14 @@ export interface ReleaseParts {
 }
 
 /**
- * The object as written; "told": nothing had to be written; "absent": nor is there one; "later": an ADD of the same owner is
- * under way and may be about to use the address.
+ * The object as written; "told": nothing had to be written; "absent": nor is there one; "later": an ADD of the same
+ * owner is under way and may be about to use the address.
  */
 export type Released = IPAllocation | "told" | "later" | "absent";
 
 /**
- * Gives one address of a use that is over back. The row names its owner and container: an address that now belongs to another
- * owner is left alone. Throws ApiAway, RefusalError.
+ * Gives one address of a use that is over back. The row names its owner and container: an address that now belongs to
+ * another owner is left alone. Throws ApiAway, RefusalError.
  */
 export async function releaseAddress(
   { directory, client, picture, underWay }: ReleaseParts,

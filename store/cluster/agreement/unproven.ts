@@ -26,8 +26,8 @@ export function markProven({ sql }: Ledger, what: Unproven): void {
 }
 
 /**
- * Everything was compared. If that had to be, because of a restore, the versions of before it say nothing any more of what came first: what was
- * released since counts whatever its number, and what the server has again is listed next.
+ * Everything was compared. If that had to be, because of a restore, the versions of before it say nothing any more of
+ * what came first: what was released since counts whatever its number, and what the server has again is listed next.
  */
 export function markCompared(ledger: Ledger): void {
   const { before, since } = readReleases(ledger);
@@ -36,7 +36,10 @@ export function markCompared(ledger: Ledger): void {
   markProven(ledger, "comparing");
 }
 
-/** A release that this node has written: the IPAllocation, the key of the attachment that ended, and its resourceVersion. */
+/**
+ * A release that this node has written: the IPAllocation, the key of the attachment that ended, and its
+ * resourceVersion.
+ */
 export interface Release {
   readonly version: number;
   readonly name: string;

@@ -111,8 +111,9 @@ export function isHandedOver({ spec, status }: IPAllocation, key: string): boole
 }
 
 /**
- * The object with one more attachment, the newest, and without the mark of an adopted one. It runs the same guest as the
- * others, and so came from where they came from: a guest that has crossed namespaces migrates again within the new one.
+ * The object with one more attachment, the newest, and without the mark of an adopted one. It runs the same guest as
+ * the others, and so came from where they came from: a guest that has crossed namespaces migrates again within the new
+ * one.
  */
 export function withAttachment(object: IPAllocation, attachment: AllocationAttachment): object {
   const { adopted: _, ...rest } = object.spec;

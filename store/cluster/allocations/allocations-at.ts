@@ -10,8 +10,8 @@ import { isSound } from "./allocation-object.ts";
 const READS_AT_ONCE = 16;
 
 /**
- * Who has an address of some networks, read by the names that its objects would have: one request for each network, however many
- * addresses there are. By network. Throws ApiAway.
+ * Who has an address of some networks, read by the names that its objects would have: one request for each network,
+ * however many addresses there are. By network. Throws ApiAway.
  */
 export async function allocationsAt(
   api: Pick<KubeApi, "send" | "clock">,

@@ -4,7 +4,9 @@ import { addressOfAllocationName } from "../../../kube/object-names.ts";
 import { LABEL_STATE, type ObjectMeta } from "../../../kube/objects.ts";
 import type { PublishedSpace } from "../../../kube/views/published-space.ts";
 
-/** The picture of a network from the metadata of its allocations. Malformed metadata is left out: it is only a belief. */
+/**
+ * The picture of a network from the metadata of its allocations. Malformed metadata is left out: it is only a belief.
+ */
 export function spaceOf(metas: readonly ObjectMeta[], listVersion: string): Omit<PublishedSpace, "observedMs"> {
   const runs = {
     used: { 4: [] as Interval[], 6: [] as Interval[] },

@@ -11,8 +11,8 @@ import { describeHolder } from "./owners.ts";
 type AllocationWithPods = MacUser & { readonly pods: readonly PodIdentity[] };
 
 /**
- * Allocations with a MAC that containers are attached to, but for those of pods that have ended: their DEL is still to come. Where
- * a VM has no claim, source and target of its migration are two owners of one machine.
+ * Allocations with a MAC that containers are attached to, but for those of pods that have ended: their DEL is still to
+ * come. Where a VM has no claim, source and target of its migration are two owners of one machine.
  */
 export async function usersOfMacs(
   allocations: Iterable<{ readonly object: IPAllocation; readonly outline: IPAllocation }>,

@@ -4,8 +4,8 @@ import { badToken, decodeToken, encodeToken } from "../../pages.ts";
 import type { Page } from "../../records.ts";
 
 /**
- * Objects that the API server is asked for at once, at most, as in its own client: half a megabyte of allocations, and less than a
- * tenth of a second.
+ * Objects that the API server is asked for at once, at most, as in its own client: half a megabyte of allocations, and
+ * less than a tenth of a second.
  */
 const OBJECTS_MAX = 500;
 const BAD_REQUEST = 400;
@@ -26,10 +26,10 @@ export interface ShownObjects<Wire extends Named, Item> {
 }
 
 /**
- * A page of a collection of the API, in the order in which the server has it, by namespace and name: what some hundred objects
- * bring, but one item at least unless it is the last. The collection is read once for all pages together, and none of it is
- * kept between them: the token says where to go on at the server, and names the last object, so that none is shown again
- * where the server has to begin anew. See docs/decisions/0076.
+ * A page of a collection of the API, in the order in which the server has it, by namespace and name: what some hundred
+ * objects bring, but one item at least unless it is the last. The collection is read once for all pages together, and
+ * none of it is kept between them: the token says where to go on at the server, and names the last object, so that none
+ * is shown again where the server has to begin anew. See docs/decisions/0076.
  */
 export async function pageOfObjects<Wire extends Named, Item>(
   api: Pick<KubeApi, "list">,

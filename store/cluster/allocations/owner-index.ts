@@ -4,8 +4,9 @@ import { isSound } from "./allocation-object.ts";
 import { fromAllocationOwner } from "./owners.ts";
 
 /**
- * Allocations of machines by owner, kept in step with a followed copy of all. An owner that takes over by name is found together with
- * those that it succeeds. Of any other allocation, of which there may be a hundred thousand, nothing is kept.
+ * Allocations of machines by owner, kept in step with a followed copy of all. An owner that takes over by name is found
+ * together with those that it succeeds. Of any other allocation, of which there may be a hundred thousand, nothing is
+ * kept.
  */
 export class OwnerIndex {
   readonly #byOwner = new Map<string, Map<string, IPAllocation>>();

@@ -42,9 +42,9 @@ export interface PictureOptions {
 }
 
 /**
- * Which addresses are believed to be taken: what the controller publishes of a network, and what this process has seen of it
- * since. Only a belief: a wrong one costs a refused create, never a duplicate. Nothing is listed or followed for it. See
- * docs/decisions/0073.
+ * Which addresses are believed to be taken: what the controller publishes of a network, and what this process has seen
+ * of it since. Only a belief: a wrong one costs a refused create, never a duplicate. Nothing is listed or followed for
+ * it. See docs/decisions/0073.
  */
 export class Picture {
   readonly #options: PictureOptions;
@@ -61,7 +61,10 @@ export class Picture {
     return this.#known(network).space;
   }
 
-  /** Addresses that an owner is believed to have on a network besides those that it is known for elsewhere, cooling ones included. */
+  /**
+   * Addresses that an owner is believed to have on a network besides those that it is known for elsewhere, cooling ones
+   * included.
+   */
   ownedBy(network: string, ownerUid: string): Address[] {
     const { notes, published } = this.#known(network);
     const found = [...notes.ofOwner(ownerUid)];
@@ -113,7 +116,10 @@ export class Picture {
     this.#put(network, address, null, "free", "");
   }
 
-  /** Notes addresses that pods of this node report, whoever gave them, and of which nothing is known: they are not given. */
+  /**
+   * Notes addresses that pods of this node report, whoever gave them, and of which nothing is known: they are not
+   * given.
+   */
   noteReported(network: string, addresses: Iterable<Address>): void {
     const { notes, resting, published } = this.#known(network);
     for (const address of addresses) {
@@ -147,8 +153,9 @@ export class Picture {
   }
 
   /**
-   * Makes sure of a picture from which it can be said that a network is full: what is published, else, where no controller
-   * does, a list of the network. Returns whether the picture has changed, which it does not twice in a second. Throws ApiAway.
+   * Makes sure of a picture from which it can be said that a network is full: what is published, else, where no
+   * controller does, a list of the network. Returns whether the picture has changed, which it does not twice in a
+   * second. Throws ApiAway.
    */
   async makeSure(network: string, deadlineMs: number): Promise<boolean> {
     const known = this.#known(network);

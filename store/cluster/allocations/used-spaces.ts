@@ -81,8 +81,8 @@ export class UsedSpaces {
   }
 
   /**
-   * UIDs of claims that list no address, by the address that they hold: an ADD that was cut short reserved it, or is about to
-   * publish it, or they have left the network and may come back.
+   * UIDs of claims that list no address, by the address that they hold: an ADD that was cut short reserved it, or is
+   * about to publish it, or they have left the network and may come back.
    */
   unlisted(network: string): Map<string, string> {
     const found = new Map<string, string>();

@@ -46,8 +46,9 @@ export function viewOf(object: IPAllocation): AllocationView {
 }
 
 /**
- * Every allocation of the cluster that matches the filter, page by page: network by network in the order of their objects'
- * names, each by its addresses (docs/decisions/0076). Throws ApiAway, and RefusalError for a token that is none.
+ * Every allocation of the cluster that matches the filter, page by page: network by network in the order of their
+ * objects' names, each by its addresses (docs/decisions/0076). Throws ApiAway, and RefusalError for a token that is
+ * none.
  */
 export function listFromApi(api: KubeApi, filter: AllocationFilter, page: PageRequest): Promise<Page<AllocationView>> {
   const { network } = filter;

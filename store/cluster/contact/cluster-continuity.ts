@@ -30,7 +30,10 @@ export interface ClusterContinuityOptions {
   readMark(network: string, deadlineMs: number): Promise<void>;
   /** Everything that is followed must be listed again. */
   relist(): void;
-  /** Contact was lost and is there again: what this node holds must be compared. `isRestored`: the server certainly was restored. */
+  /**
+   * Contact was lost and is there again: what this node holds must be compared. `isRestored`: the server certainly was
+   * restored.
+   */
   compare(how: { readonly isRestored: boolean }): void;
 }
 

@@ -6,8 +6,8 @@ const LOOK_AGAIN_MS = 50;
 /** An ADD with less time left than this, ms, does not wait. */
 const ADD_MS_MIN = 1_000;
 /**
- * A write that was sent less than this ago, ms, and is found as it was written proves that nothing is lost: a backup that has it is
- * younger, and taking it, stopping every API server, restoring etcd and starting one again takes longer.
+ * A write that was sent less than this ago, ms, and is found as it was written proves that nothing is lost: a backup
+ * that has it is younger, and taking it, stopping every API server, restoring etcd and starting one again takes longer.
  */
 export const PROOF_MS_MAX = 2_000;
 /** So many writes are remembered: the newest objects may be those that were being written when contact was lost. */
@@ -43,8 +43,8 @@ export interface ContinuityOptions {
  * Whether the API server still has everything that it had. A server restored from a backup knows nothing of later
  * allocations, and would accept a second create for the address of a running container. After every gap in contact this
  * node therefore allocates nothing to new owners until it has compared what it holds with the API and the other nodes
- * have had the time to do the same, or what it wrote last proves that they need none; and never on a network that a node has marked.
- * See docs/decisions/0081.
+ * have had the time to do the same, or what it wrote last proves that they need none; and never on a network that a
+ * node has marked. See docs/decisions/0081.
  */
 export class Continuity {
   readonly #options: ContinuityOptions;
@@ -58,7 +58,10 @@ export class Continuity {
   #settledMs = Number.NEGATIVE_INFINITY;
   /** The newest resourceVersion seen so far. */
   #newest = 0n;
-  /** By path, in their order: the last writes that were sent while nothing was in doubt, but of objects that are being written again. */
+  /**
+   * By path, in their order: the last writes that were sent while nothing was in doubt, but of objects that are being
+   * written again.
+   */
   readonly #written = new Map<string, Written>();
   readonly #marks = new Map<string, { readonly mark: string; readonly seenMs: number }>();
   /** By network: the epoch in which its mark was read. */
@@ -141,8 +144,8 @@ export class Continuity {
   }
 
   /**
-   * The witness was read after this gap and is as it was written: so is all that anybody wrote before it, and the others have nothing
-   * to find out. By the server's clock as well, for this machine may have stood still.
+   * The witness was read after this gap and is as it was written: so is all that anybody wrote before it, and the
+   * others have nothing to find out. By the server's clock as well, for this machine may have stood still.
    */
   noteProven(gap: number, witness: Written, serverMs: number): void {
     const ageMs = this.#options.clock.monotonicMs() - witness.sentMs;

@@ -16,8 +16,8 @@ export interface ClaimReading extends KnownClaim {
 export type OtherAttachment = "gone" | "same-vm" | "in-use";
 
 /**
- * `completed`: the pod exists and all its containers have ended. `gone`: also when another pod has its name. `unseen`: a static pod
- * without its object, which the kubelet may run all the same.
+ * `completed`: the pod exists and all its containers have ended. `gone`: also when another pod has its name. `unseen`:
+ * a static pod without its object, which the kubelet may run all the same.
  */
 export type PodState = "living" | "completed" | "gone" | "unseen";
 
@@ -28,8 +28,8 @@ export interface ClaimAccess {
   /** Why the pod of this attachment may not use the claim; null when it may. */
   whyNot(claim: ClaimReading, want: AttachWant, deadlineMs: number): Promise<Refusal | null>;
   /**
-   * Whether the claim certainly is of the VM that the pod of this attachment runs, by UID, and the VM's interface is to be
-   * on the pod's network.
+   * Whether the claim certainly is of the VM that the pod of this attachment runs, by UID, and the VM's interface is to
+   * be on the pod's network.
    */
   mayFollow(claim: ClaimReading, want: AttachWant, deadlineMs: number): Promise<boolean>;
   /** State of another user of the same claim, by quorum reads. */
@@ -51,8 +51,9 @@ export interface ClaimAccess {
     deadlineMs: number,
   ): Promise<{ readonly resourceVersion: string } | "changed">;
   /**
-   * Writes `spec.network`, at the version that was read, and what the claim has there. Returns the claim as written, whose
-   * list is to be published. `changed`: read and decide again. Throws RefusalError when the API server refuses it.
+   * Writes `spec.network`, at the version that was read, and what the claim has there. Returns the claim as written,
+   * whose list is to be published. `changed`: read and decide again. Throws RefusalError when the API server refuses
+   * it.
    */
   changeNetwork(
     claim: ClaimReading,

@@ -5,9 +5,9 @@ import { addressOf } from "../allocations/allocation-object.ts";
 import type { AttachParts, ClusterAttacher } from "./attach-parts.ts";
 
 /**
- * What deleted claims of the claim's name had: its Retained addresses are the claim's. Of a Bound one the controller has to
- * find first that nothing uses it any more; a node cannot know that, and may not release it. Costs a request only where
- * the network retains. See docs/decisions/0068.
+ * What deleted claims of the claim's name had: its Retained addresses are the claim's. Of a Bound one the controller
+ * has to find first that nothing uses it any more; a node cannot know that, and may not release it. Costs a request
+ * only where the network retains. See docs/decisions/0068.
  */
 export async function findRetained(
   { client }: Pick<AttachParts, "client">,

@@ -51,7 +51,8 @@ export function putAside(directory: string, damage: Error, { clock, notes, isSou
   const usable = isUsable ? join(directory, target) : null;
   writeMarker(directory, isUsable ? target : NOT_USABLE);
   const kept = renameAside(directory, target);
-  // Else the next start would take a directory without a database for a new one, should the marker be lost. No database has that identity.
+  // Else the next start would take a directory without a database for a new one, should the marker be lost. No database
+  // has that identity.
   if (notes.latest() === null && progress !== null)
     notes.restart({ ...progress, id: clock.randomBytes(16).toString("hex") });
   return new RebuildRequiredError(
@@ -93,7 +94,10 @@ function contentOf(path: string): string {
   }
 }
 
-/** What is no file where Holdfast has one, and a journal of SQLite's that Holdfast's databases never have, would stop every start. */
+/**
+ * What is no file where Holdfast has one, and a journal of SQLite's that Holdfast's databases never have, would stop
+ * every start.
+ */
 export function renameOddFiles(
   directory: string,
   { clock, log }: Pick<Asider, "clock"> & { readonly log: StoreLog },
@@ -107,7 +111,10 @@ export function renameOddFiles(
   }
 }
 
-/** Puts another database (`source`, or with null an empty one) in place of a sound one. Returns under which names that is kept. */
+/**
+ * Puts another database (`source`, or with null an empty one) in place of a sound one. Returns under which names that
+ * is kept.
+ */
 export function replaceFiles(
   directory: string,
   source: NewDatabase | null,
@@ -154,7 +161,10 @@ function suffixOf(why: string, clock: Clock): string {
   return `${why}-${isoTimeMs(clock.wallMs()).replaceAll(/[:.]/g, "-")}`;
 }
 
-/** Returns the names of the database and its log. The log comes to be where SQLite looks for it, if it belongs to the database. */
+/**
+ * Returns the names of the database and its log. The log comes to be where SQLite looks for it, if it belongs to the
+ * database.
+ */
 function renameAside(directory: string, name: string): string[] {
   const [file, log] = [join(directory, DATABASE_FILE), join(directory, LOG_FILE)];
   const kept: string[] = [];

@@ -37,8 +37,8 @@ const LOCK_MS_MAX = 100;
 class StateInUseError extends Error {}
 
 /**
- * Opens the database of a state directory for this process alone, compares it with what was answered from it, and brings its
- * schema up to date.
+ * Opens the database of a state directory for this process alone, compares it with what was answered from it, and
+ * brings its schema up to date.
  *
  * Throws StateInUseError when another process has it, RebuildRequiredError when it is damaged (its files are then
  * renamed, never deleted), and an Error with the `code` of SQLite or the file system when the directory cannot be used.
@@ -87,9 +87,9 @@ function openTrusted(directory: string, options: OpenOptions): OpenDatabase {
 }
 
 /**
- * From before a look at the files until after the last write of them, for a predecessor that is still ending changes what is compared.
- * The database's own lock cannot do that: it opens the files, and its end comes before what is written about them. Returns how to
- * give it up, which may be done again. Throws StateInUseError.
+ * From before a look at the files until after the last write of them, for a predecessor that is still ending changes
+ * what is compared. The database's own lock cannot do that: it opens the files, and its end comes before what is
+ * written about them. Returns how to give it up, which may be done again. Throws StateInUseError.
  */
 function lockDirectory(directory: string): () => void {
   const path = join(directory, LOCK_FILE);
@@ -109,7 +109,8 @@ function lockDirectory(directory: string): () => void {
       const { code, message } = error as { code?: string; message: string };
       throw Object.assign(new Error(`${path} cannot be locked: ${message}`), { code });
     }
-    // Whoever had it has removed it meanwhile, and another one may have another file. An open file's number is not given again.
+    // Whoever had it has removed it meanwhile, and another one may have another file. An open file's number is not
+    // given again.
     db.close();
   }
 }
@@ -210,7 +211,10 @@ function openSole(
   }
 }
 
-/** Counts this opening as a commit, so that no copy of before it is taken for what comes after. Returns how far the database is now. */
+/**
+ * Counts this opening as a commit, so that no copy of before it is taken for what comes after. Returns how far the
+ * database is now.
+ */
 function begin(db: Database.Database, found: Progress | null, { notes, clock, migrate }: OpenOptions): Progress {
   const id = found?.id ?? clock.randomBytes(16).toString("hex");
   // Whoever finds these notes and no such database knows that nothing was answered from it.

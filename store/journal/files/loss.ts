@@ -138,8 +138,8 @@ class DatabaseFile {
   }
 
   /**
-   * Each commit writes its number into the page of the progress, so the first one in a log that belongs to the file is at most the
-   * next one, and the last one no older. The page itself may be half copied.
+   * Each commit writes its number into the page of the progress, so the first one in a log that belongs to the file is
+   * at most the next one, and the last one no older. The page itself may be half copied.
    */
   #isContinuedByLog(): boolean {
     const { frames, first, last } = this.#log;
@@ -152,8 +152,9 @@ class DatabaseFile {
 }
 
 /**
- * Sums that all pages of the file agree with but those that are in the log, which may be half copied; null: not known; else the number of
- * a page that is wrong. A file of sums that is missing, damaged or of another time is made again if the note's sum of them confirms it.
+ * Sums that all pages of the file agree with but those that are in the log, which may be half copied; null: not known;
+ * else the number of a page that is wrong. A file of sums that is missing, damaged or of another time is made again if
+ * the note's sum of them confirms it.
  */
 function soundSums(path: string, descriptor: number, latest: LatestNote, log: LogContent): PageSums | null | number {
   if (latest.sums === null) return null;

@@ -24,7 +24,10 @@ const RECORD_BYTES = 512;
 export interface Note extends Progress {
   /** Commits that are in the database file itself. */
   readonly copied: number;
-  /** CRC-32 of the sums of the file's pages; null: not known, and only SQLite's own check can tell whether the file is sound. */
+  /**
+   * CRC-32 of the sums of the file's pages; null: not known, and only SQLite's own check can tell whether the file is
+   * sound.
+   */
   readonly sums: number | null;
 }
 
@@ -39,15 +42,19 @@ export interface LatestNote extends Note {
   readonly isOfThisBoot: boolean;
   /** Another sound note is of another database, and nothing says which of them was here. */
   readonly isContested: boolean;
-  /** The file outside of the state directory, where that one alone has come so far; null: the directory's own notes say so. */
+  /**
+   * The file outside of the state directory, where that one alone has come so far; null: the directory's own notes say
+   * so.
+   */
   readonly rememberedBy: string | null;
 }
 
 /**
- * What was answered, in three copies: two files of the state directory, and one outside of it that lives no longer than the boot, as
- * containers do. They are written with each commit, after SQLite's sync and before any answer, and those of the directory reach the
- * disk a second later at the most: they outlive the end of the process exactly, and that of the machine but for that second. A database
- * is believed if it has come as far as the newest of them says. See docs/decisions/0050.
+ * What was answered, in three copies: two files of the state directory, and one outside of it that lives no longer than
+ * the boot, as containers do. They are written with each commit, after SQLite's sync and before any answer, and those
+ * of the directory reach the disk a second later at the most: they outlive the end of the process exactly, and that of
+ * the machine but for that second. A database is believed if it has come as far as the newest of them says. See
+ * docs/decisions/0050.
  */
 export class Notes {
   readonly #directory: string;
@@ -137,7 +144,9 @@ export class Notes {
       });
   }
 
-  /** The database file is about to be written by others than us: it is compared with no sums until it is opened again. */
+  /**
+   * The database file is about to be written by others than us: it is compared with no sums until it is opened again.
+   */
   forgetSums(): void {
     this.close();
     rmSync(join(this.#directory, PAGES_FILE), { force: true });

@@ -11,11 +11,13 @@ import { DATABASE_FILE, LOG_FILE, PAGES_FILE } from "./state-files.ts";
 import { isSame, logBytes, readLog, readSalts, type Salts } from "./write-ahead-log.ts";
 
 /**
- * A full log (64 MB) is copied into the database while everybody waits. A batch of 64 writes some 110 pages, so less than
- * one request in a hundred waits; with SQLite's 1,000 pages it would be one in nine.
+ * A full log (64 MB) is copied into the database while everybody waits. A batch of 64 writes some 110 pages, so less
+ * than one request in a hundred waits; with SQLite's 1,000 pages it would be one in nine.
  */
 const LOG_FRAMES_MAX = 16_000;
-/** Without a commit for so long the log is copied, ms: what is at stake when it comes to harm is the work of seconds. */
+/**
+ * Without a commit for so long the log is copied, ms: what is at stake when it comes to harm is the work of seconds.
+ */
 const IDLE_MS = 5_000;
 /** Without such a pause it is copied at this age, ms. */
 const LOG_AGE_MS_MAX = 60_000;
@@ -72,8 +74,8 @@ export class OpenDatabase {
   #fault: unknown = null;
 
   /**
-   * The database is locked and sound, has come to `progress`, and may have a log of before; `copied`: the commits in its file, of which
-   * `sums` are, or null where they are not known.
+   * The database is locked and sound, has come to `progress`, and may have a log of before; `copied`: the commits in
+   * its file, of which `sums` are, or null where they are not known.
    */
   constructor(
     directory: string,
@@ -176,7 +178,10 @@ export class OpenDatabase {
     return "sound";
   }
 
-  /** In order, so that the next start finds everything in the database and no log. After a DamageError it is to be put aside. */
+  /**
+   * In order, so that the next start finds everything in the database and no log. After a DamageError it is to be put
+   * aside.
+   */
   close(): void {
     if (!this.db.open) return;
     try {
@@ -252,7 +257,8 @@ export class OpenDatabase {
       const log = readLog(this.#log, PAGE_BYTES, this.#frames);
       if (!isSameLog(log.salts, this.#salts) || log.frames < this.#frames)
         throw new DamageError(`${LOG_FILE} is damaged: of ${this.#frames} pages in it ${log.frames} are whole`);
-      // In this order they reach the disk: the log, the sums of its pages, which of the sums counts, and only then the pages.
+      // In this order they reach the disk: the log, the sums of its pages, which of the sums counts, and only then the
+      // pages.
       fdatasyncSync(this.#log);
       this.#sums = this.#sums.after(log.pages, log.databasePages);
       this.#sums.write();

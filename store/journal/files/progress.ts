@@ -20,7 +20,9 @@ export const PROGRESS_SCHEMA = `
 /** Number of the page of that table; pages count from 1. */
 export const PROGRESS_PAGE = 2;
 
-/** A page of a table without pages below it, with one row of two BLOBs of these lengths (sqlite.org/fileformat2.html). */
+/**
+ * A page of a table without pages below it, with one row of two BLOBs of these lengths (sqlite.org/fileformat2.html).
+ */
 const LEAF_PAGE = 0x0d;
 const ROW_HEADER = Buffer.from([3 + ID_BYTES + COMMITS_BYTES, 1, 3, 12 + 2 * ID_BYTES, 12 + 2 * COMMITS_BYTES]);
 

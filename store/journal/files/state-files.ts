@@ -13,8 +13,8 @@ export const ANSWERED_FILES = ["holdfast.answered", "holdfast.answered-copy"] as
 /** Locked by the daemon that has the directory; it has no content. */
 export const LOCK_FILE = "holdfast.lock";
 /**
- * Exists while the daemon waits for a rebuild: an empty database must never be taken for the truth. Contains the name of what was put
- * aside, if an operator may go on with it.
+ * Exists while the daemon waits for a rebuild: an empty database must never be taken for the truth. Contains the name
+ * of what was put aside, if an operator may go on with it.
  */
 export const REBUILD_MARKER = "rebuild-required";
 /** All of the state directory, with backups, what was put aside, and what a file system has at its root. */

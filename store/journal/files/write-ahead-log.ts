@@ -11,7 +11,9 @@ const FRAME_HEADER_BYTES = 24;
 /** Read at once: the log of a busy hour has 64 MB, and none of it is needed afterwards. */
 const BLOCK_FRAMES = 128;
 
-/** What a write-ahead log has, read from its bytes: SQLite itself ends at the first frame that is wrong, without a word. */
+/**
+ * What a write-ahead log has, read from its bytes: SQLite itself ends at the first frame that is wrong, without a word.
+ */
 export interface LogContent {
   /** null: the header is no header. */
   readonly salts: Salts | null;

@@ -5,8 +5,9 @@ import type { AdmissionRequest } from "../admission.ts";
 import type { KubeObject } from "../kube-api.ts";
 
 /*
- * What the API server lets a daemon write that has the token of its node (deploy/admission), as tables: every rule has what it
- * lets pass and what it stops. test/store has them judged by the evaluator in JavaScript, test/kube by a real API server.
+ * What the API server lets a daemon write that has the token of its node (deploy/admission), as tables: every rule has
+ * what it lets pass and what it stops. test/store has them judged by the evaluator in JavaScript, test/kube by a real
+ * API server.
  */
 
 export const DAEMON = "system:serviceaccount:holdfast-system:holdfast-node";

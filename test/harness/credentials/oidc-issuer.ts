@@ -13,7 +13,10 @@ const SECRET = "client-s3cret";
 /** Who has every right, whatever his name. */
 const GROUPS = ["system:masters"];
 
-/** An OIDC issuer over HTTPS, with an authority of its own. It renews logins while `grants`, and is asked by the API server for its keys. */
+/**
+ * An OIDC issuer over HTTPS, with an authority of its own. It renews logins while `grants`, and is asked by the API
+ * server for its keys.
+ */
 export class OidcIssuer {
   readonly directory = newDirectory();
   /** Whether it renews; else it answers `invalid_grant`, and repeats the refresh token in the description. */
@@ -80,7 +83,10 @@ export class OidcIssuer {
     ];
   }
 
-  /** The `user` of a kubeconfig after a login whose ID token lives so long, seconds; it may have ended already. `more`: other keys of it. */
+  /**
+   * The `user` of a kubeconfig after a login whose ID token lives so long, seconds; it may have ended already. `more`:
+   * other keys of it.
+   */
   login(lifeSeconds: number, more: object = {}): object {
     this.#refreshToken = this.#remember(`refresh-${randomUUID()}`);
     const config = {

@@ -1,4 +1,5 @@
-// A credential plug-in: does what behaviour.json beside it says. Each run appends its beginning, its end and its token to runs.txt.
+// A credential plug-in: does what behaviour.json beside it says. Each run appends its beginning, its end and its token
+// to runs.txt.
 import { spawnSync } from "node:child_process";
 import { createSign, randomUUID } from "node:crypto";
 import { appendFileSync, readFileSync } from "node:fs";

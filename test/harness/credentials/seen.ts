@@ -1,6 +1,8 @@
 import { readdirSync, readFileSync, writeFileSync } from "node:fs";
 
-/** Of a process and all that descend from it: arguments and environment, as every user or the same one can read them. */
+/**
+ * Of a process and all that descend from it: arguments and environment, as every user or the same one can read them.
+ */
 export function seenOf(pid: number): string {
   const parents = new Map<number, number>();
   for (const name of readdirSync("/proc").filter((one) => /^\d+$/.test(one))) {

@@ -97,7 +97,10 @@ export class ApiServer {
     }
   }
 
-  /** Opens a watch; returns what closes it from the client's side. Throws Failure for what the server answers with a status. */
+  /**
+   * Opens a watch; returns what closes it from the client's side. Throws Failure for what the server answers with a
+   * status.
+   */
   watch(request: ServerRequest, sink: WatchSink): () => void {
     this.#definitions.settle();
     const route = routeOf(request.path);
@@ -118,8 +121,8 @@ export class ApiServer {
   }
 
   /**
-   * Puts an object in place as the world around has it, status and all and unchecked. What it lacks of what a server gives
-   * (UID, times) it gets; one that is there keeps its own. Returns it as it is kept.
+   * Puts an object in place as the world around has it, status and all and unchecked. What it lacks of what a server
+   * gives (UID, times) it gets; one that is there keeps its own. Returns it as it is kept.
    */
   put(collection: string, object: KubeObject): KubeObject {
     const { name } = object.metadata;

@@ -6,8 +6,8 @@ import { DEFINITIONS_STORAGE, type Served } from "./served.ts";
 export const CLEANUP = "customresourcecleanup.apiextensions.k8s.io";
 
 /**
- * What the server does about CustomResourceDefinitions after they were written: serves what they define, and before one goes,
- * deletes its objects. Objects with finalizers keep their definition, which takes no new ones meanwhile.
+ * What the server does about CustomResourceDefinitions after they were written: serves what they define, and before one
+ * goes, deletes its objects. Objects with finalizers keep their definition, which takes no new ones meanwhile.
  */
 export class DefinitionsController {
   readonly #etcd: Etcd;

@@ -36,9 +36,9 @@ export class Compacted extends Error {
 }
 
 /**
- * The store behind the API server: one counter of revisions for everything, and every version of every object since the last
- * compaction, so that a list can be read as of an earlier revision. Objects in here are never changed: whoever hands one out
- * copies it.
+ * The store behind the API server: one counter of revisions for everything, and every version of every object since the
+ * last compaction, so that a list can be read as of an earlier revision. Objects in here are never changed: whoever
+ * hands one out copies it.
  */
 export class Etcd {
   readonly #tables = new Map<string, Map<string, Version[]>>();
@@ -70,7 +70,10 @@ export class Etcd {
     return this.#tables.get(storage)?.get(key)?.at(-1)?.object ?? null;
   }
 
-  /** Of the keys that begin with `prefix` what is there now, or was at a revision, in the order of the keys. Throws Compacted. */
+  /**
+   * Of the keys that begin with `prefix` what is there now, or was at a revision, in the order of the keys. Throws
+   * Compacted.
+   */
   range(storage: string, prefix: string, revision = this.#revision): Entry[] {
     if (revision < this.#compacted) throw new Compacted();
     const found: Entry[] = [];

@@ -19,8 +19,8 @@ interface Token {
 }
 
 /**
- * One page of a list. From the store, unless it asks for any version (`resourceVersion=0`) or one not older than N: such a list
- * comes from the cache in one piece, and waits for the cache where it has to. Throws Failure.
+ * One page of a list. From the store, unless it asks for any version (`resourceVersion=0`) or one not older than N:
+ * such a list comes from the cache in one piece, and waits for the cache where it has to. Throws Failure.
  */
 export async function listPage(
   asked: Asked,

@@ -19,7 +19,10 @@ export function mergePatched(object: KubeObject, patch: KubeObject): KubeObject 
   return result;
 }
 
-/** The object after a JSON patch (RFC 6902), all of it or nothing. Throws Failure: 400 for nonsense, 422 for what cannot be done. */
+/**
+ * The object after a JSON patch (RFC 6902), all of it or nothing. Throws Failure: 400 for nonsense, 422 for what cannot
+ * be done.
+ */
 export function jsonPatched(object: KubeObject, patch: unknown): KubeObject {
   if (!Array.isArray(patch)) throw badRequest("json: cannot unmarshal object into Go value of type jsonpatch.Patch");
   return (patch as Operation[]).reduce<KubeObject>(applied, copyOf(object));

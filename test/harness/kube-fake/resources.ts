@@ -9,7 +9,10 @@ export interface Resource extends Qualified {
   readonly namespaced: boolean;
   /** Where its objects lie in etcd; the same for every version of a resource. */
   readonly storage: string;
-  /** From a CustomResourceDefinition: objects of lists say their kind, PUT needs a resourceVersion, and nobody knows its schema but it. */
+  /**
+   * From a CustomResourceDefinition: objects of lists say their kind, PUT needs a resourceVersion, and nobody knows its
+   * schema but it.
+   */
   readonly custom: boolean;
   readonly schema?: Schema;
   /** Whether `status` is written through `/status` only. */
@@ -70,8 +73,8 @@ const RBAC = [
 export const RBAC_STORAGES: readonly string[] = RBAC.map(([plural]) => `${rbac.group}/${plural}`);
 
 /**
- * Kubernetes' own resources, as far as Holdfast meets them. Their objects are kept as they are sent: nobody fills in defaults or
- * checks their schema, beyond what is said here. `minor`: of the server's version.
+ * Kubernetes' own resources, as far as Holdfast meets them. Their objects are kept as they are sent: nobody fills in
+ * defaults or checks their schema, beyond what is said here. `minor`: of the server's version.
  */
 export function builtIns(minor: number): Resource[] {
   const discovery = { group: "discovery.k8s.io", plural: "endpointslices", kind: "EndpointSlice" };

@@ -42,7 +42,9 @@ export class Served {
     return this.all.find((one) => apiVersionOf(one) === apiVersion && one.kind === kind) ?? null;
   }
 
-  /** What the list of a group's resources says. Throws Failure where there is no such group, or none of that version. */
+  /**
+   * What the list of a group's resources says. Throws Failure where there is no such group, or none of that version.
+   */
   ofGroup(group: string, version: string): KubeObject {
     const resources = this.all.filter((one) => one.group === group && one.version === version);
     const isKnown = this.all.some((one) => one.group === group);

@@ -2,7 +2,10 @@ import { copyOf, type KubeObject } from "./objects.ts";
 import { apiVersionOf, type Resource } from "./resources.ts";
 import { conform } from "./schema.ts";
 
-/** An object as a version shows it, whichever it was written in: without what that does not know. Nothing else is converted. */
+/**
+ * An object as a version shows it, whichever it was written in: without what that does not know. Nothing else is
+ * converted.
+ */
 export function inVersion(object: KubeObject, resource: Resource): KubeObject {
   const apiVersion = apiVersionOf(resource);
   if (object.apiVersion === apiVersion) return object;

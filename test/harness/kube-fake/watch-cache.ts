@@ -15,9 +15,9 @@ export interface CacheOptions {
 }
 
 /**
- * What the API server keeps of one resource in memory: its objects, and the events since it began. Lists of any version and all
- * watches are answered from it, and it goes back no further than to when it began. Its version is that of the last event of its
- * own resource, whatever else has been written since.
+ * What the API server keeps of one resource in memory: its objects, and the events since it began. Lists of any version
+ * and all watches are answered from it, and it goes back no further than to when it began. Its version is that of the
+ * last event of its own resource, whatever else has been written since.
  */
 export class WatchCache {
   readonly #options: CacheOptions;
@@ -99,8 +99,8 @@ export class WatchCache {
   }
 
   /**
-   * Calls back for each event after a version, those that have been first; version 0: for each object as if it were new, and
-   * then for each event. Returns what ends it. Throws Failure for a version that it does not go back to.
+   * Calls back for each event after a version, those that have been first; version 0: for each object as if it were
+   * new, and then for each event. Returns what ends it. Throws Failure for a version that it does not go back to.
    */
   follow(version: number, each: (change: Change) => void): () => void {
     if (version !== 0 && version < this.#oldest)

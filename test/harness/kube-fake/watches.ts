@@ -28,7 +28,10 @@ export interface WatchSink {
   cut(): void;
 }
 
-/** From 1.34 on a server sends what is there at the beginning of a watch, where it is asked for that; from 1.27 on it knows the word. */
+/**
+ * From 1.34 on a server sends what is there at the beginning of a watch, where it is asked for that; from 1.27 on it
+ * knows the word.
+ */
 const STREAMS_LISTS = 34;
 const KNOWS_STREAMS = 27;
 const LIST_OPTIONS = { group: "meta.k8s.io", plural: "", kind: "ListOptions" };
@@ -48,7 +51,10 @@ export class Watches {
     return this.#open.size;
   }
 
-  /** Opens a watch and returns what closes it from the client's side. Throws Failure for what the server refuses at once. */
+  /**
+   * Opens a watch and returns what closes it from the client's side. Throws Failure for what the server refuses at
+   * once.
+   */
   open(asked: Asked, cache: WatchCache, metadataOnly: boolean, sink: WatchSink): () => void {
     const { resource, query } = asked;
     const selection = selectionOf(asked);

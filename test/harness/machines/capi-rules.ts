@@ -18,7 +18,10 @@ export function concernsCapi({ operation, resource: { group, resource }, subReso
   return isTheirs && isHeard && !subResource;
 }
 
-/** What Cluster API's webhooks refuse an IPAddress or IPAddressClaim for; none: it is admitted. `claim`: the one it answers. */
+/**
+ * What Cluster API's webhooks refuse an IPAddress or IPAddressClaim for; none: it is admitted. `claim`: the one it
+ * answers.
+ */
 export function capiProblems(review: CapiReview, claim: KubeObject | null): string[] {
   if (!concernsCapi(review)) return [];
   const { operation, object, oldObject } = review;

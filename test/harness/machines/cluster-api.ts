@@ -46,8 +46,8 @@ export interface PoolParts {
 }
 
 /**
- * Cluster API in a cluster: its definitions, its admission, and what its users and controllers do, on request of the test.
- * Names are of the tests' namespace unless another is given.
+ * Cluster API in a cluster: its definitions, its admission, and what its users and controllers do, on request of the
+ * test. Names are of the tests' namespace unless another is given.
  */
 export class ClusterApi {
   readonly cluster: Cluster;

@@ -1,7 +1,10 @@
 import type { KubeObject } from "../kube-api.ts";
 import type { IpamVersion } from "./definitions.ts";
 
-/** A claim's status in another version, as Cluster API's conversion has it: either form of the conditions keeps its meaning. */
+/**
+ * A claim's status in another version, as Cluster API's conversion has it: either form of the conditions keeps its
+ * meaning.
+ */
 export function converted(status: KubeObject, from: IpamVersion, to: IpamVersion): KubeObject {
   const { conditions, deprecated, v1beta2, ...rest } = status;
   const isNew = from === "v1beta2";

@@ -16,7 +16,9 @@ function ipamDefinitions(version: IpamVersion): KubeObject[] {
   return readManifests(join(CRDS, `ipam-${version}.yaml`));
 }
 
-/** The same while a cluster moves from one version to another: objects are in the old one, only the new one is served. */
+/**
+ * The same while a cluster moves from one version to another: objects are in the old one, only the new one is served.
+ */
 export function switchedDefinitions(from: IpamVersion, to: IpamVersion): KubeObject[] {
   const old = ipamDefinitions(from);
   return ipamDefinitions(to).map((definition, index) => {

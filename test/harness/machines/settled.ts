@@ -12,9 +12,9 @@ const canonical = (address: string, prefix: number) =>
   );
 
 /**
- * What is wrong with the addresses of machines: each living claim of an AddressPool that is answered has exactly one Bound
- * allocation and an IPAddress that says the same, no two IPAddresses of a network are equal, and what belongs to no living
- * claim is not Bound.
+ * What is wrong with the addresses of machines: each living claim of an AddressPool that is answered has exactly one
+ * Bound allocation and an IPAddress that says the same, no two IPAddresses of a network are equal, and what belongs to
+ * no living claim is not Bound.
  */
 export async function unsettledMachines(capi: ClusterApi): Promise<string[]> {
   const [claims, addresses, allocations] = await Promise.all([

@@ -41,7 +41,10 @@ export class NamespaceGuest {
     return ask(this.namespace, path, args);
   }
 
-  /** Bytes as they are, and everything that comes back until the other side closes or, after its first byte, is quiet for `quietMs`. */
+  /**
+   * Bytes as they are, and everything that comes back until the other side closes or, after its first byte, is quiet
+   * for `quietMs`.
+   */
   async raw(bytes: string, quietMs = 1_000): Promise<string> {
     const { stdout, stderr } = await this.python(RAW, [String(quietMs / 1_000)], bytes);
     return stdout + stderr;

@@ -121,7 +121,10 @@ async function runOnce(flag: "--remove" | "--close", { runDir, args, within = []
   if (code !== 0) throw new Error(`metadata-net ${flag}: ${stderr}`);
 }
 
-/** Namespaces, links, tables and routing rules on this machine that the metadata-net of a run directory has made: none, after its end. */
+/**
+ * Namespaces, links, tables and routing rules on this machine that the metadata-net of a run directory has made: none,
+ * after its end.
+ */
 export async function leftOver(runDir: string): Promise<string[]> {
   const { namespace, linkPrefix, table } = namesOf(runDir);
   const [spaces, links, tables] = await Promise.all([

@@ -13,7 +13,9 @@ export interface OvsOptions {
   readonly dummy?: boolean;
 }
 
-/** A private Open vSwitch: ovsdb-server and, once asked for, ovs-vswitchd, with everything of theirs in one directory. */
+/**
+ * A private Open vSwitch: ovsdb-server and, once asked for, ovs-vswitchd, with everything of theirs in one directory.
+ */
 export class Ovs {
   readonly directory = mkdtempSync(join(tmpdir(), "holdfast-ovs-"));
   readonly #options: OvsOptions;

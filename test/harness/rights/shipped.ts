@@ -38,8 +38,8 @@ export function titleOf({ account, verb, group, resource, name }: ShippedRight):
 }
 
 /**
- * The rights that the manifests of deploy/ bind to accounts. The role of people is none of them: they have kubectl too. Throws
- * when a binding refers to a role that is not there.
+ * The rights that the manifests of deploy/ bind to accounts. The role of people is none of them: they have kubectl too.
+ * Throws when a binding refers to a role that is not there.
  */
 export function shippedRights(): ShippedRight[] {
   const objects = FILES.flatMap((file) => readManifests(join(DEPLOY, file)));

@@ -19,7 +19,10 @@ const ONLY_ADMISSION: Readonly<Record<string, string>> = {
   "holdfast-metadata use securitycontextconstraints.security.openshift.io privileged": OPENSHIFT,
 };
 
-/** What is wrong with the rights of deploy/ by the uses that were seen: rights that nothing uses, and rows of the table without a right. */
+/**
+ * What is wrong with the rights of deploy/ by the uses that were seen: rights that nothing uses, and rows of the table
+ * without a right.
+ */
 export function problemsOf(uses: ReadonlySet<string>, rights = shippedRights().map(titleOf)): string[] {
   const rows = Object.keys(ONLY_ADMISSION);
   return [
@@ -33,8 +36,8 @@ export function problemsOf(uses: ReadonlySet<string>, rights = shippedRights().m
 }
 
 /**
- * The problems that a run has shown. None where it ran a part of the project only (some of its files, a filter of names), or
- * failed: what did not run has used nothing.
+ * The problems that a run has shown. None where it ran a part of the project only (some of its files, a filter of
+ * names), or failed: what did not run has used nothing.
  */
 export async function unusedRights(vitest: Vitest, modules: readonly TestModule[]): Promise<string[]> {
   const project = vitest.projects.find(({ name }) => name === PROJECT);

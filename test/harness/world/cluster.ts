@@ -18,7 +18,10 @@ export const VIEWER_BINDING: KubeObject = {
   subjects: [{ apiGroup: "rbac.authorization.k8s.io", kind: "User", name: "viewer" }],
 };
 
-/** An API server with the shipped definitions and rights, garbage collector and namespace controller; no kubelet, no scheduler. */
+/**
+ * An API server with the shipped definitions and rights, garbage collector and namespace controller; no kubelet, no
+ * scheduler.
+ */
 export interface Cluster {
   /** URL of the API server. */
   readonly server: string;
@@ -45,7 +48,10 @@ export interface Cluster {
   apply(objects: readonly KubeObject[]): Promise<void>;
   /** Applies definitions; the garbage collector knows them soon after this returns. */
   define(definitions: readonly KubeObject[]): Promise<void>;
-  /** Requests that it has served since its start, whatever their outcome, by resource and verb; `ipamclaims/status` counts by itself. */
+  /**
+   * Requests that it has served since its start, whatever their outcome, by resource and verb; `ipamclaims/status`
+   * counts by itself.
+   */
   writes(resource: string): Promise<WriteCounts>;
   writes(): Promise<Readonly<Record<string, WriteCounts>>>;
   /** GETs of single objects of a resource that it has served since its start. */

@@ -5,8 +5,8 @@ const HOUR_MS = 3_600_000;
 let isHourly = false;
 
 /**
- * From now on every periodic pass of this process comes an hour after the one before, and the first one an hour after its
- * start: what is done sooner was begun by an event. Returns a function that undoes this.
+ * From now on every periodic pass of this process comes an hour after the one before, and the first one an hour after
+ * its start: what is done sooner was begun by an event. Returns a function that undoes this.
  */
 export function hourlyPasses(): () => void {
   // A file may ask for it where its whole project has it.

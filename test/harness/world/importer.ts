@@ -9,7 +9,10 @@ import { projectNad } from "../../../networks/nad-view.ts";
 import { readOwner } from "../../../networks/network-owner.ts";
 import { PeriodicTask } from "../../../platform/periodic-task.ts";
 
-/** What failed, and definitions whose pause is not over, are looked at again after so long, ms; else each change is followed. */
+/**
+ * What failed, and definitions whose pause is not over, are looked at again after so long, ms; else each change is
+ * followed.
+ */
 const LOOK_MS = 500;
 const SILENT = { debug() {}, info() {}, warn() {}, error() {} };
 

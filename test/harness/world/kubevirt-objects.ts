@@ -1,7 +1,10 @@
 import { createHash } from "node:crypto";
 import type { KubeObject } from "../kube-fake/objects.ts";
 
-/** Pods, claims and launcher pods as their creators write them: for a real API server, one in memory, and simulated ones. */
+/**
+ * Pods, claims and launcher pods as their creators write them: for a real API server, one in memory, and simulated
+ * ones.
+ */
 
 export const KUBEVIRT = "kubevirt.io/v1";
 export const CLAIMS = "k8s.cni.cncf.io/v1alpha1";

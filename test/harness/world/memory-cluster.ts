@@ -42,7 +42,10 @@ export interface MemoryClusterOptions {
   readonly time?: "machine" | "virtual";
 }
 
-/** The server in memory (kube-fake) as a cluster: rights by the RBAC objects in it, controllers that look after every change. */
+/**
+ * The server in memory (kube-fake) as a cluster: rights by the RBAC objects in it, controllers that look after every
+ * change.
+ */
 export class MemoryCluster implements Cluster {
   readonly directory = newDirectory();
   readonly ca = "";
@@ -232,7 +235,10 @@ export class MemoryCluster implements Cluster {
     this.#wakeControllers();
   }
 
-  /** How long a message takes. On the machine's time none waits: there it is the processor that has them come in any order. */
+  /**
+   * How long a message takes. On the machine's time none waits: there it is the processor that has them come in any
+   * order.
+   */
   #someMs(): number {
     return this.time === machineTime ? 0 : this.time.clock.random() * LINK_MS_MAX;
   }

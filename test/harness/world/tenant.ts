@@ -5,7 +5,10 @@ import type { Cluster } from "./cluster.ts";
 const RBAC = "rbac.authorization.k8s.io/v1";
 const NADS = "k8s.cni.cncf.io/v1";
 
-/** An account with the rights of a tenant: network attachment definitions and pods of its own namespace, and nothing else. */
+/**
+ * An account with the rights of a tenant: network attachment definitions and pods of its own namespace, and nothing
+ * else.
+ */
 export class Tenant {
   readonly namespace: string;
   readonly api: KubeApi;

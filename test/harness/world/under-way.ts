@@ -5,7 +5,9 @@ import type { ClientRequest, IncomingMessage, ServerResponse } from "node:http";
 /** What Node calls requests to the kernel that have no answer yet: of files, connections, names, writes. */
 const KERNEL_REQUEST = /Req|^ConnectWrap$|^WriteWrap$|^ShutdownWrap$/;
 
-/** What goes on outside of the code of this process: processes of their own, messages on sockets, work of the kernel. */
+/**
+ * What goes on outside of the code of this process: processes of their own, messages on sockets, work of the kernel.
+ */
 export class UnderWay {
   readonly #children = new Set<ChildProcess>();
   readonly #sent = new Set<ClientRequest>();
@@ -26,9 +28,10 @@ export class UnderWay {
   }
 
   /**
-   * Whether anything is under way. Each child and each request of a client in this process counts as one thing; each request that
-   * a server in this process has wholly received and has not answered takes one off: it is with our code, whoever sent it. That is
-   * so of an answer too that the server has begun and not ended: what it streams for long is no test for a WorldTime.
+   * Whether anything is under way. Each child and each request of a client in this process counts as one thing; each
+   * request that a server in this process has wholly received and has not answered takes one off: it is with our code,
+   * whoever sent it. That is so of an answer too that the server has begun and not ended: what it streams for long is
+   * no test for a WorldTime.
    */
   get isAny(): boolean {
     return (

@@ -3,7 +3,10 @@ import { VirtualTime } from "../../../platform/virtual-time.ts";
 import { TestTime } from "../wait.ts";
 import { UnderWay } from "./under-way.ts";
 
-/** So many turns of the event loop in which nothing is under way: as long as a connection takes to end on both its sides. */
+/**
+ * So many turns of the event loop in which nothing is under way: as long as a connection takes to end on both its
+ * sides.
+ */
 const QUIET_TURNS = 4;
 /** After so many turns it looks only now and then, ms, and leaves the processor to what it waits for. */
 const TURNS_MAX = 50;
@@ -11,24 +14,28 @@ const LOOK_MS = 1;
 /** Nothing outside takes so long, ms: a test that waits for it would never end. */
 const STUCK_MS = 60_000;
 
-/** Of the chance in a world: how long messages take, which address is tried first. The same in every run unless it is given. */
+/**
+ * Of the chance in a world: how long messages take, which address is tried first. The same in every run unless it is
+ * given.
+ */
 const SEED = Number(process.env.HOLDFAST_TEST_SEED ?? 1);
 
 /** One for all times: they share the process. */
 let underWay: UnderWay | null = null;
 
 /**
- * The time of a world whose processes are objects in the test's own. It passes only while a test waits for something in the
- * world, and only from one timer to the next, when nobody can go on without it:
+ * The time of a world whose processes are objects in the test's own. It passes only while a test waits for something in
+ * the world, and only from one timer to the next, when nobody can go on without it:
  *
  * - code that runs is done, with its promises, after a turn of the event loop;
- * - what is outside (the plugin binary, a command line, a request on a socket, a file that is read or written) is counted, see
- *   UnderWay, and time stands still until it has come back or its request is with a server in this process, which can only be
- *   waiting for time then;
+ * - what is outside (the plugin binary, a command line, a request on a socket, a file that is read or written) is
+ *   counted, see UnderWay, and time stands still until it has come back or its request is with a server in this
+ *   process, which can only be waiting for time then;
  * - what is on neither side, the end of a connection for example, needs no answer but a few turns of the loop.
  *
- * So how long the machine takes for anything changes nothing: the same things happen at the same times of the world on a busy
- * machine. A process of its own that waits by itself, as a daemon does, has the machine's time and cannot be in such a world.
+ * So how long the machine takes for anything changes nothing: the same things happen at the same times of the world on
+ * a busy machine. A process of its own that waits by itself, as a daemon does, has the machine's time and cannot be in
+ * such a world.
  */
 export class WorldTime extends TestTime {
   readonly #time = new VirtualTime(SEED);

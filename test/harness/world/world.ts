@@ -40,7 +40,9 @@ const SETTLED_MS_MAX = 30_000;
 const HANDED_OVER = "handed over";
 
 export interface WorldOptions {
-  /** `memory`: the server in memory (kube-fake), and daemons in this process. `server`: kube-apiserver, and processes. */
+  /**
+   * `memory`: the server in memory (kube-fake), and daemons in this process. `server`: kube-apiserver, and processes.
+   */
   readonly api: "memory" | "server";
   /** With the API in memory; see MemoryClusterOptions. */
   readonly time?: "machine" | "virtual";
@@ -61,7 +63,10 @@ export interface WorldOptions {
 export type ControllerFlags = Partial<Record<keyof ControllerSettings, unknown>>;
 
 export type StartOptions = Partial<Omit<NodeOptions, "node" | "connect">> & {
-  /** A process of its own, which can be killed; default: where the API is a real server, or a kubeconfig is given, of a proxy for example. */
+  /**
+   * A process of its own, which can be killed; default: where the API is a real server, or a kubeconfig is given, of a
+   * proxy for example.
+   */
   readonly process?: boolean;
   /** What becomes of its requests, with the API in memory. */
   readonly way?: Link;
@@ -189,8 +194,8 @@ export class World extends WorldObjects {
   }
 
   /**
-   * A controller in this process whose interval and grace are a second. It is not waited for. `way`: what becomes of its
-   * requests, with the API in memory.
+   * A controller in this process whose interval and grace are a second. It is not waited for. `way`: what becomes of
+   * its requests, with the API in memory.
    */
   async startController(flags: ControllerFlags = {}, way?: Link): Promise<Controller> {
     const settings = loadControllerSettings(
@@ -216,8 +221,8 @@ export class World extends WorldObjects {
   }
 
   /**
-   * A controller's imports alone, without which no new network gives an address. A world with nodes that is started without
-   * a controller has them.
+   * A controller's imports alone, without which no new network gives an address. A world with nodes that is started
+   * without a controller has them.
    */
   async startImporter(): Promise<void> {
     const { Importer } = await import("./importer.ts");
@@ -337,8 +342,8 @@ export class World extends WorldObjects {
   }
 
   /**
-   * No node finds a fault; every address that `add` was answered is Bound as it was answered, and in use by one owner; and
-   * machines, where there are some, are settled.
+   * No node finds a fault; every address that `add` was answered is Bound as it was answered, and in use by one owner;
+   * and machines, where there are some, are settled.
    */
   async settled(): Promise<void> {
     for (const node of this.nodes) await checked(node);

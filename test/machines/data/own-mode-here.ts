@@ -42,8 +42,8 @@ export interface MachineParts {
 }
 
 /**
- * Own mode without the controller around it, over the server in memory, with the rights of the controller and in virtual time;
- * everything is in one namespace.
+ * Own mode without the controller around it, over the server in memory, with the rights of the controller and in
+ * virtual time; everything is in one namespace.
  */
 export class OwnModeHere {
   readonly time: VirtualTime;

@@ -9,7 +9,10 @@ const DRIVER = join(import.meta.dirname, "drive.py");
 const BOOT = join(import.meta.dirname, "boot-guest");
 const CACHE = join(process.env.XDG_CACHE_HOME ?? join(homedir(), ".cache"), "holdfast/cloud-init");
 
-/** Where cloud-init's code is: the directory that HOLDFAST_TEST_CLOUD_INIT names, the one that `fetch` fills, or installed. */
+/**
+ * Where cloud-init's code is: the directory that HOLDFAST_TEST_CLOUD_INIT names, the one that `fetch` fills, or
+ * installed.
+ */
 const directory = process.env.HOLDFAST_TEST_CLOUD_INIT ?? (existsSync(CACHE) ? CACHE : null);
 /** One of Debian 13, which `fetch-newer` brings: it asks over IPv6 first. What it needs is beside the older one. */
 const NEWER = process.env.HOLDFAST_TEST_CLOUD_INIT_NEWER ?? (existsSync(`${CACHE}-newer`) ? `${CACHE}-newer` : null);

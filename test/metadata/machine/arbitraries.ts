@@ -18,7 +18,10 @@ export const anyText: fc.Arbitrary<string> = fc.oneof(
   fc.string({ unit: "binary", maxLength: 40 }),
 );
 
-/** 1e+21 is a string to PyYAML, which wants a point in a float. Go's library writes it, and a bond's parameter may be one. */
+/**
+ * 1e+21 is a string to PyYAML, which wants a point in a float. Go's library writes it, and a bond's parameter may be
+ * one.
+ */
 const anyFloat = fc
   .double({ noNaN: true, noDefaultInfinity: true })
   .filter((number) => !/^-?\de/.test(number.toString()));

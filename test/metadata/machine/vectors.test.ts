@@ -1,6 +1,6 @@
 /**
- * What is known of Metal3's own rendering, case by case: vectors/*.yaml. A case says `what` it is about, and has a template's `spec`, of what it is
- * rendered from that which matters (see inputs.ts), and one of these in `then`:
+ * What is known of Metal3's own rendering, case by case: vectors/*.yaml. A case says `what` it is about, and has a
+ * template's `spec`, of what it is rendered from that which matters (see inputs.ts), and one of these in `then`:
  *
  *   metaData, networkData    the whole document as values; null: none
  *   links, networks, services   a part of the document about networks

@@ -17,8 +17,8 @@ const RETRY_AFTER_SECONDS = 1;
 const WRITES_OF_START = 20;
 
 /**
- * The API servers as those who ask see them: two over one etcd, of which one answers, or both in turn behind a load balancer.
- * They may be away, starting, slow.
+ * The API servers as those who ask see them: two over one etcd, of which one answers, or both in turn behind a load
+ * balancer. They may be away, starting, slow.
  */
 export class Front {
   readonly servers: readonly ApiServer[];
@@ -26,7 +26,10 @@ export class Front {
   isBalanced = false;
   /** Everything takes up to so much longer, ms. */
   slowMs = 0;
-  /** It refuses this share of what is asked, with 429 and a Retry-After, as priority and fairness does while all seats are taken. */
+  /**
+   * It refuses this share of what is asked, with 429 and a Retry-After, as priority and fairness does while all seats
+   * are taken.
+   */
   refusedShare = 0;
   readonly #parts: ClusterParts;
   readonly #etcd: Etcd;

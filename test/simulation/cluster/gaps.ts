@@ -27,8 +27,8 @@ interface Heard {
 }
 
 /**
- * Somebody's watches break off when something is deleted, and go on when it has been created again: a list shows them another
- * object under the same name, and nobody ever told them that the first one went.
+ * Somebody's watches break off when something is deleted, and go on when it has been created again: a list shows them
+ * another object under the same name, and nobody ever told them that the first one went.
  */
 export function makeGaps({ clock, faults, counts, story }: ClusterParts, cluster: Heard): void {
   let gap: Gap | null = null;

@@ -7,8 +7,8 @@ const ROOT = join(import.meta.dirname, "../../..");
 const CRDS = "test/harness/crds";
 
 /**
- * What is installed in the cluster: the shipped definitions and rights, and definitions of those whom Holdfast works with. Those
- * of Cluster API come with its actors.
+ * What is installed in the cluster: the shipped definitions and rights, and definitions of those whom Holdfast works
+ * with. Those of Cluster API come with its actors.
  */
 export async function install(admin: AdminClient): Promise<void> {
   for (const object of manifests()) await admin.create(collectionOf(object), object);

@@ -8,8 +8,8 @@ import type { ActionKinds, Cluster, ControllerPlace, Machine, Oracle, World } fr
 import type { Chance } from "./chance.ts";
 
 /**
- * What a world is made of. Each is given the world as far as it is made: what comes before it in here is there, the rest when
- * time begins to pass.
+ * What a world is made of. Each is given the world as far as it is made: what comes before it in here is there, the
+ * rest when time begins to pass.
  */
 export interface Parts {
   readonly makeCluster: (world: World) => Cluster | Promise<Cluster>;

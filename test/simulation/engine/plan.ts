@@ -19,8 +19,8 @@ export interface Plan {
 }
 
 /**
- * Goes on for ever; the seed and the names and weights of the kinds decide. A long history leaves out nothing that has any weight:
- * chance alone would leave one of two hundred rare kinds out of nearly every one.
+ * Goes on for ever; the seed and the names and weights of the kinds decide. A long history leaves out nothing that has
+ * any weight: chance alone would leave one of two hundred rare kinds out of nearly every one.
  */
 export class GeneratedPlan implements Plan {
   readonly #chance: Chance;

@@ -27,7 +27,10 @@ export interface Shrunk {
   readonly outcome: Outcome;
 }
 
-/** The history of a run, so that it can be told again. What ended in peace is at its end then, and what failed may fail later. */
+/**
+ * The history of a run, so that it can be told again. What ended in peace is at its end then, and what failed may fail
+ * later.
+ */
 export function historyOf(nodes: number, { actions, faults, tailMs, violation }: Outcome): History {
   return { nodes, actions, faults, tailMs: Math.ceil(tailMs) + (violation === null ? 0 : TAIL_MARGIN_MS) };
 }
@@ -43,8 +46,8 @@ export function replay(parts: Parts, seed: number, history: History, steps: numb
 }
 
 /**
- * Leaves out actions and mishaps, as many as can be with the same kind of violation at the end. null: the history does not fail
- * when it is told again, so that chance that the seed does not decide must be in it.
+ * Leaves out actions and mishaps, as many as can be with the same kind of violation at the end. null: the history does
+ * not fail when it is told again, so that chance that the seed does not decide must be in it.
  */
 export async function shrink(failed: Outcome, nodes: number, options: ShrinkOptions): Promise<Shrunk | null> {
   const shrinker = new Shrinker(failed, options);
@@ -112,8 +115,8 @@ class Shrinker {
   }
 
   /**
-   * With the mishaps that are left, or with those of the seed: most keys have a number in them (of messages on a link), so that
-   * with an action less they are somebody else's.
+   * With the mishaps that are left, or with those of the seed: most keys have a number in them (of messages on a link),
+   * so that with an action less they are somebody else's.
    */
   async #failsSomehow(history: History): Promise<boolean> {
     return (await this.#fails(history)) || (!this.#options.isTimeUp() && this.#fails({ ...history, faults: null }));

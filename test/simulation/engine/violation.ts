@@ -1,4 +1,6 @@
-/** Something that must never be. What fails with the same kind fails for the same reason, as far as shrinking can tell. */
+/**
+ * Something that must never be. What fails with the same kind fails for the same reason, as far as shrinking can tell.
+ */
 export class Violation extends Error {
   override readonly name = "Violation";
   /** Short, without names of what it happened to: `I1`, `I2 claim`, `not served`. */

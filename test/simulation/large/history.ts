@@ -10,13 +10,19 @@ import { NAMESPACE, NETWORKS, networkName } from "./prepared.ts";
 const PODS_OF_NODE = 5;
 /** Between the networks of one node. */
 const NETWORK_STEP = 37;
-/** How much longer everything takes on a server that has too much to do, ms, and which share of what is asked it refuses. */
+/**
+ * How much longer everything takes on a server that has too much to do, ms, and which share of what is asked it
+ * refuses.
+ */
 const BUSY = { slowMs: 1_000, refusedShare: 0.3 } as const;
 /** A server that has just started refuses some requests for so long, ms. */
 const STARTING_MS = 3_000;
 const LOOK_MS = 1_000;
 
-/** What happens, and how long after what was before, s. Where everything must be served again, it says within which time. */
+/**
+ * What happens, and how long after what was before, s. Where everything must be served again, it says within which
+ * time.
+ */
 const EVENTS = [
   ["power-off", 1],
   ["power-on", 5],

@@ -16,7 +16,10 @@ const SINCE = "2025-12-31T00:00:00Z";
 /** A network with a /16 of its own; its NAD has the same name. */
 export const networkName = (at: number): string => `net-${at}`;
 
-/** In the server's store, as if it had always been there: networks that are imported, and on them so many addresses of VMs that do not run. */
+/**
+ * In the server's store, as if it had always been there: networks that are imported, and on them so many addresses of
+ * VMs that do not run.
+ */
 export function prepare(server: ApiServer, allocations: number): void {
   server.put("/api/v1/namespaces", { metadata: { name: NAMESPACE }, status: { phase: "Active" } });
   for (let at = 0; at < NETWORKS; at += 1) putNetwork(server, at);

@@ -4,7 +4,8 @@ import type { Clock, Timer } from "../../../platform/time.ts";
 const EARLY_MS_MAX = 0.001;
 
 /**
- * A machine's clocks over the world's: they stand still while it is suspended, all but the boot clock; the wall clock also jumps.
+ * A machine's clocks over the world's: they stand still while it is suspended, all but the boot clock; the wall clock
+ * also jumps.
  */
 export class MachineClock {
   readonly #world: Clock;
@@ -71,8 +72,8 @@ export class MachineClock {
 }
 
 /**
- * The time of one process of a machine. Nothing that it waits for comes while it is stopped (SIGSTOP) or its machine suspended,
- * and nothing at all once it is killed.
+ * The time of one process of a machine. Nothing that it waits for comes while it is stopped (SIGSTOP) or its machine
+ * suspended, and nothing at all once it is killed.
  */
 export class ProcessClock implements Clock {
   readonly #machine: MachineClock;

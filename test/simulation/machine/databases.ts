@@ -9,8 +9,8 @@ const SYNCHRONOUS_FULL = 2;
 const OPEN = new Map<string, Database.Database>();
 
 /**
- * From here on every database that is opened is known by its directory. The product opens them itself, with a pragma first, and has
- * no port for it.
+ * From here on every database that is opened is known by its directory. The product opens them itself, with a pragma
+ * first, and has no port for it.
  */
 export function knowDatabases(): void {
   if (pragma !== Database.prototype.pragma) return;
@@ -38,7 +38,10 @@ export function fillDisk(directory: string): void {
   if (db?.open) db.pragma(`max_page_count = ${db.pragma("page_count", { simple: true })}`);
 }
 
-/** The next write is refused, as of a file system that an error has made read-only for a moment: whoever opens it again may write. */
+/**
+ * The next write is refused, as of a file system that an error has made read-only for a moment: whoever opens it again
+ * may write.
+ */
 export function refuseWrite(directory: string): void {
   const db = OPEN.get(directory);
   if (db?.open) db.pragma("query_only = 1");

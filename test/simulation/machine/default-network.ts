@@ -11,8 +11,8 @@ const NETWORKS_MAX = 100;
 const IPNETWORKS = "/apis/ipam.holdfast.dev/v1alpha1/ipnetworks";
 
 /**
- * The network of pods' primary interfaces, which a file on the nodes defines and no object, becomes ours. There is no Multus: only
- * the kubelets tell what the pods have.
+ * The network of pods' primary interfaces, which a file on the nodes defines and no object, becomes ours. There is no
+ * Multus: only the kubelets tell what the pods have.
  */
 export const defaultNetworkActions: ActionKinds = {
   "default-network-switch-over": { weight: 0.2, run: switchOver },
@@ -42,7 +42,10 @@ async function switchOver(world: World, chance: Chance): Promise<void> {
   for (const path of pods) await world.cluster.admin.remove(path);
 }
 
-/** A node has told of its definition: what it gave before that may have been lost with a restored etcd, and nobody asks for it again. */
+/**
+ * A node has told of its definition: what it gave before that may have been lost with a restored etcd, and nobody asks
+ * for it again.
+ */
 function isKnown({ cluster }: World, name: string): boolean {
   const network = cluster.etcd.get("ipam.holdfast.dev/ipnetworks", name);
   return (network?.status?.importedFrom ?? []).length > 0;

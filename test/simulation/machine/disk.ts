@@ -27,8 +27,8 @@ const SPOOLED_KEPT = 10;
 const LOG_HEADER_BYTES = 32;
 
 /**
- * A machine's disk: the directory that its daemon has now, and backups of it. A process that was killed keeps its own directory, which
- * nobody reads any more; its successor gets a copy as of that instant.
+ * A machine's disk: the directory that its daemon has now, and backups of it. A process that was killed keeps its own
+ * directory, which nobody reads any more; its successor gets a copy as of that instant.
  */
 export class Disk {
   /** On the real machine. Nothing of it gets into the story. */
@@ -60,7 +60,9 @@ export class Disk {
     return path;
   }
 
-  /** What is written from now on is another directory's; returns the one of before, which somebody may still write to. */
+  /**
+   * What is written from now on is another directory's; returns the one of before, which somebody may still write to.
+   */
   fork(): string {
     const before = this.#state;
     this.#state = this.#newDirectory();

@@ -5,8 +5,8 @@ import { Disk } from "./disk.ts";
 import type { SimMachine } from "./machine.ts";
 
 /**
- * A machine that was started under another one's name: a cloned image, a copied unit. It has a boot of its own, no containers, and
- * a disk like the other's, or an empty one. Returns how it ends.
+ * A machine that was started under another one's name: a cloned image, a copied unit. It has a boot of its own, no
+ * containers, and a disk like the other's, or an empty one. Returns how it ends.
  */
 export function startImpostor(
   world: World,

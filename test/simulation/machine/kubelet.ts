@@ -147,7 +147,8 @@ export class Kubelet {
     );
     const adopted = known.findLast(({ state }) => state === "ready") ?? null;
     for (const sandbox of known) {
-      // A runtime gives up what is being made as soon as the kubelet that asked for it is gone, and makes no other until then.
+      // A runtime gives up what is being made as soon as the kubelet that asked for it is gone, and makes no other
+      // until then.
       if (sandbox.state === "creating") void this.#parts.runtime.tearDown(sandbox);
       else if (sandbox !== adopted) this.#endFormer(sandbox);
     }

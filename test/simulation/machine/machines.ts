@@ -31,7 +31,9 @@ const RELIST_MS = 10_000;
 /** Their clocks go slower and faster than any real one. */
 const USUAL: MachineKind = { settings: {}, rateSpread: 0.06 };
 
-/** Machines `node-1` to `node-<count>`, which boot when time begins to pass. Their directories are removed at the end. */
+/**
+ * Machines `node-1` to `node-<count>`, which boot when time begins to pass. Their directories are removed at the end.
+ */
 export function makeMachines(world: World, count: number, kind: MachineKind = USUAL): SimMachine[] {
   const root = mkdtempSync("/dev/shm/simulation-");
   const remove = () => rmSync(root, { recursive: true, force: true });

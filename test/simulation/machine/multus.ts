@@ -13,7 +13,9 @@ export interface Selected {
   readonly claim: string | null;
 }
 
-/** Names the network that a file on the nodes gives the pod's primary interface; others have theirs from somebody else. */
+/**
+ * Names the network that a file on the nodes gives the pod's primary interface; others have theirs from somebody else.
+ */
 export const PRIMARY = "simulation/primary";
 
 /** The primary interface of a pod, where it is ours: no definition in the API names its network. */

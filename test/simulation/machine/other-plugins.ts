@@ -10,8 +10,8 @@ const OUR_TYPE = "holdfast-ipam";
 export const LOOK_MS = 1_000;
 
 /**
- * Addresses that another IPAM plugin gave, in the whole cluster. When their network becomes ours they are imported; only from then
- * on the oracle is told of their users. Whoever is given one of them before is found at once.
+ * Addresses that another IPAM plugin gave, in the whole cluster. When their network becomes ours they are imported;
+ * only from then on the oracle is told of their users. Whoever is given one of them before is found at once.
  */
 export class OtherPlugins {
   readonly #world: World;
@@ -35,10 +35,10 @@ export class OtherPlugins {
   }
 
   /**
-   * The lowest free address of the range, with its length; null: it is full. The other plugin does not know what Holdfast gives: that
-   * both give the same one while not all definitions are switched is documented (known-limits), so it is not looked for here. For the
-   * same reason it gives nothing again from when the first definition is switched: an import may just be recording it for the pod
-   * that had it.
+   * The lowest free address of the range, with its length; null: it is full. The other plugin does not know what
+   * Holdfast gives: that both give the same one while not all definitions are switched is documented (known-limits), so
+   * it is not looked for here. For the same reason it gives nothing again from when the first definition is switched:
+   * an import may just be recording it for the pod that had it.
    */
   give({ network, text }: PluginConfig, one: Interface): string | null {
     const { range, range_start: first = "" } = JSON.parse(text).ipam;

@@ -44,7 +44,10 @@ export interface PluginSurroundings {
   spooled(wire: CniWireRequest): void;
 }
 
-/** One execution of the plugin binary; see cni-shim/. `slowMs`: before it asks, but after it began. A machine that loses power never sees the end of it. */
+/**
+ * One execution of the plugin binary; see cni-shim/. `slowMs`: before it asks, but after it began. A machine that loses
+ * power never sees the end of it.
+ */
 export async function execute(around: PluginSurroundings, call: CniCall, slowMs = 0): Promise<CniOutcome> {
   const wire: CniWireRequest = {
     ...call,

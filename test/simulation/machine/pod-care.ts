@@ -135,8 +135,8 @@ export async function dispose({ world, runtime, clock }: KubeletTools, sandbox: 
 }
 
 /**
- * DEL at the end of a pod; now and then nobody sends it. Of a container whose namespace nobody sees it always comes: its address
- * is held without it (docs/known-limits.md).
+ * DEL at the end of a pod; now and then nobody sends it. Of a container whose namespace nobody sees it always comes:
+ * its address is held without it (docs/known-limits.md).
  */
 export async function end({ world, runtime, clock }: KubeletTools, sandbox: Sandbox): Promise<void> {
   if (sandbox.state === "dead") return;

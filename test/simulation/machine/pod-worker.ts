@@ -63,8 +63,8 @@ export class PodWorker {
   }
 
   /**
-   * As long as its containers run. What the API has not, because the kubelet of before had no time to report it or etcd was restored,
-   * is reported again.
+   * As long as its containers run. What the API has not, because the kubelet of before had no time to report it or etcd
+   * was restored, is reported again.
    */
   async #follow(): Promise<void> {
     while (this.#ending === null && this.#sandbox?.state === "ready") {

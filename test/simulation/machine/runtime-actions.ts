@@ -18,8 +18,8 @@ export const runtimeActions: ActionKinds = {
     },
   },
   /**
-   * The runtime loses everything that it knows of a sandbox, and its namespace goes: nobody sends a DEL for it, ever. Not of one whose
-   * namespace nobody sees, as at the end of a pod.
+   * The runtime loses everything that it knows of a sandbox, and its namespace goes: nobody sends a DEL for it, ever.
+   * Not of one whose namespace nobody sees, as at the end of a pod.
    */
   "sandbox-vanishes": {
     weight: 1,

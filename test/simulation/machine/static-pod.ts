@@ -26,8 +26,8 @@ export class ManifestDirectory extends Map<string, KubeObject> {
 }
 
 /**
- * A static pod: it runs whether or not the API has an object of it, and the kubelet makes that mirror again when somebody deletes
- * it. To the runtime it has the kubelet's UID.
+ * A static pod: it runs whether or not the API has an object of it, and the kubelet makes that mirror again when
+ * somebody deletes it. To the runtime it has the kubelet's UID.
  */
 export class StaticPodWorker {
   readonly uid: string;

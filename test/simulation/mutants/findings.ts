@@ -1,6 +1,9 @@
 import type { Mutants } from "./mutant.ts";
 
-/** What reviews of the first version found, taken out again one by one: what the product does about it is put back to what it was. */
+/**
+ * What reviews of the first version found, taken out again one by one: what the product does about it is put back to
+ * what it was.
+ */
 export const FINDINGS: Mutants = {
   "sweep-forgets-when-slow": {
     file: "controller/sweep/observations.ts",

@@ -9,7 +9,9 @@ import { violation } from "./violation.ts";
 const ANNOTATION = "network.kubevirt.io/addresses";
 /** Of KubeVirt's names for the interfaces of a launcher pod. */
 const HASH_DIGITS = 11;
-/** A claim that a container left so short a time ago, ms, may have been in use when an ADD looked that is answered now. */
+/**
+ * A claim that a container left so short a time ago, ms, may have been in use when an ADD looked that is answered now.
+ */
 const LEFT_MS_MAX = 20_000;
 
 interface AskedParts {

@@ -11,9 +11,9 @@ import { violation } from "./violation.ts";
 /** A controller renews its lease every few seconds, ms. */
 const RENEWED_MS = 60_000;
 /**
- * In peace somebody still starts and ends: what is wrong is looked at so often, with a pause between, ms, and until one look
- * finds the same as the one before it. What has only now begun to be wrong, like a count that is shown three seconds later, may
- * still mend itself.
+ * In peace somebody still starts and ends: what is wrong is looked at so often, with a pause between, ms, and until one
+ * look finds the same as the one before it. What has only now begun to be wrong, like a count that is shown three
+ * seconds later, may still mend itself.
  */
 const LOOKS = 6;
 const LOOKS_MAX = 12;

@@ -33,7 +33,10 @@ export class Claims {
     return this.#byKey.values();
   }
 
-  /** Whether it has listed an address once, and does not any more: its VM went to another network, or asked for another one. */
+  /**
+   * Whether it has listed an address once, and does not any more: its VM went to another network, or asked for another
+   * one.
+   */
   hasLeft({ uid }: Claim, place: string): boolean {
     return this.#listedOnce.has(`${uid} ${place}`);
   }
@@ -98,7 +101,10 @@ function readClaim(key: string, object: PlainObject): Claim {
   return { key, uid: object.metadata.uid, network, ips, places, object };
 }
 
-/** What a claim says that it has where it follows its VM to, until its list is written (docs/decisions/0067); null: nothing. */
+/**
+ * What a claim says that it has where it follows its VM to, until its list is written (docs/decisions/0067); null:
+ * nothing.
+ */
 function movedTo(network: string, { metadata }: PlainObject): string[] | null {
   const [, , , to, ips] = (metadata.annotations?.["ipam.holdfast.dev/followed"] ?? "").split(" ");
   return to === network && ips ? ips.split(",") : null;

@@ -1,6 +1,6 @@
 /**
- * Addresses that may be missing, or in two hands, for a while: somebody with the right to do so took them away. Until the world
- * was at rest: then they are mended, or their loss has been told.
+ * Addresses that may be missing, or in two hands, for a while: somebody with the right to do so took them away. Until
+ * the world was at rest: then they are mended, or their loss has been told.
  */
 export class Excuses {
   readonly #places = new Map<string, string>();

@@ -41,7 +41,10 @@ export class MachineUses {
   }
 }
 
-/** Bound to the claim of its name, or to the machine data that the name is made from: objects of a name succeed each other. */
+/**
+ * Bound to the claim of its name, or to the machine data that the name is made from: objects of a name succeed each
+ * other.
+ */
 export function isHeldForMachine({ one }: MachineUse, held: Held | null): boolean {
   if (held === null || !held.isBound || held.owner.namespace !== one.namespace) return false;
   const { kind, name, interface: pool } = held.owner;

@@ -26,7 +26,10 @@ export interface OracleParts {
   machines(): readonly CheckedMachine[];
   controllers(): readonly {
     readonly isRunning: boolean;
-    /** Since when it follows all objects of a kind without having listed them anew, ms of the world; Infinity: it does not. */
+    /**
+     * Since when it follows all objects of a kind without having listed them anew, ms of the world; Infinity: it does
+     * not.
+     */
     knowsSinceMs(kind: "pods"): number;
   }[];
   /** Lets so much time of the world pass, ms. */

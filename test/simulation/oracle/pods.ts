@@ -6,7 +6,9 @@ const UNREACHABLE_COUNTS_MS = 120_000;
 /** A node without an object for less than this, ms, has only been registered anew: no grace is as short. */
 const NODE_GONE_MS_MIN = 4_000;
 
-/** The witness's grace, less what clocks differ, ms: so long a pod is waited for of whose containers nobody sees more. */
+/**
+ * The witness's grace, less what clocks differ, ms: so long a pod is waited for of whose containers nobody sees more.
+ */
 const UNSEEN_ENDS_MS = 19_000;
 
 /** What is remembered of pods, virtual machines and nodes, also after they are gone. */
@@ -150,7 +152,10 @@ export class Pods {
   }
 }
 
-/** UID that the kubelet gave a static pod, a hash; its object in the API has another. Anybody may write a UID of the API there. */
+/**
+ * UID that the kubelet gave a static pod, a hash; its object in the API has another. Anybody may write a UID of the API
+ * there.
+ */
 export function staticUidOf(pod: PlainObject): string | null {
   const owners: PlainObject[] = pod.metadata.ownerReferences ?? [];
   // Anybody can write the annotations.

@@ -136,7 +136,9 @@ export class Possession {
     this.#open.add(machine.place);
   }
 
-  /** Whether the address of a container that is still there may be given back: nobody runs in it, or nobody can know. */
+  /**
+   * Whether the address of a container that is still there may be given back: nobody runs in it, or nobody can know.
+   */
   #mayLose({ one }: Living): boolean {
     const { pods } = this.#parts;
     const { pod, node } = one;

@@ -9,8 +9,8 @@ const SLACK_MS = 2_000;
 /** A pod that ended so long ago, ms, is not taken for a living one by a look from before its end. */
 const ENDED_MS_MIN = 40_000;
 /**
- * How long a node may take to give back what a DEL has ended, ms: a write that was given up may be carried out later, and two minutes
- * after that somebody looks again.
+ * How long a node may take to give back what a DEL has ended, ms: a write that was given up may be carried out later,
+ * and two minutes after that somebody looks again.
  */
 const GIVEN_BACK_MS_MAX = 150_000;
 
@@ -171,7 +171,10 @@ export class Ended {
     this.#atMs.delete(keyOf(one));
   }
 
-  /** Its journal is lost, or its Node was deleted: after its next restart it may not know which containers are of an earlier boot. */
+  /**
+   * Its journal is lost, or its Node was deleted: after its next restart it may not know which containers are of an
+   * earlier boot.
+   */
   noteLost(node: string, nowMs: number): void {
     this.#lostMs.set(node, nowMs);
   }
@@ -201,7 +204,9 @@ export class Ended {
     }
   }
 
-  /** Only the DEL tells that a static pod without its object has ended, and its node has lost it (docs/known-limits.md). */
+  /**
+   * Only the DEL tells that a static pod without its object has ended, and its node has lost it (docs/known-limits.md).
+   */
   #isForgotten(held: Held): boolean {
     if (held.owner.uid.includes("-")) return false;
     return attachmentsOf(held).some(({ node }, index) => {

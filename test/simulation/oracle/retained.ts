@@ -25,8 +25,8 @@ interface Doubt {
 }
 
 /**
- * What a deleted claim had is kept for a claim of its name until its time: nobody else gets it before, and a claim that is made again
- * in time gets it back.
+ * What a deleted claim had is kept for a claim of its name until its time: nobody else gets it before, and a claim that
+ * is made again in time gets it back.
  */
 export class Retained {
   readonly #allocations: Allocations;

@@ -1,4 +1,5 @@
-// `make docs`: the Markdown of this repository as a site, with search, that asks nobody on the network. Each page is where its file is.
+// `make docs`: the Markdown of this repository as a site, with search, that asks nobody on the network. Each page is
+// where its file is.
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { GROUPS } from "../pages.mjs";

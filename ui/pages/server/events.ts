@@ -5,7 +5,8 @@ export interface StreamEvent {
 }
 
 /**
- * The whole events of a stream, in their order, whatever pieces it arrives in, until it ends or breaks. Comments are none.
+ * The whole events of a stream, in their order, whatever pieces it arrives in, until it ends or breaks. Comments are
+ * none.
  */
 export async function* readEvents(body: ReadableStream<Uint8Array>): AsyncGenerator<StreamEvent> {
   const decoder = new TextDecoder();

@@ -1,6 +1,7 @@
 /**
- * What shows holdfast ui that this page is its reader's. It comes in the fragment of the printed URL, which browsers send to
- * nobody, and is kept for this tab and this origin, which includes the port: a server receives it only where this page asks with it.
+ * What shows holdfast ui that this page is its reader's. It comes in the fragment of the printed URL, which browsers
+ * send to nobody, and is kept for this tab and this origin, which includes the port: a server receives it only where
+ * this page asks with it.
  */
 const KEY = "holdfast-token";
 const IN_FRAGMENT = /^#t=([\w-]+)$/;

@@ -5,8 +5,10 @@ import type { ServerRequest } from "../requests.ts";
 /**
  * What becomes of one attempt of a client.
  *
- * - `requestMs`, `answerMs`: how long each way takes. A request that comes after the client gave up is done all the same.
- * - `lost`: the connection ends before the server has read anything, or after it has done everything; the client hears nothing.
+ * - `requestMs`, `answerMs`: how long each way takes. A request that comes after the client gave up is done all the
+ *   same.
+ * - `lost`: the connection ends before the server has read anything, or after it has done everything; the client hears
+ *   nothing.
  * - `hangs`: nothing comes at all until the client gives up.
  * - `unheard`: the server does it, and nothing comes until the client gives up.
  * - `twice`: somebody in between sends it again; the client hears the second answer.
@@ -32,7 +34,9 @@ export interface Link {
   fate?: (request: ServerRequest, verb: "send" | "list" | "watch") => Fate | undefined;
   /** Asked when a request that was not lost on its way has come to the server, which may no longer be there. */
   reached?: (request: ServerRequest, verb: "send" | "list" | "watch") => Fate | undefined;
-  /** Told what the server, or somebody in between, answers: `body` is what is sent, null of a watch that is accepted. */
+  /**
+   * Told what the server, or somebody in between, answers: `body` is what is sent, null of a watch that is accepted.
+   */
   answered?: (request: ServerRequest, verb: "send" | "list" | "watch", status: number, body: KubeObject) => void;
   /** Told the object of each event of a watch that has come over. */
   told?: (request: ServerRequest, object: KubeObject) => void;

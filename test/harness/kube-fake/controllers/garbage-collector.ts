@@ -15,9 +15,9 @@ interface Dependent extends Entry {
 }
 
 /**
- * One round of the garbage collector: deletes what all owners are gone of, and lets go of owners that wait for their dependents
- * or leave them behind. Returns how many writes it made; 0: there is nothing left to do. What a definition is missing for is
- * left alone, and so are their dependents.
+ * One round of the garbage collector: deletes what all owners are gone of, and lets go of owners that wait for their
+ * dependents or leave them behind. Returns how many writes it made; 0: there is nothing left to do. What a definition
+ * is missing for is left alone, and so are their dependents.
  */
 export async function collectGarbage(server: ApiServer): Promise<number> {
   let writes = 0;
@@ -100,7 +100,10 @@ function ownedBy(server: ApiServer, owner: KubeObject): Dependent[] {
 
 const hasDependents = (server: ApiServer, owner: KubeObject) => ownedBy(server, owner).length > 0;
 
-/** An owner whose finalizer is done with; null: it is not, or it has none. Of one that leaves its dependents behind they are told first. */
+/**
+ * An owner whose finalizer is done with; null: it is not, or it has none. Of one that leaves its dependents behind they
+ * are told first.
+ */
 function finalizedOwner(server: ApiServer, one: Dependent): ServerRequest | null {
   const { object } = one;
   const { metadata } = object;

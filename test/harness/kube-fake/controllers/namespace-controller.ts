@@ -9,8 +9,8 @@ const USER = {
 };
 
 /**
- * One round of the namespace controller: empties namespaces that are being deleted, and ends those that are empty. Returns how
- * many writes it made. Pods get their time; what has finalizers is waited for.
+ * One round of the namespace controller: empties namespaces that are being deleted, and ends those that are empty.
+ * Returns how many writes it made. Pods get their time; what has finalizers is waited for.
  */
 export async function endNamespaces(server: ApiServer): Promise<number> {
   let writes = 0;

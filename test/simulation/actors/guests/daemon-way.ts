@@ -10,8 +10,8 @@ const ANSWER_MS_MAX = 5_000;
 const WAY_MS_MAX = 4;
 
 /**
- * The way to the daemon of a node, as its socket is one: what is under way when the daemon ends is lost, and one that is not
- * there refuses.
+ * The way to the daemon of a node, as its socket is one: what is under way when the daemon ends is lost, and one that
+ * is not there refuses.
  */
 export class NodeDaemonWay implements DaemonWay {
   readonly #world: World;

@@ -25,7 +25,10 @@ export interface Told {
   readonly body: string;
 }
 
-/** What answers guests of one node: the daemon's answers as the product's client reads them, and a metadata server over it. */
+/**
+ * What answers guests of one node: the daemon's answers as the product's client reads them, and a metadata server over
+ * it.
+ */
 export class SimulatedMetadata {
   readonly #world: World;
   readonly #machine: Machine;

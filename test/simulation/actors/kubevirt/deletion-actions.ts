@@ -76,7 +76,9 @@ async function endVm(world: World, vm: KubeObject, propagation: string): Promise
   await remove(world, VMS, vm, { propagation });
 }
 
-/** As soon as a VM is gone there is another one of its name, mostly while claims and pods of the former are still there. */
+/**
+ * As soon as a VM is gone there is another one of its name, mostly while claims and pods of the former are still there.
+ */
 async function sameName(world: World, chance: Chance): Promise<void> {
   const vm = someVm(world, chance);
   if (vm === undefined) return;

@@ -133,7 +133,10 @@ export class VirtInstances {
     return created;
   }
 
-  /** What the launcher selects, with the claims that the IPAM controller's webhook adds: none at all where a NAD is missing. */
+  /**
+   * What the launcher selects, with the claims that the IPAM controller's webhook adds: none at all where a NAD is
+   * missing.
+   */
   #selection(vmi: KubeObject) {
     const { namespace, name } = vmi.metadata;
     const networks = interfacesIn(vmi.spec).map(({ logical, nad, mac }) => {

@@ -21,8 +21,8 @@ import { claimNameOf, interfacesIn, launchersOf, nadKeyOf } from "./machines.ts"
 const WHO = "ipam controller";
 
 /**
- * KubeVirt's IPAM controller: creates the claims of instances, and lets go of them when VM and instance are gone. It hears of
- * VMs only when they change, and never of claims: what it has missed while it was away stays as it is.
+ * KubeVirt's IPAM controller: creates the claims of instances, and lets go of them when VM and instance are gone. It
+ * hears of VMs only when they change, and never of claims: what it has missed while it was away stays as it is.
  */
 export function startIpamController(world: World): Reconciler {
   const known = new Set<string>();

@@ -65,7 +65,10 @@ function elsewhere(
   return interfaces.map((one, at) => (at === index ? { ...former, nad } : one));
 }
 
-/** The VM and its instance get other networks, and it migrates to be on them. False: it runs no more, or nothing changes. */
+/**
+ * The VM and its instance get other networks, and it migrates to be on them. False: it runs no more, or nothing
+ * changes.
+ */
 async function change(
   world: World,
   chance: Chance,

@@ -8,8 +8,8 @@ import { allOf, at, isBeingDeleted, keyOf } from "./objects.ts";
 const ALLOCATION = "ipam.holdfast.dev/allocation";
 
 /**
- * In peace: every claim of a pool is answered once, with what the ledger says, or says why it is not; what no claim has is not
- * held, and no IPAddress is left of it. Throws Violation.
+ * In peace: every claim of a pool is answered once, with what the ledger says, or says why it is not; what no claim has
+ * is not held, and no IPAddress is left of it. Throws Violation.
  */
 export function checkMachines(world: World): void {
   const allocations = allOf(world, "allocations");
@@ -85,8 +85,9 @@ function checkAnswers(world: World, claims: readonly KubeObject[], allocations: 
 }
 
 /**
- * The Cluster is gone as well, and a controller that runs now did not see it go on before: it may have moved away, so what its machines
- * were told is kept until people release it or clusterGoneReleaseSeconds are over (docs/known-limits.md).
+ * The Cluster is gone as well, and a controller that runs now did not see it go on before: it may have moved away, so
+ * what its machines were told is kept until people release it or clusterGoneReleaseSeconds are over
+ * (docs/known-limits.md).
  */
 function isKeptAsMoved(world: World, { spec, status }: KubeObject): boolean {
   const { namespace, cluster = "" } = spec.owner;

@@ -273,7 +273,10 @@ async function nameTemplate(world: World, chance: Chance): Promise<void> {
   world.counts.add("machines.vm-template-named");
 }
 
-/** An index of a template is one claim's, and each machine and virtual machine that names one has its own. Throws Violation. */
+/**
+ * An index of a template is one claim's, and each machine and virtual machine that names one has its own. Throws
+ * Violation.
+ */
 function checkIndexes(world: World): void {
   const byClaim = new Map<string, string>();
   for (const { metadata, spec } of allOf(world, "datas")) {

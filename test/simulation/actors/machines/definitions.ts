@@ -37,7 +37,9 @@ export function admitCapi(world: World): void {
   });
 }
 
-/** The other version is served in place of the one before, as an upgrade of Cluster API does it; statuses are converted. */
+/**
+ * The other version is served in place of the one before, as an upgrade of Cluster API does it; statuses are converted.
+ */
 export async function switchCapi(world: World): Promise<IpamVersion | null> {
   const from = servedVersion(world, "claims") as IpamVersion | null;
   if (from === null) return null;

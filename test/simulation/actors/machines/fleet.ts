@@ -102,7 +102,9 @@ export class Fleet {
     this.#due.set(key, timer);
   }
 
-  /** After a restore: what the API server knows nothing of any more is turned off, for nobody would keep its address. */
+  /**
+   * After a restore: what the API server knows nothing of any more is turned off, for nobody would keep its address.
+   */
   restored(): void {
     for (const [key, machine] of this.machines) {
       const { used } = machine;
@@ -129,7 +131,10 @@ export class Fleet {
     if (this.machines.has(key)) this.mark(key);
   }
 
-  /** A claim of before the restore, whose machine is gone long since, also where another one has its name by now: it is let go. */
+  /**
+   * A claim of before the restore, whose machine is gone long since, also where another one has its name by now: it is
+   * let go.
+   */
   #adopt(claim: KubeObject): void {
     const key = keyOf(claim);
     if (!finalizersOf(claim).includes(FINALIZER)) return;

@@ -104,7 +104,10 @@ async function deleteAddress(world: World, chance: Chance): Promise<void> {
   world.story.tell("metal admin", `deletes IPAddress ${keyOf(address)}`);
 }
 
-/** A machine runs with it, and it is on its way with its cluster or has just come, so that no ledger has it for this claim yet. */
+/**
+ * A machine runs with it, and it is on its way with its cluster or has just come, so that no ledger has it for this
+ * claim yet.
+ */
 function isOnlyRecord(world: World, key: string): boolean {
   const machine = fleetOf(world).machines.get(key);
   if (machine === undefined || machine.used === null) return false;

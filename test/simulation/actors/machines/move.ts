@@ -34,8 +34,8 @@ export function callBack(world: World): void {
 }
 
 /**
- * `clusterctl move` to another management cluster, and back some time later: the Cluster is paused, everything is taken away,
- * made again with other UIDs and without status, and the pause ends last. The machines run all the time.
+ * `clusterctl move` to another management cluster, and back some time later: the Cluster is paused, everything is taken
+ * away, made again with other UIDs and without status, and the pause ends last. The machines run all the time.
  */
 export async function moveThereAndBack(world: World, key: string, chance: Chance): Promise<void> {
   const cluster = at(world, "clusters", key);

@@ -26,7 +26,10 @@ export function ownPool(namespace: string): KubeObject {
 /** Names of pools: few, so that those that were deleted come back. */
 const NAMES = ["pool-a", "pool-b", "pool-c"] as const;
 
-/** An IPv4 subnet of a definition, by its first three numbers and the first and last of the fourth; null: none that is that narrow. */
+/**
+ * An IPv4 subnet of a definition, by its first three numbers and the first and last of the fourth; null: none that is
+ * that narrow.
+ */
 interface Subnet {
   readonly network: string;
   readonly prefix: string;

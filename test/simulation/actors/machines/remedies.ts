@@ -5,7 +5,10 @@ import { type FleetMachine, fleetOf } from "./fleet.ts";
 import { allOf, at, create, isBeingDeleted, keyOf, patch, remove } from "./objects.ts";
 import { OWN_NETWORK, ownPool } from "./pools.ts";
 
-/** Between two looks at what claims say, in peace, ms: controllers may begin late, and one remedy may show the next trouble. */
+/**
+ * Between two looks at what claims say, in peace, ms: controllers may begin late, and one remedy may show the next
+ * trouble.
+ */
 const LOOK_MS = 10_000;
 
 const ALLOCATION = "ipam.holdfast.dev/allocation";
@@ -38,8 +41,8 @@ export function stopMending(world: World): void {
 }
 
 /**
- * It uses an address, and its pool is gone, without which nobody records the address again where nothing keeps it, nor makes its
- * IPAddress again.
+ * It uses an address, and its pool is gone, without which nobody records the address again where nothing keeps it, nor
+ * makes its IPAddress again.
  */
 function lacksAddress(world: World, { namespace, name, pool, used }: FleetMachine): boolean {
   if (used === null || at(world, "pools", `${namespace}/${pool}`) !== null) return false;
@@ -65,7 +68,9 @@ async function lookAtClaims(world: World): Promise<void> {
   }
 }
 
-/** What it came back with was given to somebody else meanwhile, after a restore, and its machine does not run with it. */
+/**
+ * What it came back with was given to somebody else meanwhile, after a restore, and its machine does not run with it.
+ */
 function isHeldByAnother(world: World, claim: KubeObject): boolean {
   const key = keyOf(claim);
   const name = at(world, "addresses", key)?.metadata.annotations?.[ALLOCATION];

@@ -32,7 +32,10 @@ export async function setUpMachines(world: World): Promise<void> {
   });
 }
 
-/** Nothing is paused or away, and what pools are made of is installed; pools are there again where claims and check say so. */
+/**
+ * Nothing is paused or away, and what pools are made of is installed; pools are there again where claims and check say
+ * so.
+ */
 async function heal(world: World): Promise<void> {
   callBack(world);
   if (servedVersion(world, "claims") === null) await installCapi(world, machinePlan(world.seed).version);

@@ -15,9 +15,9 @@ import {
 import { MALLORY } from "./networks.ts";
 
 /**
- * Objects are edited and deleted with kubectl by somebody who has every right. What they say of others (labels, attachments, counts)
- * may be wrong for a while and takes nothing from anybody; only who takes the object itself away, or writes another state, takes the
- * address.
+ * Objects are edited and deleted with kubectl by somebody who has every right. What they say of others (labels,
+ * attachments, counts) may be wrong for a while and takes nothing from anybody; only who takes the object itself away,
+ * or writes another state, takes the address.
  */
 export const BY_HAND: ActionKinds = {
   "people-allocation-delete": { weight: 0.4, run: deleteAllocation },

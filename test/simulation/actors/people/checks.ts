@@ -30,7 +30,9 @@ export const CHECKS: ActionKinds = {
 const REBUILDS = [{ empty: true }, { from: "/nowhere/holdfast.db" }, { from: "/nowhere/holdfast.db", replace: true }];
 const VIEWS = ["/v1/networks", "/v1/allocations", "/v1/claims", "/v1/history"];
 
-/** In a cluster there is nothing to rebuild: a journal that is sound stays as it is, and one that is not mends itself. */
+/**
+ * In a cluster there is nothing to rebuild: a journal that is sound stays as it is, and one that is not mends itself.
+ */
 async function rebuild(world: World, chance: Chance): Promise<void> {
   const body = chance.of(REBUILDS) as object;
   await onNode(world, chance, "rebuild", { method: "POST", path: "/v1/rebuild", body });

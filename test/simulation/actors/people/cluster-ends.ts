@@ -23,7 +23,10 @@ export function noteClusterEnds(world: World): void {
   endsOf(world);
 }
 
-/** Whether each of the controllers which run now has certainly seen that the Cluster was not paused any more before it ended. */
+/**
+ * Whether each of the controllers which run now has certainly seen that the Cluster was not paused any more before it
+ * ended.
+ */
 export function isSeenToGoOn(world: World, cluster: string): boolean {
   const end = endsOf(world).byKey.get(cluster);
   if (end === undefined || end.atMs - end.goesOnMs < RECORDED_MS_MAX) return false;

@@ -24,8 +24,8 @@ export function touchedByHand(world: World): Set<string> {
 }
 
 /**
- * Somebody who may do so orders that an address is taken from whoever has it. The oracle is told in the very moment of the write that
- * does it, so that nothing else is excused.
+ * Somebody who may do so orders that an address is taken from whoever has it. The oracle is told in the very moment of
+ * the write that does it, so that nothing else is excused.
  */
 export function orderTaken(world: World, allocation: KubeObject, why: string): void {
   touchedByHand(world).add(allocation.metadata.name);

@@ -30,9 +30,9 @@ const REMEDIES: readonly ((world: World, message: string) => Promise<boolean>)[]
 ];
 
 /**
- * What only people can know or put right is found by `check`, and people do what its hint says. Meanwhile other findings become old
- * enough to be told, so they look again until there is nothing left that they can do. What is found again although they did as the
- * hint says is not for them. The last findings.
+ * What only people can know or put right is found by `check`, and people do what its hint says. Meanwhile other
+ * findings become old enough to be told, so they look again until there is nothing left that they can do. What is found
+ * again although they did as the hint says is not for them. The last findings.
  */
 export async function actAsTold(world: World, check: () => Promise<Told>): Promise<Told> {
   const done = new Set<string>();
@@ -49,7 +49,8 @@ export async function actAsTold(world: World, check: () => Promise<Told>): Promi
 /**
  * What a pod had before Holdfast, or said so, is kept when no controller that runs now saw it end; so is what is
  * recorded of it since somebody edited the record. Somebody looks on the machines whether its containers run. Where all
- * controllers have seen its end they give it back by themselves, within a minute. Each remedy: whether it was one for this finding.
+ * controllers have seen its end they give it back by themselves, within a minute. Each remedy: whether it was one for
+ * this finding.
  */
 async function releaseOfFormerPod(world: World, message: string): Promise<boolean> {
   const [, address, network = "", holder = ""] = FORMER_POD.exec(message) ?? [];
@@ -95,9 +96,9 @@ async function letGoOfClaim(world: World, message: string): Promise<boolean> {
 }
 
 /**
- * Somebody has taken the allocation away by force before the controller deleted the IPAddress of a claim that was gone; or another
- * provider's IPAddress names a claim that it does not answer, or has an address that somebody else holds or that is not the network's,
- * as the claim's condition says. One of Holdfast's own has never.
+ * Somebody has taken the allocation away by force before the controller deleted the IPAddress of a claim that was gone;
+ * or another provider's IPAddress names a claim that it does not answer, or has an address that somebody else holds or
+ * that is not the network's, as the claim's condition says. One of Holdfast's own has never.
  */
 async function deleteLeftAnswer(world: World, message: string): Promise<boolean> {
   const [, contested] = CONTESTED_ANSWER.exec(message) ?? [];
@@ -140,7 +141,10 @@ async function deleteContested(world: World, message: string): Promise<boolean> 
   return true;
 }
 
-/** A Cluster came back from a move, or its pause had ended, before somebody deleted it; no controller was there to see it. */
+/**
+ * A Cluster came back from a move, or its pause had ended, before somebody deleted it; no controller was there to see
+ * it.
+ */
 async function releaseMoved(world: World, message: string): Promise<boolean> {
   const [, cluster] = MOVED.exec(message) ?? [];
   if (cluster === undefined || isSeenToGoOn(world, cluster)) return false;

@@ -16,7 +16,10 @@ interface Loss {
   readonly address: string;
 }
 
-/** Whoever uses an address that was taken away by hand, and is somebody else's now, is started anew, as `check` of its node tells. */
+/**
+ * Whoever uses an address that was taken away by hand, and is somebody else's now, is started anew, as `check` of its
+ * node tells.
+ */
 export async function recreateLosers(world: World): Promise<void> {
   for (const loss of await toldByNodes(world)) await recreate(world, loss);
 }
@@ -31,8 +34,9 @@ export async function recreateTwiceLost(world: World): Promise<void> {
 }
 
 /**
- * A node that has lost its journal knows nothing of what was taken from its containers: `check` of the cluster tells of them, also where
- * the controller has recorded the address again, and so do the Events of their pods. After their nodes had time to repair what they can.
+ * A node that has lost its journal knows nothing of what was taken from its containers: `check` of the cluster tells of
+ * them, also where the controller has recorded the address again, and so do the Events of their pods. After their nodes
+ * had time to repair what they can.
  */
 export async function recreateReportedLosers(world: World, told: Told): Promise<void> {
   if (told.kind !== "answered") return;

@@ -24,7 +24,10 @@ const EDITS: readonly Edit[] = [
   ["dns", (config) => withIpam(config, { dns: { nameservers: ["10.0.0.53"] } })],
 ];
 
-/** NetworkAttachmentDefinitions are made, edited and deleted while guests use them. None of it takes an address from anybody. */
+/**
+ * NetworkAttachmentDefinitions are made, edited and deleted while guests use them. None of it takes an address from
+ * anybody.
+ */
 export const NAD_EDITS: ActionKinds = {
   "people-nad-edit": { weight: 1, run: (world, chance) => edit(world, chance, null) },
   ...Object.fromEntries(

@@ -24,7 +24,9 @@ const LOSERS_GRACE_SECONDS = 10;
 const EARLY_MS = 22_000;
 /** In peace, when nodes have repaired what they can, ms. */
 const LATE_MS = 65_000;
-/** In peace, when somebody looks who has lost its address, and whose networks are, ms: all has been compared by then. */
+/**
+ * In peace, when somebody looks who has lost its address, and whose networks are, ms: all has been compared by then.
+ */
 const LOOKS_MS = [35_000, LATE_MS];
 /** Between two looks at whether a namespace is gone, ms. */
 const LOOK_MS = 1_000;
@@ -74,7 +76,10 @@ async function openAgain(world: World, namespace: string): Promise<void> {
   for (const network of NETWORKS) await giveBack(world, network);
 }
 
-/** An IPNetwork that was not there when peace began has been made since, and the older of two definitions is its owner's. */
+/**
+ * An IPNetwork that was not there when peace began has been made since, and the older of two definitions is its
+ * owner's.
+ */
 async function lookAgain(world: World, afterMs: number): Promise<void> {
   for (const network of NETWORKS) await giveBack(world, network);
   await recreateLosers(world);

@@ -9,8 +9,8 @@ import { configOf, withIpam } from "./configs.ts";
 import { honest, mendLater, write } from "./nads.ts";
 
 /**
- * Networks that retain what deleted claims had, and GitOps: a VM is deleted and made again from the same text, under the same name. It
- * comes back to what it had.
+ * Networks that retain what deleted claims had, and GitOps: a VM is deleted and made again from the same text, under
+ * the same name. It comes back to what it had.
  */
 export const RETENTION: ActionKinds = {
   "people-nad-retain": { weight: 0.6, run: retain },

@@ -4,7 +4,10 @@ import { journalLostAtMs } from "../../machine/disk-actions.ts";
 import type { Interface, Machine, World } from "../../world.ts";
 import { ALLOCATIONS, objectsOf } from "./look.ts";
 
-/** So long after a restore a node may not have put back what its containers use, ms: a journal that is lost then knew it alone. */
+/**
+ * So long after a restore a node may not have put back what its containers use, ms: a journal that is lost then knew it
+ * alone.
+ */
 const PUT_BACK_MS_MAX = 15_000;
 
 /** An interface that neither the API nor its node knows any more. */
@@ -29,8 +32,8 @@ export function noteMissing(world: World): void {
 }
 
 /**
- * Interfaces that were given between the backup of etcd and its restore, on nodes that have lost their journal since: nobody can
- * know of them (docs/known-limits.md).
+ * Interfaces that were given between the backup of etcd and its restore, on nodes that have lost their journal since:
+ * nobody can know of them (docs/known-limits.md).
  */
 export function takeTwiceLost(world: World): TwiceLost[] {
   const noted = missing.get(world);

@@ -9,8 +9,8 @@ import { mustGetNothing } from "./guard.ts";
 import { endLater, makePod, tellAttack } from "./pods.ts";
 
 /**
- * Whoever may write NetworkAttachmentDefinitions writes any name and any key into them. The networks of others stay theirs, nothing of
- * them is given to the attacker's pods, and no file of a node is read.
+ * Whoever may write NetworkAttachmentDefinitions writes any name and any key into them. The networks of others stay
+ * theirs, nothing of them is given to the attacker's pods, and no file of a node is read.
  */
 export const NAMES: ActionKinds = {
   "attack-take-name": { weight: 0.4, run: takeName },

@@ -9,8 +9,8 @@ import { NETWORKS, type PlannedNetwork } from "../people/networks.ts";
 import { endLater, makePod, NETWORK_STATUS, POD_NETWORKS, podsOf, tellAttack } from "./pods.ts";
 
 /**
- * Pods say of themselves which addresses they have. Whoever may annotate a pod may say anything: a pod gets no more of a subnet by that
- * than it could have interfaces, never what somebody else has, and others are served meanwhile.
+ * Pods say of themselves which addresses they have. Whoever may annotate a pod may say anything: a pod gets no more of
+ * a subnet by that than it could have interfaces, never what somebody else has, and others are served meanwhile.
  */
 export const REPORTS: ActionKinds = {
   "attack-report-many": { weight: 0.3, run: (world, chance) => report(world, chance, "many") },

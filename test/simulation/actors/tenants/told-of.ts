@@ -14,8 +14,8 @@ const LOOK_MS = 1_000;
 const MAY_NOT_USE = ["ClaimOtherOwner", "ClaimTerminating", "ClaimOtherNetwork", "ClaimInUse"];
 
 /**
- * An event may be lost, and is not repeated for minutes. So the attempt is made in peace, on a node whose daemon has just been started:
- * then whoever owns the claim certainly learns of it.
+ * An event may be lost, and is not repeated for minutes. So the attempt is made in peace, on a node whose daemon has
+ * just been started: then whoever owns the claim certainly learns of it.
  */
 export const THIEF_TOLD_OF: ActionKinds = {
   "attack-thief-in-peace": {

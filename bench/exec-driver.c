@@ -105,7 +105,8 @@ static bool read_output(struct child *child)
 {
     char excess[OUTPUT_BYTES_MAX];
     size_t room = sizeof child->text - child->text_length;
-    ssize_t got = read(child->output, room > 0 ? child->text + child->text_length : excess, room > 0 ? room : sizeof excess);
+    char *to = room > 0 ? child->text + child->text_length : excess;
+    ssize_t got = read(child->output, to, room > 0 ? room : sizeof excess);
     if (got < 0 && errno != EINTR)
         give_up("read");
     if (got > 0 && room > 0)

@@ -100,7 +100,8 @@ static void send_request(struct connection *connection)
 /* True when the whole answer is there. */
 static bool receive_answer(struct connection *connection)
 {
-    ssize_t got = recv(connection->fd, connection->answer + connection->length, ANSWER_BYTES_MAX - connection->length, 0);
+    char *end = connection->answer + connection->length;
+    ssize_t got = recv(connection->fd, end, ANSWER_BYTES_MAX - connection->length, 0);
     if (got <= 0)
         give_up("recv");
     connection->length += (size_t)got;

@@ -112,8 +112,8 @@ enum outcome {
  * Sends and receives at once: a daemon may answer, and close, before it has read all of the request (413, shutting
  * down), and that answer counts. So trouble with sending only ends the sending.
  */
-static enum outcome converse(int fd, const char *path, struct iovec parts[2], int64_t deadline_ms, struct answer *answer,
-                             struct trouble *trouble)
+static enum outcome converse(int fd, const char *path, struct iovec parts[2], int64_t deadline_ms,
+                             struct answer *answer, struct trouble *trouble)
 {
     /* One byte more than both bounds: a full buffer is always either complete or broken. */
     static char received[ANSWER_HEAD_BYTES_MAX + ANSWER_BODY_BYTES_MAX + 1];
@@ -154,8 +154,8 @@ static enum outcome converse(int fd, const char *path, struct iovec parts[2], in
 }
 
 /* The answer's body points into memory that the next exchange would use. */
-bool exchange(const char *socket_path, const struct text *body, int absent_ms, int64_t deadline_ms, struct answer *answer,
-              struct trouble *trouble)
+bool exchange(const char *socket_path, const struct text *body, int absent_ms, int64_t deadline_ms,
+              struct answer *answer, struct trouble *trouble)
 {
     char head[256];
     int head_length = snprintf(head, sizeof head,

@@ -8,8 +8,8 @@
  * It checks its environment as CNI's skel does; all other judgement is the daemon's.
  *
  * Built from all .c files of this directory with
- *   cc -std=c11 -D_GNU_SOURCE -Wall -Wextra -Wpedantic -Wconversion -Wshadow -Wstrict-prototypes -Wformat=2 -Wvla -Werror
- *     -DHOLDFAST_VERSION='"1.0.0-rc.1"', the version of package.json,
+ *   cc -std=c11 -D_GNU_SOURCE -Wall -Wextra -Wpedantic -Wconversion -Wshadow -Wstrict-prototypes -Wformat=2 -Wvla
+ *     -Werror -DHOLDFAST_VERSION='"1.0.0-rc.1"', the version of package.json,
  * and for release    -O2 -static -o dist/bin/holdfast-ipam
  *     for the tests  -O1 -g -fsanitize=address,undefined -fno-sanitize-recover=all -o build/holdfast-ipam-asan
  */
@@ -90,7 +90,8 @@ static void fail_with_answer(const struct call *call, struct trouble *trouble)
 
 static bool ask(struct call *call, struct trouble *trouble)
 {
-    return exchange(call->settings.socket_path, &call->body, absent_ms(call->verb), call->deadline_ms, &call->answer, trouble);
+    return exchange(call->settings.socket_path, &call->body, absent_ms(call->verb), call->deadline_ms, &call->answer,
+                    trouble);
 }
 
 /* ADD, CHECK, GC and STATUS: every fault is the runtime's to know. */

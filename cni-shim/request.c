@@ -86,7 +86,8 @@ static void put_field(struct text *text, const char *name, const char *value, si
 }
 
 /* Fills `body` with memory of this file: one body at a time. */
-bool write_body(struct text *body, const struct verb *verb, const char *boot_id, uint64_t boot_us, struct trouble *trouble)
+bool write_body(struct text *body, const struct verb *verb, const char *boot_id, uint64_t boot_us,
+                struct trouble *trouble)
 {
     const char *container_id = verb->has_container ? variable("CNI_CONTAINERID") : "";
     const char *netns = verb->has_container ? variable("CNI_NETNS") : "";

@@ -83,7 +83,8 @@ bool read_config(int64_t deadline_ms, struct trouble *trouble);
 void forget_config(void);
 enum { BOOT_ID_BYTES = 64 }; /* a UUID and room */
 void read_boot_id(const char *socket_path, char id[BOOT_ID_BYTES]);
-bool write_body(struct text *body, const struct verb *verb, const char *boot_id, uint64_t boot_us, struct trouble *trouble);
+bool write_body(struct text *body, const struct verb *verb, const char *boot_id, uint64_t boot_us,
+                struct trouble *trouble);
 
 /* answer.c */
 struct answer {
@@ -100,8 +101,8 @@ enum progress { INCOMPLETE, COMPLETE, BROKEN, CUT };
 enum progress read_answer(const char *bytes, size_t length, bool ended, struct answer *answer, const char **fault);
 
 /* exchange.c */
-bool exchange(const char *socket_path, const struct text *body, int absent_ms, int64_t deadline_ms, struct answer *answer,
-              struct trouble *trouble);
+bool exchange(const char *socket_path, const struct text *body, int absent_ms, int64_t deadline_ms,
+              struct answer *answer, struct trouble *trouble);
 
 /* spool.c */
 enum { SPOOL_FILE_BYTES_MAX = 64 * 1024 }; /* ten large configurations; with the bound on entries, 640 MB of disk at worst */

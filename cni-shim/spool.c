@@ -75,7 +75,8 @@ static bool write_file(int directory, const char *name, const struct text *body)
     int fd = openat(directory, temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
     if (fd < 0)
         return false;
-    bool written = write_all(fd, body->bytes, body->length) && fsync(fd) == 0 && rename_new(directory, temporary, name) == 0;
+    bool written =
+        write_all(fd, body->bytes, body->length) && fsync(fd) == 0 && rename_new(directory, temporary, name) == 0;
     int cause = errno;
     if (!written)
         (void)unlinkat(directory, temporary, 0);
@@ -94,7 +95,8 @@ bool spool(const char *path, const struct text *body, uint64_t boot_us, struct t
 
     bool full = is_full(directory);
     bool written = false;
-    for (int attempt = 0; !full && !written && attempt < NAME_ATTEMPTS_MAX && (errno == 0 || errno == EEXIST); attempt++) {
+    for (int attempt = 0; !full && !written && attempt < NAME_ATTEMPTS_MAX && (errno == 0 || errno == EEXIST);
+         attempt++) {
         char name[64];
         (void)snprintf(name, sizeof name, "%020" PRIu64 "-%ld-%d.json", boot_us, (long)getpid(), attempt);
         written = write_file(dirfd(directory), name, body);

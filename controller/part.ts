@@ -6,7 +6,7 @@
  *   sweep/           every reason of every address judged (claims/reasons), then carried out
  *   claims/          claims that list what nobody has recorded, or whose network was changed; pod-adoption, owner-pods
  *   network-imports  what was in use before a network was ours; whereabouts-records: the same of whereabouts
- *   network-status   what nodes and `kubectl get ipnetworks` see; lean-allocations, orphan-networks, recoveries, udn-conditions
+ *   network-status   what is seen of networks; lean-allocations, orphan-networks, recoveries, udn-conditions
  *   protection/      the finalizer of IPNetworks; networks and allocations that were deleted by force
  *   capi/            machines of Cluster API; machine-data/: Metal3's data of machines
  *   part-task        what begins the passes of a part; quiet-part: those over everything, few while nothing changes

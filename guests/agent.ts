@@ -8,7 +8,7 @@
  *   port-search, port-finder, port-lookup   looks for the host-side link of an attachment, several at once
  *   port-memory                   which port and address an attachment has, kept in a file
  *   drivers/, ovs/                how frames get from the ports of a switch to the listener and back
- *   listener/, haproxy/           the namespace in which haproxy listens, and haproxy; services/: at which ports beside 80
+ *   listener/, haproxy/           the namespace where haproxy listens, and haproxy; services/: at which ports beside 80
  *   kernel/                       links, namespaces, commands
  *   metrics, failure-log
  */

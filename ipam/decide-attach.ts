@@ -2,7 +2,7 @@
  * ipam/: decisions, without clock, randomness or I/O
  *
  *   decide-attach, decide-repeat, decide-addresses   one ADD: reuse, allocate or refuse
- *   follow-network, move-claim                       a claim whose VM goes to another network, or asks for other addresses
+ *   follow-network, move-claim                       a claim whose VM changes its network, or asks for other addresses
  *   attach-view, claim-users                         the facts that these may ask for; who else uses a claim
  *   decide-reservation                               addresses for an owner without containers
  *   refusals, owner, stamp, finding                  tables and types that all rooms use
@@ -52,8 +52,8 @@ import { isBefore } from "./stamp.ts";
  *   another container uses the claim               refuse   CLAIM_IN_USE
  *   the claim of the VM is on another network      as below, with what the claim has on this one (followNetwork)
  *   the claim of a VM that asks for others         allocate, unless it runs with them (moveClaim)
- *   the owner has addresses                        reuse    (REQUEST_MISMATCH, ADDRESS_OUTSIDE, …), with what the network
- *                                                           has been given since, unless somebody else uses them now
+ *   the owner has addresses                        reuse    (REQUEST_MISMATCH, ADDRESS_OUTSIDE, …), with what the
+ *                                                           network has been given since, unless they are used
  *   otherwise                                      allocate (POOL_FULL, ADDRESS_TAKEN, …)
  */
 

@@ -9,7 +9,7 @@ import { formatAddress, sameAddress } from "./space/address.ts";
  *   it asks for none that the claim does not have   as-is   the claim's addresses
  *   it is the claim of no VM                        as-is   which refuses the request
  *   a container of it may run with what it lists    stays   its addresses, and a warning that says what to do
- *   otherwise                                       moves   those that are asked for, in place of those of their subnets
+ *   otherwise                                       moves   those asked for, in place of those of their subnets
  */
 export function moveClaim<A extends KnownAttachment, C extends KnownClaim>(
   view: Pick<AttachView<A, C>, "mayMove" | "mayRunWithListed">,

@@ -7,7 +7,7 @@
  *                             a list and its watch, mirrored in memory
  *   watch-once, last-change   one watch of it, and what the server must tell again after one that broke
  *   cluster-api               the names of Cluster API
- *   object-client             reads and writes of single objects; network-object: of IPNetworks; answers: the meaning of status codes
+ *   object-client             single objects read and written; network-object: IPNetworks; answers: status codes
  *   list-metrics      what a process lists, counted
  *   packed-objects, packed-text   objects in few bytes
  *   events, backoff, turn-budget; write-guard: writes only while something holds

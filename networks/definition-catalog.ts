@@ -1,7 +1,7 @@
 /*
  * networks/: what defines a network, and whose it is
  *
- *   definition-catalog            the definition in force for each network; nad-view, nad-reading, nad-verdict: one of its sources
+ *   definition-catalog            the definition in force for a network; nad-view, nad-reading, nad-verdict: a source
  *   listed-definitions            the catalog beside the API server's list
  *   network-reservations          lists of reservations that stand on IPNetworks
  *   pool-definition, definitions-with-pools   AddressPools that define a network

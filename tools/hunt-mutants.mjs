@@ -1,7 +1,7 @@
 // Looks for seeds that find the faults of test/simulation/mutants, and keeps them in
 // test/simulation/mutants/found.json:
 //   node tools/hunt-mutants.mjs [--seeds 1-8] [--steps 5000] [--nodes 5] [--more KIND=WEIGHT,…] [--keep FILE] [NAME…]
-//   node tools/hunt-mutants.mjs --refresh     # those that are kept, each from its own seed on, with its own steps and weights
+//   node tools/hunt-mutants.mjs --refresh     # those that are kept, each from its own seed on, as it was found
 // Without names: those that have no seed yet. A seed counts when the sound product is clean in the same history.
 import { execFileSync, spawnSync } from "node:child_process";
 import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";

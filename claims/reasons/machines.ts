@@ -13,24 +13,24 @@ import { type Rules, UNKNOWN_KEPT, type Verdict } from "./verdict.ts";
  * or that is gone and was paused when it was last seen: the sign of a move to another management cluster, where its
  * machines live on with their addresses. In every line, whatever is unknown counts as in use.
  *
- *   owner             of the owner                         of its Cluster                       verdict
- *   ────────────────  ───────────────────────────────────  ───────────────────────────────────  ────────────────────────────
- *   claim             there (also being deleted)           any                                  keep    claim-exists
- *   IPAddressClaim    there, and its IPAddress has         not paused, or none is named         release claim-does-not-use
- *                     another address, Bound to the claim  paused, or not there                 keep    claim-exists
- *   claim             another one has its name             any                                  keep    claim-exists
- *                     (it takes over what this one had)
- *   Metal3Data        another one has its name, and its    as where it is gone
- *                     address of the pool by a claim
- *   claim             gone; also where another one has     not paused, or none is named         release claim-gone
- *                     its name and certainly does not      paused                               keep    claim-moved
- *                     take over: its pool is none of       not there, its namespace is gone,    release claim-gone
- *                     ours, or it has another address,     or younger than the allocation
- *                     or another pool, while the           not there                            keep    cluster-gone *
- *                     IPAddress is still this one's
- *   IPAddressClaim,   a pool of the namespace still        any                                  keep    preallocated
- *   preallocated      lists claim and address
- *                     none does                            any                                  release preallocation-gone
+ *   owner            of the owner                         of its Cluster                     verdict
+ *   ───────────────  ───────────────────────────────────  ─────────────────────────────────  ──────────────────────────
+ *   claim            there (also being deleted)           any                                keep    claim-exists
+ *   IPAddressClaim   there, and its IPAddress has         not paused, or none is named       release claim-does-not-use
+ *                    another address, Bound to the claim  paused, or not there               keep    claim-exists
+ *   claim            another one has its name             any                                keep    claim-exists
+ *                    (it takes over what this one had)
+ *   Metal3Data       another one has its name, and its    as where it is gone
+ *                    address of the pool by a claim
+ *   claim            gone; also where another one has     not paused, or none is named       release claim-gone
+ *                    its name and certainly does not      paused                             keep    claim-moved
+ *                    take over: its pool is none of       not there, its namespace is gone,  release claim-gone
+ *                    ours, or it has another address,     or younger than the allocation
+ *                    or another pool, while the           not there                          keep    cluster-gone *
+ *                    IPAddress is still this one's
+ *   IPAddressClaim,  a pool of the namespace still        any                                keep    preallocated
+ *   preallocated     lists claim and address
+ *                    none does                            any                                release preallocation-gone
  *
  *   * unless the operator has set how long after both are gone they count as ended: then released, with the same word.
  *

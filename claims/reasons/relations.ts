@@ -2,7 +2,7 @@
  * claims/reasons/: why an address is kept, or given back
  *
  *   relations, machines      the tables of relations, and the verdicts about them; verdict: their words
- *   facts                    what verdicts rest on; fact-views: read from objects; allocation-rows: how allocations are kept
+ *   facts                    what verdicts rest on; fact-views: read from objects; allocation-rows: how they are kept
  *   read-facts               facts over a reader: caches (followed copies) or fresh-facts, fresh-read (quorum reads)
  *   stopped-pods             pods that were seen to end
  */
@@ -30,7 +30,7 @@ import { type JudgedAllocation, type Rules, UNKNOWN_KEPT, type Verdict } from ".
  * under the name. In every line, whatever is unknown counts as in use.
  *
  *   state    owner      of the owner               of the containers              verdict
- *   ───────  ─────────  ─────────────────────────  ─────────────────────────────  ──────────────────────────────
+ *   ───────  ─────────  ─────────────────────────  ─────────────────────────────  ────────────────────────────
  *   Bound    IPAMClaim  lists the address          living, or none                keep    claim-lists
  *                       (also being deleted)       pod gone, node exists          keep    claim-lists
  *                                                  pod not living, node gone      prune   node-gone

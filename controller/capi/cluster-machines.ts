@@ -6,7 +6,7 @@
  *   pools              every AddressPool: whether it gives addresses, and which; preallocations, pool-status-writer
  *   machine-claims     the work on claims, put together
  *   machines           which claims are due, and what became of them; claim-queue: in which order
- *   fulfilment         one claim: address, IPAddress, status; claim-facts, address-object, claim-status: what is written
+ *   fulfilment         a claim: address, IPAddress, status; claim-facts, address-object, claim-status: what is written
  *   recorded-addresses, refused-addresses, told-addresses   IPAddresses: in the ledger, refused for good, last seen
  *   machine-ledger     the IPAllocations behind them
  *   paused-clusters, asked-namespaces, machine-sources   what the sweep knows of machines

@@ -4,7 +4,7 @@
  *   port-service  computes, answers and waits; route, wire: the requests of metadata-net
  *   wanted-state  all of them, numbered; reports: what metadata-net said of them
  *   admission     an ADD that waits for its port; guest-route: the route in its answer
- *   open-guests   an ADD that is refused while its guest would reach the node's own 169.254.169.254; entry, closed-bridges
+ *   open-guests   an ADD is refused while its guest would reach the node's own 169.254.169.254; entry, closed-bridges
  *   findings, metrics
  */
 

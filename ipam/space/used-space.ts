@@ -16,7 +16,7 @@ export const FAMILIES: readonly Family[] = [4, 6];
 /*
  * A set of addresses as text: the shorter one of
  *
- *   runs:<base64>           for each run the gap before it and its length less one, numbers of 7 bits a byte, lowest first
+ *   runs:<base64>           for each run the gap before it and its length less one, in 7 bits a byte, lowest first
  *   bits:<hex>:<base64>     the first address, then a bit for each address from there on, lowest first
  *
  * and a list of addresses, whose order counts, as the differences between them, of which odd numbers are negative.

@@ -3,7 +3,7 @@
  *
  *   http-kube-api, http-transport   kube/client/ over these connections
  *   kube-config              address of the server, and credentials
- *   given-token, user-token  tokens that end: exec-plugin runs a command for one, oidc-login asks an issuer (saved-tokens)
+ *   given-token, user-token  tokens that end: exec-plugin runs a command, oidc-login asks an issuer (saved-tokens)
  *   connections              requests, and the headers of answers
  *   answer-body, list-stream bodies of answers: an object, or a list object by object
  *   watch-stream             watches, event by event

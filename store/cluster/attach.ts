@@ -6,7 +6,7 @@
  *   reservations                  addresses of owners without containers
  *   detach, release               one DEL; release by an operator
  *   parts/                        what these share: the claim, the owner's addresses, the node
- *   agreement/                    what a node believes of its uses, and the loop that brings it and the API server together
+ *   agreement/                    what a node believes of its uses, and the loop between it and the API server
  *   contact/                      whether the API server still has everything that it had; networks that recover
  *   network-looks                 networks as people see them
  *   checks/                       consistency checks

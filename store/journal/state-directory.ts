@@ -1,7 +1,7 @@
 /*
  * store/journal/: this node's SQLite file, the same for both kinds of store
  *
- *   state-directory     the directory in use: opened, closed, reopened after a fault; files/: its files, and what became of them
+ *   state-directory     the directory in use: opened, closed, reopened after a fault; files/: what became of its files
  *   migrations, statements, use-statements, rows   the schema and its queries
  *   ledger, load     the rows in memory; group-commit: many requests, one sync
  *   uses, attachment-*, holdings, end-attachment   what is taken, held and given back

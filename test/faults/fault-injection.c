@@ -4,8 +4,9 @@
  *
  *   HOLDFAST_TEST_FAULT_DIRECTORY   only files below it are touched
  *   HOLDFAST_TEST_FAULT_CONTROL  absent: no faults. Else one line "<what> <errno name> <every> <file name ending>":
- *                                what    write | tear | sync | unlink | tear writes the first half of the bytes before it fails;
- *                                        kill ends, and stop suspends, the process before a write, a sync or an unlink, whatever the errno name
+ *                                what    write | tear | sync | unlink | tear writes half of the bytes before it fails;
+ *                                        kill ends, and stop suspends, the process before any of them, whatever the
+ *                                        errno name
  *                                every   1 for each such call, n for each n-th one
  *                                ending  "*" for every file, else e.g. "-wal"
  */
@@ -89,11 +90,11 @@ static enum verdict judge(int fd, enum call call)
 
 /* ISO C has no conversion from dlsym's object pointer to a function pointer; POSIX promises that the bits are the same.
  */
-#define REAL(function)                                                                                                     \
-    static __typeof__(&function) real;                                                                                     \
-    if (real == NULL) {                                                                                                    \
-        void *symbol = dlsym(RTLD_NEXT, #function);                                                                        \
-        memcpy(&real, &symbol, sizeof real);                                                                               \
+#define REAL(function)                                                                                                 \
+    static __typeof__(&function) real;                                                                                 \
+    if (real == NULL) {                                                                                                \
+        void *symbol = dlsym(RTLD_NEXT, #function);                                                                    \
+        memcpy(&real, &symbol, sizeof real);                                                                           \
     }
 
 ssize_t write(int fd, const void *bytes, size_t length)

@@ -1,7 +1,7 @@
 /*
  * metadata/documents/machine/: from a Metal3DataTemplate to the text of its two documents
  *
- *   template, template-problem, read-template, template-fields   what a template says, and reading it from an API object
+ *   template, template-problem, read-template, template-fields   what a template says, read from an API object
  *   objects       Machine, Metal3Machine and host: names, labels, annotations, MACs
  *   pools         the pools of a template, and what they gave
  *   meta-data, links, networks, services   the documents

@@ -15,8 +15,8 @@ import type { EndReason } from "../../allocations.ts";
  * A use is one interface of one container on one network. The journal says which phase it is in, the machine whether
  * its container runs, the API server what became of its pod and who has the address:
  *
- *   taking   an ADD of this process is about to reserve, or was: nobody has been answered (what an earlier process was about to reserve
- *            is abandoned when the journal is opened)
+ *   taking   an ADD of this process is about to reserve, or was: nobody has been answered (what an earlier process was
+ *            about to reserve is abandoned when the journal is opened)
  *   held     answered, or learnt from the API server
  *   leaving  over: its addresses are to be given back
  *   gone     given back, or a DEL of something unknown: a late write and a restored server may bring it back

@@ -7,7 +7,7 @@ import type { StateDirectory } from "../../journal/state-directory.ts";
  *   gap          the last attachment before contact was lost: what was written after a restore proves nothing about it
  *   comparing    the server has not what was written last, and not everything has been compared since
  *   recovering   … and what the server has of this node was not listed since: a restore brings back what had ended
- *   released     the last release that was written with no gap before it, and those since: a restore to before one leaves no other trace
+ *   released     the last release with no gap before it, and those since: no other trace of a restore to before one
  */
 type Unproven = "comparing" | "recovering";
 const GAP = "gap";

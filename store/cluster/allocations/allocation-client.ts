@@ -4,7 +4,7 @@
  *   allocation-object, owners     the object and its owner
  *   allocation-client             reads and writes of single objects
  *   hold, give-back               the only writers: one binds an address to an owner, the other releases it
- *   picture, notes, used-spaces   which addresses are believed free: on a node, and what the controller publishes of them
+ *   picture, notes, used-spaces   which addresses are believed free: on a node, and as the controller publishes them
  *   views                         what the socket API shows
  */
 

@@ -1,9 +1,9 @@
 /*
  * store/journal/files/: the files of the state directory, and whether they are what was answered from
  *
- *   database-file, open-database   a database while it is closed, and while it is open; file-watch: looks at it once a second
+ *   database-file, open-database   a database while closed, and while open; file-watch: looks at it once a second
  *   network-filesystem             where it cannot be
- *   loss                           compares its files with what was answered: notes, progress, page-sums, write-ahead-log
+ *   loss                           its files against what was answered: notes, progress, page-sums, write-ahead-log
  *   aside                          what cannot be trusted, and what takes its place
  *   state-files, disk-reserve      names and markers; room for DELs
  */

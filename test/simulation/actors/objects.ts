@@ -4,7 +4,7 @@
  *   all, setup      everything that anybody does; what a world has at the beginning
  *   networks        its namespaces and networks
  *   objects, reconciler   what is in the API; a controller that follows it
- *   kubevirt/       VMs, their claims, launchers and migrations; pods/: everything else that runs, and the nodes under it
+ *   kubevirt/       VMs, their claims, launchers and migrations; pods/: what else runs, and the nodes under it
  */
 
 import type { KubeObject } from "../../harness/kube-fake/objects.ts";

@@ -7,7 +7,7 @@
  *   gaps            watches that miss how something is deleted and created again
  *   bill            who asks for what, and how much that is
  *   admin-client    requests of those who act, which take no time
- *   installed       the manifests that are applied in the beginning; caretakers: garbage collector, namespace controller
+ *   installed       the manifests applied in the beginning; caretakers: garbage collector, namespace controller
  *   controllers     where Holdfast's two controllers run; controller-settings
  *   actions         what happens to servers, links and controllers; server-actions, link-actions, controller-actions
  *   parts           what all of it needs of the world

@@ -3,7 +3,7 @@
  *
  *   large      its parts, with the settings that are shipped; its servers count who asks for what
  *   prepared   what is there before time begins to pass
- *   history    what happens: a power-on of all nodes, restarts, a gap in contact, an hour of rest; then the bill is judged
+ *   history    what happens: a power-on of all nodes, restarts, a gap in contact, an hour of rest; then the bill
  */
 
 import { loadControllerSettings } from "../../../controller/settings.ts";

@@ -4,7 +4,7 @@
  *   oracle                    what the world tells it, and what it looks at after every step
  *   uniqueness, possession    no address in two hands; every address in use is recorded for its user
  *   interfaces, machine-uses  which containers and machines live, and with what they were answered
- *   rests, restored           what was given back rests, and nodes do it by themselves; what a restore took away is given to nobody
+ *   rests, restored           what was given back rests; what a restore took away is given to nobody
  *                             else
  *   retained                  what a deleted claim had is kept for a claim of its name
  *   asked                     a VM that asked and was answered has what it asked for

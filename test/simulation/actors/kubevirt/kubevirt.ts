@@ -4,7 +4,7 @@
  *   kubevirt             both controllers, and everything that anybody does to VMs
  *   virt-controller      a VM gets an instance; instances: an instance gets launcher pods; migrations: a second one
  *   ipam-controller      claims of instances, and when they are let go
- *   vm-actions, migration-actions, network-changes, asked-addresses, deletion-actions, claim-actions   what people and guests do
+ *   vm-actions, migration-actions, network-changes, asked-addresses, deletion-actions, claim-actions   people
  *   machines             VMs as their objects say them
  */
 

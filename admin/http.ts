@@ -34,7 +34,10 @@ async function refused({ method, path }: AdminRoute): Promise<never> {
   throw new RefusalError(refuse("READ_ONLY", { request: `${method} ${path}` }));
 }
 
-/** What only reads waits for its turn among the readers of this server. `read`: bodies are texts, which are read in that turn. */
+/**
+ * What only reads waits for its turn among the readers of this server. `read`: bodies are texts, which are read in that
+ * turn.
+ */
 function addRoute(
   server: FastifyInstance,
   route: AdminRoute,

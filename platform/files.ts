@@ -77,8 +77,8 @@ export function writeDurably(path: string, content: Buffer): string {
 }
 
 /**
- * Whoever reads the file finds its old content or the new, also after a power failure. For its owner alone. `partial`: a file
- * beside it that is nobody else's.
+ * Whoever reads the file finds its old content or the new, also after a power failure. For its owner alone. `partial`:
+ * a file beside it that is nobody else's.
  */
 export function replaceDurably(path: string, content: Buffer, partial = `${path}.new`): void {
   rmSync(partial, { force: true });

@@ -38,7 +38,10 @@ const RETAIN_SECONDS_MAX = 2_592_000;
 /** Longest network name, characters: what a Kubernetes object name can hold. */
 const NETWORK_NAME_CHARS_MAX = 253;
 
-/** Entries of the lists of addresses, together: each takes microseconds to read, and an event loop is not kept for more than 50 ms. */
+/**
+ * Entries of the lists of addresses, together: each takes microseconds to read, and an event loop is not kept for more
+ * than 50 ms.
+ */
 const LISTED_MAX = 12_000;
 
 /** Throws RefusalError CONFIG_INVALID with the key, the value and the expected form. */

@@ -13,7 +13,9 @@ interface Place {
 
 type Tokens = Readonly<Record<string, string>>;
 
-/** The configuration of the user's OIDC login in a kubeconfig as it is now; null: there is none, or it cannot be read. */
+/**
+ * The configuration of the user's OIDC login in a kubeconfig as it is now; null: there is none, or it cannot be read.
+ */
 export function savedTokens({ file, user }: Place): Tokens | null {
   try {
     return loginIn(read(file), user)?.config ?? null;
@@ -23,9 +25,10 @@ export function savedTokens({ file, user }: Place): Tokens | null {
 }
 
 /**
- * Writes new tokens of a user into a kubeconfig, as kubectl does: an issuer that replaces refresh tokens takes no old one, and
- * kubectl would have to log in again after us. Not where another login is there by now than that of the refresh token `sent`. Not
- * into a file that is another user's, or not for its owner alone: then they are kept in memory only.
+ * Writes new tokens of a user into a kubeconfig, as kubectl does: an issuer that replaces refresh tokens takes no old
+ * one, and kubectl would have to log in again after us. Not where another login is there by now than that of the
+ * refresh token `sent`. Not into a file that is another user's, or not for its owner alone: then they are kept in
+ * memory only.
  */
 export function saveTokens({ file, user }: Place, sent: string, tokens: Tokens): void {
   let lock: string | null = null;

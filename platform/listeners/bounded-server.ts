@@ -74,7 +74,8 @@ class Places {
   }
 
   asks(request: IncomingMessage): void {
-    // A request before the answer to the one before: thousands would come with one read, and nobody who asks us does so.
+    // A request before the answer to the one before: thousands would come with one read, and nobody who asks us does
+    // so.
     if (this.#asking.has(request.socket)) {
       request.socket.destroy();
       return;

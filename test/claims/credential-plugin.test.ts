@@ -1,4 +1,7 @@
-/** A credential plug-in that does what it should not. See test/kube/credentials.test.ts for one that does what it should. */
+/**
+ * A credential plug-in that does what it should not. See test/kube/credentials.test.ts for one that does what it
+ * should.
+ */
 import { spawn, spawnSync } from "node:child_process";
 import { once } from "node:events";
 import { chmodSync, existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";

@@ -1,4 +1,7 @@
-/** Logins of one kubeconfig in several processes, and what an issuer may do to them. See test/kube/credentials.test.ts for the rest. */
+/**
+ * Logins of one kubeconfig in several processes, and what an issuer may do to them. See test/kube/credentials.test.ts
+ * for the rest.
+ */
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, beforeAll, beforeEach, expect, test } from "vitest";

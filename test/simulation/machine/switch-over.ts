@@ -11,7 +11,10 @@ const NETWORKS_MAX = 200;
 const FIRST = 2;
 const FIRSTS = 45;
 
-/** A network of another plugin, with pods that run, becomes ours: with new pods at once, and with a second definition later. */
+/**
+ * A network of another plugin, with pods that run, becomes ours: with new pods at once, and with a second definition
+ * later.
+ */
 export const switchOverActions: ActionKinds = { "network-switch-over": { weight: 0.5, run: switchOver } };
 
 async function switchOver(world: World, chance: Chance): Promise<void> {
@@ -20,8 +23,9 @@ async function switchOver(world: World, chance: Chance): Promise<void> {
   // One network, one owner: the same number is always of the same namespace.
   const [owner, guest] = number % 2 === 0 ? ["shop", "bank"] : ["bank", "shop"];
   const isShared = chance.happens(0.4);
-  // Where a node begins to search is its own: some of those that were there before are in its way. What a definition that has not
-  // joined yet has given is not kept from others (known-limits): a shared network gives these only to those who ask for one.
+  // Where a node begins to search is its own: some of those that were there before are in its way. What a definition
+  // that has not joined yet has given is not kept from others (known-limits): a shared network gives these only to
+  // those who ask for one.
   const first = isShared ? FIRST : FIRST + ((number * 7) % FIRSTS);
   const reserved = isShared ? [`10.9.${number}.0/29`] : [];
   const config = (type: string) => configOf(name, `10.9.${number}`, first, reserved, type);
@@ -52,7 +56,10 @@ async function switchOver(world: World, chance: Chance): Promise<void> {
   for (const namespace of [owner, guest]) await world.cluster.admin.remove(pathOf(namespace, name));
 }
 
-/** Until everybody who was there is told of: at the latest when a controller has run in times of peace, and an import must be done. */
+/**
+ * Until everybody who was there is told of: at the latest when a controller has run in times of peace, and an import
+ * must be done.
+ */
 export async function lookAtImport(world: World, network: string, isDefined: () => boolean): Promise<void> {
   const others = othersOf(world);
   for (let peacefulMs = 0; peacefulMs < 60_000; ) {

@@ -1,7 +1,7 @@
 /*
  * platform/: what every process needs
  *
- *   time, virtual-time, virtual/, notifier   clocks, timers, randomness; a simulation's own; waiting for a condition
+ *   time, notifier             clocks, timers, randomness; waiting for a condition
  *   run-process, settings/     the frame of a process: its settings, signals, exit code; host-port, groups
  *   periodic-task              what runs again and again, never twice at once
  *   log, warn-once             logging, and its limits

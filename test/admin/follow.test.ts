@@ -3,10 +3,10 @@ import { follow } from "../../admin/cluster/follow.ts";
 import type { Problem } from "../../admin/following.ts";
 import { parseInterfaceAddress } from "../../ipam/space/cidr.ts";
 import { ALLOCATIONS_PATH } from "../../kube/objects.ts";
-import { VirtualTime } from "../../platform/virtual-time.ts";
 import { newAllocation } from "../../store/cluster/allocations/allocation-object.ts";
 import type { AllocationView } from "../../store/records.ts";
 import { KubeInMemory } from "../harness/kube-in-memory.ts";
+import { VirtualTime } from "../harness/virtual-time.ts";
 
 /** What the page of a cluster follows: one list, one watch, and the networks. */
 

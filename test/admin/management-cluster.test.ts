@@ -4,9 +4,9 @@ import { ClusterAdmin } from "../../admin/cluster/cluster-admin.ts";
 import { answerInProcess } from "../../admin/in-process.ts";
 import { parseInterfaceAddress } from "../../ipam/space/cidr.ts";
 import { ADDRESS_POOLS_PATH, ALLOCATIONS_PATH, NETWORKS_PATH, namespacedPath } from "../../kube/objects.ts";
-import { VirtualTime } from "../../platform/virtual-time.ts";
 import { newAllocation } from "../../store/cluster/allocations/allocation-object.ts";
 import { KubeInMemory } from "../harness/kube-in-memory.ts";
+import { VirtualTime } from "../harness/virtual-time.ts";
 
 /*
  * A cluster that has Holdfast's definitions alone: a management cluster without Multus, whose networks AddressPools

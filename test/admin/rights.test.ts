@@ -5,9 +5,9 @@ import { answerInProcess } from "../../admin/in-process.ts";
 import { parseInterfaceAddress } from "../../ipam/space/cidr.ts";
 import { ListRefused } from "../../kube/kube-api.ts";
 import { ALLOCATIONS_PATH, CLAIMS_PATH, NADS_PATH, namespacedPath, PODS_PATH } from "../../kube/objects.ts";
-import { VirtualTime } from "../../platform/virtual-time.ts";
 import { newAllocation } from "../../store/cluster/allocations/allocation-object.ts";
 import { KubeInMemory } from "../harness/kube-in-memory.ts";
+import { VirtualTime } from "../harness/virtual-time.ts";
 
 /** Users whose rights end before pods: the questions that pods only add to are answered without them. */
 

@@ -15,8 +15,8 @@ import {
   PODS_PATH,
   WHEREABOUTS_POOLS_PATH,
 } from "../../kube/objects.ts";
-import { VirtualTime } from "../../platform/virtual-time.ts";
 import { KubeInMemory } from "../harness/kube-in-memory.ts";
+import { VirtualTime } from "../harness/virtual-time.ts";
 
 const RANGE = "10.0.0.0/24";
 const GRACE_SECONDS = 120;

@@ -3,7 +3,7 @@ import type { ControllerPart } from "../../controller/part.ts";
 import { PartTask } from "../../controller/part-task.ts";
 import { quietPart } from "../../controller/quiet-part.ts";
 import { sleep } from "../../platform/time.ts";
-import { VirtualTime } from "../../platform/virtual-time.ts";
+import { VirtualTime } from "../harness/virtual-time.ts";
 
 const EVERY_MS = 10_000;
 const LOG = { warn: () => {} };

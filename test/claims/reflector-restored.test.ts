@@ -3,9 +3,9 @@
 import { afterEach, beforeEach, expect, test } from "vitest";
 import { PODS_PATH } from "../../kube/objects.ts";
 import { Reflector } from "../../kube/reflector.ts";
-import { VirtualTime } from "../../platform/virtual-time.ts";
 import { ApiServer } from "../harness/kube-fake/api-server.ts";
 import { FakeKubeApi } from "../harness/kube-fake/client/fake-kube-api.ts";
+import { VirtualTime } from "../harness/virtual-time.ts";
 
 const PODS = "/api/v1/namespaces/shop/pods";
 

@@ -27,9 +27,9 @@ import {
   projectMachineAddress,
   projectMachineClaim,
 } from "../../kube/views/machine-claim-view.ts";
-import { VirtualTime } from "../../platform/virtual-time.ts";
 import { newAllocation } from "../../store/cluster/allocations/allocation-object.ts";
 import { KubeInMemory } from "../harness/kube-in-memory.ts";
+import { VirtualTime } from "../harness/virtual-time.ts";
 import { RULES } from "./judged.ts";
 import { WrittenCopy } from "./written-copy.ts";
 

@@ -3,8 +3,8 @@ import { NADS_PATH, namespacedPath } from "../../kube/objects.ts";
 import { DefinitionCatalog } from "../../networks/definition-catalog.ts";
 import { forgetUnlisted } from "../../networks/listed-definitions.ts";
 import { projectNad } from "../../networks/nad-view.ts";
-import { VirtualTime } from "../../platform/virtual-time.ts";
 import { KubeInMemory } from "../harness/kube-in-memory.ts";
+import { VirtualTime } from "../harness/virtual-time.ts";
 
 function nadOf(name: string): object {
   const config = {

@@ -2,7 +2,7 @@
 import { expect, test } from "vitest";
 import { WriteQueue } from "../../kube/http/write-queue.ts";
 import { ApiAway, type Priority } from "../../kube/kube-api.ts";
-import { VirtualTime } from "../../platform/virtual-time.ts";
+import { VirtualTime } from "../harness/virtual-time.ts";
 import { pause, until } from "../harness/wait.ts";
 
 /** Writes that end when the test says so. */

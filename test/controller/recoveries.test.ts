@@ -1,9 +1,9 @@
 import { expect, test } from "vitest";
 import { Recoveries } from "../../controller/recoveries.ts";
 import { type IPNetwork, NETWORKS_PATH } from "../../kube/objects.ts";
-import { VirtualTime } from "../../platform/virtual-time.ts";
 import { markRecovering, recoveryMark } from "../../store/cluster/contact/recovery.ts";
 import { KubeInMemory } from "../harness/kube-in-memory.ts";
+import { VirtualTime } from "../harness/virtual-time.ts";
 
 const PATH = `${NETWORKS_PATH}/blue`;
 

@@ -1,6 +1,5 @@
 import { join } from "node:path";
 import type { KubeApi } from "../../kube/kube-api.ts";
-import { VirtualTime } from "../../platform/virtual-time.ts";
 import { ApiServer } from "../harness/kube-fake/api-server.ts";
 import { FakeKubeApi } from "../harness/kube-fake/client/fake-kube-api.ts";
 import type { Fate } from "../harness/kube-fake/client/link.ts";
@@ -9,6 +8,7 @@ import { endNamespaces } from "../harness/kube-fake/controllers/namespace-contro
 import { Etcd, type Saved } from "../harness/kube-fake/etcd.ts";
 import { Rights } from "../harness/kube-fake/rights.ts";
 import { collectionOf, readManifestDirectory, readManifests } from "../harness/kube-manifests.ts";
+import { VirtualTime } from "../harness/virtual-time.ts";
 import type { ServerUnderTest } from "./server-under-test.ts";
 import type { Fault, OperateStep, Who } from "./steps.ts";
 

@@ -17,9 +17,9 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import Database from "better-sqlite3";
 import { expect, onTestFinished, test } from "vitest";
-import { VirtualTime } from "../../platform/virtual-time.ts";
 import { readLog } from "../../store/journal/files/write-ahead-log.ts";
 import { SqliteStore } from "../../store/standalone/standalone-store.ts";
+import { VirtualTime } from "../harness/virtual-time.ts";
 import { want } from "../store/subjects.ts";
 
 const NOTES = ["holdfast.answered", "holdfast.answered-copy"];

@@ -15,9 +15,9 @@ import {
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { expect, onTestFinished, test } from "vitest";
-import { VirtualTime } from "../../platform/virtual-time.ts";
 import { readLog } from "../../store/journal/files/write-ahead-log.ts";
 import { SqliteStore } from "../../store/standalone/standalone-store.ts";
+import { VirtualTime } from "../harness/virtual-time.ts";
 import { detachWant, said, want } from "../store/subjects.ts";
 import { Random, seededRandom } from "./random.ts";
 

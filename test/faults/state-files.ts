@@ -6,13 +6,13 @@ import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import Database from "better-sqlite3";
-import { VirtualTime } from "../../platform/virtual-time.ts";
 import { RebuildRequiredError } from "../../store/journal/files/aside.ts";
 import { openDatabase } from "../../store/journal/files/database-file.ts";
 import { Notes } from "../../store/journal/files/notes.ts";
 import { migrate } from "../../store/journal/migrations.ts";
 import { isSound, rebuildFrom } from "../../store/journal/rebuild.ts";
 import { SqliteStore } from "../../store/standalone/standalone-store.ts";
+import { VirtualTime } from "../harness/virtual-time.ts";
 import { want } from "../store/subjects.ts";
 
 /** Where a sync costs nothing: no machine loses its power here. */

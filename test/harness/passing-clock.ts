@@ -1,6 +1,6 @@
 import type { Timer } from "../../platform/time.ts";
-import { VirtualTime } from "../../platform/virtual-time.ts";
 import { ManualClock } from "./manual-clock.ts";
+import { VirtualTime } from "./virtual-time.ts";
 import { until } from "./wait.ts";
 
 /** Longer than anything waits between two tries, ms. */

@@ -2,9 +2,9 @@
 import { expect, onTestFinished, test } from "vitest";
 import { MachineCaches } from "../../controller/capi/machine-caches.ts";
 import { ApiAway } from "../../kube/kube-api.ts";
-import { VirtualTime } from "../../platform/virtual-time.ts";
 import { KubeInMemory } from "../harness/kube-in-memory.ts";
 import { capiDefinitions } from "../harness/machines/definitions.ts";
+import { VirtualTime } from "../harness/virtual-time.ts";
 
 const LOG = { info() {}, warn() {} };
 const NOTHING = () => {};

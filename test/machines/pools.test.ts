@@ -14,11 +14,11 @@ import {
   NETWORKS_PATH,
   namespacedPath,
 } from "../../kube/objects.ts";
-import { VirtualTime } from "../../platform/virtual-time.ts";
 import { newAllocation } from "../../store/cluster/allocations/allocation-object.ts";
 import type { KubeObject } from "../harness/kube-api.ts";
 import { KubeInMemory } from "../harness/kube-in-memory.ts";
 import { capiDefinitions, machineDefinitions } from "../harness/machines/definitions.ts";
+import { VirtualTime } from "../harness/virtual-time.ts";
 import { configOf, NAMESPACE, nameOf } from "../harness/world/network.ts";
 
 const IPAM = "/apis/ipam.cluster.x-k8s.io/v1beta2";

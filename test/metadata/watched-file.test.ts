@@ -2,8 +2,8 @@ import { mkdirSync, mkdtempSync, renameSync, rmSync, symlinkSync, writeFileSync 
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, expect, test } from "vitest";
-import { VirtualTime } from "../../platform/virtual-time.ts";
 import { WatchedFile } from "../../platform/watched-file.ts";
+import { VirtualTime } from "../harness/virtual-time.ts";
 
 let root: string;
 let directory: string;

@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import { logFailure, PeriodicTask, type PeriodicTaskOptions, type RestOptions } from "../../platform/periodic-task.ts";
 import { sleep } from "../../platform/time.ts";
-import { VirtualTime } from "../../platform/virtual-time.ts";
+import { VirtualTime } from "../harness/virtual-time.ts";
 
 // In a time of its own: what a task is can be said to the millisecond.
 

@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import { interval, randomUuid, sleep, systemClock, timeoutSignal } from "../../platform/time.ts";
-import { VirtualTime } from "../../platform/virtual-time.ts";
+import { VirtualTime } from "../harness/virtual-time.ts";
 
 test("a timer of the system's clock waits for longer than Node can, and does not fire at once", async () => {
   const fired: string[] = [];

@@ -1,7 +1,7 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
 import type { Timer } from "../../platform/time.ts";
-import { VirtualTime } from "../../platform/virtual-time.ts";
+import { VirtualTime } from "../harness/virtual-time.ts";
 
 test("timers that are set, cancelled and restarted in any order fire as a sorted list says", async () => {
   const step = fc.oneof(

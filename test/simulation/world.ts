@@ -15,9 +15,9 @@
 
 import type { Connect } from "../../kube/kube-api.ts";
 import type { Clock } from "../../platform/time.ts";
-import type { VirtualTime } from "../../platform/virtual-time.ts";
 import type { Etcd } from "../harness/kube-fake/etcd.ts";
 import type { KubeObject } from "../harness/kube-fake/objects.ts";
+import type { VirtualTime } from "../harness/virtual-time.ts";
 import type { Chance } from "./engine/chance.ts";
 
 /** One world of the simulation, as all its parts see it. */

@@ -6,7 +6,7 @@ import type { CniContext } from "../../cni/context.ts";
 import { refuse } from "../../ipam/refusals.ts";
 import { ALLOCATIONS_PATH } from "../../kube/objects.ts";
 import { sleep } from "../../platform/time.ts";
-import { VirtualTime } from "../../platform/virtual-time.ts";
+import { VirtualTime } from "../harness/virtual-time.ts";
 import { StoreNode } from "./store-node.ts";
 import { want } from "./subjects.ts";
 

@@ -5,12 +5,12 @@ import type { KubeAnswer, KubeRequest } from "../../kube/kube-api.ts";
 import { networkObjectName } from "../../kube/object-names.ts";
 import { ALLOCATIONS_PATH, type IPNetwork, NETWORKS_PATH, objectPath } from "../../kube/objects.ts";
 import { sleep } from "../../platform/time.ts";
-import { VirtualTime } from "../../platform/virtual-time.ts";
 import { AllocationClient } from "../../store/cluster/allocations/allocation-client.ts";
 import { newAllocation } from "../../store/cluster/allocations/allocation-object.ts";
 import { ClusterContinuity } from "../../store/cluster/contact/cluster-continuity.ts";
 import { recoveryMark } from "../../store/cluster/contact/recovery.ts";
 import { KubeInMemory } from "../harness/kube-in-memory.ts";
+import { VirtualTime } from "../harness/virtual-time.ts";
 import { nameOf } from "../harness/world/network.ts";
 
 /** The allocation that the node writes. */

@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
-import { VirtualTime } from "../../platform/virtual-time.ts";
 import { Continuity } from "../../store/cluster/contact/continuity.ts";
+import { VirtualTime } from "../harness/virtual-time.ts";
 
 const SETTLE_MS = 4_000;
 const RECOVERY_MS = 30_000;

@@ -1,8 +1,8 @@
 import { expect, test } from "vitest";
 import { ownerOfClaim } from "../../ipam/owner.ts";
 import { sleep } from "../../platform/time.ts";
-import { VirtualTime } from "../../platform/virtual-time.ts";
 import { attachKey, KeyedMutex, ownerKey } from "../../store/cluster/parts/keyed-mutex.ts";
+import { VirtualTime } from "../harness/virtual-time.ts";
 import { want } from "./subjects.ts";
 
 const NEVER = Number.POSITIVE_INFINITY;

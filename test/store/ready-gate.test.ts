@@ -5,9 +5,9 @@ import { ReadyGate, type Unready } from "../../cni/ready-gate.ts";
 import { type ReadinessFacts, whyUnready } from "../../daemon/readiness.ts";
 import { RefusalError } from "../../ipam/refusals.ts";
 import { sleep } from "../../platform/time.ts";
-import { VirtualTime } from "../../platform/virtual-time.ts";
 import { StorageAway } from "../../store/allocations.ts";
 import type { StoreStatus } from "../../store/node-store.ts";
+import { VirtualTime } from "../harness/virtual-time.ts";
 
 const DEADLINE_MS = 9_000;
 const WAITING_MAX = 1_000;

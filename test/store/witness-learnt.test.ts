@@ -3,9 +3,9 @@ import { expect, test } from "vitest";
 import { Witness } from "../../daemon/witness.ts";
 import { makeLog } from "../../platform/log.ts";
 import { Namespaces } from "../../platform/namespaces.ts";
-import { VirtualTime } from "../../platform/virtual-time.ts";
 import type { PodState } from "../../store/cluster/parts/claim-access.ts";
 import type { Attachment } from "../../store/records.ts";
+import { VirtualTime } from "../harness/virtual-time.ts";
 
 const GRACE_S = 20;
 

@@ -36,7 +36,6 @@ const ROOMS = [
 const UNCHANGING: ReadonlySet<string> = new Set(["RegExp", "IntervalSet"]);
 /** Runs in a browser, which has no other clock; nothing simulates it. */
 const IN_BROWSER = /^ui\/(pages|pictures)\//;
-const VIRTUAL_TIME = "platform/virtual-time.ts";
 /** What somebody still reads as one list. */
 const FILES_IN_DIRECTORY_MAX = 25;
 /** Beyond it a directory says in a picture what it is made of, in so many lines at most. */
@@ -210,9 +209,7 @@ test("time, timers and chance come from platform/time.ts", () => {
   const guilty = sources
     .filter((file) => file !== "platform/time.ts" && !IN_BROWSER.test(file))
     .map((file) => ({ file, code: withoutComments(read(file)) }))
-    // A world's own time passes when Node has brought everything that it has.
-    .map(({ file, code }) => [file, file === VIRTUAL_TIME ? code.replaceAll("setImmediate", "") : code])
-    .flatMap(([file, code = ""]) => (banned.test(code) ? [`${file}: ${banned.exec(code)?.[0]}`] : []));
+    .flatMap(({ file, code }) => (banned.test(code) ? [`${file}: ${banned.exec(code)?.[0]}`] : []));
   expect(guilty).toEqual([]);
 });
 

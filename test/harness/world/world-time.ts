@@ -1,5 +1,5 @@
 import type { Clock } from "../../../platform/time.ts";
-import { VirtualTime } from "../../../platform/virtual-time.ts";
+import { VirtualTime } from "../virtual-time.ts";
 import { TestTime } from "../wait.ts";
 import { UnderWay } from "./under-way.ts";
 

@@ -15,9 +15,9 @@ import {
   SECRETS_PATH,
 } from "../../../kube/metal3.ts";
 import { ADDRESS_POOLS_PATH, namespacedPath } from "../../../kube/objects.ts";
-import { VirtualTime } from "../../../platform/virtual-time.ts";
 import { KubeInMemory } from "../../harness/kube-in-memory.ts";
 import { collectionOf, readManifestDirectory } from "../../harness/kube-manifests.ts";
+import { VirtualTime } from "../../harness/virtual-time.ts";
 
 // biome-ignore lint/suspicious/noExplicitAny: objects of every kind
 type Any = any;

@@ -1,8 +1,8 @@
 import { Controller } from "../../../controller/controller.ts";
 import type { ControllerSettings } from "../../../controller/settings.ts";
 import type { Log } from "../../../platform/log.ts";
-import type { VirtualClock } from "../../../platform/virtual/virtual-clock.ts";
 import type { ServerRequest } from "../../harness/kube-fake/requests.ts";
+import type { VirtualClock } from "../../harness/virtual/virtual-clock.ts";
 import { hashOf } from "../engine/chance.ts";
 import type { ControllerPlace, FollowedKind, World } from "../world.ts";
 import type { SimCluster } from "./cluster.ts";

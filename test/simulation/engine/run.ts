@@ -1,5 +1,5 @@
 import { sleep, type Timer } from "../../../platform/time.ts";
-import { settled, VirtualTime } from "../../../platform/virtual-time.ts";
+import { settled, VirtualTime } from "../../harness/virtual-time.ts";
 import { KeptCounts } from "../story/counts.ts";
 import { KeptStory } from "../story/story.ts";
 import type { Action, PeaceWork, World } from "../world.ts";

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { VirtualTime } from "../../../platform/virtual-time.ts";
+import { VirtualTime } from "../../harness/virtual-time.ts";
 import { MachineClock, ProcessClock } from "./clocks.ts";
 
 function machine(rate = 1) {

@@ -2,7 +2,7 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { expect, onTestFinished, test } from "vitest";
-import { VirtualTime } from "../../../platform/virtual-time.ts";
+import { VirtualTime } from "../../harness/virtual-time.ts";
 import { Chance } from "../engine/chance.ts";
 import type { World } from "../world.ts";
 import { Disk } from "./disk.ts";

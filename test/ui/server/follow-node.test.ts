@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import type { Following } from "../../../admin/following.ts";
-import { VirtualTime } from "../../../platform/virtual-time.ts";
 import { NodeFollower } from "../../../ui/follow-node.ts";
+import { VirtualTime } from "../../harness/virtual-time.ts";
 
 /** A daemon's answers, and what a follower made of them. */
 class FakeDaemon {

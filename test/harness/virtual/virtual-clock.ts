@@ -1,4 +1,4 @@
-import type { Clock, Timer } from "../time.ts";
+import type { Clock, Timer } from "../../../platform/time.ts";
 import { type Due, TimerHeap } from "./timer-heap.ts";
 
 /** 2026-01-01T00:00:00Z */
